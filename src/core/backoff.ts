@@ -14,7 +14,10 @@ export interface Backoff {
  * @param attempt - which attempt failed, from 1.
  * @param random - a number from 0 up to 1.
  */
-export function backoffMs(attempt: number, { baseMs, maxMs, random }: Backoff & { readonly random: number }): number {
+export function backoffMs(
+  attempt: number,
+  { baseMs, maxMs, random }: Backoff & { readonly random: number },
+): number {
   const full = Math.min(baseMs * 2 ** Math.min(attempt - 1, 52), maxMs);
   return Math.round(full * (0.5 + random / 2));
 }

@@ -30,9 +30,10 @@ export interface EventEnvelope<Type extends string, Payload> {
 }
 
 /** An event of a known type; `event.type === 'transfer.settled'` narrows it. */
-export type WebhookEvent<Type extends EventType = EventType, Payload = UnknownPayload> = Type extends EventType
-  ? EventEnvelope<Type, Payload>
-  : never;
+export type WebhookEvent<
+  Type extends EventType = EventType,
+  Payload = UnknownPayload,
+> = Type extends EventType ? EventEnvelope<Type, Payload> : never;
 
 /** An authentic event whose type is newer than this release. */
 export type UnknownEvent = EventEnvelope<string, UnknownPayload>;

@@ -37,7 +37,7 @@ export interface Lease {
 export type Claim =
   | { readonly state: 'claimed'; readonly lease: Lease }
   | { readonly state: 'done' | 'dead' }
-  | { readonly state: 'leased'; /** Until the other lease lapses. */ readonly retryAfterMs: number };
+  | { readonly state: 'leased' /** Until the other lease lapses. */; readonly retryAfterMs: number };
 
 /** What `admit` found: `new`, or the state in which the event already was. */
 export type Admission = 'new' | InboxState;
@@ -61,10 +61,7 @@ export interface Inbox<Tx = undefined> {
    * Of any number of simultaneous claims exactly one is answered `claimed`. Claimable is whatever is not
    * `done`, not `dead` and not under a lease that still runs: a `failed` event before it is due, too.
    */
-  claim(
-    event: UnknownEvent,
-    options: { readonly leaseMs: number; readonly source: Source },
-  ): Promise<Claim>;
+  claim(event: UnknownEvent, options: { readonly leaseMs: number; readonly source: Source }): Promise<Claim>;
 
   /** Marks the event done; `false` when the lease is lost, and then nothing changed. */
   complete(lease: Lease): Promise<boolean>;
@@ -84,7 +81,10 @@ export interface Inbox<Tx = undefined> {
    */
   fail(
     lease: Lease,
-    options: { readonly retryAfterMs: number | null; /** For operators; cut at 1,000 characters. */ readonly error: string },
+    options: {
+      readonly retryAfterMs: number | null /** For operators; cut at 1,000 characters. */;
+      readonly error: string;
+    },
   ): Promise<boolean>;
 
   /**

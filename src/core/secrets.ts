@@ -20,7 +20,9 @@ const KEPT_KEYS = 64;
 export function toKeys(secrets: Secrets): readonly HmacKey[] {
   const list = typeof secrets === 'string' || secrets instanceof Uint8Array ? [secrets] : secrets;
   if (!Array.isArray(list) || list.length === 0) {
-    throw new ConfigError('No webhook secret was given. Pass `secret` as text, as bytes, or as a list of these.');
+    throw new ConfigError(
+      'No webhook secret was given. Pass `secret` as text, as bytes, or as a list of these.',
+    );
   }
   return list.map(toKey);
 }

@@ -69,4 +69,3 @@ export function encodeSignature(bytes: Uint8Array, encoding: SignatureEncoding):
   const base64 = btoa(String.fromCharCode(...bytes));
   return encoding === 'base64' ? base64 : base64.replaceAll('+', '-').replaceAll('/', '_').replace('=', '');
 }
-

@@ -1,0 +1,34 @@
+/** Tests import the package by its public names; this maps each name in `exports` and `imports` to its source. */
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { defineConfig } from 'vitest/config';
+
+const root = new URL('../', import.meta.url);
+const manifest = JSON.parse(readFileSync(new URL('package.json', root), 'utf8'));
+
+const source = (target: string) =>
+  fileURLToPath(new URL(target.replace('./dist/', './src/').replace(/\.js$/, '.ts'), root));
+
+const subpaths = Object.entries<{ default?: string }>(manifest.exports).flatMap(
+  ([subpath, { default: target }]) =>
+    target === undefined
+      ? []
+      : [{ find: exactly(`stablehooks${subpath.slice(1)}`), replacement: source(target) }],
+);
+
+function exactly(name: string): RegExp {
+  return new RegExp(`^${name.replaceAll(/[.#/]/g, '\\$&')}$`);
+}
+
+export default defineConfig({
+  root: fileURLToPath(root),
+  resolve: {
+    alias: [...subpaths, { find: exactly('#hmac'), replacement: source(manifest.imports['#hmac'].node) }],
+  },
+  test: {
+    include: ['test/**/*.test.ts'],
+    exclude: ['**/node_modules/**'],
+    testTimeout: 20_000,
+    hookTimeout: 60_000,
+  },
+});
