@@ -36,7 +36,8 @@ export interface Lease {
 /** The answer to a claim: the lease, or why there is none. */
 export type Claim =
   | { readonly state: 'claimed'; readonly lease: Lease }
-  | { readonly state: 'done' | 'dead' }
+  | { readonly state: 'done' }
+  | { readonly state: 'dead' }
   | { readonly state: 'leased' /** Until the other lease lapses. */; readonly retryAfterMs: number };
 
 /** What `admit` found: `new`, or the state in which the event already was. */

@@ -15,7 +15,7 @@ const KEPT_KEYS = 64;
 /**
  * Imports one or several secrets.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when there is none, or one is empty or of another type.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when there is none, or one is empty, padded or of another type.
  */
 export function toKeys(secrets: Secrets): readonly HmacKey[] {
   const list = typeof secrets === 'string' || secrets instanceof Uint8Array ? [secrets] : secrets;
@@ -33,6 +33,11 @@ export function toKey(secret: Secret): HmacKey {
   if (typeof secret !== 'string' || secret === '') {
     throw new ConfigError(
       'A webhook secret is empty or neither text nor bytes. Is the environment variable that holds it set?',
+    );
+  }
+  if (secret !== secret.trim()) {
+    throw new ConfigError(
+      'A webhook secret begins or ends with white space, as when it is read from a file. Trim it; if it is meant, pass its bytes.',
     );
   }
   const known = kept.get(secret);

@@ -35,7 +35,7 @@ export function decodeSignature(
 
 const HEX_DIGITS = '0123456789abcdef';
 const BASE64_DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
-const HEX_VALUES = valuesOf(HEX_DIGITS + 'ABCDEF', (index) => (index < 16 ? index : index - 6));
+const HEX_VALUES = valuesOf(`${HEX_DIGITS}ABCDEF`, (index) => (index < 16 ? index : index - 6));
 const BASE64_VALUES = valuesOf(`${BASE64_DIGITS}-_`, (index) => (index < 64 ? index : index - 2));
 
 function valuesOf(digits: string, value: (index: number) => number): Uint8Array {

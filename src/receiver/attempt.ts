@@ -1,0 +1,88 @@
+/** One attempt at one event: the payload's schema, then the handler, within a time limit. */
+import { EventError, HandlerError, PermanentError } from '../core/errors.js';
+import type { WebhookEvent } from '../core/events.js';
+import type { HandlerContext, HandlerTable, PayloadSchemas } from './handlers.js';
+
+/** What an attempt needs beside the event. */
+export interface AttemptRules<Tx> {
+  readonly handlers: HandlerTable<Tx>;
+  readonly payloads: PayloadSchemas;
+  readonly timeoutMs: number;
+  readonly context: Omit<HandlerContext<Tx>, 'signal'>;
+}
+
+/**
+ * Runs the event's handler, if there is one.
+ *
+ * @returns whether there was one.
+ * @throws {HandlerError} `ERR_HANDLER_FAILED`, `ERR_HANDLER_TIMEOUT`; its cause is what the handler threw.
+ * @throws {PermanentError} as the handler threw it.
+ * @throws {EventError} `ERR_PAYLOAD_INVALID`, naming the fields, never their values.
+ */
+export async function attempt<Tx>(event: WebhookEvent, rules: AttemptRules<Tx>): Promise<boolean> {
+  const handler = rules.handlers[event.type];
+  if (handler === undefined) return false;
+
+  const controller = new AbortController();
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const timeout = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      const error = new HandlerError(
+        'ERR_HANDLER_TIMEOUT',
+        `The handler of ${event.type} did not end within ${rules.timeoutMs} ms. Make it faster, raise handlerTimeoutMs, or hand the work to a queue.`,
+      );
+      reject(error);
+      controller.abort(error);
+    }, rules.timeoutMs);
+  });
+
+  const run = async () => {
+    await handler(await narrow(event, rules.payloads), { ...rules.context, signal: controller.signal });
+  };
+  try {
+    // The race also listens to whichever loses, so a handler that rejects late is no unhandled rejection.
+    await Promise.race([run(), timeout]);
+    return true;
+  } catch (thrown) {
+    throw toHandlerFault(event, thrown);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** The errors of an attempt, as opposed to those of the inbox around it. */
+export type HandlerFault = HandlerError | PermanentError | EventError;
+
+/** Whether an attempt threw it. */
+export function isHandlerFault(error: unknown): error is HandlerFault {
+  return error instanceof HandlerError || error instanceof PermanentError || error instanceof EventError;
+}
+
+function toHandlerFault(event: WebhookEvent, thrown: unknown): HandlerFault {
+  if (isHandlerFault(thrown)) return thrown;
+  // By code, too: the handler may have it from another copy of this package.
+  if (thrown instanceof Error && 'code' in thrown && thrown.code === 'ERR_HANDLER_PERMANENT') {
+    return new PermanentError(thrown.message, { cause: thrown });
+  }
+  return new HandlerError(
+    'ERR_HANDLER_FAILED',
+    `The handler of ${event.type} threw; its error is the cause. The event will be run again; throw PermanentError for what no retry can mend.`,
+    { cause: thrown },
+  );
+}
+
+/** The event with its payload as its schema puts it out. */
+async function narrow(event: WebhookEvent, schemas: PayloadSchemas): Promise<WebhookEvent> {
+  const schema = schemas[event.type];
+  if (schema === undefined) return event;
+  const result = await schema['~standard'].validate(event.payload);
+  if (result.issues === undefined) return { ...event, payload: result.value } as WebhookEvent;
+  const fields = result.issues.map(({ path = [] }) =>
+    ['payload', ...path.map((part) => (typeof part === 'object' ? part.key : part))].map(String).join('.'),
+  );
+  throw new EventError(
+    'ERR_PAYLOAD_INVALID',
+    `The payload of ${event.type} does not fit its schema at ${[...new Set(fields)].join(', ')}. Mend the schema: the event is kept and run again.`,
+    { cause: result.issues },
+  );
+}

@@ -1,0 +1,151 @@
+/** The options of a receiver: what each means, its default, and the check that it makes sense. */
+import { ConfigError } from '../core/errors.js';
+import { EVENT_TYPES, type UnknownEvent } from '../core/events.js';
+import type { Inbox } from '../core/inbox.js';
+import type { Queue } from '../core/queue.js';
+import { SIGNATURE_HEADER } from '../core/signature.js';
+import type { SignatureEncoding } from '../core/signature-encoding.js';
+import { memoryInbox } from '../inboxes/memory.js';
+import type { Handlers, HandlerTable, PayloadSchemas } from './handlers.js';
+import type { IncomingRules } from './incoming.js';
+import { createKeyring, type Keyring, type SecretSource } from './keyring.js';
+import type { Outcome } from './outcome.js';
+import { logOutcome } from './report.js';
+
+/** Options of {@link createReceiver}. */
+export interface ReceiverOptions<Schemas = Record<never, never>, Tx = undefined> {
+  /** The webhook secret: text, bytes, several of these while they rotate, or a function that gives them. */
+  readonly secret: SecretSource;
+  /** One handler for each type that the app cares about. */
+  readonly handlers: Handlers<Schemas, Tx>;
+  /** A Standard Schema for each payload to check and narrow. @default none: payloads are `unknown` objects */
+  readonly payloads?: {
+    readonly [Type in keyof Schemas]: Type extends keyof PayloadSchemas ? Schemas[Type] : never;
+  };
+  /** Where events are claimed and remembered. @default memoryInbox(), which forgets at a restart */
+  readonly inbox?: Inbox<Tx>;
+  /** Where `accept` puts events for workers. @default none: handlers run before the reply */
+  readonly queue?: Queue;
+  /** Told once of each event of a type that is newer than this release, when it is first parked. */
+  readonly onUnknown?: (event: UnknownEvent) => void | Promise<void>;
+  /** Told how each delivery ended; its own failure changes nothing. @default logs every error to the console */
+  readonly onOutcome?: (outcome: Outcome) => void | Promise<void>;
+  /** The header that carries the signature. @default 'X-SERVICE-Signature' */
+  readonly signatureHeader?: string;
+  /** Pins how the signature is written. @default hex, base64 or base64url, told apart by their lengths */
+  readonly encoding?: SignatureEncoding;
+  /** Text before the signature's digits, such as `sha256=`. @default '' */
+  readonly signaturePrefix?: string;
+  /** The largest body, in bytes. @default 1_048_576 */
+  readonly limitBytes?: number;
+  /** How long one process may hold an event, in ms; more than `handlerTimeoutMs`. @default 60_000 */
+  readonly leaseMs?: number;
+  /** How long a handler may run, in ms. @default 10_000 */
+  readonly handlerTimeoutMs?: number;
+  /** After how many failed attempts a durable inbox gives an event up. @default 25 */
+  readonly maxAttempts?: number;
+}
+
+/** The options, checked and with their defaults. */
+export interface ReceiverRules<Tx> {
+  readonly keyring: Keyring;
+  readonly incoming: IncomingRules;
+  readonly handlers: HandlerTable<Tx>;
+  readonly payloads: PayloadSchemas;
+  readonly inbox: Inbox<Tx>;
+  readonly queue: Queue | undefined;
+  readonly onUnknown: (event: UnknownEvent) => void | Promise<void>;
+  readonly onOutcome: (outcome: Outcome) => void | Promise<void>;
+  readonly leaseMs: number;
+  readonly handlerTimeoutMs: number;
+  readonly maxAttempts: number;
+}
+
+const DEFAULTS = {
+  limitBytes: 1_048_576,
+  leaseMs: 60_000,
+  handlerTimeoutMs: 10_000,
+  maxAttempts: 25,
+} as const;
+
+/** Every option, so that a misspelt one is an error in JavaScript too; the compiler keeps it complete. */
+const OPTIONS: Readonly<Record<keyof ReceiverOptions, true>> = {
+  secret: true,
+  handlers: true,
+  payloads: true,
+  inbox: true,
+  queue: true,
+  onUnknown: true,
+  onOutcome: true,
+  signatureHeader: true,
+  encoding: true,
+  signaturePrefix: true,
+  limitBytes: true,
+  leaseMs: true,
+  handlerTimeoutMs: true,
+  maxAttempts: true,
+};
+
+/**
+ * Checks the options and fills in the defaults.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
+ */
+export function readOptions<Schemas, Tx>(options: ReceiverOptions<Schemas, Tx>): ReceiverRules<Tx> {
+  assertNames(options, { where: 'createReceiver', names: Object.keys(OPTIONS) });
+  assertNames(options.handlers, { where: '`handlers`', names: EVENT_TYPES });
+  assertNames(options.payloads ?? {}, { where: '`payloads`', names: EVENT_TYPES });
+  const limits = {
+    limitBytes: readCount('limitBytes', options.limitBytes),
+    leaseMs: readCount('leaseMs', options.leaseMs),
+    handlerTimeoutMs: readCount('handlerTimeoutMs', options.handlerTimeoutMs),
+    maxAttempts: readCount('maxAttempts', options.maxAttempts),
+  };
+  if (limits.leaseMs <= limits.handlerTimeoutMs) {
+    throw new ConfigError(
+      `leaseMs (${limits.leaseMs}) must be more than handlerTimeoutMs (${limits.handlerTimeoutMs}), or a second process takes the event while the first still runs it.`,
+    );
+  }
+  const inbox = options.inbox ?? memoryInbox();
+  if (options.queue !== undefined && !inbox.durable) {
+    throw new ConfigError(
+      'A queue needs a durable inbox that receivers and workers share, or an event can take effect twice. Pass `inbox`.',
+    );
+  }
+  return {
+    ...limits,
+    keyring: createKeyring(options.secret),
+    incoming: {
+      header: options.signatureHeader ?? SIGNATURE_HEADER,
+      encoding: options.encoding,
+      prefix: options.signaturePrefix,
+      limitBytes: limits.limitBytes,
+    },
+    // The compiler has checked each entry against its own event; from here on the table is looked up by type.
+    handlers: options.handlers as HandlerTable<Tx>,
+    payloads: (options.payloads ?? {}) as PayloadSchemas,
+    inbox,
+    queue: options.queue,
+    onUnknown: options.onUnknown ?? (() => undefined),
+    onOutcome: options.onOutcome ?? logOutcome,
+  };
+}
+
+/** The longest time that a timer takes (a signed 32-bit number of ms); more would fire at once. */
+const MOST = 2 ** 31 - 1;
+
+function readCount(name: keyof typeof DEFAULTS, value: number = DEFAULTS[name]): number {
+  if (Number.isInteger(value) && value >= 1 && value <= MOST) return value;
+  throw new ConfigError(`${name} must be a whole number from 1 to ${MOST}.`);
+}
+
+function assertNames(
+  table: object,
+  { where, names }: { readonly where: string; readonly names: readonly string[] },
+): void {
+  if (typeof table !== 'object' || table === null) throw new ConfigError(`${where} takes an object.`);
+  const wrong = Object.keys(table).filter((name) => !names.includes(name));
+  if (wrong.length > 0) {
+    throw new ConfigError(`${where} does not know ${wrong.join(', ')}. It knows ${names.join(', ')}.`);
+  }
+}

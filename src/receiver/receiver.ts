@@ -1,0 +1,146 @@
+/** The receiver: one pipeline and its three doors, each the tail of the one above. */
+import { BusyError } from '../core/errors.js';
+import { EVENT_TYPES, isKnownEvent, parseEvent, type UnknownEvent } from '../core/events.js';
+import type { Inbox, Source } from '../core/inbox.js';
+import { assertSignature } from '../core/signature.js';
+import { reach } from './dependency.js';
+import { type Incoming, readIncoming } from './incoming.js';
+import { type ReceiverOptions, readOptions } from './options.js';
+import { type Ending, type Outcome, type OutcomeKind, type Tally, type Trace, toEnding } from './outcome.js';
+import { notify } from './report.js';
+import { settle } from './settlement.js';
+import { createGate } from './shutdown.js';
+
+/** Which way an event came to a door. */
+export interface From {
+  readonly source: Source;
+}
+
+/** Receives events. The three doors never throw or reject: each answers an {@link Outcome}. */
+export interface Receiver {
+  /** Takes one HTTP delivery, untrusted: verifies, parses, and goes on as {@link Receiver.accept}. */
+  receive(incoming: Incoming): Promise<Outcome>;
+  /** Takes an authentic event: enqueues it where there is a queue, else goes on as {@link Receiver.handle}. */
+  accept(event: UnknownEvent, from: From): Promise<Outcome>;
+  /** Claims an authentic event, runs its handler in this process, and settles it. */
+  handle(event: UnknownEvent, from: From): Promise<Outcome>;
+  /**
+   * Accepts what waits in the inbox: received, failed and due, its lease lapsed, or parked and known by now.
+   * The catch-up poller calls it, or a timer of your own.
+   *
+   * @returns how many ended in which way.
+   * @throws {UnavailableError} `ERR_INBOX_FAILED` when the inbox cannot be asked what is due.
+   */
+  redrive(options?: { readonly signal?: AbortSignal | undefined }): Promise<Tally>;
+  /** Takes nothing more (every door answers `busy`) and resolves when what runs has ended. */
+  close(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
+  /** Where this receiver's events are claimed and remembered. */
+  readonly inbox: Inbox<unknown>;
+}
+
+/** How many events `redrive` takes and runs at a time. */
+const REDRIVE_BATCH = 16;
+
+/**
+ * Makes a receiver.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or makes no sense.
+ *
+ * @example
+ * ```ts
+ * const receiver = createReceiver({
+ *   secret: process.env['WEBHOOK_SECRET'] ?? '',
+ *   handlers: { 'transfer.settled': (event) => console.log(event.id) },
+ * });
+ * ```
+ */
+export function createReceiver<const Schemas = Record<never, never>, Tx = undefined>(
+  options: ReceiverOptions<Schemas, Tx>,
+): Receiver {
+  const rules = readOptions(options);
+  const { inbox, queue, leaseMs } = rules;
+  const gate = createGate();
+
+  const receive = (incoming: Incoming) =>
+    conclude({ source: 'push' }, async (trace) => {
+      const { body, mac } = await readIncoming(incoming, rules.incoming);
+      await assertSignature(body, mac, await rules.keyring());
+      trace.event = parseEvent(body).event;
+      return dispatch(trace.event, trace.source);
+    });
+
+  const accept = (event: UnknownEvent, { source }: From) =>
+    conclude({ source, event }, () => dispatch(event, source));
+
+  const handle = (event: UnknownEvent, { source }: From) =>
+    conclude({ source, event }, () => run(event, source));
+
+  async function dispatch(event: UnknownEvent, source: Source): Promise<Ending> {
+    if (queue === undefined || !isKnownEvent(event)) return run(event, source);
+    // Recorded first: should we die before it is enqueued, redrive enqueues it once leaseMs has passed.
+    const [admission] = await reach('ERR_INBOX_FAILED', inbox.admit([event], { dueInMs: leaseMs, source }));
+    if (admission === 'done') return { kind: 'duplicate' };
+    if (admission === 'dead') return { kind: 'dead' };
+    await reach('ERR_QUEUE_FAILED', queue.enqueue(event));
+    return { kind: 'queued' };
+  }
+
+  async function run(event: UnknownEvent, source: Source): Promise<Ending> {
+    if (!isKnownEvent(event)) return park(event, source);
+    const claim = await reach('ERR_INBOX_FAILED', inbox.claim(event, { leaseMs, source }));
+    if (claim.state === 'claimed') return settle(event, { lease: claim.lease, source, rules });
+    if (claim.state === 'done') return { kind: 'duplicate' };
+    if (claim.state === 'dead') return { kind: 'dead' };
+    throw new BusyError('ERR_EVENT_BUSY', 'Another process or delivery has this event.', claim);
+  }
+
+  async function park(event: UnknownEvent, source: Source): Promise<Ending> {
+    const [admission] = await reach('ERR_INBOX_FAILED', inbox.admit([event], { dueInMs: null, source }));
+    if (admission === 'new') notify(rules.onUnknown, event);
+    return { kind: admission === 'done' ? 'duplicate' : 'parked' };
+  }
+
+  /** The one place that catches: whatever happens in a pipeline ends as an outcome, and is reported. */
+  async function conclude(trace: Trace, pipeline: (trace: Trace) => Promise<Ending>): Promise<Outcome> {
+    let ending: Ending;
+    try {
+      gate.enter();
+      ending = await pipeline(trace).finally(gate.leave);
+    } catch (error) {
+      ending = toEnding(error);
+    }
+    const outcome: Outcome = { ...trace, ...ending };
+    notify(rules.onOutcome, outcome);
+    return outcome;
+  }
+
+  async function redrive({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<Tally> {
+    const tally = emptyTally();
+    const take = { limit: REDRIVE_BATCH, hideMs: leaseMs, types: EVENT_TYPES };
+    while (!signal?.aborted && !gate.closed()) {
+      const due = await reach('ERR_INBOX_FAILED', inbox.takeDue(take));
+      if (due.length === 0) break;
+      const outcomes = await Promise.all(due.map((event) => accept(event, { source: 'redrive' })));
+      for (const { kind } of outcomes) tally[kind] += 1;
+    }
+    return tally;
+  }
+
+  return { receive, accept, handle, redrive, close: gate.close, [Symbol.asyncDispose]: gate.close, inbox };
+}
+
+function emptyTally(): Record<OutcomeKind, number> {
+  return {
+    handled: 0,
+    duplicate: 0,
+    ignored: 0,
+    parked: 0,
+    queued: 0,
+    dead: 0,
+    rejected: 0,
+    failed: 0,
+    busy: 0,
+    unavailable: 0,
+  };
+}
