@@ -59,12 +59,18 @@ export function isKnownEvent(event: UnknownEvent): event is WebhookEvent {
 const dateTime = z.iso.datetime({ offset: true });
 
 /**
+ * Control characters and lone surrogates are refused: no store keeps them faithfully, and an id that a
+ * store alters can meet another id.
+ */
+const name = z.string().check(z.maxLength(512), z.regex(/^[^\p{Cc}\p{Cs}]+$/u));
+
+/**
  * The envelope of `service.md`. It only judges: callers go on with the object that was judged, so that
  * keys beyond the envelope, their order and a `__proto__` key stay what they were.
  */
 const envelope = z.object({
-  id: z.string().check(z.minLength(1), z.maxLength(512)),
-  type: z.string().check(z.minLength(1), z.maxLength(512)),
+  id: name,
+  type: name,
   created_at: dateTime,
   payload: z.custom<UnknownPayload>(
     (value) => typeof value === 'object' && value !== null && !Array.isArray(value),

@@ -91,7 +91,7 @@ export interface Inbox<Tx = undefined> {
   /**
    * Records events without running them, a whole page in one round trip, and answers for each, in order.
    *
-   * New ones become `received`, due after `dueInMs`, or `parked` when that is `null`. Events already there
+   * New ones become `received`, due after `dueInMs` (0 or less: now), or `parked` when that is `null`. Events already there
    * stay as they are: the first record of an id stands. An id twice in one page is new once.
    */
   admit(

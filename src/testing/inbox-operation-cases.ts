@@ -1,0 +1,123 @@
+/** Contract of operating an inbox: looking, counting, reviving, pruning. */
+import assert from 'node:assert/strict';
+import { INBOX_STATES } from '../core/inbox.js';
+import { claimed, DUE, HOUR_MS, type InboxCase, LONG, someEvent, someEvents, TAKE } from './inbox-case.js';
+
+export const inboxOperationCases: readonly InboxCase[] = [
+  {
+    name: 'find: an id that never came is undefined',
+    async run({ inbox }) {
+      assert.equal(await inbox.find('evt_nobody'), undefined);
+    },
+  },
+  {
+    name: 'find: a record tells when the event came, when it changed and when it is due',
+    async run({ inbox }) {
+      const event = someEvent();
+      await inbox.admit([event], { dueInMs: HOUR_MS, source: 'pull' });
+      const record = await inbox.find(event.id);
+      assert.ok(record);
+      const { receivedAt, updatedAt, dueAt, ...rest } = record;
+      assert.deepEqual(rest, {
+        id: event.id,
+        type: event.type,
+        state: 'received',
+        attempts: 0,
+        source: 'pull',
+        lastError: null,
+        event,
+      });
+      assert.ok(Math.abs(receivedAt - Date.now()) < HOUR_MS, 'receivedAt is epoch ms');
+      assert.ok(updatedAt >= receivedAt);
+      assert.ok(dueAt !== null && Math.abs(dueAt - receivedAt - HOUR_MS) < 1_000);
+    },
+  },
+  {
+    name: 'list: pages through one state, each record once',
+    async run({ inbox }) {
+      const events = someEvents(7);
+      for (const event of events) await inbox.admit([event], DUE);
+      await claimed(inbox, { event: someEvent() });
+      const seen: string[] = [];
+      for (let after: string | undefined; ; ) {
+        const page = await inbox.list({ state: 'received', limit: 3, after });
+        if (page.length === 0) break;
+        assert.ok(page.length <= 3 && page.every(({ state }) => state === 'received'));
+        seen.push(...page.map(({ id }) => id));
+        after = page.at(-1)?.id;
+      }
+      assert.equal(seen.length, 7);
+      assert.deepEqual(new Set(seen), new Set(events.map(({ id }) => id)));
+    },
+  },
+  {
+    name: 'count: tells every state, in order, and since when its oldest is there',
+    async run({ inbox }) {
+      assert.deepEqual(
+        await inbox.count(),
+        INBOX_STATES.map((state) => ({ state, count: 0, oldest: null })),
+      );
+      await inbox.admit(someEvents(3), DUE);
+      await inbox.admit(someEvents(1, { type: 'mint.completed' }), { dueInMs: null, source: 'push' });
+      for (const event of someEvents(2)) await inbox.complete(await claimed(inbox, { event }));
+      const counts = await inbox.count();
+      assert.deepEqual(
+        counts.map(({ state, count }) => [state, count]),
+        [
+          ['received', 3],
+          ['leased', 0],
+          ['failed', 0],
+          ['done', 2],
+          ['dead', 0],
+          ['parked', 1],
+        ],
+      );
+      for (const { count, oldest } of counts) assert.equal(oldest === null, count === 0);
+    },
+  },
+  {
+    name: 'revive: a dead event is due at once, its attempts counted anew, its old token void',
+    async run({ inbox, second }) {
+      const event = someEvent();
+      const old = await claimed(inbox, { event });
+      await inbox.fail(old, { retryAfterMs: null, error: 'given up' });
+      assert.equal(await second.revive(event.id), true);
+      assert.equal(await second.revive(event.id), false);
+      assert.deepEqual(await inbox.takeDue(TAKE), [event]);
+      const lease = await claimed(inbox, { event });
+      assert.equal(lease.attempt, 1);
+      assert.notEqual(lease.token, old.token);
+      assert.equal(await inbox.complete(old), false);
+      assert.equal(await inbox.complete(lease), true);
+    },
+  },
+  {
+    name: 'revive: what is not dead stays as it is',
+    async run({ inbox }) {
+      const event = someEvent();
+      await inbox.complete(await claimed(inbox, { event }));
+      assert.equal(await inbox.revive(event.id), false);
+      assert.equal(await inbox.revive('evt_nobody'), false);
+      assert.equal((await inbox.find(event.id))?.state, 'done');
+    },
+  },
+  {
+    name: 'prune: drops the JSON of old done events, and their ids stay duplicates',
+    async run({ inbox, second }) {
+      const [done, dead, waiting] = someEvents(3);
+      assert.ok(done && dead && waiting);
+      await inbox.complete(await claimed(inbox, { event: done }));
+      await inbox.fail(await claimed(inbox, { event: dead }), { retryAfterMs: null, error: 'no' });
+      await inbox.admit([waiting], DUE);
+      assert.equal(await inbox.prune({ olderThanMs: HOUR_MS }), 0);
+      assert.deepEqual((await inbox.find(done.id))?.event, done);
+      assert.equal(await inbox.prune({ olderThanMs: 0 }), 1);
+      assert.equal(await inbox.prune({ olderThanMs: 0 }), 0);
+      assert.equal((await inbox.find(done.id))?.event, null);
+      assert.equal((await second.claim(done, LONG)).state, 'done');
+      assert.deepEqual(await second.admit([done, dead, waiting], DUE), ['done', 'dead', 'received']);
+      assert.deepEqual((await inbox.find(dead.id))?.event, dead);
+      assert.deepEqual(await inbox.takeDue(TAKE), [waiting]);
+    },
+  },
+];
