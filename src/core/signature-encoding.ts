@@ -1,7 +1,10 @@
 /** How a signature is written: 32 bytes as hex, base64 or base64url, decoded strictly. */
 
 /** How the 32 bytes of a signature are written. */
-export type SignatureEncoding = 'hex' | 'base64' | 'base64url';
+export type SignatureEncoding = (typeof SIGNATURE_ENCODINGS)[number];
+
+/** Every {@link SignatureEncoding}. */
+export const SIGNATURE_ENCODINGS = ['hex', 'base64', 'base64url'] as const;
 
 /** How a signature is written, as far as it is known: `service.md` does not specify it. */
 export interface SignatureFormat {
