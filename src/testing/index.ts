@@ -1,0 +1,11 @@
+/** `stablehooks/testing`: what an app tests its receiver with, and the contract that every adapter keeps. */
+export { adapterContract } from './adapter-contract.js';
+export {
+  CONTRACT_LIMIT_BYTES,
+  CONTRACT_MARKER,
+  CONTRACT_SECRETS,
+  createContractReceiver,
+} from './contract-receiver.js';
+export type { ContractCase, Target } from './contract-sender.js';
+export { exampleEvent } from './example-event.js';
+export { type SignedRequest, type SignedRequestOptions, signedRequest } from './signed-request.js';
