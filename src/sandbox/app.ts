@@ -1,11 +1,11 @@
 /** The sandbox over HTTP: what every request passes through, and where each refusal becomes an answer. */
 import { Hono } from 'hono';
-import { bodyLimit } from 'hono/body-limit';
 import { methodNotAllowed } from 'hono/method-not-allowed';
 import { controlRoutes } from './control-routes.js';
 import type { FaultSource } from './faults.js';
 import type { Feed } from './feed.js';
 import { SandboxError, toProblem } from './problem.js';
+import { createJsonReader } from './request-body.js';
 import type { SandboxOperations } from './sandbox.js';
 import type { Answer, Env } from './server.js';
 import { type Service, serviceRoutes } from './service-routes.js';
@@ -43,20 +43,9 @@ export function createApp(parts: AppParts, { token, limitBytes, maxLimit }: AppO
       },
     }),
   );
-  app.use(
-    bodyLimit({
-      maxSize: limitBytes,
-      onError: () =>
-        toProblem(
-          new SandboxError(
-            'ERR_SANDBOX_BODY_TOO_LARGE',
-            `Nothing was changed: the body is over ${limitBytes} bytes.`,
-          ),
-        ),
-    }),
-  );
-  app.route('/v1', serviceRoutes(parts.service, { faults: parts.faults, maxLimit }));
-  app.route('/sandbox', controlRoutes(parts.sandbox, { feed: parts.feed }));
+  const readJson = createJsonReader({ limitBytes });
+  app.route('/v1', serviceRoutes(parts.service, { faults: parts.faults, maxLimit, readJson }));
+  app.route('/sandbox', controlRoutes(parts.sandbox, { feed: parts.feed, readJson }));
   app.notFound(() =>
     toProblem(
       new SandboxError(

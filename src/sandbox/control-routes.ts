@@ -9,7 +9,7 @@ import type { Feed } from './feed.js';
 import { milliseconds, oneOf, text } from './fields.js';
 import type { AcceptInput, RedeemInput, SendInput, TransferInput } from './movement-inputs.js';
 import { check } from './problem.js';
-import { readJson } from './request-body.js';
+import type { ReadJson } from './request-body.js';
 import type { SandboxOperations } from './sandbox.js';
 import type { Env } from './server.js';
 
@@ -29,7 +29,10 @@ const firing = z.strictObject({ type: text, payload: z.optional(z.record(z.strin
 const advance = z.strictObject({ ms: milliseconds });
 const rotation = z.strictObject({ secret: text });
 
-export function controlRoutes(sandbox: SandboxOperations, { feed }: { readonly feed: Feed }): Hono<Env> {
+export function controlRoutes(
+  sandbox: SandboxOperations,
+  { feed, readJson }: { readonly feed: Feed; readonly readJson: ReadJson },
+): Hono<Env> {
   const routes = new Hono<Env>();
   const done = () => new Response(null, { status: 204 });
   const clock = (context: Context) =>

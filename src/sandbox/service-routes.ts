@@ -6,7 +6,7 @@ import type { FaultSource } from './faults.js';
 import { text } from './fields.js';
 import type { ListRequest } from './listing.js';
 import { check, SandboxError, toProblem } from './problem.js';
-import { readJson } from './request-body.js';
+import type { ReadJson } from './request-body.js';
 import type { Env } from './server.js';
 import type { LimitsInput, Wallet, WalletInput } from './wallets.js';
 
@@ -21,8 +21,9 @@ export interface Service {
 
 export function serviceRoutes(
   service: Service,
-  { faults, maxLimit }: { readonly faults: FaultSource; readonly maxLimit: number },
+  options: { readonly faults: FaultSource; readonly maxLimit: number; readonly readJson: ReadJson },
 ): Hono<Env> {
+  const { faults, maxLimit, readJson } = options;
   const routes = new Hono<Env>();
   let requests = 0;
 

@@ -3,7 +3,14 @@ import { createHash } from 'node:crypto';
 import { createSandbox, type SandboxOptions } from 'stablehooks/sandbox';
 import { expect, test } from 'vitest';
 
-const faults = { drop: 0.2, duplicate: 0.2, reorder: 0.3, reorderMs: 5000, delay: 0.05, corruptSignature: 0.05 };
+const faults = {
+  drop: 0.2,
+  duplicate: 0.2,
+  reorder: 0.3,
+  reorderMs: 5000,
+  delay: 0.05,
+  corruptSignature: 0.05,
+};
 
 async function runOf(options: SandboxOptions & { readonly events: number }) {
   const { events: count, ...rest } = options;
@@ -33,7 +40,11 @@ async function runOf(options: SandboxOptions & { readonly events: number }) {
 }
 
 test('each of 10,000 events is delivered, and the attempts that are kept stay within their bound', async () => {
-  const { events, attempts, deliveries, arrivals } = await runOf({ seed: 7, events: 10_000, maxAttempts: 20 });
+  const { events, attempts, deliveries, arrivals } = await runOf({
+    seed: 7,
+    events: 10_000,
+    maxAttempts: 20,
+  });
   expect(events).toHaveLength(10_000);
   expect(events.every(({ delivered }) => delivered)).toBe(true);
   expect(deliveries.every(({ state }) => state === 'delivered')).toBe(true);
