@@ -47,6 +47,7 @@ export interface AttemptPlan {
 
 const ATTEMPT_FAULTS = ['drop', 'corruptSignature', 'reserialise', 'cut'] as const;
 const KEPT_RESPONSE_BYTES = 1024;
+const CUT_AFTER_MS = 20;
 
 /** Makes one attempt. Never rejects: what went wrong is its `error`. */
 export async function makeAttempt(
@@ -135,12 +136,15 @@ function untilAborted<Value>(work: Promise<Value>, signal: AbortSignal): Promise
 
 /** A body that breaks off in the middle, as when a connection is cut. */
 function halfOf(bytes: Uint8Array): ReadableStream<Uint8Array> {
-  let started = false;
+  const cut = new Error('The connection was cut halfway through the body.');
   return new ReadableStream({
-    pull: (controller) => {
-      if (started) return controller.error(new Error('The connection was cut halfway through the body.'));
-      started = true;
+    start: (controller) => {
       controller.enqueue(bytes.slice(0, bytes.length >> 1));
+    },
+    // Real time: the first half has to be on the wire before the socket is destroyed.
+    pull: async (controller) => {
+      await new Promise((resolve) => setTimeout(resolve, CUT_AFTER_MS));
+      controller.error(cut);
     },
   });
 }
