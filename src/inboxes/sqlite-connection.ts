@@ -1,16 +1,14 @@
 /** A connection to an SQLite file: the least that a driver must offer, how one is opened, and one atomic step. */
 import { ConfigError } from '../core/errors.js';
 
-/** What can be bound to a `?`. */
-export type SqliteValue = string | number | null;
-
 /**
  * What `node:sqlite`, `better-sqlite3`, `libsql` and `bun:sqlite` share, and all that the inbox asks of them.
  * Rows are objects keyed by column; integers are numbers, so leave "safe integers" off.
  */
 export interface SqliteLike {
   exec(sql: string): unknown;
-  prepare(sql: string): { all(...values: SqliteValue[]): unknown[] };
+  /** The values are texts, numbers and `null`; narrower than `unknown`, better-sqlite3's types do not fit. */
+  prepare(sql: string): { all(...values: unknown[]): unknown[] };
 }
 
 /** A connection that the inbox opened by itself. */

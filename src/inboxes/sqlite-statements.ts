@@ -1,7 +1,7 @@
 /** Every statement that the SQLite inbox runs, prepared once, and the row that an event is. */
 import type { UnknownEvent } from '../core/events.js';
 import type { InboxRecord, InboxState, PollState } from '../core/inbox.js';
-import type { SqliteLike, SqliteValue } from './sqlite-connection.js';
+import type { SqliteLike } from './sqlite-connection.js';
 
 /** An event's row. */
 export interface EventRow {
@@ -24,7 +24,7 @@ export interface EventRow {
 export function prepareStatements(db: SqliteLike) {
   function rows<Row>(sql: string) {
     const statement = db.prepare(sql);
-    return (...values: SqliteValue[]) => statement.all(...values) as readonly Row[];
+    return (...values: (string | number | null)[]) => statement.all(...values) as readonly Row[];
   }
   return {
     standing: rows<Pick<EventRow, 'state' | 'due_at'>>(
@@ -51,9 +51,10 @@ export function prepareStatements(db: SqliteLike) {
     due: rows<Pick<EventRow, 'id' | 'event'>>(
       'SELECT id, event FROM stablehooks_events WHERE due_at <= ? ORDER BY due_at LIMIT ?',
     ),
+    // The index is named, or SQLite reads all that is parked. Rows are numbered in the order they came.
     parked: rows<Pick<EventRow, 'id' | 'event'>>(
-      `SELECT id, event FROM stablehooks_events
-      WHERE state = 'parked' AND type IN (SELECT value FROM json_each(?)) LIMIT ?`,
+      `SELECT id, event FROM stablehooks_events INDEXED BY stablehooks_parked
+      WHERE state = 'parked' AND type IN (SELECT value FROM json_each(?)) ORDER BY rowid LIMIT ?`,
     ),
     hide: rows<Pick<EventRow, 'id'>>(
       `UPDATE stablehooks_events SET due_at = ?, updated_at = ?, token = NULL,
@@ -81,9 +82,10 @@ export function prepareStatements(db: SqliteLike) {
       `UPDATE stablehooks_events SET state = 'received', attempts = 0, due_at = ?, updated_at = ?
       WHERE id = ? AND state = 'dead' RETURNING id`,
     ),
+    // The index is named, or SQLite reads all that was ever done.
     prune: rows<Pick<EventRow, 'id'>>(
       `UPDATE stablehooks_events SET event = NULL WHERE rowid IN (
-        SELECT rowid FROM stablehooks_events
+        SELECT rowid FROM stablehooks_events INDEXED BY stablehooks_prunable
         WHERE state = 'done' AND event IS NOT NULL AND updated_at <= ? LIMIT ?)
       RETURNING id`,
     ),

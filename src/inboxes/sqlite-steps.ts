@@ -1,4 +1,5 @@
 /** The steps of the SQLite inbox: each atomic, and those asked for together committed together. */
+import { setImmediate } from 'node:timers';
 import { atomically, type SqliteLike } from './sqlite-connection.js';
 
 /** Runs a step and resolves with its answer once that is on the disk. */

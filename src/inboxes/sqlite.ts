@@ -7,7 +7,7 @@ import { migrate } from './sqlite-schema.js';
 import { decodeEvent, prepareStatements, toRecord } from './sqlite-statements.js';
 import { createSteps } from './sqlite-steps.js';
 
-export type { SqliteLike, SqliteValue } from './sqlite-connection.js';
+export type { SqliteLike } from './sqlite-connection.js';
 
 /** Options of {@link sqliteInbox}. */
 export interface SqliteInboxOptions {

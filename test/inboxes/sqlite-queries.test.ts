@@ -20,5 +20,9 @@ test.each(statements)('%s', (sql) => {
   // Counting reads every entry, yet of an index that holds all it asks for, not of the rows with their JSON.
   const scans = steps.filter((step) => /^SCAN stablehooks_events(?! USING COVERING INDEX)/.test(step));
   expect(scans).toEqual([]);
-  expect(steps.filter((step) => step.includes('TEMP B-TREE'))).toEqual([]);
+  // All that is in one state may be nearly everything.
+  expect(steps.filter((step) => step.endsWith('(state=?)'))).toEqual([]);
+  // Only the few parked events whose types have become known are sorted.
+  const sorts = steps.filter((step) => step.includes('TEMP B-TREE'));
+  expect(sorts).toHaveLength(sql.includes('json_each') ? 1 : 0);
 });
