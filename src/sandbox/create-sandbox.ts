@@ -180,8 +180,9 @@ export function createSandbox(options: SandboxOptions = {}): Sandbox {
     close: async () => {
       await Promise.all([...listening].map((server) => server.close()));
       deliveries.stop();
+      clock.stop();
       await keeper.close();
-      clock.restart();
+      tally.clear();
     },
   };
 }
