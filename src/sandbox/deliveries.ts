@@ -113,7 +113,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
 
   async function attempt(run: Run, era: Era): Promise<void> {
     const target = endpoints.find(run.endpointId);
-    if (target === undefined) return end(run, 'exhausted');
+    if (target === undefined || run.state !== 'pending') return;
     run.attempts += 1;
     const giveUp = new AbortController();
     era.underWay.add(giveUp);
@@ -131,6 +131,8 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
       if (attempts.length > options.keptAttempts) attempts.shift();
       feed.publish('attempt.made', one);
     }
+    // Its endpoint was removed meanwhile.
+    if (run.state !== 'pending') return;
     if (made.some(({ response }) => response !== null && response.status >= 200 && response.status < 300)) {
       events.markDelivered(run.eventId);
       return end(run, 'delivered');
@@ -161,6 +163,10 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     /** Begins to deliver an event to every endpoint. */
     begin(event: SandboxEvent): void {
       for (const target of endpoints.list()) start(event, target);
+    },
+    /** Gives up what is pending for an endpoint. */
+    giveUp(endpointId: string): void {
+      for (const run of pending.values()) if (run.endpointId === endpointId) end(run, 'exhausted');
     },
     /** Newest first: those still pending, then those that ended. */
     list: (): Delivery[] => [
