@@ -28,6 +28,8 @@ export interface Clock extends SandboxClock {
   quiet(): Promise<void>;
   /** Moves to the next timer and runs it; `false` when there is none. */
   step(): boolean;
+  /** Cancels every timer and leaves the time as it is. */
+  stop(): void;
   /** Cancels every timer and starts again, at `at` or where time starts. */
   restart(at?: number): void;
 }
@@ -80,6 +82,12 @@ export function createClock({ mode, startsAtMs, patienceMs }: ClockOptions): Clo
     for (let run = timers.take(time); run !== undefined; run = timers.take(time)) run();
   }
 
+  function stop(): void {
+    timers.clear();
+    held.clear();
+    arm();
+  }
+
   async function quiet(): Promise<void> {
     do {
       // One turn of the event loop lets what was just answered or aborted come to its end.
@@ -126,13 +134,12 @@ export function createClock({ mode, startsAtMs, patienceMs }: ClockOptions): Clo
       runDue();
       return true;
     },
+    stop,
     restart: (at) => {
-      timers.clear();
-      held.clear();
+      stop();
       latest = 0;
       ahead = 0;
       if (at !== undefined) moveTo(at);
-      arm();
     },
   };
 }

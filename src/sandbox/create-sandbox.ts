@@ -115,6 +115,7 @@ export function createSandbox(options: SandboxOptions = {}): Sandbox {
       list: () => endpoints.list().map(toEndpoint),
       remove: (id) => {
         endpoints.remove(id);
+        deliveries.giveUp(id);
         feed.publish('endpoint.removed', { id });
       },
       rotateSecret: (id, next) =>
@@ -180,8 +181,9 @@ export function createSandbox(options: SandboxOptions = {}): Sandbox {
     close: async () => {
       await Promise.all([...listening].map((server) => server.close()));
       deliveries.stop();
+      clock.stop();
       await keeper.close();
-      clock.restart();
+      tally.clear();
     },
   };
 }

@@ -81,7 +81,10 @@ const NO_FAULTS: Faults = {
 const CHANCE = 'must be a number from 0 to 1, or { next: a whole number }';
 const chance = z.optional(
   z.union(
-    [z.number().check(z.minimum(0), z.maximum(1)), z.strictObject({ next: z.int().check(z.minimum(0)) })],
+    [
+      z.number().check(z.minimum(0, CHANCE), z.maximum(1, CHANCE)),
+      z.strictObject({ next: z.int(CHANCE).check(z.minimum(0, CHANCE)) }),
+    ],
     CHANCE,
   ),
 );
