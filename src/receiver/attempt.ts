@@ -73,7 +73,8 @@ export function isHandlerFault(error: unknown): error is HandlerFault {
 }
 
 function toHandlerFault(event: WebhookEvent, thrown: unknown): HandlerFault {
-  if (isHandlerFault(thrown)) return thrown;
+  // Our own; any other of our errors is one that the handler met elsewhere, and no verdict on this event.
+  if (thrown instanceof PermanentError || thrown instanceof HandlerError || isMisfit(thrown)) return thrown;
   // By code, too: the handler may have it from another copy of this package.
   if (thrown instanceof Error && 'code' in thrown && thrown.code === 'ERR_HANDLER_PERMANENT') {
     return new PermanentError(thrown.message, { cause: thrown });
@@ -85,16 +86,21 @@ function toHandlerFault(event: WebhookEvent, thrown: unknown): HandlerFault {
   );
 }
 
+function isMisfit(thrown: unknown): thrown is EventError {
+  return thrown instanceof EventError && thrown.code === 'ERR_PAYLOAD_INVALID';
+}
+
 /** The event with its payload as its schema puts it out. */
 async function narrow(event: WebhookEvent, schema: StandardSchema): Promise<WebhookEvent> {
   const result = await schema['~standard'].validate(event.payload);
   if (result.issues === undefined) return { ...event, payload: result.value } as WebhookEvent;
-  const fields = result.issues.map(({ path = [] }) =>
+  const paths = result.issues.map(({ path = [] }) =>
     ['payload', ...path.map((part) => (typeof part === 'object' ? part.key : part))].map(String).join('.'),
   );
+  const fields = [...new Set(paths)];
   throw new EventError(
     'ERR_PAYLOAD_INVALID',
-    `The payload of ${event.type} does not fit its schema at ${[...new Set(fields)].join(', ')}. Mend the schema: the event is kept and run again.`,
-    { cause: result.issues },
+    `The payload of ${event.type} does not fit its schema at ${fields.join(', ')}. Mend the schema: the event is kept and run again.`,
+    { cause: result.issues, fields },
   );
 }
