@@ -35,7 +35,7 @@ export function toLambdaHandler(receiver: Receiver) {
       },
     });
     const { status: statusCode, headers, body } = toReply(outcome);
-    const lists = Object.entries(headers).map(([name, value]) => [name, [value]] as const);
+    const lists = Object.entries(headers).map(([name, value]): [string, string[]] => [name, [value]]);
     // A load balancer that hands lists of values takes only such back.
     const fields = event.multiValueHeaders ? { multiValueHeaders: Object.fromEntries(lists) } : { headers };
     return { statusCode, ...fields, body, isBase64Encoded: false };

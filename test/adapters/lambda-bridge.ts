@@ -12,8 +12,8 @@ export interface Gateway {
 
 interface Answer {
   readonly statusCode: number;
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly multiValueHeaders?: Readonly<Record<string, string[]>>;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly multiValueHeaders?: Readonly<Record<string, string[]>> | undefined;
   readonly body: string;
 }
 
