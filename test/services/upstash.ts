@@ -1,4 +1,4 @@
-/** Upstash's REST interface in front of a real Redis: as much of it as its client uses for one command. */
+/** Upstash's REST interface in front of a real Redis: as much of it as its client uses. */
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -11,16 +11,18 @@ export interface UpstashService {
 }
 
 export async function startUpstash(redis: Redis): Promise<UpstashService> {
+  // Its client gathers commands into pipelines, and asks that each answer stands for itself.
   const server = createServer(async (request, response) => {
-    const [command = '', ...values] = (await json(request)) as string[];
-    const answer = await redis.call(command, ...values).then(
-      (result) => ({ status: 200, body: { result: encode(result) } }),
-      (error: Error) => ({ status: 400, body: { error: error.message } }),
-    );
-    response
-      .writeHead(answer.status, { 'content-type': 'application/json' })
-      .end(JSON.stringify(answer.body));
+    const body = await json(request);
+    const answers = request.url === '/pipeline' ? (body as string[][]).map(run) : run(body as string[]);
+    response.setHeader('content-type', 'application/json');
+    response.end(JSON.stringify(await (Array.isArray(answers) ? Promise.all(answers) : answers)));
   });
+  const run = ([command = '', ...values]: string[]) =>
+    redis.call(command, ...values).then(
+      (result) => ({ result: encode(result) }),
+      (error: Error) => ({ error: error.message }),
+    );
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const { port } = server.address() as AddressInfo;
   return { url: `http://127.0.0.1:${port}`, stop: () => close(server) };
