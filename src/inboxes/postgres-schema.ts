@@ -54,10 +54,9 @@ export function postgresMigrations(options: PostgresSchemaOptions = {}): readonl
   last_error text,
   event text
 )`,
-    // Each index but the first two shrinks as events are done, or pruned.
+    // The first grows with the table; the others hold only what is due, or not pruned yet.
     `CREATE INDEX IF NOT EXISTS events_state ON ${events} (state, received_at) INCLUDE (updated_at)`,
     `CREATE INDEX IF NOT EXISTS events_due ON ${events} (due_at) WHERE due_at IS NOT NULL`,
-    `CREATE INDEX IF NOT EXISTS events_parked ON ${events} (type, received_at) WHERE state = 'parked'`,
     `CREATE INDEX IF NOT EXISTS events_whole ON ${events} (updated_at) WHERE state = 'done' AND event IS NOT NULL`,
     `CREATE TABLE IF NOT EXISTS ${poll} (
   only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
