@@ -5,8 +5,9 @@ import { createClient } from 'redis';
 import { fromIoredis, fromNodeRedis, type RedisLike, redisInbox } from 'stablehooks/inboxes/redis';
 import { inboxContract } from 'stablehooks/testing';
 import { afterAll, beforeAll, describe, test } from 'vitest';
-import { describeWithRedis, type RedisService, startRedis } from '../services/redis.js';
+import { type RedisService, startRedis } from '../services/redis.js';
 import { startUpstash } from '../services/upstash.js';
+import { describeWithRedis } from '../services/with-redis.js';
 
 /** Two connections to one server, and how they end. */
 interface Connections {

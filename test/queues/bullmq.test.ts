@@ -7,7 +7,8 @@ import { memoryInbox } from 'stablehooks/inboxes/memory';
 import { fromIoredis, redisInbox } from 'stablehooks/inboxes/redis';
 import { bullmqProcessor, bullmqQueue } from 'stablehooks/queues/bullmq';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { describeWithRedis, type RedisService, startRedis } from '../services/redis.js';
+import { type RedisService, startRedis } from '../services/redis.js';
+import { describeWithRedis } from '../services/with-redis.js';
 import { awaitHandled } from './handled.js';
 import { someEvent } from './some-event.js';
 

@@ -9,7 +9,8 @@ import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { listenAsProcess } from '../child.js';
 import { type PostgresService, startPostgres } from '../services/postgres.js';
-import { describeWithRedis, type RedisService, startRedis } from '../services/redis.js';
+import { type RedisService, startRedis } from '../services/redis.js';
+import { describeWithRedis } from '../services/with-redis.js';
 
 const cwd = fileURLToPath(new URL('../..', import.meta.url));
 const secret = 'whsec_example';

@@ -1,11 +1,10 @@
 /** A real Redis on a free loopback port, its data in a directory of its own. */
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe } from 'vitest';
 import { freePort } from './free-port.js';
 
 export interface RedisService {
@@ -17,20 +16,6 @@ export interface RedisService {
   halt(): Promise<void>;
   start(): Promise<void>;
   stop(): Promise<void>;
-}
-
-const installed = spawnSync('redis-server', ['--version']).status === 0;
-
-/** `describe` where there is a redis-server. Where there is none: a loud skip on a laptop, a failure in CI. */
-export function describeWithRedis(name: string, body: () => void): void {
-  if (installed) {
-    describe(name, body);
-    return;
-  }
-  const remedy = 'Install it: `apt-get install redis-server`, or `brew install redis`.';
-  if (process.env['CI']) throw new Error(`redis-server is missing, so "${name}" cannot run. ${remedy}`);
-  console.warn(`\n*** SKIPPED: ${name}: redis-server is missing. ${remedy} ***\n`);
-  describe.runIf(installed)(name, body);
 }
 
 export async function startRedis(): Promise<RedisService> {
