@@ -83,8 +83,8 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
       if (due > performance.now()) await pause(due - performance.now());
     }
     await restarting;
-    await sandbox.settled();
     clearInterval(killer);
+    await sandbox.settled();
 
     const inbox = postgresInbox(pool);
     const list = sandbox.events().map(({ id }) => id);
