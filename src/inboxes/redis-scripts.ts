@@ -2,9 +2,11 @@
  * The scripts of the Redis inbox: each step is one, atomic, by the server's clock.
  *
  * Every key begins with KEYS[1], a hash tag, so that a cluster keeps all of them on one shard:
- * `:event:<id>` a hash; `:in:<state>` ids by receivedAt, `:since:<state>` ids by updatedAt, `:due` ids by
- * dueAt, `:parked:<type>` ids by receivedAt, `:whole` done ids that still have their JSON by updatedAt;
- * `:poll` a hash. Each script answers JSON text of strings, as Upstash's client would guess at anything else.
+ * `:event:<id>` a hash, `:json:<id>` its JSON (apart, so that the hash stays compact); `:in:<state>` ids by
+ * receivedAt, `:since:<state>` ids by updatedAt, `:due` ids by dueAt, `:parked:<type>` ids by receivedAt,
+ * `:whole` done ids that still have their JSON by updatedAt; `:poll` a hash.
+ *
+ * Each script answers JSON text of strings, as Upstash's client would guess at anything else.
  */
 
 /** What every script begins with. `move` is the only writer of states, so that no index is ever forgotten. */
@@ -15,6 +17,7 @@ local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 
 local function text(number) return string.format('%.0f', number) end
 local function eventKey(id) return base .. ':event:' .. id end
+local function jsonKey(id) return base .. ':json:' .. id end
 local function get(id, field) return redis.call('HGET', eventKey(id), field) end
 
 local function move(id, from, to, due)
@@ -42,8 +45,8 @@ local function move(id, from, to, due)
 end
 
 local function record(id, eventType, source, event)
-  redis.call('HSET', eventKey(id), 'type', eventType, 'source', source, 'event', event,
-    'attempts', '0', 'receivedAt', text(now))
+  redis.call('HSET', eventKey(id), 'type', eventType, 'source', source, 'attempts', '0', 'receivedAt', text(now))
+  redis.call('SET', jsonKey(id), event)
 end
 
 local function holds(id, token)
@@ -58,8 +61,9 @@ end
 
 local function read(id)
   local fields = redis.call('HMGET', eventKey(id), 'type', 'state', 'attempts', 'source', 'receivedAt',
-    'updatedAt', 'dueAt', 'lastError', 'event')
+    'updatedAt', 'dueAt', 'lastError')
   table.insert(fields, 1, id)
+  fields[#fields + 1] = redis.call('GET', jsonKey(id))
   return fields
 end
 `;
@@ -121,7 +125,7 @@ local function take(ids, from, to)
     local state = get(id, 'state')
     move(id, state, state == from and to or state, due)
     redis.call('HDEL', eventKey(id), 'token')
-    events[#events + 1] = get(id, 'event')
+    events[#events + 1] = redis.call('GET', jsonKey(id))
   end
 end
 for index = 3, #ARGV do
@@ -183,7 +187,7 @@ return '["1"]'`,
   prune: `
 local ids = redis.call('ZRANGEBYSCORE', base .. ':whole', '-inf', text(now - tonumber(ARGV[1])), 'LIMIT', 0, ARGV[2])
 for _, id in ipairs(ids) do
-  redis.call('HDEL', eventKey(id), 'event')
+  redis.call('DEL', jsonKey(id))
   redis.call('ZREM', base .. ':whole', id)
 end
 return answer({ text(#ids) })`,
