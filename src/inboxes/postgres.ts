@@ -60,16 +60,13 @@ export function postgresInbox(
     return (await ask(client, { text: statements.complete, values: [id, token] })).length > 0;
   }
 
-  async function transaction(
-    { id, token }: Lease,
-    effect: (tx: PgTx) => Promise<void>,
-    // The overloads let `transactional` be set only with a pool that can.
-    transactions = pool as PgTransactional,
-  ): Promise<boolean> {
+  async function transaction(lease: Lease, effect: (tx: PgTx) => Promise<void>): Promise<boolean> {
+    const { id, token } = lease;
     // Thrown, because only a rejection makes every driver roll back.
     const lost = new Error('The lease is lost.');
     try {
-      await transact(transactions, async (client) => {
+      // The overloads let `transactional` be set only with a pool that can.
+      await transact(pool as PgTransactional, async (client) => {
         const held = await ask(client, { text: statements.fence, values: [id, token] });
         if (held.length === 0) throw lost;
         const guarded = guardTx(client);
@@ -78,7 +75,7 @@ export function postgresInbox(
         } finally {
           guarded.end();
         }
-        if (!(await settle(client, { id, token, attempt: 0 }))) throw lost;
+        if (!(await settle(client, lease))) throw lost;
       });
       return true;
     } catch (error) {
@@ -104,7 +101,7 @@ export function postgresInbox(
 
     complete: (lease) => settle(pool, lease),
 
-    ...(transactional && { transaction: (lease, effect) => transaction(lease, effect) }),
+    ...(transactional && { transaction }),
 
     async fail({ id, token }, { retryAfterMs, error }) {
       // Postgres keeps no U+0000 in text.
