@@ -47,7 +47,8 @@ export interface PostgresJsQueries {
  * Fits a postgres.js `sql` to the Postgres inbox.
  *
  * Statements are prepared, as without it postgres.js takes two round trips for each; `prepare: false` among
- * its own options (for a pooler in front) goes before.
+ * its own options (for a pooler in front) goes before. A server that goes away in the middle of a transaction
+ * can end the process inside of postgres.js 3.4.9: with `transactional`, prefer `pg`, or let it be restarted.
  *
  * @example
  * ```ts

@@ -1,6 +1,6 @@
 /** The inbox in Postgres: one truth for any number of receivers and workers. */
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
-import type { Admission, Claim, Inbox, InboxOperations, InboxState, Lease } from '../core/inbox.js';
+import type { Admission, Inbox, InboxOperations, Lease } from '../core/inbox.js';
 import { ask, type PgLike, type PgPoolLike, type PgTransactionsLike, type PgTx } from './postgres-client.js';
 import { postgresOperations } from './postgres-operations.js';
 import { namePostgresTables, type PostgresSchemaOptions } from './postgres-schema.js';
@@ -60,16 +60,13 @@ export function postgresInbox(
     return (await ask(client, { text: statements.complete, values: [id, token] })).length > 0;
   }
 
-  async function transaction(
-    { id, token }: Lease,
-    effect: (tx: PgTx) => Promise<void>,
-    // The overloads let `transactional` be set only with a pool that can.
-    transactions = pool as PgTransactional,
-  ): Promise<boolean> {
+  async function transaction(lease: Lease, effect: (tx: PgTx) => Promise<void>): Promise<boolean> {
+    const { id, token } = lease;
     // Thrown, because only a rejection makes every driver roll back.
     const lost = new Error('The lease is lost.');
     try {
-      await transact(transactions, async (client) => {
+      // The overloads let `transactional` be set only with a pool that can.
+      await transact(pool as PgTransactional, async (client) => {
         const held = await ask(client, { text: statements.fence, values: [id, token] });
         if (held.length === 0) throw lost;
         const guarded = guardTx(client);
@@ -78,7 +75,7 @@ export function postgresInbox(
         } finally {
           guarded.end();
         }
-        if (!(await settle(client, { id, token, attempt: 0 }))) throw lost;
+        if (!(await settle(client, lease))) throw lost;
       });
       return true;
     } catch (error) {
@@ -92,20 +89,19 @@ export function postgresInbox(
 
     async claim(event, { leaseMs, source }) {
       const { id, type } = event;
-      const json = encodeEvent(event);
-      for (;;) {
-        const token = crypto.randomUUID();
-        const values = [id, type, source, leaseMs, token, json];
-        const [row] = await ask<ClaimRow>(pool, { text: statements.claim, values });
-        const claim = row && toClaim(row, { id, token });
-        if (claim !== undefined) return claim;
-        // Whoever was faster committed after this statement began, so it could not see how: the next one does.
-      }
+      const token = crypto.randomUUID();
+      const values = [id, type, source, leaseMs, token, encodeEvent(event)];
+      const [row] = await ask<ClaimRow>(pool, { text: statements.claim, values });
+      if (row === undefined) throw new Error(`Postgres answered the claim of ${id} without a row.`);
+      const { state, attempts, won, left_ms } = row;
+      if (won) return { state: 'claimed', lease: { id, token, attempt: attempts } };
+      if (state !== 'leased') return { state };
+      return { state, retryAfterMs: Math.max(1, left_ms ?? 0) };
     },
 
     complete: (lease) => settle(pool, lease),
 
-    ...(transactional && { transaction: (lease, effect) => transaction(lease, effect) }),
+    ...(transactional && { transaction }),
 
     async fail({ id, token }, { retryAfterMs, error }) {
       // Postgres keeps no U+0000 in text.
@@ -155,8 +151,10 @@ export function postgresInbox(
 }
 
 interface ClaimRow {
-  readonly state: InboxState | 'claimed';
+  readonly state: 'leased' | 'done' | 'dead';
   readonly attempts: number;
+  /** Null in an event without a token. */
+  readonly won: boolean | null;
   readonly left_ms: number | null;
 }
 
@@ -168,13 +166,4 @@ interface AdmissionRow {
 interface PollRow {
   readonly horizon: number | null;
   readonly largest: number;
-}
-
-/** The claim that a row answers; `undefined` when it shows an event that could have been claimed. */
-function toClaim(row: ClaimRow, { id, token }: Omit<Lease, 'attempt'>): Claim | undefined {
-  const { state, attempts, left_ms } = row;
-  if (state === 'claimed') return { state, lease: { id, token, attempt: attempts } };
-  if (state === 'done' || state === 'dead') return { state };
-  if (state === 'leased' && left_ms !== null && left_ms > 0) return { state, retryAfterMs: left_ms };
-  return undefined;
 }

@@ -1,68 +1,9 @@
 /**
  * The scripts of the Redis inbox: each step is one, atomic, by the server's clock.
  *
- * Every key begins with KEYS[1], a hash tag, so that a cluster keeps all of them on one shard:
- * `:event:<id>` a hash; `:in:<state>` ids by receivedAt, `:since:<state>` ids by updatedAt, `:due` ids by
- * dueAt, `:parked:<type>` ids by receivedAt, `:whole` done ids that still have their JSON by updatedAt;
- * `:poll` a hash. Each script answers JSON text of strings, as Upstash's client would guess at anything else.
+ * Each script answers JSON text of strings, as Upstash's client would guess at anything else.
  */
-
-/** What every script begins with. `move` is the only writer of states, so that no index is ever forgotten. */
-const PRELUDE = `
-local base = KEYS[1]
-local time = redis.call('TIME')
-local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
-
-local function text(number) return string.format('%.0f', number) end
-local function eventKey(id) return base .. ':event:' .. id end
-local function get(id, field) return redis.call('HGET', eventKey(id), field) end
-
-local function move(id, from, to, due)
-  local key = eventKey(id)
-  local at = redis.call('HMGET', key, 'receivedAt', 'type')
-  if from ~= to then
-    if from then
-      redis.call('ZREM', base .. ':in:' .. from, id)
-      redis.call('ZREM', base .. ':since:' .. from, id)
-      if from == 'parked' then redis.call('ZREM', base .. ':parked:' .. at[2], id) end
-    end
-    redis.call('ZADD', base .. ':in:' .. to, at[1], id)
-    if to == 'parked' then redis.call('ZADD', base .. ':parked:' .. at[2], at[1], id) end
-    if to == 'done' then redis.call('ZADD', base .. ':whole', text(now), id) end
-  end
-  redis.call('ZADD', base .. ':since:' .. to, text(now), id)
-  redis.call('HSET', key, 'state', to, 'updatedAt', text(now))
-  if due then
-    redis.call('HSET', key, 'dueAt', text(due))
-    redis.call('ZADD', base .. ':due', text(due), id)
-  else
-    redis.call('HDEL', key, 'dueAt')
-    redis.call('ZREM', base .. ':due', id)
-  end
-end
-
-local function record(id, eventType, source, event)
-  redis.call('HSET', eventKey(id), 'type', eventType, 'source', source, 'event', event,
-    'attempts', '0', 'receivedAt', text(now))
-end
-
-local function holds(id, token)
-  local found = redis.call('HMGET', eventKey(id), 'state', 'token')
-  return found[1] == 'leased' and found[2] == token
-end
-
-local function answer(list)
-  if #list == 0 then return '[]' end
-  return cjson.encode(list)
-end
-
-local function read(id)
-  local fields = redis.call('HMGET', eventKey(id), 'type', 'state', 'attempts', 'source', 'receivedAt',
-    'updatedAt', 'dueAt', 'lastError', 'event')
-  table.insert(fields, 1, id)
-  return fields
-end
-`;
+import { PRELUDE } from './redis-prelude.js';
 
 const BODIES = {
   /** id, type, source, leaseMs, token, event → what it is, attempt or ms left */
@@ -121,7 +62,7 @@ local function take(ids, from, to)
     local state = get(id, 'state')
     move(id, state, state == from and to or state, due)
     redis.call('HDEL', eventKey(id), 'token')
-    events[#events + 1] = get(id, 'event')
+    events[#events + 1] = redis.call('GET', jsonKey(id))
   end
 end
 for index = 3, #ARGV do
@@ -183,7 +124,7 @@ return '["1"]'`,
   prune: `
 local ids = redis.call('ZRANGEBYSCORE', base .. ':whole', '-inf', text(now - tonumber(ARGV[1])), 'LIMIT', 0, ARGV[2])
 for _, id in ipairs(ids) do
-  redis.call('HDEL', eventKey(id), 'event')
+  redis.call('DEL', jsonKey(id))
   redis.call('ZREM', base .. ':whole', id)
 end
 return answer({ text(#ids) })`,

@@ -50,8 +50,8 @@ const PRUNE_BATCH = 1_000;
  * comes again only while the service retries or lists it. `maxmemory-policy` must be `noeviction`. Where an
  * effect must never happen twice, take Postgres with `transactional`.
  *
- * A done event keeps its id for ever, a few hundred bytes of memory each, once {@link InboxOperations.prune}
- * has dropped its JSON.
+ * A done event keeps its id for ever, about 600 bytes of memory each once {@link InboxOperations.prune} has
+ * dropped its JSON.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when the prefix is empty or has braces.
  *

@@ -85,6 +85,9 @@ export function pgBossQueue(
  * Works on a pg-boss queue: handles each job's event, and fails the jobs whose event is wanted again, so
  * that pg-boss retries them. Resolves with the worker's id once it has begun.
  *
+ * pg-boss 10 does not wait for its own word that a batch has ended: where Postgres goes away just then, that
+ * is an unhandled rejection, which ends a Node process. Let workers be restarted; no event is lost by it.
+ *
  * @example
  * ```ts
  * await workPgBoss(boss, { receiver });

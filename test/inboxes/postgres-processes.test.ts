@@ -17,7 +17,7 @@ let pool: pg.Pool;
 
 beforeAll(async () => {
   server = await startPostgres();
-  pool = new pg.Pool({ connectionString: server.url });
+  pool = new pg.Pool({ connectionString: server.url }).on('error', () => undefined);
   await migratePostgres(pool);
 });
 afterAll(async () => {

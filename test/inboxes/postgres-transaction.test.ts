@@ -23,9 +23,10 @@ let sql: postgres.Sql;
 
 beforeAll(async () => {
   server = await startPostgres();
-  admin = new pg.Pool({ connectionString: server.url });
+  admin = new pg.Pool({ connectionString: server.url }).on('error', () => undefined);
   // One connection each: whatever is not given back is missed by the next statement.
   pool = new pg.Pool({ connectionString: server.url, max: 1, connectionTimeoutMillis: 5_000 });
+  pool.on('error', () => undefined);
   sql = postgres(server.url, { max: 1, onnotice: () => undefined });
   await migratePostgres(admin);
   await admin.query('CREATE TABLE ledger (id text)');
@@ -133,7 +134,7 @@ describe.each(drivers)('over %s', (driver, open) => {
 });
 
 test('over pg, a statement that outlives the handler does not hold up the answer', async () => {
-  const wide = new pg.Pool({ connectionString: server.url, max: 2 });
+  const wide = new pg.Pool({ connectionString: server.url, max: 2 }).on('error', () => undefined);
   const inbox = postgresInbox(wide, { transactional: true });
   const receiver = createReceiver({
     secret: 'x',

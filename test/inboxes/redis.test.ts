@@ -1,6 +1,6 @@
 /** The Redis inbox keeps the contract against a real server, over each client that it is made for. */
 import { Redis as Upstash } from '@upstash/redis';
-import { Redis } from 'ioredis';
+import { Cluster, Redis } from 'ioredis';
 import { createClient } from 'redis';
 import { fromIoredis, fromNodeRedis, type RedisLike, redisInbox } from 'stablehooks/inboxes/redis';
 import { inboxContract } from 'stablehooks/testing';
@@ -20,6 +20,20 @@ const clients: Readonly<Record<string, (url: string) => Promise<Connections>>> =
   async ioredis(url) {
     const [first, second] = [new Redis(url), new Redis(url)];
     const end = () => Promise.all([first.quit(), second.quit()]);
+    return { first: fromIoredis(first), second: fromIoredis(second), end };
+  },
+  async 'ioredis on a cluster'() {
+    const node = await startRedis(['--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1']);
+    const admin = new Redis(node.url);
+    await admin.cluster('ADDSLOTSRANGE', 0, 16_383);
+    while (!String(await admin.cluster('INFO')).includes('cluster_state:ok')) await admin.ping();
+    await admin.quit();
+    const seeds = [{ host: '127.0.0.1', port: node.port }];
+    const [first, second] = [new Cluster(seeds), new Cluster(seeds)];
+    const end = async () => {
+      await Promise.all([first.quit(), second.quit()]);
+      await node.stop();
+    };
     return { first: fromIoredis(first), second: fromIoredis(second), end };
   },
   async 'node-redis'(url) {

@@ -44,5 +44,5 @@ export function neonPool(connectionString: string): Pool {
   neonConfig.forceDisablePgSSL = true;
   neonConfig.pipelineConnect = false;
   neonConfig.wsProxy = (host, port) => `${host}:${port}`;
-  return new Pool({ connectionString });
+  return new Pool({ connectionString }).on('error', () => undefined);
 }

@@ -18,7 +18,8 @@ export interface RedisService {
   stop(): Promise<void>;
 }
 
-export async function startRedis(): Promise<RedisService> {
+/** @param settings - more of the server's own settings, such as `--cluster-enabled`. */
+export async function startRedis(settings: readonly string[] = []): Promise<RedisService> {
   const dir = await mkdtemp(join(tmpdir(), 'stablehooks-redis-'));
   const port = await freePort();
   let server: ChildProcess | undefined;
@@ -26,7 +27,7 @@ export async function startRedis(): Promise<RedisService> {
   async function start() {
     const listen = ['--bind', '127.0.0.1', '--port', String(port), '--dir', dir];
     const keep = ['--save', '', '--appendonly', 'yes', '--maxmemory-policy', 'noeviction'];
-    server = spawn('redis-server', [...listen, ...keep], { stdio: 'ignore' });
+    server = spawn('redis-server', [...listen, ...keep, ...settings], { stdio: 'ignore' });
     while (!(await pong(port))) if (server.exitCode !== null) throw new Error('redis-server did not start');
   }
   async function halt() {

@@ -1,0 +1,111 @@
+/** Operating the Redis inbox: lost servers, a forgotten script cache, what is kept over a restart, and pruning. */
+import { randomUUID } from 'node:crypto';
+import { Redis } from 'ioredis';
+import { createClient } from 'redis';
+import { createReceiver } from 'stablehooks';
+import { fromIoredis, fromNodeRedis, type RedisLike, redisInbox } from 'stablehooks/inboxes/redis';
+import { exampleEvent } from 'stablehooks/testing';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type RedisService, startRedis } from '../services/redis.js';
+import { describeWithRedis } from '../services/with-redis.js';
+
+const someEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
+const receive = (redis: RedisLike) =>
+  createReceiver({ secret: 'x', inbox: redisInbox(redis), handlers: {}, onOutcome: () => undefined });
+
+describeWithRedis('operating the redis inbox', () => {
+  let server: RedisService;
+  let redis: Redis;
+  beforeAll(async () => {
+    server = await startRedis();
+    redis = new Redis(server.url).on('error', () => undefined);
+  });
+  afterAll(async () => {
+    await redis.quit();
+    await server.stop();
+  });
+
+  const clients: Readonly<Record<string, () => Promise<{ like: RedisLike; end(): unknown }>>> = {
+    async ioredis() {
+      const client = new Redis(server.url, { maxRetriesPerRequest: 1 }).on('error', () => undefined);
+      return { like: fromIoredis(client), end: () => client.quit() };
+    },
+    async 'node-redis'() {
+      const client = createClient({ url: server.url, disableOfflineQueue: true }).on(
+        'error',
+        () => undefined,
+      );
+      await client.connect();
+      return { like: fromNodeRedis(client), end: () => client.close() };
+    },
+  };
+
+  test.each(Object.keys(clients))(
+    'over %s: away is unavailable; back, what was done is still done',
+    async (name) => {
+      const client = await clients[name]?.();
+      if (client === undefined) throw new Error(`${name} is no client`);
+      const receiver = receive(client.like);
+      const [before, during] = [someEvent(), someEvent()];
+      expect((await receiver.handle(before, { source: 'push' })).kind).toBe('ignored');
+      await server.halt();
+      try {
+        expect(await receiver.handle(during, { source: 'push' })).toMatchObject({
+          kind: 'unavailable',
+          error: { code: 'ERR_INBOX_FAILED' },
+        });
+      } finally {
+        await server.start();
+      }
+      // Until the client has connected again the answer stays "come again".
+      const settle = async (event: typeof before) => {
+        for (;;) {
+          const outcome = await receiver.handle(event, { source: 'push' });
+          if (outcome.kind !== 'unavailable') return outcome.kind;
+          await new Promise(setImmediate);
+        }
+      };
+      expect(await settle(before)).toBe('duplicate');
+      expect(await settle(during)).toBe('ignored');
+      await client.end();
+    },
+  );
+
+  test('a server that forgot the scripts is sent them again', async () => {
+    const inbox = redisInbox(fromIoredis(redis), { prefix: 'forgotten' });
+    expect((await inbox.claim(someEvent(), { leaseMs: 1_000, source: 'push' })).state).toBe('claimed');
+    await redis.script('FLUSH');
+    expect((await inbox.claim(someEvent(), { leaseMs: 1_000, source: 'push' })).state).toBe('claimed');
+  });
+
+  test('pruning takes as many scripts as it needs, and keeps every id', async () => {
+    const inbox = redisInbox(fromIoredis(redis), { prefix: 'pruned' });
+    const events = Array.from({ length: 2_500 }, someEvent);
+    for (const event of events) {
+      const claim = await inbox.claim(event, { leaseMs: 60_000, source: 'push' });
+      if (claim.state === 'claimed') await inbox.complete(claim.lease);
+    }
+    expect(await inbox.prune({ olderThanMs: 0 })).toBe(2_500);
+    expect(await inbox.prune({ olderThanMs: 0 })).toBe(0);
+    expect((await inbox.count()).find(({ state }) => state === 'done')?.count).toBe(2_500);
+  });
+
+  test('every key has the hash tag of its prefix, so that a cluster keeps them on one shard', async () => {
+    const inbox = redisInbox(fromIoredis(redis), { prefix: 'tagged' });
+    const event = { ...someEvent(), id: 'evt}{other}' };
+    await inbox.admit([event], { dueInMs: 0, source: 'pull' });
+    await inbox.takePoll({ holder: 'a', leaseMs: 1_000 });
+    const keys = await redis.keys('*tagged*');
+    expect(keys.length).toBeGreaterThan(3);
+    expect(keys.filter((key) => !key.startsWith('{tagged}:'))).toEqual([]);
+  });
+
+  test.each(['', 'a{b', 'a}b'])('no prefix is %j', (prefix) => {
+    expect(() => redisInbox(fromIoredis(redis), { prefix })).toThrow('`prefix` must be');
+  });
+
+  test('durable unless it is said not to be', () => {
+    expect(redisInbox(fromIoredis(redis)).durable).toBe(true);
+    expect(redisInbox(fromIoredis(redis), { durable: false }).durable).toBe(false);
+  });
+});
