@@ -22,7 +22,7 @@ const receiver = createReceiver({
   },
 });
 
-// @ts-expect-error A misspelt event type does not compile.
+
 export const misspelt = () =>
   createReceiver({ secret: 'whsec', handlers: { 'transfer.setled': () => null } });
 
