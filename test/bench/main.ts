@@ -9,7 +9,7 @@ import { measureBundles, measureImports } from './weight.js';
 const quick = process.argv.includes('--quick');
 
 const sizes = await measureVerify({ rounds: quick ? 1 : 15 });
-const loads = await measureServers(quick ? { rounds: 1, seconds: 1 } : { rounds: 5, seconds: 4 });
+const loads = await measureServers(quick ? { rounds: 1, seconds: 1 } : { rounds: 12, seconds: 1 });
 const bundles = await measureBundles();
 const imports = await measureImports({ rounds: quick ? 1 : 15 });
 

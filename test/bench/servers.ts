@@ -14,7 +14,7 @@ export interface LoadResult {
   readonly name: string;
   readonly requestsPerSecond: number;
   readonly p99Ms: number;
-  /** Of the requests per second of the handler written by hand in the same framework. */
+  /** Of the requests per second of the handler written by hand, in the same round: the median over the rounds. */
   readonly ratio: number;
 }
 
@@ -48,12 +48,18 @@ export async function measureServers({
     } finally {
       await Promise.all(running.map((server) => server.stop()));
     }
-    const perSecond = loads.map((of) => median(of.map((load) => load.perSecond)));
+    const [byHand = []] = loads;
     for (const [index, name] of names.entries()) {
-      const requestsPerSecond = perSecond[index] ?? Number.NaN;
-      const p99Ms = median((loads[index] ?? []).map((load) => load.p99Ms));
-      const ratio = requestsPerSecond / (perSecond[0] ?? Number.NaN);
-      results.push({ framework, name, requestsPerSecond, p99Ms, ratio });
+      const own = loads[index] ?? [];
+      results.push({
+        framework,
+        name,
+        requestsPerSecond: median(own.map(({ perSecond }) => perSecond)),
+        p99Ms: median(own.map(({ p99Ms }) => p99Ms)),
+        ratio: median(
+          own.map(({ perSecond }, round) => perSecond / (byHand[round]?.perSecond ?? Number.NaN)),
+        ),
+      });
     }
   }
   return results;

@@ -22,7 +22,6 @@ const receiver = createReceiver({
   },
 });
 
-
 export const misspelt = () =>
   createReceiver({ secret: 'whsec', handlers: { 'transfer.setled': () => null } });
 
