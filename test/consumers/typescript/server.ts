@@ -23,6 +23,7 @@ const receiver = createReceiver({
 });
 
 export const misspelt = () =>
+  // @ts-expect-error A misspelt event type does not compile.
   createReceiver({ secret: 'whsec', handlers: { 'transfer.setled': () => null } });
 
 export const { event } = parseEvent(
