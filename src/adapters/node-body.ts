@@ -64,7 +64,9 @@ function readStream(request: IncomingMessage, limitBytes: number): Promise<Uint8
       request.resume();
     });
     // raw-body never answers for a stream that is destroyed without an error.
-    request.once('close', () => reject(incomplete()));
+    request.once('close', () => {
+      if (!request.readableEnded) reject(incomplete());
+    });
     // And it never starts one that somebody paused.
     request.resume();
   });

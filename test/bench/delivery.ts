@@ -4,8 +4,7 @@ import { sign } from 'stablehooks';
 import { Webhook as StandardWebhook } from 'standardwebhooks';
 import Stripe from 'stripe';
 import { Webhook as SvixWebhook } from 'svix';
-
-export const SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
+import { SECRET } from './secret.js';
 
 /** A body, and the headers that the peers look at. */
 export interface SignedDelivery {

@@ -6,8 +6,9 @@ import { createReceiver, memoryInbox, parseEvent, verifySignature } from 'stable
 import { Webhook as StandardWebhook } from 'standardwebhooks';
 import Stripe from 'stripe';
 import { Webhook as SvixWebhook } from 'svix';
-import { makeDeliveries, SECRET, type SignedDelivery } from './delivery.js';
+import { makeDeliveries, type SignedDelivery } from './delivery.js';
 import { type Candidate, type Measured, measure } from './measurement.js';
+import { SECRET } from './secret.js';
 
 /** What was measured at one size of the body. */
 export interface SizeResult {

@@ -1,25 +1,17 @@
 /** Node: node:http and the adapter for it, and the inbox contract beside the checks. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { memoryInbox } from 'stablehooks/inboxes/memory';
 import { toNodeHandler } from 'stablehooks/node';
-import { createContractReceiver, inboxContract } from 'stablehooks/testing';
+import { createContractReceiver } from 'stablehooks/testing';
 import { failuresOf } from './answer.js';
 import { coreChecks } from './core-checks.js';
-
-const memoryChecks = inboxContract.map(({ name, run }) => ({
-  name: `memory inbox, ${name}`,
-  async run() {
-    const inbox = memoryInbox();
-    await run({ inbox, second: inbox });
-  },
-}));
+import { inboxChecks } from './inbox-checks.js';
 
 const hooks = toNodeHandler(createContractReceiver());
 
 const server = createServer(async (request, response) => {
   if (request.url !== '/checks') return hooks(request, response);
-  response.end(JSON.stringify(await failuresOf([...coreChecks, ...memoryChecks])));
+  response.end(JSON.stringify(await failuresOf([...coreChecks, ...inboxChecks])));
 });
 
 server.listen(0, '127.0.0.1', () => {

@@ -1,0 +1,68 @@
+/** The whole benchmark, once the peers and the tarball are installed: prints the tables, and writes them. */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { cpus } from 'node:os';
+import { digits, toSvg, toTable } from './format.js';
+import { measureServers } from './servers.js';
+import { measureVerify } from './verify.js';
+import { measureBundles, measureImports } from './weight.js';
+
+const quick = process.argv.includes('--quick');
+
+const sizes = await measureVerify({ rounds: quick ? 1 : 15 });
+const loads = await measureServers(quick ? { rounds: 1, seconds: 1 } : { rounds: 12, seconds: 1 });
+const bundles = await measureBundles();
+const imports = await measureImports({ rounds: quick ? 1 : 15 });
+
+const kB = (bytes: number) => (bytes < 1_000 ? `${bytes} B` : `${bytes / 1_000} kB`);
+const names = sizes[0]?.measured.map(({ name }) => name) ?? [];
+
+const tables = [
+  '## Verify and parse one delivery: median µs, and of the bare floor',
+  toTable(
+    ['', ...sizes.map(({ sizeBytes }) => kB(sizeBytes))],
+    names.map((name, index) => [
+      name,
+      ...sizes.map(({ measured }) => {
+        const { p50Us = Number.NaN, ratio = Number.NaN } = measured[index] ?? {};
+        return `${digits(p50Us)} (${ratio.toFixed(2)}×)`;
+      }),
+    ]),
+  ),
+  '## One server, ten connections, 300 B: requests per second, and of the handler written by hand',
+  toTable(
+    ['', 'requests/s', 'ratio', 'p99 ms'],
+    loads.map(({ framework, name, requestsPerSecond, ratio, p99Ms }) => [
+      `${framework}: ${name}`,
+      digits(requestsPerSecond),
+      `${ratio.toFixed(2)}×`,
+      String(p99Ms),
+    ]),
+  ),
+  '## Bundle for the edge: minified and compressed, zod left out',
+  toTable(
+    ['', 'kB'],
+    bundles.map(({ name, gzipBytes }) => [name, (gzipBytes / 1_000).toFixed(2)]),
+  ),
+  '## Import in a fresh process: median ms, and of zod/mini',
+  toTable(
+    ['', 'ms', 'ratio'],
+    imports.map(({ name, p50Ms, ratio }) => [name, digits(p50Ms), `${ratio.toFixed(2)}×`]),
+  ),
+];
+
+const machine = `Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model.trim() ?? 'unknown'}`;
+const page = `<!-- Written by \`npm run bench\`. -->\n# Results\n\n${machine}.\n\n${tables.join('\n\n')}\n`;
+console.log(page);
+
+if (!quick) {
+  const results = new URL('results/', import.meta.url);
+  await mkdir(results, { recursive: true });
+  await writeFile(new URL('results.md', results), page);
+  const isOurs = (name: string) => name.startsWith('stablehooks');
+  const groups = sizes.map(({ sizeBytes, measured }) => ({
+    title: kB(sizeBytes),
+    bars: measured.map(({ name, ratio }) => ({ name, value: ratio, ours: isOurs(name) })),
+  }));
+  const title = 'Verify and parse one delivery: time, as a multiple of the bare floor';
+  await writeFile(new URL('verify.svg', results), toSvg(groups, { title, unit: '×' }));
+}

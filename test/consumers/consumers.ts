@@ -1,0 +1,114 @@
+/** The projects: how each is built and started, and which URLs keep the contract. */
+import { fileURLToPath } from 'node:url';
+import { adapterContract, exampleEvent, signedRequest } from 'stablehooks/testing';
+import { listenAsProcess, run } from '../child.js';
+import { failuresAt } from '../report.js';
+import { GATEWAYS } from './gateways.js';
+
+const here = fileURLToPath(new URL('.', import.meta.url));
+
+/** One project under this folder; `prove` answers what failed. */
+export interface Consumer {
+  readonly name: string;
+  readonly prove: (folder: string) => Promise<readonly string[]>;
+}
+
+/** How a project that is a server is built and started. */
+interface Server {
+  readonly build?: readonly string[];
+  readonly start?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  /** Paths that keep the whole contract. @default ['/hooks'] */
+  readonly whole?: readonly string[];
+  /** Cases that the framework's own server decides before the adapter can, and why. */
+  readonly outOfReach?: Readonly<Record<string, string>>;
+  /** Paths where the framework itself answers a part of the contract: an honest and a forged delivery are sent. */
+  readonly partly?: readonly string[];
+}
+
+const TSC = ['node_modules/typescript/bin/tsc'];
+const CLOSES = 'it closes a connection whose body was not read';
+const NEXT = 'node_modules/next/dist/bin/next';
+
+export const CONSUMERS: readonly Consumer[] = [
+  serverOf('express4'),
+  serverOf('express5'),
+  serverOf('fastify'),
+  serverOf('hono'),
+  serverOf('koa'),
+  serverOf('commonjs'),
+  serverOf('typescript', { build: TSC, start: ['dist/server.js'] }),
+  serverOf('nest-express', { build: TSC, start: ['dist/server.js'], partly: ['/controller'] }),
+  serverOf('nest-fastify', { build: TSC, start: ['dist/server.js'] }),
+  serverOf('sveltekit', {
+    build: ['node_modules/vite/bin/vite.js', 'build'],
+    // Its Node server refuses bodies over 512 kB by default.
+    env: { BODY_SIZE_LIMIT: 'Infinity' },
+    outOfReach: {
+      'no content-type is no matter':
+        'it takes a request without a content-type to have no body; we answer 500',
+      'a connection serves the next delivery after a forged one, whose body nobody read': CLOSES,
+      'a connection serves the next delivery after one that was too large': CLOSES,
+    },
+  }),
+  serverOf('next', {
+    build: [NEXT, 'build'],
+    start: [NEXT, 'start', '--port', '0', '--hostname', '127.0.0.1'],
+    whole: ['/hooks', '/api/hooks'],
+    partly: ['/edge'],
+  }),
+  { name: 'lambda', prove: proveLambda },
+];
+
+function serverOf(name: string, server: Server = {}): Consumer {
+  return { name, prove: (folder) => proveServer(folder, server) };
+}
+
+async function proveServer(cwd: string, server: Server): Promise<readonly string[]> {
+  const { build, start = ['server.js'], env = {}, whole = ['/hooks'], partly = [], outOfReach = {} } = server;
+  const cases = adapterContract.filter(({ name }) => !(name in outOfReach));
+  if (build !== undefined) await run({ args: build, cwd });
+  const running = await listenAsProcess({ args: start, cwd, env });
+  try {
+    const at = (path: string) => new URL(path, running.address).href;
+    const failures: string[] = [];
+    for (const path of whole) failures.push(...(await failuresAt(at(path), { cases })));
+    for (const path of partly) failures.push(...(await deliveriesFailing(at(path))));
+    return failures;
+  } finally {
+    await running.stop();
+  }
+}
+
+/** An honest delivery takes effect once, a forged one not. */
+async function deliveriesFailing(url: string): Promise<readonly string[]> {
+  const event = exampleEvent('transfer.settled');
+  const honest = await signedRequest(event, { secret: 'contract-secret-old', url });
+  const forged = await signedRequest(event, { secret: 'guessed', url });
+  const statuses: string[] = [];
+  for (const signed of [forged, honest, honest]) {
+    const reply = await fetch(url, signed);
+    statuses.push(`${reply.status} ${(await reply.json()).outcome}`);
+  }
+  const said = statuses.join(', ');
+  return said === '401 rejected, 200 handled, 200 duplicate' ? [] : [`${url} answered ${said}`];
+}
+
+/** The compiled handler behind each gateway, all but what no function can tell (see test/adapters/lambda.test.ts). */
+async function proveLambda(folder: string): Promise<readonly string[]> {
+  await run({ args: TSC, cwd: folder });
+  const args = ['--import', 'tsx', fileURLToPath(new URL('gateways.ts', import.meta.url)), folder];
+  const gateways = await listenAsProcess({ args, cwd: here });
+  const hidden = /before any of the body|doubled|before the right one/;
+  const cases = adapterContract.filter(({ name }) => !hidden.test(name));
+  const failures: string[] = [];
+  try {
+    for (const path of GATEWAYS.keys()) {
+      const failed = await failuresAt(new URL(path, gateways.address).href, { cases });
+      failures.push(...failed.map((failure) => `${path}: ${failure}`));
+    }
+  } finally {
+    await gateways.stop();
+  }
+  return failures;
+}

@@ -1,0 +1,7 @@
+/** The Pages Router. */
+import { toNextApiRoute } from 'stablehooks/next';
+import { createContractReceiver } from 'stablehooks/testing';
+
+export const config = { api: { bodyParser: false } };
+
+export default toNextApiRoute(createContractReceiver());

@@ -1,0 +1,8 @@
+/** One endpoint for every method. */
+import { toFetchHandler } from 'stablehooks/fetch';
+import { createContractReceiver } from 'stablehooks/testing';
+
+const handler = toFetchHandler(createContractReceiver());
+
+/** @type {import('./$types').RequestHandler} */
+export const fallback = ({ request }) => handler(request);
