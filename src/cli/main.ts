@@ -1,0 +1,36 @@
+#!/usr/bin/env node
+/** `stablehooks`, the command: parses, runs, and turns whatever happens into one line and an exit code. */
+import { type Command, CommanderError } from 'commander';
+import { toFailure } from './failure.js';
+import { watchInterruption } from './interruption.js';
+import { createProgram } from './program.js';
+
+watchInterruption();
+const program = createProgram();
+try {
+  await program.parseAsync();
+} catch (error) {
+  fail(error);
+}
+
+function fail(error: unknown): void {
+  // Help and the version come as errors, too: they are printed by then.
+  if (error instanceof CommanderError && error.exitCode === 0) return;
+  const { exitCode, message } = toFailure(error);
+  const help = error instanceof CommanderError ? ` See \`${commandLine(program)} --help\`.` : '';
+  process.exitCode = exitCode;
+  process.stderr.write(`stablehooks: ${message}${help}\n`);
+  if (process.argv.includes('--debug')) console.error(error);
+}
+
+/** The names of the command that was typed, as far as there are such commands. */
+function commandLine(root: Command): string {
+  const names = [root.name()];
+  let command: Command | undefined = root;
+  for (const word of process.argv.slice(2)) {
+    command = command.commands.find((child) => child.name() === word);
+    if (command === undefined) break;
+    names.push(command.name());
+  }
+  return names.join(' ');
+}
