@@ -1,3 +1,13 @@
 /** `stablehooks/testing`: what users test their own code with, and the contracts of adapters and inboxes. */
+export { adapterContract } from './adapter-contract.js';
+export {
+  CONTRACT_LIMIT_BYTES,
+  CONTRACT_MARKER,
+  CONTRACT_SECRETS,
+  createContractReceiver,
+} from './contract-receiver.js';
+export type { ContractCase, Target } from './contract-sender.js';
+export { exampleEvent } from './example-event.js';
 export type { InboxCase, InboxUnderTest } from './inbox-case.js';
 export { inboxContract } from './inbox-contract.js';
+export { type SignedRequest, type SignedRequestOptions, signedRequest } from './signed-request.js';

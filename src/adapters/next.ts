@@ -1,0 +1,39 @@
+/** `stablehooks/next`: the adapters for Next's App Router and Pages Router. */
+import type { ServerResponse } from 'node:http';
+import type { Receiver } from '../receiver/receiver.js';
+import { toFetchHandler } from './fetch.js';
+import type { NodeRequest } from './node-body.js';
+
+const CURE =
+  'Write `export const config = { api: { bodyParser: false } };` in the route file itself, where Next reads it.';
+
+/**
+ * Makes the exports of an App Router route, for the Node and the Edge runtime.
+ *
+ * @example
+ * ```ts
+ * export const { POST } = toNextRoute(receiver); // app/hooks/route.ts
+ * ```
+ */
+export function toNextRoute(receiver: Receiver): { readonly POST: (request: Request) => Promise<Response> } {
+  return { POST: toFetchHandler(receiver) };
+}
+
+/**
+ * Makes the default export of a Pages Router API route. Its promise never rejects.
+ *
+ * @example
+ * ```ts
+ * export const config = { api: { bodyParser: false } }; // pages/api/hooks.ts
+ * export default toNextApiRoute(receiver);
+ * ```
+ */
+export function toNextApiRoute(
+  receiver: Receiver,
+): (request: NodeRequest, response: ServerResponse) => Promise<void> {
+  return async (request, response) => {
+    // Loaded when it is first called, so that no Edge bundle of this module holds anything of Node.
+    const { createNodeHandler } = await import('./node-delivery.js');
+    await createNodeHandler(receiver, { cure: CURE })(request, response);
+  };
+}

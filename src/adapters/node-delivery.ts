@@ -1,0 +1,35 @@
+/** One delivery over Node's own request and response: what Express, the Pages Router and plain Node share. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Incoming } from '../receiver/incoming.js';
+import type { Receiver } from '../receiver/receiver.js';
+import { type Reply, toReply } from '../receiver/reply.js';
+import { type NodeBodyRules, type NodeRequest, readNodeBody } from './node-body.js';
+
+/** Node's request as the receiver takes it. */
+export function toIncoming(request: IncomingMessage, rules: Omit<NodeBodyRules, 'limitBytes'>): Incoming {
+  return {
+    method: request.method ?? '',
+    header(name) {
+      const value = request.headers[name.toLowerCase()];
+      return Array.isArray(value) ? value.join(', ') : value;
+    },
+    body: ({ limitBytes }) => readNodeBody(request, { ...rules, limitBytes }),
+  };
+}
+
+/** Makes the handler of a framework that hands out Node's own objects. Its promise never rejects. */
+export function createNodeHandler(
+  receiver: Receiver,
+  { cure }: { readonly cure: string },
+): (request: NodeRequest, response: ServerResponse) => Promise<void> {
+  return async (request, response) => {
+    const incoming = toIncoming(request, { parsed: [request.rawBody, request.body], cure });
+    writeReply(response, toReply(await receiver.receive(incoming)));
+  };
+}
+
+/** Writes nothing when the sender has hung up, or when something else (a timeout) has replied. */
+function writeReply(response: ServerResponse, { status, headers, body }: Reply): void {
+  if (response.destroyed || response.headersSent) return;
+  response.writeHead(status, headers).end(body);
+}

@@ -1,0 +1,50 @@
+/** A signed delivery, for tests of an app: as a web Request, or as what fetch, supertest and inject take. */
+import type { UnknownEvent } from '../core/events.js';
+import type { Secret } from '../core/secrets.js';
+import { SIGNATURE_HEADER, sign } from '../core/signature.js';
+import type { SignatureFormat } from '../core/signature-encoding.js';
+
+/** Options of {@link signedRequest}. */
+export interface SignedRequestOptions extends SignatureFormat {
+  readonly secret: Secret;
+  /** Where it goes; a path suffices for supertest and inject. @default 'http://localhost/hooks' */
+  readonly url?: string | undefined;
+  /** The header of the signature. @default 'X-SERVICE-Signature' */
+  readonly header?: string | undefined;
+}
+
+/** A delivery as the service sends it. `fetch(url, signed)` and Fastify's `inject(signed)` take it as it is. */
+export interface SignedRequest {
+  readonly method: 'POST';
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** The exact bytes that were signed. */
+  readonly body: Buffer<ArrayBuffer>;
+  /** A web Request, for a fetch handler or an App Router route. Its `url` must be absolute. */
+  toRequest(): Request;
+}
+
+/**
+ * Signs an event, or bytes that are sent as they are, as the service does.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when the secret is empty.
+ *
+ * @example
+ * ```ts
+ * const signed = await signedRequest(exampleEvent('transfer.settled'), { secret, url: '/hooks' });
+ * await request(app).post(signed.url).set(signed.headers).send(signed.body).expect(200);
+ * ```
+ */
+export async function signedRequest(
+  event: UnknownEvent | Uint8Array,
+  options: SignedRequestOptions,
+): Promise<SignedRequest> {
+  const body = event instanceof Uint8Array ? Buffer.from(event) : Buffer.from(JSON.stringify(event));
+  const url = options.url ?? 'http://localhost/hooks';
+  const headers = {
+    'content-type': 'application/json',
+    [(options.header ?? SIGNATURE_HEADER).toLowerCase()]: await sign(body, options),
+  };
+  const toRequest = () => new Request(url, { method: 'POST', headers, body });
+  return { method: 'POST', url, headers, body, toRequest };
+}

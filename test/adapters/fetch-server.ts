@@ -1,0 +1,26 @@
+/** The least server of fetch handlers: the platform's own Request and Response, and no framework. */
+import { createServer, type IncomingMessage, type Server } from 'node:http';
+import { Readable } from 'node:stream';
+
+/** Serves a fetch handler, as a runtime other than Node does. */
+export function createFetchServer(handler: (request: Request) => Promise<Response>): Server {
+  return createServer(async (incoming, outgoing) => {
+    const response = await handler(toRequest(incoming));
+    outgoing.writeHead(response.status, Object.fromEntries(response.headers));
+    outgoing.end(Buffer.from(await response.arrayBuffer()));
+    // Whoever handed out a web stream reads the rest of the upload away.
+    incoming.unpipe().resume();
+  });
+}
+
+function toRequest(incoming: IncomingMessage): Request {
+  const headers = new Headers();
+  for (let at = 0; at < incoming.rawHeaders.length; at += 2) {
+    headers.append(incoming.rawHeaders[at] ?? '', incoming.rawHeaders[at + 1] ?? '');
+  }
+  const method = incoming.method ?? '';
+  const url = `http://${incoming.headers.host}${incoming.url}`;
+  if (method === 'GET' || method === 'HEAD') return new Request(url, { method, headers });
+  const body = Readable.toWeb(incoming) as ReadableStream<Uint8Array>;
+  return new Request(url, { method, headers, body, duplex: 'half' } as RequestInit);
+}
