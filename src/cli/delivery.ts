@@ -37,6 +37,9 @@ export type Answer = { readonly elapsedMs: number } & (
   | { readonly kind: 'unreachable'; readonly reason: string }
 );
 
+/** In how many pieces a slow body is sent. */
+const PIECES = 3;
+
 /** More of a reply is not read. */
 const REPLY_LIMIT_BYTES = 65_536;
 
@@ -62,7 +65,13 @@ function exchange(url: string, delivery: Delivery): Promise<Ending> {
       resolve(ending);
     };
     const length = method === 'GET' ? {} : { 'content-length': body.length };
-    const sent = request(url, { method, headers: { ...headers, ...length }, ...(signal && { signal }) });
+    const sent = request(url, {
+      // A connection of its own: one that is kept can be closed by the other side at the moment of its reuse.
+      agent: false,
+      method,
+      headers: { ...headers, ...length },
+      ...(signal && { signal }),
+    });
     sent.on('error', (error: NodeJS.ErrnoException) =>
       end({ kind: 'unreachable', reason: error.code ?? error.name }),
     );
@@ -73,7 +82,9 @@ function exchange(url: string, delivery: Delivery): Promise<Ending> {
         if (text.length < REPLY_LIMIT_BYTES) text += piece;
       });
       response.on('error', () => end({ kind: 'unreachable', reason: 'ECONNRESET' }));
-      response.on('end', () => end({ kind: 'reply', status: response.statusCode ?? 0, text, ...readOutcome(text) }));
+      response.on('end', () =>
+        end({ kind: 'reply', status: response.statusCode ?? 0, text, ...readOutcome(text) }),
+      );
     });
     write(sent, delivery).catch((error: NodeJS.ErrnoException) =>
       end({ kind: 'unreachable', reason: error.code ?? 'ERR_INVALID_REQUEST' }),
@@ -92,19 +103,22 @@ async function write(
     return;
   }
   if (pauseMs > 0) {
-    const step = Math.ceil(body.length / 3);
-    for (let at = 0; at < body.length - step; at += step) {
+    const step = Math.ceil(body.length / PIECES);
+    for (let at = 0; at < body.length; at += step) {
       sent.write(body.subarray(at, at + step));
       await wait(pauseMs);
     }
-    sent.end(body.subarray(Math.max(0, Math.floor((body.length - 1) / step) * step)));
+    sent.end();
     return;
   }
   sent.end(body);
 }
 
 /** What a stablehooks receiver says of itself in its reply; nothing for any other. */
-function readOutcome(text: string): { readonly outcome: string | undefined; readonly code: string | undefined } {
+function readOutcome(text: string): {
+  readonly outcome: string | undefined;
+  readonly code: string | undefined;
+} {
   try {
     const { outcome, code } = JSON.parse(text) ?? {};
     return {
@@ -117,8 +131,19 @@ function readOutcome(text: string): { readonly outcome: string | undefined; read
 }
 
 /** Whether the answer is a 2xx: the only thing that means delivered. */
-export function isDelivered(answer: Answer): answer is Extract<Answer, { readonly kind: 'reply' }> {
-  return answer.kind === 'reply' && answer.status >= 200 && answer.status < 300;
+export function isDelivered(answer: Answer): boolean {
+  const status = statusOf(answer);
+  return status >= 200 && status < 300;
+}
+
+/** The status of a reply; 0 where there is none. */
+export function statusOf(answer: Answer): number {
+  return answer.kind === 'reply' ? answer.status : 0;
+}
+
+/** What a stablehooks receiver says became of the event; `undefined` from any other. */
+export function outcomeOf(answer: Answer): string | undefined {
+  return answer.kind === 'reply' ? answer.outcome : undefined;
 }
 
 /** The answer in a few words: `200 handled`, `401 ERR_SIGNATURE_MISMATCH`, `no answer`, `ECONNREFUSED`. */

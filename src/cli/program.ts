@@ -1,6 +1,7 @@
 /** The program: every command, and how wrong use is reported. */
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
+import { doctorCommand } from './doctor.js';
 import { signCommand } from './sign.js';
 import { verifyCommand } from './verify.js';
 
@@ -15,7 +16,7 @@ export function createProgram(): Command {
     .description('Receives the webhooks of a stablecoin movement service; these are its tools.')
     .version(String(version))
     .addHelpText('after', EXIT_CODES);
-  for (const command of [verifyCommand(), signCommand()]) program.addCommand(command);
+  for (const command of [verifyCommand(), signCommand(), doctorCommand()]) program.addCommand(command);
   throwOnWrongUse(program);
   return program;
 }
