@@ -1,5 +1,6 @@
 /** `stablehooks/next`: the adapters for Next's App Router and Pages Router. */
 import type { ServerResponse } from 'node:http';
+import { ConfigError } from '../core/errors.js';
 import type { Receiver } from '../receiver/receiver.js';
 import { toFetchHandler } from './fetch.js';
 import type { NodeRequest } from './node-body.js';
@@ -20,7 +21,7 @@ export function toNextRoute(receiver: Receiver): { readonly POST: (request: Requ
 }
 
 /**
- * Makes the default export of a Pages Router API route. Its promise never rejects.
+ * Makes the default export of a Pages Router API route, on the Node runtime. Its promise never rejects.
  *
  * @example
  * ```ts
@@ -32,8 +33,14 @@ export function toNextApiRoute(
   receiver: Receiver,
 ): (request: NodeRequest, response: ServerResponse) => Promise<void> {
   return async (request, response) => {
-    // Loaded when it is first called, so that no Edge bundle of this module holds anything of Node.
-    const { createNodeHandler } = await import('./node-delivery.js');
-    await createNodeHandler(receiver, { cure: CURE })(request, response);
+    // Next replaces this name as it bundles, and with it the import goes: no Edge bundle holds anything of Node.
+    if (process.env['NEXT_RUNTIME'] === 'edge') {
+      throw new ConfigError(
+        'An API route on the Edge runtime takes a Request: export toFetchHandler(receiver).',
+      );
+    } else {
+      const { createNodeHandler } = await import('./node-delivery.js');
+      await createNodeHandler(receiver, { cure: CURE })(request, response);
+    }
   };
 }

@@ -47,7 +47,10 @@ async function readStream(request: Request, limitBytes: number): Promise<Uint8Ar
   } catch (cause) {
     throw incomplete(cause);
   }
-  if (size > limitBytes) throw tooLarge(limitBytes);
+  if (size > limitBytes) {
+    discard(reader).catch(() => undefined);
+    throw tooLarge(limitBytes);
+  }
   const body = new Uint8Array(size);
   let at = 0;
   for (const chunk of chunks) {
@@ -55,4 +58,9 @@ async function readStream(request: Request, limitBytes: number): Promise<Uint8Ar
     at += chunk.length;
   }
   return body;
+}
+
+/** Reads the rest away, unkept: to cancel it would, in some runtimes, close the connection before our reply. */
+async function discard(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<void> {
+  for (let read = await reader.read(); !read.done; ) read = await reader.read();
 }

@@ -26,13 +26,6 @@ describeContract('Express 4', () => {
   return listen(createServer(app));
 });
 
-describeContract('Express 5 behind express.raw', () => {
-  const app = express();
-  app.use('/hooks', express.raw({ type: 'application/json', limit: '2mb', inflate: false }));
-  app.all('/hooks', toExpressHandler(createContractReceiver()));
-  return listen(createServer(app));
-});
-
 describeContract('Fastify', async () => {
   const app = fastify();
   await app.register(toFastifyPlugin(createContractReceiver()), { prefix: '/hooks' });
@@ -44,6 +37,8 @@ describeContract('node:http', () => listen(createServer(toNodeHandler(createCont
 
 describeContract('Koa', () => {
   const app = new Koa();
+  // Koa prints each sender that hangs up.
+  app.silent = true;
   const handler = toNodeHandler(createContractReceiver());
   app.use(async (context) => {
     context.respond = false;

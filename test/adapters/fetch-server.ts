@@ -5,11 +5,12 @@ import { Readable } from 'node:stream';
 /** Serves a fetch handler, as a runtime other than Node does. */
 export function createFetchServer(handler: (request: Request) => Promise<Response>): Server {
   return createServer(async (incoming, outgoing) => {
-    const response = await handler(toRequest(incoming));
+    const request = toRequest(incoming);
+    const response = await handler(request);
     outgoing.writeHead(response.status, Object.fromEntries(response.headers));
     outgoing.end(Buffer.from(await response.arrayBuffer()));
-    // Whoever handed out a web stream reads the rest of the upload away.
-    incoming.unpipe().resume();
+    // As runtimes do with what a handler left unread.
+    if (!request.bodyUsed) await request.body?.pipeTo(new WritableStream()).catch(() => undefined);
   });
 }
 

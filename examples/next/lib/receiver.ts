@@ -1,4 +1,7 @@
-/** The one receiver of this app, shared by both routers. */
+/**
+ * The receiver of this app. Next bundles each router, and each worker, apart, so each holds a copy of it: give
+ * it an inbox in a database where one copy must know what another has handled.
+ */
 import { createReceiver } from 'stablehooks';
 import { RedeemFailed, TransferSettled } from './payloads';
 

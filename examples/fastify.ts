@@ -1,0 +1,22 @@
+/** A receiver in Fastify: `WEBHOOK_SECRET=whsec_test PORT=3000 npx tsx examples/fastify.ts`. */
+import fastify from 'fastify';
+import { createReceiver } from 'stablehooks';
+import { toFastifyPlugin } from 'stablehooks/fastify';
+
+const receiver = createReceiver({
+  secret: process.env['WEBHOOK_SECRET'] ?? '',
+  handlers: {
+    'accept.confirmed': (event) => console.log('deposit confirmed', event.id),
+    'transfer.failed': (event) => console.log('transfer failed', event.id),
+  },
+});
+
+const app = fastify();
+await app.register(toFastifyPlugin(receiver), { prefix: '/hooks' });
+// Routes beside it keep Fastify's own parsers.
+app.post('/orders', async (request) => ({ received: request.body }));
+// Deliveries that run are waited for before the process ends.
+app.addHook('onClose', () => receiver.close());
+
+const address = await app.listen({ port: Number(process.env['PORT'] ?? 3000) });
+console.log(`Listening on ${address}/hooks`);

@@ -1,0 +1,29 @@
+/** A receiver on node:http: `WEBHOOK_SECRET=whsec_test PORT=3000 npx tsx examples/node.ts`. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { createReceiver } from 'stablehooks';
+import { toNodeHandler } from 'stablehooks/node';
+
+const receiver = createReceiver({
+  secret: process.env['WEBHOOK_SECRET'] ?? '',
+  handlers: {
+    'transfer.settled': (event) => console.log('transfer settled', event.id),
+  },
+});
+const handler = toNodeHandler(receiver);
+
+const server = createServer(async (request, response) => {
+  if (request.url === '/hooks') await handler(request, response);
+  else response.writeHead(404).end();
+});
+
+server.listen(Number(process.env['PORT'] ?? 3000), () => {
+  const { port } = server.address() as AddressInfo;
+  console.log(`Listening on http://localhost:${port}/hooks`);
+});
+
+process.once('SIGTERM', async () => {
+  server.close();
+  // Deliveries that run are waited for.
+  await receiver.close();
+});

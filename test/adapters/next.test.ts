@@ -1,0 +1,98 @@
+/** The Next example, built and started, with the contract receiver mounted beside it on both routers. */
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { basename, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { adapterContract, exampleEvent, signedRequest } from 'stablehooks/testing';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Listening, listenAsProcess, run } from '../child.js';
+
+const here = fileURLToPath(new URL('.', import.meta.url));
+const example = fileURLToPath(new URL('../../examples/next', import.meta.url));
+const next = createRequire(import.meta.url).resolve('next/dist/bin/next');
+const secret = 'whsec_example';
+
+/** What is added to the example, so that one build serves both it and the contract. */
+const ROUTES = {
+  'app/contract/route.ts': `
+    import { toNextRoute } from 'stablehooks/next';
+    import { createContractReceiver } from 'stablehooks/testing';
+    export const { POST } = toNextRoute(createContractReceiver());`,
+  'app/edge/route.ts': `
+    import { createReceiver } from 'stablehooks';
+    import { toNextRoute } from 'stablehooks/next';
+    export const runtime = 'edge';
+    export const { POST } = toNextRoute(createReceiver({ secret: '${secret}', handlers: {} }));`,
+  'pages/api/contract.ts': `
+    import { toNextApiRoute } from 'stablehooks/next';
+    import { createContractReceiver } from 'stablehooks/testing';
+    export const config = { api: { bodyParser: false } };
+    export default toNextApiRoute(createContractReceiver());`,
+  'pages/api/parsed.ts': `
+    import { toNextApiRoute } from 'stablehooks/next';
+    import { createContractReceiver } from 'stablehooks/testing';
+    export default toNextApiRoute(createContractReceiver());`,
+};
+
+let app: string | undefined;
+let server: Listening | undefined;
+const at = (path: string) => `${server?.address}${path}`;
+
+beforeAll(async () => {
+  // Within the package, where its own name resolves, and under a name that git ignores.
+  await mkdir(join(here, '.next'), { recursive: true });
+  app = await mkdtemp(join(here, '.next/app-'));
+  const built = (path: string) => ['.next', 'next-env.d.ts'].includes(basename(path));
+  await cp(example, app, { recursive: true, filter: (path) => !built(path) });
+  for (const [path, source] of Object.entries(ROUTES)) {
+    await mkdir(join(app, path, '..'), { recursive: true });
+    await writeFile(join(app, path), source);
+  }
+  await run({ args: [next, 'build'], cwd: app });
+  const args = [next, 'start', '--port', '0', '--hostname', '127.0.0.1'];
+  server = await listenAsProcess({ args, cwd: app, env: { WEBHOOK_SECRET: secret } });
+}, 180_000);
+
+afterAll(async () => {
+  expect(server?.complaints()).not.toMatch(/unhandled|uncaught/i);
+  await server?.stop();
+  if (app !== undefined) await rm(app, { recursive: true });
+});
+
+describe.each([
+  { router: 'the App Router', path: '/contract' },
+  { router: 'the Pages Router', path: '/api/contract' },
+])('the adapter contract on $router', ({ path }) => {
+  for (const { name, run: keep } of adapterContract) test.concurrent(name, () => keep({ url: at(path) }));
+});
+
+test.each(['/hooks', '/api/hooks', '/edge'])(
+  '%s takes a signed event and refuses a forged one',
+  async (path) => {
+    const payload = { transfer_id: 'trf_1', chain: 'base', amount: '10.50' };
+    const event = exampleEvent('transfer.settled', { payload });
+    const signed = await signedRequest(event, { secret, url: at(path) });
+    const forged = await signedRequest(event, { secret: 'guessed', url: at(path) });
+
+    expect((await fetch(forged.url, forged)).status).toBe(401);
+    expect((await fetch(signed.url, signed)).status).toBe(200);
+  },
+);
+
+test('an API route that leaves the parser on gets 500 at once', async () => {
+  const url = at('/api/parsed');
+  const signed = await signedRequest(exampleEvent('transfer.settled'), { secret, url });
+  const reply = await fetch(url, signed);
+
+  expect(reply.status).toBe(500);
+  expect(await reply.json()).toMatchObject({ code: 'ERR_BODY_UNAVAILABLE' });
+});
+
+test('the Edge bundle holds nothing of Node', async () => {
+  const chunks = join(app ?? '', '.next/server/edge/chunks');
+  const names = (await readdir(chunks)).filter((name) => name.endsWith('.js'));
+  const sources = await Promise.all(names.map((name) => readFile(join(chunks, name), 'utf8')));
+
+  expect(sources.join('')).toContain('ERR_BODY_UNAVAILABLE');
+  expect(sources.join('')).not.toMatch(/raw-body|iconv|readableDidRead/);
+});

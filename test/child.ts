@@ -1,0 +1,66 @@
+/** Programs as processes of their own: started, waited for until they say where they listen, and ended. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+
+/** A program that listens. */
+export interface Listening {
+  /** The first http address that it printed. */
+  readonly address: string;
+  /** What it printed to stderr up to now. */
+  complaints(): string;
+  stop(): Promise<void>;
+}
+
+/** How to start a program with this Node. */
+export interface Command {
+  readonly args: readonly string[];
+  readonly cwd: string;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+function start({ args, cwd, env }: Command) {
+  const { NODE_ENV: _, ...inherited } = process.env;
+  return spawn(process.execPath, args, {
+    cwd,
+    env: { ...inherited, NEXT_TELEMETRY_DISABLED: '1', ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+}
+
+/** Runs a program to its end; rejects with what it printed unless it ends with 0. */
+export async function run(command: Command): Promise<void> {
+  const child = start(command);
+  let printed = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (chunk) => {
+      printed += chunk;
+    });
+  }
+  const [code] = await once(child, 'close');
+  if (code !== 0) throw new Error(`${command.args.join(' ')} ended with ${code}:\n${printed}`);
+}
+
+/** Starts a program and waits until it prints an http address. */
+export async function listenAsProcess(command: Command): Promise<Listening> {
+  const child = start(command);
+  const ended = once(child, 'close');
+  let printed = '';
+  child.stderr.on('data', (chunk) => {
+    printed += chunk;
+  });
+  const stop = async () => {
+    child.kill('SIGTERM');
+    await ended;
+  };
+  for await (const line of createInterface({ input: child.stdout })) {
+    const address = /https?:\/\/\S+/.exec(line)?.[0];
+    if (address !== undefined) {
+      // Read on, or the program stops when the pipe is full.
+      child.stdout.resume();
+      return { address, complaints: () => printed, stop };
+    }
+    printed += `${line}\n`;
+  }
+  throw new Error(`${command.args.join(' ')} ended before it listened:\n${printed}`);
+}
