@@ -1,0 +1,188 @@
+/** Puts the sandbox together from its parts. */
+import { createApp } from './app.js';
+import { createClock } from './clock.js';
+import { createDeliveries } from './deliveries.js';
+import { createEndpoints, toEndpoint } from './endpoints.js';
+import { createEventLog } from './event-log.js';
+import { createFaults } from './faults.js';
+import { createFeed } from './feed.js';
+import { listEvents } from './listing.js';
+import { createMoney } from './money.js';
+import { createMovements } from './movements.js';
+import { type SandboxOptions, toSettings } from './options.js';
+import { toExample } from './payloads.js';
+import { createRandom } from './random.js';
+import type { Sandbox, SandboxOperations } from './sandbox.js';
+import { type Listening, listen } from './server.js';
+import { readState, type SandboxState } from './state-file.js';
+import { keepState } from './state-keeper.js';
+import { createTally } from './tally.js';
+import { createWallets, toWallet } from './wallets.js';
+
+/**
+ * Makes a sandbox.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option, or the state file.
+ *
+ * @example
+ * ```ts
+ * const sandbox = createSandbox({ endpoints: [{ url: 'http://127.0.0.1:3000/hooks' }] });
+ * sandbox.accept({ amount: '25.00' });
+ * await sandbox.settled();
+ * ```
+ */
+export function createSandbox(options: SandboxOptions = {}): Sandbox {
+  const settings = toSettings(options);
+  const { token, secret, keptEvents, limitBytes, maxLimit } = settings;
+  const saved = settings.stateFile === undefined ? undefined : readState(settings.stateFile);
+  const seed = settings.seed ?? saved?.seed ?? Math.floor(Math.random() * 2 ** 32);
+
+  const random = createRandom(seed);
+  const startsAtMs = Date.parse(settings.startsAt);
+  const clock = createClock({ mode: settings.clock, startsAtMs, patienceMs: settings.patienceMs });
+  const feed = createFeed({ now: clock.now });
+  const tally = createTally();
+  const faults = createFaults({ random, initial: settings.faults });
+  const endpoints = createEndpoints({ random, secret, initial: settings.endpoints });
+  const wallets = createWallets({ random, initialBalance: settings.initialBalance });
+  const movements = createMovements({ random, keptMovements: keptEvents });
+  const events = createEventLog({ random, keptEvents });
+  const deliveries = createDeliveries(
+    { clock, random, faults, endpoints, events, feed, tally },
+    { ...settings, keptDeliveries: keptEvents },
+  );
+  const money = createMoney({ clock, random, wallets, movements, feed, tally, fire }, settings);
+  const listening = new Set<Listening>();
+
+  function fire(type: string, payload: unknown): ReturnType<typeof events.append> {
+    const event = events.append({ type, payload }, { now: clock.now() });
+    feed.publish('event.fired', { ...event });
+    deliveries.begin(event);
+    return event;
+  }
+
+  function told<Value>(kind: string, value: Value): Value {
+    feed.publish(kind, value);
+    return value;
+  }
+
+  const state = (): SandboxState => ({
+    version: 1,
+    seed,
+    now: clock.now(),
+    faults: faults.get(),
+    endpoints: endpoints.save(),
+    wallets: wallets.save(),
+    movements: movements.save(),
+    events: events.save(),
+    deliveries: deliveries.save(),
+    money: money.save(),
+  });
+
+  /** Later parts look things up in earlier ones: the order matters. */
+  function load(from: SandboxState | undefined): void {
+    clock.restart(from?.now);
+    tally.clear();
+    faults.load(from?.faults);
+    endpoints.load(from?.endpoints);
+    wallets.load(from?.wallets);
+    movements.load(from?.movements);
+    events.load(from?.events);
+    deliveries.load(from?.deliveries);
+    money.load(from?.money);
+  }
+
+  load(saved);
+  const keeper = keepState({ feed, state }, { path: settings.stateFile, saveAfterMs: settings.saveAfterMs });
+
+  const operations: SandboxOperations = {
+    ...money.operations,
+    clock: {
+      mode: clock.mode,
+      now: clock.now,
+      advance: async (ms) => {
+        await clock.advance(ms);
+        feed.publish('clock.advanced', { now: new Date(clock.now()).toISOString() });
+      },
+    },
+    faults: {
+      get: faults.get,
+      set: (change) => told('faults.set', faults.set(change)),
+      clear: () => told('faults.set', faults.clear()),
+    },
+    endpoints: {
+      add: (input) => told('endpoint.added', toEndpoint(endpoints.add(input))),
+      list: () => endpoints.list().map(toEndpoint),
+      remove: (id) => {
+        endpoints.remove(id);
+        feed.publish('endpoint.removed', { id });
+      },
+      rotateSecret: (id, next) =>
+        told('endpoint.secret_rotated', toEndpoint(endpoints.rotateSecret(id, next))),
+    },
+    wallets: {
+      create: (input) => told('wallet.created', toWallet(wallets.create(input))),
+      updateLimits: (id, input) => told('wallet.limits_updated', toWallet(wallets.updateLimits(id, input))),
+      get: wallets.get,
+      list: wallets.list,
+    },
+    emit: (type, payload) => {
+      const now = clock.now();
+      return { ...fire(type, payload ?? toExample(random, { type, key: `${events.count() + 1}`, now })) };
+    },
+    events: events.list,
+    redeliver: (eventId) => deliveries.begin(events.get(eventId)),
+    deliveries: ({ eventId, state, limit } = {}) =>
+      deliveries
+        .list()
+        .filter((one) => eventId === undefined || one.eventId === eventId)
+        .filter((one) => state === undefined || one.state === state)
+        .slice(0, limit),
+    attempts: ({ eventId, limit } = {}) => {
+      const all = deliveries.attempts().filter((one) => eventId === undefined || one.eventId === eventId);
+      return limit === undefined ? all : all.slice(-limit);
+    },
+    movements: ({ limit } = {}) => movements.list().slice(0, limit),
+    subscribe: feed.subscribe,
+    settled: async () => {
+      for (;;) {
+        if (clock.mode === 'manual') await clock.quiet();
+        if (tally.count === 0) return;
+        if (clock.mode === 'real' || !clock.step()) await tally.whenNone();
+      }
+    },
+    reset: () => {
+      load(undefined);
+      feed.publish('sandbox.reset', {});
+    },
+  };
+
+  const service = {
+    createWallet: operations.wallets.create,
+    updateLimits: operations.wallets.updateLimits,
+    listEvents: (request: Parameters<typeof listEvents>[0]) => listEvents(request, { events, faults, clock }),
+    wait: (ms: number) => new Promise<void>((resolve) => clock.after(ms, resolve)),
+  };
+  const answer = createApp({ sandbox: operations, service, faults, feed }, { token, limitBytes, maxLimit });
+
+  return {
+    ...operations,
+    token,
+    secret,
+    seed,
+    fetch: async (request) => answer(request),
+    listen: async (port, listenOptions) => {
+      const server = await listen(answer, { ...listenOptions, port });
+      listening.add(server);
+      return server;
+    },
+    save: keeper.save,
+    close: async () => {
+      await Promise.all([...listening].map((server) => server.close()));
+      deliveries.stop();
+      clock.stop();
+      await keeper.close();
+      tally.clear();
+    },
+  };
+}

@@ -1,0 +1,194 @@
+/** Deliveries: each event to each endpoint, tried until it answers 2xx or the attempts are used up. */
+import { backoffMs } from '../core/backoff.js';
+import { type Attempt, makeAttempt } from './attempt.js';
+import type { Clock } from './clock.js';
+import type { Endpoints, Target } from './endpoints.js';
+import type { EventLog, SandboxEvent } from './event-log.js';
+import type { FaultSource } from './faults.js';
+import type { Feed } from './feed.js';
+import { Fifo } from './fifo.js';
+import type { Random } from './random.js';
+import type { Tally } from './tally.js';
+
+/** `exhausted`: every attempt failed, or the endpoint was removed. */
+export type DeliveryState = 'pending' | 'delivered' | 'exhausted';
+
+/** One event on its way to one endpoint. */
+export interface Delivery {
+  readonly id: string;
+  readonly eventId: string;
+  readonly endpointId: string;
+  readonly state: DeliveryState;
+  /** How many attempts were begun. */
+  readonly attempts: number;
+}
+
+/** How deliveries are tried; every option has its default in `createSandbox`. */
+export interface DeliveryOptions {
+  readonly timeoutMs: number;
+  readonly maxAttempts: number;
+  readonly retryBaseMs: number;
+  readonly retryMaxMs: number;
+  /** How many attempts run at once towards one endpoint: one that never answers holds up only itself. */
+  readonly concurrency: number;
+  readonly keptAttempts: number;
+  readonly keptDeliveries: number;
+}
+
+/** What {@link createDeliveries} keeps in a state file. */
+export interface DeliveriesState {
+  readonly count: number;
+  readonly deliveries: readonly Delivery[];
+  readonly attempts: readonly Attempt[];
+}
+
+interface Parts {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly faults: FaultSource;
+  readonly endpoints: Endpoints;
+  readonly events: EventLog;
+  readonly feed: Feed;
+  readonly tally: Tally;
+}
+
+type Run = { -readonly [Field in keyof Delivery]: Delivery[Field] } & { readonly event: SandboxEvent };
+interface Lane {
+  active: number;
+  readonly waiting: Fifo<Run>;
+}
+
+export type Deliveries = ReturnType<typeof createDeliveries>;
+
+export function createDeliveries(parts: Parts, options: DeliveryOptions) {
+  const { clock, random, faults, endpoints, events, feed, tally } = parts;
+  let pending = new Map<string, Run>();
+  let ended = new Fifo<Delivery>();
+  let attempts = new Fifo<Attempt>();
+  let lanes = new Map<string, Lane>();
+  let stopped = new AbortController();
+  let count = 0;
+
+  function start(event: SandboxEvent, target: Target): void {
+    count += 1;
+    const id = `del_${random.hex(`delivery:${count}`, { digits: 16 })}`;
+    const run: Run = { id, eventId: event.id, endpointId: target.id, state: 'pending', attempts: 0, event };
+    pending.set(id, run);
+    tally.begin();
+    const { reorderMs, delayMs } = faults.get();
+    const held = faults.strikes('reorder', id) ? Math.ceil(random.number(`hold:${id}`) * reorderMs) : 0;
+    const delayed = faults.strikes('delay', id) ? delayMs : 0;
+    queue(run, held + delayed);
+  }
+
+  function queue(run: Run, waitMs: number): void {
+    if (waitMs > 0) {
+      clock.after(waitMs, () => queue(run, 0));
+      return;
+    }
+    const lane = lanes.get(run.endpointId) ?? { active: 0, waiting: new Fifo<Run>() };
+    lanes.set(run.endpointId, lane);
+    lane.waiting.push(run);
+    pump(lane);
+  }
+
+  function pump(lane: Lane): void {
+    while (lane.active < options.concurrency) {
+      const run = lane.waiting.shift();
+      if (run === undefined) return;
+      lane.active += 1;
+      const { signal } = stopped;
+      const work = attempt(run, signal).then(() => {
+        lane.active -= 1;
+        if (!signal.aborted) pump(lane);
+      });
+      clock.hold(work);
+    }
+  }
+
+  async function attempt(run: Run, signal: AbortSignal): Promise<void> {
+    const target = endpoints.find(run.endpointId);
+    if (target === undefined) return end(run, 'exhausted');
+    run.attempts += 1;
+    const { event, id: deliveryId, attempts: number } = run;
+    const plan = { event, target, deliveryId, number, timeoutMs: options.timeoutMs, signal };
+    const doubled = faults.strikes('duplicate', `${deliveryId}:${number}`);
+    const copies = doubled ? [[], ['duplicate']] : [[]];
+    const made = await Promise.all(
+      copies.map((struck) => makeAttempt({ ...plan, struck }, { clock, faults })),
+    );
+    // A reset or close in between has given this delivery up: nothing of it may reach the new state.
+    if (signal.aborted) return;
+    for (const one of made) {
+      attempts.push(one);
+      if (attempts.length > options.keptAttempts) attempts.shift();
+      feed.publish('attempt.made', one);
+    }
+    if (made.some(({ response }) => response !== null && response.status >= 200 && response.status < 300)) {
+      events.markDelivered(run.eventId);
+      return end(run, 'delivered');
+    }
+    if (number >= options.maxAttempts) return end(run, 'exhausted');
+    const bounds = { baseMs: options.retryBaseMs, maxMs: options.retryMaxMs };
+    queue(
+      run,
+      Math.max(1, backoffMs(number, { ...bounds, random: random.number(`retry:${deliveryId}:${number}`) })),
+    );
+  }
+
+  function end(run: Run, state: DeliveryState): void {
+    run.state = state;
+    pending.delete(run.id);
+    ended.push(toDelivery(run));
+    if (ended.length > options.keptDeliveries) ended.shift();
+    feed.publish(`delivery.${state}`, toDelivery(run));
+    tally.end();
+  }
+
+  return {
+    /** Begins to deliver an event to every endpoint. */
+    begin(event: SandboxEvent): void {
+      for (const target of endpoints.list()) start(event, target);
+    },
+    /** Newest first: those still pending, then those that ended. */
+    list: (): Delivery[] => [
+      ...[...pending.values()].map(toDelivery).reverse(),
+      ...ended.toArray().toReversed(),
+    ],
+    /** Oldest first. */
+    attempts: (): readonly Attempt[] => attempts.toArray(),
+
+    /** Gives up every attempt under way. */
+    stop: () => stopped.abort(new Error('The sandbox was closed or reset.')),
+
+    save: (): DeliveriesState => ({
+      count,
+      deliveries: [...ended.toArray(), ...[...pending.values()].map(toDelivery)],
+      attempts: attempts.toArray(),
+    }),
+    load(state: DeliveriesState | undefined): void {
+      stopped.abort(new Error('The sandbox was reset.'));
+      stopped = new AbortController();
+      pending = new Map();
+      ended = new Fifo();
+      attempts = new Fifo();
+      lanes = new Map();
+      count = state?.count ?? 0;
+      for (const one of state?.attempts ?? []) attempts.push(one);
+      for (const delivery of state?.deliveries ?? []) {
+        const event = delivery.state === 'pending' ? events.find(delivery.eventId) : undefined;
+        if (event === undefined) ended.push(delivery);
+        else {
+          const run: Run = { ...delivery, event };
+          pending.set(run.id, run);
+          tally.begin();
+          queue(run, 0);
+        }
+      }
+    },
+  };
+}
+
+function toDelivery({ id, eventId, endpointId, state, attempts }: Delivery): Delivery {
+  return { id, eventId, endpointId, state, attempts };
+}

@@ -1,0 +1,31 @@
+/** The kinds of field that inputs are made of, each with the words that say what it must be. */
+import * as z from 'zod/mini';
+import { isDecimal, isPositiveDecimal } from './decimal.js';
+
+/** Text of 1 to 512 characters. */
+export const text = z
+  .string('must be a string')
+  .check(z.minLength(1, 'must not be empty'), z.maxLength(512, 'must have at most 512 characters'));
+
+/** A decimal amount of zero or more, as a string. */
+export const decimal = z
+  .string('must be a decimal amount as a string')
+  .check(z.refine(isDecimal, 'must be a decimal amount of zero or more, such as "10.50"'));
+
+/** A decimal amount of more than zero, as a string. */
+export const amount = z
+  .string('must be a decimal amount as a string')
+  .check(z.refine(isPositiveDecimal, 'must be a decimal amount of more than zero, such as "10.50"'));
+
+/** A whole number of milliseconds. */
+export const milliseconds = z
+  .int('must be a whole number of milliseconds')
+  .check(z.minimum(0, 'must not be negative'));
+
+/** A list of texts. */
+export const texts = z.array(text, 'must be a list of strings');
+
+/** One of a few words. */
+export function oneOf<const Words extends readonly [string, ...string[]]>(words: Words) {
+  return z.enum(words, `must be one of ${words.join(', ')}`);
+}

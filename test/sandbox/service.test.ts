@@ -1,0 +1,224 @@
+/** Every specified line of the service's description, asked over a real socket with plain fetch. */
+import { createHmac } from 'node:crypto';
+import { createServer } from 'node:http';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { startSandbox } from './sandbox-server.js';
+
+/** The events of the service's description, in its order. */
+const EVENT_TYPES = [
+  'accept.confirmed',
+  'transfer.settled',
+  'transfer.failed',
+  'redeem.completed',
+  'redeem.failed',
+];
+
+const wallet = {
+  agentId: 'agent-7',
+  label: 'Groceries',
+  chain: 'tempo',
+  limits: { perTx: '10.50', daily: '100' },
+  allowlist: ['0xAbC'],
+};
+
+describe('POST /v1/wallets', () => {
+  test('answers "Wallet created" with a Wallet that has the specified fields and no label', async () => {
+    const { ask } = await startSandbox();
+    const { status, statusText, headers, json } = await ask('/v1/wallets', { json: wallet });
+    expect(status).toBe(201);
+    expect(statusText).toBe('Wallet created');
+    expect(headers.get('content-type')).toMatch(/^application\/json/);
+    const { label: _, ...given } = wallet;
+    expect(json).toEqual({
+      ...given,
+      id: expect.any(String),
+      address: expect.stringMatching(/^0x[0-9a-f]{40}$/),
+      balance: expect.stringMatching(/^\d+(\.\d+)?$/),
+    });
+  });
+
+  test.each(['tempo', 'solana', 'base'])('creates wallets on %s', async (chain) => {
+    const { ask } = await startSandbox();
+    const { status, json } = await ask('/v1/wallets', { json: { ...wallet, chain } });
+    expect({ status, json }).toMatchObject({ status: 201, json: { chain } });
+  });
+
+  test.each([
+    ['chain', { ...wallet, chain: 'arc' }],
+    ['chain', { ...wallet, chain: 'dogecoin' }],
+    ['agentId', { ...wallet, agentId: 7 }],
+    ['agentId', { ...wallet, agentId: undefined }],
+    ['label', { ...wallet, label: 7 }],
+    ['limits', { ...wallet, limits: undefined }],
+    ['limits.perTx', { ...wallet, limits: { perTx: 10, daily: '1' } }],
+    ['limits.perTx', { ...wallet, limits: { perTx: '-1', daily: '1' } }],
+    ['limits.daily', { ...wallet, limits: { perTx: '1', daily: '1e3' } }],
+    ['limits.daily', { ...wallet, limits: { perTx: '1', daily: '' } }],
+    ['allowlist', { ...wallet, allowlist: '0xAbC' }],
+    ['allowlist.1', { ...wallet, allowlist: ['0xAbC', 5] }],
+    ['body', []],
+    ['body', null],
+  ])('answers 400 naming %s, and creates nothing', async (field, json) => {
+    const { ask, sandbox } = await startSandbox();
+    const answer = await ask('/v1/wallets', { json });
+    expect(answer.status).toBe(400);
+    expect(answer.headers.get('content-type')).toBe('application/problem+json');
+    expect(answer.json).toMatchObject({ status: 400, code: 'ERR_SANDBOX_INPUT', errors: [{ field }] });
+    expect(sandbox.wallets.list()).toEqual([]);
+  });
+
+  test('answers 400 to what is not JSON, 415 to another type and 413 to a body that is too large', async () => {
+    const { ask, sandbox } = await startSandbox({ limitBytes: 1000 });
+    const broken = await ask('/v1/wallets', { body: '{"agentId":' });
+    expect(broken).toMatchObject({ status: 400, json: { errors: [{ field: 'body' }] } });
+    const plain = await ask('/v1/wallets', { json: wallet, headers: { 'content-type': 'text/plain' } });
+    expect(plain).toMatchObject({ status: 415, json: { errors: [{ field: 'content-type' }] } });
+    const large = await ask('/v1/wallets', { json: { ...wallet, label: 'x'.repeat(1000) } });
+    expect(large).toMatchObject({ status: 413, json: { code: 'ERR_SANDBOX_BODY_TOO_LARGE' } });
+    expect(sandbox.wallets.list()).toEqual([]);
+  });
+});
+
+describe('PATCH /v1/wallets/{id}/limits', () => {
+  test('answers 200 with the updated Wallet: what is left out stays, an allowlist replaces', async () => {
+    const { ask, sandbox } = await startSandbox();
+    const created = sandbox.wallets.create({ ...wallet, chain: 'base' });
+    const path = `/v1/wallets/${created.id}/limits`;
+    const changed = await ask(path, { method: 'PATCH', json: { limits: { daily: '200' } } });
+    expect(changed.status).toBe(200);
+    expect(changed.headers.get('content-type')).toMatch(/^application\/json/);
+    expect(changed.json).toEqual({ ...created, limits: { perTx: '10.50', daily: '200' } });
+    const replaced = await ask(path, { method: 'PATCH', json: { allowlist: ['other'] } });
+    expect(replaced.json).toMatchObject({ limits: { daily: '200' }, allowlist: ['other'] });
+  });
+
+  test('answers 404 for an unknown wallet, and 400 without a change for bad input', async () => {
+    const { ask, sandbox } = await startSandbox();
+    const unknown = await ask('/v1/wallets/wal_nobody/limits', { method: 'PATCH', json: {} });
+    expect(unknown).toMatchObject({ status: 404, json: { code: 'ERR_SANDBOX_NOT_FOUND' } });
+    const { id } = sandbox.wallets.create({ ...wallet, chain: 'base' });
+    const before = sandbox.wallets.get(id);
+    const json = { limits: { perTx: '1', daily: 5 }, allowlist: [] };
+    const bad = await ask(`/v1/wallets/${id}/limits`, { method: 'PATCH', json });
+    expect(bad).toMatchObject({ status: 400, json: { errors: [{ field: 'limits.daily' }] } });
+    expect(sandbox.wallets.get(id)).toEqual(before);
+  });
+});
+
+describe('GET /v1/webhooks/events', () => {
+  test('answers 200 with an array, empty at first, of events with the specified fields', async () => {
+    const { ask, sandbox } = await startSandbox();
+    expect(await ask('/v1/webhooks/events')).toMatchObject({ status: 200, json: [] });
+    sandbox.accept({ amount: '25.00', chain: 'arc' });
+    const { json } = await ask('/v1/webhooks/events');
+    expect(json).toEqual([
+      {
+        id: expect.any(String),
+        type: 'accept.confirmed',
+        delivered: false,
+        created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+        payload: expect.objectContaining({ amount: '25.00', chain: 'arc' }),
+      },
+    ]);
+  });
+
+  test('filters by type, and answers 50 unless a limit says otherwise', async () => {
+    const { ask, sandbox } = await startSandbox();
+    for (let n = 0; n < 60; n++) sandbox.emit(n % 2 === 0 ? 'accept.confirmed' : 'redeem.failed');
+    const length = async (query: string) => {
+      const { json } = await ask(`/v1/webhooks/events${query}`);
+      return Array.isArray(json) ? json.length : -1;
+    };
+    expect(await length('')).toBe(50);
+    expect(await length('?limit=60')).toBe(60);
+    expect(await length('?limit=1')).toBe(1);
+    expect(await length('?type=redeem.failed')).toBe(30);
+    expect(await length('?type=redeem.failed&limit=7')).toBe(7);
+    expect(await length('?type=never.heard')).toBe(0);
+  });
+
+  test.each(['0', '-1', '99999999999', '1e999', 'ten', '1.5', '', '%20'])(
+    'answers 400 naming limit when it is "%s"',
+    async (limit) => {
+      const { ask } = await startSandbox();
+      const answer = await ask(`/v1/webhooks/events?limit=${limit}`);
+      expect(answer).toMatchObject({ status: 400, json: { errors: [{ field: 'limit' }] } });
+    },
+  );
+
+  test('shows whether the event was delivered', async () => {
+    const { ask, sandbox } = await startSandbox({ endpoints: [{ fetch: () => new Response() }] });
+    sandbox.accept();
+    await sandbox.settled();
+    expect((await ask('/v1/webhooks/events')).json).toMatchObject([{ delivered: true }]);
+  });
+});
+
+describe('every endpoint', () => {
+  const paths = ['/v1/wallets', '/v1/wallets/x/limits', '/v1/webhooks/events', '/sandbox/clock', '/nowhere'];
+
+  test.each(paths)('answers 401 at %s without the right bearer token', async (path) => {
+    const { ask, sandbox } = await startSandbox();
+    for (const authorization of ['', 'Bearer', 'Bearer wrong', `Basic ${sandbox.token}`, sandbox.token]) {
+      const { status, headers, text } = await ask(path, { headers: { authorization } });
+      expect(status).toBe(401);
+      expect(headers.get('www-authenticate')).toBe('Bearer');
+      expect(headers.get('content-type')).toBe('application/problem+json');
+      expect(text).not.toContain(sandbox.token);
+    }
+  });
+
+  test.each([
+    ['DELETE', '/v1/wallets', 'POST'],
+    ['GET', '/v1/wallets', 'POST'],
+    ['POST', '/v1/wallets/x/limits', 'PATCH'],
+    ['POST', '/v1/webhooks/events', 'GET, HEAD'],
+    ['PUT', '/sandbox/faults', 'GET, HEAD, PATCH, DELETE'],
+  ])('answers 405 to %s %s and says what is allowed', async (method, path, allowed) => {
+    const { ask } = await startSandbox();
+    const { status, headers, json } = await ask(path, { method });
+    expect({ status, json }).toMatchObject({ status: 405, json: { code: 'ERR_SANDBOX_METHOD' } });
+    expect(headers.get('allow')).toBe(allowed);
+  });
+
+  test('answers 404 where nothing is', async () => {
+    const { ask } = await startSandbox();
+    expect(await ask('/v2/wallets')).toMatchObject({ status: 404, json: { code: 'ERR_SANDBOX_NOT_FOUND' } });
+  });
+});
+
+describe('webhooks', () => {
+  test('every movement fires its event, signed over the raw body with the secret', async () => {
+    const arrived: { readonly signature: string; readonly body: Buffer }[] = [];
+    const server = createServer(async (request, response) => {
+      const chunks: Buffer[] = [];
+      for await (const chunk of request) chunks.push(chunk);
+      arrived.push({
+        signature: String(request.headers['x-service-signature']),
+        body: Buffer.concat(chunks),
+      });
+      response.end();
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => void server.close());
+    const address = server.address();
+    const port = typeof address === 'object' && address !== null ? address.port : 0;
+    const { ask, sandbox } = await startSandbox({ secret: 'whsec_one' });
+    await ask('/sandbox/endpoints', { json: { url: `http://127.0.0.1:${port}/hooks` } });
+
+    await ask('/sandbox/accepts', { json: { amount: '1.00' } });
+    await ask('/sandbox/transfers', { json: { chain: 'arc' } });
+    await ask('/sandbox/transfers', { json: { failsWith: 'routing' } });
+    await ask('/sandbox/redemptions', { json: {} });
+    await ask('/sandbox/redemptions', { json: { failsWith: 'bank' } });
+    await sandbox.settled();
+
+    const events = arrived.map(({ body }) => JSON.parse(body.toString()));
+    expect(events.map(({ type }) => type).sort()).toEqual([...EVENT_TYPES].sort());
+    for (const { signature, body } of arrived) {
+      expect(signature).toBe(createHmac('sha256', 'whsec_one').update(body).digest('hex'));
+    }
+    const listed = (await ask('/v1/webhooks/events')).json;
+    expect(listed).toEqual(expect.arrayContaining(events.map((event) => ({ ...event, delivered: true }))));
+  });
+});
