@@ -1,0 +1,41 @@
+/** The SQLite drivers that this runtime has, and files that go when their test ends. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import Database from 'libsql';
+import type { SqliteLike } from 'stablehooks/inboxes/sqlite';
+import { onTestFinished } from 'vitest';
+
+export interface Connection extends SqliteLike {
+  close(): void;
+}
+
+interface NodeSqlite {
+  readonly DatabaseSync: new (path: string) => Connection;
+}
+
+/** Node 22.13 has it; Node 20 does not. */
+export const nodeSqlite = process.getBuiltinModule('node:sqlite') as NodeSqlite | undefined;
+
+export const drivers: readonly { readonly name: string; open(path: string): Connection }[] = [
+  { name: 'libsql', open: (path) => new Database(path) },
+  ...(nodeSqlite === undefined
+    ? []
+    : [{ name: 'node:sqlite', open: (path: string) => new nodeSqlite.DatabaseSync(path) }]),
+];
+
+/** A path where no file is yet. */
+export function freshPath(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'stablehooks-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return join(folder, 'events.db');
+}
+
+/** A connection by libsql, closed when the test ends. */
+export function connect(path: string): Connection {
+  const db = new Database(path);
+  onTestFinished(() => {
+    if (db.open) db.close();
+  });
+  return db;
+}

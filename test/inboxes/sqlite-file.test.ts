@@ -1,0 +1,195 @@
+/** What the SQLite inbox does with the file itself: keeps it, waits for it, brings it up to date, refuses it. */
+import { writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { UnknownEvent } from 'stablehooks';
+import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
+import { describe, expect, test } from 'vitest';
+import { connect, freshPath, nodeSqlite } from './sqlite-drivers.js';
+
+const HOUR_MS = 3_600_000;
+const LEASE = { leaseMs: HOUR_MS, source: 'push' } as const;
+const REFUSED = expect.objectContaining({ code: 'ERR_CONFIG_INVALID' });
+
+const event = (id: string): UnknownEvent => ({
+  id,
+  type: 'transfer.settled',
+  created_at: '2026-01-02T03:04:05Z',
+  payload: { amount: '10.50' },
+});
+
+describe('a file', () => {
+  test('keeps everything when it is closed and opened again', async () => {
+    const path = freshPath();
+    const before = connect(path);
+    const first = sqliteInbox(before);
+    const lease = await first.claim(event('done'), LEASE);
+    if (lease.state === 'claimed') await first.complete(lease.lease);
+    await first.claim(event('leased'), LEASE);
+    await first.admit([event('waiting')], { dueInMs: 0, source: 'pull' });
+    await first.takePoll({ holder: 'a', leaseMs: 0 });
+    await first.savePoll({ horizon: 7, largest: 60 }, { holder: 'a', leaseMs: 0 });
+    const ids = ['done', 'leased', 'waiting'];
+    const records = await Promise.all(ids.map((id) => first.find(id)));
+    before.close();
+
+    const second = sqliteInbox(connect(path));
+    expect(await Promise.all(ids.map((id) => second.find(id)))).toEqual(records);
+    expect((await second.claim(event('done'), LEASE)).state).toBe('done');
+    expect((await second.claim(event('leased'), LEASE)).state).toBe('leased');
+    expect(await second.takePoll({ holder: 'b', leaseMs: 0 })).toEqual({ horizon: 7, largest: 60 });
+  });
+
+  test('is durable, written ahead, and flushed at every commit', async () => {
+    const db = connect(freshPath());
+    expect(sqliteInbox(db).durable).toBe(true);
+    expect(db.prepare('PRAGMA journal_mode').all()).toMatchObject([{ journal_mode: 'wal' }]);
+    expect(db.prepare('PRAGMA synchronous').all()).toMatchObject([{ synchronous: 2 }]);
+  });
+
+  test('in memory is not durable, and does not say so', () => {
+    expect(sqliteInbox(connect(':memory:')).durable).toBe(false);
+  });
+
+  test('keeps errors with NUL and half an emoji as they are', async () => {
+    const inbox = sqliteInbox(connect(freshPath()));
+    const claim = await inbox.claim(event('odd'), LEASE);
+    const error = `no\u0000 ${'x'.repeat(995)}😀`;
+    if (claim.state === 'claimed') await inbox.fail(claim.lease, { retryAfterMs: 0.5, error });
+    expect((await inbox.find('odd'))?.lastError).toBe(error.slice(0, 1_000));
+  });
+
+  test('may hold the tables of an app, whose user_version stays its own', async () => {
+    const db = connect(freshPath());
+    db.exec("CREATE TABLE orders (id TEXT); INSERT INTO orders VALUES ('o1'); PRAGMA user_version = 41");
+    await sqliteInbox(db).claim(event('a'), LEASE);
+    expect(db.prepare('SELECT id FROM orders').all()).toMatchObject([{ id: 'o1' }]);
+    expect(db.prepare('PRAGMA user_version').all()).toMatchObject([{ user_version: 41 }]);
+  });
+});
+
+describe('versions', () => {
+  test('a file from before the first tables is brought up to date', async () => {
+    const db = connect(freshPath());
+    db.exec('CREATE TABLE stablehooks_schema (one INTEGER PRIMARY KEY, version INTEGER NOT NULL) STRICT');
+    db.exec('INSERT INTO stablehooks_schema VALUES (1, 0)');
+    expect((await sqliteInbox(db).claim(event('a'), LEASE)).state).toBe('claimed');
+    expect((await sqliteInbox(db).claim(event('a'), LEASE)).state).toBe('leased');
+  });
+
+  test('a file of a newer release is refused, and left as it is', async () => {
+    const db = connect(freshPath());
+    await sqliteInbox(db).claim(event('a'), LEASE);
+    db.exec('UPDATE stablehooks_schema SET version = 999');
+    expect(() => sqliteInbox(db)).toThrow(REFUSED);
+    expect(() => sqliteInbox(db)).toThrow(/newer release.*999.*Upgrade/);
+    expect(db.prepare('SELECT version FROM stablehooks_schema').all()).toMatchObject([{ version: 999 }]);
+  });
+
+  test('a migration that fails leaves nothing behind', () => {
+    const db = connect(freshPath());
+    db.exec('CREATE TABLE stablehooks_poll (something TEXT)');
+    expect(() => sqliteInbox(db)).toThrow(REFUSED);
+    expect(db.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all()).toMatchObject([
+      { name: 'stablehooks_poll' },
+    ]);
+  });
+});
+
+describe('files that cannot serve', () => {
+  test('what is not a database is refused, with the cause', () => {
+    const path = freshPath();
+    writeFileSync(path, 'not a database, but long enough to be read as one. '.repeat(100));
+    const db = connect(path);
+    expect(() => sqliteInbox(db)).toThrow(REFUSED);
+    expect(() => sqliteInbox(db)).toThrow(/Check that it is a database file/);
+    expect(() => sqliteInbox(db)).toThrow(
+      expect.objectContaining({
+        cause: expect.objectContaining({ message: expect.stringMatching(/database/) }),
+      }),
+    );
+  });
+
+  test('what may not be written is refused', () => {
+    const db = connect(freshPath());
+    db.exec('PRAGMA query_only = ON');
+    expect(() => sqliteInbox(db)).toThrow(REFUSED);
+  });
+
+  test('what another process keeps locked is refused once the busy timeout is over', () => {
+    const path = freshPath();
+    connect(path).exec('BEGIN EXCLUSIVE');
+    expect(() => sqliteInbox(connect(path), { busyTimeoutMs: 30 })).toThrow(REFUSED);
+  });
+});
+
+describe('a path', () => {
+  test('that cannot be opened is refused', () => {
+    expect(() => sqliteInbox(dirname(freshPath()))).toThrow(REFUSED);
+  });
+
+  if (nodeSqlite === undefined) {
+    test('without node:sqlite is answered with what to pass', () => {
+      expect(() => sqliteInbox(freshPath())).toThrow(/new Database\(path\) of better-sqlite3, libsql/);
+    });
+  } else {
+    test('is opened by node:sqlite, and closed by the inbox', async () => {
+      const path = freshPath();
+      const inbox = sqliteInbox(path);
+      await inbox.claim(event('a'), LEASE);
+      expect((await sqliteInbox(connect(path)).claim(event('a'), LEASE)).state).toBe('leased');
+      inbox.close();
+      await expect(inbox.find('a')).rejects.toThrow();
+    });
+  }
+});
+
+describe('a file in use', () => {
+  test('rejects while it is locked for longer than the busy timeout, and recovers', async () => {
+    const path = freshPath();
+    const inbox = sqliteInbox(connect(path), { busyTimeoutMs: 30 });
+    const other = connect(path);
+    other.exec('BEGIN IMMEDIATE');
+    await expect(inbox.claim(event('a'), LEASE)).rejects.toThrow(/locked/);
+    await expect(inbox.admit([event('b')], { dueInMs: 0, source: 'pull' })).rejects.toThrow(/locked/);
+    other.exec('COMMIT');
+    expect(await inbox.find('a')).toBeUndefined();
+    expect((await inbox.claim(event('a'), LEASE)).state).toBe('claimed');
+  });
+
+  test('refuses to work inside a transaction of the app', async () => {
+    const db = connect(freshPath());
+    const inbox = sqliteInbox(db);
+    db.exec('BEGIN');
+    await expect(inbox.claim(event('a'), LEASE)).rejects.toThrow(/transaction/);
+    db.exec('ROLLBACK');
+    expect((await inbox.claim(event('a'), LEASE)).state).toBe('claimed');
+  });
+
+  test('an event that cannot be written fails alone, not what was asked beside it', async () => {
+    const inbox = sqliteInbox(connect(freshPath()));
+    const deep: { inner?: object } = {};
+    for (let level = deep, depth = 0; depth < 100_000; depth += 1) level = level.inner = {};
+    const [good, bad] = await Promise.allSettled([
+      inbox.claim(event('good'), LEASE),
+      inbox.claim({ ...event('bad'), payload: { deep } }, LEASE),
+    ]);
+    expect(good).toMatchObject({ status: 'fulfilled', value: { state: 'claimed' } });
+    expect(bad).toMatchObject({ status: 'rejected', reason: { code: 'ERR_EVENT_MALFORMED' } });
+  });
+
+  test('after it was closed, rejects', async () => {
+    const db = connect(freshPath());
+    const inbox = sqliteInbox(db);
+    db.close();
+    await expect(inbox.claim(event('a'), LEASE)).rejects.toThrow();
+  });
+
+  test('prunes more than one step takes', async () => {
+    const inbox = sqliteInbox(connect(freshPath()));
+    const events = Array.from({ length: 2_500 }, (_, index) => event(`evt_${index}`));
+    const claims = await Promise.all(events.map((each) => inbox.claim(each, LEASE)));
+    await Promise.all(claims.map((claim) => claim.state === 'claimed' && inbox.complete(claim.lease)));
+    expect(await inbox.prune({ olderThanMs: 0 })).toBe(2_500);
+    expect(await inbox.prune({ olderThanMs: 0 })).toBe(0);
+  });
+});

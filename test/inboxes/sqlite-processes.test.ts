@@ -1,0 +1,71 @@
+/** Several processes on one SQLite file: exactly one wins, and one that is killed takes nothing with it. */
+import { type ChildProcess, fork } from 'node:child_process';
+import { on, once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
+import { expect, onTestFinished, test } from 'vitest';
+import { connect, freshPath } from './sqlite-drivers.js';
+
+const SCRIPT = fileURLToPath(new URL('sqlite-process.ts', import.meta.url));
+const HOUR_MS = 3_600_000;
+const TAKE = { limit: 1_000, hideMs: HOUR_MS, types: [] } as const;
+
+function start(path: string, { task }: { readonly task: string }): ChildProcess {
+  const child = fork(SCRIPT, [path, task], { execArgv: ['--import', 'tsx'] });
+  onTestFinished(() => {
+    child.kill('SIGKILL');
+  });
+  return child;
+}
+
+async function message(child: ChildProcess): Promise<unknown> {
+  const [value] = await once(child, 'message');
+  return value;
+}
+
+test('four processes that open a fresh file at once and claim the same events share them out', async () => {
+  const path = freshPath();
+  const children = Array.from({ length: 4 }, () => start(path, { task: 'race' }));
+  await Promise.all(children.map(message));
+  const answers = children.map(message);
+  for (const child of children) child.send('go');
+  const won = (await Promise.all(answers)).flat();
+  expect(won).toHaveLength(200);
+  expect(new Set(won).size).toBe(200);
+});
+
+test('killed at any moment, a process leaves all that it completed done, and its last event to be run again', async () => {
+  const path = freshPath();
+  const done: unknown[] = [];
+  for (const kills of [1, 7, 30]) {
+    const child = start(path, { task: 'work' });
+    let count = 0;
+    for await (const [id] of on(child, 'message', { close: ['exit'] })) {
+      done.push(id);
+      count += 1;
+      if (count === kills) child.kill('SIGKILL');
+    }
+  }
+  const db = connect(path);
+  const inbox = sqliteInbox(db);
+  expect(db.prepare('PRAGMA integrity_check').all()).toMatchObject([{ integrity_check: 'ok' }]);
+  for (const id of done) expect((await inbox.find(String(id)))?.state).toBe('done');
+
+  const states = await inbox.count();
+  const leased = states.find(({ state }) => state === 'leased')?.count ?? 0;
+  expect(leased).toBeLessThanOrEqual(3);
+  expect(await inbox.takeDue(TAKE)).toEqual([]);
+  const later = sqliteInbox(connect(path), { now: () => Date.now() + 2 * HOUR_MS });
+  expect(await later.takeDue(TAKE)).toHaveLength(leased);
+});
+
+test('a process waits for another that writes', async () => {
+  const path = freshPath();
+  const inbox = sqliteInbox(connect(path));
+  const child = start(path, { task: 'lock' });
+  expect(await message(child)).toBe('locked');
+  // Claiming blocks this process until the lock is free, so the message has to leave first.
+  await new Promise((resolve) => child.send('unlock', resolve));
+  const event = { id: 'a', type: 'transfer.settled', created_at: '2026-01-02T03:04:05Z', payload: {} };
+  expect((await inbox.claim(event, { leaseMs: HOUR_MS, source: 'push' })).state).toBe('claimed');
+});

@@ -1,0 +1,22 @@
+/** The SQLite inbox keeps the contract, over every driver here, seen through two connections to one file. */
+import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
+import { inboxContract } from 'stablehooks/testing';
+import { describe, test } from 'vitest';
+import { drivers, freshPath } from './sqlite-drivers.js';
+
+for (const { name: driver, open } of drivers) {
+  describe(`sqlite inbox over ${driver}`, () => {
+    for (const { name, run } of inboxContract) {
+      test(name, async () => {
+        const path = freshPath();
+        const [first, second] = [open(path), open(path)];
+        try {
+          await run({ inbox: sqliteInbox(first), second: sqliteInbox(second) });
+        } finally {
+          first.close();
+          second.close();
+        }
+      });
+    }
+  });
+}
