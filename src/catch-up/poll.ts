@@ -1,0 +1,189 @@
+/** One poll: what waits in the inbox is run, the list is surveyed, and what it shows is dispatched. */
+import { isKnownEvent } from '../core/events.js';
+import type { PollState } from '../core/inbox.js';
+import type { Outcome, OutcomeKind, Tally } from '../receiver/outcome.js';
+import { dispatchEvents } from './dispatch.js';
+import { type Arrival, createIntake, type Intake } from './intake.js';
+import type { PollerRules } from './options.js';
+import { type PollLease, takePollLease } from './poll-lease.js';
+import { type PollReport, type Problem, type ProblemCode, toProblem } from './report.js';
+import { type Survey, surveyList } from './survey.js';
+
+/** What {@link poll} needs beside the rules. */
+export interface PollContext {
+  /** Names this poller among the processes that share the inbox. */
+  readonly holder: string;
+  readonly signal: AbortSignal;
+}
+
+/** Polls once. Never rejects: what failed is in the report. */
+export async function poll(rules: PollerRules, { holder, signal }: PollContext): Promise<PollReport> {
+  const started = performance.now();
+  const report = await run(rules, { holder, signal });
+  return { ...report, durationMs: Math.round(performance.now() - started) };
+}
+
+async function run(rules: PollerRules, { holder, signal }: PollContext): Promise<PollReport> {
+  const startedAt = rules.now();
+  let lease: PollLease | null;
+  try {
+    lease = await takePollLease(rules.receiver.inbox, { holder, leaseMs: rules.leaseMs });
+  } catch (error) {
+    return { ...NOTHING, problems: [toProblem(error, { code: 'ERR_INBOX_FAILED' })] };
+  }
+  if (lease === null) return { ...NOTHING, problems: [problem('ERR_POLL_BUSY')] };
+
+  const problems: Problem[] = [];
+  const halt = AbortSignal.any([signal, lease.lost]);
+  const redriven = await redrive(rules, { halt, problems });
+
+  const horizon = lease.state.horizon ?? Math.min(rules.since ?? startedAt, startedAt);
+  const intake = createIntake({ ...rules, signal: halt });
+  const survey = await drive(intake, { ...rules, horizon, startedAt });
+  if (horizon > survey.present) problems.push(problem('ERR_HORIZON_AHEAD'));
+  if (lease.state.horizon !== null && isLate(intake.arrivals, horizon))
+    problems.push(problem('ERR_EVENT_LATE'));
+
+  const waiting = [...intake.arrivals.values()].filter(isWaiting).map(({ event }) => event);
+  const outcomes = await dispatchEvents(waiting, { ...rules, signal: halt });
+  if (signal.aborted) problems.push(problem('ERR_POLL_STOPPED'));
+  for (const { error, event } of outcomes) {
+    if (error !== undefined) problems.push(toProblem(error, { code: error.code, id: event?.id }));
+  }
+
+  const largest = Math.max(lease.state.largest, intake.largest());
+  const saved = await save(lease, { state: { horizon: survey.horizon, largest }, problems });
+  return {
+    ...NOTHING,
+    ...count(intake.arrivals, outcomes),
+    ...(saved ? describe(survey, { horizon }) : describe({ ...survey, proven: false, horizon }, { horizon })),
+    requests: intake.requests(),
+    problems: [...problems, ...intake.problems],
+    redriven,
+  };
+}
+
+async function redrive(
+  { receiver }: PollerRules,
+  { halt, problems }: { readonly halt: AbortSignal; readonly problems: Problem[] },
+): Promise<Tally | null> {
+  try {
+    return await receiver.redrive({ signal: halt });
+  } catch (error) {
+    problems.push(toProblem(error, { code: 'ERR_INBOX_FAILED' }));
+    return null;
+  }
+}
+
+/** Answers the survey's questions until it has none left. */
+async function drive(intake: Intake, rules: Parameters<typeof surveyList>[0]): Promise<Survey> {
+  const survey = surveyList(rules);
+  let step = survey.next();
+  while (!step.done) step = survey.next(await intake.ask(step.value));
+  return step.value;
+}
+
+/**
+ * New, or left over from a poll that did not get that far. What failed waits for its time and for `redrive`:
+ * a list that shows it every minute must not use up its attempts while something is down for an hour.
+ */
+function isWaiting({ event, admission }: Arrival): boolean {
+  return isKnownEvent(event) && (admission === 'new' || admission === 'received');
+}
+
+/** Whether something new lies behind the horizon, where everything should have been known. */
+function isLate(arrivals: Intake['arrivals'], horizon: number): boolean {
+  return [...arrivals.values()].some(
+    ({ event, admission }) =>
+      admission === 'new' && isKnownEvent(event) && Date.parse(event.created_at) <= horizon,
+  );
+}
+
+async function save(
+  lease: PollLease,
+  { state, problems }: { readonly state: PollState; readonly problems: Problem[] },
+): Promise<boolean> {
+  try {
+    const saved = await lease.release(state);
+    if (!saved) problems.push(problem('ERR_LEASE_LOST'));
+    return saved;
+  } catch (error) {
+    problems.push(toProblem(error, { code: 'ERR_INBOX_FAILED' }));
+    return false;
+  }
+}
+
+type Counts = Pick<
+  PollReport,
+  'fetched' | 'new' | 'recovered' | 'acknowledgedUnknown' | 'handled' | 'duplicates' | 'failed'
+>;
+
+const EFFECTIVE: readonly OutcomeKind[] = ['handled', 'ignored', 'queued'];
+
+function count(arrivals: Intake['arrivals'], outcomes: readonly Outcome[]): Counts {
+  const all = [...arrivals.values()];
+  const fresh = all.filter(({ admission }) => admission === 'new');
+  const ended = (...kinds: readonly OutcomeKind[]) => outcomes.filter(({ kind }) => kinds.includes(kind));
+  return {
+    fetched: all.length,
+    new: fresh.length,
+    recovered: ended(...EFFECTIVE).filter(
+      ({ event }) => event !== undefined && arrivals.get(event.id)?.admission === 'new',
+    ).length,
+    acknowledgedUnknown: fresh.filter(({ event }) => event.delivered === true).length,
+    handled: ended('handled').length,
+    duplicates: all.filter(({ admission }) => admission === 'done').length + ended('duplicate').length,
+    failed: ended('failed', 'dead', 'rejected', 'unavailable').length,
+  };
+}
+
+function describe(
+  survey: Survey,
+  { horizon }: { readonly horizon: number },
+): Pick<PollReport, 'proven' | 'horizon' | 'verdicts' | 'gaps'> {
+  const span = { after: toIso(horizon), before: toIso(survey.present) };
+  return {
+    proven: survey.proven,
+    horizon: toIso(survey.horizon),
+    verdicts: survey.findings.map(({ type, size, limit, verdict }) => ({ type, size, limit, verdict })),
+    gaps: survey.open.map((type) => ({ type, ...span })),
+  };
+}
+
+function toIso(time: number): string {
+  return new Date(time).toISOString();
+}
+
+/** The report of a poll that did not come to ask. */
+const NOTHING: PollReport = {
+  proven: false,
+  horizon: null,
+  fetched: 0,
+  new: 0,
+  recovered: 0,
+  acknowledgedUnknown: 0,
+  handled: 0,
+  duplicates: 0,
+  failed: 0,
+  requests: 0,
+  verdicts: [],
+  gaps: [],
+  problems: [],
+  redriven: null,
+  durationMs: 0,
+};
+
+const MESSAGES = {
+  ERR_POLL_BUSY: 'Another process polls with this inbox; nothing was asked. That is well where several do.',
+  ERR_POLL_STOPPED: 'The poll was stopped. What was found is in the inbox; the next poll goes on.',
+  ERR_LEASE_LOST:
+    'Another process took over the lease to poll. The horizon was not saved; raise leaseMs if that happens often.',
+  ERR_HORIZON_AHEAD:
+    'The stored horizon lies in the future: a clock stood wrong. Only a complete list can prove anything until then.',
+  ERR_EVENT_LATE:
+    'The list shows new events from before the horizon: older than `since`, or listed later than lagMs after they were created. They were taken; in the latter case raise lagMs.',
+} as const satisfies Partial<Record<ProblemCode, string>>;
+
+function problem(code: keyof typeof MESSAGES): Problem {
+  return { code, message: MESSAGES[code] };
+}

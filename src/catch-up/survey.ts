@@ -1,0 +1,153 @@
+/**
+ * The survey: which questions to put to the list, one after the other, until it is proven that nothing is missed.
+ *
+ * A generator: it yields a question and is given the answer, so it is pure, and whoever drives it does the I/O.
+ */
+import { EVENT_TYPES, type EventType } from '../core/events.js';
+import {
+  type Answer,
+  confirmsOrder,
+  contradicts,
+  isComplete,
+  isNewestFirst,
+  oldestOf,
+  type Question,
+  SURE_CAP,
+  toProbe,
+} from './coverage.js';
+
+/**
+ * What an answer was found to be.
+ *
+ * - `complete`: it holds every matching event.
+ * - `continuous`: it is cut, newest first, and reaches back past the horizon.
+ * - `truncated`: it is cut for certain: answers by type hold events that it lacks.
+ * - `unproven`: it may be cut anywhere.
+ * - `failed`: there was no answer.
+ */
+export type Verdict = 'complete' | 'continuous' | 'truncated' | 'unproven' | 'failed';
+
+/** The verdict on the last answer for a type, or for all of them (`null`). */
+export interface Finding extends Question {
+  readonly size: number;
+  readonly verdict: Verdict;
+}
+
+/** What a survey is to know beforehand. Times are epoch ms. */
+export interface SurveyRules {
+  /** Up to here everything is recorded. */
+  readonly horizon: number;
+  /** When the poll started, before its first question, by our own clock. */
+  readonly startedAt: number;
+  /** How late an event may be listed after its `created_at`, and how wrong a clock may be. */
+  readonly lagMs: number;
+  readonly limit: number;
+  readonly maxLimit: number;
+}
+
+/** What a survey found. */
+export interface Survey {
+  readonly proven: boolean;
+  /** Up to here everything will be recorded, once every answer is; as it was unless proven. */
+  readonly horizon: number;
+  /** The span that was looked at ends here, epoch ms: the poll's start by the earlier of the two clocks. */
+  readonly present: number;
+  readonly findings: readonly Finding[];
+  /** The types that nothing was proven of; `null` stands for all of them. */
+  readonly open: readonly (EventType | null)[];
+}
+
+/** Puts the questions. `null` in place of an answer says that the request failed. */
+export type Inquiry<Result> = Generator<Question, Result, Answer | null>;
+
+/** Surveys the list: as a whole, with a growing limit, then by type. */
+export function* surveyList(rules: SurveyRules): Inquiry<Survey> {
+  const { horizon, startedAt, lagMs, maxLimit } = rules;
+  const answers: Answer[] = [];
+  /** The earlier of two clocks, so that the one that is fast cannot carry the horizon too far. */
+  const present = () => answers.reduce((time, { servedAt }) => Math.min(time, servedAt ?? time), startedAt);
+  const settledAt = () => present() - lagMs;
+
+  function* ask(question: Question): Inquiry<Answer | null> {
+    const answer = yield question;
+    if (answer !== null) answers.push(answer);
+    return answer;
+  }
+
+  function* judge(answer: Answer, cap: number): Inquiry<Verdict> {
+    const complete = isComplete(answer, { cap });
+    if (!complete && !(yield* isContinuous(answer))) return 'unproven';
+    const denied = answers.some((other) => contradicts(other, { answer, settledAt: settledAt(), complete }));
+    if (denied) return 'unproven';
+    return complete ? 'complete' : 'continuous';
+  }
+
+  function* isContinuous(answer: Answer): Inquiry<boolean> {
+    // A horizon that lies in the future was set by a clock that stood wrong: it vouches for nothing.
+    if (horizon > present()) return false;
+    // The lag once more: a list in the order of listing may cut off what was created up to a lag later.
+    if (oldestOf(answer) >= horizon - lagMs || !isNewestFirst(answer)) return false;
+    const question = toProbe(answer);
+    const probe = yield* ask(question);
+    return probe !== null && confirmsOrder(probe, { answer, limit: question.limit, settledAt: settledAt() });
+  }
+
+  function conclude(findings: readonly Finding[], open: Survey['open']): Survey {
+    // Backwards only where the horizon lay in the future, and then everything was proven afresh.
+    const next = horizon > present() ? settledAt() : Math.max(horizon, settledAt());
+    // What cannot be read cannot be recorded: the horizon stays before it.
+    const hidden = answers.some(({ unreadable }) =>
+      unreadable.some((at) => at === null || (at > horizon && at <= next)),
+    );
+    const doubtful = open.length === 0 && hidden ? [null] : open;
+    const proven = doubtful.length === 0;
+    return { proven, horizon: proven ? next : horizon, present: present(), findings, open: doubtful };
+  }
+
+  let { limit } = rules;
+  let whole: Answer;
+  for (;;) {
+    const answer = yield* ask({ type: null, limit });
+    if (answer === null) return conclude([{ type: null, limit, size: 0, verdict: 'failed' }], [null]);
+    whole = answer;
+    const verdict = yield* judge(whole, SURE_CAP);
+    if (verdict !== 'unproven') return conclude([{ type: null, limit, size: whole.size, verdict }], []);
+    // Smaller than the limit: all there is, or a cap. A larger limit cannot tell which.
+    if (whole.size < limit || limit >= maxLimit) break;
+    limit = Math.min(limit * 2, maxLimit);
+  }
+
+  const parts: { readonly type: EventType; readonly answer: Answer | null }[] = [];
+  for (const type of EVENT_TYPES) parts.push({ type, answer: yield* ask({ type, limit }) });
+
+  // The cap could have shrunk since the whole was given, so it is asked for again where its size is relied on.
+  const relied = parts.some(({ answer }) => answer !== null && answer.size >= SURE_CAP);
+  const again = relied ? yield* ask({ type: null, limit }) : null;
+  const cap = Math.max(SURE_CAP, Math.min(whole.size, again?.size ?? 0));
+
+  const findings: Finding[] = [];
+  for (const { type, answer } of parts) {
+    const verdict = answer === null ? 'failed' : yield* judge(answer, cap);
+    findings.push({ type, limit, size: answer?.size ?? 0, verdict });
+  }
+  const given = parts.flatMap(({ answer }) => answer ?? []);
+  const truncated = given.some((part) =>
+    contradicts(part, { answer: whole, settledAt: settledAt(), complete: true }),
+  );
+  // Cut by the limit, and yet no type has more: this server filters what it has cut already.
+  const filteredLate = whole.size >= limit && !truncated;
+  const open = findings.flatMap(({ type, verdict }) =>
+    filteredLate || verdict === 'unproven' || verdict === 'failed' ? type : [],
+  );
+  const first = {
+    type: null,
+    limit,
+    size: whole.size,
+    verdict: truncated ? 'truncated' : 'unproven',
+  } as const;
+  return conclude([first, ...findings.map((finding) => demote(finding, filteredLate))], open);
+}
+
+function demote(finding: Finding, doubted: boolean): Finding {
+  return doubted && finding.verdict !== 'failed' ? { ...finding, verdict: 'unproven' } : finding;
+}
