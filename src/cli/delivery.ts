@@ -115,7 +115,7 @@ async function write(
 }
 
 /** What a stablehooks receiver says of itself in its reply; nothing for any other. */
-function readOutcome(text: string): {
+export function readOutcome(text: string): {
   readonly outcome: string | undefined;
   readonly code: string | undefined;
 } {

@@ -9,6 +9,7 @@ import { parseDuration } from './duration.js';
 import { EXIT, type ExitCode, unreachableError, usageError } from './failure.js';
 import { readJson } from './input-file.js';
 import { interruptedExit } from './interruption.js';
+import { parseCount } from './number-flag.js';
 import type { Printer } from './printer.js';
 import { parseUrl } from './settings.js';
 import { toTable } from './table.js';
@@ -34,7 +35,7 @@ export function doctorCommand(): Command {
     .option('--payload <file>', 'JSON object that the test payloads are made of (default: {})')
     .option('--effects <url>', 'URL with {id} in it that answers how often an event took effect')
     .option('--timeout <duration>', 'how long to wait for an answer', parseDuration, 10_000)
-    .option('--oversize <bytes>', 'how large the oversized body is', Number, 2 * 1_048_576);
+    .option('--oversize <bytes>', 'how large the oversized body is', parseCount, 2 * 1_048_576);
   addSecretFlags(command);
   addExample(command, [
     'stablehooks doctor http://localhost:3000/hooks',
