@@ -45,7 +45,11 @@ export {
   type VerifyOptions,
   verifySignature,
 } from './core/signature.js';
-export type { SignatureEncoding, SignatureFormat } from './core/signature-encoding.js';
+export {
+  SIGNATURE_ENCODINGS,
+  type SignatureEncoding,
+  type SignatureFormat,
+} from './core/signature-encoding.js';
 export { type MemoryInboxOptions, memoryInbox } from './inboxes/memory.js';
 export type { Handler, HandlerContext, Handlers, PayloadOf, PayloadSchemas } from './receiver/handlers.js';
 export type { Incoming } from './receiver/incoming.js';

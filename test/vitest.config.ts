@@ -20,15 +20,25 @@ function exactly(name: string): RegExp {
   return new RegExp(`^${name.replaceAll(/[.#/]/g, '\\$&')}$`);
 }
 
+const alias = (hmac: string) => [...subpaths, { find: exactly('#hmac'), replacement: source(hmac) }];
+const { node, default: web } = manifest.imports['#hmac'];
+
+const shared = { exclude: ['**/node_modules/**'], testTimeout: 20_000, hookTimeout: 60_000 };
+
 export default defineConfig({
   root: fileURLToPath(root),
-  resolve: {
-    alias: [...subpaths, { find: exactly('#hmac'), replacement: source(manifest.imports['#hmac'].node) }],
-  },
   test: {
-    include: ['test/**/*.test.ts'],
-    exclude: ['**/node_modules/**'],
-    testTimeout: 20_000,
-    hookTimeout: 60_000,
+    projects: [
+      { resolve: { alias: alias(node) }, test: { ...shared, name: 'node', include: ['test/**/*.test.ts'] } },
+      // The same promises where there is no node:crypto.
+      {
+        resolve: { alias: alias(web) },
+        test: {
+          ...shared,
+          name: 'webcrypto',
+          include: ['test/core/**/*.test.ts', 'test/receiver/**/*.test.ts'],
+        },
+      },
+    ],
   },
 });

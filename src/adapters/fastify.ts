@@ -1,34 +1,8 @@
 /** `stablehooks/fastify`: the adapter for Fastify 5, a plugin in a scope of its own. */
-import type { IncomingMessage } from 'node:http';
+import type { FastifyPluginAsync } from 'fastify';
 import type { Receiver } from '../receiver/receiver.js';
 import { toReply } from '../receiver/reply.js';
 import { toIncoming } from './node-delivery.js';
-
-/** The least of Fastify's request. */
-interface RequestLike {
-  readonly raw: IncomingMessage;
-  readonly body?: unknown;
-  readonly rawBody?: unknown;
-  headers: object;
-}
-
-/** The least of Fastify's reply. */
-interface ReplyLike {
-  code(status: number): this;
-  headers(values: Readonly<Record<string, string>>): this;
-  send(body: string): this;
-}
-
-/** The least of a Fastify instance. */
-interface FastifyLike {
-  removeAllContentTypeParsers(): void;
-  addContentTypeParser(
-    type: string,
-    parser: (request: RequestLike, payload: IncomingMessage, done: (error: null) => void) => void,
-  ): unknown;
-  addHook(name: 'preParsing', hook: (request: RequestLike) => Promise<void>): unknown;
-  all(path: string, handler: (request: RequestLike, reply: ReplyLike) => Promise<ReplyLike>): unknown;
-}
 
 const CURE =
   'Nothing may read the stream before the receiver: take it out of the plugin that does (in fastify-raw-body `encoding: false, runFirst: true` keeps the bytes).';
@@ -42,16 +16,17 @@ const CURE =
  * await app.register(toFastifyPlugin(receiver), { prefix: '/hooks' });
  * ```
  */
-export function toFastifyPlugin(receiver: Receiver): (fastify: FastifyLike) => Promise<void> {
+export function toFastifyPlugin(receiver: Receiver): FastifyPluginAsync {
   return async (fastify) => {
     fastify.removeAllContentTypeParsers();
     fastify.addContentTypeParser('*', (_request, _payload, done) => done(null));
     // Fastify answers 415 to a content-type that it cannot read; what the sender calls the body is no matter here.
-    fastify.addHook('preParsing', async (request) => {
+    fastify.addHook('preParsing', (request, _reply, payload, done) => {
       request.headers = { ...request.headers, 'content-type': undefined };
+      done(null, payload);
     });
     fastify.all('/', async (request, reply) => {
-      const parsed = [request.rawBody, request.body];
+      const parsed = ['rawBody' in request ? request.rawBody : undefined, request.body];
       const outcome = await receiver.receive(toIncoming(request.raw, { parsed, cure: CURE }));
       const { status, headers, body } = toReply(outcome);
       return reply.code(status).headers(headers).send(body);

@@ -47,6 +47,7 @@ function isTouched(request: IncomingMessage): boolean {
   return (
     request.readableDidRead ||
     request.readableFlowing === true ||
+    request.listenerCount('readable') > 0 ||
     request.readableEncoding !== null ||
     !request.readable
   );

@@ -105,16 +105,19 @@ export function* surveyList(rules: SurveyRules): Inquiry<Survey> {
   }
 
   let { limit } = rules;
-  let whole: Answer;
+  let whole = yield* ask({ type: null, limit });
+  if (whole === null) return conclude([{ type: null, limit, size: 0, verdict: 'failed' }], [null]);
   for (;;) {
-    const answer = yield* ask({ type: null, limit });
-    if (answer === null) return conclude([{ type: null, limit, size: 0, verdict: 'failed' }], [null]);
-    whole = answer;
     const verdict = yield* judge(whole, SURE_CAP);
     if (verdict !== 'unproven') return conclude([{ type: null, limit, size: whole.size, verdict }], []);
     // Smaller than the limit: all there is, or a cap. A larger limit cannot tell which.
     if (whole.size < limit || limit >= maxLimit) break;
-    limit = Math.min(limit * 2, maxLimit);
+    const more = Math.min(limit * 2, maxLimit);
+    const larger = yield* ask({ type: null, limit: more });
+    // Perhaps the service refuses a limit of this size; the types are still worth asking for with the last one.
+    if (larger === null) break;
+    whole = larger;
+    limit = more;
   }
 
   const parts: { readonly type: EventType; readonly answer: Answer | null }[] = [];

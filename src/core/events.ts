@@ -1,5 +1,4 @@
 /** The events: the five known types, the envelope around them, and how bytes become one. */
-import * as z from 'zod/mini';
 import { EventError } from './errors.js';
 
 /** The event types of `service.md`, in its order. */
@@ -55,28 +54,46 @@ export function isKnownEvent(event: UnknownEvent): event is WebhookEvent {
   return types.has(event.type);
 }
 
-/** `format: date-time` of `service.md` is RFC 3339: date, time and offset, all of them. */
-const dateTime = z.iso.datetime({ offset: true });
+/**
+ * What each field of the envelope of `service.md` must be. A table and not a schema, because this is judged at
+ * every delivery; a test holds it to the same verdicts as the schema that it stands for.
+ *
+ * It only judges: callers go on with the object that was judged, so that keys beyond the envelope, their order
+ * and a `__proto__` key stay what they were.
+ */
+const ENVELOPE: Readonly<Record<keyof UnknownEvent, (value: unknown) => boolean>> = {
+  id: isName,
+  type: isName,
+  created_at: isDateTime,
+  payload: isObject,
+  delivered: (value) => value === undefined || typeof value === 'boolean',
+};
+
+const FIELDS = Object.entries(ENVELOPE) as readonly [keyof UnknownEvent, (value: unknown) => boolean][];
+
+const NAME = /^[^\p{Cc}\p{Cs}]+$/u;
 
 /**
  * Control characters and lone surrogates are refused: no store keeps them faithfully, and an id that a
  * store alters can meet another id.
  */
-const name = z.string().check(z.maxLength(512), z.regex(/^[^\p{Cc}\p{Cs}]+$/u));
+function isName(value: unknown): boolean {
+  return typeof value === 'string' && value.length <= 512 && NAME.test(value);
+}
 
-/**
- * The envelope of `service.md`. It only judges: callers go on with the object that was judged, so that
- * keys beyond the envelope, their order and a `__proto__` key stay what they were.
- */
-const envelope = z.object({
-  id: name,
-  type: name,
-  created_at: dateTime,
-  payload: z.custom<UnknownPayload>(
-    (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
-  ),
-  delivered: z.optional(z.boolean()),
-});
+const DATE_TIME =
+  /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
+
+/** `format: date-time` of `service.md` is RFC 3339: date, time and offset, all of them, of a day that exists. */
+function isDateTime(value: unknown): boolean {
+  if (typeof value !== 'string' || !DATE_TIME.test(value)) return false;
+  const day = Number(value.slice(8, 10));
+  return day <= 28 || new Date(`${value.slice(0, 10)}T00:00:00Z`).getUTCDate() === day;
+}
+
+function isObject(value: unknown): value is UnknownPayload {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
 
 /**
  * Judges a value from JSON: an event of a known or an unknown type.
@@ -84,12 +101,12 @@ const envelope = z.object({
  * @throws {EventError} `ERR_EVENT_MALFORMED`, naming the fields that are wrong, never their values.
  */
 export function toEvent(value: unknown): ParsedEvent {
-  const judged = z.safeParse(envelope, value);
-  if (!judged.success) {
-    const fields = judged.error.issues.map((issue) => issue.path.join('.') || 'the whole body');
-    throw malformed(`these fields are missing or wrong: ${[...new Set(fields)].join(', ')}`);
+  if (!isObject(value)) throw malformed('it is not an object');
+  const wrong = FIELDS.filter(([field, fits]) => !fits(value[field]));
+  if (wrong.length > 0) {
+    throw malformed(`these fields are missing or wrong: ${wrong.map(([field]) => field).join(', ')}`);
   }
-  const event = value as UnknownEvent;
+  const event = value as unknown as UnknownEvent;
   return isKnownEvent(event) ? { known: true, event } : { known: false, event };
 }
 

@@ -13,7 +13,9 @@ export function digest(key: HmacKey, body: Uint8Array): Uint8Array {
   return createHmac('sha256', key).update(body).digest();
 }
 
-/** Whether `mac` (32 bytes) is the body's, in constant time. */
-export function matches(key: HmacKey, body: Uint8Array, mac: Uint8Array): boolean {
-  return timingSafeEqual(digest(key, body), mac);
+/** Whether `mac` (32 bytes) is the body's under one of the keys, in constant time; always asks all of them. */
+export function matchesAny(keys: readonly HmacKey[], body: Uint8Array, mac: Uint8Array): boolean {
+  let matched = false;
+  for (const key of keys) matched = timingSafeEqual(digest(key, body), mac) || matched;
+  return matched;
 }

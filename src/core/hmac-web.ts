@@ -15,9 +15,14 @@ export async function digest(key: HmacKey, body: Uint8Array): Promise<Uint8Array
   return new Uint8Array(await crypto.subtle.sign('HMAC', await key, owned(body)));
 }
 
-/** Whether `mac` (32 bytes) is the body's, in constant time. */
-export async function matches(key: HmacKey, body: Uint8Array, mac: Uint8Array): Promise<boolean> {
-  return crypto.subtle.verify('HMAC', await key, owned(mac), owned(body));
+/** Whether `mac` (32 bytes) is the body's under one of the keys, in constant time; always asks all of them. */
+export async function matchesAny(
+  keys: readonly HmacKey[],
+  body: Uint8Array,
+  mac: Uint8Array,
+): Promise<boolean> {
+  const verify = async (key: HmacKey) => crypto.subtle.verify('HMAC', await key, owned(mac), owned(body));
+  return (await Promise.all(keys.map(verify))).includes(true);
 }
 
 /** WebCrypto refuses views of shared memory, which another thread could change meanwhile: copy those. */

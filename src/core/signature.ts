@@ -1,5 +1,5 @@
 /** The signature: HMAC-SHA256 over the exact bytes of a body (`service.md`, signature rules 1 to 3). */
-import { digest, type HmacKey, matches } from '#hmac';
+import { digest, type HmacKey, matchesAny } from '#hmac';
 import { ConfigError, SignatureError } from './errors.js';
 import { type Secret, type Secrets, toKey, toKeys } from './secrets.js';
 import { decodeSignature, encodeSignature, type SignatureFormat } from './signature-encoding.js';
@@ -56,7 +56,7 @@ export async function verifySignature(
   assertBytes(body);
   const keys = toKeys(options.secret);
   const mac = signature ? decodeSignature(signature, options) : undefined;
-  return mac !== undefined && anyMatches(keys, body, mac);
+  return mac !== undefined && matchesAny(keys, body, mac);
 }
 
 /** Reads the header's value into 32 bytes, or throws `ERR_SIGNATURE_MISSING` or `ERR_SIGNATURE_MALFORMED`. */
@@ -86,20 +86,11 @@ export async function assertSignature(
   mac: Uint8Array,
   keys: readonly HmacKey[],
 ): Promise<void> {
-  if (await anyMatches(keys, body, mac)) return;
+  if (await matchesAny(keys, body, mac)) return;
   throw new SignatureError(
     'ERR_SIGNATURE_MISMATCH',
     'The signature is not that of this body under any configured secret. Check the secret, and that nothing in front changes the body.',
   );
-}
-
-async function anyMatches(keys: readonly HmacKey[], body: Uint8Array, mac: Uint8Array): Promise<boolean> {
-  let matched = false;
-  for (const key of keys) {
-    const same = matches(key, body, mac);
-    matched = (typeof same === 'boolean' ? same : await same) || matched;
-  }
-  return matched;
 }
 
 function assertBytes(body: Uint8Array): void {

@@ -23,7 +23,7 @@ export interface OwnConnection extends SqliteLike {
  */
 export function openFile(path: string): OwnConnection {
   // Asked for when it is needed and not imported: Node 20 and bundlers would stop at the import.
-  const sqlite = process.getBuiltinModule?.('node:sqlite') as
+  const sqlite = process.getBuiltinModule('node:sqlite') as
     | { readonly DatabaseSync: new (path: string) => OwnConnection }
     | undefined;
   if (sqlite === undefined) {

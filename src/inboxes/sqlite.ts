@@ -109,13 +109,14 @@ export function sqliteInbox(
     },
 
     async takeDue({ limit, hideMs, types }) {
-      return step(() => {
+      const taken = await step(() => {
         const at = after(0);
         const parked = types.length === 0 ? [] : sql.parked(JSON.stringify(types), limit);
-        const taken = [...parked, ...sql.due(at, limit - parked.length)];
-        for (const { id } of taken) sql.hide(after(hideMs), at, id);
-        return taken.map(decodeEvent).filter((event) => event !== null);
+        const rows = [...parked, ...sql.due(at, limit - parked.length)];
+        for (const { id } of rows) sql.hide(after(hideMs), at, id);
+        return rows;
       });
+      return taken.map(decodeEvent).filter((event) => event !== null);
     },
 
     async takePoll({ holder, leaseMs }) {

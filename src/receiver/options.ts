@@ -4,7 +4,7 @@ import { EVENT_TYPES, type UnknownEvent } from '../core/events.js';
 import type { Inbox } from '../core/inbox.js';
 import type { Queue } from '../core/queue.js';
 import { SIGNATURE_HEADER } from '../core/signature.js';
-import type { SignatureEncoding } from '../core/signature-encoding.js';
+import { SIGNATURE_ENCODINGS, type SignatureEncoding } from '../core/signature-encoding.js';
 import { memoryInbox } from '../inboxes/memory.js';
 import type { Handlers, HandlerTable, PayloadSchemas } from './handlers.js';
 import type { IncomingRules } from './incoming.js';
@@ -95,6 +95,14 @@ export function readOptions<Schemas, Tx>(options: ReceiverOptions<Schemas, Tx>):
   assertNames(options, { where: 'createReceiver', names: Object.keys(OPTIONS) });
   assertNames(options.handlers, { where: '`handlers`', names: EVENT_TYPES });
   assertNames(options.payloads ?? {}, { where: '`payloads`', names: EVENT_TYPES });
+  for (const [type, handler] of Object.entries(options.handlers)) {
+    if (handler !== undefined && typeof handler !== 'function') {
+      throw new ConfigError(`The handler of ${type} is not a function.`);
+    }
+  }
+  if (options.encoding !== undefined && !SIGNATURE_ENCODINGS.includes(options.encoding)) {
+    throw new ConfigError(`encoding must be one of ${SIGNATURE_ENCODINGS.join(', ')}.`);
+  }
   const limits = {
     limitBytes: readCount('limitBytes', options.limitBytes),
     leaseMs: readCount('leaseMs', options.leaseMs),

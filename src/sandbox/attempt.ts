@@ -41,8 +41,8 @@ export interface AttemptPlan {
   /** Faults that were decided before: `duplicate`. */
   readonly struck: readonly string[];
   readonly timeoutMs: number;
-  /** Gives the attempt up when the sandbox is reset or closed. */
-  readonly signal: AbortSignal;
+  /** Aborted here when the time is up, and elsewhere when the sandbox is reset or closed. */
+  readonly giveUp: AbortController;
 }
 
 const ATTEMPT_FAULTS = ['drop', 'corruptSignature', 'reserialise', 'cut'] as const;
@@ -54,7 +54,7 @@ export async function makeAttempt(
   plan: AttemptPlan,
   { clock, faults }: { readonly clock: Clock; readonly faults: FaultSource },
 ): Promise<Attempt> {
-  const { event, target, deliveryId, number, struck, timeoutMs } = plan;
+  const { event, target, deliveryId, number, struck, timeoutMs, giveUp } = plan;
   const key = `${deliveryId}:${number}:${struck.length}`;
   const mine = [...struck, ...ATTEMPT_FAULTS.filter((fault) => faults.strikes(fault, key))];
 
@@ -75,10 +75,9 @@ export async function makeAttempt(
   let error: string | null = null;
   if (mine.includes('drop')) error = 'The delivery was dropped on its way.';
   else {
-    const giveUp = new AbortController();
-    const late = `The endpoint did not answer within ${timeoutMs} ms.`;
-    const cancel = clock.after(timeoutMs, () => giveUp.abort(new Error(late)));
-    const signal = AbortSignal.any([giveUp.signal, plan.signal]);
+    const late = new Error(`The endpoint did not answer within ${timeoutMs} ms.`);
+    const cancel = clock.after(timeoutMs, () => giveUp.abort(late));
+    const { signal } = giveUp;
     try {
       const content = mine.includes('cut') ? halfOf(new TextEncoder().encode(sent)) : sent;
       const init = {
@@ -91,7 +90,7 @@ export async function makeAttempt(
       } as const;
       response = await untilAborted(exchange(new Request(target.url, init), target), signal);
     } catch (cause) {
-      error = signal.aborted && signal.reason === giveUp.signal.reason ? late : toText(cause);
+      error = toText(signal.aborted ? signal.reason : cause);
     } finally {
       cancel();
     }

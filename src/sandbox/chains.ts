@@ -28,8 +28,8 @@ export function toTransactionId(random: Random, { chain, of }: OnChain): string 
 const BASE58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
 
 function toBase58(random: Random, { of, digits }: { readonly of: string; readonly digits: number }): string {
-  return Array.from(
-    { length: digits },
-    (_, index) => BASE58[Math.floor(random.number(`${of}:${index}`) * 58)],
-  ).join('');
+  const hex = random.hex(of, { digits: digits * 2 });
+  let text = '';
+  for (let at = 0; at < hex.length; at += 2) text += BASE58[Number.parseInt(hex.slice(at, at + 2), 16) % 58];
+  return text;
 }

@@ -115,6 +115,7 @@ export function createSandbox(options: SandboxOptions = {}): Sandbox {
       list: () => endpoints.list().map(toEndpoint),
       remove: (id) => {
         endpoints.remove(id);
+        deliveries.giveUp(id);
         feed.publish('endpoint.removed', { id });
       },
       rotateSecret: (id, next) =>

@@ -53,6 +53,11 @@ interface Parts {
 }
 
 type Run = { -readonly [Field in keyof Delivery]: Delivery[Field] } & { readonly event: SandboxEvent };
+/** The time from a start to the next reset: attempts of one that is over leave no trace. */
+interface Era {
+  over: boolean;
+  readonly underWay: Set<AbortController>;
+}
 interface Lane {
   active: number;
   readonly waiting: Fifo<Run>;
@@ -66,7 +71,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
   let ended = new Fifo<Delivery>();
   let attempts = new Fifo<Attempt>();
   let lanes = new Map<string, Lane>();
-  let stopped = new AbortController();
+  let current: Era = { over: false, underWay: new Set() };
   let count = 0;
 
   function start(event: SandboxEvent, target: Target): void {
@@ -97,33 +102,37 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
       const run = lane.waiting.shift();
       if (run === undefined) return;
       lane.active += 1;
-      const { signal } = stopped;
-      const work = attempt(run, signal).then(() => {
+      const era = current;
+      const work = attempt(run, era).then(() => {
         lane.active -= 1;
-        if (!signal.aborted) pump(lane);
+        if (!era.over) pump(lane);
       });
       clock.hold(work);
     }
   }
 
-  async function attempt(run: Run, signal: AbortSignal): Promise<void> {
+  async function attempt(run: Run, era: Era): Promise<void> {
     const target = endpoints.find(run.endpointId);
-    if (target === undefined) return end(run, 'exhausted');
+    if (target === undefined || run.state !== 'pending') return;
     run.attempts += 1;
+    const giveUp = new AbortController();
+    era.underWay.add(giveUp);
     const { event, id: deliveryId, attempts: number } = run;
-    const plan = { event, target, deliveryId, number, timeoutMs: options.timeoutMs, signal };
+    const plan = { event, target, deliveryId, number, timeoutMs: options.timeoutMs, giveUp };
     const doubled = faults.strikes('duplicate', `${deliveryId}:${number}`);
     const copies = doubled ? [[], ['duplicate']] : [[]];
     const made = await Promise.all(
       copies.map((struck) => makeAttempt({ ...plan, struck }, { clock, faults })),
     );
-    // A reset or close in between has given this delivery up: nothing of it may reach the new state.
-    if (signal.aborted) return;
+    era.underWay.delete(giveUp);
+    if (era.over) return;
     for (const one of made) {
       attempts.push(one);
       if (attempts.length > options.keptAttempts) attempts.shift();
       feed.publish('attempt.made', one);
     }
+    // Its endpoint was removed meanwhile.
+    if (run.state !== 'pending') return;
     if (made.some(({ response }) => response !== null && response.status >= 200 && response.status < 300)) {
       events.markDelivered(run.eventId);
       return end(run, 'delivered');
@@ -145,10 +154,19 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     tally.end();
   }
 
+  function stop(): void {
+    current.over = true;
+    for (const giveUp of current.underWay) giveUp.abort(new Error('The sandbox was closed or reset.'));
+  }
+
   return {
     /** Begins to deliver an event to every endpoint. */
     begin(event: SandboxEvent): void {
       for (const target of endpoints.list()) start(event, target);
+    },
+    /** Gives up what is pending for an endpoint. */
+    giveUp(endpointId: string): void {
+      for (const run of pending.values()) if (run.endpointId === endpointId) end(run, 'exhausted');
     },
     /** Newest first: those still pending, then those that ended. */
     list: (): Delivery[] => [
@@ -159,7 +177,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     attempts: (): readonly Attempt[] => attempts.toArray(),
 
     /** Gives up every attempt under way. */
-    stop: () => stopped.abort(new Error('The sandbox was closed or reset.')),
+    stop,
 
     save: (): DeliveriesState => ({
       count,
@@ -167,8 +185,8 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
       attempts: attempts.toArray(),
     }),
     load(state: DeliveriesState | undefined): void {
-      stopped.abort(new Error('The sandbox was reset.'));
-      stopped = new AbortController();
+      stop();
+      current = { over: false, underWay: new Set() };
       pending = new Map();
       ended = new Fifo();
       attempts = new Fifo();

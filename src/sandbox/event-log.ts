@@ -40,7 +40,10 @@ type LoggedEvent = { -readonly [Field in keyof SandboxEvent]: SandboxEvent[Field
 
 const emitInput = z.object({
   type: text,
-  payload: z.record(z.string(), z.unknown(), 'must be an object'),
+  payload: z.custom<Readonly<Record<string, unknown>>>(
+    (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+    'must be a JSON object',
+  ),
 });
 
 export type EventLog = ReturnType<typeof createEventLog>;

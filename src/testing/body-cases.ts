@@ -21,7 +21,10 @@ const EXACT: readonly { readonly name: string; readonly write: () => string }[] 
   { name: 'pretty-printed', write: () => JSON.stringify(contractEvent(), null, 2) },
   { name: 'with CRLF and white space around it', write: () => `\r\n ${JSON.stringify(contractEvent())}\r\n` },
   { name: 'of non-ASCII text', write: () => JSON.stringify(contractEvent({ name: 'Zoë 東京 💶 \u2028' })) },
-  { name: 'with escaped slashes', write: () => JSON.stringify(contractEvent()).replaceAll('/', '\\/') },
+  {
+    name: 'with escaped slashes',
+    write: () => JSON.stringify(contractEvent({ path: 'a/b' })).replace('/', '\\/'),
+  },
   {
     name: 'with escaped letters',
     write: () => JSON.stringify(contractEvent()).replace('note', 'n\\u006fte'),

@@ -70,7 +70,7 @@ export function createContractReceiver(): Receiver {
       },
     },
     onOutcome: ({ event }) => {
-      if (event?.payload['observer'] === 'throw') throw new Error(CONTRACT_MARKER);
+      if (event?.payload['observer'] === 'throw') throw CONTRACT_MARKER;
     },
   });
 }

@@ -32,7 +32,8 @@ export interface SignedRequest {
  * @example
  * ```ts
  * const signed = await signedRequest(exampleEvent('transfer.settled'), { secret, url: '/hooks' });
- * await request(app).post(signed.url).set(signed.headers).send(signed.body).expect(200);
+ * // As text, because supertest writes a Buffer as JSON.
+ * await request(app).post(signed.url).set(signed.headers).send(signed.body.toString()).expect(200);
  * ```
  */
 export async function signedRequest(

@@ -1,7 +1,16 @@
 /** The memory inbox keeps the contract, and its own promise: a bounded memory. */
+import type { UnknownEvent } from 'stablehooks';
 import { memoryInbox } from 'stablehooks/inboxes/memory';
 import { inboxContract } from 'stablehooks/testing';
-import { describe, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
+
+const lease = { leaseMs: 60_000, source: 'push' } as const;
+const event = (id: string): UnknownEvent => ({
+  id,
+  type: 'transfer.settled',
+  created_at: '2026-01-02T03:04:05Z',
+  payload: {},
+});
 
 describe('memory inbox', () => {
   for (const { name, run } of inboxContract) {
@@ -10,4 +19,27 @@ describe('memory inbox', () => {
       return run({ inbox, second: inbox });
     });
   }
+
+  test('full, forgets what is done first, oldest first', async () => {
+    const inbox = memoryInbox({ capacity: 3 });
+    for (const id of ['a', 'b', 'waiting']) {
+      const claim = await inbox.claim(event(id), lease);
+      if (claim.state === 'claimed' && id !== 'waiting') await inbox.complete(claim.lease);
+    }
+    await inbox.admit([event('c')], { dueInMs: 0, source: 'pull' });
+    expect(await inbox.find('a')).toBeUndefined();
+    expect((await inbox.claim(event('b'), lease)).state).toBe('done');
+    expect((await inbox.find('waiting'))?.state).toBe('leased');
+  });
+
+  test('full of events that are not done, takes nothing new and loses nothing', async () => {
+    const inbox = memoryInbox({ capacity: 2 });
+    await inbox.admit([event('a'), event('b')], { dueInMs: 0, source: 'pull' });
+    await expect(inbox.claim(event('c'), lease)).rejects.toThrow(/full/);
+    expect((await inbox.claim(event('a'), lease)).state).toBe('claimed');
+  });
+
+  test('says that it is not durable', () => {
+    expect(memoryInbox().durable).toBe(false);
+  });
 });

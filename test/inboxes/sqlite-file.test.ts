@@ -1,7 +1,7 @@
 /** What the SQLite inbox does with the file itself: keeps it, waits for it, brings it up to date, refuses it. */
 import { writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import type { UnknownEvent } from 'stablehooks';
+import { createReceiver, toReply, type UnknownEvent } from 'stablehooks';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { describe, expect, test } from 'vitest';
 import { connect, freshPath, nodeSqlite } from './sqlite-drivers.js';
@@ -154,6 +154,35 @@ describe('a file in use', () => {
     other.exec('COMMIT');
     expect(await inbox.find('a')).toBeUndefined();
     expect((await inbox.claim(event('a'), LEASE)).state).toBe('claimed');
+  });
+
+  test('while it is locked, a receiver answers 503; then it handles the event', async () => {
+    const path = freshPath();
+    const receiver = createReceiver({
+      secret: 'a secret for this test only',
+      inbox: sqliteInbox(connect(path), { busyTimeoutMs: 30 }),
+      handlers: { 'transfer.settled': () => undefined },
+      onOutcome: () => undefined,
+    });
+    const other = connect(path);
+    other.exec('BEGIN IMMEDIATE');
+    expect(toReply(await receiver.handle(event('a'), { source: 'push' })).status).toBe(503);
+    other.exec('COMMIT');
+    expect((await receiver.handle(event('a'), { source: 'push' })).kind).toBe('handled');
+    expect((await receiver.handle(event('a'), { source: 'push' })).kind).toBe('duplicate');
+  });
+
+  test('rejects while there is no room, keeps what it had, and goes on once there is', async () => {
+    const db = connect(freshPath());
+    const inbox = sqliteInbox(db);
+    const page = Array.from({ length: 500 }, (_, index) => event(`evt_${index}`));
+    const kept = await inbox.claim(event('kept'), LEASE);
+    db.exec('PRAGMA max_page_count = 1');
+    await expect(inbox.admit(page, { dueInMs: 0, source: 'pull' })).rejects.toThrow(/full/);
+    expect((await inbox.count()).find(({ state }) => state === 'received')?.count).toBe(0);
+    db.exec('PRAGMA max_page_count = 100000');
+    expect(kept.state === 'claimed' && (await inbox.complete(kept.lease))).toBe(true);
+    expect(new Set(await inbox.admit(page, { dueInMs: 0, source: 'pull' }))).toEqual(new Set(['new']));
   });
 
   test('refuses to work inside a transaction of the app', async () => {

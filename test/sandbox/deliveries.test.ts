@@ -209,6 +209,30 @@ test('a cut connection breaks off inside the body', async () => {
   expect(sandbox.attempts()).toMatchObject([{ response: null, faults: ['cut'] }]);
 });
 
+test('removing an endpoint gives up what is pending for it, under way or waiting', async () => {
+  const { sandbox } = deliveringTo([500]);
+  const silent = sandbox.endpoints.add({ fetch: () => new Promise(() => {}) });
+  sandbox.emit('accept.confirmed');
+  for (const { id } of sandbox.endpoints.list()) sandbox.endpoints.remove(id);
+  await sandbox.settled();
+  const [one, other] = sandbox.deliveries();
+  expect([one?.state, other?.state]).toEqual(['exhausted', 'exhausted']);
+  expect(() => sandbox.endpoints.remove(silent.id)).toThrow(/no endpoint of this id/);
+});
+
+test('what is remembered stays within its bounds, the newest', async () => {
+  const { sandbox } = deliveringTo([200], { keptEvents: 100, keptAttempts: 30 });
+  for (let n = 0; n < 500; n++) sandbox.accept();
+  const { id } = sandbox.emit('accept.confirmed');
+  await sandbox.settled();
+  expect(sandbox.events()).toHaveLength(100);
+  expect(sandbox.events({ type: 'accept.confirmed', limit: 1 })).toMatchObject([{ id }]);
+  expect(sandbox.movements()).toHaveLength(100);
+  expect(sandbox.deliveries()).toHaveLength(100);
+  expect(sandbox.attempts()).toHaveLength(30);
+  expect(sandbox.attempts().at(-1)).toMatchObject({ eventId: id });
+});
+
 test('what is kept of an endless answer is bounded', async () => {
   const endless = () =>
     new Response(new ReadableStream({ pull: (to) => to.enqueue(new Uint8Array(4096).fill(97)) }));

@@ -1,0 +1,63 @@
+/** The process that `never-miss.ts` kills and restarts: Express, an SQLite inbox, a ledger, and a poller. */
+
+import express from 'express';
+import Database from 'libsql';
+import { createReceiver, type HandlerContext, type WebhookEvent } from 'stablehooks';
+import { createPoller } from 'stablehooks/catch-up';
+import { createClient } from 'stablehooks/client';
+import { toExpressHandler } from 'stablehooks/express';
+import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
+
+const { FOLDER = '.', PORT = '0', BASE_URL = '', TOKEN = '', WEBHOOK_SECRET = '', SINCE = '' } = process.env;
+
+// The ledger has a file of its own, so that a kill can fall between the effect and its record in the inbox.
+const ledger = new Database(`${FOLDER}/ledger.db`);
+ledger.exec('PRAGMA journal_mode = WAL');
+ledger.exec('CREATE TABLE IF NOT EXISTS ledger (id TEXT PRIMARY KEY, source TEXT, runs INTEGER)');
+const book = ledger.prepare(
+  'INSERT INTO ledger VALUES (?, ?, 1) ON CONFLICT (id) DO UPDATE SET runs = runs + 1',
+);
+
+async function handle(event: WebhookEvent, { source }: HandlerContext) {
+  book.run(event.id, source);
+}
+
+const receiver = createReceiver({
+  secret: WEBHOOK_SECRET,
+  inbox: sqliteInbox(new Database(`${FOLDER}/inbox.db`)),
+  handlers: {
+    'accept.confirmed': handle,
+    'transfer.settled': handle,
+    'transfer.failed': handle,
+    'redeem.completed': handle,
+    'redeem.failed': handle,
+  },
+  leaseMs: 2_000,
+  handlerTimeoutMs: 1_000,
+  onOutcome: ({ kind, source }) => void process.send?.({ kind, source }),
+});
+
+const poller = createPoller({
+  client: createClient({ baseUrl: BASE_URL, token: TOKEN }),
+  receiver,
+  since: new Date(SINCE),
+  lagMs: 1_000,
+  everyMs: 500,
+  leaseMs: 1_000,
+  onReport: (report) => void process.send?.({ report }),
+  onGap: () => undefined,
+});
+
+const app = express();
+app.post('/hooks', toExpressHandler(receiver));
+const server = app.listen(Number(PORT), '127.0.0.1', () => {
+  process.send?.({ address: server.address() });
+  poller.start();
+});
+
+process.on('disconnect', async () => {
+  await poller.stop();
+  server.closeAllConnections();
+  server.close();
+  await receiver.close();
+});

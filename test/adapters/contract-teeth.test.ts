@@ -1,0 +1,131 @@
+/** The adapter contract can fail: each deliberately wrong server breaks the promises that it should. */
+import { createServer, type RequestListener } from 'node:http';
+import express from 'express';
+import { toReply } from 'stablehooks';
+import { toNodeHandler } from 'stablehooks/node';
+import { adapterContract, createContractReceiver } from 'stablehooks/testing';
+import { afterEach, expect, test } from 'vitest';
+import { listen, type Running } from './listening.js';
+
+let running: Running | undefined;
+afterEach(() => running?.close());
+
+/** Says that all went well, whatever came. */
+function yesServer(): RequestListener {
+  return (request, response) => {
+    request.resume();
+    response.writeHead(200, { 'content-type': 'application/json' }).end('{"outcome":"handled"}');
+  };
+}
+
+/** Verifies what its parser understood, written again. */
+function rewritingServer(): RequestListener {
+  const handler = toNodeHandler(createContractReceiver());
+  const app = express();
+  app.use(express.json({ limit: '2mb', type: () => true }), (request, response) => {
+    return handler(Object.assign(request, { rawBody: Buffer.from(JSON.stringify(request.body)) }), response);
+  });
+  return app;
+}
+
+/** Verifies the body's text, in which U+FFFD stands for bytes that are no text. */
+function decodingServer(): RequestListener {
+  const handler = toNodeHandler(createContractReceiver());
+  const app = express();
+  app.use(express.text({ limit: '2mb', type: () => true }), (request, response) => {
+    return handler(Object.assign(request, { rawBody: Buffer.from(String(request.body)) }), response);
+  });
+  return app;
+}
+
+/** Tells the sender what the handler threw. */
+function tellingServer(): RequestListener {
+  const receiver = createContractReceiver();
+  return async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk);
+    const outcome = await receiver.receive({
+      method: request.method ?? '',
+      header: (name) => request.headers[name.toLowerCase()]?.toString(),
+      body: async () => Buffer.concat(chunks),
+    });
+    const { status, headers, body } = toReply(outcome);
+    const told = { ...JSON.parse(body), title: String(outcome.error?.cause) };
+    response.writeHead(status, headers).end(JSON.stringify(told));
+  };
+}
+
+/** Remembers nothing between deliveries. */
+function forgettingServer(): RequestListener {
+  return (request, response) => toNodeHandler(createContractReceiver())(request, response);
+}
+
+test.each([
+  {
+    fault: 'says 200 to everything',
+    start: yesServer,
+    breaks: [
+      'no signature gets 401 ERR_SIGNATURE_MISSING',
+      'a doubled signature gets 401 ERR_SIGNATURE_MALFORMED',
+      'a body changed by one space gets 401 ERR_SIGNATURE_MISMATCH',
+      'a handler that throws gets 500, at every attempt',
+      'a genuine delivery is handled, and the same again is a duplicate',
+      'of simultaneous deliveries exactly one is handled',
+      'one byte over the limit gets 413',
+      'a gzipped body gets 415, whichever bytes were signed',
+      'an unknown type is parked with 200, however often it comes',
+      'GET gets 405',
+    ],
+  },
+  {
+    fault: 'parses the body and writes it again',
+    start: rewritingServer,
+    breaks: [
+      'a body pretty-printed verifies byte for byte',
+      'a body with escaped slashes verifies byte for byte',
+      'a body with escaped letters verifies byte for byte',
+      'a body with a 20-digit integer verifies byte for byte',
+      'a body with trailing zeros verifies byte for byte',
+      'a body with a key twice verifies byte for byte',
+      'a body with keys like integers verifies byte for byte',
+      'a body with a byte order mark verifies byte for byte',
+      'a body changed by one space gets 401 ERR_SIGNATURE_MISMATCH',
+    ],
+  },
+  {
+    fault: 'decodes the body to text first',
+    start: decodingServer,
+    breaks: [
+      'invalid bytes do not pass under the signature of their U+FFFD text',
+      'invalid UTF-8, signed, gets 400',
+    ],
+  },
+  {
+    fault: 'replies with what the handler threw',
+    start: tellingServer,
+    breaks: [
+      'a handler that throws gets 500, at every attempt',
+      'a handler that throws text gets 500, at every attempt',
+      'a handler that fails once is run again by the next delivery',
+    ],
+  },
+  {
+    fault: 'remembers nothing',
+    start: forgettingServer,
+    breaks: [
+      'a genuine delivery is handled, and the same again is a duplicate',
+      'of simultaneous deliveries exactly one is handled',
+      'a handler that fails once is run again by the next delivery',
+    ],
+  },
+])('a server that $fault fails its cases', async ({ start, breaks }) => {
+  running = await listen(createServer(start()));
+  const { url } = running;
+  const cases = adapterContract.filter(({ name }) => breaks.includes(name));
+  expect(cases).toHaveLength(breaks.length);
+
+  const verdicts = await Promise.allSettled(cases.map(({ run }) => run({ url })));
+  const kept = cases.filter((_, index) => verdicts[index]?.status === 'fulfilled');
+
+  expect(kept.map(({ name }) => name)).toEqual([]);
+});

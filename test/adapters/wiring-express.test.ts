@@ -1,0 +1,86 @@
+/** Wiring in Express: a parser before the receiver is named at once, and bytes that it kept are used. */
+import { createServer } from 'node:http';
+import express from 'express';
+import express4 from 'express4';
+import { toExpressHandler } from 'stablehooks/express';
+import { exampleEvent, signedRequest } from 'stablehooks/testing';
+import supertest from 'supertest';
+import { describe, expect, test } from 'vitest';
+import { createObserved, deliverTo, expectUnavailable, secret } from './observed.js';
+
+describe.each([
+  { name: 'Express 4', framework: express4 },
+  { name: 'Express 5', framework: express },
+])('the $name handler', ({ framework }) => {
+  test('a handler takes what supertest sends', async () => {
+    const { receiver } = createObserved();
+    const app = framework();
+    app.post('/hooks', toExpressHandler(receiver));
+    app.use(framework.json());
+    const { url, headers, body } = await signedRequest(exampleEvent('transfer.settled'), {
+      secret,
+      url: '/hooks',
+    });
+
+    const post = (text: string) => supertest(app).post(url).set(headers).send(text);
+
+    await post(body.toString()).expect(200, { outcome: 'handled' });
+    await post(body.toString()).expect(200, { outcome: 'duplicate' });
+    await post(`${body} `).expect(401);
+  });
+
+  test.each([
+    { parser: framework.json(), type: 'application/json', words: /express\.json/ },
+    {
+      parser: framework.urlencoded(),
+      type: 'application/x-www-form-urlencoded',
+      words: /express\.urlencoded/,
+    },
+    { parser: framework.text({ type: '*/*' }), type: 'text/plain', words: /express\.text/ },
+  ])('a parser of $type before the receiver is named in the error', async ({ parser, type, words }) => {
+    const { receiver, outcomes } = createObserved();
+    const app = framework();
+    app.use(parser);
+    app.post('/hooks', toExpressHandler(receiver));
+
+    const message = await expectUnavailable(await deliverTo(createServer(app), type), outcomes);
+
+    expect(message).toMatch(words);
+    expect(message).toContain("app.post('/hooks', toExpressHandler(receiver)); app.use(express.json());");
+  });
+
+  test('express.raw before the receiver leaves the bytes', async () => {
+    const { receiver } = createObserved();
+    const app = framework();
+    app.post('/hooks', framework.raw({ type: '*/*' }), toExpressHandler(receiver));
+
+    expect((await deliverTo(createServer(app))).status).toBe(200);
+  });
+
+  test('express.json that keeps rawBody, as in Nest, leaves the bytes', async () => {
+    const { receiver } = createObserved();
+    const app = framework();
+    const keep = (request: object, _: unknown, bytes: Buffer) => Object.assign(request, { rawBody: bytes });
+    app.use(framework.json({ verify: keep }));
+    app.post('/hooks', toExpressHandler(receiver));
+
+    expect((await deliverTo(createServer(app))).status).toBe(200);
+  });
+
+  test('a parser that skipped the body, as it is of another type, is no matter', async () => {
+    const { receiver } = createObserved();
+    const app = framework();
+    app.use(framework.json(), framework.urlencoded());
+    app.post('/hooks', toExpressHandler(receiver));
+
+    expect((await deliverTo(createServer(app), 'text/plain')).status).toBe(200);
+  });
+
+  test('bytes that a parser kept are held to the limit, too', async () => {
+    const { receiver } = createObserved({ limitBytes: 10 });
+    const app = framework();
+    app.post('/hooks', framework.raw({ type: '*/*' }), toExpressHandler(receiver));
+
+    expect((await deliverTo(createServer(app))).status).toBe(413);
+  });
+});

@@ -1,0 +1,68 @@
+/** Wiring in fetch frameworks: a Request that was read, held or cut off. */
+import type { Server } from 'node:http';
+import { createAdaptorServer } from '@hono/node-server';
+import { Hono } from 'hono';
+import { toFetchHandler } from 'stablehooks/fetch';
+import { exampleEvent, signedRequest } from 'stablehooks/testing';
+import { describe, expect, test } from 'vitest';
+import { createObserved, deliverTo, expectUnavailable, secret } from './observed.js';
+
+describe('fetch', () => {
+  test('a Hono middleware that parsed the body gets an answer at once', async () => {
+    const { receiver, outcomes } = createObserved();
+    const app = new Hono();
+    const handler = toFetchHandler(receiver);
+    app.use(async (context, next) => {
+      await context.req.json();
+      await next();
+    });
+    app.post('/hooks', (context) => handler(context.req.raw));
+    const server = createAdaptorServer({ fetch: app.fetch, overrideGlobalObjects: false });
+
+    const message = await expectUnavailable(await deliverTo(server as Server), outcomes);
+
+    expect(message).toContain('handler(c.req.raw)');
+  });
+
+  test.each([
+    { name: 'was read', meddle: (request: Request) => request.text() },
+    { name: 'is held by a reader', meddle: async (request: Request) => request.body?.getReader() },
+  ])('a Request whose body $name is unavailable, with and without a length', async ({ meddle }) => {
+    const { receiver, outcomes } = createObserved();
+    const signed = await signedRequest(exampleEvent('transfer.settled'), { secret });
+    for (const length of [{}, { 'content-length': String(signed.body.length) }]) {
+      const request = new Request(signed.toRequest(), { headers: { ...signed.headers, ...length } });
+      await meddle(request);
+      expect((await toFetchHandler(receiver)(request)).status).toBe(500);
+    }
+    expect(outcomes.map(({ error }) => error?.code)).toEqual([
+      'ERR_BODY_UNAVAILABLE',
+      'ERR_BODY_UNAVAILABLE',
+    ]);
+  });
+
+  test('a stream that breaks off is incomplete', async () => {
+    const { receiver, outcomes } = createObserved();
+    const signed = await signedRequest(exampleEvent('transfer.settled'), { secret });
+    const body = new ReadableStream({
+      start(controller) {
+        controller.enqueue(signed.body.subarray(0, 10));
+        controller.error(new Error('gone'));
+      },
+    });
+    const init = { method: 'POST', headers: signed.headers, body, duplex: 'half' };
+
+    expect((await toFetchHandler(receiver)(new Request(signed.url, init))).status).toBe(500);
+    expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_BODY_INCOMPLETE']);
+  });
+
+  test('a body shorter than its declared length is incomplete', async () => {
+    const { receiver, outcomes } = createObserved();
+    const signed = await signedRequest(exampleEvent('transfer.settled'), { secret });
+    const headers = { ...signed.headers, 'content-length': String(signed.body.length + 1) };
+
+    await toFetchHandler(receiver)(new Request(signed.toRequest(), { headers }));
+
+    expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_BODY_INCOMPLETE']);
+  });
+});

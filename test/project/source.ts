@@ -1,0 +1,45 @@
+/** The source files as the project's own tests see them: paths, text, imports. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join, relative, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const root = fileURLToPath(new URL('../../', import.meta.url));
+
+/** Every TypeScript file below a folder of the project, as a path from its root. */
+export function filesBelow(folder: string): readonly string[] {
+  return readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
+    .map((entry) => relative(root, join(entry.parentPath, entry.name)))
+    .filter((path) => !/node_modules|\.next/.test(path))
+    .sort();
+}
+
+export const textOf = (path: string) => readFileSync(join(root, path), 'utf8');
+
+export interface Import {
+  readonly specifier: string;
+  /** The file of the project that it names, or `undefined` for a package. */
+  readonly file: string | undefined;
+  readonly typeOnly: boolean;
+}
+
+/** What a file imports, statically or not. */
+export function importsOf(path: string): readonly Import[] {
+  const statements = textOf(path).matchAll(
+    /^(?:import|export)\s(?<type>type\s)?(?:[^'";]*?\sfrom\s)?'(?<static>[^']+)'|\bimport\('(?<dynamic>[^']+)'\)/gm,
+  );
+  return [...statements].map(({ groups }) => {
+    const specifier = groups?.['static'] ?? groups?.['dynamic'] ?? '';
+    const file = specifier.startsWith('.')
+      ? relative(root, resolve(root, path, '..', specifier)).replace(/\.js$/, '.ts')
+      : undefined;
+    return { specifier, file, typeOnly: groups?.['type'] !== undefined };
+  });
+}
+
+export const manifest = JSON.parse(textOf('package.json')) as {
+  readonly version: string;
+  readonly exports: Readonly<Record<string, { readonly types: string; readonly default: string } | string>>;
+  readonly dependencies: Readonly<Record<string, string>>;
+  readonly scripts: Readonly<Record<string, string>>;
+};

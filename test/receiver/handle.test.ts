@@ -1,0 +1,280 @@
+/** The last door: claim, handler, settle; what the handler does decides how the event goes on. */
+
+import {
+  createReceiver,
+  type Inbox,
+  type InboxOperations,
+  memoryInbox,
+  type Outcome,
+  PermanentError,
+  type ReceiverOptions,
+  toReply,
+} from 'stablehooks';
+import { describe, expect, test, vi } from 'vitest';
+import * as z from 'zod/mini';
+import { anEvent, deferred, secret } from './delivery.js';
+
+const push = { source: 'push' } as const;
+
+type Handler = NonNullable<ReceiverOptions['handlers']['transfer.settled']>;
+
+function setUp(handler: Handler, options: Partial<ReceiverOptions> = {}) {
+  const inbox = memoryInbox();
+  const outcomes: Outcome[] = [];
+  const receiver = createReceiver({
+    secret,
+    inbox,
+    handlers: { 'transfer.settled': handler },
+    onOutcome: (outcome) => void outcomes.push(outcome),
+    ...options,
+  });
+  return { receiver, inbox, outcomes };
+}
+
+/** The memory inbox, vouched durable, so that rules of durable inboxes show without a database. */
+function durable(): Inbox & InboxOperations {
+  return { ...memoryInbox(), durable: true };
+}
+
+describe('a handler that fails', () => {
+  test.each<[string, Handler]>([
+    ['rejects', () => Promise.reject(new Error('no'))],
+    [
+      'throws',
+      () => {
+        throw new Error('no');
+      },
+    ],
+    ['throws text', () => Promise.reject('no')],
+    ['throws nothing', () => Promise.reject(undefined)],
+  ])('because it %s is failed, and runs again at the next delivery', async (_name, fail) => {
+    let calls = 0;
+    const { receiver, inbox } = setUp((event, context) => {
+      calls += 1;
+      if (calls === 1) return fail(event, context);
+    });
+    const event = anEvent();
+    const first = await receiver.handle(event, push);
+    expect(first).toMatchObject({ kind: 'failed', attempt: 1, error: { code: 'ERR_HANDLER_FAILED' } });
+    expect(await inbox.find(event.id)).toMatchObject({ state: 'failed', attempts: 1 });
+    expect(await receiver.handle(event, push)).toMatchObject({ kind: 'handled', attempt: 2 });
+    expect(await receiver.handle(event, push)).toMatchObject({ kind: 'duplicate' });
+    expect(calls).toBe(2);
+  });
+
+  test('keeps its own error as the cause', async () => {
+    const own = new Error('no');
+    const outcome = await setUp(() => Promise.reject(own)).receiver.handle(anEvent(), push);
+    expect(outcome.error?.cause).toBe(own);
+  });
+
+  test('for good, by PermanentError, is dead: answered 200 and never run again', async () => {
+    const handler = vi.fn<Handler>(() => Promise.reject(new PermanentError('account closed')));
+    const { receiver, inbox } = setUp(handler);
+    const event = anEvent();
+    const outcome = await receiver.handle(event, push);
+    expect(outcome).toMatchObject({ kind: 'dead', error: { code: 'ERR_HANDLER_PERMANENT' } });
+    expect(toReply(outcome).status).toBe(200);
+    expect(await receiver.handle(event, push)).toEqual({ kind: 'dead', source: 'push', event });
+    expect(handler).toHaveBeenCalledOnce();
+    expect((await inbox.find(event.id))?.lastError).toBe('ERR_HANDLER_PERMANENT: account closed');
+  });
+
+  test('by a PermanentError of another copy of the package is dead, too', async () => {
+    const other = Object.assign(new Error('closed'), { code: 'ERR_HANDLER_PERMANENT' });
+    const outcome = await setUp(() => Promise.reject(other)).receiver.handle(anEvent(), push);
+    expect(outcome).toMatchObject({ kind: 'dead', error: { name: 'PermanentError', cause: other } });
+  });
+
+  test('maxAttempts times is dead in a durable inbox', async () => {
+    const { receiver } = setUp(() => Promise.reject(new Error('no')), { inbox: durable(), maxAttempts: 3 });
+    const event = anEvent();
+    const kinds = [];
+    for (let attempt = 1; attempt <= 4; attempt++) kinds.push((await receiver.handle(event, push)).kind);
+    expect(kinds).toEqual(['failed', 'failed', 'dead', 'dead']);
+  });
+
+  test('is never dead by attempts in the memory inbox, which would be the last trace of it', async () => {
+    const { receiver } = setUp(() => Promise.reject(new Error('no')), { maxAttempts: 2 });
+    const event = anEvent();
+    for (let attempt = 1; attempt <= 5; attempt++) {
+      expect(await receiver.handle(event, push)).toMatchObject({ kind: 'failed', attempt });
+    }
+  });
+
+  test('by killing the process each time is dead after maxAttempts, without another run', async () => {
+    const handler = vi.fn<Handler>();
+    const inbox = durable();
+    const { receiver } = setUp(handler, { inbox, maxAttempts: 2 });
+    const event = anEvent();
+    for (const _ of [1, 2]) await inbox.claim(event, { leaseMs: 0, source: 'push' });
+    expect(await receiver.handle(event, push)).toMatchObject({ kind: 'dead', attempt: 3 });
+    expect(handler).not.toHaveBeenCalled();
+  });
+});
+
+describe('a handler that is slow', () => {
+  test('is timed out: its signal aborts, the event is failed, and its late rejection hurts nobody', async () => {
+    const late = deferred();
+    const unhandled = vi.fn();
+    process.on('unhandledRejection', unhandled);
+    let reason: unknown;
+    const { receiver } = setUp(
+      async (_event, { signal }) => {
+        await late.promise;
+        reason = signal.reason;
+        throw new Error('late');
+      },
+      { handlerTimeoutMs: 5 },
+    );
+    const outcome = await receiver.handle(anEvent(), push);
+    expect(outcome).toMatchObject({ kind: 'failed', error: { code: 'ERR_HANDLER_TIMEOUT' } });
+    late.resolve();
+    await new Promise(setImmediate);
+    expect(reason).toBe(outcome.error);
+    expect(unhandled).not.toHaveBeenCalled();
+    process.off('unhandledRejection', unhandled);
+  });
+
+  test('beyond its lease, while another takes the event, has lost it: busy, and not said to be done', async () => {
+    let now = 0;
+    const inbox = memoryInbox({ now: () => now });
+    const { receiver } = setUp(
+      async (event) => {
+        // As if leaseMs had passed meanwhile, and another process had come.
+        now += 120_000;
+        await inbox.claim(event, { leaseMs: 60_000, source: 'push' });
+      },
+      { inbox },
+    );
+    const outcome = await receiver.handle(anEvent(), push);
+    expect(outcome).toMatchObject({ kind: 'busy', error: { code: 'ERR_LEASE_LOST' } });
+    expect(toReply(outcome).status).toBe(503);
+  });
+});
+
+describe('simultaneous deliveries of one event', () => {
+  test('run the handler once; the others are busy and told when to come again', async () => {
+    const entered = deferred();
+    const finish = deferred();
+    const handler = vi.fn<Handler>(async () => {
+      entered.resolve();
+      await finish.promise;
+    });
+    const { receiver } = setUp(handler);
+    const event = anEvent();
+    const first = receiver.handle(event, push);
+    await entered.promise;
+    const second = await receiver.handle(event, push);
+    expect(second).toMatchObject({ kind: 'busy', error: { code: 'ERR_EVENT_BUSY' } });
+    expect(Number(toReply(second).headers['retry-after'])).toBeLessThanOrEqual(60);
+    finish.resolve();
+    expect((await first).kind).toBe('handled');
+    expect(handler).toHaveBeenCalledOnce();
+  });
+});
+
+describe('payload schemas', () => {
+  const Settled = z.object({ amount: z.string(), at: z.optional(z.pipe(z.string(), z.transform(Number))) });
+
+  test('what the schema puts out is what the handler gets, and the inbox keeps what came', async () => {
+    const inbox = memoryInbox();
+    const got = deferred<unknown>();
+    const receiver = createReceiver({
+      secret,
+      inbox,
+      payloads: { 'transfer.settled': Settled },
+      handlers: { 'transfer.settled': (event) => got.resolve(event.payload) },
+    });
+    const event = anEvent({ payload: { amount: '1.10', at: '7', more: true } });
+    expect((await receiver.handle(event, push)).kind).toBe('handled');
+    expect(await got.promise).toEqual({ amount: '1.10', at: 7 });
+    expect((await inbox.find(event.id))?.event).toEqual(event);
+  });
+
+  test('a payload that does not fit is failed and kept; the error names fields, not values', async () => {
+    const inbox = memoryInbox();
+    const receiver = createReceiver({
+      secret,
+      inbox,
+      payloads: { 'transfer.settled': Settled },
+      handlers: { 'transfer.settled': () => undefined },
+      onOutcome: () => undefined,
+    });
+    const event = anEvent({ payload: { amount: { planted: 'planted' } } });
+    const outcome = await receiver.handle(event, push);
+    expect(outcome).toMatchObject({ kind: 'failed', error: { code: 'ERR_PAYLOAD_INVALID' } });
+    expect(outcome.error?.message).toContain('payload.amount');
+    expect(outcome.error?.message).not.toContain('planted');
+    expect(await inbox.find(event.id)).toMatchObject({ state: 'failed', event });
+  });
+
+  test('a schema that throws is the handler failing', async () => {
+    const receiver = createReceiver({
+      secret,
+      payloads: {
+        'transfer.settled': { '~standard': { validate: () => Promise.reject(new Error('schema')) } },
+      },
+      handlers: { 'transfer.settled': () => undefined },
+      onOutcome: () => undefined,
+    });
+    expect((await receiver.handle(anEvent(), push)).error?.code).toBe('ERR_HANDLER_FAILED');
+  });
+});
+
+describe('an inbox that fails', () => {
+  const down = () => Promise.reject(new Error('connection refused'));
+
+  test.each(['claim', 'complete'] as const)('at %s is unavailable, with the cause', async (step) => {
+    const { receiver } = setUp(() => undefined, { inbox: { ...memoryInbox(), [step]: down } });
+    const outcome = await receiver.handle(anEvent(), push);
+    expect(outcome).toMatchObject({ kind: 'unavailable', error: { code: 'ERR_INBOX_FAILED' } });
+    expect(outcome.error?.cause).toMatchObject({ message: 'connection refused' });
+    expect(toReply(outcome).status).toBe(503);
+  });
+
+  test('at recording a failure never ends as 200, PermanentError or not', async () => {
+    const { receiver } = setUp(() => Promise.reject(new PermanentError('closed')), {
+      inbox: { ...memoryInbox(), fail: down },
+    });
+    expect((await receiver.handle(anEvent(), push)).kind).toBe('unavailable');
+  });
+
+  test('by throwing at once does not make a door throw', async () => {
+    const { receiver } = setUp(() => undefined, {
+      inbox: {
+        ...memoryInbox(),
+        claim: () => {
+          throw new Error('bug in a store');
+        },
+      },
+    });
+    const outcome = await receiver.handle(anEvent(), push);
+    expect(toReply(outcome).status).toBeGreaterThanOrEqual(500);
+  });
+});
+
+describe('close', () => {
+  test('waits for what runs, and takes nothing more', async () => {
+    const entered = deferred();
+    const finish = deferred();
+    const { receiver } = setUp(async () => {
+      entered.resolve();
+      await finish.promise;
+    });
+    const running = receiver.handle(anEvent(), push);
+    await entered.promise;
+    let closed = false;
+    const closing = receiver.close().then(() => {
+      closed = true;
+    });
+    const refused = await receiver.handle(anEvent(), push);
+    expect(refused).toMatchObject({ kind: 'busy', error: { code: 'ERR_RECEIVER_CLOSED' } });
+    expect(toReply(refused).status).toBe(503);
+    expect(closed).toBe(false);
+    finish.resolve();
+    expect((await running).kind).toBe('handled');
+    await closing;
+    await receiver.close();
+  });
+});

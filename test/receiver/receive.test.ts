@@ -1,0 +1,237 @@
+/** The first door: untrusted bytes to an outcome, and which of them are trusted. */
+import {
+  createReceiver,
+  memoryInbox,
+  type Outcome,
+  type ReceiverOptions,
+  sign,
+  toReply,
+  type UnknownEvent,
+} from 'stablehooks';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { anEvent, bytesOf, delivery, secret } from './delivery.js';
+
+afterEach(() => vi.restoreAllMocks());
+
+function setUp(options: Partial<ReceiverOptions> = {}) {
+  const ran: UnknownEvent[] = [];
+  const outcomes: Outcome[] = [];
+  const receiver = createReceiver({
+    secret,
+    handlers: { 'transfer.settled': (event) => void ran.push(event) },
+    onOutcome: (outcome) => void outcomes.push(outcome),
+    ...options,
+  });
+  return { receiver, ran, outcomes };
+}
+
+describe('a genuine delivery', () => {
+  test('is handled once, and a duplicate from then on', async () => {
+    const { receiver, ran } = setUp();
+    const event = anEvent();
+    expect(await receiver.receive(await delivery(event))).toEqual({
+      kind: 'handled',
+      source: 'push',
+      event,
+      attempt: 1,
+    });
+    expect(await receiver.receive(await delivery(event))).toEqual({
+      kind: 'duplicate',
+      source: 'push',
+      event,
+    });
+    expect(ran).toEqual([event]);
+  });
+
+  test('of a type without a handler is ignored, and a duplicate from then on', async () => {
+    const { receiver } = setUp();
+    const event = anEvent({ type: 'redeem.failed' });
+    expect((await receiver.receive(await delivery(event))).kind).toBe('ignored');
+    expect((await receiver.receive(await delivery(event))).kind).toBe('duplicate');
+  });
+
+  test('of an unknown type is parked, and told to onUnknown once', async () => {
+    const onUnknown = vi.fn();
+    const { receiver } = setUp({ onUnknown });
+    const event = anEvent({ type: 'mint.completed' });
+    expect((await receiver.receive(await delivery(event))).kind).toBe('parked');
+    expect((await receiver.receive(await delivery(event))).kind).toBe('parked');
+    expect(onUnknown.mock.calls).toEqual([[event]]);
+  });
+
+  test.each(['identity', 'Identity ', '', undefined])(
+    'with content-encoding %j is read',
+    async (encoding) => {
+      const { receiver } = setUp();
+      const incoming = await delivery(anEvent(), { headers: { 'content-encoding': encoding } });
+      expect((await receiver.receive(incoming)).kind).toBe('handled');
+    },
+  );
+
+  test('is found under the configured header, prefix and encoding only', async () => {
+    const { receiver } = setUp({
+      signatureHeader: 'X-Acme-Signature',
+      signaturePrefix: 'v1=',
+      encoding: 'base64',
+    });
+    const event = anEvent();
+    const signature = await sign(bytesOf(event), { secret, prefix: 'v1=', encoding: 'base64' });
+    const good = await delivery(event, { headers: { 'X-Acme-Signature': signature } });
+    expect((await receiver.receive(good)).kind).toBe('handled');
+    const hex = await sign(bytesOf(event), { secret, prefix: 'v1=' });
+    const bad = await receiver.receive(await delivery(event, { headers: { 'X-Acme-Signature': hex } }));
+    expect(bad.error?.code).toBe('ERR_SIGNATURE_MALFORMED');
+    expect((await receiver.receive(await delivery(event))).error?.code).toBe('ERR_SIGNATURE_MISSING');
+  });
+});
+
+describe('secrets', () => {
+  test.each<[string, ReceiverOptions['secret']]>([
+    ['bytes', bytesOf(secret)],
+    ['a list', ['old', secret]],
+    ['a function', () => secret],
+    ['an async function', async () => ['new', bytesOf(secret)]],
+  ])('%s', async (_name, given) => {
+    const { receiver, ran } = setUp({ secret: given });
+    expect((await receiver.receive(await delivery(anEvent()))).kind).toBe('handled');
+    expect(ran.length).toBe(1);
+  });
+
+  test('a function is asked at each delivery, so that rotation needs no restart', async () => {
+    let current = 'old';
+    const { receiver } = setUp({ secret: () => current });
+    const event = anEvent();
+    expect((await receiver.receive(await delivery(event))).error?.code).toBe('ERR_SIGNATURE_MISMATCH');
+    current = secret;
+    expect((await receiver.receive(await delivery(event))).kind).toBe('handled');
+  });
+
+  test('a function that fails is unavailable, and one that gives nothing is wrong wiring: never a 401', async () => {
+    const failing = setUp({ secret: () => Promise.reject(new Error('vault down')) }).receiver;
+    const refused = await failing.receive(await delivery(anEvent()));
+    expect(refused).toMatchObject({ kind: 'unavailable', error: { code: 'ERR_SECRET_UNAVAILABLE' } });
+    expect(toReply(refused).status).toBe(503);
+    const empty = await setUp({ secret: () => '' }).receiver.receive(await delivery(anEvent()));
+    expect(empty).toMatchObject({ kind: 'failed', error: { code: 'ERR_CONFIG_INVALID' } });
+    expect(toReply(empty).status).toBe(500);
+  });
+});
+
+describe('what is not a delivery', () => {
+  test.each<[string, number, string, Parameters<typeof delivery>[1]]>([
+    ['GET', 405, 'ERR_METHOD_NOT_ALLOWED', { method: 'GET' }],
+    ['HEAD', 405, 'ERR_METHOD_NOT_ALLOWED', { method: 'HEAD' }],
+    ['gzip', 415, 'ERR_BODY_ENCODED', { headers: { 'content-encoding': 'gzip' } }],
+    ['gzip behind identity', 415, 'ERR_BODY_ENCODED', { headers: { 'content-encoding': 'identity, gzip' } }],
+    ['no signature', 401, 'ERR_SIGNATURE_MISSING', { headers: { 'X-SERVICE-Signature': undefined } }],
+    ['an empty signature', 401, 'ERR_SIGNATURE_MISSING', { headers: { 'X-SERVICE-Signature': '' } }],
+    ['a malformed signature', 401, 'ERR_SIGNATURE_MALFORMED', { headers: { 'X-SERVICE-Signature': 'abc' } }],
+  ])('%s is refused before a byte of the body is read', async (_name, status, code, how) => {
+    const { receiver, ran } = setUp();
+    const incoming = await delivery(anEvent(), how);
+    const outcome = await receiver.receive(incoming);
+    expect(outcome).toMatchObject({ kind: 'rejected', error: { code } });
+    expect(toReply(outcome).status).toBe(status);
+    expect(incoming.reads).toBe(0);
+    expect(ran).toEqual([]);
+  });
+
+  test('a wrong signature is refused before the body is parsed', async () => {
+    const { receiver } = setUp();
+    const incoming = await delivery('not even JSON', { headers: { 'X-SERVICE-Signature': '0'.repeat(64) } });
+    expect(await receiver.receive(incoming)).toMatchObject({
+      kind: 'rejected',
+      error: { code: 'ERR_SIGNATURE_MISMATCH' },
+    });
+  });
+
+  test('authentic bytes that are no event are refused with 400', async () => {
+    const { receiver } = setUp();
+    const outcome = await receiver.receive(await delivery('{"hello":"world"}'));
+    expect(outcome).toMatchObject({ kind: 'rejected', error: { code: 'ERR_EVENT_MALFORMED' } });
+    expect(toReply(outcome).status).toBe(400);
+  });
+});
+
+describe('replies', () => {
+  const marked = /planted|whsec|stack|Error:/;
+
+  test('say the outcome, or a problem with a stable code, and nothing else', async () => {
+    const { receiver } = setUp({
+      handlers: { 'transfer.settled': () => Promise.reject(new Error('planted message')) },
+    });
+    const event = anEvent();
+    const failed = toReply(await receiver.receive(await delivery(event)));
+    expect(failed).toEqual({
+      status: 500,
+      headers: { 'content-type': 'application/problem+json' },
+      body: JSON.stringify({
+        title: 'Internal Server Error',
+        status: 500,
+        code: 'ERR_HANDLER_FAILED',
+        outcome: 'failed',
+      }),
+    });
+    const forged = toReply(
+      await receiver.receive(await delivery(event, { headers: { 'X-SERVICE-Signature': '0'.repeat(64) } })),
+    );
+    for (const { body } of [failed, forged]) expect(body).not.toMatch(marked);
+  });
+
+  test('405 names the method, 503 says when to come again', async () => {
+    const { receiver } = setUp({
+      inbox: { ...memoryInbox(), claim: () => Promise.reject(new Error('down')) },
+    });
+    expect(toReply(await receiver.receive(await delivery('', { method: 'PUT' }))).headers['allow']).toBe(
+      'POST',
+    );
+    const down = toReply(await receiver.receive(await delivery(anEvent())));
+    expect(down.status).toBe(503);
+    expect(Number(down.headers['retry-after'])).toBeGreaterThan(0);
+  });
+});
+
+describe('onOutcome', () => {
+  test('sees every outcome, once', async () => {
+    const { receiver, outcomes } = setUp();
+    const event = anEvent();
+    await receiver.receive(await delivery(event));
+    await receiver.receive(await delivery(event));
+    await receiver.receive(await delivery('', { method: 'GET' }));
+    expect(outcomes.map(({ kind }) => kind)).toEqual(['handled', 'duplicate', 'rejected']);
+  });
+
+  test.each<[string, () => void | Promise<void>]>([
+    [
+      'throws',
+      () => {
+        throw new Error('observer');
+      },
+    ],
+    ['rejects', () => Promise.reject(new Error('observer'))],
+  ])('that %s is logged and changes nothing', async (_name, onOutcome) => {
+    const log = vi.spyOn(console, 'error').mockReturnValue();
+    const { receiver } = setUp({ onOutcome });
+    expect((await receiver.receive(await delivery(anEvent()))).kind).toBe('handled');
+    await vi.waitFor(() => expect(log).toHaveBeenCalledOnce());
+  });
+
+  test('by default logs errors with their remedy, and never the payload', async () => {
+    const warn = vi.spyOn(console, 'warn').mockReturnValue();
+    const error = vi.spyOn(console, 'error').mockReturnValue();
+    const receiver = createReceiver({
+      secret,
+      handlers: { 'transfer.settled': () => Promise.reject(new Error('ledger down')) },
+    });
+    const event = anEvent();
+    await receiver.receive(await delivery(event, { headers: { 'X-SERVICE-Signature': '0'.repeat(64) } }));
+    await receiver.receive(await delivery(event));
+    await receiver.receive(await delivery(anEvent({ type: 'redeem.failed' })));
+    expect(warn.mock.calls.join()).toMatch(/rejected.*ERR_SIGNATURE_MISMATCH.*Check the secret/);
+    expect(error.mock.calls.join()).toMatch(
+      new RegExp(`failed transfer.settled ${event.id}.*ERR_HANDLER_FAILED`),
+    );
+    expect(error.mock.calls.join()).toContain('ledger down');
+    expect([...warn.mock.calls, ...error.mock.calls].join()).not.toMatch(/planted payload|whsec_/);
+  });
+});

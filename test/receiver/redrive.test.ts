@@ -1,0 +1,161 @@
+/** What waits in the inbox runs again, and a queue hands events to workers. */
+import {
+  createReceiver,
+  type Inbox,
+  type InboxOperations,
+  memoryInbox,
+  type Queue,
+  type UnknownEvent,
+} from 'stablehooks';
+import { describe, expect, test, vi } from 'vitest';
+import { anEvent, delivery, secret } from './delivery.js';
+
+const HOUR_MS = 3_600_000;
+const pull = { source: 'pull' } as const;
+
+function clocked() {
+  const clock = { now: 1_000_000 };
+  return { clock, inbox: memoryInbox({ now: () => clock.now }) };
+}
+
+describe('redrive', () => {
+  test('runs what is received, failed and due, and whose lease lapsed: each once', async () => {
+    const { clock, inbox } = clocked();
+    const ran: [string, string][] = [];
+    let failing = true;
+    const receiver = createReceiver({
+      secret,
+      inbox,
+      onOutcome: () => undefined,
+      handlers: {
+        'transfer.settled': async (event, { source }) => {
+          ran.push([event.id, source]);
+          if (failing) throw new Error('no');
+        },
+      },
+    });
+    const [received, failed, lapsed] = [anEvent(), anEvent(), anEvent()];
+    await inbox.admit([received], { dueInMs: 0, source: 'pull' });
+    await receiver.accept(failed, pull);
+    await inbox.claim(lapsed, { leaseMs: 10, source: 'push' });
+    clock.now += HOUR_MS;
+    failing = false;
+    ran.length = 0;
+    expect(await receiver.redrive()).toMatchObject({ handled: 3, failed: 0, busy: 0 });
+    expect(new Set(ran.map(([id]) => id))).toEqual(new Set([received.id, failed.id, lapsed.id]));
+    expect(new Set(ran.map(([, source]) => source))).toEqual(new Set(['redrive']));
+    expect(await receiver.redrive()).toMatchObject({ handled: 0, duplicate: 0 });
+  });
+
+  test('leaves alone what is not due yet', async () => {
+    const { inbox } = clocked();
+    const receiver = createReceiver({
+      secret,
+      inbox,
+      onOutcome: () => undefined,
+      handlers: { 'transfer.settled': () => Promise.reject(new Error('no')) },
+    });
+    await receiver.accept(anEvent(), pull);
+    expect(Object.values(await receiver.redrive()).reduce((sum, count) => sum + count)).toBe(0);
+  });
+
+  test('runs a parked event once a release knows its type', async () => {
+    const handler = vi.fn();
+    const inbox = memoryInbox();
+    const receiver = createReceiver({ secret, inbox, handlers: { 'redeem.completed': handler } });
+    const unknown = anEvent({ type: 'mint.completed' });
+    const event = anEvent({ type: 'redeem.completed' });
+    // What a release that did not know redeem.completed would have left behind.
+    await inbox.admit([unknown, event], { dueInMs: null, source: 'push' });
+    expect(await receiver.redrive()).toMatchObject({ handled: 1, parked: 0 });
+    expect(handler).toHaveBeenCalledOnce();
+    expect((await inbox.find(unknown.id))?.state).toBe('parked');
+  });
+
+  test('more than one batch, and stops when told to', async () => {
+    const inbox = memoryInbox();
+    const controller = new AbortController();
+    const receiver = createReceiver({
+      secret,
+      inbox,
+      handlers: { 'transfer.settled': () => controller.abort() },
+    });
+    await inbox.admit(
+      Array.from({ length: 100 }, () => anEvent()),
+      { dueInMs: 0, source: 'pull' },
+    );
+    const first = await receiver.redrive({ signal: controller.signal });
+    expect(first.handled).toBeGreaterThan(0);
+    expect(first.handled).toBeLessThan(100);
+    const rest = await receiver.redrive();
+    // The first batch is hidden from nobody: it is done. The rest is all there.
+    expect(first.handled + rest.handled).toBe(100);
+  });
+
+  test('rejects when the inbox cannot be asked', async () => {
+    const inbox = { ...memoryInbox(), takeDue: () => Promise.reject(new Error('down')) };
+    const receiver = createReceiver({ secret, inbox, handlers: {} });
+    await expect(receiver.redrive()).rejects.toMatchObject({ code: 'ERR_INBOX_FAILED' });
+  });
+});
+
+describe('with a queue', () => {
+  function setUp(enqueue: Queue['enqueue']) {
+    const inbox: Inbox & InboxOperations = { ...memoryInbox(), durable: true };
+    const handler = vi.fn();
+    const receiver = createReceiver({
+      secret,
+      inbox,
+      queue: { enqueue },
+      handlers: { 'transfer.settled': handler },
+      onOutcome: () => undefined,
+    });
+    return { inbox, handler, receiver };
+  }
+
+  test('a delivery is recorded and enqueued, and the worker handles it', async () => {
+    const jobs: UnknownEvent[] = [];
+    const { inbox, handler, receiver } = setUp(async (event) => void jobs.push(event));
+    const event = anEvent();
+    expect(await receiver.receive(await delivery(event))).toMatchObject({ kind: 'queued' });
+    expect(handler).not.toHaveBeenCalled();
+    expect(await inbox.find(event.id)).toMatchObject({ state: 'received' });
+    expect(jobs).toEqual([event]);
+    expect(await receiver.handle(event, { source: 'queue' })).toMatchObject({
+      kind: 'handled',
+      source: 'queue',
+    });
+    expect(await receiver.receive(await delivery(event))).toMatchObject({ kind: 'duplicate' });
+    expect(jobs.length).toBe(1);
+  });
+
+  test('a type without a handler is enqueued all the same: the worker may know better', async () => {
+    const jobs: UnknownEvent[] = [];
+    const { receiver } = setUp(async (event) => void jobs.push(event));
+    await receiver.receive(await delivery(anEvent({ type: 'redeem.failed' })));
+    expect(jobs.length).toBe(1);
+  });
+
+  test('that is down, nothing is said to be accepted, and redrive enqueues it again later', async () => {
+    let up = false;
+    const jobs: UnknownEvent[] = [];
+    const { clock, inbox: memory } = clocked();
+    const receiver = createReceiver({
+      secret,
+      inbox: { ...memory, durable: true },
+      queue: { enqueue: async (event) => (up ? void jobs.push(event) : Promise.reject(new Error('down'))) },
+      handlers: {},
+      onOutcome: () => undefined,
+    });
+    const event = anEvent();
+    expect(await receiver.accept(event, pull)).toMatchObject({
+      kind: 'unavailable',
+      error: { code: 'ERR_QUEUE_FAILED' },
+    });
+    up = true;
+    expect((await receiver.redrive()).queued).toBe(0);
+    clock.now += HOUR_MS;
+    expect((await receiver.redrive()).queued).toBe(1);
+    expect(jobs).toEqual([event]);
+  });
+});
