@@ -1,0 +1,37 @@
+/** Reading the body of an answer, and never more of it than was agreed. */
+
+/** The bytes that were read, and whether they are all. */
+export interface LimitedBody {
+  readonly bytes: Uint8Array;
+  readonly whole: boolean;
+}
+
+/** Reads up to `limitBytes` and lets go of the rest. */
+export async function readLimited(
+  response: Response,
+  { limitBytes }: { readonly limitBytes: number },
+): Promise<LimitedBody> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  const reader = response.body?.getReader();
+  for (let read = await reader?.read(); read !== undefined && !read.done; read = await reader?.read()) {
+    chunks.push(read.value);
+    size += read.value.length;
+    if (size > limitBytes) {
+      // Not awaited: a source that never settles its cancellation must not hold the caller up.
+      reader?.cancel().catch(() => undefined);
+      return { bytes: join(chunks, size).subarray(0, limitBytes), whole: false };
+    }
+  }
+  return { bytes: join(chunks, size), whole: true };
+}
+
+function join(chunks: readonly Uint8Array[], size: number): Uint8Array {
+  const bytes = new Uint8Array(size);
+  let at = 0;
+  for (const chunk of chunks) {
+    bytes.set(chunk, at);
+    at += chunk.length;
+  }
+  return bytes;
+}

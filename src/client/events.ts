@@ -1,0 +1,121 @@
+/** The list of events: one page, judged element by element, so that one bad element costs only itself. */
+import { ConfigError, EventError } from '../core/errors.js';
+import { toEvent, type UnknownEvent } from '../core/events.js';
+import { send } from './call.js';
+import { ResponseError } from './errors.js';
+import type { ClientRules } from './options.js';
+
+/** Which events to list. */
+export interface EventQuery {
+  /** One event type, also one newer than this release. @default every type */
+  readonly type?: string | undefined;
+  /** How many at most, a whole number from 1. @default the service's own, 50 */
+  readonly limit?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** An element of the list that is not an event. */
+export interface EventProblem {
+  /** Where in the answer, from 0. */
+  readonly index: number;
+  /** What is missing or wrong; empty when the element is no object at all. */
+  readonly fields: readonly string[];
+}
+
+/** One answer of the list, its malformed elements told apart. */
+export interface EventPage {
+  /** In the order of the answer, which `service.md` does not specify. */
+  readonly events: readonly UnknownEvent[];
+  readonly problems: readonly EventProblem[];
+  /** How many elements the answer had, malformed ones included. */
+  readonly size: number;
+}
+
+/** The calls for events; both reject with a `ClientError`, or the signal's reason. */
+export interface Events {
+  /**
+   * Lists events, of known and of unknown types: `isKnownEvent` narrows each. Keys beyond the envelope are kept.
+   *
+   * Rejects with `ERR_API_RESPONSE` when any element is malformed, naming it: `[3].created_at`.
+   */
+  list(query?: EventQuery): Promise<readonly UnknownEvent[]>;
+  /** The same answer for those who go on without its malformed elements. */
+  page(query?: EventQuery): Promise<EventPage>;
+}
+
+const CALL = { method: 'GET', path: '/v1/webhooks/events' } as const;
+
+/** Makes the calls. */
+export function createEvents(rules: ClientRules): Events {
+  const called = { method: CALL.method, url: rules.baseUrl + CALL.path };
+  const wrong = (fields: readonly string[]) =>
+    new ResponseError(
+      `The answer to ${called.method} ${called.url} is not a list of events: these are missing or wrong: ${fields.join(', ') || 'the list itself'}.`,
+      { ...called, fields },
+    );
+  const page = async (query: EventQuery = {}): Promise<EventPage> => {
+    const answer = await send({ ...CALL, query: toSearch(query), signal: query.signal }, rules);
+    if (!Array.isArray(answer)) throw wrong([]);
+    return toPage(answer);
+  };
+  return {
+    page,
+    async list(query) {
+      const { events, problems } = await page(query);
+      if (problems.length === 0) return events;
+      throw wrong(
+        problems.flatMap(({ index, fields }) =>
+          fields.length === 0 ? [`[${index}]`] : fields.map((field) => `[${index}].${field}`),
+        ),
+      );
+    },
+  };
+}
+
+function toSearch({ type, limit }: EventQuery): URLSearchParams {
+  const search = new URLSearchParams();
+  if (type !== undefined) {
+    if (typeof type !== 'string' || type === '')
+      throw new ConfigError('events: `type` must be an event type.');
+    search.set('type', type);
+  }
+  if (limit !== undefined) {
+    if (!Number.isSafeInteger(limit) || limit < 1) {
+      throw new ConfigError('events: `limit` must be a whole number from 1.');
+    }
+    search.set('limit', String(limit));
+  }
+  return search;
+}
+
+function toPage(elements: readonly unknown[]): EventPage {
+  const events: UnknownEvent[] = [];
+  const problems: EventProblem[] = [];
+  for (const [index, element] of elements.entries()) {
+    if (isEvent(element)) events.push(element);
+    else problems.push({ index, fields: wrongFields(element) });
+  }
+  return { events, problems, size: elements.length };
+}
+
+function isEvent(value: unknown): value is UnknownEvent {
+  try {
+    toEvent(value);
+    return true;
+  } catch (error) {
+    if (error instanceof EventError) return false;
+    throw error;
+  }
+}
+
+const SOUND = { id: 'x', type: 'x', created_at: '2026-01-01T00:00:00Z', payload: {}, delivered: true };
+
+/** Lets core judge each field amid sound ones: it alone says what an event is, and its error has no list. */
+function wrongFields(value: unknown): readonly string[] {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return [];
+  const own = new Map<string, unknown>(Object.entries(value));
+  return Object.keys(SOUND).filter((field) => {
+    if (field === 'delivered' && !own.has(field)) return false;
+    return !isEvent({ ...SOUND, [field]: own.get(field) });
+  });
+}

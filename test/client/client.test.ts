@@ -1,0 +1,281 @@
+/** The client against a service that misbehaves: typed errors, safe retries, and no token anywhere. */
+import { inspect } from 'node:util';
+import fc from 'fast-check';
+import { type ClientOptions, createClient, type Retry } from 'stablehooks/client';
+import { expect, test } from 'vitest';
+import { type Answer, json, misbehavingService, TOKEN, text } from './misbehaving-service.js';
+
+const WALLET = {
+  id: 'w/1',
+  agentId: 'agent',
+  address: '0xAbCd',
+  chain: 'base',
+  balance: '0.10',
+  limits: { perTx: '10.50', daily: '100' },
+  allowlist: ['0xEf'],
+  newer: 1,
+};
+const INPUT = {
+  agentId: 'agent',
+  label: 'main',
+  chain: 'base',
+  limits: WALLET.limits,
+  allowlist: WALLET.allowlist,
+} as const;
+const EVENT = {
+  id: 'e1',
+  type: 'transfer.settled',
+  delivered: true,
+  created_at: '2026-01-01T00:00:00Z',
+  payload: {},
+  newer: 1,
+};
+
+async function setUp(answers: readonly Answer[], options: Partial<ClientOptions> = {}) {
+  const service = await misbehavingService(...answers);
+  const retries: Retry[] = [];
+  const client = createClient({
+    baseUrl: service.baseUrl,
+    token: TOKEN,
+    baseWaitMs: 1,
+    maxWaitMs: 5,
+    onRetry: (retry) => void retries.push(retry),
+    ...options,
+  });
+  return { ...service, client, retries };
+}
+
+async function failure(call: Promise<unknown>): Promise<Error & Record<string, unknown>> {
+  const error = await call.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  if (!(error instanceof Error)) throw new Error('the call did not fail with an error');
+  expect(inspect(error, { depth: null, showHidden: true })).not.toContain(TOKEN);
+  expect(JSON.stringify(error)).not.toContain(TOKEN);
+  return error as Error & Record<string, unknown>;
+}
+
+test('each call sends what the service specifies and keeps unknown fields', async () => {
+  const { client, arrived } = await setUp([json(WALLET, { status: 201 }), json(WALLET), json([EVENT])]);
+  expect(await client.wallets.create(INPUT)).toEqual(WALLET);
+  expect(await client.wallets.updateLimits('w/1', { limits: INPUT.limits })).toEqual(WALLET);
+  expect(await client.events.list({ type: 'transfer.settled', limit: 7 })).toEqual([EVENT]);
+  expect(arrived.map(({ method, url }) => `${method} ${url}`)).toEqual([
+    'POST /v1/wallets',
+    'PATCH /v1/wallets/w%2F1/limits',
+    'GET /v1/webhooks/events?type=transfer.settled&limit=7',
+  ]);
+  expect(JSON.parse(arrived[0]?.body ?? '')).toEqual(INPUT);
+  expect(arrived[0]?.headers).toMatchObject({
+    authorization: `Bearer ${TOKEN}`,
+    'content-type': 'application/json',
+  });
+});
+
+test.each([
+  ['HTML', text('<html>'), 'not JSON'],
+  ['an empty 200', text(''), 'empty'],
+  ['bytes that are not UTF-8', (response) => response.end(Buffer.from([0x22, 0xff, 0x22])), 'not JSON'],
+  ['a huge body', text('x'.repeat(2_000)), 'limitBytes'],
+  ['an object for a list', json({ events: [] }), 'the list itself'],
+  ['a wrong element', json([EVENT, { ...EVENT, created_at: 1 }]), '[1].created_at'],
+  ['no element', json([null]), '[0]'],
+] satisfies [string, Answer, string][])('%s is ERR_API_RESPONSE, not retried', async (_, answer, words) => {
+  const { client, arrived } = await setUp([answer], { limitBytes: 1_000 });
+  const error = await failure(client.events.list());
+  expect(error).toMatchObject({ code: 'ERR_API_RESPONSE', message: expect.stringContaining(words) });
+  expect(arrived).toHaveLength(1);
+});
+
+test('a wallet of a wrong shape names each field', async () => {
+  const { client } = await setUp([json({ ...WALLET, balance: 1, limits: { perTx: '1' } })]);
+  expect(await failure(client.wallets.create(INPUT))).toMatchObject({
+    code: 'ERR_API_RESPONSE',
+    fields: ['balance', 'limits.daily'],
+  });
+});
+
+test('a page tells malformed elements apart and goes on', async () => {
+  const { client } = await setUp([json([{ ...EVENT, payload: [], id: '' }, EVENT, 7])]);
+  expect(await client.events.page()).toEqual({
+    events: [EVENT],
+    problems: [
+      { index: 0, fields: ['id', 'payload'] },
+      { index: 2, fields: [] },
+    ],
+    size: 3,
+  });
+});
+
+test('a status is kept with headers, text and Retry-After, an echoed token taken out', async () => {
+  const echo: Answer = (response, { headers }) =>
+    response
+      .writeHead(422, { 'x-echo': headers.authorization, 'retry-after': '3' })
+      .end(`no: ${headers.authorization}`);
+  const { client, baseUrl } = await setUp([echo]);
+  const error = await failure(client.wallets.create(INPUT));
+  expect(error).toMatchObject({
+    code: 'ERR_API_STATUS',
+    status: 422,
+    body: 'no: Bearer [token]',
+    retryAfterMs: 3_000,
+  });
+  expect((error['headers'] as Headers).get('x-echo')).toBe('Bearer [token]');
+  expect(error.message).toContain(`POST ${baseUrl}/v1/wallets was answered 422`);
+});
+
+test('a redirect is not followed', async () => {
+  const other = await misbehavingService(json([]));
+  const { client } = await setUp([text('', { status: 307, headers: { location: other.baseUrl } })]);
+  expect(await failure(client.events.list())).toMatchObject({ code: 'ERR_API_STATUS', status: 307 });
+  expect(other.arrived).toHaveLength(0);
+});
+
+const reset: Answer = (response) => response.socket?.destroy();
+const truncated: Answer = (response) => {
+  response.writeHead(200, { 'content-length': '99' }).write('[');
+  response.socket?.end();
+};
+const hang: Answer = () => undefined;
+
+test.each([
+  ['429', text('', { status: 429, headers: { 'retry-after': '0' } })],
+  ['500', text('', { status: 500 })],
+  ['a reset connection', reset],
+  ['a truncated body', truncated],
+  ['silence', hang],
+] satisfies [string, Answer][])('GET and PATCH go out again after %s, POST does not', async (_, answer) => {
+  const options = { timeoutMs: 300 };
+  const list = await setUp([answer, answer, json([EVENT])], options);
+  expect(await list.client.events.list()).toEqual([EVENT]);
+  expect(list.retries.map(({ attempt }) => attempt)).toEqual([1, 2]);
+  const patch = await setUp([answer, json(WALLET)], options);
+  expect(await patch.client.wallets.updateLimits('w', { allowlist: [] })).toEqual(WALLET);
+  const post = await setUp([answer, json(WALLET)], options);
+  expect((await failure(post.client.wallets.create(INPUT)))['code']).toMatch(/ERR_API_(STATUS|CONNECTION)/);
+  expect(post.arrived).toHaveLength(1);
+});
+
+test('retries are counted, and 0 means never', async () => {
+  const some = await setUp([text('', { status: 503 })], { retries: 2 });
+  expect(await failure(some.client.events.list())).toMatchObject({ status: 503 });
+  expect(some.arrived).toHaveLength(3);
+  const none = await setUp([text('', { status: 503 })], { retries: 0 });
+  await failure(none.client.events.list());
+  expect(none.arrived).toHaveLength(1);
+});
+
+test('Retry-After, in seconds or as a date, is waited for up to maxWaitMs', async () => {
+  for (const value of ['9999', new Date(Date.now() + 9e6).toUTCString()]) {
+    const { client, retries } = await setUp([
+      text('', { status: 429, headers: { 'retry-after': value } }),
+      json([]),
+    ]);
+    await client.events.list();
+    expect(retries).toMatchObject([{ waitMs: 5, error: { status: 429 } }]);
+  }
+});
+
+test('POST goes out again where nobody listened', async () => {
+  let count = 0;
+  const { client, arrived } = await setUp([json(WALLET)], {
+    fetch: (url, init) => fetch(count++ === 0 ? 'http://127.0.0.1:1' : url, init),
+  });
+  const refused = new TypeError('fetch failed', { cause: { code: 'ECONNREFUSED' } });
+  expect(refused).toBeInstanceOf(Error);
+  await client.wallets.create(INPUT).catch(() => undefined);
+  expect(count + arrived.length).toBeGreaterThan(1);
+});
+
+test('a provider is asked once more after a 401, a text is not', async () => {
+  const asked: boolean[] = [];
+  const token = ({ renew }: { readonly renew: boolean }) => {
+    asked.push(renew);
+    return renew ? TOKEN : 'old';
+  };
+  const ok = await setUp([text('', { status: 401 }), json(WALLET)], { token });
+  await ok.client.wallets.create(INPUT);
+  expect(ok.arrived.map(({ headers }) => headers.authorization)).toEqual(['Bearer old', `Bearer ${TOKEN}`]);
+  const never = await setUp([text('', { status: 401 })], { token });
+  expect(await failure(never.client.events.list())).toMatchObject({ status: 401 });
+  expect(never.arrived).toHaveLength(2);
+  expect(asked).toEqual([false, true, false, true]);
+  const fixed = await setUp([text('', { status: 401 })]);
+  await failure(fixed.client.events.list());
+  expect(fixed.arrived).toHaveLength(1);
+});
+
+test('a signal is honoured before, during and between attempts', async () => {
+  const before = await setUp([json([])]);
+  await expect(before.client.events.list({ signal: AbortSignal.abort('gone') })).rejects.toBe('gone');
+  expect(before.arrived).toHaveLength(0);
+
+  const controller = new AbortController();
+  const during = await setUp([() => controller.abort('gone')]);
+  await expect(during.client.events.list({ signal: controller.signal })).rejects.toBe('gone');
+
+  const waiting = new AbortController();
+  const between = await setUp([text('', { status: 500 })], {
+    baseWaitMs: 60_000,
+    maxWaitMs: 60_000,
+    onRetry: () => waiting.abort('gone'),
+  });
+  await expect(between.client.events.list({ signal: waiting.signal })).rejects.toBe('gone');
+  expect(between.arrived).toHaveLength(1);
+});
+
+test('a fetch that throws its request does not let the token out', async () => {
+  const { client } = await setUp([json([])], {
+    retries: 0,
+    fetch: async (url, init) => {
+      throw Object.assign(new Error(`sent ${JSON.stringify(init.headers)}`), { url, init });
+    },
+  });
+  expect(await failure(client.events.list())).toMatchObject({ code: 'ERR_API_CONNECTION', unsent: false });
+});
+
+test('wrong input is ERR_CONFIG_INVALID, and nothing is sent', async () => {
+  const { client, arrived } = await setUp([json(WALLET)]);
+  const wrong: unknown[] = [{ limits: { perTx: 1, daily: '1' } }, { chain: 'arc' }, { agentId: '' }];
+  for (const part of wrong) {
+    const input = Object.assign({}, INPUT, part);
+    expect(await failure(client.wallets.create(input))).toMatchObject({ code: 'ERR_CONFIG_INVALID' });
+  }
+  expect(await failure(client.wallets.updateLimits('w', {}))).toMatchObject({ code: 'ERR_CONFIG_INVALID' });
+  for (const id of ['', '.', '..']) {
+    await expect(client.wallets.updateLimits(id, { allowlist: [] })).rejects.toThrow('id');
+  }
+  for (const limit of [0, -1, 1.5, Number.NaN]) {
+    await expect(client.events.list({ limit })).rejects.toThrow('limit');
+  }
+  expect(arrived).toHaveLength(0);
+});
+
+test.each([
+  [{ baseUrl: 'ftp://x' }, 'baseUrl'],
+  [{ baseUrl: 'http://u:p@x' }, 'baseUrl'],
+  [{ token: `${TOKEN}\n` }, 'token'],
+  [{ timeoutMs: 0 }, 'timeoutMs'],
+  [{ retries: -1 }, 'retries'],
+])('the option %j is refused by name', (part, name) => {
+  const options = { baseUrl: 'http://x', token: TOKEN, ...part };
+  expect(() => createClient(options)).toThrow(expect.objectContaining({ code: 'ERR_CONFIG_INVALID' }));
+  expect(() => createClient(options)).toThrow(name);
+  expect(() => createClient(options)).not.toThrow(TOKEN);
+});
+
+test('whatever JSON comes, a page or a typed error comes out', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.json(), async (body) => {
+      const client = createClient({
+        baseUrl: 'http://x',
+        token: TOKEN,
+        fetch: async () => new Response(body),
+      });
+      const page = await client.events.page().catch((error: unknown) => error);
+      if (page instanceof Error) expect(page).toMatchObject({ code: 'ERR_API_RESPONSE' });
+      else expect(page).toMatchObject({ size: JSON.parse(body).length });
+    }),
+  );
+});
