@@ -1,0 +1,167 @@
+/** Lists that say strange things: none moves the horizon wrongly, loses an event or stops the poll. */
+import { createReceiver, EVENT_TYPES, memoryInbox } from 'stablehooks';
+import { createPoller, type ListsEvents, type PollerOptions } from 'stablehooks/catch-up';
+import { expect, test } from 'vitest';
+import { type Asked, cut, startList } from './list-server.js';
+
+const START = Date.parse('2026-03-01T12:00:00Z');
+const HOUR_MS = 3_600_000;
+
+function event(
+  id: string,
+  { minutes = 0, type = 'transfer.settled', ...rest }: Record<string, unknown> = {},
+) {
+  const created_at = new Date(START - Number(minutes) * 60_000).toISOString();
+  return { id, type: String(type), delivered: true, created_at, payload: { amount: '1.00' }, ...rest };
+}
+
+function setUp(client: ListsEvents, options: Partial<PollerOptions> = {}) {
+  const handled: string[] = [];
+  const inbox = memoryInbox({ now: () => START });
+  const handler = ({ id }: { readonly id: string }) => void handled.push(id);
+  const handlers = Object.fromEntries(EVENT_TYPES.map((type) => [type, handler]));
+  const receiver = createReceiver({ secret: 'secret', inbox, handlers, onOutcome: () => undefined });
+  const since = new Date(START - 10 * HOUR_MS);
+  const rules = { client, receiver, since, now: () => START, onGap: () => undefined, ...options };
+  return { handled, inbox, poller: createPoller(rules) };
+}
+
+test('an empty list is complete', async () => {
+  const { poller } = setUp(await startList(() => []));
+  expect(await poller.pollOnce()).toMatchObject({ proven: true, fetched: 0, problems: [], gaps: [] });
+});
+
+test('an event that is repeated is taken once; delivered may change between two answers', async () => {
+  const list = [event('a'), event('a'), event('a', { delivered: false })];
+  const { poller, handled } = setUp(await startList(() => list));
+  expect(await poller.pollOnce()).toMatchObject({ proven: true, fetched: 1, new: 1, problems: [] });
+  expect(handled).toEqual(['a']);
+});
+
+test('of two events with one id and different content the first stands, and it is reported', async () => {
+  const list = [event('a'), event('a', { payload: { amount: '9.00' } })];
+  const { poller, handled, inbox } = setUp(await startList(() => list));
+  const report = await poller.pollOnce();
+  expect(report.problems).toMatchObject([{ code: 'ERR_EVENT_CONFLICT', id: 'a' }]);
+  expect(JSON.stringify(report)).not.toContain('9.00');
+  expect(handled).toEqual(['a']);
+  expect((await inbox.find('a'))?.event?.payload).toEqual({ amount: '1.00' });
+});
+
+test('an element that is no event is reported, stops no other, and the horizon stays before it', async () => {
+  const list = [event('a'), { id: 'b', type: 'transfer.settled' }, null, event('c', { created_at: 'today' })];
+  const { poller, handled } = setUp(await startList(() => list));
+  const report = await poller.pollOnce();
+  expect(report.problems.map(({ code }) => code)).toContain('ERR_EVENT_MALFORMED');
+  expect(report).toMatchObject({ proven: false, fetched: 1, handled: 1 });
+  expect(report.horizon).toBe(new Date(START - 10 * HOUR_MS).toISOString());
+  expect(report.gaps).toHaveLength(1);
+  expect(handled).toEqual(['a']);
+});
+
+test('an event nested too deeply to be kept does not spoil the page', async () => {
+  const deep = JSON.parse(`${'{"a":'.repeat(20_000)}1${'}'.repeat(20_000)}`);
+  const client: ListsEvents = {
+    events: {
+      page: async () => ({
+        events: [event('a', { minutes: 10, payload: deep }), event('b')],
+        problems: [],
+        size: 2,
+      }),
+    },
+  };
+  const { poller, handled } = setUp(client);
+  const report = await poller.pollOnce();
+  expect(report.problems).toMatchObject([{ code: 'ERR_EVENT_MALFORMED', id: 'a' }]);
+  expect(report.proven).toBe(false);
+  expect(handled).toEqual(['b']);
+});
+
+test('an event from the future is taken and carries the horizon nowhere', async () => {
+  const list = [event('late', { minutes: -100_000 }), event('a', { minutes: 1 })];
+  const { poller, handled } = setUp(await startList(() => list));
+  const report = await poller.pollOnce();
+  expect(report).toMatchObject({ proven: true, horizon: new Date(START - 300_000).toISOString() });
+  expect(handled.toSorted()).toEqual(['a', 'late']);
+});
+
+test('fifty equal times show no order, so a full page of them proves nothing', async () => {
+  const list = Array.from({ length: 300 }, (_, index) => event(`e${index}`, { minutes: 1_200 }));
+  const { poller, handled } = setUp(
+    await startList((asked) => cut(list, { ...asked, limit: Math.min(asked.limit, 60) })),
+  );
+  const report = await poller.pollOnce();
+  expect(report.proven).toBe(false);
+  expect(handled).toHaveLength(60);
+});
+
+test('an old window that is shown newest first is not taken for the newest', async () => {
+  const list = Array.from({ length: 200 }, (_, index) => event(`e${index}`, { minutes: 2_000 - index * 10 }));
+  const oldest = (asked: Asked) => cut(list, { ...asked, limit: Math.min(asked.limit, 50) }).toReversed();
+  const { poller } = setUp(await startList(oldest));
+  const report = await poller.pollOnce();
+  expect(report.proven).toBe(false);
+  expect(report.gaps.map(({ type }) => type)).toEqual(['transfer.settled']);
+});
+
+test('429 and 5xx half way through the types: the others are taken, and nothing is proven', async () => {
+  const list = Array.from({ length: 100 }, (_, index) =>
+    event(`e${index}`, { type: EVENT_TYPES[index % 5] }),
+  );
+  const failing: Record<string, number> = { 'transfer.failed': 429, 'redeem.failed': 503 };
+  const { poller, handled } = setUp(
+    await startList(
+      (asked) => failing[asked.type ?? ''] ?? cut(list, { ...asked, limit: Math.min(asked.limit, 50) }),
+    ),
+  );
+  const report = await poller.pollOnce();
+  expect(report).toMatchObject({ proven: false, failed: 0 });
+  expect(report.verdicts.filter(({ verdict }) => verdict === 'failed').map(({ type }) => type)).toEqual(
+    Object.keys(failing),
+  );
+  expect(report.gaps.map(({ type }) => type)).toEqual(Object.keys(failing));
+  expect(report.problems).toHaveLength(2);
+  expect(handled).toHaveLength(80);
+});
+
+test('a larger limit that is refused leaves the types to be asked for with the last one', async () => {
+  const list = Array.from({ length: 100 }, (_, index) =>
+    event(`e${index}`, { minutes: index + 10, type: EVENT_TYPES[index % 5] }),
+  );
+  const { poller, handled } = setUp(await startList((asked) => (asked.limit > 50 ? 400 : cut(list, asked))));
+  const report = await poller.pollOnce();
+  expect(report).toMatchObject({ proven: true, recovered: 100 });
+  expect(report.problems).toMatchObject([{ code: 'ERR_API_STATUS' }]);
+  expect(handled).toHaveLength(100);
+});
+
+test('a cap that shrinks between two polls is not taken for the end of the list', async () => {
+  const list = Array.from({ length: 100 }, (_, index) => event(`e${index}`, { minutes: 300 - index }));
+  let cap = 90;
+  const { poller } = setUp(
+    await startList((asked) => cut(list, { ...asked, limit: Math.min(asked.limit, cap) })),
+  );
+  expect((await poller.pollOnce()).proven).toBe(false);
+  cap = 60;
+  expect((await poller.pollOnce()).proven).toBe(false);
+});
+
+test('a horizon that a wrong clock carried into the future is said to be so, and set back by a complete list', async () => {
+  const client = await startList(() => [event('a')]);
+  const { inbox, poller } = setUp(client);
+  await inbox.takePoll({ holder: 'fast clock', leaseMs: 0 });
+  await inbox.savePoll({ horizon: START + HOUR_MS, largest: 1 }, { holder: 'fast clock', leaseMs: 0 });
+  const report = await poller.pollOnce();
+  expect(report.problems.map(({ code }) => code)).toContain('ERR_HORIZON_AHEAD');
+  expect(report).toMatchObject({ proven: true, horizon: new Date(START - 300_000).toISOString() });
+});
+
+test('an event that is listed only after the horizon has passed it is taken and reported', async () => {
+  const list = [event('a', { minutes: 20 })];
+  const { poller, handled } = setUp(await startList(() => list));
+  await poller.pollOnce();
+  list.push(event('b', { minutes: 15 }));
+  const report = await poller.pollOnce();
+  expect(report.problems).toMatchObject([{ code: 'ERR_EVENT_LATE' }]);
+  expect(handled).toEqual(['a', 'b']);
+});

@@ -1,0 +1,318 @@
+/** The poller beside the sandbox, over HTTP: what it finds, what it proves, and what it leaves to the inbox. */
+import { createReceiver, EVENT_TYPES, memoryInbox, type WebhookEvent } from 'stablehooks';
+import { createPoller, type PollerOptions, type PollReport } from 'stablehooks/catch-up';
+import { createClient } from 'stablehooks/client';
+import { createSandbox, type SandboxOptions } from 'stablehooks/sandbox';
+import { expect, onTestFinished, test, vi } from 'vitest';
+
+const MINUTE_MS = 60_000;
+
+/** A sandbox that pushes nothing, and a poller on its manual clock. */
+async function setUp({
+  handle = () => undefined,
+  sandbox: sandboxOptions,
+  poller: pollerOptions,
+}: {
+  readonly handle?: (event: WebhookEvent) => void | Promise<void>;
+  readonly sandbox?: SandboxOptions;
+  readonly poller?: Partial<PollerOptions>;
+} = {}) {
+  const sandbox = createSandbox({ clock: 'manual', seed: 7, ...sandboxOptions });
+  onTestFinished(() => sandbox.close());
+  const { url } = await sandbox.listen(0);
+  const now = () => sandbox.clock.now();
+  const inbox = memoryInbox({ now });
+  const took: string[] = [];
+  const handler = async (event: WebhookEvent) => {
+    await handle(event);
+    took.push(event.id);
+  };
+  const receiver = createReceiver({
+    secret: sandbox.secret,
+    inbox,
+    onOutcome: () => undefined,
+    handlers: Object.fromEntries(EVENT_TYPES.map((type) => [type, handler])),
+  });
+  const client = createClient({ baseUrl: url, token: sandbox.token, retries: 0 });
+  const options = { client, receiver, now, onGap: () => undefined, ...pollerOptions };
+  const poller = createPoller(options);
+  onTestFinished(() => poller.stop());
+  return { sandbox, inbox, receiver, took, options, poller };
+}
+
+type SetUp = Awaited<ReturnType<typeof setUp>>;
+
+/** Fires events a second apart, the five types in turn. */
+async function fire({ sandbox }: Pick<SetUp, 'sandbox'>, count: number): Promise<readonly string[]> {
+  const ids: string[] = [];
+  for (let index = 0; index < count; index++) {
+    ids.push(sandbox.emit(EVENT_TYPES[index % EVENT_TYPES.length] ?? 'accept.confirmed').id);
+    await sandbox.clock.advance(1_000);
+  }
+  return ids;
+}
+
+function codes(report: PollReport): readonly string[] {
+  return report.problems.map(({ code }) => code);
+}
+
+test('what was never pushed is found, handled once and oldest first, and proven to be all', async () => {
+  const it = await setUp({ poller: { concurrency: 1 } });
+  const ids = await fire(it, 20);
+  const report = await it.poller.pollOnce();
+  expect(it.took).toEqual(ids);
+  expect(report).toMatchObject({
+    proven: true,
+    fetched: 20,
+    new: 20,
+    recovered: 20,
+    handled: 20,
+    requests: 1,
+  });
+  expect(report.verdicts).toEqual([{ type: null, size: 20, limit: 50, verdict: 'complete' }]);
+  expect(JSON.parse(JSON.stringify(report))).toEqual(report);
+
+  const second = await it.poller.pollOnce();
+  expect(second).toMatchObject({ proven: true, fetched: 20, new: 0, handled: 0, duplicates: 20, failed: 0 });
+  expect(it.took).toHaveLength(20);
+});
+
+test('the horizon starts at the first poll and follows the clock, less the lag', async () => {
+  const it = await setUp();
+  const first = new Date(it.options.now()).toISOString();
+  expect((await it.poller.pollOnce()).horizon).toBe(first);
+  await it.sandbox.clock.advance(10 * MINUTE_MS);
+  const expected = new Date(it.options.now() - 5 * MINUTE_MS).toISOString();
+  expect((await it.poller.pollOnce()).horizon).toBe(expected);
+  // A clock that jumps takes nothing back, and what it carried too far comes back with the first whole list.
+  let jumpMs = -4 * MINUTE_MS;
+  const jumpy = createPoller({ ...it.options, now: () => it.options.now() + jumpMs });
+  expect((await jumpy.pollOnce()).horizon).toBe(expected);
+  jumpMs = 60 * MINUTE_MS;
+  await jumpy.pollOnce();
+  jumpMs = 0;
+  const back = await jumpy.pollOnce();
+  expect(codes(back)).toEqual(['ERR_HORIZON_AHEAD']);
+  expect(back.horizon).toBe(expected);
+});
+
+test('more than one page, newest first, is continuous from poll to poll', async () => {
+  const it = await setUp();
+  await fire(it, 120);
+  await it.sandbox.clock.advance(20 * MINUTE_MS);
+  expect(await it.poller.pollOnce()).toMatchObject({ proven: true });
+  for (let poll = 0; poll < 3; poll++) {
+    await fire(it, 40);
+    await it.sandbox.clock.advance(20 * MINUTE_MS);
+    const report = await it.poller.pollOnce();
+    expect(report).toMatchObject({ proven: true, new: 40, recovered: 40 });
+    expect(report.verdicts[0]?.verdict).toBe('continuous');
+  }
+});
+
+test('a list that is oldest first and full is unproven, and what it hides is found by type', async () => {
+  const it = await setUp({ sandbox: { faults: { listOrder: 'oldest', listCap: 50 } } });
+  const since = it.options.now();
+  const gaps: unknown[] = [];
+  const poller = createPoller({
+    ...it.options,
+    since: new Date(since - 1),
+    onGap: (gap) => void gaps.push(gap),
+  });
+  await fire(it, 240);
+  await it.sandbox.clock.advance(10 * MINUTE_MS);
+  const truncated = await poller.pollOnce();
+  expect(truncated).toMatchObject({ proven: true, new: 240, recovered: 240, gaps: [] });
+  expect(truncated.verdicts[0]).toMatchObject({ type: null, size: 50, verdict: 'truncated' });
+
+  await fire(it, 60);
+  await it.sandbox.clock.advance(10 * MINUTE_MS);
+  const full = await poller.pollOnce();
+  expect(full.proven).toBe(false);
+  expect(full.horizon).toBe(truncated.horizon);
+  expect(full.gaps.map(({ type }) => type)).toEqual(EVENT_TYPES);
+  expect(full.gaps[0]?.after).toBe(truncated.horizon);
+  expect(gaps).toEqual(full.gaps);
+});
+
+test('what push brought first is a duplicate; what the list calls delivered and push never brought is counted', async () => {
+  const it = await setUp({ sandbox: { faults: { listLie: 1 } } });
+  const [pushed] = await fire(it, 3);
+  const event = it.sandbox.events({ order: 'oldest' })[0];
+  if (event === undefined) throw new Error('Nothing was fired.');
+  await it.receiver.accept({ ...event, payload: { ...event.payload } }, { source: 'push' });
+  const report = await it.poller.pollOnce();
+  expect(report).toMatchObject({ fetched: 3, new: 2, recovered: 2, acknowledgedUnknown: 2, duplicates: 1 });
+  expect((await it.inbox.find(pushed ?? ''))?.source).toBe('push');
+});
+
+test('an event that fails holds no other up, waits its time, and is run again after it has left the list', async () => {
+  let down = true;
+  const failing = new Set<string>();
+  const it = await setUp({
+    handle: ({ id, type }) => {
+      if (down && type === 'transfer.failed') {
+        failing.add(id);
+        throw new Error('the ledger is down');
+      }
+    },
+  });
+  await fire(it, 10);
+  const first = await it.poller.pollOnce();
+  expect(first).toMatchObject({ proven: true, handled: 8, failed: 2, recovered: 8 });
+  expect(first.problems.map(({ code, id }) => [code, failing.has(id ?? '')])).toEqual([
+    ['ERR_HANDLER_FAILED', true],
+    ['ERR_HANDLER_FAILED', true],
+  ]);
+  expect(JSON.stringify(first)).not.toContain('ledger');
+
+  // At once: not due yet, so the list does not use its attempts up.
+  expect(await it.poller.pollOnce()).toMatchObject({ handled: 0, failed: 0, duplicates: 8 });
+  down = false;
+  it.sandbox.faults.set({ listLagMs: 3_600_000 });
+  await it.sandbox.clock.advance(MINUTE_MS);
+  const last = await it.poller.pollOnce();
+  expect(last).toMatchObject({ fetched: 0, redriven: { handled: 2 } });
+  expect(it.took).toHaveLength(10);
+});
+
+test('an unknown type is parked, counted as new, and says nothing against the proof', async () => {
+  const it = await setUp();
+  const { id } = it.sandbox.emit('wallet.frozen', { reason: 'none' });
+  const report = await it.poller.pollOnce();
+  expect(report).toMatchObject({ proven: true, fetched: 1, new: 1, recovered: 0, handled: 0, failed: 0 });
+  expect((await it.inbox.find(id))?.state).toBe('parked');
+});
+
+test('a failing API is in the report; the horizon stays, and the next poll makes up for it', async () => {
+  const it = await setUp();
+  const { horizon } = await it.poller.pollOnce();
+  await fire(it, 3);
+  await it.sandbox.clock.advance(10 * MINUTE_MS);
+  it.sandbox.faults.set({ apiServerError: 1 });
+  const failed = await it.poller.pollOnce();
+  expect(failed).toMatchObject({ proven: false, horizon, fetched: 0, requests: 1 });
+  expect(codes(failed)).toEqual(['ERR_API_STATUS']);
+  expect(failed.verdicts).toEqual([{ type: null, size: 0, limit: 50, verdict: 'failed' }]);
+  it.sandbox.faults.set({ apiServerError: 0, apiMalformed: 1 });
+  expect(codes(await it.poller.pollOnce())).toEqual(['ERR_API_RESPONSE']);
+  it.sandbox.faults.clear();
+  expect(await it.poller.pollOnce()).toMatchObject({ proven: true, recovered: 3 });
+});
+
+test('an inbox that fails is in the report', async () => {
+  const it = await setUp();
+  await fire(it, 3);
+  const refuse = async () => {
+    throw new Error('connection to postgres://user:hunter2@db failed');
+  };
+  for (const broken of ['takePoll', 'takeDue', 'admit', 'savePoll'] as const) {
+    const receiver = createReceiver({
+      secret: 'secret',
+      inbox: { ...it.inbox, [broken]: refuse },
+      handlers: {},
+      onOutcome: () => undefined,
+    });
+    const report = await createPoller({ ...it.options, receiver, leaseMs: 1 }).pollOnce();
+    expect(codes(report)).toContain('ERR_INBOX_FAILED');
+    expect(report.proven).toBe(broken === 'takeDue');
+    expect(JSON.stringify(report)).not.toContain('hunter2');
+    await it.sandbox.clock.advance(1_000);
+  }
+});
+
+/** A door that a test opens. */
+function createDoor() {
+  let open: () => void = () => undefined;
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return { open, opened };
+}
+
+test('while one process polls, another says so and asks nothing', async () => {
+  const [entered, door] = [createDoor(), createDoor()];
+  const it = await setUp({
+    handle: () => {
+      entered.open();
+      return door.opened;
+    },
+  });
+  await fire(it, 1);
+  const first = it.poller.pollOnce();
+  await entered.opened;
+  const other = await createPoller(it.options).pollOnce();
+  expect(other).toMatchObject({ proven: false, horizon: null, requests: 0, gaps: [] });
+  expect(codes(other)).toEqual(['ERR_POLL_BUSY']);
+  expect(it.poller.pollOnce()).toBe(first);
+  door.open();
+  expect(await first).toMatchObject({ proven: true, handled: 1 });
+});
+
+test('stop waits for what runs and begins no more; what was found is handled by the next poll', async () => {
+  const [entered, door] = [createDoor(), createDoor()];
+  const it = await setUp({
+    handle: () => {
+      entered.open();
+      return door.opened;
+    },
+  });
+  await fire(it, 10);
+  const poll = it.poller.pollOnce();
+  await entered.opened;
+  let stopped = false;
+  const stop = it.poller.stop().then(() => {
+    stopped = true;
+  });
+  expect(stopped).toBe(false);
+  door.open();
+  await stop;
+  const report = await poll;
+  expect(report).toMatchObject({ new: 10, handled: 4, recovered: 4 });
+  expect(codes(report)).toEqual(['ERR_POLL_STOPPED']);
+  expect(await it.poller.pollOnce()).toMatchObject({ proven: true, new: 0, handled: 6, duplicates: 4 });
+  expect(it.took).toHaveLength(10);
+});
+
+test('a signal that aborts before the first request ends the poll without one', async () => {
+  const it = await setUp();
+  const report = await it.poller.pollOnce({ signal: AbortSignal.abort() });
+  expect(report).toMatchObject({ proven: false, requests: 0 });
+  expect(codes(report)).toEqual(['ERR_POLL_STOPPED']);
+});
+
+test('start polls at once and goes on, whatever its observers throw', async () => {
+  const log = vi.spyOn(console, 'error').mockImplementation(() => undefined);
+  onTestFinished(() => log.mockRestore());
+  const third = createDoor();
+  let reports = 0;
+  const it = await setUp({
+    poller: {
+      everyMs: 5,
+      onReport: () => {
+        reports += 1;
+        if (reports === 3) third.open();
+        throw new Error('the dashboard is down');
+      },
+    },
+  });
+  it.poller.start();
+  it.poller.start();
+  await third.opened;
+  await it.poller.stop();
+  expect(log).toHaveBeenCalled();
+  const { requests } = await it.poller.pollOnce();
+  expect(requests).toBe(1);
+});
+
+test('options that make no sense are refused by name', async () => {
+  const { options } = await setUp();
+  const refused: readonly [Partial<PollerOptions>, RegExp][] = [
+    [{ limit: 0 }, /limit/],
+    [{ limit: 200, maxLimit: 100 }, /maxLimit/],
+    [{ everyMs: 1.5 }, /everyMs/],
+    [{ since: new Date('never') }, /since/],
+    [{ lagMS: 1 } as Partial<PollerOptions>, /lagMS/],
+  ];
+  for (const [wrong, name] of refused) expect(() => createPoller({ ...options, ...wrong })).toThrow(name);
+});

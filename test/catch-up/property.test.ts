@@ -1,0 +1,99 @@
+/** Random lists through the whole poller: real receiver, real inbox, handlers that fail now and then. */
+import fc from 'fast-check';
+import { createReceiver, EVENT_TYPES, isEventType, memoryInbox, type UnknownEvent } from 'stablehooks';
+import { createPoller, type ListsEvents } from 'stablehooks/catch-up';
+import { expect, test } from 'vitest';
+import {
+  createList,
+  createRandom,
+  LAG_MS,
+  POLLS,
+  type SimulatedServer,
+  simulatedServer,
+} from './simulated-list.js';
+
+const START = Date.parse('2026-03-01T12:00:00Z');
+
+async function run(server: SimulatedServer): Promise<{ readonly missed: number; readonly twice: number }> {
+  const list = createList(server);
+  const random = createRandom(server.seed + 1);
+  let time = 0;
+  let poll = 0;
+  const effects = new Map<string, number>();
+  const inbox = memoryInbox({ now: () => START + time });
+  const handler = ({ id }: UnknownEvent) => {
+    if (random() < 0.1) throw new Error('try again');
+    effects.set(id, (effects.get(id) ?? 0) + 1);
+  };
+  const receiver = createReceiver({
+    secret: 'secret',
+    inbox,
+    onOutcome: () => undefined,
+    handlers: Object.fromEntries(EVENT_TYPES.map((type) => [type, handler])),
+  });
+  const toEvent = ({
+    id,
+    type,
+    at,
+  }: {
+    readonly id: string;
+    readonly type: string;
+    readonly at: number;
+  }) => ({
+    id,
+    type,
+    created_at: new Date(START + at).toISOString(),
+    payload: {},
+  });
+  const client: ListsEvents = {
+    events: {
+      page: async ({ type, limit }) => {
+        time += server.roundTripMs;
+        const known = type === undefined ? null : type;
+        const answer = list.answer({ type: known, limit }, { time, poll });
+        if (answer === null) throw new Error('503');
+        return { events: answer.marks.map(toEvent), problems: [], size: answer.size, servedAt: START + time };
+      },
+    },
+  };
+  const { maxLimit } = server;
+  const since = new Date(START + server.since);
+  // An hour fast: the service's own clock holds the horizon back.
+  const now = () => START + time + (server.seed % 2) * 3_600_000;
+  const poller = createPoller({
+    client,
+    receiver,
+    maxLimit,
+    lagMs: LAG_MS,
+    since,
+    now,
+    onGap: () => undefined,
+  });
+
+  let missed = 0;
+  for (; poll < POLLS; poll++) {
+    const pauseEnd = Math.max(time, poll * server.pauseMs);
+    const pushed = list.events.filter(({ pushedAt }) => pushedAt > time - 1 && pushedAt <= pauseEnd);
+    time = pauseEnd;
+    for (const event of pushed) await receiver.accept(toEvent(event), { source: 'push' });
+    const horizon = Date.parse((await poller.pollOnce()).horizon ?? '') - START;
+    const behind = list.events.filter(
+      ({ type, at }) => isEventType(type) && at > server.since && at <= Math.min(horizon, time),
+    );
+    for (const { id, pushedAt } of behind) {
+      if ((await inbox.find(id)) === undefined && pushedAt > time) missed += 1;
+    }
+  }
+  return { missed, twice: [...effects.values()].filter((count) => count > 1).length };
+}
+
+test('no event behind the horizon is missing from the inbox, and none takes effect twice', {
+  timeout: 60_000,
+}, async () => {
+  await fc.assert(
+    fc.asyncProperty(simulatedServer, async (server) => {
+      expect(await run(server)).toEqual({ missed: 0, twice: 0 });
+    }),
+    { numRuns: 400 },
+  );
+});
