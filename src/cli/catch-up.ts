@@ -5,9 +5,9 @@ import { printRow } from './delivery-report.js';
 import { type Moment, parseDuration, parseMoment, toDate } from './duration.js';
 import { EXIT, type ExitCode } from './failure.js';
 import { createForwarder } from './forwarding.js';
-import { openInboxFile } from './inbox-file.js';
 import { interruptedExit } from './interruption.js';
 import { parseCount } from './number-flag.js';
+import { openInbox } from './open-inbox.js';
 import { assertPolled, toReportText } from './poll-report.js';
 import { createService } from './service.js';
 import { parseUrl } from './settings.js';
@@ -29,8 +29,15 @@ export function catchUpCommand(): Command {
   const command = new Command('catch-up')
     .description('poll once, forward what an endpoint missed, and prove that nothing is missing')
     .requiredOption('--to <url>', 'endpoint to forward to')
-    .requiredOption('--inbox <file>', 'SQLite file that remembers what was delivered; made if it is not there')
-    .option('--since <time>', 'from when on nothing may be missed; the first poll reads it (default: now)', parseMoment)
+    .requiredOption(
+      '--inbox <file>',
+      'SQLite file that remembers what was delivered; made if it is not there',
+    )
+    .option(
+      '--since <time>',
+      'from when on nothing may be missed; the first poll reads it (default: now)',
+      parseMoment,
+    )
     .option('--lag <duration>', 'how late an event may be listed', parseDuration, 300_000)
     .option('--limit <number>', 'how many events to ask for at first', parseCount, 50)
     .option('--max-limit <number>', 'how many events to ask for at most', parseCount, 1_000)
@@ -44,7 +51,7 @@ async function catchUp({ flags, settings, printer, signal }: Task<CatchUpFlags>)
   const url = parseUrl(flags.to, { name: '--to' });
   const service = await createService(settings);
   const { target: events, lastError } = witness(service.events);
-  const file = await openInboxFile(flags.inbox, { create: true });
+  const file = await openInbox(flags.inbox, { create: true });
   const inbox = witness(file);
   let unreachable = 0;
   try {

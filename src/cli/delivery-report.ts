@@ -23,7 +23,8 @@ export function printRow(printer: Printer, { event, answer }: DeliveryRow): void
 
 function toData(answer: Answer): object {
   const { kind, elapsedMs } = answer;
-  if (kind === 'reply') return { status: answer.status, outcome: answer.outcome, code: answer.code, elapsedMs };
+  if (kind === 'reply')
+    return { status: answer.status, outcome: answer.outcome, code: answer.code, elapsedMs };
   return kind === 'silence' ? { error: 'silence', elapsedMs } : { error: answer.reason, elapsedMs };
 }
 

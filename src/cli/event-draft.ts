@@ -49,7 +49,9 @@ function parseAssignment(assignment: string): (event: Json) => void {
     let at = event;
     for (const name of names.slice(0, -1)) {
       const next = at[name];
-      at = isObject(next) ? next : (at[name] = {});
+      const child = isObject(next) ? next : {};
+      at[name] = child;
+      at = child;
     }
     at[last] = value;
   };

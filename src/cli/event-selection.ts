@@ -1,7 +1,8 @@
 /** Which events of the list a command means. */
+
+import type { Command } from 'commander';
 import type { Client } from '../client/client.js';
 import type { UnknownEvent } from '../core/events.js';
-import type { Command } from 'commander';
 import { type Moment, parseMoment, toDate } from './duration.js';
 import { usageError } from './failure.js';
 import { parseCount } from './number-flag.js';
@@ -43,13 +44,18 @@ export async function selectEvents(
 ): Promise<readonly UnknownEvent[]> {
   const page = await client.events.page({ type, limit, signal });
   if (page.size >= limit) {
-    printer.note(`The list answered ${page.size} events, as many as were asked for: there may be more. Raise --limit.`);
+    printer.note(
+      `The list answered ${page.size} events, as many as were asked for: there may be more. Raise --limit.`,
+    );
   }
-  if (page.problems.length > 0) printer.note(`${page.problems.length} elements of the list are no events, and are left out.`);
+  if (page.problems.length > 0)
+    printer.note(`${page.problems.length} elements of the list are no events, and are left out.`);
   const now = Date.now();
   const from = since === undefined ? -Infinity : toDate(since, { now }).getTime();
   const to = until === undefined ? Infinity : toDate(until, { now }).getTime();
-  const meant = page.events.filter(({ created_at }) => Date.parse(created_at) >= from && Date.parse(created_at) <= to);
+  const meant = page.events.filter(
+    ({ created_at }) => Date.parse(created_at) >= from && Date.parse(created_at) <= to,
+  );
   return [...new Map(meant.map((event) => [event.id, event])).values()].sort(byAge);
 }
 
@@ -65,7 +71,9 @@ function byAge(a: UnknownEvent, b: UnknownEvent): number {
 export function pickEvents(events: readonly UnknownEvent[], ids: readonly string[]): readonly UnknownEvent[] {
   const missing = ids.filter((id) => !events.some((event) => event.id === id));
   if (missing.length > 0) {
-    throw usageError(`Not among the ${events.length} events that the list answered: ${toPlain(missing.join(', '))}. Raise --limit, or check the id.`);
+    throw usageError(
+      `Not among the ${events.length} events that the list answered: ${toPlain(missing.join(', '))}. Raise --limit, or check the id.`,
+    );
   }
   return events.filter(({ id }) => ids.includes(id));
 }

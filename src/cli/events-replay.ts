@@ -38,7 +38,8 @@ export function replayCommand(): Command {
 }
 
 async function replay({ args, flags, settings, printer, signal }: Task<ReplayFlags>): Promise<ExitCode> {
-  if (args.length === 0 && !flags.since && !flags.all) throw usageError('Name the events to replay, or pass --since TIME, or --all.');
+  if (args.length === 0 && !flags.since && !flags.all)
+    throw usageError('Name the events to replay, or pass --since TIME, or --all.');
   const url = parseUrl(flags.to, { name: '--to' });
   // Not cut short by Ctrl-C: a delivery that was begun is finished and counted.
   const sender = await createSender(url, { settings, timeoutMs: flags.timeout });
@@ -74,11 +75,16 @@ function skipTo(events: readonly UnknownEvent[], after: string | undefined): rea
   if (after === undefined) return events;
   const at = events.findIndex(({ id }) => id === after);
   if (at >= 0) return events.slice(at + 1);
-  throw usageError(`--after ${toPlain(after)}: this event is not among the ${events.length} that are meant. Check the id.`);
+  throw usageError(
+    `--after ${toPlain(after)}: this event is not among the ${events.length} that are meant. Check the id.`,
+  );
 }
 
 function whereItStands(rows: readonly DeliveryRow[], total: number): string {
   const last = rows.at(-1)?.event.id;
-  const goOn = last === undefined ? 'Run the same command again.' : `To go on, add --after ${toPlain(last)} to the same command.`;
+  const goOn =
+    last === undefined
+      ? 'Run the same command again.'
+      : `To go on, add --after ${toPlain(last)} to the same command.`;
   return `Stopped: ${summarise(rows, { total })}. ${goOn}`;
 }

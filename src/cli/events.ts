@@ -3,8 +3,8 @@ import { Command } from 'commander';
 import type { UnknownEvent } from '../core/events.js';
 import { formatAge } from './duration.js';
 import { addSelectionFlags, pickEvents, type SelectionFlags, selectEvents } from './event-selection.js';
-import { replayCommand } from './events-replay.js';
 import { readEventType } from './event-type.js';
+import { replayCommand } from './events-replay.js';
 import { EXIT, type ExitCode, usageError } from './failure.js';
 import type { Printer } from './printer.js';
 import { createService } from './service.js';
@@ -54,7 +54,10 @@ function printEvents(printer: Printer, events: readonly UnknownEvent[]): void {
     formatAge(Date.now() - Date.parse(created_at)),
     { text: delivered ? 'yes' : 'no', paint: delivered ? good : doubtful },
   ]);
-  printer.print({ text: events.length === 0 ? 'No events.' : toTable(['type', 'id', 'age', 'delivered'], { rows }), data: null });
+  printer.print({
+    text: events.length === 0 ? 'No events.' : toTable(['type', 'id', 'age', 'delivered'], { rows }),
+    data: null,
+  });
 }
 
 function showCommand(): Command {

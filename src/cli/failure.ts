@@ -1,6 +1,7 @@
 /** What ends a command early: the exit code that it means, and the one line that says what to do. */
 import { CommanderError } from 'commander';
 import { StablehooksError } from '../core/errors.js';
+import { toPlain } from './table.js';
 
 /** The exit codes, as `--help` and the README document them. */
 export const EXIT = {
@@ -54,18 +55,13 @@ export function toFailure(thrown: unknown): Failure {
 
 function judge(thrown: unknown): Failure {
   if (thrown instanceof CommandError) return thrown;
-  if (thrown instanceof CommanderError)
-    return { exitCode: EXIT.usage, message: withoutLabel(thrown.message) };
+  if (thrown instanceof CommanderError) return { exitCode: EXIT.usage, message: thrown.message };
   const system = errorChain(thrown).map(systemFailure).find(Boolean);
   if (system) return system;
   if (thrown instanceof StablehooksError)
     return { exitCode: codeFailure(thrown), message: apiMessage(thrown) };
   const words = thrown instanceof Error ? thrown.message : String(thrown);
   return { exitCode: EXIT.failed, message: `${words} (Not foreseen: run again with --debug and report it.)` };
-}
-
-function withoutLabel(message: string): string {
-  return message.replace(/^error: /, '');
 }
 
 /** The error and its causes, innermost first: the innermost knows what really happened. */
@@ -151,8 +147,14 @@ function apiStatus(error: StablehooksError): number {
 }
 
 function apiMessage(error: StablehooksError): string {
-  const refused = error.code === 'ERR_API_STATUS' && [401, 403].includes(apiStatus(error));
-  return refused
-    ? `The service refused the token (${apiStatus(error)}). Set STABLEHOOKS_TOKEN or --token-file to one that is in force at this base URL.`
-    : `${error.message} (${error.code})`;
+  if (error.code !== 'ERR_API_STATUS') return `${error.message} (${error.code})`;
+  const status = apiStatus(error);
+  if (status === 401 || status === 403) {
+    return `The service refused the token (${status}). Set STABLEHOOKS_TOKEN or --token-file to one that is in force at this base URL.`;
+  }
+  const body = 'body' in error && typeof error.body === 'string' ? error.body : '';
+  return `The service answered ${status}: ${toPlain(body.trim()).slice(0, SHOWN_LENGTH) || 'nothing more'} (${error.code})`;
 }
+
+/** How much of an answer is shown: service.md does not specify errors, and a page of HTML helps nobody. */
+const SHOWN_LENGTH = 400;

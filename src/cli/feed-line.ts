@@ -20,7 +20,8 @@ function toLine({ at, kind, data }: FeedEntry): string {
 
 function describe({ eventId, number, request, response, error, durationMs, faults }: Attempt): string {
   const { outcome, code } = readOutcome(response?.body ?? '');
-  const ended = response === null ? (error ?? 'no answer') : [response.status, code ?? outcome].filter(Boolean).join(' ');
+  const ended =
+    response === null ? (error ?? 'no answer') : [response.status, code ?? outcome].filter(Boolean).join(' ');
   const struck = faults.length > 0 ? `  [${faults.join(', ')}]` : '';
   return `attempt ${number}  ${eventId}  ${request.url}  ${ended}  ${durationMs} ms${struck}`;
 }

@@ -1,5 +1,5 @@
 /** Interruption: Ctrl-C, and output that nobody reads any more (`| head`). */
-import { EXIT } from './failure.js';
+import { EXIT, type ExitCode } from './failure.js';
 
 const controller = new AbortController();
 
@@ -16,16 +16,14 @@ export function watchInterruption(): void {
   process.on('SIGTERM', interrupt);
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EPIPE') throw error;
       if (!interruption.aborted) controller.abort(error);
     });
   }
 }
 
-/** How an interrupted command ends: a closed pipe is no error. */
-export function interruptedExit(): typeof EXIT.interrupted | typeof EXIT.good {
+/** How an interrupted command ends: a closed pipe is no error, a disk that takes no more output is one. */
+export function interruptedExit(): ExitCode {
   const { reason } = interruption;
-  return reason instanceof Error && 'code' in reason && reason.code === 'EPIPE'
-    ? EXIT.good
-    : EXIT.interrupted;
+  if (!(reason instanceof Error && 'code' in reason)) return EXIT.interrupted;
+  return reason.code === 'EPIPE' ? EXIT.good : EXIT.unreachable;
 }

@@ -37,6 +37,7 @@ export async function openJournal(path: string, { startMs }: { readonly startMs:
 
   const inbox = memoryInbox();
   for (const entry of compact(entries)) await replay(inbox, entry);
+  let written: PollState = { horizon: null, largest: 0 };
   const append = (entry: Entry) => appendFileSync(path, toLine(entry));
 
   return {
@@ -55,11 +56,19 @@ export async function openJournal(path: string, { startMs }: { readonly startMs:
       },
       async savePoll(poll, options) {
         const saved = await inbox.savePoll(poll, options);
-        if (saved) append({ poll });
+        if (saved && isWorthALine(poll, written)) {
+          append({ poll });
+          written = poll;
+        }
         return saved;
       },
     },
   };
+}
+
+/** A horizon that is a minute old is as good, and the file does not grow with every poll. */
+function isWorthALine(poll: PollState, written: PollState): boolean {
+  return poll.largest !== written.largest || (poll.horizon ?? 0) - (written.horizon ?? 0) >= 60_000;
 }
 
 function readEntries(path: string): readonly Entry[] {
@@ -73,7 +82,9 @@ function readEntries(path: string): readonly Entry[] {
       // A process that died while it wrote leaves half a line at the end, and only there.
       if (index === lines.length - 1 && index > 0) return [];
     }
-    throw usageError(`${path} is not a file that \`listen\` keeps its place in. Choose another with --state.`);
+    throw usageError(
+      `${path} is not a file that \`listen\` keeps its place in. Choose another with --state.`,
+    );
   });
 }
 

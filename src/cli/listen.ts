@@ -30,11 +30,17 @@ export function listenCommand(): Command {
     .requiredOption('--forward-to <url>', 'endpoint to forward to')
     .option('--types <list>', 'only these event types, with commas between them')
     .option('--every <duration>', 'from one poll to the next', parseDuration, 2_000)
-    .option('--since <time>', 'from when on, the first time that the state file is used (default: now)', parseMoment)
+    .option(
+      '--since <time>',
+      'from when on, the first time that the state file is used (default: now)',
+      parseMoment,
+    )
     .option('--state <file>', 'file that keeps the place', '.stablehooks-listen.jsonl')
     .option('--timeout <duration>', 'how long the endpoint has to answer', parseDuration, 10_000);
   addServiceFlags(addSecretFlags(command));
-  addExample(command, ['stablehooks listen --forward-to http://localhost:3000/hooks --types transfer.settled,transfer.failed']);
+  addExample(command, [
+    'stablehooks listen --forward-to http://localhost:3000/hooks --types transfer.settled,transfer.failed',
+  ]);
   return toAction(command, listen);
 }
 
@@ -63,20 +69,28 @@ async function listen({ flags, settings, printer, signal }: Task<ListenFlags>): 
     receiver,
     since: new Date(journal.startMs),
     onGap: ({ type, after, before }) =>
-      printer.note(`${type ?? 'Events'} created between ${after} and ${before} may be missing: the list cannot prove otherwise.`),
+      printer.note(
+        `${type ?? 'Events'} created between ${after} and ${before} may be missing: the list cannot prove otherwise.`,
+      ),
   });
 
-  printer.note(`Listening since ${new Date(journal.startMs).toISOString()}, forwarding to ${url}. Ctrl-C ends it.`);
+  printer.note(
+    `Listening since ${new Date(journal.startMs).toISOString()}, forwarding to ${url}. Ctrl-C ends it.`,
+  );
   for (let trouble = '', polls = 0; !signal.aborted; polls++) {
     const report = await poller.pollOnce({ signal });
     // A disk that takes no more, or a first poll that fails, ends it; any later trouble may pass.
     if (inbox.lastError() !== undefined) throw inbox.lastError();
-    const found = signal.aborted ? '' : troubleOf(() => assertPolled(report, { errors: [events.lastError()] }), polls);
+    const found = signal.aborted
+      ? ''
+      : troubleOf(() => assertPolled(report, { errors: [events.lastError()] }), polls);
     if (found !== trouble && found !== '') printer.note(`${found} Trying again every ${flags.every} ms.`);
     trouble = found;
     await wait(flags.every, undefined, { signal }).catch(() => undefined);
   }
-  printer.note(`Stopped after ${forwarded} deliveries. The place is kept in ${flags.state}: run it again to go on.`);
+  printer.note(
+    `Stopped after ${forwarded} deliveries. The place is kept in ${flags.state}: run it again to go on.`,
+  );
   return EXIT.good;
 }
 

@@ -2,9 +2,11 @@
 /** `stablehooks`, the command: parses, runs, and turns whatever happens into one line and an exit code. */
 import { type Command, CommanderError } from 'commander';
 import { toFailure } from './failure.js';
-import { watchInterruption } from './interruption.js';
-import { createProgram } from './program.js';
+import { interruptedExit, interruption, watchInterruption } from './interruption.js';
+import { createProgram, toUsageLine } from './program.js';
 
+// Node's own warnings (node:sqlite is experimental) are not for operators.
+if (!process.argv.includes('--debug')) process.removeAllListeners('warning');
 watchInterruption();
 const program = createProgram();
 try {
@@ -16,10 +18,15 @@ try {
 function fail(error: unknown): void {
   // Help and the version come as errors, too: they are printed by then.
   if (error instanceof CommanderError && error.exitCode === 0) return;
+  if (interruption.aborted) {
+    process.exitCode = interruptedExit();
+    return;
+  }
   const { exitCode, message } = toFailure(error);
-  const help = error instanceof CommanderError ? ` See \`${commandLine(program)} --help\`.` : '';
+  const line =
+    error instanceof CommanderError ? toUsageLine(error, { command: commandLine(program) }) : message;
   process.exitCode = exitCode;
-  process.stderr.write(`stablehooks: ${message}${help}\n`);
+  process.stderr.write(`stablehooks: ${line}\n`);
   if (process.argv.includes('--debug')) console.error(error);
 }
 

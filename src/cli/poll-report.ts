@@ -10,17 +10,23 @@ export function toReportText(report: PollReport, { good, bad }: Paint): string {
   const redriven = Object.entries(report.redriven ?? {}).filter(([, count]) => count > 0);
   return [
     `listed      ${fetched} events in ${requests} requests, ${durationMs} ms`,
-    `found       ${report.new} new, ${recovered} of them delivered now (push had missed them)`,
+    `found       ${report.new} that this inbox did not know, ${recovered} of them delivered now`,
     `delivered   ${handled} now, ${duplicates} before, ${failed} failed`,
-    ...(redriven.length > 0 ? [`run again   ${redriven.map(([kind, count]) => `${count} ${kind}`).join(', ')}`] : []),
+    ...(redriven.length > 0
+      ? [`run again   ${redriven.map(([kind, count]) => `${count} ${kind}`).join(', ')}`]
+      : []),
     ...(report.acknowledgedUnknown > 0
       ? [`note        ${report.acknowledgedUnknown} were acknowledged by some endpoint and not in this inbox`]
       : []),
     report.proven
       ? `${good('proven')}      nothing is missing up to ${horizon}`
       : `${bad('unproven')}    the horizon stays at ${horizon ?? 'an unknown time'}`,
-    ...report.gaps.map(({ type, after, before }) => `gap         ${type ?? 'any type'} between ${after} and ${before}`),
-    ...report.problems.map(({ code, message, id }) => toPlain(`problem     ${code}${id ? ` ${id}` : ''}: ${message}`)),
+    ...report.gaps.map(
+      ({ type, after, before }) => `gap         ${type ?? 'any type'} between ${after} and ${before}`,
+    ),
+    ...report.problems.map(({ code, message, id }) =>
+      toPlain(`problem     ${code}${id ? ` ${id}` : ''}: ${message}`),
+    ),
   ].join('\n');
 }
 

@@ -25,6 +25,8 @@ export interface Progress {
 
 /** Prints for one command. */
 export interface Printer {
+  /** Whether results are printed for machines. */
+  readonly json: boolean;
   readonly paint: Paint;
   /** A result, on stdout: the text, or under `--json` the data as one line. */
   print(result: Result): void;
@@ -63,6 +65,7 @@ export function createPrinter({ stdout, stderr, env, json, color }: PrinterOptio
   }
 
   return {
+    json,
     paint: {
       good: style('green'),
       bad: style('red'),

@@ -19,13 +19,17 @@ export async function fireInSandbox(
   const ask = await createControl(settings, { signal });
   const endpoints = (await ask('GET', '/endpoints')) as readonly unknown[];
   if (endpoints.length === 0) {
-    throw usageError('The sandbox has no endpoint to deliver to. Start it with --forward-to URL, or pass --to URL here.');
+    throw usageError(
+      'The sandbox has no endpoint to deliver to. Start it with --forward-to URL, or pass --to URL here.',
+    );
   }
   const fired = new Map<UnknownEvent, { readonly id: string; attempts: number }>();
 
   return async (event) => {
     const before = fired.get(event);
-    const { id } = before ?? ((await ask('POST', '/events', { type: event.type, payload: event.payload })) as UnknownEvent);
+    const { id } =
+      before ??
+      ((await ask('POST', '/events', { type: event.type, payload: event.payload })) as UnknownEvent);
     if (before !== undefined) await ask('POST', `/events/${encodeURIComponent(id)}/redeliver`);
     const seen = before?.attempts ?? 0;
     const row = (answer: Answer): DeliveryRow => ({ event: { ...event, id }, answer });
@@ -44,5 +48,11 @@ export async function fireInSandbox(
 
 function toAnswer({ response, error, durationMs: elapsedMs }: Attempt): Answer {
   if (response === null) return { kind: 'unreachable', reason: error ?? 'no answer', elapsedMs };
-  return { kind: 'reply', status: response.status, text: response.body, ...readOutcome(response.body), elapsedMs };
+  return {
+    kind: 'reply',
+    status: response.status,
+    text: response.body,
+    ...readOutcome(response.body),
+    elapsedMs,
+  };
 }

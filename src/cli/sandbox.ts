@@ -46,20 +46,30 @@ export function sandboxCommand(): Command {
     .option('--forward-to <url...>', 'where events are delivered', [])
     .option('--state <file>', 'JSON file that the state is kept in (default: memory only)')
     .option('--seed <number>', 'the same seed gives the same run again', parseWhole)
-    .addOption(new Option('--encoding <name>', 'how deliveries are signed').choices(['hex', 'base64', 'base64url']).default('hex'))
+    .addOption(
+      new Option('--encoding <name>', 'how deliveries are signed')
+        .choices(['hex', 'base64', 'base64url'])
+        .default('hex'),
+    )
     .option('--header <name>', 'header of the signature (default: X-SERVICE-Signature)');
   for (const [fault, what] of Object.entries(CHANCES)) {
     command.option(`--${toKebab(fault)} <chance>`, `chance, from 0 to 1, of ${what}`, parseChance);
   }
   command
-    .addOption(new Option('--list-order <order>', 'order of the list').choices(['newest', 'oldest', 'shuffled']))
+    .addOption(
+      new Option('--list-order <order>', 'order of the list').choices(['newest', 'oldest', 'shuffled']),
+    )
     .option('--list-cap <number>', 'the list answers no more than this', parseWhole)
     .option('--list-lag <duration>', 'events are listed so long after they were created', parseDuration);
   addExample(command, ['stablehooks sandbox --forward-to http://localhost:3000/hooks --drop 0.2 --seed 42']);
   return toAction(command, run);
 }
 
-async function run({ flags, printer, signal }: Task<SandboxFlags & { readonly listLag?: number }>): Promise<ExitCode> {
+async function run({
+  flags,
+  printer,
+  signal,
+}: Task<SandboxFlags & { readonly listLag?: number }>): Promise<ExitCode> {
   const { env } = process;
   const { port, host, state, seed, encoding, header, listLag } = flags;
   const sandbox = createSandbox({
@@ -109,13 +119,21 @@ function greet(
     ...own('STABLEHOOKS_SECRET', secret),
   };
   const lines = Object.entries(settings).map(([name, value]) => `export ${name}=${value}`);
-  const text = [`The service runs at ${url} (seed ${seed}). Paste into another terminal:`, '', ...lines, '', 'Ctrl-C ends it.'];
+  const text = [
+    `The service runs at ${url} (seed ${seed}). Paste into another terminal:`,
+    '',
+    ...lines,
+    '',
+    'Ctrl-C ends it.',
+  ];
   printer.print({ text: text.join('\n'), data: { kind: 'sandbox.listening', url, seed, settings } });
 }
 
 function toFaults(flags: SandboxFlags): Partial<Faults> {
   const names = [...Object.keys(CHANCES), 'listOrder', 'listCap'] as (keyof Faults)[];
-  return Object.fromEntries(names.flatMap((name) => (flags[name] === undefined ? [] : [[name, flags[name]]])));
+  return Object.fromEntries(
+    names.flatMap((name) => (flags[name] === undefined ? [] : [[name, flags[name]]])),
+  );
 }
 
 function toKebab(name: string): string {

@@ -15,7 +15,10 @@ export async function createService(settings: Settings): Promise<Client> {
 export type AskSandbox = (method: 'GET' | 'POST', path: string, body?: unknown) => Promise<unknown>;
 
 /** Makes it; only a sandbox has `/sandbox`, the service itself answers 404. */
-export async function createControl(settings: Settings, { signal }: { readonly signal: AbortSignal }): Promise<AskSandbox> {
+export async function createControl(
+  settings: Settings,
+  { signal }: { readonly signal: AbortSignal },
+): Promise<AskSandbox> {
   const baseUrl = settings.baseUrl();
   const token = await settings.token();
   return async (method, path, body) => {
@@ -26,13 +29,20 @@ export async function createControl(settings: Settings, { signal }: { readonly s
       signal,
     }).catch((cause) => {
       if (signal.aborted) throw cause;
-      throw unreachableError(`${baseUrl} cannot be reached. Start \`stablehooks sandbox\`, or check --base-url.`, { cause });
+      throw unreachableError(
+        `${baseUrl} cannot be reached. Start \`stablehooks sandbox\`, or check --base-url.`,
+        { cause },
+      );
     });
-    if (response.status === 401) throw usageError('The sandbox refused the token. Set STABLEHOOKS_TOKEN to what it printed.');
+    if (response.status === 401)
+      throw usageError('The sandbox refused the token. Set STABLEHOOKS_TOKEN to what it printed.');
     if (response.status === 404 && path === '/endpoints') {
-      throw usageError(`${baseUrl} is not a sandbox, and only a sandbox fires events on request. Pass --to URL to send one yourself.`);
+      throw usageError(
+        `${baseUrl} is not a sandbox, and only a sandbox fires events on request. Pass --to URL to send one yourself.`,
+      );
     }
-    if (!response.ok) throw usageError(`The sandbox answered ${response.status}: ${(await response.text()).slice(0, 300)}`);
+    if (!response.ok)
+      throw usageError(`The sandbox answered ${response.status}: ${(await response.text()).slice(0, 300)}`);
     return response.status === 204 || response.status === 202 ? undefined : response.json();
   };
 }

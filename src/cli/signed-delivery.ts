@@ -1,6 +1,7 @@
 /** Sending an event to an endpoint as the service sends it: compact JSON, signed. */
-import { sign } from '../core/signature.js';
+
 import type { UnknownEvent } from '../core/events.js';
+import { sign } from '../core/signature.js';
 import { type Answer, deliver } from './delivery.js';
 import type { Settings } from './settings.js';
 
@@ -9,13 +10,20 @@ export interface Sender {
   readonly url: string;
   send(event: UnknownEvent): Promise<Answer>;
   /** Sends a body under the signature of another. */
-  sendBytes(body: Uint8Array, signed: { readonly signed: Uint8Array; readonly secret?: string }): Promise<Answer>;
+  sendBytes(
+    body: Uint8Array,
+    signed: { readonly signed: Uint8Array; readonly secret?: string },
+  ): Promise<Answer>;
 }
 
 /** Makes a sender. */
 export async function createSender(
   url: string,
-  { settings, timeoutMs, signal }: { readonly settings: Settings; readonly timeoutMs: number; readonly signal?: AbortSignal },
+  {
+    settings,
+    timeoutMs,
+    signal,
+  }: { readonly settings: Settings; readonly timeoutMs: number; readonly signal?: AbortSignal },
 ): Promise<Sender> {
   const own = await settings.secret();
   const { header, encoding, prefix } = settings.signature;

@@ -42,7 +42,9 @@ export function triggerCommand(): Command {
     .option('--tamper', 'change the body after signing; good is when it is refused')
     .option('--timeout <duration>', 'how long to wait for an answer', parseDuration, 10_000);
   addServiceFlags(addSecretFlags(command));
-  addExample(command, ['stablehooks trigger transfer.settled --to http://localhost:3000/hooks --set payload.amount=10.50']);
+  addExample(command, [
+    'stablehooks trigger transfer.settled --to http://localhost:3000/hooks --set payload.amount=10.50',
+  ]);
   return toAction(command, trigger);
 }
 
@@ -87,19 +89,18 @@ async function chooseFire({ flags, settings, signal }: Task<TriggerFlags>): Prom
   }
   // Not cut short by Ctrl-C: what was begun is finished and counted.
   const sender = await createSender(parseUrl(to, { name: '--to' }), { settings, timeoutMs: timeout });
-  return async (event) => ({ event, answer: await sendAs(event, { sender, forge, tamper }) });
+  return async (event) => ({ event, answer: await sendAs(event, { sender, flags }) });
 }
 
 function sendAs(
   event: UnknownEvent,
-  { sender, forge, tamper }: Pick<TriggerFlags, 'forge' | 'tamper'> & { readonly sender: Sender },
+  { sender, flags }: { readonly sender: Sender; readonly flags: TriggerFlags },
 ): Promise<Answer> {
   const signed = toBytes(event);
-  const body = tamper ? toBytes({ ...event, payload: { ...event.payload, tampered: true } }) : signed;
-  return sender.sendBytes(body, { signed, ...(forge && { secret: 'forged' }) });
+  const body = flags.tamper ? toBytes({ ...event, payload: { ...event.payload, tampered: true } }) : signed;
+  return sender.sendBytes(body, { signed, ...(flags.forge && { secret: 'forged' }) });
 }
 
 function isRefused(answer: Answer): boolean {
   return statusOf(answer) >= 400 && statusOf(answer) < 500;
 }
-

@@ -32,12 +32,16 @@ function createCommand(): Command {
     .description('create a wallet for an agent')
     .requiredOption('--agent <id>', 'stable identifier of the agent')
     .option('--label <text>', 'label of the wallet')
-    .addOption(new Option('--chain <name>', 'chain of the wallet').choices(WALLET_CHAINS).makeOptionMandatory())
+    .addOption(
+      new Option('--chain <name>', 'chain of the wallet').choices(WALLET_CHAINS).makeOptionMandatory(),
+    )
     .requiredOption('--per-tx <amount>', 'limit of one send')
     .requiredOption('--daily <amount>', 'limit of a day')
     .option('--allow <targets...>', 'allowed targets', []);
   addServiceFlags(command);
-  addExample(command, ['stablehooks wallets create --agent agent-7 --chain base --per-tx 10.00 --daily 25.00 --allow 0x5af0…']);
+  addExample(command, [
+    'stablehooks wallets create --agent agent-7 --chain base --per-tx 10.00 --daily 25.00 --allow 0x5af0…',
+  ]);
   return toAction(command, create);
 }
 
@@ -65,7 +69,8 @@ function limitsCommand(): Command {
 async function limits({ args, flags, settings, printer, signal }: Task<LimitFlags>): Promise<ExitCode> {
   const limits = readLimits(flags);
   const { allow } = flags;
-  if (limits === undefined && allow === undefined) throw usageError('Pass --per-tx and --daily, or --allow, or all of them.');
+  if (limits === undefined && allow === undefined)
+    throw usageError('Pass --per-tx and --daily, or --allow, or all of them.');
   const client = await createService(settings);
   const input = { ...(limits && { limits }), ...(allow && { allowlist: allow }) };
   printWallet(printer, await client.wallets.updateLimits(args[0] ?? '', input, { signal }));
@@ -76,7 +81,9 @@ async function limits({ args, flags, settings, printer, signal }: Task<LimitFlag
 function readLimits({ perTx, daily }: LimitFlags): Limits | undefined {
   if (perTx === undefined && daily === undefined) return undefined;
   if (perTx !== undefined && daily !== undefined) return { perTx, daily };
-  throw usageError('Pass --per-tx and --daily together: the service does not say what becomes of one that is left out.');
+  throw usageError(
+    'Pass --per-tx and --daily together: the service does not say what becomes of one that is left out.',
+  );
 }
 
 function printWallet(printer: Printer, wallet: Wallet): void {
@@ -89,5 +96,8 @@ function printWallet(printer: Printer, wallet: Wallet): void {
     ['limits', `${limits.perTx} per transaction, ${limits.daily} per day`],
     ['allowed', allowlist.join(', ') || 'nobody'],
   ] as const;
-  printer.print({ text: lines.map(([name, value]) => `${name.padEnd(9)}${toPlain(value)}`).join('\n'), data: wallet });
+  printer.print({
+    text: lines.map(([name, value]) => `${name.padEnd(9)}${toPlain(value)}`).join('\n'),
+    data: wallet,
+  });
 }

@@ -3,12 +3,12 @@ import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import type { SqliteLike } from '../inboxes/sqlite-connection.js';
 import { type SqliteInbox, sqliteInbox } from '../inboxes/sqlite.js';
+import type { SqliteLike } from '../inboxes/sqlite-connection.js';
 import { usageError } from './failure.js';
 
 /** Whether a file that is not there may be made. */
-export interface InboxFileOptions {
+export interface OpenOptions {
   readonly create: boolean;
 }
 
@@ -17,7 +17,7 @@ export interface InboxFileOptions {
  *
  * @throws {CommandError} exit 2 when there is no such file, or no driver: it says which to install.
  */
-export async function openInboxFile(path: string, { create }: InboxFileOptions): Promise<SqliteInbox> {
+export async function openInbox(path: string, { create }: OpenOptions): Promise<SqliteInbox> {
   if (!create && !existsSync(path)) throw usageError(`${path}: there is no such inbox file. Check the path.`);
   if (process.getBuiltinModule?.('node:sqlite') !== undefined) return sqliteInbox(path);
   const db = await openByPackage(path);
@@ -35,7 +35,9 @@ async function openByPackage(path: string): Promise<Connection> {
   for (const name of PACKAGES) {
     const file = resolve(project, name);
     if (file === undefined) continue;
-    const driver = (await import(pathToFileURL(file).href)) as { readonly default: new (path: string) => Connection };
+    const driver = (await import(pathToFileURL(file).href)) as {
+      readonly default: new (path: string) => Connection;
+    };
     return new driver.default(path);
   }
   throw usageError(
