@@ -16,6 +16,8 @@ export interface CommandOptions {
   readonly cwd?: string;
   /** Written to its standard input, which is then closed. */
   readonly input?: string | Uint8Array;
+  /** No file may grow beyond this, as on a disk that is full; a multiple of 1,024. */
+  readonly fileLimitBytes?: number;
 }
 
 /** How it ended. */
@@ -37,8 +39,14 @@ export interface Running {
 }
 
 /** Starts it. */
-export function start(args: readonly string[], { env, cwd, input }: CommandOptions = {}): Running {
-  const child = spawn(process.execPath, [MAIN, ...args], {
+export function start(
+  args: readonly string[],
+  { env, cwd, input, fileLimitBytes }: CommandOptions = {},
+): Running {
+  const command = [process.execPath, MAIN, ...args];
+  const limited = ['bash', '-c', `ulimit -f ${(fileLimitBytes ?? 0) / 1_024}; exec "$@"`, 'bash', ...command];
+  const [file = '', ...rest] = fileLimitBytes === undefined ? command : limited;
+  const child = spawn(file, rest, {
     cwd,
     env: { PATH: process.env['PATH'], STABLEHOOKS_SECRET: SECRET, ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
