@@ -59,7 +59,8 @@ function readStream(request: IncomingMessage, limitBytes: number): Promise<Uint8
     getRawBody(request, { length, limit: limitBytes }, (error, body) => {
       if (!error) return resolve(body);
       reject(error.type === 'entity.too.large' ? tooLarge(limitBytes) : incomplete(error));
-      // Discards the rest, unkept: the sender gets to read our reply, and the connection its next delivery.
+      // Discards the rest, unkept, for as long as Node's requestTimeout lets the sender go on: so it gets to
+      // read our reply, and the connection its next delivery.
       request.resume();
     });
     // raw-body never answers for a stream that is destroyed without an error.

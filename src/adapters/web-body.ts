@@ -15,7 +15,9 @@ export async function readWebBody(
 ): Promise<Uint8Array> {
   if (request.bodyUsed) throw unavailable(undefined, { cure: CURE });
   const declared = request.headers.get('content-length');
-  if (declared === null) return readStream(request, limitBytes);
+  // A transfer-encoding overrules the declared length (RFC 9112, 6.3).
+  const isFramed = declared !== null && !request.headers.has('transfer-encoding');
+  if (!isFramed) return readStream(request, limitBytes);
   if (Number(declared) > limitBytes) throw tooLarge(limitBytes);
   const body = await readDeclared(request);
   if (body.length !== Number(declared)) throw incomplete();

@@ -36,6 +36,17 @@ export class RequestError extends StablehooksError<
 /** The bytes are authentic but not what was expected: compare them with the service's description. */
 export class EventError extends StablehooksError<'ERR_EVENT_MALFORMED' | 'ERR_PAYLOAD_INVALID'> {
   override readonly name = 'EventError';
+  /** Which fields are missing or wrong, such as `created_at` or `payload.amount`; empty when it is the whole. */
+  readonly fields: readonly string[];
+
+  constructor(
+    code: EventError['code'],
+    message: string,
+    { fields = [], ...options }: ErrorOptions & { readonly fields?: readonly string[] } = {},
+  ) {
+    super(code, message, options);
+    this.fields = fields;
+  }
 }
 
 /** A handler did not succeed: its own error is the `cause`. */

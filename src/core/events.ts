@@ -69,7 +69,7 @@ const ENVELOPE: Readonly<Record<keyof UnknownEvent, (value: unknown) => boolean>
   delivered: (value) => value === undefined || typeof value === 'boolean',
 };
 
-const FIELDS = Object.entries(ENVELOPE) as readonly [keyof UnknownEvent, (value: unknown) => boolean][];
+const FIELDS = Object.keys(ENVELOPE) as readonly (keyof UnknownEvent)[];
 
 const NAME = /^[^\p{Cc}\p{Cs}]+$/u;
 
@@ -102,10 +102,8 @@ function isObject(value: unknown): value is UnknownPayload {
  */
 export function toEvent(value: unknown): ParsedEvent {
   if (!isObject(value)) throw malformed('it is not an object');
-  const wrong = FIELDS.filter(([field, fits]) => !fits(value[field]));
-  if (wrong.length > 0) {
-    throw malformed(`these fields are missing or wrong: ${wrong.map(([field]) => field).join(', ')}`);
-  }
+  const wrong = FIELDS.filter((field) => !ENVELOPE[field](value[field]));
+  if (wrong.length > 0) throw malformed(`these fields are missing or wrong: ${wrong.join(', ')}`, wrong);
   const event = value as unknown as UnknownEvent;
   return isKnownEvent(event) ? { known: true, event } : { known: false, event };
 }
@@ -150,9 +148,10 @@ export function encodeEvent(event: UnknownEvent): string {
   }
 }
 
-function malformed(what: string): EventError {
+function malformed(what: string, fields: readonly string[] = []): EventError {
   return new EventError(
     'ERR_EVENT_MALFORMED',
-    `The body is not an event: ${what}. An event has id, type, created_at (RFC 3339) and payload (an object).`,
+    `This is not an event: ${what}. An event has id, type, created_at (RFC 3339) and payload (an object).`,
+    { fields },
   );
 }

@@ -1,7 +1,14 @@
 /** The receiver: one pipeline and its three doors, each the tail of the one above. */
 import { BusyError } from '../core/errors.js';
-import { EVENT_TYPES, isKnownEvent, parseEvent, type UnknownEvent } from '../core/events.js';
+import {
+  EVENT_TYPES,
+  isKnownEvent,
+  parseEvent,
+  type UnknownEvent,
+  type WebhookEvent,
+} from '../core/events.js';
 import type { Inbox, Source } from '../core/inbox.js';
+import type { Queue } from '../core/queue.js';
 import { assertSignature } from '../core/signature.js';
 import { reach } from './dependency.js';
 import { type Incoming, readIncoming } from './incoming.js';
@@ -67,7 +74,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       const { body, mac } = await readIncoming(incoming, rules.incoming);
       await assertSignature(body, mac, await rules.keyring());
       trace.event = parseEvent(body).event;
-      return dispatch(trace.event, trace.source);
+      return await dispatch(trace.event, trace.source);
     });
 
   const accept = (event: UnknownEvent, { source }: From) =>
@@ -76,8 +83,16 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   const handle = (event: UnknownEvent, { source }: From) =>
     conclude({ source, event }, () => run(event, source));
 
-  async function dispatch(event: UnknownEvent, source: Source): Promise<Ending> {
-    if (queue === undefined || !isKnownEvent(event)) return run(event, source);
+  function dispatch(event: UnknownEvent, source: Source): Promise<Ending> {
+    return queue !== undefined && isKnownEvent(event)
+      ? enqueue(event, { source, queue })
+      : run(event, source);
+  }
+
+  async function enqueue(
+    event: WebhookEvent,
+    { source, queue }: From & { readonly queue: Queue },
+  ): Promise<Ending> {
     // Recorded first: should we die before it is enqueued, redrive enqueues it once leaseMs has passed.
     const [admission] = await reach('ERR_INBOX_FAILED', inbox.admit([event], { dueInMs: leaseMs, source }));
     if (admission === 'done') return { kind: 'duplicate' };
@@ -86,10 +101,13 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     return { kind: 'queued' };
   }
 
-  async function run(event: UnknownEvent, source: Source): Promise<Ending> {
-    if (!isKnownEvent(event)) return park(event, source);
+  function run(event: UnknownEvent, source: Source): Promise<Ending> {
+    return isKnownEvent(event) ? claim(event, source) : park(event, source);
+  }
+
+  async function claim(event: WebhookEvent, source: Source): Promise<Ending> {
     const claim = await reach('ERR_INBOX_FAILED', inbox.claim(event, { leaseMs, source }));
-    if (claim.state === 'claimed') return settle(event, { lease: claim.lease, source, rules });
+    if (claim.state === 'claimed') return await settle(event, { lease: claim.lease, source, rules });
     if (claim.state === 'done') return { kind: 'duplicate' };
     if (claim.state === 'dead') return { kind: 'dead' };
     throw new BusyError('ERR_EVENT_BUSY', 'Another process or delivery has this event.', claim);
@@ -106,11 +124,15 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     let ending: Ending;
     try {
       gate.enter();
-      ending = await pipeline(trace).finally(gate.leave);
+      try {
+        ending = await pipeline(trace);
+      } finally {
+        gate.leave();
+      }
     } catch (error) {
       ending = toEnding(error);
     }
-    const outcome: Outcome = { ...trace, ...ending };
+    const outcome: Outcome = Object.assign(trace, ending);
     notify(rules.onOutcome, outcome);
     return outcome;
   }

@@ -31,16 +31,20 @@ export async function settle<Tx>(event: WebhookEvent, settlement: Settlement<Tx>
     // Every attempt before this one ended without a word: the event may be what kills the process.
     return fail(settlement, unfinished(event, lease));
   }
+  const run = (tx: Tx) => attempt(event, { rules, context: { tx, attempt: lease.attempt, source } });
   let handled = false;
-  const effect = async (tx: Tx) => {
-    const context = { tx, attempt: lease.attempt, source };
-    handled = await attempt(event, { ...rules, timeoutMs: rules.handlerTimeoutMs, context });
-  };
+  let settled: boolean;
   try {
-    const settled = inbox.transaction
-      ? reach('ERR_INBOX_FAILED', inbox.transaction(lease, effect))
-      : effect(undefined as Tx).then(() => reach('ERR_INBOX_FAILED', inbox.complete(lease)));
-    if (!(await settled)) throw leaseLost(lease);
+    if (inbox.transaction) {
+      const effect = async (tx: Tx) => {
+        handled = await run(tx);
+      };
+      settled = await reach('ERR_INBOX_FAILED', inbox.transaction(lease, effect));
+    } else {
+      handled = await run(undefined as Tx);
+      settled = await reach('ERR_INBOX_FAILED', inbox.complete(lease));
+    }
+    if (!settled) throw leaseLost(lease);
     return { kind: handled ? 'handled' : 'ignored', attempt: lease.attempt };
   } catch (error) {
     if (isHandlerFault(error)) return fail(settlement, error);

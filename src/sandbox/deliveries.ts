@@ -7,6 +7,7 @@ import type { EventLog, SandboxEvent } from './event-log.js';
 import type { FaultSource } from './faults.js';
 import type { Feed } from './feed.js';
 import { Fifo } from './fifo.js';
+import { createLanes } from './lanes.js';
 import type { Random } from './random.js';
 import type { Tally } from './tally.js';
 
@@ -58,10 +59,6 @@ interface Era {
   over: boolean;
   readonly underWay: Set<AbortController>;
 }
-interface Lane {
-  active: number;
-  readonly waiting: Fifo<Run>;
-}
 
 export type Deliveries = ReturnType<typeof createDeliveries>;
 
@@ -70,8 +67,8 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
   let pending = new Map<string, Run>();
   let ended = new Fifo<Delivery>();
   let attempts = new Fifo<Attempt>();
-  let lanes = new Map<string, Lane>();
   let current: Era = { over: false, underWay: new Set() };
+  let lanes = lanesOf(current);
   let count = 0;
 
   function start(event: SandboxEvent, target: Target): void {
@@ -91,24 +88,16 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
       clock.after(waitMs, () => queue(run, 0));
       return;
     }
-    const lane = lanes.get(run.endpointId) ?? { active: 0, waiting: new Fifo<Run>() };
-    lanes.set(run.endpointId, lane);
-    lane.waiting.push(run);
-    pump(lane);
+    lanes.push(run, { lane: run.endpointId });
   }
 
-  function pump(lane: Lane): void {
-    while (lane.active < options.concurrency) {
-      const run = lane.waiting.shift();
-      if (run === undefined) return;
-      lane.active += 1;
-      const era = current;
-      const work = attempt(run, era).then(() => {
-        lane.active -= 1;
-        if (!era.over) pump(lane);
-      });
-      clock.hold(work);
-    }
+  function lanesOf(era: Era) {
+    const work = (run: Run) => {
+      const tried = attempt(run, era);
+      clock.hold(tried);
+      return tried;
+    };
+    return createLanes<Run>({ concurrency: options.concurrency, work });
   }
 
   async function attempt(run: Run, era: Era): Promise<void> {
@@ -156,8 +145,11 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
 
   function stop(): void {
     current.over = true;
+    lanes.close();
     for (const giveUp of current.underWay) giveUp.abort(new Error('The sandbox was closed or reset.'));
   }
+
+  const all = (): Delivery[] => [...ended.toArray(), ...[...pending.values()].map(toDelivery)];
 
   return {
     /** Begins to deliver an event to every endpoint. */
@@ -169,10 +161,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
       for (const run of pending.values()) if (run.endpointId === endpointId) end(run, 'exhausted');
     },
     /** Newest first: those still pending, then those that ended. */
-    list: (): Delivery[] => [
-      ...[...pending.values()].map(toDelivery).reverse(),
-      ...ended.toArray().toReversed(),
-    ],
+    list: (): Delivery[] => all().toReversed(),
     /** Oldest first. */
     attempts: (): readonly Attempt[] => attempts.toArray(),
 
@@ -181,7 +170,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
 
     save: (): DeliveriesState => ({
       count,
-      deliveries: [...ended.toArray(), ...[...pending.values()].map(toDelivery)],
+      deliveries: all(),
       attempts: attempts.toArray(),
     }),
     load(state: DeliveriesState | undefined): void {
@@ -190,7 +179,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
       pending = new Map();
       ended = new Fifo();
       attempts = new Fifo();
-      lanes = new Map();
+      lanes = lanesOf(current);
       count = state?.count ?? 0;
       for (const one of state?.attempts ?? []) attempts.push(one);
       for (const delivery of state?.deliveries ?? []) {

@@ -1,4 +1,4 @@
-/** `stablehooks/testing`: what users test their own code with, and the contracts of adapters and inboxes. */
+/** `stablehooks/testing`: what an app tests its receiver with, and the contracts of adapters and inboxes. */
 export { adapterContract } from './adapter-contract.js';
 export {
   CONTRACT_LIMIT_BYTES,

@@ -65,4 +65,14 @@ describe('fetch', () => {
 
     expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_BODY_INCOMPLETE']);
   });
+
+  test('a transfer-encoding overrules the declared length, and the limit holds', async () => {
+    const { receiver, outcomes } = createObserved({ limitBytes: 100 });
+    const signed = await signedRequest(exampleEvent('transfer.settled'), { secret });
+    const headers = { ...signed.headers, 'content-length': '10', 'transfer-encoding': 'chunked' };
+
+    await toFetchHandler(receiver)(new Request(signed.toRequest(), { headers }));
+
+    expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_BODY_TOO_LARGE']);
+  });
 });

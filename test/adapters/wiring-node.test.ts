@@ -67,6 +67,22 @@ describe('node:http', () => {
 
     expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_BODY_INCOMPLETE']);
   });
+
+  test('a reply that something else has sent stands, and the promise resolves', async () => {
+    const { receiver, outcomes } = createObserved();
+    const handler = toNodeHandler(receiver);
+    const server = createServer(async (request, response) => {
+      const handled = handler(request, response);
+      response.writeHead(504).flushHeaders();
+      await handled;
+      response.end('too late');
+    });
+
+    const reply = await deliverTo(server);
+
+    expect([reply.status, await reply.text()]).toEqual([504, 'too late']);
+    expect(outcomes.map(({ kind }) => kind)).toEqual(['handled']);
+  });
 });
 
 describe('Koa', () => {

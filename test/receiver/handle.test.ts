@@ -2,6 +2,7 @@
 
 import {
   createReceiver,
+  EventError,
   type Inbox,
   type InboxOperations,
   memoryInbox,
@@ -78,6 +79,16 @@ describe('a handler that fails', () => {
     expect(await receiver.handle(event, push)).toEqual({ kind: 'dead', source: 'push', event });
     expect(handler).toHaveBeenCalledOnce();
     expect((await inbox.find(event.id))?.lastError).toBe('ERR_HANDLER_PERMANENT: account closed');
+  });
+
+  test('with an error of ours that it met elsewhere is failed: no verdict on this event', async () => {
+    const elsewhere = new EventError('ERR_EVENT_MALFORMED', 'a file that the handler reads');
+    const outcome = await setUp(() => Promise.reject(elsewhere)).receiver.handle(anEvent(), push);
+    expect(outcome).toMatchObject({
+      kind: 'failed',
+      error: { code: 'ERR_HANDLER_FAILED', cause: elsewhere },
+    });
+    expect(toReply(outcome).status).toBe(500);
   });
 
   test('by a PermanentError of another copy of the package is dead, too', async () => {

@@ -1,0 +1,46 @@
+/** The process that `kills.test.ts` kills: node:http, an SQLite inbox, a ledger, and a poller. */
+import { appendFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { setTimeout as pause } from 'node:timers/promises';
+import Database from 'libsql';
+import { createReceiver, type WebhookEvent } from 'stablehooks';
+import { createPoller } from 'stablehooks/catch-up';
+import { createClient } from 'stablehooks/client';
+import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
+import { toNodeHandler } from 'stablehooks/node';
+
+const { FOLDER = '', BASE_URL = '', TOKEN = '', SECRET = '', SINCE = '' } = process.env;
+
+/** The effect: one line in the ledger, somewhere in the middle of a handler that takes its time. */
+async function handle({ id }: WebhookEvent) {
+  await pause(Math.random() * 10);
+  appendFileSync(`${FOLDER}/ledger`, `${id}\n`);
+  await pause(Math.random() * 10);
+}
+
+const receiver = createReceiver({
+  secret: SECRET,
+  inbox: sqliteInbox(new Database(`${FOLDER}/inbox.db`)),
+  handlers: { 'accept.confirmed': handle, 'transfer.settled': handle, 'redeem.completed': handle },
+  // Short, so that what a kill left leased is soon run again; far longer than any handler here.
+  leaseMs: 1_500,
+  handlerTimeoutMs: 1_000,
+  onOutcome: () => undefined,
+});
+
+const poller = createPoller({
+  client: createClient({ baseUrl: BASE_URL, token: TOKEN }),
+  receiver,
+  since: new Date(SINCE),
+  lagMs: 500,
+  everyMs: 100,
+  leaseMs: 500,
+  onReport: ({ proven, horizon }) => void process.send?.({ proven, horizon }),
+  onGap: () => undefined,
+});
+
+const server = createServer(toNodeHandler(receiver)).listen(0, '127.0.0.1', () => {
+  process.send?.({ address: server.address() });
+  poller.start();
+});
+process.on('disconnect', () => process.exit());

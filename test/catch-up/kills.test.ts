@@ -1,0 +1,104 @@
+/**
+ * SIGKILL at random moments: nothing is lost, and only what was in flight at a kill runs again.
+ *
+ * `npm test` kills a few times; `npm run test:kills` sets KILLS to 200.
+ */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import Database from 'libsql';
+import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
+import { createSandbox } from 'stablehooks/sandbox';
+import { expect, test, vi } from 'vitest';
+
+const KILLS = Number(process.env['KILLS'] ?? 6);
+const secret = 'whsec_kills';
+const script = fileURLToPath(new URL('./kill-receiver.ts', import.meta.url));
+
+interface Told {
+  readonly address?: AddressInfo;
+  readonly proven?: boolean;
+  readonly horizon?: string | null;
+}
+
+test(`kill -9 at ${KILLS} random moments loses nothing`, { timeout: 60_000 + KILLS * 3_000 }, async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'stablehooks-kills-'));
+  const sandbox = createSandbox({
+    secret,
+    faults: { drop: 0.2, duplicate: 0.1, reorder: 0.1, reorderMs: 50 },
+  });
+  const { url } = await sandbox.listen(0);
+  const since = new Date().toISOString();
+  const env = {
+    ...process.env,
+    FOLDER: folder,
+    BASE_URL: url,
+    TOKEN: sandbox.token,
+    SECRET: secret,
+    SINCE: since,
+  };
+  let horizon = 0;
+  let endpointId: string | undefined;
+
+  async function start(): Promise<ChildProcess> {
+    const child = fork(script, { env, execArgv: ['--import', 'tsx'] });
+    const [{ address }] = (await once(child, 'message')) as [Told];
+    child.on('message', (told: Told) => {
+      if (told.proven && typeof told.horizon === 'string') horizon = Date.parse(told.horizon);
+    });
+    // Its port is new each time: what was under way to the old one is lost to push.
+    if (endpointId !== undefined) sandbox.endpoints.remove(endpointId);
+    endpointId = sandbox.endpoints.add({ url: `http://127.0.0.1:${address?.port}/hooks` }).id;
+    return child;
+  }
+
+  /** For each event, in how many kills it was in flight. */
+  const inFlight = new Map<string, number>();
+  async function noteInFlight() {
+    const file = new Database(join(folder, 'inbox.db'));
+    for (const { id } of await sqliteInbox(file).list({ state: 'leased', limit: 10_000 })) {
+      inFlight.set(id, (inFlight.get(id) ?? 0) + 1);
+    }
+    file.close();
+  }
+
+  const fire = [sandbox.accept, sandbox.transfer, sandbox.redeem] as const;
+  let child = await start();
+  for (let kill = 0; kill < KILLS; kill++) {
+    // Random moments are the subject here: the wait is not for something to have happened.
+    for (let index = 0; index < 8; index++) {
+      fire[index % fire.length]?.();
+      await pause(Math.random() * 20);
+    }
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    await noteInFlight();
+    child = await start();
+  }
+
+  const fired = sandbox.events({ limit: 100_000 }).map(({ id }) => id);
+  const ledger = () => readFileSync(join(folder, 'ledger'), 'utf8').trimEnd().split('\n');
+  const last = Date.now();
+  await vi.waitFor(() => expect(new Set(ledger())).toEqual(new Set(fired)), {
+    timeout: 40_000,
+    interval: 100,
+  });
+  await vi.waitFor(() => expect(horizon).toBeGreaterThanOrEqual(last), { timeout: 20_000, interval: 100 });
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+  await sandbox.close();
+
+  const runs = new Map<string, number>();
+  for (const id of ledger()) runs.set(id, (runs.get(id) ?? 0) + 1);
+  const again = [...runs].filter(([, count]) => count > 1);
+  expect(again.filter(([id, count]) => count - 1 > (inFlight.get(id) ?? 0))).toEqual([]);
+  console.log(
+    `${KILLS} kills, ${fired.length} events, ${inFlight.size} in flight at a kill, ${again.length} ran again`,
+  );
+  rmSync(folder, { recursive: true });
+});
