@@ -1,6 +1,7 @@
 /** `stablehooks catch-up`: one poll, forwarded to an endpoint in any language, with the report and the proof. */
 import { Command } from 'commander';
 import { createPoller } from '../catch-up/poller.js';
+import type { InboxOperations, InboxState } from '../core/inbox.js';
 import { printRow } from './delivery-report.js';
 import { type Moment, parseDuration, parseMoment, toDate } from './duration.js';
 import { EXIT, type ExitCode } from './failure.js';
@@ -9,6 +10,7 @@ import { interruptedExit } from './interruption.js';
 import { parseCount } from './number-flag.js';
 import { openInbox } from './open-inbox.js';
 import { assertPolled, toReportText } from './poll-report.js';
+import type { Printer } from './printer.js';
 import { createService } from './service.js';
 import { parseUrl } from './settings.js';
 import { addExample, addSecretFlags, addServiceFlags, type Task, toAction } from './task.js';
@@ -79,10 +81,25 @@ async function catchUp({ flags, settings, printer, signal }: Task<CatchUpFlags>)
       printer.note('Interrupted. What was delivered is recorded: run the same command again to go on.');
       return interruptedExit();
     }
-    const failed = report.failed + (report.redriven?.failed ?? 0);
-    if (failed > 0 && unreachable >= failed) return EXIT.unreachable;
-    return report.proven && failed === 0 ? EXIT.good : EXIT.failed;
+    const open = await countOpen(file, printer);
+    if (open > 0 && unreachable > 0) return EXIT.unreachable;
+    return report.proven && open === 0 ? EXIT.good : EXIT.failed;
   } finally {
     file.close();
   }
 }
+
+/** What the endpoint has not taken yet is no success, whether it was tried in this run or waits for its time. */
+async function countOpen(inbox: InboxOperations, printer: Printer): Promise<number> {
+  const counts = (await inbox.count()).filter(({ state }) => OPEN.has(state));
+  const open = counts.reduce((sum, { count }) => sum + count, 0);
+  if (open > 0) {
+    const words = counts.flatMap(({ state, count }) => (count > 0 ? [`${count} ${state}`] : []));
+    printer.note(
+      `Not delivered yet: ${words.join(', ')}. Run the same command again; dead ones: \`stablehooks inbox redrive\`.`,
+    );
+  }
+  return open;
+}
+
+const OPEN: ReadonlySet<InboxState> = new Set(['received', 'leased', 'failed', 'dead']);

@@ -147,6 +147,7 @@ function apiStatus(error: StablehooksError): number {
 }
 
 function apiMessage(error: StablehooksError): string {
+  if (error.code === 'ERR_API_CONNECTION') return `${error.message} (${errorChain(error)[0]?.message})`;
   if (error.code !== 'ERR_API_STATUS') return `${error.message} (${error.code})`;
   const status = apiStatus(error);
   if (status === 401 || status === 403) {

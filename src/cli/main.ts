@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 /** `stablehooks`, the command: parses, runs, and turns whatever happens into one line and an exit code. */
+import { writeSync } from 'node:fs';
 import { type Command, CommanderError } from 'commander';
-import { toFailure } from './failure.js';
+import { EXIT, toFailure } from './failure.js';
 import { interruptedExit, interruption, watchInterruption } from './interruption.js';
 import { createProgram, toUsageLine } from './program.js';
 
@@ -14,6 +15,7 @@ try {
 } catch (error) {
   fail(error);
 }
+reportLostOutput();
 
 function fail(error: unknown): void {
   // Help and the version come as errors, too: they are printed by then.
@@ -40,4 +42,14 @@ function commandLine(root: Command): string {
     names.push(command.name());
   }
   return names.join(' ');
+}
+
+/** A command may have ended well while the disk took none of its output. */
+function reportLostOutput(): void {
+  process.on('exit', () => {
+    const { reason } = interruption;
+    if (!interruption.aborted || interruptedExit() !== EXIT.unreachable) return;
+    process.exitCode = EXIT.unreachable;
+    writeSync(process.stderr.fd, `stablehooks: ${toFailure(reason).message}\n`);
+  });
 }

@@ -1,5 +1,5 @@
 /** Opening the inbox in an SQLite file, by whichever driver this machine has. */
-import { existsSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -18,7 +18,11 @@ export interface OpenOptions {
  * @throws {CommandError} exit 2 when there is no such file, or no driver: it says which to install.
  */
 export async function openInbox(path: string, { create }: OpenOptions): Promise<SqliteInbox> {
-  if (!create && !existsSync(path)) throw usageError(`${path}: there is no such inbox file. Check the path.`);
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found === undefined && !create)
+    throw usageError(`${path}: there is no such inbox file. Check the path.`);
+  if (found?.isDirectory())
+    throw usageError(`${path}: this is a folder, and an inbox is a file. Check the path.`);
   if (process.getBuiltinModule?.('node:sqlite') !== undefined) return sqliteInbox(path);
   const db = await openByPackage(path);
   const inbox = sqliteInbox(db);

@@ -18,6 +18,8 @@ export interface CommandOptions {
   readonly input?: string | Uint8Array;
   /** No file may grow beyond this, as on a disk that is full; a multiple of 1,024. */
   readonly fileLimitBytes?: number;
+  /** Its stdout goes there in place of into a pipe. */
+  readonly outputFile?: string;
 }
 
 /** How it ended. */
@@ -29,7 +31,7 @@ export interface Ended {
 
 /** A command that runs. */
 export interface Running {
-  /** Resolves when stdout or stderr has come to hold the text; rejects when the command ends without it. */
+  /** Resolves with all that was printed when it has come to hold the text; rejects when the command ends without it. */
   printed(text: string | RegExp): Promise<string>;
   /** Sends a signal, Ctrl-C by default. */
   interrupt(signal?: NodeJS.Signals): void;
@@ -41,21 +43,25 @@ export interface Running {
 /** Starts it. */
 export function start(
   args: readonly string[],
-  { env, cwd, input, fileLimitBytes }: CommandOptions = {},
+  { env, cwd, input, fileLimitBytes, outputFile }: CommandOptions = {},
 ): Running {
   const command = [process.execPath, MAIN, ...args];
-  const limited = ['bash', '-c', `ulimit -f ${(fileLimitBytes ?? 0) / 1_024}; exec "$@"`, 'bash', ...command];
-  const [file = '', ...rest] = fileLimitBytes === undefined ? command : limited;
+  const limit = fileLimitBytes === undefined ? '' : `ulimit -f ${fileLimitBytes / 1_024};`;
+  const into = outputFile === undefined ? '' : `> ${outputFile}`;
+  const shell = ['bash', '--norc', '-c', `${limit} exec "$@" ${into}`, 'bash', ...command];
+  const [file = '', ...rest] = limit + into === '' ? command : shell;
   const child = spawn(file, rest, {
     cwd,
     env: { PATH: process.env['PATH'], STABLEHOOKS_SECRET: SECRET, ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
   });
   const out = { stdout: '', stderr: '' };
+  let all = '';
   const waiting = new Set<() => void>();
   for (const name of ['stdout', 'stderr'] as const) {
     child[name].setEncoding('utf8').on('data', (text: string) => {
       out[name] += text;
+      all += text;
       for (const look of waiting) look();
     });
   }
@@ -68,12 +74,11 @@ export function start(
     printed: (text) =>
       new Promise((resolve, reject) => {
         const look = () => {
-          const all = out.stdout + out.stderr;
           if (typeof text === 'string' ? all.includes(text) : text.test(all)) resolve(all);
         };
         waiting.add(look);
         look();
-        ended.then(() => reject(new Error(`It ended without printing ${text}:\n${out.stdout}${out.stderr}`)));
+        ended.then(() => reject(new Error(`It ended without printing ${text}:\n${all}`)));
       }),
     interrupt: (signal = 'SIGINT') => child.kill(signal),
     closeOutput: () => child.stdout.destroy(),

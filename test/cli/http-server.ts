@@ -21,3 +21,10 @@ export async function serve(handler: RequestListener | Server): Promise<RunningS
     },
   };
 }
+
+/** A URL where nothing listens any more. */
+export async function findClosedUrl(): Promise<string> {
+  const server = await serve(() => undefined);
+  await server[Symbol.asyncDispose]();
+  return server.url;
+}
