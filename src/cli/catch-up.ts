@@ -29,7 +29,6 @@ interface CatchUpFlags {
 /** The command. */
 export function catchUpCommand(): Command {
   const command = new Command('catch-up')
-    .description('poll once, forward what an endpoint missed, and prove that nothing is missing')
     .requiredOption('--to <url>', 'endpoint to forward to')
     .requiredOption(
       '--inbox <file>',

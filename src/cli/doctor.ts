@@ -1,6 +1,6 @@
 /** `stablehooks doctor`: tries a running endpoint as the service would, and says what to cure. */
 import { Command } from 'commander';
-import { EVENT_TYPES } from '../core/events.js';
+import type { EventType } from '../core/events.js';
 import { type Check, DELIVERY_CHECKS, REFUSAL_CHECKS } from './doctor-checks.js';
 import { checkGenuine } from './doctor-diagnosis.js';
 import { createEndpoint, type TestEvent } from './doctor-endpoint.js';
@@ -23,15 +23,16 @@ interface DoctorFlags {
   readonly oversize: number;
 }
 
+const DEFAULT_TYPE: EventType = 'accept.confirmed';
+
 /** One line of the report. */
 type Row = Finding & Pick<Check, 'name' | 'expected'>;
 
 /** The command. */
 export function doctorCommand(): Command {
   const command = new Command('doctor')
-    .description('try a running endpoint as the service would, with events marked as tests')
     .argument('<url>', 'where the endpoint takes deliveries')
-    .option('--type <type>', 'type of the test events', EVENT_TYPES[0])
+    .option('--type <type>', 'type of the test events', DEFAULT_TYPE)
     .option('--payload <file>', 'JSON object that the test payloads are made of (default: {})')
     .option('--effects <url>', 'URL with {id} in it that answers how often an event took effect')
     .option('--timeout <duration>', 'how long to wait for an answer', parseDuration, 10_000)

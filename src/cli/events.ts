@@ -18,7 +18,6 @@ interface ListFlags extends SelectionFlags {
 /** The command. */
 export function eventsCommand(): Command {
   return new Command('events')
-    .description('list, show and replay events')
     .addCommand(listCommand())
     .addCommand(showCommand())
     .addCommand(replayCommand());

@@ -13,7 +13,6 @@ import { addExample, toAction } from './task.js';
 /** The command. */
 export function inboxCommand(): Command {
   return new Command('inbox')
-    .description('look into an inbox, run dead events again, prune')
     .addCommand(statsCommand())
     .addCommand(listCommand())
     .addCommand(showCommand())

@@ -21,6 +21,12 @@ export function watchInterruption(): void {
   }
 }
 
+/** Whether this was thrown because of the interruption, and not for a reason of its own. */
+export function isInterruption(error: unknown): boolean {
+  if (!interruption.aborted) return false;
+  return error === interruption.reason || (error instanceof Error && error.name === 'AbortError');
+}
+
 /** How an interrupted command ends: a closed pipe is no error, a disk that takes no more output is one. */
 export function interruptedExit(): ExitCode {
   const { reason } = interruption;

@@ -26,7 +26,6 @@ interface ListenFlags {
 /** The command. */
 export function listenCommand(): Command {
   const command = new Command('listen')
-    .description('bring events to this machine without a tunnel: poll, sign, forward, retry')
     .requiredOption('--forward-to <url>', 'endpoint to forward to')
     .option('--types <list>', 'only these event types, with commas between them')
     .option('--every <duration>', 'from one poll to the next', parseDuration, 2_000)

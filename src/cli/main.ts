@@ -3,13 +3,14 @@
 import { writeSync } from 'node:fs';
 import { type Command, CommanderError } from 'commander';
 import { EXIT, toFailure } from './failure.js';
-import { interruptedExit, interruption, watchInterruption } from './interruption.js';
+import { interruptedExit, interruption, isInterruption, watchInterruption } from './interruption.js';
 import { createProgram, toUsageLine } from './program.js';
 
+const words = process.argv.slice(2);
 // Node's own warnings (node:sqlite is experimental) are not for operators.
-if (!process.argv.includes('--debug')) process.removeAllListeners('warning');
+if (!words.includes('--debug')) process.removeAllListeners('warning');
 watchInterruption();
-const program = createProgram();
+const program = await createProgram(words);
 try {
   await program.parseAsync();
 } catch (error) {
@@ -20,7 +21,7 @@ reportLostOutput();
 function fail(error: unknown): void {
   // Help and the version come as errors, too: they are printed by then.
   if (error instanceof CommanderError && error.exitCode === 0) return;
-  if (interruption.aborted) {
+  if (isInterruption(error)) {
     process.exitCode = interruptedExit();
     return;
   }
@@ -29,14 +30,14 @@ function fail(error: unknown): void {
     error instanceof CommanderError ? toUsageLine(error, { command: commandLine(program) }) : message;
   process.exitCode = exitCode;
   process.stderr.write(`stablehooks: ${line}\n`);
-  if (process.argv.includes('--debug')) console.error(error);
+  if (words.includes('--debug')) console.error(error);
 }
 
 /** The names of the command that was typed, as far as there are such commands. */
 function commandLine(root: Command): string {
   const names = [root.name()];
   let command: Command | undefined = root;
-  for (const word of process.argv.slice(2)) {
+  for (const word of words) {
     command = command.commands.find((child) => child.name() === word);
     if (command === undefined) break;
     names.push(command.name());

@@ -1,43 +1,73 @@
-/** The program: every command, and how wrong use is reported. */
+/** The program: every command by name, and how wrong use is reported. */
 import { readFileSync } from 'node:fs';
 import { Command, type CommanderError } from 'commander';
-import { catchUpCommand } from './catch-up.js';
-import { doctorCommand } from './doctor.js';
-import { eventsCommand } from './events.js';
-import { inboxCommand } from './inbox.js';
-import { listenCommand } from './listen.js';
-import { sandboxCommand } from './sandbox.js';
-import { signCommand } from './sign.js';
-import { triggerCommand } from './trigger.js';
-import { verifyCommand } from './verify.js';
-import { walletsCommand } from './wallets.js';
+
+interface Entry {
+  readonly summary: string;
+  /** Loaded only when it is typed: half of a command's time would go into loading the others. */
+  readonly load: () => Promise<Command>;
+}
 
 /** In the order in which somebody new needs them. */
-const COMMANDS = [
-  sandboxCommand,
-  triggerCommand,
-  listenCommand,
-  eventsCommand,
-  catchUpCommand,
-  verifyCommand,
-  signCommand,
-  inboxCommand,
-  walletsCommand,
-  doctorCommand,
-] as const;
+const COMMANDS: Readonly<Record<string, Entry>> = {
+  sandbox: {
+    summary: 'run the whole service on this machine',
+    load: async () => (await import('./sandbox.js')).sandboxCommand(),
+  },
+  trigger: {
+    summary: 'sign an event and send it, or have a sandbox fire it',
+    load: async () => (await import('./trigger.js')).triggerCommand(),
+  },
+  listen: {
+    summary: 'bring events to this machine without a tunnel: poll, sign, forward, retry',
+    load: async () => (await import('./listen.js')).listenCommand(),
+  },
+  events: {
+    summary: 'list, show and replay events',
+    load: async () => (await import('./events.js')).eventsCommand(),
+  },
+  'catch-up': {
+    summary: 'poll once, forward what an endpoint missed, and prove that nothing is missing',
+    load: async () => (await import('./catch-up.js')).catchUpCommand(),
+  },
+  verify: {
+    summary: 'say whether a signature is that of a body, or why not',
+    load: async () => (await import('./verify.js')).verifyCommand(),
+  },
+  sign: {
+    summary: 'print the signature header of a body, for curl',
+    load: async () => (await import('./sign.js')).signCommand(),
+  },
+  inbox: {
+    summary: 'look into an inbox, run dead events again, prune',
+    load: async () => (await import('./inbox.js')).inboxCommand(),
+  },
+  wallets: {
+    summary: 'create a wallet, change its limits',
+    load: async () => (await import('./wallets.js')).walletsCommand(),
+  },
+  doctor: {
+    summary: 'try a running endpoint as the service would, with events marked as tests',
+    load: async () => (await import('./doctor.js')).doctorCommand(),
+  },
+};
 
 const EXIT_CODES = `
 Exit codes: 0 good, 1 the check failed, 2 wrong use, 3 could not reach, 130 interrupted.
 Settings come from flags, then from the environment: STABLEHOOKS_BASE_URL, STABLEHOOKS_TOKEN, STABLEHOOKS_SECRET.`;
 
 /** Makes the program; it throws a `CommanderError` on wrong use and after `--help`. */
-export function createProgram(): Command {
+export async function createProgram(words: readonly string[]): Promise<Command> {
   const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
   const program = new Command('stablehooks')
     .description('Receives the webhooks of a stablecoin movement service; these are its tools.')
     .version(String(version))
     .addHelpText('after', EXIT_CODES);
-  for (const create of COMMANDS) program.addCommand(create());
+  for (const [name, { summary, load }] of Object.entries(COMMANDS)) {
+    // `stablehooks help trigger` is a way to type it, too.
+    const command = words.slice(0, 2).includes(name) ? await load() : new Command(name);
+    program.addCommand(command.description(summary));
+  }
   throwOnWrongUse(program);
   return program;
 }
@@ -52,10 +82,11 @@ const HINTS: Readonly<Record<string, string>> = {
 
 /** Commander's message as one sentence, and the page of help that it is about. */
 export function toUsageLine(error: CommanderError, { command }: { readonly command: string }): string {
-  if (error.code === 'commander.help') return `Which command? See \`${command} --help\`.`;
+  const help = `See \`${command} --help\`.`;
+  if (error.code === 'commander.help') return `Which command? ${help}`;
   const words = error.message.replace(/^error: /, '').replaceAll(/\s*\n\s*/g, ' ');
-  const hint = Object.entries(HINTS).find(([start]) => words.startsWith(`${start}`))?.[1];
-  return hint ?? `${words}. See \`${command} --help\`.`.replace(/([.?)])\. /, '$1 ');
+  const hint = Object.entries(HINTS).find(([start]) => words.startsWith(start))?.[1];
+  return hint ?? `${words}${/[.?!)]$/.test(words) ? '' : '.'} ${help}`;
 }
 
 /** Commander would write two lines and end the process; main writes one and chooses the code. */

@@ -40,7 +40,6 @@ const CHANCES = {
 /** The command. */
 export function sandboxCommand(): Command {
   const command = new Command('sandbox')
-    .description('run the whole service on this machine')
     .option('--port <number>', 'port to listen on, 0 for any', parseWhole, 4010)
     .option('--host <address>', 'address to listen on', '127.0.0.1')
     .option('--forward-to <url...>', 'where events are delivered', [])

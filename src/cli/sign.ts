@@ -11,9 +11,10 @@ interface SignFlags {
 
 /** The command. */
 export function signCommand(): Command {
-  const command = new Command('sign')
-    .description('print the signature header of a body, for curl')
-    .requiredOption('--body <file>', 'the body to sign, byte for byte; - for stdin');
+  const command = new Command('sign').requiredOption(
+    '--body <file>',
+    'the body to sign, byte for byte; - for stdin',
+  );
   addSecretFlags(command);
   addExample(command, [
     'curl -H "$(stablehooks sign --body body.json)" --data-binary @body.json http://localhost:3000/hooks',

@@ -30,7 +30,6 @@ interface TriggerFlags {
 /** The command. */
 export function triggerCommand(): Command {
   const command = new Command('trigger')
-    .description('sign an event and send it, or have the sandbox at the base URL fire it')
     .argument('<type>', 'event type, such as transfer.settled')
     .option('--to <url>', 'endpoint to send to (default: the sandbox delivers it)')
     .option('--set <assignment...>', 'payload.NAME=TEXT or payload.NAME:=JSON; also id and created_at', [])

@@ -15,7 +15,6 @@ interface VerifyFlags {
 /** The command. */
 export function verifyCommand(): Command {
   const command = new Command('verify')
-    .description('say whether a signature is that of a body, or why not')
     .requiredOption('--body <file>', 'the body as it was received, byte for byte; - for stdin')
     .requiredOption('--signature <value>', 'the value of the signature header')
     .option('--other <files...>', 'bodies of other deliveries, whose header it may be');

@@ -21,10 +21,7 @@ interface CreateFlags extends LimitFlags {
 
 /** The command. */
 export function walletsCommand(): Command {
-  return new Command('wallets')
-    .description('create a wallet, change its limits')
-    .addCommand(createCommand())
-    .addCommand(limitsCommand());
+  return new Command('wallets').addCommand(createCommand()).addCommand(limitsCommand());
 }
 
 function createCommand(): Command {
