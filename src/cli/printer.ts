@@ -56,7 +56,7 @@ export interface PrinterOptions {
 export function createPrinter({ stdout, stderr, env, json, color }: PrinterOptions): Printer {
   const coloured = color && !json && stdout.isTTY === true && !env['NO_COLOR'] && env['TERM'] !== 'dumb';
   const style = (name: Parameters<typeof styleText>[0]) => (text: string) =>
-    coloured ? styleText(name, text) : text;
+    coloured ? styleText(name, text, { validateStream: false }) : text;
   let bar = '';
 
   function clear(): void {
