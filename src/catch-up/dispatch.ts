@@ -2,6 +2,7 @@
 import type { UnknownEvent } from '../core/events.js';
 import type { Outcome } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
+import { createdAt } from './page.js';
 
 /** What {@link dispatchEvents} needs. */
 export interface DispatchRules {
@@ -17,7 +18,7 @@ export async function dispatchEvents(
   { receiver, concurrency, signal }: DispatchRules,
 ): Promise<readonly Outcome[]> {
   const queue = events
-    .map((event) => ({ event, at: Date.parse(event.created_at) }))
+    .map((event) => ({ event, at: createdAt(event) }))
     .sort((a, b) => a.at - b.at)
     .values();
   const outcomes: Outcome[] = [];

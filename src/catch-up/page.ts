@@ -52,17 +52,24 @@ export function readPage(list: ListPage, question: Question): Page {
     unreadable.push({ value: event, fields: ['payload'] });
     return false;
   });
-  const marks = events.map(({ id, type, created_at }) => ({ id, type, at: Date.parse(created_at) }));
+  const marks = events.map((event) => ({ id: event.id, type: event.type, at: createdAt(event) }));
   const times = unreadable
     .map(({ value }) => value)
     .filter(mayMatter)
     .map(timeOf);
-  const { size, servedAt = null } = list;
+  const { size } = list;
+  const servedAt = Number.isFinite(list.servedAt) ? (list.servedAt ?? null) : null;
   return {
     answer: { ...question, size, marks, unreadable: times, servedAt },
     events,
     problems: unreadable.map(malformed),
   };
+}
+
+/** When the event was created, epoch ms; infinite for a date that no clock shows, which then proves nothing. */
+export function createdAt({ created_at }: UnknownEvent): number {
+  const time = Date.parse(created_at);
+  return Number.isNaN(time) ? Number.POSITIVE_INFINITY : time;
 }
 
 /** Told now, so that an event nested too deeply to be kept does not spoil the page for the others. */

@@ -10,6 +10,8 @@ export interface PollLease {
   readonly lost: AbortSignal;
   /** Keeps the state and gives the lease back; `false` when another process has it and nothing was kept. */
   release(state: PollState): Promise<boolean>;
+  /** Renews it no more; without {@link release} it lapses. */
+  drop(): void;
 }
 
 /** What {@link takePollLease} needs. */
@@ -47,6 +49,7 @@ export async function takePollLease(
   return {
     state,
     lost: lost.signal,
+    drop: () => clearInterval(timer),
     async release(next) {
       clearInterval(timer);
       await renewal;

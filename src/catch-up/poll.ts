@@ -5,6 +5,7 @@ import type { Outcome, OutcomeKind, Tally } from '../receiver/outcome.js';
 import { dispatchEvents } from './dispatch.js';
 import { type Arrival, createIntake, type Intake } from './intake.js';
 import type { PollerRules } from './options.js';
+import { createdAt } from './page.js';
 import { type PollLease, takePollLease } from './poll-lease.js';
 import { type PollReport, type Problem, type ProblemCode, toProblem } from './report.js';
 import { type Survey, surveyList } from './survey.js';
@@ -19,7 +20,7 @@ export interface PollContext {
 /** Polls once. Never rejects: what failed is in the report. */
 export async function poll(rules: PollerRules, { holder, signal }: PollContext): Promise<PollReport> {
   const started = performance.now();
-  const report = await run(rules, { holder, signal });
+  const report = await run(rules, { holder, signal }).catch(toFailure);
   return { ...report, durationMs: Math.round(performance.now() - started) };
 }
 
@@ -32,7 +33,17 @@ async function run(rules: PollerRules, { holder, signal }: PollContext): Promise
     return { ...NOTHING, problems: [toProblem(error, { code: 'ERR_INBOX_FAILED' })] };
   }
   if (lease === null) return { ...NOTHING, problems: [problem('ERR_POLL_BUSY')] };
+  return pollUnder(lease, { rules, signal, startedAt }).finally(lease.drop);
+}
 
+async function pollUnder(
+  lease: PollLease,
+  {
+    rules,
+    signal,
+    startedAt,
+  }: { readonly rules: PollerRules; readonly signal: AbortSignal; readonly startedAt: number },
+): Promise<PollReport> {
   const problems: Problem[] = [];
   const halt = AbortSignal.any([signal, lease.lost]);
   const redriven = await redrive(rules, { halt, problems });
@@ -40,6 +51,8 @@ async function run(rules: PollerRules, { holder, signal }: PollContext): Promise
   const horizon = lease.state.horizon ?? Math.min(rules.since ?? startedAt, startedAt);
   const intake = createIntake({ ...rules, signal: halt });
   const survey = await drive(intake, { ...rules, horizon, startedAt });
+  // A poll that was stopped has found nothing out, a gap included.
+  const open = halt.aborted ? [] : survey.open;
   if (horizon > survey.present) problems.push(problem('ERR_HORIZON_AHEAD'));
   if (lease.state.horizon !== null && isLate(intake.arrivals, horizon))
     problems.push(problem('ERR_EVENT_LATE'));
@@ -48,15 +61,18 @@ async function run(rules: PollerRules, { holder, signal }: PollContext): Promise
   const outcomes = await dispatchEvents(waiting, { ...rules, signal: halt });
   if (signal.aborted) problems.push(problem('ERR_POLL_STOPPED'));
   for (const { error, event } of outcomes) {
-    if (error !== undefined) problems.push(toProblem(error, { code: error.code, id: event?.id }));
+    // Busy is well: a push of the event came meanwhile.
+    if (error !== undefined && error.code !== 'ERR_EVENT_BUSY')
+      problems.push(toProblem(error, { code: error.code, id: event?.id }));
   }
 
+  // The largest answer proves nothing later on (caps shrink), but tells operators how large the cap is at least.
   const largest = Math.max(lease.state.largest, intake.largest());
   const saved = await save(lease, { state: { horizon: survey.horizon, largest }, problems });
   return {
     ...NOTHING,
-    ...count(intake.arrivals, outcomes),
-    ...(saved ? describe(survey, { horizon }) : describe({ ...survey, proven: false, horizon }, { horizon })),
+    ...count(intake.arrivals, { outcomes, redriven }),
+    ...describe(saved ? { ...survey, open } : { ...survey, open, proven: false, horizon }, { horizon }),
     requests: intake.requests(),
     problems: [...problems, ...intake.problems],
     redriven,
@@ -94,8 +110,7 @@ function isWaiting({ event, admission }: Arrival): boolean {
 /** Whether something new lies behind the horizon, where everything should have been known. */
 function isLate(arrivals: Intake['arrivals'], horizon: number): boolean {
   return [...arrivals.values()].some(
-    ({ event, admission }) =>
-      admission === 'new' && isKnownEvent(event) && Date.parse(event.created_at) <= horizon,
+    ({ event, admission }) => admission === 'new' && isKnownEvent(event) && createdAt(event) <= horizon,
   );
 }
 
@@ -120,7 +135,12 @@ type Counts = Pick<
 
 const EFFECTIVE: readonly OutcomeKind[] = ['handled', 'ignored', 'queued'];
 
-function count(arrivals: Intake['arrivals'], outcomes: readonly Outcome[]): Counts {
+const FAILED: readonly OutcomeKind[] = ['failed', 'dead', 'rejected', 'unavailable'];
+
+function count(
+  arrivals: Intake['arrivals'],
+  { outcomes, redriven }: { readonly outcomes: readonly Outcome[]; readonly redriven: Tally | null },
+): Counts {
   const all = [...arrivals.values()];
   const fresh = all.filter(({ admission }) => admission === 'new');
   const ended = (...kinds: readonly OutcomeKind[]) => outcomes.filter(({ kind }) => kinds.includes(kind));
@@ -131,9 +151,9 @@ function count(arrivals: Intake['arrivals'], outcomes: readonly Outcome[]): Coun
       ({ event }) => event !== undefined && arrivals.get(event.id)?.admission === 'new',
     ).length,
     acknowledgedUnknown: fresh.filter(({ event }) => event.delivered === true).length,
-    handled: ended('handled').length,
+    handled: ended('handled').length + (redriven?.handled ?? 0),
     duplicates: all.filter(({ admission }) => admission === 'done').length + ended('duplicate').length,
-    failed: ended('failed', 'dead', 'rejected', 'unavailable').length,
+    failed: FAILED.reduce((sum, kind) => sum + (redriven?.[kind] ?? 0), ended(...FAILED).length),
   };
 }
 
@@ -148,6 +168,10 @@ function describe(
     verdicts: survey.findings.map(({ type, size, limit, verdict }) => ({ type, size, limit, verdict })),
     gaps: survey.open.map((type) => ({ type, ...span })),
   };
+}
+
+function toFailure(error: unknown): PollReport {
+  return { ...NOTHING, problems: [toProblem(error, { code: 'ERR_CONFIG_INVALID' })] };
 }
 
 function toIso(time: number): string {

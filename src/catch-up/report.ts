@@ -18,11 +18,11 @@ export interface PollReport {
   readonly recovered: number;
   /** Of `new`, the ones that the list calls `delivered`: some endpoint answered well, yet this inbox never saw them. */
   readonly acknowledgedUnknown: number;
-  /** Events from the list whose handler finished in this poll. */
+  /** Events, from the list or from the inbox, whose handler finished in this poll. */
   readonly handled: number;
-  /** Events from the list that were done already. */
+  /** Events from the list that were done already. Those that wait in the inbox, are dead or parked are in no count but `fetched`. */
   readonly duplicates: number;
-  /** Events from the list that this poll tried and that did not succeed; each has its entry in `problems`. */
+  /** Events, from the list or from the inbox, that this poll tried and that did not succeed. */
   readonly failed: number;
   /** Requests put to the list, failed ones included, the client's own retries not. */
   readonly requests: number;
@@ -32,7 +32,7 @@ export interface PollReport {
   readonly gaps: readonly Gap[];
   /** What failed or looked wrong. */
   readonly problems: readonly Problem[];
-  /** How the events that waited in the inbox ended, before the list was asked. */
+  /** How the events that waited in the inbox ended, before the list was asked; `null` when it was not asked. */
   readonly redriven: Tally | null;
   readonly durationMs: number;
 }
@@ -86,7 +86,7 @@ export function toProblem(
   const name = error instanceof Error ? error.name : typeof error;
   return {
     code,
-    message: `The client threw an error that this package has no rule for (${name}).`,
+    message: `Something threw an error that this package has no rule for (${name}).`,
     ...about,
   };
 }

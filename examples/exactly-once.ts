@@ -1,0 +1,39 @@
+/** A ledger in Postgres, written exactly once: `DATABASE_URL=postgres://… WEBHOOK_SECRET=whsec_test npx tsx examples/exactly-once.ts`. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import pg from 'pg';
+import { createReceiver } from 'stablehooks';
+import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
+import { toNodeHandler } from 'stablehooks/node';
+
+const pool = new pg.Pool({
+  connectionString: process.env['DATABASE_URL'],
+  max: 20,
+  // A full pool, a lost server or a slow statement ends as 503, and the delivery comes again.
+  connectionTimeoutMillis: 5_000,
+  query_timeout: 10_000,
+});
+// Without a listener, a connection that breaks while it is idle would end the process.
+pool.on('error', (error) => console.error(error.message));
+
+await migratePostgres(pool);
+await pool.query('CREATE TABLE IF NOT EXISTS ledger (event_id text PRIMARY KEY, payload json NOT NULL)');
+
+const receiver = createReceiver({
+  secret: process.env['WEBHOOK_SECRET'] ?? '',
+  inbox: postgresInbox(pool, { transactional: true }),
+  handlers: {
+    // The entry and the event's "done" commit together, or neither does.
+    'accept.confirmed': async (event, { tx }) => {
+      await tx.query('INSERT INTO ledger VALUES ($1, $2)', [event.id, JSON.stringify(event.payload)]);
+    },
+  },
+});
+
+// What failed, or whose process died, is run again. Any number of processes may do this.
+setInterval(() => receiver.redrive().catch((error) => console.error(error.message)), 10_000);
+
+const server = createServer(toNodeHandler(receiver)).listen(Number(process.env['PORT'] ?? 3000), () => {
+  const { port } = server.address() as AddressInfo;
+  console.log(`Listening on http://localhost:${port}/`);
+});

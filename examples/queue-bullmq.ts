@@ -1,0 +1,45 @@
+/** Receivers in front, workers behind, BullMQ between: start it with `receiver` and, as often as wanted, with `worker`. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Queue, Worker } from 'bullmq';
+import { Redis } from 'ioredis';
+import { createReceiver, type Handlers } from 'stablehooks';
+import { fromIoredis, redisInbox } from 'stablehooks/inboxes/redis';
+import { toNodeHandler } from 'stablehooks/node';
+import { bullmqProcessor, bullmqQueue } from 'stablehooks/queues/bullmq';
+
+const { REDIS_URL = 'redis://localhost:6379', WEBHOOK_SECRET = '', PORT = '3000' } = process.env;
+const connection = { url: REDIS_URL };
+// One answer a request: a lost server means 503 now, not a request that waits.
+const redis = new Redis(REDIS_URL, { maxRetriesPerRequest: 1 });
+redis.on('error', (error) => console.error(error.message));
+
+const handlers: Handlers = {
+  'transfer.settled': (event) => console.log(`settled ${event.id}`),
+};
+const shared = { secret: WEBHOOK_SECRET, inbox: redisInbox(fromIoredis(redis)), handlers };
+
+if (process.argv[2] === 'worker') {
+  const receiver = createReceiver(shared);
+  const worker = new Worker('webhooks', bullmqProcessor(receiver), { connection, concurrency: 8 });
+  worker.on('error', (error) => console.error(error.message));
+} else {
+  const queue = new Queue('webhooks', {
+    connection,
+    defaultJobOptions: {
+      attempts: 10,
+      backoff: { type: 'exponential', delay: 1_000 },
+      removeOnComplete: true,
+    },
+  });
+  queue.on('error', (error) => console.error(error.message));
+  const receiver = createReceiver({ ...shared, queue: bullmqQueue(queue) });
+
+  // What was recorded but never enqueued, or what BullMQ gave up, goes into the queue again.
+  setInterval(() => receiver.redrive().catch((error) => console.error(error.message)), 10_000);
+
+  const server = createServer(toNodeHandler(receiver)).listen(Number(PORT), () => {
+    const { port } = server.address() as AddressInfo;
+    console.log(`Listening on http://localhost:${port}/`);
+  });
+}

@@ -1,0 +1,47 @@
+/** Receivers in front, workers behind, pg-boss between: start it with `receiver` and, as often as wanted, with `worker`. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import pg from 'pg';
+import PgBoss from 'pg-boss';
+import { createReceiver, type Handlers } from 'stablehooks';
+import { migratePostgres, type PgTx, postgresInbox } from 'stablehooks/inboxes/postgres';
+import { toNodeHandler } from 'stablehooks/node';
+import { pgBossQueue, workPgBoss } from 'stablehooks/queues/pg-boss';
+
+const { DATABASE_URL = '', WEBHOOK_SECRET = '', PORT = '3000' } = process.env;
+const pool = new pg.Pool({ connectionString: DATABASE_URL, connectionTimeoutMillis: 5_000 });
+pool.on('error', (error) => console.error(error.message));
+await migratePostgres(pool);
+
+const boss = new PgBoss(DATABASE_URL);
+boss.on('error', (error) => console.error(error.message));
+await boss.start();
+await boss.createQueue('stablehooks', {
+  name: 'stablehooks',
+  retryLimit: 10,
+  retryBackoff: true,
+  // A worker that died keeps its job so long; the inbox's own lease is a minute, too.
+  expireInSeconds: 60,
+});
+
+const handlers: Handlers<Record<never, never>, PgTx> = {
+  'transfer.settled': async (event, { tx }) => {
+    const { rows } = await tx.query<{ now: Date }>('SELECT now()');
+    console.log(`settled ${event.id} at ${rows[0]?.now.toISOString()}`);
+  },
+};
+const inbox = postgresInbox(pool, { transactional: true });
+
+if (process.argv[2] === 'worker') {
+  await workPgBoss(boss, { receiver: createReceiver({ secret: WEBHOOK_SECRET, inbox, handlers }) });
+} else {
+  const receiver = createReceiver({ secret: WEBHOOK_SECRET, inbox, handlers, queue: pgBossQueue(boss) });
+
+  // What was recorded but never enqueued, or what pg-boss gave up, goes into the queue again.
+  setInterval(() => receiver.redrive().catch((error) => console.error(error.message)), 10_000);
+
+  const server = createServer(toNodeHandler(receiver)).listen(Number(PORT), () => {
+    const { port } = server.address() as AddressInfo;
+    console.log(`Listening on http://localhost:${port}/`);
+  });
+}

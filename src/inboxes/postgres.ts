@@ -1,0 +1,180 @@
+/** The inbox in Postgres: one truth for any number of receivers and workers. */
+import { encodeEvent, type UnknownEvent } from '../core/events.js';
+import type { Admission, Claim, Inbox, InboxOperations, InboxState, Lease } from '../core/inbox.js';
+import { ask, type PgLike, type PgPoolLike, type PgTransactionsLike, type PgTx } from './postgres-client.js';
+import { postgresOperations } from './postgres-operations.js';
+import { namePostgresTables, type PostgresSchemaOptions } from './postgres-schema.js';
+import { writePostgresStatements } from './postgres-statements.js';
+import { guardTx, type PgTransactional, transact } from './postgres-transaction.js';
+
+export {
+  fromPostgresJs,
+  type PgClientLike,
+  type PgLike,
+  type PgPoolLike,
+  type PgTransactionsLike,
+  type PgTx,
+  type PostgresJsLike,
+} from './postgres-client.js';
+export { migratePostgres, type PostgresSchemaOptions, postgresMigrations } from './postgres-schema.js';
+
+/** Options of {@link postgresInbox}. */
+export interface PostgresInboxOptions extends PostgresSchemaOptions {
+  /**
+   * Whether handlers get `ctx.tx`, the open transaction in which the event is marked done as well, so that
+   * what they write through it takes effect exactly once.
+   *
+   * It holds one of the pool's connections while a handler runs: give the pool a few more than run at once.
+   *
+   * @default false
+   */
+  readonly transactional?: boolean;
+}
+
+/**
+ * Makes an inbox of two tables; see {@link migratePostgres}. Claiming, settling and admitting take one round
+ * trip each. The caller owns the pool: its size, its timeouts, its `error` listener, its end.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when the schema's name is not plain.
+ *
+ * @example
+ * ```ts
+ * const inbox = postgresInbox(new Pool({ connectionString }), { transactional: true });
+ * ```
+ */
+export function postgresInbox(
+  pool: PgPoolLike | PgTransactionsLike,
+  options: PostgresInboxOptions & { readonly transactional: true },
+): Inbox<PgTx> & InboxOperations;
+export function postgresInbox(
+  pool: PgLike,
+  options?: PostgresInboxOptions & { readonly transactional?: false },
+): Omit<Inbox, 'transaction'> & InboxOperations;
+export function postgresInbox(
+  pool: PgLike,
+  { schema, transactional = false }: PostgresInboxOptions = {},
+): Inbox<PgTx> & InboxOperations {
+  const statements = writePostgresStatements(namePostgresTables({ schema }));
+
+  async function settle(client: PgLike, { id, token }: Lease): Promise<boolean> {
+    return (await ask(client, { text: statements.complete, values: [id, token] })).length > 0;
+  }
+
+  async function transaction(
+    { id, token }: Lease,
+    effect: (tx: PgTx) => Promise<void>,
+    // The overloads let `transactional` be set only with a pool that can.
+    transactions = pool as PgTransactional,
+  ): Promise<boolean> {
+    // Thrown, because only a rejection makes every driver roll back.
+    const lost = new Error('The lease is lost.');
+    try {
+      await transact(transactions, async (client) => {
+        const held = await ask(client, { text: statements.fence, values: [id, token] });
+        if (held.length === 0) throw lost;
+        const guarded = guardTx(client);
+        try {
+          await effect(guarded.tx);
+        } finally {
+          guarded.end();
+        }
+        if (!(await settle(client, { id, token, attempt: 0 }))) throw lost;
+      });
+      return true;
+    } catch (error) {
+      if (error === lost) return false;
+      throw error;
+    }
+  }
+
+  return {
+    durable: true,
+
+    async claim(event, { leaseMs, source }) {
+      const { id, type } = event;
+      const json = encodeEvent(event);
+      for (;;) {
+        const token = crypto.randomUUID();
+        const values = [id, type, source, leaseMs, token, json];
+        const [row] = await ask<ClaimRow>(pool, { text: statements.claim, values });
+        const claim = row && toClaim(row, { id, token });
+        if (claim !== undefined) return claim;
+        // Whoever was faster committed after this statement began, so it could not see how: the next one does.
+      }
+    },
+
+    complete: (lease) => settle(pool, lease),
+
+    ...(transactional && { transaction: (lease, effect) => transaction(lease, effect) }),
+
+    async fail({ id, token }, { retryAfterMs, error }) {
+      // Postgres keeps no U+0000 in text.
+      const words = error.slice(0, 1_000).replaceAll('\0', '\ufffd');
+      const values = [id, token, retryAfterMs, words];
+      return (await ask(pool, { text: statements.fail, values })).length > 0;
+    },
+
+    async admit(events, { dueInMs, source }) {
+      const found = new Map<string, Admission>();
+      const firsts = new Map<string, UnknownEvent>();
+      for (const event of events) if (!firsts.has(event.id)) firsts.set(event.id, event);
+      // More than once only for ids that another page or claim was just recording.
+      while (found.size < firsts.size) {
+        const page = [...firsts.values()].filter(({ id }) => !found.has(id));
+        const columns = [page.map(({ id }) => id), page.map(({ type }) => type), page.map(encodeEvent)];
+        const values = [...columns, dueInMs, source];
+        const rows = await ask<AdmissionRow>(pool, { text: statements.admit, values });
+        for (const { id, state } of rows) found.set(id, state);
+      }
+      const twin = dueInMs === null ? 'parked' : 'received';
+      return events.map(({ id }) => {
+        const state = found.get(id) ?? twin;
+        if (state === 'new') found.set(id, twin);
+        return state;
+      });
+    },
+
+    async takeDue({ limit, hideMs, types }) {
+      const values = [limit, hideMs, types];
+      const rows = await ask<{ readonly event: string }>(pool, { text: statements.takeDue, values });
+      return rows.map(({ event }) => JSON.parse(event) as UnknownEvent);
+    },
+
+    async takePoll({ holder, leaseMs }) {
+      const [row] = await ask<PollRow>(pool, { text: statements.takePoll, values: [holder, leaseMs] });
+      return row ? { horizon: row.horizon, largest: row.largest } : null;
+    },
+
+    async savePoll({ horizon, largest }, { holder, leaseMs }) {
+      const values = [holder, leaseMs, horizon, largest];
+      return (await ask(pool, { text: statements.savePoll, values })).length > 0;
+    },
+
+    ...postgresOperations(pool, { statements }),
+  };
+}
+
+interface ClaimRow {
+  readonly state: InboxState | 'claimed';
+  readonly attempts: number;
+  readonly left_ms: number | null;
+}
+
+interface AdmissionRow {
+  readonly id: string;
+  readonly state: Admission;
+}
+
+interface PollRow {
+  readonly horizon: number | null;
+  readonly largest: number;
+}
+
+/** The claim that a row answers; `undefined` when it shows an event that could have been claimed. */
+function toClaim(row: ClaimRow, { id, token }: Omit<Lease, 'attempt'>): Claim | undefined {
+  const { state, attempts, left_ms } = row;
+  if (state === 'claimed') return { state, lease: { id, token, attempt: attempts } };
+  if (state === 'done' || state === 'dead') return { state };
+  if (state === 'leased' && left_ms !== null && left_ms > 0) return { state, retryAfterMs: left_ms };
+  return undefined;
+}

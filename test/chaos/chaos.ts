@@ -1,0 +1,124 @@
+/** Chaos: processes are killed and servers restarted while events come in; then the ledger is compared with the list. */
+import { setTimeout as pause } from 'node:timers/promises';
+import pg from 'pg';
+import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
+import { createSandbox } from 'stablehooks/sandbox';
+import { startPostgres } from '../services/postgres.js';
+import { startRedis } from '../services/redis.js';
+import { startFleet } from './fleet.js';
+import type { Orders } from './process.js';
+
+/** How much of it. */
+export interface ChaosOptions {
+  readonly engine: Orders['engine'];
+  readonly events: number;
+  readonly eventsPerSecond: number;
+  readonly killEveryMs: number;
+  /** How long after the last event the ledger may take to be complete. */
+  readonly patienceMs: number;
+}
+
+/** What came of it. */
+export interface ChaosReport {
+  readonly fired: number;
+  readonly kills: number;
+  readonly restarts: number;
+  /** Events of the list that are not in the ledger. */
+  readonly lost: readonly string[];
+  /** Events that are in the ledger more than once. */
+  readonly twice: readonly string[];
+  /** Entries of the ledger that are not in the list. */
+  readonly invented: readonly string[];
+  /** How many events each way brought into the inbox. */
+  readonly sources: Readonly<Record<string, number>>;
+  readonly seconds: number;
+}
+
+const secret = 'whsec_chaos';
+const RESTARTS = 2;
+const LEDGER = 'CREATE TABLE ledger (event_id text NOT NULL, pid integer NOT NULL)';
+
+export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
+  const startedAt = Date.now();
+  const [postgres, redis] = await Promise.all([startPostgres(), startRedis()]);
+  const pool = new pg.Pool({ connectionString: postgres.url }).on('error', () => undefined);
+  await migratePostgres(pool);
+  // No key: nothing but the inbox keeps an event from being booked twice.
+  await pool.query(LEDGER);
+  const sandbox = createSandbox({
+    secret,
+    seed: 1,
+    faults: { drop: 0.2, duplicate: 0.2, reorder: 0.3, reorderMs: 500 },
+    maxAttempts: 3,
+    retryBaseMs: 100,
+    timeoutMs: 3_000,
+  });
+  const { url } = await sandbox.listen(0);
+  const service = { url, token: sandbox.token, since: new Date().toISOString() };
+  const { engine } = options;
+  const fleet = startFleet({ engine, databaseUrl: postgres.url, redisPort: redis.port, secret, service });
+  let deliveries = 0;
+  sandbox.endpoints.add({
+    // The load balancer: whoever listens, in turn.
+    fetch(request) {
+      deliveries += 1;
+      const ports = fleet.ports();
+      const port = ports[deliveries % ports.length] ?? 1;
+      return fetch(new Request(`http://127.0.0.1:${port}/`, request));
+    },
+  });
+
+  try {
+    while (fleet.ports().length < 3) await pause(50);
+    const killer = setInterval(() => fleet.kill(), options.killEveryMs);
+    let restarting: Promise<unknown> = Promise.resolve();
+    const restart = () => Promise.all([postgres.restart(), redis.restart()]);
+    const fire = [sandbox.accept, sandbox.transfer, sandbox.redeem] as const;
+    const perRestart = Math.ceil(options.events / (RESTARTS + 1));
+    const firstAt = performance.now();
+    for (let fired = 0; fired < options.events; fired++) {
+      fire[fired % fire.length]?.();
+      if (fired > 0 && fired % perRestart === 0) restarting = restarting.then(restart);
+      const due = firstAt + (fired * 1_000) / options.eventsPerSecond;
+      if (due > performance.now()) await pause(due - performance.now());
+    }
+    await restarting;
+    clearInterval(killer);
+    await sandbox.settled();
+
+    const inbox = postgresInbox(pool);
+    const list = sandbox.events().map(({ id }) => id);
+    const isDone = async () =>
+      (await inbox.count()).every(({ state, count }) => count === (state === 'done' ? list.length : 0));
+    for (const until = Date.now() + options.patienceMs; Date.now() < until; await pause(200)) {
+      if (await isDone()) break;
+    }
+    return { ...(await compare(pool, { list })), kills: fleet.kills, restarts: RESTARTS, seconds: seconds() };
+  } finally {
+    await fleet.stop();
+    await sandbox.close();
+    await pool.end();
+    await Promise.all([postgres.stop(), redis.stop()]);
+  }
+
+  function seconds() {
+    return Math.round((Date.now() - startedAt) / 1_000);
+  }
+}
+
+async function compare(pool: pg.Pool, { list }: { readonly list: readonly string[] }) {
+  const entries: { readonly event_id: string }[] = (await pool.query('SELECT event_id FROM ledger')).rows;
+  const times = new Map<string, number>();
+  for (const { event_id } of entries) times.set(event_id, (times.get(event_id) ?? 0) + 1);
+  const fired = new Set(list);
+  const { rows } = await pool.query(
+    'SELECT source, count(*)::int AS count FROM stablehooks.events GROUP BY source ORDER BY source',
+  );
+  return {
+    fired: list.length,
+    lost: list.filter((id) => !times.has(id)),
+    twice: [...times].filter(([, count]) => count > 1).map(([id]) => id),
+    invented: [...times.keys()].filter((id) => !fired.has(id)),
+    sources: Object.fromEntries(rows.map(({ source, count }) => [source, count])),
+  };
+}

@@ -1,0 +1,65 @@
+/** The processes of the chaos: kept running whatever ends them, and one of them killed on demand. */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import type { Orders } from './process.js';
+
+/** So many receivers and workers. */
+export interface Fleet {
+  /** The ports of the receivers that listen now. */
+  ports(): readonly number[];
+  /** Kills one with SIGKILL, in turn; another is started in its place. */
+  kill(): void;
+  /** How many were killed. */
+  readonly kills: number;
+  stop(): Promise<void>;
+}
+
+const ROLES = ['receiver', 'worker', 'receiver', 'worker', 'receiver'] as const;
+const program = fileURLToPath(new URL('./process.ts', import.meta.url));
+
+export function startFleet(orders: Omit<Orders, 'role'>): Fleet {
+  const members: (ChildProcess | undefined)[] = [];
+  const ports = new Map<number, number>();
+  let kills = 0;
+  let stopping = false;
+
+  function start(index: number) {
+    const role = ROLES[index];
+    if (stopping || role === undefined) return;
+    const child = fork(program, [JSON.stringify({ role, ...orders })], {
+      execArgv: ['--import', 'tsx'],
+      stdio: ['ignore', 'ignore', process.env['CHAOS_STDERR'] ? 'inherit' : 'ignore', 'ipc'],
+    });
+    members[index] = child;
+    child.on('message', (address) => ports.set(index, (address as AddressInfo).port));
+    child.on('exit', () => {
+      ports.delete(index);
+      start(index);
+    });
+  }
+  for (const index of ROLES.keys()) start(index);
+
+  return {
+    ports: () => [...ports.values()],
+    kill() {
+      members[kills % ROLES.length]?.kill('SIGKILL');
+      kills += 1;
+    },
+    get kills() {
+      return kills;
+    },
+    async stop() {
+      stopping = true;
+      const running = members.filter((child) => child !== undefined && child.exitCode === null);
+      await Promise.all(
+        running.map(async (child) => {
+          const exit = child && once(child, 'exit');
+          child?.kill('SIGKILL');
+          await exit;
+        }),
+      );
+    },
+  };
+}

@@ -1,0 +1,106 @@
+/** One process of the chaos: a receiver with a poller, or a worker. Killed at any moment, started again. */
+import { createServer } from 'node:http';
+import { Queue, Worker } from 'bullmq';
+import pg from 'pg';
+import PgBoss from 'pg-boss';
+import { createReceiver, type Handler, type UnknownPayload } from 'stablehooks';
+import { createPoller } from 'stablehooks/catch-up';
+import { createClient } from 'stablehooks/client';
+import { type PgTx, postgresInbox } from 'stablehooks/inboxes/postgres';
+import { toNodeHandler } from 'stablehooks/node';
+import { bullmqProcessor, bullmqQueue } from 'stablehooks/queues/bullmq';
+import { pgBossQueue, workPgBoss } from 'stablehooks/queues/pg-boss';
+
+/** What the process is told when it starts. */
+export interface Orders {
+  readonly role: 'receiver' | 'worker';
+  readonly engine: 'bullmq' | 'pg-boss';
+  readonly databaseUrl: string;
+  readonly redisPort: number;
+  readonly secret: string;
+  readonly service: { readonly url: string; readonly token: string; readonly since: string };
+}
+
+const { role, engine, databaseUrl, redisPort, secret, service } = JSON.parse(process.argv[2] ?? '') as Orders;
+// Servers come and go here: what fails is retried, or this process dies and another takes over.
+const ignore = () => undefined;
+const connection = { port: redisPort };
+
+const pool = new pg.Pool({ connectionString: databaseUrl, max: 8, connectionTimeoutMillis: 2_000 });
+pool.on('error', ignore);
+
+type Booking = Handler<'transfer.settled', UnknownPayload, PgTx>;
+const book = async ({ id }: { readonly id: string }, { tx }: Parameters<Booking>[1]) => {
+  await tx.query('INSERT INTO ledger (event_id, pid) VALUES ($1, $2)', [id, process.pid]);
+};
+const shared = {
+  secret,
+  inbox: postgresInbox(pool, { transactional: true }),
+  handlers: {
+    'accept.confirmed': book,
+    'transfer.settled': book,
+    'transfer.failed': book,
+    'redeem.completed': book,
+    'redeem.failed': book,
+  },
+  leaseMs: 1_200,
+  handlerTimeoutMs: 1_000,
+  maxAttempts: 1_000,
+  onOutcome: ignore,
+};
+
+async function startBoss(): Promise<PgBoss> {
+  const boss = new PgBoss({
+    connectionString: databaseUrl,
+    max: 4,
+    schedule: false,
+    maintenanceIntervalSeconds: 1,
+  });
+  boss.on('error', ignore);
+  await boss.start();
+  await boss.createQueue('stablehooks', {
+    name: 'stablehooks',
+    retryLimit: 5,
+    retryDelay: 1,
+    expireInSeconds: 2,
+  });
+  return boss;
+}
+
+async function work() {
+  const receiver = createReceiver(shared);
+  if (engine === 'pg-boss') {
+    await workPgBoss(await startBoss(), { receiver, batchSize: 50 });
+  } else {
+    const pace = { concurrency: 8, lockDuration: 1_200, stalledInterval: 1_000, maxStalledCount: 5 };
+    new Worker('chaos', bullmqProcessor(receiver), { connection, ...pace }).on('error', ignore);
+  }
+}
+
+async function receive() {
+  const receiver = createReceiver({ ...shared, queue: await openQueue() });
+  const poller = createPoller({
+    client: createClient({ baseUrl: service.url, token: service.token }),
+    receiver,
+    since: new Date(service.since),
+    maxLimit: 20_000,
+    lagMs: 1_000,
+    everyMs: 500,
+    leaseMs: 1_500,
+    onGap: ignore,
+  });
+  const server = createServer(toNodeHandler(receiver)).listen(0, '127.0.0.1', () => {
+    process.send?.(server.address());
+    poller.start();
+  });
+}
+
+async function openQueue() {
+  if (engine === 'pg-boss') return pgBossQueue(await startBoss());
+  const tries = { attempts: 5, backoff: { type: 'fixed', delay: 500 }, removeOnComplete: true };
+  const queue = new Queue('chaos', { connection, defaultJobOptions: tries });
+  queue.on('error', ignore);
+  return bullmqQueue(queue, { timeoutMs: 1_000 });
+}
+
+await (role === 'worker' ? work() : receive());

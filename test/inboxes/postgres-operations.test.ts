@@ -1,0 +1,174 @@
+/** Operating the Postgres inbox: migrations, lost servers, full pools, slow statements, and the plans of its statements. */
+import { randomUUID } from 'node:crypto';
+import pg from 'pg';
+import { createReceiver, EVENT_TYPES } from 'stablehooks';
+import {
+  migratePostgres,
+  type PgLike,
+  postgresInbox,
+  postgresMigrations,
+} from 'stablehooks/inboxes/postgres';
+import { exampleEvent } from 'stablehooks/testing';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type PostgresService, startPostgres } from '../services/postgres.js';
+
+let server: PostgresService;
+let pool: pg.Pool;
+beforeAll(async () => {
+  server = await startPostgres();
+  pool = new pg.Pool({ connectionString: server.url }).on('error', () => undefined);
+});
+afterAll(async () => {
+  await pool.end();
+  await server.stop();
+});
+
+const someEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
+
+const receive = (inbox: ReturnType<typeof postgresInbox>) =>
+  createReceiver({ secret: 'x', inbox, handlers: {}, onOutcome: () => undefined });
+
+test('many processes may migrate at once, and again', async () => {
+  const schema = 'at_once';
+  await Promise.all(Array.from({ length: 10 }, () => migratePostgres(pool, { schema })));
+  await migratePostgres(pool, { schema });
+  expect((await postgresInbox(pool, { schema }).count()).length).toBe(6);
+});
+
+test('the SQL text makes the same tables, statement by statement, and may be run again', async () => {
+  const schema = 'By_Hand';
+  for (const statement of [...postgresMigrations({ schema }), ...postgresMigrations({ schema })]) {
+    await pool.query(statement);
+  }
+  const inbox = postgresInbox(pool, { schema });
+  expect((await inbox.claim(someEvent(), { leaseMs: 1_000, source: 'push' })).state).toBe('claimed');
+});
+
+test.each(['', 'a-b', 'a"b', "a'b", '1st', 'x'.repeat(64), 'a;b'])('no schema is named %j', (schema) => {
+  expect(() => postgresInbox(pool, { schema })).toThrow('`schema` must be');
+  expect(() => postgresMigrations({ schema })).toThrow('`schema` must be');
+});
+
+test('while the server is away the answer is unavailable; afterwards everything is as it was', async () => {
+  const schema = 'away';
+  await migratePostgres(pool, { schema });
+  const receiver = receive(postgresInbox(pool, { schema }));
+  const [before, during] = [someEvent(), someEvent()];
+  expect((await receiver.handle(before, { source: 'push' })).kind).toBe('ignored');
+  await server.halt();
+  try {
+    expect(await receiver.handle(during, { source: 'push' })).toMatchObject({
+      kind: 'unavailable',
+      error: { code: 'ERR_INBOX_FAILED' },
+    });
+  } finally {
+    await server.start();
+  }
+  expect((await receiver.handle(before, { source: 'push' })).kind).toBe('duplicate');
+  expect((await receiver.handle(during, { source: 'push' })).kind).toBe('ignored');
+});
+
+test('a full pool and a slow statement are unavailable too', async () => {
+  const schema = 'busy';
+  await migratePostgres(pool, { schema });
+  const small = new pg.Pool({
+    connectionString: server.url,
+    max: 1,
+    connectionTimeoutMillis: 100,
+    statement_timeout: 100,
+  });
+  const receiver = receive(postgresInbox(small, { schema }));
+  const unavailable = { kind: 'unavailable', error: { code: 'ERR_INBOX_FAILED' } };
+
+  const taken = await small.connect();
+  expect(await receiver.handle(someEvent(), { source: 'push' })).toMatchObject(unavailable);
+  taken.release();
+
+  const blocker = await pool.connect();
+  await blocker.query(`BEGIN; LOCK TABLE ${schema}.events`);
+  expect(await receiver.handle(someEvent(), { source: 'push' })).toMatchObject(unavailable);
+  await blocker.query('ROLLBACK');
+  blocker.release();
+  expect((await receiver.handle(someEvent(), { source: 'push' })).kind).toBe('ignored');
+  await small.end();
+});
+
+test('pruning takes as many statements as it needs, and keeps every id', async () => {
+  const schema = 'pruned';
+  await migratePostgres(pool, { schema });
+  await fill(schema, { done: 12_000 });
+  const inbox = postgresInbox(pool, { schema });
+  expect(await inbox.prune({ olderThanMs: 0 })).toBe(12_000);
+  expect(await inbox.prune({ olderThanMs: 0 })).toBe(0);
+  expect((await inbox.count()).find(({ state }) => state === 'done')?.count).toBe(12_000);
+  expect(await inbox.find('evt_done_1')).toMatchObject({ state: 'done', event: null });
+});
+
+test('each statement finds its rows by an index, among 60,000', async () => {
+  const schema = 'plans';
+  await migratePostgres(pool, { schema });
+  await fill(schema, { done: 50_000, received: 5_000, failed: 5_000, parked: 500, dead: 500 });
+  await pool.query(`VACUUM ANALYZE ${schema}.events`);
+
+  const indexes = new Set<string>();
+  const tables = new Set<string>();
+  const explaining: PgLike = {
+    async query(text, values) {
+      const { rows } = await pool.query(`EXPLAIN (FORMAT JSON) ${text}`, values);
+      const plan = JSON.stringify(rows);
+      for (const [, index = ''] of plan.matchAll(/"Index Name":"(\w+)"/g)) indexes.add(index);
+      for (const [, table = ''] of plan.matchAll(/"Seq Scan",[^{}]*"Relation Name":"(\w+)"/g))
+        tables.add(table);
+      return pool.query(text, values);
+    },
+  };
+  const inbox = postgresInbox(explaining, { schema });
+  const used = async (step: () => Promise<unknown>) => {
+    indexes.clear();
+    tables.clear();
+    await step();
+    return [...[...tables].map((table) => `all of ${table}`), ...indexes].sort();
+  };
+  const event = someEvent();
+  const lease = { id: event.id, token: randomUUID(), attempt: 1 };
+  const plans = {
+    claim: await used(() => inbox.claim(event, { leaseMs: 1_000, source: 'push' })),
+    complete: await used(() => inbox.complete(lease)),
+    fail: await used(() => inbox.fail(lease, { retryAfterMs: 1_000, error: 'no' })),
+    admit: await used(() => inbox.admit([someEvent(), someEvent()], { dueInMs: 0, source: 'pull' })),
+    takeDue: await used(() => inbox.takeDue({ limit: 16, hideMs: 1_000, types: EVENT_TYPES })),
+    find: await used(() => inbox.find(event.id)),
+    list: await used(() => inbox.list({ state: 'done', limit: 50 })),
+    listAfter: await used(() => inbox.list({ state: 'done', limit: 50, after: 'evt_done_40000' })),
+    count: await used(() => inbox.count()),
+    revive: await used(() => inbox.revive('evt_dead_1')),
+    prune: await used(() => inbox.prune({ olderThanMs: 0 })),
+  };
+  console.log(plans);
+  expect(plans).toEqual({
+    claim: ['events_pkey'],
+    complete: ['events_pkey'],
+    fail: ['events_pkey'],
+    admit: ['events_pkey'],
+    takeDue: ['events_due', 'events_pkey', 'events_state'],
+    find: ['events_pkey'],
+    list: ['events_state'],
+    listAfter: ['events_pkey', 'events_state'],
+    count: ['events_state'],
+    revive: ['events_pkey'],
+    prune: ['events_pkey', 'events_whole'],
+  });
+});
+
+/** Records so many events of each state, an hour ago and one ms apart. */
+async function fill(schema: string, counts: Readonly<Record<string, number>>) {
+  for (const [state, count] of Object.entries(counts)) {
+    await pool.query(
+      `INSERT INTO ${schema}.events (id, received_at, updated_at, due_at, state, source, type, event)
+SELECT 'evt_' || $1 || '_' || n, at, at, CASE WHEN $1 IN ('received', 'failed') THEN at END, $1, 'push',
+  CASE WHEN $1 = 'parked' THEN 'mint.completed' ELSE 'transfer.settled' END, '{"payload":{"text":"' || repeat('x', 400) || '"}}'
+FROM generate_series(1, $2::int) AS n, LATERAL (SELECT now() - interval '1 hour' + n * interval '1 ms' AS at) AS t`,
+      [state, count],
+    );
+  }
+}

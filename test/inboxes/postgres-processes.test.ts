@@ -1,0 +1,103 @@
+/** Exactly once through `ctx.tx`, with real processes that stop or die in the middle of their transaction. */
+import { spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import pg from 'pg';
+import { createReceiver, type Outcome, type UnknownEvent } from 'stablehooks';
+import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
+import { exampleEvent } from 'stablehooks/testing';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { type PostgresService, startPostgres } from '../services/postgres.js';
+import type { Orders } from './postgres-process.js';
+
+let server: PostgresService;
+let pool: pg.Pool;
+
+beforeAll(async () => {
+  server = await startPostgres();
+  pool = new pg.Pool({ connectionString: server.url });
+  await migratePostgres(pool);
+});
+afterAll(async () => {
+  await pool.end();
+  await server.stop();
+});
+
+const someEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
+
+/** An empty ledger, with or without a key that would catch a second entry. */
+async function openLedger(key: 'keyed' | 'keyless') {
+  await pool.query('DROP TABLE IF EXISTS ledger');
+  await pool.query(`CREATE TABLE ledger (id text ${key === 'keyed' ? 'PRIMARY KEY' : ''}, worker text)`);
+  return async () => (await pool.query('SELECT id, worker FROM ledger')).rows;
+}
+
+/** Starts a process that works on the event, and waits until it has written and has had its signal. */
+async function startWorker(orders: Omit<Orders, 'url'>) {
+  const program = fileURLToPath(new URL('./postgres-process.ts', import.meta.url));
+  const args = ['--import', 'tsx', program, JSON.stringify({ url: server.url, ...orders })];
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  const exit = once(child, 'exit');
+  onTestFinished(async () => {
+    child.kill('SIGKILL');
+    await exit;
+  });
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const nextLine = async (): Promise<string> => (await lines.next()).value ?? 'ended';
+  expect(await nextLine()).toBe('written');
+  return { child, exit, nextLine };
+}
+
+/** Another worker, in this process, as often as it takes for the first one's lease to lapse. */
+async function workElsewhere(event: UnknownEvent): Promise<Outcome> {
+  const receiver = createReceiver({
+    secret: 'x',
+    inbox: postgresInbox(pool, { transactional: true }),
+    onOutcome: () => undefined,
+    handlers: {
+      'transfer.settled': async ({ id }, { tx }) => {
+        await tx.query('INSERT INTO ledger VALUES ($1, $2)', [id, 'other']);
+      },
+    },
+  });
+  for (;;) {
+    const outcome = await receiver.handle(event, { source: 'queue' });
+    if (outcome.kind !== 'busy') return outcome;
+  }
+}
+
+test('a worker stopped past its lease cannot commit: what it wrote is rolled back, another did it once', async () => {
+  const entries = await openLedger('keyless');
+  const event = someEvent();
+  const { child, nextLine } = await startWorker({ event, signal: 'SIGSTOP', leaseMs: 500 });
+  expect(await workElsewhere(event)).toMatchObject({ kind: 'handled', attempt: 2 });
+  child.kill('SIGCONT');
+  expect(await nextLine()).toBe('busy ERR_LEASE_LOST');
+  expect(await entries()).toEqual([{ id: event.id, worker: 'other' }]);
+  expect(await postgresInbox(pool).find(event.id)).toMatchObject({ state: 'done', attempts: 2 });
+});
+
+test('what a stopped worker has locked is free again once its lease has lapsed', async () => {
+  const entries = await openLedger('keyed');
+  const event = someEvent();
+  const { child, nextLine } = await startWorker({ event, signal: 'SIGSTOP', leaseMs: 500 });
+  // Its uncommitted entry has the same key: this waits until the server ends the stopped one's session.
+  expect(await workElsewhere(event)).toMatchObject({ kind: 'handled' });
+  expect(await entries()).toEqual([{ id: event.id, worker: 'other' }]);
+  child.kill('SIGCONT');
+  expect(await nextLine()).toMatch(/^(busy|unavailable) /);
+  expect(await entries()).toEqual([{ id: event.id, worker: 'other' }]);
+});
+
+test('a process killed in the middle of its transaction leaves nothing, and another does it', async () => {
+  const entries = await openLedger('keyed');
+  const event = someEvent();
+  const { exit } = await startWorker({ event, signal: 'SIGKILL', leaseMs: 500 });
+  await exit;
+  expect(await entries()).toEqual([]);
+  expect(await postgresInbox(pool).find(event.id)).toMatchObject({ state: 'leased', attempts: 1 });
+  expect(await workElsewhere(event)).toMatchObject({ kind: 'handled', attempt: 2 });
+  expect(await entries()).toEqual([{ id: event.id, worker: 'other' }]);
+});

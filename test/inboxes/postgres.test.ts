@@ -1,0 +1,84 @@
+/** The Postgres inbox keeps the contract against a real server, over each driver that it is made for. */
+import { PGlite } from '@electric-sql/pglite';
+import pg from 'pg';
+import postgres from 'postgres';
+import {
+  fromPostgresJs,
+  migratePostgres,
+  type PgPoolLike,
+  type PgTransactionsLike,
+  postgresInbox,
+} from 'stablehooks/inboxes/postgres';
+import { inboxContract } from 'stablehooks/testing';
+import { afterAll, beforeAll, describe, test } from 'vitest';
+import { neonPool } from '../services/neon.js';
+import { type PostgresService, startPostgres } from '../services/postgres.js';
+
+let server: PostgresService;
+beforeAll(async () => {
+  server = await startPostgres();
+});
+afterAll(() => server.stop());
+
+/** Two connections to one database, and how they end. */
+interface Connections {
+  readonly first: PgPoolLike | PgTransactionsLike;
+  readonly second: PgPoolLike | PgTransactionsLike;
+  end(): Promise<unknown>;
+}
+
+const drivers: Readonly<Record<string, () => Connections>> = {
+  pg: () => {
+    const [first, second] = [server.url, server.url].map(
+      (connectionString) => new pg.Pool({ connectionString }),
+    );
+    return pair(first, second, () => Promise.all([first?.end(), second?.end()]));
+  },
+  neon: () => {
+    const [first, second] = [neonPool(server.url), neonPool(server.url)];
+    return pair(first, second, () => Promise.all([first.end(), second.end()]));
+  },
+  'postgres.js': () => {
+    const [first, second] = [postgres(server.url), postgres(server.url)];
+    const end = () => Promise.all([first.end(), second.end()]);
+    return pair(fromPostgresJs(first), fromPostgresJs(second), end);
+  },
+  PGlite: () => {
+    const only = new PGlite();
+    return pair(only, only, () => only.close());
+  },
+};
+
+function pair(
+  first: Connections['first'] | undefined,
+  second: Connections['second'] | undefined,
+  end: Connections['end'],
+): Connections {
+  if (first === undefined || second === undefined) throw new Error('two connections are wanted');
+  return { first, second, end };
+}
+
+for (const [driver, connect] of Object.entries(drivers)) {
+  describe(`postgres inbox over ${driver}`, () => {
+    let connections: Connections;
+    let cases = 0;
+    beforeAll(() => {
+      connections = connect();
+    });
+    afterAll(() => connections.end());
+
+    for (const transactional of [false, true]) {
+      for (const { name, run } of inboxContract) {
+        if (transactional !== name.startsWith('transaction:')) continue;
+        test(name, async () => {
+          cases += 1;
+          const schema = `over_${driver.replace('.', '_')}_${cases}`;
+          await migratePostgres(connections.first, { schema });
+          const open = (pool: Connections['first']) =>
+            transactional ? postgresInbox(pool, { schema, transactional }) : postgresInbox(pool, { schema });
+          await run({ inbox: open(connections.first), second: open(connections.second) });
+        });
+      }
+    }
+  });
+}

@@ -1,0 +1,64 @@
+/** The Redis inbox keeps the contract against a real server, over each client that it is made for. */
+import { Redis as Upstash } from '@upstash/redis';
+import { Redis } from 'ioredis';
+import { createClient } from 'redis';
+import { fromIoredis, fromNodeRedis, type RedisLike, redisInbox } from 'stablehooks/inboxes/redis';
+import { inboxContract } from 'stablehooks/testing';
+import { afterAll, beforeAll, describe, test } from 'vitest';
+import { type RedisService, startRedis } from '../services/redis.js';
+import { startUpstash } from '../services/upstash.js';
+import { describeWithRedis } from '../services/with-redis.js';
+
+/** Two connections to one server, and how they end. */
+interface Connections {
+  readonly first: RedisLike;
+  readonly second: RedisLike;
+  end(): Promise<unknown>;
+}
+
+const clients: Readonly<Record<string, (url: string) => Promise<Connections>>> = {
+  async ioredis(url) {
+    const [first, second] = [new Redis(url), new Redis(url)];
+    const end = () => Promise.all([first.quit(), second.quit()]);
+    return { first: fromIoredis(first), second: fromIoredis(second), end };
+  },
+  async 'node-redis'(url) {
+    const [first, second] = [createClient({ url }), createClient({ url })];
+    await Promise.all([first.connect(), second.connect()]);
+    const end = () => Promise.all([first.close(), second.close()]);
+    return { first: fromNodeRedis(first), second: fromNodeRedis(second), end };
+  },
+  async '@upstash/redis'(url) {
+    const redis = new Redis(url);
+    const bridge = await startUpstash(redis);
+    const open = () => new Upstash({ url: bridge.url, token: 'local', enableTelemetry: false });
+    const end = () => Promise.all([bridge.stop(), redis.quit()]);
+    return { first: open(), second: open(), end };
+  },
+};
+
+describeWithRedis('redis inbox', () => {
+  let server: RedisService;
+  beforeAll(async () => {
+    server = await startRedis();
+  });
+  afterAll(() => server.stop());
+
+  for (const [client, connect] of Object.entries(clients)) {
+    describe(`over ${client}`, () => {
+      let connections: Connections;
+      beforeAll(async () => {
+        connections = await connect(server.url);
+      });
+      afterAll(() => connections.end());
+
+      for (const [index, { name, run }] of inboxContract.entries()) {
+        test(name, async () => {
+          const prefix = `${client} ${index}`;
+          const { first, second } = connections;
+          await run({ inbox: redisInbox(first, { prefix }), second: redisInbox(second, { prefix }) });
+        });
+      }
+    });
+  }
+});

@@ -1,0 +1,93 @@
+/** The examples with a database or a queue, started as processes of their own against real servers. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import pg from 'pg';
+import type { UnknownEvent } from 'stablehooks';
+import { exampleEvent, signedRequest } from 'stablehooks/testing';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { listenAsProcess } from '../child.js';
+import { type PostgresService, startPostgres } from '../services/postgres.js';
+import { type RedisService, startRedis } from '../services/redis.js';
+import { describeWithRedis } from '../services/with-redis.js';
+
+const cwd = fileURLToPath(new URL('../..', import.meta.url));
+const secret = 'whsec_example';
+
+let postgres: PostgresService;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres.stop());
+
+type Environment = Readonly<Record<string, string>>;
+
+/** Starts an example's receiver and sends it one event, as often as asked. */
+async function deliver(
+  name: string,
+  { env, event, times }: { readonly env: Environment; readonly event: UnknownEvent; readonly times: number },
+): Promise<readonly number[]> {
+  const args = ['--import', 'tsx', `examples/${name}.ts`];
+  const { address: url, stop } = await listenAsProcess({
+    args,
+    cwd,
+    env: { PORT: '0', WEBHOOK_SECRET: secret, ...env },
+  });
+  onTestFinished(stop);
+  const send = async () => (await fetch(url, await signedRequest(event, { secret, url }))).status;
+  return Promise.all(Array.from({ length: times }, send));
+}
+
+/** Starts an example's worker and waits until it prints the line. */
+async function workUntil(name: string, { env, line }: { readonly env: Environment; readonly line: string }) {
+  const worker = spawn(process.execPath, ['--import', 'tsx', `examples/${name}.ts`, 'worker'], {
+    cwd,
+    env: { ...process.env, WEBHOOK_SECRET: secret, ...env },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  onTestFinished(async () => {
+    worker.kill('SIGTERM');
+    await once(worker, 'close');
+  });
+  for await (const printed of createInterface({ input: worker.stdout })) {
+    if (!printed.startsWith(line)) continue;
+    worker.stdout.resume();
+    return;
+  }
+  throw new Error(`The worker of ${name} ended without "${line}".`);
+}
+
+test('exactly-once: five deliveries at once make one entry in the ledger', async () => {
+  const event = exampleEvent('accept.confirmed');
+  const statuses = await deliver('exactly-once', { env: { DATABASE_URL: postgres.url }, event, times: 5 });
+  expect(statuses).toContain(200);
+  expect(statuses.every((status) => status === 200 || status === 503)).toBe(true);
+  const client = new pg.Client(postgres.url);
+  await client.connect();
+  const { rows } = await client.query('SELECT event_id FROM ledger');
+  await client.end();
+  expect(rows).toEqual([{ event_id: event.id }]);
+});
+
+test('queue-pg-boss: 202 in front, done behind', async () => {
+  const env = { DATABASE_URL: postgres.url };
+  const event = exampleEvent('transfer.settled');
+  expect(await deliver('queue-pg-boss', { env, event, times: 2 })).toEqual([202, 202]);
+  await workUntil('queue-pg-boss', { env, line: `settled ${event.id}` });
+});
+
+describeWithRedis('queue-bullmq', () => {
+  let redis: RedisService;
+  beforeAll(async () => {
+    redis = await startRedis();
+  });
+  afterAll(() => redis.stop());
+
+  test('202 in front, done behind', async () => {
+    const env = { REDIS_URL: redis.url };
+    const event = exampleEvent('transfer.settled');
+    expect(await deliver('queue-bullmq', { env, event, times: 2 })).toEqual([202, 202]);
+    await workUntil('queue-bullmq', { env, line: `settled ${event.id}` });
+  });
+});

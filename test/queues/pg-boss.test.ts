@@ -1,0 +1,144 @@
+/** pg-boss as the queue, against a real Postgres: once in, retried by the engine, refused when it is down. */
+import pg from 'pg';
+import PgBoss from 'pg-boss';
+import { createReceiver, type UnknownEvent } from 'stablehooks';
+import { memoryInbox } from 'stablehooks/inboxes/memory';
+import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
+import { pgBossQueue, workPgBoss } from 'stablehooks/queues/pg-boss';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { type PostgresService, startPostgres } from '../services/postgres.js';
+import { awaitHandled } from './handled.js';
+import { someEvent } from './some-event.js';
+
+let server: PostgresService;
+let boss: PgBoss;
+let pool: pg.Pool;
+let queues = 0;
+
+beforeAll(async () => {
+  server = await startPostgres();
+  pool = new pg.Pool({ connectionString: server.url }).on('error', () => undefined);
+  await migratePostgres(pool);
+  boss = new PgBoss({ connectionString: server.url, schedule: false });
+  // Its connections break when the server stops, which is the point of a test here.
+  boss.on('error', () => undefined);
+  await boss.start();
+});
+
+afterAll(async () => {
+  await boss.stop({ graceful: false });
+  await pool.end();
+  await server.stop();
+});
+
+/** A queue of its own for one test. */
+async function openQueue(options: Partial<PgBoss.Queue> = {}): Promise<string> {
+  queues += 1;
+  const name = `events-${queues}`;
+  await boss.createQueue(name, { name, retryLimit: 3, ...options });
+  return name;
+}
+
+test('an event that waits or runs is not put in twice, however many put it in', async () => {
+  const name = await openQueue();
+  const queue = pgBossQueue(boss, { queue: name });
+  const event = someEvent();
+  await Promise.all(Array.from({ length: 10 }, () => queue.enqueue(event)));
+  expect(await boss.getQueueSize(name)).toBe(1);
+  expect(await boss.fetch(name)).toHaveLength(1);
+  await queue.enqueue(event);
+  expect(await boss.fetch(name)).toEqual([]);
+});
+
+test('an event whose job has finished, well or badly, is put in again', async () => {
+  const name = await openQueue({ retryLimit: 0 });
+  const queue = pgBossQueue(boss, { queue: name });
+  const event = someEvent();
+  for (const finish of ['complete', 'fail', 'cancel'] as const) {
+    await queue.enqueue(event);
+    const [job] = await boss.fetch<{ event: string }>(name);
+    expect(JSON.parse(job?.data.event ?? 'null')).toEqual(event);
+    await boss[finish](name, job?.id ?? '');
+  }
+  await queue.enqueue(event);
+  expect(await boss.fetch(name)).toHaveLength(1);
+});
+
+test('an event that jsonb cannot hold goes through whole', async () => {
+  const name = await openQueue();
+  const event = someEvent({ payload: { zero: '\u0000', lone: '\ud800', 10: 'ten', 2: 'two' } });
+  await pgBossQueue(boss, { queue: name }).enqueue(event);
+  const [job] = await boss.fetch<{ event: string }>(name);
+  expect(job?.data.event).toBe(JSON.stringify(event));
+});
+
+test('a queue that nobody made is an error, never "accepted"', async () => {
+  await expect(pgBossQueue(boss, { queue: 'nobody-made-it' }).enqueue(someEvent())).rejects.toThrow(
+    'createQueue',
+  );
+});
+
+test('events go through the queue to a worker, and what fails is retried by pg-boss alone', async () => {
+  const name = await openQueue({ retryDelay: 1 });
+  const inbox = postgresInbox(pool);
+  const front = createReceiver({
+    secret: 'x',
+    handlers: {},
+    inbox,
+    queue: pgBossQueue(boss, { queue: name }),
+  });
+  const flaky = someEvent();
+  const ran: string[] = [];
+  const handled = awaitHandled(6);
+  const worker = createReceiver({
+    secret: 'x',
+    inbox,
+    handlers: {
+      'transfer.settled': ({ id }, { attempt }) => {
+        if (id === flaky.id && attempt === 1) throw new Error('not yet');
+        ran.push(id);
+      },
+    },
+    onOutcome: handled.onOutcome,
+  });
+  const events = [flaky, ...Array.from({ length: 5 }, () => someEvent())];
+  for (const event of events) {
+    expect((await front.accept(event, { source: 'push' })).kind).toBe('queued');
+  }
+  const id = await workPgBoss(boss, { receiver: worker, queue: name });
+  onTestFinished(() => boss.offWork({ id }));
+  const outcomes = await handled.all;
+  expect(outcomes.filter(({ attempt }) => attempt === 2)).toMatchObject([{ event: flaky, source: 'queue' }]);
+  expect(new Set(ran)).toEqual(new Set(events.map((event) => event.id)));
+  expect(ran).toHaveLength(events.length);
+  expect((await front.accept(flaky, { source: 'push' })).kind).toBe('duplicate');
+});
+
+test('while the server is down the answer is unavailable, and afterwards the event goes in', async () => {
+  const name = await openQueue();
+  const queue = pgBossQueue(boss, { queue: name });
+  const { inbox, events } = recordingInbox();
+  const front = createReceiver({ secret: 'x', handlers: {}, inbox, queue, onOutcome: () => undefined });
+  const event = someEvent();
+  await server.halt();
+  try {
+    const outcome = await front.accept(event, { source: 'push' });
+    expect(outcome).toMatchObject({ kind: 'unavailable', error: { code: 'ERR_QUEUE_FAILED' } });
+  } finally {
+    await server.start();
+  }
+  expect(events).toEqual([event]);
+  expect((await front.accept(event, { source: 'push' })).kind).toBe('queued');
+  expect(await boss.getQueueSize(name)).toBe(1);
+});
+
+/** An inbox on another server than the queue's, as far as this test needs one. */
+function recordingInbox() {
+  const memory = memoryInbox();
+  const events: UnknownEvent[] = [];
+  const admit: typeof memory.admit = (page, options) => {
+    events.splice(0, events.length, ...page);
+    return memory.admit(page, options);
+  };
+  return { inbox: { ...memory, durable: true, admit }, events };
+}
