@@ -114,6 +114,12 @@ const SYSTEM: Readonly<Record<string, { readonly exitCode: ExitCode; readonly ad
     advice: 'The inbox file cannot be opened. Check its folder and permissions.',
   },
   SQLITE_READONLY: { exitCode: EXIT.usage, advice: 'The inbox file is read-only. Check its permissions.' },
+  '28P01': { exitCode: EXIT.usage, advice: 'Postgres refused the user or the password.' },
+  '3D000': { exitCode: EXIT.usage, advice: 'Postgres has no database of that name.' },
+  '42P01': {
+    exitCode: EXIT.usage,
+    advice: 'This database has no inbox: run the migrations, or check the URL.',
+  },
   SQLITE_BUSY: { exitCode: EXIT.unreachable, advice: 'Another process holds the inbox file. Try again.' },
 };
 

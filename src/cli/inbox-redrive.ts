@@ -1,16 +1,20 @@
 /** `stablehooks inbox redrive`: dead events are wanted again, and sent to an endpoint that runs them. */
 import { Command } from 'commander';
-import type { Inbox, InboxOperations, InboxRecord } from '../core/inbox.js';
+import type { InboxOperations, InboxRecord } from '../core/inbox.js';
 import { type Answer, describeAnswer, isDelivered } from './delivery.js';
 import { type DeliveryRow, printRow, summarise } from './delivery-report.js';
 import { parseDuration } from './duration.js';
 import { EXIT, type ExitCode, usageError } from './failure.js';
+import type { OpenInbox } from './inbox-server.js';
 import { interruptedExit } from './interruption.js';
 import { openInbox } from './open-inbox.js';
 import { parseUrl } from './settings.js';
 import { createSender, type Sender } from './signed-delivery.js';
 import { toPlain } from './table.js';
 import { addExample, addSecretFlags, type Task, toAction } from './task.js';
+
+/** What the first argument of each of these commands is. */
+export const INBOX_PLACE = 'SQLite file, postgres: or redis: URL, or env:NAME of a variable that holds it';
 
 interface RedriveFlags {
   readonly to?: string;
@@ -21,7 +25,7 @@ interface RedriveFlags {
 export function redriveCommand(): Command {
   const command = new Command('redrive')
     .description('run dead events again')
-    .argument('<inbox>', 'SQLite file of the inbox')
+    .argument('<inbox>', INBOX_PLACE)
     .argument('[ids...]', 'ids of the events (default: all that are dead)')
     .option('--to <url>', "endpoint that runs them (default: the app's own redrive does)")
     .option('--timeout <duration>', 'how long to wait for an answer', parseDuration, 10_000);
@@ -29,8 +33,6 @@ export function redriveCommand(): Command {
   addExample(command, ['stablehooks inbox redrive events.db --to http://localhost:3000/hooks']);
   return toAction(command, redrive);
 }
-
-type OpenInbox = Inbox & InboxOperations;
 
 async function redrive({ args, flags, settings, printer, signal }: Task<RedriveFlags>): Promise<ExitCode> {
   const [place = '', ...ids] = args;

@@ -1,9 +1,9 @@
 /** `stablehooks inbox`: what an inbox remembers, and what to do about what failed. */
-import { Argument, Command, Option } from 'commander';
+import { Command, Option } from 'commander';
 import { INBOX_STATES, type InboxOperations, type InboxRecord, type InboxState } from '../core/inbox.js';
 import { formatAge, parseDuration } from './duration.js';
 import { EXIT, type ExitCode, usageError } from './failure.js';
-import { redriveCommand } from './inbox-redrive.js';
+import { INBOX_PLACE, redriveCommand } from './inbox-redrive.js';
 import { parseCount } from './number-flag.js';
 import { openInbox } from './open-inbox.js';
 import type { Printer } from './printer.js';
@@ -20,15 +20,10 @@ export function inboxCommand(): Command {
     .addCommand(pruneCommand());
 }
 
-/** Names the inbox: the first argument of each of these commands. */
-export function inboxArgument(): Argument {
-  return new Argument('<inbox>', 'SQLite file of the inbox');
-}
-
 function statsCommand(): Command {
   const command = new Command('stats')
     .description('count the events of each state')
-    .addArgument(inboxArgument());
+    .argument('<inbox>', INBOX_PLACE);
   addExample(command, ['stablehooks inbox stats events.db']);
   return toAction<object>(command, ({ args, printer }) =>
     withInbox(args, async (inbox) => {
@@ -48,7 +43,7 @@ function statsCommand(): Command {
 function listCommand(): Command {
   const command = new Command('list')
     .description('list events, oldest first')
-    .addArgument(inboxArgument())
+    .argument('<inbox>', INBOX_PLACE)
     .addOption(new Option('--state <state>', 'only this state (default: all but done)').choices(INBOX_STATES))
     .option('--limit <number>', 'how many of a state at most', parseCount, 50);
   addExample(command, ['stablehooks inbox list events.db --state dead']);
@@ -88,7 +83,7 @@ function printRecords(printer: Printer, records: readonly InboxRecord[]): void {
 function showCommand(): Command {
   const command = new Command('show')
     .description('print what the inbox knows of one event')
-    .addArgument(inboxArgument())
+    .argument('<inbox>', INBOX_PLACE)
     .argument('<id>', 'id of the event');
   addExample(command, ['stablehooks inbox show events.db evt_01']);
   return toAction<object>(command, ({ args, printer }) =>
@@ -114,7 +109,7 @@ function pruneCommand(): Command {
     .description(
       'drop the JSON of events that are long done; their ids stay, so that replays stay duplicates',
     )
-    .addArgument(inboxArgument())
+    .argument('<inbox>', INBOX_PLACE)
     .requiredOption('--older-than <duration>', 'done for so long', parseDuration);
   addExample(command, ['stablehooks inbox prune events.db --older-than 30d']);
   return toAction<{ readonly olderThan: number }>(command, ({ args, flags, printer }) =>

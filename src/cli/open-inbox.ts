@@ -1,11 +1,10 @@
-/** Opening the inbox in an SQLite file, by whichever driver this machine has. */
+/** Opening an inbox by its place: an SQLite file, or the URL of a Postgres or a Redis. */
 import { statSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
-import { type SqliteInbox, sqliteInbox } from '../inboxes/sqlite.js';
+import { sqliteInbox } from '../inboxes/sqlite.js';
 import type { SqliteLike } from '../inboxes/sqlite-connection.js';
 import { usageError } from './failure.js';
+import { type OpenInbox, openPostgres, openRedis } from './inbox-server.js';
+import { importFromProject } from './project-package.js';
 
 /** Whether a file that is not there may be made. */
 export interface OpenOptions {
@@ -13,11 +12,32 @@ export interface OpenOptions {
 }
 
 /**
- * Opens it.
+ * Opens it; `env:NAME` is the place that this environment variable holds.
  *
  * @throws {CommandError} exit 2 when there is no such file, or no driver: it says which to install.
  */
-export async function openInbox(path: string, { create }: OpenOptions): Promise<SqliteInbox> {
+export async function openInbox(place: string, options: OpenOptions): Promise<OpenInbox> {
+  const [, variable] = /^env:(\w+)$/.exec(place) ?? [];
+  if (variable !== undefined) {
+    const held = process.env[variable];
+    if (!held) throw usageError(`${place}: there is no such environment variable, or it is empty.`);
+    return openPlace(held, options);
+  }
+  if (URL.canParse(place) && new URL(place).password !== '') {
+    throw usageError(
+      'A password in the URL shows in the process list: put the URL into an environment variable, and pass env:NAME.',
+    );
+  }
+  return openPlace(place, options);
+}
+
+function openPlace(place: string, options: OpenOptions): Promise<OpenInbox> {
+  if (/^postgres(ql)?:/.test(place)) return openPostgres(place);
+  if (/^rediss?:/.test(place)) return openRedis(place);
+  return openFile(place, options);
+}
+
+async function openFile(path: string, { create }: OpenOptions): Promise<OpenInbox> {
   const found = statSync(path, { throwIfNoEntry: false });
   if (found === undefined && !create)
     throw usageError(`${path}: there is no such inbox file. Check the path.`);
@@ -25,34 +45,19 @@ export async function openInbox(path: string, { create }: OpenOptions): Promise<
     throw usageError(`${path}: this is a folder, and an inbox is a file. Check the path.`);
   if (process.getBuiltinModule?.('node:sqlite') !== undefined) return sqliteInbox(path);
   const db = await openByPackage(path);
-  const inbox = sqliteInbox(db);
-  return { ...inbox, close: () => db.close() };
+  return { ...sqliteInbox(db), close: () => db.close() };
 }
 
-/** Drivers of the project at hand, in the order of preference. */
-const PACKAGES = ['better-sqlite3', 'libsql'] as const;
+type Driver = new (path: string) => SqliteLike & { close(): void };
 
-type Connection = SqliteLike & { close(): void };
-
-async function openByPackage(path: string): Promise<Connection> {
-  const project = createRequire(join(process.cwd(), 'package.json'));
-  for (const name of PACKAGES) {
-    const file = resolve(project, name);
-    if (file === undefined) continue;
-    const driver = (await import(pathToFileURL(file).href)) as {
-      readonly default: new (path: string) => Connection;
-    };
-    return new driver.default(path);
-  }
-  throw usageError(
-    `Node ${process.versions.node} has no node:sqlite. Run \`npm install libsql\` (or better-sqlite3) here, or use Node 22.13 or later.`,
+async function openByPackage(path: string): Promise<SqliteLike & { close(): void }> {
+  const drivers = await importFromProject<{ libsql: Driver; 'better-sqlite3': Driver }>(
+    ['libsql', 'better-sqlite3'],
+    {
+      why: `Node ${process.versions.node} has no node:sqlite, which Node 22.13 and later have.`,
+    },
   );
-}
-
-function resolve(project: NodeJS.Require, name: string): string | undefined {
-  try {
-    return project.resolve(name);
-  } catch {
-    return undefined;
-  }
+  const Driver = drivers.libsql ?? drivers['better-sqlite3'];
+  if (Driver === undefined) throw usageError('The SQLite driver has no default export. Install libsql anew.');
+  return new Driver(path);
 }
