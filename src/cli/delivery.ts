@@ -87,7 +87,7 @@ function exchange(url: string, delivery: Delivery): Promise<Ending> {
       );
     });
     write(sent, delivery).catch((error: NodeJS.ErrnoException) =>
-      end({ kind: 'unreachable', reason: error.code ?? 'ERR_INVALID_REQUEST' }),
+      end({ kind: 'unreachable', reason: error.code ?? 'invalid request' }),
     );
   });
 }

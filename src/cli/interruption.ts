@@ -1,6 +1,9 @@
 /** Interruption: Ctrl-C, and output that nobody reads any more (`| head`). */
 import { EXIT, type ExitCode } from './failure.js';
 
+const FINISHING = 'Finishing what is under way. Ctrl-C again ends it at once.\n';
+const PATIENCE_MS = 300;
+
 const controller = new AbortController();
 
 /** Aborts when the command should finish what is under way, say where it stands, and end. */
@@ -11,6 +14,8 @@ export function watchInterruption(): void {
   const interrupt = () => {
     if (interruption.aborted) process.exit(EXIT.interrupted);
     controller.abort(new Error('interrupted'));
+    // Only where it takes a while, so that nobody wonders and nothing else is held up.
+    setTimeout(() => process.stderr.write(FINISHING), PATIENCE_MS).unref();
   };
   process.on('SIGINT', interrupt);
   process.on('SIGTERM', interrupt);

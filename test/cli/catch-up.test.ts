@@ -89,6 +89,7 @@ describe.concurrent('catch-up', () => {
     const command = start(args, service);
     await command.printed(ids[3] ?? '');
     command.interrupt();
+    await command.printed('Finishing what is under way.');
     release();
     const { stderr, exitCode } = await command.ended;
     expect(stderr).toContain('run the same command again to go on.');

@@ -1,5 +1,6 @@
 /** The transcripts of the README: each line is run, in its order, and has to print what is written there. */
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { chmod, readFile, symlink, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { createReceiver, PermanentError } from 'stablehooks';
@@ -22,6 +23,13 @@ const handlers = {
 interface Step {
   readonly command: string;
   readonly output: string;
+}
+
+/** The section on the command line: of the README, or by itself until it is merged there. */
+async function readSection(): Promise<string> {
+  const file = existsSync(`${ROOT}README.cli.md`) ? 'README.cli.md' : 'README.md';
+  const markdown = await readFile(`${ROOT}${file}`, 'utf8');
+  return markdown.split(/^## /m).find((section) => section.startsWith('The command line\n')) ?? '';
 }
 
 function readSteps(markdown: string): readonly Step[] {
@@ -117,7 +125,7 @@ test('the transcripts are what the commands print', async () => {
     }
   }
 
-  const steps = readSteps(await readFile(`${ROOT}README.cli.md`, 'utf8'));
+  const steps = readSteps(await readSection());
   for (const step of steps) {
     const command = step.command.replaceAll(ENDPOINT, endpoint).replaceAll(IDS, (id) => actual.get(id) ?? id);
     const printed = (await runLine(command, step)).replaceAll(endpoint, ENDPOINT);
