@@ -3,7 +3,6 @@ import { Command } from 'commander';
 import type { UnknownEvent } from '../core/events.js';
 import { formatAge } from './duration.js';
 import { addSelectionFlags, pickEvents, type SelectionFlags, selectEvents } from './event-selection.js';
-import { readEventType } from './event-type.js';
 import { replayCommand } from './events-replay.js';
 import { EXIT, type ExitCode, usageError } from './failure.js';
 import type { Printer } from './printer.js';
@@ -33,7 +32,6 @@ function listCommand(): Command {
 }
 
 async function list({ flags, settings, printer, signal }: Task<ListFlags>): Promise<ExitCode> {
-  if (flags.type !== undefined) readEventType(flags.type);
   const client = await createService(settings);
   const found = await selectEvents(flags, { client, printer, signal });
   const events = found.filter(({ delivered }) => !flags.undelivered || delivered !== true).toReversed();

@@ -1,9 +1,9 @@
 /** The inbox of `listen`: in memory, and written along in a file of JSON lines, with nothing to install. */
-import { appendFileSync, existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { appendFileSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import type { UnknownEvent } from '../core/events.js';
 import type { Inbox, PollState } from '../core/inbox.js';
 import { memoryInbox } from '../inboxes/memory.js';
-import { usageError } from './failure.js';
+import { type CommandError, usageError } from './failure.js';
 
 /** What a line records. */
 type Entry =
@@ -31,7 +31,10 @@ const READING = { holder: 'journal', leaseMs: 0 } as const;
  * @throws {CommandError} exit 2 when the file is another kind of file; or the system's own error.
  */
 export async function openJournal(path: string, { startMs }: { readonly startMs: number }): Promise<Journal> {
-  const entries = existsSync(path) ? readEntries(path) : [];
+  const found = statSync(path, { throwIfNoEntry: false });
+  // A device or a folder is neither read nor replaced.
+  if (found !== undefined && !found.isFile()) throw notAPlace(path);
+  const entries = found === undefined ? [] : readEntries(path);
   const start = entries.find((entry) => 'startMs' in entry) ?? { startMs };
   rewrite(path, [start, ...compact(entries)]);
 
@@ -82,10 +85,12 @@ function readEntries(path: string): readonly Entry[] {
       // A process that died while it wrote leaves half a line at the end, and only there.
       if (index === lines.length - 1 && index > 0) return [];
     }
-    throw usageError(
-      `${path} is not a file that \`listen\` keeps its place in. Choose another with --state.`,
-    );
+    throw notAPlace(path);
   });
+}
+
+function notAPlace(path: string): CommandError {
+  return usageError(`${path} is not a file that \`listen\` keeps its place in. Choose another with --state.`);
 }
 
 /** What still matters: the last horizon, what is not done, and the ids of what is. */

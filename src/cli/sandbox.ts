@@ -3,10 +3,11 @@ import { once } from 'node:events';
 import { Command, Option } from 'commander';
 import { createSandbox } from '../sandbox/create-sandbox.js';
 import type { Faults } from '../sandbox/faults.js';
+import type { Sandbox } from '../sandbox/sandbox.js';
 import { parseDuration } from './duration.js';
 import { EXIT, type ExitCode } from './failure.js';
 import { printFeed } from './feed-line.js';
-import { parseChance, parseWhole } from './number-flag.js';
+import { collect, parseChance, parseWhole } from './flag-value.js';
 import type { Printer } from './printer.js';
 import { parseUrl } from './settings.js';
 import { addExample, type Task, toAction } from './task.js';
@@ -19,6 +20,7 @@ interface SandboxFlags extends Partial<Faults> {
   readonly seed?: number;
   readonly encoding: 'hex' | 'base64' | 'base64url';
   readonly header?: string;
+  readonly listLag?: number;
 }
 
 /** Faults that strike by chance, each a flag. */
@@ -42,7 +44,7 @@ export function sandboxCommand(): Command {
   const command = new Command('sandbox')
     .option('--port <number>', 'port to listen on, 0 for any', parseWhole, 4010)
     .option('--host <address>', 'address to listen on', '127.0.0.1')
-    .option('--forward-to <url...>', 'where events are delivered', [])
+    .option('--forward-to <url>', 'where events are delivered; may be given again', collect, [])
     .option('--state <file>', 'JSON file that the state is kept in (default: memory only)')
     .option('--seed <number>', 'the same seed gives the same run again', parseWhole)
     .addOption(
@@ -64,11 +66,7 @@ export function sandboxCommand(): Command {
   return toAction(command, run);
 }
 
-async function run({
-  flags,
-  printer,
-  signal,
-}: Task<SandboxFlags & { readonly listLag?: number }>): Promise<ExitCode> {
+async function run({ flags, printer, signal }: Task<SandboxFlags>): Promise<ExitCode> {
   const { env } = process;
   const { port, host, state, seed, encoding, header, listLag } = flags;
   const sandbox = createSandbox({
@@ -86,7 +84,7 @@ async function run({
   try {
     const { url } = await sandbox.listen(port, { hostname: host });
     sandbox.subscribe((entry) => printFeed(printer, entry));
-    greet(printer, { url, seed: sandbox.seed, token: sandbox.token, secret: sandbox.secret, env });
+    greet(printer, { url, sandbox });
     if (!signal.aborted) await once(signal, 'abort');
     return EXIT.good;
   } finally {
@@ -97,21 +95,10 @@ async function run({
 /** What to paste; what came from the environment is there already, and is not shown. */
 function greet(
   printer: Printer,
-  {
-    url,
-    seed,
-    token,
-    secret,
-    env,
-  }: {
-    readonly url: string;
-    readonly seed: number;
-    readonly token: string;
-    readonly secret: string;
-    readonly env: NodeJS.ProcessEnv;
-  },
+  { url, sandbox }: { readonly url: string; readonly sandbox: Sandbox },
 ): void {
-  const own = (name: string, value: string) => (env[name] ? {} : { [name]: value });
+  const { seed, token, secret } = sandbox;
+  const own = (name: string, value: string) => (process.env[name] ? {} : { [name]: value });
   const settings = {
     STABLEHOOKS_BASE_URL: url,
     ...own('STABLEHOOKS_TOKEN', token),

@@ -7,8 +7,8 @@ import { parseDuration } from './duration.js';
 import { readDraft } from './event-draft.js';
 import { readEventType } from './event-type.js';
 import { EXIT, type ExitCode, usageError } from './failure.js';
+import { collect, parseCount, parseRate } from './flag-value.js';
 import { interruptedExit } from './interruption.js';
-import { parseCount, parseRate } from './number-flag.js';
 import { pace } from './pace.js';
 import { fireInSandbox } from './sandbox-firing.js';
 import { parseUrl } from './settings.js';
@@ -32,7 +32,12 @@ export function triggerCommand(): Command {
   const command = new Command('trigger')
     .argument('<type>', 'event type, such as transfer.settled')
     .option('--to <url>', 'endpoint to send to (default: the sandbox delivers it)')
-    .option('--set <assignment...>', 'payload.NAME=TEXT or payload.NAME:=JSON; also id and created_at', [])
+    .option(
+      '--set <assignment>',
+      'payload.NAME=TEXT or payload.NAME:=JSON; also id and created_at',
+      collect,
+      [],
+    )
     .option('--payload <file>', 'JSON object to send as the payload')
     .option('--count <number>', 'how many events', parseCount, 1)
     .option('--rate <number>', 'how many a second (default: one after the other)', parseRate)
@@ -78,9 +83,10 @@ async function trigger(task: Task<TriggerFlags>): Promise<ExitCode> {
 }
 
 async function chooseFire({ flags, settings, signal }: Task<TriggerFlags>): Promise<Fire> {
-  const { to, forge, tamper, timeout } = flags;
+  const { to, timeout } = flags;
   if (to === undefined) {
-    if (forge || tamper) throw usageError('--forge and --tamper send the event themselves: pass --to URL.');
+    if (flags.forge || flags.tamper)
+      throw usageError('--forge and --tamper send the event themselves: pass --to URL.');
     if (flags.set.some((assignment) => !assignment.startsWith('payload'))) {
       throw usageError('The sandbox chooses id and created_at itself. Pass --to URL to set them.');
     }

@@ -2,6 +2,7 @@
 import { Command } from 'commander';
 import { explainSignature, type SignatureAnswer } from './explain-signature.js';
 import { EXIT, type ExitCode } from './failure.js';
+import { collect } from './flag-value.js';
 import { readInput } from './input-file.js';
 import { toPlain } from './table.js';
 import { addExample, addSecretFlags, type Task, toAction } from './task.js';
@@ -17,7 +18,11 @@ export function verifyCommand(): Command {
   const command = new Command('verify')
     .requiredOption('--body <file>', 'the body as it was received, byte for byte; - for stdin')
     .requiredOption('--signature <value>', 'the value of the signature header')
-    .option('--other <files...>', 'bodies of other deliveries, whose header it may be');
+    .option(
+      '--other <file>',
+      'body of another delivery, whose header it may be; may be given again',
+      collect,
+    );
   addSecretFlags(command);
   addExample(command, ['stablehooks verify --body body.json --signature 5d41…']);
   return toAction(command, verify);

@@ -2,6 +2,7 @@
 import { Command, Option } from 'commander';
 import { type Limits, WALLET_CHAINS, type Wallet, type WalletChain } from '../client/wallets.js';
 import { EXIT, type ExitCode, usageError } from './failure.js';
+import { collect } from './flag-value.js';
 import type { Printer } from './printer.js';
 import { createService } from './service.js';
 import { toPlain } from './table.js';
@@ -34,7 +35,7 @@ function createCommand(): Command {
     )
     .requiredOption('--per-tx <amount>', 'limit of one send')
     .requiredOption('--daily <amount>', 'limit of a day')
-    .option('--allow <targets...>', 'allowed targets', []);
+    .option('--allow <target>', 'allowed target; may be given again', collect, []);
   addServiceFlags(command);
   addExample(command, [
     'stablehooks wallets create --agent agent-7 --chain base --per-tx 10.00 --daily 25.00 --allow 0x5af0…',
@@ -57,7 +58,7 @@ function limitsCommand(): Command {
     .argument('<id>', 'id of the wallet')
     .option('--per-tx <amount>', 'limit of one send; together with --daily')
     .option('--daily <amount>', 'limit of a day; together with --per-tx')
-    .option('--allow <targets...>', 'allowed targets, all of them');
+    .option('--allow <target>', 'allowed target; may be given again, to name all of them', collect);
   addServiceFlags(command);
   addExample(command, ['stablehooks wallets limits wal_01 --per-tx 20.00 --daily 50.00']);
   return toAction(command, limits);

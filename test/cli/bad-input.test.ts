@@ -25,6 +25,10 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
     ['listen', '--forward-to', 'http://x/', '--every', '2'],
     /Write a duration as a number and a unit: 500ms, 2s/,
   ],
+  [
+    ['listen', '--forward-to', 'http://x/', '--state', '/dev/full'],
+    /\/dev\/full is not a file that `listen` keeps/,
+  ],
   [['events', 'list', '--since', 'yesterday'], /Write a time as 2026-01-31T12:00:00Z, or how long ago/],
   [['events', 'replay', ...TO], /Name the events to replay, or pass --since TIME, or --all/],
   [['trigger', 'transfer.settled', '--to', 'localhost:3000'], /--to must be a URL such as http:/],

@@ -1,5 +1,10 @@
-/** Numbers as flags give them. */
+/** Values as flags give them: numbers, and lists of what was given more than once. */
 import { InvalidArgumentError } from 'commander';
+
+/** Adds a value to those before: `--set a --set b`. A flag that took all that follows would take arguments, too. */
+export function collect(value: string, before: readonly string[] = []): readonly string[] {
+  return [...before, value];
+}
 
 /** Reads a whole number from 1. */
 export function parseCount(text: string): number {
