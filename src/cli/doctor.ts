@@ -63,6 +63,7 @@ async function examine({ args, flags, settings, printer, signal }: Task<DoctorFl
   });
 
   const { answer, ...genuine } = await checkGenuine(endpoint, { secret });
+  if (signal.aborted) return interruptedExit();
   if (answer.kind === 'unreachable') {
     throw unreachableError(`${url} cannot be reached (${answer.reason}). Is it started, and the port right?`);
   }
@@ -70,7 +71,7 @@ async function examine({ args, flags, settings, printer, signal }: Task<DoctorFl
   const checks = [...REFUSAL_CHECKS, ...DELIVERY_CHECKS];
   const progress = printer.progress('doctor', { total: checks.length + 1 });
   for (const check of checks) {
-    if (signal.aborted) return interruptedExit();
+    if (signal.aborted) break;
     progress.show(rows.length);
     const skipped =
       genuine.verdict !== 'pass' && (answer.kind === 'silence' || DELIVERY_CHECKS.includes(check));
@@ -78,6 +79,7 @@ async function examine({ args, flags, settings, printer, signal }: Task<DoctorFl
   }
   progress.clear();
   report(printer, rows);
+  if (signal.aborted) return interruptedExit();
   return rows.every(({ verdict }) => verdict === 'pass') ? EXIT.good : EXIT.failed;
 }
 

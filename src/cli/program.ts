@@ -73,20 +73,28 @@ export async function createProgram(words: readonly string[]): Promise<Command> 
 }
 
 /** What a misuse deserves to be told beside commander's own words. */
-const HINTS: Readonly<Record<string, string>> = {
-  "unknown option '--secret'":
-    'A secret among the flags shows in the process list: set STABLEHOOKS_SECRET, or pass --secret-file FILE.',
-  "unknown option '--token'":
-    'A token among the flags shows in the process list: set STABLEHOOKS_TOKEN, or pass --token-file FILE.',
-};
+const HINTS = [
+  {
+    words: /^unknown option '--secret'/,
+    hint: 'A secret among the flags shows in the process list: set STABLEHOOKS_SECRET, or pass --secret-file FILE.',
+  },
+  {
+    words: /^unknown option '--token'/,
+    hint: 'A token among the flags shows in the process list: set STABLEHOOKS_TOKEN, or pass --token-file FILE.',
+  },
+] as const;
 
 /** Commander's message as one sentence, and the page of help that it is about. */
 export function toUsageLine(error: CommanderError, { command }: { readonly command: string }): string {
   const help = `See \`${command} --help\`.`;
   if (error.code === 'commander.help') return `Which command? ${help}`;
-  const words = error.message.replace(/^error: /, '').replaceAll(/\s*\n\s*/g, ' ');
-  const hint = Object.entries(HINTS).find(([start]) => words.startsWith(start))?.[1];
-  return hint ?? `${words}${/[.?!)]$/.test(words) ? '' : '.'} ${help}`;
+  const words = error.message
+    .replace(/^error: /, '')
+    // What was given to an option that is not known may have been a secret.
+    .replace(/^(unknown option '[^'=]+)=.*'/s, "$1'")
+    .replaceAll(/\s*\n\s*/g, ' ');
+  const known = HINTS.find((each) => each.words.test(words));
+  return known?.hint ?? `${words}${/[.?!)]$/.test(words) ? '' : '.'} ${help}`;
 }
 
 /** Commander would write two lines and end the process; main writes one and chooses the code. */

@@ -3,7 +3,6 @@ import { once } from 'node:events';
 import { Command, Option } from 'commander';
 import { createSandbox } from '../sandbox/create-sandbox.js';
 import type { Faults } from '../sandbox/faults.js';
-import type { Sandbox } from '../sandbox/sandbox.js';
 import { parseDuration } from './duration.js';
 import { EXIT, type ExitCode } from './failure.js';
 import { printFeed } from './feed-line.js';
@@ -45,6 +44,8 @@ export function sandboxCommand(): Command {
     .option('--port <number>', 'port to listen on, 0 for any', parseWhole, 4010)
     .option('--host <address>', 'address to listen on', '127.0.0.1')
     .option('--forward-to <url>', 'where events are delivered; may be given again', collect, [])
+    .option('--token-file <file>', 'file of the token to ask for (environment: STABLEHOOKS_TOKEN)')
+    .option('--secret-file <file>', 'file of the secret to sign with (environment: STABLEHOOKS_SECRET)')
     .option('--state <file>', 'JSON file that the state is kept in (default: memory only)')
     .option('--seed <number>', 'the same seed gives the same run again', parseWhole)
     .addOption(
@@ -66,12 +67,12 @@ export function sandboxCommand(): Command {
   return toAction(command, run);
 }
 
-async function run({ flags, printer, signal }: Task<SandboxFlags>): Promise<ExitCode> {
-  const { env } = process;
+async function run({ flags, settings, printer, signal }: Task<SandboxFlags>): Promise<ExitCode> {
   const { port, host, state, seed, encoding, header, listLag } = flags;
+  const [token, secret] = [await settings.given.token(), await settings.given.secret()];
   const sandbox = createSandbox({
-    token: env['STABLEHOOKS_TOKEN'] || undefined,
-    secret: env['STABLEHOOKS_SECRET'] || undefined,
+    token,
+    secret,
     seed,
     stateFile: state,
     faults: { ...toFaults(flags), ...(listLag !== undefined && { listLagMs: listLag }) },
@@ -84,7 +85,16 @@ async function run({ flags, printer, signal }: Task<SandboxFlags>): Promise<Exit
   try {
     const { url } = await sandbox.listen(port, { hostname: host });
     sandbox.subscribe((entry) => printFeed(printer, entry));
-    greet(printer, { url, sandbox });
+    greet(printer, {
+      url,
+      seed: sandbox.seed,
+      settings: {
+        STABLEHOOKS_BASE_URL: url,
+        // What was given is there already, and is not shown.
+        ...(token === undefined && { STABLEHOOKS_TOKEN: sandbox.token }),
+        ...(secret === undefined && { STABLEHOOKS_SECRET: sandbox.secret }),
+      },
+    });
     if (!signal.aborted) await once(signal, 'abort');
     return EXIT.good;
   } finally {
@@ -92,27 +102,19 @@ async function run({ flags, printer, signal }: Task<SandboxFlags>): Promise<Exit
   }
 }
 
-/** What to paste; what came from the environment is there already, and is not shown. */
-function greet(
-  printer: Printer,
-  { url, sandbox }: { readonly url: string; readonly sandbox: Sandbox },
-): void {
-  const { seed, token, secret } = sandbox;
-  const own = (name: string, value: string) => (process.env[name] ? {} : { [name]: value });
-  const settings = {
-    STABLEHOOKS_BASE_URL: url,
-    ...own('STABLEHOOKS_TOKEN', token),
-    ...own('STABLEHOOKS_SECRET', secret),
-  };
+interface Greeting {
+  readonly url: string;
+  readonly seed: number;
+  /** What to paste. */
+  readonly settings: Readonly<Record<string, string>>;
+}
+
+function greet(printer: Printer, greeting: Greeting): void {
+  const { url, seed, settings } = greeting;
   const lines = Object.entries(settings).map(([name, value]) => `export ${name}=${value}`);
-  const text = [
-    `The service runs at ${url} (seed ${seed}). Paste into another terminal:`,
-    '',
-    ...lines,
-    '',
-    'Ctrl-C ends it.',
-  ];
-  printer.print({ text: text.join('\n'), data: { kind: 'sandbox.listening', url, seed, settings } });
+  const head = `The service runs at ${url} (seed ${seed}). Paste into another terminal:`;
+  const text = [head, '', ...lines, '', 'Ctrl-C ends it.'].join('\n');
+  printer.print({ text, data: { kind: 'sandbox.listening', ...greeting } });
 }
 
 function toFaults(flags: SandboxFlags): Partial<Faults> {

@@ -22,6 +22,11 @@ export interface Settings {
   token(): Promise<string>;
   /** The webhook secret. */
   secret(): Promise<string>;
+  /** The token and the secret where they are given; for what can do without. */
+  readonly given: {
+    token(): Promise<string | undefined>;
+    secret(): Promise<string | undefined>;
+  };
   /** How signatures are written, and the header that carries them. */
   readonly signature: {
     readonly header: string;
@@ -30,50 +35,59 @@ export interface Settings {
   };
 }
 
+/** A setting that is never a flag's value. */
+interface Hidden {
+  readonly what: string;
+  readonly name: string;
+  readonly flag: string;
+}
+
+const TOKEN: Hidden = { what: 'access token', name: 'STABLEHOOKS_TOKEN', flag: '--token-file' };
+const SECRET: Hidden = { what: 'webhook secret', name: 'STABLEHOOKS_SECRET', flag: '--secret-file' };
+
 /** Makes the reader. */
 export function createSettings(
   flags: SettingFlags,
   { env }: { readonly env: Readonly<Record<string, string | undefined>> },
 ): Settings {
-  async function hidden(name: string, file: { readonly flag: string; readonly path: string | undefined }) {
-    const value =
-      file.path === undefined
-        ? env[name]
-        : // Editors and `echo` end a file with a newline that nobody means.
-          new TextDecoder().decode(await readInput(file.path, file)).replace(/\r?\n$/, '');
-    if (value) return value;
-    const where =
-      file.path === undefined
-        ? `Set ${name}, or pass ${file.flag} FILE`
-        : `${file.flag} ${file.path} is empty`;
-    throw usageError(
-      `This needs the ${file.flag === '--token-file' ? 'access token' : 'webhook secret'}. ${where}.`,
-    );
+  async function find({ name, flag }: Hidden, path: string | undefined): Promise<string | undefined> {
+    if (path === undefined) return env[name] || undefined;
+    // Editors and `echo` end a file with a newline that nobody means.
+    const text = new TextDecoder().decode(await readInput(path, { flag })).replace(/\r?\n$/, '');
+    if (text === '') throw usageError(`${flag} ${path}: the file is empty.`);
+    return text;
+  }
+
+  async function need(hidden: Hidden, path: string | undefined): Promise<string> {
+    const value = await find(hidden, path);
+    if (value !== undefined) return value;
+    throw usageError(`This needs the ${hidden.what}. Set ${hidden.name}, or pass ${hidden.flag} FILE.`);
   }
 
   return {
     baseUrl() {
       const text = flags.baseUrl ?? env['STABLEHOOKS_BASE_URL'];
-      if (!text)
-        throw usageError(
-          'This needs the base URL of the service. Set STABLEHOOKS_BASE_URL, or pass --base-url URL.',
-        );
-      return parseUrl(text, { name: flags.baseUrl ? '--base-url' : 'STABLEHOOKS_BASE_URL' }).replace(
-        /\/+$/,
-        '',
+      if (text) {
+        const name = flags.baseUrl ? '--base-url' : 'STABLEHOOKS_BASE_URL';
+        return parseUrl(text, { name }).replace(/\/+$/, '');
+      }
+      throw usageError(
+        'This needs the base URL of the service. Set STABLEHOOKS_BASE_URL, or pass --base-url URL.',
       );
     },
     async token() {
-      const token = await hidden('STABLEHOOKS_TOKEN', { flag: '--token-file', path: flags.tokenFile });
+      const token = await need(TOKEN, flags.tokenFile);
       // A header cannot carry these, and fetch would quote the token in its error.
-      if (/[^\x21-\x7e]/.test(token)) {
-        throw usageError(
-          'The access token holds a space, a line break or a letter that no header carries. Check how it was pasted.',
-        );
-      }
-      return token;
+      if (!/[^\x21-\x7e]/.test(token)) return token;
+      throw usageError(
+        'The access token holds a space, a line break or a letter that no header carries. Check how it was pasted.',
+      );
     },
-    secret: () => hidden('STABLEHOOKS_SECRET', { flag: '--secret-file', path: flags.secretFile }),
+    secret: () => need(SECRET, flags.secretFile),
+    given: {
+      token: () => find(TOKEN, flags.tokenFile),
+      secret: () => find(SECRET, flags.secretFile),
+    },
     signature: {
       header: flags.header ?? SIGNATURE_HEADER,
       encoding: flags.encoding,

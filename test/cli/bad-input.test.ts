@@ -45,7 +45,7 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
   [[...TRIGGER, '--count', '0'], /Write a whole number from 1/],
   [[...TRIGGER, '--rate', '-1'], /Write a number above 0/],
   [[...TRIGGER, '--secret-file', 'no-such'], /--secret-file no-such: there is no such file/],
-  [[...TRIGGER, '--secret-file', 'empty'], /--secret-file empty is empty/],
+  [[...TRIGGER, '--secret-file', 'empty'], /--secret-file empty: the file is empty/],
   [['trigger', 'transfer.settled', '--forge'], /pass --to URL/],
   [['sandbox', '--drop', '20%'], /Write a chance as a number from 0 \(never\) to 1/],
   [
@@ -54,6 +54,8 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
   ],
   [['inbox', 'stats', 'folder'], /folder: this is a folder, and an inbox is a file/],
   [['events', 'list', '--token', TOKEN], /A token among the flags shows in the process list/],
+  [['events', 'list', `--token=${TOKEN}`], /A token among the flags shows in the process list/],
+  [['events', 'list', `--tokn=${TOKEN}`], /unknown option '--tokn'/],
 ];
 
 describe.concurrent('wrong use is exit 2 and one line', () => {
@@ -67,6 +69,7 @@ describe.concurrent('wrong use is exit 2 and one line', () => {
     const { exitCode, stdout, stderr } = await run(args, { env, cwd: folder.path });
     expect(stderr).toMatch(says);
     expect(stderr).toMatch(/^stablehooks: [^\n]+\n$/);
+    expect(stderr).not.toContain(TOKEN);
     expect(stdout).toBe('');
     expect(exitCode).toBe(2);
   });
