@@ -80,6 +80,8 @@ async function catchUp({ flags, settings, printer, signal }: Task<CatchUpFlags>)
       printer.note('Interrupted. What was delivered is recorded: run the same command again to go on.');
       return interruptedExit();
     }
+    // The report says what was found; a disk that takes no more is why it is not the whole of it.
+    if (inbox.lastError() !== undefined) throw inbox.lastError();
     const open = await countOpen(file, printer);
     if (open > 0 && unreachable > 0) return EXIT.unreachable;
     return report.proven && open === 0 ? EXIT.good : EXIT.failed;

@@ -108,6 +108,10 @@ const SYSTEM: Readonly<Record<string, { readonly exitCode: ExitCode; readonly ad
   EHOSTUNREACH: { exitCode: EXIT.unreachable, advice: 'The host cannot be reached. Check the network.' },
   ENETUNREACH: { exitCode: EXIT.unreachable, advice: 'The network cannot be reached. Check the connection.' },
   ETIMEDOUT: { exitCode: EXIT.unreachable, advice: 'The host did not answer in time. Check the network.' },
+  SQLITE_IOERR: {
+    exitCode: EXIT.unreachable,
+    advice: `The disk does not take what SQLite writes: it may be full. ${DISK}`,
+  },
   SQLITE_NOTADB: { exitCode: EXIT.usage, advice: 'The file is not an SQLite database. Check the path.' },
   SQLITE_CANTOPEN: {
     exitCode: EXIT.usage,
@@ -135,7 +139,8 @@ const SQLITE_CODES: Readonly<Record<number, string>> = {
 function systemFailure(error: Error): Failure | undefined {
   const { code, errcode, path, address, port, hostname } = error as Error & Readonly<Record<string, unknown>>;
   const name = typeof errcode === 'number' ? SQLITE_CODES[errcode & 0xff] : code;
-  const known = typeof name === 'string' ? SYSTEM[name] : undefined;
+  // Of SQLite's extended codes (SQLITE_IOERR_WRITE) the first two words are the primary one.
+  const known = typeof name === 'string' ? (SYSTEM[name] ?? SYSTEM[name.split('_', 2).join('_')]) : undefined;
   if (known === undefined) return undefined;
   const place = [path, hostname, address && port ? `${address}:${port}` : address].find(Boolean);
   return { exitCode: known.exitCode, message: `${place ? `${place}: ` : ''}${known.advice} (${name})` };

@@ -37,7 +37,8 @@ export async function createForwarder(url: string, options: ForwardingOptions): 
     handlers: Object.fromEntries(types.map((type) => [type, forward])),
     // The endpoint's own time limit ends an attempt; the handler's must not come first.
     handlerTimeoutMs: timeoutMs + 5_000,
-    leaseMs: timeoutMs + 35_000,
+    // Short: after a crash the events that it held wait no longer than this.
+    leaseMs: timeoutMs + 10_000,
     onOutcome: () => undefined,
   });
 }

@@ -4,6 +4,9 @@ import { CommandError, EXIT, toFailure } from './failure.js';
 import type { Paint } from './printer.js';
 import { toPlain } from './table.js';
 
+/** Of many problems the first ones tell. */
+const SHOWN_PROBLEMS = 10;
+
 /** The report in lines. */
 export function toReportText(report: PollReport, { good, bad }: Paint): string {
   const { fetched, recovered, handled, duplicates, failed, requests, durationMs, horizon } = report;
@@ -24,9 +27,12 @@ export function toReportText(report: PollReport, { good, bad }: Paint): string {
     ...report.gaps.map(
       ({ type, after, before }) => `gap         ${type ?? 'any type'} between ${after} and ${before}`,
     ),
-    ...report.problems.map(({ code, message, id }) =>
-      toPlain(`problem     ${code}${id ? ` ${id}` : ''}: ${message}`),
-    ),
+    ...report.problems
+      .slice(0, SHOWN_PROBLEMS)
+      .map(({ code, message, id }) => toPlain(`problem     ${code}${id ? ` ${id}` : ''}: ${message}`)),
+    ...(report.problems.length > SHOWN_PROBLEMS
+      ? [`            and ${report.problems.length - SHOWN_PROBLEMS} problems more; --json has all`]
+      : []),
   ].join('\n');
 }
 
