@@ -12,26 +12,32 @@ export interface Listening {
   stop(): Promise<void>;
 }
 
-/** How to start a program with this Node. */
+/** How to start a program. */
 export interface Command {
+  /** @default this Node */
+  readonly program?: string;
   readonly args: readonly string[];
   readonly cwd: string;
   readonly env?: Readonly<Record<string, string>>;
 }
 
-function start({ args, cwd, env }: Command) {
+function start({ program = process.execPath, args, cwd, env }: Command) {
   const { NODE_ENV: _, ...inherited } = process.env;
-  return spawn(process.execPath, args, {
+  return spawn(program, args, {
     cwd,
     env: { ...inherited, NEXT_TELEMETRY_DISABLED: '1', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
 }
 
-/** Runs a program to its end; rejects with what it printed unless it ends with 0. */
-export async function run(command: Command): Promise<void> {
+/** Runs a program to its end and answers its output; rejects with all that it printed unless it ends with 0. */
+export async function run(command: Command): Promise<string> {
   const child = start(command);
   let printed = '';
+  let output = '';
+  child.stdout.on('data', (chunk) => {
+    output += chunk;
+  });
   for (const stream of [child.stdout, child.stderr]) {
     stream.on('data', (chunk) => {
       printed += chunk;
@@ -39,6 +45,7 @@ export async function run(command: Command): Promise<void> {
   }
   const [code] = await once(child, 'close');
   if (code !== 0) throw new Error(`${command.args.join(' ')} ended with ${code}:\n${printed}`);
+  return output;
 }
 
 /** Starts a program and waits until it prints an http address. */

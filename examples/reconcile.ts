@@ -1,0 +1,48 @@
+/**
+ * A job for cron: one poll, a readable report, and an exit code: 0 proven, 1 an unproven gap, 2 something failed.
+ *
+ * `BASE_URL=… TOKEN=… INBOX=events.db npx tsx examples/reconcile.ts`
+ */
+import Database from 'libsql';
+import { createReceiver } from 'stablehooks';
+import { createPoller } from 'stablehooks/catch-up';
+import { createClient } from 'stablehooks/client';
+import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
+
+const { BASE_URL = '', TOKEN = '', INBOX = 'events.db', WEBHOOK_SECRET = 'unused here', SINCE } = process.env;
+
+const book = (event: { readonly id: string; readonly type: string }) =>
+  console.log('booked', event.type, event.id);
+const receiver = createReceiver({
+  secret: WEBHOOK_SECRET,
+  inbox: sqliteInbox(new Database(INBOX)),
+  handlers: {
+    'accept.confirmed': book,
+    'transfer.settled': book,
+    'transfer.failed': book,
+    'redeem.completed': book,
+    'redeem.failed': book,
+  },
+});
+
+const poller = createPoller({
+  client: createClient({ baseUrl: BASE_URL, token: TOKEN, retries: 1 }),
+  receiver,
+  ...(SINCE === undefined ? {} : { since: new Date(SINCE) }),
+  onGap: () => undefined,
+});
+const report = await poller.pollOnce();
+await receiver.close();
+
+console.log(
+  `listed ${report.fetched}, new ${report.new}, recovered ${report.recovered}, failed ${report.failed}`,
+);
+console.log(`${report.requests} requests in ${report.durationMs} ms`);
+for (const { code, message, id } of report.problems) console.log(`problem: ${code} ${id ?? ''} ${message}`);
+for (const { type, after, before } of report.gaps) {
+  console.log(`gap: ${type ?? 'any type'} created after ${after} and before ${before} may be missing`);
+}
+console.log(report.proven ? `proven up to ${report.horizon}` : 'not proven');
+
+const broken = report.problems.length > 0 || report.failed > 0;
+process.exitCode = broken ? 2 : report.proven ? 0 : 1;

@@ -1,0 +1,49 @@
+/** `stablehooks/lambda`: the adapter for AWS Lambda behind API Gateway, a function URL or a load balancer. */
+import type { Receiver } from '../receiver/receiver.js';
+import { toReply } from '../receiver/reply.js';
+import { tooLarge } from './body-fault.js';
+
+/** The least of the four events: API Gateway's payload formats 1.0 and 2.0, a function URL's, and ALB's. */
+export type LambdaEvent = {
+  readonly headers?: Readonly<Record<string, string | undefined>> | null | undefined;
+  readonly multiValueHeaders?: Readonly<Record<string, readonly string[] | undefined>> | null | undefined;
+  readonly body?: string | null | undefined;
+  readonly isBase64Encoded: boolean;
+} & (
+  | { readonly httpMethod: string }
+  | { readonly requestContext: { readonly http: { readonly method: string } } }
+);
+
+/**
+ * Makes a handler for Lambda. Its promise never rejects. Instances share no memory, so give the receiver an
+ * inbox that does; and let the gateway pass bodies as they are, without a mapping template.
+ *
+ * @example
+ * ```ts
+ * export const handler = toLambdaHandler(receiver);
+ * ```
+ */
+export function toLambdaHandler(receiver: Receiver) {
+  return async (event: LambdaEvent) => {
+    const outcome = await receiver.receive({
+      method: 'httpMethod' in event ? event.httpMethod : event.requestContext.http.method,
+      header: (name) => readHeader(event, name.toLowerCase()),
+      async body({ limitBytes }) {
+        const body = Buffer.from(event.body ?? '', event.isBase64Encoded ? 'base64' : 'utf8');
+        if (body.length > limitBytes) throw tooLarge(limitBytes);
+        return body;
+      },
+    });
+    const { status: statusCode, headers, body } = toReply(outcome);
+    const lists = Object.entries(headers).map(([name, value]): [string, string[]] => [name, [value]]);
+    // A load balancer that hands lists of values takes only such back.
+    const fields = event.multiValueHeaders ? { multiValueHeaders: Object.fromEntries(lists) } : { headers };
+    return { statusCode, ...fields, body, isBase64Encoded: false };
+  };
+}
+
+function readHeader({ headers, multiValueHeaders }: LambdaEvent, wanted: string): string | undefined {
+  const all = { ...headers, ...multiValueHeaders };
+  const name = Object.keys(all).find((candidate) => candidate.toLowerCase() === wanted);
+  return name === undefined ? undefined : [all[name] ?? []].flat().join(', ');
+}

@@ -1,0 +1,72 @@
+/** A gateway on the loopback: it turns HTTP into the events of Lambda, and what the handler answers into HTTP. */
+import { isUtf8 } from 'node:buffer';
+import { createServer, type IncomingMessage, type Server } from 'node:http';
+import { buffer } from 'node:stream/consumers';
+import type { LambdaEvent } from 'stablehooks/lambda';
+
+/** How a gateway writes an event, and whether it hands all bodies as base64 or only those that are no text. */
+export interface Gateway {
+  readonly shape: keyof typeof SHAPES;
+  readonly alwaysBase64: boolean;
+}
+
+interface Answer {
+  readonly statusCode: number;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly multiValueHeaders?: Readonly<Record<string, string[]>> | undefined;
+  readonly body: string;
+}
+
+/** Each gateway's own way with the method and the headers, as its documentation shows it. */
+export const SHAPES = {
+  'API Gateway, payload format 1.0': ({ method = '', headersDistinct }) => ({
+    version: '1.0',
+    httpMethod: method,
+    headers: mapValues(headersDistinct, (values) => values.at(-1)),
+    multiValueHeaders: headersDistinct,
+  }),
+  'API Gateway, payload format 2.0': ({ method = '', headersDistinct }) => ({
+    version: '2.0',
+    headers: mapValues(headersDistinct, (values) => values.join(',')),
+    requestContext: { http: { method } },
+  }),
+  'a function URL': ({ method = '', headersDistinct }) => ({
+    version: '2.0',
+    headers: mapValues(headersDistinct, (values) => values.join(',')),
+    requestContext: { apiId: 'url-id', http: { method, path: '/hooks' } },
+  }),
+  'a load balancer': ({ method = '', headersDistinct }) => ({
+    requestContext: { elb: {} },
+    httpMethod: method,
+    headers: mapValues(headersDistinct, (values) => values.at(-1)),
+  }),
+  'a load balancer that hands lists of values': ({ method = '', headersDistinct }) => ({
+    requestContext: { elb: {} },
+    httpMethod: method,
+    multiValueHeaders: headersDistinct,
+  }),
+} as const satisfies Record<string, (request: IncomingMessage) => object>;
+
+/** Makes the server; like every gateway, it waits for the whole body before it calls the handler. */
+export function createLambdaBridge(
+  handler: (event: LambdaEvent) => Promise<Answer>,
+  { shape, alwaysBase64 }: Gateway,
+): Server {
+  return createServer(async (request, response) => {
+    // A sender that hangs up half way never reaches the function.
+    const body = await buffer(request).catch(() => undefined);
+    if (body === undefined) return;
+    const isBase64Encoded = alwaysBase64 || !isUtf8(body);
+    const text = body.toString(isBase64Encoded ? 'base64' : 'utf8');
+    const event = { ...SHAPES[shape](request), body: text === '' ? null : text, isBase64Encoded };
+    const { statusCode, headers, multiValueHeaders, body: reply } = await handler(event);
+    response.writeHead(statusCode, { ...headers, ...multiValueHeaders }).end(reply);
+  });
+}
+
+function mapValues<Value>(
+  headers: NodeJS.Dict<string[]>,
+  map: (values: readonly string[]) => Value,
+): Record<string, Value> {
+  return Object.fromEntries(Object.entries(headers).map(([name, values]) => [name, map(values ?? [])]));
+}

@@ -1,0 +1,40 @@
+/** The adapter contract on AWS Lambda, behind a gateway that writes each of the four events. */
+import { toLambdaHandler } from 'stablehooks/lambda';
+import { adapterContract, createContractReceiver } from 'stablehooks/testing';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createLambdaBridge, type Gateway, SHAPES } from './lambda-bridge.js';
+import { listen, type Running } from './listening.js';
+
+/** What no function can tell: gateways take bodies in whole, and a plain load balancer hands on the last value only. */
+const HIDDEN = {
+  everywhere: ['a declared length over the limit gets 413 before any of the body is sent'],
+  'a load balancer': [
+    'a doubled signature gets 401 ERR_SIGNATURE_MALFORMED',
+    'a forged signature before the right one gets 401 ERR_SIGNATURE_MALFORMED',
+  ],
+} as const;
+
+const gateways = (Object.keys(SHAPES) as Gateway['shape'][]).flatMap((shape) => [
+  { shape, alwaysBase64: false, name: `${shape}, bodies as text` },
+  { shape, alwaysBase64: true, name: `${shape}, bodies as base64` },
+]);
+
+describe.each(gateways)('the adapter contract on $name', (gateway) => {
+  const hidden: readonly string[] = [
+    ...HIDDEN.everywhere,
+    ...(gateway.shape === 'a load balancer' ? HIDDEN['a load balancer'] : []),
+  ];
+  let running: Running | undefined;
+  beforeAll(async () => {
+    running = await listen(createLambdaBridge(toLambdaHandler(createContractReceiver()), gateway));
+  });
+  afterAll(() => running?.close());
+  for (const { name, run } of adapterContract) {
+    if (!hidden.includes(name)) test.concurrent(name, () => run({ url: running?.url ?? '' }));
+  }
+});
+
+test('what is hidden from a function are cases of the contract', () => {
+  const names = adapterContract.map(({ name }) => name);
+  expect(names).toEqual(expect.arrayContaining(Object.values(HIDDEN).flat()));
+});

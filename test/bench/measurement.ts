@@ -1,0 +1,59 @@
+/** Measuring: many rounds, each candidate in every round, and the median of each. */
+
+/** One way of doing the job. */
+export interface Candidate {
+  readonly name: string;
+  /** Makes the work of one round, fresh, so that no round meets what an earlier one left behind. */
+  readonly prepare: () => Work | Promise<Work>;
+}
+
+/** Does the job once, for the delivery of this index. */
+export type Work = (index: number) => unknown;
+
+/** What a candidate took. */
+export interface Measured {
+  readonly name: string;
+  /** The median over the rounds of each round's median call, in microseconds. */
+  readonly p50Us: number;
+  /** How often `p50Us` of the first candidate it took. */
+  readonly ratio: number;
+}
+
+/**
+ * Times each call by itself and takes the median, so that neither a collection of garbage nor a neighbour on
+ * the machine decides. The candidates take turns within each round; the first round only warms up.
+ */
+export async function measure(
+  candidates: readonly Candidate[],
+  { rounds, calls }: { readonly rounds: number; readonly calls: number },
+): Promise<readonly Measured[]> {
+  const medians = new Map<string, number[]>(candidates.map(({ name }) => [name, []]));
+  for (let round = 0; round <= rounds; round++) {
+    for (const { name, prepare } of candidates) {
+      const took = await time(await prepare(), calls);
+      if (round > 0) medians.get(name)?.push(took);
+    }
+  }
+  const p50s = candidates.map(({ name }) => median(medians.get(name) ?? []) / 1_000);
+  return candidates.map(({ name }, index) => {
+    const p50Us = p50s[index] ?? Number.NaN;
+    return { name, p50Us, ratio: p50Us / (p50s[0] ?? Number.NaN) };
+  });
+}
+
+async function time(work: Work, calls: number): Promise<number> {
+  const took = new Float64Array(calls);
+  for (let index = 0; index < calls; index++) {
+    const start = process.hrtime.bigint();
+    const result = work(index);
+    // What is synchronous is not made to wait for a promise.
+    if (result instanceof Promise) await result;
+    took[index] = Number(process.hrtime.bigint() - start);
+  }
+  return median([...took]);
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
+}

@@ -1,0 +1,117 @@
+/** Verify and parse one delivery: the bare floor, ours, and what people use today. */
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { Webhooks } from '@octokit/webhooks';
+import { verify as verifyOctokit } from '@octokit/webhooks-methods';
+import { createReceiver, memoryInbox, parseEvent, verifySignature } from 'stablehooks';
+import { Webhook as StandardWebhook } from 'standardwebhooks';
+import Stripe from 'stripe';
+import { Webhook as SvixWebhook } from 'svix';
+import { makeDeliveries, SECRET, type SignedDelivery } from './delivery.js';
+import { type Candidate, type Measured, measure } from './measurement.js';
+
+/** What was measured at one size of the body. */
+export interface SizeResult {
+  readonly sizeBytes: number;
+  readonly measured: readonly Measured[];
+}
+
+/** How many different deliveries a round sends: fewer of the long ones, which take longer. */
+const SIZES = [
+  { sizeBytes: 300, calls: 4_000 },
+  { sizeBytes: 2_000, calls: 2_000 },
+  { sizeBytes: 64_000, calls: 100 },
+  { sizeBytes: 1_000_000, calls: 9 },
+] as const;
+
+export async function measureVerify({ rounds }: { readonly rounds: number }): Promise<readonly SizeResult[]> {
+  const results: SizeResult[] = [];
+  for (const { sizeBytes, calls } of SIZES) {
+    const deliveries = await makeDeliveries(calls, { sizeBytes });
+    results.push({ sizeBytes, measured: await measure(candidatesFor(deliveries), { rounds, calls }) });
+  }
+  return results;
+}
+
+function candidatesFor(deliveries: readonly SignedDelivery[]): readonly Candidate[] {
+  const at = (index: number): SignedDelivery => {
+    const delivery = deliveries[index];
+    if (delivery === undefined) throw new RangeError(`There is no delivery ${index}.`);
+    return delivery;
+  };
+  const stripe = new Stripe('sk_test_none');
+  const octokit = new Webhooks({ secret: SECRET });
+  const svix = new SvixWebhook(SECRET);
+  const standard = new StandardWebhook(SECRET);
+
+  return [
+    {
+      name: 'bare createHmac + timingSafeEqual + JSON.parse',
+      prepare: () => (index) => {
+        const { body, signature } = at(index);
+        const mac = createHmac('sha256', SECRET).update(body).digest();
+        must(timingSafeEqual(mac, Buffer.from(signature, 'hex')));
+        return JSON.parse(body.toString());
+      },
+    },
+    {
+      name: 'stablehooks verifySignature + parseEvent',
+      prepare: () => async (index) => {
+        const { body, signature } = at(index);
+        must(await verifySignature(body, signature, { secret: SECRET }));
+        return parseEvent(body);
+      },
+    },
+    { name: 'stablehooks receive, memory inbox', prepare: () => receiveWith(() => undefined, at) },
+    {
+      name: 'stablehooks receive, memory inbox, async handler',
+      prepare: () => receiveWith(async () => undefined, at),
+    },
+    {
+      name: 'stripe constructEvent',
+      prepare: () => (index) => stripe.webhooks.constructEvent(at(index).body, at(index).stripe, SECRET),
+    },
+    {
+      name: '@octokit/webhooks-methods verify + JSON.parse',
+      prepare: () => async (index) => {
+        const text = at(index).body.toString();
+        must(await verifyOctokit(SECRET, text, at(index).octokit));
+        return JSON.parse(text);
+      },
+    },
+    {
+      name: '@octokit/webhooks verify + JSON.parse',
+      prepare: () => async (index) => {
+        const text = at(index).body.toString();
+        must(await octokit.verify(text, at(index).octokit));
+        return JSON.parse(text);
+      },
+    },
+    { name: 'svix verify', prepare: () => (index) => svix.verify(at(index).body, at(index).svix) },
+    {
+      name: 'standardwebhooks verify',
+      prepare: () => (index) => standard.verify(at(index).body, at(index).standard),
+    },
+  ];
+}
+
+/** The whole of a delivery but the socket: every event is new to the inbox and runs its handler. */
+function receiveWith(handler: () => void | Promise<void>, at: (index: number) => SignedDelivery) {
+  const receiver = createReceiver({
+    secret: SECRET,
+    handlers: { 'transfer.settled': handler },
+    inbox: memoryInbox(),
+  });
+  return async (index: number) => {
+    const { body, signature } = at(index);
+    const outcome = await receiver.receive({
+      method: 'POST',
+      header: (name) => (name === 'X-SERVICE-Signature' ? signature : null),
+      body: async () => body,
+    });
+    must(outcome.kind === 'handled');
+  };
+}
+
+function must(held: boolean): void {
+  if (!held) throw new Error('A candidate refused an honest delivery.');
+}

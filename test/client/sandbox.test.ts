@@ -1,0 +1,147 @@
+/** The client against the sandbox: what the one half of `service.md` sends, the other understands. */
+import { type ClientOptions, createClient } from 'stablehooks/client';
+import { createSandbox, type Faults } from 'stablehooks/sandbox';
+import { afterEach, describe, expect, test } from 'vitest';
+
+const input = {
+  agentId: 'agent-7',
+  label: 'travel',
+  chain: 'solana',
+  limits: { perTx: '10.50', daily: '100' },
+  allowlist: ['So11111111111111111111111111111111111111112'],
+} as const;
+
+let close: () => Promise<void> = async () => undefined;
+afterEach(() => close());
+
+async function setUp({
+  faults,
+  ...options
+}: Partial<ClientOptions> & { readonly faults?: Partial<Faults> } = {}) {
+  const sandbox = createSandbox(faults === undefined ? {} : { faults });
+  const { url: baseUrl } = await sandbox.listen(0);
+  close = () => sandbox.close();
+  const retried: string[] = [];
+  const client = createClient({
+    baseUrl,
+    token: sandbox.token,
+    baseWaitMs: 1,
+    maxWaitMs: 5,
+    onRetry: ({ error }) => void retried.push(error.code),
+    ...options,
+  });
+  return { sandbox, client, retried };
+}
+
+describe('the three endpoints', () => {
+  test('a wallet is created, limited, and comes back whole', async () => {
+    const { client, sandbox } = await setUp();
+    const wallet = await client.wallets.create(input);
+    expect(wallet).toMatchObject({ agentId: 'agent-7', chain: 'solana', limits: input.limits });
+    expect(wallet.allowlist).toEqual(input.allowlist);
+    const limits = { perTx: '1', daily: '2' };
+    expect(await client.wallets.updateLimits(wallet.id, { limits })).toMatchObject({ id: wallet.id, limits });
+    expect(sandbox.wallets.get(wallet.id).limits).toEqual(limits);
+  });
+
+  test('events are listed by type and limit, 50 by default, of types known and unknown', async () => {
+    const { client, sandbox } = await setUp();
+    for (let count = 0; count < 60; count++) sandbox.accept();
+    sandbox.emit('mint.completed', { amount: '1.10' });
+    expect((await client.events.list()).length).toBe(50);
+    expect((await client.events.list({ limit: 100 })).length).toBe(61);
+    const [newer, ...rest] = await client.events.list({ type: 'mint.completed' });
+    expect(newer).toMatchObject({ type: 'mint.completed', payload: { amount: '1.10' } });
+    expect(rest).toEqual([]);
+  });
+});
+
+describe('what the service refuses is a typed error', () => {
+  const status = (code: number) => ({ code: 'ERR_API_STATUS', status: code });
+
+  test('a wrong token, without a retry', async () => {
+    const { client, retried } = await setUp({ token: 'guessed' });
+    await expect(client.events.list()).rejects.toMatchObject(status(401));
+    expect(retried).toEqual([]);
+  });
+
+  test('an old token is renewed once', async () => {
+    const asked: boolean[] = [];
+    const token: ClientOptions['token'] = async ({ renew }) => {
+      asked.push(renew);
+      return renew ? 'sandbox-token' : 'expired';
+    };
+    const { client } = await setUp({ token });
+    expect(await client.events.list()).toEqual([]);
+    expect(asked).toEqual([false, true]);
+  });
+
+  test('an unknown wallet', async () => {
+    const { client } = await setUp();
+    await expect(client.wallets.updateLimits('w_nobody', { limits: input.limits })).rejects.toMatchObject(
+      status(404),
+    );
+  });
+
+  test.each([
+    ['a chain without wallets', { chain: 'arc' }],
+    ['a number in place of an amount', { limits: { perTx: 10.5, daily: '100' } }],
+  ])('%s is refused before anything is sent', async (_name, wrong) => {
+    const { client, sandbox } = await setUp();
+    const create = client.wallets.create({ ...input, ...wrong } as typeof input);
+    await expect(create).rejects.toMatchObject({ code: 'ERR_CONFIG_INVALID' });
+    expect(sandbox.wallets.list()).toEqual([]);
+  });
+
+  test('a negative amount, by the service: 400, and nothing is changed', async () => {
+    const { client, sandbox } = await setUp();
+    const create = client.wallets.create({ ...input, limits: { perTx: '-1', daily: '100' } });
+    await expect(create).rejects.toMatchObject({ ...status(400), body: expect.stringContaining('perTx') });
+    expect(sandbox.wallets.list()).toEqual([]);
+  });
+});
+
+describe('faults', () => {
+  const next = (times: number) => ({ next: times });
+
+  test.each<[string, Partial<Faults>, string]>([
+    ['429', { apiTooManyRequests: next(2), apiRetryAfterMs: 1 }, 'ERR_API_STATUS'],
+    ['500', { apiServerError: next(2) }, 'ERR_API_STATUS'],
+  ])('%s twice is retried twice, and the page is whole', async (_name, faults, code) => {
+    const { client, sandbox, retried } = await setUp({ faults });
+    sandbox.accept();
+    expect((await client.events.list()).length).toBe(1);
+    expect(retried).toEqual([code, code]);
+  });
+
+  test('429 for ever ends as its error, with the wait that the service asks for', async () => {
+    const { client, retried } = await setUp({
+      faults: { apiTooManyRequests: 1, apiRetryAfterMs: 2_000 },
+      retries: 1,
+    });
+    await expect(client.events.list()).rejects.toMatchObject({ status: 429, retryAfterMs: 2_000 });
+    expect(retried.length).toBe(1);
+  });
+
+  test('500 for creating a wallet is not retried: it may have been created', async () => {
+    const { client, retried } = await setUp({ faults: { apiServerError: next(1) } });
+    await expect(client.wallets.create(input)).rejects.toMatchObject({ status: 500 });
+    expect(retried).toEqual([]);
+  });
+
+  test('slow beyond timeoutMs is a connection error, retried', async () => {
+    const { client, retried } = await setUp({
+      faults: { apiSlow: next(1), apiSlowMs: 5_000 },
+      timeoutMs: 100,
+    });
+    expect(await client.events.list()).toEqual([]);
+    expect(retried).toEqual(['ERR_API_CONNECTION']);
+  });
+
+  test('malformed JSON is ERR_API_RESPONSE, never half an object', async () => {
+    const { client, sandbox } = await setUp({ faults: { apiMalformed: 1 } });
+    sandbox.accept();
+    await expect(client.events.list()).rejects.toMatchObject({ code: 'ERR_API_RESPONSE' });
+    await expect(client.wallets.create(input)).rejects.toMatchObject({ code: 'ERR_API_RESPONSE' });
+  });
+});

@@ -1,0 +1,32 @@
+/** What the proofs print: one line a case that failed, and one a whole. */
+import type { ContractCase } from 'stablehooks/testing';
+
+/** How many cases of the contract are under way at once. */
+const AT_ONCE = 8;
+
+/** Runs the cases of a contract against a server and says of each that failed why. */
+export async function failuresAt(
+  url: string,
+  { cases }: { readonly cases: readonly ContractCase[] },
+): Promise<readonly string[]> {
+  const failures: string[] = [];
+  const waiting = [...cases];
+  const work = async () => {
+    for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+      const { name } = next;
+      await next.run({ url }).catch((error: unknown) => failures.push(`${name}: ${String(error)}`));
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, work));
+  return failures;
+}
+
+/** Runs a proof, prints how it went, and makes the process end with 1 when it failed. */
+export async function report(name: string, proof: () => Promise<readonly string[]>): Promise<void> {
+  const start = Date.now();
+  const failures = await proof().catch((error: unknown) => [String(error)]);
+  const seconds = ((Date.now() - start) / 1000).toFixed(1);
+  console.log(`${failures.length === 0 ? 'ok    ' : 'FAILED'} ${name} (${seconds} s)`);
+  for (const failure of failures) console.log(`         ${failure}`);
+  if (failures.length > 0) process.exitCode = 1;
+}

@@ -1,0 +1,39 @@
+/** Bundles of the fetch adapter: for the edge and the browser, nothing of Node may be in them. */
+import { loadEsbuild } from './servers.js';
+
+const APP = `
+  import { createReceiver } from 'stablehooks';
+  import { toFetchHandler } from 'stablehooks/fetch';
+  export const fetch = toFetchHandler(createReceiver({ secret: 'whsec', handlers: {} }));`;
+
+const TARGETS = [['workerd'], ['edge-light'], ['browser']] as const;
+
+/** Says what is in a bundle that should not be. */
+export async function assertBundles(folder: string): Promise<readonly string[]> {
+  const failures: string[] = [];
+  for (const conditions of TARGETS) {
+    // esbuild itself refuses an import that the platform does not resolve, such as `node:crypto`.
+    const { metafile } = await loadEsbuild(folder).build({
+      stdin: { contents: APP, resolveDir: folder },
+      bundle: true,
+      format: 'esm',
+      platform: 'neutral',
+      conditions,
+      external: ['node:*'],
+      metafile: true,
+      write: false,
+      logLevel: 'error',
+    });
+    for (const [input, { imports }] of Object.entries(metafile.inputs)) {
+      const foreign = /node_modules\/(?!stablehooks\/)|hmac-node|polyfill/.test(input);
+      if (foreign) failures.push(`${conditions}: ${input} is in the bundle`);
+      for (const { path } of imports) {
+        if (path.startsWith('node:')) failures.push(`${conditions}: ${input} imports ${path}`);
+      }
+    }
+    if (!Object.keys(metafile.inputs).some((input) => input.includes('hmac-web'))) {
+      failures.push(`${conditions}: WebCrypto is not in the bundle`);
+    }
+  }
+  return failures;
+}

@@ -1,0 +1,180 @@
+/** What the core promises, as checks that need no test runner and nothing of Node, so that any runtime can run them. */
+import {
+  createReceiver,
+  type Incoming,
+  memoryInbox,
+  parseEvent,
+  type ReceiverOptions,
+  sign,
+  toReply,
+  verifySignature,
+} from 'stablehooks';
+
+/** One promise; `run` rejects when this runtime breaks it. */
+export interface CoreCheck {
+  readonly name: string;
+  run(): Promise<void>;
+}
+
+const secret = 'whsec_runtime';
+const utf8 = (text: string) => new TextEncoder().encode(text);
+const filled = (length: number, byte = 0xaa) => new Uint8Array(length).fill(byte);
+const ENCODINGS = ['hex', 'base64', 'base64url'] as const;
+
+/** RFC 4231, tests 1, 2, 6 and 7. */
+const VECTORS = [
+  [filled(20, 0x0b), 'Hi There', 'b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7'],
+  [
+    utf8('Jefe'),
+    'what do ya want for nothing?',
+    '5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843',
+  ],
+  [
+    filled(131),
+    'Test Using Larger Than Block-Size Key - Hash Key First',
+    '60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54',
+  ],
+  [
+    filled(131),
+    'This is a test using a larger than block-size key and a larger than block-size data. The key needs to be hashed before being used by the HMAC algorithm.',
+    '9b09ffa71b942fcb27635fbcd5b0e944bfdc63644f0713938a7f51535c3a35e2',
+  ],
+] as const;
+
+const EVENT = {
+  id: 'evt_1',
+  type: 'transfer.settled',
+  created_at: '2024-02-29T23:59:59.5+05:30',
+  payload: { amount: '10.50' },
+};
+
+const NOT_EVENTS: Readonly<Record<string, string | Uint8Array>> = {
+  'bytes that are no text': Uint8Array.of(0x22, 0xff, 0x22),
+  'text that is no JSON': '{"id":',
+  'a list': '[]',
+  'an event without an id': JSON.stringify({ ...EVENT, id: undefined }),
+  'an id with a control character': JSON.stringify({ ...EVENT, id: 'a\u0000' }),
+  'an id with half a letter': JSON.stringify({ ...EVENT, id: '\ud800' }),
+  'a day that does not exist': JSON.stringify({ ...EVENT, created_at: '2023-02-29T00:00:00Z' }),
+  'a payload that is a list': JSON.stringify({ ...EVENT, payload: [] }),
+};
+
+export const coreChecks: readonly CoreCheck[] = [
+  {
+    name: 'signatures are those of RFC 4231',
+    async run() {
+      for (const [key, text, mac] of VECTORS) {
+        equal(await sign(utf8(text), { secret: key }), mac);
+        equal(await verifySignature(utf8(text), mac.toUpperCase(), { secret: key }), true);
+      }
+    },
+  },
+  {
+    name: 'a signature verifies in every encoding and at every length, and one changed bit does not',
+    async run() {
+      for (const length of [0, 63, 64, 65, 8_192, 8_193, 1_000_000]) {
+        const body = filled(length, length % 256);
+        for (const encoding of ENCODINGS) {
+          const signature = await sign(body, { secret, encoding });
+          equal(await verifySignature(body, signature, { secret: ['another', secret] }), true);
+          equal(await verifySignature(body, signature, { secret: 'another' }), false);
+          equal(await verifySignature(filled(length + 1), signature, { secret }), false);
+        }
+      }
+    },
+  },
+  {
+    name: 'a body that is no bytes is refused',
+    async run() {
+      const text = 'text' as unknown as Uint8Array;
+      equal(await codeOf(() => verifySignature(text, '0', { secret })), 'ERR_CONFIG_INVALID');
+    },
+  },
+  {
+    name: 'an event is read as it was sent, and what is none is refused',
+    async run() {
+      equal(JSON.stringify(parseEvent(utf8(JSON.stringify(EVENT))).event), JSON.stringify(EVENT));
+      equal(parseEvent(utf8(JSON.stringify({ ...EVENT, type: 'mint.done' }))).known, false);
+      for (const [what, body] of Object.entries(NOT_EVENTS)) {
+        const bytes = typeof body === 'string' ? utf8(body) : body;
+        equal(`${what}: ${await codeOf(async () => parseEvent(bytes))}`, `${what}: ERR_EVENT_MALFORMED`);
+      }
+    },
+  },
+  {
+    name: 'an event takes effect once, among many deliveries at once',
+    async run() {
+      let effects = 0;
+      const receiver = receiverWith(async () => {
+        await null;
+        effects += 1;
+      });
+      const outcomes = await Promise.all(Array.from({ length: 20 }, () => deliver(receiver, EVENT)));
+      const kinds = outcomes.map(({ kind }) => kind).filter((kind) => kind === 'handled');
+      equal(`${kinds.length} handled, ${effects} effects`, '1 handled, 1 effects');
+      equal((await deliver(receiver, EVENT)).kind, 'duplicate');
+    },
+  },
+  {
+    name: 'a handler that runs too long is told by its signal, and the event is wanted again',
+    async run() {
+      let reason: unknown;
+      const slow = receiverWith(
+        (_event, { signal }) =>
+          new Promise((resolve) => {
+            signal.addEventListener('abort', () => {
+              reason = signal.reason;
+              resolve();
+            });
+          }),
+        { handlerTimeoutMs: 20 },
+      );
+      const outcome = await deliver(slow, EVENT);
+      equal(`${outcome.error?.code} ${toReply(outcome).status}`, 'ERR_HANDLER_TIMEOUT 500');
+      equal(reason, outcome.error);
+    },
+  },
+  {
+    name: 'unknown types are parked, known ones without a handler recorded, forged ones refused',
+    async run() {
+      const receiver = receiverWith(() => undefined);
+      equal((await deliver(receiver, { ...EVENT, type: 'mint.done' })).kind, 'parked');
+      equal((await deliver(receiver, { ...EVENT, id: 'evt_2', type: 'redeem.failed' })).kind, 'ignored');
+      equal(toReply(await deliver(receiver, EVENT, 'another')).status, 401);
+      await receiver.close();
+      equal(toReply(await deliver(receiver, EVENT)).status, 503);
+    },
+  },
+];
+
+type SettledHandler = NonNullable<ReceiverOptions['handlers']['transfer.settled']>;
+
+function receiverWith(handler: SettledHandler, options: { readonly handlerTimeoutMs?: number } = {}) {
+  const inbox = memoryInbox();
+  const handlers = { 'transfer.settled': handler };
+  return createReceiver({ ...options, secret, inbox, handlers, onOutcome: () => undefined });
+}
+
+async function deliver(receiver: ReturnType<typeof createReceiver>, event: object, key = secret) {
+  const body = utf8(JSON.stringify(event));
+  const signature = await sign(body, { secret: key });
+  const incoming: Incoming = {
+    method: 'POST',
+    header: (name) => (name === 'X-SERVICE-Signature' ? signature : null),
+    body: async () => body,
+  };
+  return receiver.receive(incoming);
+}
+
+async function codeOf(attempt: () => Promise<unknown>): Promise<unknown> {
+  try {
+    await attempt();
+    return 'no error';
+  } catch (error) {
+    return (error as { readonly code?: unknown }).code;
+  }
+}
+
+function equal(actual: unknown, expected: unknown): void {
+  if (actual !== expected) throw new Error(`expected ${String(expected)}, got ${String(actual)}`);
+}

@@ -1,0 +1,18 @@
+/** Deno: its own server, and the fetch adapter. */
+import { answer } from './answer.js';
+
+declare const Deno: {
+  serve(
+    options: {
+      readonly port: number;
+      readonly hostname: string;
+      readonly onListen: (address: { readonly port: number }) => void;
+    },
+    handler: (request: Request) => Promise<Response>,
+  ): unknown;
+};
+
+Deno.serve(
+  { port: 0, hostname: '127.0.0.1', onListen: ({ port }) => console.log(`http://127.0.0.1:${port}`) },
+  answer,
+);

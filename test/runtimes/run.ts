@@ -1,0 +1,67 @@
+/** `npm run test:runtimes`: the packed tarball, by its public names, on every runtime that we claim. */
+import { fileURLToPath } from 'node:url';
+import { adapterContract } from 'stablehooks/testing';
+import { type Command, listenAsProcess } from '../child.js';
+import { failuresAt, report } from '../report.js';
+import { npm, packTarball } from '../tarball.js';
+import { assertBundles } from './bundles.js';
+import { buildServers } from './servers.js';
+
+/** Wfolder the runtimes and the tarball are installed, outside the package's own dependencies. */
+const folder = fileURLToPath(new URL('installed', import.meta.url));
+
+const node = (version: number) => `node_modules/node${version}/bin/node`;
+
+interface Runtime {
+  readonly name: string;
+  readonly command: Omit<Command, 'cwd'>;
+  /** Cases of the contract that this runtime's own server decides, and not the adapter, and why. */
+  readonly outOfReach?: Readonly<Record<string, string>>;
+}
+
+const CLOSES =
+  'its server, which stands behind Cloudflare and not in front, closes a connection whose body was not read';
+
+const RUNTIMES: readonly Runtime[] = [
+  ...[20, 22, 24, 26].map((version) => ({
+    name: `Node ${version}`,
+    command: { program: node(version), args: ['dist/node.js'] },
+  })),
+  { name: 'Bun', command: { program: 'node_modules/.bin/bun', args: ['dist/bun.js'] } },
+  {
+    name: 'Deno',
+    command: { program: 'node_modules/.bin/deno', args: ['run', '--allow-all', 'dist/deno.js'] },
+  },
+  {
+    name: 'workerd',
+    command: { args: ['workerd-host.mjs', 'dist/worker.js'] },
+    outOfReach: {
+      'a connection serves the next delivery after a forged one, whose body nobody read': CLOSES,
+      'a connection serves the next delivery after one that was too large': CLOSES,
+    },
+  },
+];
+
+async function prove({ command, outOfReach = {} }: Runtime): Promise<readonly string[]> {
+  const server = await listenAsProcess({ ...command, cwd: folder });
+  try {
+    const origin = new URL(server.address).origin;
+    const inside: readonly string[] = await (await fetch(`${origin}/checks`)).json();
+    const cases = adapterContract.filter(({ name }) => !(name in outOfReach));
+    const outside = await failuresAt(`${origin}/hooks`, { cases });
+    return [...inside, ...outside];
+  } finally {
+    await server.stop();
+  }
+}
+
+const tarball = await packTarball();
+try {
+  // Without a lockfile: the newest of each line is what users have.
+  await npm(['install', '--no-save', '--no-package-lock', tarball.path], folder);
+  await buildServers(folder);
+  await report('the fetch adapter bundles without Node', () => assertBundles(folder));
+  for (const runtime of RUNTIMES) await report(runtime.name, () => prove(runtime));
+} finally {
+  await tarball.remove();
+}
