@@ -1,4 +1,4 @@
-/** Interruption: Ctrl-C, and output that nobody reads any more (`| head`). */
+/** Interruption: Ctrl-C, and output that nobody reads any more. */
 import { EXIT, type ExitCode } from './failure.js';
 
 const FINISHING = 'Finishing what is under way. Ctrl-C again ends it at once.\n';
