@@ -1,0 +1,116 @@
+/** `stablehooks doctor`: tries a running endpoint as the service would, and says what to cure. */
+import { Command } from 'commander';
+import type { EventType } from '../core/events.js';
+import { type Check, DELIVERY_CHECKS, REFUSAL_CHECKS } from './doctor-checks.js';
+import { checkGenuine } from './doctor-diagnosis.js';
+import { createEndpoint, type TestEvent } from './doctor-endpoint.js';
+import type { Finding } from './doctor-finding.js';
+import { parseDuration } from './duration.js';
+import { EXIT, type ExitCode, unreachableError, usageError } from './failure.js';
+import { parseCount } from './flag-value.js';
+import { readJson } from './input-file.js';
+import { interruptedExit } from './interruption.js';
+import type { Printer } from './printer.js';
+import { parseUrl } from './settings.js';
+import { toTable } from './table.js';
+import { addExample, addSecretFlags, type Task, toAction } from './task.js';
+
+interface DoctorFlags {
+  readonly type: string;
+  readonly payload?: string;
+  readonly effects?: string;
+  readonly timeout: number;
+  readonly oversize: number;
+}
+
+const DEFAULT_TYPE: EventType = 'accept.confirmed';
+
+/** One line of the report. */
+type Row = Finding & Pick<Check, 'name' | 'expected'>;
+
+/** The command. */
+export function doctorCommand(): Command {
+  const command = new Command('doctor')
+    .argument('<url>', 'where the endpoint takes deliveries')
+    .option('--type <type>', 'type of the test events', DEFAULT_TYPE)
+    .option('--payload <file>', 'JSON object that the test payloads are made of (default: {})')
+    .option('--effects <url>', 'URL with {id} in it that answers how often an event took effect')
+    .option('--timeout <duration>', 'how long to wait for an answer', parseDuration, 10_000)
+    .option('--oversize <bytes>', 'how large the oversized body is', parseCount, 2 * 1_048_576);
+  addSecretFlags(command);
+  addExample(command, [
+    'stablehooks doctor http://localhost:3000/hooks',
+    '',
+    'Test events have payload.test true and ids that begin with evt_doctor_. Let the handler throw when',
+    'payload.doctor is "failing-handler" to have the way of a failure examined, too.',
+  ]);
+  return toAction(command, examine);
+}
+
+async function examine({ args, flags, settings, printer, signal }: Task<DoctorFlags>): Promise<ExitCode> {
+  const [url = ''] = args;
+  const secret = await settings.secret();
+  const endpoint = createEndpoint({
+    url: parseUrl(url, { name: 'doctor URL' }),
+    secret,
+    signature: settings.signature,
+    type: flags.type,
+    payload: await readPayload(flags.payload),
+    timeoutMs: flags.timeout,
+    oversizeBytes: flags.oversize,
+    effectsUrl: flags.effects && parseUrl(flags.effects, { name: '--effects' }),
+    signal,
+  });
+
+  const { answer, ...genuine } = await checkGenuine(endpoint, { secret });
+  if (signal.aborted) return interruptedExit();
+  if (answer.kind === 'unreachable') {
+    throw unreachableError(`${url} cannot be reached (${answer.reason}). Is it started, and the port right?`);
+  }
+  const rows: Row[] = [{ name: 'genuine', expected: '2xx', ...genuine }];
+  const checks = [...REFUSAL_CHECKS, ...DELIVERY_CHECKS];
+  const progress = printer.progress('doctor', { total: checks.length + 1 });
+  for (const check of checks) {
+    if (signal.aborted) break;
+    progress.show(rows.length);
+    const skipped =
+      genuine.verdict !== 'pass' && (answer.kind === 'silence' || DELIVERY_CHECKS.includes(check));
+    rows.push({ ...check, ...(skipped ? SKIPPED : await check.run(endpoint)) });
+  }
+  progress.clear();
+  report(printer, rows);
+  if (signal.aborted) return interruptedExit();
+  return rows.every(({ verdict }) => verdict === 'pass') ? EXIT.good : EXIT.failed;
+}
+
+const SKIPPED: Finding = { verdict: 'skipped', got: 'not tried: genuine deliveries are not taken' };
+
+async function readPayload(path: string | undefined): Promise<TestEvent['payload']> {
+  const value = path === undefined ? {} : await readJson(path, { flag: '--payload' });
+  if (typeof value === 'object' && value !== null && !Array.isArray(value))
+    return value as TestEvent['payload'];
+  throw usageError(`--payload ${path}: a payload is a JSON object.`);
+}
+
+function report(printer: Printer, rows: readonly Row[]): void {
+  const { good, bad, doubtful, faint } = printer.paint;
+  const paints = { pass: good, fail: bad, unproven: doubtful, skipped: faint } as const;
+  const table = toTable(['check', 'expected', 'got', 'verdict'], {
+    rows: rows.map(({ name, expected, got, verdict }) => [
+      name,
+      expected,
+      got,
+      { text: verdict, paint: paints[verdict] },
+    ]),
+  });
+  const cures = rows.flatMap(({ name, cure }) => (cure === undefined ? [] : [`${name}: ${cure}`]));
+  const passed = rows.filter(({ verdict }) => verdict === 'pass').length;
+  const summary = `${passed} of ${rows.length} passed`;
+  printer.print({
+    text: [table, ...(cures.length > 0 ? ['', 'Cures', ...cures] : []), '', summary].join('\n'),
+    data: {
+      passed: passed === rows.length,
+      checks: rows.map(({ name, expected, got, verdict, cure }) => ({ name, expected, got, verdict, cure })),
+    },
+  });
+}

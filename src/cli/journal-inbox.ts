@@ -1,0 +1,126 @@
+/** The inbox of `listen`: in memory, and written along in a file of JSON lines, with nothing to install. */
+import { appendFileSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import type { UnknownEvent } from '../core/events.js';
+import type { Inbox, PollState } from '../core/inbox.js';
+import { memoryInbox } from '../inboxes/memory.js';
+import { type CommandError, usageError } from './failure.js';
+
+/** What a line records. */
+type Entry =
+  | { readonly startMs: number }
+  | { readonly poll: PollState }
+  | { readonly event: UnknownEvent }
+  | { readonly done: string };
+
+/** An inbox with a file behind it. */
+export interface Journal {
+  readonly inbox: Inbox;
+  /** Since when events are listened for, epoch ms: as it was given when the file was made. */
+  readonly startMs: number;
+}
+
+/** Claims in the file's name while it is read; no process is meant. */
+const READING = { holder: 'journal', leaseMs: 0 } as const;
+
+/**
+ * Opens the file, or makes it.
+ *
+ * It keeps the place: what was not taken is tried again, and what was is not sent twice. A line is written
+ * before its step is answered, so a full disk stops the listening and loses nothing.
+ *
+ * @throws {CommandError} exit 2 when the file is another kind of file; or the system's own error.
+ */
+export async function openJournal(path: string, { startMs }: { readonly startMs: number }): Promise<Journal> {
+  const found = statSync(path, { throwIfNoEntry: false });
+  // A device or a folder is neither read nor replaced.
+  if (found !== undefined && !found.isFile()) throw notAPlace(path);
+  const entries = found === undefined ? [] : readEntries(path);
+  const start = entries.find((entry) => 'startMs' in entry) ?? { startMs };
+  rewrite(path, [start, ...compact(entries)]);
+
+  const inbox = memoryInbox();
+  for (const entry of compact(entries)) await replay(inbox, entry);
+  let written: PollState = { horizon: null, largest: 0 };
+  const append = (entry: Entry) => appendFileSync(path, toLine(entry));
+
+  return {
+    startMs: start.startMs,
+    inbox: {
+      ...inbox,
+      async admit(events, options) {
+        const admissions = await inbox.admit(events, options);
+        for (const [index, event] of events.entries()) if (admissions[index] === 'new') append({ event });
+        return admissions;
+      },
+      async complete(lease) {
+        const completed = await inbox.complete(lease);
+        if (completed) append({ done: lease.id });
+        return completed;
+      },
+      async savePoll(poll, options) {
+        const saved = await inbox.savePoll(poll, options);
+        if (saved && isWorthALine(poll, written)) {
+          append({ poll });
+          written = poll;
+        }
+        return saved;
+      },
+    },
+  };
+}
+
+/** A horizon that is a minute old is as good, and the file does not grow with every poll. */
+function isWorthALine(poll: PollState, written: PollState): boolean {
+  return poll.largest !== written.largest || (poll.horizon ?? 0) - (written.horizon ?? 0) >= 60_000;
+}
+
+function readEntries(path: string): readonly Entry[] {
+  const lines = readFileSync(path, 'utf8').split('\n');
+  return lines.flatMap((line, index) => {
+    if (line === '') return [];
+    try {
+      const entry: unknown = JSON.parse(line);
+      if (typeof entry === 'object' && entry !== null) return [entry as Entry];
+    } catch {
+      // A process that died while it wrote leaves half a line at the end, and only there.
+      if (index === lines.length - 1 && index > 0) return [];
+    }
+    throw notAPlace(path);
+  });
+}
+
+function notAPlace(path: string): CommandError {
+  return usageError(`${path} is not a file that \`listen\` keeps its place in. Choose another with --state.`);
+}
+
+/** What still matters: the last horizon, what is not done, and the ids of what is. */
+function compact(entries: readonly Entry[]): readonly Entry[] {
+  const done = new Set(entries.flatMap((entry) => ('done' in entry ? [entry.done] : [])));
+  const poll = entries.findLast((entry) => 'poll' in entry);
+  const open = entries.filter((entry) => 'event' in entry && !done.has(entry.event.id));
+  return [...(poll === undefined ? [] : [poll]), ...open, ...[...done].map((id) => ({ done: id }))];
+}
+
+async function replay(inbox: ReturnType<typeof memoryInbox>, entry: Entry): Promise<void> {
+  if ('event' in entry) await inbox.admit([entry.event], { dueInMs: 0, source: 'pull' });
+  if ('done' in entry) {
+    // Only the id is looked at from now on.
+    const event = { id: entry.done, type: '', created_at: '', payload: {} };
+    const claim = await inbox.claim(event, { leaseMs: 1, source: 'pull' });
+    if (claim.state === 'claimed') await inbox.complete(claim.lease);
+  }
+  if ('poll' in entry) {
+    await inbox.takePoll(READING);
+    await inbox.savePoll(entry.poll, READING);
+  }
+}
+
+/** Whole and in one step: a file that is half written would be no place at all. */
+function rewrite(path: string, entries: readonly Entry[]): void {
+  writeFileSync(`${path}.new`, entries.map(toLine).join(''));
+  renameSync(`${path}.new`, path);
+}
+
+function toLine(entry: Entry): string {
+  return `${JSON.stringify(entry)}\n`;
+}

@@ -1,0 +1,63 @@
+/** Opening an inbox by its place: an SQLite file, or the URL of a Postgres or a Redis. */
+import { statSync } from 'node:fs';
+import { sqliteInbox } from '../inboxes/sqlite.js';
+import type { SqliteLike } from '../inboxes/sqlite-connection.js';
+import { usageError } from './failure.js';
+import { type OpenInbox, openPostgres, openRedis } from './inbox-server.js';
+import { importFromProject } from './project-package.js';
+
+/** Whether a file that is not there may be made. */
+export interface OpenOptions {
+  readonly create: boolean;
+}
+
+/**
+ * Opens it; `env:NAME` is the place that this environment variable holds.
+ *
+ * @throws {CommandError} exit 2 when there is no such file, or no driver: it says which to install.
+ */
+export async function openInbox(place: string, options: OpenOptions): Promise<OpenInbox> {
+  const [, variable] = /^env:(\w+)$/.exec(place) ?? [];
+  if (variable !== undefined) {
+    const held = process.env[variable];
+    if (!held) throw usageError(`${place}: there is no such environment variable, or it is empty.`);
+    return openPlace(held, options);
+  }
+  if (URL.canParse(place) && new URL(place).password !== '') {
+    throw usageError(
+      'A password in the URL shows in the process list: put the URL into an environment variable, and pass env:NAME.',
+    );
+  }
+  return openPlace(place, options);
+}
+
+function openPlace(place: string, options: OpenOptions): Promise<OpenInbox> {
+  if (/^postgres(ql)?:/.test(place)) return openPostgres(place);
+  if (/^rediss?:/.test(place)) return openRedis(place);
+  return openFile(place, options);
+}
+
+async function openFile(path: string, { create }: OpenOptions): Promise<OpenInbox> {
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found === undefined && !create)
+    throw usageError(`${path}: there is no such inbox file. Check the path.`);
+  if (found?.isDirectory())
+    throw usageError(`${path}: this is a folder, and an inbox is a file. Check the path.`);
+  if (process.getBuiltinModule?.('node:sqlite') !== undefined) return sqliteInbox(path);
+  const db = await openByPackage(path);
+  return { ...sqliteInbox(db), close: () => db.close() };
+}
+
+type Driver = new (path: string) => SqliteLike & { close(): void };
+
+async function openByPackage(path: string): Promise<SqliteLike & { close(): void }> {
+  const drivers = await importFromProject<{ libsql: Driver; 'better-sqlite3': Driver }>(
+    ['libsql', 'better-sqlite3'],
+    {
+      why: `Node ${process.versions.node} has no node:sqlite, which Node 22.13 and later have.`,
+    },
+  );
+  const Driver = drivers.libsql ?? drivers['better-sqlite3'];
+  if (Driver === undefined) throw usageError('The SQLite driver has no default export. Install libsql anew.');
+  return new Driver(path);
+}

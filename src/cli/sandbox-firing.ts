@@ -1,0 +1,58 @@
+/** Firing an event in the sandbox, and waiting for the first attempt to deliver it. */
+import { setTimeout as wait } from 'node:timers/promises';
+import type { UnknownEvent } from '../core/events.js';
+import type { Attempt } from '../sandbox/attempt.js';
+import { type Answer, readOutcome } from './delivery.js';
+import type { DeliveryRow } from './delivery-report.js';
+import { usageError } from './failure.js';
+import { createControl } from './service.js';
+import type { Settings } from './settings.js';
+
+/** How often the sandbox is asked whether an attempt was made, in ms. */
+const ASK_EVERY_MS = 25;
+
+/** Makes what fires events; the same event again is delivered again. */
+export async function fireInSandbox(
+  settings: Settings,
+  { signal, timeoutMs }: { readonly signal: AbortSignal; readonly timeoutMs: number },
+): Promise<(event: UnknownEvent) => Promise<DeliveryRow>> {
+  const ask = await createControl(settings, { signal });
+  const endpoints = (await ask('GET', '/endpoints')) as readonly unknown[];
+  if (endpoints.length === 0) {
+    throw usageError(
+      'The sandbox has no endpoint to deliver to. Start it with --forward-to URL, or pass --to URL here.',
+    );
+  }
+  const fired = new Map<UnknownEvent, { readonly id: string; attempts: number }>();
+
+  return async (event) => {
+    const before = fired.get(event);
+    const { id } =
+      before ??
+      ((await ask('POST', '/events', { type: event.type, payload: event.payload })) as UnknownEvent);
+    if (before !== undefined) await ask('POST', `/events/${encodeURIComponent(id)}/redeliver`);
+    const seen = before?.attempts ?? 0;
+    const row = (answer: Answer): DeliveryRow => ({ event: { ...event, id }, answer });
+    for (const until = performance.now() + timeoutMs; performance.now() < until; ) {
+      const attempts = (await ask('GET', `/attempts?event=${encodeURIComponent(id)}`)) as readonly Attempt[];
+      const next = attempts[seen];
+      if (next !== undefined) {
+        fired.set(event, { id, attempts: attempts.length });
+        return row(toAnswer(next));
+      }
+      await wait(ASK_EVERY_MS, undefined, { signal });
+    }
+    return row({ kind: 'silence', elapsedMs: timeoutMs });
+  };
+}
+
+function toAnswer({ response, error, durationMs: elapsedMs }: Attempt): Answer {
+  if (response === null) return { kind: 'unreachable', reason: error ?? 'no answer', elapsedMs };
+  return {
+    kind: 'reply',
+    status: response.status,
+    text: response.body,
+    ...readOutcome(response.body),
+    elapsedMs,
+  };
+}

@@ -1,0 +1,153 @@
+/** `stablehooks doctor`: green on each adapter, and it finds the fault that was planted in a wrong receiver. */
+import { createServer, type RequestListener } from 'node:http';
+import { createAdaptorServer } from '@hono/node-server';
+import express from 'express';
+import express4 from 'express4';
+import fastify from 'fastify';
+import { Hono } from 'hono';
+import { createReceiver, type Handler, type UnknownPayload } from 'stablehooks';
+import { toExpressHandler } from 'stablehooks/express';
+import { toFastifyPlugin } from 'stablehooks/fastify';
+import { toFetchHandler } from 'stablehooks/fetch';
+import { toNextApiRoute, toNextRoute } from 'stablehooks/next';
+import { toNodeHandler } from 'stablehooks/node';
+import { describe, expect, test } from 'vitest';
+import { createFetchServer } from '../adapters/fetch-server.js';
+import { run, SECRET } from './command.js';
+import { serve } from './http-server.js';
+import { ackBeforeFailure } from './wrong-receivers/ack-before-failure.js';
+import { checkThenInsert } from './wrong-receivers/check-then-insert.js';
+import { hangs } from './wrong-receivers/hangs.js';
+import { noDedupe } from './wrong-receivers/no-dedupe.js';
+import { otherEncoding } from './wrong-receivers/other-encoding.js';
+import { parserFirst } from './wrong-receivers/parser-first.js';
+import { parserFirstHanging } from './wrong-receivers/parser-first-hanging.js';
+import { reStringifiedBody } from './wrong-receivers/re-stringified-body.js';
+import { recordBeforeWork } from './wrong-receivers/record-before-work.js';
+import { refusesUnknown } from './wrong-receivers/refuses-unknown.js';
+import { takesForged } from './wrong-receivers/takes-forged.js';
+import { createPlainReceiver, takeOnce, verifyRaw } from './wrong-receivers/wrong-receiver.js';
+
+/** A line of the report. */
+interface Line {
+  readonly name: string;
+  readonly verdict: string;
+  readonly got: string;
+  readonly cure?: string;
+}
+
+async function examine(url: string, flags: readonly string[] = []) {
+  const ended = await run(['doctor', url, '--json', ...flags]);
+  const { checks = [] } = JSON.parse(ended.stdout || '{}') as { readonly checks?: readonly Line[] };
+  return { ...ended, checks, wrong: checks.filter(({ verdict }) => verdict !== 'pass') };
+}
+
+const handler: Handler<'accept.confirmed', UnknownPayload, undefined> = ({ payload }) => {
+  if (payload['doctor'] === 'failing-handler') throw new Error('asked to fail');
+};
+const quiet = { secret: SECRET, onOutcome: () => undefined };
+const failing = () => createReceiver({ ...quiet, handlers: { 'accept.confirmed': handler } });
+const plain = () => createReceiver({ ...quiet, handlers: { 'accept.confirmed': () => undefined } });
+
+const adapters: Readonly<Record<string, () => Promise<RequestListener | ReturnType<typeof createServer>>>> = {
+  'Express 5': async () => express().all('/hooks', toExpressHandler(failing())),
+  'Express 4': async () => express4().all('/hooks', toExpressHandler(plain())),
+  Fastify: async () => {
+    const app = fastify();
+    await app.register(toFastifyPlugin(failing()), { prefix: '/hooks' });
+    await app.ready();
+    return app.server;
+  },
+  'node:http': async () => toNodeHandler(plain()),
+  Hono: async () => {
+    const handler = toFetchHandler(failing());
+    const app = new Hono().all('/hooks', ({ req }) => handler(req.raw));
+    return createAdaptorServer({ fetch: app.fetch, overrideGlobalObjects: false }) as ReturnType<
+      typeof createServer
+    >;
+  },
+  fetch: async () => createFetchServer(toFetchHandler(plain())),
+  'Next App Router': async () => {
+    const { POST } = toNextRoute(failing());
+    return createFetchServer(async (request) =>
+      request.method === 'POST' ? POST(request) : new Response(null, { status: 405 }),
+    );
+  },
+  'Next Pages Router': async () => createServer(toNextApiRoute(plain())),
+};
+
+describe.concurrent('doctor finds all green on', () => {
+  test.for(Object.entries(adapters))('%s', async ([, start]) => {
+    await using server = await serve(await start());
+    const { exitCode, wrong, checks } = await examine(`${server.url}/hooks`);
+    expect(wrong).toEqual([]);
+    expect(checks).toHaveLength(14);
+    expect(exitCode).toBe(0);
+  });
+
+  test('a receiver of another make, once its effects can be counted', async () => {
+    await using server = await serve(createPlainReceiver({ authentic: verifyRaw(SECRET), take: takeOnce }));
+    const { wrong } = await examine(`${server.url}/hooks`, ['--effects', `${server.url}/effects/{id}`]);
+    expect(wrong).toEqual([]);
+  });
+});
+
+const faults = [
+  { receiver: parserFirst, check: 'genuine', cure: /body parser stands in front/ },
+  { receiver: parserFirstHanging, check: 'genuine', cure: /body parser stands in front/ },
+  { receiver: reStringifiedBody, check: 'pretty-printed', cure: /parsed and written again/ },
+  { receiver: otherEncoding, check: 'genuine', cure: /signature as base64 only/ },
+  { receiver: noDedupe, check: 'doubled', cure: /Claim each event by its id/ },
+  { receiver: checkThenInsert, check: 'concurrent duplicates', cure: /one atomic step/ },
+  { receiver: ackBeforeFailure, check: 'failing handler', cure: /2xx before the work is done/ },
+  { receiver: recordBeforeWork, check: 'failing handler', cure: /after the work, not before/ },
+  { receiver: takesForged, check: 'forged', cure: /Verify before anything else/ },
+  { receiver: refusesUnknown, check: 'unknown type', cure: /newer than this release/ },
+  { receiver: hangs, check: 'genuine', cure: /never answers/ },
+] as const;
+
+describe.concurrent('doctor finds the fault of', () => {
+  test.for(faults)('$receiver.name', async ({ receiver, check, cure }) => {
+    await using server = await serve(receiver(SECRET));
+    const flags = ['--timeout', '400ms', '--effects', `${server.url}/effects/{id}`];
+    const { exitCode, wrong } = await examine(`${server.url}/hooks`, flags);
+    const found = wrong.find(({ name }) => name === check);
+    expect(found).toMatchObject({ verdict: 'fail', cure: expect.stringMatching(cure) });
+    expect(exitCode).toBe(1);
+  });
+
+  test.for([noDedupe, ackBeforeFailure].map((receiver) => ({ receiver })))(
+    '$receiver.name cannot be seen from outside, and is not called good',
+    async ({ receiver }) => {
+      await using server = await serve(receiver(SECRET));
+      const { exitCode, wrong } = await examine(`${server.url}/hooks`);
+      expect(wrong.map(({ verdict }) => verdict)).toEqual(['unproven', 'unproven', 'unproven']);
+      expect(exitCode).toBe(1);
+    },
+  );
+});
+
+test('doctor prints a table and the cures, and neither the secret nor colours into a pipe', async () => {
+  await using server = await serve(takesForged(SECRET));
+  const { stdout, stderr, exitCode } = await run(['doctor', `${server.url}/hooks`]);
+  expect(stdout).toMatch(/^CHECK +EXPECTED +GOT +VERDICT\n/);
+  expect(stdout).toMatch(/\nforged +401 +200 +fail\n/);
+  expect(stdout).toContain('forged: Verify before anything else');
+  expect(stdout + stderr).not.toContain(SECRET);
+  expect(stdout).not.toContain('\u001b');
+  expect(exitCode).toBe(1);
+});
+
+test('doctor says of an endpoint that is not there that it is not there', async () => {
+  const { exitCode, stderr } = await run(['doctor', 'http://127.0.0.1:1/hooks']);
+  expect(stderr).toMatch(/^stablehooks: .*cannot be reached \(ECONNREFUSED\).*\n$/);
+  expect(exitCode).toBe(3);
+});
+
+test('doctor needs the secret', async () => {
+  const { exitCode, stderr } = await run(['doctor', 'http://127.0.0.1:1/'], {
+    env: { STABLEHOOKS_SECRET: undefined },
+  });
+  expect(stderr).toContain('Set STABLEHOOKS_SECRET, or pass --secret-file FILE');
+  expect(exitCode).toBe(2);
+});

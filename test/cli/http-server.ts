@@ -1,0 +1,30 @@
+/** An HTTP server on a free port of the loopback, closed when the test is over. */
+import { once } from 'node:events';
+import { createServer, type RequestListener, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+/** A server that runs; `url` has no path. */
+export interface RunningServer extends AsyncDisposable {
+  readonly url: string;
+}
+
+/** Starts to serve. */
+export async function serve(handler: RequestListener | Server): Promise<RunningServer> {
+  const server = typeof handler === 'function' ? createServer(handler) : handler;
+  if (!server.listening) await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    async [Symbol.asyncDispose]() {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+}
+
+/** A URL where nothing listens any more. */
+export async function findClosedUrl(): Promise<string> {
+  const server = await serve(() => undefined);
+  await server[Symbol.asyncDispose]();
+  return server.url;
+}

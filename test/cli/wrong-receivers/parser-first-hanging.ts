@@ -1,0 +1,17 @@
+/** Wrong: `express.json()` stands in front, and the receiver waits for an `end` that has long been. */
+import express from 'express';
+import { answer, hmac, signatureOf, type WrongReceiver } from './wrong-receiver.js';
+
+export const parserFirstHanging: WrongReceiver = (secret) => {
+  const app = express();
+  app.use(express.json());
+  app.post('/hooks', (request, response) => {
+    const pieces: Buffer[] = [];
+    request.on('data', (piece: Buffer) => pieces.push(piece));
+    request.on('end', () => {
+      const genuine = signatureOf(request) === hmac(secret, Buffer.concat(pieces));
+      answer(response, genuine ? 200 : 401);
+    });
+  });
+  return app;
+};

@@ -1,0 +1,11 @@
+/** Wrong: answers an error to event types that are newer than itself. */
+import { createPlainReceiver, takeOnce, verifyRaw, type WrongReceiver } from './wrong-receiver.js';
+
+export const refusesUnknown: WrongReceiver = (secret) =>
+  createPlainReceiver({
+    authentic: verifyRaw(secret),
+    take(id, ledger) {
+      if (id.endsWith('unknown-type')) throw new Error('unknown type');
+      takeOnce(id, ledger);
+    },
+  });
