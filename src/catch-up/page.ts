@@ -1,7 +1,7 @@
 /** Pages: asking the list, and telling what can be read in an answer from what cannot. */
 import { type EventType, encodeEvent, isEventType, type UnknownEvent } from '../core/events.js';
 import type { Answer, Question } from './coverage.js';
-import type { Problem } from './report.js';
+import type { Problem } from './problem.js';
 
 /** The part of `stablehooks/client` that the poller uses. */
 export interface ListsEvents {
