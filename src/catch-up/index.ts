@@ -3,7 +3,8 @@ export type { Answer, Mark, Question } from './coverage.js';
 export type { PollerOptions } from './options.js';
 export type { ListPage, ListsEvents, UnreadableElement } from './page.js';
 export { createPoller, type Poller } from './poller.js';
-export type { Gap, PollReport, Problem, ProblemCode } from './report.js';
+export type { Problem, ProblemCode } from './problem.js';
+export type { Gap, PollReport } from './report.js';
 export {
   type Finding,
   type Inquiry,

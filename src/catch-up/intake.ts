@@ -5,7 +5,7 @@ import { reach } from '../receiver/dependency.js';
 import type { Answer, Question } from './coverage.js';
 import type { PollerRules } from './options.js';
 import { readPage, sameEvent } from './page.js';
-import { type Problem, toProblem } from './report.js';
+import { type Problem, toProblem } from './problem.js';
 
 /** An event from the list, and how the inbox knew it when it was first listed in this poll. */
 export interface Arrival {

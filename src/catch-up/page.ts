@@ -1,7 +1,7 @@
 /** Pages: asking the list, and telling what can be read in an answer from what cannot. */
 import { type EventType, encodeEvent, isEventType, type UnknownEvent } from '../core/events.js';
 import type { Answer, Question } from './coverage.js';
-import type { Problem } from './report.js';
+import type { Problem } from './problem.js';
 
 /** The part of `stablehooks/client` that the poller uses. */
 export interface ListsEvents {
@@ -52,7 +52,11 @@ export function readPage(list: ListPage, question: Question): Page {
     unreadable.push({ value: event, fields: ['payload'] });
     return false;
   });
-  const marks = events.map((event) => ({ id: event.id, type: event.type, at: createdAt(event) }));
+  // Each once: the same event over and over is no evidence of an order.
+  const distinct = new Map(events.toReversed().map((event) => [event.id, event]));
+  const marks = [...distinct.values()]
+    .toReversed()
+    .map((event) => ({ id: event.id, type: event.type, at: createdAt(event) }));
   const times = unreadable
     .map(({ value }) => value)
     .filter(mayMatter)

@@ -1,13 +1,15 @@
 /** One poll: what waits in the inbox is run, the list is surveyed, and what it shows is dispatched. */
 import { isKnownEvent } from '../core/events.js';
 import type { PollState } from '../core/inbox.js';
-import type { Outcome, OutcomeKind, Tally } from '../receiver/outcome.js';
+import type { Tally } from '../receiver/outcome.js';
 import { dispatchEvents } from './dispatch.js';
 import { type Arrival, createIntake, type Intake } from './intake.js';
 import type { PollerRules } from './options.js';
 import { createdAt } from './page.js';
 import { type PollLease, takePollLease } from './poll-lease.js';
-import { type PollReport, type Problem, type ProblemCode, toProblem } from './report.js';
+import { type Problem, problemOf, toProblem } from './problem.js';
+import { NOTHING, type PollReport } from './report.js';
+import { count, describe } from './summary.js';
 import { type Survey, surveyList } from './survey.js';
 
 /** What {@link poll} needs beside the rules. */
@@ -32,7 +34,7 @@ async function run(rules: PollerRules, { holder, signal }: PollContext): Promise
   } catch (error) {
     return { ...NOTHING, problems: [toProblem(error, { code: 'ERR_INBOX_FAILED' })] };
   }
-  if (lease === null) return { ...NOTHING, problems: [problem('ERR_POLL_BUSY')] };
+  if (lease === null) return { ...NOTHING, problems: [problemOf('ERR_POLL_BUSY')] };
   return pollUnder(lease, { rules, signal, startedAt }).finally(lease.drop);
 }
 
@@ -53,13 +55,13 @@ async function pollUnder(
   const survey = await drive(intake, { ...rules, horizon, startedAt });
   // A poll that was stopped has found nothing out, a gap included.
   const open = halt.aborted ? [] : survey.open;
-  if (horizon > survey.present) problems.push(problem('ERR_HORIZON_AHEAD'));
+  if (horizon > survey.present) problems.push(problemOf('ERR_HORIZON_AHEAD'));
   if (lease.state.horizon !== null && isLate(intake.arrivals, horizon))
-    problems.push(problem('ERR_EVENT_LATE'));
+    problems.push(problemOf('ERR_EVENT_LATE'));
 
   const waiting = [...intake.arrivals.values()].filter(isWaiting).map(({ event }) => event);
   const outcomes = await dispatchEvents(waiting, { ...rules, signal: halt });
-  if (signal.aborted) problems.push(problem('ERR_POLL_STOPPED'));
+  if (signal.aborted) problems.push(problemOf('ERR_POLL_STOPPED'));
   for (const { error, event } of outcomes) {
     // Busy is well: a push of the event came meanwhile.
     if (error !== undefined && error.code !== 'ERR_EVENT_BUSY')
@@ -120,7 +122,7 @@ async function save(
 ): Promise<boolean> {
   try {
     const saved = await lease.release(state);
-    if (!saved) problems.push(problem('ERR_LEASE_LOST'));
+    if (!saved) problems.push(problemOf('ERR_LEASE_LOST'));
     return saved;
   } catch (error) {
     problems.push(toProblem(error, { code: 'ERR_INBOX_FAILED' }));
@@ -128,86 +130,6 @@ async function save(
   }
 }
 
-type Counts = Pick<
-  PollReport,
-  'fetched' | 'new' | 'recovered' | 'acknowledgedUnknown' | 'handled' | 'duplicates' | 'failed'
->;
-
-const EFFECTIVE: readonly OutcomeKind[] = ['handled', 'ignored', 'queued'];
-
-const FAILED: readonly OutcomeKind[] = ['failed', 'dead', 'rejected', 'unavailable'];
-
-function count(
-  arrivals: Intake['arrivals'],
-  { outcomes, redriven }: { readonly outcomes: readonly Outcome[]; readonly redriven: Tally | null },
-): Counts {
-  const all = [...arrivals.values()];
-  const fresh = all.filter(({ admission }) => admission === 'new');
-  const ended = (...kinds: readonly OutcomeKind[]) => outcomes.filter(({ kind }) => kinds.includes(kind));
-  return {
-    fetched: all.length,
-    new: fresh.length,
-    recovered: ended(...EFFECTIVE).filter(
-      ({ event }) => event !== undefined && arrivals.get(event.id)?.admission === 'new',
-    ).length,
-    acknowledgedUnknown: fresh.filter(({ event }) => event.delivered === true).length,
-    handled: ended('handled').length + (redriven?.handled ?? 0),
-    duplicates: all.filter(({ admission }) => admission === 'done').length + ended('duplicate').length,
-    failed: FAILED.reduce((sum, kind) => sum + (redriven?.[kind] ?? 0), ended(...FAILED).length),
-  };
-}
-
-function describe(
-  survey: Survey,
-  { horizon }: { readonly horizon: number },
-): Pick<PollReport, 'proven' | 'horizon' | 'verdicts' | 'gaps'> {
-  const span = { after: toIso(horizon), before: toIso(survey.present) };
-  return {
-    proven: survey.proven,
-    horizon: toIso(survey.horizon),
-    verdicts: survey.findings.map(({ type, size, limit, verdict }) => ({ type, size, limit, verdict })),
-    gaps: survey.open.map((type) => ({ type, ...span })),
-  };
-}
-
 function toFailure(error: unknown): PollReport {
   return { ...NOTHING, problems: [toProblem(error, { code: 'ERR_CONFIG_INVALID' })] };
-}
-
-function toIso(time: number): string {
-  return new Date(time).toISOString();
-}
-
-/** The report of a poll that did not come to ask. */
-const NOTHING: PollReport = {
-  proven: false,
-  horizon: null,
-  fetched: 0,
-  new: 0,
-  recovered: 0,
-  acknowledgedUnknown: 0,
-  handled: 0,
-  duplicates: 0,
-  failed: 0,
-  requests: 0,
-  verdicts: [],
-  gaps: [],
-  problems: [],
-  redriven: null,
-  durationMs: 0,
-};
-
-const MESSAGES = {
-  ERR_POLL_BUSY: 'Another process polls with this inbox; nothing was asked. That is well where several do.',
-  ERR_POLL_STOPPED: 'The poll was stopped. What was found is in the inbox; the next poll goes on.',
-  ERR_LEASE_LOST:
-    'Another process took over the lease to poll. The horizon was not saved; raise leaseMs if that happens often.',
-  ERR_HORIZON_AHEAD:
-    'The stored horizon lies in the future: a clock stood wrong. Only a complete list can prove anything until then.',
-  ERR_EVENT_LATE:
-    'The list shows new events from before the horizon: older than `since`, or listed later than lagMs after they were created. They were taken; in the latter case raise lagMs.',
-} as const satisfies Partial<Record<ProblemCode, string>>;
-
-function problem(code: keyof typeof MESSAGES): Problem {
-  return { code, message: MESSAGES[code] };
 }

@@ -1,7 +1,7 @@
 /** The report of a poll: plain data, so that it can be logged, stored and sent as JSON. */
-import { StablehooksError } from '../core/errors.js';
 import type { EventType } from '../core/events.js';
 import type { Tally } from '../receiver/outcome.js';
+import type { Problem } from './problem.js';
 import type { Finding } from './survey.js';
 
 /** What one poll did and proved. Survives `JSON.stringify`. */
@@ -46,47 +46,21 @@ export interface Gap {
   readonly before: string;
 }
 
-/** One thing that failed or looked wrong. Holds no payload and no secret. */
-export interface Problem {
-  /** An error code of this package, or one of {@link ProblemCode}. */
-  readonly code: string;
-  readonly message: string;
-  /** The event that it is about. */
-  readonly id?: string;
-}
-
-/**
- * What the poller finds wrong by itself.
- *
- * - `ERR_EVENT_MALFORMED`: an element of the list is not an event. The horizon stays before it.
- * - `ERR_EVENT_CONFLICT`: two events of one id differ; the first stands.
- * - `ERR_EVENT_LATE`: events were listed only after the horizon had passed them; raise `lagMs`.
- * - `ERR_HORIZON_AHEAD`: the stored horizon lies in the future, so a clock stood wrong.
- * - `ERR_POLL_BUSY`: another process polls.
- * - `ERR_POLL_STOPPED`: the poll was stopped before its end.
- * - `ERR_LEASE_LOST`: another process polls since this one was too slow; the horizon was not saved.
- */
-export type ProblemCode =
-  | 'ERR_EVENT_MALFORMED'
-  | 'ERR_EVENT_CONFLICT'
-  | 'ERR_EVENT_LATE'
-  | 'ERR_HORIZON_AHEAD'
-  | 'ERR_POLL_BUSY'
-  | 'ERR_POLL_STOPPED'
-  | 'ERR_LEASE_LOST';
-
-/** Turns an error into a problem: its own code where it is one of this package, else the given one. */
-export function toProblem(
-  error: unknown,
-  { code, id }: { readonly code: string; readonly id?: string | undefined },
-): Problem {
-  const about = id === undefined ? {} : { id };
-  if (error instanceof StablehooksError) return { code: error.code, message: error.message, ...about };
-  // Words of others may hold anything; only ours are known to hold no secret.
-  const name = error instanceof Error ? error.name : typeof error;
-  return {
-    code,
-    message: `Something threw an error that this package has no rule for (${name}).`,
-    ...about,
-  };
-}
+/** The report of a poll that did not come to ask. */
+export const NOTHING: PollReport = {
+  proven: false,
+  horizon: null,
+  fetched: 0,
+  new: 0,
+  recovered: 0,
+  acknowledgedUnknown: 0,
+  handled: 0,
+  duplicates: 0,
+  failed: 0,
+  requests: 0,
+  verdicts: [],
+  gaps: [],
+  problems: [],
+  redriven: null,
+  durationMs: 0,
+};

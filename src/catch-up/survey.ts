@@ -104,53 +104,51 @@ export function* surveyList(rules: SurveyRules): Inquiry<Survey> {
     return { proven, horizon: proven ? next : horizon, present: present(), findings, open: doubtful };
   }
 
-  let { limit } = rules;
-  let whole = yield* ask({ type: null, limit });
-  if (whole === null) return conclude([{ type: null, limit, size: 0, verdict: 'failed' }], [null]);
-  for (;;) {
+  /** Asks for the whole list, with a growing limit as long as the limit is what cuts it. */
+  function* surveyWhole(limit: number): Inquiry<Survey> {
+    const whole = yield* ask({ type: null, limit });
+    if (whole === null) return conclude([{ type: null, limit, size: 0, verdict: 'failed' }], [null]);
+    return yield* grow(whole);
+  }
+
+  function* grow(whole: Answer): Inquiry<Survey> {
+    const { size, limit } = whole;
     const verdict = yield* judge(whole, SURE_CAP);
-    if (verdict !== 'unproven') return conclude([{ type: null, limit, size: whole.size, verdict }], []);
+    if (verdict !== 'unproven') return conclude([{ type: null, limit, size, verdict }], []);
     // Smaller than the limit: all there is, or a cap. A larger limit cannot tell which.
-    if (whole.size < limit || limit >= maxLimit) break;
-    const more = Math.min(limit * 2, maxLimit);
-    const larger = yield* ask({ type: null, limit: more });
+    if (size < limit || limit >= maxLimit) return yield* surveyTypes(whole);
+    const larger = yield* ask({ type: null, limit: Math.min(limit * 2, maxLimit) });
     // Perhaps the service refuses a limit of this size; the types are still worth asking for with the last one.
-    if (larger === null) break;
-    whole = larger;
-    limit = more;
+    return yield* larger === null ? surveyTypes(whole) : grow(larger);
   }
 
-  const parts: { readonly type: EventType; readonly answer: Answer | null }[] = [];
-  for (const type of EVENT_TYPES) parts.push({ type, answer: yield* ask({ type, limit }) });
+  /** Asks for each type by itself, and judges each alone. */
+  function* surveyTypes(whole: Answer): Inquiry<Survey> {
+    const { size, limit } = whole;
+    const parts: { readonly type: EventType; readonly answer: Answer | null }[] = [];
+    for (const type of EVENT_TYPES) parts.push({ type, answer: yield* ask({ type, limit }) });
+    const given = parts.flatMap(({ answer }) => answer ?? []);
 
-  // The cap could have shrunk since the whole was given, so it is asked for again where its size is relied on.
-  const relied = parts.some(({ answer }) => answer !== null && answer.size >= SURE_CAP);
-  const again = relied ? yield* ask({ type: null, limit }) : null;
-  const cap = Math.max(SURE_CAP, Math.min(whole.size, again?.size ?? 0));
+    // The cap could have shrunk since the whole was given, so it is asked for again where its size is relied on.
+    const relied = given.some((part) => part.size >= SURE_CAP);
+    const again = relied ? yield* ask({ type: null, limit }) : null;
+    const cap = Math.max(SURE_CAP, Math.min(size, again?.size ?? 0));
 
-  const findings: Finding[] = [];
-  for (const { type, answer } of parts) {
-    const verdict = answer === null ? 'failed' : yield* judge(answer, cap);
-    findings.push({ type, limit, size: answer?.size ?? 0, verdict });
+    const lacking = { answer: whole, settledAt: settledAt(), complete: true };
+    const truncated = given.some((part) => contradicts(part, lacking));
+    // Cut by the limit, and yet no type has more: this server filters what it has cut already.
+    const filteredLate = size >= limit && !truncated;
+
+    const findings: Finding[] = [{ type: null, limit, size, verdict: truncated ? 'truncated' : 'unproven' }];
+    const open: EventType[] = [];
+    for (const { type, answer } of parts) {
+      const judged = answer === null ? 'failed' : yield* judge(answer, cap);
+      const verdict = filteredLate && answer !== null ? 'unproven' : judged;
+      findings.push({ type, limit, size: answer?.size ?? 0, verdict });
+      if (verdict === 'unproven' || verdict === 'failed') open.push(type);
+    }
+    return conclude(findings, open);
   }
-  const given = parts.flatMap(({ answer }) => answer ?? []);
-  const truncated = given.some((part) =>
-    contradicts(part, { answer: whole, settledAt: settledAt(), complete: true }),
-  );
-  // Cut by the limit, and yet no type has more: this server filters what it has cut already.
-  const filteredLate = whole.size >= limit && !truncated;
-  const open = findings.flatMap(({ type, verdict }) =>
-    filteredLate || verdict === 'unproven' || verdict === 'failed' ? type : [],
-  );
-  const first = {
-    type: null,
-    limit,
-    size: whole.size,
-    verdict: truncated ? 'truncated' : 'unproven',
-  } as const;
-  return conclude([first, ...findings.map((finding) => demote(finding, filteredLate))], open);
-}
 
-function demote(finding: Finding, doubted: boolean): Finding {
-  return doubted && finding.verdict !== 'failed' ? { ...finding, verdict: 'unproven' } : finding;
+  return yield* surveyWhole(rules.limit);
 }
