@@ -25,7 +25,7 @@ export interface Mark {
 export interface Answer extends Question {
   /** How many elements came back, unreadable ones and repetitions included: this is what a cap cuts. */
   readonly size: number;
-  /** The events in the order of the answer. */
+  /** The events in the order of the answer, repetitions included. */
   readonly marks: readonly Mark[];
   /** The times of elements that cannot be read and may be events that matter; `null` where that is lost, too. */
   readonly unreadable: readonly (number | null)[];
@@ -54,17 +54,21 @@ const CHANCE = 1e-9;
 
 /**
  * Whether the answer is seen to be newest first: never older before newer, and with too many different times
- * in it for a shuffled list to look so by accident. Fifty equal times show no order at all.
+ * in it for a shuffled list to look so by accident. Fifty equal times show no order at all, nor does one
+ * event over and over.
  */
 export function isNewestFirst({ marks }: Answer): boolean {
   let chance = 1;
   let run = 0;
   let last = Number.POSITIVE_INFINITY;
-  for (const [index, { at }] of marks.entries()) {
+  const ids = new Set<string>();
+  for (const { id, at } of marks) {
     if (at > last) return false;
+    if (ids.has(id)) continue;
+    ids.add(id);
     run = at === last ? run + 1 : 1;
     // Of all orders of these times, ties being free, only one descends: multiplied up, step by step.
-    chance *= run / (index + 1);
+    chance *= run / ids.size;
     last = at;
   }
   return chance < CHANCE;
@@ -102,7 +106,9 @@ export function confirmsOrder(
   const from = oldestOf(probe);
   const newer = answer.marks.filter(({ at }) => at > from);
   return (
-    newer.length >= WITNESSES && !lacks(probe, { marks: newer }) && !contradicts(probe, { answer, settledAt })
+    new Set(newer.map(({ id }) => id)).size >= WITNESSES &&
+    !lacks(probe, { marks: newer }) &&
+    !contradicts(probe, { answer, settledAt })
   );
 }
 

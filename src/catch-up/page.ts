@@ -52,11 +52,7 @@ export function readPage(list: ListPage, question: Question): Page {
     unreadable.push({ value: event, fields: ['payload'] });
     return false;
   });
-  // Each once: the same event over and over is no evidence of an order.
-  const distinct = new Map(events.toReversed().map((event) => [event.id, event]));
-  const marks = [...distinct.values()]
-    .toReversed()
-    .map((event) => ({ id: event.id, type: event.type, at: createdAt(event) }));
+  const marks = events.map((event) => ({ id: event.id, type: event.type, at: createdAt(event) }));
   const times = unreadable
     .map(({ value }) => value)
     .filter(mayMatter)

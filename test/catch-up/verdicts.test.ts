@@ -91,6 +91,15 @@ test('a server that heeds no limit proves nothing by being newest first', () => 
   expect(all.proven).toBe(false);
 });
 
+test('a few events over and over show no order', () => {
+  const list = marks(4, ['transfer.settled']).flatMap((mark) => Array.from({ length: 30 }, () => mark));
+  const horizon = NOW - HOUR_MS / 4;
+  expect(survey((question) => cut(list, question), { horizon }).proven).toBe(false);
+  // Distinct events in the same places would do.
+  const distinct = list.map((mark, index) => ({ ...mark, id: `d${index}`, at: mark.at - index }));
+  expect(survey((question) => cut(distinct, question), { horizon }).proven).toBe(true);
+});
+
 test('a filter that works on what was cut already is not believed', () => {
   const list = marks(5_000).toReversed();
   const late = survey(({ type, limit }) => cut(cut(list, { type: null, limit }), { type, limit }), {
