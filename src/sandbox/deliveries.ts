@@ -127,11 +127,9 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
       return end(run, 'delivered');
     }
     if (number >= options.maxAttempts) return end(run, 'exhausted');
-    const bounds = { baseMs: options.retryBaseMs, maxMs: options.retryMaxMs };
-    queue(
-      run,
-      Math.max(1, backoffMs(number, { ...bounds, random: random.number(`retry:${deliveryId}:${number}`) })),
-    );
+    const { retryBaseMs: baseMs, retryMaxMs: maxMs } = options;
+    const chance = random.number(`retry:${deliveryId}:${number}`);
+    queue(run, Math.max(1, backoffMs(number, { baseMs, maxMs, random: chance })));
   }
 
   function end(run: Run, state: DeliveryState): void {

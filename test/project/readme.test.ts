@@ -53,7 +53,7 @@ describe('README', () => {
   });
 
   test('names every error code of the source, and no other', () => {
-    const codes = (text: string) => text.match(/ERR_[A-Z]+(?:_[A-Z]+)*/g) ?? [];
+    const codes = (text: string) => text.match(/(?<!\w)ERR_[A-Z]+(?:_[A-Z]+)*(?![\w])/g) ?? [];
     const real = new Set(filesBelow('src').flatMap((path) => codes(textOf(path))));
     const named = new Set(codes(readme));
     expect([...real].filter((code) => !named.has(code))).toEqual([]);
@@ -81,7 +81,7 @@ describe('README', () => {
 describe('src/README.md', () => {
   test('has one line for each source file, and none for a file that is gone', () => {
     const map = textOf('src/README.md');
-    const listed = [...map.matchAll(/^\| `([\w./-]+\.ts)` \|/gm)].map(([, path = '']) => `src/${path}`);
+    const listed = [...map.matchAll(/^\| `([\w./-]+\.ts)` +\|/gm)].map(([, path = '']) => `src/${path}`);
     expect(listed.toSorted()).toEqual(filesBelow('src'));
   });
 });
