@@ -58,7 +58,14 @@ const projects: readonly Project[] = [
       'main.ts': imports('esm') + body("event.type satisfies 'transfer.settled'"),
       // No skipLibCheck: our declarations must hold without the frameworks that a user does not have.
       'tsconfig.json': JSON.stringify({
-        compilerOptions: { module: 'nodenext', target: 'es2022', strict: true, types: [] },
+        compilerOptions: {
+          module: 'nodenext',
+          target: 'es2022',
+          // `await using` on a receiver names Symbol.asyncDispose.
+          lib: ['es2022', 'dom', 'dom.iterable', 'esnext.disposable'],
+          strict: true,
+          types: [],
+        },
         files: ['main.ts'],
       }),
     },
