@@ -57,4 +57,5 @@ export type { SecretSource } from './receiver/keyring.js';
 export type { ReceiverOptions } from './receiver/options.js';
 export type { Outcome, OutcomeKind, Tally } from './receiver/outcome.js';
 export { createReceiver, type From, type Receiver } from './receiver/receiver.js';
+export type { Recording } from './receiver/record.js';
 export { type Reply, toReply } from './receiver/reply.js';

@@ -1,5 +1,6 @@
 /** Tests import the package by its public names; this maps each name in `exports` and `imports` to its source. */
 import { readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
@@ -28,6 +29,8 @@ const shared = { exclude: ['**/node_modules/**'], testTimeout: 20_000, hookTimeo
 export default defineConfig({
   root: fileURLToPath(root),
   test: {
+    // One more than there are processors: many files wait for the processes and sockets that they test.
+    maxWorkers: availableParallelism() + 1,
     projects: [
       { resolve: { alias: alias(node) }, test: { ...shared, name: 'node', include: ['test/**/*.test.ts'] } },
       // The same promises where there is no node:crypto.

@@ -1,7 +1,6 @@
 /** The intake: asks the list on behalf of a survey, and records each page before the survey hears of it. */
-import { isKnownEvent, type UnknownEvent } from '../core/events.js';
+import type { UnknownEvent } from '../core/events.js';
 import type { Admission } from '../core/inbox.js';
-import { reach } from '../receiver/dependency.js';
 import type { Answer, Question } from './coverage.js';
 import type { PollerRules } from './options.js';
 import { readPage, sameEvent } from './page.js';
@@ -48,7 +47,7 @@ export function createIntake({ client, receiver, leaseMs, signal }: IntakeRules)
       const page = readPage(list, question);
       largest = Math.max(largest, page.answer.size);
       for (const problem of page.problems) note(problem);
-      await record(page.events);
+      await take(page.events);
       return page.answer;
     } catch (error) {
       if (!signal.aborted) note(toProblem(error, { code: 'ERR_API_RESPONSE' }));
@@ -56,7 +55,7 @@ export function createIntake({ client, receiver, leaseMs, signal }: IntakeRules)
     }
   }
 
-  async function record(events: readonly UnknownEvent[]): Promise<void> {
+  async function take(events: readonly UnknownEvent[]): Promise<void> {
     const fresh = new Map<string, UnknownEvent>();
     for (const event of events) {
       const first = arrivals.get(event.id)?.event ?? fresh.get(event.id);
@@ -64,21 +63,10 @@ export function createIntake({ client, receiver, leaseMs, signal }: IntakeRules)
       else if (!sameEvent(first, event)) note(conflict(event));
     }
     const page = [...fresh.values()];
+    if (page.length === 0) return;
     // Nobody redrives what waits for us here before our lease to poll could have lapsed.
-    await admit(page.filter(isKnownEvent), leaseMs);
-    await admit(
-      page.filter((event) => !isKnownEvent(event)),
-      null,
-    );
-  }
-
-  async function admit(events: readonly UnknownEvent[], dueInMs: number | null): Promise<void> {
-    if (events.length === 0) return;
-    const admissions = await reach(
-      'ERR_INBOX_FAILED',
-      receiver.inbox.admit(events, { dueInMs, source: 'pull' }),
-    );
-    for (const [index, event] of events.entries()) {
+    const admissions = await receiver.record(page, { dueInMs: leaseMs, source: 'pull' });
+    for (const [index, event] of page.entries()) {
       const admission = admissions[index];
       if (admission !== undefined) arrivals.set(event.id, { event, admission });
     }

@@ -1,5 +1,6 @@
 /** The options of a poller: what each means, its default, and the check that it makes sense. */
 import { ConfigError } from '../core/errors.js';
+import { assertNames, readNumbers } from '../core/options.js';
 import type { Receiver } from '../receiver/receiver.js';
 import type { ListsEvents } from './page.js';
 import type { Gap, PollReport } from './report.js';
@@ -9,7 +10,7 @@ export interface PollerOptions {
   /** Asks the list: a client of `stablehooks/client`. */
   readonly client: ListsEvents;
   /** Takes the events; its inbox keeps the horizon. */
-  readonly receiver: Pick<Receiver, 'accept' | 'redrive' | 'inbox'>;
+  readonly receiver: Pick<Receiver, 'accept' | 'record' | 'redrive' | 'inbox'>;
   /** How many events to ask for at first. Below 50, proofs cost more requests. @default 50 */
   readonly limit?: number;
   /** How many events to ask for at most. @default 1_000 */
@@ -38,14 +39,15 @@ export interface PollerRules extends Required<Omit<PollerOptions, 'since'>> {
   readonly since: number | undefined;
 }
 
-const DEFAULTS = {
-  limit: 50,
-  maxLimit: 1_000,
-  lagMs: 300_000,
-  concurrency: 4,
-  everyMs: 60_000,
-  leaseMs: 30_000,
-} as const;
+const NUMBERS = {
+  limit: { usual: 50 },
+  maxLimit: { usual: 1_000 },
+  // There may be no lag at all: a service that lists at once, and by our clock.
+  lagMs: { usual: 300_000, least: 0 },
+  concurrency: { usual: 4 },
+  everyMs: { usual: 60_000 },
+  leaseMs: { usual: 30_000 },
+};
 
 /** Every option, so that a misspelt one is an error in JavaScript too; the compiler keeps it complete. */
 const OPTIONS: Readonly<Record<keyof PollerOptions, true>> = {
@@ -69,12 +71,7 @@ const OPTIONS: Readonly<Record<keyof PollerOptions, true>> = {
  * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
  */
 export function readOptions(options: PollerOptions): PollerRules {
-  const wrong = Object.keys(options).filter((name) => !(name in OPTIONS));
-  if (wrong.length > 0) {
-    throw new ConfigError(
-      `createPoller does not know ${wrong.join(', ')}. It knows ${Object.keys(OPTIONS).join(', ')}.`,
-    );
-  }
+  assertNames(options, { where: 'createPoller', names: Object.keys(OPTIONS) });
   const { client, receiver, since } = options;
   if (typeof client?.events?.page !== 'function') {
     throw new ConfigError('createPoller needs `client`, which createClient of stablehooks/client makes.');
@@ -85,14 +82,7 @@ export function readOptions(options: PollerOptions): PollerRules {
   if (since !== undefined && !(since instanceof Date && !Number.isNaN(since.getTime()))) {
     throw new ConfigError('since must be a Date that is valid.');
   }
-  const counts = {
-    limit: readCount('limit', options.limit),
-    maxLimit: readCount('maxLimit', options.maxLimit),
-    lagMs: readCount('lagMs', options.lagMs),
-    concurrency: readCount('concurrency', options.concurrency),
-    everyMs: readCount('everyMs', options.everyMs),
-    leaseMs: readCount('leaseMs', options.leaseMs),
-  };
+  const counts = readNumbers(options, NUMBERS);
   if (counts.limit > counts.maxLimit) {
     throw new ConfigError(`limit (${counts.limit}) must not be more than maxLimit (${counts.maxLimit}).`);
   }
@@ -111,14 +101,4 @@ function logGap({ type, after, before }: Gap): void {
   console.error(
     `stablehooks: ${type ?? 'events'} created after ${after} and before ${before} may be missing: the list cannot prove otherwise.`,
   );
-}
-
-/** The longest time that a timer takes (a signed 32-bit number of ms); more would fire at once. */
-const MOST = 2 ** 31 - 1;
-
-function readCount(name: keyof typeof DEFAULTS, value: number = DEFAULTS[name]): number {
-  // Only the lag may be none: a service that lists at once and by our clock.
-  const least = name === 'lagMs' ? 0 : 1;
-  if (Number.isInteger(value) && value >= least && value <= MOST) return value;
-  throw new ConfigError(`${name} must be a whole number from ${least} to ${MOST}.`);
 }

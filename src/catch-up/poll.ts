@@ -50,14 +50,14 @@ async function pollUnder(
   const halt = AbortSignal.any([signal, lease.lost]);
   const redriven = await redrive(rules, { halt, problems });
 
+  const first = lease.state.horizon === null;
   const horizon = lease.state.horizon ?? Math.min(rules.since ?? startedAt, startedAt);
   const intake = createIntake({ ...rules, signal: halt });
-  const survey = await drive(intake, { ...rules, horizon, startedAt });
+  const survey = await drive(intake, { ...rules, horizon, first, startedAt });
   // A poll that was stopped has found nothing out, a gap included.
   const open = halt.aborted ? [] : survey.open;
-  if (horizon > survey.present) problems.push(problemOf('ERR_HORIZON_AHEAD'));
-  if (lease.state.horizon !== null && isLate(intake.arrivals, horizon))
-    problems.push(problemOf('ERR_EVENT_LATE'));
+  if (survey.since > survey.present) problems.push(problemOf('ERR_HORIZON_AHEAD'));
+  if (!first && isLate(intake.arrivals, horizon)) problems.push(problemOf('ERR_EVENT_LATE'));
 
   const waiting = [...intake.arrivals.values()].filter(isWaiting).map(({ event }) => event);
   const outcomes = await dispatchEvents(waiting, { ...rules, signal: halt });
@@ -74,7 +74,7 @@ async function pollUnder(
   return {
     ...NOTHING,
     ...count(intake.arrivals, { outcomes, redriven }),
-    ...describe(saved ? { ...survey, open } : { ...survey, open, proven: false, horizon }, { horizon }),
+    ...describe({ ...survey, open, ...(!saved && { proven: false, horizon: survey.since }) }),
     requests: intake.requests(),
     problems: [...problems, ...intake.problems],
     redriven,

@@ -1,4 +1,5 @@
 /** The poller: polls once, or again and again, and never twice at a time. */
+import { notify } from '../receiver/notify.js';
 import { type PollerOptions, readOptions } from './options.js';
 import { poll } from './poll.js';
 import type { PollReport } from './report.js';
@@ -47,8 +48,8 @@ export function createPoller(options: PollerOptions): Poller {
   }
 
   function tell(report: PollReport): PollReport {
-    notify('onReport', () => rules.onReport(report));
-    for (const gap of report.gaps) notify('onGap', () => rules.onGap(gap));
+    notify('onReport', { observer: rules.onReport, value: report });
+    for (const gap of report.gaps) notify('onGap', { observer: rules.onGap, value: gap });
     return report;
   }
 
@@ -78,14 +79,4 @@ export function createPoller(options: PollerOptions): Poller {
   }
 
   return { pollOnce, start, stop, [Symbol.asyncDispose]: stop };
-}
-
-/** Calls one of the user's observers; what it throws or rejects is logged and goes no further. */
-function notify(name: string, observe: () => void | Promise<void>): void {
-  const log = (fault: unknown) => console.error(`stablehooks: ${name} failed; the poll stands.`, fault);
-  try {
-    Promise.resolve(observe()).catch(log);
-  } catch (fault) {
-    log(fault);
-  }
 }

@@ -35,11 +35,8 @@ export function count(
 }
 
 /** Says what the survey proved. */
-export function describe(
-  survey: Survey,
-  { horizon }: { readonly horizon: number },
-): Pick<PollReport, 'proven' | 'horizon' | 'verdicts' | 'gaps'> {
-  const span = { after: toIso(horizon), before: toIso(survey.present) };
+export function describe(survey: Survey): Pick<PollReport, 'proven' | 'horizon' | 'verdicts' | 'gaps'> {
+  const span = { after: toIso(survey.since), before: toIso(survey.present) };
   return {
     proven: survey.proven,
     horizon: toIso(survey.horizon),

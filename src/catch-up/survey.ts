@@ -37,6 +37,8 @@ export interface Finding extends Question {
 export interface SurveyRules {
   /** Up to here everything is recorded. */
   readonly horizon: number;
+  /** No poll ended before: the horizon is only where to begin, and gives way to the service's clock. @default false */
+  readonly first?: boolean;
   /** When the poll started, before its first question, by our own clock. */
   readonly startedAt: number;
   /** How late an event may be listed after its `created_at`, and how wrong a clock may be. */
@@ -48,6 +50,8 @@ export interface SurveyRules {
 /** What a survey found. */
 export interface Survey {
   readonly proven: boolean;
+  /** Where the span that was looked at begins: the horizon as it was. */
+  readonly since: number;
   /** Up to here everything will be recorded, once every answer is; as it was unless proven. */
   readonly horizon: number;
   /** The span that was looked at ends here, epoch ms: the poll's start by the earlier of the two clocks. */
@@ -62,11 +66,12 @@ export type Inquiry<Result> = Generator<Question, Result, Answer | null>;
 
 /** Surveys the list: as a whole, with a growing limit, then by type. */
 export function* surveyList(rules: SurveyRules): Inquiry<Survey> {
-  const { horizon, startedAt, lagMs, maxLimit } = rules;
+  const { startedAt, lagMs, maxLimit } = rules;
   const answers: Answer[] = [];
   /** The earlier of two clocks, so that the one that is fast cannot carry the horizon too far. */
   const present = () => answers.reduce((time, { servedAt }) => Math.min(time, servedAt ?? time), startedAt);
   const settledAt = () => present() - lagMs;
+  const since = () => (rules.first ? Math.min(rules.horizon, present()) : rules.horizon);
 
   function* ask(question: Question): Inquiry<Answer | null> {
     const answer = yield question;
@@ -84,15 +89,16 @@ export function* surveyList(rules: SurveyRules): Inquiry<Survey> {
 
   function* isContinuous(answer: Answer): Inquiry<boolean> {
     // A horizon that lies in the future was set by a clock that stood wrong: it vouches for nothing.
-    if (horizon > present()) return false;
+    if (since() > present()) return false;
     // The lag once more: a list in the order of listing may cut off what was created up to a lag later.
-    if (oldestOf(answer) >= horizon - lagMs || !isNewestFirst(answer)) return false;
+    if (oldestOf(answer) >= since() - lagMs || !isNewestFirst(answer)) return false;
     const question = toProbe(answer);
     const probe = yield* ask(question);
     return probe !== null && confirmsOrder(probe, { answer, limit: question.limit, settledAt: settledAt() });
   }
 
   function conclude(findings: readonly Finding[], open: Survey['open']): Survey {
+    const horizon = since();
     // Backwards only where the horizon lay in the future, and then everything was proven afresh.
     const next = horizon > present() ? settledAt() : Math.max(horizon, settledAt());
     // What cannot be read cannot be recorded: the horizon stays before it.
@@ -101,7 +107,14 @@ export function* surveyList(rules: SurveyRules): Inquiry<Survey> {
     );
     const doubtful = open.length === 0 && hidden ? [null] : open;
     const proven = doubtful.length === 0;
-    return { proven, horizon: proven ? next : horizon, present: present(), findings, open: doubtful };
+    return {
+      proven,
+      since: horizon,
+      horizon: proven ? next : horizon,
+      present: present(),
+      findings,
+      open: doubtful,
+    };
   }
 
   /** Asks for the whole list, with a growing limit as long as the limit is what cuts it. */

@@ -17,11 +17,19 @@ export interface Call {
   readonly signal: AbortSignal | undefined;
 }
 
-/** Sends a call once; answers the JSON of a 2xx, unjudged. */
+/** A 2xx. */
+export interface Answered {
+  /** Its JSON, unjudged. */
+  readonly value: unknown;
+  /** The service's clock (the `Date` header, whole seconds), epoch ms; `null` when it does not say. */
+  readonly servedAt: number | null;
+}
+
+/** Sends a call once; answers a 2xx. */
 export async function attempt(
   call: Call,
   rules: ClientRules & { readonly signal: AbortSignal; readonly renew: boolean },
-): Promise<unknown> {
+): Promise<Answered> {
   const called: Called = { method: call.method, url: rules.baseUrl + call.path };
   const token = await askToken(rules.token, rules);
   // The provider may have outlasted the caller: what was given up is not sent.
@@ -39,7 +47,10 @@ export async function attempt(
       redirect: 'manual',
       signal: rules.signal,
     });
-    if (response.ok) return await readJson(response, { ...called, limitBytes: rules.limitBytes });
+    if (response.ok) {
+      const value = await readJson(response, { ...called, limitBytes: rules.limitBytes });
+      return { value, servedAt: readDate(response.headers.get('date')) };
+    }
     throw await toApiError(response, { ...called, token });
   } catch (cause) {
     if (cause instanceof ApiError || cause instanceof ResponseError) throw cause;
@@ -47,6 +58,11 @@ export async function attempt(
     const message = connectionMessage(called, { what: 'got no whole answer', unsent });
     throw new ConnectionError(message, { ...called, unsent, cause: quoteCause(cause, token) });
   }
+}
+
+function readDate(text: string | null): number | null {
+  const time = Date.parse(text ?? '');
+  return Number.isNaN(time) ? null : time;
 }
 
 /** Says what is known of a request without an answer. */

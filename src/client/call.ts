@@ -1,12 +1,12 @@
 /** One call: its attempts, the waits between them, and the second token after a 401. */
-import { attempt, type Call, connectionMessage } from './attempt.js';
+import { type Answered, attempt, type Call, connectionMessage } from './attempt.js';
 import { DeadlineError, wait, withDeadline } from './deadline.js';
 import { ApiError, ConnectionError } from './errors.js';
 import type { ClientRules, Retry } from './options.js';
 import { mayRetry, waitMs } from './retry.js';
 
-/** Sends a call until it is answered or may not be sent again; answers the JSON of a 2xx, unjudged. */
-export async function send(call: Call, rules: ClientRules): Promise<unknown> {
+/** Sends a call until it is answered or may not be sent again; answers a 2xx. */
+export async function send(call: Call, rules: ClientRules): Promise<Answered> {
   let renewed = false;
   let renew = false;
   let retries = 0;

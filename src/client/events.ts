@@ -20,6 +20,8 @@ export interface EventProblem {
   readonly index: number;
   /** What is missing or wrong; empty when the element is no object at all. */
   readonly fields: readonly string[];
+  /** The element itself: it may hold a payload, so mind where it is logged. */
+  readonly value: unknown;
 }
 
 /** One answer of the list, its malformed elements told apart. */
@@ -29,6 +31,8 @@ export interface EventPage {
   readonly problems: readonly EventProblem[];
   /** How many elements the answer had, malformed ones included. */
   readonly size: number;
+  /** The service's clock (the `Date` header, whole seconds), epoch ms; `null` when it does not say. */
+  readonly servedAt: number | null;
 }
 
 /** The calls for events; both reject with a `ClientError`, or the signal's reason. */
@@ -54,9 +58,9 @@ export function createEvents(rules: ClientRules): Events {
       { ...called, fields },
     );
   const page = async (query: EventQuery = {}): Promise<EventPage> => {
-    const answer = await send({ ...CALL, query: toSearch(query), signal: query.signal }, rules);
-    if (!Array.isArray(answer)) throw wrong([]);
-    return toPage(answer);
+    const { value, servedAt } = await send({ ...CALL, query: toSearch(query), signal: query.signal }, rules);
+    if (!Array.isArray(value)) throw wrong([]);
+    return { ...judge(value), size: value.length, servedAt };
   };
   return {
     page,
@@ -88,7 +92,7 @@ function toSearch({ type, limit }: EventQuery): URLSearchParams {
   return search;
 }
 
-function toPage(elements: readonly unknown[]): EventPage {
+function judge(elements: readonly unknown[]): Pick<EventPage, 'events' | 'problems'> {
   const events: UnknownEvent[] = [];
   const problems: EventProblem[] = [];
   for (const [index, element] of elements.entries()) {
@@ -96,8 +100,8 @@ function toPage(elements: readonly unknown[]): EventPage {
       events.push(toEvent(element).event);
     } catch (error) {
       if (!(error instanceof EventError)) throw error;
-      problems.push({ index, fields: error.fields });
+      problems.push({ index, fields: error.fields, value: element });
     }
   }
-  return { events, problems, size: elements.length };
+  return { events, problems };
 }

@@ -1,5 +1,6 @@
 /** The options of a client: what each means, its default, and the check that it makes sense. */
 import { ConfigError } from '../core/errors.js';
+import { assertNames, readNumbers } from '../core/options.js';
 import type { ApiError, ConnectionError } from './errors.js';
 import { type TokenSource, toToken } from './token.js';
 
@@ -39,16 +40,13 @@ export interface ClientOptions {
 /** The options, checked and with their defaults. */
 export interface ClientRules extends Required<ClientOptions> {}
 
-const MOST_MS = 2 ** 31 - 1;
-
-/** Every option that is a number: the default, and the least and the most it may be. */
 const NUMBERS = {
-  timeoutMs: { usual: 10_000, least: 1, most: MOST_MS },
+  timeoutMs: { usual: 10_000 },
   retries: { usual: 3, least: 0, most: 100 },
-  baseWaitMs: { usual: 500, least: 0, most: MOST_MS },
-  maxWaitMs: { usual: 30_000, least: 0, most: MOST_MS },
-  limitBytes: { usual: 67_108_864, least: 1, most: Number.MAX_SAFE_INTEGER },
-} as const;
+  baseWaitMs: { usual: 500, least: 0 },
+  maxWaitMs: { usual: 30_000, least: 0 },
+  limitBytes: { usual: 67_108_864, most: Number.MAX_SAFE_INTEGER },
+};
 
 const NAMES = [...Object.keys(NUMBERS), 'baseUrl', 'token', 'fetch', 'onRetry'];
 
@@ -58,11 +56,7 @@ const NAMES = [...Object.keys(NUMBERS), 'baseUrl', 'token', 'fetch', 'onRetry'];
  * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
  */
 export function readOptions(options: ClientOptions): ClientRules {
-  if (typeof options !== 'object' || options === null) throw new ConfigError('createClient takes an object.');
-  const wrong = Object.keys(options).filter((name) => !NAMES.includes(name));
-  if (wrong.length > 0) {
-    throw new ConfigError(`createClient does not know ${wrong.join(', ')}. It knows ${NAMES.join(', ')}.`);
-  }
+  assertNames(options, { where: 'createClient', names: NAMES });
   const { token, fetch: send, onRetry = () => undefined } = options;
   if (typeof token !== 'function') toToken(token);
   if (send !== undefined && typeof send !== 'function') throw new ConfigError('fetch must be a function.');
@@ -70,11 +64,7 @@ export function readOptions(options: ClientOptions): ClientRules {
   return {
     baseUrl: readBaseUrl(options.baseUrl),
     token,
-    timeoutMs: readNumber('timeoutMs', options.timeoutMs),
-    retries: readNumber('retries', options.retries),
-    baseWaitMs: readNumber('baseWaitMs', options.baseWaitMs),
-    maxWaitMs: readNumber('maxWaitMs', options.maxWaitMs),
-    limitBytes: readNumber('limitBytes', options.limitBytes),
+    ...readNumbers(options, NUMBERS),
     // Looked up at each call, so that what replaces the platform's fetch later is used.
     fetch: send ?? ((url, init) => fetch(url, init)),
     onRetry,
@@ -92,10 +82,4 @@ function readBaseUrl(value: string): string {
     );
   }
   return url.href.replace(/\/+$/, '');
-}
-
-function readNumber(name: keyof typeof NUMBERS, value: number = NUMBERS[name].usual): number {
-  const { least, most } = NUMBERS[name];
-  if (Number.isInteger(value) && value >= least && value <= most) return value;
-  throw new ConfigError(`${name} must be a whole number from ${least} to ${most}.`);
 }

@@ -95,7 +95,8 @@ export function createWallets(rules: ClientRules): Wallets {
     async create(input, { signal } = {}) {
       assertInput(input, { where: 'wallets.create', schema: creation });
       const call = { method: 'POST', path: '/v1/wallets' } as const;
-      return toWallet(await send({ ...call, input, signal }, rules), { ...call, rules });
+      const { value } = await send({ ...call, input, signal }, rules);
+      return toWallet(value, { ...call, rules });
     },
     async updateLimits(id, input, { signal } = {}) {
       // A URL takes a segment of dots, encoded or not, for a step up.
@@ -104,7 +105,8 @@ export function createWallets(rules: ClientRules): Wallets {
       }
       assertInput(input, { where: 'wallets.updateLimits', schema: update });
       const call = { method: 'PATCH', path: `/v1/wallets/${encodeURIComponent(id)}/limits` } as const;
-      return toWallet(await send({ ...call, input, signal }, rules), { ...call, rules });
+      const { value } = await send({ ...call, input, signal }, rules);
+      return toWallet(value, { ...call, rules });
     },
   };
 }

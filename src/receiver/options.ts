@@ -2,6 +2,7 @@
 import { ConfigError } from '../core/errors.js';
 import { EVENT_TYPES, type UnknownEvent } from '../core/events.js';
 import type { Inbox } from '../core/inbox.js';
+import { assertNames, readNumbers } from '../core/options.js';
 import type { Queue } from '../core/queue.js';
 import { SIGNATURE_HEADER } from '../core/signature.js';
 import { SIGNATURE_ENCODINGS, type SignatureEncoding } from '../core/signature-encoding.js';
@@ -61,12 +62,12 @@ export interface ReceiverRules<Tx> {
   readonly maxAttempts: number;
 }
 
-const DEFAULTS = {
-  limitBytes: 1_048_576,
-  leaseMs: 60_000,
-  handlerTimeoutMs: 10_000,
-  maxAttempts: 25,
-} as const;
+const NUMBERS = {
+  limitBytes: { usual: 1_048_576 },
+  leaseMs: { usual: 60_000 },
+  handlerTimeoutMs: { usual: 10_000 },
+  maxAttempts: { usual: 25 },
+};
 
 /** Every option, so that a misspelt one is an error in JavaScript too; the compiler keeps it complete. */
 const OPTIONS: Readonly<Record<keyof ReceiverOptions, true>> = {
@@ -103,12 +104,7 @@ export function readOptions<Schemas, Tx>(options: ReceiverOptions<Schemas, Tx>):
   if (options.encoding !== undefined && !SIGNATURE_ENCODINGS.includes(options.encoding)) {
     throw new ConfigError(`encoding must be one of ${SIGNATURE_ENCODINGS.join(', ')}.`);
   }
-  const limits = {
-    limitBytes: readCount('limitBytes', options.limitBytes),
-    leaseMs: readCount('leaseMs', options.leaseMs),
-    handlerTimeoutMs: readCount('handlerTimeoutMs', options.handlerTimeoutMs),
-    maxAttempts: readCount('maxAttempts', options.maxAttempts),
-  };
+  const limits = readNumbers(options, NUMBERS);
   if (limits.leaseMs <= limits.handlerTimeoutMs) {
     throw new ConfigError(
       `leaseMs (${limits.leaseMs}) must be more than handlerTimeoutMs (${limits.handlerTimeoutMs}), or a second process takes the event while the first still runs it.`,
@@ -137,23 +133,4 @@ export function readOptions<Schemas, Tx>(options: ReceiverOptions<Schemas, Tx>):
     onUnknown: options.onUnknown ?? (() => undefined),
     onOutcome: options.onOutcome ?? logOutcome,
   };
-}
-
-/** The longest time that a timer takes (a signed 32-bit number of ms); more would fire at once. */
-const MOST = 2 ** 31 - 1;
-
-function readCount(name: keyof typeof DEFAULTS, value: number = DEFAULTS[name]): number {
-  if (Number.isInteger(value) && value >= 1 && value <= MOST) return value;
-  throw new ConfigError(`${name} must be a whole number from 1 to ${MOST}.`);
-}
-
-function assertNames(
-  table: object,
-  { where, names }: { readonly where: string; readonly names: readonly string[] },
-): void {
-  if (typeof table !== 'object' || table === null) throw new ConfigError(`${where} takes an object.`);
-  const wrong = Object.keys(table).filter((name) => !names.includes(name));
-  if (wrong.length > 0) {
-    throw new ConfigError(`${where} does not know ${wrong.join(', ')}. It knows ${names.join(', ')}.`);
-  }
 }

@@ -7,14 +7,15 @@ import {
   type UnknownEvent,
   type WebhookEvent,
 } from '../core/events.js';
-import type { Inbox, Source } from '../core/inbox.js';
+import type { Admission, Inbox, Source } from '../core/inbox.js';
 import type { Queue } from '../core/queue.js';
 import { assertSignature } from '../core/signature.js';
 import { reach } from './dependency.js';
 import { type Incoming, readIncoming } from './incoming.js';
+import { notify } from './notify.js';
 import { type ReceiverOptions, readOptions } from './options.js';
 import { type Ending, type Outcome, type OutcomeKind, type Tally, type Trace, toEnding } from './outcome.js';
-import { notify } from './report.js';
+import { type Recording, record } from './record.js';
 import { settle } from './settlement.js';
 import { createGate } from './shutdown.js';
 
@@ -31,6 +32,13 @@ export interface Receiver {
   accept(event: UnknownEvent, from: From): Promise<Outcome>;
   /** Claims an authentic event, runs its handler in this process, and settles it. */
   handle(event: UnknownEvent, from: From): Promise<Outcome>;
+  /**
+   * Records authentic events without running them, a whole page at once, and answers how the inbox knew each,
+   * in order. Those of known types are due after `dueInMs`; the others are parked, and `onUnknown` is told.
+   *
+   * @throws {UnavailableError} `ERR_INBOX_FAILED`; some of the events may then be recorded.
+   */
+  record(events: readonly UnknownEvent[], recording: Recording): Promise<readonly Admission[]>;
   /**
    * Accepts what waits in the inbox: received, failed and due, its lease lapsed, or parked and known by now.
    * The catch-up poller calls it, or a timer of your own.
@@ -94,7 +102,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     { source, queue }: From & { readonly queue: Queue },
   ): Promise<Ending> {
     // Recorded first: should we die before it is enqueued, redrive enqueues it once leaseMs has passed.
-    const [admission] = await reach('ERR_INBOX_FAILED', inbox.admit([event], { dueInMs: leaseMs, source }));
+    const [admission] = await record([event], { dueInMs: leaseMs, source, rules });
     if (admission === 'done') return { kind: 'duplicate' };
     if (admission === 'dead') return { kind: 'dead' };
     await reach('ERR_QUEUE_FAILED', queue.enqueue(event));
@@ -114,8 +122,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   }
 
   async function park(event: UnknownEvent, source: Source): Promise<Ending> {
-    const [admission] = await reach('ERR_INBOX_FAILED', inbox.admit([event], { dueInMs: null, source }));
-    if (admission === 'new') notify(rules.onUnknown, event);
+    const [admission] = await record([event], { dueInMs: leaseMs, source, rules });
     return { kind: admission === 'done' ? 'duplicate' : 'parked' };
   }
 
@@ -133,7 +140,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       ending = toEnding(error);
     }
     const outcome: Outcome = Object.assign(trace, ending);
-    notify(rules.onOutcome, outcome);
+    notify('onOutcome', { observer: rules.onOutcome, value: outcome });
     return outcome;
   }
 
@@ -149,7 +156,16 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     return tally;
   }
 
-  return { receive, accept, handle, redrive, close: gate.close, [Symbol.asyncDispose]: gate.close, inbox };
+  return {
+    receive,
+    accept,
+    handle,
+    record: (events, recording) => record(events, { ...recording, rules }),
+    redrive,
+    close: gate.close,
+    [Symbol.asyncDispose]: gate.close,
+    inbox,
+  };
 }
 
 function emptyTally(): Record<OutcomeKind, number> {

@@ -162,6 +162,7 @@ export function createSandbox(options: SandboxOptions = {}): Sandbox {
     createWallet: operations.wallets.create,
     updateLimits: operations.wallets.updateLimits,
     listEvents: (request: Parameters<typeof listEvents>[0]) => listEvents(request, { events, faults, clock }),
+    now: clock.now,
     wait: (ms: number) => new Promise<void>((resolve) => clock.after(ms, resolve)),
   };
   const answer = createApp({ sandbox: operations, service, faults, feed }, { token, limitBytes, maxLimit });

@@ -15,6 +15,8 @@ export interface Service {
   createWallet(input: WalletInput): Wallet;
   updateLimits(id: string, input: LimitsInput): Wallet;
   listEvents(request: ListRequest): readonly SandboxEvent[];
+  /** The sandbox's clock, epoch ms. */
+  now(): number;
   /** Resolves after so much of the sandbox's time. */
   wait(ms: number): Promise<void>;
 }
@@ -73,8 +75,11 @@ export function serviceRoutes(
       50,
     ),
   });
+  // By the clock that dates the events: a client that compares the two must not be misled by a manual one.
   routes.get('/webhooks/events', (context) =>
-    context.json(service.listEvents(check(query, context.req.query()))),
+    context.json(service.listEvents(check(query, context.req.query())), 200, {
+      date: new Date(service.now()).toUTCString(),
+    }),
   );
   return routes;
 }

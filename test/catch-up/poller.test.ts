@@ -1,5 +1,5 @@
 /** The poller beside the sandbox, over HTTP: what it finds, what it proves, and what it leaves to the inbox. */
-import { createReceiver, EVENT_TYPES, memoryInbox, type WebhookEvent } from 'stablehooks';
+import { createReceiver, EVENT_TYPES, memoryInbox, type UnknownEvent, type WebhookEvent } from 'stablehooks';
 import { createPoller, type PollerOptions, type PollReport } from 'stablehooks/catch-up';
 import { createClient } from 'stablehooks/client';
 import { createSandbox, type SandboxOptions } from 'stablehooks/sandbox';
@@ -10,10 +10,12 @@ const MINUTE_MS = 60_000;
 /** A sandbox that pushes nothing, and a poller on its manual clock. */
 async function setUp({
   handle = () => undefined,
+  onUnknown = () => undefined,
   sandbox: sandboxOptions,
   poller: pollerOptions,
 }: {
   readonly handle?: (event: WebhookEvent) => void | Promise<void>;
+  readonly onUnknown?: (event: UnknownEvent) => void;
   readonly sandbox?: SandboxOptions;
   readonly poller?: Partial<PollerOptions>;
 } = {}) {
@@ -30,6 +32,7 @@ async function setUp({
   const receiver = createReceiver({
     secret: sandbox.secret,
     inbox,
+    onUnknown,
     onOutcome: () => undefined,
     handlers: Object.fromEntries(EVENT_TYPES.map((type) => [type, handler])),
   });
@@ -84,16 +87,44 @@ test('the horizon starts at the first poll and follows the clock, less the lag',
   await it.sandbox.clock.advance(10 * MINUTE_MS);
   const expected = new Date(it.options.now() - 5 * MINUTE_MS).toISOString();
   expect((await it.poller.pollOnce()).horizon).toBe(expected);
-  // A clock that jumps takes nothing back, and what it carried too far comes back with the first whole list.
-  let jumpMs = -4 * MINUTE_MS;
-  const jumpy = createPoller({ ...it.options, now: () => it.options.now() + jumpMs });
-  expect((await jumpy.pollOnce()).horizon).toBe(expected);
+  // Our own clock may jump either way: it takes nothing back, and the service's keeps it from going too far.
+  for (const jumpMs of [-4 * MINUTE_MS, 60 * MINUTE_MS]) {
+    const jumpy = createPoller({ ...it.options, now: () => it.options.now() + jumpMs });
+    expect(await jumpy.pollOnce()).toMatchObject({ proven: true, horizon: expected, problems: [] });
+  }
+});
+
+test('what a clock that jumped carried too far comes back with the first whole list', async () => {
+  const it = await setUp();
+  const { client } = it.options;
+  // A service that does not say its time, so that only our own clock counts.
+  const silent = {
+    events: {
+      page: async (query: Parameters<typeof client.events.page>[0]) => ({
+        ...(await client.events.page(query)),
+        servedAt: null,
+      }),
+    },
+  };
+  let jumpMs = 0;
+  const now = () => it.options.now() + jumpMs;
+  const poller = createPoller({ ...it.options, client: silent, now });
+  await poller.pollOnce();
+  await it.sandbox.clock.advance(10 * MINUTE_MS);
+  const { horizon } = await poller.pollOnce();
   jumpMs = 60 * MINUTE_MS;
-  await jumpy.pollOnce();
+  expect((await poller.pollOnce()).horizon).not.toBe(horizon);
   jumpMs = 0;
-  const back = await jumpy.pollOnce();
+  const back = await poller.pollOnce();
   expect(codes(back)).toEqual(['ERR_HORIZON_AHEAD']);
-  expect(back.horizon).toBe(expected);
+  expect(back.horizon).toBe(horizon);
+});
+
+test('a service whose clock is behind ours begins where its clock stands, and nothing is wrong with that', async () => {
+  const it = await setUp();
+  const poller = createPoller({ ...it.options, now: () => it.options.now() + 30_000 });
+  const started = new Date(it.options.now()).toISOString();
+  expect(await poller.pollOnce()).toMatchObject({ proven: true, horizon: started, problems: [] });
 });
 
 test('more than one page, newest first, is continuous from poll to poll', async () => {
@@ -176,12 +207,15 @@ test('an event that fails holds no other up, waits its time, and is run again af
   expect(it.took).toHaveLength(10);
 });
 
-test('an unknown type is parked, counted as new, and says nothing against the proof', async () => {
-  const it = await setUp();
+test('an unknown type is parked, counted as new, told once, and says nothing against the proof', async () => {
+  const told: string[] = [];
+  const it = await setUp({ onUnknown: (event) => void told.push(event.id) });
   const { id } = it.sandbox.emit('wallet.frozen', { reason: 'none' });
   const report = await it.poller.pollOnce();
   expect(report).toMatchObject({ proven: true, fetched: 1, new: 1, recovered: 0, handled: 0, failed: 0 });
   expect((await it.inbox.find(id))?.state).toBe('parked');
+  await it.poller.pollOnce();
+  expect(told).toEqual([id]);
 });
 
 test('a failing API is in the report; the horizon stays, and the next poll makes up for it', async () => {

@@ -127,7 +127,14 @@ function rememberLargest(): Surveyor {
 
 function toSurvey({ horizon, startedAt, lagMs }: SurveyRules, proven: boolean): Survey {
   const next = proven ? Math.max(horizon, startedAt - lagMs) : horizon;
-  return { proven, horizon: next, present: startedAt, findings: [], open: proven ? [] : [null] };
+  return {
+    proven,
+    since: horizon,
+    horizon: next,
+    present: startedAt,
+    findings: [],
+    open: proven ? [] : [null],
+  };
 }
 
 test.each(Object.entries(MISTAKES))('the property catches the mistake "%s"', (_, survey) => {

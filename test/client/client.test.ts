@@ -99,15 +99,29 @@ test('a wallet of a wrong shape names each field', async () => {
 });
 
 test('a page tells malformed elements apart and goes on', async () => {
-  const { client } = await setUp([json([{ ...EVENT, payload: [], id: '' }, EVENT, 7])]);
-  expect(await client.events.page()).toEqual({
+  const wrong = { ...EVENT, payload: [], id: '' };
+  const { client } = await setUp([json([wrong, EVENT, 7])]);
+  expect(await client.events.page()).toMatchObject({
     events: [EVENT],
     problems: [
-      { index: 0, fields: ['id', 'payload'] },
-      { index: 2, fields: [] },
+      { index: 0, fields: ['id', 'payload'], value: wrong },
+      { index: 2, fields: [], value: 7 },
     ],
     size: 3,
   });
+});
+
+test.for([
+  ['Thu, 01 Jan 2026 00:00:07 GMT', Date.UTC(2026, 0, 1, 0, 0, 7)],
+  ['yesterday', null],
+  [undefined, null],
+] as const)('a page says when it was served: Date %s is %s', async ([date, servedAt]) => {
+  const dated: Answer = (response, request) => {
+    response.sendDate = false;
+    json([], { headers: date === undefined ? {} : { date } })(response, request);
+  };
+  const { client } = await setUp([dated]);
+  expect(await client.events.page()).toMatchObject({ size: 0, servedAt });
 });
 
 test('a status is kept with headers, text and Retry-After, an echoed token taken out', async () => {

@@ -132,7 +132,7 @@ test('by the real clock and over a socket, too, a silent endpoint times out alon
       return `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}/`;
     }),
   );
-  const { sandbox } = await startSandbox({ timeoutMs: 40, maxAttempts: 2, retryBaseMs: 1 });
+  const { sandbox } = await startSandbox({ timeoutMs: 700, maxAttempts: 2, retryBaseMs: 1 });
   for (const url of urls) sandbox.endpoints.add({ url });
   sandbox.emit('accept.confirmed');
   await sandbox.settled();

@@ -122,6 +122,12 @@ describe('GET /v1/webhooks/events', () => {
     ]);
   });
 
+  test('is dated by the clock of the sandbox', async () => {
+    const { ask } = await startSandbox({ clock: 'manual', startsAt: '2026-03-01T12:00:00.500Z' });
+    const { headers } = await ask('/v1/webhooks/events');
+    expect(headers.get('date')).toBe('Sun, 01 Mar 2026 12:00:00 GMT');
+  });
+
   test('filters by type, and answers 50 unless a limit says otherwise', async () => {
     const { ask, sandbox } = await startSandbox();
     for (let n = 0; n < 60; n++) sandbox.emit(n % 2 === 0 ? 'accept.confirmed' : 'redeem.failed');
