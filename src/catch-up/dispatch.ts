@@ -1,8 +1,9 @@
 /** Dispatch: events from the list through the receiver, oldest first, a few at a time. */
-import type { UnknownEvent } from '../core/events.js';
-import type { Outcome } from '../receiver/outcome.js';
+import { emptyTally, type Tally } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
+import type { Arrival } from './intake.js';
 import { createdAt } from './page.js';
+import { type Problem, toProblem } from './problem.js';
 
 /** What {@link dispatchEvents} needs. */
 export interface DispatchRules {
@@ -12,24 +13,46 @@ export interface DispatchRules {
   readonly signal: AbortSignal;
 }
 
-/** Accepts the events; one that fails holds no other up. Answers the outcomes of those that were begun. */
+/** How the dispatch went. Counted as it goes: a backlog may be long. */
+export interface Dispatched {
+  readonly ended: Tally;
+  /** How many took effect, or were queued, that nobody had before. */
+  readonly recovered: number;
+  readonly problems: readonly Problem[];
+}
+
+/** Accepts the events; one that fails holds no other up. */
 export async function dispatchEvents(
-  events: readonly UnknownEvent[],
+  arrivals: readonly Arrival[],
   { receiver, concurrency, signal }: DispatchRules,
-): Promise<readonly Outcome[]> {
-  const queue = events
-    .map((event) => ({ event, at: createdAt(event) }))
+): Promise<Dispatched> {
+  const ended = emptyTally();
+  const problems: Problem[] = [];
+  let recovered = 0;
+  const queue = arrivals
+    .map((arrival) => ({ arrival, at: createdAt(arrival.event) }))
     .sort((a, b) => a.at - b.at)
     .values();
-  const outcomes: Outcome[] = [];
+
+  async function accept({ event, admission }: Arrival): Promise<void> {
+    const { kind, error } = await receiver.accept(event, { source: 'pull' });
+    ended[kind] += 1;
+    if (admission === 'new' && (kind === 'handled' || kind === 'ignored' || kind === 'queued'))
+      recovered += 1;
+    // Busy is well: a push of the event came meanwhile.
+    if (error !== undefined && error.code !== 'ERR_EVENT_BUSY') {
+      problems.push(toProblem(error, { code: error.code, id: event.id }));
+    }
+  }
+
   const work = async () => {
     // Looked at before each step: an iterator that was asked has given its event away.
     while (!signal.aborted) {
       const next = queue.next();
       if (next.done) return;
-      outcomes.push(await receiver.accept(next.value.event, { source: 'pull' }));
+      await accept(next.value.arrival);
     }
   };
   await Promise.all(Array.from({ length: concurrency }, work));
-  return outcomes;
+  return { ended, recovered, problems };
 }

@@ -30,6 +30,9 @@ export interface IntakeRules extends Pick<PollerRules, 'client' | 'receiver' | '
   readonly signal: AbortSignal;
 }
 
+/** A store that is busy with a long page lets no delivery in meanwhile. */
+const RECORDED_AT_ONCE = 500;
+
 export function createIntake({ client, receiver, leaseMs, signal }: IntakeRules): Intake {
   const arrivals = new Map<string, Arrival>();
   const problems = new Map<string, Problem>();
@@ -63,13 +66,16 @@ export function createIntake({ client, receiver, leaseMs, signal }: IntakeRules)
       else if (!sameEvent(first, event)) note(conflict(event));
     }
     const page = [...fresh.values()];
-    if (page.length === 0) return;
-    // Nobody redrives what waits for us here before our lease to poll could have lapsed.
-    const admissions = await receiver.record(page, { dueInMs: leaseMs, source: 'pull' });
-    for (const [index, event] of page.entries()) {
-      const admission = admissions[index];
-      if (admission !== undefined) arrivals.set(event.id, { event, admission });
+    for (let from = 0; from < page.length && !signal.aborted; from += RECORDED_AT_ONCE) {
+      const part = page.slice(from, from + RECORDED_AT_ONCE);
+      // Nobody redrives what waits for us here before our lease to poll could have lapsed.
+      const admissions = await receiver.record(part, { dueInMs: leaseMs, source: 'pull' });
+      for (const [index, event] of part.entries()) {
+        const admission = admissions[index];
+        if (admission !== undefined) arrivals.set(event.id, { event, admission });
+      }
     }
+    signal.throwIfAborted();
   }
 
   return {

@@ -59,24 +59,19 @@ async function pollUnder(
   if (survey.since > survey.present) problems.push(problemOf('ERR_HORIZON_AHEAD'));
   if (!first && isLate(intake.arrivals, horizon)) problems.push(problemOf('ERR_EVENT_LATE'));
 
-  const waiting = [...intake.arrivals.values()].filter(isWaiting).map(({ event }) => event);
-  const outcomes = await dispatchEvents(waiting, { ...rules, signal: halt });
+  const waiting = [...intake.arrivals.values()].filter(isWaiting);
+  const dispatched = await dispatchEvents(waiting, { ...rules, signal: halt });
   if (signal.aborted) problems.push(problemOf('ERR_POLL_STOPPED'));
-  for (const { error, event } of outcomes) {
-    // Busy is well: a push of the event came meanwhile.
-    if (error !== undefined && error.code !== 'ERR_EVENT_BUSY')
-      problems.push(toProblem(error, { code: error.code, id: event?.id }));
-  }
 
   // The largest answer proves nothing later on (caps shrink), but tells operators how large the cap is at least.
   const largest = Math.max(lease.state.largest, intake.largest());
   const saved = await save(lease, { state: { horizon: survey.horizon, largest }, problems });
   return {
     ...NOTHING,
-    ...count(intake.arrivals, { outcomes, redriven }),
+    ...count(intake.arrivals, { dispatched, redriven }),
     ...describe({ ...survey, open, ...(!saved && { proven: false, horizon: survey.since }) }),
     requests: intake.requests(),
-    problems: [...problems, ...intake.problems],
+    problems: [...problems, ...intake.problems, ...dispatched.problems],
     redriven,
   };
 }

@@ -1,5 +1,6 @@
 /** The summary: from what a poll found and did to the numbers of its report. */
-import type { Outcome, OutcomeKind, Tally } from '../receiver/outcome.js';
+import type { OutcomeKind, Tally } from '../receiver/outcome.js';
+import type { Dispatched } from './dispatch.js';
 import type { Intake } from './intake.js';
 import type { PollReport } from './report.js';
 import type { Survey } from './survey.js';
@@ -9,28 +10,24 @@ type Counts = Pick<
   'fetched' | 'new' | 'recovered' | 'acknowledgedUnknown' | 'handled' | 'duplicates' | 'failed'
 >;
 
-const EFFECTIVE: readonly OutcomeKind[] = ['handled', 'ignored', 'queued'];
-
 const FAILED: readonly OutcomeKind[] = ['failed', 'dead', 'rejected', 'unavailable'];
 
 /** Counts the events by how the inbox knew them and how their dispatch ended. */
 export function count(
   arrivals: Intake['arrivals'],
-  { outcomes, redriven }: { readonly outcomes: readonly Outcome[]; readonly redriven: Tally | null },
+  { dispatched, redriven }: { readonly dispatched: Dispatched; readonly redriven: Tally | null },
 ): Counts {
+  const { ended, recovered } = dispatched;
   const all = [...arrivals.values()];
   const fresh = all.filter(({ admission }) => admission === 'new');
-  const ended = (...kinds: readonly OutcomeKind[]) => outcomes.filter(({ kind }) => kinds.includes(kind));
   return {
     fetched: all.length,
     new: fresh.length,
-    recovered: ended(...EFFECTIVE).filter(
-      ({ event }) => event !== undefined && arrivals.get(event.id)?.admission === 'new',
-    ).length,
+    recovered,
     acknowledgedUnknown: fresh.filter(({ event }) => event.delivered === true).length,
-    handled: ended('handled').length + (redriven?.handled ?? 0),
-    duplicates: all.filter(({ admission }) => admission === 'done').length + ended('duplicate').length,
-    failed: FAILED.reduce((sum, kind) => sum + (redriven?.[kind] ?? 0), ended(...FAILED).length),
+    handled: ended.handled + (redriven?.handled ?? 0),
+    duplicates: all.filter(({ admission }) => admission === 'done').length + ended.duplicate,
+    failed: FAILED.reduce((sum, kind) => sum + ended[kind] + (redriven?.[kind] ?? 0), 0),
   };
 }
 

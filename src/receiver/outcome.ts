@@ -66,6 +66,22 @@ export type OutcomeKind = Outcome['kind'];
 /** How many deliveries ended in which way. */
 export type Tally = Readonly<Record<OutcomeKind, number>>;
 
+/** A tally of nothing yet. */
+export function emptyTally(): Record<OutcomeKind, number> {
+  return {
+    handled: 0,
+    duplicate: 0,
+    ignored: 0,
+    parked: 0,
+    queued: 0,
+    dead: 0,
+    rejected: 0,
+    failed: 0,
+    busy: 0,
+    unavailable: 0,
+  };
+}
+
 /** The ending that each code means when it stops the pipeline, and its HTTP status (design: 5xx is wanted again). */
 export const ENDINGS = {
   ERR_SIGNATURE_MISSING: { kind: 'rejected', status: 401 },

@@ -14,7 +14,7 @@ import { reach } from './dependency.js';
 import { type Incoming, readIncoming } from './incoming.js';
 import { notify } from './notify.js';
 import { type ReceiverOptions, readOptions } from './options.js';
-import { type Ending, type Outcome, type OutcomeKind, type Tally, type Trace, toEnding } from './outcome.js';
+import { type Ending, emptyTally, type Outcome, type Tally, type Trace, toEnding } from './outcome.js';
 import { type Recording, record } from './record.js';
 import { settle } from './settlement.js';
 import { createGate } from './shutdown.js';
@@ -165,20 +165,5 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     close: gate.close,
     [Symbol.asyncDispose]: gate.close,
     inbox,
-  };
-}
-
-function emptyTally(): Record<OutcomeKind, number> {
-  return {
-    handled: 0,
-    duplicate: 0,
-    ignored: 0,
-    parked: 0,
-    queued: 0,
-    dead: 0,
-    rejected: 0,
-    failed: 0,
-    busy: 0,
-    unavailable: 0,
   };
 }

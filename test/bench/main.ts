@@ -1,6 +1,7 @@
 /** The whole benchmark, once the peers and the tarball are installed: prints the tables, and writes them. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { cpus } from 'node:os';
+import { measureCatchUp } from './catch-up.js';
 import { digits, toSvg, toTable } from './format.js';
 import { measureServers } from './servers.js';
 import { measureVerify } from './verify.js';
@@ -12,6 +13,7 @@ const sizes = await measureVerify({ rounds: quick ? 1 : 15 });
 const loads = await measureServers(quick ? { rounds: 1, seconds: 1 } : { rounds: 12, seconds: 1 });
 const bundles = await measureBundles();
 const imports = await measureImports({ rounds: quick ? 1 : 15 });
+const backlogs = await measureCatchUp(quick ? [10_000] : [10_000, 100_000, 1_000_000]);
 
 const kB = (bytes: number) => (bytes < 1_000 ? `${bytes} B` : `${bytes / 1_000} kB`);
 const names = sizes[0]?.measured.map(({ name }) => name) ?? [];
@@ -42,6 +44,16 @@ const tables = [
   toTable(
     ['', 'kB'],
     bundles.map(({ name, gzipBytes }) => [name, (gzipBytes / 1_000).toFixed(2)]),
+  ),
+  '## Catch-up: a backlog from the list into an SQLite file and through the handlers',
+  toTable(
+    ['', 'events', 'events/s', 'peak MB'],
+    backlogs.map(({ way, count, ms, peakBytes }) => [
+      way,
+      count.toLocaleString('en-US'),
+      digits((count / ms) * 1_000),
+      digits(peakBytes / 1e6),
+    ]),
   ),
   '## Import in a fresh process: median ms, and of zod/mini',
   toTable(

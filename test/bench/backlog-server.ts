@@ -1,0 +1,56 @@
+/** A list of any length, newest first and without a cap, written while it is read, so that it takes no memory here. */
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Readable } from 'node:stream';
+import { makeBody } from './delivery.js';
+
+/** A list that is being served. */
+export interface Backlog {
+  readonly url: string;
+  /** When the event of this number was created, from 0, the oldest; epoch ms. */
+  createdAt(number: number): number;
+  close(): Promise<void>;
+}
+
+const STEP_MS = 10;
+const ID = 'evt_00000000';
+const BODY = makeBody(ID, 300).toString();
+const CREATED_AT = /"created_at":"[^"]*"/;
+
+/** Serves so many events, the newest of a minute ago. */
+export async function serveBacklog(count: number): Promise<Backlog> {
+  const newest = Date.now() - 60_000;
+  const createdAt = (number: number) => newest - (count - 1 - number) * STEP_MS;
+
+  const write = (number: number) =>
+    BODY.replace(ID, `evt_${String(number).padStart(8, '0')}`).replace(
+      CREATED_AT,
+      `"created_at":"${new Date(createdAt(number)).toISOString()}"`,
+    );
+
+  function* list(limit: number): Generator<string> {
+    for (let from = 0; from < limit; from += 500) {
+      const numbers = Array.from({ length: Math.min(500, limit - from) }, (_, at) => count - 1 - from - at);
+      yield (from === 0 ? '[' : ',') + numbers.map(write).join(',');
+    }
+    yield ']';
+  }
+
+  const server = createServer((request, response) => {
+    const limit = Number(new URL(request.url ?? '/', 'http://list').searchParams.get('limit'));
+    response.setHeader('content-type', 'application/json');
+    Readable.from(list(Math.min(limit, count))).pipe(response);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    createdAt,
+    async close() {
+      server.close();
+      server.closeAllConnections();
+      await once(server, 'close');
+    },
+  };
+}

@@ -1,0 +1,61 @@
+/** Catch-up: events per second from the list into an SQLite inbox and through the handlers, and the peak of memory. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { run } from '../child.js';
+import { serveBacklog } from './backlog-server.js';
+import type { Job, Taken, WAYS } from './take-backlog.js';
+
+/** A way of working. */
+export type Way = keyof typeof WAYS;
+
+/** What one way took for one backlog. */
+export interface CatchUpResult extends Taken {
+  readonly count: number;
+  readonly way: Way;
+}
+
+/** The pages first: what a page takes by itself is no matter of the poller's. */
+const ORDER: readonly Way[] = ['the pages alone', 'by hand', 'stablehooks'];
+
+/**
+ * V8 lets garbage pile up to a multiple of what lives, so its heap is bounded, for every way alike: by the same for
+ * every backlog, and by what the events themselves take. A way that needed more would not end.
+ */
+function heapBound(count: number): string {
+  return `--max-old-space-size=${Math.round(100 + count * 0.0009)}`;
+}
+
+/** So many events are older than the horizon, so that the list is seen to reach back past it. */
+const OLDER = 200;
+const LAG_MS = 500;
+
+export async function measureCatchUp(counts: readonly number[]): Promise<readonly CatchUpResult[]> {
+  const results: CatchUpResult[] = [];
+  for (const count of counts) {
+    const backlog = await serveBacklog(count);
+    try {
+      for (const way of ORDER) {
+        const since = backlog.createdAt(OLDER);
+        results.push({ count, way, ...(await take(way, { url: backlog.url, count, since, lagMs: LAG_MS })) });
+      }
+    } finally {
+      await backlog.close();
+    }
+  }
+  return results;
+}
+
+async function take(way: Way, work: Omit<Job, 'file'>): Promise<Taken> {
+  const folder = await mkdtemp(join(tmpdir(), 'stablehooks-bench-'));
+  try {
+    const program = fileURLToPath(new URL('take-backlog.ts', import.meta.url));
+    const job = JSON.stringify({ ...work, file: join(folder, 'inbox.db') });
+    const args = [heapBound(work.count), '--import', 'tsx', program, way, job];
+    const cwd = fileURLToPath(new URL('.', import.meta.url));
+    return JSON.parse(await run({ args, cwd, env: { NODE_ENV: 'production' } }));
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
