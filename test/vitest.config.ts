@@ -21,8 +21,14 @@ function exactly(name: string): RegExp {
   return new RegExp(`^${name.replaceAll(/[.#/]/g, '\\$&')}$`);
 }
 
-const alias = (hmac: string) => [...subpaths, { find: exactly('#hmac'), replacement: source(hmac) }];
-const { node, default: web } = manifest.imports['#hmac'];
+/** The names in `imports` as a platform of this condition sees them. */
+const alias = (condition: 'node' | 'default') => [
+  ...subpaths,
+  ...Object.entries<Record<string, string>>(manifest.imports).map(([name, targets]) => ({
+    find: exactly(name),
+    replacement: source(targets[condition] ?? ''),
+  })),
+];
 
 const shared = { exclude: ['**/node_modules/**'], testTimeout: 20_000, hookTimeout: 60_000 };
 
@@ -32,10 +38,13 @@ export default defineConfig({
     // One more than there are processors: many files wait for the processes and sockets that they test.
     maxWorkers: availableParallelism() + 1,
     projects: [
-      { resolve: { alias: alias(node) }, test: { ...shared, name: 'node', include: ['test/**/*.test.ts'] } },
-      // The same promises where there is no node:crypto.
       {
-        resolve: { alias: alias(web) },
+        resolve: { alias: alias('node') },
+        test: { ...shared, name: 'node', include: ['test/**/*.test.ts'] },
+      },
+      // The same promises where there is nothing of Node's.
+      {
+        resolve: { alias: alias('default') },
         test: {
           ...shared,
           name: 'webcrypto',

@@ -1,4 +1,5 @@
 /** The events: the five known types, the envelope around them, and how bytes become one. */
+import { decodeUtf8 } from '#text';
 import { EventError } from './errors.js';
 
 /** The event types of `service.md`, in its order. */
@@ -108,9 +109,6 @@ export function toEvent(value: unknown): ParsedEvent {
   return isKnownEvent(event) ? { known: true, event } : { known: false, event };
 }
 
-// Fatal, so that bytes that are not text are refused and never replaced by U+FFFD.
-const utf8 = new TextDecoder('utf-8', { fatal: true });
-
 /**
  * Reads an event from the bytes of a delivery. Verify their signature first.
  *
@@ -126,7 +124,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true });
 export function parseEvent(body: Uint8Array): ParsedEvent {
   let value: unknown;
   try {
-    value = JSON.parse(utf8.decode(body));
+    value = JSON.parse(decodeUtf8(body));
   } catch (cause) {
     // V8 quotes the text in its message: keep the kind of failure, not the words.
     const kind = cause instanceof SyntaxError ? 'it is not JSON' : 'it is not UTF-8';

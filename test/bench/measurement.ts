@@ -29,7 +29,9 @@ export async function measure(
 ): Promise<readonly Measured[]> {
   const medians = new Map<string, number[]>(candidates.map(({ name }) => [name, []]));
   for (let round = 0; round <= rounds; round++) {
-    for (const { name, prepare } of candidates) {
+    // Each round begins with another: none always follows the same one, whose garbage is collected in its time.
+    const first = round % candidates.length;
+    for (const { name, prepare } of [...candidates.slice(first), ...candidates.slice(0, first)]) {
       const took = await time(await prepare(), calls);
       if (round > 0) medians.get(name)?.push(took);
     }

@@ -55,10 +55,10 @@ describe('imports', () => {
     expect(circles).toEqual([]);
   });
 
-  test('the core is pure: zod/mini and the HMAC of the platform, no clock, environment or logger', () => {
+  test('the core is pure: zod/mini, HMAC and text of the platform, no clock, environment or logger', () => {
     const core = sources.filter((path) => roomOf(path) === 'core');
     const packages = core.flatMap((path) => importsOf(path).filter(({ file }) => file === undefined));
-    const allowed = ['zod/mini', '#hmac', 'node:crypto'];
+    const allowed = ['zod/mini', '#hmac', '#text', 'node:crypto', 'node:buffer'];
     expect(packages.map(({ specifier }) => specifier).filter((name) => !allowed.includes(name))).toEqual([]);
     const impure = /Date\.now|new Date\(\)|\bprocess\.[a-z]|console\.|setTimeout|Math\.random|globalThis/;
     expect(core.filter((path) => impure.test(textOf(path)))).toEqual([]);
