@@ -18,11 +18,6 @@ const ROUTES = {
     import { toNextRoute } from 'stablehooks/next';
     import { createContractReceiver } from 'stablehooks/testing';
     export const { POST } = toNextRoute(createContractReceiver());`,
-  'app/edge/route.ts': `
-    import { createReceiver } from 'stablehooks';
-    import { toNextRoute } from 'stablehooks/next';
-    export const runtime = 'edge';
-    export const { POST } = toNextRoute(createReceiver({ secret: '${secret}', handlers: {} }));`,
   'pages/api/contract.ts': `
     import { toNextApiRoute } from 'stablehooks/next';
     import { createContractReceiver } from 'stablehooks/testing';
