@@ -1,14 +1,13 @@
 /** The inbox in this process's memory: for tests, demos, and apps that a catch-up poller stands behind. */
-import type { UnknownEvent } from '../core/events.js';
 import {
   INBOX_STATES,
   type Inbox,
   type InboxOperations,
-  type InboxRecord,
   type InboxState,
   type Lease,
   type PollState,
 } from '../core/inbox.js';
+import { createStore, type Entry } from './memory-store.js';
 
 /** Options of {@link memoryInbox}. */
 export interface MemoryInboxOptions {
@@ -23,12 +22,6 @@ export interface MemoryInboxOptions {
   readonly now?: () => number;
 }
 
-/** An event as it is kept: the record, open to change, and the token of its last claim. */
-interface Entry {
-  record: InboxRecord;
-  token: string | undefined;
-}
-
 /**
  * Makes an inbox that forgets everything when the process ends. It is not durable, so it never gives an
  * event up after `maxAttempts`: its sender has to come again.
@@ -37,36 +30,9 @@ export function memoryInbox({
   capacity = 100_000,
   now = Date.now,
 }: MemoryInboxOptions = {}): Omit<Inbox, 'transaction'> & InboxOperations {
-  // Apart, so that neither the search for due events nor eviction walks over all that is done.
-  const open = new Map<string, Entry>();
-  const done = new Map<string, Entry>();
+  const { open, done, get, add, change, finish } = createStore({ capacity, now });
   let tokens = 0;
   let poll = { holder: '', leaseUntil: 0, state: { horizon: null, largest: 0 } as PollState };
-
-  const get = (id: string) => open.get(id) ?? done.get(id);
-
-  function add(
-    event: UnknownEvent,
-    { state, source, dueAt }: Pick<InboxRecord, 'state' | 'source' | 'dueAt'>,
-  ) {
-    if (open.size + done.size >= capacity) {
-      const oldest = done.keys().next();
-      if (oldest.done) throw new Error(`The memory inbox is full: ${capacity} events, and none is done.`);
-      done.delete(oldest.value);
-    }
-    const at = now();
-    const { id, type } = event;
-    const times = { receivedAt: at, updatedAt: at, dueAt };
-    const record = { id, type, state, attempts: 0, source, ...times, lastError: null, event };
-    const entry: Entry = { record, token: undefined };
-    open.set(id, entry);
-    return entry;
-  }
-
-  function change(entry: Entry, changes: Partial<InboxRecord>): InboxRecord {
-    entry.record = { ...entry.record, ...changes, updatedAt: now() };
-    return entry.record;
-  }
 
   /** The entry that this lease may settle. */
   function leased({ id, token }: Lease): Entry | undefined {
@@ -99,8 +65,7 @@ export function memoryInbox({
       const entry = leased(lease);
       if (entry === undefined) return false;
       change(entry, { state: 'done', dueAt: null, lastError: null });
-      open.delete(lease.id);
-      done.set(lease.id, entry);
+      finish(entry);
       return true;
     },
 

@@ -32,6 +32,17 @@ describe('memory inbox', () => {
     expect((await inbox.find('waiting'))?.state).toBe('leased');
   });
 
+  test('full again and again, holds the newest that are done', async () => {
+    const inbox = memoryInbox({ capacity: 3 });
+    const ids = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
+    for (const id of ids) {
+      const claim = await inbox.claim(event(id), lease);
+      if (claim.state === 'claimed') await inbox.complete(claim.lease);
+      const held = await inbox.list({ state: 'done', limit: 9 });
+      expect(held.map((record) => record.id)).toEqual(ids.slice(0, ids.indexOf(id) + 1).slice(-3));
+    }
+  });
+
   test('full of events that are not done, takes nothing new and loses nothing', async () => {
     const inbox = memoryInbox({ capacity: 2 });
     await inbox.admit([event('a'), event('b')], { dueInMs: 0, source: 'pull' });

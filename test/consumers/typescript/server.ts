@@ -33,13 +33,7 @@ export const { event } = parseEvent(
 if (isKnownEvent(event) && event.type === 'redeem.failed') event.type satisfies 'redeem.failed';
 
 // Not stablehooks/fastify: its types are Fastify's own, which want TypeScript 5.4.
-export const adapters = [
-  toExpressHandler,
-  toFetchHandler,
-  toLambdaHandler,
-  toNextRoute,
-  toNextApiRoute,
-];
+export const adapters = [toExpressHandler, toFetchHandler, toLambdaHandler, toNextRoute, toNextApiRoute];
 export const mounted = toExpressHandler(receiver);
 
 // The declarations of `stablehooks/testing` want TypeScript 5.7, where Node's Buffer became generic: load it untyped.

@@ -1,0 +1,77 @@
+/** What the memory inbox holds: entries by id, those that are done apart, and the oldest of these gives way. */
+import type { UnknownEvent } from '../core/events.js';
+import type { InboxRecord } from '../core/inbox.js';
+
+/** An event as it is kept: the record, open to change, and the token of its last claim. */
+export interface Entry {
+  record: InboxRecord;
+  token: string | undefined;
+}
+
+/** The entries. `open` and `done` are apart, so that neither a search for due events nor eviction walks over both. */
+export interface MemoryStore {
+  readonly open: ReadonlyMap<string, Entry>;
+  readonly done: ReadonlyMap<string, Entry>;
+  get(id: string): Entry | undefined;
+  /** Makes room if it must, and throws when there is none: nothing that is not done is forgotten. */
+  add(event: UnknownEvent, record: Pick<InboxRecord, 'state' | 'source' | 'dueAt'>): Entry;
+  change(entry: Entry, changes: Partial<InboxRecord>): InboxRecord;
+  /** Moves an entry from `open` to `done`. */
+  finish(entry: Entry): void;
+}
+
+export function createStore({
+  capacity,
+  now,
+}: {
+  readonly capacity: number;
+  readonly now: () => number;
+}): MemoryStore {
+  const open = new Map<string, Entry>();
+  const done = new Map<string, Entry>();
+
+  // One iterator for ever, which stands where the last eviction was: a new one would walk over the holes that all
+  // evictions before it left.
+  let ages = done.keys();
+
+  function takeOldest(): string | undefined {
+    const next = ages.next();
+    if (!next.done) return next.value;
+    // It had come to an end, and shows nothing of what was done since.
+    ages = done.keys();
+    return ages.next().value;
+  }
+
+  return {
+    open,
+    done,
+    get: (id) => open.get(id) ?? done.get(id),
+
+    add(event, { state, source, dueAt }) {
+      if (open.size + done.size >= capacity) {
+        const oldest = takeOldest();
+        if (oldest === undefined) {
+          throw new Error(`The memory inbox is full: ${capacity} events, and none is done.`);
+        }
+        done.delete(oldest);
+      }
+      const at = now();
+      const { id, type } = event;
+      const times = { receivedAt: at, updatedAt: at, dueAt };
+      const record = { id, type, state, attempts: 0, source, ...times, lastError: null, event };
+      const entry: Entry = { record, token: undefined };
+      open.set(id, entry);
+      return entry;
+    },
+
+    change(entry, changes) {
+      entry.record = { ...entry.record, ...changes, updatedAt: now() };
+      return entry.record;
+    },
+
+    finish(entry) {
+      open.delete(entry.record.id);
+      done.set(entry.record.id, entry);
+    },
+  };
+}
