@@ -4,7 +4,7 @@ import { createPoller } from '../catch-up/poller.js';
 import type { InboxOperations, InboxState } from '../core/inbox.js';
 import { printRow } from './delivery-report.js';
 import { type Moment, parseDuration, parseMoment, toDate } from './duration.js';
-import { EXIT, type ExitCode } from './failure.js';
+import { EXIT, type ExitCode } from './exit.js';
 import { parseCount } from './flag-value.js';
 import { createForwarder } from './forwarding.js';
 import { interruptedExit } from './interruption.js';

@@ -1,24 +1,9 @@
 /** What ends a command early: the exit code that it means, and the one line that says what to do. */
 import { CommanderError } from 'commander';
 import { StablehooksError } from '../core/errors.js';
+import { EXIT, type ExitCode } from './exit.js';
+import { adviseOn } from './system-codes.js';
 import { toPlain } from './table.js';
-
-/** The exit codes, as `--help` and the README document them. */
-export const EXIT = {
-  /** Done, or the check passed. */
-  good: 0,
-  /** The check failed: a signature, an endpoint, a delivery, an unproven poll. */
-  failed: 1,
-  /** Wrong use: a flag, a setting, a file, a refused token. */
-  usage: 2,
-  /** Could not reach: the network, the service, the disk. */
-  unreachable: 3,
-  /** Ctrl-C, as shells count it. */
-  interrupted: 130,
-} as const;
-
-/** One of {@link EXIT}. */
-export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
 /** A failure that a command foresaw; its message is one line that says what to do. */
 export class CommandError extends Error {
@@ -72,78 +57,16 @@ function errorChain(thrown: unknown): readonly Error[] {
   return chain;
 }
 
-const DISK = 'Make room or choose another place; what was written before is kept.';
-
-/** What the codes of the system and of SQLite mean to the person at the keyboard. */
-const SYSTEM: Readonly<Record<string, { readonly exitCode: ExitCode; readonly advice: string }>> = {
-  ENOSPC: { exitCode: EXIT.unreachable, advice: `The disk is full. ${DISK}` },
-  EDQUOT: { exitCode: EXIT.unreachable, advice: `The disk quota is used up. ${DISK}` },
-  EFBIG: { exitCode: EXIT.unreachable, advice: `The file may not grow any further. ${DISK}` },
-  SQLITE_FULL: { exitCode: EXIT.unreachable, advice: `The disk is full. ${DISK}` },
-  EIO: { exitCode: EXIT.unreachable, advice: 'The disk does not answer as it should. Check it.' },
-  EROFS: { exitCode: EXIT.usage, advice: 'The file system is read-only. Choose another place.' },
-  ENOENT: { exitCode: EXIT.usage, advice: 'There is no such file or folder. Check the path.' },
-  EISDIR: { exitCode: EXIT.usage, advice: 'A file is needed here, and this is a folder.' },
-  ENOTDIR: { exitCode: EXIT.usage, advice: 'A part of the path is not a folder. Check the path.' },
-  EACCES: {
-    exitCode: EXIT.usage,
-    advice: 'This user may not do that. Check the permissions, or a port below 1024.',
-  },
-  EPERM: { exitCode: EXIT.usage, advice: 'This user may not do that. Check the permissions.' },
-  EADDRINUSE: {
-    exitCode: EXIT.usage,
-    advice: 'The port is taken. Choose another with --port, or 0 for any.',
-  },
-  EADDRNOTAVAIL: { exitCode: EXIT.usage, advice: 'This machine does not have that address.' },
-  ECONNREFUSED: {
-    exitCode: EXIT.unreachable,
-    advice: 'Nothing listens there. Is it started, and the port right?',
-  },
-  ECONNRESET: { exitCode: EXIT.unreachable, advice: 'The connection was cut. Try again.' },
-  ENOTFOUND: {
-    exitCode: EXIT.unreachable,
-    advice: 'There is no host of that name. Check the URL and the network.',
-  },
-  EAI_AGAIN: { exitCode: EXIT.unreachable, advice: 'Host names cannot be looked up. Check the network.' },
-  EHOSTUNREACH: { exitCode: EXIT.unreachable, advice: 'The host cannot be reached. Check the network.' },
-  ENETUNREACH: { exitCode: EXIT.unreachable, advice: 'The network cannot be reached. Check the connection.' },
-  ETIMEDOUT: { exitCode: EXIT.unreachable, advice: 'The host did not answer in time. Check the network.' },
-  SQLITE_IOERR: {
-    exitCode: EXIT.unreachable,
-    advice: `The disk does not take what SQLite writes: it may be full. ${DISK}`,
-  },
-  SQLITE_NOTADB: { exitCode: EXIT.usage, advice: 'The file is not an SQLite database. Check the path.' },
-  SQLITE_CANTOPEN: {
-    exitCode: EXIT.usage,
-    advice: 'The inbox file cannot be opened. Check its folder and permissions.',
-  },
-  SQLITE_READONLY: { exitCode: EXIT.usage, advice: 'The inbox file is read-only. Check its permissions.' },
-  '28P01': { exitCode: EXIT.usage, advice: 'Postgres refused the user or the password.' },
-  '3D000': { exitCode: EXIT.usage, advice: 'Postgres has no database of that name.' },
-  '42P01': {
-    exitCode: EXIT.usage,
-    advice: 'This database has no inbox: run the migrations, or check the URL.',
-  },
-  SQLITE_BUSY: { exitCode: EXIT.unreachable, advice: 'Another process holds the inbox file. Try again.' },
-};
-
-/** SQLite's primary result codes, for drivers that give the number (node:sqlite). */
-const SQLITE_CODES: Readonly<Record<number, string>> = {
-  5: 'SQLITE_BUSY',
-  8: 'SQLITE_READONLY',
-  13: 'SQLITE_FULL',
-  14: 'SQLITE_CANTOPEN',
-  26: 'SQLITE_NOTADB',
-};
-
 function systemFailure(error: Error): Failure | undefined {
-  const { code, errcode, path, address, port, hostname } = error as Error & Readonly<Record<string, unknown>>;
-  const name = typeof errcode === 'number' ? SQLITE_CODES[errcode & 0xff] : code;
-  // Of SQLite's extended codes (SQLITE_IOERR_WRITE) the first two words are the primary one.
-  const known = typeof name === 'string' ? (SYSTEM[name] ?? SYSTEM[name.split('_', 2).join('_')]) : undefined;
+  const fields = error as Error & Readonly<Record<string, unknown>>;
+  const known = adviseOn(fields);
   if (known === undefined) return undefined;
+  const { path, address, port, hostname } = fields;
   const place = [path, hostname, address && port ? `${address}:${port}` : address].find(Boolean);
-  return { exitCode: known.exitCode, message: `${place ? `${place}: ` : ''}${known.advice} (${name})` };
+  return {
+    exitCode: known.exitCode,
+    message: `${place ? `${place}: ` : ''}${known.advice} (${known.name})`,
+  };
 }
 
 function codeFailure(error: StablehooksError): ExitCode {

@@ -2,7 +2,8 @@
 import { Command, Option } from 'commander';
 import { INBOX_STATES, type InboxOperations, type InboxRecord, type InboxState } from '../core/inbox.js';
 import { formatAge, parseDuration } from './duration.js';
-import { EXIT, type ExitCode, usageError } from './failure.js';
+import { EXIT, type ExitCode } from './exit.js';
+import { usageError } from './failure.js';
 import { parseCount } from './flag-value.js';
 import { INBOX_PLACE, redriveCommand } from './inbox-redrive.js';
 import { openInbox } from './open-inbox.js';

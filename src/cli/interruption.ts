@@ -1,5 +1,5 @@
 /** Interruption: Ctrl-C, and output that nobody reads any more. */
-import { EXIT, type ExitCode } from './failure.js';
+import { EXIT, type ExitCode } from './exit.js';
 
 const FINISHING = 'Finishing what is under way. Ctrl-C again ends it at once.\n';
 const PATIENCE_MS = 300;

@@ -5,7 +5,7 @@ import { createPoller } from '../catch-up/poller.js';
 import { printRow } from './delivery-report.js';
 import { type Moment, parseDuration, parseMoment, toDate } from './duration.js';
 import { readEventType } from './event-type.js';
-import { EXIT, type ExitCode } from './failure.js';
+import { EXIT, type ExitCode } from './exit.js';
 import { createForwarder } from './forwarding.js';
 import { openJournal } from './journal-inbox.js';
 import { assertPolled, toWords } from './poll-report.js';

@@ -2,7 +2,8 @@
 /** `stablehooks`, the command: parses, runs, and turns whatever happens into one line and an exit code. */
 import { writeSync } from 'node:fs';
 import { type Command, CommanderError } from 'commander';
-import { EXIT, toFailure } from './failure.js';
+import { EXIT } from './exit.js';
+import { toFailure } from './failure.js';
 import { interruptedExit, interruption, isInterruption, watchInterruption } from './interruption.js';
 import { createProgram, toUsageLine } from './program.js';
 

@@ -1,6 +1,7 @@
 /** A poll's report for people: what was found, what became of it, and what is proved. */
 import type { PollReport } from '../catch-up/report.js';
-import { CommandError, EXIT, toFailure } from './failure.js';
+import { EXIT } from './exit.js';
+import { CommandError, toFailure } from './failure.js';
 import type { Paint } from './printer.js';
 import { toPlain } from './table.js';
 

@@ -4,7 +4,7 @@ import { Command, Option } from 'commander';
 import { createSandbox } from '../sandbox/create-sandbox.js';
 import type { Faults } from '../sandbox/faults.js';
 import { parseDuration } from './duration.js';
-import { EXIT, type ExitCode } from './failure.js';
+import { EXIT, type ExitCode } from './exit.js';
 import { printFeed } from './feed-line.js';
 import { collect, parseChance, parseWhole } from './flag-value.js';
 import type { Printer } from './printer.js';

@@ -1,7 +1,7 @@
 /** `stablehooks sign`: the header to send with a body, for curl. */
 import { Command } from 'commander';
 import { sign } from '../core/signature.js';
-import { EXIT, type ExitCode } from './failure.js';
+import { EXIT, type ExitCode } from './exit.js';
 import { readInput } from './input-file.js';
 import { addExample, addSecretFlags, type Task, toAction } from './task.js';
 

@@ -1,6 +1,6 @@
 /** A task: one run of one command, with what it may use of the process around it. */
 import { type Command, Option } from 'commander';
-import type { ExitCode } from './failure.js';
+import type { ExitCode } from './exit.js';
 import { interruption } from './interruption.js';
 import { createPrinter, type Printer } from './printer.js';
 import { createSettings, type SettingFlags, type Settings } from './settings.js';

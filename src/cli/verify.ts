@@ -1,7 +1,7 @@
 /** `stablehooks verify`: says yes, or why not. */
 import { Command } from 'commander';
+import { EXIT, type ExitCode } from './exit.js';
 import { explainSignature, type SignatureAnswer } from './explain-signature.js';
-import { EXIT, type ExitCode } from './failure.js';
 import { collect } from './flag-value.js';
 import { readInput } from './input-file.js';
 import { toPlain } from './table.js';

@@ -1,7 +1,8 @@
 /** `stablehooks wallets`: the two wallet calls. */
 import { Command, Option } from 'commander';
 import { type Limits, WALLET_CHAINS, type Wallet, type WalletChain } from '../client/wallets.js';
-import { EXIT, type ExitCode, usageError } from './failure.js';
+import { EXIT, type ExitCode } from './exit.js';
+import { usageError } from './failure.js';
 import { collect } from './flag-value.js';
 import type { Printer } from './printer.js';
 import { createService } from './service.js';

@@ -10,9 +10,11 @@ import {
 } from 'stablehooks/inboxes/postgres';
 import { exampleEvent } from 'stablehooks/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type PostgresService, startPostgres } from '../services/postgres.js';
+import { startPostgres } from '../services/postgres.js';
+import type { Service } from '../services/service.js';
+import { expectOutageSurvived } from './outage.js';
 
-let server: PostgresService;
+let server: Service;
 let pool: pg.Pool;
 beforeAll(async () => {
   server = await startPostgres();
@@ -52,20 +54,7 @@ test.each(['', 'a-b', 'a"b', "a'b", '1st', 'x'.repeat(64), 'a;b'])('no schema is
 test('while the server is away the answer is unavailable; afterwards everything is as it was', async () => {
   const schema = 'away';
   await migratePostgres(pool, { schema });
-  const receiver = receive(postgresInbox(pool, { schema }));
-  const [before, during] = [someEvent(), someEvent()];
-  expect((await receiver.handle(before, { source: 'push' })).kind).toBe('ignored');
-  await server.halt();
-  try {
-    expect(await receiver.handle(during, { source: 'push' })).toMatchObject({
-      kind: 'unavailable',
-      error: { code: 'ERR_INBOX_FAILED' },
-    });
-  } finally {
-    await server.start();
-  }
-  expect((await receiver.handle(before, { source: 'push' })).kind).toBe('duplicate');
-  expect((await receiver.handle(during, { source: 'push' })).kind).toBe('ignored');
+  await expectOutageSurvived(postgresInbox(pool, { schema }), server);
 });
 
 test('a full pool and a slow statement are unavailable too', async () => {

@@ -9,10 +9,11 @@ import { createReceiver, type Outcome, type UnknownEvent } from 'stablehooks';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { exampleEvent } from 'stablehooks/testing';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { type PostgresService, startPostgres } from '../services/postgres.js';
+import { startPostgres } from '../services/postgres.js';
+import type { Service } from '../services/service.js';
 import type { Orders } from './postgres-process.js';
 
-let server: PostgresService;
+let server: Service;
 let pool: pg.Pool;
 
 beforeAll(async () => {

@@ -14,9 +14,10 @@ import {
 } from 'stablehooks/inboxes/postgres';
 import { exampleEvent } from 'stablehooks/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type PostgresService, startPostgres } from '../services/postgres.js';
+import { startPostgres } from '../services/postgres.js';
+import type { Service } from '../services/service.js';
 
-let server: PostgresService;
+let server: Service;
 let admin: pg.Pool;
 let pool: pg.Pool;
 let sql: postgres.Sql;

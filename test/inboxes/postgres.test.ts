@@ -12,9 +12,10 @@ import {
 import { inboxContract } from 'stablehooks/testing';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { neonPool } from '../services/neon.js';
-import { type PostgresService, startPostgres } from '../services/postgres.js';
+import { startPostgres } from '../services/postgres.js';
+import type { Service } from '../services/service.js';
 
-let server: PostgresService;
+let server: Service;
 beforeAll(async () => {
   server = await startPostgres();
 });

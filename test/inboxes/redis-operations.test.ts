@@ -2,19 +2,18 @@
 import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { createClient } from 'redis';
-import { createReceiver } from 'stablehooks';
 import { fromIoredis, fromNodeRedis, type RedisLike, redisInbox } from 'stablehooks/inboxes/redis';
 import { exampleEvent } from 'stablehooks/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type RedisService, startRedis } from '../services/redis.js';
+import { startRedis } from '../services/redis.js';
+import type { Service } from '../services/service.js';
 import { describeWithRedis } from '../services/with-redis.js';
+import { expectOutageSurvived } from './outage.js';
 
 const someEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
-const receive = (redis: RedisLike) =>
-  createReceiver({ secret: 'x', inbox: redisInbox(redis), handlers: {}, onOutcome: () => undefined });
 
 describeWithRedis('operating the redis inbox', () => {
-  let server: RedisService;
+  let server: Service;
   let redis: Redis;
   beforeAll(async () => {
     server = await startRedis();
@@ -45,28 +44,7 @@ describeWithRedis('operating the redis inbox', () => {
     async (name) => {
       const client = await clients[name]?.();
       if (client === undefined) throw new Error(`${name} is no client`);
-      const receiver = receive(client.like);
-      const [before, during] = [someEvent(), someEvent()];
-      expect((await receiver.handle(before, { source: 'push' })).kind).toBe('ignored');
-      await server.halt();
-      try {
-        expect(await receiver.handle(during, { source: 'push' })).toMatchObject({
-          kind: 'unavailable',
-          error: { code: 'ERR_INBOX_FAILED' },
-        });
-      } finally {
-        await server.start();
-      }
-      // Until the client has connected again the answer stays "come again".
-      const settle = async (event: typeof before) => {
-        for (;;) {
-          const outcome = await receiver.handle(event, { source: 'push' });
-          if (outcome.kind !== 'unavailable') return outcome.kind;
-          await new Promise(setImmediate);
-        }
-      };
-      expect(await settle(before)).toBe('duplicate');
-      expect(await settle(during)).toBe('ignored');
+      await expectOutageSurvived(redisInbox(client.like, { prefix: name }), server);
       await client.end();
     },
   );

@@ -5,7 +5,8 @@ import { createClient } from 'redis';
 import { fromIoredis, fromNodeRedis, type RedisLike, redisInbox } from 'stablehooks/inboxes/redis';
 import { inboxContract } from 'stablehooks/testing';
 import { afterAll, beforeAll, describe, test } from 'vitest';
-import { type RedisService, startRedis } from '../services/redis.js';
+import { startRedis } from '../services/redis.js';
+import type { Service } from '../services/service.js';
 import { startUpstash } from '../services/upstash.js';
 import { describeWithRedis } from '../services/with-redis.js';
 
@@ -52,7 +53,7 @@ const clients: Readonly<Record<string, (url: string) => Promise<Connections>>> =
 };
 
 describeWithRedis('redis inbox', () => {
-  let server: RedisService;
+  let server: Service;
   beforeAll(async () => {
     server = await startRedis();
   });

@@ -2,18 +2,17 @@
 import { once } from 'node:events';
 import { Queue, Worker } from 'bullmq';
 import { Redis } from 'ioredis';
-import { createReceiver } from 'stablehooks';
-import { memoryInbox } from 'stablehooks/inboxes/memory';
 import { fromIoredis, redisInbox } from 'stablehooks/inboxes/redis';
 import { bullmqProcessor, bullmqQueue } from 'stablehooks/queues/bullmq';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { type RedisService, startRedis } from '../services/redis.js';
+import { startRedis } from '../services/redis.js';
+import type { Service } from '../services/service.js';
 import { describeWithRedis } from '../services/with-redis.js';
-import { awaitHandled } from './handled.js';
+import { expectDeliveredOnce, expectOutageSurvived } from './queue-contract.js';
 import { someEvent } from './some-event.js';
 
 describeWithRedis('BullMQ', () => {
-  let server: RedisService;
+  let server: Service;
   let redis: Redis;
   let queues = 0;
 
@@ -83,59 +82,24 @@ describeWithRedis('BullMQ', () => {
 
   test('events go through the queue to a worker, and what fails is retried by BullMQ alone', async () => {
     const queue = openQueue();
-    const inbox = redisInbox(fromIoredis(redis));
-    const front = createReceiver({ secret: 'x', handlers: {}, inbox, queue: bullmqQueue(queue) });
-    const flaky = someEvent();
-    const ran: string[] = [];
-    const handled = awaitHandled(6);
-    const receiver = createReceiver({
-      secret: 'x',
-      inbox,
-      handlers: {
-        'transfer.settled': ({ id }, { attempt }) => {
-          if (id === flaky.id && attempt === 1) throw new Error('not yet');
-          ran.push(id);
-        },
+    await expectDeliveredOnce({
+      queue: bullmqQueue(queue),
+      inbox: redisInbox(fromIoredis(redis)),
+      startWorker(receiver) {
+        const connection = { port: server.port };
+        const worker = new Worker(queue.name, bullmqProcessor(receiver), { connection, concurrency: 2 });
+        onTestFinished(() => worker.close());
       },
-      onOutcome: handled.onOutcome,
     });
-    const events = [flaky, ...Array.from({ length: 5 }, () => someEvent())];
-    for (const event of events) {
-      expect((await front.accept(event, { source: 'push' })).kind).toBe('queued');
-    }
-    const connection = { port: server.port };
-    const worker = new Worker(queue.name, bullmqProcessor(receiver), { connection, concurrency: 2 });
-    onTestFinished(() => worker.close());
-    const outcomes = await handled.all;
-    expect(outcomes.filter(({ attempt }) => attempt === 2)).toMatchObject([
-      { event: flaky, source: 'queue' },
-    ]);
-    expect(new Set(ran)).toEqual(new Set(events.map((event) => event.id)));
-    expect(ran).toHaveLength(events.length);
-    expect((await front.accept(flaky, { source: 'push' })).kind).toBe('duplicate');
   });
 
   test('while the server is down the answer is unavailable, and afterwards the event goes in', async () => {
     const queue = openQueue();
-    const front = createReceiver({
-      secret: 'x',
-      handlers: {},
-      inbox: { ...memoryInbox(), durable: true },
-      queue: bullmqQueue(queue, { timeoutMs: 200 }),
-      onOutcome: () => undefined,
+    await expectOutageSurvived({
+      queue: bullmqQueue(queue, { timeoutMs: 500 }),
+      server,
+      ready: () => queue.waitUntilReady(),
+      waiting: () => queue.getJobCountByTypes('waiting', 'active'),
     });
-    const event = someEvent();
-    await queue.waitUntilReady();
-    await server.halt();
-    try {
-      const outcome = await front.accept(event, { source: 'push' });
-      expect(outcome).toMatchObject({ kind: 'unavailable', error: { code: 'ERR_QUEUE_FAILED' } });
-    } finally {
-      await server.start();
-    }
-    await queue.waitUntilReady();
-    const { enqueue } = bullmqQueue(queue);
-    await enqueue(event);
-    expect(await queue.getJobCountByTypes('waiting', 'active')).toBe(1);
   });
 });

@@ -8,14 +8,15 @@ import type { UnknownEvent } from 'stablehooks';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { listenAsProcess } from '../child.js';
-import { type PostgresService, startPostgres } from '../services/postgres.js';
-import { type RedisService, startRedis } from '../services/redis.js';
+import { startPostgres } from '../services/postgres.js';
+import { startRedis } from '../services/redis.js';
+import type { Service } from '../services/service.js';
 import { describeWithRedis } from '../services/with-redis.js';
 
 const cwd = fileURLToPath(new URL('../..', import.meta.url));
 const secret = 'whsec_example';
 
-let postgres: PostgresService;
+let postgres: Service;
 beforeAll(async () => {
   postgres = await startPostgres();
 });
@@ -78,7 +79,7 @@ test('queue-pg-boss: 202 in front, done behind', async () => {
 });
 
 describeWithRedis('queue-bullmq', () => {
-  let redis: RedisService;
+  let redis: Service;
   beforeAll(async () => {
     redis = await startRedis();
   });

