@@ -1,5 +1,6 @@
 /** The poller: polls once, or again and again, and never twice at a time. */
 import { notify } from '../receiver/notify.js';
+import { moveHorizon } from './move-horizon.js';
 import { type PollerOptions, readOptions } from './options.js';
 import { poll } from './poll.js';
 import type { PollReport } from './report.js';
@@ -15,6 +16,15 @@ export interface Poller {
   start(): void;
   /** Polls no more: ends the poll under way early and resolves when it has ended. */
   stop(): Promise<void>;
+  /**
+   * Takes everything created up to `until` as accounted for, as when you have compared the books yourself: the
+   * horizon moves there unproven, never back, and at most to `lagMs` before now.
+   *
+   * @returns the horizon as it is then, ISO; `null`, and nothing changed, while another process polls.
+   * @throws {UnavailableError} `ERR_INBOX_FAILED`.
+   * @throws {ConfigError} `ERR_CONFIG_INVALID` when `until` is no valid date.
+   */
+  closeGap(until: Date): Promise<string | null>;
   [Symbol.asyncDispose](): Promise<void>;
 }
 
@@ -78,5 +88,10 @@ export function createPoller(options: PollerOptions): Poller {
     await current;
   }
 
-  return { pollOnce, start, stop, [Symbol.asyncDispose]: stop };
+  async function closeGap(until: Date): Promise<string | null> {
+    await current;
+    return moveHorizon(rules, { holder: `${holder} closing a gap`, until });
+  }
+
+  return { pollOnce, start, stop, closeGap, [Symbol.asyncDispose]: stop };
 }

@@ -166,6 +166,26 @@ test('a list that is oldest first and full is unproven, and what it hides is fou
   expect(gaps).toEqual(full.gaps);
 });
 
+test('a gap that nothing can prove is closed by hand: never beyond the lag, never back, not while another polls', async () => {
+  const it = await setUp({ sandbox: { faults: { listOrder: 'oldest', listCap: 50 } } });
+  await it.poller.pollOnce();
+  await fire(it, 300);
+  await it.sandbox.clock.advance(10 * MINUTE_MS);
+  expect((await it.poller.pollOnce()).proven).toBe(false);
+
+  const now = it.options.now();
+  const settled = new Date(now - 5 * MINUTE_MS).toISOString();
+  await it.inbox.takePoll({ holder: 'another', leaseMs: MINUTE_MS });
+  expect(await it.poller.closeGap(new Date(now))).toBeNull();
+  await it.sandbox.clock.advance(2 * MINUTE_MS);
+  const later = new Date(now - 3 * MINUTE_MS).toISOString();
+  expect(await it.poller.closeGap(new Date(settled))).toBe(settled);
+  expect(await it.poller.closeGap(new Date(now + MINUTE_MS))).toBe(later);
+  expect(await it.poller.closeGap(new Date(0))).toBe(later);
+  await expect(it.poller.closeGap(new Date(Number.NaN))).rejects.toThrow('closeGap takes a Date');
+  expect((await it.poller.pollOnce()).gaps[0]?.after).toBe(later);
+});
+
 test('what push brought first is a duplicate; what the list calls delivered and push never brought is counted', async () => {
   const it = await setUp({ sandbox: { faults: { listLie: 1 } } });
   const [pushed] = await fire(it, 3);
