@@ -74,12 +74,25 @@ export function bindScript(
     try {
       reply = await redis.evalsha(await sha1, [key], strings);
     } catch (error) {
-      if (!(error instanceof Error && error.message.includes('NOSCRIPT'))) throw error;
-      reply = await redis.eval(text, [key], strings);
+      if (!(error instanceof Error && error.message.includes('NOSCRIPT'))) throw withoutCommand(error);
+      reply = await redis.eval(text, [key], strings).catch((again) => {
+        throw withoutCommand(again);
+      });
     }
     // Upstash's client has parsed it already.
     return typeof reply === 'string' ? JSON.parse(reply) : reply;
   };
+}
+
+/**
+ * The error as it may be logged: ioredis hangs the command on it, and Upstash's client writes it into the message,
+ * the event's payload included.
+ */
+function withoutCommand(error: unknown): unknown {
+  if (!(error instanceof Error)) return error;
+  const [message = ''] = error.message.split(', command was:');
+  if (message === error.message && !('command' in error)) return error;
+  return Object.assign(new Error(message), { name: error.name });
 }
 
 async function digestHex(text: string): Promise<string> {

@@ -24,9 +24,11 @@ export function keepState(
     writing = writing.then(write, write);
     return writing;
   };
+  const warn = (error: Error) =>
+    console.error(`stablehooks: the sandbox could not save its state to ${path}: ${error.message}`);
   const unsubscribe = parts.feed.subscribe(() => {
     // The next save tries again, and `close` rejects: a full disk does not end the sandbox.
-    timeout ??= setTimeout(() => save().catch((error) => console.error(error)), saveAfterMs).unref();
+    timeout ??= setTimeout(() => save().catch(warn), saveAfterMs).unref();
   });
   return {
     save,

@@ -1,12 +1,15 @@
 /** Operating the Redis inbox: lost servers, a forgotten script cache, what is kept over a restart, and pruning. */
 import { randomUUID } from 'node:crypto';
+import { inspect } from 'node:util';
+import { Redis as Upstash } from '@upstash/redis';
 import { Redis } from 'ioredis';
 import { createClient } from 'redis';
 import { fromIoredis, fromNodeRedis, type RedisLike, redisInbox } from 'stablehooks/inboxes/redis';
 import { exampleEvent } from 'stablehooks/testing';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startRedis } from '../services/redis.js';
 import type { Service } from '../services/service.js';
+import { startUpstash } from '../services/upstash.js';
 import { describeWithRedis } from '../services/with-redis.js';
 import { expectOutageSurvived } from './outage.js';
 
@@ -48,6 +51,25 @@ describeWithRedis('operating the redis inbox', () => {
       await client.end();
     },
   );
+
+  test.each(['ioredis', 'Upstash'])('what %s says of a failed command holds no payload', async (name) => {
+    const upstash = await startUpstash(redis);
+    onTestFinished(() => upstash.stop());
+    const like =
+      name === 'ioredis'
+        ? fromIoredis(redis)
+        : new Upstash({ url: upstash.url, token: 'x', retry: false, enableTelemetry: false });
+    const inbox = redisInbox(like, { prefix: 'full' });
+    const event = { ...someEvent(), payload: { holder: 'Ada Lovelace' } };
+    await redis.config('SET', 'maxmemory', '1');
+    onTestFinished(async () => void (await redis.config('SET', 'maxmemory', '0')));
+    // Whether the server knows the script already or is sent it now.
+    for (let attempt = 0; attempt < 2; attempt++) {
+      const error = await inbox.claim(event, { leaseMs: 1_000, source: 'push' }).catch((thrown) => thrown);
+      expect(String(error)).toMatch(/OOM|maxmemory/);
+      expect(inspect(error, { depth: 9 })).not.toContain('Lovelace');
+    }
+  });
 
   test('a server that forgot the scripts is sent them again', async () => {
     const inbox = redisInbox(fromIoredis(redis), { prefix: 'forgotten' });
