@@ -58,7 +58,13 @@ describeWithRedis('operating the redis inbox', () => {
     const like =
       name === 'ioredis'
         ? fromIoredis(redis)
-        : new Upstash({ url: upstash.url, token: 'x', retry: false, enableTelemetry: false });
+        : new Upstash({
+            url: upstash.url,
+            token: 'x',
+            retry: false,
+            enableTelemetry: false,
+            enableAutoPipelining: false,
+          });
     const inbox = redisInbox(like, { prefix: 'full' });
     const event = { ...someEvent(), payload: { holder: 'Ada Lovelace' } };
     await redis.config('SET', 'maxmemory', '1');

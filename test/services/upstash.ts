@@ -14,9 +14,13 @@ export async function startUpstash(redis: Redis): Promise<UpstashService> {
   // Its client gathers commands into pipelines, and asks that each answer stands for itself.
   const server = createServer(async (request, response) => {
     const body = await json(request);
-    const answers = request.url === '/pipeline' ? (body as string[][]).map(run) : run(body as string[]);
+    const whole = request.url === '/pipeline' ? (body as string[][]).map(run) : [run(body as string[])];
+    const answers = await Promise.all(whole);
+    const [answer = {}] = answers;
+    // A command by itself that fails is a bad request; in a pipeline each answer says so of its own.
+    if (request.url !== '/pipeline' && 'error' in answer) response.statusCode = 400;
     response.setHeader('content-type', 'application/json');
-    response.end(JSON.stringify(await (Array.isArray(answers) ? Promise.all(answers) : answers)));
+    response.end(JSON.stringify(request.url === '/pipeline' ? answers : answer));
   });
   const run = ([command = '', ...values]: string[]) =>
     redis.call(command, ...values).then(
