@@ -26,7 +26,7 @@ export type LambdaEvent = {
 export function toLambdaHandler(receiver: Receiver) {
   return async (event: LambdaEvent) => {
     const outcome = await receiver.receive({
-      method: 'httpMethod' in event ? event.httpMethod : event.requestContext.http.method,
+      method: 'httpMethod' in event ? event.httpMethod : (event.requestContext?.http?.method ?? ''),
       header: (name) => readHeader(event, name.toLowerCase()),
       async body({ limitBytes }) {
         const body = Buffer.from(event.body ?? '', event.isBase64Encoded ? 'base64' : 'utf8');

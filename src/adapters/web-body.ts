@@ -16,10 +16,11 @@ export async function readWebBody(
   if (request.bodyUsed) throw unavailable(undefined, { cure: CURE });
   const declared = request.headers.get('content-length');
   // A transfer-encoding overrules the declared length (RFC 9112, 6.3).
-  const isFramed = declared !== null && !request.headers.has('transfer-encoding');
+  const isFramed = /^\d+$/.test(declared ?? '') && !request.headers.has('transfer-encoding');
   if (!isFramed) return readStream(request, limitBytes);
   if (Number(declared) > limitBytes) throw tooLarge(limitBytes);
   const body = await readDeclared(request);
+  if (body.length > limitBytes) throw tooLarge(limitBytes);
   if (body.length !== Number(declared)) throw incomplete();
   return body;
 }

@@ -158,7 +158,10 @@ export interface InboxCount {
 export interface InboxOperations {
   /** One event's record, or `undefined`. */
   find(id: string): Promise<InboxRecord | undefined>;
-  /** Records of one state, oldest first by `receivedAt`, then id; `after` is the id of the last one seen. */
+  /**
+   * Records of one state, oldest first by `receivedAt`, then id; `after` is the id of the last one seen, which may
+   * have left the state since.
+   */
   list(options: {
     readonly state: InboxState;
     readonly limit: number;

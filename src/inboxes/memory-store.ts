@@ -1,21 +1,18 @@
 /** What the memory inbox holds: entries by id, those that are done apart, and the oldest of these gives way. */
-import type { UnknownEvent } from '../core/events.js';
+import { encodeEvent, type UnknownEvent } from '../core/events.js';
 import type { InboxRecord } from '../core/inbox.js';
-
-/** An event as it is kept: the record, open to change, and the token of its last claim. */
-export interface Entry {
-  record: InboxRecord;
-  token: string | undefined;
-}
+import { createDueLine, type DueLine } from './memory-due-line.js';
+import type { Entry, KeptRecord } from './memory-entry.js';
 
 /** The entries. `open` and `done` are apart, so that neither a search for due events nor eviction walks over both. */
 export interface MemoryStore {
   readonly open: ReadonlyMap<string, Entry>;
   readonly done: ReadonlyMap<string, Entry>;
+  readonly line: DueLine;
   get(id: string): Entry | undefined;
   /** Makes room if it must, and throws when there is none: nothing that is not done is forgotten. */
   add(event: UnknownEvent, record: Pick<InboxRecord, 'state' | 'source' | 'dueAt'>): Entry;
-  change(entry: Entry, changes: Partial<InboxRecord>): InboxRecord;
+  change(entry: Entry, changes: Partial<KeptRecord>): KeptRecord;
   /** Moves an entry from `open` to `done`. */
   finish(entry: Entry): void;
 }
@@ -29,6 +26,7 @@ export function createStore({
 }): MemoryStore {
   const open = new Map<string, Entry>();
   const done = new Map<string, Entry>();
+  const line = createDueLine(open);
 
   // One iterator for ever, which stands where the last eviction was: a new one would walk over the holes that all
   // evictions before it left.
@@ -45,6 +43,7 @@ export function createStore({
   return {
     open,
     done,
+    line,
     get: (id) => open.get(id) ?? done.get(id),
 
     add(event, { state, source, dueAt }) {
@@ -58,14 +57,16 @@ export function createStore({
       const at = now();
       const { id, type } = event;
       const times = { receivedAt: at, updatedAt: at, dueAt };
-      const record = { id, type, state, attempts: 0, source, ...times, lastError: null, event };
-      const entry: Entry = { record, token: undefined };
+      const record = { id, type, state, attempts: 0, source, ...times, lastError: null };
+      const entry: Entry = { record, json: encodeEvent(event), token: undefined };
       open.set(id, entry);
+      line.note(entry);
       return entry;
     },
 
     change(entry, changes) {
       entry.record = { ...entry.record, ...changes, updatedAt: now() };
+      line.note(entry);
       return entry.record;
     },
 

@@ -1,13 +1,19 @@
 /** The inbox in this process's memory: for tests, demos, and apps that a catch-up poller stands behind. */
+import type { UnknownEvent } from '../core/events.js';
 import {
   INBOX_STATES,
   type Inbox,
   type InboxOperations,
+  type InboxRecord,
   type InboxState,
   type Lease,
   type PollState,
 } from '../core/inbox.js';
-import { createStore, type Entry } from './memory-store.js';
+import { assertNames, readNumbers } from '../core/options.js';
+import { type Entry, eventOf } from './memory-entry.js';
+import { createStore } from './memory-store.js';
+
+const NUMBERS = { capacity: { usual: 100_000 } };
 
 /** Options of {@link memoryInbox}. */
 export interface MemoryInboxOptions {
@@ -26,11 +32,11 @@ export interface MemoryInboxOptions {
  * Makes an inbox that forgets everything when the process ends. It is not durable, so it never gives an
  * event up after `maxAttempts`: its sender has to come again.
  */
-export function memoryInbox({
-  capacity = 100_000,
-  now = Date.now,
-}: MemoryInboxOptions = {}): Omit<Inbox, 'transaction'> & InboxOperations {
-  const { open, done, get, add, change, finish } = createStore({ capacity, now });
+export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'transaction'> & InboxOperations {
+  assertNames(options, { where: 'memoryInbox', names: ['capacity', 'now'] });
+  const { now = Date.now } = options;
+  const { capacity } = readNumbers(options, NUMBERS);
+  const { line, open, done, get, add, change, finish } = createStore({ capacity, now });
   let tokens = 0;
   let poll = { holder: '', leaseUntil: 0, state: { horizon: null, largest: 0 } as PollState };
 
@@ -97,16 +103,17 @@ export function memoryInbox({
 
     async takeDue({ limit, hideMs, types }) {
       const at = now();
-      const due = [...open.values()].filter(({ record: { state, dueAt, type } }) =>
-        state === 'parked' ? types.includes(type) : dueAt !== null && dueAt <= at,
-      );
-      due.sort((a, b) => (a.record.dueAt ?? 0) - (b.record.dueAt ?? 0));
-      return due.slice(0, limit).flatMap((entry) => {
-        const { state, event } = entry.record;
+      const events: UnknownEvent[] = [];
+      if (limit < 1) return events;
+      for (const entry of line.take({ at, types })) {
+        const { state } = entry.record;
         entry.token = undefined;
         change(entry, { state: TAKEN[state] ?? state, dueAt: at + hideMs });
-        return event === null ? [] : [event];
-      });
+        const event = eventOf(entry);
+        if (event !== null) events.push(event);
+        if (events.length >= limit) break;
+      }
+      return events;
     },
 
     async takePoll({ holder, leaseMs }) {
@@ -122,16 +129,17 @@ export function memoryInbox({
     },
 
     async find(id) {
-      return get(id)?.record;
+      const entry = get(id);
+      return entry && toRecord(entry);
     },
 
     async list({ state, limit, after }) {
-      const records = [...(state === 'done' ? done : open).values()]
-        .map(({ record }) => record)
-        .filter((record) => record.state === state)
-        .sort((a, b) => a.receivedAt - b.receivedAt || (a.id < b.id ? -1 : 1));
-      const start = records.findIndex(({ id }) => id === after) + 1;
-      return records.slice(start, start + limit);
+      const last = after === undefined ? undefined : get(after);
+      return [...(state === 'done' ? done : open).values()]
+        .filter((entry) => entry.record.state === state && (last === undefined || byAge(entry, last) > 0))
+        .sort(byAge)
+        .slice(0, limit)
+        .map(toRecord);
     },
 
     async count() {
@@ -153,12 +161,21 @@ export function memoryInbox({
     async prune({ olderThanMs }) {
       const before = now() - olderThanMs;
       const old = [...done.values()].filter(
-        ({ record }) => record.event !== null && record.updatedAt <= before,
+        ({ record, json }) => json !== null && record.updatedAt <= before,
       );
-      for (const entry of old) entry.record = { ...entry.record, event: null };
+      for (const entry of old) entry.json = null;
       return old.length;
     },
   };
+}
+
+function toRecord(entry: Entry): InboxRecord {
+  return { ...entry.record, event: eventOf(entry) };
+}
+
+function byAge({ record: a }: Entry, { record: b }: Entry): number {
+  if (a.receivedAt !== b.receivedAt) return a.receivedAt - b.receivedAt;
+  return a.id === b.id ? 0 : a.id < b.id ? -1 : 1;
 }
 
 /** What a state turns into when the event is taken to be run again; the others stay. */

@@ -58,6 +58,8 @@ export function postgresMigrations(options: PostgresSchemaOptions = {}): readonl
     `CREATE INDEX IF NOT EXISTS events_state ON ${events} (state, received_at) INCLUDE (updated_at)`,
     `CREATE INDEX IF NOT EXISTS events_due ON ${events} (due_at) WHERE due_at IS NOT NULL`,
     `CREATE INDEX IF NOT EXISTS events_whole ON ${events} (updated_at) WHERE state = 'done' AND event IS NOT NULL`,
+    // Parked types stay so until a release knows them, and each look for what is due asks for some.
+    `CREATE INDEX IF NOT EXISTS events_parked ON ${events} (type, received_at) INCLUDE (id) WHERE state = 'parked'`,
     `CREATE TABLE IF NOT EXISTS ${poll} (
   only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
   holder text NOT NULL,

@@ -62,10 +62,17 @@ FROM ${events} WHERE id = $1::text AND token = $2::uuid`,
 SELECT id, 'new' AS state FROM admitted UNION ALL
 SELECT id, state FROM ${events} WHERE id = ANY ($1::text[])`,
 
-    /** limit, hideMs, types */
+    /**
+     * limit, hideMs, types. What is parked is looked up type by type and from the index alone: the planner would
+     * else read all of it, and what no release knows yet stays parked.
+     */
     takeDue: `WITH parked AS MATERIALIZED (
-  SELECT id, received_at AS at FROM ${events} WHERE state = 'parked' AND type = ANY ($3::text[])
-  ORDER BY received_at LIMIT $1::int FOR UPDATE SKIP LOCKED
+  SELECT id, received_at AS at FROM ${events} WHERE state = 'parked' AND id = ANY (ARRAY (
+    SELECT oldest.id FROM unnest($3::text[]) AS known (type) CROSS JOIN LATERAL (
+      SELECT id FROM ${events} WHERE state = 'parked' AND type = known.type COLLATE "C"
+      ORDER BY received_at LIMIT $1::int
+    ) AS oldest
+  )) ORDER BY received_at LIMIT $1::int FOR UPDATE SKIP LOCKED
 ), due AS MATERIALIZED (
   SELECT id, due_at AS at FROM ${events} WHERE due_at <= now()
   ORDER BY due_at LIMIT $1::int - (SELECT count(*) FROM parked) FOR UPDATE SKIP LOCKED

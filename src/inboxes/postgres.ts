@@ -1,4 +1,5 @@
 /** The inbox in Postgres: one truth for any number of receivers and workers. */
+import { HandlerError } from '../core/errors.js';
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
 import type { Admission, Inbox, InboxOperations, Lease } from '../core/inbox.js';
 import { ask, type PgLike, type PgPoolLike, type PgTransactionsLike, type PgTx } from './postgres-client.js';
@@ -75,7 +76,7 @@ export function postgresInbox(
         } finally {
           guarded.end();
         }
-        if (!(await settle(client, lease))) throw lost;
+        if (!(await settle(client, lease).catch(refuseAborted))) throw lost;
       });
       return true;
     } catch (error) {
@@ -148,6 +149,16 @@ export function postgresInbox(
 
     ...postgresOperations(pool, { statements }),
   };
+}
+
+/** Postgres takes no statement after one that failed (25P02): the handler has heard of that, and went on. */
+function refuseAborted(error: unknown): never {
+  if (!(error instanceof Error && 'code' in error && error.code === '25P02')) throw error;
+  throw new HandlerError(
+    'ERR_HANDLER_FAILED',
+    'A statement of the handler failed and the handler went on, but its transaction could not. Let the error through, or use ON CONFLICT or a SAVEPOINT.',
+    { cause: error },
+  );
 }
 
 interface ClaimRow {

@@ -1,4 +1,6 @@
 /** What the Redis inbox needs of a client: running a script. Each client spells that in its own way. */
+import { withoutCommand } from '../core/driver-error.js';
+import { encodeSignature } from '../core/signature-encoding.js';
 
 /**
  * Runs a script; `@upstash/redis` fits as it is, ioredis by {@link fromIoredis}, node-redis by
@@ -84,18 +86,7 @@ export function bindScript(
   };
 }
 
-/**
- * The error as it may be logged: ioredis hangs the command on it, and Upstash's client writes it into the message,
- * the event's payload included.
- */
-function withoutCommand(error: unknown): unknown {
-  if (!(error instanceof Error)) return error;
-  const [message = ''] = error.message.split(', command was:');
-  if (message === error.message && !('command' in error)) return error;
-  return Object.assign(new Error(message), { name: error.name });
-}
-
 async function digestHex(text: string): Promise<string> {
   const bytes = await crypto.subtle.digest('SHA-1', new TextEncoder().encode(text));
-  return Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, '0')).join('');
+  return encodeSignature(new Uint8Array(bytes), 'hex');
 }

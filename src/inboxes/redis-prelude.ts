@@ -52,6 +52,15 @@ local function holds(id, token)
   return found[1] == 'leased' and found[2] == token
 end
 
+-- By bytes, as a sorted set orders its members; Lua's own < goes by the server's locale.
+local function before(a, b)
+  for index = 1, math.min(#a, #b) do
+    local left, right = string.byte(a, index), string.byte(b, index)
+    if left ~= right then return left < right end
+  end
+  return #a < #b
+end
+
 local function answer(list)
   if #list == 0 then return '[]' end
   return cjson.encode(list)

@@ -97,7 +97,14 @@ return answer({ read(ARGV[1]) })`,
   list: `
 local key, limit, after = base .. ':in:' .. ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local start = 0
-if after ~= '' then start = (redis.call('ZRANK', key, after) or -1) + 1 end
+if after ~= '' then start = redis.call('ZRANK', key, after) or -1 end
+local at = start < 0 and get(after, 'receivedAt')
+if at then
+  -- It has left the state: go on from where it stood, behind those of the same time and a lesser id.
+  start = redis.call('ZCOUNT', key, '-inf', '(' .. at) - 1
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', key, at, at)) do if before(id, after) then start = start + 1 end end
+end
+if after ~= '' then start = start + 1 end
 local records = {}
 for _, id in ipairs(redis.call('ZRANGE', key, start, start + limit - 1)) do records[#records + 1] = read(id) end
 return answer(records)`,

@@ -2,6 +2,7 @@
 import { ConfigError } from '../core/errors.js';
 import { encodeEvent } from '../core/events.js';
 import { INBOX_STATES, type Inbox, type InboxOperations, type Lease } from '../core/inbox.js';
+import { assertNames, readNumbers } from '../core/options.js';
 import { configure, type OwnConnection, openFile, type SqliteLike } from './sqlite-connection.js';
 import { migrate } from './sqlite-schema.js';
 import { decodeEvent, prepareStatements, toRecord } from './sqlite-statements.js';
@@ -50,10 +51,10 @@ const PRUNED_AT_ONCE = 1_000;
  * const receiver = createReceiver({ secret, handlers, inbox: sqliteInbox('events.db') });
  * ```
  */
-export function sqliteInbox(
-  file: string | SqliteLike,
-  { busyTimeoutMs = 5_000, now = Date.now }: SqliteInboxOptions = {},
-): SqliteInbox {
+export function sqliteInbox(file: string | SqliteLike, options: SqliteInboxOptions = {}): SqliteInbox {
+  assertNames(options, { where: 'sqliteInbox', names: ['busyTimeoutMs', 'now'] });
+  const { now = Date.now } = options;
+  const { busyTimeoutMs } = readNumbers(options, { busyTimeoutMs: { usual: 5_000, least: 0 } });
   const { durable, sql, step, close } = open(file, { busyTimeoutMs });
 
   /** Whole, as the columns are: a caller's duration may have a fraction. */

@@ -1,9 +1,10 @@
 /** BullMQ as the queue: one job an event, under the event's id. */
+import { withoutCommand } from '../core/driver-error.js';
 import type { UnknownEvent } from '../core/events.js';
 import type { Queue } from '../core/queue.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
-import { type DeadlineOptions, within } from './deadline.js';
+import { type DeadlineOptions, readDeadline, within } from './deadline.js';
 import { runJob } from './job.js';
 
 /** The least of BullMQ's `Queue`. */
@@ -32,12 +33,20 @@ export interface BullQueueLike {
  * const receiver = createReceiver({ secret, inbox, queue: bullmqQueue(queue), handlers: {} });
  * ```
  */
-export function bullmqQueue(queue: BullQueueLike, { timeoutMs = 5_000 }: DeadlineOptions = {}): Queue {
-  async function put(event: UnknownEvent): Promise<void> {
+export function bullmqQueue(queue: BullQueueLike, options: DeadlineOptions = {}): Queue {
+  const { timeoutMs } = readDeadline(options);
+  async function replace(event: UnknownEvent): Promise<void> {
     const jobId = toJobId(event.id);
     // A job that BullMQ keeps after it finished would hold the place of the new one.
     if (FINISHED.has(await queue.getJobState(jobId))) await queue.remove(jobId);
     await queue.add(event.type, event, { jobId });
+  }
+  async function put(event: UnknownEvent): Promise<void> {
+    try {
+      await replace(event);
+    } catch (error) {
+      throw withoutCommand(error);
+    }
   }
   return { enqueue: (event) => within(timeoutMs, put(event)) };
 }

@@ -1,4 +1,5 @@
 /** How long a queue may take to say that it has an event: some engines wait for a lost server for ever. */
+import { readNumbers } from '../core/options.js';
 
 /** Options that every queue takes. */
 export interface DeadlineOptions {
@@ -9,6 +10,15 @@ export interface DeadlineOptions {
    * @default 5_000
    */
   readonly timeoutMs?: number;
+}
+
+/**
+ * Checks the options and fills in the defaults.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
+ */
+export function readDeadline(options: DeadlineOptions): Required<DeadlineOptions> {
+  return readNumbers(options, { timeoutMs: { usual: 5_000 } });
 }
 
 /** Waits for the answer at most so long, then rejects. */

@@ -1,8 +1,10 @@
 /** pg-boss as the queue: one job an event, under an id made of the event's. */
+import { StablehooksError } from '../core/errors.js';
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
 import type { Queue } from '../core/queue.js';
+import { encodeSignature } from '../core/signature-encoding.js';
 import type { Receiver } from '../receiver/receiver.js';
-import { type DeadlineOptions, within } from './deadline.js';
+import { type DeadlineOptions, readDeadline, within } from './deadline.js';
 import { runJob } from './job.js';
 
 /** The least of a `PgBoss` that puts jobs in. */
@@ -19,7 +21,7 @@ export interface PgBossWorkLike {
     options: { batchSize: number; pollingIntervalSeconds: number },
     handler: (jobs: readonly PgBossJob[]) => Promise<void>,
   ): Promise<string>;
-  fail(name: string, ids: string[], data: object): Promise<unknown>;
+  complete(name: string, ids: string[]): Promise<unknown>;
 }
 
 /** A job as it was put in: the event as text, as jsonb would refuse some events and reorder others. */
@@ -49,7 +51,7 @@ export interface PgBossWorkOptions {
 const NAME = 'stablehooks';
 
 /**
- * Puts events into a pg-boss queue (version 10 or later).
+ * Puts events into a pg-boss queue of version 10.
  *
  * How often a job is tried, how long it waits between, when a lost worker's job is given to another
  * (`expireInSeconds`; 15 minutes unless said) and where dead ones go is said in `boss.createQueue`. What
@@ -62,10 +64,9 @@ const NAME = 'stablehooks';
  * const receiver = createReceiver({ secret, inbox, queue: pgBossQueue(boss), handlers: {} });
  * ```
  */
-export function pgBossQueue(
-  boss: PgBossLike,
-  { queue = NAME, timeoutMs = 5_000 }: PgBossQueueOptions = {},
-): Queue {
+export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}): Queue {
+  const { queue = NAME } = options;
+  const { timeoutMs } = readDeadline(options);
   async function put(event: UnknownEvent): Promise<void> {
     const id = await toJobId(event.id);
     const data: PgBossJob['data'] = { event: encodeEvent(event) };
@@ -98,22 +99,28 @@ export function workPgBoss(
   { receiver, queue = NAME, batchSize = 20, pollingIntervalSeconds = 0.5 }: PgBossWorkOptions,
 ): Promise<string> {
   return boss.work(queue, { batchSize, pollingIntervalSeconds }, async (jobs) => {
-    const wanted: PgBossJob[] = [];
-    let cause: unknown;
-    const run = async (job: PgBossJob) => {
+    const finished: string[] = [];
+    const failures: unknown[] = [];
+    const run = async ({ id, data }: PgBossJob) => {
       try {
-        await runJob(JSON.parse(job.data.event) as UnknownEvent, { receiver });
+        await runJob(JSON.parse(data.event) as UnknownEvent, { receiver });
+        finished.push(id);
       } catch (error) {
-        wanted.push(job);
-        cause = error;
+        failures.push(error);
       }
     };
     await Promise.all(jobs.map(run));
-    // Rejecting fails the whole batch, so it is kept for when all of it failed.
-    if (wanted.length === jobs.length) throw cause;
-    const ids = wanted.map(({ id }) => id);
-    if (ids.length > 0) await boss.fail(queue, ids, { message: cause instanceof Error ? cause.message : '' });
+    if (failures.length === 0) return;
+    // To reject fails the whole batch but for what is complete by then. The other way round, failing some and
+    // letting pg-boss complete the batch, would complete jobs that another worker has taken meanwhile.
+    if (finished.length > 0) await boss.complete(queue, finished);
+    throw new Error(codeOf(failures[0]));
   });
+}
+
+/** All that pg-boss is told: it keeps what a job threw as jsonb, which refuses some texts and should hold no payload. */
+function codeOf(error: unknown): string {
+  return error instanceof StablehooksError ? error.code : 'ERR_HANDLER_FAILED';
 }
 
 const FINISHED: ReadonlySet<string> = new Set(['completed', 'failed', 'cancelled']);
@@ -121,6 +128,6 @@ const FINISHED: ReadonlySet<string> = new Set(['completed', 'failed', 'cancelled
 /** pg-boss takes only UUIDs: one of version 8 (RFC 9562), made of the id's SHA-256. */
 async function toJobId(id: string): Promise<string> {
   const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(id));
-  const hex = Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0')).join('');
+  const hex = encodeSignature(new Uint8Array(digest), 'hex');
   return hex.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*$/, '$1-$2-8$3-8$4-$5');
 }

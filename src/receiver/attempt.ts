@@ -95,7 +95,7 @@ async function narrow(event: WebhookEvent, schema: StandardSchema): Promise<Webh
   const result = await schema['~standard'].validate(event.payload);
   if (result.issues === undefined) return { ...event, payload: result.value } as WebhookEvent;
   const paths = result.issues.map(({ path = [] }) =>
-    ['payload', ...path.map((part) => (typeof part === 'object' ? part.key : part))].map(String).join('.'),
+    ['payload', ...path.map((part) => toName(typeof part === 'object' ? part.key : part))].join('.'),
   );
   const fields = [...new Set(paths)];
   throw new EventError(
@@ -103,4 +103,9 @@ async function narrow(event: WebhookEvent, schema: StandardSchema): Promise<Webh
     `The payload of ${event.type} does not fit its schema at ${fields.join(', ')}. Mend the schema: the event is kept and run again.`,
     { cause: result.issues, fields },
   );
+}
+
+/** A part of a path as a message may hold it: where a payload is a table, its keys are content. */
+function toName(key: PropertyKey): string {
+  return /^(?:[A-Za-z_]\w{0,40}|\d{1,6})$/.test(String(key)) ? String(key) : '*';
 }

@@ -41,7 +41,8 @@ export interface Receiver {
   record(events: readonly UnknownEvent[], recording: Recording): Promise<readonly Admission[]>;
   /**
    * Accepts what waits in the inbox: received, failed and due, its lease lapsed, or parked and known by now.
-   * The catch-up poller calls it, or a timer of your own.
+   * The catch-up poller calls it, or a timer of your own. It ends when nothing is due any more, and at the latest
+   * after `leaseMs`, when what it took first and could not hand on would come round again.
    *
    * @returns how many ended in which way.
    * @throws {UnavailableError} `ERR_INBOX_FAILED` when the inbox cannot be asked what is due.
@@ -147,7 +148,8 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   async function redrive({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<Tally> {
     const tally = emptyTally();
     const take = { limit: REDRIVE_BATCH, hideMs: leaseMs, types: EVENT_TYPES };
-    while (!signal?.aborted && !gate.closed()) {
+    const until = performance.now() + leaseMs;
+    while (!signal?.aborted && !gate.closed() && performance.now() < until) {
       const due = await reach('ERR_INBOX_FAILED', inbox.takeDue(take));
       if (due.length === 0) break;
       const outcomes = await Promise.all(due.map((event) => accept(event, { source: 'redrive' })));

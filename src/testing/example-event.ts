@@ -59,7 +59,7 @@ export function exampleEvent<Type extends EventType>(
     id: `evt_${crypto.randomUUID()}`,
     type,
     created_at: '2026-07-14T09:30:00.000Z',
-    payload: PAYLOADS[type],
+    payload: structuredClone(PAYLOADS[type]),
     ...overrides,
   };
   return event as WebhookEvent<Type>;

@@ -24,7 +24,9 @@ export const inboxClaimCases: readonly InboxCase[] = [
       await claimed(inbox, { event });
       const other = await second.claim(event, LONG);
       assert.equal(other.state, 'leased');
-      assert.ok(other.state === 'leased' && other.retryAfterMs > 0 && other.retryAfterMs <= HOUR_MS);
+      assert.ok(
+        other.state === 'leased' && other.retryAfterMs > HOUR_MS / 2 && other.retryAfterMs <= HOUR_MS,
+      );
     },
   },
   {
@@ -153,35 +155,6 @@ export const inboxClaimCases: readonly InboxCase[] = [
       const event = someEvent();
       await inbox.fail(await claimed(inbox, { event }), { retryAfterMs: 0, error: 'é'.repeat(5_000) });
       assert.equal((await inbox.find(event.id))?.lastError, 'é'.repeat(1_000));
-    },
-  },
-  {
-    name: 'transaction: where there is one, it marks the event done, and rolls back what fails',
-    async run({ inbox, second }) {
-      if (inbox.transaction === undefined) return;
-      const event = someEvent();
-      const lease = await claimed(inbox, { event });
-      const failure = new Error('the effect failed');
-      await assert.rejects(
-        inbox.transaction(lease, () => Promise.reject(failure)),
-        (error) => error === failure,
-      );
-      assert.equal((await second.find(event.id))?.state, 'leased');
-      assert.equal(await inbox.transaction(lease, async () => undefined), true);
-      assert.equal((await second.find(event.id))?.state, 'done');
-      assert.equal(await inbox.transaction(lease, async () => undefined), false);
-    },
-  },
-  {
-    name: 'transaction: where there is one, a lost lease answers false',
-    async run({ inbox, second }) {
-      if (inbox.transaction === undefined) return;
-      const event = someEvent();
-      const old = await claimed(inbox, { event, leaseMs: 0 });
-      const current = await claimed(second, { event });
-      assert.equal(await inbox.transaction(old, async () => undefined), false);
-      assert.equal((await inbox.find(event.id))?.state, 'leased');
-      assert.equal(await second.transaction?.(current, async () => undefined), true);
     },
   },
 ];

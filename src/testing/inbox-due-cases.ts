@@ -1,5 +1,6 @@
 /** Contract of what is due: who is taken, in which order, and by one taker only. */
 import assert from 'node:assert/strict';
+import type { UnknownEvent } from '../core/events.js';
 import { claimed, DUE, HOUR_MS, type InboxCase, ids, someEvent, someEvents, TAKE } from './inbox-case.js';
 
 export const inboxDueCases: readonly InboxCase[] = [
@@ -26,13 +27,31 @@ export const inboxDueCases: readonly InboxCase[] = [
     name: 'due: the longest due come first, at most `limit` of them, whole',
     async run({ inbox }) {
       const events = someEvents(6);
-      // Due at the same moment or a little later each: ties are allowed, inversions are not.
-      for (const event of events) await inbox.admit([event], DUE);
+      // Recorded the other way round, so that the order of coming is not the order of being due.
+      for (const [index, event] of [...events.entries()].reverse()) {
+        await inbox.admit([event], { dueInMs: (index - 6) * 1_000, source: 'pull' });
+      }
       const first = await inbox.takeDue({ ...TAKE, limit: 4 });
       assert.equal(first.length, 4);
       const rest = await inbox.takeDue({ ...TAKE, limit: 4 });
       assert.equal(rest.length, 2);
-      assert.deepEqual(new Set([...first, ...rest]), new Set(events));
+      assert.deepEqual([...first, ...rest], events);
+    },
+  },
+  {
+    name: 'due: whoever changes an event that was admitted or taken does not change what is run again',
+    async run({ inbox }) {
+      const event = someEvent({ payload: { amount: '10.50' } });
+      const spoil = (given: UnknownEvent | undefined) => Object.assign(given?.payload ?? {}, { amount: '0' });
+      await inbox.admit([event], DUE);
+      spoil(event);
+      for (let take = 0; take < 2; take++) {
+        const [taken] = await inbox.takeDue({ ...TAKE, hideMs: 0 });
+        assert.deepEqual(taken?.payload, { amount: '10.50' });
+        spoil(taken);
+      }
+      spoil((await inbox.find(event.id))?.event ?? undefined);
+      assert.deepEqual((await inbox.find(event.id))?.event?.payload, { amount: '10.50' });
     },
   },
   {

@@ -1,6 +1,6 @@
 /** Contract of operating an inbox: looking, counting, reviving, pruning. */
 import assert from 'node:assert/strict';
-import { INBOX_STATES } from '../core/inbox.js';
+import { INBOX_STATES, type InboxRecord } from '../core/inbox.js';
 import { claimed, DUE, HOUR_MS, type InboxCase, LONG, someEvent, someEvents, TAKE } from './inbox-case.js';
 
 export const inboxOperationCases: readonly InboxCase[] = [
@@ -51,6 +51,23 @@ export const inboxOperationCases: readonly InboxCase[] = [
     },
   },
   {
+    name: 'list: goes on behind the last one seen, also when that has left the state',
+    async run({ inbox }) {
+      for (const event of someEvents(6)) {
+        await inbox.fail(await claimed(inbox, { event }), { retryAfterMs: null, error: 'no' });
+      }
+      const all = await inbox.list({ state: 'dead', limit: 6 });
+      const [second, fourth] = [all[1], all[3]];
+      assert.ok(second && fourth);
+      for (const last of [second, fourth]) await inbox.revive(last.id);
+      const after = async ({ id }: InboxRecord) =>
+        (await inbox.list({ state: 'dead', limit: 9, after: id })).map((record) => record.id);
+      const dead = (from: number) => all.slice(from).flatMap(({ id }) => (id === fourth.id ? [] : [id]));
+      assert.deepEqual(await after(second), dead(2));
+      assert.deepEqual(await after(fourth), dead(4));
+    },
+  },
+  {
     name: 'count: tells every state, in order, and since when its oldest is there',
     async run({ inbox }) {
       assert.deepEqual(
@@ -72,7 +89,10 @@ export const inboxOperationCases: readonly InboxCase[] = [
           ['parked', 1],
         ],
       );
-      for (const { count, oldest } of counts) assert.equal(oldest === null, count === 0);
+      for (const { state, oldest } of counts) {
+        const since = (await inbox.list({ state, limit: 9 })).map(({ updatedAt }) => updatedAt);
+        assert.equal(oldest, since.length === 0 ? null : Math.min(...since));
+      }
     },
   },
   {
@@ -118,6 +138,16 @@ export const inboxOperationCases: readonly InboxCase[] = [
       assert.deepEqual(await second.admit([done, dead, waiting], DUE), ['done', 'dead', 'received']);
       assert.deepEqual((await inbox.find(dead.id))?.event, dead);
       assert.deepEqual(await inbox.takeDue(TAKE), [waiting]);
+    },
+  },
+  {
+    name: 'prune: waits until an event is as old as was said',
+    async run({ inbox }) {
+      await inbox.complete(await claimed(inbox, { event: someEvent() }));
+      const until = Date.now() + 10_000;
+      while ((await inbox.prune({ olderThanMs: 20 })) === 0) {
+        assert.ok(Date.now() < until, 'an event that was done for 10 s is not pruned as older than 20 ms');
+      }
     },
   },
 ];

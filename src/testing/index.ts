@@ -10,4 +10,5 @@ export type { ContractCase, Target } from './contract-sender.js';
 export { exampleEvent } from './example-event.js';
 export type { InboxCase, InboxUnderTest } from './inbox-case.js';
 export { inboxContract } from './inbox-contract.js';
+export { inboxTransactionContract } from './inbox-transaction-cases.js';
 export { type SignedRequest, type SignedRequestOptions, signedRequest } from './signed-request.js';

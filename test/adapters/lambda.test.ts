@@ -1,4 +1,5 @@
 /** The adapter contract on AWS Lambda, behind a gateway that writes each of the four events. */
+import { createReceiver } from 'stablehooks';
 import { toLambdaHandler } from 'stablehooks/lambda';
 import { adapterContract, createContractReceiver } from 'stablehooks/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -37,4 +38,15 @@ describe.each(gateways)('the adapter contract on $name', (gateway) => {
 test('what is hidden from a function are cases of the contract', () => {
   const names = adapterContract.map(({ name }) => name);
   expect(names).toEqual(expect.arrayContaining(Object.values(HIDDEN).flat()));
+});
+
+test.each([
+  { name: 'a scheduled event', event: { source: 'aws.events', 'detail-type': 'Scheduled Event' } },
+  { name: 'a WebSocket message', event: { requestContext: { routeKey: '$default' }, body: 'x' } },
+])('$name is answered 405', async ({ event }) => {
+  const receiver = createReceiver({ secret: 'x', handlers: {}, onOutcome: () => undefined });
+  const handler = toLambdaHandler(receiver) as (
+    event: unknown,
+  ) => ReturnType<ReturnType<typeof toLambdaHandler>>;
+  expect((await handler(event)).statusCode).toBe(405);
 });

@@ -75,4 +75,20 @@ describe('fetch', () => {
 
     expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_BODY_TOO_LARGE']);
   });
+
+  test.each(['many', '5, 5', '-1'])('a length of %j says nothing, and the limit holds', async (length) => {
+    const { receiver, outcomes } = createObserved({ limitBytes: 1_000 });
+    const headers = { 'x-service-signature': '0'.repeat(64), 'content-length': length };
+    let sent = 0;
+    const body = new ReadableStream({
+      pull(controller) {
+        sent += 500;
+        controller.enqueue(new Uint8Array(500));
+        if (sent >= 1_000_000) controller.close();
+      },
+    });
+    const init = { method: 'POST', headers, body, duplex: 'half' };
+    await toFetchHandler(receiver)(new Request('http://hooks.test/', init));
+    expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_BODY_TOO_LARGE']);
+  });
 });

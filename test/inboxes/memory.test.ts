@@ -50,6 +50,10 @@ describe('memory inbox', () => {
     expect((await inbox.claim(event('a'), lease)).state).toBe('claimed');
   });
 
+  test.each([{ capacity: 0 }, { capacity: Number.NaN }, { capacitee: 5 }])('%j is refused', (options) => {
+    expect(() => memoryInbox(options)).toThrow(/capacity/);
+  });
+
   test('says that it is not durable', () => {
     expect(memoryInbox().durable).toBe(false);
   });

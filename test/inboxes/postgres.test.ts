@@ -9,7 +9,7 @@ import {
   type PgTransactionsLike,
   postgresInbox,
 } from 'stablehooks/inboxes/postgres';
-import { inboxContract } from 'stablehooks/testing';
+import { inboxContract, inboxTransactionContract } from 'stablehooks/testing';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { neonPool } from '../services/neon.js';
 import { startPostgres } from '../services/postgres.js';
@@ -60,8 +60,7 @@ for (const [driver, connect] of Object.entries(drivers)) {
     afterAll(() => connections.end());
 
     for (const transactional of [false, true]) {
-      for (const { name, run } of inboxContract) {
-        if (transactional !== name.startsWith('transaction:')) continue;
+      for (const { name, run } of transactional ? inboxTransactionContract : inboxContract) {
         test(name, async () => {
           cases += 1;
           const schema = `over_${driver.replace('.', '_')}_${cases}`;

@@ -1,5 +1,6 @@
 /** BullMQ as the queue, against a real Redis: once in, retried by the engine, refused when it is down. */
 import { once } from 'node:events';
+import { inspect } from 'node:util';
 import { Queue, Worker } from 'bullmq';
 import { Redis } from 'ioredis';
 import { fromIoredis, redisInbox } from 'stablehooks/inboxes/redis';
@@ -101,5 +102,20 @@ describeWithRedis('BullMQ', () => {
       ready: () => queue.waitUntilReady(),
       waiting: () => queue.getJobCountByTypes('waiting', 'active'),
     });
+  });
+
+  test('what BullMQ says of a failed command holds no payload', async () => {
+    const queue = openQueue();
+    await queue.waitUntilReady();
+    await redis.config('SET', 'maxmemory', '1');
+    onTestFinished(async () => void (await redis.config('SET', 'maxmemory', '0')));
+    const refused = bullmqQueue(queue).enqueue(someEvent({ payload: { holder: 'Ada Lovelace' } }));
+    const error = await refused.catch((thrown) => thrown);
+    expect(String(error)).toMatch(/OOM|maxmemory/);
+    expect(inspect(error, { depth: 9 })).not.toContain('Lovelace');
+  });
+
+  test.each([0, 2 ** 31, Number.NaN])('timeoutMs: %s is refused', (timeoutMs) => {
+    expect(() => bullmqQueue(openQueue(), { timeoutMs })).toThrow('timeoutMs must be');
   });
 });

@@ -1,11 +1,14 @@
 /** pg-boss as the queue, against a real Postgres: once in, retried by the engine, refused when it is down. */
+import { isDeepStrictEqual } from 'node:util';
 import pg from 'pg';
 import PgBoss from 'pg-boss';
+import { createReceiver, type PayloadSchemas } from 'stablehooks';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { pgBossQueue, workPgBoss } from 'stablehooks/queues/pg-boss';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startPostgres } from '../services/postgres.js';
 import type { Service } from '../services/service.js';
+import { awaitHandled } from './handled.js';
 import { expectDeliveredOnce, expectOutageSurvived } from './queue-contract.js';
 import { someEvent } from './some-event.js';
 
@@ -94,3 +97,45 @@ test('while the server is down the answer is unavailable, and afterwards the eve
   const queue = pgBossQueue(boss, { queue: name });
   await expectOutageSurvived({ queue, server, waiting: () => boss.getQueueSize(name) });
 });
+
+test('of a batch that failed in part what is handled is complete, and the rest alone is retried', async () => {
+  const name = await openQueue({ retryDelay: 60 });
+  const queue = pgBossQueue(boss, { queue: name });
+  const [good, bad] = [someEvent(), someEvent({ payload: { refused: true } })];
+  for (const event of [good, bad]) await queue.enqueue(event);
+  const handled = awaitHandled(1);
+  const receiver = createReceiver({
+    secret: 'x',
+    payloads: { 'transfer.settled': refusing },
+    handlers: { 'transfer.settled': () => undefined },
+    onOutcome: handled.onOutcome,
+  });
+  const id = await workPgBoss(boss, { receiver, queue: name });
+  onTestFinished(() => boss.offWork({ id }));
+  await handled.all;
+  await expect
+    .poll(() => jobs(name))
+    .toEqual([
+      { state: 'completed', output: null },
+      // jsonb would refuse the key that the schema found wrong.
+      { state: 'retry', output: expect.objectContaining({ message: 'ERR_PAYLOAD_INVALID' }) },
+    ]);
+});
+
+/** A schema that refuses some events, at a key that no jsonb holds. */
+const refusing: PayloadSchemas['transfer.settled'] = {
+  '~standard': {
+    validate(value) {
+      const refused = isDeepStrictEqual(value, { refused: true });
+      return refused ? { issues: [{ message: 'no', path: ['table', 'zero\0'] }] } : { value };
+    },
+  },
+};
+
+async function jobs(name: string) {
+  const { rows } = await pool.query(
+    'SELECT state::text, output FROM pgboss.job WHERE name = $1 ORDER BY state',
+    [name],
+  );
+  return rows;
+}

@@ -220,6 +220,20 @@ describe('payload schemas', () => {
     expect(await inbox.find(event.id)).toMatchObject({ state: 'failed', event });
   });
 
+  test('the keys of a table are payload, too, and stay out of the error', async () => {
+    const Table = z.object({ balances: z.record(z.string(), z.object({ amount: z.string() })) });
+    const receiver = createReceiver({
+      secret,
+      payloads: { 'transfer.settled': Table },
+      handlers: { 'transfer.settled': () => undefined },
+      onOutcome: () => undefined,
+    });
+    const event = anEvent({ payload: { balances: { '4111-1111-1111-1111': { amount: 5 }, 'k\0': 1 } } });
+    const { error } = await receiver.handle(event, push);
+    expect(error).toMatchObject({ fields: ['payload.balances.*.amount', 'payload.balances.*'] });
+    expect(error?.message).not.toMatch(/4111|\0/);
+  });
+
   test('a schema that throws is the handler failing', async () => {
     const receiver = createReceiver({
       secret,

@@ -158,4 +158,24 @@ describe('with a queue', () => {
     expect((await receiver.redrive()).queued).toBe(1);
     expect(jobs).toEqual([event]);
   });
+
+  test('that is slower than leases lapse does not keep redrive for ever', async () => {
+    const inbox = memoryInbox();
+    await inbox.admit(
+      Array.from({ length: 64 }, () => anEvent()),
+      { dueInMs: 0, source: 'pull' },
+    );
+    const receiver = createReceiver({
+      secret,
+      inbox: { ...inbox, durable: true },
+      // Four batches take longer than the first one's leases: without an end they would come round and round.
+      queue: { enqueue: () => new Promise((resolve) => setTimeout(resolve, 15)) },
+      handlers: {},
+      leaseMs: 30,
+      handlerTimeoutMs: 10,
+    });
+    const { queued } = await receiver.redrive();
+    expect(queued).toBeGreaterThanOrEqual(16);
+    expect(queued).toBeLessThanOrEqual(64);
+  });
 });
