@@ -26,6 +26,7 @@ export {
 export {
   type Admission,
   type Claim,
+  type ClaimOptions,
   INBOX_STATES,
   type Inbox,
   type InboxCount,

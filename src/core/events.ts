@@ -122,15 +122,22 @@ export function toEvent(value: unknown): ParsedEvent {
  * ```
  */
 export function parseEvent(body: Uint8Array): ParsedEvent {
+  return readEvent(body).parsed;
+}
+
+/** As {@link parseEvent}, with the text that the event was read from, for an inbox to keep. */
+export function readEvent(body: Uint8Array): { readonly parsed: ParsedEvent; readonly json: string } {
+  let json: string;
   let value: unknown;
   try {
-    value = JSON.parse(decodeUtf8(body));
+    json = decodeUtf8(body);
+    value = JSON.parse(json);
   } catch (cause) {
     // V8 quotes the text in its message: keep the kind of failure, not the words.
     const kind = cause instanceof SyntaxError ? 'it is not JSON' : 'it is not UTF-8';
     throw malformed(kind);
   }
-  return toEvent(value);
+  return { parsed: toEvent(value), json };
 }
 
 /**

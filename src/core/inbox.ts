@@ -51,6 +51,14 @@ export interface PollState {
   readonly largest: number;
 }
 
+/** How an event is claimed. */
+export interface ClaimOptions {
+  readonly leaseMs: number;
+  readonly source: Source;
+  /** The event's own JSON where it is at hand, to be kept as it is. @default written anew from the event */
+  readonly json?: string | undefined;
+}
+
 /** Where events wait, are claimed, and are remembered. */
 export interface Inbox<Tx = undefined> {
   /** Whether what it holds survives this process. */
@@ -62,7 +70,7 @@ export interface Inbox<Tx = undefined> {
    * Of any number of simultaneous claims exactly one is answered `claimed`. Claimable is whatever is not
    * `done`, not `dead` and not under a lease that still runs: a `failed` event before it is due, too.
    */
-  claim(event: UnknownEvent, options: { readonly leaseMs: number; readonly source: Source }): Promise<Claim>;
+  claim(event: UnknownEvent, options: ClaimOptions): Promise<Claim>;
 
   /** Marks the event done; `false` when the lease is lost, and then nothing changed. */
   complete(lease: Lease): Promise<boolean>;

@@ -6,5 +6,8 @@ const utf8 = new TextDecoder('utf-8', { fatal: true });
 /** The text of the bytes; throws a `TypeError` when they are not UTF-8, and never puts U+FFFD in their place. */
 export function decodeUtf8(bytes: Uint8Array): string {
   if (!isAscii(bytes)) return utf8.decode(bytes);
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
+  const buffer = Buffer.isBuffer(bytes)
+    ? bytes
+    : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  return buffer.toString('latin1');
 }

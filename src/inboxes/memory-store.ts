@@ -1,6 +1,6 @@
 /** What the memory inbox holds: entries by id, those that are done apart, and the oldest of these gives way. */
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
-import type { InboxRecord } from '../core/inbox.js';
+import type { ClaimOptions, InboxRecord } from '../core/inbox.js';
 import { createDueLine, type DueLine } from './memory-due-line.js';
 import type { Entry, KeptRecord } from './memory-entry.js';
 
@@ -11,7 +11,10 @@ export interface MemoryStore {
   readonly line: DueLine;
   get(id: string): Entry | undefined;
   /** Makes room if it must, and throws when there is none: nothing that is not done is forgotten. */
-  add(event: UnknownEvent, record: Pick<InboxRecord, 'state' | 'source' | 'dueAt'>): Entry;
+  add(
+    event: UnknownEvent,
+    record: Pick<InboxRecord, 'state' | 'source' | 'dueAt'> & Pick<ClaimOptions, 'json'>,
+  ): Entry;
   change(entry: Entry, changes: Partial<KeptRecord>): KeptRecord;
   /** Moves an entry from `open` to `done`. */
   finish(entry: Entry): void;
@@ -46,7 +49,7 @@ export function createStore({
     line,
     get: (id) => open.get(id) ?? done.get(id),
 
-    add(event, { state, source, dueAt }) {
+    add(event, { state, source, dueAt, json = encodeEvent(event) }) {
       if (open.size + done.size >= capacity) {
         const oldest = takeOldest();
         if (oldest === undefined) {
@@ -58,7 +61,7 @@ export function createStore({
       const { id, type } = event;
       const times = { receivedAt: at, updatedAt: at, dueAt };
       const record = { id, type, state, attempts: 0, source, ...times, lastError: null };
-      const entry: Entry = { record, json: encodeEvent(event), token: undefined };
+      const entry: Entry = { record, json, token: undefined };
       open.set(id, entry);
       line.note(entry);
       return entry;

@@ -49,14 +49,14 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
   return {
     durable: false,
 
-    async claim(event, { leaseMs, source }) {
+    async claim(event, { leaseMs, source, json }) {
       const found = get(event.id);
       if (found?.record.state === 'done' || found?.record.state === 'dead')
         return { state: found.record.state };
       const leftMs = found?.record.state === 'leased' ? (found.record.dueAt ?? 0) - now() : 0;
       if (leftMs > 0) return { state: 'leased', retryAfterMs: leftMs };
 
-      const entry = found ?? add(event, { state: 'received', source, dueAt: null });
+      const entry = found ?? add(event, { state: 'received', source, dueAt: null, json });
       tokens += 1;
       entry.token = String(tokens);
       const { attempts: attempt } = change(entry, {

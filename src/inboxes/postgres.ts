@@ -88,10 +88,10 @@ export function postgresInbox(
   return {
     durable: true,
 
-    async claim(event, { leaseMs, source }) {
+    async claim(event, { leaseMs, source, json = encodeEvent(event) }) {
       const { id, type } = event;
       const token = crypto.randomUUID();
-      const values = [id, type, source, leaseMs, token, encodeEvent(event)];
+      const values = [id, type, source, leaseMs, token, json];
       const [row] = await ask<ClaimRow>(pool, { text: statements.claim, values });
       if (row === undefined) throw new Error(`Postgres answered the claim of ${id} without a row.`);
       const { state, attempts, won, left_ms } = row;

@@ -74,10 +74,10 @@ export function redisInbox(
   return {
     durable,
 
-    async claim(event, { leaseMs, source }) {
+    async claim(event, { leaseMs, source, json = encodeEvent(event) }) {
       const { id, type } = event;
       const token = crypto.randomUUID();
-      const values = [id, type, source, leaseMs, token, encodeEvent(event)];
+      const values = [id, type, source, leaseMs, token, json];
       const [state, number] = (await scripts.claim(values)) as [ClaimState, string];
       if (state === 'claimed') return { state, lease: { id, token, attempt: Number(number) } };
       return state === 'leased' ? { state, retryAfterMs: Number(number) } : { state };

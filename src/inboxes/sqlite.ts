@@ -68,9 +68,8 @@ export function sqliteInbox(file: string | SqliteLike, options: SqliteInboxOptio
     durable,
     close,
 
-    async claim(event, { leaseMs, source }) {
+    async claim(event, { leaseMs, source, json = encodeEvent(event) }) {
       const { id, type } = event;
-      const json = encodeEvent(event);
       return step(() => {
         const [found] = sql.standing(id);
         if (found?.state === 'done' || found?.state === 'dead') return { state: found.state };

@@ -3,11 +3,11 @@ import { BusyError } from '../core/errors.js';
 import {
   EVENT_TYPES,
   isKnownEvent,
-  parseEvent,
+  readEvent,
   type UnknownEvent,
   type WebhookEvent,
 } from '../core/events.js';
-import type { Admission, Inbox, Source } from '../core/inbox.js';
+import type { Admission, ClaimOptions, Inbox, Source } from '../core/inbox.js';
 import type { Queue } from '../core/queue.js';
 import { assertSignature } from '../core/signature.js';
 import { reach } from './dependency.js';
@@ -55,6 +55,9 @@ export interface Receiver {
   readonly inbox: Inbox<unknown>;
 }
 
+/** Which way an event came, and its own text where it is at hand. */
+type Origin = From & Pick<ClaimOptions, 'json'>;
+
 /** How many events `redrive` takes and runs at a time. */
 const REDRIVE_BATCH = 16;
 
@@ -82,20 +85,21 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     conclude({ source: 'push' }, async (trace) => {
       const { body, mac } = await readIncoming(incoming, rules.incoming);
       await assertSignature(body, mac, await rules.keyring());
-      trace.event = parseEvent(body).event;
-      return await dispatch(trace.event, trace.source);
+      const { parsed, json } = readEvent(body);
+      trace.event = parsed.event;
+      return await dispatch(parsed.event, { source: trace.source, json });
     });
 
   const accept = (event: UnknownEvent, { source }: From) =>
-    conclude({ source, event }, () => dispatch(event, source));
+    conclude({ source, event }, () => dispatch(event, { source }));
 
   const handle = (event: UnknownEvent, { source }: From) =>
-    conclude({ source, event }, () => run(event, source));
+    conclude({ source, event }, () => run(event, { source }));
 
-  function dispatch(event: UnknownEvent, source: Source): Promise<Ending> {
+  function dispatch(event: UnknownEvent, origin: Origin): Promise<Ending> {
     return queue !== undefined && isKnownEvent(event)
-      ? enqueue(event, { source, queue })
-      : run(event, source);
+      ? enqueue(event, { ...origin, queue })
+      : run(event, origin);
   }
 
   async function enqueue(
@@ -110,19 +114,19 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     return { kind: 'queued' };
   }
 
-  function run(event: UnknownEvent, source: Source): Promise<Ending> {
-    return isKnownEvent(event) ? claim(event, source) : park(event, source);
+  function run(event: UnknownEvent, origin: Origin): Promise<Ending> {
+    return isKnownEvent(event) ? claim(event, origin) : park(event, origin);
   }
 
-  async function claim(event: WebhookEvent, source: Source): Promise<Ending> {
-    const claim = await reach('ERR_INBOX_FAILED', inbox.claim(event, { leaseMs, source }));
+  async function claim(event: WebhookEvent, { source, json }: Origin): Promise<Ending> {
+    const claim = await reach('ERR_INBOX_FAILED', inbox.claim(event, { leaseMs, source, json }));
     if (claim.state === 'claimed') return await settle(event, { lease: claim.lease, source, rules });
     if (claim.state === 'done') return { kind: 'duplicate' };
     if (claim.state === 'dead') return { kind: 'dead' };
     throw new BusyError('ERR_EVENT_BUSY', 'Another process or delivery has this event.', claim);
   }
 
-  async function park(event: UnknownEvent, source: Source): Promise<Ending> {
+  async function park(event: UnknownEvent, { source }: Origin): Promise<Ending> {
     const [admission] = await record([event], { dueInMs: leaseMs, source, rules });
     return { kind: admission === 'done' ? 'duplicate' : 'parked' };
   }

@@ -1,6 +1,7 @@
 /** Contract of claiming: one winner, fenced, and settled once. */
 import assert from 'node:assert/strict';
-import { claimed, HOUR_MS, type InboxCase, LAPSED, LONG, someEvent, someEvents } from './inbox-case.js';
+import type { UnknownEvent } from '../core/events.js';
+import { claimed, HOUR_MS, type InboxCase, LAPSED, LONG, someEvent, someEvents, TAKE } from './inbox-case.js';
 
 export const inboxClaimCases: readonly InboxCase[] = [
   {
@@ -15,6 +16,17 @@ export const inboxClaimCases: readonly InboxCase[] = [
       assert.equal(record?.attempts, 1);
       assert.equal(record?.source, 'push');
       assert.equal(record?.type, event.type);
+    },
+  },
+  {
+    name: "claim: the event's own text, where it is given, is what is kept",
+    async run({ inbox }) {
+      const json = '{ "id": "evt_text", "type": "transfer.settled", "payload": { "amount": 1.0, "10": 0 } }';
+      const event = JSON.parse(json) as UnknownEvent;
+      const claim = await inbox.claim({ ...event, payload: {} }, { ...LAPSED, json });
+      assert.equal(claim.state, 'claimed');
+      assert.deepEqual((await inbox.find('evt_text'))?.event, event);
+      assert.deepEqual(await inbox.takeDue(TAKE), [event]);
     },
   },
   {
