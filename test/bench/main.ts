@@ -15,13 +15,17 @@ const bundles = await measureBundles();
 const imports = await measureImports({ rounds: quick ? 1 : 15 });
 const backlogs = await measureCatchUp(quick ? [10_000] : [10_000, 100_000, 1_000_000]);
 
-const kB = (bytes: number) => (bytes < 1_000 ? `${bytes} B` : `${bytes / 1_000} kB`);
+function sizeName(bytes: number): string {
+  if (bytes < 1_000) return `${bytes} B`;
+  return bytes < 1_000_000 ? `${bytes / 1_000} kB` : `${bytes / 1_000_000} MB`;
+}
+
 const names = sizes[0]?.measured.map(({ name }) => name) ?? [];
 
 const tables = [
   '## Verify and parse one delivery: median µs, and of the bare floor',
   toTable(
-    ['', ...sizes.map(({ sizeBytes }) => kB(sizeBytes))],
+    ['', ...sizes.map(({ sizeBytes }) => sizeName(sizeBytes))],
     names.map((name, index) => [
       name,
       ...sizes.map(({ measured }) => {
@@ -72,7 +76,7 @@ if (!quick) {
   await writeFile(new URL('results.md', results), page);
   const isOurs = (name: string) => name.startsWith('stablehooks');
   const groups = sizes.map(({ sizeBytes, measured }) => ({
-    title: kB(sizeBytes),
+    title: sizeName(sizeBytes),
     bars: measured.map(({ name, ratio }) => ({ name, value: ratio, ours: isOurs(name) })),
   }));
   const title = 'Verify and parse one delivery: time, as a multiple of the bare floor';

@@ -52,6 +52,17 @@ describe('README', () => {
     for (const [, name = ''] of scripts) expect(Object.keys(manifest.scripts)).toContain(name);
   });
 
+  test('the figures are those that the last `npm run bench` wrote', () => {
+    const rows = (text: string) =>
+      text
+        .split('\n')
+        .filter((line) => /^\|.*\d \(\d+\.\d\d×\)/.test(line))
+        .map((line) => line.replaceAll(/ {2,}/g, ' '));
+    const written = rows(textOf('test/bench/results/results.md'));
+    expect(written.length).toBeGreaterThan(5);
+    expect(rows(readme)).toEqual(written);
+  });
+
   test('names every error code of the source, and no other', () => {
     const codes = (text: string) => text.match(/(?<!\w)ERR_[A-Z]+(?:_[A-Z]+)*(?![\w])/g) ?? [];
     const real = new Set(filesBelow('src').flatMap((path) => codes(textOf(path))));
