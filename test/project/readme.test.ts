@@ -40,7 +40,7 @@ describe('README', () => {
       return `${file?.fileName.slice(root.length)}: ${text}\n${files.get(file?.fileName ?? '') ?? ''}`;
     });
     expect(faults).toEqual([]);
-  });
+  }, 60_000);
 
   test('shows the two commands as they are', () => {
     const commands = blocks
