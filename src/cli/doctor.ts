@@ -59,7 +59,7 @@ async function examine({ args, flags, settings, printer, signal }: Task<DoctorFl
     payload: await readPayload(flags.payload),
     timeoutMs: flags.timeout,
     oversizeBytes: flags.oversize,
-    effectsUrl: flags.effects && parseUrl(flags.effects, { name: '--effects' }),
+    effectsUrl: flags.effects === undefined ? undefined : readEffectsUrl(flags.effects),
     signal,
   });
 
@@ -82,6 +82,15 @@ async function examine({ args, flags, settings, printer, signal }: Task<DoctorFl
   report(printer, rows);
   if (signal.aborted) return interruptedExit();
   return rows.every(({ verdict }) => verdict === 'pass') ? EXIT.good : EXIT.failed;
+}
+
+/** It is asked of one event after the other. */
+function readEffectsUrl(text: string): string {
+  const url = parseUrl(text, { name: '--effects' });
+  if (url.includes('{id}')) return url;
+  throw usageError(
+    '--effects needs {id} in it, where the id of the event goes: http://localhost:3000/effects/{id}.',
+  );
 }
 
 const SKIPPED: Finding = { verdict: 'skipped', got: 'not tried: genuine deliveries are not taken' };

@@ -89,20 +89,40 @@ export function createSettings(
       secret: () => find(SECRET, flags.secretFile),
     },
     signature: {
-      header: flags.header ?? SIGNATURE_HEADER,
+      header: checkText(flags.header ?? SIGNATURE_HEADER, {
+        form: HEADER_NAME,
+        says: `--header must be the name of a header, such as ${SIGNATURE_HEADER}.`,
+      }),
       encoding: flags.encoding,
-      prefix: flags.prefix ?? '',
+      prefix: checkText(flags.prefix ?? '', {
+        form: /^[\x20-\x7e]*$/,
+        says: '--prefix must be ASCII text, such as sha256=: a header carries no other.',
+      }),
     },
   };
 }
 
+/** A token of RFC 9110, section 5.6.2. */
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+
+function checkText(text: string, { form, says }: { readonly form: RegExp; readonly says: string }): string {
+  if (form.test(text)) return text;
+  throw usageError(says);
+}
+
 /**
- * Checks that a text is an HTTP URL, and gives it back as it is.
+ * Checks that a text is an HTTP URL, and gives it back as it is. It is shown, and kept as the place of a last
+ * error, so it may hold no credentials.
  *
  * @throws {CommandError} exit 2, naming the setting.
  */
 export function parseUrl(text: string, { name }: { readonly name: string }): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url !== undefined && url.username + url.password !== '') {
+    throw usageError(
+      `${name} holds a user or a password, which would be printed. Pass the URL without them.`,
+    );
+  }
   if (url?.protocol === 'http:' || url?.protocol === 'https:') return text;
   throw usageError(`${name} must be a URL such as http://localhost:3000/hooks.`);
 }

@@ -6,6 +6,7 @@ import { findClosedUrl, serve } from './http-server.js';
 import { startService, TOKEN } from './service.js';
 
 const TO = ['--to', 'http://127.0.0.1:9/hooks'];
+const WITH_PASSWORD = `http://user:${TOKEN}@127.0.0.1:9/hooks`;
 const TRIGGER = ['trigger', 'transfer.settled', ...TO];
 
 /** What is typed, the exit code, and what the line says. */
@@ -56,6 +57,18 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
   [['events', 'list', '--token', TOKEN], /A token among the flags shows in the process list/],
   [['events', 'list', `--token=${TOKEN}`], /A token among the flags shows in the process list/],
   [['events', 'list', `--tokn=${TOKEN}`], /unknown option '--tokn'/],
+  [['events', 'list', `--token=${TOKEN}`, '--debug'], /A token among the flags shows in the process list/],
+  [['inbox', 'stats', 'env:INBOX'], /env:INBOX: an inbox is an SQLite file, or at a postgres: or redis: URL/],
+  [['inbox', 'stats', 'mysql://host/db'], /This URL: an inbox is an SQLite file/],
+  [['inbox', 'stats', 'env:NO_FILE'], /env:NO_FILE: there is no such inbox file/],
+  [['trigger', 'redeem.failed', '--to', WITH_PASSWORD], /--to holds a user or a password/],
+  [['listen', '--forward-to', WITH_PASSWORD], /--forward-to holds a user or a password/],
+  [[...TRIGGER, '--header', 'bad header'], /--header must be the name of a header/],
+  [[...TRIGGER, '--prefix', 'sha256 \u{1F511}'], /--prefix must be ASCII text/],
+  [['doctor', 'http://127.0.0.1:9/', '--effects', ''], /--effects must be a URL/],
+  [['doctor', 'http://127.0.0.1:9/', '--effects', 'http://127.0.0.1:9/'], /--effects needs \{id\} in it/],
+  [['doctor', WITH_PASSWORD], /doctor URL holds a user or a password/],
+  [['events', 'list', '--base-url', WITH_PASSWORD], /--base-url holds a user or a password/],
 ];
 
 describe.concurrent('wrong use is exit 2 and one line', () => {
@@ -65,7 +78,12 @@ describe.concurrent('wrong use is exit 2 and one line', () => {
     await writeFile(folder.at('not.json'), '{"amount": 10.50');
     await writeFile(folder.at('list.json'), '[]');
     await writeFile(folder.at('empty'), '\n');
-    const env = { STABLEHOOKS_BASE_URL: 'http://127.0.0.1:9', STABLEHOOKS_TOKEN: TOKEN };
+    const env = {
+      STABLEHOOKS_BASE_URL: 'http://127.0.0.1:9',
+      STABLEHOOKS_TOKEN: TOKEN,
+      INBOX: `mysql://user:${TOKEN}@host/db`,
+      NO_FILE: `${TOKEN}.db`,
+    };
     const { exitCode, stdout, stderr } = await run(args, { env, cwd: folder.path });
     expect(stderr).toMatch(says);
     expect(stderr).toMatch(/^stablehooks: [^\n]+\n$/);
