@@ -5,7 +5,7 @@ import { type Check, DELIVERY_CHECKS, REFUSAL_CHECKS } from './doctor-checks.js'
 import { checkGenuine } from './doctor-diagnosis.js';
 import { createEndpoint, type TestEvent } from './doctor-endpoint.js';
 import type { Finding } from './doctor-finding.js';
-import { parseDuration } from './duration.js';
+import { parseWait } from './duration.js';
 import { EXIT, type ExitCode } from './exit.js';
 import { unreachableError, usageError } from './failure.js';
 import { parseCount } from './flag-value.js';
@@ -36,7 +36,7 @@ export function doctorCommand(): Command {
     .option('--type <type>', 'type of the test events', DEFAULT_TYPE)
     .option('--payload <file>', 'JSON object that the test payloads are made of (default: {})')
     .option('--effects <url>', 'URL with {id} in it that answers how often an event took effect')
-    .option('--timeout <duration>', 'how long to wait for an answer', parseDuration, 10_000)
+    .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000)
     .option('--oversize <bytes>', 'how large the oversized body is', parseCount, 2 * 1_048_576);
   addSecretFlags(command);
   addExample(command, [

@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import type { InboxOperations, InboxRecord } from '../core/inbox.js';
 import { type Answer, describeAnswer, isDelivered } from './delivery.js';
 import { type DeliveryRow, printRow, summarise } from './delivery-report.js';
-import { parseDuration } from './duration.js';
+import { parseWait } from './duration.js';
 import { EXIT, type ExitCode } from './exit.js';
 import { usageError } from './failure.js';
 import type { OpenInbox } from './inbox-server.js';
@@ -29,7 +29,7 @@ export function redriveCommand(): Command {
     .argument('<inbox>', INBOX_PLACE)
     .argument('[ids...]', 'ids of the events (default: all that are dead)')
     .option('--to <url>', "endpoint that runs them (default: the app's own redrive does)")
-    .option('--timeout <duration>', 'how long to wait for an answer', parseDuration, 10_000);
+    .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000);
   addSecretFlags(command);
   addExample(command, ['stablehooks inbox redrive events.db --to http://localhost:3000/hooks']);
   return toAction(command, redrive);

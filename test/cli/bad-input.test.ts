@@ -30,6 +30,23 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
     ['listen', '--forward-to', 'http://x/', '--state', '/dev/full'],
     /\/dev\/full is not a file that `listen` keeps/,
   ],
+  [['listen', '--forward-to', 'http://x/', '--every', '0s'], /Write a duration from 1ms to 24d/],
+  [['listen', '--forward-to', 'http://x/', '--every', '30d'], /Write a duration from 1ms to 24d/],
+  [[...TRIGGER, '--timeout', '25d'], /Write a duration from 1ms to 24d/],
+  [[...TRIGGER, '--rate', '1e-9'], /Write a number from 0\.00001/],
+  [
+    ['verify', '--body', 'list.json', '--signature', 'x', '--other', 'no-such'],
+    /--other no-such: there is no such/,
+  ],
+  [
+    ['verify', '--body', 'no-such', '--signature', 'x', '--other', 'no-other'],
+    /--body no-such: there is no such/,
+  ],
+  [
+    ['verify', '--body', '-', '--signature', 'x', '--other', '-'],
+    /--other -: standard input is read for --body already\. Pass a file/,
+  ],
+  [[...TRIGGER, '--secret-file', 'latin1'], /--secret-file latin1: the file is not UTF-8 text/],
   [['events', 'list', '--since', 'yesterday'], /Write a time as 2026-01-31T12:00:00Z, or how long ago/],
   [['events', 'replay', ...TO], /Name the events to replay, or pass --since TIME, or --all/],
   [['trigger', 'transfer.settled', '--to', 'localhost:3000'], /--to must be a URL such as http:/],
@@ -44,7 +61,7 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
   [[...TRIGGER, '--set', 'payload.__proto__.x=1'], /--set takes payload\.NAME=TEXT/],
   [[...TRIGGER, '--set', 'payload.n:=x'], /what follows := is not JSON/],
   [[...TRIGGER, '--count', '0'], /Write a whole number from 1/],
-  [[...TRIGGER, '--rate', '-1'], /Write a number above 0/],
+  [[...TRIGGER, '--rate', '-1'], /Write a number from 0\.00001/],
   [[...TRIGGER, '--secret-file', 'no-such'], /--secret-file no-such: there is no such file/],
   [[...TRIGGER, '--secret-file', 'empty'], /--secret-file empty: the file is empty/],
   [['trigger', 'transfer.settled', '--forge'], /pass --to URL/],
@@ -78,6 +95,7 @@ describe.concurrent('wrong use is exit 2 and one line', () => {
     await writeFile(folder.at('not.json'), '{"amount": 10.50');
     await writeFile(folder.at('list.json'), '[]');
     await writeFile(folder.at('empty'), '\n');
+    await writeFile(folder.at('latin1'), Buffer.from('whsec_ä', 'latin1'));
     const env = {
       STABLEHOOKS_BASE_URL: 'http://127.0.0.1:9',
       STABLEHOOKS_TOKEN: TOKEN,
