@@ -84,6 +84,7 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
   [[...TRIGGER, '--prefix', 'sha256 \u{1F511}'], /--prefix must be ASCII text/],
   [['doctor', 'http://127.0.0.1:9/', '--effects', ''], /--effects must be a URL/],
   [['doctor', 'http://127.0.0.1:9/', '--effects', 'http://127.0.0.1:9/'], /--effects needs \{id\} in it/],
+  [['doctor', 'http://127.0.0.1:9/', '--oversize', '9999999999'], /up to 67108864 \(64 MiB\)/],
   [['doctor', WITH_PASSWORD], /doctor URL holds a user or a password/],
   [['events', 'list', '--base-url', WITH_PASSWORD], /--base-url holds a user or a password/],
 ];
