@@ -29,7 +29,6 @@ export type Answer = { readonly elapsedMs: number } & (
   | {
       readonly kind: 'reply';
       readonly status: number;
-      readonly text: string;
       readonly outcome: string | undefined;
       readonly code: string | undefined;
     }
@@ -43,14 +42,23 @@ const PIECES = 3;
 /** More of a reply is not read. */
 const REPLY_LIMIT_BYTES = 65_536;
 
-/** Delivers. It never rejects, and follows no redirect: the service is not known to. */
-export async function deliver(url: string, delivery: Delivery): Promise<Answer> {
+/**
+ * Delivers. It never rejects, and follows no redirect: the service is not known to. The text of the reply stands
+ * beside the answer, because answers are kept by the thousand.
+ */
+export async function deliver(
+  url: string,
+  delivery: Delivery,
+): Promise<{ readonly answer: Answer; readonly text: string }> {
   const start = performance.now();
-  const answer = await exchange(url, delivery);
-  return { ...answer, elapsedMs: Math.round(performance.now() - start) } as Answer;
+  const { text = '', ...ending } = await exchange(url, delivery);
+  const elapsedMs = Math.round(performance.now() - start);
+  return { answer: { ...ending, elapsedMs } as Answer, text };
 }
 
-type Ending = Answer extends infer One ? (One extends Answer ? Omit<One, 'elapsedMs'> : never) : never;
+type Ending = (Answer extends infer One ? (One extends Answer ? Omit<One, 'elapsedMs'> : never) : never) & {
+  readonly text?: string;
+};
 
 function exchange(url: string, delivery: Delivery): Promise<Ending> {
   let sent: ClientRequest;

@@ -87,12 +87,14 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
       payload: { ...options.payload, ...payload, test: true, doctor: check },
     }),
     async send(body, manner = {}) {
-      return deliver(url, { ...manner, headers: await headersOf(body, manner), body, timeoutMs, signal });
+      const headers = await headersOf(body, manner);
+      const { answer } = await deliver(url, { ...manner, headers, body, timeoutMs, signal });
+      return answer;
     },
     async effects(id) {
       if (effectsUrl === undefined) return undefined;
       const at = effectsUrl.replaceAll('{id}', encodeURIComponent(id));
-      const answer = await deliver(at, {
+      const { answer, text } = await deliver(at, {
         method: 'GET',
         headers: {},
         body: new Uint8Array(),
@@ -105,7 +107,7 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
           `--effects cannot be asked: ${describeAnswer(answer)}. Is it started, and the URL right?`,
         );
       }
-      const count = answer.status === 200 ? readCount(answer.text) : Number.NaN;
+      const count = answer.status === 200 ? readCount(text) : Number.NaN;
       if (Number.isInteger(count)) return count;
       throw usageError(
         '--effects must answer 200 with how often the event {id} took effect: a number, or {"count": number}.',

@@ -3,14 +3,14 @@ import { Command, InvalidArgumentError } from 'commander';
 import type { EventType } from '../core/events.js';
 import { type Check, DELIVERY_CHECKS, REFUSAL_CHECKS } from './doctor-checks.js';
 import { checkGenuine } from './doctor-diagnosis.js';
-import { createEndpoint, type TestEvent } from './doctor-endpoint.js';
+import { createEndpoint } from './doctor-endpoint.js';
 import type { Finding } from './doctor-finding.js';
 import { parseWait } from './duration.js';
 import { EXIT, type ExitCode } from './exit.js';
 import { unreachableError, usageError } from './failure.js';
 import { parseCount } from './flag-value.js';
-import { readJson } from './input-file.js';
 import { interruptedExit } from './interruption.js';
+import { readPayload } from './payload-file.js';
 import type { Printer } from './printer.js';
 import { parseUrl } from './settings.js';
 import { toTable } from './table.js';
@@ -70,7 +70,7 @@ async function examine({ args, flags, settings, printer, signal }: Task<DoctorFl
     secret,
     signature: settings.signature,
     type: flags.type,
-    payload: await readPayload(flags.payload),
+    payload: flags.payload === undefined ? {} : await readPayload(flags.payload),
     timeoutMs: flags.timeout,
     oversizeBytes: flags.oversize,
     effectsUrl: flags.effects === undefined ? undefined : readEffectsUrl(flags.effects),
@@ -115,13 +115,6 @@ function readEffectsUrl(text: string): string {
 }
 
 const SKIPPED: Finding = { verdict: 'skipped', got: 'not tried: genuine deliveries are not taken' };
-
-async function readPayload(path: string | undefined): Promise<TestEvent['payload']> {
-  const value = path === undefined ? {} : await readJson(path, { flag: '--payload' });
-  if (typeof value === 'object' && value !== null && !Array.isArray(value))
-    return value as TestEvent['payload'];
-  throw usageError(`--payload ${path}: a payload is a JSON object.`);
-}
 
 /** Of `total` checks these rows are the ones that ran. */
 function report(

@@ -61,7 +61,6 @@ function toAnswer({ response, error, durationMs: elapsedMs }: Attempt): Answer {
   return {
     kind: 'reply',
     status: response.status,
-    text: response.body,
     ...readOutcome(response.body),
     elapsedMs,
   };

@@ -63,14 +63,14 @@ async function trigger(task: Task<TriggerFlags>): Promise<ExitCode> {
   const fire = await chooseFire(task);
   const times = flags.duplicate ? 2 : 1;
   const total = flags.count * times;
-  const rows: DeliveryRow[] = [];
+  const rows: Pick<DeliveryRow, 'answer'>[] = [];
   const progress = printer.progress('trigger', { total });
 
   await pace(flags.count, { perSecond: flags.rate, signal }, async () => {
     const event = draft();
     for (let time = 0; time < times; time++) {
       const row = await fire(event);
-      rows.push(row);
+      rows.push({ answer: row.answer });
       printRow(printer, row);
       progress.show(rows.length);
     }

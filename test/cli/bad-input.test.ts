@@ -20,7 +20,6 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
     /There is no event type transfer\.setled\. Did you mean transfer\.settled\?/,
   ],
   [['trigger', 'zzz', ...TO], /The types are accept\.confirmed, /],
-  [['events', 'list', '--type', 'redeem.complete'], /Did you mean redeem\.completed\?/],
   [['listen', '--forward-to', 'http://x/', '--types', 'redeem.faild'], /Did you mean redeem\.failed\?/],
   [
     ['listen', '--forward-to', 'http://x/', '--every', '2'],
@@ -59,6 +58,8 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
   [[...TRIGGER, '--payload', 'folder'], /--payload folder: this is a folder, and a file is needed/],
   [[...TRIGGER, '--set', 'amount=1'], /--set takes payload\.NAME=TEXT/],
   [[...TRIGGER, '--set', 'payload.__proto__.x=1'], /--set takes payload\.NAME=TEXT/],
+  [[...TRIGGER, '--set', 'id.x=1'], /--set takes payload\.NAME=TEXT/],
+  [[...TRIGGER, '--set', 'id:=5'], /--set takes payload\.NAME=TEXT/],
   [[...TRIGGER, '--set', 'payload.n:=x'], /what follows := is not JSON/],
   [[...TRIGGER, '--count', '0'], /Write a whole number from 1/],
   [[...TRIGGER, '--rate', '-1'], /Write a number from 0\.00001/],

@@ -75,6 +75,14 @@ describe.concurrent('trigger', () => {
     expect(exitCode).toBe(2);
   });
 
+  test('what an endpoint says of itself cannot steer the terminal', async () => {
+    const reply = JSON.stringify({ outcome: '\u001b[2J' });
+    await using site = await serve((_, response) => void response.end(reply));
+    const { stdout, stderr } = await run(['trigger', 'redeem.failed', '--to', site.url, '--count', '2']);
+    expect(stderr).toContain('2 × 200 ·[2J');
+    expect(stdout + stderr).not.toContain('\u001b');
+  });
+
   test('fires the same event again after a silence, and no second one', async () => {
     const held: (() => void)[] = [];
     await using endpoint = await startEndpoint(() => new Promise<void>((resolve) => held.push(resolve)));
