@@ -35,7 +35,8 @@ export function parseMoment(text: string): Moment {
 
 /** The moment as a date. */
 export function toDate(moment: Moment, { now }: { readonly now: number }): Date {
-  return 'at' in moment ? moment.at : new Date(now - moment.agoMs);
+  // A date reaches only so far back, and no event is older than 1970.
+  return 'at' in moment ? moment.at : new Date(Math.max(0, now - moment.agoMs));
 }
 
 /** An age for people: the two largest units at most. */

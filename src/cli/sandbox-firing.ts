@@ -25,7 +25,7 @@ export async function fireInSandbox(
       'The sandbox has no endpoint to deliver to. Start it with --forward-to URL, or pass --to URL here.',
     );
   }
-  const fired = new Map<UnknownEvent, string>();
+  const fired = new WeakMap<UnknownEvent, string>();
 
   async function fire({ type, payload }: UnknownEvent): Promise<string> {
     const { id } = (await ask('POST', '/events', { type, payload })) as UnknownEvent;

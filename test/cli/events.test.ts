@@ -41,6 +41,13 @@ describe.concurrent('events list', () => {
     expect(exitCode).toBe(0);
   });
 
+  test('takes a very long time ago for the beginning', async () => {
+    await using service = await startService();
+    const [id = ''] = fire(service.sandbox, 1);
+    const { stdout } = await run(['events', 'list', '--since', '999999999999d'], service);
+    expect(stdout).toContain(id);
+  });
+
   test('remarks on a list that is full', async () => {
     await using service = await startService();
     fire(service.sandbox, 3);
