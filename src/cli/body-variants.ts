@@ -9,7 +9,7 @@ const bytes = new TextEncoder();
 const BOM = Uint8Array.of(0xef, 0xbb, 0xbf);
 
 /** Most that a compressed body may grow to, in bytes: a small file can hold gigabytes. */
-const LIMIT = { maxOutputLength: 16 * 1_048_576 } as const;
+const LIMIT = { maxOutputLength: 1_048_576 } as const;
 
 const ENDS = toAttempts<Uint8Array>(
   { part, cure: 'Save the body byte for byte: editors, `echo` and copying from a terminal change its end.' },
@@ -82,7 +82,9 @@ const PAIRS_LIMIT_BYTES = 32_768;
 export function listBodies(body: Uint8Array): readonly Variant<Uint8Array>[] {
   return listVariants(body, {
     attempts: [...ENDS, ...LINES, ...COMPRESSED, ...ENCODED, ...SERIALISED, ...REPLACED],
-    depth: body.length <= PAIRS_LIMIT_BYTES ? 2 : 1,
+    depth: 2,
+    // Inflated it may be large, however small it came.
+    goesOn: ({ length }) => length <= PAIRS_LIMIT_BYTES,
     keyOf: toByteKey,
   });
 }

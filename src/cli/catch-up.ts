@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import { createPoller } from '../catch-up/poller.js';
 import type { InboxOperations, InboxState } from '../core/inbox.js';
 import { printRow } from './delivery-report.js';
-import { type Moment, parseDuration, parseMoment, toDate } from './duration.js';
+import { type Moment, parseDuration, parseMoment, parseWait, toDate } from './duration.js';
 import { EXIT, type ExitCode } from './exit.js';
 import { parseCount } from './flag-value.js';
 import { createForwarder } from './forwarding.js';
@@ -42,7 +42,7 @@ export function catchUpCommand(): Command {
     .option('--lag <duration>', 'how late an event may be listed', parseDuration, 300_000)
     .option('--limit <number>', 'how many events to ask for at first', parseCount, 50)
     .option('--max-limit <number>', 'how many events to ask for at most', parseCount, 1_000)
-    .option('--timeout <duration>', 'how long the endpoint has to answer', parseDuration, 10_000);
+    .option('--timeout <duration>', 'how long the endpoint has to answer', parseWait, 10_000);
   addServiceFlags(addSecretFlags(command));
   addExample(command, ['stablehooks catch-up --to http://localhost:3000/hooks --inbox events.db --since 7d']);
   return toAction(command, catchUp);

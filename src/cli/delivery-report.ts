@@ -29,16 +29,24 @@ function toData(answer: Answer): object {
 }
 
 /** How many went how, and how long they took. */
-export function summarise(rows: readonly DeliveryRow[], { total }: { readonly total: number }): string {
-  const counts = new Map<string, number>();
-  for (const { answer } of rows) {
-    // Without how long a silence was: those are to be counted together.
-    const words = answer.kind === 'silence' ? 'no answer' : describeAnswer(answer);
-    counts.set(words, (counts.get(words) ?? 0) + 1);
-  }
+export function summarise(
+  rows: readonly Pick<DeliveryRow, 'answer'>[],
+  { total }: { readonly total: number },
+): string {
+  // Without how long a silence was: those are to be counted together.
+  const words = rows.map(({ answer }) => (answer.kind === 'silence' ? 'no answer' : describeAnswer(answer)));
   const times = rows.map(({ answer }) => answer.elapsedMs).sort((a, b) => a - b);
   const at = (share: number) => times[Math.floor((times.length - 1) * share)] ?? 0;
-  const kinds = [...counts].map(([words, count]) => `${count} × ${words}`).join(', ');
+  const kinds = countAlike(words).map(([words, count]) => `${count} × ${words}`);
   const sent = `${rows.length} of ${total} sent`;
-  return rows.length === 0 ? sent : `${sent}: ${kinds}; median ${at(0.5)} ms, 99 % within ${at(0.99)} ms`;
+  return rows.length === 0
+    ? sent
+    : `${sent}: ${toPlain(kinds.join(', '))}; median ${at(0.5)} ms, 99 % within ${at(0.99)} ms`;
+}
+
+/** How often each text is among them, in the order in which they first came. */
+export function countAlike(texts: readonly string[]): readonly (readonly [text: string, count: number])[] {
+  const counts = new Map<string, number>();
+  for (const text of texts) counts.set(text, (counts.get(text) ?? 0) + 1);
+  return [...counts];
 }

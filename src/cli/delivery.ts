@@ -1,5 +1,5 @@
 /** One delivery over HTTP, made as the service makes it, and how it was answered. */
-import { request as requestHttp } from 'node:http';
+import { type ClientRequest, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import { setTimeout as wait } from 'node:timers/promises';
 
@@ -29,7 +29,6 @@ export type Answer = { readonly elapsedMs: number } & (
   | {
       readonly kind: 'reply';
       readonly status: number;
-      readonly text: string;
       readonly outcome: string | undefined;
       readonly code: string | undefined;
     }
@@ -43,38 +42,42 @@ const PIECES = 3;
 /** More of a reply is not read. */
 const REPLY_LIMIT_BYTES = 65_536;
 
-/** Delivers. It never rejects, and follows no redirect: the service is not known to. */
-export async function deliver(url: string, delivery: Delivery): Promise<Answer> {
+/**
+ * Delivers. It never rejects, and follows no redirect: the service is not known to. The text of the reply stands
+ * beside the answer, because answers are kept by the thousand.
+ */
+export async function deliver(
+  url: string,
+  delivery: Delivery,
+): Promise<{ readonly answer: Answer; readonly text: string }> {
   const start = performance.now();
-  const answer = await exchange(url, delivery);
-  return { ...answer, elapsedMs: Math.round(performance.now() - start) } as Answer;
+  const { text = '', ...ending } = await exchange(url, delivery);
+  const elapsedMs = Math.round(performance.now() - start);
+  return { answer: { ...ending, elapsedMs } as Answer, text };
 }
 
-type Ending = Answer extends infer One ? (One extends Answer ? Omit<One, 'elapsedMs'> : never) : never;
+type Ending = (Answer extends infer One ? (One extends Answer ? Omit<One, 'elapsedMs'> : never) : never) & {
+  readonly text?: string;
+};
 
 function exchange(url: string, delivery: Delivery): Promise<Ending> {
-  const { method = 'POST', headers, body, timeoutMs, signal } = delivery;
-  const request = url.startsWith('https:') ? requestHttps : requestHttp;
+  let sent: ClientRequest;
+  try {
+    sent = begin(url, delivery);
+  } catch (error) {
+    return Promise.resolve({ kind: 'unreachable', reason: reasonOf(error) });
+  }
   return new Promise((resolve) => {
     const timer = setTimeout(() => {
       resolve({ kind: 'silence' });
       sent.destroy();
-    }, timeoutMs);
+    }, delivery.timeoutMs);
     const end = (ending: Ending) => {
       clearTimeout(timer);
       resolve(ending);
     };
-    const length = method === 'GET' ? {} : { 'content-length': body.length };
-    const sent = request(url, {
-      // A connection of its own: one that is kept can be closed by the other side at the moment of its reuse.
-      agent: false,
-      method,
-      headers: { ...headers, ...length },
-      ...(signal && { signal }),
-    });
-    sent.on('error', (error: NodeJS.ErrnoException) =>
-      end({ kind: 'unreachable', reason: error.code ?? error.name }),
-    );
+    const fail = (error: unknown) => end({ kind: 'unreachable', reason: reasonOf(error) });
+    sent.on('error', fail);
     sent.on('response', (response) => {
       let text = '';
       response.setEncoding('utf8');
@@ -86,16 +89,29 @@ function exchange(url: string, delivery: Delivery): Promise<Ending> {
         end({ kind: 'reply', status: response.statusCode ?? 0, text, ...readOutcome(text) }),
       );
     });
-    write(sent, delivery).catch((error: NodeJS.ErrnoException) =>
-      end({ kind: 'unreachable', reason: error.code ?? 'invalid request' }),
-    );
+    write(sent, delivery).catch(fail);
   });
 }
 
-async function write(
-  sent: ReturnType<typeof requestHttp>,
-  { body, cutAtBytes, pauseMs = 0 }: Delivery,
-): Promise<void> {
+/** @throws what Node says of a header or a URL that no request can have. */
+function begin(url: string, { method = 'POST', headers, body, signal }: Delivery): ClientRequest {
+  const request = url.startsWith('https:') ? requestHttps : requestHttp;
+  const length = method === 'GET' ? {} : { 'content-length': body.length };
+  return request(url, {
+    // A connection of its own: one that is kept can be closed by the other side at the moment of its reuse.
+    agent: false,
+    method,
+    headers: { ...headers, ...length },
+    ...(signal && { signal }),
+  });
+}
+
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return 'invalid request';
+  return 'code' in error ? String(error.code) : error.name;
+}
+
+async function write(sent: ClientRequest, { body, cutAtBytes, pauseMs = 0 }: Delivery): Promise<void> {
   if (cutAtBytes !== undefined) {
     // Once the bytes are with the system they arrive before the connection ends.
     await new Promise((resolve) => sent.write(body.subarray(0, cutAtBytes), resolve));

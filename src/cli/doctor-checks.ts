@@ -18,6 +18,12 @@ const BROKE_ON_FORGERY =
 const RESERIALISED =
   'The body is parsed and written again before it is verified (JSON.stringify(req.body), or a proxy). Verify the raw bytes.';
 
+const ENDED_BY_SIZE =
+  'After the large body it answers no more: limit what is read, so that its size cannot end the process.';
+
+/** How a connection ends that the other side cut. */
+const HUNG_UP: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE']);
+
 /** Checks of what must be refused; they hold whether or not genuine deliveries are taken. */
 export const REFUSAL_CHECKS: readonly Check[] = [
   {
@@ -57,8 +63,13 @@ export const REFUSAL_CHECKS: readonly Check[] = [
     run: async (endpoint) => {
       const filler = 'x'.repeat(endpoint.oversizeBytes);
       const answer = await endpoint.send(toBody(endpoint.event('oversized', { payload: { filler } })));
-      // Some servers hang up on what they will not read; that is a refusal, too.
-      if (answer.kind === 'unreachable') return { verdict: 'pass', got: describeAnswer(answer) };
+      // Some servers hang up on what they will not read; that is a refusal, too, as long as they live on.
+      if (answer.kind === 'unreachable' && HUNG_UP.has(answer.reason)) {
+        const after = await endpoint.send(toBody(endpoint.event('after-oversized')));
+        const got = describeAnswer(answer);
+        if (after.kind === 'reply') return { verdict: 'pass', got };
+        return { verdict: 'fail', got: `${got}, then ${describeAnswer(after)}`, cure: ENDED_BY_SIZE };
+      }
       return wantRefused(answer, {
         taken: `Limit the body (${endpoint.oversizeBytes} bytes were read): anybody can fill the memory with large ones.`,
         broke: 'Answer 413 to a body over the limit, before reading all of it.',

@@ -1,4 +1,5 @@
 /** Why an endpoint does not take a genuine delivery: tries others that it would take, and names the difference. */
+import { SIGNATURE_ENCODINGS } from '../core/signature-encoding.js';
 import { type Answer, describeAnswer, isDelivered, statusOf } from './delivery.js';
 import { type Endpoint, type Manner, toBody } from './doctor-endpoint.js';
 import type { Finding } from './doctor-finding.js';
@@ -62,7 +63,7 @@ function differences(secret: string): readonly { readonly manner: Manner; readon
   );
   return [
     { manner: { contentType: 'application/octet-stream' }, cure: PARSER },
-    ...(['hex', 'base64', 'base64url'] as const).map((encoding) => ({
+    ...SIGNATURE_ENCODINGS.map((encoding) => ({
       manner: { encoding },
       cure: `It takes the signature as ${encoding} only. Compare the decoded bytes, not the text, or say which encoding the service sends (--encoding).`,
     })),

@@ -1,8 +1,9 @@
 /** The endpoint under examination: test events, ways to send them, and a count of what they did. */
 import { randomBytes } from 'node:crypto';
 import { sign } from '../core/signature.js';
-import { type Answer, type Delivery, deliver } from './delivery.js';
-import { usageError } from './failure.js';
+import type { SignatureEncoding } from '../core/signature-encoding.js';
+import { type Answer, type Delivery, deliver, describeAnswer } from './delivery.js';
+import { unreachableError, usageError } from './failure.js';
 import type { Settings } from './settings.js';
 
 /** An event that says of itself that it is a test. */
@@ -20,7 +21,7 @@ export interface Manner extends Partial<Pick<Delivery, 'method' | 'cutAtBytes' |
   /** @default the secret from the settings */
   readonly secret?: Uint8Array;
   /** @default as the settings say */
-  readonly encoding?: 'hex' | 'base64' | 'base64url';
+  readonly encoding?: SignatureEncoding;
   /** @default as the settings say */
   readonly prefix?: string;
   /** Leaves the header out. @default false */
@@ -40,7 +41,11 @@ export interface Endpoint {
     changes?: { readonly type?: string; readonly payload?: TestEvent['payload'] },
   ): TestEvent;
   send(body: Uint8Array, manner?: Manner): Promise<Answer>;
-  /** How often the event took effect, where `--effects` tells; else `undefined`. */
+  /**
+   * How often the event took effect, where `--effects` tells; else `undefined`.
+   *
+   * @throws {CommandError} exit 3 when it does not answer, 2 when its answer is no count.
+   */
   effects(id: string): Promise<number | undefined>;
 }
 
@@ -82,19 +87,27 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
       payload: { ...options.payload, ...payload, test: true, doctor: check },
     }),
     async send(body, manner = {}) {
-      return deliver(url, { ...manner, headers: await headersOf(body, manner), body, timeoutMs, signal });
+      const headers = await headersOf(body, manner);
+      const { answer } = await deliver(url, { ...manner, headers, body, timeoutMs, signal });
+      return answer;
     },
     async effects(id) {
       if (effectsUrl === undefined) return undefined;
       const at = effectsUrl.replaceAll('{id}', encodeURIComponent(id));
-      const answer = await deliver(at, {
+      const { answer, text } = await deliver(at, {
         method: 'GET',
         headers: {},
         body: new Uint8Array(),
         timeoutMs,
         signal,
       });
-      const count = answer.kind === 'reply' && answer.status === 200 ? readCount(answer.text) : Number.NaN;
+      if (answer.kind !== 'reply') {
+        signal.throwIfAborted();
+        throw unreachableError(
+          `--effects cannot be asked: ${describeAnswer(answer)}. Is it started, and the URL right?`,
+        );
+      }
+      const count = answer.status === 200 ? readCount(text) : Number.NaN;
       if (Number.isInteger(count)) return count;
       throw usageError(
         '--effects must answer 200 with how often the event {id} took effect: a number, or {"count": number}.',

@@ -15,10 +15,20 @@ export interface Finding {
   readonly cure?: string;
 }
 
+const GONE =
+  'Nothing listens any more: a delivery before this one seems to have ended the process. See its log.';
+
+/** What is wrong when nothing was answered at all, whatever was sent. */
+function goneCure(answer: Answer): string | undefined {
+  return answer.kind === 'unreachable' && answer.reason === 'ECONNREFUSED' ? GONE : undefined;
+}
+
 /** A genuine delivery has to be answered 2xx. */
 export function wantDelivered(answer: Answer, { cure }: { readonly cure: string }): Finding {
   const got = describeAnswer(answer);
-  return isDelivered(answer) ? { verdict: 'pass', got } : { verdict: 'fail', got, cure };
+  return isDelivered(answer)
+    ? { verdict: 'pass', got }
+    : { verdict: 'fail', got, cure: goneCure(answer) ?? cure };
 }
 
 /** What must never be taken has to be answered 4xx: neither 2xx (taken) nor 5xx (wanted again), nor nothing. */
@@ -29,5 +39,5 @@ export function wantRefused(
   const got = describeAnswer(answer);
   if (isDelivered(answer)) return { verdict: 'fail', got, cure: taken };
   const refused = statusOf(answer) >= 400 && statusOf(answer) < 500;
-  return refused ? { verdict: 'pass', got } : { verdict: 'fail', got, cure: broke };
+  return refused ? { verdict: 'pass', got } : { verdict: 'fail', got, cure: goneCure(answer) ?? broke };
 }

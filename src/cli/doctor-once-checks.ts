@@ -1,6 +1,7 @@
 /** Checks that an event takes effect once: by what the replies say, or by a count of the effects. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { type Answer, describeAnswer, isDelivered, outcomeOf, statusOf } from './delivery.js';
+import { countAlike } from './delivery-report.js';
 import { type Endpoint, toBody } from './doctor-endpoint.js';
 import type { Finding } from './doctor-finding.js';
 
@@ -116,10 +117,6 @@ function isQueued(answer: Answer): boolean {
 
 /** `200 handled, 7 × 503 ERR_EVENT_BUSY`. */
 function describe(answers: readonly Answer[]): string {
-  const counts = new Map<string, number>();
-  for (const answer of answers) {
-    const words = describeAnswer(answer);
-    counts.set(words, (counts.get(words) ?? 0) + 1);
-  }
-  return [...counts].map(([words, count]) => (count === 1 ? words : `${count} × ${words}`)).join(', ');
+  const kinds = countAlike(answers.map(describeAnswer));
+  return kinds.map(([words, count]) => (count === 1 ? words : `${count} × ${words}`)).join(', ');
 }

@@ -12,6 +12,16 @@ export function parseDuration(text: string): number {
   throw new InvalidArgumentError('Write a duration as a number and a unit: 500ms, 2s, 5m, 1h or 7d.');
 }
 
+/** The longest wait, in ms: timers hold no more than 2³¹ − 1, and time limits are put on top of each other. */
+const LONGEST_WAIT_MS = 24 * UNIT_MS.d;
+
+/** Reads a duration that is waited for: 0 would be no wait, and more than a timer holds is none either. */
+export function parseWait(text: string): number {
+  const ms = parseDuration(text);
+  if (ms >= 1 && ms <= LONGEST_WAIT_MS) return ms;
+  throw new InvalidArgumentError('Write a duration from 1ms to 24d.');
+}
+
 /** A moment that was typed: a time of its own, or so long ago. */
 export type Moment = { readonly at: Date } | { readonly agoMs: number };
 
@@ -25,7 +35,8 @@ export function parseMoment(text: string): Moment {
 
 /** The moment as a date. */
 export function toDate(moment: Moment, { now }: { readonly now: number }): Date {
-  return 'at' in moment ? moment.at : new Date(now - moment.agoMs);
+  // A date reaches only so far back, and no event is older than 1970.
+  return 'at' in moment ? moment.at : new Date(Math.max(0, now - moment.agoMs));
 }
 
 /** An age for people: the two largest units at most. */

@@ -2,7 +2,7 @@
 import type { EventType, UnknownEvent } from '../core/events.js';
 import { exampleEvent } from '../testing/example-event.js';
 import { usageError } from './failure.js';
-import { readJson } from './input-file.js';
+import { isObject, readPayload } from './payload-file.js';
 
 /** What flags say about an event. */
 export interface Draft {
@@ -29,18 +29,14 @@ export async function readDraft({ type, payloadFile, assignments }: Draft): Prom
   };
 }
 
-async function readPayload(path: string): Promise<Json> {
-  const value = await readJson(path, { flag: '--payload' });
-  if (isObject(value)) return value;
-  throw usageError(`--payload ${path}: a payload is a JSON object.`);
-}
-
 /** Reads one `--set`. Amounts are text in this service, so `=` sets text and `:=` sets JSON. */
 function parseAssignment(assignment: string): (event: Json) => void {
   const [, path = '', operator, text = ''] = /^([\w.-]+?)(:?=)(.*)$/s.exec(assignment) ?? [];
   const names = path.split('.');
   const root = names[0] ?? '';
-  if (operator === undefined || names.includes('__proto__') || !SETTABLE.has(root) || names.includes('')) {
+  // Only the payload has parts, and is other than text.
+  const settable = root === 'payload' || (SETTABLE.has(path) && operator === '=');
+  if (!settable || operator === undefined || names.includes('__proto__') || names.includes('')) {
     throw usageError('--set takes payload.NAME=TEXT, payload.NAME:=JSON, id=TEXT or created_at=TEXT.');
   }
   const value = operator === '=' ? text : parseJson(text);
@@ -57,7 +53,8 @@ function parseAssignment(assignment: string): (event: Json) => void {
   };
 }
 
-const SETTABLE: ReadonlySet<string> = new Set(['id', 'created_at', 'payload']);
+/** What is set whole, as text. */
+const SETTABLE: ReadonlySet<string> = new Set(['id', 'created_at']);
 
 function parseJson(text: string): unknown {
   try {
@@ -65,8 +62,4 @@ function parseJson(text: string): unknown {
   } catch {
     throw usageError('--set NAME:=JSON: what follows := is not JSON. For text, write NAME=TEXT.');
   }
-}
-
-function isObject(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import type { Client } from '../client/client.js';
 import type { UnknownEvent } from '../core/events.js';
 import { type Moment, parseMoment, toDate } from './duration.js';
-import { readEventType } from './event-type.js';
+import { remarkOnType } from './event-type.js';
 import { usageError } from './failure.js';
 import { parseCount } from './flag-value.js';
 import type { Printer } from './printer.js';
@@ -43,7 +43,7 @@ export async function selectEvents(
   { type, since, until, limit }: SelectionFlags,
   { client, printer, signal }: SelectionContext,
 ): Promise<readonly UnknownEvent[]> {
-  if (type !== undefined) readEventType(type);
+  if (type !== undefined) remarkOnType(type, { printer });
   const page = await client.events.page({ type, limit, signal });
   if (page.size >= limit) {
     printer.note(

@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import type { UnknownEvent } from '../core/events.js';
 import { isDelivered } from './delivery.js';
 import { type DeliveryRow, printRow, summarise } from './delivery-report.js';
-import { parseDuration } from './duration.js';
+import { parseWait } from './duration.js';
 import { addSelectionFlags, pickEvents, type SelectionFlags, selectEvents } from './event-selection.js';
 import { EXIT, type ExitCode } from './exit.js';
 import { usageError } from './failure.js';
@@ -29,7 +29,7 @@ export function replayCommand(): Command {
     .requiredOption('--to <url>', 'endpoint to send to')
     .option('--after <id>', 'go on after this event, where a replay was stopped')
     .option('--all', 'every event that the list answers')
-    .option('--timeout <duration>', 'how long to wait for an answer', parseDuration, 10_000);
+    .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000);
   addServiceFlags(addSecretFlags(addSelectionFlags(command, { limit: 1_000 })));
   addExample(command, [
     'stablehooks events replay evt_01 evt_02 --to http://localhost:3000/hooks',

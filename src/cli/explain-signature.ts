@@ -7,7 +7,7 @@ import { listMacs } from './signature-variants.js';
 import type { Change, Variant } from './variant.js';
 
 /** What is to be explained. */
-export interface SignatureQuestion {
+interface SignatureQuestion {
   readonly body: Uint8Array;
   readonly signature: string;
   readonly secret: Uint8Array;
@@ -39,10 +39,10 @@ export async function explainSignature(question: SignatureQuestion): Promise<Sig
   const macs = listMacs(signature, format);
   if (macs.length === 0) return { verdict: 'malformed' };
 
-  const secrets = listSecrets(secret, { depth: body.length <= THOROUGH_LIMIT_BYTES ? 2 : 1 });
   const bodies = [...listBodies(body), ...others.map(toOther)];
+  const candidates = pairs(bodies, listSecrets(secret, { depth: 2 }));
   let best: readonly Change[] | undefined;
-  for (const { body, secret } of pairs(bodies, secrets)) {
+  for (const { body, secret } of candidates) {
     // Pairs come with the fewest changes first: from here on nothing can be simpler.
     const changed = body.changes.length + secret.changes.length;
     if (best !== undefined && changed >= best.length) break;
@@ -52,14 +52,14 @@ export async function explainSignature(question: SignatureQuestion): Promise<Sig
     const changes = [...body.changes, ...secret.changes, ...match.changes];
     if (best === undefined || changes.length < best.length) best = changes;
   }
-  if (best === undefined)
-    return { verdict: 'unexplained', tried: bodies.length * secrets.length * macs.length };
+  if (best === undefined) return { verdict: 'unexplained', tried: candidates.length * macs.length };
   return best.length === 0 ? { verdict: 'verified' } : { verdict: 'explained', changes: best };
 }
 
 function pairs(bodies: readonly Variant<Uint8Array>[], secrets: readonly Variant<Uint8Array>[]) {
   return bodies
     .flatMap((body) => secrets.map((secret) => ({ body, secret })))
+    .filter(({ body, secret }) => body.value.length <= THOROUGH_LIMIT_BYTES || secret.changes.length <= 1)
     .sort((a, b) => countChanges(a) - countChanges(b));
 }
 

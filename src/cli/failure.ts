@@ -70,7 +70,8 @@ function systemFailure(error: Error): Failure | undefined {
 }
 
 function codeFailure(error: StablehooksError): ExitCode {
-  if (error.code === 'ERR_CONFIG_INVALID') return EXIT.usage;
+  // What a sandbox in this very process refuses was asked for by a flag.
+  if (error.code === 'ERR_CONFIG_INVALID' || error.code.startsWith('ERR_SANDBOX_')) return EXIT.usage;
   if (error.code === 'ERR_API_STATUS')
     return apiStatus(error) < 500 && apiStatus(error) !== 429 ? EXIT.usage : EXIT.unreachable;
   return error.code.startsWith('ERR_API_') || error.code.endsWith('_FAILED') ? EXIT.unreachable : EXIT.failed;

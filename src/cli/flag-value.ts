@@ -18,11 +18,14 @@ export function parseWhole(text: string): number {
   throw new InvalidArgumentError('Write a whole number.');
 }
 
-/** Reads how many a second: a number above 0. */
+/** About one a day; the wait of a much lower rate is more than a timer holds. */
+const LEAST_RATE = 0.000_01;
+
+/** Reads how many a second. */
 export function parseRate(text: string): number {
   const rate = Number(text);
-  if (Number.isFinite(rate) && rate > 0) return rate;
-  throw new InvalidArgumentError('Write a number above 0, such as 0.5 or 100.');
+  if (Number.isFinite(rate) && rate >= LEAST_RATE) return rate;
+  throw new InvalidArgumentError('Write a number from 0.00001, such as 0.5 or 100.');
 }
 
 /** Reads a chance. */

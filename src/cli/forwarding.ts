@@ -8,7 +8,7 @@ import type { Settings } from './settings.js';
 import { createSender } from './signed-delivery.js';
 
 /** How events are forwarded. */
-export interface ForwardingOptions {
+interface ForwardingOptions {
   readonly settings: Settings;
   readonly inbox: Inbox;
   readonly timeoutMs: number;

@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import type { InboxOperations, InboxRecord } from '../core/inbox.js';
 import { type Answer, describeAnswer, isDelivered } from './delivery.js';
 import { type DeliveryRow, printRow, summarise } from './delivery-report.js';
-import { parseDuration } from './duration.js';
+import { parseWait } from './duration.js';
 import { EXIT, type ExitCode } from './exit.js';
 import { usageError } from './failure.js';
 import type { OpenInbox } from './inbox-server.js';
@@ -29,7 +29,7 @@ export function redriveCommand(): Command {
     .argument('<inbox>', INBOX_PLACE)
     .argument('[ids...]', 'ids of the events (default: all that are dead)')
     .option('--to <url>', "endpoint that runs them (default: the app's own redrive does)")
-    .option('--timeout <duration>', 'how long to wait for an answer', parseDuration, 10_000);
+    .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000);
   addSecretFlags(command);
   addExample(command, ['stablehooks inbox redrive events.db --to http://localhost:3000/hooks']);
   return toAction(command, redrive);
@@ -43,25 +43,34 @@ async function redrive({ args, flags, settings, printer, signal }: Task<RedriveF
       : await createSender(parseUrl(flags.to, { name: '--to' }), { settings, timeoutMs: flags.timeout });
   const inbox = await openInbox(place, { create: false });
   try {
-    const dead = await pickDead(inbox, ids);
+    const dead = await pickDead(inbox, new Set(ids));
     if (sender === undefined) {
-      for (const { id } of dead) await inbox.revive(id);
-      const text = `${dead.length} events revived; the receiver's redrive() or its poller runs them.`;
-      printer.print({ text, data: { revived: dead.length } });
+      let revived = 0;
+      for (const { id } of dead) if (await inbox.revive(id)) revived += 1;
+      const text = `${revived} events revived; the receiver's redrive() or its poller runs them.`;
+      printer.print({ text, data: { revived } });
       return EXIT.good;
     }
     const rows: DeliveryRow[] = [];
+    let elsewhere = 0;
     const progress = printer.progress('redrive', { total: dead.length });
     for (const { event } of dead) {
       if (signal.aborted || rows.at(-1)?.answer.kind === 'unreachable') break;
       if (event === null) continue;
+      // Somebody else took it in the meantime: sent from here, too, it could run twice.
+      if (!(await inbox.revive(event.id))) {
+        elsewhere += 1;
+        printer.note(`${toPlain(event.id)} is not dead any more, and is left to what revived it.`);
+        continue;
+      }
       const row = { event, answer: await runAgain(event, { inbox, sender }) };
       rows.push(row);
       printRow(printer, row);
-      progress.show(rows.length);
+      progress.show(rows.length + elsewhere);
     }
     progress.clear();
-    printer.note(`${summarise(rows, { total: dead.length })}. What was not taken is still in the inbox.`);
+    const total = dead.length - elsewhere;
+    printer.note(`${summarise(rows, { total })}. What was not taken is still in the inbox.`);
     if (signal.aborted) return interruptedExit();
     if (rows.some(({ answer }) => answer.kind === 'unreachable')) return EXIT.unreachable;
     return rows.every(({ answer }) => isDelivered(answer)) ? EXIT.good : EXIT.failed;
@@ -73,9 +82,9 @@ async function redrive({ args, flags, settings, printer, signal }: Task<RedriveF
 /** How many records are read at a time. */
 const PAGE = 500;
 
-async function pickDead(inbox: InboxOperations, ids: readonly string[]): Promise<readonly InboxRecord[]> {
-  if (ids.length > 0) {
-    const found = await Promise.all(ids.map(async (id) => ({ id, record: await inbox.find(id) })));
+async function pickDead(inbox: InboxOperations, ids: ReadonlySet<string>): Promise<readonly InboxRecord[]> {
+  if (ids.size > 0) {
+    const found = await Promise.all([...ids].map(async (id) => ({ id, record: await inbox.find(id) })));
     const wrong = found.find(({ record }) => record?.state !== 'dead');
     if (wrong !== undefined) {
       throw usageError(
@@ -94,14 +103,13 @@ async function pickDead(inbox: InboxOperations, ids: readonly string[]): Promise
 }
 
 /**
- * Revives the event and sends it. The endpoint may use this very inbox: then it settles the event itself,
+ * Sends the event, which was revived. The endpoint may use this very inbox: then it settles the event itself,
  * and no lease of ours may stand in its way. Where it does not, the event is settled here by its answer.
  */
 async function runAgain(
   event: NonNullable<InboxRecord['event']>,
   { inbox, sender }: { readonly inbox: OpenInbox; readonly sender: Sender },
 ): Promise<Answer> {
-  await inbox.revive(event.id);
   const answer = await sender.send(event);
   const record = await inbox.find(event.id);
   if (record?.state !== 'received') return answer;

@@ -7,12 +7,20 @@ export interface InputSource {
   readonly flag: string;
 }
 
+/** The flag that standard input was read for: there is one, and it comes once. */
+let stdinReader: string | undefined;
+
 /**
  * Reads the bytes of a file, or of standard input when it is `-`.
  *
  * @throws {CommandError} exit 2, naming the flag and the path.
  */
 export async function readInput(path: string, { flag }: InputSource): Promise<Uint8Array> {
+  if (path === '-') {
+    if (stdinReader !== undefined)
+      throw usageError(`${flag} -: standard input is read for ${stdinReader} already. Pass a file.`);
+    stdinReader = flag;
+  }
   try {
     return await (path === '-' ? readStdin() : readFile(path));
   } catch (cause) {

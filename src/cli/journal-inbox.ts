@@ -1,6 +1,6 @@
 /** The inbox of `listen`: in memory, and written along in a file of JSON lines, with nothing to install. */
 import { appendFileSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
-import type { UnknownEvent } from '../core/events.js';
+import { toEvent, type UnknownEvent } from '../core/events.js';
 import type { Inbox, PollState } from '../core/inbox.js';
 import { memoryInbox } from '../inboxes/memory.js';
 import { type CommandError, usageError } from './failure.js';
@@ -13,11 +13,17 @@ type Entry =
   | { readonly done: string };
 
 /** An inbox with a file behind it. */
-export interface Journal {
+interface Journal {
   readonly inbox: Inbox;
   /** Since when events are listened for, epoch ms: as it was given when the file was made. */
   readonly startMs: number;
 }
+
+/** How many events are remembered, as many as an inbox in memory holds by default. */
+const KEPT_EVENTS = 100_000;
+
+/** Events hold what is nobody else's business on this machine. */
+const PRIVATE = { mode: 0o600 } as const;
 
 /** Claims in the file's name while it is read; no process is meant. */
 const READING = { holder: 'journal', leaseMs: 0 } as const;
@@ -25,10 +31,12 @@ const READING = { holder: 'journal', leaseMs: 0 } as const;
 /**
  * Opens the file, or makes it.
  *
- * It keeps the place: what was not taken is tried again, and what was is not sent twice. A line is written
- * before its step is answered, so a full disk stops the listening and loses nothing.
+ * It keeps the place: what was not taken is tried again, and what was is not sent twice, as long as its id is
+ * among the last {@link KEPT_EVENTS}. A line is written before its step is answered, so a full disk stops the
+ * listening and loses nothing.
  *
- * @throws {CommandError} exit 2 when the file is another kind of file; or the system's own error.
+ * @throws {CommandError} exit 2 when the file is another kind of file, which is left as it is; or the system's
+ * own error.
  */
 export async function openJournal(path: string, { startMs }: { readonly startMs: number }): Promise<Journal> {
   const found = statSync(path, { throwIfNoEntry: false });
@@ -36,12 +44,13 @@ export async function openJournal(path: string, { startMs }: { readonly startMs:
   if (found !== undefined && !found.isFile()) throw notAPlace(path);
   const entries = found === undefined ? [] : readEntries(path);
   const start = entries.find((entry) => 'startMs' in entry) ?? { startMs };
-  rewrite(path, [start, ...compact(entries)]);
+  const kept = compact(entries);
+  rewrite(path, [start, ...kept]);
 
-  const inbox = memoryInbox();
-  for (const entry of compact(entries)) await replay(inbox, entry);
+  const inbox = memoryInbox({ capacity: KEPT_EVENTS });
+  for (const entry of kept) await replay(inbox, entry);
   let written: PollState = { horizon: null, largest: 0 };
-  const append = (entry: Entry) => appendFileSync(path, toLine(entry));
+  const append = (entry: Entry) => appendFileSync(path, toLine(entry), PRIVATE);
 
   return {
     startMs: start.startMs,
@@ -76,29 +85,58 @@ function isWorthALine(poll: PollState, written: PollState): boolean {
 
 function readEntries(path: string): readonly Entry[] {
   const lines = readFileSync(path, 'utf8').split('\n');
-  return lines.flatMap((line, index) => {
+  const entries = lines.flatMap((line, index) => {
     if (line === '') return [];
-    try {
-      const entry: unknown = JSON.parse(line);
-      if (typeof entry === 'object' && entry !== null) return [entry as Entry];
-    } catch {
-      // A process that died while it wrote leaves half a line at the end, and only there.
-      if (index === lines.length - 1 && index > 0) return [];
-    }
+    const entry = readEntry(line);
+    if (entry !== undefined) return [entry];
+    // A process that died while it wrote leaves half a line at the end, and only there.
+    if (index === lines.length - 1 && index > 0) return [];
     throw notAPlace(path);
   });
+  const [first] = entries;
+  if (first !== undefined && !('startMs' in first)) throw notAPlace(path);
+  return entries;
+}
+
+/** The entry, or `undefined` where the line is none: many a file is one JSON object a line. */
+function readEntry(line: string): Entry | undefined {
+  try {
+    const value: unknown = JSON.parse(line);
+    if (typeof value !== 'object' || value === null) return undefined;
+    const [[name, content] = [], ...more] = Object.entries(value);
+    const known = name !== undefined && more.length === 0 && CONTENTS[name]?.(content) === true;
+    return known ? (value as Entry) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** What each kind of entry holds. */
+const CONTENTS: Readonly<Record<string, (content: unknown) => boolean>> = {
+  startMs: Number.isFinite,
+  poll: isPoll,
+  event: (content) => toEvent(content) !== undefined,
+  done: (content) => typeof content === 'string',
+};
+
+function isPoll(content: unknown): boolean {
+  if (typeof content !== 'object' || content === null) return false;
+  const { horizon, largest } = content as Partial<PollState>;
+  return Number.isFinite(largest) && (horizon === null || Number.isFinite(horizon));
 }
 
 function notAPlace(path: string): CommandError {
   return usageError(`${path} is not a file that \`listen\` keeps its place in. Choose another with --state.`);
 }
 
-/** What still matters: the last horizon, what is not done, and the ids of what is. */
+/** What still matters: the last horizon, what is not done, and as many ids of what is as are remembered. */
 function compact(entries: readonly Entry[]): readonly Entry[] {
   const done = new Set(entries.flatMap((entry) => ('done' in entry ? [entry.done] : [])));
   const poll = entries.findLast((entry) => 'poll' in entry);
   const open = entries.filter((entry) => 'event' in entry && !done.has(entry.event.id));
-  return [...(poll === undefined ? [] : [poll]), ...open, ...[...done].map((id) => ({ done: id }))];
+  const forgotten = Math.max(0, open.length + done.size - KEPT_EVENTS);
+  const ids = [...done].slice(forgotten).map((id) => ({ done: id }));
+  return [...(poll === undefined ? [] : [poll]), ...open, ...ids];
 }
 
 async function replay(inbox: ReturnType<typeof memoryInbox>, entry: Entry): Promise<void> {
@@ -117,7 +155,7 @@ async function replay(inbox: ReturnType<typeof memoryInbox>, entry: Entry): Prom
 
 /** Whole and in one step: a file that is half written would be no place at all. */
 function rewrite(path: string, entries: readonly Entry[]): void {
-  writeFileSync(`${path}.new`, entries.map(toLine).join(''));
+  writeFileSync(`${path}.new`, entries.map(toLine).join(''), PRIVATE);
   renameSync(`${path}.new`, path);
 }
 

@@ -3,7 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { Command } from 'commander';
 import { createPoller } from '../catch-up/poller.js';
 import { printRow } from './delivery-report.js';
-import { type Moment, parseDuration, parseMoment, toDate } from './duration.js';
+import { type Moment, parseMoment, parseWait, toDate } from './duration.js';
 import { readEventType } from './event-type.js';
 import { EXIT, type ExitCode } from './exit.js';
 import { createForwarder } from './forwarding.js';
@@ -28,14 +28,14 @@ export function listenCommand(): Command {
   const command = new Command('listen')
     .requiredOption('--forward-to <url>', 'endpoint to forward to')
     .option('--types <list>', 'only these event types, with commas between them')
-    .option('--every <duration>', 'from one poll to the next', parseDuration, 2_000)
+    .option('--every <duration>', 'from one poll to the next', parseWait, 2_000)
     .option(
       '--since <time>',
       'from when on, the first time that the state file is used (default: now)',
       parseMoment,
     )
     .option('--state <file>', 'file that keeps the place', '.stablehooks-listen.jsonl')
-    .option('--timeout <duration>', 'how long the endpoint has to answer', parseDuration, 10_000);
+    .option('--timeout <duration>', 'how long the endpoint has to answer', parseWait, 10_000);
   addServiceFlags(addSecretFlags(command));
   addExample(command, [
     'stablehooks listen --forward-to http://localhost:3000/hooks --types transfer.settled,transfer.failed',

@@ -31,7 +31,8 @@ function fail(error: unknown): void {
     error instanceof CommanderError ? toUsageLine(error, { command: commandLine(program) }) : message;
   process.exitCode = exitCode;
   process.stderr.write(`stablehooks: ${line}\n`);
-  if (words.includes('--debug')) console.error(error);
+  // Commander's errors quote what was typed, secrets included; their stacks tell nothing more.
+  if (words.includes('--debug') && !(error instanceof CommanderError)) console.error(error);
 }
 
 /** The names of the command that was typed, as far as there are such commands. */

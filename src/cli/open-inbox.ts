@@ -6,8 +6,8 @@ import { usageError } from './failure.js';
 import { type OpenInbox, openPostgres, openRedis } from './inbox-server.js';
 import { importFromProject } from './project-package.js';
 
-/** Whether a file that is not there may be made. */
-export interface OpenOptions {
+interface OpenOptions {
+  /** Whether a file that is not there may be made. */
   readonly create: boolean;
 }
 
@@ -21,28 +21,37 @@ export async function openInbox(place: string, options: OpenOptions): Promise<Op
   if (variable !== undefined) {
     const held = process.env[variable];
     if (!held) throw usageError(`${place}: there is no such environment variable, or it is empty.`);
-    return openPlace(held, options);
+    return openPlace(held, { ...options, name: place });
   }
   if (URL.canParse(place) && new URL(place).password !== '') {
     throw usageError(
       'A password in the URL shows in the process list: put the URL into an environment variable, and pass env:NAME.',
     );
   }
-  return openPlace(place, options);
+  return openPlace(place, { ...options, name: place });
 }
 
-function openPlace(place: string, options: OpenOptions): Promise<OpenInbox> {
+/** `name` is what messages call it: the place that a variable holds may hold a password, too. */
+interface NamedOptions extends OpenOptions {
+  readonly name: string;
+}
+
+async function openPlace(place: string, options: NamedOptions): Promise<OpenInbox> {
   if (/^postgres(ql)?:/.test(place)) return openPostgres(place);
   if (/^rediss?:/.test(place)) return openRedis(place);
+  if (/^[a-z][\w+.-]*:\/\//i.test(place)) {
+    const which = options.name === place ? 'This URL' : options.name;
+    throw usageError(`${which}: an inbox is an SQLite file, or at a postgres: or redis: URL.`);
+  }
   return openFile(place, options);
 }
 
-async function openFile(path: string, { create }: OpenOptions): Promise<OpenInbox> {
+async function openFile(path: string, { create, name }: NamedOptions): Promise<OpenInbox> {
   const found = statSync(path, { throwIfNoEntry: false });
   if (found === undefined && !create)
-    throw usageError(`${path}: there is no such inbox file. Check the path.`);
+    throw usageError(`${name}: there is no such inbox file. Check the path.`);
   if (found?.isDirectory())
-    throw usageError(`${path}: this is a folder, and an inbox is a file. Check the path.`);
+    throw usageError(`${name}: this is a folder, and an inbox is a file. Check the path.`);
   if (process.getBuiltinModule?.('node:sqlite') !== undefined) return sqliteInbox(path);
   const db = await openByPackage(path);
   return { ...sqliteInbox(db), close: () => db.close() };

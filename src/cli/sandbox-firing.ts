@@ -2,10 +2,11 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { UnknownEvent } from '../core/events.js';
 import type { Attempt } from '../sandbox/attempt.js';
+import type { Delivery } from '../sandbox/deliveries.js';
 import { type Answer, readOutcome } from './delivery.js';
 import type { DeliveryRow } from './delivery-report.js';
 import { usageError } from './failure.js';
-import { createControl } from './service.js';
+import { createControl, notASandbox } from './service.js';
 import type { Settings } from './settings.js';
 
 /** How often the sandbox is asked whether an attempt was made, in ms. */
@@ -17,29 +18,38 @@ export async function fireInSandbox(
   { signal, timeoutMs }: { readonly signal: AbortSignal; readonly timeoutMs: number },
 ): Promise<(event: UnknownEvent) => Promise<DeliveryRow>> {
   const ask = await createControl(settings, { signal });
-  const endpoints = (await ask('GET', '/endpoints')) as readonly unknown[];
+  const endpoints = await ask('GET', '/endpoints');
+  if (!Array.isArray(endpoints)) throw notASandbox(settings.baseUrl());
   if (endpoints.length === 0) {
     throw usageError(
       'The sandbox has no endpoint to deliver to. Start it with --forward-to URL, or pass --to URL here.',
     );
   }
-  const fired = new Map<UnknownEvent, { readonly id: string; attempts: number }>();
+  const fired = new WeakMap<UnknownEvent, string>();
+
+  async function fire({ type, payload }: UnknownEvent): Promise<string> {
+    const { id } = (await ask('POST', '/events', { type, payload })) as UnknownEvent;
+    return id;
+  }
+
+  /** Answers which deliveries there were before. */
+  async function fireAgain(id: string): Promise<readonly string[]> {
+    const about = encodeURIComponent(id);
+    const before = (await ask('GET', `/deliveries?event=${about}`)) as readonly Delivery[];
+    await ask('POST', `/events/${about}/redeliver`);
+    return before.map((delivery) => delivery.id);
+  }
 
   return async (event) => {
-    const before = fired.get(event);
-    const { id } =
-      before ??
-      ((await ask('POST', '/events', { type: event.type, payload: event.payload })) as UnknownEvent);
-    if (before !== undefined) await ask('POST', `/events/${encodeURIComponent(id)}/redeliver`);
-    const seen = before?.attempts ?? 0;
+    const known = fired.get(event);
+    const id = known ?? (await fire(event));
+    fired.set(event, id);
+    const earlier = new Set(known === undefined ? [] : await fireAgain(id));
     const row = (answer: Answer): DeliveryRow => ({ event: { ...event, id }, answer });
     for (const until = performance.now() + timeoutMs; performance.now() < until; ) {
       const attempts = (await ask('GET', `/attempts?event=${encodeURIComponent(id)}`)) as readonly Attempt[];
-      const next = attempts[seen];
-      if (next !== undefined) {
-        fired.set(event, { id, attempts: attempts.length });
-        return row(toAnswer(next));
-      }
+      const next = attempts.find(({ deliveryId }) => !earlier.has(deliveryId));
+      if (next !== undefined) return row(toAnswer(next));
       await wait(ASK_EVERY_MS, undefined, { signal });
     }
     return row({ kind: 'silence', elapsedMs: timeoutMs });
@@ -51,7 +61,6 @@ function toAnswer({ response, error, durationMs: elapsedMs }: Attempt): Answer {
   return {
     kind: 'reply',
     status: response.status,
-    text: response.body,
     ...readOutcome(response.body),
     elapsedMs,
   };

@@ -1,12 +1,13 @@
 /** `stablehooks sandbox`: the service on this machine, and a line for all that happens in it. */
 import { once } from 'node:events';
 import { Command, Option } from 'commander';
+import { SIGNATURE_ENCODINGS, type SignatureEncoding } from '../core/signature-encoding.js';
 import { createSandbox } from '../sandbox/create-sandbox.js';
 import type { Faults } from '../sandbox/faults.js';
 import { parseDuration } from './duration.js';
 import { EXIT, type ExitCode } from './exit.js';
 import { printFeed } from './feed-line.js';
-import { collect, parseChance, parseWhole } from './flag-value.js';
+import { collect, parseChance, parseCount, parseWhole } from './flag-value.js';
 import type { Printer } from './printer.js';
 import { parseUrl } from './settings.js';
 import { addExample, type Task, toAction } from './task.js';
@@ -17,7 +18,7 @@ interface SandboxFlags extends Partial<Faults> {
   readonly forwardTo: readonly string[];
   readonly state?: string;
   readonly seed?: number;
-  readonly encoding: 'hex' | 'base64' | 'base64url';
+  readonly encoding: SignatureEncoding;
   readonly header?: string;
   readonly listLag?: number;
 }
@@ -50,7 +51,7 @@ export function sandboxCommand(): Command {
     .option('--seed <number>', 'the same seed gives the same run again', parseWhole)
     .addOption(
       new Option('--encoding <name>', 'how deliveries are signed')
-        .choices(['hex', 'base64', 'base64url'])
+        .choices(SIGNATURE_ENCODINGS)
         .default('hex'),
     )
     .option('--header <name>', 'header of the signature (default: X-SERVICE-Signature)');
@@ -61,7 +62,7 @@ export function sandboxCommand(): Command {
     .addOption(
       new Option('--list-order <order>', 'order of the list').choices(['newest', 'oldest', 'shuffled']),
     )
-    .option('--list-cap <number>', 'the list answers no more than this', parseWhole)
+    .option('--list-cap <number>', 'the list answers no more than this', parseCount)
     .option('--list-lag <duration>', 'events are listed so long after they were created', parseDuration);
   addExample(command, ['stablehooks sandbox --forward-to http://localhost:3000/hooks --drop 0.2 --seed 42']);
   return toAction(command, run);

@@ -1,7 +1,8 @@
 /** The service, as the commands ask it: the client with the settings, and the sandbox behind the same address. */
 import { type Client, createClient } from '../client/client.js';
-import { unreachableError, usageError } from './failure.js';
+import { type CommandError, unreachableError, usageError } from './failure.js';
 import type { Settings } from './settings.js';
+import { toPlain } from './table.js';
 
 /** Fewer and shorter retries than the client's own: somebody waits at the keyboard. */
 const RETRIES = { retries: 2, baseWaitMs: 200, maxWaitMs: 5_000 } as const;
@@ -12,7 +13,14 @@ export async function createService(settings: Settings): Promise<Client> {
 }
 
 /** Asks the control API of a sandbox. */
-export type AskSandbox = (method: 'GET' | 'POST', path: string, body?: unknown) => Promise<unknown>;
+type AskSandbox = (method: 'GET' | 'POST', path: string, body?: unknown) => Promise<unknown>;
+
+/** Another thing than a sandbox answers there. */
+export function notASandbox(baseUrl: string): CommandError {
+  return usageError(
+    `${baseUrl} is not a sandbox, and only a sandbox fires events on request. Pass --to URL to send one yourself.`,
+  );
+}
 
 /** Makes it; only a sandbox has `/sandbox`, the service itself answers 404. */
 export async function createControl(
@@ -36,13 +44,18 @@ export async function createControl(
     });
     if (response.status === 401)
       throw usageError('The sandbox refused the token. Set STABLEHOOKS_TOKEN to what it printed.');
-    if (response.status === 404 && path === '/endpoints') {
-      throw usageError(
-        `${baseUrl} is not a sandbox, and only a sandbox fires events on request. Pass --to URL to send one yourself.`,
-      );
+    if (response.status === 404 && path === '/endpoints') throw notASandbox(baseUrl);
+    if (!response.ok) {
+      const error = response.status < 500 && response.status !== 429 ? usageError : unreachableError;
+      const words = toPlain((await response.text()).trim()).slice(0, SHOWN_LENGTH);
+      throw error(`The sandbox answered ${response.status}: ${words || 'nothing more'}`);
     }
-    if (!response.ok)
-      throw usageError(`The sandbox answered ${response.status}: ${(await response.text()).slice(0, 300)}`);
-    return response.status === 204 || response.status === 202 ? undefined : response.json();
+    if (response.status === 204 || response.status === 202) return undefined;
+    return response.json().catch((cause) => {
+      throw cause instanceof SyntaxError ? notASandbox(baseUrl) : cause;
+    });
   };
 }
+
+/** How much of an answer is shown. */
+const SHOWN_LENGTH = 300;

@@ -7,7 +7,6 @@ import type { Settings } from './settings.js';
 
 /** Sends events to one endpoint. */
 export interface Sender {
-  readonly url: string;
   send(event: UnknownEvent): Promise<Answer>;
   /** Sends a body under the signature of another. */
   sendBytes(
@@ -33,10 +32,10 @@ export async function createSender(
       'content-type': 'application/json',
       [header]: await sign(signed, { secret, encoding, prefix }),
     };
-    return deliver(url, { headers, body, timeoutMs, signal });
+    const { answer } = await deliver(url, { headers, body, timeoutMs, signal });
+    return answer;
   };
   return {
-    url,
     sendBytes,
     send(event) {
       const body = toBytes(event);

@@ -10,7 +10,8 @@ export function toTable(
 ): string {
   const lines = [columns.map((name) => name.toUpperCase()), ...rows];
   const widths = columns.map((_, column) =>
-    Math.max(...lines.map((line) => textOf(line[column] ?? '').length)),
+    // Very many rows are more than a call takes arguments.
+    lines.reduce((width, line) => Math.max(width, textOf(line[column] ?? '').length), 0),
   );
   return lines
     .map((line) =>

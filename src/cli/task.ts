@@ -1,5 +1,6 @@
 /** A task: one run of one command, with what it may use of the process around it. */
 import { type Command, Option } from 'commander';
+import { SIGNATURE_ENCODINGS } from '../core/signature-encoding.js';
 import type { ExitCode } from './exit.js';
 import { interruption } from './interruption.js';
 import { createPrinter, type Printer } from './printer.js';
@@ -62,7 +63,7 @@ export function addSecretFlags(command: Command): Command {
       new Option(
         '--encoding <name>',
         'how the signature is written (default: hex to send, any to verify)',
-      ).choices(['hex', 'base64', 'base64url']),
+      ).choices(SIGNATURE_ENCODINGS),
     )
     .option('--header <name>', 'header that carries the signature (default: X-SERVICE-Signature)')
     .option('--prefix <text>', 'text before the digits of the signature, such as sha256=');

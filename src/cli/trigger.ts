@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import type { UnknownEvent } from '../core/events.js';
 import { type Answer, isDelivered, statusOf } from './delivery.js';
 import { type DeliveryRow, printRow, summarise } from './delivery-report.js';
-import { parseDuration } from './duration.js';
+import { parseWait } from './duration.js';
 import { readDraft } from './event-draft.js';
 import { readEventType } from './event-type.js';
 import { EXIT, type ExitCode } from './exit.js';
@@ -45,7 +45,7 @@ export function triggerCommand(): Command {
     .option('--duplicate', 'send each twice')
     .option('--forge', 'sign with another secret; good is when it is refused')
     .option('--tamper', 'change the body after signing; good is when it is refused')
-    .option('--timeout <duration>', 'how long to wait for an answer', parseDuration, 10_000);
+    .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000);
   addServiceFlags(addSecretFlags(command));
   addExample(command, [
     'stablehooks trigger transfer.settled --to http://localhost:3000/hooks --set payload.amount=10.50',
@@ -63,14 +63,14 @@ async function trigger(task: Task<TriggerFlags>): Promise<ExitCode> {
   const fire = await chooseFire(task);
   const times = flags.duplicate ? 2 : 1;
   const total = flags.count * times;
-  const rows: DeliveryRow[] = [];
+  const rows: Pick<DeliveryRow, 'answer'>[] = [];
   const progress = printer.progress('trigger', { total });
 
   await pace(flags.count, { perSecond: flags.rate, signal }, async () => {
     const event = draft();
     for (let time = 0; time < times; time++) {
       const row = await fire(event);
-      rows.push(row);
+      rows.push({ answer: row.answer });
       printRow(printer, row);
       progress.show(rows.length);
     }

@@ -25,6 +25,7 @@ export interface Attempt<Value> extends Change {
  * Every distinct value that up to `depth` attempts in a row lead to, those with the fewest changes first.
  *
  * @param keyOf - two values with the same key are the same.
+ * @param goesOn - whether more attempts are made on a value that one led to. @default always
  */
 export function listVariants<Value>(
   value: Value,
@@ -32,10 +33,12 @@ export function listVariants<Value>(
     attempts,
     depth,
     keyOf,
+    goesOn = () => true,
   }: {
     readonly attempts: readonly Attempt<Value>[];
     readonly depth: number;
     readonly keyOf: (value: Value) => string;
+    readonly goesOn?: (value: Value) => boolean;
   },
 ): readonly Variant<Value>[] {
   const found = new Map<string, Variant<Value>>([[keyOf(value), { value, changes: [] }]]);
@@ -48,7 +51,7 @@ export function listVariants<Value>(
         if (changed === undefined || found.has(keyOf(changed))) continue;
         const reached = { value: changed, changes: [...variant.changes, change] };
         found.set(keyOf(changed), reached);
-        next.push(reached);
+        if (goesOn(changed)) next.push(reached);
       }
     }
     last = next;

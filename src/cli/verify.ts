@@ -30,16 +30,17 @@ export function verifyCommand(): Command {
 
 async function verify({ flags, settings, printer }: Task<VerifyFlags>): Promise<ExitCode> {
   const { encoding, prefix } = settings.signature;
-  const others = (flags.other ?? []).map(async (name) => ({
-    name,
-    body: await readInput(name, { flag: '--other' }),
-  }));
+  const body = await readInput(flags.body, { flag: '--body' });
+  const others: { readonly name: string; readonly body: Uint8Array }[] = [];
+  for (const name of flags.other ?? []) {
+    others.push({ name, body: await readInput(name, { flag: '--other' }) });
+  }
   const answer = await explainSignature({
-    body: await readInput(flags.body, { flag: '--body' }),
+    body,
     signature: flags.signature,
     secret: new TextEncoder().encode(await settings.secret()),
     format: { encoding, prefix },
-    others: await Promise.all(others),
+    others,
   });
   const { good, bad } = printer.paint;
   const yes = answer.verdict === 'verified';

@@ -15,10 +15,13 @@ interface LimitFlags {
   readonly allow?: readonly string[];
 }
 
-interface CreateFlags extends LimitFlags {
+interface CreateFlags {
   readonly agent: string;
   readonly label?: string;
   readonly chain: WalletChain;
+  readonly perTx: string;
+  readonly daily: string;
+  readonly allow: readonly string[];
 }
 
 /** The command. */
@@ -45,9 +48,9 @@ function createCommand(): Command {
 }
 
 async function create({ flags, settings, printer, signal }: Task<CreateFlags>): Promise<ExitCode> {
-  const { agent: agentId, label, chain, allow = [] } = flags;
+  const { agent: agentId, label, chain, allow } = flags;
   const client = await createService(settings);
-  const limits = readLimits(flags) ?? { perTx: '', daily: '' };
+  const limits = { perTx: flags.perTx, daily: flags.daily };
   const input = { agentId, ...(label !== undefined && { label }), chain, limits, allowlist: allow };
   printWallet(printer, await client.wallets.create(input, { signal }));
   return EXIT.good;

@@ -1,7 +1,7 @@
 /** A witness: hears what another object's methods reject with, where only a summary of it would come out. */
 
 /** An object, and the last error that one of its methods threw or rejected with. */
-export interface Witnessed<Target> {
+interface Witnessed<Target> {
   readonly target: Target;
   lastError(): unknown;
 }

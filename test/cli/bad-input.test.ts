@@ -6,6 +6,7 @@ import { findClosedUrl, serve } from './http-server.js';
 import { startService, TOKEN } from './service.js';
 
 const TO = ['--to', 'http://127.0.0.1:9/hooks'];
+const WITH_PASSWORD = `http://user:${TOKEN}@127.0.0.1:9/hooks`;
 const TRIGGER = ['trigger', 'transfer.settled', ...TO];
 
 /** What is typed, the exit code, and what the line says. */
@@ -19,7 +20,6 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
     /There is no event type transfer\.setled\. Did you mean transfer\.settled\?/,
   ],
   [['trigger', 'zzz', ...TO], /The types are accept\.confirmed, /],
-  [['events', 'list', '--type', 'redeem.complete'], /Did you mean redeem\.completed\?/],
   [['listen', '--forward-to', 'http://x/', '--types', 'redeem.faild'], /Did you mean redeem\.failed\?/],
   [
     ['listen', '--forward-to', 'http://x/', '--every', '2'],
@@ -29,6 +29,23 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
     ['listen', '--forward-to', 'http://x/', '--state', '/dev/full'],
     /\/dev\/full is not a file that `listen` keeps/,
   ],
+  [['listen', '--forward-to', 'http://x/', '--every', '0s'], /Write a duration from 1ms to 24d/],
+  [['listen', '--forward-to', 'http://x/', '--every', '30d'], /Write a duration from 1ms to 24d/],
+  [[...TRIGGER, '--timeout', '25d'], /Write a duration from 1ms to 24d/],
+  [[...TRIGGER, '--rate', '1e-9'], /Write a number from 0\.00001/],
+  [
+    ['verify', '--body', 'list.json', '--signature', 'x', '--other', 'no-such'],
+    /--other no-such: there is no such/,
+  ],
+  [
+    ['verify', '--body', 'no-such', '--signature', 'x', '--other', 'no-other'],
+    /--body no-such: there is no such/,
+  ],
+  [
+    ['verify', '--body', '-', '--signature', 'x', '--other', '-'],
+    /--other -: standard input is read for --body already\. Pass a file/,
+  ],
+  [[...TRIGGER, '--secret-file', 'latin1'], /--secret-file latin1: the file is not UTF-8 text/],
   [['events', 'list', '--since', 'yesterday'], /Write a time as 2026-01-31T12:00:00Z, or how long ago/],
   [['events', 'replay', ...TO], /Name the events to replay, or pass --since TIME, or --all/],
   [['trigger', 'transfer.settled', '--to', 'localhost:3000'], /--to must be a URL such as http:/],
@@ -41,9 +58,11 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
   [[...TRIGGER, '--payload', 'folder'], /--payload folder: this is a folder, and a file is needed/],
   [[...TRIGGER, '--set', 'amount=1'], /--set takes payload\.NAME=TEXT/],
   [[...TRIGGER, '--set', 'payload.__proto__.x=1'], /--set takes payload\.NAME=TEXT/],
+  [[...TRIGGER, '--set', 'id.x=1'], /--set takes payload\.NAME=TEXT/],
+  [[...TRIGGER, '--set', 'id:=5'], /--set takes payload\.NAME=TEXT/],
   [[...TRIGGER, '--set', 'payload.n:=x'], /what follows := is not JSON/],
   [[...TRIGGER, '--count', '0'], /Write a whole number from 1/],
-  [[...TRIGGER, '--rate', '-1'], /Write a number above 0/],
+  [[...TRIGGER, '--rate', '-1'], /Write a number from 0\.00001/],
   [[...TRIGGER, '--secret-file', 'no-such'], /--secret-file no-such: there is no such file/],
   [[...TRIGGER, '--secret-file', 'empty'], /--secret-file empty: the file is empty/],
   [['trigger', 'transfer.settled', '--forge'], /pass --to URL/],
@@ -56,6 +75,19 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
   [['events', 'list', '--token', TOKEN], /A token among the flags shows in the process list/],
   [['events', 'list', `--token=${TOKEN}`], /A token among the flags shows in the process list/],
   [['events', 'list', `--tokn=${TOKEN}`], /unknown option '--tokn'/],
+  [['events', 'list', `--token=${TOKEN}`, '--debug'], /A token among the flags shows in the process list/],
+  [['inbox', 'stats', 'env:INBOX'], /env:INBOX: an inbox is an SQLite file, or at a postgres: or redis: URL/],
+  [['inbox', 'stats', 'mysql://host/db'], /This URL: an inbox is an SQLite file/],
+  [['inbox', 'stats', 'env:NO_FILE'], /env:NO_FILE: there is no such inbox file/],
+  [['trigger', 'redeem.failed', '--to', WITH_PASSWORD], /--to holds a user or a password/],
+  [['listen', '--forward-to', WITH_PASSWORD], /--forward-to holds a user or a password/],
+  [[...TRIGGER, '--header', 'bad header'], /--header must be the name of a header/],
+  [[...TRIGGER, '--prefix', 'sha256 \u{1F511}'], /--prefix must be ASCII text/],
+  [['doctor', 'http://127.0.0.1:9/', '--effects', ''], /--effects must be a URL/],
+  [['doctor', 'http://127.0.0.1:9/', '--effects', 'http://127.0.0.1:9/'], /--effects needs \{id\} in it/],
+  [['doctor', 'http://127.0.0.1:9/', '--oversize', '9999999999'], /up to 67108864 \(64 MiB\)/],
+  [['doctor', WITH_PASSWORD], /doctor URL holds a user or a password/],
+  [['events', 'list', '--base-url', WITH_PASSWORD], /--base-url holds a user or a password/],
 ];
 
 describe.concurrent('wrong use is exit 2 and one line', () => {
@@ -65,7 +97,13 @@ describe.concurrent('wrong use is exit 2 and one line', () => {
     await writeFile(folder.at('not.json'), '{"amount": 10.50');
     await writeFile(folder.at('list.json'), '[]');
     await writeFile(folder.at('empty'), '\n');
-    const env = { STABLEHOOKS_BASE_URL: 'http://127.0.0.1:9', STABLEHOOKS_TOKEN: TOKEN };
+    await writeFile(folder.at('latin1'), Buffer.from('whsec_ä', 'latin1'));
+    const env = {
+      STABLEHOOKS_BASE_URL: 'http://127.0.0.1:9',
+      STABLEHOOKS_TOKEN: TOKEN,
+      INBOX: `mysql://user:${TOKEN}@host/db`,
+      NO_FILE: `${TOKEN}.db`,
+    };
     const { exitCode, stdout, stderr } = await run(args, { env, cwd: folder.path });
     expect(stderr).toMatch(says);
     expect(stderr).toMatch(/^stablehooks: [^\n]+\n$/);

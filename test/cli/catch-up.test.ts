@@ -1,6 +1,6 @@
 /** `stablehooks catch-up`: one poll, forwarded, with the report and the proof. */
 import { describe, expect, test } from 'vitest';
-import { makeFolder, run, start } from './command.js';
+import { makeFolder, run, SECRET, start } from './command.js';
 import { findClosedUrl } from './http-server.js';
 import { fire, startEndpoint, startService } from './service.js';
 
@@ -20,6 +20,29 @@ describe.concurrent('catch-up', () => {
     const second = await run([...args, '--json'], service);
     expect(JSON.parse(second.stdout)).toMatchObject({ proven: true, new: 0, duplicates: 3, handled: 0 });
     expect(endpoint.outcomes).toHaveLength(3);
+  });
+
+  test('signs with a secret from standard input', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService();
+    await using endpoint = await startEndpoint();
+    const ids = fire(service.sandbox, 1);
+    const { exitCode } = await run(
+      [
+        'catch-up',
+        '--to',
+        endpoint.url,
+        '--inbox',
+        folder.at('events.db'),
+        '--since',
+        '1h',
+        '--secret-file',
+        '-',
+      ],
+      { env: { ...service.env, STABLEHOOKS_SECRET: undefined }, input: SECRET },
+    );
+    expect(endpoint.handled()).toEqual(ids);
+    expect(exitCode).toBe(0);
   });
 
   test('says when nothing can be proved, and where a gap may be', async () => {

@@ -1,5 +1,5 @@
 /** `stablehooks doctor`: green on each adapter, and it finds the fault that was planted in a wrong receiver. */
-import { createServer, type RequestListener } from 'node:http';
+import { createServer, type IncomingMessage, type RequestListener } from 'node:http';
 import { createAdaptorServer } from '@hono/node-server';
 import express from 'express';
 import express4 from 'express4';
@@ -13,7 +13,7 @@ import { toNextApiRoute, toNextRoute } from 'stablehooks/next';
 import { toNodeHandler } from 'stablehooks/node';
 import { describe, expect, test } from 'vitest';
 import { createFetchServer } from '../adapters/fetch-server.js';
-import { run, SECRET } from './command.js';
+import { run, SECRET, start } from './command.js';
 import { serve } from './http-server.js';
 import { ackBeforeFailure } from './wrong-receivers/ack-before-failure.js';
 import { checkThenInsert } from './wrong-receivers/check-then-insert.js';
@@ -142,6 +142,75 @@ test('doctor says of an endpoint that is not there that it is not there', async 
   const { exitCode, stderr } = await run(['doctor', 'http://127.0.0.1:1/hooks']);
   expect(stderr).toMatch(/^stablehooks: .*cannot be reached \(ECONNREFUSED\).*\n$/);
   expect(exitCode).toBe(3);
+});
+
+describe.concurrent('doctor, when the endpoint goes away', () => {
+  /** A good receiver until the large body comes, to which `onLarge` is done. */
+  const fragile = (onLarge: (request: IncomingMessage) => void): RequestListener => {
+    const receive = toNodeHandler(plain());
+    return (request, response) =>
+      Number(request.headers['content-length']) > 1_048_576 ? onLarge(request) : receive(request, response);
+  };
+
+  test('takes a connection that is cut for a refusal, when deliveries are answered after it', async () => {
+    await using server = await serve(fragile((request) => void request.socket.destroy()));
+    const { checks, exitCode } = await examine(`${server.url}/hooks`);
+    expect(checks.find(({ name }) => name === 'oversized')).toMatchObject({ verdict: 'pass' });
+    expect(exitCode).toBe(0);
+  });
+
+  test('fails the oversized body that ends the process, and says of the rest that nothing listens', async () => {
+    const http = createServer(
+      fragile(() => {
+        http.close();
+        http.closeAllConnections();
+      }),
+    );
+    await using server = await serve(http);
+    const { checks, exitCode } = await examine(`${server.url}/hooks`);
+    expect(checks.find(({ name }) => name === 'oversized')).toMatchObject({
+      verdict: 'fail',
+      got: expect.stringMatching(/\(ECONNRESET|EPIPE\), then no connection \(ECONNREFUSED\)$/),
+    });
+    const gone = checks.find(({ name }) => name === 'pretty-printed');
+    expect(gone?.cure).toContain('Nothing listens any more');
+    expect(exitCode).toBe(1);
+  });
+
+  test('stopped by Ctrl-C, it counts no check that was cut short', async () => {
+    let large = () => {};
+    const arrived = new Promise<void>((resolve) => {
+      large = resolve;
+    });
+    await using server = await serve(fragile(large));
+    const command = start(['doctor', `${server.url}/hooks`]);
+    await arrived;
+    command.interrupt();
+    const { stdout, exitCode } = await command.ended;
+    expect(stdout).not.toContain('oversized');
+    expect(stdout).toContain('5 of 14 passed');
+    expect(exitCode).toBe(130);
+  });
+});
+
+describe.concurrent('doctor, when --effects', () => {
+  test('is not there, says so before the checks that need it', async () => {
+    await using server = await serve(toNodeHandler(plain()));
+    const ended = await examine(`${server.url}/hooks`, ['--effects', 'http://127.0.0.1:1/{id}']);
+    expect(ended.checks.map(({ name }) => name)).toEqual(['genuine']);
+    expect(ended.stderr).toMatch(/^stablehooks: --effects cannot be asked: .*ECONNREFUSED.*\n$/);
+    expect(ended.exitCode).toBe(3);
+  });
+
+  test('fails later, prints what was found by then', async () => {
+    let asked = 0;
+    await using effects = await serve((_, response) => void response.end(asked++ === 0 ? '1' : 'oops'));
+    await using server = await serve(toNodeHandler(plain()));
+    const ended = await examine(`${server.url}/hooks`, ['--effects', `${effects.url}/{id}`]);
+    expect(ended.checks.at(-1)?.name).toBe('cut off');
+    expect(ended.stderr).toMatch(/^stablehooks: --effects must answer 200 with how often/);
+    expect(ended.exitCode).toBe(2);
+  });
 });
 
 test('doctor needs the secret', async () => {

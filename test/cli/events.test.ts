@@ -29,6 +29,25 @@ describe.concurrent('events list', () => {
     expect(events.map(({ id }) => id)).toEqual(ids.toReversed());
   });
 
+  test('asks for a type that is newer than this release, and remarks on it', async () => {
+    await using service = await startService();
+    const { id } = service.sandbox.emit('transfer.reversed');
+    const { stdout, stderr, exitCode } = await run(
+      ['events', 'list', '--type', 'transfer.reversed'],
+      service,
+    );
+    expect(stdout).toContain(id);
+    expect(stderr).toMatch(/^This release knows no event type transfer\.reversed\. [^\n]+\n$/);
+    expect(exitCode).toBe(0);
+  });
+
+  test('takes a very long time ago for the beginning', async () => {
+    await using service = await startService();
+    const [id = ''] = fire(service.sandbox, 1);
+    const { stdout } = await run(['events', 'list', '--since', '999999999999d'], service);
+    expect(stdout).toContain(id);
+  });
+
   test('remarks on a list that is full', async () => {
     await using service = await startService();
     fire(service.sandbox, 3);

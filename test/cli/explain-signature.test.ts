@@ -1,5 +1,5 @@
 /** The explanation of a signature, over many bodies and secrets: it finds what was done, and invents nothing. */
-import { gzipSync } from 'node:zlib';
+import { brotliCompressSync, gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { sign } from 'stablehooks';
 import { expect, test } from 'vitest';
@@ -96,6 +96,16 @@ test('another secret or a changed amount is never explained away', async () => {
     }),
     { numRuns: 15 },
   );
+});
+
+test('a small body that inflates to a very large one is answered for soon', { timeout: 8_000 }, async () => {
+  const signature = await sign(bytes('{}'), { secret: 'secret' });
+  for (const inflatedBytes of [14_000_000, 1_000_000]) {
+    const body = brotliCompressSync(new Uint8Array(inflatedBytes));
+    expect(body.length).toBeLessThan(100);
+    const answer = await explainSignature({ body, signature, secret: bytes('other'), format: {} });
+    expect(answer.verdict).toBe('unexplained');
+  }
 });
 
 test('text that is no signature is malformed', async () => {

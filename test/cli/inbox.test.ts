@@ -93,6 +93,19 @@ describe.concurrent('inbox', () => {
     expect(await inbox.find(other)).toMatchObject({ state: 'dead' });
   });
 
+  test('an id that is named twice is sent once, and what is no longer dead is not sent at all', async () => {
+    await using folder = await makeFolder();
+    const [id = '', other = ''] = await fill(folder.at('events.db'));
+    using inbox = await openSqlite(folder.at('events.db'));
+    // Another process revives the second one while the first is on its way.
+    await using endpoint = await startEndpoint(async () => void (await inbox.revive(other)));
+    const args = ['inbox', 'redrive', folder.at('events.db'), id, id, other, '--to', endpoint.url];
+    const { stderr, exitCode } = await run(args);
+    expect(endpoint.outcomes.map(({ event }) => event?.id)).toEqual([id]);
+    expect(stderr).toContain(`${other} is not dead any more, and is left to what revived it.\n1 of 1 sent`);
+    expect(exitCode).toBe(0);
+  });
+
   test('what the endpoint refuses is dead again', async () => {
     await using folder = await makeFolder();
     await using endpoint = await startEndpoint(() => {

@@ -1,5 +1,5 @@
 /** `stablehooks listen`: forwards what the list shows, retries, keeps its place, and outlives the service's troubles. */
-import { readFile, writeFile } from 'node:fs/promises';
+import { readFile, stat, writeFile } from 'node:fs/promises';
 import { createSandbox } from 'stablehooks/sandbox';
 import { describe, expect, test } from 'vitest';
 import { makeFolder, run, SECRET, start } from './command.js';
@@ -130,14 +130,35 @@ describe.concurrent('listen', () => {
     expect(endpoint.handled().toSorted()).toEqual(ids.toSorted());
   });
 
-  test('takes no file for its place that is another', async () => {
+  test.for([
+    ['notes', 'do not lose this\n'],
+    ['a package', '{"name":"mine","version":"1.0.0"}\n'],
+    ['another journal', '{"done":"evt_1"}\n'],
+    ['no event', '{"startMs":1}\n{"event":null}\n{"done":"evt_1"}\n'],
+    ['more than the place', '{"startMs":1,"seed":7}\n'],
+  ] as const)('takes no file for its place that is another: %s', async ([, text]) => {
     await using folder = await makeFolder();
-    await using service = await startService();
-    await writeFile(folder.at('notes.txt'), 'do not lose this\n');
+    await writeFile(folder.at('notes.txt'), text);
     const args = ['listen', '--forward-to', 'http://127.0.0.1:1/', '--state', folder.at('notes.txt')];
-    const { stderr, exitCode } = await run(args, service);
+    const env = { STABLEHOOKS_BASE_URL: 'http://127.0.0.1:1', STABLEHOOKS_TOKEN: TOKEN };
+    const { stderr, exitCode } = await run(args, { env });
     expect(stderr).toMatch(/notes\.txt is not a file that `listen` keeps its place in/);
     expect(exitCode).toBe(2);
-    expect(await readFile(folder.at('notes.txt'), 'utf8')).toBe('do not lose this\n');
+    expect(await readFile(folder.at('notes.txt'), 'utf8')).toBe(text);
+  });
+
+  test('keeps its place for its user alone, goes on after half a line, and forgets the oldest of very many ids', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService();
+    const place = folder.at('place');
+    const done = Array.from({ length: 100_002 }, (_, index) => `{"done":"evt_${index}"}`);
+    await writeFile(place, ['{"startMs":1}', ...done, '{"ev'].join('\n'));
+    const command = listen('http://127.0.0.1:1/', { state: place, env: service.env });
+    await command.printed('Listening since 1970-01-01T00:00:00.001Z');
+    command.interrupt();
+    await command.ended;
+    const lines = (await readFile(place, 'utf8')).split('\n');
+    expect(lines.filter((line) => line.includes('"done"'))).toEqual(done.slice(2));
+    expect((await stat(place)).mode & 0o777).toBe(0o600);
   });
 });

@@ -65,3 +65,10 @@ describe('a table', () => {
     expect(toPlain('evt\u001b[2J\r\n\u202e1')).toBe('evt·[2J···1');
   });
 });
+
+test('a table holds more rows than a call takes arguments', () => {
+  const rows = Array.from({ length: 200_000 }, (_, index) => [String(index), 'x']);
+  const lines = toTable(['id', 'name'], { rows }).split('\n');
+  expect(lines).toHaveLength(rows.length + 1);
+  expect(lines[1]).toBe('0       x');
+});

@@ -88,6 +88,15 @@ describe.concurrent('sandbox', () => {
     expect(existsSync(folder.at('state.json'))).toBe(true);
   });
 
+  test.for([
+    [['--list-cap', '0'], /Write a whole number from 1/],
+    [['--list-lag', '999999999999d'], /\(ERR_SANDBOX_INPUT\)/],
+  ] as const)('what it refuses of its settings is wrong use: %j', async ([flags, says]) => {
+    const { stderr, exitCode } = await run(['sandbox', '--port', '0', ...flags]);
+    expect(stderr).toMatch(says);
+    expect(exitCode).toBe(2);
+  });
+
   test('says that a port is taken', async () => {
     await using service = await startService();
     const { stderr, exitCode } = await run(['sandbox', '--port', new URL(service.url).port]);

@@ -2,6 +2,7 @@
 import { writeFile } from 'node:fs/promises';
 import { describe, expect, test } from 'vitest';
 import { makeFolder, run, SECRET, start } from './command.js';
+import { serve } from './http-server.js';
 import { startEndpoint, startService } from './service.js';
 
 describe.concurrent('trigger', () => {
@@ -72,6 +73,39 @@ describe.concurrent('trigger', () => {
     const { stderr, exitCode } = await run(['trigger', 'redeem.completed'], service);
     expect(stderr).toContain('The sandbox has no endpoint to deliver to. Start it with --forward-to URL');
     expect(exitCode).toBe(2);
+  });
+
+  test('what an endpoint says of itself cannot steer the terminal', async () => {
+    const reply = JSON.stringify({ outcome: '\u001b[2J' });
+    await using site = await serve((_, response) => void response.end(reply));
+    const { stdout, stderr } = await run(['trigger', 'redeem.failed', '--to', site.url, '--count', '2']);
+    expect(stderr).toContain('2 × 200 ·[2J');
+    expect(stdout + stderr).not.toContain('\u001b');
+  });
+
+  test('fires the same event again after a silence, and no second one', async () => {
+    const held: (() => void)[] = [];
+    await using endpoint = await startEndpoint(() => new Promise<void>((resolve) => held.push(resolve)));
+    await using service = await startService({ endpoints: [{ url: endpoint.url }] });
+    const args = ['trigger', 'redeem.completed', '--duplicate', '--timeout', '200ms'];
+    const { stdout, exitCode } = await run(args, service);
+    expect(stdout).toMatch(/^redeem\.completed {2}(\S+) {2}no answer in .*\nredeem\.completed {2}\1 {2}503 /);
+    expect(service.sandbox.events()).toHaveLength(1);
+    expect(service.sandbox.deliveries()).toHaveLength(2);
+    expect(exitCode).toBe(1);
+    for (const release of held) release();
+  });
+
+  test.for([
+    ['a page', 200, '<!doctype html>', 2, /^stablehooks: http\S+ is not a sandbox, /],
+    ['other JSON', 200, '{"a":1}', 2, /^stablehooks: http\S+ is not a sandbox, /],
+    ['a failure', 500, 'down\u001b[2J', 3, /^stablehooks: The sandbox answered 500: down·\[2J\n$/],
+  ] as const)('says what is at the base URL when it is %s', async ([, status, body, code, says]) => {
+    await using site = await serve((_, response) => void response.writeHead(status).end(body));
+    const env = { STABLEHOOKS_BASE_URL: site.url, STABLEHOOKS_TOKEN: 'x' };
+    const { stderr, exitCode } = await run(['trigger', 'redeem.completed'], { env });
+    expect(stderr).toMatch(says);
+    expect(exitCode).toBe(code);
   });
 
   test('stopped by Ctrl-C, it says how many were sent', async () => {
