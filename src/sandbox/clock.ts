@@ -22,6 +22,8 @@ export interface SandboxClock {
 /** The clock, as the parts of the sandbox use it. */
 export interface Clock extends SandboxClock {
   after(ms: number, run: () => void): Cancel;
+  /** Resolves after so much time, or once the clock stops or starts again: nobody waits for ever. */
+  wait(ms: number): Promise<void>;
   /** Names work that time has to wait for, when it is moved by hand. */
   hold(work: Promise<void>): void;
   /** Resolves once the held work is done, or has taken more real time than patience allows. */
@@ -48,6 +50,7 @@ const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 export function createClock({ mode, startsAtMs, patienceMs }: ClockOptions): Clock {
   const timers = new Timers();
   const held = new Set<Promise<void>>();
+  const waiting = new Set<() => void>();
   let ahead = 0;
   let latest = 0;
   let wake: { readonly at: number; readonly timeout: NodeJS.Timeout } | undefined;
@@ -85,6 +88,8 @@ export function createClock({ mode, startsAtMs, patienceMs }: ClockOptions): Clo
   function stop(): void {
     timers.clear();
     held.clear();
+    for (const resolve of waiting) resolve();
+    waiting.clear();
     arm();
   }
 
@@ -99,17 +104,27 @@ export function createClock({ mode, startsAtMs, patienceMs }: ClockOptions): Clo
     } while (held.size > 0);
   }
 
+  function after(ms: number, run: () => void): Cancel {
+    const cancel = timers.add(now() + ms, run);
+    arm();
+    return () => {
+      cancel();
+      arm();
+    };
+  }
+
   return {
     mode,
     now,
-    after: (ms, run) => {
-      const cancel = timers.add(now() + ms, run);
-      arm();
-      return () => {
-        cancel();
-        arm();
-      };
-    },
+    after,
+    wait: (ms) =>
+      new Promise((resolve) => {
+        waiting.add(resolve);
+        after(ms, () => {
+          waiting.delete(resolve);
+          resolve();
+        });
+      }),
     hold: (work) => {
       held.add(work);
       void work.finally(() => held.delete(work));

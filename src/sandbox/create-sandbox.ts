@@ -56,8 +56,9 @@ export function createSandbox(options: SandboxOptions = {}): Sandbox {
 
   function fire(type: string, payload: unknown): ReturnType<typeof events.append> {
     const event = events.append({ type, payload }, { now: clock.now() });
-    feed.publish('event.fired', { ...event });
+    // First of all: a listener may well reset the sandbox, and the event must not outlive that.
     deliveries.begin(event);
+    feed.publish('event.fired', { ...event });
     return event;
   }
 
@@ -163,7 +164,7 @@ export function createSandbox(options: SandboxOptions = {}): Sandbox {
     updateLimits: operations.wallets.updateLimits,
     listEvents: (request: Parameters<typeof listEvents>[0]) => listEvents(request, { events, faults, clock }),
     now: clock.now,
-    wait: (ms: number) => new Promise<void>((resolve) => clock.after(ms, resolve)),
+    wait: clock.wait,
   };
   const answer = createApp({ sandbox: operations, service, faults, feed }, { token, limitBytes, maxLimit });
 

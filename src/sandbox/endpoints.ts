@@ -1,7 +1,7 @@
 /** Endpoints: where deliveries go, and the secret and encoding that each is signed with. */
 import * as z from 'zod/mini';
 import { SIGNATURE_HEADER } from '../core/signature.js';
-import { oneOf, text } from './fields.js';
+import { oneOf, secret, text } from './fields.js';
 import { check, SandboxError } from './problem.js';
 import type { Random } from './random.js';
 
@@ -66,7 +66,7 @@ const endpointInput = z.strictObject(
   {
     url: z.optional(url),
     fetch: z.optional(z.custom<EndpointFetch>((value) => typeof value === 'function', 'must be a function')),
-    secret: z.optional(text),
+    secret: z.optional(secret),
     encoding: z._default(oneOf(ENCODINGS), 'hex'),
     signatureHeader: z._default(
       text.check(z.regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'must be the name of a header')),
@@ -75,7 +75,7 @@ const endpointInput = z.strictObject(
   },
   'must be a JSON object',
 );
-const secretInput = z.object({ secret: text });
+const secretInput = z.object({ secret });
 
 export type Endpoints = ReturnType<typeof createEndpoints>;
 

@@ -7,6 +7,11 @@ export const text = z
   .string('must be a string')
   .check(z.minLength(1, 'must not be empty'), z.maxLength(512, 'must have at most 512 characters'));
 
+/** A secret to sign with; with white space around it no receiver would take it (`core/secrets.ts`). */
+export const secret = text.check(
+  z.refine((value) => value === value.trim(), 'must not begin or end with white space'),
+);
+
 /** A decimal amount of zero or more, as a string. */
 export const decimal = z
   .string('must be a decimal amount as a string')

@@ -5,6 +5,7 @@ import type { ClockMode } from './clock.js';
 import { isDecimal } from './decimal.js';
 import type { EndpointInput } from './endpoints.js';
 import type { Faults } from './faults.js';
+import { secret } from './fields.js';
 
 /** Options of `createSandbox`. */
 export interface SandboxOptions {
@@ -42,7 +43,7 @@ export interface SandboxOptions {
   readonly maxLimit?: number | undefined;
   /** The largest request body, in bytes; more is answered 413. @default 1_048_576 */
   readonly limitBytes?: number | undefined;
-  /** How many events, movements and ended deliveries of each are remembered, the newest. @default 250_000 */
+  /** How many events, ended movements and ended deliveries of each are remembered, the newest. @default 250_000 */
   readonly keptEvents?: number | undefined;
   /** How many attempts are remembered, the newest. @default 10_000 */
   readonly keptAttempts?: number | undefined;
@@ -61,7 +62,7 @@ const nonEmpty = z.string().check(z.minLength(1));
 
 const settings = z.strictObject({
   token: z._default(nonEmpty, 'sandbox-token'),
-  secret: z._default(nonEmpty, 'sandbox-secret'),
+  secret: z._default(secret, 'sandbox-secret'),
   seed: z.optional(z.int()),
   endpoints: z._default(z.array(z.custom<EndpointInput>()), []),
   faults: z._default(z.custom<Partial<Faults>>(), {}),
