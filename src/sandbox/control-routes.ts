@@ -108,7 +108,7 @@ export function controlRoutes(
     sandbox.reset();
     return done();
   });
-  routes.get('/stream', (context) => streamFeed(context, { feed }));
+  routes.get('/stream', () => streamFeed(feed));
   return routes;
 }
 

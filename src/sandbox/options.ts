@@ -5,7 +5,7 @@ import type { ClockMode } from './clock.js';
 import { isDecimal } from './decimal.js';
 import type { EndpointInput } from './endpoints.js';
 import type { Faults } from './faults.js';
-import { secret } from './fields.js';
+import { milliseconds, secret } from './fields.js';
 
 /** Options of `createSandbox`. */
 export interface SandboxOptions {
@@ -58,6 +58,7 @@ export type Settings = ReturnType<typeof toSettings>;
 
 const whole = z.int().check(z.minimum(0));
 const counted = z.int().check(z.minimum(1));
+const positiveMs = milliseconds.check(z.minimum(1));
 const nonEmpty = z.string().check(z.minLength(1));
 
 const settings = z.strictObject({
@@ -70,11 +71,11 @@ const settings = z.strictObject({
   startsAt: z._default(z.iso.datetime({ offset: true }), '2026-01-01T00:00:00.000Z'),
   patienceMs: z._default(whole, 1000),
   initialBalance: z._default(z.string().check(z.refine(isDecimal)), '10000.00'),
-  movementMs: z._default(whole, 0),
-  timeoutMs: z._default(counted, 10_000),
+  movementMs: z._default(milliseconds, 0),
+  timeoutMs: z._default(positiveMs, 10_000),
   maxAttempts: z._default(counted, 8),
-  retryBaseMs: z._default(counted, 1000),
-  retryMaxMs: z._default(counted, 60_000),
+  retryBaseMs: z._default(positiveMs, 1000),
+  retryMaxMs: z._default(positiveMs, 60_000),
   concurrency: z._default(counted, 16),
   maxLimit: z._default(counted, 1_000_000),
   limitBytes: z._default(counted, 1_048_576),

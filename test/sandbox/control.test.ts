@@ -1,5 +1,5 @@
 /** The control API and the clock. */
-import { createSandbox } from 'stablehooks/sandbox';
+import { createSandbox, SandboxError } from 'stablehooks/sandbox';
 import { expect, test } from 'vitest';
 import { startSandbox } from './sandbox-server.js';
 
@@ -71,6 +71,18 @@ test.each([
   expect(await ask(path, { json })).toMatchObject({ status: 400, json: { errors: [{ field }] } });
   expect([sandbox.events(), sandbox.movements(), sandbox.endpoints.list()]).toEqual([[], [], []]);
 });
+
+test.each([Number.MAX_SAFE_INTEGER, Number.NaN, -1, 0.5])(
+  'a clock told to advance by %d stays where it is',
+  async (ms) => {
+    const { ask, sandbox } = await startSandbox({ clock: 'manual' });
+    const before = sandbox.clock.now();
+    await expect(sandbox.clock.advance(ms)).rejects.toThrow(SandboxError);
+    expect((await ask('/sandbox/clock/advance', { json: { ms } })).status).toBe(400);
+    expect(sandbox.clock.now()).toBe(before);
+    expect(sandbox.emit('accept.confirmed').created_at).toBe(new Date(before).toISOString());
+  },
+);
 
 test('the real clock jumps ahead when told to, and retries that came due run', async () => {
   let answers = 0;

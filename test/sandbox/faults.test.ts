@@ -86,6 +86,7 @@ test.each([
   ['listCap', { listCap: 0 }],
   ['listOrder', { listOrder: 'random' }],
   ['delayMs', { delayMs: -5 }],
+  ['listLagMs', { listLagMs: Number.MAX_SAFE_INTEGER }],
   ['dropp', { dropp: 1 }],
 ])('refuses a fault that is not one, naming %s, and keeps the others', async (field, json) => {
   const { ask, sandbox } = await startSandbox({ faults: { duplicate: 0.5 } });
@@ -98,6 +99,7 @@ test.each([
 test('at creation a wrong fault or option says which one it is', () => {
   expect(() => createSandbox({ faults: { drop: 2 } })).toThrow(SandboxError);
   expect(() => createSandbox({ timeoutMs: -1 })).toThrow(/timeoutMs/);
+  expect(() => createSandbox({ movementMs: Number.MAX_SAFE_INTEGER })).toThrow(/movementMs/);
 });
 
 test('holds 100,000 events, and pages them in every order', () => {

@@ -26,3 +26,17 @@ test.each(['reset', 'close'] as const)('a slow request is answered at a %s', asy
   await sandbox[end]();
   expect((await slow).status).toBe(200);
 });
+
+test('the real clock ends its jump while events keep coming in', async () => {
+  const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+  const fetch = async () => {
+    await pause(30);
+    return new Response();
+  };
+  const sandbox = createSandbox({ patienceMs: 100, endpoints: [{ fetch }] });
+  onTestFinished(() => sandbox.close());
+  const traffic = setInterval(() => sandbox.emit('accept.confirmed'), 5);
+  onTestFinished(() => clearInterval(traffic));
+  await expect.poll(() => sandbox.attempts().length).toBeGreaterThan(0);
+  await sandbox.clock.advance(1);
+});

@@ -1,4 +1,6 @@
 /** Watching the sandbox: listeners in process, and the stream of server-sent events. */
+import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { startSandbox } from './sandbox-server.js';
 
@@ -62,4 +64,19 @@ test('a listener that resets the sandbox when an event is fired leaves nothing o
   await sandbox.settled();
   expect(sandbox.deliveries()).toMatchObject([{ eventId: id, state: 'delivered' }]);
   expect(arrived).toHaveLength(1);
+});
+
+test('a reader of the stream that falls too far behind is cut off', async () => {
+  const log = vi.spyOn(console, 'error').mockImplementation(() => {});
+  onTestFinished(() => log.mockRestore());
+  const { url, sandbox } = await startSandbox();
+  const path = `${url}/sandbox/stream`;
+  const stream = request(path, { headers: { authorization: `Bearer ${sandbox.token}` } }).end();
+  const [answer] = (await once(stream, 'response')) as [IncomingMessage];
+  const cut = once(answer, 'error');
+  // Nobody reads: what no buffer on the way takes is what the sandbox would have to remember.
+  const payload = { text: 'x'.repeat(10_000) };
+  for (let n = 0; n < 11_000; n++) sandbox.emit('accept.confirmed', payload);
+  answer.resume();
+  expect(await cut).toMatchObject([{ code: 'ECONNRESET' }]);
 });
