@@ -15,9 +15,9 @@ export interface SandboxOptions {
   readonly secret?: string | undefined;
   /** Decides every id, every fault and every wait: a whole number. @default a new one each time, in `sandbox.seed` */
   readonly seed?: number | undefined;
-  /** Where events are delivered from the start. @default [] */
+  /** Where events are delivered from the start; of a URL that a state file knows, the file decides. @default [] */
   readonly endpoints?: readonly EndpointInput[] | undefined;
-  /** What goes wrong from the start. @default nothing */
+  /** What goes wrong from the start; holds over what a state file says of the same fault. @default nothing */
   readonly faults?: Partial<Faults> | undefined;
   /** Whether time runs by itself. @default 'real' */
   readonly clock?: ClockMode | undefined;
@@ -62,7 +62,8 @@ const positiveMs = milliseconds.check(z.minimum(1));
 const nonEmpty = z.string().check(z.minLength(1));
 
 const settings = z.strictObject({
-  token: z._default(nonEmpty, 'sandbox-token'),
+  // What a header can carry as one word.
+  token: z._default(z.string().check(z.regex(/^[!-~]+$/)), 'sandbox-token'),
   secret: z._default(secret, 'sandbox-secret'),
   seed: z.optional(z.int()),
   endpoints: z._default(z.array(z.custom<EndpointInput>()), []),

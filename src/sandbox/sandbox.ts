@@ -68,7 +68,7 @@ export interface SandboxOperations {
 
   /** Resolves once no movement and no delivery is pending; moves a manual clock as far as that takes. */
   settled(): Promise<void>;
-  /** Makes everything as it was at creation: the same seed then gives the same ids again. */
+  /** Makes everything as it was at creation: the same seed then gives the same ids and the same fate again. */
   reset(): void;
 }
 

@@ -95,6 +95,38 @@ test('the real clock jumps ahead when told to, and retries that came due run', a
   expect(sandbox.clock.now()).toBeGreaterThan(Date.now() + 200_000);
 });
 
+test('what JSON cannot hold is refused as a payload, and no event is fired', () => {
+  const sandbox = createSandbox();
+  const circular: Record<string, unknown> = {};
+  circular.self = circular;
+  for (const payload of [circular, { amount: 1n }]) {
+    expect(() => sandbox.emit('accept.confirmed', payload)).toThrow(SandboxError);
+  }
+  expect(sandbox.events()).toEqual([]);
+});
+
+test('a limit of 0 lists no attempts', async () => {
+  const { sandbox } = await startSandbox({ endpoints: [{ fetch: () => new Response() }] });
+  sandbox.emit('accept.confirmed');
+  await sandbox.settled();
+  expect(sandbox.attempts({ limit: 1 })).toHaveLength(1);
+  expect(sandbox.attempts({ limit: 0 })).toEqual([]);
+});
+
+test('what is given up before it is sent never arrives', async () => {
+  let arrivals = 0;
+  const fetch = () => {
+    arrivals += 1;
+    return new Response();
+  };
+  const { sandbox } = await startSandbox({ endpoints: [{ fetch }] });
+  sandbox.emit('accept.confirmed');
+  sandbox.reset();
+  sandbox.emit('transfer.settled');
+  await sandbox.settled();
+  expect(arrivals).toBe(1);
+});
+
 test('a reset forgets what is under way and gives the same ids again', async () => {
   const release: (() => void)[] = [];
   const fetch = () => new Promise<Response>((resolve) => release.push(() => resolve(new Response())));
@@ -119,4 +151,5 @@ test('it listens on loopback, and says what to do when the port is taken', async
   const { url, sandbox } = await startSandbox();
   expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
   await expect(sandbox.listen(Number(new URL(url).port))).rejects.toThrow(/Is the port taken/);
+  await expect(sandbox.listen(99_999)).rejects.toThrow(/from 0 to 65535/);
 });

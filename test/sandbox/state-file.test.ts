@@ -1,8 +1,9 @@
 /** The state that outlives a process, in a file. */
+import { createHmac } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createSandbox } from 'stablehooks/sandbox';
+import { type Attempt, createSandbox } from 'stablehooks/sandbox';
 import { expect, onTestFinished, test } from 'vitest';
 import { startSandbox } from './sandbox-server.js';
 
@@ -56,7 +57,24 @@ test('the state is saved soon after a change, without asking', async () => {
 
 test('a file that is something else is refused, unharmed, and never quoted', () => {
   const path = stateFile();
-  for (const text of ['{"secret":"hush', '{"version":2,"secret":"hush"}', '[]', 'null']) {
+  const hollow = {
+    faults: {},
+    endpoints: {},
+    wallets: {},
+    movements: {},
+    events: {},
+    deliveries: {},
+    money: {},
+  };
+  for (const text of [
+    '{"secret":"hush',
+    '{"version":2,"secret":"hush"}',
+    '{"version":1,"wallets":{}}',
+    JSON.stringify({ version: 1, seed: 1, now: 1, ...hollow }),
+    JSON.stringify({ version: 1, seed: 1, now: 1, ...hollow, faults: { drop: 'hush' } }),
+    '[]',
+    'null',
+  ]) {
     writeFileSync(path, text);
     expect(() => createSandbox({ stateFile: path })).toThrow(/is not the state of this release's sandbox/);
     expect(() => createSandbox({ stateFile: path })).not.toThrow(/hush/);
@@ -94,4 +112,41 @@ test('a pending delivery of an event that is no longer kept is exhausted', async
   await first.close();
   const { sandbox } = await startSandbox(options);
   expect(sandbox.deliveries({ eventId: forgotten.id })).toMatchObject([{ state: 'exhausted' }]);
+});
+
+test('what is given at creation is not lost on a state file: new endpoints, faults, and the secret', async () => {
+  const path = stateFile();
+  const [old, added] = ['http://127.0.0.1:1/old', 'http://127.0.0.1:1/added'];
+  const first = createSandbox({
+    stateFile: path,
+    secret: 'one',
+    endpoints: [{ url: old }],
+    faults: { delay: 1 },
+  });
+  first.endpoints.add({ url: 'http://127.0.0.1:1/own', secret: 'own' });
+  await first.close();
+  expect(saved(path)).not.toContain('"one"');
+  const { sandbox } = await startSandbox({
+    stateFile: path,
+    secret: 'two',
+    endpoints: [{ url: old }, { url: added }],
+    faults: { duplicate: 0.5, delay: 0 },
+    maxAttempts: 1,
+  });
+  expect(sandbox.endpoints.list().map(({ url }) => url)).toEqual([old, 'http://127.0.0.1:1/own', added]);
+  expect(sandbox.faults.get()).toMatchObject({ duplicate: 0.5, delay: 0 });
+  sandbox.emit('accept.confirmed');
+  await sandbox.settled();
+  const signer = (attempt: Attempt | undefined) =>
+    ['one', 'two', 'own'].find((secret) =>
+      Object.values(attempt?.request.headers ?? {}).includes(
+        createHmac('sha256', secret)
+          .update(attempt?.request.body ?? '')
+          .digest('hex'),
+      ),
+    );
+  const signers = sandbox.endpoints
+    .list()
+    .map(({ id }) => signer(sandbox.attempts().find(({ endpointId }) => endpointId === id)));
+  expect(signers).toEqual(['two', 'own', 'two']);
 });
