@@ -11,7 +11,7 @@ import { createLanes } from './lanes.js';
 import type { Random } from './random.js';
 import type { Tally } from './tally.js';
 
-/** `exhausted`: every attempt failed, or the endpoint was removed. */
+/** `exhausted`: every attempt failed, or the endpoint or, after a restart, the event is gone. */
 export type DeliveryState = 'pending' | 'delivered' | 'exhausted';
 
 /** One event on its way to one endpoint. */

@@ -8,7 +8,7 @@ interface Remembering<State> {
 }
 
 /** The parts that remember something. */
-export type RememberingParts = {
+type RememberingParts = {
   readonly [Part in Exclude<keyof SandboxState, 'version' | 'seed' | 'now'>]: Remembering<SandboxState[Part]>;
 };
 

@@ -1,6 +1,8 @@
 /** Deliveries: signatures, retries, time-outs, and each fault that befalls an attempt. */
 import { createHmac } from 'node:crypto';
 import { createServer, type IncomingMessage } from 'node:http';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { createSandbox, SandboxError, type SandboxOptions } from 'stablehooks/sandbox';
 import { expect, onTestFinished, test } from 'vitest';
 import { startSandbox } from './sandbox-server.js';
@@ -262,6 +264,23 @@ test('what is remembered stays within its bounds, the newest', async () => {
   expect(sandbox.deliveries()).toHaveLength(100);
   expect(sandbox.attempts()).toHaveLength(30);
   expect(sandbox.attempts().at(-1)).toMatchObject({ eventId: id });
+});
+
+test('a type of which no event is kept takes no memory', () => {
+  setFlagsFromString('--expose-gc');
+  const collectGarbage: () => void = runInNewContext('gc');
+  const heapBytes = () => {
+    collectGarbage();
+    return process.memoryUsage().heapUsed;
+  };
+  const { sandbox } = deliveringTo([], { keptEvents: 1, endpoints: [] });
+  const emit = (from: number, to: number) => {
+    for (let n = from; n < to; n++) sandbox.emit(`type.${n}`);
+  };
+  emit(0, 1000);
+  const before = heapBytes();
+  emit(1000, 31_000);
+  expect(heapBytes() - before).toBeLessThan(3_000_000);
 });
 
 test('what is kept of an endless answer is bounded', async () => {

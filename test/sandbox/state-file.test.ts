@@ -150,3 +150,18 @@ test('what is given at creation is not lost on a state file: new endpoints, faul
     .map(({ id }) => signer(sandbox.attempts().find(({ endpointId }) => endpointId === id)));
   expect(signers).toEqual(['two', 'own', 'two']);
 });
+
+test('an endpoint whose secret was made unusable by hand fails each attempt, and says why', async () => {
+  const path = stateFile();
+  const first = createSandbox({
+    stateFile: path,
+    endpoints: [{ url: 'http://127.0.0.1:1/', secret: 'own' }],
+  });
+  await first.close();
+  writeFileSync(path, saved(path).replace('"own"', '"own "'));
+  const { sandbox } = await startSandbox({ stateFile: path, maxAttempts: 1 });
+  sandbox.emit('accept.confirmed');
+  await sandbox.settled();
+  expect(sandbox.deliveries()).toMatchObject([{ state: 'exhausted' }]);
+  expect(sandbox.attempts()[0]?.error).toMatch(/secret begins or ends with white space/);
+});
