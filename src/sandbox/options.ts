@@ -23,7 +23,7 @@ export interface SandboxOptions {
   readonly clock?: ClockMode | undefined;
   /** Where a manual clock starts, ISO 8601. @default '2026-01-01T00:00:00.000Z' */
   readonly startsAt?: string | undefined;
-  /** How long, in real time, a manual clock waits for an answer before it moves on. @default 1000 */
+  /** How long, in real time, a clock that is moved waits for an answer before it moves on. @default 1000 */
   readonly patienceMs?: number | undefined;
   /** What each new wallet holds; decimal text, in USDC. @default '10000.00' */
   readonly initialBalance?: string | undefined;
