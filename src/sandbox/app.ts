@@ -10,7 +10,7 @@ import type { SandboxOperations } from './sandbox.js';
 import type { Answer, Env } from './server.js';
 import { type Service, serviceRoutes } from './service-routes.js';
 
-export interface AppParts {
+interface AppParts {
   readonly sandbox: SandboxOperations;
   readonly service: Service;
   readonly faults: FaultSource;

@@ -33,7 +33,7 @@ export interface Attempt {
 }
 
 /** What an attempt is made of. */
-export interface AttemptPlan {
+interface AttemptPlan {
   readonly event: SandboxEvent;
   readonly target: Target;
   readonly deliveryId: string;
@@ -61,39 +61,37 @@ export async function makeAttempt(
   const { id, type, created_at, payload } = event;
   const body = JSON.stringify({ id, type, created_at, payload });
   const bytes = new TextEncoder().encode(body);
-  const signature = await sign(bytes, { secret: target.secret, encoding: target.encoding });
   const sent = mine.includes('reserialise')
     ? JSON.stringify({ id, type, created_at, payload }, null, 1)
     : body;
-  const headers = {
-    'content-type': 'application/json',
-    [target.signatureHeader]: mine.includes('corruptSignature') ? corrupt(signature) : signature,
-  };
+  const headers: Record<string, string> = { 'content-type': 'application/json' };
 
   const startedAt = clock.now();
   let response: Attempt['response'] = null;
   let error: string | null = null;
-  if (mine.includes('drop')) error = 'The delivery was dropped on its way.';
-  else {
-    const late = new Error(`The endpoint did not answer within ${timeoutMs} ms.`);
-    const cancel = clock.after(timeoutMs, () => giveUp.abort(late));
-    const { signal } = giveUp;
-    try {
-      const content = mine.includes('cut') ? halfOf(new TextEncoder().encode(sent)) : sent;
-      const init = {
-        method: 'POST',
-        headers,
-        body: content,
-        duplex: 'half',
-        redirect: 'manual',
-        signal,
-      } as const;
-      response = await untilAborted(exchange(new Request(target.url, init), target), signal);
-    } catch (cause) {
-      error = toText(signal.aborted ? signal.reason : cause);
-    } finally {
-      cancel();
-    }
+  const late = new Error(`The endpoint did not answer within ${timeoutMs} ms.`);
+  const cancel = clock.after(timeoutMs, () => giveUp.abort(late));
+  const { signal } = giveUp;
+  try {
+    const signature = await sign(bytes, { secret: target.secret, encoding: target.encoding });
+    headers[target.signatureHeader] = mine.includes('corruptSignature') ? corrupt(signature) : signature;
+    if (mine.includes('drop')) throw new Error('The delivery was dropped on its way.');
+    // Signing takes a turn, and what is given up in it must not arrive.
+    signal.throwIfAborted();
+    const content = mine.includes('cut') ? halfOf(new TextEncoder().encode(sent)) : sent;
+    const init = {
+      method: 'POST',
+      headers,
+      body: content,
+      duplex: 'half',
+      redirect: 'manual',
+      signal,
+    } as const;
+    response = await untilAborted(exchange(new Request(target.url, init), target), signal);
+  } catch (cause) {
+    error = toText(signal.aborted ? signal.reason : cause);
+  } finally {
+    cancel();
   }
   return {
     ...{ deliveryId, eventId: id, endpointId: target.id, number },

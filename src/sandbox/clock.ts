@@ -1,4 +1,7 @@
 /** The sandbox's time: it runs with the machine's, or stands still until told to move, and can always jump ahead. */
+import * as z from 'zod/mini';
+import { milliseconds } from './fields.js';
+import { check } from './problem.js';
 import { type Cancel, Timers } from './timers.js';
 
 /** `real` runs with the machine's clock; `manual` moves only by `advance` and `settled`. */
@@ -14,7 +17,10 @@ export interface SandboxClock {
    *
    * Before each move it waits for the attempts under way to be answered, so that a run over endpoints in
    * this process is the same every time. One without an answer after `patienceMs` of real time is taken for
-   * an endpoint that never answers: the time moves on, and the attempt times out.
+   * an endpoint that never answers: the time moves on, and the attempt times out. A real clock waits no longer
+   * than that before a move, as new attempts may begin all the while.
+   *
+   * Rejects with a `SandboxError`: `ERR_SANDBOX_INPUT` when `ms` is not a whole number up to a hundred years.
    */
   advance(ms: number): Promise<void>;
 }
@@ -22,6 +28,8 @@ export interface SandboxClock {
 /** The clock, as the parts of the sandbox use it. */
 export interface Clock extends SandboxClock {
   after(ms: number, run: () => void): Cancel;
+  /** Resolves after so much time, or once the clock stops or starts again: nobody waits for ever. */
+  wait(ms: number): Promise<void>;
   /** Names work that time has to wait for, when it is moved by hand. */
   hold(work: Promise<void>): void;
   /** Resolves once the held work is done, or has taken more real time than patience allows. */
@@ -42,12 +50,15 @@ export interface ClockOptions {
   readonly patienceMs: number;
 }
 
+const advanceInput = z.object({ ms: milliseconds });
+
 /** setTimeout takes a 32-bit number of milliseconds and runs at once when it is larger. */
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 
 export function createClock({ mode, startsAtMs, patienceMs }: ClockOptions): Clock {
   const timers = new Timers();
   const held = new Set<Promise<void>>();
+  const waiting = new Set<() => void>();
   let ahead = 0;
   let latest = 0;
   let wake: { readonly at: number; readonly timeout: NodeJS.Timeout } | undefined;
@@ -85,37 +96,52 @@ export function createClock({ mode, startsAtMs, patienceMs }: ClockOptions): Clo
   function stop(): void {
     timers.clear();
     held.clear();
+    for (const resolve of waiting) resolve();
+    waiting.clear();
     arm();
   }
 
   async function quiet(): Promise<void> {
+    const lateAt = performance.now() + patienceMs;
+    const mayWait = () => mode === 'manual' || performance.now() < lateAt;
     do {
       // One turn of the event loop lets what was just answered or aborted come to its end.
       await new Promise((resolve) => setImmediate(resolve));
       const waitedFor = [...held];
-      if (waitedFor.length > 0 && !(await within(Promise.all(waitedFor), patienceMs))) {
+      const waitMs = mode === 'manual' ? patienceMs : lateAt - performance.now();
+      if (waitedFor.length > 0 && !(await within(Promise.all(waitedFor), waitMs))) {
         for (const work of waitedFor) held.delete(work);
       }
-    } while (held.size > 0);
+    } while (held.size > 0 && mayWait());
+  }
+
+  function after(ms: number, run: () => void): Cancel {
+    const cancel = timers.add(now() + ms, run);
+    arm();
+    return () => {
+      cancel();
+      arm();
+    };
   }
 
   return {
     mode,
     now,
-    after: (ms, run) => {
-      const cancel = timers.add(now() + ms, run);
-      arm();
-      return () => {
-        cancel();
-        arm();
-      };
-    },
+    after,
+    wait: (ms) =>
+      new Promise((resolve) => {
+        waiting.add(resolve);
+        after(ms, () => {
+          waiting.delete(resolve);
+          resolve();
+        });
+      }),
     hold: (work) => {
       held.add(work);
       void work.finally(() => held.delete(work));
     },
     advance: async (ms) => {
-      const target = now() + ms;
+      const target = now() + check(advanceInput, { ms }).ms;
       for (;;) {
         await quiet();
         const at = timers.nextAt();

@@ -6,7 +6,7 @@ import { LIST_ORDERS } from './event-log.js';
 import { streamFeed } from './event-stream.js';
 import type { Faults } from './faults.js';
 import type { Feed } from './feed.js';
-import { milliseconds, oneOf, text } from './fields.js';
+import { milliseconds, oneOf, secret, text } from './fields.js';
 import type { AcceptInput, RedeemInput, SendInput, TransferInput } from './movement-inputs.js';
 import { check } from './problem.js';
 import type { ReadJson } from './request-body.js';
@@ -27,7 +27,7 @@ const deliveryQuery = z.object({
 });
 const firing = z.strictObject({ type: text, payload: z.optional(z.record(z.string(), z.unknown())) });
 const advance = z.strictObject({ ms: milliseconds });
-const rotation = z.strictObject({ secret: text });
+const rotation = z.strictObject({ secret });
 
 export function controlRoutes(
   sandbox: SandboxOperations,
@@ -108,7 +108,7 @@ export function controlRoutes(
     sandbox.reset();
     return done();
   });
-  routes.get('/stream', (context) => streamFeed(context, { feed }));
+  routes.get('/stream', () => streamFeed(feed));
   return routes;
 }
 

@@ -1,4 +1,5 @@
 /** Puts the sandbox together from its parts. */
+import { ConfigError } from '../core/errors.js';
 import { createApp } from './app.js';
 import { createClock } from './clock.js';
 import { createDeliveries } from './deliveries.js';
@@ -7,14 +8,16 @@ import { createEventLog } from './event-log.js';
 import { createFaults } from './faults.js';
 import { createFeed } from './feed.js';
 import { listEvents } from './listing.js';
+import { loadAll, saveAll } from './memory.js';
 import { createMoney } from './money.js';
 import { createMovements } from './movements.js';
 import { type SandboxOptions, toSettings } from './options.js';
 import { toExample } from './payloads.js';
+import { SandboxError } from './problem.js';
 import { createRandom } from './random.js';
 import type { Sandbox, SandboxOperations } from './sandbox.js';
 import { type Listening, listen } from './server.js';
-import { readState, type SandboxState } from './state-file.js';
+import { notState, readState, type SandboxState } from './state-file.js';
 import { keepState } from './state-keeper.js';
 import { createTally } from './tally.js';
 import { createWallets, toWallet } from './wallets.js';
@@ -42,8 +45,8 @@ export function createSandbox(options: SandboxOptions = {}): Sandbox {
   const clock = createClock({ mode: settings.clock, startsAtMs, patienceMs: settings.patienceMs });
   const feed = createFeed({ now: clock.now });
   const tally = createTally();
-  const faults = createFaults({ random, initial: settings.faults });
-  const endpoints = createEndpoints({ random, secret, initial: settings.endpoints });
+  const faults = configured(() => createFaults({ random, initial: settings.faults }));
+  const endpoints = configured(() => createEndpoints({ random, secret, initial: settings.endpoints }));
   const wallets = createWallets({ random, initialBalance: settings.initialBalance });
   const movements = createMovements({ random, keptMovements: keptEvents });
   const events = createEventLog({ random, keptEvents });
@@ -53,11 +56,13 @@ export function createSandbox(options: SandboxOptions = {}): Sandbox {
   );
   const money = createMoney({ clock, random, wallets, movements, feed, tally, fire }, settings);
   const listening = new Set<Listening>();
+  let requests = 0;
 
   function fire(type: string, payload: unknown): ReturnType<typeof events.append> {
     const event = events.append({ type, payload }, { now: clock.now() });
-    feed.publish('event.fired', { ...event });
+    // First of all: a listener may well reset the sandbox, and the event must not outlive that.
     deliveries.begin(event);
+    feed.publish('event.fired', { ...event });
     return event;
   }
 
@@ -66,33 +71,23 @@ export function createSandbox(options: SandboxOptions = {}): Sandbox {
     return value;
   }
 
-  const state = (): SandboxState => ({
-    version: 1,
-    seed,
-    now: clock.now(),
-    faults: faults.get(),
-    endpoints: endpoints.save(),
-    wallets: wallets.save(),
-    movements: movements.save(),
-    events: events.save(),
-    deliveries: deliveries.save(),
-    money: money.save(),
-  });
+  const parts = { faults, endpoints, wallets, movements, events, deliveries, money };
 
-  /** Later parts look things up in earlier ones: the order matters. */
   function load(from: SandboxState | undefined): void {
     clock.restart(from?.now);
     tally.clear();
-    faults.load(from?.faults);
-    endpoints.load(from?.endpoints);
-    wallets.load(from?.wallets);
-    movements.load(from?.movements);
-    events.load(from?.events);
-    deliveries.load(from?.deliveries);
-    money.load(from?.money);
+    requests = 0;
+    loadAll(parts, from);
   }
 
-  load(saved);
+  try {
+    load(saved);
+  } catch {
+    load(undefined);
+    // Without the cause: it may quote the file, and that holds secrets.
+    throw notState(settings.stateFile);
+  }
+  const state = () => saveAll(parts, { seed, now: clock.now() });
   const keeper = keepState({ feed, state }, { path: settings.stateFile, saveAfterMs: settings.saveAfterMs });
 
   const operations: SandboxOperations = {
@@ -141,7 +136,7 @@ export function createSandbox(options: SandboxOptions = {}): Sandbox {
         .slice(0, limit),
     attempts: ({ eventId, limit } = {}) => {
       const all = deliveries.attempts().filter((one) => eventId === undefined || one.eventId === eventId);
-      return limit === undefined ? all : all.slice(-limit);
+      return limit === undefined ? all : all.slice(Math.max(0, all.length - limit));
     },
     movements: ({ limit } = {}) => movements.list().slice(0, limit),
     subscribe: feed.subscribe,
@@ -163,7 +158,8 @@ export function createSandbox(options: SandboxOptions = {}): Sandbox {
     updateLimits: operations.wallets.updateLimits,
     listEvents: (request: Parameters<typeof listEvents>[0]) => listEvents(request, { events, faults, clock }),
     now: clock.now,
-    wait: (ms: number) => new Promise<void>((resolve) => clock.after(ms, resolve)),
+    wait: clock.wait,
+    nextRequest: () => ++requests,
   };
   const answer = createApp({ sandbox: operations, service, faults, feed }, { token, limitBytes, maxLimit });
 
@@ -187,4 +183,14 @@ export function createSandbox(options: SandboxOptions = {}): Sandbox {
       tally.clear();
     },
   };
+}
+
+/** What is wrong with an option is told as every other fault of the options. */
+function configured<Part>(make: () => Part): Part {
+  try {
+    return make();
+  } catch (cause) {
+    if (cause instanceof SandboxError) throw new ConfigError(cause.message, { cause });
+    throw cause;
+  }
 }

@@ -11,7 +11,7 @@ import { createLanes } from './lanes.js';
 import type { Random } from './random.js';
 import type { Tally } from './tally.js';
 
-/** `exhausted`: every attempt failed, or the endpoint was removed. */
+/** `exhausted`: every attempt failed, or the endpoint or, after a restart, the event is gone. */
 export type DeliveryState = 'pending' | 'delivered' | 'exhausted';
 
 /** One event on its way to one endpoint. */
@@ -60,8 +60,6 @@ interface Era {
   readonly underWay: Set<AbortController>;
 }
 
-export type Deliveries = ReturnType<typeof createDeliveries>;
-
 export function createDeliveries(parts: Parts, options: DeliveryOptions) {
   const { clock, random, faults, endpoints, events, feed, tally } = parts;
   let pending = new Map<string, Run>();
@@ -75,12 +73,16 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     count += 1;
     const id = `del_${random.hex(`delivery:${count}`, { digits: 16 })}`;
     const run: Run = { id, eventId: event.id, endpointId: target.id, state: 'pending', attempts: 0, event };
-    pending.set(id, run);
-    tally.begin();
     const { reorderMs, delayMs } = faults.get();
     const held = faults.strikes('reorder', id) ? Math.ceil(random.number(`hold:${id}`) * reorderMs) : 0;
     const delayed = faults.strikes('delay', id) ? delayMs : 0;
-    queue(run, held + delayed);
+    track(run, held + delayed);
+  }
+
+  function track(run: Run, waitMs: number): void {
+    pending.set(run.id, run);
+    tally.begin();
+    queue(run, waitMs);
   }
 
   function queue(run: Run, waitMs: number): void {
@@ -102,7 +104,9 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
 
   async function attempt(run: Run, era: Era): Promise<void> {
     const target = endpoints.find(run.endpointId);
-    if (target === undefined || run.state !== 'pending') return;
+    if (run.state !== 'pending') return;
+    // A state file does not keep functions.
+    if (target === undefined) return end(run, 'exhausted');
     run.attempts += 1;
     const giveUp = new AbortController();
     era.underWay.add(giveUp);
@@ -120,12 +124,13 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
       if (attempts.length > options.keptAttempts) attempts.shift();
       feed.publish('attempt.made', one);
     }
+    const delivered = made.some(
+      ({ response }) => response !== null && Math.floor(response.status / 100) === 2,
+    );
+    if (delivered) events.markDelivered(run.eventId);
     // Its endpoint was removed meanwhile.
     if (run.state !== 'pending') return;
-    if (made.some(({ response }) => response !== null && response.status >= 200 && response.status < 300)) {
-      events.markDelivered(run.eventId);
-      return end(run, 'delivered');
-    }
+    if (delivered) return end(run, 'delivered');
     if (number >= options.maxAttempts) return end(run, 'exhausted');
     const { retryBaseMs: baseMs, retryMaxMs: maxMs } = options;
     const chance = random.number(`retry:${deliveryId}:${number}`);
@@ -181,14 +186,10 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
       count = state?.count ?? 0;
       for (const one of state?.attempts ?? []) attempts.push(one);
       for (const delivery of state?.deliveries ?? []) {
-        const event = delivery.state === 'pending' ? events.find(delivery.eventId) : undefined;
-        if (event === undefined) ended.push(delivery);
-        else {
-          const run: Run = { ...delivery, event };
-          pending.set(run.id, run);
-          tally.begin();
-          queue(run, 0);
-        }
+        const event = events.find(delivery.eventId);
+        if (delivery.state !== 'pending') ended.push(delivery);
+        else if (event === undefined) ended.push({ ...delivery, state: 'exhausted' });
+        else track({ ...delivery, event }, 0);
       }
     },
   };

@@ -1,11 +1,10 @@
 /** Endpoints: where deliveries go, and the secret and encoding that each is signed with. */
 import * as z from 'zod/mini';
 import { SIGNATURE_HEADER } from '../core/signature.js';
-import { oneOf, text } from './fields.js';
+import { SIGNATURE_ENCODINGS, type SignatureEncoding } from '../core/signature-encoding.js';
+import { oneOf, secret, text } from './fields.js';
 import { check, SandboxError } from './problem.js';
 import type { Random } from './random.js';
-
-const ENCODINGS = ['hex', 'base64', 'base64url'] as const;
 
 /** An endpoint in this process, such as what `toFetchHandler` makes. */
 export type EndpointFetch = (request: Request) => Response | Promise<Response>;
@@ -19,7 +18,7 @@ export interface EndpointInput {
   /** @default the sandbox's `secret` */
   readonly secret?: string | undefined;
   /** How the signature is written. @default 'hex' */
-  readonly encoding?: (typeof ENCODINGS)[number] | undefined;
+  readonly encoding?: SignatureEncoding | undefined;
   /** @default 'X-SERVICE-Signature' */
   readonly signatureHeader?: string | undefined;
 }
@@ -28,13 +27,15 @@ export interface EndpointInput {
 export interface Endpoint {
   readonly id: string;
   readonly url: string;
-  readonly encoding: (typeof ENCODINGS)[number];
+  readonly encoding: SignatureEncoding;
   readonly signatureHeader: string;
 }
 
 /** An endpoint, as deliveries need it. */
 export interface Target extends Endpoint {
   readonly secret: string;
+  /** Whether the secret is its own, and not the sandbox's. */
+  readonly hasOwnSecret: boolean;
   /** `undefined` is the global fetch. */
   readonly fetch: EndpointFetch | undefined;
 }
@@ -53,21 +54,23 @@ export interface SandboxEndpoints {
 /** What {@link createEndpoints} keeps in a state file: functions cannot be kept. */
 export interface EndpointsState {
   readonly count: number;
-  readonly endpoints: readonly Omit<Target, 'fetch'>[];
+  readonly endpoints: readonly (Endpoint & { readonly secret?: string | undefined })[];
 }
 
 const url = text.check(
-  z.refine(
-    (value) => URL.canParse(value) && /^https?:$/.test(new URL(value).protocol),
-    'must be an http or https URL',
-  ),
+  z.refine((value) => {
+    if (!URL.canParse(value)) return false;
+    const { protocol, username, password } = new URL(value);
+    // No request can be made to a URL with a password, and the URL is shown.
+    return /^https?:$/.test(protocol) && username === '' && password === '';
+  }, 'must be an http or https URL without a user or password'),
 );
-const endpointInput = z.strictObject(
+const endpointFields = z.strictObject(
   {
     url: z.optional(url),
     fetch: z.optional(z.custom<EndpointFetch>((value) => typeof value === 'function', 'must be a function')),
-    secret: z.optional(text),
-    encoding: z._default(oneOf(ENCODINGS), 'hex'),
+    secret: z.optional(secret),
+    encoding: z._default(oneOf(SIGNATURE_ENCODINGS), 'hex'),
     signatureHeader: z._default(
       text.check(z.regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'must be the name of a header')),
       SIGNATURE_HEADER,
@@ -75,7 +78,13 @@ const endpointInput = z.strictObject(
   },
   'must be a JSON object',
 );
-const secretInput = z.object({ secret: text });
+const endpointInput = endpointFields.check(
+  z.refine(({ url, fetch }) => url !== undefined || fetch !== undefined, {
+    path: ['url'],
+    error: 'is missing: an endpoint needs a url, or a fetch function',
+  }),
+);
+const secretInput = z.object({ secret });
 
 export type Endpoints = ReturnType<typeof createEndpoints>;
 
@@ -84,23 +93,21 @@ export function createEndpoints(options: {
   readonly secret: string;
   readonly initial: readonly EndpointInput[];
 }) {
-  const { random, secret: defaultSecret, initial } = options;
+  const { random, secret: defaultSecret } = options;
+  const initial = options.initial.map((input) => check(endpointInput, input));
   let targets = new Map<string, Target>();
   let count = 0;
 
-  function add(input: EndpointInput): Target {
-    const { secret = defaultSecret, fetch, url, encoding, signatureHeader } = check(endpointInput, input);
-    if (url === undefined && fetch === undefined) {
-      const errors = [{ field: 'url', detail: 'is missing' }];
-      throw new SandboxError('ERR_SANDBOX_INPUT', 'An endpoint needs a url, or a fetch function.', {
-        errors,
-      });
-    }
-    count += 1;
-    const id = `end_${random.hex(`endpoint:${count}`, { digits: 16 })}`;
-    const target = { id, url: url ?? 'http://endpoint.invalid/', encoding, signatureHeader, secret, fetch };
-    targets.set(id, target);
+  function put(endpoint: Endpoint & Pick<EndpointInput, 'secret' | 'fetch'>): Target {
+    const { secret = defaultSecret, fetch } = endpoint;
+    const target = { ...toEndpoint(endpoint), secret, hasOwnSecret: endpoint.secret !== undefined, fetch };
+    targets.set(target.id, target);
     return target;
+  }
+
+  function add({ url = 'http://endpoint.invalid/', ...rest }: z.output<typeof endpointInput>): Target {
+    count += 1;
+    return put({ id: `end_${random.hex(`endpoint:${count}`, { digits: 16 })}`, url, ...rest });
   }
 
   function get(id: string): Target {
@@ -110,35 +117,34 @@ export function createEndpoints(options: {
   }
 
   return {
-    add,
-    get,
+    add: (input: EndpointInput): Target => add(check(endpointInput, input)),
     find: (id: string): Target | undefined => targets.get(id),
     list: (): readonly Target[] => [...targets.values()],
     remove(id: string): void {
       targets.delete(get(id).id);
     },
     rotateSecret(id: string, secret: string): Target {
-      const target = { ...get(id), ...check(secretInput, { secret }) };
-      targets.set(id, target);
-      return target;
+      return put({ ...get(id), ...check(secretInput, { secret }) });
     },
 
     save: (): EndpointsState => ({
       count,
       endpoints: [...targets.values()]
         .filter(({ fetch }) => fetch === undefined)
-        .map(({ fetch: _, ...endpoint }) => endpoint),
+        .map((one) => ({ ...toEndpoint(one), ...(one.hasOwnSecret && { secret: one.secret }) })),
     }),
     load(state: EndpointsState | undefined): void {
-      targets = new Map(state?.endpoints.map((endpoint) => [endpoint.id, { ...endpoint, fetch: undefined }]));
+      targets = new Map();
       count = state?.count ?? 0;
-      // What was given at creation is there after a reset; of a state file only functions are missing.
-      for (const input of initial) if (state === undefined || input.fetch !== undefined) add(input);
+      for (const endpoint of state?.endpoints ?? []) put(endpoint);
+      const saved = new Set(state?.endpoints.map(({ url }) => url));
+      // What was given at creation is always there; a state file cannot hold functions.
+      for (const input of initial) if (input.fetch !== undefined || !saved.has(input.url ?? '')) add(input);
     },
   };
 }
 
 /** What may be shown of an endpoint: not its secret. */
-export function toEndpoint({ id, url, encoding, signatureHeader }: Target): Endpoint {
+export function toEndpoint({ id, url, encoding, signatureHeader }: Endpoint): Endpoint {
   return { id, url, encoding, signatureHeader };
 }

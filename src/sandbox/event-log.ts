@@ -66,7 +66,9 @@ export function createEventLog(options: { readonly random: Random; readonly kept
     const oldest = all.shift();
     if (oldest === undefined) return;
     // The oldest of all is the oldest of its type.
-    byType.get(oldest.type)?.shift();
+    const ofType = byType.get(oldest.type);
+    ofType?.shift();
+    if (ofType?.length === 0) byType.delete(oldest.type);
     byId.delete(oldest.id);
   }
 
@@ -91,15 +93,14 @@ export function createEventLog(options: { readonly random: Random; readonly kept
       input: { readonly type: string; readonly payload: unknown },
       at: { readonly now: number },
     ): SandboxEvent {
-      const { type, payload } = check(emitInput, input);
+      const { type, payload } = check(emitInput, { ...input, payload: toJson(input.payload) });
       count += 1;
       const event: LoggedEvent = {
         id: `evt_${random.hex(`event:${count}`, { digits: 16 })}`,
         type,
         delivered: false,
         created_at: new Date(at.now).toISOString(),
-        // Every attempt sends the same bytes, whatever the caller does with its object later.
-        payload: JSON.parse(JSON.stringify(payload)),
+        payload,
       };
       keep(event);
       return event;
@@ -154,4 +155,17 @@ export function createEventLog(options: { readonly random: Random; readonly kept
       for (const event of state?.events ?? []) keep({ ...event });
     },
   };
+}
+
+/** Every attempt sends the same bytes, whatever the caller does with its object later. */
+function toJson(payload: unknown): unknown {
+  try {
+    return JSON.parse(JSON.stringify(payload));
+  } catch (cause) {
+    const errors = [{ field: 'payload', detail: 'must be what JSON can hold' }];
+    throw new SandboxError('ERR_SANDBOX_INPUT', 'Nothing was fired: payload must be what JSON can hold.', {
+      cause,
+      errors,
+    });
+  }
 }

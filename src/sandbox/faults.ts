@@ -54,7 +54,7 @@ export interface Faults {
 }
 
 /** The faults that strike by chance. */
-export type ChanceFault = Exclude<keyof Faults, `${string}Ms` | 'listOrder' | 'listCap'>;
+type ChanceFault = Exclude<keyof Faults, `${string}Ms` | 'listOrder' | 'listCap'>;
 
 const NO_FAULTS: Faults = {
   drop: 0,
@@ -131,7 +131,9 @@ export interface SandboxFaults {
 export interface FaultSource extends SandboxFaults {
   /** Whether the fault strikes this time; `key` names the time, so that the same run has the same fate. */
   strikes(fault: ChanceFault, key: string): boolean;
-  load(faults: Faults | undefined): void;
+  save(): Faults;
+  /** What was given at creation holds over what was saved. */
+  load(saved: Partial<Faults> | undefined): void;
 }
 
 export function createFaults(options: {
@@ -143,8 +145,7 @@ export function createFaults(options: {
     const given = Object.entries(check(faultsInput, change)).filter(([, value]) => value !== undefined);
     return { ...before, ...Object.fromEntries(given) };
   };
-  const initial = withChange(NO_FAULTS, options.initial);
-  let faults = initial;
+  let faults = withChange(NO_FAULTS, options.initial);
   return {
     get: () => faults,
     set: (change) => {
@@ -162,8 +163,9 @@ export function createFaults(options: {
       faults = { ...faults, [fault]: { next: chance.next - 1 } };
       return true;
     },
+    save: () => faults,
     load: (saved) => {
-      faults = saved ?? initial;
+      faults = withChange(withChange(NO_FAULTS, saved ?? {}), options.initial);
     },
   };
 }

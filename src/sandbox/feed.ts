@@ -10,7 +10,7 @@ export interface FeedEntry {
 
 export interface Feed {
   publish(kind: string, data: unknown): void;
-  /** Calls the listener with each entry from now on, until the answered function is called. */
+  /** Calls the listener with each entry from now on, until the answered function is called; logs what it throws. */
   subscribe(listener: (entry: FeedEntry) => void): () => void;
 }
 
@@ -20,7 +20,14 @@ export function createFeed({ now }: { readonly now: () => number }): Feed {
     publish: (kind, data) => {
       if (listeners.size === 0) return;
       const entry: FeedEntry = { kind, at: new Date(now()).toISOString(), data };
-      for (const listener of listeners) listener(entry);
+      for (const listener of listeners) {
+        // Whoever only watches must neither undo what happened nor keep it from the others.
+        try {
+          listener(entry);
+        } catch (error) {
+          console.error(error);
+        }
+      }
     },
     subscribe: (listener) => {
       listeners.add(listener);

@@ -7,7 +7,7 @@ interface Lane<Job> {
 }
 
 /** Jobs in the order in which they came, lane by lane. */
-export interface Lanes<Job> {
+interface Lanes<Job> {
   push(job: Job, options: { readonly lane: string }): void;
   /** Begins no further job. */
   close(): void;

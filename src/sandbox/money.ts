@@ -35,8 +35,6 @@ export interface MoneyState {
   readonly endings: readonly Ending[];
 }
 
-export type Money = ReturnType<typeof createMoney>;
-
 export function createMoney(parts: Parts, { movementMs }: { readonly movementMs: number }) {
   const { clock, random, wallets, movements, feed, tally, fire } = parts;
   let endings = new Set<Ending>();
@@ -63,7 +61,7 @@ export function createMoney(parts: Parts, { movementMs }: { readonly movementMs:
 
   function end({ movementId, reason, returnsAfterMs }: Ending): void {
     const begun = movements.find(movementId);
-    // Forgotten by the bound on movements, or sent back before its time.
+    // Sent back before its time, or forgotten by the bound on movements before the bank sends it back.
     if (begun === undefined || begun.state === 'failed') return;
     const movement = movements.end(begun, { reason, now: clock.now() });
     settle(movement);

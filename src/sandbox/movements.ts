@@ -43,19 +43,23 @@ export interface MovementsState {
 
 export type Movements = ReturnType<typeof createMovements>;
 
-/** The record of movements, the newest `keptMovements` of them. */
+/** The record of movements: those pending, and the newest `keptMovements` of those that ended. */
 export function createMovements(options: { readonly random: Random; readonly keptMovements: number }) {
   const { random, keptMovements } = options;
-  let order = new Fifo<string>();
+  let ended = new Fifo<string>();
   let byId = new Map<string, Movement>();
   let count = 0;
 
   function keep(movement: Movement): Movement {
-    order.push(movement.id);
     byId.set(movement.id, movement);
-    const oldest = order.length > keptMovements ? order.shift() : undefined;
-    if (oldest !== undefined) byId.delete(oldest);
     return movement;
+  }
+
+  /** Only what has ended may be forgotten: a pending movement holds money, and owes its event. */
+  function countEnded({ id }: Movement): void {
+    ended.push(id);
+    const oldest = ended.length > keptMovements ? ended.shift() : undefined;
+    if (oldest !== undefined) byId.delete(oldest);
   }
 
   return {
@@ -77,9 +81,10 @@ export function createMovements(options: { readonly random: Random; readonly kep
     end(movement: Movement, how: { readonly reason: Movement['reason']; readonly now: number }): Movement {
       const state = how.reason === null ? WELL[movement.kind] : 'failed';
       const updatedAt = new Date(how.now).toISOString();
-      const ended: Movement = { ...movement, state, reason: how.reason, updatedAt };
-      if (byId.has(movement.id)) byId.set(movement.id, ended);
-      return ended;
+      const result = keep({ ...movement, state, reason: how.reason, updatedAt });
+      // A redemption that the bank sends back ends twice.
+      if (movement.state === 'pending') countEnded(movement);
+      return result;
     },
 
     find: (id: string): Movement | undefined => byId.get(id),
@@ -96,10 +101,13 @@ export function createMovements(options: { readonly random: Random; readonly kep
 
     save: (): MovementsState => ({ count, movements: [...byId.values()] }),
     load(state: MovementsState | undefined): void {
-      order = new Fifo();
+      ended = new Fifo();
       byId = new Map();
       count = state?.count ?? 0;
-      for (const movement of state?.movements ?? []) keep(movement);
+      for (const movement of state?.movements ?? []) {
+        keep(movement);
+        if (movement.state !== 'pending') countEnded(movement);
+      }
     },
   };
 }

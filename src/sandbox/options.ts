@@ -5,6 +5,7 @@ import type { ClockMode } from './clock.js';
 import { isDecimal } from './decimal.js';
 import type { EndpointInput } from './endpoints.js';
 import type { Faults } from './faults.js';
+import { milliseconds, secret } from './fields.js';
 
 /** Options of `createSandbox`. */
 export interface SandboxOptions {
@@ -14,15 +15,15 @@ export interface SandboxOptions {
   readonly secret?: string | undefined;
   /** Decides every id, every fault and every wait: a whole number. @default a new one each time, in `sandbox.seed` */
   readonly seed?: number | undefined;
-  /** Where events are delivered from the start. @default [] */
+  /** Where events are delivered from the start; of a URL that a state file knows, the file decides. @default [] */
   readonly endpoints?: readonly EndpointInput[] | undefined;
-  /** What goes wrong from the start. @default nothing */
+  /** What goes wrong from the start; holds over what a state file says of the same fault. @default nothing */
   readonly faults?: Partial<Faults> | undefined;
   /** Whether time runs by itself. @default 'real' */
   readonly clock?: ClockMode | undefined;
   /** Where a manual clock starts, ISO 8601. @default '2026-01-01T00:00:00.000Z' */
   readonly startsAt?: string | undefined;
-  /** How long, in real time, a manual clock waits for an answer before it moves on. @default 1000 */
+  /** How long, in real time, a clock that is moved waits for an answer before it moves on. @default 1000 */
   readonly patienceMs?: number | undefined;
   /** What each new wallet holds; decimal text, in USDC. @default '10000.00' */
   readonly initialBalance?: string | undefined;
@@ -42,7 +43,7 @@ export interface SandboxOptions {
   readonly maxLimit?: number | undefined;
   /** The largest request body, in bytes; more is answered 413. @default 1_048_576 */
   readonly limitBytes?: number | undefined;
-  /** How many events, movements and ended deliveries of each are remembered, the newest. @default 250_000 */
+  /** How many events, ended movements and ended deliveries of each are remembered, the newest. @default 250_000 */
   readonly keptEvents?: number | undefined;
   /** How many attempts are remembered, the newest. @default 10_000 */
   readonly keptAttempts?: number | undefined;
@@ -57,11 +58,13 @@ export type Settings = ReturnType<typeof toSettings>;
 
 const whole = z.int().check(z.minimum(0));
 const counted = z.int().check(z.minimum(1));
+const positiveMs = milliseconds.check(z.minimum(1));
 const nonEmpty = z.string().check(z.minLength(1));
 
 const settings = z.strictObject({
-  token: z._default(nonEmpty, 'sandbox-token'),
-  secret: z._default(nonEmpty, 'sandbox-secret'),
+  // What a header can carry as one word.
+  token: z._default(z.string().check(z.regex(/^[!-~]+$/)), 'sandbox-token'),
+  secret: z._default(secret, 'sandbox-secret'),
   seed: z.optional(z.int()),
   endpoints: z._default(z.array(z.custom<EndpointInput>()), []),
   faults: z._default(z.custom<Partial<Faults>>(), {}),
@@ -69,11 +72,11 @@ const settings = z.strictObject({
   startsAt: z._default(z.iso.datetime({ offset: true }), '2026-01-01T00:00:00.000Z'),
   patienceMs: z._default(whole, 1000),
   initialBalance: z._default(z.string().check(z.refine(isDecimal)), '10000.00'),
-  movementMs: z._default(whole, 0),
-  timeoutMs: z._default(counted, 10_000),
+  movementMs: z._default(milliseconds, 0),
+  timeoutMs: z._default(positiveMs, 10_000),
   maxAttempts: z._default(counted, 8),
-  retryBaseMs: z._default(counted, 1000),
-  retryMaxMs: z._default(counted, 60_000),
+  retryBaseMs: z._default(positiveMs, 1000),
+  retryMaxMs: z._default(positiveMs, 60_000),
   concurrency: z._default(counted, 16),
   maxLimit: z._default(counted, 1_000_000),
   limitBytes: z._default(counted, 1_048_576),

@@ -60,12 +60,15 @@ export interface SandboxOperations {
   attempts(query?: Omit<DeliveryQuery, 'state'>): readonly Attempt[];
   /** Newest first. */
   movements(query?: { readonly limit?: number | undefined }): readonly Movement[];
-  /** Calls the listener with all that happens, until the answered function is called. */
+  /**
+   * Calls the listener with all that happens, until the answered function is called. What it throws is written
+   * to the console and changes nothing.
+   */
   subscribe(listener: (entry: FeedEntry) => void): () => void;
 
   /** Resolves once no movement and no delivery is pending; moves a manual clock as far as that takes. */
   settled(): Promise<void>;
-  /** Makes everything as it was at creation: the same seed then gives the same ids again. */
+  /** Makes everything as it was at creation: the same seed then gives the same ids and the same fate again. */
   reset(): void;
 }
 

@@ -29,6 +29,9 @@ export async function listen(
   answer: Answer,
   { port, hostname = '127.0.0.1' }: ListenOptions & { readonly port: number },
 ): Promise<Listening> {
+  if (!Number.isInteger(port) || port < 0 || port > 65_535) {
+    throw new ConfigError(`The sandbox cannot listen on port ${port}. Give a whole number from 0 to 65535.`);
+  }
   const listener = getRequestListener((request, bindings) => answer(request, bindings as HttpBindings), {
     overrideGlobalObjects: false,
   });

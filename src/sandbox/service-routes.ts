@@ -19,6 +19,8 @@ export interface Service {
   now(): number;
   /** Resolves after so much of the sandbox's time. */
   wait(ms: number): Promise<void>;
+  /** Numbers the requests, from 1 after each reset. */
+  nextRequest(): number;
 }
 
 export function serviceRoutes(
@@ -27,10 +29,9 @@ export function serviceRoutes(
 ): Hono<Env> {
   const { faults, maxLimit, readJson } = options;
   const routes = new Hono<Env>();
-  let requests = 0;
 
   routes.use(async (context, next) => {
-    const key = `request:${++requests}`;
+    const key = `request:${service.nextRequest()}`;
     const { apiRetryAfterMs, apiSlowMs } = faults.get();
     if (faults.strikes('apiSlow', key)) await service.wait(apiSlowMs);
     if (faults.strikes('apiTooManyRequests', key)) {

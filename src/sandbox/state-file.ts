@@ -1,6 +1,7 @@
 /** The state file: one JSON file, written whole and put in place in one step, so that none is ever half written. */
 import { readFileSync } from 'node:fs';
 import { rename, writeFile } from 'node:fs/promises';
+import * as z from 'zod/mini';
 import { ConfigError } from '../core/errors.js';
 import type { DeliveriesState } from './deliveries.js';
 import type { EndpointsState } from './endpoints.js';
@@ -25,6 +26,21 @@ export interface SandboxState {
   readonly money: MoneyState;
 }
 
+/** What is checked before any part takes its own: what is wrong inside, the part finds out. */
+const part = z.looseObject({});
+const form = z.object({
+  version: z.literal(1),
+  seed: z.int(),
+  now: z.int(),
+  faults: part,
+  endpoints: part,
+  wallets: part,
+  movements: part,
+  events: part,
+  deliveries: part,
+  money: part,
+});
+
 /**
  * Reads the file; `undefined` when there is none yet.
  *
@@ -40,11 +56,16 @@ export function readState(path: string): SandboxState | undefined {
   }
   try {
     const state: SandboxState = JSON.parse(text);
-    if (state.version === 1) return state;
+    if (form.safeParse(state).success) return state;
   } catch {
     // The parser's words would quote the file, and it holds secrets.
   }
-  throw new ConfigError(`${path} is not the state of this release's sandbox. Move it away to start anew.`);
+  throw notState(path);
+}
+
+/** What to say of a file that is there and cannot be loaded. */
+export function notState(path: string | undefined): ConfigError {
+  return new ConfigError(`${path} is not the state of this release's sandbox. Move it away to start anew.`);
 }
 
 /** Writes the file beside its place, then moves it there. Only its owner can read it: it holds secrets. */

@@ -2,7 +2,7 @@
 import type { Feed } from './feed.js';
 import { type SandboxState, writeState } from './state-file.js';
 
-export interface StateKeeper {
+interface StateKeeper {
   /** Saves now. */
   save(): Promise<void>;
   /** Saves for the last time. */

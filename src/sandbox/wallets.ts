@@ -49,7 +49,7 @@ export interface Account extends Wallet {
 }
 
 /** An amount that leaves a wallet. */
-export interface Spending {
+interface Spending {
   readonly amount: string;
   readonly to: string;
   readonly now: number;

@@ -1,9 +1,6 @@
-/** The control API, the clock, the stream, and the state that outlives a process. */
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { createSandbox } from 'stablehooks/sandbox';
-import { describe, expect, onTestFinished, test } from 'vitest';
+/** The control API and the clock. */
+import { createSandbox, SandboxError } from 'stablehooks/sandbox';
+import { expect, test } from 'vitest';
 import { startSandbox } from './sandbox-server.js';
 
 const wallet = {
@@ -75,6 +72,18 @@ test.each([
   expect([sandbox.events(), sandbox.movements(), sandbox.endpoints.list()]).toEqual([[], [], []]);
 });
 
+test.each([Number.MAX_SAFE_INTEGER, Number.NaN, -1, 0.5])(
+  'a clock told to advance by %d stays where it is',
+  async (ms) => {
+    const { ask, sandbox } = await startSandbox({ clock: 'manual' });
+    const before = sandbox.clock.now();
+    await expect(sandbox.clock.advance(ms)).rejects.toThrow(SandboxError);
+    expect((await ask('/sandbox/clock/advance', { json: { ms } })).status).toBe(400);
+    expect(sandbox.clock.now()).toBe(before);
+    expect(sandbox.emit('accept.confirmed').created_at).toBe(new Date(before).toISOString());
+  },
+);
+
 test('the real clock jumps ahead when told to, and retries that came due run', async () => {
   let answers = 0;
   const fetch = () => new Response(null, { status: ++answers < 3 ? 500 : 200 });
@@ -84,6 +93,38 @@ test('the real clock jumps ahead when told to, and retries that came due run', a
   await sandbox.settled();
   expect(answers).toBe(3);
   expect(sandbox.clock.now()).toBeGreaterThan(Date.now() + 200_000);
+});
+
+test('what JSON cannot hold is refused as a payload, and no event is fired', () => {
+  const sandbox = createSandbox();
+  const circular: { self?: unknown } = {};
+  circular.self = circular;
+  for (const payload of [circular, { amount: 1n }]) {
+    expect(() => sandbox.emit('accept.confirmed', payload)).toThrow(SandboxError);
+  }
+  expect(sandbox.events()).toEqual([]);
+});
+
+test('a limit of 0 lists no attempts', async () => {
+  const { sandbox } = await startSandbox({ endpoints: [{ fetch: () => new Response() }] });
+  sandbox.emit('accept.confirmed');
+  await sandbox.settled();
+  expect(sandbox.attempts({ limit: 1 })).toHaveLength(1);
+  expect(sandbox.attempts({ limit: 0 })).toEqual([]);
+});
+
+test('what is given up before it is sent never arrives', async () => {
+  let arrivals = 0;
+  const fetch = () => {
+    arrivals += 1;
+    return new Response();
+  };
+  const { sandbox } = await startSandbox({ endpoints: [{ fetch }] });
+  sandbox.emit('accept.confirmed');
+  sandbox.reset();
+  sandbox.emit('transfer.settled');
+  await sandbox.settled();
+  expect(arrivals).toBe(1);
 });
 
 test('a reset forgets what is under way and gives the same ids again', async () => {
@@ -99,30 +140,6 @@ test('a reset forgets what is under way and gives the same ids again', async () 
   expect(sandbox.emit('accept.confirmed')).toEqual(before);
 });
 
-test('the stream tells what happens as server-sent events', async () => {
-  const { url, sandbox } = await startSandbox({ endpoints: [{ fetch: () => new Response() }] });
-  const headers = { authorization: `Bearer ${sandbox.token}` };
-  const { body } = await fetch(`${url}/sandbox/stream`, { headers });
-  const reader = body?.pipeThrough(new TextDecoderStream()).getReader();
-  let text = '';
-  const readUntil = async (wanted: string) => {
-    while (!text.includes(wanted)) text += (await reader?.read())?.value ?? '';
-  };
-  await readUntil(': open');
-  const { id } = sandbox.accept();
-  await readUntil('event: delivery.delivered');
-  await reader?.cancel();
-  const kinds = [...text.matchAll(/^event: (.*)$/gm)].map(([, kind]) => kind);
-  expect(kinds).toEqual([
-    'movement.begun',
-    'movement.ended',
-    'event.fired',
-    'attempt.made',
-    'delivery.delivered',
-  ]);
-  expect(text).toContain(id);
-});
-
 test('in process, without a port, it answers the same', async () => {
   const sandbox = createSandbox();
   const headers = { authorization: `Bearer ${sandbox.token}` };
@@ -134,67 +151,5 @@ test('it listens on loopback, and says what to do when the port is taken', async
   const { url, sandbox } = await startSandbox();
   expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
   await expect(sandbox.listen(Number(new URL(url).port))).rejects.toThrow(/Is the port taken/);
-});
-
-describe('the state file', () => {
-  function stateFile(): string {
-    const folder = mkdtempSync(join(tmpdir(), 'sandbox-'));
-    onTestFinished(() => rmSync(folder, { recursive: true }));
-    return join(folder, 'state.json');
-  }
-
-  test('brings back wallets, events, faults, endpoints, and what was pending', async () => {
-    const path = stateFile();
-    const options = { stateFile: path, clock: 'manual', seed: 5 } as const;
-    const first = createSandbox({ ...options, movementMs: 1000, maxAttempts: 3 });
-    first.faults.set({ drop: 1 });
-    first.endpoints.add({ url: 'http://127.0.0.1:1/', secret: 'kept' });
-    const { id } = first.wallets.create(wallet);
-    first.send(id, { amount: '5', to: 'shop' });
-    first.emit('accept.confirmed');
-    await first.clock.advance(10);
-    await first.close();
-    expect(statSync(path).mode & 0o777).toBe(0o600);
-    expect(readdirSync(join(path, '..'))).toEqual(['state.json']);
-
-    const second = createSandbox({ ...options, movementMs: 1000, maxAttempts: 3 });
-    expect(second.clock.now()).toBe(first.clock.now());
-    expect(second.faults.get()).toEqual(first.faults.get());
-    expect(second.endpoints.list()).toEqual(first.endpoints.list());
-    expect(second.wallets.list()).toEqual(first.wallets.list());
-    expect(second.events()).toEqual(first.events());
-    expect(second.attempts()).toEqual(first.attempts());
-    expect(second.deliveries()).toMatchObject([{ state: 'pending' }]);
-    await second.settled();
-    expect(second.events().map(({ type }) => type)).toEqual(['transfer.settled', 'accept.confirmed']);
-    expect(second.deliveries().every(({ state, attempts }) => state === 'exhausted' && attempts === 3)).toBe(
-      true,
-    );
-    await second.close();
-  });
-
-  test('is saved soon after a change, without asking', async () => {
-    const path = stateFile();
-    const { sandbox } = await startSandbox({ stateFile: path, saveAfterMs: 1 });
-    const { id } = sandbox.emit('accept.confirmed');
-    await expect.poll(() => saved(path)).toContain(id);
-  });
-
-  test('that is something else is refused, unharmed, and never quoted', () => {
-    const path = stateFile();
-    for (const text of ['{"secret":"hush', '{"version":2,"secret":"hush"}', '[]', 'null']) {
-      writeFileSync(path, text);
-      expect(() => createSandbox({ stateFile: path })).toThrow(/is not the state of this release's sandbox/);
-      expect(() => createSandbox({ stateFile: path })).not.toThrow(/hush/);
-      expect(readFileSync(path, 'utf8')).toBe(text);
-    }
-  });
-
-  function saved(path: string): string {
-    try {
-      return readFileSync(path, 'utf8');
-    } catch {
-      return '';
-    }
-  }
+  await expect(sandbox.listen(99_999)).rejects.toThrow(/from 0 to 65535/);
 });

@@ -1,7 +1,9 @@
 /** Deliveries: signatures, retries, time-outs, and each fault that befalls an attempt. */
 import { createHmac } from 'node:crypto';
 import { createServer, type IncomingMessage } from 'node:http';
-import { createSandbox, type SandboxOptions } from 'stablehooks/sandbox';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { createSandbox, SandboxError, type SandboxOptions } from 'stablehooks/sandbox';
 import { expect, onTestFinished, test } from 'vitest';
 import { startSandbox } from './sandbox-server.js';
 
@@ -94,6 +96,16 @@ test('signs each endpoint by its own secret, encoding and header, and by a new s
   sandbox.emit('accept.confirmed');
   await sandbox.settled();
   expect(seen).toHaveLength(2);
+});
+
+test('a secret with white space around it is refused wherever it comes in: nothing could be signed with it', () => {
+  for (const secret of [' padded', 'padded\n']) {
+    expect(() => createSandbox({ secret })).toThrow(/secret/);
+    const { sandbox } = deliveringTo([200]);
+    expect(() => sandbox.endpoints.add({ url: 'http://127.0.0.1:1/', secret })).toThrow(SandboxError);
+    const [endpoint] = sandbox.endpoints.list();
+    expect(() => sandbox.endpoints.rotateSecret(endpoint?.id ?? '', secret)).toThrow(/secret must not begin/);
+  }
 });
 
 test('an endpoint that never answers times out and is retried, and holds no other up', async () => {
@@ -220,6 +232,27 @@ test('removing an endpoint gives up what is pending for it, under way or waiting
   expect(() => sandbox.endpoints.remove(silent.id)).toThrow(/no endpoint of this id/);
 });
 
+test('an event that an endpoint took is delivered, even when the endpoint was removed before it answered', async () => {
+  const answers: ((response: Response) => void)[] = [];
+  const { sandbox } = deliveringTo([], {
+    endpoints: [
+      {
+        fetch: () =>
+          new Promise<Response>((resolve) => {
+            answers.push(resolve);
+          }),
+      },
+    ],
+  });
+  sandbox.emit('accept.confirmed');
+  const [endpoint] = sandbox.endpoints.list();
+  await expect.poll(() => answers).toHaveLength(1);
+  sandbox.endpoints.remove(endpoint?.id ?? '');
+  answers[0]?.(new Response());
+  await expect.poll(() => sandbox.events()).toMatchObject([{ delivered: true }]);
+  expect(sandbox.deliveries()).toMatchObject([{ state: 'exhausted' }]);
+});
+
 test('what is remembered stays within its bounds, the newest', async () => {
   const { sandbox } = deliveringTo([200], { keptEvents: 100, keptAttempts: 30 });
   for (let n = 0; n < 500; n++) sandbox.accept();
@@ -231,6 +264,23 @@ test('what is remembered stays within its bounds, the newest', async () => {
   expect(sandbox.deliveries()).toHaveLength(100);
   expect(sandbox.attempts()).toHaveLength(30);
   expect(sandbox.attempts().at(-1)).toMatchObject({ eventId: id });
+});
+
+test('a type of which no event is kept takes no memory', () => {
+  setFlagsFromString('--expose-gc');
+  const collectGarbage: () => void = runInNewContext('gc');
+  const heapBytes = () => {
+    collectGarbage();
+    return process.memoryUsage().heapUsed;
+  };
+  const { sandbox } = deliveringTo([], { keptEvents: 1, endpoints: [] });
+  const emit = (from: number, to: number) => {
+    for (let n = from; n < to; n++) sandbox.emit(`type.${n}`);
+  };
+  emit(0, 1000);
+  const before = heapBytes();
+  emit(1000, 31_000);
+  expect(heapBytes() - before).toBeLessThan(3_000_000);
 });
 
 test('what is kept of an endless answer is bounded', async () => {

@@ -1,5 +1,6 @@
 /** Faults of the API and of the list, set at creation, in process and over HTTP while running. */
-import { createSandbox, SandboxError } from 'stablehooks/sandbox';
+import { ConfigError } from 'stablehooks';
+import { createSandbox } from 'stablehooks/sandbox';
 import { expect, test } from 'vitest';
 import { startSandbox } from './sandbox-server.js';
 
@@ -86,6 +87,7 @@ test.each([
   ['listCap', { listCap: 0 }],
   ['listOrder', { listOrder: 'random' }],
   ['delayMs', { delayMs: -5 }],
+  ['listLagMs', { listLagMs: Number.MAX_SAFE_INTEGER }],
   ['dropp', { dropp: 1 }],
 ])('refuses a fault that is not one, naming %s, and keeps the others', async (field, json) => {
   const { ask, sandbox } = await startSandbox({ faults: { duplicate: 0.5 } });
@@ -96,8 +98,31 @@ test.each([
 });
 
 test('at creation a wrong fault or option says which one it is', () => {
-  expect(() => createSandbox({ faults: { drop: 2 } })).toThrow(SandboxError);
+  for (const [options, name] of [
+    [{ faults: { drop: 2 } }, /drop/],
+    [{ endpoints: [{}] }, /url/],
+    [{ endpoints: [{ url: 'http://user:hush@127.0.0.1/' }] }, /url/],
+    [{ token: 'two words' }, /token/],
+  ] as const) {
+    expect(() => createSandbox(options)).toThrow(ConfigError);
+    expect(() => createSandbox(options)).toThrow(name);
+    expect(() => createSandbox(options)).not.toThrow(/hush/);
+  }
   expect(() => createSandbox({ timeoutMs: -1 })).toThrow(/timeoutMs/);
+  expect(() => createSandbox({ movementMs: Number.MAX_SAFE_INTEGER })).toThrow(/movementMs/);
+});
+
+test('a reset makes the fate of requests the same again', async () => {
+  const { ask, sandbox } = await startSandbox({ faults: { apiServerError: 0.5 } });
+  const fates = async () => {
+    const statuses: number[] = [];
+    for (let n = 0; n < 12; n++) statuses.push((await ask('/v1/webhooks/events')).status);
+    return statuses;
+  };
+  const before = await fates();
+  expect(new Set(before)).toEqual(new Set([200, 500]));
+  sandbox.reset();
+  expect(await fates()).toEqual(before);
 });
 
 test('holds 100,000 events, and pages them in every order', () => {

@@ -1,0 +1,82 @@
+/** Watching the sandbox: listeners in process, and the stream of server-sent events. */
+import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { startSandbox } from './sandbox-server.js';
+
+test('the stream tells what happens as server-sent events', async () => {
+  const { url, sandbox } = await startSandbox({ endpoints: [{ fetch: () => new Response() }] });
+  const headers = { authorization: `Bearer ${sandbox.token}` };
+  const { body } = await fetch(`${url}/sandbox/stream`, { headers });
+  const reader = body?.pipeThrough(new TextDecoderStream()).getReader();
+  let text = '';
+  const readUntil = async (wanted: string) => {
+    while (!text.includes(wanted)) text += (await reader?.read())?.value ?? '';
+  };
+  await readUntil(': open');
+  const { id } = sandbox.accept();
+  await readUntil('event: delivery.delivered');
+  await reader?.cancel();
+  const kinds = [...text.matchAll(/^event: (.*)$/gm)].map(([, kind]) => kind);
+  expect(kinds).toEqual([
+    'movement.begun',
+    'movement.ended',
+    'event.fired',
+    'attempt.made',
+    'delivery.delivered',
+  ]);
+  expect(text).toContain(id);
+});
+
+test('a listener that throws is heard of, and takes nothing from the others or from what happens', async () => {
+  const log = vi.spyOn(console, 'error').mockImplementation(() => {});
+  onTestFinished(() => log.mockRestore());
+  const { sandbox } = await startSandbox({ endpoints: [{ fetch: () => new Response() }], movementMs: 1 });
+  const failure = new Error('the listener failed');
+  const kinds: string[] = [];
+  sandbox.subscribe(() => {
+    throw failure;
+  });
+  sandbox.subscribe(({ kind }) => kinds.push(kind));
+  sandbox.accept();
+  await sandbox.settled();
+  expect(sandbox.events()).toMatchObject([{ delivered: true }]);
+  expect(kinds).toContain('delivery.delivered');
+  expect(log).toHaveBeenCalledWith(failure);
+});
+
+test('a listener that resets the sandbox when an event is fired leaves nothing of it behind', async () => {
+  const arrived: string[] = [];
+  const { sandbox } = await startSandbox({
+    endpoints: [
+      {
+        fetch: async (request) => {
+          arrived.push(await request.text());
+          return new Response();
+        },
+      },
+    ],
+  });
+  const unsubscribe = sandbox.subscribe(({ kind }) => kind === 'event.fired' && sandbox.reset());
+  sandbox.emit('accept.confirmed');
+  unsubscribe();
+  const { id } = sandbox.emit('transfer.settled');
+  await sandbox.settled();
+  expect(sandbox.deliveries()).toMatchObject([{ eventId: id, state: 'delivered' }]);
+  expect(arrived).toHaveLength(1);
+});
+
+test('a reader of the stream that falls too far behind is cut off', async () => {
+  const log = vi.spyOn(console, 'error').mockImplementation(() => {});
+  onTestFinished(() => log.mockRestore());
+  const { url, sandbox } = await startSandbox();
+  const path = `${url}/sandbox/stream`;
+  const stream = request(path, { headers: { authorization: `Bearer ${sandbox.token}` } }).end();
+  const [answer] = (await once(stream, 'response')) as [IncomingMessage];
+  const cut = once(answer, 'error');
+  // Nobody reads: what no buffer on the way takes is what the sandbox would have to remember.
+  const payload = { text: 'x'.repeat(10_000) };
+  for (let n = 0; n < 11_000; n++) sandbox.emit('accept.confirmed', payload);
+  answer.resume();
+  expect(await cut).toMatchObject([{ code: 'ECONNRESET' }]);
+});
