@@ -90,7 +90,7 @@ describe.concurrent('sandbox', () => {
 
   test.for([
     [['--list-cap', '0'], /Write a whole number from 1/],
-    [['--list-lag', '999999999999d'], /\(ERR_SANDBOX_INPUT\)/],
+    [['--list-lag', '999999999999d'], /\(ERR_CONFIG_INVALID\)/],
   ] as const)('what it refuses of its settings is wrong use: %j', async ([flags, says]) => {
     const { stderr, exitCode } = await run(['sandbox', '--port', '0', ...flags]);
     expect(stderr).toMatch(says);
