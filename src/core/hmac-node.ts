@@ -7,8 +7,11 @@ import { createHash, hash, timingSafeEqual } from 'node:crypto';
 /** A secret as RFC 2104 hashes it: filled up to a block of SHA-256, and masked once for each of the two hashes. */
 export interface HmacKey {
   readonly inner: Uint8Array;
-  /** With room behind the block for the inner digest, so that it need not be copied for each body. */
-  readonly outer: Buffer;
+  /**
+   * With room behind the block for the inner digest, so that it need not be copied for each body. A Buffer, declared
+   * as what a project without Node's types knows, too.
+   */
+  readonly outer: Uint8Array;
 }
 
 const BLOCK_BYTES = 64;
@@ -28,7 +31,7 @@ export function importKey(secret: Uint8Array): HmacKey {
 
 /** The 32 bytes of HMAC-SHA256 over the body. Digests cross as text, which is cheaper than a Buffer of their own. */
 export function digest({ inner, outer }: HmacKey, body: Uint8Array): Uint8Array {
-  outer.write(hashAfter(inner, body), BLOCK_BYTES, 'binary');
+  (outer as Buffer).write(hashAfter(inner, body), BLOCK_BYTES, 'binary');
   return Buffer.from(hash('sha256', outer, 'binary'), 'binary');
 }
 

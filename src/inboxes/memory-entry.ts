@@ -4,7 +4,7 @@ import type { InboxRecord } from '../core/inbox.js';
 
 /** An event as it is kept. */
 export interface Entry {
-  record: KeptRecord;
+  readonly record: KeptRecord;
   /** As text, so that no handler that changes what it was given changes what is run again; `null` once pruned. */
   json: string | null;
   /** Of the last claim. */
