@@ -1,85 +1,118 @@
-/** Claims a second in Postgres against a bare INSERT … ON CONFLICT of the same rows: `npx tsx test/bench/claims.ts`. */
+/** Claims a second in Postgres against a bare INSERT … ON CONFLICT of the same rows, and what a pruned event takes. */
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import type { UnknownEvent } from 'stablehooks';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { exampleEvent } from 'stablehooks/testing';
 import { startPostgres } from '../services/postgres.js';
+import { median } from './measurement.js';
 
-const EVENTS = 2_000;
-const ROUNDS = 7;
-const BUDGET = 0.5;
+/** What so many connections at once managed; medians over the rounds. */
+export interface ClaimsResult {
+  readonly connections: number;
+  readonly claimsPerSecond: number;
+  readonly insertsPerSecond: number;
+  readonly ratio: number;
+}
 
-const server = await startPostgres();
-// Connections that are still closing hear of the server's end; nobody waits for them.
-const ignore = () => undefined;
-const admin = new pg.Pool({ connectionString: server.url }).on('error', ignore);
-await migratePostgres(admin);
-// The same columns, types and primary key; none of the inbox's other indexes.
-await admin.query(
-  'CREATE TABLE bare (LIKE stablehooks.events INCLUDING DEFAULTS INCLUDING CONSTRAINTS, PRIMARY KEY (id))',
-);
+/** What a done event takes once it is pruned, its id of 36 characters; bytes. */
+export interface PrunedSize {
+  readonly row: number;
+  readonly primaryKey: number;
+  readonly otherIndexes: number;
+}
+
+export interface Counts {
+  readonly rounds: number;
+  /** How many events a round claims. */
+  readonly events: number;
+  /** How many pruned events the size is averaged over. */
+  readonly pruned: number;
+}
 
 const BARE = `INSERT INTO bare (id, type, state, attempts, source, due_at, token, event)
 VALUES ($1, $2, 'leased', 1, $3, now() + $4::float8 * interval '1 ms', $5, $6) ON CONFLICT (id) DO NOTHING`;
 
-/** Runs one step for each event over so many lanes; answers steps a second. */
-async function measure(lanes: number, step: (event: UnknownEvent) => Promise<unknown>): Promise<number> {
-  const events = Array.from({ length: EVENTS }, () => ({
-    ...exampleEvent('transfer.settled'),
-    id: `evt_${randomUUID()}`,
-  }));
-  const waiting = events[Symbol.iterator]();
+export async function measureClaims({ rounds, events, pruned }: Counts): Promise<{
+  readonly claims: readonly ClaimsResult[];
+  readonly prunedSize: PrunedSize;
+}> {
+  const server = await startPostgres();
+  // Connections that are still closing hear of the server's end; nobody waits for them.
+  const open = (max: number) =>
+    new pg.Pool({ connectionString: server.url, max }).on('error', () => undefined);
+  const admin = open(1);
+  try {
+    await migratePostgres(admin);
+    // The same columns, types and primary key; none of the inbox's other indexes.
+    await admin.query(
+      'CREATE TABLE bare (LIKE stablehooks.events INCLUDING DEFAULTS INCLUDING CONSTRAINTS, PRIMARY KEY (id))',
+    );
+    const claims: ClaimsResult[] = [];
+    for (const connections of [1, 4, 16]) {
+      const pool = open(connections);
+      claims.push({ connections, ...(await compare(pool, { rounds, events, connections })) });
+      await pool.end();
+    }
+    return { claims, prunedSize: await weighPruned(admin, pruned) };
+  } finally {
+    await admin.end();
+    await server.stop();
+  }
+}
+
+async function compare(
+  pool: pg.Pool,
+  { rounds, events, connections }: Omit<Counts, 'pruned'> & { readonly connections: number },
+): Promise<Omit<ClaimsResult, 'connections'>> {
+  const inbox = postgresInbox(pool);
+  const claim = (event: UnknownEvent) => inbox.claim(event, { leaseMs: 60_000, source: 'push' });
+  const insert = (event: UnknownEvent) =>
+    pool.query(BARE, [event.id, event.type, 'push', 60_000, randomUUID(), JSON.stringify(event)]);
+  const measured: { readonly bare: number; readonly claimed: number }[] = [];
+  // In turns, so that whatever slows the machine down slows both; the first round warms up.
+  for (let round = 0; round <= rounds; round++) {
+    const bare = await perSecond(insert, { events, lanes: connections });
+    const claimed = await perSecond(claim, { events, lanes: connections });
+    if (round > 0) measured.push({ bare, claimed });
+  }
+  return {
+    claimsPerSecond: median(measured.map(({ claimed }) => claimed)),
+    insertsPerSecond: median(measured.map(({ bare }) => bare)),
+    ratio: median(measured.map(({ bare, claimed }) => claimed / bare)),
+  };
+}
+
+/** Runs one step for each of so many new events over so many lanes; answers steps a second. */
+async function perSecond(
+  step: (event: UnknownEvent) => Promise<unknown>,
+  { events: count, lanes }: { readonly events: number; readonly lanes: number },
+): Promise<number> {
+  const events = Array.from({ length: count }, () => exampleEvent('transfer.settled'));
+  const waiting = events.values();
   const startedAt = performance.now();
   const lane = async () => {
     for (const event of waiting) await step(event);
   };
   await Promise.all(Array.from({ length: lanes }, lane));
-  return (EVENTS * 1_000) / (performance.now() - startedAt);
+  return (count * 1_000) / (performance.now() - startedAt);
 }
 
-const median = (values: readonly number[]) => [...values].sort((a, b) => a - b)[values.length >> 1] ?? 0;
-
-for (const lanes of [1, 4, 16]) {
-  const pool = new pg.Pool({ connectionString: server.url, max: lanes }).on('error', ignore);
-  const inbox = postgresInbox(pool);
-  const claim = (event: UnknownEvent) => inbox.claim(event, { leaseMs: 60_000, source: 'push' });
-  const insert = (event: UnknownEvent) =>
-    pool.query(BARE, [event.id, event.type, 'push', 60_000, randomUUID(), JSON.stringify(event)]);
-  const claims: number[] = [];
-  const inserts: number[] = [];
-  const ratios: number[] = [];
-  // In turns, so that whatever slows the machine down slows both; the first round warms up.
-  for (let round = 0; round <= ROUNDS; round++) {
-    const [bare, claimed] = [await measure(lanes, insert), await measure(lanes, claim)];
-    if (round === 0) continue;
-    inserts.push(bare);
-    claims.push(claimed);
-    ratios.push(claimed / bare);
-  }
-  const ratio = median(ratios);
-  console.log(
-    `${String(lanes).padStart(2)} connections: ${median(claims).toFixed(0)} claims/s, ${median(inserts).toFixed(0)} bare inserts/s, ratio ${ratio.toFixed(2)} (budget ${BUDGET}) ${ratio >= BUDGET ? 'ok' : 'MISSED'}`,
+async function weighPruned(admin: pg.Pool, count: number): Promise<PrunedSize> {
+  await admin.query('TRUNCATE stablehooks.events');
+  await admin.query(
+    `INSERT INTO stablehooks.events (id, attempts, state, source, type)
+SELECT 'evt_' || md5(n::text), 1, 'done', 'push', 'transfer.settled' FROM generate_series(1, $1::int) AS n`,
+    [count],
   );
-  await pool.end();
-}
-
-/** What a done event costs once it is pruned. */
-await admin.query('TRUNCATE stablehooks.events');
-await admin.query(`INSERT INTO stablehooks.events (id, attempts, state, source, type)
-SELECT 'evt_' || md5(n::text), 1, 'done', 'push', 'transfer.settled' FROM generate_series(1, 500000) AS n`);
-await admin.query('VACUUM stablehooks.events');
-const { rows } = await admin.query<{ table_bytes: number; key_bytes: number; other_bytes: number }>(`
-SELECT pg_table_size('stablehooks.events') / 500000.0::float8 AS table_bytes,
-  pg_relation_size('stablehooks.events_pkey') / 500000.0::float8 AS key_bytes,
-  (pg_indexes_size('stablehooks.events') - pg_relation_size('stablehooks.events_pkey')) / 500000.0::float8 AS other_bytes`);
-const [size] = rows;
-if (size !== undefined) {
-  const all = size.table_bytes + size.key_bytes + size.other_bytes;
-  const [table, key, other] = [size.table_bytes, size.key_bytes, size.other_bytes].map(Math.round);
-  console.log(
-    `a pruned done event (id of 36 characters): ${Math.round(all)} bytes = ${table} row + ${key} primary key + ${other} other indexes; 100 million: ${(all / 10).toFixed(1)} GB`,
+  await admin.query('VACUUM stablehooks.events');
+  const { rows } = await admin.query<PrunedSize>(
+    `SELECT pg_table_size('stablehooks.events') / $1::float8 AS row,
+  pg_relation_size('stablehooks.events_pkey') / $1::float8 AS "primaryKey",
+  (pg_indexes_size('stablehooks.events') - pg_relation_size('stablehooks.events_pkey')) / $1::float8 AS "otherIndexes"`,
+    [count],
   );
+  const [size] = rows;
+  if (size === undefined) throw new Error('Postgres did not tell the size of its table.');
+  return size;
 }
-await admin.end();
-await server.stop();

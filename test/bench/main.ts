@@ -2,6 +2,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { cpus } from 'node:os';
 import { measureCatchUp } from './catch-up.js';
+import { measureClaims } from './claims.js';
 import { digits, toSvg, toTable } from './format.js';
 import { measureServers } from './servers.js';
 import { measureVerify } from './verify.js';
@@ -13,6 +14,9 @@ const sizes = await measureVerify({ rounds: quick ? 1 : 15 });
 const loads = await measureServers(quick ? { rounds: 1, seconds: 1 } : { rounds: 12, seconds: 1 });
 const bundles = await measureBundles();
 const imports = await measureImports({ rounds: quick ? 1 : 15 });
+const { claims, prunedSize } = await measureClaims(
+  quick ? { rounds: 1, events: 200, pruned: 1_000 } : { rounds: 7, events: 2_000, pruned: 500_000 },
+);
 const backlogs = await measureCatchUp(quick ? [10_000] : [10_000, 100_000, 1_000_000]);
 
 function sizeName(bytes: number): string {
@@ -59,6 +63,19 @@ const tables = [
       digits(peakBytes / 1e6),
     ]),
   ),
+  '## Claims in Postgres, and a bare INSERT … ON CONFLICT of the same rows',
+  toTable(
+    ['connections', 'claims/s', 'bare inserts/s', 'ratio'],
+    claims.map(({ connections, claimsPerSecond, insertsPerSecond, ratio }) => [
+      String(connections),
+      digits(claimsPerSecond),
+      digits(insertsPerSecond),
+      `${ratio.toFixed(2)}×`,
+    ]),
+  ),
+  `A done event, pruned, with an id of 36 characters takes ${Object.entries(prunedSize)
+    .map(([part, bytes]) => `${Math.round(bytes)} B (${part})`)
+    .join(' + ')}.`,
   '## Import in a fresh process: median ms, and of zod/mini',
   toTable(
     ['', 'ms', 'ratio'],
