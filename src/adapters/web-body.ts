@@ -1,4 +1,5 @@
 /** The one reader of bodies on the web platform: a Request's bytes, without anything of Node. */
+import { joinBytes } from '../core/bytes.js';
 import { incomplete, tooLarge, unavailable } from './body-fault.js';
 
 const CURE =
@@ -54,13 +55,7 @@ async function readStream(request: Request, limitBytes: number): Promise<Uint8Ar
     discard(reader).catch(() => undefined);
     throw tooLarge(limitBytes);
   }
-  const body = new Uint8Array(size);
-  let at = 0;
-  for (const chunk of chunks) {
-    body.set(chunk, at);
-    at += chunk.length;
-  }
-  return body;
+  return joinBytes(chunks, size);
 }
 
 /** Reads the rest away, unkept: to cancel it would, in some runtimes, close the connection before our reply. */

@@ -1,4 +1,5 @@
 /** Reading the body of an answer, and never more of it than was agreed. */
+import { joinBytes } from '../core/bytes.js';
 
 /** The bytes that were read, and whether they are all. */
 export interface LimitedBody {
@@ -20,18 +21,8 @@ export async function readLimited(
     if (size > limitBytes) {
       // Not awaited: a source that never settles its cancellation must not hold the caller up.
       reader?.cancel().catch(() => undefined);
-      return { bytes: join(chunks, size).subarray(0, limitBytes), whole: false };
+      return { bytes: joinBytes(chunks, size).subarray(0, limitBytes), whole: false };
     }
   }
-  return { bytes: join(chunks, size), whole: true };
-}
-
-function join(chunks: readonly Uint8Array[], size: number): Uint8Array {
-  const bytes = new Uint8Array(size);
-  let at = 0;
-  for (const chunk of chunks) {
-    bytes.set(chunk, at);
-    at += chunk.length;
-  }
-  return bytes;
+  return { bytes: joinBytes(chunks, size), whole: true };
 }

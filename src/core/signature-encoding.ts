@@ -1,4 +1,5 @@
 /** How a signature is written: 32 bytes as hex, base64 or base64url, decoded strictly. */
+import { toHex } from './bytes.js';
 
 /** How the 32 bytes of a signature are written. */
 export type SignatureEncoding = (typeof SIGNATURE_ENCODINGS)[number];
@@ -84,7 +85,7 @@ function decode(digits: string, { bitsPerDigit, values }: Alphabet): Uint8Array 
 
 /** Writes 32 bytes. */
 export function encodeSignature(bytes: Uint8Array, encoding: SignatureEncoding): string {
-  if (encoding === 'hex') return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+  if (encoding === 'hex') return toHex(bytes);
   const base64 = btoa(String.fromCharCode(...bytes));
   return encoding === 'base64' ? base64 : base64.replaceAll('+', '-').replaceAll('/', '_').replace('=', '');
 }

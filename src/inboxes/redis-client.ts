@@ -1,6 +1,6 @@
 /** What the Redis inbox needs of a client: running a script. Each client spells that in its own way. */
-import { withoutCommand } from '../core/driver-error.js';
-import { encodeSignature } from '../core/signature-encoding.js';
+import { toHex } from '../core/bytes.js';
+import { hideCommand } from '../core/driver-error.js';
 
 /**
  * Runs a script; `@upstash/redis` fits as it is, ioredis by {@link fromIoredis}, node-redis by
@@ -69,18 +69,19 @@ export function bindScript(
   { text, key }: { readonly text: string; readonly key: string },
 ): RedisScript {
   let sha1: Promise<string> | undefined;
-  return async (values) => {
+
+  async function run(values: string[]): Promise<unknown> {
     sha1 ??= digestHex(text);
-    const strings = values.map(String);
-    let reply: unknown;
     try {
-      reply = await redis.evalsha(await sha1, [key], strings);
+      return await redis.evalsha(await sha1, [key], values);
     } catch (error) {
-      if (!(error instanceof Error && error.message.includes('NOSCRIPT'))) throw withoutCommand(error);
-      reply = await redis.eval(text, [key], strings).catch((again) => {
-        throw withoutCommand(again);
-      });
+      if (!(error instanceof Error && error.message.includes('NOSCRIPT'))) throw error;
+      return await redis.eval(text, [key], values);
     }
+  }
+
+  return async (values) => {
+    const reply = await hideCommand(run(values.map(String)));
     // Upstash's client has parsed it already.
     return typeof reply === 'string' ? JSON.parse(reply) : reply;
   };
@@ -88,5 +89,5 @@ export function bindScript(
 
 async function digestHex(text: string): Promise<string> {
   const bytes = await crypto.subtle.digest('SHA-1', new TextEncoder().encode(text));
-  return encodeSignature(new Uint8Array(bytes), 'hex');
+  return toHex(new Uint8Array(bytes));
 }

@@ -1,5 +1,5 @@
 /** BullMQ as the queue: one job an event, under the event's id. */
-import { withoutCommand } from '../core/driver-error.js';
+import { hideCommand } from '../core/driver-error.js';
 import type { UnknownEvent } from '../core/events.js';
 import type { Queue } from '../core/queue.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
@@ -35,20 +35,13 @@ export interface BullQueueLike {
  */
 export function bullmqQueue(queue: BullQueueLike, options: DeadlineOptions = {}): Queue {
   const { timeoutMs } = readDeadline(options);
-  async function replace(event: UnknownEvent): Promise<void> {
+  async function put(event: UnknownEvent): Promise<void> {
     const jobId = toJobId(event.id);
     // A job that BullMQ keeps after it finished would hold the place of the new one.
     if (FINISHED.has(await queue.getJobState(jobId))) await queue.remove(jobId);
     await queue.add(event.type, event, { jobId });
   }
-  async function put(event: UnknownEvent): Promise<void> {
-    try {
-      await replace(event);
-    } catch (error) {
-      throw withoutCommand(error);
-    }
-  }
-  return { enqueue: (event) => within(timeoutMs, put(event)) };
+  return { enqueue: (event) => within(timeoutMs, hideCommand(put(event))) };
 }
 
 /**

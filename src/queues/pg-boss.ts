@@ -1,8 +1,8 @@
 /** pg-boss as the queue: one job an event, under an id made of the event's. */
+import { toHex } from '../core/bytes.js';
 import { StablehooksError } from '../core/errors.js';
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
 import type { Queue } from '../core/queue.js';
-import { encodeSignature } from '../core/signature-encoding.js';
 import type { Receiver } from '../receiver/receiver.js';
 import { type DeadlineOptions, readDeadline, within } from './deadline.js';
 import { runJob } from './job.js';
@@ -128,6 +128,6 @@ const FINISHED: ReadonlySet<string> = new Set(['completed', 'failed', 'cancelled
 /** pg-boss takes only UUIDs: one of version 8 (RFC 9562), made of the id's SHA-256. */
 async function toJobId(id: string): Promise<string> {
   const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(id));
-  const hex = encodeSignature(new Uint8Array(digest), 'hex');
+  const hex = toHex(new Uint8Array(digest));
   return hex.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*$/, '$1-$2-8$3-8$4-$5');
 }
