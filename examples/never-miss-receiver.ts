@@ -13,13 +13,13 @@ const { FOLDER = '.', PORT = '0', BASE_URL = '', TOKEN = '', WEBHOOK_SECRET = ''
 // The ledger has a file of its own, so that a kill can fall between the effect and its record in the inbox.
 const ledger = new Database(`${FOLDER}/ledger.db`);
 ledger.exec('PRAGMA journal_mode = WAL');
-ledger.exec('CREATE TABLE IF NOT EXISTS ledger (id TEXT PRIMARY KEY, source TEXT, runs INTEGER)');
+ledger.exec('CREATE TABLE IF NOT EXISTS ledger (id TEXT PRIMARY KEY, origin TEXT, runs INTEGER)');
 const book = ledger.prepare(
   'INSERT INTO ledger VALUES (?, ?, 1) ON CONFLICT (id) DO UPDATE SET runs = runs + 1',
 );
 
-async function handle(event: WebhookEvent, { source }: HandlerContext) {
-  book.run(event.id, source);
+async function handle(event: WebhookEvent, { origin }: HandlerContext) {
+  book.run(event.id, origin);
 }
 
 const receiver = createReceiver({
@@ -34,7 +34,7 @@ const receiver = createReceiver({
   },
   leaseMs: 2_000,
   handlerTimeoutMs: 1_000,
-  onOutcome: ({ kind, source }) => void process.send?.({ kind, source }),
+  onOutcome: ({ kind, origin }) => void process.send?.({ kind, origin }),
 });
 
 const poller = createPoller({
@@ -42,7 +42,7 @@ const poller = createPoller({
   receiver,
   since: new Date(SINCE),
   lagMs: 1_000,
-  everyMs: 500,
+  intervalMs: 500,
   leaseMs: 1_000,
   onReport: (report) => void process.send?.({ report }),
   onGap: () => undefined,

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import Database from 'libsql';
-import type { OutcomeKind, Source } from 'stablehooks';
+import type { Origin, OutcomeKind } from 'stablehooks';
 import type { PollReport } from 'stablehooks/catch-up';
 import { createSandbox } from 'stablehooks/sandbox';
 
@@ -21,12 +21,12 @@ interface Told {
   readonly address?: AddressInfo;
   readonly report?: PollReport;
   readonly kind?: OutcomeKind;
-  readonly source?: Source;
+  readonly origin?: Origin;
 }
 
 interface Entry {
   readonly id: string;
-  readonly source: Source;
+  readonly origin: Origin;
   readonly runs: number;
 }
 
@@ -53,9 +53,9 @@ export async function neverMiss(): Promise<boolean> {
     });
     const [first] = (await once(child, 'message')) as [Told];
     port = first.address?.port ?? port;
-    child.on('message', ({ report, kind, source }: Told) => {
+    child.on('message', ({ report, kind, origin }: Told) => {
       last = report ?? last;
-      if (kind === 'duplicate' && source === 'push') duplicates += 1;
+      if (kind === 'duplicate' && origin === 'push') duplicates += 1;
     });
     return child;
   }
@@ -81,11 +81,12 @@ export async function neverMiss(): Promise<boolean> {
 
   const all = new Set(sandbox.events({ limit: EVENTS * 2 }).map(({ id }) => id));
   const ledger = new Database(join(folder, 'ledger.db'), { readonly: true });
-  const read = () => ledger.prepare('SELECT id, source, runs FROM ledger').all() as Entry[];
+  const read = () => ledger.prepare('SELECT id, origin, runs FROM ledger').all() as Entry[];
   const newest = Date.now();
-  const isOver = () => read().length >= all.size && last?.proven && Date.parse(last.horizon ?? '') >= newest;
+  const isOver = () =>
+    read().length >= all.size && last?.proven && Date.parse(last.watermark ?? '') >= newest;
   for (const until = Date.now() + PATIENCE_MS; !isOver() && Date.now() < until; await pause(100)) {
-    show(`booked ${read().length} of ${all.size}, proven up to ${last?.horizon ?? 'nothing yet'}`);
+    show(`booked ${read().length} of ${all.size}, proven up to ${last?.watermark ?? 'nothing yet'}`);
   }
   show('');
 
@@ -96,11 +97,11 @@ export async function neverMiss(): Promise<boolean> {
   await sandbox.close();
   rmSync(folder, { recursive: true });
 
-  const by = (...sources: readonly Source[]) =>
-    entries.filter(({ source }) => sources.includes(source)).length;
+  const by = (...sources: readonly Origin[]) =>
+    entries.filter(({ origin }) => sources.includes(origin)).length;
   const lost = [...all].filter((id) => !entries.some((entry) => entry.id === id)).length;
   const again = entries.filter(({ runs }) => runs > 1).length;
-  const proven = last?.proven === true && Date.parse(last.horizon ?? '') >= newest;
+  const proven = last?.proven === true && Date.parse(last.watermark ?? '') >= newest;
   console.log(
     `fired by the service        ${String(all.size).padStart(5)}   while the receiver was killed ${KILLS} times`,
   );
@@ -118,7 +119,7 @@ export async function neverMiss(): Promise<boolean> {
   const right = lost === 0 && entries.length === all.size && proven;
   console.log(
     right
-      ? `\nThe ledger equals the service's list, and coverage is proven up to ${last?.horizon}.`
+      ? `\nThe ledger equals the service's list, and coverage is proven up to ${last?.watermark}.`
       : '\nWRONG: the ledger differs from the list, or nothing was proven.',
   );
   return right;

@@ -42,7 +42,7 @@ for (const { code, message, id } of report.problems) console.log(`problem: ${cod
 for (const { type, after, before } of report.gaps) {
   console.log(`gap: ${type ?? 'any type'} created after ${after} and before ${before} may be missing`);
 }
-console.log(report.proven ? `proven up to ${report.horizon}` : 'not proven');
+console.log(report.proven ? `proven up to ${report.watermark}` : 'not proven');
 
 const broken = report.problems.length > 0 || report.failed > 0;
 process.exitCode = broken ? 2 : report.proven ? 0 : 1;

@@ -24,7 +24,6 @@ export {
   type WebhookEvent,
 } from './core/events.js';
 export {
-  type Admission,
   type Claim,
   type ClaimOptions,
   INBOX_STATES,
@@ -34,8 +33,9 @@ export {
   type InboxRecord,
   type InboxState,
   type Lease,
+  type Origin,
   type PollState,
-  type Source,
+  type RecordResult,
 } from './core/inbox.js';
 export type { Queue } from './core/queue.js';
 export type { Secret, Secrets } from './core/secrets.js';
@@ -53,10 +53,10 @@ export {
 } from './core/signature-encoding.js';
 export { type MemoryInboxOptions, memoryInbox } from './inboxes/memory.js';
 export type { Handler, HandlerContext, Handlers, PayloadOf, PayloadSchemas } from './receiver/handlers.js';
-export type { Incoming } from './receiver/incoming.js';
 export type { SecretSource } from './receiver/keyring.js';
 export type { ReceiverOptions } from './receiver/options.js';
-export type { Outcome, OutcomeKind, Tally } from './receiver/outcome.js';
+export type { Outcome, OutcomeCounts, OutcomeKind } from './receiver/outcome.js';
 export { createReceiver, type From, type Receiver } from './receiver/receiver.js';
 export type { Recording } from './receiver/record.js';
-export { type Reply, toReply } from './receiver/reply.js';
+export { toWebhookResponse, type WebhookResponse } from './receiver/reply.js';
+export type { WebhookRequest } from './receiver/request.js';

@@ -1,10 +1,10 @@
 /** What can go wrong while a body is read, the same for Node streams and web streams. */
 import { RequestError } from '../core/errors.js';
 
-export function tooLarge(limitBytes: number): RequestError {
+export function tooLarge(maxBodyBytes: number): RequestError {
   return new RequestError(
     'ERR_BODY_TOO_LARGE',
-    `The body is larger than ${limitBytes} bytes. Raise limitBytes if the service really sends such bodies.`,
+    `The body is larger than ${maxBodyBytes} bytes. Raise maxBodyBytes if the service really sends such bodies.`,
   );
 }
 
@@ -20,12 +20,12 @@ export function incomplete(cause?: unknown): RequestError {
  * Something read the body first, and its exact bytes are gone.
  *
  * @param found - what is in their place, from which the parser is guessed.
- * @param cure - the lines to write in this framework.
+ * @param fix - the lines to write in this framework.
  */
-export function unavailable(found: unknown, { cure }: { readonly cure: string }): RequestError {
+export function unavailable(found: unknown, { fix }: { readonly fix: string }): RequestError {
   return new RequestError(
     'ERR_BODY_UNAVAILABLE',
-    `${guessParser(found)}, so the bytes that were signed are gone. ${cure}`,
+    `${guessParser(found)}, so the bytes that were signed are gone. ${fix}`,
   );
 }
 

@@ -4,7 +4,7 @@ import type { Receiver } from '../receiver/receiver.js';
 import type { NodeRequest } from './node-body.js';
 import { createNodeHandler } from './node-delivery.js';
 
-const CURE =
+const FIX =
   "Mount the receiver above the parser: `app.post('/hooks', toExpressHandler(receiver)); app.use(express.json());`, or give its path `express.raw({ type: '*/*' })` first.";
 
 /**
@@ -19,5 +19,5 @@ const CURE =
 export function toExpressHandler(
   receiver: Receiver,
 ): (request: NodeRequest, response: ServerResponse) => Promise<void> {
-  return createNodeHandler(receiver, { cure: CURE });
+  return createNodeHandler(receiver, { fix: FIX });
 }

@@ -1,15 +1,15 @@
 /** `stablehooks/fastify`: the adapter for Fastify 5, a plugin in a scope of its own. */
 import type { FastifyPluginAsync } from 'fastify';
 import type { Receiver } from '../receiver/receiver.js';
-import { toReply } from '../receiver/reply.js';
-import { toIncoming } from './node-delivery.js';
+import { toWebhookResponse } from '../receiver/reply.js';
+import { toWebhookRequest } from './node-delivery.js';
 
-const CURE =
+const FIX =
   'Nothing may read the stream before the receiver: take it out of the plugin that does (in fastify-raw-body `encoding: false, runFirst: true` keeps the bytes).';
 
 /**
  * Makes a plugin that takes deliveries at its prefix. Parsers elsewhere stay as they are; in its own scope
- * there is none, so that `limitBytes` counts and not Fastify's `bodyLimit`. Replies pass through Fastify's hooks.
+ * there is none, so that `maxBodyBytes` counts and not Fastify's `bodyLimit`. Replies pass through Fastify's hooks.
  *
  * @example
  * ```ts
@@ -27,8 +27,8 @@ export function toFastifyPlugin(receiver: Receiver): FastifyPluginAsync {
     });
     fastify.all('/', async (request, reply) => {
       const parsed = ['rawBody' in request ? request.rawBody : undefined, request.body];
-      const outcome = await receiver.receive(toIncoming(request.raw, { parsed, cure: CURE }));
-      const { status, headers, body } = toReply(outcome);
+      const outcome = await receiver.receive(toWebhookRequest(request.raw, { parsed, fix: FIX }));
+      const { status, headers, body } = toWebhookResponse(outcome);
       return reply.code(status).headers(headers).send(body);
     });
   };

@@ -1,6 +1,6 @@
 /** `stablehooks/fetch`: the adapter for Request and Response (Hono, Workers, Deno, Bun, SvelteKit, Remix). */
 import type { Receiver } from '../receiver/receiver.js';
-import { toReply } from '../receiver/reply.js';
+import { toWebhookResponse } from '../receiver/reply.js';
 import { readWebBody } from './web-body.js';
 
 /**
@@ -19,7 +19,7 @@ export function toFetchHandler(receiver: Receiver): (request: Request) => Promis
       header: (name) => request.headers.get(name),
       body: (rules) => readWebBody(request, rules),
     });
-    const { status, headers, body } = toReply(outcome);
+    const { status, headers, body } = toWebhookResponse(outcome);
     return new Response(body, { status, headers });
   };
 }

@@ -1,6 +1,6 @@
 /** `stablehooks/lambda`: the adapter for AWS Lambda behind API Gateway, a function URL or a load balancer. */
 import type { Receiver } from '../receiver/receiver.js';
-import { toReply } from '../receiver/reply.js';
+import { toWebhookResponse } from '../receiver/reply.js';
 import { tooLarge } from './body-fault.js';
 
 /** The least of the four events: API Gateway's payload formats 1.0 and 2.0, a function URL's, and ALB's. */
@@ -28,13 +28,13 @@ export function toLambdaHandler(receiver: Receiver) {
     const outcome = await receiver.receive({
       method: 'httpMethod' in event ? event.httpMethod : (event.requestContext?.http?.method ?? ''),
       header: (name) => readHeader(event, name.toLowerCase()),
-      async body({ limitBytes }) {
+      async body({ maxBodyBytes }) {
         const body = Buffer.from(event.body ?? '', event.isBase64Encoded ? 'base64' : 'utf8');
-        if (body.length > limitBytes) throw tooLarge(limitBytes);
+        if (body.length > maxBodyBytes) throw tooLarge(maxBodyBytes);
         return body;
       },
     });
-    const { status: statusCode, headers, body } = toReply(outcome);
+    const { status: statusCode, headers, body } = toWebhookResponse(outcome);
     const lists = Object.entries(headers).map(([name, value]): [string, string[]] => [name, [value]]);
     // A load balancer that hands lists of values takes only such back.
     const fields = event.multiValueHeaders ? { multiValueHeaders: Object.fromEntries(lists) } : { headers };

@@ -7,7 +7,7 @@ import type { NodeRequest } from './node-body.js';
 
 export { type CronRouteOptions, toCronRoute } from '../catch-up/cron-route.js';
 
-const CURE =
+const FIX =
   'Write `export const config = { api: { bodyParser: false } };` in the route file itself, where Next reads it.';
 
 /**
@@ -42,7 +42,7 @@ export function toNextApiRoute(
       );
     } else {
       const { createNodeHandler } = await import('./node-delivery.js');
-      await createNodeHandler(receiver, { cure: CURE })(request, response);
+      await createNodeHandler(receiver, { fix: FIX })(request, response);
     }
   };
 }

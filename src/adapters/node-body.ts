@@ -13,33 +13,33 @@ export interface NodeRequest extends IncomingMessage {
 
 /** What {@link readNodeBody} needs to know. */
 export interface NodeBodyRules {
-  readonly limitBytes: number;
+  readonly maxBodyBytes: number;
   /** What parsers may have left: the first that is bytes is the body. */
   readonly parsed: readonly unknown[];
   /** The lines to write when a parser took the bytes away. */
-  readonly cure: string;
+  readonly fix: string;
 }
 
 /**
- * Reads the exact bytes of a body, at most `limitBytes`.
+ * Reads the exact bytes of a body, at most `maxBodyBytes`.
  *
  * @throws {RequestError} `ERR_BODY_TOO_LARGE`, `ERR_BODY_INCOMPLETE`, `ERR_BODY_UNAVAILABLE`, at once.
  */
 export async function readNodeBody(request: IncomingMessage, rules: NodeBodyRules): Promise<Uint8Array> {
-  const { limitBytes, parsed, cure } = rules;
+  const { maxBodyBytes, parsed, fix } = rules;
   const bytes = parsed.find((value) => value instanceof Uint8Array);
   if (bytes !== undefined) {
-    if (bytes.length > limitBytes) throw tooLarge(limitBytes);
+    if (bytes.length > maxBodyBytes) throw tooLarge(maxBodyBytes);
     return bytes;
   }
   if (request.destroyed && !request.readableEnded) throw incomplete(request.errored ?? undefined);
   if (isTouched(request)) {
     throw unavailable(
       parsed.find((value) => value !== undefined),
-      { cure },
+      { fix },
     );
   }
-  return readStream(request, limitBytes);
+  return readStream(request, maxBodyBytes);
 }
 
 /** Whether somebody else read the stream, reads it now, or has it decoded to text. */
@@ -53,12 +53,12 @@ function isTouched(request: IncomingMessage): boolean {
   );
 }
 
-function readStream(request: IncomingMessage, limitBytes: number): Promise<Uint8Array> {
+function readStream(request: IncomingMessage, maxBodyBytes: number): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
     const length = request.headers['content-length'] ?? null;
-    getRawBody(request, { length, limit: limitBytes }, (error, body) => {
+    getRawBody(request, { length, limit: maxBodyBytes }, (error, body) => {
       if (!error) return resolve(body);
-      reject(error.type === 'entity.too.large' ? tooLarge(limitBytes) : incomplete(error));
+      reject(error.type === 'entity.too.large' ? tooLarge(maxBodyBytes) : incomplete(error));
       // Discards the rest, unkept, for as long as Node's requestTimeout lets the sender go on: so it gets to
       // read our reply, and the connection its next delivery.
       request.resume();

@@ -4,7 +4,7 @@ import type { Receiver } from '../receiver/receiver.js';
 import type { NodeRequest } from './node-body.js';
 import { createNodeHandler } from './node-delivery.js';
 
-const CURE =
+const FIX =
   'Let nothing read the request before the receiver: in Koa mount it before the body parser, in Nest write `NestFactory.create(AppModule, { rawBody: true })`.';
 
 /**
@@ -18,5 +18,5 @@ const CURE =
 export function toNodeHandler(
   receiver: Receiver,
 ): (request: NodeRequest, response: ServerResponse) => Promise<void> {
-  return createNodeHandler(receiver, { cure: CURE });
+  return createNodeHandler(receiver, { fix: FIX });
 }

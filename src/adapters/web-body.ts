@@ -2,26 +2,26 @@
 import { joinBytes } from '../core/bytes.js';
 import { incomplete, tooLarge, unavailable } from './body-fault.js';
 
-const CURE =
+const FIX =
   'Hand the receiver the untouched Request, before anything reads it: in Hono `app.post("/hooks", (c) => handler(c.req.raw))`, elsewhere pass others a `request.clone()`.';
 
 /**
- * Reads the exact bytes of a body, at most `limitBytes`.
+ * Reads the exact bytes of a body, at most `maxBodyBytes`.
  *
  * @throws {RequestError} `ERR_BODY_TOO_LARGE`, `ERR_BODY_INCOMPLETE`, `ERR_BODY_UNAVAILABLE`, at once.
  */
 export async function readWebBody(
   request: Request,
-  { limitBytes }: { readonly limitBytes: number },
+  { maxBodyBytes }: { readonly maxBodyBytes: number },
 ): Promise<Uint8Array> {
-  if (request.bodyUsed) throw unavailable(undefined, { cure: CURE });
+  if (request.bodyUsed) throw unavailable(undefined, { fix: FIX });
   const declared = request.headers.get('content-length');
   // A transfer-encoding overrules the declared length (RFC 9112, 6.3).
   const isFramed = /^\d+$/.test(declared ?? '') && !request.headers.has('transfer-encoding');
-  if (!isFramed) return readStream(request, limitBytes);
-  if (Number(declared) > limitBytes) throw tooLarge(limitBytes);
+  if (!isFramed) return readStream(request, maxBodyBytes);
+  if (Number(declared) > maxBodyBytes) throw tooLarge(maxBodyBytes);
   const body = await readDeclared(request);
-  if (body.length > limitBytes) throw tooLarge(limitBytes);
+  if (body.length > maxBodyBytes) throw tooLarge(maxBodyBytes);
   if (body.length !== Number(declared)) throw incomplete();
   return body;
 }
@@ -32,28 +32,28 @@ async function readDeclared(request: Request): Promise<Uint8Array> {
     return new Uint8Array(await request.arrayBuffer());
   } catch (cause) {
     // A stream that somebody else holds refuses before it is touched.
-    throw request.bodyUsed ? incomplete(cause) : unavailable(undefined, { cure: CURE });
+    throw request.bodyUsed ? incomplete(cause) : unavailable(undefined, { fix: FIX });
   }
 }
 
-async function readStream(request: Request, limitBytes: number): Promise<Uint8Array> {
+async function readStream(request: Request, maxBodyBytes: number): Promise<Uint8Array> {
   if (request.body === null) return new Uint8Array(0);
-  if (request.body.locked) throw unavailable(undefined, { cure: CURE });
+  if (request.body.locked) throw unavailable(undefined, { fix: FIX });
   const chunks: Uint8Array[] = [];
   let size = 0;
   const reader = request.body.getReader();
   try {
     for (let read = await reader.read(); !read.done; read = await reader.read()) {
       size += read.value.length;
-      if (size > limitBytes) break;
+      if (size > maxBodyBytes) break;
       chunks.push(read.value);
     }
   } catch (cause) {
     throw incomplete(cause);
   }
-  if (size > limitBytes) {
+  if (size > maxBodyBytes) {
     discard(reader).catch(() => undefined);
-    throw tooLarge(limitBytes);
+    throw tooLarge(maxBodyBytes);
   }
   return joinBytes(chunks, size);
 }

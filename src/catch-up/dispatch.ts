@@ -1,5 +1,5 @@
 /** Dispatch: events from the list through the receiver, oldest first, a few at a time. */
-import { emptyTally, type Tally } from '../receiver/outcome.js';
+import { emptyCounts, type OutcomeCounts } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
 import type { Arrival } from './intake.js';
 import { createdAt } from './page.js';
@@ -15,7 +15,7 @@ export interface DispatchRules {
 
 /** How the dispatch went. Counted as it goes: a backlog may be long. */
 export interface Dispatched {
-  readonly ended: Tally;
+  readonly ended: OutcomeCounts;
   /** How many took effect, or were queued, that nobody had before. */
   readonly recovered: number;
   readonly problems: readonly Problem[];
@@ -26,7 +26,7 @@ export async function dispatchEvents(
   arrivals: readonly Arrival[],
   { receiver, concurrency, signal }: DispatchRules,
 ): Promise<Dispatched> {
-  const ended = emptyTally();
+  const ended = emptyCounts();
   const problems: Problem[] = [];
   let recovered = 0;
   const queue = arrivals
@@ -34,11 +34,10 @@ export async function dispatchEvents(
     .sort((a, b) => a.at - b.at)
     .values();
 
-  async function accept({ event, admission }: Arrival): Promise<void> {
-    const { kind, error } = await receiver.accept(event, { source: 'pull' });
+  async function accept({ event, result }: Arrival): Promise<void> {
+    const { kind, error } = await receiver.accept(event, { origin: 'pull' });
     ended[kind] += 1;
-    if (admission === 'new' && (kind === 'handled' || kind === 'ignored' || kind === 'queued'))
-      recovered += 1;
+    if (result === 'new' && (kind === 'handled' || kind === 'ignored' || kind === 'queued')) recovered += 1;
     // Busy is well: a push of the event came meanwhile.
     if (error !== undefined && error.code !== 'ERR_EVENT_BUSY') {
       problems.push(toProblem(error, { code: error.code, id: event.id }));

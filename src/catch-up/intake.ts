@@ -1,6 +1,6 @@
 /** The intake: asks the list on behalf of a survey, and records each page before the survey hears of it. */
 import type { UnknownEvent } from '../core/events.js';
-import type { Admission } from '../core/inbox.js';
+import type { RecordResult } from '../core/inbox.js';
 import type { Answer, Question } from './coverage.js';
 import type { PollerRules } from './options.js';
 import { readPage, sameEvent } from './page.js';
@@ -9,7 +9,7 @@ import { type Problem, toProblem } from './problem.js';
 /** An event from the list, and how the inbox knew it when it was first listed in this poll. */
 export interface Arrival {
   readonly event: UnknownEvent;
-  readonly admission: Admission;
+  readonly result: RecordResult;
 }
 
 /** What came in during one poll. */
@@ -69,10 +69,10 @@ export function createIntake({ client, receiver, leaseMs, signal }: IntakeRules)
     for (let from = 0; from < page.length && !signal.aborted; from += RECORDED_AT_ONCE) {
       const part = page.slice(from, from + RECORDED_AT_ONCE);
       // Nobody redrives what waits for us here before our lease to poll could have lapsed.
-      const admissions = await receiver.record(part, { dueInMs: leaseMs, source: 'pull' });
+      const results = await receiver.record(part, { dueInMs: leaseMs, origin: 'pull' });
       for (const [index, event] of part.entries()) {
-        const admission = admissions[index];
-        if (admission !== undefined) arrivals.set(event.id, { event, admission });
+        const result = results[index];
+        if (result !== undefined) arrivals.set(event.id, { event, result });
       }
     }
     signal.throwIfAborted();

@@ -9,18 +9,18 @@ import type { Gap, PollReport } from './report.js';
 export interface PollerOptions {
   /** Asks the list: a client of `stablehooks/client`. */
   readonly client: ListsEvents;
-  /** Takes the events; its inbox keeps the horizon. */
+  /** Takes the events; its inbox keeps the watermark. */
   readonly receiver: Pick<Receiver, 'accept' | 'record' | 'redrive' | 'inbox'>;
   /** How many events to ask for at first. Below 50, proofs cost more requests. @default 50 */
   readonly limit?: number;
   /** How many events to ask for at most. @default 1_000 */
   readonly maxLimit?: number;
-  /** How late an event may be listed after its `created_at`, in ms; the horizon stays so far behind. @default 300_000 */
+  /** How late an event may be listed after its `created_at`, in ms; the watermark stays so far behind. @default 300_000 */
   readonly lagMs?: number;
   /** How many handlers run at a time. @default 4 */
   readonly concurrency?: number;
   /** From the start of one poll to the next, in ms, give or take a tenth. @default 60_000 */
-  readonly everyMs?: number;
+  readonly intervalMs?: number;
   /** How long other processes keep from polling when this one dies, in ms. @default 30_000 */
   readonly leaseMs?: number;
   /** From when on nothing may be missed; only the first poll of an inbox reads it. @default the first poll */
@@ -40,13 +40,13 @@ export interface PollerRules extends Required<Omit<PollerOptions, 'since'>> {
 }
 
 const NUMBERS = {
-  limit: { usual: 50 },
-  maxLimit: { usual: 1_000 },
+  limit: { default: 50 },
+  maxLimit: { default: 1_000 },
   // There may be no lag at all: a service that lists at once, and by our clock.
-  lagMs: { usual: 300_000, least: 0 },
-  concurrency: { usual: 4 },
-  everyMs: { usual: 60_000 },
-  leaseMs: { usual: 30_000 },
+  lagMs: { default: 300_000, min: 0 },
+  concurrency: { default: 4 },
+  intervalMs: { default: 60_000 },
+  leaseMs: { default: 30_000 },
 };
 
 /** Every option, so that a misspelt one is an error in JavaScript too; the compiler keeps it complete. */
@@ -57,7 +57,7 @@ const OPTIONS: Readonly<Record<keyof PollerOptions, true>> = {
   maxLimit: true,
   lagMs: true,
   concurrency: true,
-  everyMs: true,
+  intervalMs: true,
   leaseMs: true,
   since: true,
   onReport: true,

@@ -87,7 +87,7 @@ function malformed({ value, fields }: Omit<UnreadableElement, 'index'>): Problem
   const id = textOf(value, 'id');
   return {
     code: 'ERR_EVENT_MALFORMED',
-    message: `An element of the list is not an event: ${what}. It cannot be taken, and the horizon stays before it. Ask the service.`,
+    message: `An element of the list is not an event: ${what}. It cannot be taken, and the watermark stays before it. Ask the service.`,
     ...(id !== undefined && { id }),
   };
 }

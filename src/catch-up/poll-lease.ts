@@ -14,7 +14,7 @@ export interface PollLease {
   drop(): void;
 }
 
-/** What {@link takePollLease} needs. */
+/** What {@link acquirePollLease} needs. */
 export interface PollLeaseRules {
   readonly holder: string;
   readonly leaseMs: number;
@@ -25,11 +25,11 @@ export interface PollLeaseRules {
  *
  * @throws {UnavailableError} `ERR_INBOX_FAILED`, from `release`, too.
  */
-export async function takePollLease(
+export async function acquirePollLease(
   inbox: Inbox<unknown>,
   { holder, leaseMs }: PollLeaseRules,
 ): Promise<PollLease | null> {
-  const state = await reach('ERR_INBOX_FAILED', inbox.takePoll({ holder, leaseMs }));
+  const state = await reach('ERR_INBOX_FAILED', inbox.acquirePoll({ holder, leaseMs }));
   if (state === null) return null;
 
   const lost = new AbortController();

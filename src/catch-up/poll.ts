@@ -1,12 +1,12 @@
 /** One poll: what waits in the inbox is run, the list is surveyed, and what it shows is dispatched. */
 import { isKnownEvent } from '../core/events.js';
 import type { PollState } from '../core/inbox.js';
-import type { Tally } from '../receiver/outcome.js';
+import type { OutcomeCounts } from '../receiver/outcome.js';
 import { dispatchEvents } from './dispatch.js';
 import { type Arrival, createIntake, type Intake } from './intake.js';
 import type { PollerRules } from './options.js';
 import { createdAt } from './page.js';
-import { type PollLease, takePollLease } from './poll-lease.js';
+import { acquirePollLease, type PollLease } from './poll-lease.js';
 import { type Problem, problemOf, toProblem } from './problem.js';
 import { NOTHING, type PollReport } from './report.js';
 import { count, describe } from './summary.js';
@@ -30,7 +30,7 @@ async function run(rules: PollerRules, { holder, signal }: PollContext): Promise
   const startedAt = rules.now();
   let lease: PollLease | null;
   try {
-    lease = await takePollLease(rules.receiver.inbox, { holder, leaseMs: rules.leaseMs });
+    lease = await acquirePollLease(rules.receiver.inbox, { holder, leaseMs: rules.leaseMs });
   } catch (error) {
     return { ...NOTHING, problems: [toProblem(error, { code: 'ERR_INBOX_FAILED' })] };
   }
@@ -50,14 +50,14 @@ async function pollUnder(
   const halt = AbortSignal.any([signal, lease.lost]);
   const redriven = await redrive(rules, { halt, problems });
 
-  const first = lease.state.horizon === null;
-  const horizon = lease.state.horizon ?? Math.min(rules.since ?? startedAt, startedAt);
+  const first = lease.state.watermark === null;
+  const watermark = lease.state.watermark ?? Math.min(rules.since ?? startedAt, startedAt);
   const intake = createIntake({ ...rules, signal: halt });
-  const survey = await drive(intake, { ...rules, horizon, first, startedAt });
+  const survey = await drive(intake, { ...rules, watermark, first, startedAt });
   // A poll that was stopped has found nothing out, a gap included.
   const open = halt.aborted ? [] : survey.open;
   if (survey.since > survey.present) problems.push(problemOf('ERR_HORIZON_AHEAD'));
-  if (!first && isLate(intake.arrivals, horizon)) problems.push(problemOf('ERR_EVENT_LATE'));
+  if (!first && isLate(intake.arrivals, watermark)) problems.push(problemOf('ERR_EVENT_LATE'));
 
   const waiting = [...intake.arrivals.values()].filter(isWaiting);
   const dispatched = await dispatchEvents(waiting, { ...rules, signal: halt });
@@ -65,11 +65,11 @@ async function pollUnder(
 
   // The largest answer proves nothing later on (caps shrink), but tells operators how large the cap is at least.
   const largest = Math.max(lease.state.largest, intake.largest());
-  const saved = await save(lease, { state: { horizon: survey.horizon, largest }, problems });
+  const saved = await save(lease, { state: { watermark: survey.watermark, largest }, problems });
   return {
     ...NOTHING,
     ...count(intake.arrivals, { dispatched, redriven }),
-    ...describe({ ...survey, open, ...(!saved && { proven: false, horizon: survey.since }) }),
+    ...describe({ ...survey, open, ...(!saved && { proven: false, watermark: survey.since }) }),
     requests: intake.requests(),
     problems: [...problems, ...intake.problems, ...dispatched.problems],
     redriven,
@@ -79,7 +79,7 @@ async function pollUnder(
 async function redrive(
   { receiver }: PollerRules,
   { halt, problems }: { readonly halt: AbortSignal; readonly problems: Problem[] },
-): Promise<Tally | null> {
+): Promise<OutcomeCounts | null> {
   try {
     return await receiver.redrive({ signal: halt });
   } catch (error) {
@@ -100,14 +100,14 @@ async function drive(intake: Intake, rules: Parameters<typeof surveyList>[0]): P
  * New, or left over from a poll that did not get that far. What failed waits for its time and for `redrive`:
  * a list that shows it every minute must not use up its attempts while something is down for an hour.
  */
-function isWaiting({ event, admission }: Arrival): boolean {
-  return isKnownEvent(event) && (admission === 'new' || admission === 'received');
+function isWaiting({ event, result }: Arrival): boolean {
+  return isKnownEvent(event) && (result === 'new' || result === 'received');
 }
 
-/** Whether something new lies behind the horizon, where everything should have been known. */
-function isLate(arrivals: Intake['arrivals'], horizon: number): boolean {
+/** Whether something new lies behind the watermark, where everything should have been known. */
+function isLate(arrivals: Intake['arrivals'], watermark: number): boolean {
   return [...arrivals.values()].some(
-    ({ event, admission }) => admission === 'new' && isKnownEvent(event) && createdAt(event) <= horizon,
+    ({ event, result }) => result === 'new' && isKnownEvent(event) && createdAt(event) <= watermark,
   );
 }
 

@@ -1,6 +1,6 @@
 /** The poller: polls once, or again and again, and never twice at a time. */
 import { notify } from '../receiver/notify.js';
-import { moveHorizon } from './move-horizon.js';
+import { moveWatermark } from './move-watermark.js';
 import { type PollerOptions, readOptions } from './options.js';
 import { poll } from './poll.js';
 import type { PollReport } from './report.js';
@@ -12,19 +12,19 @@ export interface Poller {
    * Its signal ends the poll early: what runs is waited for, and what was found is kept.
    */
   pollOnce(options?: { readonly signal?: AbortSignal | undefined }): Promise<PollReport>;
-  /** Polls now and every `everyMs` from now on. The timer does not keep the process alive. */
+  /** Polls now and every `intervalMs` from now on. The timer does not keep the process alive. */
   start(): void;
   /** Polls no more: ends the poll under way early and resolves when it has ended. */
   stop(): Promise<void>;
   /**
    * Takes everything created up to `until` as accounted for, as when you have compared the books yourself: the
-   * horizon moves there unproven, never back, and at most to `lagMs` before now.
+   * watermark moves there unproven, never back, and at most to `lagMs` before now.
    *
-   * @returns the horizon as it is then, ISO; `null`, and nothing changed, while another process polls.
+   * @returns the watermark as it is then, ISO; `null`, and nothing changed, while another process polls.
    * @throws {UnavailableError} `ERR_INBOX_FAILED`.
    * @throws {ConfigError} `ERR_CONFIG_INVALID` when `until` is no valid date.
    */
-  closeGap(until: Date): Promise<string | null>;
+  acknowledgeGap(until: Date): Promise<string | null>;
   [Symbol.asyncDispose](): Promise<void>;
 }
 
@@ -68,8 +68,8 @@ export function createPoller(options: PollerOptions): Poller {
     await pollOnce();
     if (!running) return;
     // A tenth either way, so that many processes that started together do not ask together for ever.
-    const everyMs = rules.everyMs * (0.9 + Math.random() / 5);
-    timer = setTimeout(loop, Math.max(0, everyMs - (performance.now() - startedAt)));
+    const intervalMs = rules.intervalMs * (0.9 + Math.random() / 5);
+    timer = setTimeout(loop, Math.max(0, intervalMs - (performance.now() - startedAt)));
     // Where timers are numbers there is no process that they could keep alive.
     if (typeof timer === 'object') timer.unref();
   }
@@ -88,10 +88,10 @@ export function createPoller(options: PollerOptions): Poller {
     await current;
   }
 
-  async function closeGap(until: Date): Promise<string | null> {
+  async function acknowledgeGap(until: Date): Promise<string | null> {
     await current;
-    return moveHorizon(rules, { holder: `${holder} closing a gap`, until });
+    return moveWatermark(rules, { holder: `${holder} closing a gap`, until });
   }
 
-  return { pollOnce, start, stop, closeGap, [Symbol.asyncDispose]: stop };
+  return { pollOnce, start, stop, acknowledgeGap, [Symbol.asyncDispose]: stop };
 }

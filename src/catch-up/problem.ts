@@ -13,13 +13,13 @@ export interface Problem {
 /**
  * What the poller finds wrong by itself.
  *
- * - `ERR_EVENT_MALFORMED`: an element of the list is not an event. The horizon stays before it.
+ * - `ERR_EVENT_MALFORMED`: an element of the list is not an event. The watermark stays before it.
  * - `ERR_EVENT_CONFLICT`: two events of one id differ; the first stands.
- * - `ERR_EVENT_LATE`: events were listed only after the horizon had passed them; raise `lagMs`.
- * - `ERR_HORIZON_AHEAD`: the stored horizon lies in the future, so a clock stood wrong.
+ * - `ERR_EVENT_LATE`: events were listed only after the watermark had passed them; raise `lagMs`.
+ * - `ERR_HORIZON_AHEAD`: the stored watermark lies in the future, so a clock stood wrong.
  * - `ERR_POLL_BUSY`: another process polls.
  * - `ERR_POLL_STOPPED`: the poll was stopped before its end.
- * - `ERR_LEASE_LOST`: another process polls since this one was too slow; the horizon was not saved.
+ * - `ERR_LEASE_LOST`: another process polls since this one was too slow; the watermark was not saved.
  */
 export type ProblemCode =
   | 'ERR_EVENT_MALFORMED'
@@ -50,11 +50,11 @@ const MESSAGES = {
   ERR_POLL_BUSY: 'Another process polls with this inbox; nothing was asked. That is well where several do.',
   ERR_POLL_STOPPED: 'The poll was stopped. What was found is in the inbox; the next poll goes on.',
   ERR_LEASE_LOST:
-    'Another process took over the lease to poll. The horizon was not saved; raise leaseMs if that happens often.',
+    'Another process took over the lease to poll. The watermark was not saved; raise leaseMs if that happens often.',
   ERR_HORIZON_AHEAD:
-    'The stored horizon lies in the future: a clock stood wrong. Only a complete list can prove anything until then.',
+    'The stored watermark lies in the future: a clock stood wrong. Only a complete list can prove anything until then.',
   ERR_EVENT_LATE:
-    'The list shows new events from before the horizon: older than `since`, or listed later than lagMs after they were created. They were taken; in the latter case raise lagMs.',
+    'The list shows new events from before the watermark: older than `since`, or listed later than lagMs after they were created. They were taken; in the latter case raise lagMs.',
 } as const satisfies Partial<Record<ProblemCode, string>>;
 
 /** A problem that the poller found by itself and that is about no event in particular. */

@@ -1,15 +1,15 @@
 /** The report of a poll: plain data, so that it can be logged, stored and sent as JSON. */
 import type { EventType } from '../core/events.js';
-import type { Tally } from '../receiver/outcome.js';
+import type { OutcomeCounts } from '../receiver/outcome.js';
 import type { Problem } from './problem.js';
 import type { Finding } from './survey.js';
 
 /** What one poll did and proved. Survives `JSON.stringify`. */
 export interface PollReport {
-  /** Whether every event of the five types created after `since` and up to the new horizon is recorded. */
+  /** Whether every event of the five types created after `since` and up to the new watermark is recorded. */
   readonly proven: boolean;
-  /** The horizon after this poll, ISO; `null` when it could not be read because another process polls or the inbox failed. */
-  readonly horizon: string | null;
+  /** The watermark after this poll, ISO; `null` when it could not be read because another process polls or the inbox failed. */
+  readonly watermark: string | null;
   /** Different readable events in the answers of this poll. */
   readonly fetched: number;
   /** Of these, the ones that the inbox had never seen, unknown types included: pull saw them first. */
@@ -17,7 +17,7 @@ export interface PollReport {
   /** Of `new`, the ones that this poll made take effect or queued. It counts what push alone would have lost or delayed. */
   readonly recovered: number;
   /** Of `new`, the ones that the list calls `delivered`: some endpoint answered well, yet this inbox never saw them. */
-  readonly acknowledgedUnknown: number;
+  readonly deliveredButUnseen: number;
   /** Events, from the list or from the inbox, whose handler finished in this poll. */
   readonly handled: number;
   /** Events from the list that were done already. Those that wait in the inbox, are dead or parked are in no count but `fetched`. */
@@ -33,7 +33,7 @@ export interface PollReport {
   /** What failed or looked wrong. */
   readonly problems: readonly Problem[];
   /** How the events that waited in the inbox ended, before the list was asked; `null` when it was not asked. */
-  readonly redriven: Tally | null;
+  readonly redriven: OutcomeCounts | null;
   readonly durationMs: number;
 }
 
@@ -49,11 +49,11 @@ export interface Gap {
 /** The report of a poll that did not come to ask. */
 export const NOTHING: PollReport = {
   proven: false,
-  horizon: null,
+  watermark: null,
   fetched: 0,
   new: 0,
   recovered: 0,
-  acknowledgedUnknown: 0,
+  deliveredButUnseen: 0,
   handled: 0,
   duplicates: 0,
   failed: 0,

@@ -20,7 +20,7 @@ import {
  * What an answer was found to be.
  *
  * - `complete`: it holds every matching event.
- * - `continuous`: it is cut, newest first, and reaches back past the horizon.
+ * - `continuous`: it is cut, newest first, and reaches back past the watermark.
  * - `truncated`: it is cut for certain: answers by type hold events that it lacks.
  * - `unproven`: it may be cut anywhere.
  * - `failed`: there was no answer.
@@ -36,8 +36,8 @@ export interface Finding extends Question {
 /** What a survey is to know beforehand. Times are epoch ms. */
 export interface SurveyRules {
   /** Up to here everything is recorded. */
-  readonly horizon: number;
-  /** No poll ended before: the horizon is only where to begin, and gives way to the service's clock. @default false */
+  readonly watermark: number;
+  /** No poll ended before: the watermark is only where to begin, and gives way to the service's clock. @default false */
   readonly first?: boolean;
   /** When the poll started, before its first question, by our own clock. */
   readonly startedAt: number;
@@ -50,10 +50,10 @@ export interface SurveyRules {
 /** What a survey found. */
 export interface Survey {
   readonly proven: boolean;
-  /** Where the span that was looked at begins: the horizon as it was. */
+  /** Where the span that was looked at begins: the watermark as it was. */
   readonly since: number;
   /** Up to here everything will be recorded, once every answer is; as it was unless proven. */
-  readonly horizon: number;
+  readonly watermark: number;
   /** The span that was looked at ends here, epoch ms: the poll's start by the earlier of the two clocks. */
   readonly present: number;
   readonly findings: readonly Finding[];
@@ -68,10 +68,10 @@ export type Inquiry<Result> = Generator<Question, Result, Answer | null>;
 export function* surveyList(rules: SurveyRules): Inquiry<Survey> {
   const { startedAt, lagMs, maxLimit } = rules;
   const answers: Answer[] = [];
-  /** The earlier of two clocks, so that the one that is fast cannot carry the horizon too far. */
+  /** The earlier of two clocks, so that the one that is fast cannot carry the watermark too far. */
   const present = () => answers.reduce((time, { servedAt }) => Math.min(time, servedAt ?? time), startedAt);
   const settledAt = () => present() - lagMs;
-  const since = () => (rules.first ? Math.min(rules.horizon, present()) : rules.horizon);
+  const since = () => (rules.first ? Math.min(rules.watermark, present()) : rules.watermark);
 
   function* ask(question: Question): Inquiry<Answer | null> {
     const answer = yield question;
@@ -88,7 +88,7 @@ export function* surveyList(rules: SurveyRules): Inquiry<Survey> {
   }
 
   function* isContinuous(answer: Answer): Inquiry<boolean> {
-    // A horizon that lies in the future was set by a clock that stood wrong: it vouches for nothing.
+    // A watermark that lies in the future was set by a clock that stood wrong: it vouches for nothing.
     if (since() > present()) return false;
     // The lag once more: a list in the order of listing may cut off what was created up to a lag later.
     if (oldestOf(answer) >= since() - lagMs || !isNewestFirst(answer)) return false;
@@ -98,19 +98,19 @@ export function* surveyList(rules: SurveyRules): Inquiry<Survey> {
   }
 
   function conclude(findings: readonly Finding[], open: Survey['open']): Survey {
-    const horizon = since();
-    // Backwards only where the horizon lay in the future, and then everything was proven afresh.
-    const next = horizon > present() ? settledAt() : Math.max(horizon, settledAt());
-    // What cannot be read cannot be recorded: the horizon stays before it.
+    const watermark = since();
+    // Backwards only where the watermark lay in the future, and then everything was proven afresh.
+    const next = watermark > present() ? settledAt() : Math.max(watermark, settledAt());
+    // What cannot be read cannot be recorded: the watermark stays before it.
     const hidden = answers.some(({ unreadable }) =>
-      unreadable.some((at) => at === null || (at > horizon && at <= next)),
+      unreadable.some((at) => at === null || (at > watermark && at <= next)),
     );
     const doubtful = open.length === 0 && hidden ? [null] : open;
     const proven = doubtful.length === 0;
     return {
       proven,
-      since: horizon,
-      horizon: proven ? next : horizon,
+      since: watermark,
+      watermark: proven ? next : watermark,
       present: present(),
       findings,
       open: doubtful,

@@ -12,7 +12,7 @@ const BOM = Uint8Array.of(0xef, 0xbb, 0xbf);
 const LIMIT = { maxOutputLength: 1_048_576 } as const;
 
 const ENDS = toAttempts<Uint8Array>(
-  { part, cure: 'Save the body byte for byte: editors, `echo` and copying from a terminal change its end.' },
+  { part, fix: 'Save the body byte for byte: editors, `echo` and copying from a terminal change its end.' },
   {
     'a newline (LF) was added at its end': (body) => cutEnd(body, bytes.encode('\n')),
     'a newline (CRLF) was added at its end': (body) => cutEnd(body, bytes.encode('\r\n')),
@@ -22,7 +22,7 @@ const ENDS = toAttempts<Uint8Array>(
 );
 
 const LINES = toAttempts<Uint8Array>(
-  { part, cure: 'Keep the file from being converted: git autocrlf, FTP in text mode and editors do that.' },
+  { part, fix: 'Keep the file from being converted: git autocrlf, FTP in text mode and editors do that.' },
   {
     'its line ends became CRLF': (body) => rewrite(body, (text) => text.replaceAll('\r\n', '\n')),
     'its line ends became LF': (body) => rewrite(body, (text) => text.replaceAll(/\r?\n/g, '\r\n')),
@@ -33,7 +33,7 @@ const LINES = toAttempts<Uint8Array>(
 );
 
 const COMPRESSED = toAttempts<Uint8Array>(
-  { part, cure: 'The signature covers the inflated bytes: inflate first, then verify.' },
+  { part, fix: 'The signature covers the inflated bytes: inflate first, then verify.' },
   {
     'it is compressed with gzip': (body) => whereItWorks(() => gunzipSync(body, LIMIT)),
     'it is compressed with deflate': (body) => whereItWorks(() => inflateSync(body, LIMIT)),
@@ -42,12 +42,12 @@ const COMPRESSED = toAttempts<Uint8Array>(
 );
 
 const ENCODED = toAttempts<Uint8Array>(
-  { part, cure: 'Decode it first: API Gateway and Lambda set `isBase64Encoded`.' },
+  { part, fix: 'Decode it first: API Gateway and Lambda set `isBase64Encoded`.' },
   { 'it is base64': fromBase64 },
 );
 
 const SERIALISED = toAttempts<Uint8Array>(
-  { part, cure: `A body parser or a proxy parsed the body and wrote it again. ${RAW}` },
+  { part, fix: `A body parser or a proxy parsed the body and wrote it again. ${RAW}` },
   {
     'its JSON was written again, and was compact': (body) =>
       reserialise(body, (value) => JSON.stringify(value)),
@@ -68,7 +68,7 @@ const SERIALISED = toAttempts<Uint8Array>(
 );
 
 const REPLACED = toAttempts<Uint8Array>(
-  { part, cure: `What was signed is not the body at all: the code that signs had no bytes. ${RAW}` },
+  { part, fix: `What was signed is not the body at all: the code that signs had no bytes. ${RAW}` },
   {
     'an empty body was signed in its place': () => new Uint8Array(),
     'the text [object Object] was signed in its place': () => bytes.encode('[object Object]'),

@@ -68,7 +68,7 @@ export const REFUSAL_CHECKS: readonly Check[] = [
         const after = await endpoint.send(toBody(endpoint.event('after-oversized')));
         const got = describeAnswer(answer);
         if (after.kind === 'reply') return { verdict: 'pass', got };
-        return { verdict: 'fail', got: `${got}, then ${describeAnswer(after)}`, cure: ENDED_BY_SIZE };
+        return { verdict: 'fail', got: `${got}, then ${describeAnswer(after)}`, fix: ENDED_BY_SIZE };
       }
       return wantRefused(answer, {
         taken: `Limit the body (${endpoint.oversizeBytes} bytes were read): anybody can fill the memory with large ones.`,
@@ -85,7 +85,7 @@ export const DELIVERY_CHECKS: readonly Check[] = [
     expected: '2xx',
     run: async (endpoint) => {
       const body = JSON.stringify(endpoint.event('pretty-printed'), null, 2);
-      return wantDelivered(await endpoint.send(encode(`${body}\n`)), { cure: RESERIALISED });
+      return wantDelivered(await endpoint.send(encode(`${body}\n`)), { fix: RESERIALISED });
     },
   },
   {
@@ -98,7 +98,7 @@ export const DELIVERY_CHECKS: readonly Check[] = [
         '"test":true',
         '"test":true,"path":"a\\/b","letter":"\\u00e9","rate":10.50',
       );
-      return wantDelivered(await endpoint.send(encode(exotic)), { cure: RESERIALISED });
+      return wantDelivered(await endpoint.send(encode(exotic)), { fix: RESERIALISED });
     },
   },
   {
@@ -107,7 +107,7 @@ export const DELIVERY_CHECKS: readonly Check[] = [
     run: async (endpoint) => {
       const event = endpoint.event('unknown-type', { type: 'doctor.unknown' });
       return wantDelivered(await endpoint.send(toBody(event)), {
-        cure: 'Take types that are newer than this release, and keep them: an error brings them back for ever.',
+        fix: 'Take types that are newer than this release, and keep them: an error brings them back for ever.',
       });
     },
   },
@@ -116,7 +116,7 @@ export const DELIVERY_CHECKS: readonly Check[] = [
     expected: '2xx',
     run: async (endpoint) =>
       wantDelivered(await endpoint.send(toBody(endpoint.event('slow')), { pauseMs: 100 }), {
-        cure: 'Wait for the whole body: it can come in pieces, and slowly.',
+        fix: 'Wait for the whole body: it can come in pieces, and slowly.',
       }),
   },
   {
@@ -127,12 +127,11 @@ export const DELIVERY_CHECKS: readonly Check[] = [
       await endpoint.send(body, { cutAtBytes: Math.floor(body.length / 2) });
       const whole = await endpoint.send(body);
       if (isDelivered(whole) && outcomeOf(whole) === 'duplicate') {
-        const cure =
-          'The half that arrived was recorded as done. Record an event only after it was verified.';
-        return { verdict: 'fail', got: describeAnswer(whole), cure };
+        const fix = 'The half that arrived was recorded as done. Record an event only after it was verified.';
+        return { verdict: 'fail', got: describeAnswer(whole), fix };
       }
       return wantDelivered(whole, {
-        cure: 'A body that ends too early must change nothing, and must not end the process.',
+        fix: 'A body that ends too early must change nothing, and must not end the process.',
       });
     },
   },

@@ -33,7 +33,7 @@ export async function checkGenuine(
   const answer = await endpoint.send(toBody(endpoint.event('genuine')));
   const got = describeAnswer(answer);
   if (isDelivered(answer)) return { verdict: 'pass', got, answer };
-  return { verdict: 'fail', got, answer, cure: await findCure(endpoint, { answer, secret }) };
+  return { verdict: 'fail', got, answer, fix: await findCure(endpoint, { answer, secret }) };
 }
 
 async function findCure(
@@ -45,9 +45,9 @@ async function findCure(
   if ([404, 405].includes(statusOf(answer))) {
     return 'Nothing takes a POST at this URL: check the path, and that the receiver is mounted there.';
   }
-  for (const { manner, cure } of differences(secret)) {
+  for (const { manner, fix } of differences(secret)) {
     const other = await endpoint.send(toBody(endpoint.event('diagnosis')), manner);
-    if (isDelivered(other)) return cure;
+    if (isDelivered(other)) return fix;
     if (other.kind === 'silence') return HANGS;
   }
   if (answer.kind === 'silence') return HANGS;
@@ -57,23 +57,23 @@ async function findCure(
 }
 
 /** Deliveries that differ in one thing; the first that is taken names what is wrong. */
-function differences(secret: string): readonly { readonly manner: Manner; readonly cure: string }[] {
+function differences(secret: string): readonly { readonly manner: Manner; readonly fix: string }[] {
   const others = listSecrets(new TextEncoder().encode(secret), { depth: 1 }).filter(
     ({ changes }) => changes.length > 0,
   );
   return [
-    { manner: { contentType: 'application/octet-stream' }, cure: PARSER },
+    { manner: { contentType: 'application/octet-stream' }, fix: PARSER },
     ...SIGNATURE_ENCODINGS.map((encoding) => ({
       manner: { encoding },
-      cure: `It takes the signature as ${encoding} only. Compare the decoded bytes, not the text, or say which encoding the service sends (--encoding).`,
+      fix: `It takes the signature as ${encoding} only. Compare the decoded bytes, not the text, or say which encoding the service sends (--encoding).`,
     })),
     {
       manner: { prefix: 'sha256=' },
-      cure: 'It takes the signature with sha256= in front only. Take it as the service sends it (--prefix).',
+      fix: 'It takes the signature with sha256= in front only. Take it as the service sends it (--prefix).',
     },
     ...others.map(({ value, changes }) => ({
       manner: { secret: value },
-      cure: `It holds another form of this secret: ${changes.map(({ what }) => what).join(', ')}. Set both to the same text.`,
+      fix: `It holds another form of this secret: ${changes.map(({ what }) => what).join(', ')}. Set both to the same text.`,
     })),
   ];
 }

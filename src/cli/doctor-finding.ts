@@ -1,18 +1,18 @@
-/** Findings: what a check saw, whether that is right, and the cure where it is not. */
+/** Findings: what a check saw, whether that is right, and the fix where it is not. */
 import { type Answer, describeAnswer, isDelivered, statusOf } from './delivery.js';
 
 /**
  * What a check found.
  *
  * - `pass`: as it should be.
- * - `fail`: wrong; `cure` says what to change.
- * - `unproven`: nothing in the replies tells; `cure` says how to make it visible.
+ * - `fail`: wrong; `fix` says what to change.
+ * - `unproven`: nothing in the replies tells; `fix` says how to make it visible.
  * - `skipped`: it needs a genuine delivery to be taken, and none is.
  */
 export interface Finding {
   readonly verdict: 'pass' | 'fail' | 'unproven' | 'skipped';
   readonly got: string;
-  readonly cure?: string;
+  readonly fix?: string;
 }
 
 const GONE =
@@ -24,11 +24,11 @@ function goneCure(answer: Answer): string | undefined {
 }
 
 /** A genuine delivery has to be answered 2xx. */
-export function wantDelivered(answer: Answer, { cure }: { readonly cure: string }): Finding {
+export function wantDelivered(answer: Answer, { fix }: { readonly fix: string }): Finding {
   const got = describeAnswer(answer);
   return isDelivered(answer)
     ? { verdict: 'pass', got }
-    : { verdict: 'fail', got, cure: goneCure(answer) ?? cure };
+    : { verdict: 'fail', got, fix: goneCure(answer) ?? fix };
 }
 
 /** What must never be taken has to be answered 4xx: neither 2xx (taken) nor 5xx (wanted again), nor nothing. */
@@ -37,7 +37,7 @@ export function wantRefused(
   { taken, broke }: { readonly taken: string; readonly broke: string },
 ): Finding {
   const got = describeAnswer(answer);
-  if (isDelivered(answer)) return { verdict: 'fail', got, cure: taken };
+  if (isDelivered(answer)) return { verdict: 'fail', got, fix: taken };
   const refused = statusOf(answer) >= 400 && statusOf(answer) < 500;
-  return refused ? { verdict: 'pass', got } : { verdict: 'fail', got, cure: goneCure(answer) ?? broke };
+  return refused ? { verdict: 'pass', got } : { verdict: 'fail', got, fix: goneCure(answer) ?? broke };
 }

@@ -21,8 +21,8 @@ export async function checkDuplicate(endpoint: Endpoint): Promise<Finding> {
   const first = await endpoint.send(toBody(event));
   const second = await endpoint.send(toBody(event));
   if (!isDelivered(second)) {
-    const cure = 'Answer 2xx to an event that is done, or it is delivered for ever.';
-    return { verdict: 'fail', got: describe([first, second]), cure };
+    const fix = 'Answer 2xx to an event that is done, or it is delivered for ever.';
+    return { verdict: 'fail', got: describe([first, second]), fix };
   }
   return judgeOnce(endpoint, { id: event.id, answers: [first, second] });
 }
@@ -34,8 +34,8 @@ export async function checkConcurrent(endpoint: Endpoint): Promise<Finding> {
   // "Busy, come again" is a right answer to all but one.
   const wrong = answers.find((answer) => !isDelivered(answer) && !BUSY.has(statusOf(answer)));
   if (wrong !== undefined || !answers.some(isDelivered)) {
-    const cure = 'Answer 2xx to one of them, and 2xx or 503 with Retry-After to the others.';
-    return { verdict: 'fail', got: describe(answers), cure };
+    const fix = 'Answer 2xx to one of them, and 2xx or 503 with Retry-After to the others.';
+    return { verdict: 'fail', got: describe(answers), fix };
   }
   return judgeOnce(endpoint, { id: event.id, answers });
 }
@@ -51,12 +51,12 @@ async function judgeOnce(
   if (effects !== undefined) {
     const counted = `${got}; ${effects} effects`;
     if (effects === 1) return { verdict: 'pass', got: `${got}; 1 effect` };
-    return { verdict: 'fail', got: counted, cure: effects === 0 ? ACK_BEFORE_WORK : NO_DEDUPE };
+    return { verdict: 'fail', got: counted, fix: effects === 0 ? ACK_BEFORE_WORK : NO_DEDUPE };
   }
   const runs = answers.filter((answer) => RAN.has(outcomeOf(answer)));
-  if (runs.length > 1) return { verdict: 'fail', got, cure: NO_DEDUPE };
+  if (runs.length > 1) return { verdict: 'fail', got, fix: NO_DEDUPE };
   const told = answers.every((answer) => !isDelivered(answer) || outcomeOf(answer) !== undefined);
-  return told ? { verdict: 'pass', got } : { verdict: 'unproven', got, cure: `${NO_DEDUPE} ${SHOW_EFFECTS}` };
+  return told ? { verdict: 'pass', got } : { verdict: 'unproven', got, fix: `${NO_DEDUPE} ${SHOW_EFFECTS}` };
 }
 
 /** The outcomes of a reply that say that the work was done for it. */
@@ -69,8 +69,8 @@ export async function checkFailure(endpoint: Endpoint): Promise<Finding> {
   const effects = isDelivered(first) && !isQueued(first) ? await endpoint.effects(event.id) : undefined;
   if (isDelivered(first)) return judgeAcknowledged(first, effects);
   if (statusOf(first) < 500) {
-    const cure = 'Answer 5xx when a handler fails: after a 4xx or a silence the event may never come again.';
-    return { verdict: 'fail', got: describeAnswer(first), cure };
+    const fix = 'Answer 5xx when a handler fails: after a 4xx or a silence the event may never come again.';
+    return { verdict: 'fail', got: describeAnswer(first), fix };
   }
   const again = await endpoint.send(toBody(event));
   const got = describe([first, again]);
@@ -78,7 +78,7 @@ export async function checkFailure(endpoint: Endpoint): Promise<Finding> {
     ? {
         verdict: 'fail',
         got,
-        cure: 'The failed event counts as done. Record it as done after the work, not before.',
+        fix: 'The failed event counts as done. Record it as done after the work, not before.',
       }
     : { verdict: 'pass', got };
 }
@@ -89,12 +89,12 @@ const GIVEN_UP: ReadonlySet<string | undefined> = new Set(['dead', 'handled', 'q
 /** The handler did not fail: then its effect has to be there by the time of the 2xx. */
 function judgeAcknowledged(answer: Answer, effects: number | undefined): Finding {
   const got = describeAnswer(answer);
-  if (effects === 0) return { verdict: 'fail', got: `${got}; 0 effects`, cure: ACK_BEFORE_WORK };
+  if (effects === 0) return { verdict: 'fail', got: `${got}; 0 effects`, fix: ACK_BEFORE_WORK };
   if (effects !== undefined) return { verdict: 'pass', got: `${got}; ${effects} effects` };
   if (outcomeOf(answer) !== undefined) return { verdict: 'pass', got };
   const show =
     'To prove the opposite, let the handler throw when payload.doctor is "failing-handler", or pass --effects.';
-  return { verdict: 'unproven', got, cure: `${ACK_BEFORE_WORK} ${show}` };
+  return { verdict: 'unproven', got, fix: `${ACK_BEFORE_WORK} ${show}` };
 }
 
 /** Work that was queued is done some time later. */

@@ -1,4 +1,4 @@
-/** `stablehooks doctor`: tries a running endpoint as the service would, and says what to cure. */
+/** `stablehooks doctor`: tries a running endpoint as the service would, and says what to fix. */
 import { Command, InvalidArgumentError } from 'commander';
 import type { EventType } from '../core/events.js';
 import { type Check, DELIVERY_CHECKS, REFUSAL_CHECKS } from './doctor-checks.js';
@@ -131,14 +131,14 @@ function report(
       { text: verdict, paint: paints[verdict] },
     ]),
   });
-  const cures = rows.flatMap(({ name, cure }) => (cure === undefined ? [] : [`${name}: ${cure}`]));
+  const cures = rows.flatMap(({ name, fix }) => (fix === undefined ? [] : [`${name}: ${fix}`]));
   const passed = rows.filter(({ verdict }) => verdict === 'pass').length;
   const summary = `${passed} of ${total} passed`;
   printer.print({
     text: [table, ...(cures.length > 0 ? ['', 'Cures', ...cures] : []), '', summary].join('\n'),
     data: {
       passed: passed === total,
-      checks: rows.map(({ name, expected, got, verdict, cure }) => ({ name, expected, got, verdict, cure })),
+      checks: rows.map(({ name, expected, got, verdict, fix }) => ({ name, expected, got, verdict, fix })),
     },
   });
 }

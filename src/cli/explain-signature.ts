@@ -80,7 +80,7 @@ function toOther({ name, body }: { readonly name: string; readonly body: Uint8Ar
       {
         part: 'signature',
         what: `it is that of another body: ${name}`,
-        cure: 'Keep each body together with the header that came with it.',
+        fix: 'Keep each body together with the header that came with it.',
       },
     ],
   };

@@ -45,10 +45,10 @@ async function redrive({ args, flags, settings, printer, signal }: Task<RedriveF
   try {
     const dead = await pickDead(inbox, new Set(ids));
     if (sender === undefined) {
-      let revived = 0;
-      for (const { id } of dead) if (await inbox.revive(id)) revived += 1;
-      const text = `${revived} events revived; the receiver's redrive() or its poller runs them.`;
-      printer.print({ text, data: { revived } });
+      let requeued = 0;
+      for (const { id } of dead) if (await inbox.requeue(id)) requeued += 1;
+      const text = `${requeued} events requeued; the receiver's redrive() or its poller runs them.`;
+      printer.print({ text, data: { requeued } });
       return EXIT.good;
     }
     const rows: DeliveryRow[] = [];
@@ -58,9 +58,9 @@ async function redrive({ args, flags, settings, printer, signal }: Task<RedriveF
       if (signal.aborted || rows.at(-1)?.answer.kind === 'unreachable') break;
       if (event === null) continue;
       // Somebody else took it in the meantime: sent from here, too, it could run twice.
-      if (!(await inbox.revive(event.id))) {
+      if (!(await inbox.requeue(event.id))) {
         elsewhere += 1;
-        printer.note(`${toPlain(event.id)} is not dead any more, and is left to what revived it.`);
+        printer.note(`${toPlain(event.id)} is not dead any more, and is left to what requeued it.`);
         continue;
       }
       const row = { event, answer: await runAgain(event, { inbox, sender }) };
@@ -103,7 +103,7 @@ async function pickDead(inbox: InboxOperations, ids: ReadonlySet<string>): Promi
 }
 
 /**
- * Sends the event, which was revived. The endpoint may use this very inbox: then it settles the event itself,
+ * Sends the event, which was requeued. The endpoint may use this very inbox: then it settles the event itself,
  * and no lease of ours may stand in its way. Where it does not, the event is settled here by its answer.
  */
 async function runAgain(
@@ -113,7 +113,7 @@ async function runAgain(
   const answer = await sender.send(event);
   const record = await inbox.find(event.id);
   if (record?.state !== 'received') return answer;
-  const claim = await inbox.claim(event, { leaseMs: LEASE_MS, source: 'redrive' });
+  const claim = await inbox.claim(event, { leaseMs: LEASE_MS, origin: 'redrive' });
   if (claim.state !== 'claimed') return answer;
   if (isDelivered(answer)) await inbox.complete(claim.lease);
   else await inbox.fail(claim.lease, { retryAfterMs: null, error: `redrive: ${describeAnswer(answer)}` });

@@ -49,17 +49,17 @@ export async function openJournal(path: string, { startMs }: { readonly startMs:
 
   const inbox = memoryInbox({ capacity: KEPT_EVENTS });
   for (const entry of kept) await replay(inbox, entry);
-  let written: PollState = { horizon: null, largest: 0 };
+  let written: PollState = { watermark: null, largest: 0 };
   const append = (entry: Entry) => appendFileSync(path, toLine(entry), PRIVATE);
 
   return {
     startMs: start.startMs,
     inbox: {
       ...inbox,
-      async admit(events, options) {
-        const admissions = await inbox.admit(events, options);
-        for (const [index, event] of events.entries()) if (admissions[index] === 'new') append({ event });
-        return admissions;
+      async record(events, options) {
+        const results = await inbox.record(events, options);
+        for (const [index, event] of events.entries()) if (results[index] === 'new') append({ event });
+        return results;
       },
       async complete(lease) {
         const completed = await inbox.complete(lease);
@@ -78,9 +78,9 @@ export async function openJournal(path: string, { startMs }: { readonly startMs:
   };
 }
 
-/** A horizon that is a minute old is as good, and the file does not grow with every poll. */
+/** A watermark that is a minute old is as good, and the file does not grow with every poll. */
 function isWorthALine(poll: PollState, written: PollState): boolean {
-  return poll.largest !== written.largest || (poll.horizon ?? 0) - (written.horizon ?? 0) >= 60_000;
+  return poll.largest !== written.largest || (poll.watermark ?? 0) - (written.watermark ?? 0) >= 60_000;
 }
 
 function readEntries(path: string): readonly Entry[] {
@@ -121,15 +121,15 @@ const CONTENTS: Readonly<Record<string, (content: unknown) => boolean>> = {
 
 function isPoll(content: unknown): boolean {
   if (typeof content !== 'object' || content === null) return false;
-  const { horizon, largest } = content as Partial<PollState>;
-  return Number.isFinite(largest) && (horizon === null || Number.isFinite(horizon));
+  const { watermark, largest } = content as Partial<PollState>;
+  return Number.isFinite(largest) && (watermark === null || Number.isFinite(watermark));
 }
 
 function notAPlace(path: string): CommandError {
   return usageError(`${path} is not a file that \`listen\` keeps its place in. Choose another with --state.`);
 }
 
-/** What still matters: the last horizon, what is not done, and as many ids of what is as are remembered. */
+/** What still matters: the last watermark, what is not done, and as many ids of what is as are remembered. */
 function compact(entries: readonly Entry[]): readonly Entry[] {
   const done = new Set(entries.flatMap((entry) => ('done' in entry ? [entry.done] : [])));
   const poll = entries.findLast((entry) => 'poll' in entry);
@@ -140,15 +140,15 @@ function compact(entries: readonly Entry[]): readonly Entry[] {
 }
 
 async function replay(inbox: ReturnType<typeof memoryInbox>, entry: Entry): Promise<void> {
-  if ('event' in entry) await inbox.admit([entry.event], { dueInMs: 0, source: 'pull' });
+  if ('event' in entry) await inbox.record([entry.event], { dueInMs: 0, origin: 'pull' });
   if ('done' in entry) {
     // Only the id is looked at from now on.
     const event = { id: entry.done, type: '', created_at: '', payload: {} };
-    const claim = await inbox.claim(event, { leaseMs: 1, source: 'pull' });
+    const claim = await inbox.claim(event, { leaseMs: 1, origin: 'pull' });
     if (claim.state === 'claimed') await inbox.complete(claim.lease);
   }
   if ('poll' in entry) {
-    await inbox.takePoll(READING);
+    await inbox.acquirePoll(READING);
     await inbox.savePoll(entry.poll, READING);
   }
 }

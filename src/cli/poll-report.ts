@@ -10,7 +10,7 @@ const SHOWN_PROBLEMS = 10;
 
 /** The report in lines. */
 export function toReportText(report: PollReport, { good, bad }: Paint): string {
-  const { fetched, recovered, handled, duplicates, failed, requests, durationMs, horizon } = report;
+  const { fetched, recovered, handled, duplicates, failed, requests, durationMs, watermark } = report;
   const redriven = Object.entries(report.redriven ?? {}).filter(([, count]) => count > 0);
   return [
     `listed      ${fetched} events in ${requests} requests, ${durationMs} ms`,
@@ -19,12 +19,12 @@ export function toReportText(report: PollReport, { good, bad }: Paint): string {
     ...(redriven.length > 0
       ? [`run again   ${redriven.map(([kind, count]) => `${count} ${kind}`).join(', ')}`]
       : []),
-    ...(report.acknowledgedUnknown > 0
-      ? [`note        ${report.acknowledgedUnknown} were acknowledged by some endpoint and not in this inbox`]
+    ...(report.deliveredButUnseen > 0
+      ? [`note        ${report.deliveredButUnseen} were acknowledged by some endpoint and not in this inbox`]
       : []),
     report.proven
-      ? `${good('proven')}      nothing is missing up to ${horizon}`
-      : `${bad('unproven')}    the horizon stays at ${horizon ?? 'an unknown time'}`,
+      ? `${good('proven')}      nothing is missing up to ${watermark}`
+      : `${bad('unproven')}    the watermark stays at ${watermark ?? 'an unknown time'}`,
     ...report.gaps.map(
       ({ type, after, before }) => `gap         ${type ?? 'any type'} between ${after} and ${before}`,
     ),

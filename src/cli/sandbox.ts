@@ -36,7 +36,7 @@ const CHANCES = {
   apiServerError: 'requests answered 500',
   apiSlow: 'requests answered late',
   apiMalformed: 'requests answered with half of the JSON',
-  listLie: 'listed events whose delivered is a lie',
+  listWrongDelivered: 'listed events whose delivered is a lie',
 } as const satisfies Partial<Record<keyof Faults, string>>;
 
 /** The command. */

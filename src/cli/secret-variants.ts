@@ -19,7 +19,7 @@ function without(pattern: RegExp): (secret: Uint8Array) => Uint8Array | undefine
 }
 
 const PASTED = toAttempts<Uint8Array>(
-  { part, cure: 'Set the secret again, without what was pasted along with it.' },
+  { part, fix: 'Set the secret again, without what was pasted along with it.' },
   {
     'it has white space around it': onText((text) => text.trim()),
     'it has quotes around it': onText((text) => /^(["'`])(.*)\1$/s.exec(text)?.[2]),
@@ -32,7 +32,7 @@ const PASTED = toAttempts<Uint8Array>(
 const LOST = toAttempts<Uint8Array>(
   {
     part,
-    cure: 'The other side keys with more than the secret: have it trim what it reads from its file or setting.',
+    fix: 'The other side keys with more than the secret: have it trim what it reads from its file or setting.',
   },
   {
     'the other side has a newline at its end': onText((text) => `${text}\n`),
@@ -44,7 +44,7 @@ const LOST = toAttempts<Uint8Array>(
 );
 
 const DECODED = toAttempts<Uint8Array>(
-  { part, cure: 'Pass the decoded bytes as the secret: `secret: Buffer.from(text, encoding)`.' },
+  { part, fix: 'Pass the decoded bytes as the secret: `secret: Buffer.from(text, encoding)`.' },
   {
     'it is hex of the key': onText((text) =>
       isHex(text) ? Buffer.from(text, 'hex').toString('latin1') : undefined,
@@ -57,7 +57,7 @@ const DECODED = toAttempts<Uint8Array>(
 );
 
 const ENCODED = toAttempts<Uint8Array>(
-  { part, cure: 'The key is the text itself: pass it as it is, and do not decode it.' },
+  { part, fix: 'The key is the text itself: pass it as it is, and do not decode it.' },
   {
     'it was decoded, and the key is its hex text': onText((text) =>
       Buffer.from(text, 'latin1').toString('hex'),

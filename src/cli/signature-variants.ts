@@ -6,7 +6,7 @@ const part = 'signature';
 
 const ATTEMPTS = [
   ...toAttempts<string>(
-    { part, cure: 'Pass the value of the header alone, as it was received.' },
+    { part, fix: 'Pass the value of the header alone, as it was received.' },
     {
       'it has white space around it': (text) => text.trim(),
       'it has quotes around it': (text) => /^(["'`])(.*)\1$/s.exec(text)?.[2],
@@ -16,11 +16,11 @@ const ATTEMPTS = [
     },
   ),
   ...toAttempts<string>(
-    { part, cure: 'Set the text in front as `signaturePrefix` of the receiver, and here with --prefix.' },
+    { part, fix: 'Set the text in front as `signaturePrefix` of the receiver, and here with --prefix.' },
     { 'it has a prefix': (text) => /^[\w-]+[=,:](?=.{43})(.+)$/s.exec(text)?.[1] },
   ),
   ...toAttempts<string>(
-    { part, cure: 'Something treated the header as part of a URL. Take it from the request as it came.' },
+    { part, fix: 'Something treated the header as part of a URL. Take it from the request as it came.' },
     {
       'it is percent-encoded': (text) =>
         text.includes('%') ? whereItWorks(() => decodeURIComponent(text)) : undefined,
@@ -28,7 +28,7 @@ const ATTEMPTS = [
     },
   ),
   ...toAttempts<string>(
-    { part, cure: 'The digits were encoded twice. Encode the 32 bytes of the HMAC once.' },
+    { part, fix: 'The digits were encoded twice. Encode the 32 bytes of the HMAC once.' },
     {
       'it is base64 of the hex digits': (text) =>
         text.length === 88 ? Buffer.from(text, 'base64').toString('latin1') : undefined,
@@ -56,7 +56,7 @@ function otherFormat({ encoding, prefix }: SignatureFormat): Change {
   return {
     part,
     what: prefix ? 'it has no such prefix' : `it is not written as ${encoding}`,
-    cure: prefix
+    fix: prefix
       ? 'Leave --prefix and `signaturePrefix` out.'
       : 'Leave --encoding and `encoding` out: the lengths tell.',
   };

@@ -1,13 +1,13 @@
 /** Variants: a value as it may have been before or after something on its way changed it. */
 
-/** One way in which a value can differ from what was signed, and the cure. */
+/** One way in which a value can differ from what was signed, and the fix. */
 export interface Change {
   /** Which of the three things that a signature ties together was changed. */
   readonly part: 'body' | 'secret' | 'signature';
   /** What is different in the value at hand. */
   readonly what: string;
   /** What to do about it. */
-  readonly cure: string;
+  readonly fix: string;
 }
 
 /** A value, and the changes that lead from the one at hand to it; none for the value itself. */
@@ -59,9 +59,9 @@ export function listVariants<Value>(
   return [...found.values()];
 }
 
-/** Writes attempts that share a part and a cure as a table: what is different, and how to undo it. */
+/** Writes attempts that share a part and a fix as a table: what is different, and how to undo it. */
 export function toAttempts<Value>(
-  shared: Pick<Change, 'part' | 'cure'>,
+  shared: Pick<Change, 'part' | 'fix'>,
   table: Readonly<Record<string, Attempt<Value>['apply']>>,
 ): readonly Attempt<Value>[] {
   return Object.entries(table).map(([what, apply]) => ({ ...shared, what, apply }));

@@ -57,20 +57,17 @@ function toWords(answer: SignatureAnswer): readonly string[] {
   if (answer.verdict === 'malformed') {
     return [
       'the signature is neither 64 hex digits nor 43 or 44 of base64',
-      'cure: copy the whole value of the header',
+      'fix: copy the whole value of the header',
     ];
   }
   if (answer.verdict !== 'explained') {
     return [
       'the signature is not that of this body under this secret, nor under any change that was tried',
-      'cure: compare the secret with the one of this endpoint, and the body with the bytes that arrived',
+      'fix: compare the secret with the one of this endpoint, and the body with the bytes that arrived',
     ];
   }
   return [
     'the signature is not that of this body under this secret, but it would be, for:',
-    ...answer.changes.flatMap(({ part, what, cure }) => [
-      `  the ${part}: ${toPlain(what)}`,
-      `  cure: ${cure}`,
-    ]),
+    ...answer.changes.flatMap(({ part, what, fix }) => [`  the ${part}: ${toPlain(what)}`, `  fix: ${fix}`]),
   ];
 }

@@ -48,7 +48,7 @@ export async function attempt(
       signal: rules.signal,
     });
     if (response.ok) {
-      const value = await readJson(response, { ...called, limitBytes: rules.limitBytes });
+      const value = await readJson(response, { ...called, maxBodyBytes: rules.maxBodyBytes });
       return { value, servedAt: readDate(response.headers.get('date')) };
     }
     throw await toApiError(response, { ...called, token });
@@ -80,10 +80,10 @@ export function connectionMessage(
 
 async function readJson(
   response: Response,
-  { limitBytes, ...called }: Called & { readonly limitBytes: number },
+  { maxBodyBytes, ...called }: Called & { readonly maxBodyBytes: number },
 ): Promise<unknown> {
-  const { bytes, whole } = await readLimited(response, { limitBytes });
-  if (!whole) throw unreadable(called, `larger than ${limitBytes} bytes (limitBytes)`);
+  const { bytes, whole } = await readLimited(response, { maxBodyBytes });
+  if (!whole) throw unreadable(called, `larger than ${maxBodyBytes} bytes (maxBodyBytes)`);
   if (bytes.length === 0) throw unreadable(called, 'empty, not JSON');
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
@@ -107,7 +107,7 @@ async function toApiError(
   { token, ...called }: Called & { readonly token: string },
 ): Promise<ApiError> {
   const { status } = response;
-  const { bytes } = await readLimited(response, { limitBytes: ERROR_LIMIT_BYTES });
+  const { bytes } = await readLimited(response, { maxBodyBytes: ERROR_LIMIT_BYTES });
   const headers = new Headers();
   for (const [name, value] of response.headers) headers.append(name, redact(value, token));
   return new ApiError(`${called.method} ${called.url} was answered ${status}. ${remedy(status)}`, {

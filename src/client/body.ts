@@ -7,10 +7,10 @@ export interface LimitedBody {
   readonly whole: boolean;
 }
 
-/** Reads up to `limitBytes` and lets go of the rest. */
+/** Reads up to `maxBodyBytes` and lets go of the rest. */
 export async function readLimited(
   response: Response,
-  { limitBytes }: { readonly limitBytes: number },
+  { maxBodyBytes }: { readonly maxBodyBytes: number },
 ): Promise<LimitedBody> {
   const chunks: Uint8Array[] = [];
   let size = 0;
@@ -18,10 +18,10 @@ export async function readLimited(
   for (let read = await reader?.read(); read !== undefined && !read.done; read = await reader?.read()) {
     chunks.push(read.value);
     size += read.value.length;
-    if (size > limitBytes) {
+    if (size > maxBodyBytes) {
       // Not awaited: a source that never settles its cancellation must not hold the caller up.
       reader?.cancel().catch(() => undefined);
-      return { bytes: joinBytes(chunks, size).subarray(0, limitBytes), whole: false };
+      return { bytes: joinBytes(chunks, size).subarray(0, maxBodyBytes), whole: false };
     }
   }
   return { bytes: joinBytes(chunks, size), whole: true };

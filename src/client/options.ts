@@ -30,7 +30,7 @@ export interface ClientOptions {
   /** The longest wait between attempts, in ms, `Retry-After` included. @default 30_000 */
   readonly maxWaitMs?: number;
   /** The largest answer, in bytes. @default 67_108_864 */
-  readonly limitBytes?: number;
+  readonly maxBodyBytes?: number;
   /** What sends requests. @default the platform's fetch */
   readonly fetch?: (url: string, init: RequestInit) => Promise<Response>;
   /** Told before each retry, for a log; its own failure changes nothing. @default none */
@@ -41,11 +41,11 @@ export interface ClientOptions {
 export interface ClientRules extends Required<ClientOptions> {}
 
 const NUMBERS = {
-  timeoutMs: { usual: 10_000 },
-  retries: { usual: 3, least: 0, most: 100 },
-  baseWaitMs: { usual: 500, least: 0 },
-  maxWaitMs: { usual: 30_000, least: 0 },
-  limitBytes: { usual: 67_108_864, most: Number.MAX_SAFE_INTEGER },
+  timeoutMs: { default: 10_000 },
+  retries: { default: 3, min: 0, max: 100 },
+  baseWaitMs: { default: 500, min: 0 },
+  maxWaitMs: { default: 30_000, min: 0 },
+  maxBodyBytes: { default: 67_108_864, max: Number.MAX_SAFE_INTEGER },
 };
 
 const NAMES = [...Object.keys(NUMBERS), 'baseUrl', 'token', 'fetch', 'onRetry'];

@@ -1,7 +1,7 @@
 /** Errors of drivers, as they may be logged. */
 
 /** Waits for a driver's answer; what it rejects with no longer holds the command. */
-export async function hideCommand<Value>(answer: Promise<Value>): Promise<Value> {
+export async function redactCommand<Value>(answer: Promise<Value>): Promise<Value> {
   try {
     return await answer;
   } catch (error) {

@@ -13,7 +13,7 @@ import type { UnknownEvent } from './events.js';
  * - `leased`: one process runs it until its lease lapses, under a fencing token.
  * - `done`: it took effect; the id is never forgotten, pruning included.
  * - `failed`: to be run again once it is due.
- * - `dead`: given up, until somebody revives it.
+ * - `dead`: given up, until somebody requeues it.
  * - `parked`: of a type that no release knew when it came.
  */
 export type InboxState = 'received' | 'leased' | 'done' | 'failed' | 'dead' | 'parked';
@@ -22,7 +22,7 @@ export type InboxState = 'received' | 'leased' | 'done' | 'failed' | 'dead' | 'p
 export const INBOX_STATES: readonly InboxState[] = ['received', 'leased', 'failed', 'done', 'dead', 'parked'];
 
 /** Which way an event came in: a signed delivery, the list, a queue's worker, or a second run from the inbox. */
-export type Source = 'push' | 'pull' | 'queue' | 'redrive';
+export type Origin = 'push' | 'pull' | 'queue' | 'redrive';
 
 /** The right to settle one attempt. */
 export interface Lease {
@@ -40,13 +40,13 @@ export type Claim =
   | { readonly state: 'dead' }
   | { readonly state: 'leased' /** Until the other lease lapses. */; readonly retryAfterMs: number };
 
-/** What `admit` found: `new`, or the state in which the event already was. */
-export type Admission = 'new' | InboxState;
+/** What `record` found: `new`, or the state in which the event already was. */
+export type RecordResult = 'new' | InboxState;
 
 /** What the catch-up poller keeps between polls. */
 export interface PollState {
   /** Every event of the known types created up to this time is in the inbox; epoch ms, `null` before any proof. */
-  readonly horizon: number | null;
+  readonly watermark: number | null;
   /** The largest answer that the list ever gave; 0 before the first. */
   readonly largest: number;
 }
@@ -54,7 +54,7 @@ export interface PollState {
 /** How an event is claimed. */
 export interface ClaimOptions {
   readonly leaseMs: number;
-  readonly source: Source;
+  readonly origin: Origin;
   /** The event's own JSON where it is at hand, to be kept as it is. @default written anew from the event */
   readonly json?: string | undefined;
 }
@@ -102,20 +102,20 @@ export interface Inbox<Tx = undefined> {
    * New ones become `received`, due after `dueInMs` (0 or less: now), or `parked` when that is `null`. Events already there
    * stay as they are: the first record of an id stands. An id twice in one page is new once.
    */
-  admit(
+  record(
     events: readonly UnknownEvent[],
-    options: { readonly dueInMs: number | null; readonly source: Source },
-  ): Promise<readonly Admission[]>;
+    options: { readonly dueInMs: number | null; readonly origin: Origin },
+  ): Promise<readonly RecordResult[]>;
 
   /**
    * Takes up to `limit` events that are due, oldest due first: `received`, `failed`, `leased` whose lease
    * lapsed (now `failed`: the old token settles nothing), and `parked` of one of `types` (now `received`).
    *
-   * Atomic, and what it took is not due for `hideMs`, so that two callers never take the same event.
+   * Atomic, and what it took is not due for `visibilityTimeoutMs`, so that two callers never take the same event.
    */
   takeDue(options: {
     readonly limit: number;
-    readonly hideMs: number;
+    readonly visibilityTimeoutMs: number;
     readonly types: readonly string[];
   }): Promise<readonly UnknownEvent[]>;
 
@@ -123,7 +123,7 @@ export interface Inbox<Tx = undefined> {
    * Takes the lease to poll and reads the poller's state in one round trip; `null` while another holder's
    * lease runs. The same holder may take it again.
    */
-  takePoll(options: { readonly holder: string; readonly leaseMs: number }): Promise<PollState | null>;
+  acquirePoll(options: { readonly holder: string; readonly leaseMs: number }): Promise<PollState | null>;
 
   /**
    * Keeps the poller's state and renews the lease, or gives it back when `leaseMs` is 0.
@@ -140,10 +140,10 @@ export interface InboxRecord {
   readonly id: string;
   readonly type: string;
   readonly state: InboxState;
-  /** How often it was claimed since it came or was revived. */
+  /** How often it was claimed since it came or was requeued. */
   readonly attempts: number;
   /** The way it first came in. */
-  readonly source: Source;
+  readonly origin: Origin;
   readonly receivedAt: number;
   readonly updatedAt: number;
   /** When it is run again, or its lease lapses; `null` once it is done, dead or parked. */
@@ -178,7 +178,7 @@ export interface InboxOperations {
   /** One entry a state, in the order of {@link INBOX_STATES}. */
   count(): Promise<readonly InboxCount[]>;
   /** Makes a `dead` event `received` and due, its attempts counted anew; `false` when it was not dead. */
-  revive(id: string): Promise<boolean>;
+  requeue(id: string): Promise<boolean>;
   /**
    * Drops the events' JSON of what has been `done` for `olderThanMs`, and keeps the ids, so that a replay
    * stays a duplicate. Answers how many it pruned.

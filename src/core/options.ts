@@ -3,11 +3,11 @@ import { ConfigError } from './errors.js';
 
 /** What a numeric option is when it is left out, and the least and the most that it may be. */
 export interface NumberRule {
-  readonly usual: number;
+  readonly default: number;
   /** @default 1 */
-  readonly least?: number;
+  readonly min?: number;
   /** @default the longest time that a timer takes (a signed 32-bit number of ms); more would fire at once */
-  readonly most?: number;
+  readonly max?: number;
 }
 
 /**
@@ -35,11 +35,11 @@ export function readNumbers<Rules extends Readonly<Record<string, NumberRule>>>(
   options: { readonly [Name in keyof Rules]?: number },
   rules: Rules,
 ): { readonly [Name in keyof Rules]: number } {
-  const read = Object.entries(rules).map(([name, { usual, least = 1, most = 2 ** 31 - 1 }]) => {
+  const read = Object.entries(rules).map(([name, { default: usual, min = 1, max = 2 ** 31 - 1 }]) => {
     const given = options[name];
     const value = given === undefined ? usual : given;
-    if (Number.isInteger(value) && value >= least && value <= most) return [name, value];
-    throw new ConfigError(`${name} must be a whole number from ${least} to ${most}.`);
+    if (Number.isInteger(value) && value >= min && value <= max) return [name, value];
+    throw new ConfigError(`${name} must be a whole number from ${min} to ${max}.`);
   });
   return Object.fromEntries(read);
 }

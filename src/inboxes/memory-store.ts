@@ -13,7 +13,7 @@ export interface MemoryStore {
   /** Makes room if it must, and throws when there is none: nothing that is not done is forgotten. */
   add(
     event: UnknownEvent,
-    record: Pick<InboxRecord, 'state' | 'source' | 'dueAt'> & Pick<ClaimOptions, 'json'>,
+    record: Pick<InboxRecord, 'state' | 'origin' | 'dueAt'> & Pick<ClaimOptions, 'json'>,
   ): Entry;
   change(entry: Entry, changes: Partial<KeptRecord>): KeptRecord;
   /** Moves an entry from `open` to `done`. */
@@ -49,7 +49,7 @@ export function createStore({
     line,
     get: (id) => open.get(id) ?? done.get(id),
 
-    add(event, { state, source, dueAt, json = encodeEvent(event) }) {
+    add(event, { state, origin, dueAt, json = encodeEvent(event) }) {
       if (open.size + done.size >= capacity) {
         const oldest = takeOldest();
         if (oldest === undefined) {
@@ -60,7 +60,7 @@ export function createStore({
       const at = now();
       const { id, type } = event;
       const times = { receivedAt: at, updatedAt: at, dueAt };
-      const record = { id, type, state, attempts: 0, source, ...times, lastError: null };
+      const record = { id, type, state, attempts: 0, origin, ...times, lastError: null };
       const entry: Entry = { record, json, token: undefined };
       open.set(id, entry);
       line.note(entry);

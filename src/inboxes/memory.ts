@@ -13,7 +13,7 @@ import { assertNames, readNumbers } from '../core/options.js';
 import { type Entry, eventOf } from './memory-entry.js';
 import { createStore } from './memory-store.js';
 
-const NUMBERS = { capacity: { usual: 100_000 } };
+const NUMBERS = { capacity: { default: 100_000 } };
 
 /** Options of {@link memoryInbox}. */
 export interface MemoryInboxOptions {
@@ -38,7 +38,7 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
   const { capacity } = readNumbers(options, NUMBERS);
   const { line, open, done, get, add, change, finish } = createStore({ capacity, now });
   let tokens = 0;
-  let poll = { holder: '', leaseUntil: 0, state: { horizon: null, largest: 0 } as PollState };
+  let poll = { holder: '', leaseUntil: 0, state: { watermark: null, largest: 0 } as PollState };
 
   /** The entry that this lease may settle. */
   function leased({ id, token }: Lease): Entry | undefined {
@@ -49,14 +49,14 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
   return {
     durable: false,
 
-    async claim(event, { leaseMs, source, json }) {
+    async claim(event, { leaseMs, origin, json }) {
       const found = get(event.id);
       if (found?.record.state === 'done' || found?.record.state === 'dead')
         return { state: found.record.state };
       const leftMs = found?.record.state === 'leased' ? (found.record.dueAt ?? 0) - now() : 0;
       if (leftMs > 0) return { state: 'leased', retryAfterMs: leftMs };
 
-      const entry = found ?? add(event, { state: 'received', source, dueAt: null, json });
+      const entry = found ?? add(event, { state: 'received', origin, dueAt: null, json });
       tokens += 1;
       entry.token = String(tokens);
       const { attempts: attempt } = change(entry, {
@@ -88,27 +88,27 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       return true;
     },
 
-    async admit(events, { dueInMs, source }) {
+    async record(events, { dueInMs, origin }) {
       return events.map((event) => {
         const found = get(event.id);
         if (found !== undefined) return found.record.state;
         add(event, {
           state: dueInMs === null ? 'parked' : 'received',
-          source,
+          origin,
           dueAt: dueInMs === null ? null : now() + dueInMs,
         });
         return 'new';
       });
     },
 
-    async takeDue({ limit, hideMs, types }) {
+    async takeDue({ limit, visibilityTimeoutMs, types }) {
       const at = now();
       const events: UnknownEvent[] = [];
       if (limit < 1) return events;
       for (const entry of line.take({ at, types })) {
         const { state } = entry.record;
         entry.token = undefined;
-        change(entry, { state: TAKEN[state] ?? state, dueAt: at + hideMs });
+        change(entry, { state: TAKEN[state] ?? state, dueAt: at + visibilityTimeoutMs });
         const event = eventOf(entry);
         if (event !== null) events.push(event);
         if (events.length >= limit) break;
@@ -116,7 +116,7 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       return events;
     },
 
-    async takePoll({ holder, leaseMs }) {
+    async acquirePoll({ holder, leaseMs }) {
       if (poll.holder !== holder && poll.leaseUntil > now()) return null;
       poll = { ...poll, holder, leaseUntil: now() + leaseMs };
       return poll.state;
@@ -151,7 +151,7 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       });
     },
 
-    async revive(id) {
+    async requeue(id) {
       const entry = open.get(id);
       if (entry?.record.state !== 'dead') return false;
       change(entry, { state: 'received', attempts: 0, dueAt: now() });

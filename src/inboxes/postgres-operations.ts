@@ -1,4 +1,4 @@
-/** What operators do with the Postgres inbox: looking, counting, reviving, pruning. */
+/** What operators do with the Postgres inbox: looking, counting, requeueing, pruning. */
 import type { UnknownEvent } from '../core/events.js';
 import {
   INBOX_STATES,
@@ -6,7 +6,7 @@ import {
   type InboxOperations,
   type InboxRecord,
   type InboxState,
-  type Source,
+  type Origin,
 } from '../core/inbox.js';
 import { ask, type PgLike } from './postgres-client.js';
 import type { PostgresStatements } from './postgres-statements.js';
@@ -35,8 +35,8 @@ export function postgresOperations(
       );
     },
 
-    async revive(id) {
-      return (await ask(pool, { text: statements.revive, values: [id] })).length > 0;
+    async requeue(id) {
+      return (await ask(pool, { text: statements.requeue, values: [id] })).length > 0;
     },
 
     async prune({ olderThanMs }) {
@@ -56,7 +56,7 @@ interface Row {
   readonly type: string;
   readonly state: InboxState;
   readonly attempts: number;
-  readonly source: Source;
+  readonly source: Origin;
   readonly last_error: string | null;
   readonly event: string | null;
   readonly received_ms: number;
@@ -70,7 +70,7 @@ function toRecord(row: Row): InboxRecord {
     type: row.type,
     state: row.state,
     attempts: row.attempts,
-    source: row.source,
+    origin: row.source,
     receivedAt: row.received_ms,
     updatedAt: row.updated_ms,
     dueAt: row.due_ms,

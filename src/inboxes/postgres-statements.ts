@@ -51,19 +51,19 @@ WHERE id = $1::text AND token = $2::uuid RETURNING 1 AS settled`,
 FROM ${events} WHERE id = $1::text AND token = $2::uuid`,
 
     /** ids, types, events, dueInMs or null, source. Sorted, so that two pages never wait for each other. */
-    admit: `WITH page AS (
+    record: `WITH page AS (
   SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) AS page (id, type, event)
-), admitted AS (
+), recorded AS (
   INSERT INTO ${events} (id, type, state, source, due_at, event)
   SELECT id, type, CASE WHEN $4::float8 IS NULL THEN 'parked' ELSE 'received' END, $5::text, ${later('$4')}, event
   FROM page ORDER BY id COLLATE "C"
   ON CONFLICT (id) DO NOTHING RETURNING id
 )
-SELECT id, 'new' AS state FROM admitted UNION ALL
+SELECT id, 'new' AS state FROM recorded UNION ALL
 SELECT id, state FROM ${events} WHERE id = ANY ($1::text[])`,
 
     /**
-     * limit, hideMs, types. What is parked is looked up type by type and from the index alone: the planner would
+     * limit, visibilityTimeoutMs, types. What is parked is looked up type by type and from the index alone: the planner would
      * else read all of it, and what no release knows yet stays parked.
      */
     takeDue: `WITH parked AS MATERIALIZED (
@@ -86,10 +86,10 @@ SELECT id, state FROM ${events} WHERE id = ANY ($1::text[])`,
 SELECT hidden.event FROM hidden JOIN taken USING (id) ORDER BY taken.rank, taken.at`,
 
     /** holder, leaseMs */
-    takePoll: `INSERT INTO ${poll} AS p (holder, lease_until, largest) VALUES ($1::text, ${later('$2')}, 0)
+    acquirePoll: `INSERT INTO ${poll} AS p (holder, lease_until, largest) VALUES ($1::text, ${later('$2')}, 0)
 ON CONFLICT (only_row) DO UPDATE SET holder = excluded.holder, lease_until = ${later('$2')}
 WHERE p.holder = excluded.holder OR p.lease_until <= ${CLOCK}
-RETURNING horizon::float8 AS horizon, largest`,
+RETURNING horizon::float8 AS watermark, largest`,
 
     /** holder, leaseMs, horizon or null, largest */
     savePoll: `UPDATE ${poll} SET lease_until = ${later('$2')}, horizon = $3::bigint, largest = $4::int
@@ -106,8 +106,8 @@ ORDER BY received_at, id LIMIT $2::int`,
     count: `SELECT state, count(*)::float8 AS count, ${ms('min(updated_at)')} AS oldest FROM ${events} GROUP BY state`,
 
     /** id */
-    revive: `UPDATE ${events} SET state = 'received', attempts = 0, due_at = ${CLOCK}, updated_at = ${CLOCK}
-WHERE id = $1::text AND state = 'dead' RETURNING 1 AS revived`,
+    requeue: `UPDATE ${events} SET state = 'received', attempts = 0, due_at = ${CLOCK}, updated_at = ${CLOCK}
+WHERE id = $1::text AND state = 'dead' RETURNING 1 AS requeued`,
 
     /** olderThanMs, limit */
     prune: `WITH pruned AS (

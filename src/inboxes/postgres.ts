@@ -1,7 +1,7 @@
 /** The inbox in Postgres: one truth for any number of receivers and workers. */
 import { HandlerError } from '../core/errors.js';
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
-import type { Admission, Inbox, InboxOperations, Lease } from '../core/inbox.js';
+import type { Inbox, InboxOperations, Lease, RecordResult } from '../core/inbox.js';
 import { ask, type PgLike, type PgPoolLike, type PgTransactionsLike, type PgTx } from './postgres-client.js';
 import { postgresOperations } from './postgres-operations.js';
 import { namePostgresTables, type PostgresSchemaOptions } from './postgres-schema.js';
@@ -33,7 +33,7 @@ export interface PostgresInboxOptions extends PostgresSchemaOptions {
 }
 
 /**
- * Makes an inbox of two tables; see {@link migratePostgres}. Claiming, settling and admitting take one round
+ * Makes an inbox of two tables; see {@link migratePostgres}. Claiming, settling and recording take one round
  * trip each. The caller owns the pool: its size, its timeouts, its `error` listener, its end.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when the schema's name is not plain.
@@ -88,10 +88,10 @@ export function postgresInbox(
   return {
     durable: true,
 
-    async claim(event, { leaseMs, source, json = encodeEvent(event) }) {
+    async claim(event, { leaseMs, origin, json = encodeEvent(event) }) {
       const { id, type } = event;
       const token = crypto.randomUUID();
-      const values = [id, type, source, leaseMs, token, json];
+      const values = [id, type, origin, leaseMs, token, json];
       const [row] = await ask<ClaimRow>(pool, { text: statements.claim, values });
       if (row === undefined) throw new Error(`Postgres answered the claim of ${id} without a row.`);
       const { state, attempts, won, left_ms } = row;
@@ -111,16 +111,16 @@ export function postgresInbox(
       return (await ask(pool, { text: statements.fail, values })).length > 0;
     },
 
-    async admit(events, { dueInMs, source }) {
-      const found = new Map<string, Admission>();
+    async record(events, { dueInMs, origin }) {
+      const found = new Map<string, RecordResult>();
       const firsts = new Map<string, UnknownEvent>();
       for (const event of events) if (!firsts.has(event.id)) firsts.set(event.id, event);
       // More than once only for ids that another page or claim was just recording.
       while (found.size < firsts.size) {
         const page = [...firsts.values()].filter(({ id }) => !found.has(id));
         const columns = [page.map(({ id }) => id), page.map(({ type }) => type), page.map(encodeEvent)];
-        const values = [...columns, dueInMs, source];
-        const rows = await ask<AdmissionRow>(pool, { text: statements.admit, values });
+        const values = [...columns, dueInMs, origin];
+        const rows = await ask<RecordRow>(pool, { text: statements.record, values });
         for (const { id, state } of rows) found.set(id, state);
       }
       const twin = dueInMs === null ? 'parked' : 'received';
@@ -131,19 +131,19 @@ export function postgresInbox(
       });
     },
 
-    async takeDue({ limit, hideMs, types }) {
-      const values = [limit, hideMs, types];
+    async takeDue({ limit, visibilityTimeoutMs, types }) {
+      const values = [limit, visibilityTimeoutMs, types];
       const rows = await ask<{ readonly event: string }>(pool, { text: statements.takeDue, values });
       return rows.map(({ event }) => JSON.parse(event) as UnknownEvent);
     },
 
-    async takePoll({ holder, leaseMs }) {
-      const [row] = await ask<PollRow>(pool, { text: statements.takePoll, values: [holder, leaseMs] });
-      return row ? { horizon: row.horizon, largest: row.largest } : null;
+    async acquirePoll({ holder, leaseMs }) {
+      const [row] = await ask<PollRow>(pool, { text: statements.acquirePoll, values: [holder, leaseMs] });
+      return row ? { watermark: row.watermark, largest: row.largest } : null;
     },
 
-    async savePoll({ horizon, largest }, { holder, leaseMs }) {
-      const values = [holder, leaseMs, horizon, largest];
+    async savePoll({ watermark, largest }, { holder, leaseMs }) {
+      const values = [holder, leaseMs, watermark, largest];
       return (await ask(pool, { text: statements.savePoll, values })).length > 0;
     },
 
@@ -169,12 +169,12 @@ interface ClaimRow {
   readonly left_ms: number | null;
 }
 
-interface AdmissionRow {
+interface RecordRow {
   readonly id: string;
-  readonly state: Admission;
+  readonly state: RecordResult;
 }
 
 interface PollRow {
-  readonly horizon: number | null;
+  readonly watermark: number | null;
   readonly largest: number;
 }

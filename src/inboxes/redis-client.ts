@@ -1,6 +1,6 @@
 /** What the Redis inbox needs of a client: running a script. Each client spells that in its own way. */
 import { toHex } from '../core/bytes.js';
-import { hideCommand } from '../core/driver-error.js';
+import { redactCommand } from '../core/driver-error.js';
 
 /**
  * Runs a script; `@upstash/redis` fits as it is, ioredis by {@link fromIoredis}, node-redis by
@@ -81,7 +81,7 @@ export function bindScript(
   }
 
   return async (values) => {
-    const reply = await hideCommand(run(values.map(String)));
+    const reply = await redactCommand(run(values.map(String)));
     // Upstash's client has parsed it already.
     return typeof reply === 'string' ? JSON.parse(reply) : reply;
   };

@@ -38,8 +38,8 @@ redis.call('HDEL', eventKey(id), 'token')
 redis.call('HSET', eventKey(id), 'lastError', ARGV[4])
 return '["1"]'`,
 
-  /** dueInMs or '', source, then id, type, event of each → the admission of each */
-  admit: `
+  /** dueInMs or '', source, then id, type, event of each → the result of each */
+  record: `
 local answers = {}
 for index = 3, #ARGV, 3 do
   local id = ARGV[index]
@@ -53,7 +53,7 @@ for index = 3, #ARGV, 3 do
 end
 return answer(answers)`,
 
-  /** limit, hideMs, then the types → the events' JSON */
+  /** limit, visibilityTimeoutMs, then the types → the events' JSON */
   takeDue: `
 local limit, due = tonumber(ARGV[1]), now + tonumber(ARGV[2])
 local events = {}
@@ -74,7 +74,7 @@ take(ids, 'leased', 'failed')
 return answer(events)`,
 
   /** holder, leaseMs → horizon, largest; nothing while another holds it */
-  takePoll: `
+  acquirePoll: `
 local key = base .. ':poll'
 local found = redis.call('HMGET', key, 'holder', 'leaseUntil', 'horizon', 'largest')
 if found[1] and found[1] ~= ARGV[1] and tonumber(found[2]) > now then return '[]' end
@@ -119,8 +119,8 @@ for _, state in ipairs(ARGV) do
 end
 return answer(answers)`,
 
-  /** id → whether it was revived */
-  revive: `
+  /** id → whether it was requeued */
+  requeue: `
 local id = ARGV[1]
 if get(id, 'state') ~= 'dead' then return '[]' end
 move(id, 'dead', 'received', now)

@@ -2,13 +2,13 @@
 import { ConfigError } from '../core/errors.js';
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
 import {
-  type Admission,
   INBOX_STATES,
   type Inbox,
   type InboxOperations,
   type InboxRecord,
   type InboxState,
-  type Source,
+  type Origin,
+  type RecordResult,
 } from '../core/inbox.js';
 import { bindScript, type RedisLike, type RedisScript } from './redis-client.js';
 import { REDIS_SCRIPTS, type RedisStep } from './redis-scripts.js';
@@ -74,10 +74,10 @@ export function redisInbox(
   return {
     durable,
 
-    async claim(event, { leaseMs, source, json = encodeEvent(event) }) {
+    async claim(event, { leaseMs, origin, json = encodeEvent(event) }) {
       const { id, type } = event;
       const token = crypto.randomUUID();
-      const values = [id, type, source, leaseMs, token, json];
+      const values = [id, type, origin, leaseMs, token, json];
       const [state, number] = (await scripts.claim(values)) as [ClaimState, string];
       if (state === 'claimed') return { state, lease: { id, token, attempt: Number(number) } };
       return state === 'leased' ? { state, retryAfterMs: Number(number) } : { state };
@@ -88,25 +88,25 @@ export function redisInbox(
     fail: ({ id, token }, { retryAfterMs, error }) =>
       isTold(scripts.fail([id, token, retryAfterMs ?? '', error.slice(0, 1_000)])),
 
-    async admit(events, { dueInMs, source }) {
+    async record(events, { dueInMs, origin }) {
       if (events.length === 0) return [];
       const page = events.flatMap((event) => [event.id, event.type, encodeEvent(event)]);
-      return (await scripts.admit([dueInMs ?? '', source, ...page])) as readonly Admission[];
+      return (await scripts.record([dueInMs ?? '', origin, ...page])) as readonly RecordResult[];
     },
 
-    async takeDue({ limit, hideMs, types }) {
-      const events = (await scripts.takeDue([limit, hideMs, ...types])) as readonly string[];
+    async takeDue({ limit, visibilityTimeoutMs, types }) {
+      const events = (await scripts.takeDue([limit, visibilityTimeoutMs, ...types])) as readonly string[];
       return events.map((event) => JSON.parse(event) as UnknownEvent);
     },
 
-    async takePoll({ holder, leaseMs }) {
-      const [horizon, largest] = (await scripts.takePoll([holder, leaseMs])) as readonly string[];
-      if (horizon === undefined) return null;
-      return { horizon: horizon === '' ? null : Number(horizon), largest: Number(largest) };
+    async acquirePoll({ holder, leaseMs }) {
+      const [watermark, largest] = (await scripts.acquirePoll([holder, leaseMs])) as readonly string[];
+      if (watermark === undefined) return null;
+      return { watermark: watermark === '' ? null : Number(watermark), largest: Number(largest) };
     },
 
-    savePoll: ({ horizon, largest }, { holder, leaseMs }) =>
-      isTold(scripts.savePoll([holder, leaseMs, horizon ?? '', largest])),
+    savePoll: ({ watermark, largest }, { holder, leaseMs }) =>
+      isTold(scripts.savePoll([holder, leaseMs, watermark ?? '', largest])),
 
     async find(id) {
       return toRecords(await scripts.find([id]))[0];
@@ -124,7 +124,7 @@ export function redisInbox(
       });
     },
 
-    revive: (id) => isTold(scripts.revive([id])),
+    requeue: (id) => isTold(scripts.requeue([id])),
 
     async prune({ olderThanMs }) {
       let total = 0;
@@ -145,7 +145,7 @@ type Fields = readonly [
   type: string,
   state: InboxState,
   attempts: string,
-  source: Source,
+  origin: Origin,
   receivedAt: string,
   updatedAt: string,
   dueAt: string | false,
@@ -166,13 +166,13 @@ async function isTold(reply: Promise<unknown>): Promise<boolean> {
 
 function toRecords(reply: unknown): readonly InboxRecord[] {
   return (reply as readonly Fields[]).map((fields) => {
-    const [id, type, state, attempts, source, receivedAt, updatedAt, dueAt, lastError, event] = fields;
+    const [id, type, state, attempts, origin, receivedAt, updatedAt, dueAt, lastError, event] = fields;
     return {
       id,
       type,
       state,
       attempts: Number(attempts),
-      source,
+      origin,
       receivedAt: Number(receivedAt),
       updatedAt: Number(updatedAt),
       dueAt: dueAt === false ? null : Number(dueAt),

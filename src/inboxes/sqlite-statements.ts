@@ -9,7 +9,7 @@ export interface EventRow {
   readonly type: string;
   readonly state: InboxState;
   readonly attempts: number;
-  readonly source: InboxRecord['source'];
+  readonly source: InboxRecord['origin'];
   readonly received_at: number;
   readonly updated_at: number;
   readonly due_at: number | null;
@@ -61,14 +61,14 @@ export function prepareStatements(db: SqliteLike) {
         state = CASE state WHEN 'leased' THEN 'failed' WHEN 'parked' THEN 'received' ELSE state END
       WHERE id = ? RETURNING id`,
     ),
-    takePoll: rows<PollState>(
+    acquirePoll: rows<PollState>(
       `INSERT INTO stablehooks_poll (one, holder, lease_until, largest) VALUES (1, ?, ?, 0)
       ON CONFLICT (one) DO UPDATE SET holder = excluded.holder, lease_until = excluded.lease_until
-      WHERE holder = excluded.holder OR lease_until <= ? RETURNING horizon, largest`,
+      WHERE holder = excluded.holder OR lease_until <= ? RETURNING horizon AS watermark, largest`,
     ),
     savePoll: rows<PollState>(
       `UPDATE stablehooks_poll SET horizon = ?, largest = ?, lease_until = ?
-      WHERE one = 1 AND holder = ? RETURNING horizon, largest`,
+      WHERE one = 1 AND holder = ? RETURNING horizon AS watermark, largest`,
     ),
     find: rows<EventRow>('SELECT * FROM stablehooks_events WHERE id = ?'),
     list: rows<EventRow>(
@@ -78,7 +78,7 @@ export function prepareStatements(db: SqliteLike) {
     count: rows<{ readonly state: InboxState; readonly count: number; readonly oldest: number }>(
       'SELECT state, count(*) AS count, min(updated_at) AS oldest FROM stablehooks_events GROUP BY state',
     ),
-    revive: rows<Pick<EventRow, 'id'>>(
+    requeue: rows<Pick<EventRow, 'id'>>(
       `UPDATE stablehooks_events SET state = 'received', attempts = 0, due_at = ?, updated_at = ?
       WHERE id = ? AND state = 'dead' RETURNING id`,
     ),
@@ -98,13 +98,13 @@ export function decodeEvent({ event }: Pick<EventRow, 'event'>): UnknownEvent | 
 }
 
 export function toRecord(row: EventRow): InboxRecord {
-  const { id, type, state, attempts, source } = row;
+  const { id, type, state, attempts, source: origin } = row;
   return {
     id,
     type,
     state,
     attempts,
-    source,
+    origin,
     receivedAt: row.received_at,
     updatedAt: row.updated_at,
     dueAt: row.due_at,

@@ -54,7 +54,7 @@ const PRUNED_AT_ONCE = 1_000;
 export function sqliteInbox(file: string | SqliteLike, options: SqliteInboxOptions = {}): SqliteInbox {
   assertNames(options, { where: 'sqliteInbox', names: ['busyTimeoutMs', 'now'] });
   const { now = Date.now } = options;
-  const { busyTimeoutMs } = readNumbers(options, { busyTimeoutMs: { usual: 5_000, least: 0 } });
+  const { busyTimeoutMs } = readNumbers(options, { busyTimeoutMs: { default: 5_000, min: 0 } });
   const { durable, sql, step, close } = open(file, { busyTimeoutMs });
 
   /** Whole, as the columns are: a caller's duration may have a fraction. */
@@ -68,7 +68,7 @@ export function sqliteInbox(file: string | SqliteLike, options: SqliteInboxOptio
     durable,
     close,
 
-    async claim(event, { leaseMs, source, json = encodeEvent(event) }) {
+    async claim(event, { leaseMs, origin, json = encodeEvent(event) }) {
       const { id, type } = event;
       return step(() => {
         const [found] = sql.standing(id);
@@ -78,7 +78,7 @@ export function sqliteInbox(file: string | SqliteLike, options: SqliteInboxOptio
 
         const at = after(0);
         const token = crypto.randomUUID();
-        const [row] = sql.lease(id, type, source, json, at, at, after(leaseMs), token);
+        const [row] = sql.lease(id, type, origin, json, at, at, after(leaseMs), token);
         return { state: 'claimed', lease: { id, token, attempt: row?.attempts ?? 1 } };
       });
     },
@@ -94,7 +94,7 @@ export function sqliteInbox(file: string | SqliteLike, options: SqliteInboxOptio
         : settle(lease, { state: 'failed', dueAt: after(retryAfterMs), error });
     },
 
-    async admit(events, { dueInMs, source }) {
+    async record(events, { dueInMs, origin }) {
       // Written out beforehand: an event that cannot be must not fail the steps beside this one.
       const page = events.map((event) => ({ id: event.id, type: event.type, json: encodeEvent(event) }));
       const state = dueInMs === null ? 'parked' : 'received';
@@ -102,32 +102,32 @@ export function sqliteInbox(file: string | SqliteLike, options: SqliteInboxOptio
         const at = after(0);
         const dueAt = dueInMs === null ? null : after(dueInMs);
         return page.map(({ id, type, json }) => {
-          const [recorded] = sql.record(id, type, source, json, at, at, dueAt, state);
+          const [recorded] = sql.record(id, type, origin, json, at, at, dueAt, state);
           return recorded === undefined ? (sql.standing(id)[0]?.state ?? 'new') : 'new';
         });
       });
     },
 
-    async takeDue({ limit, hideMs, types }) {
+    async takeDue({ limit, visibilityTimeoutMs, types }) {
       const taken = await step(() => {
         const at = after(0);
         const parked = types.length === 0 ? [] : sql.parked(JSON.stringify(types), limit);
         const rows = [...parked, ...sql.due(at, limit - parked.length)];
-        for (const { id } of rows) sql.hide(after(hideMs), at, id);
+        for (const { id } of rows) sql.hide(after(visibilityTimeoutMs), at, id);
         return rows;
       });
       return taken.map(decodeEvent).filter((event) => event !== null);
     },
 
-    async takePoll({ holder, leaseMs }) {
+    async acquirePoll({ holder, leaseMs }) {
       return step(() => {
-        const [state] = sql.takePoll(holder, after(leaseMs), after(0));
-        return state === undefined ? null : { horizon: state.horizon, largest: state.largest };
+        const [state] = sql.acquirePoll(holder, after(leaseMs), after(0));
+        return state === undefined ? null : { watermark: state.watermark, largest: state.largest };
       });
     },
 
-    async savePoll({ horizon, largest }, { holder, leaseMs }) {
-      return step(() => sql.savePoll(horizon, largest, after(leaseMs), holder).length === 1);
+    async savePoll({ watermark, largest }, { holder, leaseMs }) {
+      return step(() => sql.savePoll(watermark, largest, after(leaseMs), holder).length === 1);
     },
 
     async find(id) {
@@ -147,8 +147,8 @@ export function sqliteInbox(file: string | SqliteLike, options: SqliteInboxOptio
       });
     },
 
-    async revive(id) {
-      return step(() => sql.revive(after(0), after(0), id).length === 1);
+    async requeue(id) {
+      return step(() => sql.requeue(after(0), after(0), id).length === 1);
     },
 
     async prune({ olderThanMs }) {

@@ -1,5 +1,5 @@
 /** BullMQ as the queue: one job an event, under the event's id. */
-import { hideCommand } from '../core/driver-error.js';
+import { redactCommand } from '../core/driver-error.js';
 import type { UnknownEvent } from '../core/events.js';
 import type { Queue } from '../core/queue.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
@@ -41,7 +41,7 @@ export function bullmqQueue(queue: BullQueueLike, options: DeadlineOptions = {})
     if (FINISHED.has(await queue.getJobState(jobId))) await queue.remove(jobId);
     await queue.add(event.type, event, { jobId });
   }
-  return { enqueue: (event) => within(timeoutMs, hideCommand(put(event))) };
+  return { enqueue: (event) => within(timeoutMs, redactCommand(put(event))) };
 }
 
 /**

@@ -18,7 +18,7 @@ export interface DeadlineOptions {
  * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
  */
 export function readDeadline(options: DeadlineOptions): Required<DeadlineOptions> {
-  return readNumbers(options, { timeoutMs: { usual: 5_000 } });
+  return readNumbers(options, { timeoutMs: { default: 5_000 } });
 }
 
 /** Waits for the answer at most so long, then rejects. */

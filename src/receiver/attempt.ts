@@ -81,7 +81,7 @@ function toHandlerFault(event: WebhookEvent, thrown: unknown): HandlerFault {
   }
   return new HandlerError(
     'ERR_HANDLER_FAILED',
-    `The handler of ${event.type} threw; its error is the cause. The event will be run again; throw PermanentError for what no retry can mend.`,
+    `The handler of ${event.type} threw; its error is the cause. The event will be run again; throw PermanentError for what no retry can fix.`,
     { cause: thrown },
   );
 }
@@ -100,7 +100,7 @@ async function narrow(event: WebhookEvent, schema: StandardSchema): Promise<Webh
   const fields = [...new Set(paths)];
   throw new EventError(
     'ERR_PAYLOAD_INVALID',
-    `The payload of ${event.type} does not fit its schema at ${fields.join(', ')}. Mend the schema: the event is kept and run again.`,
+    `The payload of ${event.type} does not fit its schema at ${fields.join(', ')}. Fix the schema: the event is kept and run again.`,
     { cause: result.issues, fields },
   );
 }

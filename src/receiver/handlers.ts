@@ -1,6 +1,6 @@
 /** Handlers: the table that the user declares, and the types that narrow each entry's event. */
 import type { EventType, UnknownPayload, WebhookEvent } from '../core/events.js';
-import type { Source } from '../core/inbox.js';
+import type { Origin } from '../core/inbox.js';
 import type { StandardSchema } from '../core/standard-schema.js';
 
 /** Schemas of payloads, one a type. */
@@ -22,7 +22,7 @@ export interface HandlerContext<Tx = undefined> {
   /** Which attempt this is, from 1. */
   readonly attempt: number;
   /** Which way the event came. */
-  readonly source: Source;
+  readonly origin: Origin;
 }
 
 /** Runs the effect of one event. Throw to have it again, {@link PermanentError} to give it up. */

@@ -8,10 +8,10 @@ import { SIGNATURE_HEADER } from '../core/signature.js';
 import { SIGNATURE_ENCODINGS, type SignatureEncoding } from '../core/signature-encoding.js';
 import { memoryInbox } from '../inboxes/memory.js';
 import type { Handlers, HandlerTable, PayloadSchemas } from './handlers.js';
-import type { IncomingRules } from './incoming.js';
 import { createKeyring, type Keyring, type SecretSource } from './keyring.js';
 import type { Outcome } from './outcome.js';
 import { logOutcome } from './report.js';
+import type { WebhookRequestRules } from './request.js';
 
 /** Options of {@link createReceiver}. */
 export interface ReceiverOptions<Schemas = Record<never, never>, Tx = undefined> {
@@ -38,7 +38,7 @@ export interface ReceiverOptions<Schemas = Record<never, never>, Tx = undefined>
   /** Text before the signature's digits, such as `sha256=`. @default '' */
   readonly signaturePrefix?: string;
   /** The largest body, in bytes. @default 1_048_576 */
-  readonly limitBytes?: number;
+  readonly maxBodyBytes?: number;
   /** How long one process may hold an event, in ms; more than `handlerTimeoutMs`. @default 60_000 */
   readonly leaseMs?: number;
   /** How long a handler may run, in ms. @default 10_000 */
@@ -50,7 +50,7 @@ export interface ReceiverOptions<Schemas = Record<never, never>, Tx = undefined>
 /** The options, checked and with their defaults. */
 export interface ReceiverRules<Tx> {
   readonly keyring: Keyring;
-  readonly incoming: IncomingRules;
+  readonly request: WebhookRequestRules;
   readonly handlers: HandlerTable<Tx>;
   readonly payloads: PayloadSchemas;
   readonly inbox: Inbox<Tx>;
@@ -63,10 +63,10 @@ export interface ReceiverRules<Tx> {
 }
 
 const NUMBERS = {
-  limitBytes: { usual: 1_048_576 },
-  leaseMs: { usual: 60_000 },
-  handlerTimeoutMs: { usual: 10_000 },
-  maxAttempts: { usual: 25 },
+  maxBodyBytes: { default: 1_048_576 },
+  leaseMs: { default: 60_000 },
+  handlerTimeoutMs: { default: 10_000 },
+  maxAttempts: { default: 25 },
 };
 
 /** Every option, so that a misspelt one is an error in JavaScript too; the compiler keeps it complete. */
@@ -81,7 +81,7 @@ const OPTIONS: Readonly<Record<keyof ReceiverOptions, true>> = {
   signatureHeader: true,
   encoding: true,
   signaturePrefix: true,
-  limitBytes: true,
+  maxBodyBytes: true,
   leaseMs: true,
   handlerTimeoutMs: true,
   maxAttempts: true,
@@ -119,11 +119,11 @@ export function readOptions<Schemas, Tx>(options: ReceiverOptions<Schemas, Tx>):
   return {
     ...limits,
     keyring: createKeyring(options.secret),
-    incoming: {
+    request: {
       header: options.signatureHeader ?? SIGNATURE_HEADER,
       encoding: options.encoding,
       prefix: options.signaturePrefix,
-      limitBytes: limits.limitBytes,
+      maxBodyBytes: limits.maxBodyBytes,
     },
     // The compiler has checked each entry against its own event; from here on the table is looked up by type.
     handlers: options.handlers as HandlerTable<Tx>,

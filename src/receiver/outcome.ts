@@ -12,11 +12,11 @@ import {
   type UnavailableError,
 } from '../core/errors.js';
 import type { UnknownEvent } from '../core/events.js';
-import type { Source } from '../core/inbox.js';
+import type { Origin } from '../core/inbox.js';
 
 /** What is known of a delivery while it passes through the receiver. */
 export interface Trace {
-  readonly source: Source;
+  readonly origin: Origin;
   /** The event, once its bytes were found authentic and were read. */
   event?: UnknownEvent;
 }
@@ -64,10 +64,10 @@ export type Outcome = Readonly<Trace> & Ending;
 export type OutcomeKind = Outcome['kind'];
 
 /** How many deliveries ended in which way. */
-export type Tally = Readonly<Record<OutcomeKind, number>>;
+export type OutcomeCounts = Readonly<Record<OutcomeKind, number>>;
 
 /** A tally of nothing yet. */
-export function emptyTally(): Record<OutcomeKind, number> {
+export function emptyCounts(): Record<OutcomeKind, number> {
   return {
     handled: 0,
     duplicate: 0,

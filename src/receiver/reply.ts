@@ -3,7 +3,7 @@ import { BusyError } from '../core/errors.js';
 import { ENDINGS, type Outcome, type OutcomeKind } from './outcome.js';
 
 /** What an adapter writes to its framework's response, as it is. */
-export interface Reply {
+export interface WebhookResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
@@ -30,7 +30,7 @@ const RETRY_AFTER_MS = 5_000;
  * The reply to a delivery: JSON that names the outcome, or `application/problem+json` (RFC 9457) with a
  * stable `code`. Never a message, a stack, a payload or a secret.
  */
-export function toReply(outcome: Outcome): Reply {
+export function toWebhookResponse(outcome: Outcome): WebhookResponse {
   if (isSuccess(outcome.kind)) {
     return {
       status: STATUS[outcome.kind],

@@ -2,7 +2,7 @@
 import { backoffMs } from '../core/backoff.js';
 import { BusyError, HandlerError } from '../core/errors.js';
 import type { WebhookEvent } from '../core/events.js';
-import type { Lease, Source } from '../core/inbox.js';
+import type { Lease, Origin } from '../core/inbox.js';
 import { attempt, type HandlerFault, isHandlerFault } from './attempt.js';
 import { reach } from './dependency.js';
 import type { ReceiverRules } from './options.js';
@@ -14,7 +14,7 @@ const RETRY = { baseMs: 1_000, maxMs: 3_600_000 } as const;
 /** What is settled, and how it came. */
 export interface Settlement<Tx> {
   readonly lease: Lease;
-  readonly source: Source;
+  readonly origin: Origin;
   readonly rules: ReceiverRules<Tx>;
 }
 
@@ -25,13 +25,13 @@ export interface Settlement<Tx> {
  * @throws {UnavailableError} `ERR_INBOX_FAILED`; the lease then lapses, and the event is run again.
  */
 export async function settle<Tx>(event: WebhookEvent, settlement: Settlement<Tx>): Promise<Ending> {
-  const { lease, source, rules } = settlement;
+  const { lease, origin, rules } = settlement;
   const { inbox } = rules;
   if (inbox.durable && lease.attempt > rules.maxAttempts) {
     // Every attempt before this one ended without a word: the event may be what kills the process.
     return fail(settlement, unfinished(event, lease));
   }
-  const run = (tx: Tx) => attempt(event, { rules, context: { tx, attempt: lease.attempt, source } });
+  const run = (tx: Tx) => attempt(event, { rules, context: { tx, attempt: lease.attempt, origin } });
   let handled = false;
   let settled: boolean;
   try {
@@ -72,7 +72,7 @@ function describe(error: HandlerFault): string {
 function unfinished(event: WebhookEvent, lease: Lease): HandlerError {
   return new HandlerError(
     'ERR_HANDLER_FAILED',
-    `${lease.attempt - 1} attempts at ${event.type} began and none ended: the process may have died in each. Look for what kills it, then revive the event.`,
+    `${lease.attempt - 1} attempts at ${event.type} began and none ended: the process may have died in each. Look for what kills it, then requeue the event.`,
   );
 }
 

@@ -19,11 +19,11 @@ interface AppParts {
 
 export interface AppOptions {
   readonly token: string;
-  readonly limitBytes: number;
+  readonly maxBodyBytes: number;
   readonly maxLimit: number;
 }
 
-export function createApp(parts: AppParts, { token, limitBytes, maxLimit }: AppOptions): Answer {
+export function createApp(parts: AppParts, { token, maxBodyBytes, maxLimit }: AppOptions): Answer {
   const app = new Hono<Env>();
   app.use(async (context, next) => {
     const given = /^Bearer +(\S+) *$/i.exec(context.req.header('authorization') ?? '')?.[1];
@@ -43,7 +43,7 @@ export function createApp(parts: AppParts, { token, limitBytes, maxLimit }: AppO
       },
     }),
   );
-  const readJson = createJsonReader({ limitBytes });
+  const readJson = createJsonReader({ maxBodyBytes });
   app.route('/v1', serviceRoutes(parts.service, { faults: parts.faults, maxLimit, readJson }));
   app.route('/sandbox', controlRoutes(parts.sandbox, { feed: parts.feed, readJson }));
   app.notFound(() =>

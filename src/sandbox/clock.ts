@@ -16,7 +16,7 @@ export interface SandboxClock {
    * Moves the time ahead, and runs on the way, in order, everything that comes due.
    *
    * Before each move it waits for the attempts under way to be answered, so that a run over endpoints in
-   * this process is the same every time. One without an answer after `patienceMs` of real time is taken for
+   * this process is the same every time. One without an answer after `settleTimeoutMs` of real time is taken for
    * an endpoint that never answers: the time moves on, and the attempt times out. A real clock waits no longer
    * than that before a move, as new attempts may begin all the while.
    *
@@ -47,7 +47,7 @@ export interface ClockOptions {
   readonly mode: ClockMode;
   /** Where a manual clock starts, in epoch milliseconds. */
   readonly startsAtMs: number;
-  readonly patienceMs: number;
+  readonly settleTimeoutMs: number;
 }
 
 const advanceInput = z.object({ ms: milliseconds });
@@ -55,7 +55,7 @@ const advanceInput = z.object({ ms: milliseconds });
 /** setTimeout takes a 32-bit number of milliseconds and runs at once when it is larger. */
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 
-export function createClock({ mode, startsAtMs, patienceMs }: ClockOptions): Clock {
+export function createClock({ mode, startsAtMs, settleTimeoutMs }: ClockOptions): Clock {
   const timers = new Timers();
   const held = new Set<Promise<void>>();
   const waiting = new Set<() => void>();
@@ -102,13 +102,13 @@ export function createClock({ mode, startsAtMs, patienceMs }: ClockOptions): Clo
   }
 
   async function quiet(): Promise<void> {
-    const lateAt = performance.now() + patienceMs;
+    const lateAt = performance.now() + settleTimeoutMs;
     const mayWait = () => mode === 'manual' || performance.now() < lateAt;
     do {
       // One turn of the event loop lets what was just answered or aborted come to its end.
       await new Promise((resolve) => setImmediate(resolve));
       const waitedFor = [...held];
-      const waitMs = mode === 'manual' ? patienceMs : lateAt - performance.now();
+      const waitMs = mode === 'manual' ? settleTimeoutMs : lateAt - performance.now();
       if (waitedFor.length > 0 && !(await within(Promise.all(waitedFor), waitMs))) {
         for (const work of waitedFor) held.delete(work);
       }
@@ -171,10 +171,10 @@ export function createClock({ mode, startsAtMs, patienceMs }: ClockOptions): Clo
 }
 
 /** Whether the work ends within so much real time. */
-async function within(work: Promise<unknown>, patienceMs: number): Promise<boolean> {
+async function within(work: Promise<unknown>, settleTimeoutMs: number): Promise<boolean> {
   let timeout: NodeJS.Timeout | undefined;
   const late = new Promise<boolean>((resolve) => {
-    timeout = setTimeout(() => resolve(false), patienceMs);
+    timeout = setTimeout(() => resolve(false), settleTimeoutMs);
   });
   const ended = await Promise.race([work.then(() => true), late]);
   clearTimeout(timeout);

@@ -36,23 +36,23 @@ import { createWallets, toWallet } from './wallets.js';
  */
 export function createSandbox(options: SandboxOptions = {}): Sandbox {
   const settings = toSettings(options);
-  const { token, secret, keptEvents, limitBytes, maxLimit } = settings;
+  const { token, secret, maxEvents, maxBodyBytes, maxLimit } = settings;
   const saved = settings.stateFile === undefined ? undefined : readState(settings.stateFile);
   const seed = settings.seed ?? saved?.seed ?? Math.floor(Math.random() * 2 ** 32);
 
   const random = createRandom(seed);
   const startsAtMs = Date.parse(settings.startsAt);
-  const clock = createClock({ mode: settings.clock, startsAtMs, patienceMs: settings.patienceMs });
+  const clock = createClock({ mode: settings.clock, startsAtMs, settleTimeoutMs: settings.settleTimeoutMs });
   const feed = createFeed({ now: clock.now });
   const tally = createTally();
   const faults = configured(() => createFaults({ random, initial: settings.faults }));
   const endpoints = configured(() => createEndpoints({ random, secret, initial: settings.endpoints }));
   const wallets = createWallets({ random, initialBalance: settings.initialBalance });
-  const movements = createMovements({ random, keptMovements: keptEvents });
-  const events = createEventLog({ random, keptEvents });
+  const movements = createMovements({ random, keptMovements: maxEvents });
+  const events = createEventLog({ random, maxEvents });
   const deliveries = createDeliveries(
     { clock, random, faults, endpoints, events, feed, tally },
-    { ...settings, keptDeliveries: keptEvents },
+    { ...settings, keptDeliveries: maxEvents },
   );
   const money = createMoney({ clock, random, wallets, movements, feed, tally, fire }, settings);
   const listening = new Set<Listening>();
@@ -161,7 +161,7 @@ export function createSandbox(options: SandboxOptions = {}): Sandbox {
     wait: clock.wait,
     nextRequest: () => ++requests,
   };
-  const answer = createApp({ sandbox: operations, service, faults, feed }, { token, limitBytes, maxLimit });
+  const answer = createApp({ sandbox: operations, service, faults, feed }, { token, maxBodyBytes, maxLimit });
 
   return {
     ...operations,

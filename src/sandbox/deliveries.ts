@@ -9,7 +9,7 @@ import type { Feed } from './feed.js';
 import { Fifo } from './fifo.js';
 import { createLanes } from './lanes.js';
 import type { Random } from './random.js';
-import type { Tally } from './tally.js';
+import type { OutcomeCounts } from './tally.js';
 
 /** `exhausted`: every attempt failed, or the endpoint or, after a restart, the event is gone. */
 export type DeliveryState = 'pending' | 'delivered' | 'exhausted';
@@ -32,7 +32,7 @@ export interface DeliveryOptions {
   readonly retryMaxMs: number;
   /** How many attempts run at once towards one endpoint: one that never answers holds up only itself. */
   readonly concurrency: number;
-  readonly keptAttempts: number;
+  readonly maxAttemptsKept: number;
   readonly keptDeliveries: number;
 }
 
@@ -50,7 +50,7 @@ interface Parts {
   readonly endpoints: Endpoints;
   readonly events: EventLog;
   readonly feed: Feed;
-  readonly tally: Tally;
+  readonly tally: OutcomeCounts;
 }
 
 type Run = { -readonly [Field in keyof Delivery]: Delivery[Field] } & { readonly event: SandboxEvent };
@@ -121,7 +121,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     if (era.over) return;
     for (const one of made) {
       attempts.push(one);
-      if (attempts.length > options.keptAttempts) attempts.shift();
+      if (attempts.length > options.maxAttemptsKept) attempts.shift();
       feed.publish('attempt.made', one);
     }
     const delivered = made.some(

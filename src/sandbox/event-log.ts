@@ -48,8 +48,8 @@ const emitInput = z.object({
 
 export type EventLog = ReturnType<typeof createEventLog>;
 
-export function createEventLog(options: { readonly random: Random; readonly keptEvents: number }) {
-  const { random, keptEvents } = options;
+export function createEventLog(options: { readonly random: Random; readonly maxEvents: number }) {
+  const { random, maxEvents } = options;
   let all = new Fifo<LoggedEvent>();
   let byType = new Map<string, Fifo<LoggedEvent>>();
   let byId = new Map<string, LoggedEvent>();
@@ -62,7 +62,7 @@ export function createEventLog(options: { readonly random: Random; readonly kept
     all.push(event);
     sameType.push(event);
     byId.set(event.id, event);
-    if (all.length <= keptEvents) return;
+    if (all.length <= maxEvents) return;
     const oldest = all.shift();
     if (oldest === undefined) return;
     // The oldest of all is the oldest of its type.

@@ -50,7 +50,7 @@ export interface Faults {
   /** An event is listed only this long after it was created. @default 0 */
   readonly listLagMs: number;
   /** An event's listed `delivered` flag is the opposite of the truth. @default 0 */
-  readonly listLie: Chance;
+  readonly listWrongDelivered: Chance;
 }
 
 /** The faults that strike by chance. */
@@ -75,7 +75,7 @@ const NO_FAULTS: Faults = {
   listOrder: 'newest',
   listCap: null,
   listLagMs: 0,
-  listLie: 0,
+  listWrongDelivered: 0,
 };
 
 const CHANCE = 'must be a number from 0 to 1, or { next: a whole number }';
@@ -109,7 +109,7 @@ const faultsInput = z.strictObject(
     listOrder: z.optional(oneOf(LIST_ORDERS)),
     listCap: z.optional(z.nullable(z.int('must be a whole number').check(z.minimum(1, 'must be 1 or more')))),
     listLagMs: duration,
-    listLie: chance,
+    listWrongDelivered: chance,
   },
   'must be an object of faults',
 );

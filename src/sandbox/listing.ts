@@ -21,6 +21,6 @@ export function listEvents(
     until: listLagMs === 0 ? undefined : parts.clock.now() - listLagMs,
   });
   return listed.map((event) =>
-    parts.faults.strikes('listLie', event.id) ? { ...event, delivered: !event.delivered } : event,
+    parts.faults.strikes('listWrongDelivered', event.id) ? { ...event, delivered: !event.delivered } : event,
   );
 }

@@ -8,7 +8,7 @@ import { toEventType, toPayload } from './payloads.js';
 import { SandboxError } from './problem.js';
 import type { Random } from './random.js';
 import type { SandboxOperations } from './sandbox.js';
-import type { Tally } from './tally.js';
+import type { OutcomeCounts } from './tally.js';
 import type { Wallets } from './wallets.js';
 
 interface Parts {
@@ -17,7 +17,7 @@ interface Parts {
   readonly wallets: Wallets;
   readonly movements: Movements;
   readonly feed: Feed;
-  readonly tally: Tally;
+  readonly tally: OutcomeCounts;
   /** Logs and delivers an event. */
   readonly fire: (type: string, payload: Readonly<Record<string, unknown>>) => SandboxEvent;
 }

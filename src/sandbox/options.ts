@@ -24,7 +24,7 @@ export interface SandboxOptions {
   /** Where a manual clock starts, ISO 8601. @default '2026-01-01T00:00:00.000Z' */
   readonly startsAt?: string | undefined;
   /** How long, in real time, a clock that is moved waits for an answer before it moves on. @default 1000 */
-  readonly patienceMs?: number | undefined;
+  readonly settleTimeoutMs?: number | undefined;
   /** What each new wallet holds; decimal text, in USDC. @default '10000.00' */
   readonly initialBalance?: string | undefined;
   /** How long a movement is pending; with 0 it ends in the call that begins it. @default 0 */
@@ -42,11 +42,11 @@ export interface SandboxOptions {
   /** The largest `limit` that the list takes. @default 1_000_000 */
   readonly maxLimit?: number | undefined;
   /** The largest request body, in bytes; more is answered 413. @default 1_048_576 */
-  readonly limitBytes?: number | undefined;
+  readonly maxBodyBytes?: number | undefined;
   /** How many events, ended movements and ended deliveries of each are remembered, the newest. @default 250_000 */
-  readonly keptEvents?: number | undefined;
+  readonly maxEvents?: number | undefined;
   /** How many attempts are remembered, the newest. @default 10_000 */
-  readonly keptAttempts?: number | undefined;
+  readonly maxAttemptsKept?: number | undefined;
   /** A JSON file that the state is loaded from, if it exists, and saved to. @default none: memory only */
   readonly stateFile?: string | undefined;
   /** How long after a change the state is saved. @default 1000 */
@@ -70,7 +70,7 @@ const settings = z.strictObject({
   faults: z._default(z.custom<Partial<Faults>>(), {}),
   clock: z._default(z.enum(['real', 'manual']), 'real'),
   startsAt: z._default(z.iso.datetime({ offset: true }), '2026-01-01T00:00:00.000Z'),
-  patienceMs: z._default(whole, 1000),
+  settleTimeoutMs: z._default(whole, 1000),
   initialBalance: z._default(z.string().check(z.refine(isDecimal)), '10000.00'),
   movementMs: z._default(milliseconds, 0),
   timeoutMs: z._default(positiveMs, 10_000),
@@ -79,9 +79,9 @@ const settings = z.strictObject({
   retryMaxMs: z._default(positiveMs, 60_000),
   concurrency: z._default(counted, 16),
   maxLimit: z._default(counted, 1_000_000),
-  limitBytes: z._default(counted, 1_048_576),
-  keptEvents: z._default(counted, 250_000),
-  keptAttempts: z._default(counted, 10_000),
+  maxBodyBytes: z._default(counted, 1_048_576),
+  maxEvents: z._default(counted, 250_000),
+  maxAttemptsKept: z._default(counted, 10_000),
   stateFile: z.optional(nonEmpty),
   saveAfterMs: z._default(whole, 1000),
 });

@@ -10,7 +10,7 @@ import { SandboxError } from './problem.js';
  */
 export type ReadJson = <Claimed>(context: Context) => Promise<Claimed>;
 
-export function createJsonReader({ limitBytes }: { readonly limitBytes: number }): ReadJson {
+export function createJsonReader({ maxBodyBytes }: { readonly maxBodyBytes: number }): ReadJson {
   return async (context) => {
     const type = context.req.header('content-type') ?? '';
     if (!/^application\/json\s*(;|$)/i.test(type)) {
@@ -19,7 +19,7 @@ export function createJsonReader({ limitBytes }: { readonly limitBytes: number }
         errors,
       });
     }
-    const text = await readText(context.req.raw.body, { limitBytes });
+    const text = await readText(context.req.raw.body, { maxBodyBytes });
     try {
       return JSON.parse(text);
     } catch {
@@ -32,17 +32,17 @@ export function createJsonReader({ limitBytes }: { readonly limitBytes: number }
 /** Counts while reading: a body without a `content-length` can be too large as well. */
 async function readText(
   body: ReadableStream<Uint8Array> | null,
-  { limitBytes }: { readonly limitBytes: number },
+  { maxBodyBytes }: { readonly maxBodyBytes: number },
 ): Promise<string> {
   const decoder = new TextDecoder();
   let text = '';
-  let left = limitBytes;
+  let left = maxBodyBytes;
   for await (const chunk of body ?? []) {
     left -= chunk.length;
     if (left < 0) {
       throw new SandboxError(
         'ERR_SANDBOX_BODY_TOO_LARGE',
-        `Nothing was changed: the body is over ${limitBytes} bytes.`,
+        `Nothing was changed: the body is over ${maxBodyBytes} bytes.`,
       );
     }
     text += decoder.decode(chunk, { stream: true });

@@ -1,6 +1,6 @@
 /** How much is still under way, and the moment when nothing is. */
 
-export interface Tally {
+export interface OutcomeCounts {
   readonly count: number;
   begin(): void;
   end(): void;
@@ -10,7 +10,7 @@ export interface Tally {
   clear(): void;
 }
 
-export function createTally(): Tally {
+export function createTally(): OutcomeCounts {
   let count = 0;
   let waiting: (() => void)[] = [];
   const settle = () => {

@@ -1,7 +1,7 @@
 /** The adapter contract, part two: bodies verified byte for byte, in any framing, and within the limit. */
 import assert from 'node:assert/strict';
 import { gzipSync } from 'node:zlib';
-import { CONTRACT_LIMIT_BYTES } from './contract-receiver.js';
+import { CONTRACT_MAX_BODY_BYTES } from './contract-receiver.js';
 import {
   assertOutcome,
   assertProblem,
@@ -84,26 +84,26 @@ export const bodyCases: readonly ContractCase[] = [
   {
     name: 'a body of exactly the limit is taken',
     async run(target) {
-      assertOutcome(await deliver(target, eventOfSize(CONTRACT_LIMIT_BYTES)), HANDLED);
+      assertOutcome(await deliver(target, eventOfSize(CONTRACT_MAX_BODY_BYTES)), HANDLED);
     },
   },
   {
     name: 'a chunked body of exactly the limit is taken',
     async run(target) {
-      const bytes = eventOfSize(CONTRACT_LIMIT_BYTES);
+      const bytes = eventOfSize(CONTRACT_MAX_BODY_BYTES);
       assertOutcome(await deliver(target, bytes, { body: halves(bytes) }), HANDLED);
     },
   },
   {
     name: 'one byte over the limit gets 413',
     async run(target) {
-      assertProblem(await deliver(target, eventOfSize(CONTRACT_LIMIT_BYTES + 1)), TOO_LARGE);
+      assertProblem(await deliver(target, eventOfSize(CONTRACT_MAX_BODY_BYTES + 1)), TOO_LARGE);
     },
   },
   {
     name: 'a chunked body one byte over the limit gets 413',
     async run(target) {
-      const bytes = eventOfSize(CONTRACT_LIMIT_BYTES + 1);
+      const bytes = eventOfSize(CONTRACT_MAX_BODY_BYTES + 1);
       assertProblem(await deliver(target, bytes, { body: halves(bytes) }), TOO_LARGE);
     },
   },

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { Agent } from 'node:http';
 import { SIGNATURE_HEADER } from '../core/signature.js';
-import { CONTRACT_LIMIT_BYTES } from './contract-receiver.js';
+import { CONTRACT_MAX_BODY_BYTES } from './contract-receiver.js';
 import {
   assertOutcome,
   assertProblem,
@@ -72,7 +72,7 @@ export const connectionCases: readonly ContractCase[] = [
   {
     name: 'a connection serves the next delivery after one that was too large',
     async run(target) {
-      const whole = Buffer.alloc(CONTRACT_LIMIT_BYTES + 500_000, 'x');
+      const whole = Buffer.alloc(CONTRACT_MAX_BODY_BYTES + 500_000, 'x');
       const chunked: Sending = { body: [whole.subarray(0, 900_000), whole.subarray(900_000)] };
       for (const sending of [{}, chunked]) {
         await onOneConnection(async (agent) => {

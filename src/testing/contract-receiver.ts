@@ -8,7 +8,7 @@ import { createReceiver, type Receiver } from '../receiver/receiver.js';
 export const CONTRACT_SECRETS = ['contract-secret-old', 'contract-secret-new'] as const;
 
 /** Above what frameworks allow by themselves (100 kB, 1 MiB), to tell their limits from the receiver's. */
-export const CONTRACT_LIMIT_BYTES = 1_300_000;
+export const CONTRACT_MAX_BODY_BYTES = 1_300_000;
 
 /** Stands in every error, payload and header value that a reply must not repeat. */
 export const CONTRACT_MARKER = 'marker-that-no-reply-may-hold';
@@ -58,7 +58,7 @@ const amountSchema: StandardSchema<UnknownPayload> = {
 export function createContractReceiver(): Receiver {
   return createReceiver({
     secret: CONTRACT_SECRETS,
-    limitBytes: CONTRACT_LIMIT_BYTES,
+    maxBodyBytes: CONTRACT_MAX_BODY_BYTES,
     handlerTimeoutMs: HANDLER_TIMEOUT_MS,
     payloads: { 'accept.confirmed': amountSchema },
     handlers: {

@@ -18,16 +18,16 @@ export interface InboxCase {
 export const HOUR_MS = 3_600_000;
 
 /** A lease that nobody outlives in a test. */
-export const LONG = { leaseMs: HOUR_MS, source: 'push' } as const;
+export const LONG = { leaseMs: HOUR_MS, origin: 'push' } as const;
 
 /** A lease that has lapsed as soon as it is given. */
-export const LAPSED = { leaseMs: 0, source: 'push' } as const;
+export const LAPSED = { leaseMs: 0, origin: 'push' } as const;
 
 /** Recorded and due at once. */
-export const DUE = { dueInMs: 0, source: 'pull' } as const;
+export const DUE = { dueInMs: 0, origin: 'pull' } as const;
 
 /** Takes whatever is due and hides it for the rest of the test. */
-export const TAKE = { limit: 1_000, hideMs: HOUR_MS, types: [] as readonly string[] } as const;
+export const TAKE = { limit: 1_000, visibilityTimeoutMs: HOUR_MS, types: [] as readonly string[] } as const;
 
 /** An event with an id of its own. */
 export function someEvent(overrides: Partial<UnknownEvent> = {}): UnknownEvent {
@@ -50,7 +50,7 @@ export async function claimed(
   inbox: Inbox<unknown>,
   { event, leaseMs = HOUR_MS }: { readonly event: UnknownEvent; readonly leaseMs?: number },
 ): Promise<Lease> {
-  const claim = await inbox.claim(event, { leaseMs, source: 'push' });
+  const claim = await inbox.claim(event, { leaseMs, origin: 'push' });
   if (claim.state !== 'claimed') throw new Error(`expected to claim ${event.id}, but it is ${claim.state}`);
   return claim.lease;
 }

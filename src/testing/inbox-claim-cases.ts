@@ -14,7 +14,7 @@ export const inboxClaimCases: readonly InboxCase[] = [
       const record = await inbox.find(event.id);
       assert.equal(record?.state, 'leased');
       assert.equal(record?.attempts, 1);
-      assert.equal(record?.source, 'push');
+      assert.equal(record?.origin, 'push');
       assert.equal(record?.type, event.type);
     },
   },

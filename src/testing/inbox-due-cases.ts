@@ -9,10 +9,10 @@ export const inboxDueCases: readonly InboxCase[] = [
     async run({ inbox, second }) {
       const [received, failed, lapsed, later, retryLater, running, done, dead] = someEvents(8);
       assert.ok(received && failed && lapsed && later && retryLater && running && done && dead);
-      await inbox.admit([received], DUE);
+      await inbox.record([received], DUE);
       await inbox.fail(await claimed(inbox, { event: failed }), { retryAfterMs: 0, error: 'no' });
       await claimed(inbox, { event: lapsed, leaseMs: 0 });
-      await inbox.admit([later], { dueInMs: HOUR_MS, source: 'pull' });
+      await inbox.record([later], { dueInMs: HOUR_MS, origin: 'pull' });
       await inbox.fail(await claimed(inbox, { event: retryLater }), { retryAfterMs: HOUR_MS, error: 'no' });
       await claimed(inbox, { event: running });
       await inbox.complete(await claimed(inbox, { event: done }));
@@ -29,7 +29,7 @@ export const inboxDueCases: readonly InboxCase[] = [
       const events = someEvents(6);
       // Recorded the other way round, so that the order of coming is not the order of being due.
       for (const [index, event] of [...events.entries()].reverse()) {
-        await inbox.admit([event], { dueInMs: (index - 6) * 1_000, source: 'pull' });
+        await inbox.record([event], { dueInMs: (index - 6) * 1_000, origin: 'pull' });
       }
       const first = await inbox.takeDue({ ...TAKE, limit: 4 });
       assert.equal(first.length, 4);
@@ -39,14 +39,14 @@ export const inboxDueCases: readonly InboxCase[] = [
     },
   },
   {
-    name: 'due: whoever changes an event that was admitted or taken does not change what is run again',
+    name: 'due: whoever changes an event that was recorded or taken does not change what is run again',
     async run({ inbox }) {
       const event = someEvent({ payload: { amount: '10.50' } });
       const spoil = (given: UnknownEvent | undefined) => Object.assign(given?.payload ?? {}, { amount: '0' });
-      await inbox.admit([event], DUE);
+      await inbox.record([event], DUE);
       spoil(event);
       for (let take = 0; take < 2; take++) {
-        const [taken] = await inbox.takeDue({ ...TAKE, hideMs: 0 });
+        const [taken] = await inbox.takeDue({ ...TAKE, visibilityTimeoutMs: 0 });
         assert.deepEqual(taken?.payload, { amount: '10.50' });
         spoil(taken);
       }
@@ -59,23 +59,23 @@ export const inboxDueCases: readonly InboxCase[] = [
     async run({ inbox }) {
       const [now, hidden] = someEvents(2);
       assert.ok(now && hidden);
-      await inbox.admit([hidden], { dueInMs: -HOUR_MS, source: 'pull' });
-      await inbox.admit([now], DUE);
+      await inbox.record([hidden], { dueInMs: -HOUR_MS, origin: 'pull' });
+      await inbox.record([now], DUE);
       assert.deepEqual(ids(await inbox.takeDue({ ...TAKE, limit: 1 })), [hidden.id]);
       assert.deepEqual(ids(await inbox.takeDue({ ...TAKE, limit: 1 })), [now.id]);
     },
   },
   {
-    name: 'due: what was taken is hidden for `hideMs`, and can be claimed all the same',
+    name: 'due: what was taken is hidden for `visibilityTimeoutMs`, and can be claimed all the same',
     async run({ inbox, second }) {
       const [hidden, shown] = someEvents(2);
       assert.ok(hidden && shown);
-      await inbox.admit([hidden], DUE);
+      await inbox.record([hidden], DUE);
       await inbox.takeDue(TAKE);
       assert.deepEqual(await second.takeDue(TAKE), []);
       assert.equal((await claimed(second, { event: hidden })).attempt, 1);
-      await inbox.admit([shown], DUE);
-      await inbox.takeDue({ ...TAKE, hideMs: 0 });
+      await inbox.record([shown], DUE);
+      await inbox.takeDue({ ...TAKE, visibilityTimeoutMs: 0 });
       assert.deepEqual(ids(await second.takeDue(TAKE)), [shown.id]);
     },
   },
@@ -83,7 +83,7 @@ export const inboxDueCases: readonly InboxCase[] = [
     name: 'due: simultaneous takers never take the same event, and together take all',
     async run({ inbox, second }) {
       const events = someEvents(60);
-      await inbox.admit(events, DUE);
+      await inbox.record(events, DUE);
       const takes = await Promise.all(
         Array.from({ length: 20 }, (_, index) => (index % 2 ? inbox : second).takeDue({ ...TAKE, limit: 7 })),
       );
@@ -108,8 +108,8 @@ export const inboxDueCases: readonly InboxCase[] = [
     name: 'due: a parked event waits for its type to be known, then runs',
     async run({ inbox }) {
       const event = someEvent({ type: 'mint.completed' });
-      assert.deepEqual(await inbox.admit([event], { dueInMs: null, source: 'push' }), ['new']);
-      assert.deepEqual(await inbox.admit([event], { dueInMs: null, source: 'push' }), ['parked']);
+      assert.deepEqual(await inbox.record([event], { dueInMs: null, origin: 'push' }), ['new']);
+      assert.deepEqual(await inbox.record([event], { dueInMs: null, origin: 'push' }), ['parked']);
       assert.deepEqual(await inbox.takeDue({ ...TAKE, types: ['transfer.settled'] }), []);
       assert.equal((await inbox.find(event.id))?.dueAt, null);
       assert.deepEqual(await inbox.takeDue({ ...TAKE, types: ['mint.completed'] }), [event]);
@@ -122,7 +122,7 @@ export const inboxDueCases: readonly InboxCase[] = [
     name: 'due: a parked event can be claimed by whoever knows its type',
     async run({ inbox }) {
       const event = someEvent();
-      await inbox.admit([event], { dueInMs: null, source: 'push' });
+      await inbox.record([event], { dueInMs: null, origin: 'push' });
       assert.equal((await claimed(inbox, { event })).attempt, 1);
     },
   },

@@ -1,4 +1,4 @@
-/** Contract of operating an inbox: looking, counting, reviving, pruning. */
+/** Contract of operating an inbox: looking, counting, requeueing, pruning. */
 import assert from 'node:assert/strict';
 import { INBOX_STATES, type InboxRecord } from '../core/inbox.js';
 import { claimed, DUE, HOUR_MS, type InboxCase, LONG, someEvent, someEvents, TAKE } from './inbox-case.js';
@@ -14,7 +14,7 @@ export const inboxOperationCases: readonly InboxCase[] = [
     name: 'find: a record tells when the event came, when it changed and when it is due',
     async run({ inbox }) {
       const event = someEvent();
-      await inbox.admit([event], { dueInMs: HOUR_MS, source: 'pull' });
+      await inbox.record([event], { dueInMs: HOUR_MS, origin: 'pull' });
       const record = await inbox.find(event.id);
       assert.ok(record);
       const { receivedAt, updatedAt, dueAt, ...rest } = record;
@@ -23,7 +23,7 @@ export const inboxOperationCases: readonly InboxCase[] = [
         type: event.type,
         state: 'received',
         attempts: 0,
-        source: 'pull',
+        origin: 'pull',
         lastError: null,
         event,
       });
@@ -36,7 +36,7 @@ export const inboxOperationCases: readonly InboxCase[] = [
     name: 'list: pages through one state, each record once',
     async run({ inbox }) {
       const events = someEvents(7);
-      for (const event of events) await inbox.admit([event], DUE);
+      for (const event of events) await inbox.record([event], DUE);
       await claimed(inbox, { event: someEvent() });
       const seen: string[] = [];
       for (let after: string | undefined; ; ) {
@@ -59,7 +59,7 @@ export const inboxOperationCases: readonly InboxCase[] = [
       const all = await inbox.list({ state: 'dead', limit: 6 });
       const [second, fourth] = [all[1], all[3]];
       assert.ok(second && fourth);
-      for (const last of [second, fourth]) await inbox.revive(last.id);
+      for (const last of [second, fourth]) await inbox.requeue(last.id);
       const after = async ({ id }: InboxRecord) =>
         (await inbox.list({ state: 'dead', limit: 9, after: id })).map((record) => record.id);
       const dead = (from: number) => all.slice(from).flatMap(({ id }) => (id === fourth.id ? [] : [id]));
@@ -74,8 +74,8 @@ export const inboxOperationCases: readonly InboxCase[] = [
         await inbox.count(),
         INBOX_STATES.map((state) => ({ state, count: 0, oldest: null })),
       );
-      await inbox.admit(someEvents(3), DUE);
-      await inbox.admit(someEvents(1, { type: 'mint.completed' }), { dueInMs: null, source: 'push' });
+      await inbox.record(someEvents(3), DUE);
+      await inbox.record(someEvents(1, { type: 'mint.completed' }), { dueInMs: null, origin: 'push' });
       for (const event of someEvents(2)) await inbox.complete(await claimed(inbox, { event }));
       const counts = await inbox.count();
       assert.deepEqual(
@@ -96,13 +96,13 @@ export const inboxOperationCases: readonly InboxCase[] = [
     },
   },
   {
-    name: 'revive: a dead event is due at once, its attempts counted anew, its old token void',
+    name: 'requeue: a dead event is due at once, its attempts counted anew, its old token void',
     async run({ inbox, second }) {
       const event = someEvent();
       const old = await claimed(inbox, { event });
       await inbox.fail(old, { retryAfterMs: null, error: 'given up' });
-      assert.equal(await second.revive(event.id), true);
-      assert.equal(await second.revive(event.id), false);
+      assert.equal(await second.requeue(event.id), true);
+      assert.equal(await second.requeue(event.id), false);
       assert.deepEqual(await inbox.takeDue(TAKE), [event]);
       const lease = await claimed(inbox, { event });
       assert.equal(lease.attempt, 1);
@@ -112,12 +112,12 @@ export const inboxOperationCases: readonly InboxCase[] = [
     },
   },
   {
-    name: 'revive: what is not dead stays as it is',
+    name: 'requeue: what is not dead stays as it is',
     async run({ inbox }) {
       const event = someEvent();
       await inbox.complete(await claimed(inbox, { event }));
-      assert.equal(await inbox.revive(event.id), false);
-      assert.equal(await inbox.revive('evt_nobody'), false);
+      assert.equal(await inbox.requeue(event.id), false);
+      assert.equal(await inbox.requeue('evt_nobody'), false);
       assert.equal((await inbox.find(event.id))?.state, 'done');
     },
   },
@@ -128,14 +128,14 @@ export const inboxOperationCases: readonly InboxCase[] = [
       assert.ok(done && dead && waiting);
       await inbox.complete(await claimed(inbox, { event: done }));
       await inbox.fail(await claimed(inbox, { event: dead }), { retryAfterMs: null, error: 'no' });
-      await inbox.admit([waiting], DUE);
+      await inbox.record([waiting], DUE);
       assert.equal(await inbox.prune({ olderThanMs: HOUR_MS }), 0);
       assert.deepEqual((await inbox.find(done.id))?.event, done);
       assert.equal(await inbox.prune({ olderThanMs: 0 }), 1);
       assert.equal(await inbox.prune({ olderThanMs: 0 }), 0);
       assert.equal((await inbox.find(done.id))?.event, null);
       assert.equal((await second.claim(done, LONG)).state, 'done');
-      assert.deepEqual(await second.admit([done, dead, waiting], DUE), ['done', 'dead', 'received']);
+      assert.deepEqual(await second.record([done, dead, waiting], DUE), ['done', 'dead', 'received']);
       assert.deepEqual((await inbox.find(dead.id))?.event, dead);
       assert.deepEqual(await inbox.takeDue(TAKE), [waiting]);
     },

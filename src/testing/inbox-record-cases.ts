@@ -1,4 +1,4 @@
-/** Contract of recording: what is admitted, what is due, and that an event comes back as it went in. */
+/** Contract of recording: what is recorded, what is due, and that an event comes back as it went in. */
 import assert from 'node:assert/strict';
 import type { UnknownEvent } from '../core/events.js';
 import {
@@ -15,7 +15,7 @@ import {
 
 export const inboxRecordCases: readonly InboxCase[] = [
   {
-    name: 'admit: answers in order which events are new, and the states of the others',
+    name: 'record: answers in order which events are new, and the states of the others',
     async run({ inbox }) {
       const [done, leased, failed, dead, fresh] = someEvents(5);
       assert.ok(done && leased && failed && dead && fresh);
@@ -24,53 +24,53 @@ export const inboxRecordCases: readonly InboxCase[] = [
       await inbox.fail(await claimed(inbox, { event: failed }), { retryAfterMs: HOUR_MS, error: 'no' });
       await inbox.fail(await claimed(inbox, { event: dead }), { retryAfterMs: null, error: 'no' });
       const page = [fresh, done, leased, failed, dead];
-      assert.deepEqual(await inbox.admit(page, DUE), ['new', 'done', 'leased', 'failed', 'dead']);
-      assert.deepEqual(await inbox.admit(page, DUE), ['received', 'done', 'leased', 'failed', 'dead']);
-      assert.equal((await inbox.find(fresh.id))?.source, 'pull');
+      assert.deepEqual(await inbox.record(page, DUE), ['new', 'done', 'leased', 'failed', 'dead']);
+      assert.deepEqual(await inbox.record(page, DUE), ['received', 'done', 'leased', 'failed', 'dead']);
+      assert.equal((await inbox.find(fresh.id))?.origin, 'pull');
     },
   },
   {
-    name: 'admit: an empty page is nothing to do',
+    name: 'record: an empty page is nothing to do',
     async run({ inbox }) {
-      assert.deepEqual(await inbox.admit([], DUE), []);
+      assert.deepEqual(await inbox.record([], DUE), []);
     },
   },
   {
-    name: 'admit: a page of 1,000',
+    name: 'record: a page of 1,000',
     async run({ inbox }) {
       const page = someEvents(1_000);
-      assert.deepEqual(new Set(await inbox.admit(page, DUE)), new Set(['new']));
-      assert.deepEqual(new Set(await inbox.admit(page, DUE)), new Set(['received']));
+      assert.deepEqual(new Set(await inbox.record(page, DUE)), new Set(['new']));
+      assert.deepEqual(new Set(await inbox.record(page, DUE)), new Set(['received']));
     },
   },
   {
-    name: 'admit: an id twice in one page is new once, and its first content stands',
+    name: 'record: an id twice in one page is new once, and its first content stands',
     async run({ inbox }) {
       const first = someEvent();
       const twin = { ...first, payload: { amount: '99.00' } };
-      assert.deepEqual(await inbox.admit([first, twin], DUE), ['new', 'received']);
-      assert.deepEqual(await inbox.admit([twin], DUE), ['received']);
+      assert.deepEqual(await inbox.record([first, twin], DUE), ['new', 'received']);
+      assert.deepEqual(await inbox.record([twin], DUE), ['received']);
       assert.deepEqual((await inbox.find(first.id))?.event, first);
     },
   },
   {
-    name: 'admit: of two simultaneous pages with the same events each id is new in exactly one',
+    name: 'record: of two simultaneous pages with the same events each id is new in exactly one',
     async run({ inbox, second }) {
       const page = someEvents(60);
       const answers = await Promise.all([
-        inbox.admit(page, DUE),
-        second.admit([...page].reverse(), DUE),
-        inbox.admit(page, DUE),
+        inbox.record(page, DUE),
+        second.record([...page].reverse(), DUE),
+        inbox.record(page, DUE),
       ]);
       assert.equal(answers.flat().filter((answer) => answer === 'new').length, 60);
     },
   },
   {
-    name: 'admit: beside simultaneous claims, nothing is lost and nothing is claimed twice',
+    name: 'record: beside simultaneous claims, nothing is lost and nothing is claimed twice',
     async run({ inbox, second }) {
       const page = someEvents(30);
       const [, ...claims] = await Promise.all([
-        inbox.admit(page, DUE),
+        inbox.record(page, DUE),
         ...page.map((event) => second.claim(event, LONG)),
       ]);
       assert.equal(claims.filter(({ state }) => state === 'claimed').length, 30);
@@ -78,12 +78,12 @@ export const inboxRecordCases: readonly InboxCase[] = [
     },
   },
   {
-    name: 'admit: a recorded event is claimed as attempt 1, whether due or not',
+    name: 'record: a recorded event is claimed as attempt 1, whether due or not',
     async run({ inbox }) {
       const [now, later] = someEvents(2);
       assert.ok(now && later);
-      await inbox.admit([now], DUE);
-      await inbox.admit([later], { dueInMs: HOUR_MS, source: 'pull' });
+      await inbox.record([now], DUE);
+      await inbox.record([later], { dueInMs: HOUR_MS, origin: 'pull' });
       assert.equal((await claimed(inbox, { event: now })).attempt, 1);
       assert.equal((await claimed(inbox, { event: later })).attempt, 1);
     },
@@ -92,7 +92,7 @@ export const inboxRecordCases: readonly InboxCase[] = [
     name: 'records: every event comes back as it went in',
     async run({ inbox, second }) {
       for (const event of odd) {
-        await inbox.admit([event], DUE);
+        await inbox.record([event], DUE);
         assert.equal(JSON.stringify((await second.find(event.id))?.event), JSON.stringify(event));
       }
       assert.deepEqual(new Set(ids(await second.takeDue(TAKE))), new Set(ids(odd)));
@@ -114,7 +114,7 @@ export const inboxRecordCases: readonly InboxCase[] = [
         '{evt}',
         'evt:*',
       ].map((id) => someEvent({ id }));
-      assert.deepEqual(new Set(await inbox.admit(events, DUE)), new Set(['new']));
+      assert.deepEqual(new Set(await inbox.record(events, DUE)), new Set(['new']));
       for (const event of events) {
         await inbox.complete(await claimed(inbox, { event }));
         assert.equal((await inbox.find(event.id))?.id, event.id);

@@ -1,8 +1,8 @@
 /** `stablehooks/testing`: what an app tests its receiver with, and the contracts of adapters and inboxes. */
 export { adapterContract } from './adapter-contract.js';
 export {
-  CONTRACT_LIMIT_BYTES,
   CONTRACT_MARKER,
+  CONTRACT_MAX_BODY_BYTES,
   CONTRACT_SECRETS,
   createContractReceiver,
 } from './contract-receiver.js';

@@ -1,7 +1,7 @@
 /** The adapter contract can fail: each deliberately wrong server breaks the promises that it should. */
 import { createServer, type RequestListener } from 'node:http';
 import express from 'express';
-import { toReply } from 'stablehooks';
+import { toWebhookResponse } from 'stablehooks';
 import { toNodeHandler } from 'stablehooks/node';
 import { adapterContract, createContractReceiver } from 'stablehooks/testing';
 import { afterEach, expect, test } from 'vitest';
@@ -49,7 +49,7 @@ function tellingServer(): RequestListener {
       header: (name) => request.headers[name.toLowerCase()]?.toString(),
       body: async () => Buffer.concat(chunks),
     });
-    const { status, headers, body } = toReply(outcome);
+    const { status, headers, body } = toWebhookResponse(outcome);
     const told = { ...JSON.parse(body), title: String(outcome.error?.cause) };
     response.writeHead(status, headers).end(JSON.stringify(told));
   };

@@ -41,7 +41,7 @@ test('what is hidden from a function are cases of the contract', () => {
 });
 
 test.each([
-  { name: 'a scheduled event', event: { source: 'aws.events', 'detail-type': 'Scheduled Event' } },
+  { name: 'a scheduled event', event: { origin: 'aws.events', 'detail-type': 'Scheduled Event' } },
   { name: 'a WebSocket message', event: { requestContext: { routeKey: '$default' }, body: 'x' } },
 ])('$name is answered 405', async ({ event }) => {
   const receiver = createReceiver({ secret: 'x', handlers: {}, onOutcome: () => undefined });

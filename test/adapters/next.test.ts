@@ -39,9 +39,9 @@ beforeAll(async () => {
   app = await mkdtemp(join(here, '.next/app-'));
   const built = (path: string) => ['.next', 'next-env.d.ts'].includes(basename(path));
   await cp(example, app, { recursive: true, filter: (path) => !built(path) });
-  for (const [path, source] of Object.entries(ROUTES)) {
+  for (const [path, origin] of Object.entries(ROUTES)) {
     await mkdir(join(app, path, '..'), { recursive: true });
-    await writeFile(join(app, path), source);
+    await writeFile(join(app, path), origin);
   }
   await run({ args: [next, 'build'], cwd: app });
   const args = [next, 'start', '--port', '0', '--hostname', '127.0.0.1'];

@@ -8,7 +8,7 @@ import { listen } from './listening.js';
 export const secret = 'whsec_wiring';
 
 /** A receiver, and how its deliveries ended. */
-export function createObserved(options: { readonly limitBytes?: number } = {}): {
+export function createObserved(options: { readonly maxBodyBytes?: number } = {}): {
   readonly receiver: Receiver;
   readonly outcomes: readonly Outcome[];
 } {

@@ -77,7 +77,7 @@ describe.each([
   });
 
   test('bytes that a parser kept are held to the limit, too', async () => {
-    const { receiver } = createObserved({ limitBytes: 10 });
+    const { receiver } = createObserved({ maxBodyBytes: 10 });
     const app = framework();
     app.post('/hooks', framework.raw({ type: '*/*' }), toExpressHandler(receiver));
 

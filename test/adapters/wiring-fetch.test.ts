@@ -67,7 +67,7 @@ describe('fetch', () => {
   });
 
   test('a transfer-encoding overrules the declared length, and the limit holds', async () => {
-    const { receiver, outcomes } = createObserved({ limitBytes: 100 });
+    const { receiver, outcomes } = createObserved({ maxBodyBytes: 100 });
     const signed = await signedRequest(exampleEvent('transfer.settled'), { secret });
     const headers = { ...signed.headers, 'content-length': '10', 'transfer-encoding': 'chunked' };
 
@@ -77,7 +77,7 @@ describe('fetch', () => {
   });
 
   test.each(['many', '5, 5', '-1'])('a length of %j says nothing, and the limit holds', async (length) => {
-    const { receiver, outcomes } = createObserved({ limitBytes: 1_000 });
+    const { receiver, outcomes } = createObserved({ maxBodyBytes: 1_000 });
     const headers = { 'x-service-signature': '0'.repeat(64), 'content-length': length };
     let sent = 0;
     const body = new ReadableStream({

@@ -27,7 +27,7 @@ function heapBound(count: number): string {
   return `--max-old-space-size=${Math.round(100 + count * 0.0009)}`;
 }
 
-/** So many events are older than the horizon, so that the list is seen to reach back past it. */
+/** So many events are older than the watermark, so that the list is seen to reach back past it. */
 const OLDER = 200;
 const LAG_MS = 500;
 

@@ -30,7 +30,7 @@ export interface Counts {
   readonly pruned: number;
 }
 
-const BARE = `INSERT INTO bare (id, type, state, attempts, source, due_at, token, event)
+const BARE = `INSERT INTO bare (id, type, state, attempts, origin, due_at, token, event)
 VALUES ($1, $2, 'leased', 1, $3, now() + $4::float8 * interval '1 ms', $5, $6) ON CONFLICT (id) DO NOTHING`;
 
 export async function measureClaims({ rounds, events, pruned }: Counts): Promise<{
@@ -66,7 +66,7 @@ async function compare(
   { rounds, events, connections }: Omit<Counts, 'pruned'> & { readonly connections: number },
 ): Promise<Omit<ClaimsResult, 'connections'>> {
   const inbox = postgresInbox(pool);
-  const claim = (event: UnknownEvent) => inbox.claim(event, { leaseMs: 60_000, source: 'push' });
+  const claim = (event: UnknownEvent) => inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
   const insert = (event: UnknownEvent) =>
     pool.query(BARE, [event.id, event.type, 'push', 60_000, randomUUID(), JSON.stringify(event)]);
   const measured: { readonly bare: number; readonly claimed: number }[] = [];
@@ -101,7 +101,7 @@ async function perSecond(
 async function weighPruned(admin: pg.Pool, count: number): Promise<PrunedSize> {
   await admin.query('TRUNCATE stablehooks.events');
   await admin.query(
-    `INSERT INTO stablehooks.events (id, attempts, state, source, type)
+    `INSERT INTO stablehooks.events (id, attempts, state, origin, type)
 SELECT 'evt_' || md5(n::text), 1, 'done', 'push', 'transfer.settled' FROM generate_series(1, $1::int) AS n`,
     [count],
   );

@@ -1,4 +1,4 @@
-/** Lists that say strange things: none moves the horizon wrongly, loses an event or stops the poll. */
+/** Lists that say strange things: none moves the watermark wrongly, loses an event or stops the poll. */
 import { createReceiver, EVENT_TYPES, memoryInbox } from 'stablehooks';
 import { createPoller, type ListsEvents, type PollerOptions } from 'stablehooks/catch-up';
 import { expect, test } from 'vitest';
@@ -48,13 +48,13 @@ test('of two events with one id and different content the first stands, and it i
   expect((await inbox.find('a'))?.event?.payload).toEqual({ amount: '1.00' });
 });
 
-test('an element that is no event is reported, stops no other, and the horizon stays before it', async () => {
+test('an element that is no event is reported, stops no other, and the watermark stays before it', async () => {
   const list = [event('a'), { id: 'b', type: 'transfer.settled' }, null, event('c', { created_at: 'today' })];
   const { poller, handled } = setUp(await startList(() => list));
   const report = await poller.pollOnce();
   expect(report.problems.map(({ code }) => code)).toContain('ERR_EVENT_MALFORMED');
   expect(report).toMatchObject({ proven: false, fetched: 1, handled: 1 });
-  expect(report.horizon).toBe(new Date(START - 10 * HOUR_MS).toISOString());
+  expect(report.watermark).toBe(new Date(START - 10 * HOUR_MS).toISOString());
   expect(report.gaps).toHaveLength(1);
   expect(handled).toEqual(['a']);
 });
@@ -77,11 +77,11 @@ test('an event nested too deeply to be kept does not spoil the page', async () =
   expect(handled).toEqual(['b']);
 });
 
-test('an event from the future is taken and carries the horizon nowhere', async () => {
+test('an event from the future is taken and carries the watermark nowhere', async () => {
   const list = [event('late', { minutes: -100_000 }), event('a', { minutes: 1 })];
   const { poller, handled } = setUp(await startList(() => list));
   const report = await poller.pollOnce();
-  expect(report).toMatchObject({ proven: true, horizon: new Date(START - 300_000).toISOString() });
+  expect(report).toMatchObject({ proven: true, watermark: new Date(START - 300_000).toISOString() });
   expect(handled.toSorted()).toEqual(['a', 'late']);
 });
 
@@ -146,17 +146,17 @@ test('a cap that shrinks between two polls is not taken for the end of the list'
   expect((await poller.pollOnce()).proven).toBe(false);
 });
 
-test('a horizon that a wrong clock carried into the future is said to be so, and set back by a complete list', async () => {
+test('a watermark that a wrong clock carried into the future is said to be so, and set back by a complete list', async () => {
   const client = await startList(() => [event('a')]);
   const { inbox, poller } = setUp(client);
-  await inbox.takePoll({ holder: 'fast clock', leaseMs: 0 });
-  await inbox.savePoll({ horizon: START + HOUR_MS, largest: 1 }, { holder: 'fast clock', leaseMs: 0 });
+  await inbox.acquirePoll({ holder: 'fast clock', leaseMs: 0 });
+  await inbox.savePoll({ watermark: START + HOUR_MS, largest: 1 }, { holder: 'fast clock', leaseMs: 0 });
   const report = await poller.pollOnce();
   expect(report.problems.map(({ code }) => code)).toContain('ERR_HORIZON_AHEAD');
-  expect(report).toMatchObject({ proven: true, horizon: new Date(START - 300_000).toISOString() });
+  expect(report).toMatchObject({ proven: true, watermark: new Date(START - 300_000).toISOString() });
 });
 
-test('an event that is listed only after the horizon has passed it is taken and reported', async () => {
+test('an event that is listed only after the watermark has passed it is taken and reported', async () => {
   const list = [event('a', { minutes: 20 })];
   const { poller, handled } = setUp(await startList(() => list));
   await poller.pollOnce();

@@ -33,9 +33,9 @@ const poller = createPoller({
   receiver,
   since: new Date(SINCE),
   lagMs: 500,
-  everyMs: 100,
+  intervalMs: 100,
   leaseMs: 500,
-  onReport: ({ proven, horizon }) => void process.send?.({ proven, horizon }),
+  onReport: ({ proven, watermark }) => void process.send?.({ proven, watermark }),
   onGap: () => undefined,
 });
 

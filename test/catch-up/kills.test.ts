@@ -23,7 +23,7 @@ const script = fileURLToPath(new URL('./kill-receiver.ts', import.meta.url));
 interface Told {
   readonly address?: AddressInfo;
   readonly proven?: boolean;
-  readonly horizon?: string | null;
+  readonly watermark?: string | null;
 }
 
 test(`kill -9 at ${KILLS} random moments loses nothing`, { timeout: 60_000 + KILLS * 3_000 }, async () => {
@@ -42,14 +42,14 @@ test(`kill -9 at ${KILLS} random moments loses nothing`, { timeout: 60_000 + KIL
     SECRET: secret,
     SINCE: since,
   };
-  let horizon = 0;
+  let watermark = 0;
   let endpointId: string | undefined;
 
   async function start(): Promise<ChildProcess> {
     const child = fork(script, { env, execArgv: ['--import', 'tsx'] });
     const [{ address }] = (await once(child, 'message')) as [Told];
     child.on('message', (told: Told) => {
-      if (told.proven && typeof told.horizon === 'string') horizon = Date.parse(told.horizon);
+      if (told.proven && typeof told.watermark === 'string') watermark = Date.parse(told.watermark);
     });
     // Its port is new each time: what was under way to the old one is lost to push.
     if (endpointId !== undefined) sandbox.endpoints.remove(endpointId);
@@ -88,7 +88,7 @@ test(`kill -9 at ${KILLS} random moments loses nothing`, { timeout: 60_000 + KIL
     timeout: 40_000,
     interval: 100,
   });
-  await vi.waitFor(() => expect(horizon).toBeGreaterThanOrEqual(last), { timeout: 20_000, interval: 100 });
+  await vi.waitFor(() => expect(watermark).toBeGreaterThanOrEqual(last), { timeout: 20_000, interval: 100 });
   child.kill('SIGKILL');
   await once(child, 'exit');
   await sandbox.close();

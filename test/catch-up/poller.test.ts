@@ -80,17 +80,17 @@ test('what was never pushed is found, handled once and oldest first, and proven 
   expect(it.took).toHaveLength(20);
 });
 
-test('the horizon starts at the first poll and follows the clock, less the lag', async () => {
+test('the watermark starts at the first poll and follows the clock, less the lag', async () => {
   const it = await setUp();
   const first = new Date(it.options.now()).toISOString();
-  expect((await it.poller.pollOnce()).horizon).toBe(first);
+  expect((await it.poller.pollOnce()).watermark).toBe(first);
   await it.sandbox.clock.advance(10 * MINUTE_MS);
   const expected = new Date(it.options.now() - 5 * MINUTE_MS).toISOString();
-  expect((await it.poller.pollOnce()).horizon).toBe(expected);
+  expect((await it.poller.pollOnce()).watermark).toBe(expected);
   // Our own clock may jump either way: it takes nothing back, and the service's keeps it from going too far.
   for (const jumpMs of [-4 * MINUTE_MS, 60 * MINUTE_MS]) {
     const jumpy = createPoller({ ...it.options, now: () => it.options.now() + jumpMs });
-    expect(await jumpy.pollOnce()).toMatchObject({ proven: true, horizon: expected, problems: [] });
+    expect(await jumpy.pollOnce()).toMatchObject({ proven: true, watermark: expected, problems: [] });
   }
 });
 
@@ -111,20 +111,20 @@ test('what a clock that jumped carried too far comes back with the first whole l
   const poller = createPoller({ ...it.options, client: silent, now });
   await poller.pollOnce();
   await it.sandbox.clock.advance(10 * MINUTE_MS);
-  const { horizon } = await poller.pollOnce();
+  const { watermark } = await poller.pollOnce();
   jumpMs = 60 * MINUTE_MS;
-  expect((await poller.pollOnce()).horizon).not.toBe(horizon);
+  expect((await poller.pollOnce()).watermark).not.toBe(watermark);
   jumpMs = 0;
   const back = await poller.pollOnce();
   expect(codes(back)).toEqual(['ERR_HORIZON_AHEAD']);
-  expect(back.horizon).toBe(horizon);
+  expect(back.watermark).toBe(watermark);
 });
 
 test('a service whose clock is behind ours begins where its clock stands, and nothing is wrong with that', async () => {
   const it = await setUp();
   const poller = createPoller({ ...it.options, now: () => it.options.now() + 30_000 });
   const started = new Date(it.options.now()).toISOString();
-  expect(await poller.pollOnce()).toMatchObject({ proven: true, horizon: started, problems: [] });
+  expect(await poller.pollOnce()).toMatchObject({ proven: true, watermark: started, problems: [] });
 });
 
 test('more than one page, newest first, is continuous from poll to poll', async () => {
@@ -160,9 +160,9 @@ test('a list that is oldest first and full is unproven, and what it hides is fou
   await it.sandbox.clock.advance(10 * MINUTE_MS);
   const full = await poller.pollOnce();
   expect(full.proven).toBe(false);
-  expect(full.horizon).toBe(truncated.horizon);
+  expect(full.watermark).toBe(truncated.watermark);
   expect(full.gaps.map(({ type }) => type)).toEqual(EVENT_TYPES);
-  expect(full.gaps[0]?.after).toBe(truncated.horizon);
+  expect(full.gaps[0]?.after).toBe(truncated.watermark);
   expect(gaps).toEqual(full.gaps);
 });
 
@@ -175,26 +175,26 @@ test('a gap that nothing can prove is closed by hand: never beyond the lag, neve
 
   const now = it.options.now();
   const settled = new Date(now - 5 * MINUTE_MS).toISOString();
-  await it.inbox.takePoll({ holder: 'another', leaseMs: MINUTE_MS });
-  expect(await it.poller.closeGap(new Date(now))).toBeNull();
+  await it.inbox.acquirePoll({ holder: 'another', leaseMs: MINUTE_MS });
+  expect(await it.poller.acknowledgeGap(new Date(now))).toBeNull();
   await it.sandbox.clock.advance(2 * MINUTE_MS);
   const later = new Date(now - 3 * MINUTE_MS).toISOString();
-  expect(await it.poller.closeGap(new Date(settled))).toBe(settled);
-  expect(await it.poller.closeGap(new Date(now + MINUTE_MS))).toBe(later);
-  expect(await it.poller.closeGap(new Date(0))).toBe(later);
-  await expect(it.poller.closeGap(new Date(Number.NaN))).rejects.toThrow('closeGap takes a Date');
+  expect(await it.poller.acknowledgeGap(new Date(settled))).toBe(settled);
+  expect(await it.poller.acknowledgeGap(new Date(now + MINUTE_MS))).toBe(later);
+  expect(await it.poller.acknowledgeGap(new Date(0))).toBe(later);
+  await expect(it.poller.acknowledgeGap(new Date(Number.NaN))).rejects.toThrow('acknowledgeGap takes a Date');
   expect((await it.poller.pollOnce()).gaps[0]?.after).toBe(later);
 });
 
 test('what push brought first is a duplicate; what the list calls delivered and push never brought is counted', async () => {
-  const it = await setUp({ sandbox: { faults: { listLie: 1 } } });
+  const it = await setUp({ sandbox: { faults: { listWrongDelivered: 1 } } });
   const [pushed] = await fire(it, 3);
   const event = it.sandbox.events({ order: 'oldest' })[0];
   if (event === undefined) throw new Error('Nothing was fired.');
-  await it.receiver.accept({ ...event, payload: { ...event.payload } }, { source: 'push' });
+  await it.receiver.accept({ ...event, payload: { ...event.payload } }, { origin: 'push' });
   const report = await it.poller.pollOnce();
-  expect(report).toMatchObject({ fetched: 3, new: 2, recovered: 2, acknowledgedUnknown: 2, duplicates: 1 });
-  expect((await it.inbox.find(pushed ?? ''))?.source).toBe('push');
+  expect(report).toMatchObject({ fetched: 3, new: 2, recovered: 2, deliveredButUnseen: 2, duplicates: 1 });
+  expect((await it.inbox.find(pushed ?? ''))?.origin).toBe('push');
 });
 
 test('an event that fails holds no other up, waits its time, and is run again after it has left the list', async () => {
@@ -238,14 +238,14 @@ test('an unknown type is parked, counted as new, told once, and says nothing aga
   expect(told).toEqual([id]);
 });
 
-test('a failing API is in the report; the horizon stays, and the next poll makes up for it', async () => {
+test('a failing API is in the report; the watermark stays, and the next poll makes up for it', async () => {
   const it = await setUp();
-  const { horizon } = await it.poller.pollOnce();
+  const { watermark } = await it.poller.pollOnce();
   await fire(it, 3);
   await it.sandbox.clock.advance(10 * MINUTE_MS);
   it.sandbox.faults.set({ apiServerError: 1 });
   const failed = await it.poller.pollOnce();
-  expect(failed).toMatchObject({ proven: false, horizon, fetched: 0, requests: 1 });
+  expect(failed).toMatchObject({ proven: false, watermark, fetched: 0, requests: 1 });
   expect(codes(failed)).toEqual(['ERR_API_STATUS']);
   expect(failed.verdicts).toEqual([{ type: null, size: 0, limit: 50, verdict: 'failed' }]);
   it.sandbox.faults.set({ apiServerError: 0, apiMalformed: 1 });
@@ -260,7 +260,7 @@ test('an inbox that fails is in the report', async () => {
   const refuse = async () => {
     throw new Error('connection to postgres://user:hunter2@db failed');
   };
-  for (const broken of ['takePoll', 'takeDue', 'admit', 'savePoll'] as const) {
+  for (const broken of ['acquirePoll', 'takeDue', 'record', 'savePoll'] as const) {
     const receiver = createReceiver({
       secret: 'secret',
       inbox: { ...it.inbox, [broken]: refuse },
@@ -296,7 +296,7 @@ test('while one process polls, another says so and asks nothing', async () => {
   const first = it.poller.pollOnce();
   await entered.opened;
   const other = await createPoller(it.options).pollOnce();
-  expect(other).toMatchObject({ proven: false, horizon: null, requests: 0, gaps: [] });
+  expect(other).toMatchObject({ proven: false, watermark: null, requests: 0, gaps: [] });
   expect(codes(other)).toEqual(['ERR_POLL_BUSY']);
   expect(it.poller.pollOnce()).toBe(first);
   door.open();
@@ -342,7 +342,7 @@ test('start polls at once and goes on, whatever its observers throw', async () =
   let reports = 0;
   const it = await setUp({
     poller: {
-      everyMs: 5,
+      intervalMs: 5,
       onReport: () => {
         reports += 1;
         if (reports === 3) third.open();
@@ -364,7 +364,7 @@ test('options that make no sense are refused by name', async () => {
   const refused: readonly [Partial<PollerOptions>, RegExp][] = [
     [{ limit: 0 }, /limit/],
     [{ limit: 200, maxLimit: 100 }, /maxLimit/],
-    [{ everyMs: 1.5 }, /everyMs/],
+    [{ intervalMs: 1.5 }, /intervalMs/],
     [{ since: new Date('never') }, /since/],
     [{ lagMS: 1 } as Partial<PollerOptions>, /lagMS/],
   ];

@@ -58,7 +58,7 @@ async function run(server: SimulatedServer): Promise<{ readonly missed: number; 
   };
   const { maxLimit } = server;
   const since = new Date(START + server.since);
-  // An hour fast: the service's own clock holds the horizon back.
+  // An hour fast: the service's own clock holds the watermark back.
   const now = () => START + time + (server.seed % 2) * 3_600_000;
   const poller = createPoller({
     client,
@@ -75,10 +75,10 @@ async function run(server: SimulatedServer): Promise<{ readonly missed: number; 
     const pauseEnd = Math.max(time, poll * server.pauseMs);
     const pushed = list.events.filter(({ pushedAt }) => pushedAt > time - 1 && pushedAt <= pauseEnd);
     time = pauseEnd;
-    for (const event of pushed) await receiver.accept(toEvent(event), { source: 'push' });
-    const horizon = Date.parse((await poller.pollOnce()).horizon ?? '') - START;
+    for (const event of pushed) await receiver.accept(toEvent(event), { origin: 'push' });
+    const watermark = Date.parse((await poller.pollOnce()).watermark ?? '') - START;
     const behind = list.events.filter(
-      ({ type, at }) => isEventType(type) && at > server.since && at <= Math.min(horizon, time),
+      ({ type, at }) => isEventType(type) && at > server.since && at <= Math.min(watermark, time),
     );
     for (const { id, pushedAt } of behind) {
       if ((await inbox.find(id)) === undefined && pushedAt > time) missed += 1;
@@ -87,7 +87,7 @@ async function run(server: SimulatedServer): Promise<{ readonly missed: number; 
   return { missed, twice: [...effects.values()].filter((count) => count > 1).length };
 }
 
-test('no event behind the horizon is missing from the inbox, and none takes effect twice', {
+test('no event behind the watermark is missing from the inbox, and none takes effect twice', {
   timeout: 60_000,
 }, async () => {
   await fc.assert(

@@ -75,7 +75,7 @@ export const simulatedServer: fc.Arbitrary<SimulatedServer> = fc.record({
 
 export const POLLS = 4;
 
-/** A repeatable source of numbers from 0 up to 1 (mulberry32). */
+/** A repeatable origin of numbers from 0 up to 1 (mulberry32). */
 export function createRandom(seed: number): () => number {
   let state = seed;
   return () => {

@@ -1,4 +1,4 @@
-/** Surveys of thousands of random lists: no horizon has an unrecorded event behind it. */
+/** Surveys of thousands of random lists: no watermark has an unrecorded event behind it. */
 import fc from 'fast-check';
 import { isEventType } from 'stablehooks';
 import { type Inquiry, type Survey, type SurveyRules, surveyList } from 'stablehooks/catch-up';
@@ -8,7 +8,7 @@ import { createList, LAG_MS, POLLS, type SimulatedServer, simulatedServer } from
 type Surveyor = (rules: SurveyRules) => Inquiry<Survey>;
 
 interface Run {
-  /** Events of the five types behind a horizon and not recorded, at any poll. */
+  /** Events of the five types behind a watermark and not recorded, at any poll. */
   readonly missed: number;
   readonly last: Survey;
   /** Settled events that neither a push nor a plain poll of 50 ever showed. */
@@ -21,7 +21,7 @@ function run(server: SimulatedServer, survey: Surveyor = surveyList): Run {
   const sameList = createList(server);
   const recorded = new Set<string>();
   const plain = new Set<string>();
-  let horizon = server.since;
+  let watermark = server.since;
   let last: Survey | undefined;
   let missed = 0;
   let time = 0;
@@ -30,7 +30,7 @@ function run(server: SimulatedServer, survey: Surveyor = surveyList): Run {
     for (const { id } of sameList.answer({ type: null, limit: 50 }, { time, poll })?.marks ?? [])
       plain.add(id);
     const { limit, maxLimit } = { limit: 50, maxLimit: server.maxLimit };
-    const inquiry = survey({ horizon, startedAt: time, lagMs: LAG_MS, limit, maxLimit });
+    const inquiry = survey({ watermark, startedAt: time, lagMs: LAG_MS, limit, maxLimit });
     let step = inquiry.next();
     while (!step.done) {
       time += server.roundTripMs / 2;
@@ -40,9 +40,9 @@ function run(server: SimulatedServer, survey: Surveyor = surveyList): Run {
       step = inquiry.next(answer);
     }
     last = step.value;
-    horizon = last.horizon;
+    watermark = last.watermark;
     const behind = list.events.filter(
-      ({ type, at }) => isEventType(type) && at > server.since && at <= Math.min(horizon, time),
+      ({ type, at }) => isEventType(type) && at > server.since && at <= Math.min(watermark, time),
     );
     missed += behind.filter(({ id, pushedAt }) => !recorded.has(id) && pushedAt > time).length;
   }
@@ -54,7 +54,7 @@ function run(server: SimulatedServer, survey: Surveyor = surveyList): Run {
   return { missed, last, lostByPlainPolls };
 }
 
-test('no horizon has an unrecorded event behind it, on 10,000 random servers', { timeout: 60_000 }, () => {
+test('no watermark has an unrecorded event behind it, on 10,000 random servers', { timeout: 60_000 }, () => {
   const seen = { servers: 0, proven: 0, plainLost: 0 };
   fc.assert(
     fc.property(simulatedServer, (server) => {
@@ -101,15 +101,15 @@ const MISTAKES: Readonly<Record<string, Surveyor>> = {
     const ids = new Set(answer?.marks.map(({ id }) => id));
     return toSurvey(rules, again?.marks.every(({ id }) => ids.has(id)) === true);
   },
-  'an answer that reaches back past the horizon is continuous, whatever its order': function* (rules) {
+  'an answer that reaches back past the watermark is continuous, whatever its order': function* (rules) {
     const answer = yield { type: null, limit: rules.maxLimit };
-    return toSurvey(rules, answer?.marks.some(({ at }) => at < rules.horizon - LAG_MS) === true);
+    return toSurvey(rules, answer?.marks.some(({ at }) => at < rules.watermark - LAG_MS) === true);
   },
   'what is shown newest first was cut newest first': function* (rules) {
     const answer = yield { type: null, limit: rules.maxLimit };
     const times = answer?.marks.map(({ at }) => at) ?? [];
     const sorted = times.every((at, index) => index === 0 || at <= (times[index - 1] ?? at));
-    return toSurvey(rules, sorted && times.length > 20 && (times.at(-1) ?? 0) < rules.horizon - LAG_MS);
+    return toSurvey(rules, sorted && times.length > 20 && (times.at(-1) ?? 0) < rules.watermark - LAG_MS);
   },
   'an event is listed as soon as it is created': (rules) => surveyList({ ...rules, lagMs: 0 }),
 };
@@ -125,12 +125,12 @@ function rememberLargest(): Surveyor {
   };
 }
 
-function toSurvey({ horizon, startedAt, lagMs }: SurveyRules, proven: boolean): Survey {
-  const next = proven ? Math.max(horizon, startedAt - lagMs) : horizon;
+function toSurvey({ watermark, startedAt, lagMs }: SurveyRules, proven: boolean): Survey {
+  const next = proven ? Math.max(watermark, startedAt - lagMs) : watermark;
   return {
     proven,
-    since: horizon,
-    horizon: next,
+    since: watermark,
+    watermark: next,
     present: startedAt,
     findings: [],
     open: proven ? [] : [null],

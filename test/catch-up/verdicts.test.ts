@@ -23,9 +23,9 @@ function cut(list: readonly Mark[], { type, limit }: Question): readonly Mark[] 
 
 function survey(
   serve: Serve,
-  { horizon = 0, maxLimit = 1_000 } = {},
+  { watermark = 0, maxLimit = 1_000 } = {},
 ): Survey & { readonly requests: number } {
-  const inquiry = surveyList({ horizon, startedAt: NOW, lagMs: 300_000, limit: 50, maxLimit });
+  const inquiry = surveyList({ watermark, startedAt: NOW, lagMs: 300_000, limit: 50, maxLimit });
   let requests = 0;
   let step = inquiry.next();
   while (!step.done) {
@@ -44,11 +44,11 @@ function survey(
   return { ...step.value, requests };
 }
 
-test('49 of 50 are complete, in one request, and the horizon follows the clock less the lag', () => {
+test('49 of 50 are complete, in one request, and the watermark follows the clock less the lag', () => {
   const list = marks(49).toReversed();
   expect(survey((question) => cut(list, question))).toMatchObject({
     proven: true,
-    horizon: NOW - 300_000,
+    watermark: NOW - 300_000,
     requests: 1,
     findings: [{ verdict: 'complete' }],
   });
@@ -69,35 +69,35 @@ test('a whole of 300 proves types of 60, as long as it is given again', () => {
   const shrinking = survey((question, count) =>
     cut(list, { ...question, limit: Math.min(question.limit, count < 4 ? 300 : 60) }),
   );
-  expect(shrinking).toMatchObject({ proven: false, open: EVENT_TYPES, horizon: 0 });
+  expect(shrinking).toMatchObject({ proven: false, open: EVENT_TYPES, watermark: 0 });
 });
 
-test('a full page that reaches back past the horizon is continuous, once half the limit gave the newer half', () => {
-  const horizon = NOW - HOUR_MS - 30 * 60_000;
+test('a full page that reaches back past the watermark is continuous, once half the limit gave the newer half', () => {
+  const watermark = NOW - HOUR_MS - 30 * 60_000;
   const list = marks(5_000);
-  expect(survey((question) => cut(list, question), { horizon })).toMatchObject({
+  expect(survey((question) => cut(list, question), { watermark })).toMatchObject({
     proven: true,
     requests: 2,
     findings: [{ type: null, size: 50, verdict: 'continuous' }],
   });
   const justShort = NOW - HOUR_MS - 53 * 60_000;
-  const grown = survey((question) => cut(list, question), { horizon: justShort });
+  const grown = survey((question) => cut(list, question), { watermark: justShort });
   expect(grown.findings).toMatchObject([{ size: 100, limit: 100, verdict: 'continuous' }]);
 });
 
 test('a server that heeds no limit proves nothing by being newest first', () => {
   const list = marks(2_000, ['redeem.failed']);
-  const all = survey(({ type }) => cut(list, { type, limit: 2_000 }), { horizon: NOW - 2 * HOUR_MS });
+  const all = survey(({ type }) => cut(list, { type, limit: 2_000 }), { watermark: NOW - 2 * HOUR_MS });
   expect(all.proven).toBe(false);
 });
 
 test('a few events over and over show no order', () => {
   const list = marks(4, ['transfer.settled']).flatMap((mark) => Array.from({ length: 30 }, () => mark));
-  const horizon = NOW - HOUR_MS / 4;
-  expect(survey((question) => cut(list, question), { horizon }).proven).toBe(false);
+  const watermark = NOW - HOUR_MS / 4;
+  expect(survey((question) => cut(list, question), { watermark }).proven).toBe(false);
   // Distinct events in the same places would do.
   const distinct = list.map((mark, index) => ({ ...mark, id: `d${index}`, at: mark.at - index }));
-  expect(survey((question) => cut(distinct, question), { horizon }).proven).toBe(true);
+  expect(survey((question) => cut(distinct, question), { watermark }).proven).toBe(true);
 });
 
 test('a filter that works on what was cut already is not believed', () => {
@@ -125,5 +125,5 @@ test('an answer that lacks what another one of the same poll holds is not comple
 test('a type that fails leaves only that type open', () => {
   const list = marks(100);
   const failing = survey((question) => (question.type === 'redeem.failed' ? null : cut(list, question)));
-  expect(failing).toMatchObject({ proven: false, open: ['redeem.failed'], horizon: 0 });
+  expect(failing).toMatchObject({ proven: false, open: ['redeem.failed'], watermark: 0 });
 });

@@ -9,7 +9,7 @@ describeWithRedis('chaos', () => {
     'over %s: 300 events, processes killed, servers restarted, and the ledger equals the list',
     { timeout: 90_000 },
     async (engine) => {
-      const pace = { eventsPerSecond: 75, killEveryMs: 1_000, patienceMs: 60_000 };
+      const pace = { eventsPerSecond: 75, killEveryMs: 1_000, settleTimeoutMs: 60_000 };
       const report = await runChaos({ engine, events: 300, ...pace });
       console.log(engine, report);
       expect(report).toMatchObject({ fired: 300, lost: [], twice: [], invented: [], restarts: 2 });

@@ -15,7 +15,7 @@ export interface ChaosOptions {
   readonly eventsPerSecond: number;
   readonly killEveryMs: number;
   /** How long after the last event the ledger may take to be complete. */
-  readonly patienceMs: number;
+  readonly settleTimeoutMs: number;
 }
 
 /** What came of it. */
@@ -90,7 +90,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
     const list = sandbox.events().map(({ id }) => id);
     const isDone = async () =>
       (await inbox.count()).every(({ state, count }) => count === (state === 'done' ? list.length : 0));
-    for (const until = Date.now() + options.patienceMs; Date.now() < until; await pause(200)) {
+    for (const until = Date.now() + options.settleTimeoutMs; Date.now() < until; await pause(200)) {
       if (await isDone()) break;
     }
     return { ...(await compare(pool, { list })), kills: fleet.kills, restarts: RESTARTS, seconds: seconds() };
@@ -112,13 +112,13 @@ async function compare(pool: pg.Pool, { list }: { readonly list: readonly string
   for (const { event_id } of entries) times.set(event_id, (times.get(event_id) ?? 0) + 1);
   const fired = new Set(list);
   const { rows } = await pool.query(
-    'SELECT source, count(*)::int AS count FROM stablehooks.events GROUP BY source ORDER BY source',
+    'SELECT source AS origin, count(*)::int AS count FROM stablehooks.events GROUP BY origin ORDER BY origin',
   );
   return {
     fired: list.length,
     lost: list.filter((id) => !times.has(id)),
     twice: [...times].filter(([, count]) => count > 1).map(([id]) => id),
     invented: [...times.keys()].filter((id) => !fired.has(id)),
-    sources: Object.fromEntries(rows.map(({ source, count }) => [source, count])),
+    sources: Object.fromEntries(rows.map(({ origin, count }) => [origin, count])),
   };
 }

@@ -6,7 +6,7 @@ const engines: readonly ChaosOptions['engine'][] = ['bullmq', 'pg-boss'];
 
 for (const engine of engines) {
   if (chosen.length > 0 && !chosen.includes(engine)) continue;
-  const pace = { eventsPerSecond: 150, killEveryMs: 1_000, patienceMs: 300_000 };
+  const pace = { eventsPerSecond: 150, killEveryMs: 1_000, settleTimeoutMs: 300_000 };
   const report = await runChaos({ engine, events: Number(events), ...pace });
   console.log(engine, report);
   const { fired, lost, twice, invented } = report;

@@ -85,7 +85,7 @@ async function receive() {
     since: new Date(service.since),
     maxLimit: 20_000,
     lagMs: 1_000,
-    everyMs: 500,
+    intervalMs: 500,
     leaseMs: 1_500,
     onGap: ignore,
   });

@@ -52,7 +52,7 @@ describe.concurrent('catch-up', () => {
     fire(service.sandbox, 60);
     const args = ['catch-up', '--to', endpoint.url, '--inbox', folder.at('events.db'), '--since', '1h'];
     const { stdout, exitCode } = await run(args, service);
-    expect(stdout).toMatch(/unproven +the horizon stays at /);
+    expect(stdout).toMatch(/unproven +the watermark stays at /);
     expect(stdout).toMatch(/gap +transfer\.settled between \S+ and \S+\n|gap +any type between /);
     expect(exitCode).toBe(1);
   });

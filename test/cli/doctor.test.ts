@@ -33,7 +33,7 @@ interface Line {
   readonly name: string;
   readonly verdict: string;
   readonly got: string;
-  readonly cure?: string;
+  readonly fix?: string;
 }
 
 async function examine(url: string, flags: readonly string[] = []) {
@@ -93,26 +93,26 @@ describe.concurrent('doctor finds all green on', () => {
 });
 
 const faults = [
-  { receiver: parserFirst, check: 'genuine', cure: /body parser stands in front/ },
-  { receiver: parserFirstHanging, check: 'genuine', cure: /body parser stands in front/ },
-  { receiver: reStringifiedBody, check: 'pretty-printed', cure: /parsed and written again/ },
-  { receiver: otherEncoding, check: 'genuine', cure: /signature as base64 only/ },
-  { receiver: noDedupe, check: 'doubled', cure: /Claim each event by its id/ },
-  { receiver: checkThenInsert, check: 'concurrent duplicates', cure: /one atomic step/ },
-  { receiver: ackBeforeFailure, check: 'failing handler', cure: /2xx before the work is done/ },
-  { receiver: recordBeforeWork, check: 'failing handler', cure: /after the work, not before/ },
-  { receiver: takesForged, check: 'forged', cure: /Verify before anything else/ },
-  { receiver: refusesUnknown, check: 'unknown type', cure: /newer than this release/ },
-  { receiver: hangs, check: 'genuine', cure: /never answers/ },
+  { receiver: parserFirst, check: 'genuine', fix: /body parser stands in front/ },
+  { receiver: parserFirstHanging, check: 'genuine', fix: /body parser stands in front/ },
+  { receiver: reStringifiedBody, check: 'pretty-printed', fix: /parsed and written again/ },
+  { receiver: otherEncoding, check: 'genuine', fix: /signature as base64 only/ },
+  { receiver: noDedupe, check: 'doubled', fix: /Claim each event by its id/ },
+  { receiver: checkThenInsert, check: 'concurrent duplicates', fix: /one atomic step/ },
+  { receiver: ackBeforeFailure, check: 'failing handler', fix: /2xx before the work is done/ },
+  { receiver: recordBeforeWork, check: 'failing handler', fix: /after the work, not before/ },
+  { receiver: takesForged, check: 'forged', fix: /Verify before anything else/ },
+  { receiver: refusesUnknown, check: 'unknown type', fix: /newer than this release/ },
+  { receiver: hangs, check: 'genuine', fix: /never answers/ },
 ] as const;
 
 describe.concurrent('doctor finds the fault of', () => {
-  test.for(faults)('$receiver.name', async ({ receiver, check, cure }) => {
+  test.for(faults)('$receiver.name', async ({ receiver, check, fix }) => {
     await using server = await serve(receiver(SECRET));
     const flags = ['--timeout', '400ms', '--effects', `${server.url}/effects/{id}`];
     const { exitCode, wrong } = await examine(`${server.url}/hooks`, flags);
     const found = wrong.find(({ name }) => name === check);
-    expect(found).toMatchObject({ verdict: 'fail', cure: expect.stringMatching(cure) });
+    expect(found).toMatchObject({ verdict: 'fail', fix: expect.stringMatching(fix) });
     expect(exitCode).toBe(1);
   });
 
@@ -173,7 +173,7 @@ describe.concurrent('doctor, when the endpoint goes away', () => {
       got: expect.stringMatching(/\(ECONNRESET|EPIPE\), then no connection \(ECONNREFUSED\)$/),
     });
     const gone = checks.find(({ name }) => name === 'pretty-printed');
-    expect(gone?.cure).toContain('Nothing listens any more');
+    expect(gone?.fix).toContain('Nothing listens any more');
     expect(exitCode).toBe(1);
   });
 

@@ -25,7 +25,7 @@ async function leaveDead(inbox: Inbox): Promise<string> {
     handlers: { 'redeem.failed': giveUp },
   });
   const event = exampleEvent('redeem.failed');
-  await receiver.accept(event, { source: 'push' });
+  await receiver.accept(event, { origin: 'push' });
   return event.id;
 }
 

@@ -28,7 +28,7 @@ async function fill(path: string): Promise<readonly string[]> {
     ...dead,
     { ...exampleEvent('redeem.failed'), type: 'card.issued' },
   ];
-  for (const event of events) await receiver.accept(event, { source: 'push' });
+  for (const event of events) await receiver.accept(event, { origin: 'push' });
   return dead.map(({ id }) => id).toSorted();
 }
 
@@ -97,12 +97,12 @@ describe.concurrent('inbox', () => {
     await using folder = await makeFolder();
     const [id = '', other = ''] = await fill(folder.at('events.db'));
     using inbox = await openSqlite(folder.at('events.db'));
-    // Another process revives the second one while the first is on its way.
-    await using endpoint = await startEndpoint(async () => void (await inbox.revive(other)));
+    // Another process requeues the second one while the first is on its way.
+    await using endpoint = await startEndpoint(async () => void (await inbox.requeue(other)));
     const args = ['inbox', 'redrive', folder.at('events.db'), id, id, other, '--to', endpoint.url];
     const { stderr, exitCode } = await run(args);
     expect(endpoint.outcomes.map(({ event }) => event?.id)).toEqual([id]);
-    expect(stderr).toContain(`${other} is not dead any more, and is left to what revived it.\n1 of 1 sent`);
+    expect(stderr).toContain(`${other} is not dead any more, and is left to what requeued it.\n1 of 1 sent`);
     expect(exitCode).toBe(0);
   });
 

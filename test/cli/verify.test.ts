@@ -53,7 +53,7 @@ describe.concurrent('verify', () => {
     ],
   ] as const)('names what happened to the body: %s', async ([, body, what]) => {
     const { exitCode, stdout } = await verify({ body });
-    expect(stdout).toContain(`the body: ${what}\n  cure: `);
+    expect(stdout).toContain(`the body: ${what}\n  fix: `);
     expect(exitCode).toBe(1);
   });
 
@@ -74,7 +74,7 @@ describe.concurrent('verify', () => {
     ['a line of .env', `WEBHOOK_SECRET=${SECRET}`, 'it has the name of its variable in front'],
   ] as const)('names what is wrong with the secret: %s', async ([, secret, what]) => {
     const { exitCode, stdout } = await verify({ secret });
-    expect(stdout).toContain(`the secret: ${what}\n  cure: `);
+    expect(stdout).toContain(`the secret: ${what}\n  fix: `);
     expect(exitCode).toBe(1);
   });
 

@@ -79,12 +79,12 @@ test.each([
   ['HTML', text('<html>'), 'not JSON'],
   ['an empty 200', text(''), 'empty'],
   ['bytes that are not UTF-8', (response) => response.end(Buffer.from([0x22, 0xff, 0x22])), 'not JSON'],
-  ['a huge body', text('x'.repeat(2_000)), 'limitBytes'],
+  ['a huge body', text('x'.repeat(2_000)), 'maxBodyBytes'],
   ['an object for a list', json({ events: [] }), 'the list itself'],
   ['a wrong element', json([EVENT, { ...EVENT, created_at: 1 }]), '[1].created_at'],
   ['no element', json([null]), '[0]'],
 ] satisfies [string, Answer, string][])('%s is ERR_API_RESPONSE, not retried', async (_, answer, words) => {
-  const { client, arrived } = await setUp([answer], { limitBytes: 1_000 });
+  const { client, arrived } = await setUp([answer], { maxBodyBytes: 1_000 });
   const error = await failure(client.events.list());
   expect(error).toMatchObject({ code: 'ERR_API_RESPONSE', message: expect.stringContaining(words) });
   expect(arrived).toHaveLength(1);

@@ -4,7 +4,7 @@ import { memoryInbox } from 'stablehooks/inboxes/memory';
 import { inboxContract } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
 
-const lease = { leaseMs: 60_000, source: 'push' } as const;
+const lease = { leaseMs: 60_000, origin: 'push' } as const;
 const event = (id: string): UnknownEvent => ({
   id,
   type: 'transfer.settled',
@@ -26,7 +26,7 @@ describe('memory inbox', () => {
       const claim = await inbox.claim(event(id), lease);
       if (claim.state === 'claimed' && id !== 'waiting') await inbox.complete(claim.lease);
     }
-    await inbox.admit([event('c')], { dueInMs: 0, source: 'pull' });
+    await inbox.record([event('c')], { dueInMs: 0, origin: 'pull' });
     expect(await inbox.find('a')).toBeUndefined();
     expect((await inbox.claim(event('b'), lease)).state).toBe('done');
     expect((await inbox.find('waiting'))?.state).toBe('leased');
@@ -45,7 +45,7 @@ describe('memory inbox', () => {
 
   test('full of events that are not done, takes nothing new and loses nothing', async () => {
     const inbox = memoryInbox({ capacity: 2 });
-    await inbox.admit([event('a'), event('b')], { dueInMs: 0, source: 'pull' });
+    await inbox.record([event('a'), event('b')], { dueInMs: 0, origin: 'pull' });
     await expect(inbox.claim(event('c'), lease)).rejects.toThrow(/full/);
     expect((await inbox.claim(event('a'), lease)).state).toBe('claimed');
   });

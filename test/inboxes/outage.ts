@@ -8,7 +8,7 @@ import type { Service } from '../services/service.js';
 export async function expectOutageSurvived(inbox: Inbox, server: Service): Promise<void> {
   const receiver = createReceiver({ secret: 'x', inbox, handlers: {}, onOutcome: () => undefined });
   const handle = (id: string) =>
-    receiver.handle({ ...exampleEvent('transfer.settled'), id }, { source: 'push' });
+    receiver.handle({ ...exampleEvent('transfer.settled'), id }, { origin: 'push' });
 
   expect((await handle('evt_before')).kind).toBe('ignored');
   await server.halt();

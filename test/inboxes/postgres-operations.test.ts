@@ -43,7 +43,7 @@ test('the SQL text makes the same tables, statement by statement, and may be run
     await pool.query(statement);
   }
   const inbox = postgresInbox(pool, { schema });
-  expect((await inbox.claim(someEvent(), { leaseMs: 1_000, source: 'push' })).state).toBe('claimed');
+  expect((await inbox.claim(someEvent(), { leaseMs: 1_000, origin: 'push' })).state).toBe('claimed');
 });
 
 test.each(['', 'a-b', 'a"b', "a'b", '1st', 'x'.repeat(64), 'a;b'])('no schema is named %j', (schema) => {
@@ -70,15 +70,15 @@ test('a full pool and a slow statement are unavailable too', async () => {
   const unavailable = { kind: 'unavailable', error: { code: 'ERR_INBOX_FAILED' } };
 
   const taken = await small.connect();
-  expect(await receiver.handle(someEvent(), { source: 'push' })).toMatchObject(unavailable);
+  expect(await receiver.handle(someEvent(), { origin: 'push' })).toMatchObject(unavailable);
   taken.release();
 
   const blocker = await pool.connect();
   await blocker.query(`BEGIN; LOCK TABLE ${schema}.events`);
-  expect(await receiver.handle(someEvent(), { source: 'push' })).toMatchObject(unavailable);
+  expect(await receiver.handle(someEvent(), { origin: 'push' })).toMatchObject(unavailable);
   await blocker.query('ROLLBACK');
   blocker.release();
-  expect((await receiver.handle(someEvent(), { source: 'push' })).kind).toBe('ignored');
+  expect((await receiver.handle(someEvent(), { origin: 'push' })).kind).toBe('ignored');
   await small.end();
 });
 
@@ -122,16 +122,16 @@ test('each statement finds its rows by an index, among 80,000', async () => {
   const event = someEvent();
   const lease = { id: event.id, token: randomUUID(), attempt: 1 };
   const plans = {
-    claim: await used(() => inbox.claim(event, { leaseMs: 1_000, source: 'push' })),
+    claim: await used(() => inbox.claim(event, { leaseMs: 1_000, origin: 'push' })),
     complete: await used(() => inbox.complete(lease)),
     fail: await used(() => inbox.fail(lease, { retryAfterMs: 1_000, error: 'no' })),
-    admit: await used(() => inbox.admit([someEvent(), someEvent()], { dueInMs: 0, source: 'pull' })),
-    takeDue: await used(() => inbox.takeDue({ limit: 16, hideMs: 1_000, types: EVENT_TYPES })),
+    record: await used(() => inbox.record([someEvent(), someEvent()], { dueInMs: 0, origin: 'pull' })),
+    takeDue: await used(() => inbox.takeDue({ limit: 16, visibilityTimeoutMs: 1_000, types: EVENT_TYPES })),
     find: await used(() => inbox.find(event.id)),
     list: await used(() => inbox.list({ state: 'done', limit: 50 })),
     listAfter: await used(() => inbox.list({ state: 'done', limit: 50, after: 'evt_done_40000' })),
     count: await used(() => inbox.count()),
-    revive: await used(() => inbox.revive('evt_dead_1')),
+    requeue: await used(() => inbox.requeue('evt_dead_1')),
     prune: await used(() => inbox.prune({ olderThanMs: 0 })),
   };
   console.log(plans);
@@ -139,13 +139,13 @@ test('each statement finds its rows by an index, among 80,000', async () => {
     claim: ['events_pkey'],
     complete: ['events_pkey'],
     fail: ['events_pkey'],
-    admit: ['events_pkey'],
+    record: ['events_pkey'],
     takeDue: ['events_due', 'events_parked', 'events_pkey'],
     find: ['events_pkey'],
     list: ['events_state'],
     listAfter: ['events_pkey', 'events_state'],
     count: ['events_state'],
-    revive: ['events_pkey'],
+    requeue: ['events_pkey'],
     prune: ['events_pkey', 'events_whole'],
   });
 });

@@ -71,7 +71,7 @@ describeWithRedis('operating the redis inbox', () => {
     onTestFinished(async () => void (await redis.config('SET', 'maxmemory', '0')));
     // Whether the server knows the script already or is sent it now.
     for (let attempt = 0; attempt < 2; attempt++) {
-      const error = await inbox.claim(event, { leaseMs: 1_000, source: 'push' }).catch((thrown) => thrown);
+      const error = await inbox.claim(event, { leaseMs: 1_000, origin: 'push' }).catch((thrown) => thrown);
       expect(String(error)).toMatch(/OOM|maxmemory/);
       expect(inspect(error, { depth: 9 })).not.toContain('Lovelace');
     }
@@ -79,16 +79,16 @@ describeWithRedis('operating the redis inbox', () => {
 
   test('a server that forgot the scripts is sent them again', async () => {
     const inbox = redisInbox(fromIoredis(redis), { prefix: 'forgotten' });
-    expect((await inbox.claim(someEvent(), { leaseMs: 1_000, source: 'push' })).state).toBe('claimed');
+    expect((await inbox.claim(someEvent(), { leaseMs: 1_000, origin: 'push' })).state).toBe('claimed');
     await redis.script('FLUSH');
-    expect((await inbox.claim(someEvent(), { leaseMs: 1_000, source: 'push' })).state).toBe('claimed');
+    expect((await inbox.claim(someEvent(), { leaseMs: 1_000, origin: 'push' })).state).toBe('claimed');
   });
 
   test('pruning takes as many scripts as it needs, and keeps every id', async () => {
     const inbox = redisInbox(fromIoredis(redis), { prefix: 'pruned' });
     const events = Array.from({ length: 2_500 }, someEvent);
     for (const event of events) {
-      const claim = await inbox.claim(event, { leaseMs: 60_000, source: 'push' });
+      const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
       if (claim.state === 'claimed') await inbox.complete(claim.lease);
     }
     expect(await inbox.prune({ olderThanMs: 0 })).toBe(2_500);
@@ -99,8 +99,8 @@ describeWithRedis('operating the redis inbox', () => {
   test('every key has the hash tag of its prefix, so that a cluster keeps them on one shard', async () => {
     const inbox = redisInbox(fromIoredis(redis), { prefix: 'tagged' });
     const event = { ...someEvent(), id: 'evt}{other}' };
-    await inbox.admit([event], { dueInMs: 0, source: 'pull' });
-    await inbox.takePoll({ holder: 'a', leaseMs: 1_000 });
+    await inbox.record([event], { dueInMs: 0, origin: 'pull' });
+    await inbox.acquirePoll({ holder: 'a', leaseMs: 1_000 });
     const keys = await redis.keys('*tagged*');
     expect(keys.length).toBeGreaterThan(3);
     expect(keys.filter((key) => !key.startsWith('{tagged}:'))).toEqual([]);

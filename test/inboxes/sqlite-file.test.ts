@@ -1,13 +1,13 @@
 /** What the SQLite inbox does with the file itself: keeps it, waits for it, brings it up to date, refuses it. */
 import { writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { createReceiver, toReply, type UnknownEvent } from 'stablehooks';
+import { createReceiver, toWebhookResponse, type UnknownEvent } from 'stablehooks';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { describe, expect, test } from 'vitest';
 import { connect, freshPath, nodeSqlite } from './sqlite-drivers.js';
 
 const HOUR_MS = 3_600_000;
-const LEASE = { leaseMs: HOUR_MS, source: 'push' } as const;
+const LEASE = { leaseMs: HOUR_MS, origin: 'push' } as const;
 const REFUSED = expect.objectContaining({ code: 'ERR_CONFIG_INVALID' });
 
 const event = (id: string): UnknownEvent => ({
@@ -25,9 +25,9 @@ describe('a file', () => {
     const lease = await first.claim(event('done'), LEASE);
     if (lease.state === 'claimed') await first.complete(lease.lease);
     await first.claim(event('leased'), LEASE);
-    await first.admit([event('waiting')], { dueInMs: 0, source: 'pull' });
-    await first.takePoll({ holder: 'a', leaseMs: 0 });
-    await first.savePoll({ horizon: 7, largest: 60 }, { holder: 'a', leaseMs: 0 });
+    await first.record([event('waiting')], { dueInMs: 0, origin: 'pull' });
+    await first.acquirePoll({ holder: 'a', leaseMs: 0 });
+    await first.savePoll({ watermark: 7, largest: 60 }, { holder: 'a', leaseMs: 0 });
     const ids = ['done', 'leased', 'waiting'];
     const records = await Promise.all(ids.map((id) => first.find(id)));
     before.close();
@@ -36,7 +36,7 @@ describe('a file', () => {
     expect(await Promise.all(ids.map((id) => second.find(id)))).toEqual(records);
     expect((await second.claim(event('done'), LEASE)).state).toBe('done');
     expect((await second.claim(event('leased'), LEASE)).state).toBe('leased');
-    expect(await second.takePoll({ holder: 'b', leaseMs: 0 })).toEqual({ horizon: 7, largest: 60 });
+    expect(await second.acquirePoll({ holder: 'b', leaseMs: 0 })).toEqual({ watermark: 7, largest: 60 });
   });
 
   test('is durable, written ahead, and flushed at every commit', async () => {
@@ -150,7 +150,7 @@ describe('a file in use', () => {
     const other = connect(path);
     other.exec('BEGIN IMMEDIATE');
     await expect(inbox.claim(event('a'), LEASE)).rejects.toThrow(/locked/);
-    await expect(inbox.admit([event('b')], { dueInMs: 0, source: 'pull' })).rejects.toThrow(/locked/);
+    await expect(inbox.record([event('b')], { dueInMs: 0, origin: 'pull' })).rejects.toThrow(/locked/);
     other.exec('COMMIT');
     expect(await inbox.find('a')).toBeUndefined();
     expect((await inbox.claim(event('a'), LEASE)).state).toBe('claimed');
@@ -166,10 +166,10 @@ describe('a file in use', () => {
     });
     const other = connect(path);
     other.exec('BEGIN IMMEDIATE');
-    expect(toReply(await receiver.handle(event('a'), { source: 'push' })).status).toBe(503);
+    expect(toWebhookResponse(await receiver.handle(event('a'), { origin: 'push' })).status).toBe(503);
     other.exec('COMMIT');
-    expect((await receiver.handle(event('a'), { source: 'push' })).kind).toBe('handled');
-    expect((await receiver.handle(event('a'), { source: 'push' })).kind).toBe('duplicate');
+    expect((await receiver.handle(event('a'), { origin: 'push' })).kind).toBe('handled');
+    expect((await receiver.handle(event('a'), { origin: 'push' })).kind).toBe('duplicate');
   });
 
   test('rejects while there is no room, keeps what it had, and goes on once there is', async () => {
@@ -178,11 +178,11 @@ describe('a file in use', () => {
     const page = Array.from({ length: 500 }, (_, index) => event(`evt_${index}`));
     const kept = await inbox.claim(event('kept'), LEASE);
     db.exec('PRAGMA max_page_count = 1');
-    await expect(inbox.admit(page, { dueInMs: 0, source: 'pull' })).rejects.toThrow(/full/);
+    await expect(inbox.record(page, { dueInMs: 0, origin: 'pull' })).rejects.toThrow(/full/);
     expect((await inbox.count()).find(({ state }) => state === 'received')?.count).toBe(0);
     db.exec('PRAGMA max_page_count = 100000');
     expect(kept.state === 'claimed' && (await inbox.complete(kept.lease))).toBe(true);
-    expect(new Set(await inbox.admit(page, { dueInMs: 0, source: 'pull' }))).toEqual(new Set(['new']));
+    expect(new Set(await inbox.record(page, { dueInMs: 0, origin: 'pull' }))).toEqual(new Set(['new']));
   });
 
   test('refuses to work inside a transaction of the app', async () => {

@@ -30,12 +30,12 @@ const events: readonly UnknownEvent[] = Array.from({ length: 6 }, (_, index) => 
 
 const anyEvent = fc.constantFrom(...events);
 const ms = fc.constantFrom(0, 10, 20, 40);
-const source = fc.constantFrom('push', 'pull', 'queue', 'redrive');
+const origin = fc.constantFrom('push', 'pull', 'queue', 'redrive');
 const holder = fc.constantFrom('a', 'b');
 const pick = fc.nat(30);
 
 const commands: fc.Arbitrary<Command> = fc.oneof(
-  fc.tuple(anyEvent, fc.record({ leaseMs: ms, source })).map<Command>(([event, options]) => async (world) => {
+  fc.tuple(anyEvent, fc.record({ leaseMs: ms, origin })).map<Command>(([event, options]) => async (world) => {
     const claim = await world.inbox.claim(event, options);
     if (claim.state !== 'claimed') return claim;
     world.leases.push(claim.lease);
@@ -51,23 +51,28 @@ const commands: fc.Arbitrary<Command> = fc.oneof(
       const lease = leases[index % leases.length];
       return lease && inbox.fail(lease, options);
     }),
-  fc.tuple(fc.array(anyEvent, { maxLength: 8 }), fc.record({ dueInMs: fc.option(ms), source })).map<Command>(
+  fc.tuple(fc.array(anyEvent, { maxLength: 8 }), fc.record({ dueInMs: fc.option(ms), origin })).map<Command>(
     ([page, options]) =>
       ({ inbox }) =>
-        inbox.admit(page, options),
+        inbox.record(page, options),
   ),
-  fc.record({ limit: fc.integer({ min: 1, max: 4 }), hideMs: ms, types: fc.subarray(TYPES) }).map<Command>(
-    (options) =>
-      ({ inbox }) =>
-        inbox.takeDue(options),
-  ),
+  fc
+    .record({ limit: fc.integer({ min: 1, max: 4 }), visibilityTimeoutMs: ms, types: fc.subarray(TYPES) })
+    .map<Command>(
+      (options) =>
+        ({ inbox }) =>
+          inbox.takeDue(options),
+    ),
   fc.record({ holder, leaseMs: ms }).map<Command>(
     (options) =>
       ({ inbox }) =>
-        inbox.takePoll(options),
+        inbox.acquirePoll(options),
   ),
   fc
-    .tuple(fc.record({ horizon: fc.option(fc.nat()), largest: fc.nat() }), fc.record({ holder, leaseMs: ms }))
+    .tuple(
+      fc.record({ watermark: fc.option(fc.nat()), largest: fc.nat() }),
+      fc.record({ holder, leaseMs: ms }),
+    )
     .map<Command>(
       ([state, options]) =>
         ({ inbox }) =>
@@ -76,7 +81,7 @@ const commands: fc.Arbitrary<Command> = fc.oneof(
   anyEvent.map<Command>(
     ({ id }) =>
       ({ inbox }) =>
-        inbox.revive(id),
+        inbox.requeue(id),
   ),
   ms.map<Command>(
     (olderThanMs) =>

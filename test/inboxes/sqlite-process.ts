@@ -12,7 +12,7 @@ const event = (id: string): UnknownEvent => ({
   payload: {},
 });
 
-const LEASE = { leaseMs: 3_600_000, source: 'push' } as const;
+const LEASE = { leaseMs: 3_600_000, origin: 'push' } as const;
 
 /** Tells the parent, and waits until the message has left: the next moment may be the last. */
 function tell(message: unknown): Promise<void> {

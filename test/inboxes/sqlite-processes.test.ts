@@ -8,7 +8,7 @@ import { connect, freshPath } from './sqlite-drivers.js';
 
 const SCRIPT = fileURLToPath(new URL('sqlite-process.ts', import.meta.url));
 const HOUR_MS = 3_600_000;
-const TAKE = { limit: 1_000, hideMs: HOUR_MS, types: [] } as const;
+const TAKE = { limit: 1_000, visibilityTimeoutMs: HOUR_MS, types: [] } as const;
 
 function start(path: string, { task }: { readonly task: string }): ChildProcess {
   const child = fork(SCRIPT, [path, task], { execArgv: ['--import', 'tsx'] });
@@ -67,5 +67,5 @@ test('a process waits for another that writes', async () => {
   // Claiming blocks this process until the lock is free, so the message has to leave first.
   await new Promise((resolve) => child.send('unlock', resolve));
   const event = { id: 'a', type: 'transfer.settled', created_at: '2026-01-02T03:04:05Z', payload: {} };
-  expect((await inbox.claim(event, { leaseMs: HOUR_MS, source: 'push' })).state).toBe('claimed');
+  expect((await inbox.claim(event, { leaseMs: HOUR_MS, origin: 'push' })).state).toBe('claimed');
 });

@@ -33,13 +33,13 @@ export async function expectDeliveredOnce({
   });
   const events = [flaky, ...Array.from({ length: 5 }, () => someEvent())];
   for (const event of events) {
-    expect((await front.accept(event, { source: 'push' })).kind).toBe('queued');
+    expect((await front.accept(event, { origin: 'push' })).kind).toBe('queued');
   }
   await startWorker(receiver);
   const outcomes = await handled.all;
-  expect(outcomes.filter(({ attempt }) => attempt === 2)).toMatchObject([{ event: flaky, source: 'queue' }]);
+  expect(outcomes.filter(({ attempt }) => attempt === 2)).toMatchObject([{ event: flaky, origin: 'queue' }]);
   expect([...ran].sort()).toEqual(events.map(({ id }) => id).sort());
-  expect((await front.accept(flaky, { source: 'push' })).kind).toBe('duplicate');
+  expect((await front.accept(flaky, { origin: 'push' })).kind).toBe('duplicate');
 }
 
 /**
@@ -65,14 +65,14 @@ export async function expectOutageSurvived({
   await ready();
   await server.halt();
   try {
-    const outcome = await front.accept(event, { source: 'push' });
+    const outcome = await front.accept(event, { origin: 'push' });
     expect(outcome).toMatchObject({ kind: 'unavailable', error: { code: 'ERR_QUEUE_FAILED' } });
   } finally {
     await server.start();
   }
   expect(recorded).toEqual([event]);
   await ready();
-  expect((await front.accept(event, { source: 'push' })).kind).toBe('queued');
+  expect((await front.accept(event, { origin: 'push' })).kind).toBe('queued');
   expect(await waiting()).toBe(1);
 }
 
@@ -80,10 +80,10 @@ export async function expectOutageSurvived({
 function recordingInbox() {
   const memory = memoryInbox();
   const recorded: UnknownEvent[] = [];
-  const admit: typeof memory.admit = async (page, options) => {
-    const admissions = await memory.admit(page, options);
-    recorded.push(...page.filter((_, index) => admissions[index] === 'new'));
-    return admissions;
+  const record: typeof memory.record = async (page, options) => {
+    const results = await memory.record(page, options);
+    recorded.push(...page.filter((_, index) => results[index] === 'new'));
+    return results;
   };
-  return { inbox: { ...memory, durable: true, admit }, recorded };
+  return { inbox: { ...memory, durable: true, record }, recorded };
 }

@@ -1,5 +1,5 @@
 /** Deliveries as an adapter hands them in, for tests of the receiver alone. */
-import { type Incoming, SIGNATURE_HEADER, sign, type UnknownEvent } from 'stablehooks';
+import { SIGNATURE_HEADER, sign, type UnknownEvent, type WebhookRequest } from 'stablehooks';
 
 export const secret = 'whsec_receiver_test';
 
@@ -24,20 +24,20 @@ export const bytesOf = (value: unknown) =>
 export async function delivery(
   value: unknown,
   { method = 'POST', headers = {} }: { method?: string; headers?: Record<string, string | undefined> } = {},
-): Promise<Incoming & { reads: number }> {
+): Promise<WebhookRequest & { reads: number }> {
   const body = value instanceof Uint8Array ? value : bytesOf(value);
   const given = { [SIGNATURE_HEADER]: await sign(body, { secret }), ...headers };
   const lower = new Map(Object.entries(given).map(([name, text]) => [name.toLowerCase(), text]));
-  const incoming = {
+  const request = {
     method,
     reads: 0,
     header: (name: string) => lower.get(name.toLowerCase()),
     body: async () => {
-      incoming.reads += 1;
+      request.reads += 1;
       return body;
     },
   };
-  return incoming;
+  return request;
 }
 
 /** A promise and the function that resolves it: how tests wait for each other without sleeping. */

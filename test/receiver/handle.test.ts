@@ -9,13 +9,13 @@ import {
   type Outcome,
   PermanentError,
   type ReceiverOptions,
-  toReply,
+  toWebhookResponse,
 } from 'stablehooks';
 import { describe, expect, test, vi } from 'vitest';
 import * as z from 'zod/mini';
 import { anEvent, deferred, secret } from './delivery.js';
 
-const push = { source: 'push' } as const;
+const push = { origin: 'push' } as const;
 
 type Handler = NonNullable<ReceiverOptions['handlers']['transfer.settled']>;
 
@@ -75,8 +75,8 @@ describe('a handler that fails', () => {
     const event = anEvent();
     const outcome = await receiver.handle(event, push);
     expect(outcome).toMatchObject({ kind: 'dead', error: { code: 'ERR_HANDLER_PERMANENT' } });
-    expect(toReply(outcome).status).toBe(200);
-    expect(await receiver.handle(event, push)).toEqual({ kind: 'dead', source: 'push', event });
+    expect(toWebhookResponse(outcome).status).toBe(200);
+    expect(await receiver.handle(event, push)).toEqual({ kind: 'dead', origin: 'push', event });
     expect(handler).toHaveBeenCalledOnce();
     expect((await inbox.find(event.id))?.lastError).toBe('ERR_HANDLER_PERMANENT: account closed');
   });
@@ -88,7 +88,7 @@ describe('a handler that fails', () => {
       kind: 'failed',
       error: { code: 'ERR_HANDLER_FAILED', cause: elsewhere },
     });
-    expect(toReply(outcome).status).toBe(500);
+    expect(toWebhookResponse(outcome).status).toBe(500);
   });
 
   test('by a PermanentError of another copy of the package is dead, too', async () => {
@@ -118,7 +118,7 @@ describe('a handler that fails', () => {
     const inbox = durable();
     const { receiver } = setUp(handler, { inbox, maxAttempts: 2 });
     const event = anEvent();
-    for (const _ of [1, 2]) await inbox.claim(event, { leaseMs: 0, source: 'push' });
+    for (const _ of [1, 2]) await inbox.claim(event, { leaseMs: 0, origin: 'push' });
     expect(await receiver.handle(event, push)).toMatchObject({ kind: 'dead', attempt: 3 });
     expect(handler).not.toHaveBeenCalled();
   });
@@ -154,13 +154,13 @@ describe('a handler that is slow', () => {
       async (event) => {
         // As if leaseMs had passed meanwhile, and another process had come.
         now += 120_000;
-        await inbox.claim(event, { leaseMs: 60_000, source: 'push' });
+        await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
       },
       { inbox },
     );
     const outcome = await receiver.handle(anEvent(), push);
     expect(outcome).toMatchObject({ kind: 'busy', error: { code: 'ERR_LEASE_LOST' } });
-    expect(toReply(outcome).status).toBe(503);
+    expect(toWebhookResponse(outcome).status).toBe(503);
   });
 });
 
@@ -178,7 +178,7 @@ describe('simultaneous deliveries of one event', () => {
     await entered.promise;
     const second = await receiver.handle(event, push);
     expect(second).toMatchObject({ kind: 'busy', error: { code: 'ERR_EVENT_BUSY' } });
-    expect(Number(toReply(second).headers['retry-after'])).toBeLessThanOrEqual(60);
+    expect(Number(toWebhookResponse(second).headers['retry-after'])).toBeLessThanOrEqual(60);
     finish.resolve();
     expect((await first).kind).toBe('handled');
     expect(handler).toHaveBeenCalledOnce();
@@ -255,7 +255,7 @@ describe('an inbox that fails', () => {
     const outcome = await receiver.handle(anEvent(), push);
     expect(outcome).toMatchObject({ kind: 'unavailable', error: { code: 'ERR_INBOX_FAILED' } });
     expect(outcome.error?.cause).toMatchObject({ message: 'connection refused' });
-    expect(toReply(outcome).status).toBe(503);
+    expect(toWebhookResponse(outcome).status).toBe(503);
   });
 
   test('at recording a failure never ends as 200, PermanentError or not', async () => {
@@ -275,7 +275,7 @@ describe('an inbox that fails', () => {
       },
     });
     const outcome = await receiver.handle(anEvent(), push);
-    expect(toReply(outcome).status).toBeGreaterThanOrEqual(500);
+    expect(toWebhookResponse(outcome).status).toBeGreaterThanOrEqual(500);
   });
 });
 
@@ -295,7 +295,7 @@ describe('close', () => {
     });
     const refused = await receiver.handle(anEvent(), push);
     expect(refused).toMatchObject({ kind: 'busy', error: { code: 'ERR_RECEIVER_CLOSED' } });
-    expect(toReply(refused).status).toBe(503);
+    expect(toWebhookResponse(refused).status).toBe(503);
     expect(closed).toBe(false);
     finish.resolve();
     expect((await running).kind).toBe('handled');

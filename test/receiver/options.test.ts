@@ -14,7 +14,7 @@ describe('createReceiver throws ERR_CONFIG_INVALID', () => {
     ['a misspelt payload', { ...good, payloads: { transfer: {} } }, /`payloads` does not know transfer/],
     ['no handlers', { secret: 's' }, /`handlers`/],
     ['a handler that is none', { ...good, handlers: { 'transfer.settled': 'run' } }, /transfer\.settled/],
-    ['a limit of nothing', { ...good, limitBytes: 0 }, /limitBytes/],
+    ['a limit of nothing', { ...good, maxBodyBytes: 0 }, /maxBodyBytes/],
     ['half a millisecond', { ...good, leaseMs: 0.5 }, /leaseMs/],
     ['a time that no timer takes', { ...good, handlerTimeoutMs: 2 ** 31 }, /handlerTimeoutMs/],
     ['attempts as text', { ...good, maxAttempts: '3' }, /maxAttempts/],

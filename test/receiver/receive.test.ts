@@ -5,7 +5,7 @@ import {
   type Outcome,
   type ReceiverOptions,
   sign,
-  toReply,
+  toWebhookResponse,
   type UnknownEvent,
 } from 'stablehooks';
 import { afterEach, describe, expect, test, vi } from 'vitest';
@@ -31,13 +31,13 @@ describe('a genuine delivery', () => {
     const event = anEvent();
     expect(await receiver.receive(await delivery(event))).toEqual({
       kind: 'handled',
-      source: 'push',
+      origin: 'push',
       event,
       attempt: 1,
     });
     expect(await receiver.receive(await delivery(event))).toEqual({
       kind: 'duplicate',
-      source: 'push',
+      origin: 'push',
       event,
     });
     expect(ran).toEqual([event]);
@@ -63,8 +63,8 @@ describe('a genuine delivery', () => {
     'with content-encoding %j is read',
     async (encoding) => {
       const { receiver } = setUp();
-      const incoming = await delivery(anEvent(), { headers: { 'content-encoding': encoding } });
-      expect((await receiver.receive(incoming)).kind).toBe('handled');
+      const request = await delivery(anEvent(), { headers: { 'content-encoding': encoding } });
+      expect((await receiver.receive(request)).kind).toBe('handled');
     },
   );
 
@@ -110,10 +110,10 @@ describe('secrets', () => {
     const failing = setUp({ secret: () => Promise.reject(new Error('vault down')) }).receiver;
     const refused = await failing.receive(await delivery(anEvent()));
     expect(refused).toMatchObject({ kind: 'unavailable', error: { code: 'ERR_SECRET_UNAVAILABLE' } });
-    expect(toReply(refused).status).toBe(503);
+    expect(toWebhookResponse(refused).status).toBe(503);
     const empty = await setUp({ secret: () => '' }).receiver.receive(await delivery(anEvent()));
     expect(empty).toMatchObject({ kind: 'failed', error: { code: 'ERR_CONFIG_INVALID' } });
-    expect(toReply(empty).status).toBe(500);
+    expect(toWebhookResponse(empty).status).toBe(500);
   });
 });
 
@@ -128,18 +128,18 @@ describe('what is not a delivery', () => {
     ['a malformed signature', 401, 'ERR_SIGNATURE_MALFORMED', { headers: { 'X-SERVICE-Signature': 'abc' } }],
   ])('%s is refused before a byte of the body is read', async (_name, status, code, how) => {
     const { receiver, ran } = setUp();
-    const incoming = await delivery(anEvent(), how);
-    const outcome = await receiver.receive(incoming);
+    const request = await delivery(anEvent(), how);
+    const outcome = await receiver.receive(request);
     expect(outcome).toMatchObject({ kind: 'rejected', error: { code } });
-    expect(toReply(outcome).status).toBe(status);
-    expect(incoming.reads).toBe(0);
+    expect(toWebhookResponse(outcome).status).toBe(status);
+    expect(request.reads).toBe(0);
     expect(ran).toEqual([]);
   });
 
   test('a wrong signature is refused before the body is parsed', async () => {
     const { receiver } = setUp();
-    const incoming = await delivery('not even JSON', { headers: { 'X-SERVICE-Signature': '0'.repeat(64) } });
-    expect(await receiver.receive(incoming)).toMatchObject({
+    const request = await delivery('not even JSON', { headers: { 'X-SERVICE-Signature': '0'.repeat(64) } });
+    expect(await receiver.receive(request)).toMatchObject({
       kind: 'rejected',
       error: { code: 'ERR_SIGNATURE_MISMATCH' },
     });
@@ -149,7 +149,7 @@ describe('what is not a delivery', () => {
     const { receiver } = setUp();
     const outcome = await receiver.receive(await delivery('{"hello":"world"}'));
     expect(outcome).toMatchObject({ kind: 'rejected', error: { code: 'ERR_EVENT_MALFORMED' } });
-    expect(toReply(outcome).status).toBe(400);
+    expect(toWebhookResponse(outcome).status).toBe(400);
   });
 });
 
@@ -161,7 +161,7 @@ describe('replies', () => {
       handlers: { 'transfer.settled': () => Promise.reject(new Error('planted message')) },
     });
     const event = anEvent();
-    const failed = toReply(await receiver.receive(await delivery(event)));
+    const failed = toWebhookResponse(await receiver.receive(await delivery(event)));
     expect(failed).toEqual({
       status: 500,
       headers: { 'content-type': 'application/problem+json' },
@@ -172,7 +172,7 @@ describe('replies', () => {
         outcome: 'failed',
       }),
     });
-    const forged = toReply(
+    const forged = toWebhookResponse(
       await receiver.receive(await delivery(event, { headers: { 'X-SERVICE-Signature': '0'.repeat(64) } })),
     );
     for (const { body } of [failed, forged]) expect(body).not.toMatch(marked);
@@ -182,10 +182,10 @@ describe('replies', () => {
     const { receiver } = setUp({
       inbox: { ...memoryInbox(), claim: () => Promise.reject(new Error('down')) },
     });
-    expect(toReply(await receiver.receive(await delivery('', { method: 'PUT' }))).headers['allow']).toBe(
-      'POST',
-    );
-    const down = toReply(await receiver.receive(await delivery(anEvent())));
+    expect(
+      toWebhookResponse(await receiver.receive(await delivery('', { method: 'PUT' }))).headers['allow'],
+    ).toBe('POST');
+    const down = toWebhookResponse(await receiver.receive(await delivery(anEvent())));
     expect(down.status).toBe(503);
     expect(Number(down.headers['retry-after'])).toBeGreaterThan(0);
   });

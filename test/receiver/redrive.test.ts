@@ -11,7 +11,7 @@ import { describe, expect, test, vi } from 'vitest';
 import { anEvent, delivery, secret } from './delivery.js';
 
 const HOUR_MS = 3_600_000;
-const pull = { source: 'pull' } as const;
+const pull = { origin: 'pull' } as const;
 
 function clocked() {
   const clock = { now: 1_000_000 };
@@ -28,22 +28,22 @@ describe('redrive', () => {
       inbox,
       onOutcome: () => undefined,
       handlers: {
-        'transfer.settled': async (event, { source }) => {
-          ran.push([event.id, source]);
+        'transfer.settled': async (event, { origin }) => {
+          ran.push([event.id, origin]);
           if (failing) throw new Error('no');
         },
       },
     });
     const [received, failed, lapsed] = [anEvent(), anEvent(), anEvent()];
-    await inbox.admit([received], { dueInMs: 0, source: 'pull' });
+    await inbox.record([received], { dueInMs: 0, origin: 'pull' });
     await receiver.accept(failed, pull);
-    await inbox.claim(lapsed, { leaseMs: 10, source: 'push' });
+    await inbox.claim(lapsed, { leaseMs: 10, origin: 'push' });
     clock.now += HOUR_MS;
     failing = false;
     ran.length = 0;
     expect(await receiver.redrive()).toMatchObject({ handled: 3, failed: 0, busy: 0 });
     expect(new Set(ran.map(([id]) => id))).toEqual(new Set([received.id, failed.id, lapsed.id]));
-    expect(new Set(ran.map(([, source]) => source))).toEqual(new Set(['redrive']));
+    expect(new Set(ran.map(([, origin]) => origin))).toEqual(new Set(['redrive']));
     expect(await receiver.redrive()).toMatchObject({ handled: 0, duplicate: 0 });
   });
 
@@ -66,7 +66,7 @@ describe('redrive', () => {
     const unknown = anEvent({ type: 'mint.completed' });
     const event = anEvent({ type: 'redeem.completed' });
     // What a release that did not know redeem.completed would have left behind.
-    await inbox.admit([unknown, event], { dueInMs: null, source: 'push' });
+    await inbox.record([unknown, event], { dueInMs: null, origin: 'push' });
     expect(await receiver.redrive()).toMatchObject({ handled: 1, parked: 0 });
     expect(handler).toHaveBeenCalledOnce();
     expect((await inbox.find(unknown.id))?.state).toBe('parked');
@@ -80,9 +80,9 @@ describe('redrive', () => {
       inbox,
       handlers: { 'transfer.settled': () => controller.abort() },
     });
-    await inbox.admit(
+    await inbox.record(
       Array.from({ length: 100 }, () => anEvent()),
-      { dueInMs: 0, source: 'pull' },
+      { dueInMs: 0, origin: 'pull' },
     );
     const first = await receiver.redrive({ signal: controller.signal });
     expect(first.handled).toBeGreaterThan(0);
@@ -121,9 +121,9 @@ describe('with a queue', () => {
     expect(handler).not.toHaveBeenCalled();
     expect(await inbox.find(event.id)).toMatchObject({ state: 'received' });
     expect(jobs).toEqual([event]);
-    expect(await receiver.handle(event, { source: 'queue' })).toMatchObject({
+    expect(await receiver.handle(event, { origin: 'queue' })).toMatchObject({
       kind: 'handled',
-      source: 'queue',
+      origin: 'queue',
     });
     expect(await receiver.receive(await delivery(event))).toMatchObject({ kind: 'duplicate' });
     expect(jobs.length).toBe(1);
@@ -161,9 +161,9 @@ describe('with a queue', () => {
 
   test('that is slower than leases lapse does not keep redrive for ever', async () => {
     const inbox = memoryInbox();
-    await inbox.admit(
+    await inbox.record(
       Array.from({ length: 64 }, () => anEvent()),
-      { dueInMs: 0, source: 'pull' },
+      { dueInMs: 0, origin: 'pull' },
     );
     const receiver = createReceiver({
       secret,

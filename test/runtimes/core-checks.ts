@@ -1,13 +1,13 @@
 /** What the core promises, as checks that need no test runner and nothing of Node, so that any runtime can run them. */
 import {
   createReceiver,
-  type Incoming,
   memoryInbox,
   parseEvent,
   type ReceiverOptions,
   sign,
-  toReply,
+  toWebhookResponse,
   verifySignature,
+  type WebhookRequest,
 } from 'stablehooks';
 
 /** One promise; `run` rejects when this runtime breaks it. */
@@ -130,7 +130,7 @@ export const coreChecks: readonly CoreCheck[] = [
         { handlerTimeoutMs: 20 },
       );
       const outcome = await deliver(slow, EVENT);
-      equal(`${outcome.error?.code} ${toReply(outcome).status}`, 'ERR_HANDLER_TIMEOUT 500');
+      equal(`${outcome.error?.code} ${toWebhookResponse(outcome).status}`, 'ERR_HANDLER_TIMEOUT 500');
       equal(reason, outcome.error);
     },
   },
@@ -140,9 +140,9 @@ export const coreChecks: readonly CoreCheck[] = [
       const receiver = receiverWith(() => undefined);
       equal((await deliver(receiver, { ...EVENT, type: 'mint.done' })).kind, 'parked');
       equal((await deliver(receiver, { ...EVENT, id: 'evt_2', type: 'redeem.failed' })).kind, 'ignored');
-      equal(toReply(await deliver(receiver, EVENT, 'another')).status, 401);
+      equal(toWebhookResponse(await deliver(receiver, EVENT, 'another')).status, 401);
       await receiver.close();
-      equal(toReply(await deliver(receiver, EVENT)).status, 503);
+      equal(toWebhookResponse(await deliver(receiver, EVENT)).status, 503);
     },
   },
 ];
@@ -158,12 +158,12 @@ function receiverWith(handler: SettledHandler, options: { readonly handlerTimeou
 async function deliver(receiver: ReturnType<typeof createReceiver>, event: object, key = secret) {
   const body = utf8(JSON.stringify(event));
   const signature = await sign(body, { secret: key });
-  const incoming: Incoming = {
+  const request: WebhookRequest = {
     method: 'POST',
     header: (name) => (name === 'X-SERVICE-Signature' ? signature : null),
     body: async () => body,
   };
-  return receiver.receive(incoming);
+  return receiver.receive(request);
 }
 
 async function codeOf(attempt: () => Promise<unknown>): Promise<unknown> {

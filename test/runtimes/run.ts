@@ -7,7 +7,7 @@ import { npm, packTarball } from '../tarball.js';
 import { assertBundles } from './bundles.js';
 import { buildServers } from './servers.js';
 
-/** Wfolder the runtimes and the tarball are installed, outside the package's own dependencies. */
+/** Where the runtimes and the tarball are installed, outside the package's own dependencies. */
 const folder = fileURLToPath(new URL('installed', import.meta.url));
 
 const node = (version: number) => `node_modules/node${version}/bin/node`;

@@ -130,7 +130,7 @@ test('what is given up before it is sent never arrives', async () => {
 test('a reset forgets what is under way and gives the same ids again', async () => {
   const release: (() => void)[] = [];
   const fetch = () => new Promise<Response>((resolve) => release.push(() => resolve(new Response())));
-  const { sandbox } = await startSandbox({ clock: 'manual', patienceMs: 10, endpoints: [{ fetch }] });
+  const { sandbox } = await startSandbox({ clock: 'manual', settleTimeoutMs: 10, endpoints: [{ fetch }] });
   const before = sandbox.emit('accept.confirmed');
   await sandbox.clock.advance(0);
   sandbox.reset();

@@ -112,7 +112,7 @@ test('an endpoint that never answers times out and is retried, and holds no othe
   const { sandbox, arrivals } = deliveringTo([200], {
     timeoutMs: 5000,
     maxAttempts: 2,
-    patienceMs: 50,
+    settleTimeoutMs: 50,
     concurrency: 4,
   });
   const silent = sandbox.endpoints.add({ fetch: () => new Promise(() => {}) });
@@ -254,7 +254,7 @@ test('an event that an endpoint took is delivered, even when the endpoint was re
 });
 
 test('what is remembered stays within its bounds, the newest', async () => {
-  const { sandbox } = deliveringTo([200], { keptEvents: 100, keptAttempts: 30 });
+  const { sandbox } = deliveringTo([200], { maxEvents: 100, maxAttemptsKept: 30 });
   for (let n = 0; n < 500; n++) sandbox.accept();
   const { id } = sandbox.emit('accept.confirmed');
   await sandbox.settled();
@@ -273,7 +273,7 @@ test('a type of which no event is kept takes no memory', () => {
     collectGarbage();
     return process.memoryUsage().heapUsed;
   };
-  const { sandbox } = deliveringTo([], { keptEvents: 1, endpoints: [] });
+  const { sandbox } = deliveringTo([], { maxEvents: 1, endpoints: [] });
   const emit = (from: number, to: number) => {
     for (let n = from; n < to; n++) sandbox.emit(`type.${n}`);
   };

@@ -75,7 +75,7 @@ test('an event is listed only after the lag', async () => {
 });
 
 test('a lie turns the listed flag round, and leaves the truth alone', async () => {
-  const { ask, sandbox } = await startSandbox({ faults: { listLie: 1 } });
+  const { ask, sandbox } = await startSandbox({ faults: { listWrongDelivered: 1 } });
   sandbox.emit('accept.confirmed');
   expect((await ask('/v1/webhooks/events')).json).toMatchObject([{ delivered: true }]);
   expect(sandbox.events()).toMatchObject([{ delivered: false }]);

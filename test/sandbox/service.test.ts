@@ -68,7 +68,7 @@ describe('POST /v1/wallets', () => {
   });
 
   test('answers 400 to what is not JSON, 415 to another type and 413 to a body that is too large', async () => {
-    const { ask, sandbox } = await startSandbox({ limitBytes: 1000 });
+    const { ask, sandbox } = await startSandbox({ maxBodyBytes: 1000 });
     const broken = await ask('/v1/wallets', { body: '{"agentId":' });
     expect(broken).toMatchObject({ status: 400, json: { errors: [{ field: 'body' }] } });
     const plain = await ask('/v1/wallets', { json: wallet, headers: { 'content-type': 'text/plain' } });

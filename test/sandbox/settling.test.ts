@@ -3,7 +3,7 @@ import { createSandbox } from 'stablehooks/sandbox';
 import { expect, onTestFinished, test } from 'vitest';
 
 test('a pending movement outlives the bound on what is remembered, and so does its money', async () => {
-  const sandbox = createSandbox({ clock: 'manual', keptEvents: 2, movementMs: 50, initialBalance: '10' });
+  const sandbox = createSandbox({ clock: 'manual', maxEvents: 2, movementMs: 50, initialBalance: '10' });
   onTestFinished(() => sandbox.close());
   const fired: string[] = [];
   sandbox.subscribe(({ kind }) => kind === 'event.fired' && fired.push(kind));
@@ -33,7 +33,7 @@ test('the real clock ends its jump while events keep coming in', async () => {
     await pause(30);
     return new Response();
   };
-  const sandbox = createSandbox({ patienceMs: 100, endpoints: [{ fetch }] });
+  const sandbox = createSandbox({ settleTimeoutMs: 100, endpoints: [{ fetch }] });
   onTestFinished(() => sandbox.close());
   const traffic = setInterval(() => sandbox.emit('accept.confirmed'), 5);
   onTestFinished(() => clearInterval(traffic));

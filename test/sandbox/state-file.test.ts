@@ -105,7 +105,7 @@ test('a delivery to a function of the process before is exhausted: nothing waits
 
 test('a pending delivery of an event that is no longer kept is exhausted', async () => {
   const path = stateFile();
-  const options = { stateFile: path, keptEvents: 1, endpoints: [{ url: 'http://127.0.0.1:1/' }] };
+  const options = { stateFile: path, maxEvents: 1, endpoints: [{ url: 'http://127.0.0.1:1/' }] };
   const first = createSandbox({ ...options, faults: { delay: 1, delayMs: 60_000 } });
   const forgotten = first.emit('accept.confirmed');
   first.emit('accept.confirmed');

@@ -4,22 +4,22 @@ import { readSignature } from '../core/signature.js';
 import type { SignatureFormat } from '../core/signature-encoding.js';
 
 /** One HTTP request, as far as a delivery needs it. An adapter knows its framework, and nothing else. */
-export interface Incoming {
+export interface WebhookRequest {
   readonly method: string;
   /** The header's value, several joined by a comma, whatever the case of the name. */
   header(name: string): string | null | undefined;
   /**
-   * Reads the exact bytes of the body, at most `limitBytes`; called once, and only when they are wanted.
+   * Reads the exact bytes of the body, at most `maxBodyBytes`; called once, and only when they are wanted.
    *
    * Rejects with a {@link RequestError}: `ERR_BODY_TOO_LARGE`, `ERR_BODY_INCOMPLETE`, `ERR_BODY_UNAVAILABLE`.
    */
-  body(options: { readonly limitBytes: number }): Promise<Uint8Array>;
+  body(options: { readonly maxBodyBytes: number }): Promise<Uint8Array>;
 }
 
-/** What {@link readIncoming} needs to know. */
-export interface IncomingRules extends SignatureFormat {
+/** What {@link readWebhookRequest} needs to know. */
+export interface WebhookRequestRules extends SignatureFormat {
   readonly header: string;
-  readonly limitBytes: number;
+  readonly maxBodyBytes: number;
 }
 
 /**
@@ -29,23 +29,23 @@ export interface IncomingRules extends SignatureFormat {
  *
  * @throws {RequestError} | {SignatureError} as the codes say.
  */
-export async function readIncoming(
-  incoming: Incoming,
-  rules: IncomingRules,
+export async function readWebhookRequest(
+  request: WebhookRequest,
+  rules: WebhookRequestRules,
 ): Promise<{ readonly body: Uint8Array; readonly mac: Uint8Array }> {
-  if (incoming.method !== 'POST') {
+  if (request.method !== 'POST') {
     throw new RequestError(
       'ERR_METHOD_NOT_ALLOWED',
       'A delivery is a POST. Mount the receiver where the service posts to.',
     );
   }
-  const encoding = incoming.header('content-encoding');
+  const encoding = request.header('content-encoding');
   if (encoding && encoding.trim().toLowerCase() !== 'identity') {
     throw new RequestError(
       'ERR_BODY_ENCODED',
       'The body is compressed, and the signature covers the bytes before that or after: unspecified. Have the sender or the proxy send it uncompressed.',
     );
   }
-  const mac = readSignature(incoming.header(rules.header), rules);
-  return { body: await incoming.body(rules), mac };
+  const mac = readSignature(request.header(rules.header), rules);
+  return { body: await request.body(rules), mac };
 }
