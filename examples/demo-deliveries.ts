@@ -4,8 +4,8 @@ import type { AddressInfo } from 'node:net';
 import express from 'express';
 import { createReceiver } from 'stablehooks';
 import { toExpressHandler } from 'stablehooks/express';
-import { createSandbox } from 'stablehooks/sandbox';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
+import { createSandbox } from 'stablehooks-kit/sandbox';
 
 const secret = 'whsec_demo';
 

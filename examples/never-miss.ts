@@ -10,7 +10,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import Database from 'libsql';
 import type { Origin, OutcomeKind } from 'stablehooks';
 import type { PollReport } from 'stablehooks/catch-up';
-import { createSandbox } from 'stablehooks/sandbox';
+import { createSandbox } from 'stablehooks-kit/sandbox';
 
 const EVENTS = 300;
 const KILLS = 4;

@@ -5,7 +5,7 @@ import express from 'express';
 import { createReceiver } from 'stablehooks';
 import { createClient } from 'stablehooks/client';
 import { toExpressHandler } from 'stablehooks/express';
-import { createSandbox } from 'stablehooks/sandbox';
+import { createSandbox } from 'stablehooks-kit/sandbox';
 
 const secret = 'whsec_wallets';
 const shop = '0x52908400098527886E0F7030069857D2E4169EE7';

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { createSandbox, type Sandbox } from 'stablehooks/sandbox';
+import { createSandbox, type Sandbox } from 'stablehooks-kit/sandbox';
 import { afterEach, describe, expect, test } from 'vitest';
 import { type Listening, listenAsProcess } from './child.js';
 

@@ -1,5 +1,5 @@
 /** What the proofs print: one line a case that failed, and one a whole. */
-import type { ContractCase } from 'stablehooks/testing';
+import type { ContractCase } from 'stablehooks/conformance';
 
 /** How many cases of the contract are under way at once. */
 const AT_ONCE = 8;

@@ -1,20 +1,26 @@
-/** Tests import the package by its public names; this maps each name in `exports` and `imports` to its source. */
+/** Tests import both packages by their public names; this maps each name in `exports` and `imports` to its source. */
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
 const root = new URL('../', import.meta.url);
-const manifest = JSON.parse(readFileSync(new URL('package.json', root), 'utf8'));
+const [manifest, kit] = ['package.json', 'kit/package.json'].map((path) =>
+  JSON.parse(readFileSync(new URL(path, root), 'utf8')),
+);
 
-const source = (target: string) =>
-  fileURLToPath(new URL(target.replace('./dist/', './src/').replace(/\.js$/, '.ts'), root));
+const source = (target: string, folder = './') =>
+  fileURLToPath(new URL(target.replace('./dist/', `${folder}src/`).replace(/\.js$/, '.ts'), root));
 
-const subpaths = Object.entries<{ default?: string }>(manifest.exports).flatMap(
-  ([subpath, { default: target }]) =>
+const subpaths = [
+  { manifest, folder: './' },
+  { manifest: kit, folder: './kit/' },
+].flatMap(({ manifest: { name, exports }, folder }) =>
+  Object.entries<{ default?: string }>(exports).flatMap(([subpath, { default: target }]) =>
     target === undefined
       ? []
-      : [{ find: exactly(`stablehooks${subpath.slice(1)}`), replacement: source(target) }],
+      : [{ find: exactly(`${name}${subpath.slice(1)}`), replacement: source(target, folder) }],
+  ),
 );
 
 function exactly(name: string): RegExp {
@@ -40,7 +46,7 @@ export default defineConfig({
     projects: [
       {
         resolve: { alias: alias('node') },
-        test: { ...shared, name: 'node', include: ['test/**/*.test.ts'] },
+        test: { ...shared, name: 'node', include: ['test/**/*.test.ts', 'kit/test/**/*.test.ts'] },
       },
       // The same promises where there is nothing of Node's.
       {

@@ -2,8 +2,8 @@
 import { createServer, type RequestListener } from 'node:http';
 import express from 'express';
 import { toWebhookResponse } from 'stablehooks';
+import { adapterContract, createContractReceiver } from 'stablehooks/conformance';
 import { toNodeHandler } from 'stablehooks/node';
-import { adapterContract, createContractReceiver } from 'stablehooks/testing';
 import { afterEach, expect, test } from 'vitest';
 import { listen, type Running } from './listening.js';
 

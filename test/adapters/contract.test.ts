@@ -6,11 +6,11 @@ import express4 from 'express4';
 import fastify from 'fastify';
 import { Hono } from 'hono';
 import Koa from 'koa';
+import { createContractReceiver } from 'stablehooks/conformance';
 import { toExpressHandler } from 'stablehooks/express';
 import { toFastifyPlugin } from 'stablehooks/fastify';
 import { toFetchHandler } from 'stablehooks/fetch';
 import { toNodeHandler } from 'stablehooks/node';
-import { createContractReceiver } from 'stablehooks/testing';
 import { createFetchServer } from './fetch-server.js';
 import { describeContract, listen } from './listening.js';
 

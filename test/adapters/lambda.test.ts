@@ -1,7 +1,7 @@
 /** The adapter contract on AWS Lambda, behind a gateway that writes each of the four events. */
 import { createReceiver } from 'stablehooks';
+import { adapterContract, createContractReceiver } from 'stablehooks/conformance';
 import { toLambdaHandler } from 'stablehooks/lambda';
-import { adapterContract, createContractReceiver } from 'stablehooks/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createLambdaBridge, type Gateway, SHAPES } from './lambda-bridge.js';
 import { listen, type Running } from './listening.js';

@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { adapterContract } from 'stablehooks/testing';
+import { adapterContract } from 'stablehooks/conformance';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 
 /** A server that takes deliveries at `url`. */

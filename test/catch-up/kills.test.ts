@@ -13,7 +13,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import Database from 'libsql';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
-import { createSandbox } from 'stablehooks/sandbox';
+import { createSandbox } from 'stablehooks-kit/sandbox';
 import { expect, test, vi } from 'vitest';
 
 const KILLS = Number(process.env['KILLS'] ?? 6);

@@ -2,7 +2,7 @@
 import { createReceiver, EVENT_TYPES, memoryInbox, type UnknownEvent, type WebhookEvent } from 'stablehooks';
 import { createPoller, type PollerOptions, type PollReport } from 'stablehooks/catch-up';
 import { createClient } from 'stablehooks/client';
-import { createSandbox, type SandboxOptions } from 'stablehooks/sandbox';
+import { createSandbox, type SandboxOptions } from 'stablehooks-kit/sandbox';
 import { expect, onTestFinished, test, vi } from 'vitest';
 
 const MINUTE_MS = 60_000;

@@ -2,7 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
-import { createSandbox } from 'stablehooks/sandbox';
+import { createSandbox } from 'stablehooks-kit/sandbox';
 import { startPostgres } from '../services/postgres.js';
 import { startRedis } from '../services/redis.js';
 import { startFleet } from './fleet.js';

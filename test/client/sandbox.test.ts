@@ -1,6 +1,6 @@
 /** The client against the sandbox: what the one half of `service.md` sends, the other understands. */
 import { type ClientOptions, createClient } from 'stablehooks/client';
-import { createSandbox, type Faults } from 'stablehooks/sandbox';
+import { createSandbox, type Faults } from 'stablehooks-kit/sandbox';
 import { afterEach, describe, expect, test } from 'vitest';
 
 const input = {

@@ -1,6 +1,7 @@
 /** The projects: how each is built and started, and which URLs keep the contract. */
 import { fileURLToPath } from 'node:url';
-import { adapterContract, exampleEvent, signedRequest } from 'stablehooks/testing';
+import { adapterContract } from 'stablehooks/conformance';
+import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { listenAsProcess, run } from '../child.js';
 import { failuresAt } from '../report.js';
 import { GATEWAYS } from './gateways.js';

@@ -1,7 +1,7 @@
 /** The memory inbox keeps the contract, and its own promise: a bounded memory. */
 import type { UnknownEvent } from 'stablehooks';
-import { memoryInbox } from 'stablehooks/inboxes/memory';
-import { inboxContract } from 'stablehooks/testing';
+import { memoryInbox } from 'stablehooks';
+import { inboxContract } from 'stablehooks/conformance';
 import { describe, expect, test } from 'vitest';
 
 const lease = { leaseMs: 60_000, origin: 'push' } as const;

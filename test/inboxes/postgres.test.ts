@@ -2,6 +2,7 @@
 import { PGlite } from '@electric-sql/pglite';
 import pg from 'pg';
 import postgres from 'postgres';
+import { inboxContract, inboxTransactionContract } from 'stablehooks/conformance';
 import {
   fromPostgresJs,
   migratePostgres,
@@ -9,7 +10,6 @@ import {
   type PgTransactionsLike,
   postgresInbox,
 } from 'stablehooks/inboxes/postgres';
-import { inboxContract, inboxTransactionContract } from 'stablehooks/testing';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { neonPool } from '../services/neon.js';
 import { startPostgres } from '../services/postgres.js';

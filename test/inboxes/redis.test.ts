@@ -2,8 +2,8 @@
 import { Redis as Upstash } from '@upstash/redis';
 import { Cluster, Redis } from 'ioredis';
 import { createClient } from 'redis';
+import { inboxContract } from 'stablehooks/conformance';
 import { fromIoredis, fromNodeRedis, type RedisLike, redisInbox } from 'stablehooks/inboxes/redis';
-import { inboxContract } from 'stablehooks/testing';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { startRedis } from '../services/redis.js';
 import type { Service } from '../services/service.js';

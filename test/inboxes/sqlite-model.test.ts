@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import Database from 'libsql';
 import type { UnknownEvent } from 'stablehooks';
-import { memoryInbox } from 'stablehooks/inboxes/memory';
+import { memoryInbox } from 'stablehooks';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { expect, test } from 'vitest';
 

@@ -1,6 +1,7 @@
 /** The SQLite inbox keeps the contract, over every driver here, seen through two connections to one file. */
+
+import { inboxContract } from 'stablehooks/conformance';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
-import { inboxContract } from 'stablehooks/testing';
 import { describe, test } from 'vitest';
 import { drivers, freshPath } from './sqlite-drivers.js';
 

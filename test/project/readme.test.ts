@@ -65,7 +65,9 @@ describe('README', () => {
 
   test('names every error code of the source, and no other', () => {
     const codes = (text: string) => text.match(/(?<!\w)ERR_[A-Z]+(?:_[A-Z]+)*(?![\w])/g) ?? [];
-    const real = new Set(filesBelow('src').flatMap((path) => codes(textOf(path))));
+    const real = new Set(
+      [...filesBelow('src'), ...filesBelow('kit/src')].flatMap((path) => codes(textOf(path))),
+    );
     const named = new Set(codes(readme));
     expect([...real].filter((code) => !named.has(code))).toEqual([]);
     expect([...named].filter((code) => !real.has(code))).toEqual([]);
@@ -86,14 +88,6 @@ describe('README', () => {
         .replaceAll(' ', '-');
     const headings = [...readme.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) => slug(heading));
     for (const [, target = ''] of readme.matchAll(/\]\(#([^)]+)\)/g)) expect(headings).toContain(target);
-  });
-});
-
-describe('src/README.md', () => {
-  test('has one line for each source file, and none for a file that is gone', () => {
-    const map = textOf('src/README.md');
-    const listed = [...map.matchAll(/^\| `([\w./-]+\.ts)` +\|/gm)].map(([, path = '']) => `src/${path}`);
-    expect(listed.toSorted()).toEqual(filesBelow('src'));
   });
 });
 

@@ -1,6 +1,12 @@
 /** What every queue owes, whichever engine is behind it. */
-import { createReceiver, type Inbox, type Queue, type Receiver, type UnknownEvent } from 'stablehooks';
-import { memoryInbox } from 'stablehooks/inboxes/memory';
+import {
+  createReceiver,
+  type Inbox,
+  memoryInbox,
+  type Queue,
+  type Receiver,
+  type UnknownEvent,
+} from 'stablehooks';
 import { expect } from 'vitest';
 import type { Service } from '../services/service.js';
 import { awaitHandled } from './handled.js';

@@ -1,6 +1,7 @@
 /** What the server of each web-standard runtime answers: the checks it ran inside, and the contract receiver. */
+
+import { createContractReceiver } from 'stablehooks/conformance';
 import { toFetchHandler } from 'stablehooks/fetch';
-import { createContractReceiver } from 'stablehooks/testing';
 import { type CoreCheck, coreChecks } from './core-checks.js';
 
 const hooks = toFetchHandler(createContractReceiver());

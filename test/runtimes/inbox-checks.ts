@@ -2,9 +2,9 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { memoryInbox } from 'stablehooks/inboxes/memory';
+import { memoryInbox } from 'stablehooks';
+import { type InboxUnderTest, inboxContract } from 'stablehooks/conformance';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
-import { type InboxUnderTest, inboxContract } from 'stablehooks/testing';
 import type { CoreCheck } from './core-checks.js';
 
 interface NodeSqlite {

@@ -1,8 +1,8 @@
 /** Node: node:http and the adapter for it, and the inbox contract beside the checks. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { createContractReceiver } from 'stablehooks/conformance';
 import { toNodeHandler } from 'stablehooks/node';
-import { createContractReceiver } from 'stablehooks/testing';
 import { failuresOf } from './answer.js';
 import { coreChecks } from './core-checks.js';
 import { inboxChecks } from './inbox-checks.js';

@@ -1,6 +1,6 @@
 /** `npm run test:runtimes`: the packed tarball, by its public names, on every runtime that we claim. */
 import { fileURLToPath } from 'node:url';
-import { adapterContract } from 'stablehooks/testing';
+import { adapterContract } from 'stablehooks/conformance';
 import { type Command, listenAsProcess } from '../child.js';
 import { failuresAt, report } from '../report.js';
 import { npm, packTarball } from '../tarball.js';

@@ -8,8 +8,8 @@ import type {
   APIGatewayProxyStructuredResultV2,
   LambdaFunctionURLEvent,
 } from 'aws-lambda';
+import { createContractReceiver } from 'stablehooks/conformance';
 import { toLambdaHandler } from 'stablehooks/lambda';
-import { createContractReceiver } from 'stablehooks/testing';
 
 export const handler = toLambdaHandler(createContractReceiver());
 

@@ -3,9 +3,9 @@ import 'reflect-metadata';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Controller, Module, Post, Req, Res } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
+import { createContractReceiver } from 'stablehooks/conformance';
 import { toExpressHandler } from 'stablehooks/express';
 import { toNodeHandler } from 'stablehooks/node';
-import { createContractReceiver } from 'stablehooks/testing';
 
 const handler = toNodeHandler(createContractReceiver());
 

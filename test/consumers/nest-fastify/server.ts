@@ -3,8 +3,8 @@ import 'reflect-metadata';
 import { Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
+import { createContractReceiver } from 'stablehooks/conformance';
 import { toFastifyPlugin } from 'stablehooks/fastify';
-import { createContractReceiver } from 'stablehooks/testing';
 
 @Module({})
 class AppModule {}

@@ -1,5 +1,6 @@
 /** The App Router, on Node. */
+
+import { createContractReceiver } from 'stablehooks/conformance';
 import { toNextRoute } from 'stablehooks/next';
-import { createContractReceiver } from 'stablehooks/testing';
 
 export const { POST } = toNextRoute(createContractReceiver());

@@ -1,6 +1,7 @@
 /** The Pages Router. */
+
+import { createContractReceiver } from 'stablehooks/conformance';
 import { toNextApiRoute } from 'stablehooks/next';
-import { createContractReceiver } from 'stablehooks/testing';
 
 export const config = { api: { bodyParser: false } };
 

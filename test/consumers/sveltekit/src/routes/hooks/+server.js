@@ -1,6 +1,7 @@
 /** One endpoint for every method. */
+
+import { createContractReceiver } from 'stablehooks/conformance';
 import { toFetchHandler } from 'stablehooks/fetch';
-import { createContractReceiver } from 'stablehooks/testing';
 
 const handler = toFetchHandler(createContractReceiver());
 

@@ -1,0 +1,293 @@
+/** Deliveries: signatures, retries, time-outs, and each fault that befalls an attempt. */
+import { createHmac } from 'node:crypto';
+import { createServer, type IncomingMessage } from 'node:http';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { createSandbox, SandboxError, type SandboxOptions } from 'stablehooks-kit/sandbox';
+import { expect, onTestFinished, test } from 'vitest';
+import { startSandbox } from './sandbox-server.js';
+
+interface Arrival {
+  readonly signature: string | null;
+  readonly body: string;
+}
+
+/** A sandbox on a manual clock with one endpoint that answers the statuses in turn, the last one for ever. */
+function deliveringTo(statuses: readonly number[], options: SandboxOptions = {}) {
+  const arrivals: Arrival[] = [];
+  const fetch = async (request: Request) => {
+    arrivals.push({ signature: request.headers.get('x-service-signature'), body: await request.text() });
+    return new Response('said', { status: statuses[Math.min(arrivals.length, statuses.length) - 1] ?? 200 });
+  };
+  const sandbox = createSandbox({
+    seed: 1,
+    clock: 'manual',
+    secret: 'whsec',
+    endpoints: [{ fetch }],
+    ...options,
+  });
+  onTestFinished(() => sandbox.close());
+  return { sandbox, arrivals };
+}
+
+const hmac = (body: string, encoding: 'hex' | 'base64') =>
+  createHmac('sha256', 'whsec').update(body).digest(encoding);
+
+test('retries with growing waits until an answer is 2xx, always the same bytes and signature', async () => {
+  const { sandbox, arrivals } = deliveringTo([500, 302, 404, 201]);
+  const event = sandbox.emit('accept.confirmed');
+  await sandbox.settled();
+  expect(new Set(arrivals.map(({ body }) => body)).size).toBe(1);
+  expect(arrivals.every(({ signature, body }) => signature === hmac(body, 'hex'))).toBe(true);
+  const attempts = sandbox.attempts({ eventId: event.id });
+  expect(attempts.map(({ number, response }) => [number, response?.status])).toEqual([
+    [1, 500],
+    [2, 302],
+    [3, 404],
+    [4, 201],
+  ]);
+  expect(attempts[0]).toMatchObject({ error: null, response: { body: 'said' }, request: { method: 'POST' } });
+  const waits = attempts
+    .slice(1)
+    .map(({ startedAt }, at) => Date.parse(startedAt) - Date.parse(attempts[at]?.startedAt ?? ''));
+  for (const [at, wait] of waits.entries()) {
+    expect(wait).toBeGreaterThanOrEqual(500 * 2 ** at);
+    expect(wait).toBeLessThanOrEqual(1000 * 2 ** at);
+  }
+  expect(sandbox.events()).toMatchObject([{ delivered: true }]);
+  expect(sandbox.deliveries()).toMatchObject([{ state: 'delivered', attempts: 4 }]);
+});
+
+test('gives up after maxAttempts, and delivers again on request', async () => {
+  const { sandbox } = deliveringTo([500, 500, 200], { maxAttempts: 2 });
+  const { id } = sandbox.emit('accept.confirmed');
+  await sandbox.settled();
+  expect(sandbox.deliveries()).toMatchObject([{ state: 'exhausted', attempts: 2 }]);
+  expect(sandbox.events()).toMatchObject([{ delivered: false }]);
+  sandbox.redeliver(id);
+  await sandbox.settled();
+  expect(sandbox.events()).toMatchObject([{ delivered: true }]);
+});
+
+test('signs each endpoint by its own secret, encoding and header, and by a new secret once it is rotated', async () => {
+  const seen: (string | null)[] = [];
+  const { sandbox, arrivals } = deliveringTo([200]);
+  const { id } = sandbox.endpoints.add({
+    encoding: 'base64',
+    signatureHeader: 'X-Acme-Signature',
+    fetch: (request) => {
+      seen.push(request.headers.get('x-acme-signature'));
+      return new Response();
+    },
+  });
+  sandbox.emit('accept.confirmed');
+  await sandbox.settled();
+  expect(seen).toEqual([hmac(arrivals[0]?.body ?? '', 'base64')]);
+  sandbox.endpoints.rotateSecret(id, 'another');
+  sandbox.emit('accept.confirmed');
+  await sandbox.settled();
+  expect(seen[1]).toBe(
+    createHmac('sha256', 'another')
+      .update(arrivals[1]?.body ?? '')
+      .digest('base64'),
+  );
+  expect(JSON.stringify([sandbox.endpoints.list(), sandbox.attempts()])).not.toMatch(/whsec|another/);
+  sandbox.endpoints.remove(id);
+  sandbox.emit('accept.confirmed');
+  await sandbox.settled();
+  expect(seen).toHaveLength(2);
+});
+
+test('a secret with white space around it is refused wherever it comes in: nothing could be signed with it', () => {
+  for (const secret of [' padded', 'padded\n']) {
+    expect(() => createSandbox({ secret })).toThrow(/secret/);
+    const { sandbox } = deliveringTo([200]);
+    expect(() => sandbox.endpoints.add({ url: 'http://127.0.0.1:1/', secret })).toThrow(SandboxError);
+    const [endpoint] = sandbox.endpoints.list();
+    expect(() => sandbox.endpoints.rotateSecret(endpoint?.id ?? '', secret)).toThrow(/secret must not begin/);
+  }
+});
+
+test('an endpoint that never answers times out and is retried, and holds no other up', async () => {
+  const { sandbox, arrivals } = deliveringTo([200], {
+    timeoutMs: 5000,
+    maxAttempts: 2,
+    settleTimeoutMs: 50,
+    concurrency: 4,
+  });
+  const silent = sandbox.endpoints.add({ fetch: () => new Promise(() => {}) });
+  for (let n = 0; n < 12; n++) sandbox.emit('accept.confirmed');
+  const startedAt = sandbox.clock.now();
+  await sandbox.clock.advance(0);
+  expect(arrivals).toHaveLength(12);
+  expect(sandbox.clock.now()).toBe(startedAt);
+  await sandbox.settled();
+  const toSilent = sandbox.attempts().filter(({ endpointId }) => endpointId === silent.id);
+  expect(toSilent).toHaveLength(24);
+  for (const { error, durationMs } of toSilent) {
+    expect(error).toBe('The endpoint did not answer within 5000 ms.');
+    expect(durationMs).toBe(5000);
+  }
+});
+
+test('by the real clock and over a socket, too, a silent endpoint times out alone', async () => {
+  const silent = createServer(() => {});
+  const quick = createServer((_, response) => response.end());
+  const urls = await Promise.all(
+    [silent, quick].map(async (server) => {
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+      onTestFinished(() => {
+        server.close();
+        server.closeAllConnections();
+      });
+      const address = server.address();
+      return `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}/`;
+    }),
+  );
+  const { sandbox } = await startSandbox({ timeoutMs: 700, maxAttempts: 2, retryBaseMs: 1 });
+  for (const url of urls) sandbox.endpoints.add({ url });
+  sandbox.emit('accept.confirmed');
+  await sandbox.settled();
+  const outcomes = sandbox
+    .attempts()
+    .map(({ request, error }) => [urls.indexOf(request.url), error !== null]);
+  expect(outcomes).toEqual([
+    [1, false],
+    [0, true],
+    [0, true],
+  ]);
+});
+
+test('the next attempt alone suffers a fault that is set to strike once', async () => {
+  const { sandbox, arrivals } = deliveringTo([401, 200], { faults: { corruptSignature: { next: 1 } } });
+  sandbox.emit('accept.confirmed');
+  await sandbox.settled();
+  expect(arrivals.map(({ signature, body }) => signature === hmac(body, 'hex'))).toEqual([false, true]);
+  expect(arrivals[0]?.signature).toMatch(/^[0-9a-f]{64}$/);
+  expect(sandbox.faults.get().corruptSignature).toEqual({ next: 0 });
+});
+
+test('a re-serialised body means the same and no longer carries its signature', async () => {
+  const { sandbox, arrivals } = deliveringTo([200], { faults: { reserialise: { next: 1 } } });
+  const { delivered: _, ...event } = sandbox.emit('accept.confirmed');
+  await sandbox.settled();
+  const [arrival] = arrivals;
+  expect(JSON.parse(arrival?.body ?? '')).toEqual(event);
+  expect(arrival?.signature).toBe(hmac(JSON.stringify(event), 'hex'));
+  expect(arrival?.body).not.toBe(JSON.stringify(event));
+});
+
+test('a dropped attempt never arrives, a doubled one arrives twice, and a delayed one late', async () => {
+  const { sandbox, arrivals } = deliveringTo([200], { faults: { drop: { next: 1 } }, maxAttempts: 1 });
+  sandbox.emit('accept.confirmed');
+  await sandbox.settled();
+  expect(arrivals).toHaveLength(0);
+  expect(sandbox.deliveries()).toMatchObject([{ state: 'exhausted' }]);
+  sandbox.faults.set({ duplicate: { next: 1 } });
+  sandbox.emit('accept.confirmed');
+  await sandbox.settled();
+  expect(arrivals).toHaveLength(2);
+  expect(sandbox.attempts().slice(1)).toMatchObject([{ faults: [] }, { faults: ['duplicate'] }]);
+  sandbox.faults.set({ delay: 1, delayMs: 60_000 });
+  sandbox.emit('accept.confirmed');
+  await sandbox.clock.advance(59_999);
+  expect(arrivals).toHaveLength(2);
+  await sandbox.clock.advance(1);
+  expect(arrivals).toHaveLength(3);
+});
+
+test('a cut connection breaks off inside the body', async () => {
+  let arrived: (request: IncomingMessage) => void = () => {};
+  const broken = new Promise<{ readonly complete: boolean; readonly bytes: number }>((resolve) => {
+    arrived = (request) => {
+      let bytes = 0;
+      request.on('data', (chunk: Buffer) => {
+        bytes += chunk.length;
+      });
+      request.on('error', () => {});
+      request.on('close', () => resolve({ complete: request.complete, bytes }));
+    };
+  });
+  const server = createServer((request) => arrived(request));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void server.close());
+  const address = server.address();
+  const url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}/`;
+  const { sandbox } = await startSandbox({ faults: { cut: 1 }, maxAttempts: 1, endpoints: [{ url }] });
+  sandbox.emit('accept.confirmed');
+  await sandbox.settled();
+  expect(await broken).toMatchObject({ complete: false });
+  expect((await broken).bytes).toBeGreaterThan(0);
+  expect(sandbox.attempts()).toMatchObject([{ response: null, faults: ['cut'] }]);
+});
+
+test('removing an endpoint gives up what is pending for it, under way or waiting', async () => {
+  const { sandbox } = deliveringTo([500]);
+  const silent = sandbox.endpoints.add({ fetch: () => new Promise(() => {}) });
+  sandbox.emit('accept.confirmed');
+  for (const { id } of sandbox.endpoints.list()) sandbox.endpoints.remove(id);
+  await sandbox.settled();
+  const [one, other] = sandbox.deliveries();
+  expect([one?.state, other?.state]).toEqual(['exhausted', 'exhausted']);
+  expect(() => sandbox.endpoints.remove(silent.id)).toThrow(/no endpoint of this id/);
+});
+
+test('an event that an endpoint took is delivered, even when the endpoint was removed before it answered', async () => {
+  const answers: ((response: Response) => void)[] = [];
+  const { sandbox } = deliveringTo([], {
+    endpoints: [
+      {
+        fetch: () =>
+          new Promise<Response>((resolve) => {
+            answers.push(resolve);
+          }),
+      },
+    ],
+  });
+  sandbox.emit('accept.confirmed');
+  const [endpoint] = sandbox.endpoints.list();
+  await expect.poll(() => answers).toHaveLength(1);
+  sandbox.endpoints.remove(endpoint?.id ?? '');
+  answers[0]?.(new Response());
+  await expect.poll(() => sandbox.events()).toMatchObject([{ delivered: true }]);
+  expect(sandbox.deliveries()).toMatchObject([{ state: 'exhausted' }]);
+});
+
+test('what is remembered stays within its bounds, the newest', async () => {
+  const { sandbox } = deliveringTo([200], { maxEvents: 100, maxAttemptsKept: 30 });
+  for (let n = 0; n < 500; n++) sandbox.accept();
+  const { id } = sandbox.emit('accept.confirmed');
+  await sandbox.settled();
+  expect(sandbox.events()).toHaveLength(100);
+  expect(sandbox.events({ type: 'accept.confirmed', limit: 1 })).toMatchObject([{ id }]);
+  expect(sandbox.movements()).toHaveLength(100);
+  expect(sandbox.deliveries()).toHaveLength(100);
+  expect(sandbox.attempts()).toHaveLength(30);
+  expect(sandbox.attempts().at(-1)).toMatchObject({ eventId: id });
+});
+
+test('a type of which no event is kept takes no memory', () => {
+  setFlagsFromString('--expose-gc');
+  const collectGarbage: () => void = runInNewContext('gc');
+  const heapBytes = () => {
+    collectGarbage();
+    return process.memoryUsage().heapUsed;
+  };
+  const { sandbox } = deliveringTo([], { maxEvents: 1, endpoints: [] });
+  const emit = (from: number, to: number) => {
+    for (let n = from; n < to; n++) sandbox.emit(`type.${n}`);
+  };
+  emit(0, 1000);
+  const before = heapBytes();
+  emit(1000, 31_000);
+  expect(heapBytes() - before).toBeLessThan(3_000_000);
+});
+
+test('what is kept of an endless answer is bounded', async () => {
+  const endless = () =>
+    new Response(new ReadableStream({ pull: (to) => to.enqueue(new Uint8Array(4096).fill(97)) }));
+  const { sandbox } = deliveringTo([], { endpoints: [{ fetch: endless }] });
+  sandbox.emit('accept.confirmed');
+  await sandbox.settled();
+  expect(sandbox.attempts()[0]?.response?.body).toBe('a'.repeat(1024));
+});
