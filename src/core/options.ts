@@ -1,45 +1,173 @@
-/** The checks of options that all factories share: no misspelt name, and no number that makes no sense. */
+/** The options checker of every factory: refuses unknown names and values that make no sense, fills in defaults. */
 import { ConfigError } from './errors.js';
 
-/** What a numeric option is when it is left out, and the least and the most that it may be. */
-export interface NumberRule {
-  readonly default: number;
-  /** @default 1 */
-  readonly min?: number;
-  /** @default the longest time that a timer takes (a signed 32-bit number of ms); more would fire at once */
-  readonly max?: number;
+/** What one option may be. */
+export interface OptionRule<Default = unknown> {
+  /** Completes the sentence "`name` must be …". */
+  readonly expected: string;
+  readonly accepts: (value: unknown) => boolean;
+  /** What stands for an option that is not given; `undefined` for none. */
+  readonly default: Default;
+  readonly required?: boolean;
 }
 
-/**
- * Refuses a table with names that nobody reads: in JavaScript a misspelt option would else mean the default.
- *
- * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming them and those that there are.
- */
-export function assertNames(
-  table: object,
-  { where, names }: { readonly where: string; readonly names: readonly string[] },
-): void {
-  if (typeof table !== 'object' || table === null) throw new ConfigError(`${where} takes an object.`);
-  const wrong = Object.keys(table).filter((name) => !names.includes(name));
-  if (wrong.length > 0) {
-    throw new ConfigError(`${where} does not know ${wrong.join(', ')}. It knows ${names.join(', ')}.`);
-  }
-}
+/** One rule for each option: the compiler keeps the table complete. */
+type OptionRules<Options> = { readonly [Name in keyof Required<Options>]: OptionRule };
+
+/** The options as they are after the check. */
+type CheckedOptions<Options, Rules extends OptionRules<Options>> = {
+  readonly [Name in keyof Required<Options>]: Rules[Name]['default'] extends undefined
+    ? Options[Name]
+    : Exclude<Options[Name], undefined>;
+};
 
 /**
- * Reads the numeric options, each a whole number within its rule.
+ * Checks options against their rules and fills in the defaults. An option that is `undefined` is not given.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option and its bounds.
+ * @param where - what the options belong to, such as `createReceiver`; it begins every message.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option and never its value.
  */
-export function readNumbers<Rules extends Readonly<Record<string, NumberRule>>>(
-  options: { readonly [Name in keyof Rules]?: number },
+export function readOptions<const Options extends object, const Rules extends OptionRules<Options>>(
+  where: string,
+  options: Options,
   rules: Rules,
-): { readonly [Name in keyof Rules]: number } {
-  const read = Object.entries(rules).map(([name, { default: usual, min = 1, max = 2 ** 31 - 1 }]) => {
-    const given = options[name];
-    const value = given === undefined ? usual : given;
-    if (Number.isInteger(value) && value >= min && value <= max) return [name, value];
-    throw new ConfigError(`${name} must be a whole number from ${min} to ${max}.`);
+): CheckedOptions<Options, Rules> {
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+    throw new ConfigError(`${where}: the options must be an object.`);
+  }
+  const names = Object.keys(rules);
+  for (const name of Object.keys(options)) {
+    if (names.includes(name)) continue;
+    const nearest = nearestName(name, names);
+    const fix =
+      nearest === undefined ? `The options are ${names.join(', ')}.` : `Did you mean \`${nearest}\`?`;
+    throw new ConfigError(`${where}: unknown option \`${name}\`. ${fix}`);
+  }
+  const given = options as Readonly<Record<string, unknown>>;
+  const read = Object.entries<OptionRule>(rules).map(([name, rule]) => {
+    const value = given[name];
+    if (value === undefined && rule.required !== true) return [name, rule.default];
+    if (value !== undefined && rule.accepts(value)) return [name, value];
+    throw new ConfigError(`${where}: \`${name}\` must be ${rule.expected}.`);
   });
   return Object.fromEntries(read);
+}
+
+/** The option must be given. */
+export function required<Default>(rule: OptionRule<Default>): OptionRule<Default> {
+  return { ...rule, required: true };
+}
+
+/** A rule of the factory's own. */
+export function rule<Default = undefined>(
+  expected: string,
+  accepts: (value: unknown) => boolean,
+  fallback?: Default,
+): OptionRule<Default> {
+  return { expected, accepts, default: fallback as Default };
+}
+
+/** An integer; by default from 1 to the longest time that a timer takes (a signed 32-bit number of ms). */
+export function integer<const Default extends number | undefined = undefined>(
+  bounds: { readonly default?: Default; readonly min?: number; readonly max?: number } = {},
+): OptionRule<Default> {
+  const { min = 1, max = 2 ** 31 - 1 } = bounds;
+  return {
+    expected: `an integer from ${min} to ${max}`,
+    accepts: (value) => Number.isInteger(value) && Number(value) >= min && Number(value) <= max,
+    default: bounds.default as Default,
+  };
+}
+
+/** A string that is not empty. */
+export function string<const Default extends string | undefined = undefined>(
+  fallback?: Default,
+): OptionRule<Default> {
+  return {
+    expected: 'a string that is not empty',
+    accepts: (value) => typeof value === 'string' && value !== '',
+    default: fallback as Default,
+  };
+}
+
+/** `true` or `false`. */
+export function boolean<const Default extends boolean | undefined = undefined>(
+  fallback?: Default,
+): OptionRule<Default> {
+  return {
+    expected: 'true or false',
+    accepts: (value) => typeof value === 'boolean',
+    default: fallback as Default,
+  };
+}
+
+/** One of these strings. */
+export function oneOf<const Default extends string | undefined = undefined>(
+  values: readonly string[],
+  fallback?: Default,
+): OptionRule<Default> {
+  return {
+    expected: `one of ${values.join(', ')}`,
+    accepts: (value) => typeof value === 'string' && values.includes(value),
+    default: fallback as Default,
+  };
+}
+
+/** A function. */
+export function func<Default = undefined>(fallback?: Default): OptionRule<Default> {
+  return {
+    expected: 'a function',
+    accepts: (value) => typeof value === 'function',
+    default: fallback as Default,
+  };
+}
+
+/** A valid `Date`. */
+export function date(): OptionRule<undefined> {
+  return rule('a valid Date', (value) => value instanceof Date && !Number.isNaN(value.getTime()));
+}
+
+/**
+ * An object or function with these methods.
+ *
+ * @param expected - what has them, such as "an inbox, such as memoryInbox()".
+ */
+export function withMethods<Default = undefined>(
+  expected: string,
+  methods: readonly string[],
+  fallback?: Default,
+): OptionRule<Default> {
+  return {
+    expected,
+    accepts: (value) => methods.every((name) => typeof memberOf(value, name) === 'function'),
+    default: fallback as Default,
+  };
+}
+
+function memberOf(value: unknown, name: string): unknown {
+  const holds = (typeof value === 'object' && value !== null) || typeof value === 'function';
+  return holds ? (value as Readonly<Record<string, unknown>>)[name] : undefined;
+}
+
+/** The name that was probably meant: it differs in at most a third of its letters, whatever their case. */
+function nearestName(typed: string, names: readonly string[]): string | undefined {
+  const ranked = names
+    .map((name) => ({ name, distance: editDistance(typed.toLowerCase(), name.toLowerCase()) }))
+    .filter(({ name, distance }) => distance <= Math.max(2, name.length / 3) && distance < name.length)
+    .sort((a, b) => a.distance - b.distance);
+  return ranked[0]?.name;
+}
+
+/** How many letters must be inserted, deleted or replaced to turn one word into the other (Levenshtein). */
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
+  for (const [i, letter] of [...a].entries()) {
+    const next = [i + 1];
+    for (const [j, other] of [...b].entries()) {
+      const replaced = (row[j] ?? 0) + (letter === other ? 0 : 1);
+      next.push(Math.min(replaced, (row[j + 1] ?? 0) + 1, (next[j] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
 }

@@ -9,11 +9,9 @@ import {
   type Lease,
   type PollState,
 } from '../core/inbox.js';
-import { assertNames, readNumbers } from '../core/options.js';
+import { func, integer, readOptions } from '../core/options.js';
 import { type Entry, eventOf } from './memory-entry.js';
 import { createStore } from './memory-store.js';
-
-const NUMBERS = { capacity: { default: 100_000 } };
 
 /** Options of {@link memoryInbox}. */
 export interface MemoryInboxOptions {
@@ -23,9 +21,9 @@ export interface MemoryInboxOptions {
    *
    * @default 100_000
    */
-  readonly capacity?: number;
+  readonly capacity?: number | undefined;
   /** The clock, in epoch ms. @default Date.now */
-  readonly now?: () => number;
+  readonly now?: (() => number) | undefined;
 }
 
 /**
@@ -33,9 +31,10 @@ export interface MemoryInboxOptions {
  * event up after `maxAttempts`: its sender has to come again.
  */
 export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'transaction'> & InboxOperations {
-  assertNames(options, { where: 'memoryInbox', names: ['capacity', 'now'] });
-  const { now = Date.now } = options;
-  const { capacity } = readNumbers(options, NUMBERS);
+  const { capacity, now } = readOptions('memoryInbox', options, {
+    capacity: integer({ default: 100_000 }),
+    now: func(Date.now),
+  });
   const { line, open, done, get, add, change, finish } = createStore({ capacity, now });
   let tokens = 0;
   let poll = { holder: '', leaseUntil: 0, state: { watermark: null, largest: 0 } as PollState };

@@ -2,7 +2,7 @@
 import { ConfigError } from '../core/errors.js';
 import { encodeEvent } from '../core/events.js';
 import { INBOX_STATES, type Inbox, type InboxOperations, type Lease } from '../core/inbox.js';
-import { assertNames, readNumbers } from '../core/options.js';
+import { func, integer, readOptions } from '../core/options.js';
 import { configure, type OwnConnection, openFile, type SqliteLike } from './sqlite-connection.js';
 import { migrate } from './sqlite-schema.js';
 import { decodeEvent, prepareStatements, toRecord } from './sqlite-statements.js';
@@ -18,9 +18,9 @@ export interface SqliteInboxOptions {
    *
    * @default 5_000
    */
-  readonly busyTimeoutMs?: number;
+  readonly busyTimeoutMs?: number | undefined;
   /** The clock, in epoch ms; the same for every process on the file. @default Date.now */
-  readonly now?: () => number;
+  readonly now?: (() => number) | undefined;
 }
 
 /** What {@link sqliteInbox} makes. */
@@ -52,9 +52,10 @@ const PRUNED_AT_ONCE = 1_000;
  * ```
  */
 export function sqliteInbox(file: string | SqliteLike, options: SqliteInboxOptions = {}): SqliteInbox {
-  assertNames(options, { where: 'sqliteInbox', names: ['busyTimeoutMs', 'now'] });
-  const { now = Date.now } = options;
-  const { busyTimeoutMs } = readNumbers(options, { busyTimeoutMs: { default: 5_000, min: 0 } });
+  const { busyTimeoutMs, now } = readOptions('sqliteInbox', options, {
+    busyTimeoutMs: integer({ default: 5_000, min: 0 }),
+    now: func(Date.now),
+  });
   const { durable, sql, step, close } = open(file, { busyTimeoutMs });
 
   /** Whole, as the columns are: a caller's duration may have a fraction. */

@@ -1,5 +1,5 @@
 /** How long a queue may take to say that it has an event: some engines wait for a lost server for ever. */
-import { readNumbers } from '../core/options.js';
+import { integer, readOptions } from '../core/options.js';
 
 /** Options that every queue takes. */
 export interface DeadlineOptions {
@@ -9,7 +9,7 @@ export interface DeadlineOptions {
    *
    * @default 5_000
    */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
 }
 
 /**
@@ -17,8 +17,8 @@ export interface DeadlineOptions {
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
  */
-export function readDeadline(options: DeadlineOptions): Required<DeadlineOptions> {
-  return readNumbers(options, { timeoutMs: { default: 5_000 } });
+export function readDeadline(options: DeadlineOptions): { readonly timeoutMs: number } {
+  return readOptions('queue', options, { timeoutMs: integer({ default: 5_000 }) });
 }
 
 /** Waits for the answer at most so long, then rejects. */

@@ -66,7 +66,7 @@ const NAME = 'stablehooks';
  */
 export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}): Queue {
   const { queue = NAME } = options;
-  const { timeoutMs } = readDeadline(options);
+  const { timeoutMs } = readDeadline({ timeoutMs: options.timeoutMs });
   async function put(event: UnknownEvent): Promise<void> {
     const id = await toJobId(event.id);
     const data: PgBossJob['data'] = { event: encodeEvent(event) };

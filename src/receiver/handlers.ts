@@ -4,7 +4,7 @@ import type { Origin } from '../core/inbox.js';
 import type { StandardSchema } from '../core/standard-schema.js';
 
 /** Schemas of payloads, one a type. */
-export type PayloadSchemas = { readonly [Type in EventType]?: StandardSchema };
+export type PayloadSchemas = { readonly [Type in EventType]?: StandardSchema | undefined };
 
 /** The payload of an event type: what its schema puts out, or an object of unknown content. */
 export type PayloadOf<Schemas, Type extends EventType> = Type extends keyof Schemas
@@ -33,10 +33,12 @@ export type Handler<Type extends EventType, Payload, Tx> = (
 
 /** One handler a type. A type without one is answered 200 and recorded as done. */
 export type Handlers<Schemas = Record<never, never>, Tx = undefined> = {
-  readonly [Type in EventType]?: Handler<Type, PayloadOf<Schemas, Type>, Tx>;
+  readonly [Type in EventType]?: Handler<Type, PayloadOf<Schemas, Type>, Tx> | undefined;
 };
 
 /** The table as the receiver reads it, after the compiler has checked each entry. */
 export type HandlerTable<Tx> = {
-  readonly [Type in EventType]?: (event: WebhookEvent, context: HandlerContext<Tx>) => void | Promise<void>;
+  readonly [Type in EventType]?:
+    | ((event: WebhookEvent, context: HandlerContext<Tx>) => void | Promise<void>)
+    | undefined;
 };

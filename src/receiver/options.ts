@@ -1,11 +1,22 @@
 /** The options of a receiver: what each means, its default, and the check that it makes sense. */
 import { ConfigError } from '../core/errors.js';
-import { EVENT_TYPES, type UnknownEvent } from '../core/events.js';
+import { EVENT_TYPES, type EventType, type UnknownEvent } from '../core/events.js';
 import type { Inbox } from '../core/inbox.js';
-import { assertNames, readNumbers } from '../core/options.js';
+import {
+  readOptions as checkOptions,
+  func,
+  integer,
+  type OptionRule,
+  oneOf,
+  required,
+  rule,
+  string,
+  withMethods,
+} from '../core/options.js';
 import type { Queue } from '../core/queue.js';
 import { SIGNATURE_HEADER } from '../core/signature.js';
 import { SIGNATURE_ENCODINGS, type SignatureEncoding } from '../core/signature-encoding.js';
+import type { StandardSchema } from '../core/standard-schema.js';
 import { memoryInbox } from '../inboxes/memory.js';
 import type { Handlers, HandlerTable, PayloadSchemas } from './handlers.js';
 import { createKeyring, type Keyring, type SecretSource } from './keyring.js';
@@ -20,31 +31,33 @@ export interface ReceiverOptions<Schemas = Record<never, never>, Tx = undefined>
   /** One handler for each type that the app cares about. */
   readonly handlers: Handlers<Schemas, Tx>;
   /** A Standard Schema for each payload to check and narrow. @default none: payloads are `unknown` objects */
-  readonly payloads?: {
-    readonly [Type in keyof Schemas]: Type extends keyof PayloadSchemas ? Schemas[Type] : never;
-  };
+  readonly payloads?:
+    | {
+        readonly [Type in keyof Schemas]: Type extends keyof PayloadSchemas ? Schemas[Type] : never;
+      }
+    | undefined;
   /** Where events are claimed and remembered. @default memoryInbox(), which forgets at a restart */
-  readonly inbox?: Inbox<Tx>;
+  readonly inbox?: Inbox<Tx> | undefined;
   /** Where `accept` puts events for workers. @default none: handlers run before the reply */
-  readonly queue?: Queue;
+  readonly queue?: Queue | undefined;
   /** Told once of each event of a type that is newer than this release, when it is first parked. */
-  readonly onUnknown?: (event: UnknownEvent) => void | Promise<void>;
+  readonly onUnknown?: ((event: UnknownEvent) => void | Promise<void>) | undefined;
   /** Told how each delivery ended; its own failure changes nothing. @default logs every error to the console */
-  readonly onOutcome?: (outcome: Outcome) => void | Promise<void>;
+  readonly onOutcome?: ((outcome: Outcome) => void | Promise<void>) | undefined;
   /** The header that carries the signature. @default 'X-SERVICE-Signature' */
-  readonly signatureHeader?: string;
+  readonly signatureHeader?: string | undefined;
   /** Pins how the signature is written. @default hex, base64 or base64url, told apart by their lengths */
-  readonly encoding?: SignatureEncoding;
+  readonly encoding?: SignatureEncoding | undefined;
   /** Text before the signature's digits, such as `sha256=`. @default '' */
-  readonly signaturePrefix?: string;
+  readonly signaturePrefix?: string | undefined;
   /** The largest body, in bytes. @default 1_048_576 */
-  readonly maxBodyBytes?: number;
+  readonly maxBodyBytes?: number | undefined;
   /** How long one process may hold an event, in ms; more than `handlerTimeoutMs`. @default 60_000 */
-  readonly leaseMs?: number;
+  readonly leaseMs?: number | undefined;
   /** How long a handler may run, in ms. @default 10_000 */
-  readonly handlerTimeoutMs?: number;
+  readonly handlerTimeoutMs?: number | undefined;
   /** After how many failed attempts a durable inbox gives an event up. @default 25 */
-  readonly maxAttempts?: number;
+  readonly maxAttempts?: number | undefined;
 }
 
 /** The options, checked and with their defaults. */
@@ -62,30 +75,13 @@ export interface ReceiverRules<Tx> {
   readonly maxAttempts: number;
 }
 
-const NUMBERS = {
-  maxBodyBytes: { default: 1_048_576 },
-  leaseMs: { default: 60_000 },
-  handlerTimeoutMs: { default: 10_000 },
-  maxAttempts: { default: 25 },
-};
+/** One rule for all event types. */
+const perType = (each: OptionRule<undefined>) =>
+  Object.fromEntries(EVENT_TYPES.map((type) => [type, each])) as Readonly<
+    Record<EventType, OptionRule<undefined>>
+  >;
 
-/** Every option, so that a misspelt one is an error in JavaScript too; the compiler keeps it complete. */
-const OPTIONS: Readonly<Record<keyof ReceiverOptions, true>> = {
-  secret: true,
-  handlers: true,
-  payloads: true,
-  inbox: true,
-  queue: true,
-  onUnknown: true,
-  onOutcome: true,
-  signatureHeader: true,
-  encoding: true,
-  signaturePrefix: true,
-  maxBodyBytes: true,
-  leaseMs: true,
-  handlerTimeoutMs: true,
-  maxAttempts: true,
-};
+const isTable = (value: unknown) => typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /**
  * Checks the options and fills in the defaults.
@@ -93,44 +89,62 @@ const OPTIONS: Readonly<Record<keyof ReceiverOptions, true>> = {
  * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
  */
 export function readOptions<Schemas, Tx>(options: ReceiverOptions<Schemas, Tx>): ReceiverRules<Tx> {
-  assertNames(options, { where: 'createReceiver', names: Object.keys(OPTIONS) });
-  assertNames(options.handlers, { where: '`handlers`', names: EVENT_TYPES });
-  assertNames(options.payloads ?? {}, { where: '`payloads`', names: EVENT_TYPES });
-  for (const [type, handler] of Object.entries(options.handlers)) {
-    if (handler !== undefined && typeof handler !== 'function') {
-      throw new ConfigError(`The handler of ${type} is not a function.`);
-    }
-  }
-  if (options.encoding !== undefined && !SIGNATURE_ENCODINGS.includes(options.encoding)) {
-    throw new ConfigError(`encoding must be one of ${SIGNATURE_ENCODINGS.join(', ')}.`);
-  }
-  const limits = readNumbers(options, NUMBERS);
-  if (limits.leaseMs <= limits.handlerTimeoutMs) {
+  const read = checkOptions('createReceiver', options, {
+    // Checked, and never shown, by the keyring.
+    secret: rule('given', () => true),
+    handlers: required(rule('an object with a function for each event type', isTable)),
+    payloads: rule('an object with a Standard Schema for each event type', isTable),
+    inbox: withMethods('an inbox, such as memoryInbox() or sqliteInbox(path)', INBOX_METHODS),
+    queue: withMethods('a queue, such as pgBossQueue(boss) or bullmqQueue(queue)', ['enqueue']),
+    onUnknown: func((): void => undefined),
+    onOutcome: func(logOutcome),
+    signatureHeader: string(SIGNATURE_HEADER),
+    encoding: oneOf(SIGNATURE_ENCODINGS),
+    signaturePrefix: rule('a string', (value) => typeof value === 'string', ''),
+    maxBodyBytes: integer({ default: 1_048_576 }),
+    leaseMs: integer({ default: 60_000 }),
+    handlerTimeoutMs: integer({ default: 10_000 }),
+    maxAttempts: integer({ default: 25 }),
+  });
+  const handlers = checkOptions(
+    'createReceiver `handlers`',
+    read.handlers as HandlerTable<Tx>,
+    perType(func()),
+  );
+  const payloads = checkOptions(
+    'createReceiver `payloads`',
+    (read.payloads ?? {}) as PayloadSchemas,
+    perType(rule('a Standard Schema, such as one of zod, valibot or arktype', isStandardSchema)),
+  );
+  if (read.leaseMs <= read.handlerTimeoutMs) {
     throw new ConfigError(
-      `leaseMs (${limits.leaseMs}) must be more than handlerTimeoutMs (${limits.handlerTimeoutMs}), or a second process takes the event while the first still runs it.`,
+      `createReceiver: \`leaseMs\` (${read.leaseMs}) must be more than handlerTimeoutMs (${read.handlerTimeoutMs}), or a second process runs the event while the first still does.`,
     );
   }
-  const inbox = options.inbox ?? memoryInbox();
-  if (options.queue !== undefined && !inbox.durable) {
+  const inbox = read.inbox ?? memoryInbox();
+  if (read.queue !== undefined && !inbox.durable) {
     throw new ConfigError(
-      'A queue needs a durable inbox that receivers and workers share, or an event can take effect twice. Pass `inbox`.',
+      'createReceiver: `queue` needs a durable `inbox` that receivers and workers share, or an event can take effect twice.',
     );
   }
   return {
-    ...limits,
+    ...read,
     keyring: createKeyring(options.secret),
     request: {
-      header: options.signatureHeader ?? SIGNATURE_HEADER,
-      encoding: options.encoding,
-      prefix: options.signaturePrefix,
-      maxBodyBytes: limits.maxBodyBytes,
+      header: read.signatureHeader,
+      encoding: read.encoding,
+      prefix: read.signaturePrefix,
+      maxBodyBytes: read.maxBodyBytes,
     },
-    // The compiler has checked each entry against its own event; from here on the table is looked up by type.
-    handlers: options.handlers as HandlerTable<Tx>,
-    payloads: (options.payloads ?? {}) as PayloadSchemas,
+    handlers,
+    payloads,
     inbox,
-    queue: options.queue,
-    onUnknown: options.onUnknown ?? (() => undefined),
-    onOutcome: options.onOutcome ?? logOutcome,
   };
+}
+
+const INBOX_METHODS = ['claim', 'complete', 'fail', 'record', 'takeDue', 'acquirePoll', 'savePoll'];
+
+function isStandardSchema(value: unknown): boolean {
+  const standard = (value as StandardSchema | null)?.['~standard'];
+  return typeof standard?.validate === 'function';
 }
