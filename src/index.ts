@@ -1,4 +1,4 @@
-/** `stablehooks`: the receiver, and what stands on its own of verifying and parsing. */
+/** `stablehooks`: the receiver, the memory inbox, and verifying and parsing on their own. */
 export {
   BusyError,
   ConfigError,
@@ -19,44 +19,52 @@ export {
   isKnownEvent,
   type ParsedEvent,
   parseEvent,
+  type StandardSchema,
   type UnknownEvent,
   type UnknownPayload,
   type WebhookEvent,
 } from './core/events.js';
 export {
-  type Claim,
-  type ClaimOptions,
   INBOX_STATES,
-  type Inbox,
   type InboxCount,
   type InboxOperations,
   type InboxRecord,
   type InboxState,
-  type Lease,
   type Origin,
-  type PollState,
-  type RecordResult,
 } from './core/inbox.js';
-export type { Queue } from './core/queue.js';
-export type { Secret, Secrets } from './core/secrets.js';
 export {
+  type Secret,
+  type SecretSource,
+  type Secrets,
+  SIGNATURE_ENCODINGS,
   SIGNATURE_HEADER,
+  type SignatureEncoding,
+  type SignatureFormat,
   type SignOptions,
   sign,
+  type Verified,
   type VerifyOptions,
   verifySignature,
 } from './core/signature.js';
-export {
-  SIGNATURE_ENCODINGS,
-  type SignatureEncoding,
-  type SignatureFormat,
-} from './core/signature-encoding.js';
 export { type MemoryInboxOptions, memoryInbox } from './inboxes/memory.js';
-export type { Handler, HandlerContext, Handlers, PayloadOf, PayloadSchemas } from './receiver/handlers.js';
-export type { SecretSource } from './receiver/keyring.js';
-export type { ReceiverOptions } from './receiver/options.js';
-export type { Outcome, OutcomeCounts, OutcomeKind } from './receiver/outcome.js';
-export { createReceiver, type From, type Receiver } from './receiver/receiver.js';
-export type { Recording } from './receiver/record.js';
-export { toWebhookResponse, type WebhookResponse } from './receiver/reply.js';
-export type { WebhookRequest } from './receiver/request.js';
+export type {
+  Handler,
+  HandlerContext,
+  Handlers,
+  PayloadOf,
+  PayloadSchemas,
+  ReceiverOptions,
+} from './receiver/options.js';
+export {
+  type Outcome,
+  type OutcomeCounts,
+  type OutcomeKind,
+  toWebhookResponse,
+  type WebhookResponse,
+} from './receiver/outcome.js';
+export {
+  createReceiver,
+  type Receiver,
+  type RecordOptions,
+  type WebhookRequest,
+} from './receiver/receiver.js';

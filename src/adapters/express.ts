@@ -1,23 +1,19 @@
 /** `stablehooks/express`: the adapter for Express 4 and 5. */
-import type { ServerResponse } from 'node:http';
 import type { Receiver } from '../receiver/receiver.js';
-import type { NodeRequest } from './node-body.js';
-import { createNodeHandler } from './node-delivery.js';
+import { createNodeHandler, type NodeHandler } from './node-body.js';
 
 const FIX =
-  "Mount the receiver above the parser: `app.post('/hooks', toExpressHandler(receiver)); app.use(express.json());`, or give its path `express.raw({ type: '*/*' })` first.";
+  "Register the receiver above the parser: `app.post('/hooks', toExpressHandler(receiver)); app.use(express.json());`.";
 
 /**
- * Makes a handler for Express. It reads the body itself, so it stands above `app.use(express.json())`, or
- * behind `express.raw`. Its promise never rejects, and it never calls `next`.
+ * Makes a handler for Express. It reads the body itself: register it above `app.use(express.json())`, or on a path
+ * that only `express.raw` parses. Its promise never rejects, and it never calls `next`.
  *
  * @example
  * ```ts
  * app.post('/hooks', toExpressHandler(receiver));
  * ```
  */
-export function toExpressHandler(
-  receiver: Receiver,
-): (request: NodeRequest, response: ServerResponse) => Promise<void> {
-  return createNodeHandler(receiver, { fix: FIX });
+export function toExpressHandler(receiver: Receiver): NodeHandler {
+  return createNodeHandler(receiver, FIX);
 }

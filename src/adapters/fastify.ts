@@ -1,15 +1,15 @@
-/** `stablehooks/fastify`: the adapter for Fastify 5, a plugin in a scope of its own. */
+/** `stablehooks/fastify`: the adapter for Fastify 5, a plugin with its own scope. */
 import type { FastifyPluginAsync } from 'fastify';
+import { toWebhookResponse } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
-import { toWebhookResponse } from '../receiver/reply.js';
-import { toWebhookRequest } from './node-delivery.js';
+import { toWebhookRequest } from './node-body.js';
 
 const FIX =
-  'Nothing may read the stream before the receiver: take it out of the plugin that does (in fastify-raw-body `encoding: false, runFirst: true` keeps the bytes).';
+  'Nothing must read the stream before the receiver: remove the plugin that does, or set `encoding: false, runFirst: true` in fastify-raw-body, which then keeps the bytes.';
 
 /**
- * Makes a plugin that takes deliveries at its prefix. Parsers elsewhere stay as they are; in its own scope
- * there is none, so that `maxBodyBytes` counts and not Fastify's `bodyLimit`. Replies pass through Fastify's hooks.
+ * Makes a plugin that takes deliveries at its prefix. Parsers outside of its scope are not changed; inside there is
+ * none, so that `maxBodyBytes` applies and not Fastify's `bodyLimit`. Responses pass through Fastify's hooks.
  *
  * @example
  * ```ts
@@ -20,7 +20,7 @@ export function toFastifyPlugin(receiver: Receiver): FastifyPluginAsync {
   return async (fastify) => {
     fastify.removeAllContentTypeParsers();
     fastify.addContentTypeParser('*', (_request, _payload, done) => done(null));
-    // Fastify answers 415 to a content-type that it cannot read; what the sender calls the body is no matter here.
+    // Fastify answers 415 to a malformed content-type; the receiver ignores that header.
     fastify.addHook('preParsing', (request, _reply, payload, done) => {
       request.headers = { ...request.headers, 'content-type': undefined };
       done(null, payload);

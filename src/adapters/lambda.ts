@@ -1,9 +1,10 @@
 /** `stablehooks/lambda`: the adapter for AWS Lambda behind API Gateway, a function URL or a load balancer. */
-import type { Receiver } from '../receiver/receiver.js';
-import { toWebhookResponse } from '../receiver/reply.js';
-import { tooLarge } from './body-fault.js';
 
-/** The least of the four events: API Gateway's payload formats 1.0 and 2.0, a function URL's, and ALB's. */
+import { toWebhookResponse } from '../receiver/outcome.js';
+import type { Receiver } from '../receiver/receiver.js';
+import { tooLarge } from './body-error.js';
+
+/** What API Gateway (payload formats 1.0 and 2.0), function URLs and ALB have in common. */
 export type LambdaEvent = {
   readonly headers?: Readonly<Record<string, string | undefined>> | null | undefined;
   readonly multiValueHeaders?: Readonly<Record<string, readonly string[] | undefined>> | null | undefined;
@@ -15,8 +16,8 @@ export type LambdaEvent = {
 );
 
 /**
- * Makes a handler for Lambda. Its promise never rejects. Instances share no memory, so give the receiver an
- * inbox that does; and let the gateway pass bodies as they are, without a mapping template.
+ * Makes a handler for Lambda. Its promise never rejects. Instances share no memory: give the receiver an inbox
+ * that they share. The gateway must pass bodies unchanged, without a mapping template.
  *
  * @example
  * ```ts
@@ -28,15 +29,15 @@ export function toLambdaHandler(receiver: Receiver) {
     const outcome = await receiver.receive({
       method: 'httpMethod' in event ? event.httpMethod : (event.requestContext?.http?.method ?? ''),
       header: (name) => readHeader(event, name.toLowerCase()),
-      async body({ maxBodyBytes }) {
+      async body(maxBytes) {
         const body = Buffer.from(event.body ?? '', event.isBase64Encoded ? 'base64' : 'utf8');
-        if (body.length > maxBodyBytes) throw tooLarge(maxBodyBytes);
+        if (body.length > maxBytes) throw tooLarge(maxBytes);
         return body;
       },
     });
     const { status: statusCode, headers, body } = toWebhookResponse(outcome);
     const lists = Object.entries(headers).map(([name, value]): [string, string[]] => [name, [value]]);
-    // A load balancer that hands lists of values takes only such back.
+    // A load balancer that sends lists of values accepts only lists.
     const fields = event.multiValueHeaders ? { multiValueHeaders: Object.fromEntries(lists) } : { headers };
     return { statusCode, ...fields, body, isBase64Encoded: false };
   };

@@ -1,11 +1,8 @@
 /** `stablehooks/next`: the adapters for Next's App Router and Pages Router. */
-import type { ServerResponse } from 'node:http';
 import { ConfigError } from '../core/errors.js';
 import type { Receiver } from '../receiver/receiver.js';
 import { toFetchHandler } from './fetch.js';
-import type { NodeRequest } from './node-body.js';
-
-export { type CronRouteOptions, toCronRoute } from '../catch-up/cron-route.js';
+import type { NodeHandler } from './node-body.js';
 
 const FIX =
   'Write `export const config = { api: { bodyParser: false } };` in the route file itself, where Next reads it.';
@@ -31,18 +28,16 @@ export function toNextRoute(receiver: Receiver): { readonly POST: (request: Requ
  * export default toNextApiRoute(receiver);
  * ```
  */
-export function toNextApiRoute(
-  receiver: Receiver,
-): (request: NodeRequest, response: ServerResponse) => Promise<void> {
+export function toNextApiRoute(receiver: Receiver): NodeHandler {
   return async (request, response) => {
-    // Next replaces this name as it bundles, and with it the import goes: no Edge bundle holds anything of Node.
+    // Next replaces this name when it bundles, and removes the import with it: no Edge bundle has code of Node.
     if (process.env['NEXT_RUNTIME'] === 'edge') {
       throw new ConfigError(
         'An API route on the Edge runtime takes a Request: export toFetchHandler(receiver).',
       );
     } else {
-      const { createNodeHandler } = await import('./node-delivery.js');
-      await createNodeHandler(receiver, { fix: FIX })(request, response);
+      const { createNodeHandler } = await import('./node-body.js');
+      await createNodeHandler(receiver, FIX)(request, response);
     }
   };
 }

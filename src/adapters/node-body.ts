@@ -1,49 +1,80 @@
-/** The one reader of bodies on Node: the bytes that a parser kept, or the stream, over raw-body. */
-import type { IncomingMessage } from 'node:http';
+/** One delivery over Node's request and response: what every adapter on Node shares. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import getRawBody from 'raw-body';
-import { incomplete, tooLarge, unavailable } from './body-fault.js';
+import { toWebhookResponse } from '../receiver/outcome.js';
+import type { Receiver, WebhookRequest } from '../receiver/receiver.js';
+import { incomplete, tooLarge, unavailable } from './body-error.js';
 
 /** Node's request, and where parsers leave what they read. */
 export interface NodeRequest extends IncomingMessage {
-  /** Express: `express.raw` leaves bytes here, other parsers what they made of them. */
+  /** Express: `express.raw` leaves bytes here, other parsers what they parsed. */
   readonly body?: unknown;
   /** Nest, Google Cloud Functions, Firebase: the bytes, beside the parsed body. */
   readonly rawBody?: unknown;
 }
 
-/** What {@link readNodeBody} needs to know. */
-export interface NodeBodyRules {
-  readonly maxBodyBytes: number;
-  /** What parsers may have left: the first that is bytes is the body. */
+/** Handles Node's own request and response. Its promise never rejects. */
+export type NodeHandler = (request: NodeRequest, response: ServerResponse) => Promise<void>;
+
+/**
+ * Makes the handler of a framework that uses Node's own request and response.
+ *
+ * @param fix - the lines to write in this framework when a parser read the body first.
+ */
+export function createNodeHandler(receiver: Receiver, fix: string): NodeHandler {
+  return async (request, response) => {
+    const delivery = toWebhookRequest(request, { parsed: [request.rawBody, request.body], fix });
+    const { status, headers, body } = toWebhookResponse(await receiver.receive(delivery));
+    // The sender has closed the connection, or something else, such as a timeout, has responded.
+    if (response.destroyed || response.headersSent) return;
+    // With its length the response is one write; in chunks it would be five, a fifth of a server's time.
+    response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) }).end(body);
+  };
+}
+
+/** Where a body can be found, and what to say when it is gone. */
+export interface NodeBodyOptions {
+  /** What parsers may have left: the first value that is bytes is the body. */
   readonly parsed: readonly unknown[];
-  /** The lines to write when a parser took the bytes away. */
+  /** The lines to write in this framework when a parser read the body first. */
   readonly fix: string;
 }
 
-/**
- * Reads the exact bytes of a body, at most `maxBodyBytes`.
- *
- * @throws {RequestError} `ERR_BODY_TOO_LARGE`, `ERR_BODY_INCOMPLETE`, `ERR_BODY_UNAVAILABLE`, at once.
- */
-export async function readNodeBody(request: IncomingMessage, rules: NodeBodyRules): Promise<Uint8Array> {
-  const { maxBodyBytes, parsed, fix } = rules;
+/** Node's request as the receiver takes it. */
+export function toWebhookRequest(request: IncomingMessage, options: NodeBodyOptions): WebhookRequest {
+  return {
+    method: request.method ?? '',
+    header(name) {
+      const value = request.headers[name.toLowerCase()];
+      return Array.isArray(value) ? value.join(', ') : value;
+    },
+    body: (maxBytes) => readNodeBody(request, maxBytes, options),
+  };
+}
+
+/** The exact bytes of a body, or at once why they cannot be had. */
+async function readNodeBody(
+  request: IncomingMessage,
+  maxBytes: number,
+  { parsed, fix }: NodeBodyOptions,
+): Promise<Uint8Array> {
   const bytes = parsed.find((value) => value instanceof Uint8Array);
   if (bytes !== undefined) {
-    if (bytes.length > maxBodyBytes) throw tooLarge(maxBodyBytes);
+    if (bytes.length > maxBytes) throw tooLarge(maxBytes);
     return bytes;
   }
   if (request.destroyed && !request.readableEnded) throw incomplete(request.errored ?? undefined);
-  if (isTouched(request)) {
+  if (isUsed(request)) {
     throw unavailable(
       parsed.find((value) => value !== undefined),
-      { fix },
+      fix,
     );
   }
-  return readStream(request, maxBodyBytes);
+  return readStream(request, maxBytes);
 }
 
-/** Whether somebody else read the stream, reads it now, or has it decoded to text. */
-function isTouched(request: IncomingMessage): boolean {
+/** Whether something else read the stream, reads it now, or decodes it to strings. */
+function isUsed(request: IncomingMessage): boolean {
   return (
     request.readableDidRead ||
     request.readableFlowing === true ||
@@ -53,21 +84,21 @@ function isTouched(request: IncomingMessage): boolean {
   );
 }
 
-function readStream(request: IncomingMessage, maxBodyBytes: number): Promise<Uint8Array> {
+function readStream(request: IncomingMessage, maxBytes: number): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
     const length = request.headers['content-length'] ?? null;
-    getRawBody(request, { length, limit: maxBodyBytes }, (error, body) => {
+    getRawBody(request, { length, limit: maxBytes }, (error, body) => {
       if (!error) return resolve(body);
-      reject(error.type === 'entity.too.large' ? tooLarge(maxBodyBytes) : incomplete(error));
-      // Discards the rest, unkept, for as long as Node's requestTimeout lets the sender go on: so it gets to
-      // read our reply, and the connection its next delivery.
+      reject(error.type === 'entity.too.large' ? tooLarge(maxBytes) : incomplete(error));
+      // Discards the rest, for at most Node's requestTimeout, so that the sender reads our response and the
+      // connection serves its next delivery.
       request.resume();
     });
-    // raw-body never answers for a stream that is destroyed without an error.
+    // raw-body does not call back for a stream that is destroyed without an error.
     request.once('close', () => {
       if (!request.readableEnded) reject(incomplete());
     });
-    // And it never starts one that somebody paused.
+    // raw-body does not start a stream that is paused.
     request.resume();
   });
 }

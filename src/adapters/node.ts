@@ -1,22 +1,18 @@
-/** `stablehooks/node`: the adapter for node:http and what hands out its objects (Koa, Nest). */
-import type { ServerResponse } from 'node:http';
+/** `stablehooks/node`: the adapter for node:http and frameworks that give out its objects (Koa, Nest). */
 import type { Receiver } from '../receiver/receiver.js';
-import type { NodeRequest } from './node-body.js';
-import { createNodeHandler } from './node-delivery.js';
+import { createNodeHandler, type NodeHandler } from './node-body.js';
 
 const FIX =
-  'Let nothing read the request before the receiver: in Koa mount it before the body parser, in Nest write `NestFactory.create(AppModule, { rawBody: true })`.';
+  'Nothing must read the request before the receiver: in Koa, mount it before the body parser; in Nest, write `NestFactory.create(AppModule, { rawBody: true })`.';
 
 /**
- * Makes a handler for node:http. Its promise never rejects, and resolves once the reply is written.
+ * Makes a handler for node:http. Its promise never rejects, and resolves once the response is written.
  *
  * @example
  * ```ts
  * createServer(toNodeHandler(receiver)).listen(3000);
  * ```
  */
-export function toNodeHandler(
-  receiver: Receiver,
-): (request: NodeRequest, response: ServerResponse) => Promise<void> {
-  return createNodeHandler(receiver, { fix: FIX });
+export function toNodeHandler(receiver: Receiver): NodeHandler {
+  return createNodeHandler(receiver, FIX);
 }

@@ -35,7 +35,7 @@ export async function dispatchEvents(
     .values();
 
   async function accept({ event, result }: Arrival): Promise<void> {
-    const { kind, error } = await receiver.accept(event, { origin: 'pull' });
+    const { kind, error } = await receiver.accept(event, 'pull');
     ended[kind] += 1;
     if (result === 'new' && (kind === 'handled' || kind === 'ignored' || kind === 'queued')) recovered += 1;
     // Busy is well: a push of the event came meanwhile.

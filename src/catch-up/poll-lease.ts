@@ -1,6 +1,7 @@
 /** The lease to poll: one process polls at a time, and the lease is renewed as long as its poll takes. */
+
+import { orUnavailable } from '../core/errors.js';
 import type { Inbox, PollState } from '../core/inbox.js';
-import { reach } from '../receiver/dependency.js';
 
 /** The right to poll, while it is held. */
 export interface PollLease {
@@ -29,7 +30,7 @@ export async function acquirePollLease(
   inbox: Inbox<unknown>,
   { holder, leaseMs }: PollLeaseRules,
 ): Promise<PollLease | null> {
-  const state = await reach('ERR_INBOX_FAILED', inbox.acquirePoll({ holder, leaseMs }));
+  const state = await orUnavailable('ERR_INBOX_FAILED', inbox.acquirePoll({ holder, leaseMs }));
   if (state === null) return null;
 
   const lost = new AbortController();
@@ -53,7 +54,7 @@ export async function acquirePollLease(
     async release(next) {
       clearInterval(timer);
       await renewal;
-      return reach('ERR_INBOX_FAILED', inbox.savePoll(next, { holder, leaseMs: 0 }));
+      return orUnavailable('ERR_INBOX_FAILED', inbox.savePoll(next, { holder, leaseMs: 0 }));
     },
   };
 }

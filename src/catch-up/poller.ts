@@ -1,5 +1,5 @@
 /** The poller: polls once, or again and again, and never twice at a time. */
-import { notify } from '../receiver/notify.js';
+import { notify } from '../receiver/outcome.js';
 import { moveWatermark } from './move-watermark.js';
 import { type PollerOptions, readOptions } from './options.js';
 import { poll } from './poll.js';
@@ -58,8 +58,8 @@ export function createPoller(options: PollerOptions): Poller {
   }
 
   function tell(report: PollReport): PollReport {
-    notify('onReport', { observer: rules.onReport, value: report });
-    for (const gap of report.gaps) notify('onGap', { observer: rules.onGap, value: gap });
+    notify('onReport', rules.onReport, report);
+    for (const gap of report.gaps) notify('onGap', rules.onGap, gap);
     return report;
   }
 

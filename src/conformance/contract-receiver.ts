@@ -1,7 +1,6 @@
 /** The receiver that the adapter contract drives: each delivery's payload says what its handler does. */
 import { PermanentError } from '../core/errors.js';
-import type { UnknownPayload } from '../core/events.js';
-import type { StandardSchema } from '../core/standard-schema.js';
+import type { StandardSchema, UnknownPayload } from '../core/events.js';
 import { createReceiver, type Receiver } from '../receiver/receiver.js';
 
 /** Both are accepted, as while one replaces the other. */

@@ -3,8 +3,7 @@ import assert from 'node:assert/strict';
 import { type Agent, request } from 'node:http';
 import { connect } from 'node:net';
 import type { EventType, UnknownPayload, WebhookEvent } from '../core/events.js';
-import { SIGNATURE_HEADER, sign } from '../core/signature.js';
-import type { SignatureEncoding } from '../core/signature-encoding.js';
+import { SIGNATURE_HEADER, type SignatureEncoding, sign } from '../core/signature.js';
 import { exampleEvent } from '../testing/example-event.js';
 import { type Behaviour, CONTRACT_MARKER, CONTRACT_SECRETS } from './contract-receiver.js';
 

@@ -1,7 +1,8 @@
 /**
- * What can go wrong: few classes (what the reader does about it), many stable codes (what happened).
+ * Errors: few classes (what to do), many stable codes (what happened).
  *
- * Each message says the remedy, keeps the `cause`, and never holds a secret, a token or a payload.
+ * Each message says what happened and what to do; the error of a driver or handler is the `cause`. No message
+ * holds a secret, a token or a payload.
  */
 
 /** The base of every error of this package; `code` is stable and safe to branch on. */
@@ -15,14 +16,14 @@ export class StablehooksError<Code extends string = string> extends Error {
   }
 }
 
-/** The sender did not prove that it knows the secret: check the secret, the header's name, the encoding. */
+/** The delivery is not authentic: check the secret, the name of the header and the encoding. */
 export class SignatureError extends StablehooksError<
   'ERR_SIGNATURE_MISSING' | 'ERR_SIGNATURE_MALFORMED' | 'ERR_SIGNATURE_MISMATCH'
 > {
   override readonly name = 'SignatureError';
 }
 
-/** The HTTP request cannot carry a delivery: change what sends it, or what stands in front of the receiver. */
+/** The HTTP request is not a delivery, or its body cannot be read: change the sender, or what is in front of the receiver. */
 export class RequestError extends StablehooksError<
   | 'ERR_METHOD_NOT_ALLOWED'
   | 'ERR_BODY_ENCODED'
@@ -33,10 +34,10 @@ export class RequestError extends StablehooksError<
   override readonly name = 'RequestError';
 }
 
-/** The bytes are authentic but not what was expected: compare them with the service's description. */
+/** The body is authentic but not an event, or its payload does not match its schema. */
 export class EventError extends StablehooksError<'ERR_EVENT_MALFORMED' | 'ERR_PAYLOAD_INVALID'> {
   override readonly name = 'EventError';
-  /** Which fields are missing or wrong, such as `created_at` or `payload.amount`; empty when it is the whole. */
+  /** The fields that are missing or wrong, such as `created_at` or `payload.amount`; empty when the whole body is. */
   readonly fields: readonly string[];
 
   constructor(
@@ -49,13 +50,13 @@ export class EventError extends StablehooksError<'ERR_EVENT_MALFORMED' | 'ERR_PA
   }
 }
 
-/** A handler did not succeed: its own error is the `cause`. */
+/** A handler failed or timed out: what it threw is the `cause`. */
 export class HandlerError extends StablehooksError<'ERR_HANDLER_FAILED' | 'ERR_HANDLER_TIMEOUT'> {
   override readonly name = 'HandlerError';
 }
 
 /**
- * Thrown by a handler to say that no retry can help: the event is dead-lettered and answered 200.
+ * Thrown by a handler for a failure that a retry cannot fix: the event is dead-lettered and answered 200.
  *
  * @example
  * ```ts
@@ -70,10 +71,10 @@ export class PermanentError extends StablehooksError<'ERR_HANDLER_PERMANENT'> {
   }
 }
 
-/** Somebody else has the event, or this process is stopping: deliver again later. */
+/** Another delivery or process runs the event, or the receiver is closing: try again later. */
 export class BusyError extends StablehooksError<'ERR_EVENT_BUSY' | 'ERR_RECEIVER_CLOSED' | 'ERR_LEASE_LOST'> {
   override readonly name = 'BusyError';
-  /** How long to wait before another try, in milliseconds. */
+  /** How long to wait before the next try, in ms. */
   readonly retryAfterMs: number;
 
   constructor(
@@ -86,14 +87,14 @@ export class BusyError extends StablehooksError<'ERR_EVENT_BUSY' | 'ERR_RECEIVER
   }
 }
 
-/** A store or service that the receiver depends on did not answer: the driver's own error is the `cause`. */
+/** The inbox, the queue or the source of a secret cannot be reached: the driver's error is the `cause`. */
 export class UnavailableError extends StablehooksError<
   'ERR_INBOX_FAILED' | 'ERR_QUEUE_FAILED' | 'ERR_SECRET_UNAVAILABLE'
 > {
   override readonly name = 'UnavailableError';
 }
 
-/** The package was set up wrongly: change the code that calls it. */
+/** An option or argument is wrong: change the code that calls this package. */
 export class ConfigError extends StablehooksError<'ERR_CONFIG_INVALID'> {
   override readonly name = 'ConfigError';
 
@@ -112,3 +113,26 @@ export type ReceiverError =
   | BusyError
   | UnavailableError
   | ConfigError;
+
+const DEPENDENCY = { ERR_INBOX_FAILED: 'inbox', ERR_QUEUE_FAILED: 'queue' } as const;
+
+/**
+ * Waits for an answer of the inbox or the queue.
+ *
+ * @throws {UnavailableError} with this code and the driver's error as its cause; errors of this package pass through.
+ */
+export async function orUnavailable<Value>(
+  code: keyof typeof DEPENDENCY,
+  answer: Promise<Value>,
+): Promise<Value> {
+  try {
+    return await answer;
+  } catch (cause) {
+    if (cause instanceof StablehooksError) throw cause;
+    throw new UnavailableError(
+      code,
+      `The ${DEPENDENCY[code]} failed; see the cause. Check that it can be reached. The event is not lost: the sender or redrive() tries it again.`,
+      { cause },
+    );
+  }
+}

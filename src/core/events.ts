@@ -1,8 +1,7 @@
-/** The events: the five known types, the envelope around them, and how bytes become one. */
-import { decodeUtf8 } from '#text';
+/** Events: the five known types, the envelope around a payload, and parsing. */
 import { EventError } from './errors.js';
 
-/** The event types of `service.md`, in its order. */
+/** The event types that this release knows. */
 export const EVENT_TYPES = [
   'accept.confirmed',
   'transfer.settled',
@@ -14,18 +13,18 @@ export const EVENT_TYPES = [
 /** One of the five event types that this release knows. */
 export type EventType = (typeof EVENT_TYPES)[number];
 
-/** A payload that no schema has narrowed: `service.md` does not specify its content. */
+/** A payload without a schema. The service does not specify its content. */
 export type UnknownPayload = Readonly<Record<string, unknown>>;
 
-/** What surrounds every payload. Keys beyond these are kept on the object. */
+/** What every event has. Keys beyond these are kept on the object. */
 export interface EventEnvelope<Type extends string, Payload> {
   /** Identifies the event, the same in every delivery and in the list. */
   readonly id: string;
   readonly type: Type;
-  /** When the event was created: an RFC 3339 date-time. Not an order to rely on. */
+  /** When the event was created: an RFC 3339 date-time. Deliveries do not arrive in this order. */
   readonly created_at: string;
   readonly payload: Payload;
-  /** Whether some endpoint answered well; in the list always, in a delivery perhaps. */
+  /** Whether an endpoint answered the event with success; present in the list, optional in a delivery. */
   readonly delivered?: boolean;
 }
 
@@ -56,11 +55,11 @@ export function isKnownEvent(event: UnknownEvent): event is WebhookEvent {
 }
 
 /**
- * What each field of the envelope of `service.md` must be. A table and not a schema, because this is judged at
- * every delivery; a test holds it to the same verdicts as the schema that it stands for.
+ * What each field of the envelope must be. A table and not a schema, for speed: it runs at every delivery. A test
+ * compares its verdicts with those of the schema in `stablehooks/zod`.
  *
- * It only judges: callers go on with the object that was judged, so that keys beyond the envelope, their order
- * and a `__proto__` key stay what they were.
+ * It only checks: the event stays the object that was parsed, so that keys beyond the envelope, their order and a
+ * `__proto__` key are kept.
  */
 const ENVELOPE: Readonly<Record<keyof UnknownEvent, (value: unknown) => boolean>> = {
   id: isName,
@@ -75,8 +74,8 @@ const FIELDS = Object.keys(ENVELOPE) as readonly (keyof UnknownEvent)[];
 const NAME = /^[^\p{Cc}\p{Cs}]+$/u;
 
 /**
- * Control characters and lone surrogates are refused: no store keeps them faithfully, and an id that a
- * store alters can meet another id.
+ * Control characters and lone surrogates are refused: stores do not keep them faithfully, and an id that a store
+ * changes can become equal to another id.
  */
 function isName(value: unknown): boolean {
   return typeof value === 'string' && value.length <= 512 && NAME.test(value);
@@ -85,7 +84,7 @@ function isName(value: unknown): boolean {
 const DATE_TIME =
   /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
 
-/** `format: date-time` of `service.md` is RFC 3339: date, time and offset, all of them, of a day that exists. */
+/** RFC 3339: date, time and offset, all three, on a day that exists. */
 function isDateTime(value: unknown): boolean {
   if (typeof value !== 'string' || !DATE_TIME.test(value)) return false;
   const day = Number(value.slice(8, 10));
@@ -97,7 +96,7 @@ function isObject(value: unknown): value is UnknownPayload {
 }
 
 /**
- * Judges a value from JSON: an event of a known or an unknown type.
+ * Checks a value from JSON: an event of a known or an unknown type.
  *
  * @throws {EventError} `ERR_EVENT_MALFORMED`, naming the fields that are wrong, never their values.
  */
@@ -110,7 +109,7 @@ export function toEvent(value: unknown): ParsedEvent {
 }
 
 /**
- * Reads an event from the bytes of a delivery. Verify their signature first.
+ * Parses the body of a delivery. Verify its signature first.
  *
  * @param body - the raw bytes, UTF-8 JSON.
  * @returns the event as it was sent, extra keys included.
@@ -125,15 +124,17 @@ export function parseEvent(body: Uint8Array): ParsedEvent {
   return readEvent(body).parsed;
 }
 
-/** As {@link parseEvent}, with the text that the event was read from, for an inbox to keep. */
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/** As {@link parseEvent}, with the JSON that the event was parsed from, which inboxes store. */
 export function readEvent(body: Uint8Array): { readonly parsed: ParsedEvent; readonly json: string } {
   let json: string;
   let value: unknown;
   try {
-    json = decodeUtf8(body);
+    json = utf8.decode(body);
     value = JSON.parse(json);
   } catch (cause) {
-    // V8 quotes the text in its message: keep the kind of failure, not the words.
+    // Without the cause: V8 quotes the JSON in its message.
     const kind = cause instanceof SyntaxError ? 'it is not JSON' : 'it is not UTF-8';
     throw malformed(kind);
   }
@@ -141,9 +142,9 @@ export function readEvent(body: Uint8Array): { readonly parsed: ParsedEvent; rea
 }
 
 /**
- * Writes an event as JSON text, for an inbox to keep.
+ * Serializes an event, for an inbox to store.
  *
- * @throws {EventError} `ERR_EVENT_MALFORMED` when it is nested too deeply to be written.
+ * @throws {EventError} `ERR_EVENT_MALFORMED` when it is nested too deeply.
  */
 export function encodeEvent(event: UnknownEvent): string {
   try {
@@ -159,4 +160,22 @@ function malformed(what: string, fields: readonly string[] = []): EventError {
     `This is not an event: ${what}. An event has id, type, created_at (RFC 3339) and payload (an object).`,
     { fields },
   );
+}
+
+/** A schema of zod, valibot, arktype or any library that implements Standard Schema, version 1 (standardschema.dev). */
+export interface StandardSchema<Output = unknown> {
+  readonly '~standard': {
+    readonly validate: (value: unknown) => SchemaResult<Output> | Promise<SchemaResult<Output>>;
+  };
+}
+
+/** The result of a {@link StandardSchema}: its output, or what is wrong with the value. */
+export type SchemaResult<Output> =
+  | { readonly value: Output; readonly issues?: undefined }
+  | { readonly issues: readonly SchemaIssue[] };
+
+/** One thing that is wrong with a value, and where. */
+export interface SchemaIssue {
+  readonly message: string;
+  readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
 }

@@ -1,31 +1,45 @@
-/** HMAC-SHA256 where there is no node:crypto: WebCrypto, whose `verify` compares in constant time. */
+/** HMAC-SHA256 by WebCrypto, where there is no node:crypto. Its `verify` compares in constant time. */
 
-/** A promise, so that importing stays synchronous as on Node. */
-export type HmacKey = Promise<CryptoKey>;
+const ALGORITHM = { name: 'HMAC', hash: 'SHA-256' };
 
-const algorithm = { name: 'HMAC', hash: 'SHA-256' };
-
-/** Imports a secret once, so that no delivery pays for it. */
-export function importKey(secret: Uint8Array): HmacKey {
-  return crypto.subtle.importKey('raw', owned(secret), algorithm, false, ['sign', 'verify']);
-}
+/** Keys of string secrets: to import one costs about as much as to verify a short body. */
+const keys = new Map<string, Promise<CryptoKey>>();
+const MAX_KEYS = 64;
 
 /** The 32 bytes of HMAC-SHA256 over the body. */
-export async function digest(key: HmacKey, body: Uint8Array): Promise<Uint8Array> {
-  return new Uint8Array(await crypto.subtle.sign('HMAC', await key, owned(body)));
+export async function hmac(secret: string | Uint8Array, body: Uint8Array): Promise<Uint8Array> {
+  return new Uint8Array(await crypto.subtle.sign('HMAC', await toKey(secret), unshared(body)));
 }
 
-/** Whether `mac` (32 bytes) is the body's under one of the keys, in constant time; always asks all of them. */
-export async function matchesAny(
-  keys: readonly HmacKey[],
+/**
+ * The index of the first secret whose HMAC over the body is `mac` (32 bytes), or -1. Compares in constant time,
+ * and always with every secret, so that time does not tell which one matched.
+ */
+export async function findSecret(
+  secrets: readonly (string | Uint8Array)[],
   body: Uint8Array,
   mac: Uint8Array,
-): Promise<boolean> {
-  const verify = async (key: HmacKey) => crypto.subtle.verify('HMAC', await key, owned(mac), owned(body));
-  return (await Promise.all(keys.map(verify))).includes(true);
+): Promise<number> {
+  const verify = async (secret: string | Uint8Array) =>
+    crypto.subtle.verify('HMAC', await toKey(secret), unshared(mac), unshared(body));
+  return (await Promise.all(secrets.map(verify))).indexOf(true);
 }
 
-/** WebCrypto refuses views of shared memory, which another thread could change meanwhile: copy those. */
-function owned(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
+function toKey(secret: string | Uint8Array): Promise<CryptoKey> {
+  if (typeof secret !== 'string') return importKey(secret);
+  const known = keys.get(secret);
+  if (known !== undefined) return known;
+  const key = importKey(new TextEncoder().encode(secret));
+  if (keys.size >= MAX_KEYS) keys.clear();
+  keys.set(secret, key);
+  return key;
+}
+
+function importKey(secret: Uint8Array): Promise<CryptoKey> {
+  return crypto.subtle.importKey('raw', unshared(secret), ALGORITHM, false, ['sign', 'verify']);
+}
+
+/** WebCrypto refuses views of shared memory, because another thread could change it meanwhile: copies those. */
+function unshared(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   return bytes.buffer instanceof ArrayBuffer ? (bytes as Uint8Array<ArrayBuffer>) : new Uint8Array(bytes);
 }

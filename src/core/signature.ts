@@ -1,11 +1,36 @@
-/** The signature: HMAC-SHA256 over the exact bytes of a body (`service.md`, signature rules 1 to 3). */
-import { digest, type HmacKey, matchesAny } from '#hmac';
-import { ConfigError, SignatureError } from './errors.js';
-import { type Secret, type Secrets, toKey, toKeys } from './secrets.js';
-import { decodeSignature, encodeSignature, type SignatureFormat } from './signature-encoding.js';
+/** The signature of a delivery: HMAC-SHA256 over the exact bytes of its body. */
+import { findSecret, hmac } from '#hmac';
+import { ConfigError, SignatureError, UnavailableError } from './errors.js';
 
-/** The header of `service.md`; SERVICE stands for the maker's name in the real one. */
+/** The default header of the signature; SERVICE stands for the maker's name in the real one. */
 export const SIGNATURE_HEADER = 'X-SERVICE-Signature';
+
+/** Every {@link SignatureEncoding}. */
+export const SIGNATURE_ENCODINGS = ['hex', 'base64', 'base64url'] as const;
+
+/** How the 32 bytes of a signature are written. */
+export type SignatureEncoding = (typeof SIGNATURE_ENCODINGS)[number];
+
+/** How a signature is written. The service does not specify it. */
+export interface SignatureFormat {
+  /**
+   * Pins the encoding; a signature in another one is malformed.
+   *
+   * @default any: 64 hex digits, or 44 (padded) or 43 characters of base64 or base64url; these cannot collide
+   */
+  readonly encoding?: SignatureEncoding | undefined;
+  /** What precedes the digits, such as `sha256=`; a signature without it is malformed. @default '' */
+  readonly prefix?: string | undefined;
+}
+
+/** A key shared with the service: of a string, its UTF-8 bytes; of bytes, the bytes themselves. */
+export type Secret = string | Uint8Array;
+
+/** One secret, or several while one replaces another. */
+export type Secrets = Secret | readonly Secret[];
+
+/** Secrets, or a function that is called at every verification. It can cache what it fetches as it likes. */
+export type SecretSource = Secrets | (() => Secrets | Promise<Secrets>);
 
 /** Options of {@link sign}. */
 export interface SignOptions extends SignatureFormat {
@@ -14,15 +39,25 @@ export interface SignOptions extends SignatureFormat {
 
 /** Options of {@link verifySignature}. */
 export interface VerifyOptions extends SignatureFormat {
-  /** One secret or several: all are tried, always all of them, so that time does not tell which matched. */
-  readonly secret: Secrets;
+  /** Every secret is tried, always, so that time does not tell which one matched. */
+  readonly secret: SecretSource;
+  /** The name of the header, for messages. @default 'X-SERVICE-Signature' */
+  readonly header?: string | undefined;
+}
+
+/** A body whose signature matched. */
+export interface Verified {
+  /** The bytes that were signed. */
+  readonly body: Uint8Array;
+  /** Which of the secrets made the signature, from 0. Once every delivery says 1, secret 0 can be removed. */
+  readonly secretIndex: number;
 }
 
 /**
  * Signs a body as the service does.
  *
  * @returns the value of the signature header; hex unless `encoding` says otherwise.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when the body is not bytes or the secret is empty.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when the body is not bytes, the secret is empty or the encoding unknown.
  *
  * @example
  * ```ts
@@ -30,72 +65,142 @@ export interface VerifyOptions extends SignatureFormat {
  * ```
  */
 export async function sign(body: Uint8Array, options: SignOptions): Promise<string> {
+  const { secret, encoding = 'hex', prefix = '' } = options;
   assertBytes(body);
-  const mac = await digest(toKey(options.secret), body);
-  return (options.prefix ?? '') + encodeSignature(mac, options.encoding ?? 'hex');
+  assertEncoding(encoding);
+  const [key] = toSecrets([secret]);
+  return prefix + encode(await hmac(key, body), encoding);
 }
 
 /**
- * Whether the signature is that of the body, compared in constant time on decoded bytes.
+ * Verifies the signature of a body, in constant time, on decoded bytes. Resolves only when it matches.
  *
- * A missing or malformed signature is `false`, like a wrong one. Never pass a body that was parsed and
- * written again: only the bytes as they arrived carry the signature.
+ * Pass the bytes as they arrived: a body that was parsed and serialized again has lost its signature. Or pass a
+ * function that reads them: it is called only when the signature is well formed, so that a sender without one
+ * cannot make you read a body.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when the body is not bytes or the secret is empty.
+ * @throws {SignatureError} `ERR_SIGNATURE_MISSING`, `ERR_SIGNATURE_MALFORMED`, `ERR_SIGNATURE_MISMATCH`.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when the body is not bytes, or a secret is missing or empty.
+ * @throws {UnavailableError} `ERR_SECRET_UNAVAILABLE` when the function that gives the secret fails.
  *
  * @example
  * ```ts
- * if (!(await verifySignature(body, header, { secret }))) return new Response(null, { status: 401 });
+ * const { secretIndex } = await verifySignature(body, headers.get(SIGNATURE_HEADER), { secret });
  * ```
  */
 export async function verifySignature(
-  body: Uint8Array,
+  body: Uint8Array | (() => Promise<Uint8Array>),
   signature: string | null | undefined,
   options: VerifyOptions,
-): Promise<boolean> {
-  assertBytes(body);
-  const keys = toKeys(options.secret);
-  const mac = signature ? decodeSignature(signature, options) : undefined;
-  return mac !== undefined && matchesAny(keys, body, mac);
+): Promise<Verified> {
+  if (typeof body !== 'function') assertBytes(body);
+  const fixed = typeof options.secret === 'function' ? undefined : toSecrets(options.secret);
+  const mac = decode(signature, options);
+  const bytes = typeof body === 'function' ? await body() : body;
+  const secrets = fixed ?? toSecrets(await askSecrets(options.secret));
+  const secretIndex = await findSecret(secrets, bytes, mac);
+  if (secretIndex !== -1) return { body: bytes, secretIndex };
+  throw new SignatureError(
+    'ERR_SIGNATURE_MISMATCH',
+    'The signature does not match. Check the secret, and that nothing in front of the receiver modifies the body.',
+  );
 }
 
-/** Reads the header's value into 32 bytes, or throws `ERR_SIGNATURE_MISSING` or `ERR_SIGNATURE_MALFORMED`. */
-export function readSignature(
-  value: string | null | undefined,
-  format: SignatureFormat & { readonly header: string },
-): Uint8Array {
-  if (!value) {
-    throw new SignatureError(
-      'ERR_SIGNATURE_MISSING',
-      `There is no ${format.header} header. Set \`signatureHeader\` if the service names it otherwise, and let proxies pass it on.`,
+/**
+ * The secrets as a list.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when there is none, or one is empty, padded or of another type.
+ */
+export function toSecrets(secrets: Secrets): readonly [Secret, ...Secret[]] {
+  const list: unknown = typeof secrets === 'string' || secrets instanceof Uint8Array ? [secrets] : secrets;
+  if (!Array.isArray(list) || list.length === 0) {
+    throw new ConfigError(
+      'No webhook secret was given. Pass `secret` as a string, as bytes, or as a list of these.',
     );
   }
-  const mac = decodeSignature(value, format);
-  if (mac !== undefined) return mac;
+  for (const secret of list) {
+    if (secret instanceof Uint8Array && secret.length > 0) continue;
+    if (typeof secret !== 'string' || secret === '') {
+      throw new ConfigError(
+        'A webhook secret is empty, or neither a string nor bytes. Is the environment variable that holds it set?',
+      );
+    }
+    if (secret !== secret.trim()) {
+      throw new ConfigError(
+        'A webhook secret begins or ends with white space, as when it is read from a file. Trim it. If the white space belongs to the secret, pass its bytes.',
+      );
+    }
+  }
+  return list as unknown as readonly [Secret, ...Secret[]];
+}
+
+async function askSecrets(source: SecretSource): Promise<Secrets> {
+  if (typeof source !== 'function') return source;
+  try {
+    return await source();
+  } catch (cause) {
+    throw new UnavailableError(
+      'ERR_SECRET_UNAVAILABLE',
+      'The function given as `secret` failed, so the signature cannot be verified. Check where it gets the secret.',
+      { cause },
+    );
+  }
+}
+
+/** The 32 bytes of a signature; throws `ERR_SIGNATURE_MISSING` or `ERR_SIGNATURE_MALFORMED`. */
+function decode(
+  signature: string | null | undefined,
+  { encoding, prefix = '', header = SIGNATURE_HEADER }: Omit<VerifyOptions, 'secret'>,
+): Uint8Array {
+  if (!signature) {
+    throw new SignatureError(
+      'ERR_SIGNATURE_MISSING',
+      `There is no ${header} header. Set \`signatureHeader\` if the service uses another name, and let proxies pass the header on.`,
+    );
+  }
+  if (signature.startsWith(prefix)) {
+    const digits = signature.slice(prefix.length);
+    for (const name of encoding === undefined ? SIGNATURE_ENCODINGS : [encoding]) {
+      const bytes = name === 'hex' ? decodeHex(digits) : decodeBase64(digits, name);
+      if (bytes !== undefined) return bytes;
+    }
+  }
   throw new SignatureError(
     'ERR_SIGNATURE_MALFORMED',
-    `The ${format.header} header is not ${format.encoding ?? 'hex or base64'} of 32 bytes${
-      format.prefix ? ' behind the configured prefix' : ''
+    `The ${header} header is not ${encoding ?? 'hex or base64'} of 32 bytes${
+      prefix === '' ? '' : ' after the configured prefix'
     }. Check \`encoding\` and \`signaturePrefix\`, and that the header is sent once.`,
   );
 }
 
-/** Throws `ERR_SIGNATURE_MISMATCH` unless one of the keys made this MAC over the body. */
-export async function assertSignature(
-  body: Uint8Array,
-  mac: Uint8Array,
-  keys: readonly HmacKey[],
-): Promise<void> {
-  if (await matchesAny(keys, body, mac)) return;
-  throw new SignatureError(
-    'ERR_SIGNATURE_MISMATCH',
-    'The signature is not that of this body under any configured secret. Check the secret, and that nothing in front changes the body.',
+function decodeHex(digits: string): Uint8Array | undefined {
+  if (!/^[0-9a-f]{64}$/i.test(digits)) return undefined;
+  return Uint8Array.from({ length: 32 }, (_, at) => Number.parseInt(digits.slice(at * 2, at * 2 + 2), 16));
+}
+
+/** Decodes strictly: the platform ignores white space and spare bits, so the bytes must encode to the same digits. */
+function decodeBase64(digits: string, encoding: 'base64' | 'base64url'): Uint8Array | undefined {
+  const bare = digits.length === 44 && digits.endsWith('=') ? digits.slice(0, 43) : digits;
+  if (bare.length !== 43 || !/^[\w+/-]{43}$/.test(bare)) return undefined;
+  const binary = atob(bare.replaceAll('-', '+').replaceAll('_', '/'));
+  const bytes = Uint8Array.from(binary, (character) => character.charCodeAt(0));
+  return encode(bytes, encoding).replace('=', '') === bare ? bytes : undefined;
+}
+
+function encode(bytes: Uint8Array, encoding: SignatureEncoding): string {
+  if (encoding === 'hex') return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+  const base64 = btoa(String.fromCharCode(...bytes));
+  return encoding === 'base64' ? base64 : base64.replaceAll('+', '-').replaceAll('/', '_').replace('=', '');
+}
+
+function assertBytes(body: unknown): asserts body is Uint8Array {
+  if (body instanceof Uint8Array) return;
+  throw new ConfigError(
+    'The body must be the raw bytes (a Uint8Array or Buffer). A string or a parsed object does not carry the signature.',
   );
 }
 
-function assertBytes(body: Uint8Array): void {
-  if (body instanceof Uint8Array) return;
-  throw new ConfigError(
-    'The body must be the raw bytes (a Uint8Array or Buffer). Text or a parsed object does not carry the signature.',
-  );
+function assertEncoding(encoding: string): void {
+  if ((SIGNATURE_ENCODINGS as readonly string[]).includes(encoding)) return;
+  throw new ConfigError(`\`encoding\` must be one of ${SIGNATURE_ENCODINGS.join(', ')}.`);
 }

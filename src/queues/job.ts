@@ -11,7 +11,7 @@ export async function runJob(
   event: UnknownEvent,
   { receiver }: { readonly receiver: Pick<Receiver, 'handle'> },
 ): Promise<OutcomeKind> {
-  const { kind, error } = await receiver.handle(event, { origin: 'queue' });
+  const { kind, error } = await receiver.handle(event, 'queue');
   if (error === undefined || GIVEN_UP.has(kind)) return kind;
   throw error;
 }

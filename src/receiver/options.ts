@@ -1,54 +1,60 @@
-/** The options of a receiver: what each means, its default, and the check that it makes sense. */
+/** The options of a receiver: their meaning, defaults and checks, and the types of handlers. */
 import { ConfigError } from '../core/errors.js';
-import { EVENT_TYPES, type EventType, type UnknownEvent } from '../core/events.js';
-import type { Inbox } from '../core/inbox.js';
 import {
-  readOptions as checkOptions,
+  EVENT_TYPES,
+  type EventType,
+  type StandardSchema,
+  type UnknownEvent,
+  type UnknownPayload,
+  type WebhookEvent,
+} from '../core/events.js';
+import type { Inbox, Origin } from '../core/inbox.js';
+import {
   func,
   integer,
   type OptionRule,
   oneOf,
+  readOptions,
   required,
   rule,
   string,
   withMethods,
 } from '../core/options.js';
 import type { Queue } from '../core/queue.js';
-import { SIGNATURE_HEADER } from '../core/signature.js';
-import { SIGNATURE_ENCODINGS, type SignatureEncoding } from '../core/signature-encoding.js';
-import type { StandardSchema } from '../core/standard-schema.js';
+import {
+  type SecretSource,
+  SIGNATURE_ENCODINGS,
+  SIGNATURE_HEADER,
+  type SignatureEncoding,
+  toSecrets,
+  type VerifyOptions,
+} from '../core/signature.js';
 import { memoryInbox } from '../inboxes/memory.js';
-import type { Handlers, HandlerTable, PayloadSchemas } from './handlers.js';
-import { createKeyring, type Keyring, type SecretSource } from './keyring.js';
-import type { Outcome } from './outcome.js';
-import { logOutcome } from './report.js';
-import type { WebhookRequestRules } from './request.js';
+import { logOutcome, type Outcome } from './outcome.js';
 
 /** Options of {@link createReceiver}. */
 export interface ReceiverOptions<Schemas = Record<never, never>, Tx = undefined> {
-  /** The webhook secret: text, bytes, several of these while they rotate, or a function that gives them. */
+  /** The webhook secret: a string, bytes, several of these while they rotate, or a function that gives them. */
   readonly secret: SecretSource;
-  /** One handler for each type that the app cares about. */
+  /** One handler for each event type that the app uses. */
   readonly handlers: Handlers<Schemas, Tx>;
-  /** A Standard Schema for each payload to check and narrow. @default none: payloads are `unknown` objects */
+  /** A Standard Schema for each payload to check and narrow. @default none: payloads are objects of unknown content */
   readonly payloads?:
-    | {
-        readonly [Type in keyof Schemas]: Type extends keyof PayloadSchemas ? Schemas[Type] : never;
-      }
+    | { readonly [Type in keyof Schemas]: Type extends keyof PayloadSchemas ? Schemas[Type] : never }
     | undefined;
   /** Where events are claimed and remembered. @default memoryInbox(), which forgets at a restart */
   readonly inbox?: Inbox<Tx> | undefined;
-  /** Where `accept` puts events for workers. @default none: handlers run before the reply */
+  /** Where `accept` puts events for workers. @default none: handlers run before the response */
   readonly queue?: Queue | undefined;
-  /** Told once of each event of a type that is newer than this release, when it is first parked. */
+  /** Called once for each event of an unknown type, when it is first parked. @default none */
   readonly onUnknown?: ((event: UnknownEvent) => void | Promise<void>) | undefined;
-  /** Told how each delivery ended; its own failure changes nothing. @default logs every error to the console */
+  /** Called with the outcome of each delivery; its failure changes nothing. @default logs every error to the console */
   readonly onOutcome?: ((outcome: Outcome) => void | Promise<void>) | undefined;
   /** The header that carries the signature. @default 'X-SERVICE-Signature' */
   readonly signatureHeader?: string | undefined;
-  /** Pins how the signature is written. @default hex, base64 or base64url, told apart by their lengths */
+  /** Pins the encoding of the signature. @default hex, base64 or base64url, recognized by length */
   readonly encoding?: SignatureEncoding | undefined;
-  /** Text before the signature's digits, such as `sha256=`. @default '' */
+  /** What precedes the digits of the signature, such as `sha256=`. @default '' */
   readonly signaturePrefix?: string | undefined;
   /** The largest body, in bytes. @default 1_048_576 */
   readonly maxBodyBytes?: number | undefined;
@@ -56,14 +62,54 @@ export interface ReceiverOptions<Schemas = Record<never, never>, Tx = undefined>
   readonly leaseMs?: number | undefined;
   /** How long a handler may run, in ms. @default 10_000 */
   readonly handlerTimeoutMs?: number | undefined;
-  /** After how many failed attempts a durable inbox gives an event up. @default 25 */
+  /** After how many failed attempts a durable inbox dead-letters an event. @default 25 */
   readonly maxAttempts?: number | undefined;
 }
 
-/** The options, checked and with their defaults. */
+/** Schemas of payloads by event type. */
+export type PayloadSchemas = { readonly [Type in EventType]?: StandardSchema | undefined };
+
+/** The payload of an event type: the output of its schema, or an object of unknown content. */
+export type PayloadOf<Schemas, Type extends EventType> = Type extends keyof Schemas
+  ? Schemas[Type] extends StandardSchema<infer Output>
+    ? Output
+    : UnknownPayload
+  : UnknownPayload;
+
+/** What a handler gets beside the event. */
+export interface HandlerContext<Tx = undefined> {
+  /** The open transaction in which the event is marked done, in a transactional inbox; otherwise `undefined`. */
+  readonly tx: Tx;
+  /** Aborts after `handlerTimeoutMs`. Pass it on: a handler that continues can overlap its own retry. */
+  readonly signal: AbortSignal;
+  /** Which attempt this is, from 1. */
+  readonly attempt: number;
+  /** How the event came in. */
+  readonly origin: Origin;
+}
+
+/** Runs the effect of one event. Throw for a retry; throw {@link PermanentError} when a retry cannot help. */
+export type Handler<Type extends EventType, Payload, Tx> = (
+  event: WebhookEvent<Type, Payload>,
+  context: HandlerContext<Tx>,
+) => void | Promise<void>;
+
+/** One handler per type. An event of a type without one is answered 200 and recorded as done. */
+export type Handlers<Schemas = Record<never, never>, Tx = undefined> = {
+  readonly [Type in EventType]?: Handler<Type, PayloadOf<Schemas, Type>, Tx> | undefined;
+};
+
+/** The handlers by type, once the compiler has checked each against its own event. */
+type HandlerTable<Tx> = {
+  readonly [Type in EventType]?:
+    | ((event: WebhookEvent, context: HandlerContext<Tx>) => void | Promise<void>)
+    | undefined;
+};
+
+/** The options after the check, with their defaults. */
 export interface ReceiverRules<Tx> {
-  readonly keyring: Keyring;
-  readonly request: WebhookRequestRules;
+  readonly signature: VerifyOptions & { readonly header: string };
+  readonly maxBodyBytes: number;
   readonly handlers: HandlerTable<Tx>;
   readonly payloads: PayloadSchemas;
   readonly inbox: Inbox<Tx>;
@@ -75,46 +121,33 @@ export interface ReceiverRules<Tx> {
   readonly maxAttempts: number;
 }
 
-/** One rule for all event types. */
-const perType = (each: OptionRule<undefined>) =>
-  Object.fromEntries(EVENT_TYPES.map((type) => [type, each])) as Readonly<
-    Record<EventType, OptionRule<undefined>>
-  >;
-
-const isTable = (value: unknown) => typeof value === 'object' && value !== null && !Array.isArray(value);
+const INBOX_METHODS = ['claim', 'complete', 'fail', 'record', 'takeDue', 'acquirePoll', 'savePoll'];
 
 /**
  * Checks the options and fills in the defaults.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
  */
-export function readOptions<Schemas, Tx>(options: ReceiverOptions<Schemas, Tx>): ReceiverRules<Tx> {
-  const read = checkOptions('createReceiver', options, {
-    // Checked, and never shown, by the keyring.
-    secret: rule('given', () => true),
-    handlers: required(rule('an object with a function for each event type', isTable)),
-    payloads: rule('an object with a Standard Schema for each event type', isTable),
-    inbox: withMethods('an inbox, such as memoryInbox() or sqliteInbox(path)', INBOX_METHODS),
-    queue: withMethods('a queue, such as pgBossQueue(boss) or bullmqQueue(queue)', ['enqueue']),
-    onUnknown: func((): void => undefined),
-    onOutcome: func(logOutcome),
-    signatureHeader: string(SIGNATURE_HEADER),
-    encoding: oneOf(SIGNATURE_ENCODINGS),
-    signaturePrefix: rule('a string', (value) => typeof value === 'string', ''),
-    maxBodyBytes: integer({ default: 1_048_576 }),
-    leaseMs: integer({ default: 60_000 }),
-    handlerTimeoutMs: integer({ default: 10_000 }),
-    maxAttempts: integer({ default: 25 }),
-  });
-  const handlers = checkOptions(
-    'createReceiver `handlers`',
-    read.handlers as HandlerTable<Tx>,
-    perType(func()),
-  );
-  const payloads = checkOptions(
-    'createReceiver `payloads`',
-    (read.payloads ?? {}) as PayloadSchemas,
-    perType(rule('a Standard Schema, such as one of zod, valibot or arktype', isStandardSchema)),
+export function readReceiverOptions<Schemas, Tx>(options: ReceiverOptions<Schemas, Tx>): ReceiverRules<Tx> {
+  const { secret, signatureHeader, encoding, signaturePrefix, ...read } = readOptions(
+    'createReceiver',
+    options,
+    {
+      secret: rule('a string, bytes, a list of these, or a function', () => true),
+      handlers: required(rule('an object with a function for each event type', isObject)),
+      payloads: rule('an object with a Standard Schema for each event type', isObject),
+      inbox: withMethods('an inbox, such as memoryInbox() or sqliteInbox(path)', INBOX_METHODS),
+      queue: withMethods('a queue, such as pgBossQueue(boss) or bullmqQueue(queue)', ['enqueue']),
+      onUnknown: func((): void => undefined),
+      onOutcome: func(logOutcome),
+      signatureHeader: string(SIGNATURE_HEADER),
+      encoding: oneOf(SIGNATURE_ENCODINGS),
+      signaturePrefix: rule('a string', (value) => typeof value === 'string', ''),
+      maxBodyBytes: integer({ default: 1_048_576 }),
+      leaseMs: integer({ default: 60_000 }),
+      handlerTimeoutMs: integer({ default: 10_000 }),
+      maxAttempts: integer({ default: 25 }),
+    },
   );
   if (read.leaseMs <= read.handlerTimeoutMs) {
     throw new ConfigError(
@@ -129,22 +162,42 @@ export function readOptions<Schemas, Tx>(options: ReceiverOptions<Schemas, Tx>):
   }
   return {
     ...read,
-    keyring: createKeyring(options.secret),
-    request: {
-      header: read.signatureHeader,
-      encoding: read.encoding,
-      prefix: read.signaturePrefix,
-      maxBodyBytes: read.maxBodyBytes,
+    signature: {
+      secret: snapshot(secret),
+      header: signatureHeader,
+      encoding,
+      prefix: signaturePrefix,
     },
-    handlers,
-    payloads,
+    handlers: readOptions(
+      'createReceiver `handlers`',
+      read.handlers as HandlerTable<Tx>,
+      forEachType(func()),
+    ),
+    payloads: readOptions(
+      'createReceiver `payloads`',
+      (read.payloads ?? {}) as PayloadSchemas,
+      forEachType(rule('a Standard Schema, such as one of zod, valibot or arktype', isStandardSchema)),
+    ),
     inbox,
   };
 }
 
-const INBOX_METHODS = ['claim', 'complete', 'fail', 'record', 'takeDue', 'acquirePoll', 'savePoll'];
+/** Copies secrets that are given as such: whoever clears or changes them later does not change the receiver. */
+function snapshot(source: SecretSource): SecretSource {
+  if (typeof source === 'function') return source;
+  return toSecrets(source).map((secret) => (typeof secret === 'string' ? secret : secret.slice()));
+}
+
+function forEachType(each: OptionRule<undefined>) {
+  return Object.fromEntries(EVENT_TYPES.map((type) => [type, each])) as Readonly<
+    Record<EventType, OptionRule<undefined>>
+  >;
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
 
 function isStandardSchema(value: unknown): boolean {
-  const standard = (value as StandardSchema | null)?.['~standard'];
-  return typeof standard?.validate === 'function';
+  return typeof (value as StandardSchema | null)?.['~standard']?.validate === 'function';
 }

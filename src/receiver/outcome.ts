@@ -1,6 +1,6 @@
-/** How a delivery can end, and which error means which ending. */
+/** How a delivery ends: the outcome, the one table that maps it to HTTP, its counts, and its default log. */
 import {
-  type BusyError,
+  BusyError,
   ConfigError,
   type EventError,
   type HandlerError,
@@ -14,76 +14,69 @@ import {
 import type { UnknownEvent } from '../core/events.js';
 import type { Origin } from '../core/inbox.js';
 
+/** How one delivery ended. `receive`, `accept` and `handle` resolve to it; they never throw. */
+export type Outcome = Readonly<Delivery> & Result;
+
 /** What is known of a delivery while it passes through the receiver. */
-export interface Trace {
+export interface Delivery {
+  /** How the event came in. */
   readonly origin: Origin;
-  /** The event, once its bytes were found authentic and were read. */
+  /** The event, once its bytes are authentic and parsed. */
   event?: UnknownEvent;
+  /** Which secret made the signature, from 0, once it is verified. */
+  secretIndex?: number;
 }
 
-/** How the pipeline ended, before it is known of which delivery. */
-export type Ending =
+/** What the pipeline made of a delivery. */
+export type Result =
   | {
       /**
-       * - `handled`: the handler finished and the inbox says done.
-       * - `duplicate`: it was done before.
+       * - `handled`: the handler finished and the inbox recorded it.
+       * - `duplicate`: the event was handled before.
        * - `ignored`: a known type without a handler; recorded as done.
-       * - `parked`: an unknown type, kept in the inbox.
+       * - `parked`: an unknown type, stored in the inbox.
        * - `queued`: durably enqueued.
        */
       readonly kind: 'handled' | 'duplicate' | 'ignored' | 'parked' | 'queued';
-      /** Which attempt it was, from 1, where a handler ran. */
-      readonly attempt?: number;
+      /** Which attempt a handler ran in, from 1. */
+      readonly attempt?: number | undefined;
       readonly error?: undefined;
     }
   | {
-      /** Dead-lettered, now (with the error) or before (without). */
+      /** Dead-lettered by this delivery (with the error) or before (without). */
       readonly kind: 'dead';
-      readonly attempt?: number;
-      readonly error?: HandlerError | PermanentError | EventError;
+      readonly attempt?: number | undefined;
+      readonly error?: HandlerError | PermanentError | EventError | undefined;
     }
   | {
-      /** Never wanted again as it is: not authentic, or not a delivery. */
+      /** Not authentic, or not a delivery: a retry does not help. */
       readonly kind: 'rejected';
       readonly attempt?: undefined;
       readonly error: SignatureError | RequestError | EventError;
     }
   | {
-      /** Wanted again: the handler, a payload or the wiring failed. */
+      /** The handler, a payload or the wiring failed: a retry can help. */
       readonly kind: 'failed';
-      readonly attempt?: number;
+      readonly attempt?: number | undefined;
       readonly error: HandlerError | PermanentError | EventError | RequestError | ConfigError;
     }
   | { readonly kind: 'busy'; readonly attempt?: undefined; readonly error: BusyError }
   | { readonly kind: 'unavailable'; readonly attempt?: undefined; readonly error: UnavailableError };
 
-/** How one delivery ended. The three doors answer it; they never throw. */
-export type Outcome = Readonly<Trace> & Ending;
-
-/** The word for how a delivery ended. */
+/** The name of an outcome. */
 export type OutcomeKind = Outcome['kind'];
 
-/** How many deliveries ended in which way. */
-export type OutcomeCounts = Readonly<Record<OutcomeKind, number>>;
+/** The outcomes that are answered 2xx: the event took effect, or it is durably stored. */
+type SuccessKind = Exclude<OutcomeKind, 'rejected' | 'failed' | 'busy' | 'unavailable'>;
 
-/** A tally of nothing yet. */
-export function emptyCounts(): Record<OutcomeKind, number> {
-  return {
-    handled: 0,
-    duplicate: 0,
-    ignored: 0,
-    parked: 0,
-    queued: 0,
-    dead: 0,
-    rejected: 0,
-    failed: 0,
-    busy: 0,
-    unavailable: 0,
-  };
-}
-
-/** The ending that each code means when it stops the pipeline, and its HTTP status (design: 5xx is wanted again). */
-export const ENDINGS = {
+/** What each success and each error code becomes. 5xx asks for a retry; 4xx stops retries. */
+const OUTCOMES = {
+  handled: { kind: 'handled', status: 200 },
+  duplicate: { kind: 'duplicate', status: 200 },
+  ignored: { kind: 'ignored', status: 200 },
+  parked: { kind: 'parked', status: 200 },
+  queued: { kind: 'queued', status: 202 },
+  dead: { kind: 'dead', status: 200 },
   ERR_SIGNATURE_MISSING: { kind: 'rejected', status: 401 },
   ERR_SIGNATURE_MALFORMED: { kind: 'rejected', status: 401 },
   ERR_SIGNATURE_MISMATCH: { kind: 'rejected', status: 401 },
@@ -104,15 +97,114 @@ export const ENDINGS = {
   ERR_QUEUE_FAILED: { kind: 'unavailable', status: 503 },
   ERR_SECRET_UNAVAILABLE: { kind: 'unavailable', status: 503 },
   ERR_CONFIG_INVALID: { kind: 'failed', status: 500 },
-} as const satisfies Record<ReceiverError['code'], { readonly kind: OutcomeKind; readonly status: number }>;
+} as const satisfies Record<
+  SuccessKind | ReceiverError['code'],
+  { readonly kind: OutcomeKind; readonly status: number }
+>;
 
-/** Turns whatever stopped the pipeline into an ending. */
-export function toEnding(thrown: unknown): Ending {
+/** The result of a pipeline that threw. */
+export function toFailure(thrown: unknown): Result {
   const error =
-    thrown instanceof StablehooksError && thrown.code in ENDINGS
+    thrown instanceof StablehooksError && thrown.code in OUTCOMES
       ? (thrown as ReceiverError)
-      : new ConfigError('The receiver met an error that it has no rule for; see the cause.', {
-          cause: thrown,
-        });
-  return { kind: ENDINGS[error.code].kind, error } as Ending;
+      : new ConfigError('The receiver met an unexpected error; see the cause.', { cause: thrown });
+  return { kind: OUTCOMES[error.code].kind, error } as Result;
+}
+
+/** How many deliveries ended in which way. */
+export type OutcomeCounts = Readonly<Record<OutcomeKind, number>>;
+
+/** Counts of no deliveries. */
+export function emptyCounts(): Record<OutcomeKind, number> {
+  return {
+    handled: 0,
+    duplicate: 0,
+    ignored: 0,
+    parked: 0,
+    queued: 0,
+    dead: 0,
+    rejected: 0,
+    failed: 0,
+    busy: 0,
+    unavailable: 0,
+  };
+}
+
+/** The response to a delivery. An adapter writes it to its framework's response unchanged. */
+export interface WebhookResponse {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+/** The titles of problems: the phrases of their statuses (RFC 9457, 3.1.3). */
+const TITLES = {
+  400: 'Bad Request',
+  401: 'Unauthorized',
+  405: 'Method Not Allowed',
+  413: 'Content Too Large',
+  415: 'Unsupported Media Type',
+  500: 'Internal Server Error',
+  503: 'Service Unavailable',
+} as const;
+
+/** `Retry-After` when nothing better is known, in ms. */
+const RETRY_AFTER_MS = 5_000;
+
+/**
+ * The response to a delivery: JSON that names the outcome, or `application/problem+json` (RFC 9457) with a stable
+ * `code`. It never holds a message, a stack, a payload or a secret.
+ */
+export function toWebhookResponse({ kind, error }: Outcome): WebhookResponse {
+  const { status } = OUTCOMES[isSuccess(kind) ? kind : (error?.code ?? 'ERR_CONFIG_INVALID')];
+  if (status === 200 || status === 202) {
+    return {
+      status,
+      headers: { 'content-type': 'application/json' },
+      body: `{"outcome":"${kind}"}`,
+    };
+  }
+  return {
+    status,
+    headers: {
+      'content-type': 'application/problem+json',
+      ...(status === 405 && { allow: 'POST' }),
+      ...(status === 503 && { 'retry-after': toRetryAfter(error) }),
+    },
+    body: JSON.stringify({ title: TITLES[status], status, code: error?.code, outcome: kind }),
+  };
+}
+
+function isSuccess(kind: OutcomeKind): kind is SuccessKind {
+  return kind in OUTCOMES;
+}
+
+function toRetryAfter(error: unknown): string {
+  const waitMs = error instanceof BusyError ? error.retryAfterMs : RETRY_AFTER_MS;
+  return String(Math.max(1, Math.ceil(waitMs / 1000)));
+}
+
+/** The default of `onOutcome`: logs every outcome that has an error to the console. */
+export function logOutcome({ kind, origin, event, error }: Outcome): void {
+  if (error === undefined) return;
+  const about = event === undefined ? '' : ` ${event.type} ${event.id}`;
+  const line = `stablehooks: ${kind}${about} (${origin}) ${error.code}: ${error.message}`;
+  if (kind === 'rejected' || kind === 'busy') console.warn(line);
+  else console.error(line, ...(error.cause === undefined ? [] : [error.cause]));
+}
+
+/** Calls an observer of the user's. Its failure is logged under its option's name and changes nothing. */
+export function notify<Value>(
+  option: string,
+  observer: (value: Value) => void | Promise<void>,
+  value: Value,
+): void {
+  const log = (error: unknown) =>
+    console.error(`stablehooks: ${option} failed. The delivery is not affected.`, error);
+  try {
+    const pending: unknown = observer(value);
+    if (pending !== undefined) Promise.resolve(pending).catch(log);
+  } catch (error) {
+    log(error);
+  }
 }

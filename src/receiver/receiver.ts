@@ -1,5 +1,5 @@
-/** The receiver: one pipeline and its three doors, each the tail of the one above. */
-import { BusyError } from '../core/errors.js';
+/** The receiver: verifies deliveries, and runs each event's handler once. */
+import { BusyError, orUnavailable, RequestError } from '../core/errors.js';
 import {
   EVENT_TYPES,
   isKnownEvent,
@@ -7,66 +7,76 @@ import {
   type UnknownEvent,
   type WebhookEvent,
 } from '../core/events.js';
-import type { ClaimOptions, Inbox, Origin, RecordResult } from '../core/inbox.js';
+import type { Inbox, Origin, RecordResult } from '../core/inbox.js';
 import type { Queue } from '../core/queue.js';
-import { assertSignature } from '../core/signature.js';
-import { reach } from './dependency.js';
-import { notify } from './notify.js';
-import { type ReceiverOptions, readOptions } from './options.js';
+import { verifySignature } from '../core/signature.js';
+import { type ReceiverOptions, readReceiverOptions } from './options.js';
 import {
-  type Ending,
+  type Delivery,
   emptyCounts,
+  notify,
   type Outcome,
   type OutcomeCounts,
-  type Trace,
-  toEnding,
+  type Result,
+  toFailure,
 } from './outcome.js';
-import { type Recording, record } from './record.js';
-import { readWebhookRequest, type WebhookRequest } from './request.js';
-import { settle } from './settlement.js';
-import { createGate } from './shutdown.js';
+import { runHandler } from './run-handler.js';
 
-/** Which way an event came to a door. */
-export interface From {
+/** One HTTP request as an adapter hands it in. An adapter knows its framework, and nothing else. */
+export interface WebhookRequest {
+  readonly method: string;
+  /** The value of a header, several joined by a comma, whatever the case of the name. */
+  header(name: string): string | null | undefined;
+  /**
+   * Reads the exact bytes of the body, at most `maxBytes`. Called at most once, after the cheap checks.
+   *
+   * Rejects with a {@link RequestError}: `ERR_BODY_TOO_LARGE`, `ERR_BODY_INCOMPLETE`, `ERR_BODY_UNAVAILABLE`.
+   */
+  body(maxBytes: number): Promise<Uint8Array>;
+}
+
+/** How events are recorded. */
+export interface RecordOptions {
+  /** When events of known types are due, in ms from now, if nothing runs them before. */
+  readonly dueInMs: number;
   readonly origin: Origin;
 }
 
-/** Receives events. The three doors never throw or reject: each answers an {@link Outcome}. */
+/** Receives events. `receive`, `accept` and `handle` never throw or reject: each resolves to an {@link Outcome}. */
 export interface Receiver {
-  /** Takes one HTTP delivery, untrusted: verifies, parses, and goes on as {@link Receiver.accept}. */
+  /** Takes one HTTP request, untrusted: verifies it, parses it, and continues as {@link Receiver.accept}. */
   receive(request: WebhookRequest): Promise<Outcome>;
-  /** Takes an authentic event: enqueues it where there is a queue, else goes on as {@link Receiver.handle}. */
-  accept(event: UnknownEvent, from: From): Promise<Outcome>;
-  /** Claims an authentic event, runs its handler in this process, and settles it. */
-  handle(event: UnknownEvent, from: From): Promise<Outcome>;
+  /** Takes an authentic event: enqueues it if there is a queue, otherwise continues as {@link Receiver.handle}. */
+  accept(event: UnknownEvent, origin: Origin): Promise<Outcome>;
+  /** Claims an authentic event, runs its handler in this process, and completes it. */
+  handle(event: UnknownEvent, origin: Origin): Promise<Outcome>;
   /**
-   * Records authentic events without running them, a whole page at once, and answers how the inbox knew each,
-   * in order. Those of known types are due after `dueInMs`; the others are parked, and `onUnknown` is told.
+   * Records authentic events without running them, and answers for each, in order, whether it is new or in which
+   * state the inbox already had it. Events of unknown types are parked, and `onUnknown` is called for the new ones.
    *
-   * @throws {UnavailableError} `ERR_INBOX_FAILED`; some of the events may then be recorded.
+   * @throws {UnavailableError} `ERR_INBOX_FAILED`; some of the events may be recorded by then.
    */
-  record(events: readonly UnknownEvent[], recording: Recording): Promise<readonly RecordResult[]>;
+  record(events: readonly UnknownEvent[], options: RecordOptions): Promise<readonly RecordResult[]>;
   /**
-   * Accepts what waits in the inbox: received, failed and due, its lease lapsed, or parked and known by now.
-   * The catch-up poller calls it, or a timer of your own. It ends when nothing is due any more, and at the latest
-   * after `leaseMs`, when what it took first and could not hand on would come round again.
+   * Accepts what is due in the inbox: received events, failed ones at their retry time, lapsed leases, and parked
+   * events of types that are known by now. The catch-up poller calls it; or call it from a timer. It ends when
+   * nothing is due, and at the latest after `leaseMs`.
    *
-   * @returns how many ended in which way.
-   * @throws {UnavailableError} `ERR_INBOX_FAILED` when the inbox cannot be asked what is due.
+   * @returns how many events ended in which way.
+   * @throws {UnavailableError} `ERR_INBOX_FAILED` when the inbox cannot be asked.
    */
   redrive(options?: { readonly signal?: AbortSignal | undefined }): Promise<OutcomeCounts>;
-  /** Takes nothing more (every door answers `busy`) and resolves when what runs has ended. */
+  /** Refuses new deliveries (every method answers `busy`) and resolves when the running ones have ended. */
   close(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
-  /** Where this receiver's events are claimed and remembered. */
   readonly inbox: Inbox<unknown>;
 }
 
-/** Which way an event came, and its own text where it is at hand. */
-type Arrival = From & Pick<ClaimOptions, 'json'>;
-
 /** How many events `redrive` takes and runs at a time. */
 const REDRIVE_BATCH = 16;
+
+/** How soon to try again when this process stops: a restart takes seconds. */
+const RESTART_MS = 5_000;
 
 /**
  * Makes a receiver.
@@ -84,103 +94,146 @@ const REDRIVE_BATCH = 16;
 export function createReceiver<const Schemas = Record<never, never>, Tx = undefined>(
   options: ReceiverOptions<Schemas, Tx>,
 ): Receiver {
-  const rules = readOptions(options);
+  const rules = readReceiverOptions(options);
   const { inbox, queue, leaseMs } = rules;
-  const gate = createGate();
+  let running = 0;
+  let closed = false;
+  const closing: (() => void)[] = [];
 
   const receive = (request: WebhookRequest) =>
-    conclude({ origin: 'push' }, async (trace) => {
-      const { body, mac } = await readWebhookRequest(request, rules.request);
-      await assertSignature(body, mac, await rules.keyring());
+    conclude({ origin: 'push' }, async (delivery) => {
+      assertDelivery(request);
+      const { body, secretIndex } = await verifySignature(
+        () => request.body(rules.maxBodyBytes),
+        request.header(rules.signature.header),
+        rules.signature,
+      );
+      delivery.secretIndex = secretIndex;
       const { parsed, json } = readEvent(body);
-      trace.event = parsed.event;
-      return await dispatch(parsed.event, { origin: trace.origin, json });
+      delivery.event = parsed.event;
+      return await dispatch(parsed.event, 'push', json);
     });
 
-  const accept = (event: UnknownEvent, { origin }: From) =>
-    conclude({ origin, event }, () => dispatch(event, { origin }));
+  const accept = (event: UnknownEvent, origin: Origin) =>
+    conclude({ origin, event }, () => dispatch(event, origin));
 
-  const handle = (event: UnknownEvent, { origin }: From) =>
-    conclude({ origin, event }, () => run(event, { origin }));
+  const handle = (event: UnknownEvent, origin: Origin) =>
+    conclude({ origin, event }, () => run(event, origin));
 
-  function dispatch(event: UnknownEvent, arrival: Arrival): Promise<Ending> {
+  /** `json` is the event as it arrived, where it is at hand. */
+  function dispatch(event: UnknownEvent, origin: Origin, json?: string): Promise<Result> {
     return queue !== undefined && isKnownEvent(event)
-      ? enqueue(event, { ...arrival, queue })
-      : run(event, arrival);
+      ? enqueue(event, origin, queue)
+      : run(event, origin, json);
   }
 
-  async function enqueue(
-    event: WebhookEvent,
-    { origin, queue }: From & { readonly queue: Queue },
-  ): Promise<Ending> {
-    // Recorded first: should we die before it is enqueued, redrive enqueues it once leaseMs has passed.
-    const [result] = await record([event], { dueInMs: leaseMs, origin, rules });
-    if (result === 'done') return { kind: 'duplicate' };
-    if (result === 'dead') return { kind: 'dead' };
-    await reach('ERR_QUEUE_FAILED', queue.enqueue(event));
+  async function enqueue(event: WebhookEvent, origin: Origin, queue: Queue): Promise<Result> {
+    // Recorded first: if this process dies before the event is enqueued, redrive enqueues it after leaseMs.
+    const [recorded] = await record([event], { dueInMs: leaseMs, origin });
+    if (recorded === 'done') return { kind: 'duplicate' };
+    if (recorded === 'dead') return { kind: 'dead' };
+    await orUnavailable('ERR_QUEUE_FAILED', queue.enqueue(event));
     return { kind: 'queued' };
   }
 
-  function run(event: UnknownEvent, arrival: Arrival): Promise<Ending> {
-    return isKnownEvent(event) ? claim(event, arrival) : park(event, arrival);
+  function run(event: UnknownEvent, origin: Origin, json?: string): Promise<Result> {
+    return isKnownEvent(event) ? claim(event, origin, json) : park(event, origin);
   }
 
-  async function claim(event: WebhookEvent, { origin, json }: Arrival): Promise<Ending> {
-    const claim = await reach('ERR_INBOX_FAILED', inbox.claim(event, { leaseMs, origin, json }));
-    if (claim.state === 'claimed') return await settle(event, { lease: claim.lease, origin, rules });
+  async function claim(event: WebhookEvent, origin: Origin, json?: string): Promise<Result> {
+    const claim = await orUnavailable('ERR_INBOX_FAILED', inbox.claim(event, { leaseMs, origin, json }));
+    if (claim.state === 'claimed') return await runHandler(event, claim.lease, { origin, rules });
     if (claim.state === 'done') return { kind: 'duplicate' };
     if (claim.state === 'dead') return { kind: 'dead' };
-    throw new BusyError('ERR_EVENT_BUSY', 'Another process or delivery has this event.', claim);
+    throw new BusyError('ERR_EVENT_BUSY', 'Another process or delivery runs this event.', claim);
   }
 
-  async function park(event: UnknownEvent, { origin }: Arrival): Promise<Ending> {
-    const [result] = await record([event], { dueInMs: leaseMs, origin, rules });
-    return { kind: result === 'done' ? 'duplicate' : 'parked' };
+  async function park(event: UnknownEvent, origin: Origin): Promise<Result> {
+    const [recorded] = await record([event], { dueInMs: leaseMs, origin });
+    return { kind: recorded === 'done' ? 'duplicate' : 'parked' };
   }
 
-  /** The one place that catches: whatever happens in a pipeline ends as an outcome, and is reported. */
-  async function conclude(trace: Trace, pipeline: (trace: Trace) => Promise<Ending>): Promise<Outcome> {
-    let ending: Ending;
-    try {
-      gate.enter();
-      try {
-        ending = await pipeline(trace);
-      } finally {
-        gate.leave();
-      }
-    } catch (error) {
-      ending = toEnding(error);
+  async function record(
+    events: readonly UnknownEvent[],
+    { dueInMs, origin }: RecordOptions,
+  ): Promise<readonly RecordResult[]> {
+    const results = new Map<UnknownEvent, RecordResult>();
+    const store = async (page: readonly UnknownEvent[], due: number | null) => {
+      if (page.length === 0) return;
+      const answers = await orUnavailable('ERR_INBOX_FAILED', inbox.record(page, { dueInMs: due, origin }));
+      for (const [index, event] of page.entries()) results.set(event, answers[index] ?? 'received');
+    };
+    await store(events.filter(isKnownEvent), dueInMs);
+    const unknown = events.filter((event) => !isKnownEvent(event));
+    await store(unknown, null);
+    for (const event of unknown) {
+      if (results.get(event) === 'new') notify('onUnknown', rules.onUnknown, event);
     }
-    const outcome: Outcome = Object.assign(trace, ending);
-    notify('onOutcome', { observer: rules.onOutcome, value: outcome });
+    return events.map((event) => results.get(event) ?? 'received');
+  }
+
+  /** The only place that catches: an error of a pipeline becomes an outcome, and every outcome is reported. */
+  async function conclude(
+    delivery: Delivery,
+    pipeline: (delivery: Delivery) => Promise<Result>,
+  ): Promise<Outcome> {
+    let result: Result;
+    running += 1;
+    try {
+      if (closed) throw stopping();
+      result = await pipeline(delivery);
+    } catch (error) {
+      result = toFailure(error);
+    } finally {
+      running -= 1;
+      if (running === 0) for (const resolve of closing.splice(0)) resolve();
+    }
+    const outcome: Outcome = Object.assign(delivery, result);
+    notify('onOutcome', rules.onOutcome, outcome);
     return outcome;
   }
 
-  async function redrive({
-    signal,
-  }: {
-    readonly signal?: AbortSignal | undefined;
-  } = {}): Promise<OutcomeCounts> {
-    const tally = emptyCounts();
+  async function redrive({ signal }: { readonly signal?: AbortSignal | undefined } = {}) {
+    const counts = emptyCounts();
     const take = { limit: REDRIVE_BATCH, visibilityTimeoutMs: leaseMs, types: EVENT_TYPES };
+    // After leaseMs, events that were taken first and could not be handed on would be due again.
     const until = performance.now() + leaseMs;
-    while (!signal?.aborted && !gate.closed() && performance.now() < until) {
-      const due = await reach('ERR_INBOX_FAILED', inbox.takeDue(take));
+    while (!signal?.aborted && !closed && performance.now() < until) {
+      const due = await orUnavailable('ERR_INBOX_FAILED', inbox.takeDue(take));
       if (due.length === 0) break;
-      const outcomes = await Promise.all(due.map((event) => accept(event, { origin: 'redrive' })));
-      for (const { kind } of outcomes) tally[kind] += 1;
+      const outcomes = await Promise.all(due.map((event) => accept(event, 'redrive')));
+      for (const { kind } of outcomes) counts[kind] += 1;
     }
-    return tally;
+    return counts;
   }
 
-  return {
-    receive,
-    accept,
-    handle,
-    record: (events, recording) => record(events, { ...recording, rules }),
-    redrive,
-    close: gate.close,
-    [Symbol.asyncDispose]: gate.close,
-    inbox,
-  };
+  async function close(): Promise<void> {
+    closed = true;
+    if (running > 0) await new Promise<void>((resolve) => closing.push(resolve));
+  }
+
+  return { receive, accept, handle, record, redrive, close, [Symbol.asyncDispose]: close, inbox };
+}
+
+/** The cheap checks of a request. */
+function assertDelivery(request: WebhookRequest): void {
+  if (request.method !== 'POST') {
+    throw new RequestError(
+      'ERR_METHOD_NOT_ALLOWED',
+      'A delivery is a POST request. Mount the receiver at the path that the service posts to.',
+    );
+  }
+  const encoding = request.header('content-encoding');
+  if (encoding && encoding.trim().toLowerCase() !== 'identity') {
+    throw new RequestError(
+      'ERR_BODY_ENCODED',
+      'The body is compressed, so it is unknown which bytes were signed. Configure the sender or the proxy to send it uncompressed.',
+    );
+  }
+}
+
+function stopping(): BusyError {
+  return new BusyError('ERR_RECEIVER_CLOSED', 'This process is stopping. The sender delivers again later.', {
+    retryAfterMs: RESTART_MS,
+  });
 }

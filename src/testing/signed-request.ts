@@ -1,8 +1,6 @@
 /** A signed delivery, for tests of an app: as a web Request, or as what fetch, supertest and inject take. */
 import type { UnknownEvent } from '../core/events.js';
-import type { Secret } from '../core/secrets.js';
-import { SIGNATURE_HEADER, sign } from '../core/signature.js';
-import type { SignatureFormat } from '../core/signature-encoding.js';
+import { type Secret, SIGNATURE_HEADER, type SignatureFormat, sign } from '../core/signature.js';
 
 /** Options of {@link signedRequest}. */
 export interface SignedRequestOptions extends SignatureFormat {

@@ -101,6 +101,6 @@ describe('Koa', () => {
 
     const message = await expectUnavailable(await deliverTo(createServer(app.callback())), outcomes);
 
-    expect(message).toContain('in Koa mount it before the body parser');
+    expect(message).toContain('in Koa, mount it before the body parser');
   });
 });

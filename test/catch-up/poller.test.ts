@@ -191,7 +191,7 @@ test('what push brought first is a duplicate; what the list calls delivered and 
   const [pushed] = await fire(it, 3);
   const event = it.sandbox.events({ order: 'oldest' })[0];
   if (event === undefined) throw new Error('Nothing was fired.');
-  await it.receiver.accept({ ...event, payload: { ...event.payload } }, { origin: 'push' });
+  await it.receiver.accept({ ...event, payload: { ...event.payload } }, 'push');
   const report = await it.poller.pollOnce();
   expect(report).toMatchObject({ fetched: 3, new: 2, recovered: 2, deliveredButUnseen: 2, duplicates: 1 });
   expect((await it.inbox.find(pushed ?? ''))?.origin).toBe('push');

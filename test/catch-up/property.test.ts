@@ -75,7 +75,7 @@ async function run(server: SimulatedServer): Promise<{ readonly missed: number; 
     const pauseEnd = Math.max(time, poll * server.pauseMs);
     const pushed = list.events.filter(({ pushedAt }) => pushedAt > time - 1 && pushedAt <= pauseEnd);
     time = pauseEnd;
-    for (const event of pushed) await receiver.accept(toEvent(event), { origin: 'push' });
+    for (const event of pushed) await receiver.accept(toEvent(event), 'push');
     const watermark = Date.parse((await poller.pollOnce()).watermark ?? '') - START;
     const behind = list.events.filter(
       ({ type, at }) => isEventType(type) && at > server.since && at <= Math.min(watermark, time),

@@ -1,7 +1,14 @@
-/** Signing and verifying: bytes in, a strict verdict out. */
 import { createHmac } from 'node:crypto';
 import fc from 'fast-check';
-import { ConfigError, type SignatureEncoding, sign, verifySignature } from 'stablehooks';
+import {
+  ConfigError,
+  type SignatureEncoding,
+  SignatureError,
+  sign,
+  UnavailableError,
+  type VerifyOptions,
+  verifySignature,
+} from 'stablehooks';
 import { describe, expect, test } from 'vitest';
 
 const secret = 'whsec_test';
@@ -11,8 +18,23 @@ const encodings: readonly SignatureEncoding[] = ['hex', 'base64', 'base64url'];
 const bodies = fc.uint8Array({ maxLength: 4_096 });
 const secrets = fc.uint8Array({ minLength: 1, maxLength: 200 });
 
+/** Whether verifySignature resolves; it must reject with a SignatureError otherwise. */
+async function accepts(
+  bytes: Uint8Array,
+  signature: string | null | undefined,
+  options: VerifyOptions,
+): Promise<boolean> {
+  try {
+    await verifySignature(bytes, signature, options);
+    return true;
+  } catch (error) {
+    if (error instanceof SignatureError) return false;
+    throw error;
+  }
+}
+
 describe('sign', () => {
-  test('is HMAC-SHA256 over the bytes, as node:crypto computes it', async () => {
+  test('sign computes the HMAC-SHA256 of node:crypto over the bytes, in every encoding', async () => {
     await fc.assert(
       fc.asyncProperty(bodies, secrets, fc.constantFrom(...encodings), async (bytes, key, encoding) => {
         const expected = createHmac('sha256', key).update(bytes).digest(encoding);
@@ -21,28 +43,28 @@ describe('sign', () => {
     );
   });
 
-  test('keeps the case of RFC 4231, test 2', async () => {
+  test('sign reproduces test case 2 of RFC 4231', async () => {
     const mac = await sign(utf8('what do ya want for nothing?'), { secret: 'Jefe' });
     expect(mac).toBe('5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843');
   });
 
-  test('writes a prefix in front', async () => {
+  test('sign writes the prefix before the digits', async () => {
     expect(await sign(body, { secret, prefix: 'sha256=' })).toMatch(/^sha256=[0-9a-f]{64}$/);
   });
 });
 
 describe('verifySignature', () => {
-  test('accepts what sign made, in every encoding, pinned or told by its length', async () => {
+  test('verifySignature accepts what sign made, with and without a pinned encoding', async () => {
     await fc.assert(
       fc.asyncProperty(bodies, secrets, fc.constantFrom(...encodings), async (bytes, key, encoding) => {
         const signature = await sign(bytes, { secret: key, encoding });
-        expect(await verifySignature(bytes, signature, { secret: key })).toBe(true);
-        expect(await verifySignature(bytes, signature, { secret: key, encoding })).toBe(true);
+        expect(await accepts(bytes, signature, { secret: key })).toBe(true);
+        expect(await accepts(bytes, signature, { secret: key, encoding })).toBe(true);
       }),
     );
   });
 
-  test('refuses a body, a secret or a signature that differs in one bit', async () => {
+  test('verifySignature refuses a body, a secret or a signature that differs in one bit', async () => {
     const bit = fc.nat({ max: 7 });
     await fc.assert(
       fc.asyncProperty(
@@ -53,22 +75,65 @@ describe('verifySignature', () => {
           const signature = await sign(bytes, { secret });
           const flipped = bytes.slice();
           flipped[at % bytes.length] = (flipped[at % bytes.length] ?? 0) ^ (1 << shift);
-          expect(await verifySignature(flipped, signature, { secret })).toBe(false);
+          expect(await accepts(flipped, signature, { secret })).toBe(false);
           const mac = Buffer.from(signature, 'hex');
           mac[at % 32] = (mac[at % 32] ?? 0) ^ (1 << shift);
-          expect(await verifySignature(bytes, mac.toString('hex'), { secret })).toBe(false);
-          expect(await verifySignature(bytes, signature, { secret: `${secret}x` })).toBe(false);
+          expect(await accepts(bytes, mac.toString('hex'), { secret })).toBe(false);
+          expect(await accepts(bytes, signature, { secret: `${secret}x` })).toBe(false);
         },
       ),
     );
   });
 
-  test('refuses any other text', async () => {
+  test('verifySignature refuses any other string', async () => {
     await fc.assert(
       fc.asyncProperty(fc.string({ unit: 'binary', maxLength: 100 }), async (text) => {
-        expect(await verifySignature(body, text, { secret })).toBe(false);
+        expect(await accepts(body, text, { secret })).toBe(false);
       }),
     );
+  });
+
+  test('verifySignature names what is wrong with a signature by its code', async () => {
+    const codeOf = (signature: string | undefined) =>
+      verifySignature(body, signature, { secret }).catch(({ code }) => code);
+    expect(await codeOf(undefined)).toBe('ERR_SIGNATURE_MISSING');
+    expect(await codeOf('abc')).toBe('ERR_SIGNATURE_MALFORMED');
+    expect(await codeOf('0'.repeat(64))).toBe('ERR_SIGNATURE_MISMATCH');
+  });
+
+  test('verifySignature resolves to the body and the index of the secret that matched', async () => {
+    const signature = await sign(body, { secret: 'new' });
+    const options = { secret: ['old', 'new', utf8('other')] };
+    expect(await verifySignature(body, signature, options)).toEqual({ body, secretIndex: 1 });
+  });
+
+  test('verifySignature reads a body that is given as a function only for a well-formed signature', async () => {
+    let reads = 0;
+    const read = async () => {
+      reads += 1;
+      return body;
+    };
+    for (const bad of [undefined, '', 'abc']) {
+      await expect(verifySignature(read, bad, { secret })).rejects.toThrow(SignatureError);
+    }
+    expect(reads).toBe(0);
+    const signature = await sign(body, { secret });
+    expect((await verifySignature(read, signature, { secret })).body).toBe(body);
+    expect(reads).toBe(1);
+  });
+
+  test('verifySignature calls a function that gives the secret, and rejects with ERR_SECRET_UNAVAILABLE when it fails', async () => {
+    const signature = await sign(body, { secret });
+    expect(await accepts(body, signature, { secret: async () => ['other', secret] })).toBe(true);
+    const failing = verifySignature(body, signature, { secret: () => Promise.reject(new Error('down')) });
+    await expect(failing).rejects.toThrow(UnavailableError);
+    await expect(failing).rejects.toMatchObject({ code: 'ERR_SECRET_UNAVAILABLE' });
+  });
+
+  test('verifySignature refuses a header of 8 MB in every encoding', async () => {
+    for (const encoding of [undefined, ...encodings]) {
+      expect(await accepts(body, 'A'.repeat(8_000_000), { secret, encoding })).toBe(false);
+    }
   });
 
   test.each([
@@ -79,67 +144,67 @@ describe('verifySignature', () => {
     ['one digit too many', (hex: string) => `${hex}0`],
     ['junk between the digits', (hex: string) => `${hex.slice(0, 2)} ${hex.slice(2)}`],
     ['junk in place of a digit', (hex: string) => `${hex.slice(0, 63)}g`],
-    ['a blank in front', (hex: string) => ` ${hex}`],
-    ['a line end behind', (hex: string) => `${hex}\n`],
+    ['a space before the digits', (hex: string) => ` ${hex}`],
+    ['a line end after the digits', (hex: string) => `${hex}\n`],
     ['the header twice', (hex: string) => `${hex}, ${hex}`],
     ['digits that are not ASCII', (hex: string) => `${hex.slice(0, 62)}００`],
     ['a prefix that was not configured', (hex: string) => `sha256=${hex}`],
-  ])('refuses %s', async (_name, change) => {
-    expect(await verifySignature(body, change(await sign(body, { secret })), { secret })).toBe(false);
+  ])('verifySignature refuses %s', async (_name, change) => {
+    expect(await accepts(body, change(await sign(body, { secret })), { secret })).toBe(false);
   });
 
-  test('refuses base64 whose spare bits are not zero, and padding in the wrong place', async () => {
+  test('verifySignature refuses base64 whose spare bits are not zero, and wrong padding', async () => {
     const base64 = await sign(body, { secret, encoding: 'base64' });
     const digits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
     const twin = `${base64.slice(0, 42)}${digits[digits.indexOf(base64[42] ?? '') + 1]}=`;
     expect(Buffer.from(twin, 'base64')).toEqual(Buffer.from(base64, 'base64'));
-    expect(await verifySignature(body, twin, { secret })).toBe(false);
-    expect(await verifySignature(body, `${base64}=`, { secret })).toBe(false);
-    expect(await verifySignature(body, base64.slice(0, -1), { secret })).toBe(true);
+    expect(await accepts(body, twin, { secret })).toBe(false);
+    expect(await accepts(body, `${base64}=`, { secret })).toBe(false);
+    expect(await accepts(body, base64.slice(0, -1), { secret })).toBe(true);
   });
 
-  test('accepts upper-case hex', async () => {
-    expect(await verifySignature(body, (await sign(body, { secret })).toUpperCase(), { secret })).toBe(true);
+  test('verifySignature accepts upper-case hex', async () => {
+    expect(await accepts(body, (await sign(body, { secret })).toUpperCase(), { secret })).toBe(true);
   });
 
-  test('pinned, refuses the other encodings', async () => {
+  test('verifySignature with a pinned encoding refuses the others', async () => {
     for (const encoding of encodings) {
       const signature = await sign(utf8('>>>???'), { secret: 'pin', encoding });
       for (const pinned of encodings) {
         const same = pinned === encoding;
-        const verdict = await verifySignature(utf8('>>>???'), signature, { secret: 'pin', encoding: pinned });
+        const verdict = await accepts(utf8('>>>???'), signature, { secret: 'pin', encoding: pinned });
         if (same || encoding === 'hex' || pinned === 'hex') expect(verdict).toBe(same);
       }
     }
   });
 
-  test('wants the configured prefix', async () => {
+  test('verifySignature refuses a signature without the configured prefix', async () => {
     const signature = await sign(body, { secret, prefix: 'sha256=' });
-    expect(await verifySignature(body, signature, { secret, prefix: 'sha256=' })).toBe(true);
-    expect(await verifySignature(body, signature.slice(7), { secret, prefix: 'sha256=' })).toBe(false);
+    expect(await accepts(body, signature, { secret, prefix: 'sha256=' })).toBe(true);
+    expect(await accepts(body, signature.slice(7), { secret, prefix: 'sha256=' })).toBe(false);
   });
 
-  test('tries every secret while they rotate', async () => {
+  test('verifySignature tries every secret', async () => {
     const signature = await sign(body, { secret: 'new' });
-    expect(await verifySignature(body, signature, { secret: ['old', 'new'] })).toBe(true);
-    expect(await verifySignature(body, signature, { secret: ['new', 'old'] })).toBe(true);
-    expect(await verifySignature(body, signature, { secret: ['old', utf8('older')] })).toBe(false);
+    expect(await accepts(body, signature, { secret: ['old', 'new'] })).toBe(true);
+    expect(await accepts(body, signature, { secret: ['new', 'old'] })).toBe(true);
+    expect(await accepts(body, signature, { secret: ['old', utf8('older')] })).toBe(false);
   });
 
-  test('does not take invalid bytes for the text that replaces them', async () => {
+  test('verifySignature does not confuse invalid UTF-8 with its replacement characters', async () => {
     const replaced = await sign(utf8('{"id":"\ufffd"}'), { secret });
     const invalid = Uint8Array.of(...utf8('{"id":"'), 0xff, ...utf8('"}'));
-    expect(await verifySignature(invalid, replaced, { secret })).toBe(false);
+    expect(await accepts(invalid, replaced, { secret })).toBe(false);
   });
 
-  test('judges the view, not the buffer behind it', async () => {
+  test('verifySignature reads a view, not the buffer behind it', async () => {
     const pool = utf8('xxxx{"id":"evt_1"}yyyy');
     const view = pool.subarray(4, 4 + body.length);
-    expect(await verifySignature(view, await sign(body, { secret }), { secret })).toBe(true);
+    expect(await accepts(view, await sign(body, { secret }), { secret })).toBe(true);
   });
 });
 
-describe('wrong wiring throws ERR_CONFIG_INVALID', () => {
+describe('wrong arguments', () => {
   const given = async (secret: unknown, bytes: unknown = body) =>
     verifySignature(bytes as Uint8Array, '0'.repeat(64), { secret: secret as string });
 
@@ -151,21 +216,21 @@ describe('wrong wiring throws ERR_CONFIG_INVALID', () => {
     ['an empty list of bytes', new Uint8Array()],
     ['a number', 7],
     ['a secret with a line end', 'whsec_test\n'],
-  ])('%s', async (_name, wrong) => {
+  ])('verifySignature throws ERR_CONFIG_INVALID for %s', async (_name, wrong) => {
     await expect(given(wrong)).rejects.toThrow(ConfigError);
     await expect(given(wrong)).rejects.toMatchObject({ code: 'ERR_CONFIG_INVALID' });
   });
 
   test.each([
-    ['text', '{}'],
+    ['a string', '{}'],
     ['an object', {}],
     ['nothing', undefined],
-  ])('%s in place of the bytes', async (_name, wrong) => {
+  ])('sign and verifySignature refuse %s instead of bytes', async (_name, wrong) => {
     await expect(given(secret, wrong ?? null)).rejects.toThrow(/raw bytes/);
     await expect(sign(wrong as unknown as Uint8Array, { secret })).rejects.toThrow(/raw bytes/);
   });
 
-  test('and never shows the secret', async () => {
+  test('an error about a secret does not show the secret', async () => {
     const shown = await given('whsec_shown_nowhere ').catch((error: Error) => `${error.stack}`);
     expect(shown).toContain('white space');
     expect(shown).not.toContain('whsec_shown_nowhere');

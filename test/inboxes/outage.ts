@@ -1,5 +1,6 @@
 /** What every inbox on a server owes while that server is away, and after it. */
-import { createReceiver, type Inbox } from 'stablehooks';
+import { createReceiver } from 'stablehooks';
+import type { Inbox } from 'stablehooks/conformance';
 import { exampleEvent } from 'stablehooks/testing';
 import { expect } from 'vitest';
 import type { Service } from '../services/service.js';
@@ -7,8 +8,7 @@ import type { Service } from '../services/service.js';
 /** Away is unavailable; back, what was done is still done, and what was refused can be had. */
 export async function expectOutageSurvived(inbox: Inbox, server: Service): Promise<void> {
   const receiver = createReceiver({ secret: 'x', inbox, handlers: {}, onOutcome: () => undefined });
-  const handle = (id: string) =>
-    receiver.handle({ ...exampleEvent('transfer.settled'), id }, { origin: 'push' });
+  const handle = (id: string) => receiver.handle({ ...exampleEvent('transfer.settled'), id }, 'push');
 
   expect((await handle('evt_before')).kind).toBe('ignored');
   await server.halt();

@@ -70,15 +70,15 @@ test('a full pool and a slow statement are unavailable too', async () => {
   const unavailable = { kind: 'unavailable', error: { code: 'ERR_INBOX_FAILED' } };
 
   const taken = await small.connect();
-  expect(await receiver.handle(someEvent(), { origin: 'push' })).toMatchObject(unavailable);
+  expect(await receiver.handle(someEvent(), 'push')).toMatchObject(unavailable);
   taken.release();
 
   const blocker = await pool.connect();
   await blocker.query(`BEGIN; LOCK TABLE ${schema}.events`);
-  expect(await receiver.handle(someEvent(), { origin: 'push' })).toMatchObject(unavailable);
+  expect(await receiver.handle(someEvent(), 'push')).toMatchObject(unavailable);
   await blocker.query('ROLLBACK');
   blocker.release();
-  expect((await receiver.handle(someEvent(), { origin: 'push' })).kind).toBe('ignored');
+  expect((await receiver.handle(someEvent(), 'push')).kind).toBe('ignored');
   await small.end();
 });
 

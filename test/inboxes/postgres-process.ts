@@ -30,6 +30,6 @@ const receiver = createReceiver({
     },
   },
 });
-const { kind, error } = await receiver.handle(event, { origin: 'queue' });
+const { kind, error } = await receiver.handle(event, 'queue');
 writeSync(1, `${kind} ${error?.code}\n`);
 await pool.end();

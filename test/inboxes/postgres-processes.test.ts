@@ -64,7 +64,7 @@ async function workElsewhere(event: UnknownEvent): Promise<Outcome> {
     },
   });
   for (;;) {
-    const outcome = await receiver.handle(event, { origin: 'queue' });
+    const outcome = await receiver.handle(event, 'queue');
     if (outcome.kind !== 'busy') return outcome;
   }
 }

@@ -56,7 +56,7 @@ describe.each(drivers)('over %s', (driver, open) => {
       onOutcome: () => undefined,
     });
     const event = { ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` };
-    const { kind, error } = await receiver.handle(event, { origin: 'push' });
+    const { kind, error } = await receiver.handle(event, 'push');
     const { rowCount } = await admin.query('SELECT FROM ledger WHERE id = $1', [event.id]);
     return { kind, code: error?.code, entries: rowCount, state: (await inbox.find(event.id))?.state };
   }
@@ -152,7 +152,7 @@ test('over pg, a statement that outlives the handler does not hold up the answer
     onOutcome: () => undefined,
   });
   const event = exampleEvent('transfer.settled');
-  expect(await receiver.handle(event, { origin: 'push' })).toMatchObject({
+  expect(await receiver.handle(event, 'push')).toMatchObject({
     kind: 'failed',
     error: { code: 'ERR_HANDLER_TIMEOUT' },
   });

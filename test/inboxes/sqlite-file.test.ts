@@ -166,10 +166,10 @@ describe('a file in use', () => {
     });
     const other = connect(path);
     other.exec('BEGIN IMMEDIATE');
-    expect(toWebhookResponse(await receiver.handle(event('a'), { origin: 'push' })).status).toBe(503);
+    expect(toWebhookResponse(await receiver.handle(event('a'), 'push')).status).toBe(503);
     other.exec('COMMIT');
-    expect((await receiver.handle(event('a'), { origin: 'push' })).kind).toBe('handled');
-    expect((await receiver.handle(event('a'), { origin: 'push' })).kind).toBe('duplicate');
+    expect((await receiver.handle(event('a'), 'push')).kind).toBe('handled');
+    expect((await receiver.handle(event('a'), 'push')).kind).toBe('duplicate');
   });
 
   test('rejects while there is no room, keeps what it had, and goes on once there is', async () => {

@@ -1,12 +1,6 @@
 /** What every queue owes, whichever engine is behind it. */
-import {
-  createReceiver,
-  type Inbox,
-  memoryInbox,
-  type Queue,
-  type Receiver,
-  type UnknownEvent,
-} from 'stablehooks';
+import { createReceiver, memoryInbox, type Receiver, type UnknownEvent } from 'stablehooks';
+import type { Inbox, Queue } from 'stablehooks/conformance';
 import { expect } from 'vitest';
 import type { Service } from '../services/service.js';
 import { awaitHandled } from './handled.js';
@@ -39,13 +33,13 @@ export async function expectDeliveredOnce({
   });
   const events = [flaky, ...Array.from({ length: 5 }, () => someEvent())];
   for (const event of events) {
-    expect((await front.accept(event, { origin: 'push' })).kind).toBe('queued');
+    expect((await front.accept(event, 'push')).kind).toBe('queued');
   }
   await startWorker(receiver);
   const outcomes = await handled.all;
   expect(outcomes.filter(({ attempt }) => attempt === 2)).toMatchObject([{ event: flaky, origin: 'queue' }]);
   expect([...ran].sort()).toEqual(events.map(({ id }) => id).sort());
-  expect((await front.accept(flaky, { origin: 'push' })).kind).toBe('duplicate');
+  expect((await front.accept(flaky, 'push')).kind).toBe('duplicate');
 }
 
 /**
@@ -71,14 +65,14 @@ export async function expectOutageSurvived({
   await ready();
   await server.halt();
   try {
-    const outcome = await front.accept(event, { origin: 'push' });
+    const outcome = await front.accept(event, 'push');
     expect(outcome).toMatchObject({ kind: 'unavailable', error: { code: 'ERR_QUEUE_FAILED' } });
   } finally {
     await server.start();
   }
   expect(recorded).toEqual([event]);
   await ready();
-  expect((await front.accept(event, { origin: 'push' })).kind).toBe('queued');
+  expect((await front.accept(event, 'push')).kind).toBe('queued');
   expect(await waiting()).toBe(1);
 }
 

@@ -3,7 +3,6 @@
 import {
   createReceiver,
   EventError,
-  type Inbox,
   type InboxOperations,
   memoryInbox,
   type Outcome,
@@ -11,11 +10,12 @@ import {
   type ReceiverOptions,
   toWebhookResponse,
 } from 'stablehooks';
+import type { Inbox } from 'stablehooks/conformance';
 import { describe, expect, test, vi } from 'vitest';
 import * as z from 'zod/mini';
 import { anEvent, deferred, secret } from './delivery.js';
 
-const push = { origin: 'push' } as const;
+const push = 'push';
 
 type Handler = NonNullable<ReceiverOptions['handlers']['transfer.settled']>;
 

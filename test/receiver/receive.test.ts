@@ -33,12 +33,14 @@ describe('a genuine delivery', () => {
       kind: 'handled',
       origin: 'push',
       event,
+      secretIndex: 0,
       attempt: 1,
     });
     expect(await receiver.receive(await delivery(event))).toEqual({
       kind: 'duplicate',
       origin: 'push',
       event,
+      secretIndex: 0,
     });
     expect(ran).toEqual([event]);
   });

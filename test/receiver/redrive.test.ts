@@ -1,17 +1,11 @@
 /** What waits in the inbox runs again, and a queue hands events to workers. */
-import {
-  createReceiver,
-  type Inbox,
-  type InboxOperations,
-  memoryInbox,
-  type Queue,
-  type UnknownEvent,
-} from 'stablehooks';
+import { createReceiver, type InboxOperations, memoryInbox, type UnknownEvent } from 'stablehooks';
+import type { Inbox, Queue } from 'stablehooks/conformance';
 import { describe, expect, test, vi } from 'vitest';
 import { anEvent, delivery, secret } from './delivery.js';
 
 const HOUR_MS = 3_600_000;
-const pull = { origin: 'pull' } as const;
+const pull = 'pull';
 
 function clocked() {
   const clock = { now: 1_000_000 };
@@ -121,7 +115,7 @@ describe('with a queue', () => {
     expect(handler).not.toHaveBeenCalled();
     expect(await inbox.find(event.id)).toMatchObject({ state: 'received' });
     expect(jobs).toEqual([event]);
-    expect(await receiver.handle(event, { origin: 'queue' })).toMatchObject({
+    expect(await receiver.handle(event, 'queue')).toMatchObject({
       kind: 'handled',
       origin: 'queue',
     });

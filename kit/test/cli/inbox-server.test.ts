@@ -1,7 +1,8 @@
 /** `stablehooks inbox` over a real Postgres and a real Redis, by their URLs. */
 import { Redis } from 'ioredis';
 import pg from 'pg';
-import { createReceiver, type Inbox, PermanentError } from 'stablehooks';
+import { createReceiver, PermanentError } from 'stablehooks';
+import type { Inbox } from 'stablehooks/conformance';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { fromIoredis, redisInbox } from 'stablehooks/inboxes/redis';
 import { exampleEvent } from 'stablehooks/testing';
@@ -25,7 +26,7 @@ async function leaveDead(inbox: Inbox): Promise<string> {
     handlers: { 'redeem.failed': giveUp },
   });
   const event = exampleEvent('redeem.failed');
-  await receiver.accept(event, { origin: 'push' });
+  await receiver.accept(event, 'push');
   return event.id;
 }
 

@@ -28,7 +28,7 @@ async function fill(path: string): Promise<readonly string[]> {
     ...dead,
     { ...exampleEvent('redeem.failed'), type: 'card.issued' },
   ];
-  for (const event of events) await receiver.accept(event, { origin: 'push' });
+  for (const event of events) await receiver.accept(event, 'push');
   return dead.map(({ id }) => id).toSorted();
 }
 

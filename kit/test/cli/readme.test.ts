@@ -80,7 +80,7 @@ async function fillAppInbox(path: string): Promise<void> {
     exampleEvent('transfer.failed'),
     { ...exampleEvent('redeem.failed'), type: 'new' },
   ];
-  for (const event of events) await receiver.accept(event, { origin: 'push' });
+  for (const event of events) await receiver.accept(event, 'push');
 }
 
 test('the transcripts are what the commands print', async () => {

@@ -1,0 +1,166 @@
+/** Runs the handler of a claimed event, and completes the event or records its failure under the lease. */
+import { backoffMs } from '../core/backoff.js';
+import { BusyError, EventError, HandlerError, orUnavailable, PermanentError } from '../core/errors.js';
+import type { StandardSchema, WebhookEvent } from '../core/events.js';
+import type { Lease, Origin } from '../core/inbox.js';
+import type { HandlerContext, ReceiverRules } from './options.js';
+import type { Result } from './outcome.js';
+
+/** The wait after a failed attempt: 1 s, 2 s, 4 s, … up to an hour, minus a random part of up to a half. */
+const RETRY = { baseMs: 1_000, maxMs: 3_600_000 } as const;
+
+/**
+ * Makes one attempt at a claimed event.
+ *
+ * @throws {BusyError} `ERR_LEASE_LOST` when another process claimed the event meanwhile.
+ * @throws {UnavailableError} `ERR_INBOX_FAILED`; the lease then lapses, and the event runs again.
+ */
+export async function runHandler<Tx>(
+  event: WebhookEvent,
+  lease: Lease,
+  { origin, rules }: { readonly origin: Origin; readonly rules: ReceiverRules<Tx> },
+): Promise<Result> {
+  const { inbox } = rules;
+  // Every attempt so far ended without an answer: the event may be what kills the process.
+  if (inbox.durable && lease.attempt > rules.maxAttempts) return fail(lease, unfinished(event, lease), rules);
+  let handled = false;
+  const run = async (tx: Tx) => {
+    handled = await attempt(event, { tx, attempt: lease.attempt, origin }, rules);
+  };
+  try {
+    let completed: boolean;
+    if (inbox.transaction) {
+      completed = await orUnavailable('ERR_INBOX_FAILED', inbox.transaction(lease, run));
+    } else {
+      await run(undefined as Tx);
+      completed = await orUnavailable('ERR_INBOX_FAILED', inbox.complete(lease));
+    }
+    if (!completed) throw leaseLost(lease);
+    return { kind: handled ? 'handled' : 'ignored', attempt: lease.attempt };
+  } catch (error) {
+    if (isHandlerFault(error)) return fail(lease, error, rules);
+    throw error;
+  }
+}
+
+/** The errors of an attempt, as opposed to those of the inbox around it. */
+type HandlerFault = HandlerError | PermanentError | EventError;
+
+function isHandlerFault(error: unknown): error is HandlerFault {
+  return error instanceof HandlerError || error instanceof PermanentError || error instanceof EventError;
+}
+
+/** Calls the handler, within the time limit; answers whether there is one. */
+async function attempt<Tx>(
+  event: WebhookEvent,
+  given: Omit<HandlerContext<Tx>, 'signal'>,
+  { handlers, payloads, handlerTimeoutMs }: ReceiverRules<Tx>,
+): Promise<boolean> {
+  const handler = handlers[event.type];
+  if (handler === undefined) return false;
+
+  // Made when asked for: a signal costs as much as reading the whole delivery, and few handlers use one.
+  let controller: AbortController | undefined;
+  const abortable = () => (controller ??= new AbortController());
+  const context: HandlerContext<Tx> = {
+    ...given,
+    get signal() {
+      return abortable().signal;
+    },
+  };
+  const schema = payloads[event.type];
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  try {
+    const running =
+      schema === undefined
+        ? handler(event, context)
+        : narrow(event, schema).then((narrowed) => handler(narrowed, context));
+    // A handler that returns nothing has finished: there is nothing to wait for, and no time to limit.
+    if (running === undefined) return true;
+    // A handler that rejects after its time limit is caught here, too, so it is no unhandled rejection.
+    await new Promise<void>((resolve, reject) => {
+      timer = setTimeout(() => {
+        const error = new HandlerError(
+          'ERR_HANDLER_TIMEOUT',
+          `The handler of ${event.type} did not finish within ${handlerTimeoutMs} ms. Make it faster, raise handlerTimeoutMs, or move the work to a queue.`,
+        );
+        reject(error);
+        abortable().abort(error);
+      }, handlerTimeoutMs);
+      Promise.resolve(running).then(resolve, reject);
+    });
+    return true;
+  } catch (thrown) {
+    throw toHandlerFault(event, thrown);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** The event with the output of its payload's schema. */
+async function narrow(event: WebhookEvent, schema: StandardSchema): Promise<WebhookEvent> {
+  const result = await schema['~standard'].validate(event.payload);
+  if (result.issues === undefined) return { ...event, payload: result.value } as WebhookEvent;
+  const paths = result.issues.map(({ path = [] }) =>
+    ['payload', ...path.map((part) => toName(typeof part === 'object' ? part.key : part))].join('.'),
+  );
+  const fields = [...new Set(paths)];
+  throw new EventError(
+    'ERR_PAYLOAD_INVALID',
+    `The payload of ${event.type} does not match its schema at ${fields.join(', ')}. Correct the schema: the event is stored and runs again.`,
+    { cause: result.issues, fields },
+  );
+}
+
+/** A part of a path as a message can hold it: the keys of a payload that is a map are content. */
+function toName(key: PropertyKey): string {
+  return /^(?:[A-Za-z_]\w{0,40}|\d{1,6})$/.test(String(key)) ? String(key) : '*';
+}
+
+function toHandlerFault(event: WebhookEvent, thrown: unknown): HandlerFault {
+  if (thrown instanceof PermanentError || thrown instanceof HandlerError) return thrown;
+  // Other errors of this package that a handler throws say nothing about this event.
+  if (thrown instanceof EventError && thrown.code === 'ERR_PAYLOAD_INVALID') return thrown;
+  // By code, too: the handler may have imported the class from another copy of this package.
+  if (thrown instanceof Error && 'code' in thrown && thrown.code === 'ERR_HANDLER_PERMANENT') {
+    return new PermanentError(thrown.message, { cause: thrown });
+  }
+  return new HandlerError(
+    'ERR_HANDLER_FAILED',
+    `The handler of ${event.type} threw; its error is the cause. The event runs again; throw PermanentError when a retry cannot help.`,
+    { cause: thrown },
+  );
+}
+
+/** Records the failure before it is answered: a 200 for `dead` must not be the only record of the event. */
+async function fail<Tx>(lease: Lease, error: HandlerFault, rules: ReceiverRules<Tx>): Promise<Result> {
+  const { inbox, maxAttempts } = rules;
+  const dead = error.code === 'ERR_HANDLER_PERMANENT' || (inbox.durable && lease.attempt >= maxAttempts);
+  const retryAfterMs = dead ? null : backoffMs(lease.attempt, { ...RETRY, random: Math.random() });
+  const recorded = inbox.fail(lease, { retryAfterMs, error: toLastError(error) });
+  if (!(await orUnavailable('ERR_INBOX_FAILED', recorded))) throw leaseLost(lease);
+  return { kind: dead ? 'dead' : 'failed', attempt: lease.attempt, error };
+}
+
+/** What the inbox keeps for operators: the code, and the message of what the handler threw. */
+function toLastError(error: HandlerFault): string {
+  const { cause } = error;
+  const message =
+    error.code === 'ERR_HANDLER_FAILED' && cause instanceof Error ? cause.message : error.message;
+  return `${error.code}: ${message}`;
+}
+
+function unfinished(event: WebhookEvent, lease: Lease): HandlerError {
+  return new HandlerError(
+    'ERR_HANDLER_FAILED',
+    `${lease.attempt - 1} attempts at ${event.type} started and none finished: each may have ended the process. Find out why, then requeue the event.`,
+  );
+}
+
+function leaseLost(lease: Lease): BusyError {
+  return new BusyError(
+    'ERR_LEASE_LOST',
+    `Attempt ${lease.attempt} took longer than its lease, and another process may run the event. Raise leaseMs, or make the handler faster.`,
+    { retryAfterMs: 1_000 },
+  );
+}
