@@ -1,4 +1,4 @@
-/** HMAC-SHA256 by node:crypto. */
+/** HMAC-SHA256 by node:crypto, and bytes as strings by node:buffer. */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
 /** The 32 bytes of HMAC-SHA256 over the body. */
@@ -16,4 +16,14 @@ export function findSecret(
   mac: Uint8Array,
 ): number {
   return secrets.map((secret) => timingSafeEqual(hmac(secret, body), mac)).indexOf(true);
+}
+
+/** Writes bytes; base64 with padding. */
+export function encodeBytes(bytes: Uint8Array, encoding: 'hex' | 'base64' | 'base64url'): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString(encoding);
+}
+
+/** Reads bytes, as far as the string is well formed. */
+export function decodeBytes(digits: string, encoding: 'hex' | 'base64' | 'base64url'): Uint8Array {
+  return Buffer.from(digits, encoding);
 }

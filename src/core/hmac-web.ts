@@ -1,4 +1,4 @@
-/** HMAC-SHA256 by WebCrypto, where there is no node:crypto. Its `verify` compares in constant time. */
+/** HMAC-SHA256 by WebCrypto, whose `verify` compares in constant time, and bytes as strings by `atob` and `btoa`. */
 
 const ALGORITHM = { name: 'HMAC', hash: 'SHA-256' };
 
@@ -42,4 +42,24 @@ function importKey(secret: Uint8Array): Promise<CryptoKey> {
 /** WebCrypto refuses views of shared memory, because another thread could change it meanwhile: copies those. */
 function unshared(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   return bytes.buffer instanceof ArrayBuffer ? (bytes as Uint8Array<ArrayBuffer>) : new Uint8Array(bytes);
+}
+
+/** Writes bytes; base64 with padding. */
+export function encodeBytes(bytes: Uint8Array, encoding: 'hex' | 'base64' | 'base64url'): string {
+  if (encoding === 'hex') return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+  const base64 = btoa(String.fromCharCode(...bytes));
+  return encoding === 'base64' ? base64 : base64.replaceAll('+', '-').replaceAll('/', '_').replace('=', '');
+}
+
+/** Reads bytes; none when the string is not well formed. */
+export function decodeBytes(digits: string, encoding: 'hex' | 'base64' | 'base64url'): Uint8Array {
+  if (encoding === 'hex') {
+    return Uint8Array.from(digits.match(/[0-9a-f]{2}/gi) ?? [], (pair) => Number.parseInt(pair, 16));
+  }
+  try {
+    const binary = atob(digits.replaceAll('-', '+').replaceAll('_', '/'));
+    return Uint8Array.from(binary, (character) => character.charCodeAt(0));
+  } catch {
+    return new Uint8Array();
+  }
 }

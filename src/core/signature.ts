@@ -1,5 +1,5 @@
 /** The signature of a delivery: HMAC-SHA256 over the exact bytes of its body. */
-import { findSecret, hmac } from '#hmac';
+import { decodeBytes, encodeBytes, findSecret, hmac } from '#hmac';
 import { ConfigError, SignatureError, UnavailableError } from './errors.js';
 
 /** The default header of the signature; SERVICE stands for the maker's name in the real one. */
@@ -69,7 +69,7 @@ export async function sign(body: Uint8Array, options: SignOptions): Promise<stri
   assertBytes(body);
   assertEncoding(encoding);
   const [key] = toSecrets([secret]);
-  return prefix + encode(await hmac(key, body), encoding);
+  return prefix + encodeBytes(await hmac(key, body), encoding);
 }
 
 /**
@@ -161,7 +161,7 @@ function decode(
   if (signature.startsWith(prefix)) {
     const digits = signature.slice(prefix.length);
     for (const name of encoding === undefined ? SIGNATURE_ENCODINGS : [encoding]) {
-      const bytes = name === 'hex' ? decodeHex(digits) : decodeBase64(digits, name);
+      const bytes = decodeStrictly(digits, name);
       if (bytes !== undefined) return bytes;
     }
   }
@@ -173,24 +173,13 @@ function decode(
   );
 }
 
-function decodeHex(digits: string): Uint8Array | undefined {
-  if (!/^[0-9a-f]{64}$/i.test(digits)) return undefined;
-  return Uint8Array.from({ length: 32 }, (_, at) => Number.parseInt(digits.slice(at * 2, at * 2 + 2), 16));
-}
-
-/** Decodes strictly: the platform ignores white space and spare bits, so the bytes must encode to the same digits. */
-function decodeBase64(digits: string, encoding: 'base64' | 'base64url'): Uint8Array | undefined {
+/** The platform ignores what it cannot decode, and spare bits: the bytes must encode to the same digits again. */
+function decodeStrictly(digits: string, encoding: SignatureEncoding): Uint8Array | undefined {
   const bare = digits.length === 44 && digits.endsWith('=') ? digits.slice(0, 43) : digits;
-  if (bare.length !== 43 || !/^[\w+/-]{43}$/.test(bare)) return undefined;
-  const binary = atob(bare.replaceAll('-', '+').replaceAll('_', '/'));
-  const bytes = Uint8Array.from(binary, (character) => character.charCodeAt(0));
-  return encode(bytes, encoding).replace('=', '') === bare ? bytes : undefined;
-}
-
-function encode(bytes: Uint8Array, encoding: SignatureEncoding): string {
-  if (encoding === 'hex') return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
-  const base64 = btoa(String.fromCharCode(...bytes));
-  return encoding === 'base64' ? base64 : base64.replaceAll('+', '-').replaceAll('/', '_').replace('=', '');
+  if (bare.length !== (encoding === 'hex' ? 64 : 43)) return undefined;
+  const bytes = decodeBytes(bare, encoding);
+  const expected = encoding === 'hex' ? bare.toLowerCase() : bare;
+  return encodeBytes(bytes, encoding).replace('=', '') === expected ? bytes : undefined;
 }
 
 function assertBytes(body: unknown): asserts body is Uint8Array {
