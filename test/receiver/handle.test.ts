@@ -1,5 +1,3 @@
-/** The last door: claim, handler, settle; what the handler does decides how the event goes on. */
-
 import {
   createReceiver,
   EventError,
@@ -46,9 +44,9 @@ describe('a handler that fails', () => {
         throw new Error('no');
       },
     ],
-    ['throws text', () => Promise.reject('no')],
+    ['throws a string', () => Promise.reject('no')],
     ['throws nothing', () => Promise.reject(undefined)],
-  ])('because it %s is failed, and runs again at the next delivery', async (_name, fail) => {
+  ])('a handler that %s is failed, and runs again at the next delivery', async (_name, fail) => {
     let calls = 0;
     const { receiver, inbox } = setUp((event, context) => {
       calls += 1;
@@ -63,13 +61,13 @@ describe('a handler that fails', () => {
     expect(calls).toBe(2);
   });
 
-  test('keeps its own error as the cause', async () => {
+  test('the error of a handler is the cause of the outcome error', async () => {
     const own = new Error('no');
     const outcome = await setUp(() => Promise.reject(own)).receiver.handle(anEvent(), push);
     expect(outcome.error?.cause).toBe(own);
   });
 
-  test('for good, by PermanentError, is dead: answered 200 and never run again', async () => {
+  test('a handler that throws PermanentError is dead-lettered and answered 200, and does not run again', async () => {
     const handler = vi.fn<Handler>(() => Promise.reject(new PermanentError('account closed')));
     const { receiver, inbox } = setUp(handler);
     const event = anEvent();
@@ -81,7 +79,7 @@ describe('a handler that fails', () => {
     expect((await inbox.find(event.id))?.lastError).toBe('ERR_HANDLER_PERMANENT: account closed');
   });
 
-  test('with an error of ours that it met elsewhere is failed: no verdict on this event', async () => {
+  test('a handler that throws another error of this package is failed, whatever that error is', async () => {
     const elsewhere = new EventError('ERR_EVENT_MALFORMED', 'a file that the handler reads');
     const outcome = await setUp(() => Promise.reject(elsewhere)).receiver.handle(anEvent(), push);
     expect(outcome).toMatchObject({
@@ -91,13 +89,13 @@ describe('a handler that fails', () => {
     expect(toWebhookResponse(outcome).status).toBe(500);
   });
 
-  test('by a PermanentError of another copy of the package is dead, too', async () => {
+  test('a handler that throws PermanentError of another copy of the package is dead-lettered', async () => {
     const other = Object.assign(new Error('closed'), { code: 'ERR_HANDLER_PERMANENT' });
     const outcome = await setUp(() => Promise.reject(other)).receiver.handle(anEvent(), push);
     expect(outcome).toMatchObject({ kind: 'dead', error: { name: 'PermanentError', cause: other } });
   });
 
-  test('maxAttempts times is dead in a durable inbox', async () => {
+  test('an event whose handler fails maxAttempts times is dead-lettered in a durable inbox', async () => {
     const { receiver } = setUp(() => Promise.reject(new Error('no')), { inbox: durable(), maxAttempts: 3 });
     const event = anEvent();
     const kinds = [];
@@ -105,7 +103,7 @@ describe('a handler that fails', () => {
     expect(kinds).toEqual(['failed', 'failed', 'dead', 'dead']);
   });
 
-  test('is never dead by attempts in the memory inbox, which would be the last trace of it', async () => {
+  test('the memory inbox does not dead-letter an event by its attempts', async () => {
     const { receiver } = setUp(() => Promise.reject(new Error('no')), { maxAttempts: 2 });
     const event = anEvent();
     for (let attempt = 1; attempt <= 5; attempt++) {
@@ -113,7 +111,7 @@ describe('a handler that fails', () => {
     }
   });
 
-  test('by killing the process each time is dead after maxAttempts, without another run', async () => {
+  test('an event that ends the process in each attempt is dead-lettered after maxAttempts, without another run', async () => {
     const handler = vi.fn<Handler>();
     const inbox = durable();
     const { receiver } = setUp(handler, { inbox, maxAttempts: 2 });
@@ -125,7 +123,7 @@ describe('a handler that fails', () => {
 });
 
 describe('a handler that is slow', () => {
-  test('is timed out: its signal aborts, the event is failed, and its late rejection hurts nobody', async () => {
+  test('a handler that exceeds handlerTimeoutMs is failed, its signal aborts, and its late rejection is not unhandled', async () => {
     const late = deferred();
     const unhandled = vi.fn();
     process.on('unhandledRejection', unhandled);
@@ -147,7 +145,7 @@ describe('a handler that is slow', () => {
     process.off('unhandledRejection', unhandled);
   });
 
-  test('beyond its lease, while another takes the event, has lost it: busy, and not said to be done', async () => {
+  test('a handler that outlives its lease while another process claims the event is busy and does not complete it', async () => {
     let now = 0;
     const inbox = memoryInbox({ now: () => now });
     const { receiver } = setUp(
@@ -165,7 +163,7 @@ describe('a handler that is slow', () => {
 });
 
 describe('simultaneous deliveries of one event', () => {
-  test('run the handler once; the others are busy and told when to come again', async () => {
+  test('simultaneous deliveries of one event run the handler once; the others are busy with a retry time', async () => {
     const entered = deferred();
     const finish = deferred();
     const handler = vi.fn<Handler>(async () => {
@@ -188,7 +186,7 @@ describe('simultaneous deliveries of one event', () => {
 describe('payload schemas', () => {
   const Settled = z.object({ amount: z.string(), at: z.optional(z.pipe(z.string(), z.transform(Number))) });
 
-  test('what the schema puts out is what the handler gets, and the inbox keeps what came', async () => {
+  test('the handler gets the output of the payload schema, and the inbox stores the event as it arrived', async () => {
     const inbox = memoryInbox();
     const got = deferred<unknown>();
     const receiver = createReceiver({
@@ -203,7 +201,7 @@ describe('payload schemas', () => {
     expect((await inbox.find(event.id))?.event).toEqual(event);
   });
 
-  test('a payload that does not fit is failed and kept; the error names fields, not values', async () => {
+  test('a payload that does not match its schema is failed and stored; the error names fields, not values', async () => {
     const inbox = memoryInbox();
     const receiver = createReceiver({
       secret,
@@ -220,7 +218,7 @@ describe('payload schemas', () => {
     expect(await inbox.find(event.id)).toMatchObject({ state: 'failed', event });
   });
 
-  test('the keys of a table are payload, too, and stay out of the error', async () => {
+  test('the keys of a payload that is a map do not appear in the error', async () => {
     const Table = z.object({ balances: z.record(z.string(), z.object({ amount: z.string() })) });
     const receiver = createReceiver({
       secret,
@@ -234,7 +232,7 @@ describe('payload schemas', () => {
     expect(error?.message).not.toMatch(/4111|\0/);
   });
 
-  test('a schema that throws is the handler failing', async () => {
+  test('a payload schema that throws is failed like a handler', async () => {
     const receiver = createReceiver({
       secret,
       payloads: {
@@ -250,22 +248,25 @@ describe('payload schemas', () => {
 describe('an inbox that fails', () => {
   const down = () => Promise.reject(new Error('connection refused'));
 
-  test.each(['claim', 'complete'] as const)('at %s is unavailable, with the cause', async (step) => {
-    const { receiver } = setUp(() => undefined, { inbox: { ...memoryInbox(), [step]: down } });
-    const outcome = await receiver.handle(anEvent(), push);
-    expect(outcome).toMatchObject({ kind: 'unavailable', error: { code: 'ERR_INBOX_FAILED' } });
-    expect(outcome.error?.cause).toMatchObject({ message: 'connection refused' });
-    expect(toWebhookResponse(outcome).status).toBe(503);
-  });
+  test.each(['claim', 'complete'] as const)(
+    'an inbox that fails at %s makes the delivery unavailable, with the error as the cause',
+    async (step) => {
+      const { receiver } = setUp(() => undefined, { inbox: { ...memoryInbox(), [step]: down } });
+      const outcome = await receiver.handle(anEvent(), push);
+      expect(outcome).toMatchObject({ kind: 'unavailable', error: { code: 'ERR_INBOX_FAILED' } });
+      expect(outcome.error?.cause).toMatchObject({ message: 'connection refused' });
+      expect(toWebhookResponse(outcome).status).toBe(503);
+    },
+  );
 
-  test('at recording a failure never ends as 200, PermanentError or not', async () => {
+  test('a failure that the inbox cannot record is not answered 200, not even a PermanentError', async () => {
     const { receiver } = setUp(() => Promise.reject(new PermanentError('closed')), {
       inbox: { ...memoryInbox(), fail: down },
     });
     expect((await receiver.handle(anEvent(), push)).kind).toBe('unavailable');
   });
 
-  test('by throwing at once does not make a door throw', async () => {
+  test('an inbox that throws synchronously does not make receive, accept or handle throw', async () => {
     const { receiver } = setUp(() => undefined, {
       inbox: {
         ...memoryInbox(),
@@ -280,7 +281,7 @@ describe('an inbox that fails', () => {
 });
 
 describe('close', () => {
-  test('waits for what runs, and takes nothing more', async () => {
+  test('close waits for running handlers and refuses new deliveries', async () => {
     const entered = deferred();
     const finish = deferred();
     const { receiver } = setUp(async () => {

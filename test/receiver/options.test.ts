@@ -1,10 +1,9 @@
-/** A receiver that is set up wrongly says so at once, by the option's name. */
 import { createReceiver, memoryInbox } from 'stablehooks';
 import { describe, expect, test } from 'vitest';
 
 const good = { secret: 's', handlers: {} };
 
-describe('createReceiver throws ERR_CONFIG_INVALID', () => {
+describe('createReceiver', () => {
   test.each<[string, unknown, RegExp]>([
     ['no secret', { handlers: {} }, /secret/],
     ['an empty secret', { ...good, secret: '' }, /secret/],
@@ -21,11 +20,15 @@ describe('createReceiver throws ERR_CONFIG_INVALID', () => {
     ],
     ['a misspelt payload', { ...good, payloads: { transfer: {} } }, /`payloads`: unknown option `transfer`/],
     ['no handlers', { secret: 's' }, /`handlers`/],
-    ['a handler that is none', { ...good, handlers: { 'transfer.settled': 'run' } }, /transfer\.settled/],
-    ['a limit of nothing', { ...good, maxBodyBytes: 0 }, /maxBodyBytes/],
-    ['half a millisecond', { ...good, leaseMs: 0.5 }, /leaseMs/],
-    ['a time that no timer takes', { ...good, handlerTimeoutMs: 2 ** 31 }, /handlerTimeoutMs/],
-    ['attempts as text', { ...good, maxAttempts: '3' }, /maxAttempts/],
+    [
+      'a handler that is not a function',
+      { ...good, handlers: { 'transfer.settled': 'run' } },
+      /transfer\.settled/,
+    ],
+    ['a limit of 0 bytes', { ...good, maxBodyBytes: 0 }, /maxBodyBytes/],
+    ['a fraction of a millisecond', { ...good, leaseMs: 0.5 }, /leaseMs/],
+    ['a time longer than timers take', { ...good, handlerTimeoutMs: 2 ** 31 }, /handlerTimeoutMs/],
+    ['attempts as a string', { ...good, maxAttempts: '3' }, /maxAttempts/],
     ['a lease shorter than a handler', { ...good, leaseMs: 10_000, handlerTimeoutMs: 10_000 }, /leaseMs/],
     ['an unknown encoding', { ...good, encoding: 'utf8' }, /encoding/],
     [
@@ -34,7 +37,16 @@ describe('createReceiver throws ERR_CONFIG_INVALID', () => {
       /durable/,
     ],
     ['no options', undefined, /createReceiver/],
-  ])('%s', (_name, options, message) => {
+    ['an inbox without methods', { ...good, inbox: {} }, /`inbox` must be an inbox/],
+    ['an empty signatureHeader', { ...good, signatureHeader: '' }, /`signatureHeader` must be a string/],
+    [
+      'a payload schema that is not a Standard Schema',
+      { ...good, payloads: { 'transfer.settled': { amount: 'string' } } },
+      /`transfer\.settled` must be a Standard Schema/,
+    ],
+    ['a queue without enqueue', { ...good, queue: {} }, /`queue` must be a queue/],
+    ['an onOutcome that is not a function', { ...good, onOutcome: 'log' }, /`onOutcome` must be a function/],
+  ])('createReceiver throws ERR_CONFIG_INVALID for %s', (_name, options, message) => {
     const create = () => createReceiver(options as Parameters<typeof createReceiver>[0]);
     expect(create).toThrow(expect.objectContaining({ code: 'ERR_CONFIG_INVALID' }));
     expect(create).toThrow(message);

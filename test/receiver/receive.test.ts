@@ -1,4 +1,3 @@
-/** The first door: untrusted bytes to an outcome, and which of them are trusted. */
 import {
   createReceiver,
   memoryInbox,
@@ -25,8 +24,8 @@ function setUp(options: Partial<ReceiverOptions> = {}) {
   return { receiver, ran, outcomes };
 }
 
-describe('a genuine delivery', () => {
-  test('is handled once, and a duplicate from then on', async () => {
+describe('an authentic delivery', () => {
+  test('a delivery is handled once, and is a duplicate from then on', async () => {
     const { receiver, ran } = setUp();
     const event = anEvent();
     expect(await receiver.receive(await delivery(event))).toEqual({
@@ -45,14 +44,14 @@ describe('a genuine delivery', () => {
     expect(ran).toEqual([event]);
   });
 
-  test('of a type without a handler is ignored, and a duplicate from then on', async () => {
+  test('a delivery of a type without a handler is ignored, and is a duplicate from then on', async () => {
     const { receiver } = setUp();
     const event = anEvent({ type: 'redeem.failed' });
     expect((await receiver.receive(await delivery(event))).kind).toBe('ignored');
     expect((await receiver.receive(await delivery(event))).kind).toBe('duplicate');
   });
 
-  test('of an unknown type is parked, and told to onUnknown once', async () => {
+  test('a delivery of an unknown type is parked, and onUnknown is called once', async () => {
     const onUnknown = vi.fn();
     const { receiver } = setUp({ onUnknown });
     const event = anEvent({ type: 'mint.completed' });
@@ -62,7 +61,7 @@ describe('a genuine delivery', () => {
   });
 
   test.each(['identity', 'Identity ', '', undefined])(
-    'with content-encoding %j is read',
+    'a delivery with content-encoding %j is accepted',
     async (encoding) => {
       const { receiver } = setUp();
       const request = await delivery(anEvent(), { headers: { 'content-encoding': encoding } });
@@ -70,7 +69,7 @@ describe('a genuine delivery', () => {
     },
   );
 
-  test('is found under the configured header, prefix and encoding only', async () => {
+  test('a signature is accepted only in the configured header, prefix and encoding', async () => {
     const { receiver } = setUp({
       signatureHeader: 'X-Acme-Signature',
       signaturePrefix: 'v1=',
@@ -93,13 +92,13 @@ describe('secrets', () => {
     ['a list', ['old', secret]],
     ['a function', () => secret],
     ['an async function', async () => ['new', bytesOf(secret)]],
-  ])('%s', async (_name, given) => {
+  ])('a secret can be %s', async (_name, given) => {
     const { receiver, ran } = setUp({ secret: given });
     expect((await receiver.receive(await delivery(anEvent()))).kind).toBe('handled');
     expect(ran.length).toBe(1);
   });
 
-  test('a function is asked at each delivery, so that rotation needs no restart', async () => {
+  test('a secret function is called at each delivery, so that rotation needs no restart', async () => {
     let current = 'old';
     const { receiver } = setUp({ secret: () => current });
     const event = anEvent();
@@ -108,7 +107,7 @@ describe('secrets', () => {
     expect((await receiver.receive(await delivery(event))).kind).toBe('handled');
   });
 
-  test('a function that fails is unavailable, and one that gives nothing is wrong wiring: never a 401', async () => {
+  test('a secret function that fails is unavailable, and one that gives no secret is failed; neither is answered 401', async () => {
     const failing = setUp({ secret: () => Promise.reject(new Error('vault down')) }).receiver;
     const refused = await failing.receive(await delivery(anEvent()));
     expect(refused).toMatchObject({ kind: 'unavailable', error: { code: 'ERR_SECRET_UNAVAILABLE' } });
@@ -124,11 +123,11 @@ describe('what is not a delivery', () => {
     ['GET', 405, 'ERR_METHOD_NOT_ALLOWED', { method: 'GET' }],
     ['HEAD', 405, 'ERR_METHOD_NOT_ALLOWED', { method: 'HEAD' }],
     ['gzip', 415, 'ERR_BODY_ENCODED', { headers: { 'content-encoding': 'gzip' } }],
-    ['gzip behind identity', 415, 'ERR_BODY_ENCODED', { headers: { 'content-encoding': 'identity, gzip' } }],
+    ['gzip after identity', 415, 'ERR_BODY_ENCODED', { headers: { 'content-encoding': 'identity, gzip' } }],
     ['no signature', 401, 'ERR_SIGNATURE_MISSING', { headers: { 'X-SERVICE-Signature': undefined } }],
     ['an empty signature', 401, 'ERR_SIGNATURE_MISSING', { headers: { 'X-SERVICE-Signature': '' } }],
     ['a malformed signature', 401, 'ERR_SIGNATURE_MALFORMED', { headers: { 'X-SERVICE-Signature': 'abc' } }],
-  ])('%s is refused before a byte of the body is read', async (_name, status, code, how) => {
+  ])('a request with %s is rejected before the body is read', async (_name, status, code, how) => {
     const { receiver, ran } = setUp();
     const request = await delivery(anEvent(), how);
     const outcome = await receiver.receive(request);
@@ -138,7 +137,7 @@ describe('what is not a delivery', () => {
     expect(ran).toEqual([]);
   });
 
-  test('a wrong signature is refused before the body is parsed', async () => {
+  test('a wrong signature is rejected before the body is parsed', async () => {
     const { receiver } = setUp();
     const request = await delivery('not even JSON', { headers: { 'X-SERVICE-Signature': '0'.repeat(64) } });
     expect(await receiver.receive(request)).toMatchObject({
@@ -147,7 +146,7 @@ describe('what is not a delivery', () => {
     });
   });
 
-  test('authentic bytes that are no event are refused with 400', async () => {
+  test('an authentic body that is not an event is answered 400', async () => {
     const { receiver } = setUp();
     const outcome = await receiver.receive(await delivery('{"hello":"world"}'));
     expect(outcome).toMatchObject({ kind: 'rejected', error: { code: 'ERR_EVENT_MALFORMED' } });
@@ -155,10 +154,10 @@ describe('what is not a delivery', () => {
   });
 });
 
-describe('replies', () => {
+describe('responses', () => {
   const marked = /planted|whsec|stack|Error:/;
 
-  test('say the outcome, or a problem with a stable code, and nothing else', async () => {
+  test('a response holds the outcome, or a problem with a stable code, and nothing else', async () => {
     const { receiver } = setUp({
       handlers: { 'transfer.settled': () => Promise.reject(new Error('planted message')) },
     });
@@ -180,7 +179,7 @@ describe('replies', () => {
     for (const { body } of [failed, forged]) expect(body).not.toMatch(marked);
   });
 
-  test('405 names the method, 503 says when to come again', async () => {
+  test('a 405 response has Allow, and a 503 response has Retry-After', async () => {
     const { receiver } = setUp({
       inbox: { ...memoryInbox(), claim: () => Promise.reject(new Error('down')) },
     });
@@ -194,7 +193,7 @@ describe('replies', () => {
 });
 
 describe('onOutcome', () => {
-  test('sees every outcome, once', async () => {
+  test('onOutcome is called once with every outcome', async () => {
     const { receiver, outcomes } = setUp();
     const event = anEvent();
     await receiver.receive(await delivery(event));
@@ -211,14 +210,14 @@ describe('onOutcome', () => {
       },
     ],
     ['rejects', () => Promise.reject(new Error('observer'))],
-  ])('that %s is logged and changes nothing', async (_name, onOutcome) => {
+  ])('an onOutcome that %s is logged and changes nothing', async (_name, onOutcome) => {
     const log = vi.spyOn(console, 'error').mockReturnValue();
     const { receiver } = setUp({ onOutcome });
     expect((await receiver.receive(await delivery(anEvent()))).kind).toBe('handled');
     await vi.waitFor(() => expect(log).toHaveBeenCalledOnce());
   });
 
-  test('by default logs errors with their remedy, and never the payload', async () => {
+  test('the default of onOutcome logs errors with what to do, and never the payload', async () => {
     const warn = vi.spyOn(console, 'warn').mockReturnValue();
     const error = vi.spyOn(console, 'error').mockReturnValue();
     const receiver = createReceiver({

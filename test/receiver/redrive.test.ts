@@ -1,4 +1,3 @@
-/** What waits in the inbox runs again, and a queue hands events to workers. */
 import { createReceiver, type InboxOperations, memoryInbox, type UnknownEvent } from 'stablehooks';
 import type { Inbox, Queue } from 'stablehooks/conformance';
 import { describe, expect, test, vi } from 'vitest';
@@ -13,7 +12,7 @@ function clocked() {
 }
 
 describe('redrive', () => {
-  test('runs what is received, failed and due, and whose lease lapsed: each once', async () => {
+  test('redrive runs received events, failed events that are due, and events whose lease lapsed, each once', async () => {
     const { clock, inbox } = clocked();
     const ran: [string, string][] = [];
     let failing = true;
@@ -41,7 +40,7 @@ describe('redrive', () => {
     expect(await receiver.redrive()).toMatchObject({ handled: 0, duplicate: 0 });
   });
 
-  test('leaves alone what is not due yet', async () => {
+  test('redrive does not run events that are not due', async () => {
     const { inbox } = clocked();
     const receiver = createReceiver({
       secret,
@@ -53,7 +52,7 @@ describe('redrive', () => {
     expect(Object.values(await receiver.redrive()).reduce((sum, count) => sum + count)).toBe(0);
   });
 
-  test('runs a parked event once a release knows its type', async () => {
+  test('redrive runs a parked event when its type is known', async () => {
     const handler = vi.fn();
     const inbox = memoryInbox();
     const receiver = createReceiver({ secret, inbox, handlers: { 'redeem.completed': handler } });
@@ -66,7 +65,7 @@ describe('redrive', () => {
     expect((await inbox.find(unknown.id))?.state).toBe('parked');
   });
 
-  test('more than one batch, and stops when told to', async () => {
+  test('redrive runs more than one batch, and stops when its signal aborts', async () => {
     const inbox = memoryInbox();
     const controller = new AbortController();
     const receiver = createReceiver({
@@ -86,7 +85,7 @@ describe('redrive', () => {
     expect(first.handled + rest.handled).toBe(100);
   });
 
-  test('rejects when the inbox cannot be asked', async () => {
+  test('redrive rejects when the inbox cannot be asked', async () => {
     const inbox = { ...memoryInbox(), takeDue: () => Promise.reject(new Error('down')) };
     const receiver = createReceiver({ secret, inbox, handlers: {} });
     await expect(receiver.redrive()).rejects.toMatchObject({ code: 'ERR_INBOX_FAILED' });
@@ -107,7 +106,7 @@ describe('with a queue', () => {
     return { inbox, handler, receiver };
   }
 
-  test('a delivery is recorded and enqueued, and the worker handles it', async () => {
+  test('with a queue, a delivery is recorded and enqueued, and the worker handles it', async () => {
     const jobs: UnknownEvent[] = [];
     const { inbox, handler, receiver } = setUp(async (event) => void jobs.push(event));
     const event = anEvent();
@@ -123,14 +122,14 @@ describe('with a queue', () => {
     expect(jobs.length).toBe(1);
   });
 
-  test('a type without a handler is enqueued all the same: the worker may know better', async () => {
+  test('with a queue, an event of a type without a handler is enqueued, because the worker can have a handler', async () => {
     const jobs: UnknownEvent[] = [];
     const { receiver } = setUp(async (event) => void jobs.push(event));
     await receiver.receive(await delivery(anEvent({ type: 'redeem.failed' })));
     expect(jobs.length).toBe(1);
   });
 
-  test('that is down, nothing is said to be accepted, and redrive enqueues it again later', async () => {
+  test('with a queue that is down, a delivery is unavailable, and redrive enqueues the event later', async () => {
     let up = false;
     const jobs: UnknownEvent[] = [];
     const { clock, inbox: memory } = clocked();
@@ -153,7 +152,7 @@ describe('with a queue', () => {
     expect(jobs).toEqual([event]);
   });
 
-  test('that is slower than leases lapse does not keep redrive for ever', async () => {
+  test('redrive ends when the queue is slower than leases lapse', async () => {
     const inbox = memoryInbox();
     await inbox.record(
       Array.from({ length: 64 }, () => anEvent()),
