@@ -4,13 +4,15 @@ import pg from 'pg';
 import PgBoss from 'pg-boss';
 import { createReceiver, type PayloadSchemas } from 'stablehooks';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
-import { pgBossQueue, workPgBoss } from 'stablehooks/queues/pg-boss';
+import { pgBossProcessor, pgBossQueue } from 'stablehooks/queues/pg-boss';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startPostgres } from '../services/postgres.js';
 import type { Service } from '../services/service.js';
 import { awaitHandled } from './handled.js';
 import { expectDeliveredOnce, expectOutageSurvived } from './queue-contract.js';
 import { someEvent } from './some-event.js';
+
+const WORK = { batchSize: 20, pollingIntervalSeconds: 0.5 };
 
 let server: Service;
 let boss: PgBoss;
@@ -86,7 +88,7 @@ test('events go through the queue to a worker, and what fails is retried by pg-b
     queue: pgBossQueue(boss, { queue: name }),
     inbox: postgresInbox(pool),
     async startWorker(receiver) {
-      const id = await workPgBoss(boss, { receiver, queue: name });
+      const id = await boss.work(name, WORK, pgBossProcessor(boss, receiver));
       onTestFinished(() => boss.offWork({ id }));
     },
   });
@@ -110,7 +112,7 @@ test('of a batch that failed in part what is handled is complete, and the rest a
     handlers: { 'transfer.settled': () => undefined },
     onOutcome: handled.onOutcome,
   });
-  const id = await workPgBoss(boss, { receiver, queue: name });
+  const id = await boss.work(name, WORK, pgBossProcessor(boss, receiver));
   onTestFinished(() => boss.offWork({ id }));
   await handled.all;
   await expect
