@@ -46,7 +46,7 @@ export function postgresMigrations(options: PostgresSchemaOptions = {}): readonl
 function writeMigrations({ schema, events, poll }: Tables): readonly string[] {
   return [
     `CREATE SCHEMA IF NOT EXISTS ${schema}`,
-    // `event` is text: jsonb refuses \u0000, and json parses what was parsed before.
+    // `event` is text: jsonb refuses \u0000, and json would parse the event once more.
     `CREATE TABLE IF NOT EXISTS ${events} (
   id text COLLATE "C" PRIMARY KEY,
   received_at timestamptz NOT NULL DEFAULT clock_timestamp(),
