@@ -1,7 +1,7 @@
 import { HandlerError } from '../core/errors.js';
 import { readOptions, required, rule, withMethods } from '../core/options.js';
 
-/** Sends statements. Pools of `pg` and `@neondatabase/serverless` and a PGlite fit as they are. */
+/** Sends statements. Pools of `pg` and `@neondatabase/serverless` and a PGlite need no adapter. */
 export interface PgLike {
   query(text: string, values?: unknown[]): Promise<{ readonly rows: readonly unknown[] }>;
 }
@@ -19,7 +19,7 @@ export interface PgClientLike extends PgLike {
   release(error?: Error): void;
 }
 
-/** A driver that runs transactions itself: PGlite as it is, postgres.js with {@link fromPostgresJs}. */
+/** A driver that runs transactions itself: PGlite, and postgres.js with {@link fromPostgresJs}. */
 export interface PgTransactionsLike extends PgLike {
   /** Commits when `work` resolves; rolls back and rejects with the same error when it rejects. */
   transaction<Value>(work: (client: PgLike) => Promise<Value>): Promise<Value>;

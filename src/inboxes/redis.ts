@@ -14,7 +14,7 @@ import { boolean, readOptions, required, rule, withMethods } from '../core/optio
 import { REDIS_SCRIPTS, type RedisScript } from './redis-lua.js';
 
 /**
- * Runs scripts. A client of `@upstash/redis` fits as it is; adapt ioredis with {@link fromIoredis} and
+ * Runs scripts. A client of `@upstash/redis` needs no adapter; adapt ioredis with {@link fromIoredis} and
  * node-redis with {@link fromNodeRedis}, clusters of both included.
  */
 export interface RedisLike {

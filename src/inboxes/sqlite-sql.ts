@@ -69,7 +69,7 @@ export function migrate(db: SqliteLike): void {
 }
 
 /** A row of `stablehooks_events`. */
-export interface EventRow {
+interface EventRow {
   readonly id: string;
   readonly type: string;
   readonly state: InboxState;

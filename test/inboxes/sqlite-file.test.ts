@@ -155,7 +155,7 @@ describe('the SQLite inbox in use', () => {
     expect((await inbox.claim(event('a'), LEASE)).state).toBe('claimed');
   });
 
-  test('while it is locked, a receiver answers 503; then it handles the event', async () => {
+  test('a receiver answers 503 while the SQLite file is locked, and handles the event afterwards', async () => {
     const path = freshPath();
     const receiver = createReceiver({
       secret: 'a secret for this test only',
