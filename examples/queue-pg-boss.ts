@@ -6,7 +6,7 @@ import PgBoss from 'pg-boss';
 import { createReceiver, type Handlers } from 'stablehooks';
 import { migratePostgres, type PgTx, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { toNodeHandler } from 'stablehooks/node';
-import { pgBossQueue, workPgBoss } from 'stablehooks/queues/pg-boss';
+import { pgBossProcessor, pgBossQueue } from 'stablehooks/queues/pg-boss';
 
 const { DATABASE_URL = '', WEBHOOK_SECRET = '', PORT = '3000' } = process.env;
 const pool = new pg.Pool({ connectionString: DATABASE_URL, connectionTimeoutMillis: 5_000 });
@@ -33,7 +33,9 @@ const handlers: Handlers<Record<never, never>, PgTx> = {
 const inbox = postgresInbox(pool, { transactional: true });
 
 if (process.argv[2] === 'worker') {
-  await workPgBoss(boss, { receiver: createReceiver({ secret: WEBHOOK_SECRET, inbox, handlers }) });
+  const receiver = createReceiver({ secret: WEBHOOK_SECRET, inbox, handlers });
+  const options = { batchSize: 20, pollingIntervalSeconds: 0.5 };
+  await boss.work('stablehooks', options, pgBossProcessor(boss, receiver));
 } else {
   const receiver = createReceiver({ secret: WEBHOOK_SECRET, inbox, handlers, queue: pgBossQueue(boss) });
 

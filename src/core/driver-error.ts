@@ -1,6 +1,7 @@
-/** Errors of drivers, as they may be logged. */
-
-/** Waits for a driver's answer; what it rejects with no longer holds the command. */
+/**
+ * Waits for the answer of a driver. If it rejects, the error can be logged: it does not contain the command,
+ * whose arguments include the payload.
+ */
 export async function redactCommand<Value>(answer: Promise<Value>): Promise<Value> {
   try {
     return await answer;
@@ -9,10 +10,7 @@ export async function redactCommand<Value>(answer: Promise<Value>): Promise<Valu
   }
 }
 
-/**
- * The error as it may be logged: ioredis hangs the command on it, and Upstash's client writes it into the message,
- * the event's payload included.
- */
+/** ioredis adds the command as a property of the error, and the client of Upstash adds it to the message. */
 function withoutCommand(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   const [message = ''] = error.message.split(', command was:');

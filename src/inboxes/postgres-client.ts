@@ -1,11 +1,12 @@
-/** What the Postgres inbox needs of a driver: the least that pg, Neon, PGlite and postgres.js can give. */
+import { HandlerError } from '../core/errors.js';
+import { readOptions, required, rule, withMethods } from '../core/options.js';
 
-/** Sends one statement. `pg` and `@neondatabase/serverless` pools and a PGlite fit as they are. */
+/** Sends statements. Pools of `pg` and `@neondatabase/serverless` and a PGlite need no adapter. */
 export interface PgLike {
   query(text: string, values?: unknown[]): Promise<{ readonly rows: readonly unknown[] }>;
 }
 
-/** A pool whose clients can be checked out: `Pool` of `pg` or `@neondatabase/serverless`. */
+/** A pool that lends clients: `Pool` of `pg` or `@neondatabase/serverless`. */
 export interface PgPoolLike extends PgLike {
   connect(): Promise<PgClientLike>;
 }
@@ -14,41 +15,63 @@ export interface PgPoolLike extends PgLike {
 export interface PgClientLike extends PgLike {
   on(event: 'error', listener: (error: Error) => void): unknown;
   removeListener(event: 'error', listener: (error: Error) => void): unknown;
-  /** Gives it back; with an error it is closed instead. */
+  /** Returns the client to the pool; with an error, the pool closes it. */
   release(error?: Error): void;
 }
 
-/** A driver that runs transactions itself: PGlite as it is, postgres.js by {@link fromPostgresJs}. */
+/** A driver that runs transactions itself: PGlite, and postgres.js with {@link fromPostgresJs}. */
 export interface PgTransactionsLike extends PgLike {
-  /** Commits when `work` resolves, rolls back and rejects with the same error when it rejects. */
+  /** Commits when `work` resolves; rolls back and rejects with the same error when it rejects. */
   transaction<Value>(work: (client: PgLike) => Promise<Value>): Promise<Value>;
 }
 
+/** Can open transactions. */
+export type PgTransactional = PgPoolLike | PgTransactionsLike;
+
 /** The open transaction that a handler gets as `ctx.tx`. */
 export interface PgTx {
-  /** Sends one statement in the transaction; rejects once the transaction has ended. */
+  /** Sends one statement in the transaction; rejects after the transaction has ended. */
   query<Row = Readonly<Record<string, unknown>>>(
     text: string,
     values?: readonly unknown[],
   ): Promise<{ readonly rows: readonly Row[] }>;
 }
 
-/** The least of a postgres.js `sql`; its results are arrays, its transactions functions. */
+const POOLS = 'a Pool of pg or @neondatabase/serverless, a PGlite, or fromPostgresJs(sql)';
+const WITH_CLIENTS = withMethods(POOLS, ['query', 'connect']);
+const WITH_TRANSACTIONS = withMethods(POOLS, ['query', 'transaction']);
+
+/** The rule of a pool that only sends statements. */
+export const POOL_RULE = required(
+  withMethods(`an object with the method query(text, values): ${POOLS}`, ['query']),
+);
+
+/** The rule of a pool that must be able to open transactions. */
+export const TRANSACTIONAL_POOL_RULE = required(
+  rule(
+    `able to open transactions, because \`transactional\` is true: ${POOLS}`,
+    (value) => WITH_CLIENTS.accepts(value) || WITH_TRANSACTIONS.accepts(value),
+  ),
+);
+
+/** The methods of a postgres.js `sql` that the inbox uses. */
 export interface PostgresJsLike extends PostgresJsQueries {
   begin(work: (sql: PostgresJsQueries) => Promise<unknown>): Promise<unknown>;
 }
 
-/** What a postgres.js `sql` can do inside of a transaction, too. */
+/** The methods that a postgres.js `sql` also has inside a transaction. */
 export interface PostgresJsQueries {
   unsafe(text: string, values?: never[], options?: { readonly prepare: boolean }): PromiseLike<unknown>;
 }
 
 /**
- * Fits a postgres.js `sql` to the Postgres inbox.
+ * Adapts a postgres.js `sql` to the Postgres inbox.
  *
- * Statements are prepared, as without it postgres.js takes two round trips for each; `prepare: false` among
- * its own options (for a pooler in front) goes before. A server that goes away in the middle of a transaction
- * can end the process inside of postgres.js 3.4.9: with `transactional`, prefer `pg`, or let it be restarted.
+ * Statements are prepared, because postgres.js needs two round trips for each unprepared one; `prepare: false`
+ * in the options of `sql` (for a pooler in front) has precedence. If the server disconnects during a
+ * transaction, postgres.js 3.4.9 can end the process: with `transactional`, prefer `pg` or restart the process.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `sql` is not a postgres.js `sql`.
  *
  * @example
  * ```ts
@@ -56,9 +79,15 @@ export interface PostgresJsQueries {
  * ```
  */
 export function fromPostgresJs(sql: PostgresJsLike): PgTransactionsLike {
+  const postgresJs = withMethods('the `sql` of postgres.js: fromPostgresJs(postgres(url))', [
+    'unsafe',
+    'begin',
+  ]);
+  readOptions('fromPostgresJs', { sql }, { sql: required(postgresJs) });
+
   const toClient = (queries: PostgresJsQueries): PgLike => ({
     async query(text, values = []) {
-      // `never[]`, so that every version's own type of parameters is accepted; it takes what pg takes.
+      // `never[]` fits the parameter type of every version of postgres.js; it accepts what pg accepts.
       const rows = await queries.unsafe(text, values as never[], { prepare: values.length > 0 });
       return { rows: rows as readonly unknown[] };
     },
@@ -71,11 +100,85 @@ export function fromPostgresJs(sql: PostgresJsLike): PgTransactionsLike {
   };
 }
 
-/** Sends one statement and answers its rows, whose shape the statement's own text fixes. */
-export async function ask<Row>(
+/** Sends one statement and returns its rows, whose type the SQL determines. */
+export async function queryRows<Row>(
   client: PgLike,
-  { text, values = [] }: { readonly text: string; readonly values?: readonly unknown[] },
+  text: string,
+  values: unknown[] = [],
 ): Promise<readonly Row[]> {
-  const { rows } = await client.query(text, [...values]);
+  const { rows } = await client.query(text, values);
   return rows as readonly Row[];
+}
+
+/** Runs `work` in a transaction: commits when it resolves, rolls back and rejects with its error otherwise. */
+export function runInTransaction<Value>(
+  pool: PgTransactional,
+  work: (client: PgLike) => Promise<Value>,
+): Promise<Value> {
+  return 'transaction' in pool ? pool.transaction(work) : runOnClient(pool, work);
+}
+
+async function runOnClient<Value>(
+  pool: PgPoolLike,
+  work: (client: PgLike) => Promise<Value>,
+): Promise<Value> {
+  const client = await pool.connect();
+  let running = 0;
+  let broken: Error | undefined;
+  // A checked-out client has no other listener, and an 'error' event without a listener ends the process.
+  const onError = (error: Error) => {
+    broken = error;
+  };
+  client.on('error', onError);
+  const query: PgLike['query'] = async (text, values) => {
+    running += 1;
+    try {
+      return await client.query(text, values);
+    } finally {
+      running -= 1;
+    }
+  };
+  try {
+    await query('BEGIN');
+    const value = await work({ query });
+    await query('COMMIT');
+    return value;
+  } catch (error) {
+    // ROLLBACK would wait for a statement that still runs; closing the connection rolls back, too.
+    if (running > 0) broken ??= new Error('A statement was still running when the transaction ended.');
+    if (broken === undefined) await query('ROLLBACK').catch(onError);
+    throw error;
+  } finally {
+    client.release(broken);
+    // A client that is being closed can still emit an error.
+    if (broken === undefined) client.removeListener('error', onError);
+  }
+}
+
+/** A transaction that can be closed for its handler. */
+export interface HandlerTx {
+  readonly tx: PgTx;
+  /** After this call `tx` rejects: a handler that timed out must not write outside the transaction. */
+  end(): void;
+}
+
+export function createHandlerTx(client: PgLike): HandlerTx {
+  let ended = false;
+  return {
+    tx: {
+      async query<Row>(text: string, values: readonly unknown[] = []) {
+        if (ended) {
+          throw new HandlerError(
+            'ERR_HANDLER_FAILED',
+            'The transaction has ended and the statement was not sent. Await every statement, and stop when `signal` aborts.',
+          );
+        }
+        const { rows } = await client.query(text, [...values]);
+        return { rows: rows as readonly Row[] };
+      },
+    },
+    end() {
+      ended = true;
+    },
+  };
 }

@@ -1,5 +1,5 @@
-/** The inbox in Redis: one truth for any number of receivers and workers, as lasting as that Redis is. */
-import { ConfigError } from '../core/errors.js';
+import { toHex } from '../core/bytes.js';
+import { redactCommand } from '../core/driver-error.js';
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
 import {
   INBOX_STATES,
@@ -10,50 +10,127 @@ import {
   type Origin,
   type RecordResult,
 } from '../core/inbox.js';
-import { bindScript, type RedisLike, type RedisScript } from './redis-client.js';
-import { REDIS_SCRIPTS, type RedisStep } from './redis-scripts.js';
+import { boolean, readOptions, required, rule, withMethods } from '../core/options.js';
+import { REDIS_SCRIPTS, type RedisScript } from './redis-lua.js';
 
-export {
-  fromIoredis,
-  fromNodeRedis,
-  type IoredisLike,
-  type NodeRedisLike,
-  type RedisLike,
-} from './redis-client.js';
+/**
+ * Runs scripts. A client of `@upstash/redis` needs no adapter; adapt ioredis with {@link fromIoredis} and
+ * node-redis with {@link fromNodeRedis}, clusters of both included.
+ */
+export interface RedisLike {
+  eval(script: string, keys: string[], values: string[]): Promise<unknown>;
+  evalsha(sha1: string, keys: string[], values: string[]): Promise<unknown>;
+}
+
+/** The methods of an ioredis client or cluster that the inbox uses. */
+export interface IoredisLike {
+  eval(script: string, keyCount: number, ...keysAndValues: string[]): Promise<unknown>;
+  evalsha(sha1: string, keyCount: number, ...keysAndValues: string[]): Promise<unknown>;
+}
+
+/** The methods of a node-redis client, pool or cluster that the inbox uses. */
+export interface NodeRedisLike {
+  eval(script: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
+  evalSha(sha1: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
+}
+
+/**
+ * Adapts an ioredis client to the Redis inbox.
+ *
+ * Create the client with `enableOfflineQueue: false` or a small `maxRetriesPerRequest`. By default ioredis
+ * waits for a server that is down, and the delivery is not answered 503.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `client` is not an ioredis client.
+ *
+ * @example
+ * ```ts
+ * const inbox = redisInbox(fromIoredis(new Redis(url, { maxRetriesPerRequest: 1 })));
+ * ```
+ */
+export function fromIoredis(client: IoredisLike): RedisLike {
+  const ioredis = withMethods('a client or cluster of ioredis', ['eval', 'evalsha']);
+  readOptions('fromIoredis', { client }, { client: required(ioredis) });
+  return {
+    eval: (script, keys, values) => client.eval(script, keys.length, ...keys, ...values),
+    evalsha: (sha1, keys, values) => client.evalsha(sha1, keys.length, ...keys, ...values),
+  };
+}
+
+/**
+ * Adapts a node-redis client to the Redis inbox.
+ *
+ * Create the client with `disableOfflineQueue: true`; otherwise it waits for a server that is down, and the
+ * delivery is not answered 503. Add an `error` listener.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `client` is not a node-redis client.
+ *
+ * @example
+ * ```ts
+ * const client = await createClient({ url, disableOfflineQueue: true }).on('error', console.error).connect();
+ * const inbox = redisInbox(fromNodeRedis(client));
+ * ```
+ */
+export function fromNodeRedis(client: NodeRedisLike): RedisLike {
+  const nodeRedis = withMethods('a client, pool or cluster of node-redis (the package redis)', [
+    'eval',
+    'evalSha',
+  ]);
+  readOptions('fromNodeRedis', { client }, { client: required(nodeRedis) });
+  return {
+    eval: (script, keys, values) => client.eval(script, { keys, arguments: values }),
+    evalsha: (sha1, keys, values) => client.evalSha(sha1, { keys, arguments: values }),
+  };
+}
 
 /** Options of {@link redisInbox}. */
 export interface RedisInboxOptions {
   /**
-   * What every key begins with, in braces, so that a cluster keeps the inbox on one shard.
+   * The prefix of every key, without braces. The inbox adds the braces of a hash tag, so that a cluster keeps
+   * all keys on one shard.
    *
    * @default 'stablehooks'
    */
-  readonly prefix?: string;
+  readonly prefix?: string | undefined;
   /**
-   * Whether this Redis keeps what it was given. Say `false` of a cache: then no event is given up after
-   * `maxAttempts`, as its 200 would be the last anyone heard of it, and no queue may stand behind it.
+   * Whether this Redis keeps its data. Set `false` for a cache: then no event is dead-lettered after
+   * `maxAttempts`, because the sender does not deliver it again after a 200, and the receiver takes no queue.
    *
    * @default true
    */
-  readonly durable?: boolean;
+  readonly durable?: boolean | undefined;
 }
+
+const PREFIX_RULE = rule<string>(
+  'a string without braces that is not empty; the inbox adds the braces of a hash tag',
+  (value) => typeof value === 'string' && value !== '' && !/[{}]/.test(value),
+  'stablehooks',
+);
+
+const WITH_SCRIPTS = withMethods('a client that runs scripts', ['eval', 'evalsha']);
+const IOREDIS = withMethods('a client of ioredis', ['defineCommand']);
+// An ioredis client has methods of the same names with other parameters.
+const REDIS_RULE = rule(
+  'fromIoredis(client), fromNodeRedis(client), or a client of @upstash/redis',
+  (value) => WITH_SCRIPTS.accepts(value) && !IOREDIS.accepts(value),
+);
 
 /** How many events one script prunes: Redis runs nothing else meanwhile. */
 const PRUNE_BATCH = 1_000;
 
 /**
- * Makes an inbox in Redis 6.2 or later. Every step is one atomic script and one round trip, by Redis' clock.
+ * Keeps events in Redis 6.2 or later, for any number of receivers and workers. Each step is one atomic script
+ * and one round trip, and uses the clock of the server.
  *
- * It remembers as well as that Redis does. Without `appendonly yes` a restart forgets what came since the
- * last snapshot; with `appendfsync everysec` a power cut forgets about a second; a failover forgets what the
- * replica had not got yet, whatever the settings. What is forgotten can run again if it comes again, and
- * comes again only while the service retries or lists it. `maxmemory-policy` must be `noeviction`. Where an
- * effect must never happen twice, take Postgres with `transactional`.
+ * The inbox is as durable as its Redis. Without `appendonly yes` a restart loses everything since the last
+ * snapshot; with `appendfsync everysec` a power failure loses about a second; a failover loses what the
+ * replica had not received, whatever the settings. An event that was lost runs again if it is delivered or
+ * listed again, and only while the service retries or lists it. `maxmemory-policy` must be `noeviction`. If an
+ * effect must never happen twice, use Postgres with `transactional`.
  *
- * A done event keeps its id for ever, about 600 bytes of memory each once {@link InboxOperations.prune} has
- * dropped its JSON.
+ * The id of a done event is kept for ever: about 600 bytes of memory after {@link InboxOperations.prune} has
+ * removed its JSON.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when the prefix is empty or has braces.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `redis` is wrong.
  *
  * @example
  * ```ts
@@ -62,13 +139,13 @@ const PRUNE_BATCH = 1_000;
  */
 export function redisInbox(
   redis: RedisLike,
-  { prefix = 'stablehooks', durable = true }: RedisInboxOptions = {},
+  options: RedisInboxOptions = {},
 ): Omit<Inbox, 'transaction'> & InboxOperations {
-  if (prefix === '' || /[{}]/.test(prefix)) {
-    throw new ConfigError(
-      '`prefix` must be text without braces; the inbox puts the braces of a hash tag round it.',
-    );
-  }
+  const { prefix, durable } = readOptions('redisInbox', options, {
+    prefix: PREFIX_RULE,
+    durable: boolean(true),
+  });
+  readOptions('redisInbox', { redis }, { redis: required(REDIS_RULE) });
   const scripts = bindScripts(redis, `{${prefix}}`);
 
   return {
@@ -83,10 +160,10 @@ export function redisInbox(
       return state === 'leased' ? { state, retryAfterMs: Number(number) } : { state };
     },
 
-    complete: ({ id, token }) => isTold(scripts.complete([id, token])),
+    complete: ({ id, token }) => succeeded(scripts.complete([id, token])),
 
     fail: ({ id, token }, { retryAfterMs, error }) =>
-      isTold(scripts.fail([id, token, retryAfterMs ?? '', error.slice(0, 1_000)])),
+      succeeded(scripts.fail([id, token, retryAfterMs ?? '', error.slice(0, 1_000)])),
 
     async record(events, { dueInMs, origin }) {
       if (events.length === 0) return [];
@@ -106,7 +183,7 @@ export function redisInbox(
     },
 
     savePoll: ({ watermark, largest }, { holder, leaseMs }) =>
-      isTold(scripts.savePoll([holder, leaseMs, watermark ?? '', largest])),
+      succeeded(scripts.savePoll([holder, leaseMs, watermark ?? '', largest])),
 
     async find(id) {
       return toRecords(await scripts.find([id]))[0];
@@ -124,7 +201,7 @@ export function redisInbox(
       });
     },
 
-    requeue: (id) => isTold(scripts.requeue([id])),
+    requeue: (id) => succeeded(scripts.requeue([id])),
 
     async prune({ olderThanMs }) {
       let total = 0;
@@ -139,8 +216,8 @@ export function redisInbox(
 
 type ClaimState = 'claimed' | 'done' | 'dead' | 'leased';
 
-/** A record as the scripts read it; what is not there is `false`. */
-type Fields = readonly [
+/** A record as the scripts return it; a field that does not exist is `false`. */
+type RecordFields = readonly [
   id: string,
   type: string,
   state: InboxState,
@@ -153,19 +230,51 @@ type Fields = readonly [
   event: string | false,
 ];
 
-function bindScripts(redis: RedisLike, key: string): Readonly<Record<RedisStep, RedisScript>> {
+/** Runs a script with its values. */
+type RunScript = (values: readonly (string | number)[]) => Promise<unknown>;
+
+function bindScripts(redis: RedisLike, key: string): Readonly<Record<RedisScript, RunScript>> {
   const entries = Object.entries(REDIS_SCRIPTS);
-  const bound = entries.map(([step, text]) => [step, bindScript(redis, { text, key })]);
-  return Object.fromEntries(bound) as Record<RedisStep, RedisScript>;
+  const bound = entries.map(([name, lua]) => [name, bindScript(redis, { lua, key })]);
+  return Object.fromEntries(bound) as Record<RedisScript, RunScript>;
 }
 
-/** The scripts that settle or save tell something when they did. */
-async function isTold(reply: Promise<unknown>): Promise<boolean> {
+/** The script runs by its digest, and is sent in full only if the server does not have it. */
+function bindScript(
+  redis: RedisLike,
+  { lua, key }: { readonly lua: string; readonly key: string },
+): RunScript {
+  let sha1: Promise<string> | undefined;
+
+  async function run(values: string[]): Promise<unknown> {
+    sha1 ??= digestHex(lua);
+    try {
+      return await redis.evalsha(await sha1, [key], values);
+    } catch (error) {
+      if (!(error instanceof Error && error.message.includes('NOSCRIPT'))) throw error;
+      return await redis.eval(lua, [key], values);
+    }
+  }
+
+  return async (values) => {
+    const reply = await redactCommand(run(values.map(String)));
+    // The client of Upstash has already parsed the reply.
+    return typeof reply === 'string' ? JSON.parse(reply) : reply;
+  };
+}
+
+async function digestHex(lua: string): Promise<string> {
+  const bytes = await crypto.subtle.digest('SHA-1', new TextEncoder().encode(lua));
+  return toHex(new Uint8Array(bytes));
+}
+
+/** Scripts that change something return an empty array if they changed nothing. */
+async function succeeded(reply: Promise<unknown>): Promise<boolean> {
   return ((await reply) as readonly string[]).length > 0;
 }
 
 function toRecords(reply: unknown): readonly InboxRecord[] {
-  return (reply as readonly Fields[]).map((fields) => {
+  return (reply as readonly RecordFields[]).map((fields) => {
     const [id, type, state, attempts, origin, receivedAt, updatedAt, dueAt, lastError, event] = fields;
     return {
       id,

@@ -1,53 +1,53 @@
-/** A connection to an SQLite file: the least that a driver must offer, how one is opened, and one atomic step. */
+import { setImmediate } from 'node:timers';
 import { ConfigError } from '../core/errors.js';
 
 /**
- * What `node:sqlite`, `better-sqlite3`, `libsql` and `bun:sqlite` share, and all that the inbox asks of them.
- * Rows are objects keyed by column; integers are numbers, so leave "safe integers" off.
+ * The methods that `node:sqlite`, `better-sqlite3`, `libsql` and `bun:sqlite` share. Rows are objects with one
+ * property per column, and integers are numbers: leave "safe integers" off.
  */
 export interface SqliteLike {
   exec(sql: string): unknown;
-  /** The values are texts, numbers and `null`; narrower than `unknown`, better-sqlite3's types do not fit. */
+  /** The values are strings, numbers and `null`; the types of better-sqlite3 need `unknown` here. */
   prepare(sql: string): { all(...values: unknown[]): unknown[] };
 }
 
-/** A connection that the inbox opened by itself. */
+/** A connection that the inbox opened and closes. */
 export interface OwnConnection extends SqliteLike {
   close(): void;
 }
 
 /**
- * Opens a file by `node:sqlite`.
+ * Opens a file with `node:sqlite`.
  *
- * @throws {ConfigError} where Node has none, naming what to pass in its place.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when this runtime has no `node:sqlite`.
  */
-export function openFile(path: string): OwnConnection {
-  // Asked for when it is needed and not imported: Node 20 and bundlers would stop at the import.
+export function openPath(path: string): OwnConnection {
+  // Not an import: Node 20 and bundlers fail at the import.
   const sqlite = process.getBuiltinModule('node:sqlite') as
     | { readonly DatabaseSync: new (path: string) => OwnConnection }
     | undefined;
   if (sqlite === undefined) {
     throw new ConfigError(
-      'This runtime has no node:sqlite, which comes with Node 22.13. Pass a connection in place of the path: new Database(path) of better-sqlite3, libsql or bun:sqlite.',
+      'sqliteInbox: this runtime has no node:sqlite, which Node 22.13 and later have. Pass a connection instead of the path: new Database(path) of better-sqlite3, libsql or bun:sqlite.',
     );
   }
   return new sqlite.DatabaseSync(path);
 }
 
 /**
- * Sets a connection up: waits for other processes, writes ahead, and has every commit on the disk.
+ * Sets the busy timeout, the write-ahead log, and that each commit waits for the disk.
  *
- * @returns whether what is committed survives this process: not so for `:memory:`.
+ * @returns whether committed data survives this process; `false` for `:memory:`.
  */
 export function configure(db: SqliteLike, { busyTimeoutMs }: { readonly busyTimeoutMs: number }): boolean {
   db.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
-  // Not NORMAL, with which a power cut undoes commits that were already answered 200.
+  // With NORMAL, a power failure can undo commits of events that were answered 200.
   db.exec('PRAGMA synchronous = FULL');
-  return writeAhead(db, { until: Date.now() + busyTimeoutMs }) !== 'memory';
+  return enableWriteAheadLog(db, { until: Date.now() + busyTimeoutMs }) !== 'memory';
 }
 
-/** Tries again by itself: for this switch, which wants the file alone, SQLite does not wait. */
-function writeAhead(db: SqliteLike, { until }: { readonly until: number }): string | undefined {
+/** Retries while the file is locked: SQLite does not apply the busy timeout to this change. */
+function enableWriteAheadLog(db: SqliteLike, { until }: { readonly until: number }): string | undefined {
   for (;;) {
     try {
       const [answer] = db.prepare('PRAGMA journal_mode = WAL').all() as { readonly journal_mode: string }[];
@@ -59,17 +59,17 @@ function writeAhead(db: SqliteLike, { until }: { readonly until: number }): stri
   }
 }
 
-/** Each driver has codes of its own; the words are SQLite's. */
+/** Error codes differ between the drivers; the message is SQLite's own. */
 function isLocked(error: unknown): boolean {
   return error instanceof Error && /database (table )?is locked/.test(error.message);
 }
 
 /**
- * Does the work in one transaction that takes the write lock first, so that no other process comes between
- * what it reads and what it writes. Nothing in this process does either: the work is synchronous.
+ * Runs the work in a transaction that takes the write lock first, so that no other process writes between
+ * its reads and writes. The work is synchronous, so nothing else in this process runs in between either.
  */
 export function atomically<Value>(db: SqliteLike, work: () => Value): Value {
-  // Fails inside a transaction of the caller's, whose rollback would undo what was answered 200.
+  // Fails inside a transaction of the caller, whose rollback would undo events that were answered 200.
   db.exec('BEGIN IMMEDIATE');
   try {
     const value = work();
@@ -79,8 +79,50 @@ export function atomically<Value>(db: SqliteLike, work: () => Value): Value {
     try {
       db.exec('ROLLBACK');
     } catch {
-      // SQLite had rolled back by itself; why, the first error says.
+      // SQLite has already rolled back; the first error says why.
     }
     throw error;
   }
+}
+
+/** Runs a step and resolves with its result after the commit. */
+export type RunStep = <Value>(step: () => Value) => Promise<Value>;
+
+interface WaitingStep {
+  /** Does the work and returns the function that resolves the promise, for use after the commit. */
+  run(): () => void;
+  reject(error: unknown): void;
+}
+
+/**
+ * Runs steps in shared transactions: a commit waits for the disk, which takes far longer than a step.
+ *
+ * All steps of one turn of the event loop run one after the other in one transaction. If it fails, each of
+ * them rejects and nothing changes.
+ */
+export function createStepRunner(db: SqliteLike): RunStep {
+  let waiting: WaitingStep[] = [];
+
+  function commit() {
+    const steps = waiting;
+    waiting = [];
+    try {
+      const resolvers = atomically(db, () => steps.map((step) => step.run()));
+      for (const resolve of resolvers) resolve();
+    } catch (error) {
+      for (const step of steps) step.reject(error);
+    }
+  }
+
+  return <Value>(step: () => Value) =>
+    new Promise<Value>((resolve, reject) => {
+      if (waiting.length === 0) setImmediate(commit);
+      waiting.push({
+        run() {
+          const value = step();
+          return () => resolve(value);
+        },
+        reject,
+      });
+    });
 }

@@ -1,50 +1,64 @@
-/** The inbox in an SQLite file: durable, for one machine, shared by as many of its processes as there are. */
 import { ConfigError } from '../core/errors.js';
 import { encodeEvent } from '../core/events.js';
 import { INBOX_STATES, type Inbox, type InboxOperations, type Lease } from '../core/inbox.js';
-import { func, integer, readOptions } from '../core/options.js';
-import { configure, type OwnConnection, openFile, type SqliteLike } from './sqlite-connection.js';
-import { migrate } from './sqlite-schema.js';
-import { decodeEvent, prepareStatements, toRecord } from './sqlite-statements.js';
-import { createSteps } from './sqlite-steps.js';
+import { func, integer, readOptions, required, rule, withMethods } from '../core/options.js';
+import {
+  configure,
+  createStepRunner,
+  type OwnConnection,
+  openPath,
+  type SqliteLike,
+} from './sqlite-connection.js';
+import { migrate, parseRow, prepareStatements, toRecord } from './sqlite-sql.js';
 
 export type { SqliteLike } from './sqlite-connection.js';
 
 /** Options of {@link sqliteInbox}. */
 export interface SqliteInboxOptions {
   /**
-   * How long a step waits while another process writes; then it fails, and the delivery is answered 503.
-   * The drivers are synchronous: this process does nothing else meanwhile.
+   * How long a step waits in ms while another process writes. After that the step fails and the delivery is
+   * answered 503. The drivers are synchronous, so this process does nothing else while it waits.
    *
    * @default 5_000
    */
   readonly busyTimeoutMs?: number | undefined;
-  /** The clock, in epoch ms; the same for every process on the file. @default Date.now */
+  /**
+   * Returns the current time in epoch ms. All processes that share the file must use the same clock.
+   *
+   * @default Date.now
+   */
   readonly now?: (() => number) | undefined;
 }
 
-/** What {@link sqliteInbox} makes. */
+/** The inbox that {@link sqliteInbox} returns. */
 export interface SqliteInbox extends Omit<Inbox, 'transaction'>, InboxOperations {
-  /** Closes the file that was given as a path; a connection that was passed in stays open. */
+  /** Closes the file if it was given as a path; a connection stays open. */
   close(): void;
 }
 
-/** How many events one step prunes, so that other processes need not wait long. */
-const PRUNED_AT_ONCE = 1_000;
+const CONNECTION = withMethods('a connection', ['exec', 'prepare']);
+const FILE = rule('a path, or a connection of node:sqlite, better-sqlite3, libsql or bun:sqlite', (value) =>
+  typeof value === 'string' ? value !== '' : CONNECTION.accepts(value),
+);
+
+/** How many events one step prunes: other processes wait until it is committed. */
+const PRUNE_BATCH = 1_000;
 
 /**
- * Makes an inbox in an SQLite file, its tables included, which are all called `stablehooks_…`.
+ * Keeps events in an SQLite file, in tables called `stablehooks_…`, which it creates and migrates. All
+ * processes of one machine can share the file.
  *
- * Pass a connection of `node:sqlite`, `better-sqlite3`, `libsql` or `bun:sqlite` and leave it to the inbox
- * alone: it is set to WAL with `synchronous = FULL`, so that what was answered 200 outlives a power cut, and
- * each step is part of a transaction, which fails while the app has one open on the same connection. Or pass
- * a path, which `node:sqlite` opens. The file must be on a disk of this machine.
+ * Pass a path, which `node:sqlite` opens, or a connection of `node:sqlite`, `better-sqlite3`, `libsql` or
+ * `bun:sqlite` that nothing else uses. The connection is set to WAL with `synchronous = FULL`, so that events
+ * that were answered 200 survive a power failure. Each step is part of a transaction and fails while the app
+ * has one open on the same connection. The file must be on a local disk.
  *
- * It has no `transaction`: handlers are asynchronous and the connection is one, so the writes of other
- * deliveries would fall into a handler's transaction and roll back with it.
+ * There is no `transaction`: handlers are asynchronous and share one connection, so the writes of other
+ * deliveries would become part of a handler's transaction and roll back with it.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when the file cannot be used, when a newer release wrote it, or
- * when a path is given and this runtime has no `node:sqlite`.
+ * @param file - a path, or a connection.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `file` is wrong, the file cannot be used, a
+ * newer release wrote it, or `file` is a path and this runtime has no `node:sqlite`.
  *
  * @example
  * ```ts
@@ -56,9 +70,10 @@ export function sqliteInbox(file: string | SqliteLike, options: SqliteInboxOptio
     busyTimeoutMs: integer({ default: 5_000, min: 0 }),
     now: func(Date.now),
   });
+  readOptions('sqliteInbox', { file }, { file: required(FILE) });
   const { durable, sql, step, close } = open(file, { busyTimeoutMs });
 
-  /** Whole, as the columns are: a caller's duration may have a fraction. */
+  /** An integer like the columns: durations can have a fraction. */
   const after = (ms: number) => Math.round(now() + ms);
 
   function settle({ id, token }: Lease, to: { state: string; dueAt: number | null; error: string | null }) {
@@ -72,7 +87,7 @@ export function sqliteInbox(file: string | SqliteLike, options: SqliteInboxOptio
     async claim(event, { leaseMs, origin, json = encodeEvent(event) }) {
       const { id, type } = event;
       return step(() => {
-        const [found] = sql.standing(id);
+        const [found] = sql.state(id);
         if (found?.state === 'done' || found?.state === 'dead') return { state: found.state };
         const leftMs = found?.state === 'leased' ? (found.due_at ?? 0) - now() : 0;
         if (leftMs > 0) return { state: 'leased', retryAfterMs: leftMs };
@@ -88,15 +103,15 @@ export function sqliteInbox(file: string | SqliteLike, options: SqliteInboxOptio
       return settle(lease, { state: 'done', dueAt: null, error: null });
     },
 
-    async fail(lease, { retryAfterMs, error: words }) {
-      const error = JSON.stringify(words.slice(0, 1_000));
+    async fail(lease, { retryAfterMs, error: message }) {
+      const error = JSON.stringify(message.slice(0, 1_000));
       return retryAfterMs === null
         ? settle(lease, { state: 'dead', dueAt: null, error })
         : settle(lease, { state: 'failed', dueAt: after(retryAfterMs), error });
     },
 
     async record(events, { dueInMs, origin }) {
-      // Written out beforehand: an event that cannot be must not fail the steps beside this one.
+      // Encoded before the step: an event that cannot be encoded must not fail the other steps.
       const page = events.map((event) => ({ id: event.id, type: event.type, json: encodeEvent(event) }));
       const state = dueInMs === null ? 'parked' : 'received';
       return step(() => {
@@ -104,7 +119,7 @@ export function sqliteInbox(file: string | SqliteLike, options: SqliteInboxOptio
         const dueAt = dueInMs === null ? null : after(dueInMs);
         return page.map(({ id, type, json }) => {
           const [recorded] = sql.record(id, type, origin, json, at, at, dueAt, state);
-          return recorded === undefined ? (sql.standing(id)[0]?.state ?? 'new') : 'new';
+          return recorded === undefined ? (sql.state(id)[0]?.state ?? 'new') : 'new';
         });
       });
     },
@@ -114,10 +129,10 @@ export function sqliteInbox(file: string | SqliteLike, options: SqliteInboxOptio
         const at = after(0);
         const parked = types.length === 0 ? [] : sql.parked(JSON.stringify(types), limit);
         const rows = [...parked, ...sql.due(at, limit - parked.length)];
-        for (const { id } of rows) sql.hide(after(visibilityTimeoutMs), at, id);
+        for (const { id } of rows) sql.take(after(visibilityTimeoutMs), at, id);
         return rows;
       });
-      return taken.map(decodeEvent).filter((event) => event !== null);
+      return taken.map(parseRow).filter((event) => event !== null);
     },
 
     async acquirePoll({ holder, leaseMs }) {
@@ -155,28 +170,28 @@ export function sqliteInbox(file: string | SqliteLike, options: SqliteInboxOptio
     async prune({ olderThanMs }) {
       const before = now() - olderThanMs;
       for (let pruned = 0; ; ) {
-        const { length } = await step(() => sql.prune(before, PRUNED_AT_ONCE));
+        const { length } = await step(() => sql.prune(before, PRUNE_BATCH));
         pruned += length;
-        if (length < PRUNED_AT_ONCE) return pruned;
+        if (length < PRUNE_BATCH) return pruned;
       }
     },
   };
 }
 
-/** Opens, sets up and migrates: all that can fail before the first event. */
-function open(file: string | SqliteLike, options: { readonly busyTimeoutMs: number }) {
+/** Does everything that can fail before the first event. */
+function open(file: string | SqliteLike, { busyTimeoutMs }: { readonly busyTimeoutMs: number }) {
   let own: OwnConnection | undefined;
   try {
-    if (typeof file === 'string') own = openFile(file);
+    if (typeof file === 'string') own = openPath(file);
     const db = own ?? (file as SqliteLike);
-    const durable = configure(db, options);
+    const durable = configure(db, { busyTimeoutMs });
     migrate(db);
-    return { durable, sql: prepareStatements(db), step: createSteps(db), close: () => own?.close() };
+    return { durable, sql: prepareStatements(db), step: createStepRunner(db), close: () => own?.close() };
   } catch (cause) {
     own?.close();
     if (cause instanceof ConfigError) throw cause;
     throw new ConfigError(
-      'The SQLite file cannot be used as an inbox; see the cause. Check that it is a database file, that this process may write to it and to its folder, and that no other process keeps it locked.',
+      'sqliteInbox: the SQLite file cannot be used; see the cause. Check that it is a database file, that this process can write to it and to its directory, and that no other process keeps it locked.',
       { cause },
     );
   }

@@ -1,13 +1,14 @@
-/** BullMQ as the queue: one job an event, under the event's id. */
 import { redactCommand } from '../core/driver-error.js';
 import type { UnknownEvent } from '../core/events.js';
+import { integer, readOptions, required, withMethods } from '../core/options.js';
 import type { Queue } from '../core/queue.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
-import { type DeadlineOptions, readDeadline, within } from './deadline.js';
-import { runJob } from './job.js';
+import { type EnqueueOptions, runJob, withTimeout } from './job.js';
 
-/** The least of BullMQ's `Queue`. */
+export type { EnqueueOptions } from './job.js';
+
+/** The methods of a BullMQ `Queue` that {@link bullmqQueue} uses. */
 export interface BullQueueLike {
   add(name: string, data: UnknownEvent, options: { jobId: string }): Promise<unknown>;
   getJobState(jobId: string): Promise<string>;
@@ -15,14 +16,16 @@ export interface BullQueueLike {
 }
 
 /**
- * Puts events into a BullMQ queue, named by their type.
+ * Adds each event to a BullMQ queue as one job, named by the type of the event.
  *
- * How often a job is tried, how long it waits between, and what is kept of finished ones is said in the
- * queue's `defaultJobOptions` (BullMQ's own default is one try). What BullMQ gave up waits in the inbox as
- * `failed`, and `redrive()` puts it in again, which replaces the finished job.
+ * The queue's `defaultJobOptions` set the number of attempts, the backoff and what is kept of finished jobs
+ * (the default of BullMQ is one attempt). An event whose job failed for the last time is `failed` in the
+ * inbox; `redrive()` adds it again and replaces the finished job.
  *
- * The Redis behind it must keep what it is given (`appendonly yes`, `noeviction`). An event lost there is
- * still in the inbox: `redrive()` puts it in again, too.
+ * The Redis must keep its data (`appendonly yes`, `noeviction`). `redrive()` also adds events whose jobs were
+ * lost, because they are still in the inbox.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `queue` is wrong.
  *
  * @example
  * ```ts
@@ -33,22 +36,27 @@ export interface BullQueueLike {
  * const receiver = createReceiver({ secret, inbox, queue: bullmqQueue(queue), handlers: {} });
  * ```
  */
-export function bullmqQueue(queue: BullQueueLike, options: DeadlineOptions = {}): Queue {
-  const { timeoutMs } = readDeadline(options);
-  async function put(event: UnknownEvent): Promise<void> {
+export function bullmqQueue(queue: BullQueueLike, options: EnqueueOptions = {}): Queue {
+  const { timeoutMs } = readOptions('bullmqQueue', options, { timeoutMs: integer({ default: 5_000 }) });
+  const methods = ['add', 'getJobState', 'remove'];
+  const queueRule = withMethods('a Queue of bullmq: new Queue(name, { connection })', methods);
+  readOptions('bullmqQueue', { queue }, { queue: required(queueRule) });
+
+  async function addJob(event: UnknownEvent): Promise<void> {
     const jobId = toJobId(event.id);
-    // A job that BullMQ keeps after it finished would hold the place of the new one.
+    // BullMQ ignores a new job while it keeps a finished one of the same id.
     if (FINISHED.has(await queue.getJobState(jobId))) await queue.remove(jobId);
     await queue.add(event.type, event, { jobId });
   }
-  return { enqueue: (event) => within(timeoutMs, redactCommand(put(event))) };
+  return { enqueue: (event) => withTimeout(redactCommand(addJob(event)), timeoutMs) };
 }
 
 /**
- * What a BullMQ `Worker` runs: handles the job's event, and throws when it is wanted again, so that BullMQ
- * retries it. The job's result is the outcome's kind.
+ * Returns the processor of a BullMQ `Worker`. It handles the event of the job and returns the kind of the
+ * outcome, or throws if the event must be retried; BullMQ then retries the job.
  *
- * @param receiver - one without a queue, over the same inbox as the receivers in front.
+ * @param receiver - a receiver without a queue that uses the same inbox as the receivers that enqueue.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is wrong.
  *
  * @example
  * ```ts
@@ -58,12 +66,14 @@ export function bullmqQueue(queue: BullQueueLike, options: DeadlineOptions = {})
 export function bullmqProcessor(
   receiver: Pick<Receiver, 'handle'>,
 ): (job: { readonly data: UnknownEvent }) => Promise<OutcomeKind> {
-  return (job) => runJob(job.data, { receiver });
+  const receiverRule = withMethods('a receiver: createReceiver(options)', ['handle']);
+  readOptions('bullmqProcessor', { receiver }, { receiver: required(receiverRule) });
+  return (job) => runJob(receiver, job.data);
 }
 
 const FINISHED: ReadonlySet<string> = new Set(['completed', 'failed']);
 
-/** BullMQ takes no colon in an id, and no whole number as one. */
+/** BullMQ refuses ids with a colon, and ids that are integers. */
 function toJobId(id: string): string {
   return `event-${encodeURIComponent(id)}`;
 }

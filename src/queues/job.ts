@@ -1,17 +1,41 @@
-/** One job in a worker: the event is handled, and whatever is wanted again is the engine's to retry. */
 import type { UnknownEvent } from '../core/events.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
 
-/** Endings with an error that the engine is not to try again. */
-const GIVEN_UP: ReadonlySet<OutcomeKind> = new Set(['dead', 'rejected']);
+/** Options of every queue. */
+export interface EnqueueOptions {
+  /**
+   * How long to wait for the engine, in ms. After that the delivery is answered 503. The job can still be
+   * added later; its id and the inbox prevent that the event takes effect twice.
+   *
+   * @default 5_000
+   */
+  readonly timeoutMs?: number | undefined;
+}
 
-/** Handles the event; rejects with the outcome's error when it is wanted again. */
-export async function runJob(
-  event: UnknownEvent,
-  { receiver }: { readonly receiver: Pick<Receiver, 'handle'> },
-): Promise<OutcomeKind> {
+/** Rejects if the engine does not answer in time: some clients wait for ever for a server that is down. */
+export async function withTimeout<Value>(answer: Promise<Value>, timeoutMs: number): Promise<Value> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const timeout = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      reject(
+        new Error(`The queue did not answer within ${timeoutMs} ms. Check that its server can be reached.`),
+      );
+    }, timeoutMs);
+  });
+  try {
+    return await Promise.race([answer, timeout]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Outcomes with an error that a retry cannot change. */
+const NOT_RETRIED: ReadonlySet<OutcomeKind> = new Set(['dead', 'rejected']);
+
+/** Handles the event; rejects with the error of the outcome if the engine must retry the job. */
+export async function runJob(receiver: Pick<Receiver, 'handle'>, event: UnknownEvent): Promise<OutcomeKind> {
   const { kind, error } = await receiver.handle(event, 'queue');
-  if (error === undefined || GIVEN_UP.has(kind)) return kind;
+  if (error === undefined || NOT_RETRIED.has(kind)) return kind;
   throw error;
 }

@@ -1,62 +1,47 @@
-/** pg-boss as the queue: one job an event, under an id made of the event's. */
 import { toHex } from '../core/bytes.js';
 import { StablehooksError } from '../core/errors.js';
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
+import { integer, readOptions, required, string, withMethods } from '../core/options.js';
 import type { Queue } from '../core/queue.js';
 import type { Receiver } from '../receiver/receiver.js';
-import { type DeadlineOptions, readDeadline, within } from './deadline.js';
-import { runJob } from './job.js';
+import { type EnqueueOptions, runJob, withTimeout } from './job.js';
 
-/** The least of a `PgBoss` that puts jobs in. */
+export type { EnqueueOptions } from './job.js';
+
+/** The methods of a `PgBoss` that {@link pgBossQueue} uses. */
 export interface PgBossLike {
   send(name: string, data: object, options: { id: string }): Promise<string | null>;
   getJobById(name: string, id: string): Promise<{ readonly state: string } | null>;
   deleteJob(name: string, id: string): Promise<unknown>;
 }
 
-/** The least of a `PgBoss` that works on jobs. */
-export interface PgBossWorkLike {
-  work(
-    name: string,
-    options: { batchSize: number; pollingIntervalSeconds: number },
-    handler: (jobs: readonly PgBossJob[]) => Promise<void>,
-  ): Promise<string>;
+/** The method of a `PgBoss` that {@link pgBossProcessor} uses. */
+export interface PgBossCompleteLike {
   complete(name: string, ids: string[]): Promise<unknown>;
 }
 
-/** A job as it was put in: the event as text, as jsonb would refuse some events and reorder others. */
+/** A job. The event is a JSON string, because jsonb refuses some events and reorders the keys of others. */
 export interface PgBossJob {
   readonly id: string;
+  /** The name of the queue. */
+  readonly name: string;
   readonly data: { readonly event: string };
 }
 
 /** Options of {@link pgBossQueue}. */
-export interface PgBossQueueOptions extends DeadlineOptions {
-  /** The queue's name; make it with `boss.createQueue`. @default 'stablehooks' */
-  readonly queue?: string;
+export interface PgBossQueueOptions extends EnqueueOptions {
+  /** The name of the queue, which `boss.createQueue` creates. @default 'stablehooks' */
+  readonly queue?: string | undefined;
 }
-
-/** Options of {@link workPgBoss}. */
-export interface PgBossWorkOptions {
-  /** One without a queue, over the same inbox as the receivers in front. */
-  readonly receiver: Pick<Receiver, 'handle'>;
-  /** The queue's name. @default 'stablehooks' */
-  readonly queue?: string;
-  /** How many jobs are taken, and run, at a time; pg-boss takes no more until the slowest ends. @default 20 */
-  readonly batchSize?: number;
-  /** How often pg-boss looks for jobs, in seconds. @default 0.5 */
-  readonly pollingIntervalSeconds?: number;
-}
-
-const NAME = 'stablehooks';
 
 /**
- * Puts events into a pg-boss queue of version 10.
+ * Adds each event to a queue of pg-boss 10 as one job.
  *
- * How often a job is tried, how long it waits between, when a lost worker's job is given to another
- * (`expireInSeconds`; 15 minutes unless said) and where dead ones go is said in `boss.createQueue`. What
- * pg-boss gave up waits in the inbox as `failed`, and `redrive()` puts it in again, which replaces the
- * finished job.
+ * `boss.createQueue` sets the number of attempts, the backoff, when the job of a lost worker is retried
+ * (`expireInSeconds`, by default 15 minutes) and the dead letter queue. An event whose job failed for the last
+ * time is `failed` in the inbox; `redrive()` adds it again and replaces the finished job.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `boss` is wrong.
  *
  * @example
  * ```ts
@@ -65,67 +50,94 @@ const NAME = 'stablehooks';
  * ```
  */
 export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}): Queue {
-  const { queue = NAME } = options;
-  const { timeoutMs } = readDeadline({ timeoutMs: options.timeoutMs });
-  async function put(event: UnknownEvent): Promise<void> {
+  const { queue, timeoutMs } = readOptions('pgBossQueue', options, {
+    queue: string('stablehooks'),
+    timeoutMs: integer({ default: 5_000 }),
+  });
+  const bossRule = withMethods('a PgBoss of pg-boss 10', ['send', 'getJobById', 'deleteJob']);
+  readOptions('pgBossQueue', { boss }, { boss: required(bossRule) });
+
+  async function addJob(event: UnknownEvent): Promise<void> {
     const id = await toJobId(event.id);
     const data: PgBossJob['data'] = { event: encodeEvent(event) };
-    // Twice, as the job that was in the way may have gone meanwhile.
+    // Twice: the job with the same id may have been deleted between the calls.
     for (const _ of [1, 2]) {
       if ((await boss.send(queue, data, { id })) !== null) return;
       const job = await boss.getJobById(queue, id);
       if (job !== null && !FINISHED.has(job.state)) return;
       if (job !== null) await boss.deleteJob(queue, id);
     }
-    throw new Error(`pg-boss took no job. Make the queue first: await boss.createQueue('${queue}').`);
+    throw new Error(
+      `pg-boss did not add the job. Create the queue first: await boss.createQueue('${queue}').`,
+    );
   }
-  return { enqueue: (event) => within(timeoutMs, put(event)) };
+  return { enqueue: (event) => withTimeout(addJob(event), timeoutMs) };
 }
 
 /**
- * Works on a pg-boss queue: handles each job's event, and fails the jobs whose event is wanted again, so
- * that pg-boss retries them. Resolves with the worker's id once it has begun.
+ * Returns the handler for `boss.work`. It handles the events of a batch at the same time, completes the jobs
+ * that succeeded, and throws if an event must be retried; pg-boss then retries the other jobs of the batch.
  *
- * pg-boss 10 does not wait for its own word that a batch has ended: where Postgres goes away just then, that
- * is an unhandled rejection, which ends a Node process. Let workers be restarted; no event is lost by it.
+ * pg-boss takes the next batch after the slowest job. If Postgres disconnects when a batch ends, pg-boss 10
+ * leaves an unhandled rejection, which ends the Node process. Restart workers automatically; no event is lost.
+ *
+ * @param boss - the `PgBoss` whose `work` method gets the handler.
+ * @param receiver - a receiver without a queue that uses the same inbox as the receivers that enqueue.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `boss` or `receiver` is wrong.
  *
  * @example
  * ```ts
- * await workPgBoss(boss, { receiver });
+ * const options = { batchSize: 20, pollingIntervalSeconds: 0.5 };
+ * await boss.work('stablehooks', options, pgBossProcessor(boss, receiver));
  * ```
  */
-export function workPgBoss(
-  boss: PgBossWorkLike,
-  { receiver, queue = NAME, batchSize = 20, pollingIntervalSeconds = 0.5 }: PgBossWorkOptions,
-): Promise<string> {
-  return boss.work(queue, { batchSize, pollingIntervalSeconds }, async (jobs) => {
-    const finished: string[] = [];
+export function pgBossProcessor(
+  boss: PgBossCompleteLike,
+  receiver: Pick<Receiver, 'handle'>,
+): (jobs: readonly PgBossJob[]) => Promise<void> {
+  readOptions(
+    'pgBossProcessor',
+    { boss, receiver },
+    {
+      boss: required(withMethods('a PgBoss of pg-boss 10', ['complete'])),
+      receiver: required(withMethods('a receiver: createReceiver(options)', ['handle'])),
+    },
+  );
+
+  return async (jobs) => {
+    const finished: PgBossJob[] = [];
     const failures: unknown[] = [];
-    const run = async ({ id, data }: PgBossJob) => {
+    const run = async (job: PgBossJob) => {
       try {
-        await runJob(JSON.parse(data.event) as UnknownEvent, { receiver });
-        finished.push(id);
+        await runJob(receiver, JSON.parse(job.data.event) as UnknownEvent);
+        finished.push(job);
       } catch (error) {
         failures.push(error);
       }
     };
     await Promise.all(jobs.map(run));
     if (failures.length === 0) return;
-    // To reject fails the whole batch but for what is complete by then. The other way round, failing some and
-    // letting pg-boss complete the batch, would complete jobs that another worker has taken meanwhile.
-    if (finished.length > 0) await boss.complete(queue, finished);
-    throw new Error(codeOf(failures[0]));
-  });
+    // A rejection fails all jobs of the batch that are not complete by then. The alternative, to fail some jobs
+    // and let pg-boss complete the batch, would complete jobs that another worker has taken in the meantime.
+    const [first] = finished;
+    if (first !== undefined) {
+      await boss.complete(
+        first.name,
+        finished.map(({ id }) => id),
+      );
+    }
+    throw new Error(toCode(failures[0]));
+  };
 }
 
-/** All that pg-boss is told: it keeps what a job threw as jsonb, which refuses some texts and should hold no payload. */
-function codeOf(error: unknown): string {
+/** Only the code: pg-boss stores the error as jsonb, which refuses some strings and must not hold payloads. */
+function toCode(error: unknown): string {
   return error instanceof StablehooksError ? error.code : 'ERR_HANDLER_FAILED';
 }
 
 const FINISHED: ReadonlySet<string> = new Set(['completed', 'failed', 'cancelled']);
 
-/** pg-boss takes only UUIDs: one of version 8 (RFC 9562), made of the id's SHA-256. */
+/** pg-boss needs a UUID: this is one of version 8 (RFC 9562) with the SHA-256 of the event's id. */
 async function toJobId(id: string): Promise<string> {
   const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(id));
   const hex = toHex(new Uint8Array(digest));

@@ -9,7 +9,7 @@ import { createClient } from 'stablehooks/client';
 import { type PgTx, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { toNodeHandler } from 'stablehooks/node';
 import { bullmqProcessor, bullmqQueue } from 'stablehooks/queues/bullmq';
-import { pgBossQueue, workPgBoss } from 'stablehooks/queues/pg-boss';
+import { pgBossProcessor, pgBossQueue } from 'stablehooks/queues/pg-boss';
 
 /** What the process is told when it starts. */
 export interface Orders {
@@ -70,7 +70,9 @@ async function startBoss(): Promise<PgBoss> {
 async function work() {
   const receiver = createReceiver(shared);
   if (engine === 'pg-boss') {
-    await workPgBoss(await startBoss(), { receiver, batchSize: 50 });
+    const boss = await startBoss();
+    const pace = { batchSize: 50, pollingIntervalSeconds: 0.5 };
+    await boss.work('stablehooks', pace, pgBossProcessor(boss, receiver));
   } else {
     const pace = { concurrency: 8, lockDuration: 1_200, stalledInterval: 1_000, maxStalledCount: 5 };
     new Worker('chaos', bullmqProcessor(receiver), { connection, ...pace }).on('error', ignore);

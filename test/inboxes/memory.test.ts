@@ -1,6 +1,4 @@
-/** The memory inbox keeps the contract, and its own promise: a bounded memory. */
-import type { UnknownEvent } from 'stablehooks';
-import { memoryInbox } from 'stablehooks';
+import { memoryInbox, type UnknownEvent } from 'stablehooks';
 import { inboxContract } from 'stablehooks/conformance';
 import { describe, expect, test } from 'vitest';
 
@@ -20,7 +18,7 @@ describe('memory inbox', () => {
     });
   }
 
-  test('full, forgets what is done first, oldest first', async () => {
+  test('a full memory inbox forgets the oldest done event first', async () => {
     const inbox = memoryInbox({ capacity: 3 });
     for (const id of ['a', 'b', 'waiting']) {
       const claim = await inbox.claim(event(id), lease);
@@ -32,7 +30,7 @@ describe('memory inbox', () => {
     expect((await inbox.find('waiting'))?.state).toBe('leased');
   });
 
-  test('full again and again, holds the newest that are done', async () => {
+  test('a memory inbox that stays full keeps the newest done events', async () => {
     const inbox = memoryInbox({ capacity: 3 });
     const ids = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
     for (const id of ids) {
@@ -43,18 +41,21 @@ describe('memory inbox', () => {
     }
   });
 
-  test('full of events that are not done, takes nothing new and loses nothing', async () => {
+  test('a memory inbox full of events that are not done refuses new events and keeps the old ones', async () => {
     const inbox = memoryInbox({ capacity: 2 });
     await inbox.record([event('a'), event('b')], { dueInMs: 0, origin: 'pull' });
     await expect(inbox.claim(event('c'), lease)).rejects.toThrow(/full/);
     expect((await inbox.claim(event('a'), lease)).state).toBe('claimed');
   });
 
-  test.each([{ capacity: 0 }, { capacity: Number.NaN }, { capacitee: 5 }])('%j is refused', (options) => {
-    expect(() => memoryInbox(options)).toThrow(/capacity/);
-  });
+  test.each([{ capacity: 0 }, { capacity: Number.NaN }, { capacitee: 5 }])(
+    'memoryInbox refuses the options %j',
+    (options) => {
+      expect(() => memoryInbox(options)).toThrow(/capacity/);
+    },
+  );
 
-  test('says that it is not durable', () => {
+  test('the memory inbox is not durable', () => {
     expect(memoryInbox().durable).toBe(false);
   });
 });

@@ -1,14 +1,14 @@
-/** What every inbox on a server owes while that server is away, and after it. */
 import { createReceiver } from 'stablehooks';
 import type { Inbox } from 'stablehooks/conformance';
 import { exampleEvent } from 'stablehooks/testing';
 import { expect } from 'vitest';
 import type { Service } from '../services/service.js';
 
-/** Away is unavailable; back, what was done is still done, and what was refused can be had. */
+/** While the server is down, `handle` is unavailable. After that, done events are still done and the refused one runs. */
 export async function expectOutageSurvived(inbox: Inbox, server: Service): Promise<void> {
   const receiver = createReceiver({ secret: 'x', inbox, handlers: {}, onOutcome: () => undefined });
-  const handle = (id: string) => receiver.handle({ ...exampleEvent('transfer.settled'), id }, 'push');
+  const handle = (id: string) =>
+    receiver.handle({ ...exampleEvent('transfer.settled'), id }, 'push');
 
   expect((await handle('evt_before')).kind).toBe('ignored');
   await server.halt();
@@ -18,7 +18,7 @@ export async function expectOutageSurvived(inbox: Inbox, server: Service): Promi
   } finally {
     await server.start();
   }
-  // Until the client has connected again the answer stays "come again".
+  // The outcome is `unavailable` until the client has connected again.
   const settle = async (id: string) => {
     for (;;) {
       const { kind } = await handle(id);

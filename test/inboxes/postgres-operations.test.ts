@@ -1,4 +1,3 @@
-/** Operating the Postgres inbox: migrations, lost servers, full pools, slow statements, and the plans of its statements. */
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { createReceiver, EVENT_TYPES } from 'stablehooks';
@@ -30,14 +29,14 @@ const someEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${rando
 const receive = (inbox: ReturnType<typeof postgresInbox>) =>
   createReceiver({ secret: 'x', inbox, handlers: {}, onOutcome: () => undefined });
 
-test('many processes may migrate at once, and again', async () => {
+test('migratePostgres can run ten times at the same time, and again', async () => {
   const schema = 'at_once';
   await Promise.all(Array.from({ length: 10 }, () => migratePostgres(pool, { schema })));
   await migratePostgres(pool, { schema });
   expect((await postgresInbox(pool, { schema }).count()).length).toBe(6);
 });
 
-test('the SQL text makes the same tables, statement by statement, and may be run again', async () => {
+test('the statements of postgresMigrations create the tables and can run again', async () => {
   const schema = 'By_Hand';
   for (const statement of [...postgresMigrations({ schema }), ...postgresMigrations({ schema })]) {
     await pool.query(statement);
@@ -46,30 +45,34 @@ test('the SQL text makes the same tables, statement by statement, and may be run
   expect((await inbox.claim(someEvent(), { leaseMs: 1_000, origin: 'push' })).state).toBe('claimed');
 });
 
-test.each(['', 'a-b', 'a"b', "a'b", '1st', 'x'.repeat(64), 'a;b'])('no schema is named %j', (schema) => {
-  expect(() => postgresInbox(pool, { schema })).toThrow('`schema` must be');
-  expect(() => postgresMigrations({ schema })).toThrow('`schema` must be');
-});
+test.each(['', 'a-b', 'a"b', "a'b", '1st', 'x'.repeat(64), 'a;b'])(
+  'postgresInbox and postgresMigrations refuse the schema %j',
+  (schema) => {
+    expect(() => postgresInbox(pool, { schema })).toThrow('`schema` must be');
+    expect(() => postgresMigrations({ schema })).toThrow('`schema` must be');
+  },
+);
 
-test('while the server is away the answer is unavailable; afterwards everything is as it was', async () => {
+test('handle is unavailable while Postgres is down, and done events are still done afterwards', async () => {
   const schema = 'away';
   await migratePostgres(pool, { schema });
   await expectOutageSurvived(postgresInbox(pool, { schema }), server);
 });
 
-test('a full pool and a slow statement are unavailable too', async () => {
+test('handle is unavailable when the pool has no free connection or a statement times out', async () => {
   const schema = 'busy';
   await migratePostgres(pool, { schema });
   const small = new pg.Pool({
     connectionString: server.url,
     max: 1,
-    connectionTimeoutMillis: 100,
     statement_timeout: 100,
   }).on('error', () => undefined);
   const receiver = receive(postgresInbox(small, { schema }));
   const unavailable = { kind: 'unavailable', error: { code: 'ERR_INBOX_FAILED' } };
 
   const taken = await small.connect();
+  // Set after the connection is open, which can take longer than this on a busy machine.
+  small.options.connectionTimeoutMillis = 100;
   expect(await receiver.handle(someEvent(), 'push')).toMatchObject(unavailable);
   taken.release();
 
@@ -78,11 +81,16 @@ test('a full pool and a slow statement are unavailable too', async () => {
   expect(await receiver.handle(someEvent(), 'push')).toMatchObject(unavailable);
   await blocker.query('ROLLBACK');
   blocker.release();
-  expect((await receiver.handle(someEvent(), 'push')).kind).toBe('ignored');
+  small.options.connectionTimeoutMillis = 0;
+  const handle = async () => (await receiver.handle(someEvent(), 'push')).kind;
+  let kind = await handle();
+  // On a busy machine a statement can still take longer than the limit.
+  while (kind === 'unavailable') kind = await handle();
+  expect(kind).toBe('ignored');
   await small.end();
 });
 
-test('pruning takes as many statements as it needs, and keeps every id', async () => {
+test('prune of 12,000 events runs several statements and keeps every id', async () => {
   const schema = 'pruned';
   await migratePostgres(pool, { schema });
   await fill(schema, { done: 12_000 });
@@ -93,7 +101,7 @@ test('pruning takes as many statements as it needs, and keeps every id', async (
   expect(await inbox.find('evt_done_1')).toMatchObject({ state: 'done', event: null });
 });
 
-test('each statement finds its rows by an index, among 80,000', async () => {
+test('each statement of the Postgres inbox finds its rows by an index among 80,000', async () => {
   const schema = 'plans';
   await migratePostgres(pool, { schema });
   await fill(schema, { done: 50_000, received: 5_000, failed: 5_000, parked: 20_000, dead: 500 });
@@ -150,7 +158,7 @@ test('each statement finds its rows by an index, among 80,000', async () => {
   });
 });
 
-/** Records so many events of each state, an hour ago and one ms apart. */
+/** Inserts this number of events of each state, from an hour ago and one ms apart. */
 async function fill(schema: string, counts: Readonly<Record<string, number>>) {
   for (const [state, count] of Object.entries(counts)) {
     await pool.query(

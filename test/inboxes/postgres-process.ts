@@ -1,18 +1,18 @@
-/** A worker that stops or dies in the middle of its transaction: forked by postgres-processes.test.ts. */
+/** A worker that stops or dies during its transaction; postgres-processes.test.ts starts it. */
 import { writeSync } from 'node:fs';
 import pg from 'pg';
 import { createReceiver, type UnknownEvent } from 'stablehooks';
 import { postgresInbox } from 'stablehooks/inboxes/postgres';
 
-/** What the process is told to do. */
-export interface Orders {
+/** The argument of the process, as JSON. */
+export interface WorkerOptions {
   readonly url: string;
   readonly event: UnknownEvent;
   readonly signal: 'SIGSTOP' | 'SIGKILL';
   readonly leaseMs: number;
 }
 
-const { url, event, signal, leaseMs } = JSON.parse(process.argv[2] ?? '') as Orders;
+const { url, event, signal, leaseMs } = JSON.parse(process.argv[2] ?? '') as WorkerOptions;
 const pool = new pg.Pool({ connectionString: url });
 
 const receiver = createReceiver({
@@ -24,7 +24,7 @@ const receiver = createReceiver({
   handlers: {
     'transfer.settled': async ({ id }, { tx }) => {
       await tx.query('INSERT INTO ledger VALUES ($1, $2)', [id, 'stopped']);
-      // Synchronously, so that whoever goes on after a stop goes on here, before any timer.
+      // Synchronous: after SIGCONT the process continues here, before any timer.
       writeSync(1, 'written\n');
       process.kill(process.pid, signal);
     },

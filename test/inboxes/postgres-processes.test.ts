@@ -1,4 +1,3 @@
-/** Exactly once through `ctx.tx`, with real processes that stop or die in the middle of their transaction. */
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
@@ -8,10 +7,13 @@ import pg from 'pg';
 import { createReceiver, type Outcome, type UnknownEvent } from 'stablehooks';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { exampleEvent } from 'stablehooks/testing';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { startPostgres } from '../services/postgres.js';
 import type { Service } from '../services/service.js';
-import type { Orders } from './postgres-process.js';
+import type { WorkerOptions } from './postgres-process.js';
+
+// Each test starts processes, which takes long on a busy machine.
+vi.setConfig({ testTimeout: 60_000 });
 
 let server: Service;
 let pool: pg.Pool;
@@ -28,17 +30,17 @@ afterAll(async () => {
 
 const someEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
 
-/** An empty ledger, with or without a key that would catch a second entry. */
+/** Creates an empty ledger, with or without a primary key that refuses a second entry. */
 async function openLedger(key: 'keyed' | 'keyless') {
   await pool.query('DROP TABLE IF EXISTS ledger');
   await pool.query(`CREATE TABLE ledger (id text ${key === 'keyed' ? 'PRIMARY KEY' : ''}, worker text)`);
   return async () => (await pool.query('SELECT id, worker FROM ledger')).rows;
 }
 
-/** Starts a process that works on the event, and waits until it has written and has had its signal. */
-async function startWorker(orders: Omit<Orders, 'url'>) {
+/** Starts a process that handles the event, and waits until it has written to the ledger. */
+async function startWorker(options: Omit<WorkerOptions, 'url'>) {
   const program = fileURLToPath(new URL('./postgres-process.ts', import.meta.url));
-  const args = ['--import', 'tsx', program, JSON.stringify({ url: server.url, ...orders })];
+  const args = ['--import', 'tsx', program, JSON.stringify({ url: server.url, ...options })];
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   const exit = once(child, 'exit');
   onTestFinished(async () => {
@@ -51,7 +53,7 @@ async function startWorker(orders: Omit<Orders, 'url'>) {
   return { child, exit, nextLine };
 }
 
-/** Another worker, in this process, as often as it takes for the first one's lease to lapse. */
+/** Handles the event in this process, repeatedly until the lease of the first worker has lapsed. */
 async function workElsewhere(event: UnknownEvent): Promise<Outcome> {
   const receiver = createReceiver({
     secret: 'x',
@@ -69,7 +71,7 @@ async function workElsewhere(event: UnknownEvent): Promise<Outcome> {
   }
 }
 
-test('a worker stopped past its lease cannot commit: what it wrote is rolled back, another did it once', async () => {
+test('a worker that is stopped until its lease lapses cannot commit, and another worker handles the event once', async () => {
   const entries = await openLedger('keyless');
   const event = someEvent();
   const { child, nextLine } = await startWorker({ event, signal: 'SIGSTOP', leaseMs: 500 });
@@ -80,11 +82,11 @@ test('a worker stopped past its lease cannot commit: what it wrote is rolled bac
   expect(await postgresInbox(pool).find(event.id)).toMatchObject({ state: 'done', attempts: 2 });
 });
 
-test('what a stopped worker has locked is free again once its lease has lapsed', async () => {
+test('the locks of a stopped worker are released when its lease lapses', async () => {
   const entries = await openLedger('keyed');
   const event = someEvent();
   const { child, nextLine } = await startWorker({ event, signal: 'SIGSTOP', leaseMs: 500 });
-  // Its uncommitted entry has the same key: this waits until the server ends the stopped one's session.
+  // The uncommitted entry has the same key: this waits until the server ends the session of the stopped worker.
   expect(await workElsewhere(event)).toMatchObject({ kind: 'handled' });
   expect(await entries()).toEqual([{ id: event.id, worker: 'other' }]);
   child.kill('SIGCONT');
@@ -92,7 +94,7 @@ test('what a stopped worker has locked is free again once its lease has lapsed',
   expect(await entries()).toEqual([{ id: event.id, worker: 'other' }]);
 });
 
-test('a process killed in the middle of its transaction leaves nothing, and another does it', async () => {
+test('a process that is killed during its transaction writes nothing, and another worker handles the event', async () => {
   const entries = await openLedger('keyed');
   const event = someEvent();
   const { exit } = await startWorker({ event, signal: 'SIGKILL', leaseMs: 500 });

@@ -1,4 +1,3 @@
-/** Transactions of the Postgres inbox: however one ends, nothing half stays and the connection is whole or gone. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
@@ -25,7 +24,7 @@ let sql: postgres.Sql;
 beforeAll(async () => {
   server = await startPostgres();
   admin = new pg.Pool({ connectionString: server.url }).on('error', () => undefined);
-  // One connection each: whatever is not given back is missed by the next statement.
+  // One connection each: the next statement fails if a connection is not returned.
   pool = new pg.Pool({ connectionString: server.url, max: 1, connectionTimeoutMillis: 5_000 });
   pool.on('error', () => undefined);
   sql = postgres(server.url, { max: 1, onnotice: () => undefined });
@@ -44,8 +43,8 @@ const drivers: readonly (readonly [string, () => PgPoolLike | PgTransactionsLike
   ['postgres.js', () => fromPostgresJs(sql)],
 ];
 
-describe.each(drivers)('over %s', (driver, open) => {
-  /** Handles one event with this handler; answers the outcome, the ledger's entries of it and its state. */
+describe.each(drivers)('transactions over %s', (driver, open) => {
+  /** Handles one event with this handler; returns the outcome, its ledger entries and its state. */
   async function handle(handler: Table['transfer.settled']) {
     const inbox = postgresInbox(open(), { transactional: true });
     const receiver = createReceiver({
@@ -63,7 +62,7 @@ describe.each(drivers)('over %s', (driver, open) => {
   const write = (id: string, { tx }: { readonly tx: PgTx }) =>
     tx.query('INSERT INTO ledger VALUES ($1)', [id]);
 
-  test('what the handler wrote and "done" commit together', async () => {
+  test('the writes of a handler and the done mark commit together', async () => {
     expect(
       await handle(async ({ id }, { tx }) => {
         await write(id, { tx });
@@ -72,7 +71,7 @@ describe.each(drivers)('over %s', (driver, open) => {
     ).toEqual({ kind: 'handled', code: undefined, entries: 1, state: 'done' });
   });
 
-  test('a handler that throws leaves nothing', async () => {
+  test('a handler that throws writes nothing', async () => {
     expect(
       await handle(async ({ id }, { tx }) => {
         await write(id, { tx });
@@ -81,26 +80,26 @@ describe.each(drivers)('over %s', (driver, open) => {
     ).toEqual({ kind: 'failed', code: 'ERR_HANDLER_FAILED', entries: 0, state: 'failed' });
   });
 
-  test('a handler that timed out leaves nothing, and cannot write any more', async () => {
+  test('a handler that times out writes nothing, and its later statements are refused', async () => {
     const late: Promise<unknown>[] = [];
     let release = () => {};
     const afterwards = new Promise<void>((resolve) => {
       release = resolve;
     });
-    const ended = await handle(async ({ id }, { tx, signal }) => {
+    const timedOut = await handle(async ({ id }, { tx, signal }) => {
       await write(id, { tx });
       await new Promise((resolve) => signal.addEventListener('abort', resolve));
       const write2 = afterwards.then(() => write(id, { tx }));
       late.push(write2);
       await write2;
     });
-    expect(ended).toEqual({ kind: 'failed', code: 'ERR_HANDLER_TIMEOUT', entries: 0, state: 'failed' });
+    expect(timedOut).toEqual({ kind: 'failed', code: 'ERR_HANDLER_TIMEOUT', entries: 0, state: 'failed' });
     expect(late).toHaveLength(1);
     release();
     await expect(late[0]).rejects.toThrow('transaction has ended');
   });
 
-  test('a handler that swallowed a failed statement has failed', async () => {
+  test('a handler that catches the error of a failed statement fails', async () => {
     const swallowed = await handle(async ({ id }, { tx }) => {
       await write(id, { tx });
       await tx.query('SELECT 1 / 0').catch(() => undefined);
@@ -108,10 +107,10 @@ describe.each(drivers)('over %s', (driver, open) => {
     expect(swallowed).toEqual({ kind: 'failed', code: 'ERR_HANDLER_FAILED', entries: 0, state: 'failed' });
   });
 
-  // What a lost connection does inside of postgres.js is postgres.js' own.
+  // postgres.js handles a lost connection in its own way.
   if (driver !== 'pg') return;
 
-  test('a connection that breaks in the middle leaves nothing, and the pool goes on', async () => {
+  test('a handler whose connection breaks writes nothing, and the pool works afterwards', async () => {
     const broken = await handle(async ({ id }, { tx }) => {
       await write(id, { tx });
       const { rows } = await tx.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
@@ -125,7 +124,7 @@ describe.each(drivers)('over %s', (driver, open) => {
     });
   });
 
-  test('a connection that breaks while nothing is sent is no uncaught error', async () => {
+  test('a connection that breaks between two statements causes no uncaught error', async () => {
     const broken = await handle(async ({ id }, { tx, signal }) => {
       await write(id, { tx });
       const { rows } = await tx.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
@@ -137,7 +136,7 @@ describe.each(drivers)('over %s', (driver, open) => {
   });
 });
 
-test('over pg, a statement that outlives the handler does not hold up the answer', async () => {
+test('a statement over pg that still runs after the handler timed out does not delay the outcome', async () => {
   const wide = new pg.Pool({ connectionString: server.url, max: 2 }).on('error', () => undefined);
   const inbox = postgresInbox(wide, { transactional: true });
   const receiver = createReceiver({
@@ -162,7 +161,7 @@ test('over pg, a statement that outlives the handler does not hold up the answer
   await wide.end();
 });
 
-test('the type of ctx.tx follows the inbox', () => {
+test('the type of ctx.tx is PgTx only with a transactional inbox', () => {
   createReceiver({
     secret: 'x',
     inbox: postgresInbox(pool, { transactional: true }),

@@ -1,4 +1,3 @@
-/** The Postgres inbox keeps the contract against a real server, over each driver that it is made for. */
 import { PGlite } from '@electric-sql/pglite';
 import pg from 'pg';
 import postgres from 'postgres';
@@ -21,14 +20,14 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-/** Two connections to one database, and how they end. */
+/** Two connections to one database. */
 interface Connections {
   readonly first: PgPoolLike | PgTransactionsLike;
   readonly second: PgPoolLike | PgTransactionsLike;
   end(): Promise<unknown>;
 }
 
-const drivers: Readonly<Record<string, () => Connections>> = {
+const drivers: Readonly<Record<string, () => Connections | Promise<Connections>>> = {
   pg: () => {
     const [first, second] = [pgPool(), pgPool()];
     return { first, second, end: () => Promise.all([first.end(), second.end()]) };
@@ -42,8 +41,8 @@ const drivers: Readonly<Record<string, () => Connections>> = {
     const end = () => Promise.all([first.end(), second.end()]);
     return { first: fromPostgresJs(first), second: fromPostgresJs(second), end };
   },
-  PGlite: () => {
-    const only = new PGlite();
+  PGlite: async () => {
+    const only = await PGlite.create();
     return { first: only, second: only, end: () => only.close() };
   },
 };
@@ -51,11 +50,11 @@ const drivers: Readonly<Record<string, () => Connections>> = {
 const pgPool = () => new pg.Pool({ connectionString: server.url }).on('error', () => undefined);
 
 for (const [driver, connect] of Object.entries(drivers)) {
-  describe(`postgres inbox over ${driver}`, () => {
+  describe(`Postgres inbox over ${driver}`, () => {
     let connections: Connections;
     let cases = 0;
-    beforeAll(() => {
-      connections = connect();
+    beforeAll(async () => {
+      connections = await connect();
     });
     afterAll(() => connections.end());
 

@@ -1,4 +1,3 @@
-/** Operating the Redis inbox: lost servers, a forgotten script cache, what is kept over a restart, and pruning. */
 import { randomUUID } from 'node:crypto';
 import { inspect } from 'node:util';
 import { Redis as Upstash } from '@upstash/redis';
@@ -15,7 +14,7 @@ import { expectOutageSurvived } from './outage.js';
 
 const someEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
 
-describeWithRedis('operating the redis inbox', () => {
+describeWithRedis('Redis inbox', () => {
   let server: Service;
   let redis: Redis;
   beforeAll(async () => {
@@ -43,48 +42,51 @@ describeWithRedis('operating the redis inbox', () => {
   };
 
   test.each(Object.keys(clients))(
-    'over %s: away is unavailable; back, what was done is still done',
+    'handle is unavailable over %s while Redis is down, and done events are still done afterwards',
     async (name) => {
       const client = await clients[name]?.();
-      if (client === undefined) throw new Error(`${name} is no client`);
+      if (client === undefined) throw new Error(`${name} is not a client`);
       await expectOutageSurvived(redisInbox(client.like, { prefix: name }), server);
       await client.end();
     },
   );
 
-  test.each(['ioredis', 'Upstash'])('what %s says of a failed command holds no payload', async (name) => {
-    const upstash = await startUpstash(redis);
-    onTestFinished(() => upstash.stop());
-    const like =
-      name === 'ioredis'
-        ? fromIoredis(redis)
-        : new Upstash({
-            url: upstash.url,
-            token: 'x',
-            retry: false,
-            enableTelemetry: false,
-            enableAutoPipelining: false,
-          });
-    const inbox = redisInbox(like, { prefix: 'full' });
-    const event = { ...someEvent(), payload: { holder: 'Ada Lovelace' } };
-    await redis.config('SET', 'maxmemory', '1');
-    onTestFinished(async () => void (await redis.config('SET', 'maxmemory', '0')));
-    // Whether the server knows the script already or is sent it now.
-    for (let attempt = 0; attempt < 2; attempt++) {
-      const error = await inbox.claim(event, { leaseMs: 1_000, origin: 'push' }).catch((thrown) => thrown);
-      expect(String(error)).toMatch(/OOM|maxmemory/);
-      expect(inspect(error, { depth: 9 })).not.toContain('Lovelace');
-    }
-  });
+  test.each(['ioredis', 'Upstash'])(
+    'the error of a command that fails over %s does not contain the payload',
+    async (name) => {
+      const upstash = await startUpstash(redis);
+      onTestFinished(() => upstash.stop());
+      const like =
+        name === 'ioredis'
+          ? fromIoredis(redis)
+          : new Upstash({
+              url: upstash.url,
+              token: 'x',
+              retry: false,
+              enableTelemetry: false,
+              enableAutoPipelining: false,
+            });
+      const inbox = redisInbox(like, { prefix: 'full' });
+      const event = { ...someEvent(), payload: { holder: 'Ada Lovelace' } };
+      await redis.config('SET', 'maxmemory', '1');
+      onTestFinished(async () => void (await redis.config('SET', 'maxmemory', '0')));
+      // The error must be redacted whether the server has the script or not.
+      for (let attempt = 0; attempt < 2; attempt++) {
+        const error = await inbox.claim(event, { leaseMs: 1_000, origin: 'push' }).catch((thrown) => thrown);
+        expect(String(error)).toMatch(/OOM|maxmemory/);
+        expect(inspect(error, { depth: 9 })).not.toContain('Lovelace');
+      }
+    },
+  );
 
-  test('a server that forgot the scripts is sent them again', async () => {
+  test('the Redis inbox sends a script again when the server has lost it', async () => {
     const inbox = redisInbox(fromIoredis(redis), { prefix: 'forgotten' });
     expect((await inbox.claim(someEvent(), { leaseMs: 1_000, origin: 'push' })).state).toBe('claimed');
     await redis.script('FLUSH');
     expect((await inbox.claim(someEvent(), { leaseMs: 1_000, origin: 'push' })).state).toBe('claimed');
   });
 
-  test('pruning takes as many scripts as it needs, and keeps every id', async () => {
+  test('prune of 2,500 events runs several scripts and keeps every id', async () => {
     const inbox = redisInbox(fromIoredis(redis), { prefix: 'pruned' });
     const events = Array.from({ length: 2_500 }, someEvent);
     for (const event of events) {
@@ -96,7 +98,7 @@ describeWithRedis('operating the redis inbox', () => {
     expect((await inbox.count()).find(({ state }) => state === 'done')?.count).toBe(2_500);
   });
 
-  test('every key has the hash tag of its prefix, so that a cluster keeps them on one shard', async () => {
+  test('every key of the Redis inbox begins with the hash tag of its prefix', async () => {
     const inbox = redisInbox(fromIoredis(redis), { prefix: 'tagged' });
     const event = { ...someEvent(), id: 'evt}{other}' };
     await inbox.record([event], { dueInMs: 0, origin: 'pull' });
@@ -106,11 +108,11 @@ describeWithRedis('operating the redis inbox', () => {
     expect(keys.filter((key) => !key.startsWith('{tagged}:'))).toEqual([]);
   });
 
-  test.each(['', 'a{b', 'a}b'])('no prefix is %j', (prefix) => {
+  test.each(['', 'a{b', 'a}b'])('redisInbox refuses the prefix %j', (prefix) => {
     expect(() => redisInbox(fromIoredis(redis), { prefix })).toThrow('`prefix` must be');
   });
 
-  test('durable unless it is said not to be', () => {
+  test('the Redis inbox is durable unless the option durable is false', () => {
     expect(redisInbox(fromIoredis(redis)).durable).toBe(true);
     expect(redisInbox(fromIoredis(redis), { durable: false }).durable).toBe(false);
   });

@@ -1,4 +1,3 @@
-/** The Redis inbox keeps the contract against a real server, over each client that it is made for. */
 import { Redis as Upstash } from '@upstash/redis';
 import { Cluster, Redis } from 'ioredis';
 import { createClient } from 'redis';
@@ -10,7 +9,7 @@ import type { Service } from '../services/service.js';
 import { startUpstash } from '../services/upstash.js';
 import { describeWithRedis } from '../services/with-redis.js';
 
-/** Two connections to one server, and how they end. */
+/** Two connections to one server. */
 interface Connections {
   readonly first: RedisLike;
   readonly second: RedisLike;
@@ -52,7 +51,7 @@ const clients: Readonly<Record<string, (url: string) => Promise<Connections>>> =
   },
 };
 
-describeWithRedis('redis inbox', () => {
+describeWithRedis('Redis inbox', () => {
   let server: Service;
   beforeAll(async () => {
     server = await startRedis();

@@ -1,4 +1,3 @@
-/** The SQLite drivers that this runtime has, and files that go when their test ends. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -24,14 +23,14 @@ export const drivers: readonly { readonly name: string; open(path: string): Conn
     : [{ name: 'node:sqlite', open: (path: string) => new nodeSqlite.DatabaseSync(path) }]),
 ];
 
-/** A path where no file is yet. */
+/** A path without a file; its directory is removed when the test ends. */
 export function freshPath(): string {
   const folder = mkdtempSync(join(tmpdir(), 'stablehooks-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   return join(folder, 'events.db');
 }
 
-/** A connection by libsql, closed when the test ends. */
+/** A connection of libsql, closed when the test ends. */
 export function connect(path: string): Connection {
   const db = new Database(path);
   onTestFinished(() => {

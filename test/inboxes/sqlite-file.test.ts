@@ -1,4 +1,3 @@
-/** What the SQLite inbox does with the file itself: keeps it, waits for it, brings it up to date, refuses it. */
 import { writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { createReceiver, toWebhookResponse, type UnknownEvent } from 'stablehooks';
@@ -17,8 +16,8 @@ const event = (id: string): UnknownEvent => ({
   payload: { amount: '10.50' },
 });
 
-describe('a file', () => {
-  test('keeps everything when it is closed and opened again', async () => {
+describe('the SQLite file', () => {
+  test('a file that is closed and opened again keeps every event and the poll state', async () => {
     const path = freshPath();
     const before = connect(path);
     const first = sqliteInbox(before);
@@ -39,18 +38,18 @@ describe('a file', () => {
     expect(await second.acquirePoll({ holder: 'b', leaseMs: 0 })).toEqual({ watermark: 7, largest: 60 });
   });
 
-  test('is durable, written ahead, and flushed at every commit', async () => {
+  test('sqliteInbox over a file is durable and sets WAL with synchronous = FULL', async () => {
     const db = connect(freshPath());
     expect(sqliteInbox(db).durable).toBe(true);
     expect(db.prepare('PRAGMA journal_mode').all()).toMatchObject([{ journal_mode: 'wal' }]);
     expect(db.prepare('PRAGMA synchronous').all()).toMatchObject([{ synchronous: 2 }]);
   });
 
-  test('in memory is not durable, and does not say so', () => {
+  test('sqliteInbox over :memory: is not durable', () => {
     expect(sqliteInbox(connect(':memory:')).durable).toBe(false);
   });
 
-  test('keeps errors with NUL and half an emoji as they are', async () => {
+  test('the SQLite inbox keeps an error with NUL and a lone surrogate unchanged', async () => {
     const inbox = sqliteInbox(connect(freshPath()));
     const claim = await inbox.claim(event('odd'), LEASE);
     const error = `no\u0000 ${'x'.repeat(995)}😀`;
@@ -58,7 +57,7 @@ describe('a file', () => {
     expect((await inbox.find('odd'))?.lastError).toBe(error.slice(0, 1_000));
   });
 
-  test('may hold the tables of an app, whose user_version stays its own', async () => {
+  test('sqliteInbox does not change the tables and the user_version of an app in the same file', async () => {
     const db = connect(freshPath());
     db.exec("CREATE TABLE orders (id TEXT); INSERT INTO orders VALUES ('o1'); PRAGMA user_version = 41");
     await sqliteInbox(db).claim(event('a'), LEASE);
@@ -67,8 +66,8 @@ describe('a file', () => {
   });
 });
 
-describe('versions', () => {
-  test('a file from before the first tables is brought up to date', async () => {
+describe('migrations of the SQLite file', () => {
+  test('a file of version 0 is migrated', async () => {
     const db = connect(freshPath());
     db.exec('CREATE TABLE stablehooks_schema (one INTEGER PRIMARY KEY, version INTEGER NOT NULL) STRICT');
     db.exec('INSERT INTO stablehooks_schema VALUES (1, 0)');
@@ -76,7 +75,7 @@ describe('versions', () => {
     expect((await sqliteInbox(db).claim(event('a'), LEASE)).state).toBe('leased');
   });
 
-  test('a file of a newer release is refused, and left as it is', async () => {
+  test('a file that a newer release wrote is refused and not changed', async () => {
     const db = connect(freshPath());
     await sqliteInbox(db).claim(event('a'), LEASE);
     db.exec('UPDATE stablehooks_schema SET version = 999');
@@ -85,7 +84,7 @@ describe('versions', () => {
     expect(db.prepare('SELECT version FROM stablehooks_schema').all()).toMatchObject([{ version: 999 }]);
   });
 
-  test('a migration that fails leaves nothing behind', () => {
+  test('a migration that fails changes nothing', () => {
     const db = connect(freshPath());
     db.exec('CREATE TABLE stablehooks_poll (something TEXT)');
     expect(() => sqliteInbox(db)).toThrow(REFUSED);
@@ -95,8 +94,8 @@ describe('versions', () => {
   });
 });
 
-describe('files that cannot serve', () => {
-  test('what is not a database is refused, with the cause', () => {
+describe('a file that sqliteInbox cannot use', () => {
+  test('a file that is not a database is refused with the cause', () => {
     const path = freshPath();
     writeFileSync(path, 'not a database, but long enough to be read as one. '.repeat(100));
     const db = connect(path);
@@ -109,30 +108,30 @@ describe('files that cannot serve', () => {
     );
   });
 
-  test('what may not be written is refused', () => {
+  test('a connection that cannot write is refused', () => {
     const db = connect(freshPath());
     db.exec('PRAGMA query_only = ON');
     expect(() => sqliteInbox(db)).toThrow(REFUSED);
   });
 
-  test('what another process keeps locked is refused once the busy timeout is over', () => {
+  test('a file that another process keeps locked is refused after the busy timeout', () => {
     const path = freshPath();
     connect(path).exec('BEGIN EXCLUSIVE');
     expect(() => sqliteInbox(connect(path), { busyTimeoutMs: 30 })).toThrow(REFUSED);
   });
 });
 
-describe('a path', () => {
-  test('that cannot be opened is refused', () => {
+describe('sqliteInbox with a path', () => {
+  test('a path that cannot be opened is refused', () => {
     expect(() => sqliteInbox(dirname(freshPath()))).toThrow(REFUSED);
   });
 
   if (nodeSqlite === undefined) {
-    test('without node:sqlite is answered with what to pass', () => {
+    test('a path without node:sqlite is refused, and the message says what to pass', () => {
       expect(() => sqliteInbox(freshPath())).toThrow(/new Database\(path\) of better-sqlite3, libsql/);
     });
   } else {
-    test('is opened by node:sqlite, and closed by the inbox', async () => {
+    test('a path is opened by node:sqlite and closed by inbox.close', async () => {
       const path = freshPath();
       const inbox = sqliteInbox(path);
       await inbox.claim(event('a'), LEASE);
@@ -143,8 +142,8 @@ describe('a path', () => {
   }
 });
 
-describe('a file in use', () => {
-  test('rejects while it is locked for longer than the busy timeout, and recovers', async () => {
+describe('the SQLite inbox in use', () => {
+  test('an inbox whose file is locked for longer than the busy timeout rejects, and works afterwards', async () => {
     const path = freshPath();
     const inbox = sqliteInbox(connect(path), { busyTimeoutMs: 30 });
     const other = connect(path);
@@ -156,7 +155,7 @@ describe('a file in use', () => {
     expect((await inbox.claim(event('a'), LEASE)).state).toBe('claimed');
   });
 
-  test('while it is locked, a receiver answers 503; then it handles the event', async () => {
+  test('a receiver answers 503 while the SQLite file is locked, and handles the event afterwards', async () => {
     const path = freshPath();
     const receiver = createReceiver({
       secret: 'a secret for this test only',
@@ -172,7 +171,7 @@ describe('a file in use', () => {
     expect((await receiver.handle(event('a'), 'push')).kind).toBe('duplicate');
   });
 
-  test('rejects while there is no room, keeps what it had, and goes on once there is', async () => {
+  test('an inbox whose file is full rejects, keeps its events, and works once there is space', async () => {
     const db = connect(freshPath());
     const inbox = sqliteInbox(db);
     const page = Array.from({ length: 500 }, (_, index) => event(`evt_${index}`));
@@ -185,7 +184,7 @@ describe('a file in use', () => {
     expect(new Set(await inbox.record(page, { dueInMs: 0, origin: 'pull' }))).toEqual(new Set(['new']));
   });
 
-  test('refuses to work inside a transaction of the app', async () => {
+  test('a step during a transaction of the app on the same connection rejects', async () => {
     const db = connect(freshPath());
     const inbox = sqliteInbox(db);
     db.exec('BEGIN');
@@ -194,7 +193,7 @@ describe('a file in use', () => {
     expect((await inbox.claim(event('a'), LEASE)).state).toBe('claimed');
   });
 
-  test('an event that cannot be written fails alone, not what was asked beside it', async () => {
+  test('an event that cannot be encoded does not fail the other steps of the same turn', async () => {
     const inbox = sqliteInbox(connect(freshPath()));
     const deep: { inner?: object } = {};
     for (let level = deep, depth = 0; depth < 100_000; depth += 1) level = level.inner = {};
@@ -206,14 +205,14 @@ describe('a file in use', () => {
     expect(bad).toMatchObject({ status: 'rejected', reason: { code: 'ERR_EVENT_MALFORMED' } });
   });
 
-  test('after it was closed, rejects', async () => {
+  test('a claim on a closed connection rejects', async () => {
     const db = connect(freshPath());
     const inbox = sqliteInbox(db);
     db.close();
     await expect(inbox.claim(event('a'), LEASE)).rejects.toThrow();
   });
 
-  test('prunes more than one step takes', async () => {
+  test('prune of 2,500 events runs several steps', async () => {
     const inbox = sqliteInbox(connect(freshPath()));
     const events = Array.from({ length: 2_500 }, (_, index) => event(`evt_${index}`));
     const claims = await Promise.all(events.map((each) => inbox.claim(each, LEASE)));

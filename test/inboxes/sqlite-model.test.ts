@@ -1,22 +1,20 @@
-/** Whatever is asked in whatever order, the SQLite inbox answers as the memory inbox does, records included. */
 import fc from 'fast-check';
 import Database from 'libsql';
-import type { UnknownEvent } from 'stablehooks';
-import { memoryInbox } from 'stablehooks';
+import { memoryInbox, type UnknownEvent } from 'stablehooks';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { expect, test } from 'vitest';
 
-type Under = ReturnType<typeof memoryInbox>;
-type Answer = Awaited<ReturnType<Under['claim']>>;
+type TestedInbox = ReturnType<typeof memoryInbox>;
+type Claim = Awaited<ReturnType<TestedInbox['claim']>>;
 
-/** One inbox in its world: the clock that both share, and the leases that it gave, whose tokens are its own. */
+/** An inbox with its clock and the leases that it gave; the tokens of two inboxes differ. */
 interface World {
-  readonly inbox: Under;
+  readonly inbox: TestedInbox;
   readonly clock: { ms: number };
-  readonly leases: Extract<Answer, { state: 'claimed' }>['lease'][];
+  readonly leases: Extract<Claim, { state: 'claimed' }>['lease'][];
 }
 
-/** What is asked; the answer must be plain data that two right inboxes have in common. */
+/** Calls the inbox and returns plain data, which must be the same for both inboxes. */
 type Command = (world: World) => Promise<unknown>;
 
 const STATES = ['received', 'leased', 'failed', 'done', 'dead', 'parked'] as const;
@@ -97,10 +95,10 @@ const commands: fc.Arbitrary<Command> = fc.oneof(
   }),
 );
 
-/** Asks each in turn, and after each for everything that there is to see. */
-async function play(world: World, asked: readonly Command[]): Promise<unknown[]> {
+/** Runs the commands in order and returns their results, with all counts and records after each. */
+async function play(world: World, sequence: readonly Command[]): Promise<unknown[]> {
   const seen: unknown[] = [];
-  for (const command of asked) {
+  for (const command of sequence) {
     seen.push(await command(world));
     seen.push(await world.inbox.count());
     seen.push(await Promise.all(events.map(({ id }) => world.inbox.find(id))));
@@ -108,17 +106,17 @@ async function play(world: World, asked: readonly Command[]): Promise<unknown[]>
   return seen;
 }
 
-test('as the memory inbox answers, over random sequences of calls', async () => {
+test('the SQLite inbox returns the same as the memory inbox for random sequences of calls', async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(commands, { maxLength: 60, size: 'max' }), async (asked) => {
+    fc.asyncProperty(fc.array(commands, { maxLength: 60, size: 'max' }), async (sequence) => {
       const clocks = [{ ms: 1_767_323_045_678 }, { ms: 1_767_323_045_678 }] as const;
       const db = new Database(':memory:');
       const memory = memoryInbox({ now: () => clocks[0].ms });
       const sqlite = sqliteInbox(db, { now: () => clocks[1].ms });
-      const expected = await play({ inbox: memory, clock: clocks[0], leases: [] }, asked);
-      expect(await play({ inbox: sqlite, clock: clocks[1], leases: [] }, asked)).toEqual(expected);
+      const expected = await play({ inbox: memory, clock: clocks[0], leases: [] }, sequence);
+      expect(await play({ inbox: sqlite, clock: clocks[1], leases: [] }, sequence)).toEqual(expected);
       db.close();
     }),
     { numRuns: 300 },
   );
-});
+}, 120_000);

@@ -1,4 +1,4 @@
-/** A process of its own on an SQLite file, for tests that race or kill it: `sqlite-process.ts <path> <task>`. */
+/** Runs a task on an SQLite file in a separate process: `sqlite-process.ts <path> <task>`. */
 import Database from 'libsql';
 import type { UnknownEvent } from 'stablehooks';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
@@ -14,39 +14,39 @@ const event = (id: string): UnknownEvent => ({
 
 const LEASE = { leaseMs: 3_600_000, origin: 'push' } as const;
 
-/** Tells the parent, and waits until the message has left: the next moment may be the last. */
-function tell(message: unknown): Promise<void> {
+/** Resolves when the message has left the process, which the parent can kill at any time. */
+function send(message: unknown): Promise<void> {
   return new Promise((resolve) => process.send?.(message, () => resolve()));
 }
 
-const told = () => new Promise((resolve) => process.once('message', resolve));
+const nextMessage = () => new Promise((resolve) => process.once('message', resolve));
 
 const tasks: Readonly<Record<string, () => Promise<unknown>>> = {
-  /** Opens the file at the same moment as others, then claims the same events as they do. */
+  /** Opens the file and claims the same events as other processes at the same time. */
   async race() {
-    await tell('ready');
-    await told();
+    await send('ready');
+    await nextMessage();
     const inbox = sqliteInbox(new Database(path));
     const ids = Array.from({ length: 200 }, (_, index) => `evt_${index}`);
     const claims = await Promise.all(ids.map((id) => inbox.claim(event(id), LEASE)));
-    await tell(claims.flatMap((claim) => (claim.state === 'claimed' ? [claim.lease.id] : [])));
+    await send(claims.flatMap((claim) => (claim.state === 'claimed' ? [claim.lease.id] : [])));
   },
 
-  /** Claims and completes without end, and tells each event once its completion resolved. */
+  /** Claims and completes events without end, and sends the id of each completed event. */
   async work() {
     const inbox = sqliteInbox(new Database(path));
     for (let number = 0; ; number += 1) {
       const claim = await inbox.claim(event(`${process.pid}-${number}`), LEASE);
-      if (claim.state === 'claimed' && (await inbox.complete(claim.lease))) await tell(claim.lease.id);
+      if (claim.state === 'claimed' && (await inbox.complete(claim.lease))) await send(claim.lease.id);
     }
   },
 
-  /** Writes to the file and keeps it locked until it is told to let go. */
+  /** Keeps the file locked until a message arrives. */
   async lock() {
     const db = new Database(path);
     db.exec('BEGIN IMMEDIATE');
-    const unlocked = told().then(() => db.exec('COMMIT'));
-    await tell('locked');
+    const unlocked = nextMessage().then(() => db.exec('COMMIT'));
+    await send('locked');
     await unlocked;
   },
 };

@@ -1,10 +1,12 @@
-/** Several processes on one SQLite file: exactly one wins, and one that is killed takes nothing with it. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { on, once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { connect, freshPath } from './sqlite-drivers.js';
+
+// Each test starts processes, which takes long on a busy machine.
+vi.setConfig({ testTimeout: 60_000 });
 
 const SCRIPT = fileURLToPath(new URL('sqlite-process.ts', import.meta.url));
 const HOUR_MS = 3_600_000;
@@ -23,18 +25,18 @@ async function message(child: ChildProcess): Promise<unknown> {
   return value;
 }
 
-test('four processes that open a fresh file at once and claim the same events share them out', async () => {
+test('four processes that open a new file at the same time claim each event once', async () => {
   const path = freshPath();
   const children = Array.from({ length: 4 }, () => start(path, { task: 'race' }));
   await Promise.all(children.map(message));
-  const answers = children.map(message);
+  const results = children.map(message);
   for (const child of children) child.send('go');
-  const won = (await Promise.all(answers)).flat();
+  const won = (await Promise.all(results)).flat();
   expect(won).toHaveLength(200);
   expect(new Set(won).size).toBe(200);
 });
 
-test('killed at any moment, a process leaves all that it completed done, and its last event to be run again', async () => {
+test('a process that is killed loses no completed event, and its last event becomes due again', async () => {
   const path = freshPath();
   const done: unknown[] = [];
   for (const kills of [1, 7, 30]) {
@@ -59,12 +61,12 @@ test('killed at any moment, a process leaves all that it completed done, and its
   expect(await later.takeDue(TAKE)).toHaveLength(leased);
 });
 
-test('a process waits for another that writes', async () => {
+test('a claim waits while another process writes', async () => {
   const path = freshPath();
   const inbox = sqliteInbox(connect(path));
   const child = start(path, { task: 'lock' });
   expect(await message(child)).toBe('locked');
-  // Claiming blocks this process until the lock is free, so the message has to leave first.
+  // The claim blocks this process until the lock is free, so the message must be sent before.
   await new Promise((resolve) => child.send('unlock', resolve));
   const event = { id: 'a', type: 'transfer.settled', created_at: '2026-01-02T03:04:05Z', payload: {} };
   expect((await inbox.claim(event, { leaseMs: HOUR_MS, origin: 'push' })).state).toBe('claimed');

@@ -1,12 +1,10 @@
-/** The SQLite inbox keeps the contract, over every driver here, seen through two connections to one file. */
-
 import { inboxContract } from 'stablehooks/conformance';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { describe, test } from 'vitest';
 import { drivers, freshPath } from './sqlite-drivers.js';
 
 for (const { name: driver, open } of drivers) {
-  describe(`sqlite inbox over ${driver}`, () => {
+  describe(`SQLite inbox over ${driver}`, () => {
     for (const { name, run } of inboxContract) {
       test(name, async () => {
         const path = freshPath();

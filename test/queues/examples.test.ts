@@ -1,4 +1,3 @@
-/** The examples with a database or a queue, started as processes of their own against real servers. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -6,12 +5,15 @@ import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import type { UnknownEvent } from 'stablehooks';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { listenAsProcess } from '../child.js';
 import { startPostgres } from '../services/postgres.js';
 import { startRedis } from '../services/redis.js';
 import type { Service } from '../services/service.js';
 import { describeWithRedis } from '../services/with-redis.js';
+
+// Each test starts processes, which takes long on a busy machine.
+vi.setConfig({ testTimeout: 60_000 });
 
 const cwd = fileURLToPath(new URL('../..', import.meta.url));
 const secret = 'whsec_example';
@@ -24,7 +26,7 @@ afterAll(() => postgres.stop());
 
 type Environment = Readonly<Record<string, string>>;
 
-/** Starts an example's receiver and sends it one event, as often as asked. */
+/** Starts the receiver of an example and sends it one event several times. */
 async function deliver(
   name: string,
   { env, event, times }: { readonly env: Environment; readonly event: UnknownEvent; readonly times: number },
@@ -40,7 +42,7 @@ async function deliver(
   return Promise.all(Array.from({ length: times }, send));
 }
 
-/** Starts an example's worker and waits until it prints the line. */
+/** Starts the worker of an example and waits until it prints the line. */
 async function workUntil(name: string, { env, line }: { readonly env: Environment; readonly line: string }) {
   const worker = spawn(process.execPath, ['--import', 'tsx', `examples/${name}.ts`, 'worker'], {
     cwd,
@@ -59,7 +61,7 @@ async function workUntil(name: string, { env, line }: { readonly env: Environmen
   throw new Error(`The worker of ${name} ended without "${line}".`);
 }
 
-test('exactly-once: five deliveries at once make one entry in the ledger', async () => {
+test('the example exactly-once writes one ledger entry for five deliveries at the same time', async () => {
   const event = exampleEvent('accept.confirmed');
   const statuses = await deliver('exactly-once', { env: { DATABASE_URL: postgres.url }, event, times: 5 });
   expect(statuses).toContain(200);
@@ -71,21 +73,21 @@ test('exactly-once: five deliveries at once make one entry in the ledger', async
   expect(rows).toEqual([{ event_id: event.id }]);
 });
 
-test('queue-pg-boss: 202 in front, done behind', async () => {
+test('the example queue-pg-boss answers 202, and its worker handles the event', async () => {
   const env = { DATABASE_URL: postgres.url };
   const event = exampleEvent('transfer.settled');
   expect(await deliver('queue-pg-boss', { env, event, times: 2 })).toEqual([202, 202]);
   await workUntil('queue-pg-boss', { env, line: `settled ${event.id}` });
 });
 
-describeWithRedis('queue-bullmq', () => {
+describeWithRedis('examples over Redis', () => {
   let redis: Service;
   beforeAll(async () => {
     redis = await startRedis();
   });
   afterAll(() => redis.stop());
 
-  test('202 in front, done behind', async () => {
+  test('the example queue-bullmq answers 202, and its worker handles the event', async () => {
     const env = { REDIS_URL: redis.url };
     const event = exampleEvent('transfer.settled');
     expect(await deliver('queue-bullmq', { env, event, times: 2 })).toEqual([202, 202]);

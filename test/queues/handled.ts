@@ -1,9 +1,8 @@
-/** Waiting for a worker's receiver to have handled so many events. */
 import type { Outcome } from 'stablehooks';
 
 export interface HandledOutcomes {
   readonly onOutcome: (outcome: Outcome) => void;
-  /** Resolves with the outcomes of kind `handled`, once there are so many. */
+  /** Resolves with the outcomes of kind `handled` when there are `count` of them. */
   readonly all: Promise<readonly Outcome[]>;
 }
 

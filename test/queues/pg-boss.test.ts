@@ -1,16 +1,17 @@
-/** pg-boss as the queue, against a real Postgres: once in, retried by the engine, refused when it is down. */
 import { isDeepStrictEqual } from 'node:util';
 import pg from 'pg';
 import PgBoss from 'pg-boss';
 import { createReceiver, type PayloadSchemas } from 'stablehooks';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
-import { pgBossQueue, workPgBoss } from 'stablehooks/queues/pg-boss';
+import { pgBossProcessor, pgBossQueue } from 'stablehooks/queues/pg-boss';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startPostgres } from '../services/postgres.js';
 import type { Service } from '../services/service.js';
 import { awaitHandled } from './handled.js';
 import { expectDeliveredOnce, expectOutageSurvived } from './queue-contract.js';
 import { someEvent } from './some-event.js';
+
+const WORK = { batchSize: 20, pollingIntervalSeconds: 0.5 };
 
 let server: Service;
 let boss: PgBoss;
@@ -22,7 +23,7 @@ beforeAll(async () => {
   pool = new pg.Pool({ connectionString: server.url }).on('error', () => undefined);
   await migratePostgres(pool);
   boss = new PgBoss({ connectionString: server.url, schedule: false });
-  // Its connections break when the server stops, which is the point of a test here.
+  // One test stops the server, which breaks its connections.
   boss.on('error', () => undefined);
   await boss.start();
 });
@@ -33,7 +34,7 @@ afterAll(async () => {
   await server.stop();
 });
 
-/** A queue of its own for one test. */
+/** Creates a queue that no other test uses. */
 async function openQueue(options: Partial<PgBoss.Queue> = {}): Promise<string> {
   queues += 1;
   const name = `events-${queues}`;
@@ -41,7 +42,7 @@ async function openQueue(options: Partial<PgBoss.Queue> = {}): Promise<string> {
   return name;
 }
 
-test('an event that waits or runs is not put in twice, however many put it in', async () => {
+test('pgBossQueue adds one job when ten callers enqueue an event, and none while it runs', async () => {
   const name = await openQueue();
   const queue = pgBossQueue(boss, { queue: name });
   const event = someEvent();
@@ -52,7 +53,7 @@ test('an event that waits or runs is not put in twice, however many put it in', 
   expect(await boss.fetch(name)).toEqual([]);
 });
 
-test('an event whose job has finished, well or badly, is put in again', async () => {
+test('pgBossQueue adds an event again after its job was completed, failed or cancelled', async () => {
   const name = await openQueue({ retryLimit: 0 });
   const queue = pgBossQueue(boss, { queue: name });
   const event = someEvent();
@@ -66,7 +67,7 @@ test('an event whose job has finished, well or badly, is put in again', async ()
   expect(await boss.fetch(name)).toHaveLength(1);
 });
 
-test('an event that jsonb cannot hold goes through whole', async () => {
+test('pgBossQueue keeps an event unchanged that jsonb cannot hold', async () => {
   const name = await openQueue();
   const event = someEvent({ payload: { zero: '\u0000', lone: '\ud800', 10: 'ten', 2: 'two' } });
   await pgBossQueue(boss, { queue: name }).enqueue(event);
@@ -74,31 +75,31 @@ test('an event that jsonb cannot hold goes through whole', async () => {
   expect(job?.data.event).toBe(JSON.stringify(event));
 });
 
-test('a queue that nobody made is an error, never "accepted"', async () => {
-  await expect(pgBossQueue(boss, { queue: 'nobody-made-it' }).enqueue(someEvent())).rejects.toThrow(
+test('pgBossQueue rejects when the queue was not created', async () => {
+  await expect(pgBossQueue(boss, { queue: 'not-created' }).enqueue(someEvent())).rejects.toThrow(
     'createQueue',
   );
 });
 
-test('events go through the queue to a worker, and what fails is retried by pg-boss alone', async () => {
+test('a worker with pgBossProcessor handles each event once, and pg-boss retries a handler that throws', async () => {
   const name = await openQueue({ retryDelay: 1 });
   await expectDeliveredOnce({
     queue: pgBossQueue(boss, { queue: name }),
     inbox: postgresInbox(pool),
     async startWorker(receiver) {
-      const id = await workPgBoss(boss, { receiver, queue: name });
+      const id = await boss.work(name, WORK, pgBossProcessor(boss, receiver));
       onTestFinished(() => boss.offWork({ id }));
     },
   });
 });
 
-test('while the server is down the answer is unavailable, and afterwards the event goes in', async () => {
+test('accept is unavailable while the Postgres of pg-boss is down, and queues the event once it is up', async () => {
   const name = await openQueue();
   const queue = pgBossQueue(boss, { queue: name });
   await expectOutageSurvived({ queue, server, waiting: () => boss.getQueueSize(name) });
 });
 
-test('of a batch that failed in part what is handled is complete, and the rest alone is retried', async () => {
+test('pgBossProcessor completes the jobs of a batch that succeeded, and pg-boss retries only the others', async () => {
   const name = await openQueue({ retryDelay: 60 });
   const queue = pgBossQueue(boss, { queue: name });
   const [good, bad] = [someEvent(), someEvent({ payload: { refused: true } })];
@@ -110,19 +111,19 @@ test('of a batch that failed in part what is handled is complete, and the rest a
     handlers: { 'transfer.settled': () => undefined },
     onOutcome: handled.onOutcome,
   });
-  const id = await workPgBoss(boss, { receiver, queue: name });
+  const id = await boss.work(name, WORK, pgBossProcessor(boss, receiver));
   onTestFinished(() => boss.offWork({ id }));
   await handled.all;
   await expect
     .poll(() => jobs(name))
     .toEqual([
       { state: 'completed', output: null },
-      // jsonb would refuse the key that the schema found wrong.
+      // Only the code: jsonb refuses the key that is in the message.
       { state: 'retry', output: expect.objectContaining({ message: 'ERR_PAYLOAD_INVALID' }) },
     ]);
 });
 
-/** A schema that refuses some events, at a key that no jsonb holds. */
+/** Refuses some events at a key that jsonb cannot hold. */
 const refusing: PayloadSchemas['transfer.settled'] = {
   '~standard': {
     validate(value) {

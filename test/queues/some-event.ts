@@ -1,8 +1,7 @@
-/** Events to put into a queue. */
 import { randomUUID } from 'node:crypto';
 import type { UnknownEvent } from 'stablehooks';
 
-/** An event with an id of its own. */
+/** An event with a random id. */
 export function someEvent(overrides: Partial<UnknownEvent> = {}): UnknownEvent {
   return {
     id: `evt:${randomUUID()}`,

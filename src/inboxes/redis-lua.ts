@@ -1,12 +1,84 @@
 /**
- * The scripts of the Redis inbox: each step is one, atomic, by the server's clock.
+ * Every key begins with KEYS[1], a hash tag, so that a cluster keeps all of them on one shard:
+ * `:event:<id>` a hash, `:json:<id>` the JSON of the event (a key of its own, so that the hash stays compact);
+ * sorted sets of ids: `:in:<state>` by receivedAt, `:since:<state>` by updatedAt, `:due` by dueAt,
+ * `:parked:<type>` by receivedAt, `:whole` by updatedAt (done events with JSON); `:poll` a hash.
  *
- * Each script answers JSON text of strings, as Upstash's client would guess at anything else.
+ * `now` is the time of the server. Only `move` writes states, so that every index follows them.
  */
-import { PRELUDE } from './redis-prelude.js';
+const PRELUDE = `
+local base = KEYS[1]
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 
+local function text(number) return string.format('%.0f', number) end
+local function eventKey(id) return base .. ':event:' .. id end
+local function jsonKey(id) return base .. ':json:' .. id end
+local function get(id, field) return redis.call('HGET', eventKey(id), field) end
+
+local function move(id, from, to, due)
+  local key = eventKey(id)
+  local at = redis.call('HMGET', key, 'receivedAt', 'type')
+  if from ~= to then
+    if from then
+      redis.call('ZREM', base .. ':in:' .. from, id)
+      redis.call('ZREM', base .. ':since:' .. from, id)
+      if from == 'parked' then redis.call('ZREM', base .. ':parked:' .. at[2], id) end
+    end
+    redis.call('ZADD', base .. ':in:' .. to, at[1], id)
+    if to == 'parked' then redis.call('ZADD', base .. ':parked:' .. at[2], at[1], id) end
+    if to == 'done' then redis.call('ZADD', base .. ':whole', text(now), id) end
+  end
+  redis.call('ZADD', base .. ':since:' .. to, text(now), id)
+  redis.call('HSET', key, 'state', to, 'updatedAt', text(now))
+  if due then
+    redis.call('HSET', key, 'dueAt', text(due))
+    redis.call('ZADD', base .. ':due', text(due), id)
+  else
+    redis.call('HDEL', key, 'dueAt')
+    redis.call('ZREM', base .. ':due', id)
+  end
+end
+
+local function record(id, eventType, source, event)
+  redis.call('HSET', eventKey(id), 'type', eventType, 'source', source, 'attempts', '0', 'receivedAt', text(now))
+  redis.call('SET', jsonKey(id), event)
+end
+
+local function holds(id, token)
+  local found = redis.call('HMGET', eventKey(id), 'state', 'token')
+  return found[1] == 'leased' and found[2] == token
+end
+
+-- By bytes, as a sorted set orders its members; Lua's own < goes by the server's locale.
+local function before(a, b)
+  for index = 1, math.min(#a, #b) do
+    local left, right = string.byte(a, index), string.byte(b, index)
+    if left ~= right then return left < right end
+  end
+  return #a < #b
+end
+
+local function answer(list)
+  if #list == 0 then return '[]' end
+  return cjson.encode(list)
+end
+
+local function read(id)
+  local fields = redis.call('HMGET', eventKey(id), 'type', 'state', 'attempts', 'source', 'receivedAt',
+    'updatedAt', 'dueAt', 'lastError')
+  table.insert(fields, 1, id)
+  fields[#fields + 1] = redis.call('GET', jsonKey(id))
+  return fields
+end
+`;
+
+/**
+ * Each script is atomic. It returns a JSON array of strings, because the client of Upstash parses other
+ * replies in its own way.
+ */
 const BODIES = {
-  /** id, type, source, leaseMs, token, event → what it is, attempt or ms left */
+  /** id, type, source, leaseMs, token, event → the state of the claim, and the attempt or the ms left */
   claim: `
 local id, token = ARGV[1], ARGV[5]
 local found = redis.call('HMGET', eventKey(id), 'state', 'dueAt')
@@ -53,7 +125,7 @@ for index = 3, #ARGV, 3 do
 end
 return answer(answers)`,
 
-  /** limit, visibilityTimeoutMs, then the types → the events' JSON */
+  /** limit, visibilityTimeoutMs, then the types → the JSON of the events */
   takeDue: `
 local limit, due = tonumber(ARGV[1]), now + tonumber(ARGV[2])
 local events = {}
@@ -73,7 +145,7 @@ local ids = redis.call('ZRANGEBYSCORE', base .. ':due', '-inf', text(now), 'LIMI
 take(ids, 'leased', 'failed')
 return answer(events)`,
 
-  /** holder, leaseMs → horizon, largest; nothing while another holds it */
+  /** holder, leaseMs → horizon, largest; empty while another holder has the lease */
   acquirePoll: `
 local key = base .. ':poll'
 local found = redis.call('HMGET', key, 'holder', 'leaseUntil', 'horizon', 'largest')
@@ -93,7 +165,7 @@ return '["1"]'`,
 if not get(ARGV[1], 'state') then return '[]' end
 return answer({ read(ARGV[1]) })`,
 
-  /** state, limit, the last id seen or '' → records */
+  /** state, limit, id to continue after or '' → records */
   list: `
 local key, limit, after = base .. ':in:' .. ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local start = 0
@@ -109,7 +181,7 @@ local records = {}
 for _, id in ipairs(redis.call('ZRANGE', key, start, start + limit - 1)) do records[#records + 1] = read(id) end
 return answer(records)`,
 
-  /** states → of each how many, and since when or '' */
+  /** states → for each the count, and the oldest updatedAt or '' */
   count: `
 local answers = {}
 for _, state in ipairs(ARGV) do
@@ -127,7 +199,7 @@ move(id, 'dead', 'received', now)
 redis.call('HSET', eventKey(id), 'attempts', '0')
 return '["1"]'`,
 
-  /** olderThanMs, limit → an entry for each that was pruned */
+  /** olderThanMs, limit → the number of pruned events */
   prune: `
 local ids = redis.call('ZRANGEBYSCORE', base .. ':whole', '-inf', text(now - tonumber(ARGV[1])), 'LIMIT', 0, ARGV[2])
 for _, id in ipairs(ids) do
@@ -137,10 +209,10 @@ end
 return answer({ text(#ids) })`,
 } as const;
 
-/** A step of the inbox that is one script. */
-export type RedisStep = keyof typeof BODIES;
+/** The name of a script. */
+export type RedisScript = keyof typeof BODIES;
 
-/** Every script whole. */
+/** The complete scripts. */
 export const REDIS_SCRIPTS = Object.fromEntries(
-  Object.entries(BODIES).map(([step, body]) => [step, PRELUDE + body]),
-) as Readonly<Record<RedisStep, string>>;
+  Object.entries(BODIES).map(([name, body]) => [name, PRELUDE + body]),
+) as Readonly<Record<RedisScript, string>>;

@@ -1,10 +1,75 @@
-/** Every statement that the SQLite inbox runs, prepared once, and the row that an event is. */
+import { ConfigError } from '../core/errors.js';
 import type { UnknownEvent } from '../core/events.js';
 import type { InboxRecord, InboxState, PollState } from '../core/inbox.js';
-import type { SqliteLike } from './sqlite-connection.js';
+import { atomically, type SqliteLike } from './sqlite-connection.js';
 
-/** An event's row. */
-export interface EventRow {
+/**
+ * The entry with index `n` changes the tables from version `n` to `n + 1`. Released entries never change.
+ *
+ * Strings compare by bytes (BINARY, SQLite's default). `last_error` is a JSON string, because drivers cut
+ * strings at NUL and replace lone surrogates.
+ */
+const MIGRATIONS: readonly string[] = [
+  `
+  CREATE TABLE stablehooks_events (
+    id TEXT NOT NULL PRIMARY KEY,
+    type TEXT NOT NULL,
+    state TEXT NOT NULL,
+    attempts INTEGER NOT NULL,
+    source TEXT NOT NULL,
+    received_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    due_at INTEGER,
+    token TEXT,
+    last_error TEXT,
+    event TEXT
+  ) STRICT;
+  CREATE INDEX stablehooks_due ON stablehooks_events (due_at) WHERE due_at IS NOT NULL;
+  CREATE INDEX stablehooks_parked ON stablehooks_events (type) WHERE state = 'parked';
+  CREATE INDEX stablehooks_prunable ON stablehooks_events (updated_at) WHERE state = 'done' AND event IS NOT NULL;
+  CREATE INDEX stablehooks_states ON stablehooks_events (state, received_at, id, updated_at);
+  CREATE TABLE stablehooks_poll (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    holder TEXT NOT NULL,
+    lease_until INTEGER NOT NULL,
+    horizon INTEGER,
+    largest INTEGER NOT NULL
+  ) STRICT;
+  `,
+];
+
+/**
+ * Migrates the tables to the version of this release in one transaction: if two processes open the file at
+ * the same time, one migrates it and the other finds it migrated.
+ *
+ * The version is in a table of its own, because `PRAGMA user_version` belongs to the app that may share the
+ * file.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when a newer release wrote the file.
+ */
+export function migrate(db: SqliteLike): void {
+  atomically(db, () => {
+    db.exec(
+      'CREATE TABLE IF NOT EXISTS stablehooks_schema (one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL) STRICT',
+    );
+    const [row] = db.prepare('SELECT version FROM stablehooks_schema').all() as {
+      readonly version: number;
+    }[];
+    const version = row?.version ?? 0;
+    if (version > MIGRATIONS.length) {
+      throw new ConfigError(
+        `sqliteInbox: a newer release of stablehooks wrote this file. Its tables have version ${version}; this release supports version ${MIGRATIONS.length}. Upgrade stablehooks in this process.`,
+      );
+    }
+    for (const migration of MIGRATIONS.slice(version)) db.exec(migration);
+    if (version < MIGRATIONS.length) {
+      db.exec(`INSERT OR REPLACE INTO stablehooks_schema VALUES (1, ${MIGRATIONS.length})`);
+    }
+  });
+}
+
+/** A row of `stablehooks_events`. */
+interface EventRow {
   readonly id: string;
   readonly type: string;
   readonly state: InboxState;
@@ -18,8 +83,10 @@ export interface EventRow {
 }
 
 /**
- * Prepares them. Parameters are plain `?` in the order of the text, as the drivers do not agree on others;
- * what changes rows returns them, as the drivers do not agree on counts either.
+ * Prepares every statement of the inbox.
+ *
+ * The drivers differ in named parameters and in row counts: parameters are therefore `?` in the order of the
+ * SQL, and statements that change rows return them.
  */
 export function prepareStatements(db: SqliteLike) {
   function rows<Row>(sql: string) {
@@ -27,7 +94,7 @@ export function prepareStatements(db: SqliteLike) {
     return (...values: (string | number | null)[]) => statement.all(...values) as readonly Row[];
   }
   return {
-    standing: rows<Pick<EventRow, 'state' | 'due_at'>>(
+    state: rows<Pick<EventRow, 'state' | 'due_at'>>(
       'SELECT state, due_at FROM stablehooks_events WHERE id = ?',
     ),
     lease: rows<Pick<EventRow, 'attempts'>>(
@@ -51,12 +118,12 @@ export function prepareStatements(db: SqliteLike) {
     due: rows<Pick<EventRow, 'id' | 'event'>>(
       'SELECT id, event FROM stablehooks_events WHERE due_at <= ? ORDER BY due_at LIMIT ?',
     ),
-    // The index is named, or SQLite reads all that is parked. Rows are numbered in the order they came.
+    // Without the index's name SQLite reads all parked rows. The rowid is the order of insertion.
     parked: rows<Pick<EventRow, 'id' | 'event'>>(
       `SELECT id, event FROM stablehooks_events INDEXED BY stablehooks_parked
       WHERE state = 'parked' AND type IN (SELECT value FROM json_each(?)) ORDER BY rowid LIMIT ?`,
     ),
-    hide: rows<Pick<EventRow, 'id'>>(
+    take: rows<Pick<EventRow, 'id'>>(
       `UPDATE stablehooks_events SET due_at = ?, updated_at = ?, token = NULL,
         state = CASE state WHEN 'leased' THEN 'failed' WHEN 'parked' THEN 'received' ELSE state END
       WHERE id = ? RETURNING id`,
@@ -82,7 +149,7 @@ export function prepareStatements(db: SqliteLike) {
       `UPDATE stablehooks_events SET state = 'received', attempts = 0, due_at = ?, updated_at = ?
       WHERE id = ? AND state = 'dead' RETURNING id`,
     ),
-    // The index is named, or SQLite reads all that was ever done.
+    // Without the index's name SQLite reads all done rows.
     prune: rows<Pick<EventRow, 'id'>>(
       `UPDATE stablehooks_events SET event = NULL WHERE rowid IN (
         SELECT rowid FROM stablehooks_events INDEXED BY stablehooks_prunable
@@ -92,8 +159,8 @@ export function prepareStatements(db: SqliteLike) {
   };
 }
 
-/** The event that an inbox wrote; `null` once pruned. */
-export function decodeEvent({ event }: Pick<EventRow, 'event'>): UnknownEvent | null {
+/** The event of a row; `null` once pruned. */
+export function parseRow({ event }: Pick<EventRow, 'event'>): UnknownEvent | null {
   return event === null ? null : (JSON.parse(event) as UnknownEvent);
 }
 
@@ -109,6 +176,6 @@ export function toRecord(row: EventRow): InboxRecord {
     updatedAt: row.updated_at,
     dueAt: row.due_at,
     lastError: row.last_error === null ? null : (JSON.parse(row.last_error) as string),
-    event: decodeEvent(row),
+    event: parseRow(row),
   };
 }
