@@ -5,8 +5,6 @@ import type { Receiver } from '../receiver/receiver.js';
 import { toFetchHandler } from './fetch.js';
 import type { NodeRequest } from './node-body.js';
 
-export { type CronRouteOptions, toCronRoute } from '../catch-up/cron-route.js';
-
 const FIX =
   'Write `export const config = { api: { bodyParser: false } };` in the route file itself, where Next reads it.';
 

@@ -26,7 +26,7 @@ export interface EventEnvelope<Type extends string, Payload> {
   readonly created_at: string;
   readonly payload: Payload;
   /** Whether some endpoint answered well; in the list always, in a delivery perhaps. */
-  readonly delivered?: boolean;
+  readonly delivered?: boolean | undefined;
 }
 
 /** An event of a known type; `event.type === 'transfer.settled'` narrows it. */

@@ -1,6 +1,6 @@
 /** Lists that say strange things: none moves the watermark wrongly, loses an event or stops the poll. */
 import { createReceiver, EVENT_TYPES, memoryInbox } from 'stablehooks';
-import { createPoller, type ListsEvents, type PollerOptions } from 'stablehooks/catch-up';
+import { createPoller, type PollerClient, type PollerOptions } from 'stablehooks/catch-up';
 import { expect, test } from 'vitest';
 import { type Asked, cut, startList } from './list-server.js';
 
@@ -15,7 +15,7 @@ function event(
   return { id, type: String(type), delivered: true, created_at, payload: { amount: '1.00' }, ...rest };
 }
 
-function setUp(client: ListsEvents, options: Partial<PollerOptions> = {}) {
+function setUp(client: PollerClient, options: Partial<PollerOptions> = {}) {
   const handled: string[] = [];
   const inbox = memoryInbox({ now: () => START });
   const handler = ({ id }: { readonly id: string }) => void handled.push(id);
@@ -61,9 +61,9 @@ test('an element that is no event is reported, stops no other, and the watermark
 
 test('an event nested too deeply to be kept does not spoil the page', async () => {
   const deep = JSON.parse(`${'{"a":'.repeat(20_000)}1${'}'.repeat(20_000)}`);
-  const client: ListsEvents = {
+  const client: PollerClient = {
     events: {
-      page: async () => ({
+      listWithProblems: async () => ({
         events: [event('a', { minutes: 10, payload: deep }), event('b')],
         problems: [],
         size: 2,

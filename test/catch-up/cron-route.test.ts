@@ -1,7 +1,7 @@
 /** The route for schedulers: who may run a poll, and what the answer says. */
 import { createReceiver } from 'stablehooks';
-import { createPoller } from 'stablehooks/catch-up';
-import { toCronRoute } from 'stablehooks/next';
+import { createPoller, toCronRoute } from 'stablehooks/catch-up';
+
 import { expect, test } from 'vitest';
 import { startList } from './list-server.js';
 

@@ -1,7 +1,7 @@
 /** A list over HTTP that answers whatever a test wants, for what the sandbox is too well-behaved to say. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { ListsEvents } from 'stablehooks/catch-up';
+import type { PollerClient } from 'stablehooks/catch-up';
 import { createClient } from 'stablehooks/client';
 import { onTestFinished } from 'vitest';
 
@@ -13,7 +13,9 @@ export interface Asked {
 }
 
 /** Starts the server for one test and answers a client of it that does not retry. */
-export async function startList(answer: (asked: Asked) => readonly unknown[] | number): Promise<ListsEvents> {
+export async function startList(
+  answer: (asked: Asked) => readonly unknown[] | number,
+): Promise<PollerClient> {
   let count = 0;
   const server = createServer((request, response) => {
     const { searchParams } = new URL(request.url ?? '/', 'http://127.0.0.1');

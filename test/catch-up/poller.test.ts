@@ -40,7 +40,7 @@ async function setUp({
   const options = { client, receiver, now, onGap: () => undefined, ...pollerOptions };
   const poller = createPoller(options);
   onTestFinished(() => poller.stop());
-  return { sandbox, inbox, receiver, took, options, poller };
+  return { sandbox, inbox, receiver, took, options, poller, now };
 }
 
 type SetUp = Awaited<ReturnType<typeof setUp>>;
@@ -82,14 +82,14 @@ test('what was never pushed is found, handled once and oldest first, and proven 
 
 test('the watermark starts at the first poll and follows the clock, less the lag', async () => {
   const it = await setUp();
-  const first = new Date(it.options.now()).toISOString();
+  const first = new Date(it.now()).toISOString();
   expect((await it.poller.pollOnce()).watermark).toBe(first);
   await it.sandbox.clock.advance(10 * MINUTE_MS);
-  const expected = new Date(it.options.now() - 5 * MINUTE_MS).toISOString();
+  const expected = new Date(it.now() - 5 * MINUTE_MS).toISOString();
   expect((await it.poller.pollOnce()).watermark).toBe(expected);
   // Our own clock may jump either way: it takes nothing back, and the service's keeps it from going too far.
   for (const jumpMs of [-4 * MINUTE_MS, 60 * MINUTE_MS]) {
-    const jumpy = createPoller({ ...it.options, now: () => it.options.now() + jumpMs });
+    const jumpy = createPoller({ ...it.options, now: () => it.now() + jumpMs });
     expect(await jumpy.pollOnce()).toMatchObject({ proven: true, watermark: expected, problems: [] });
   }
 });
@@ -100,14 +100,14 @@ test('what a clock that jumped carried too far comes back with the first whole l
   // A service that does not say its time, so that only our own clock counts.
   const silent = {
     events: {
-      page: async (query: Parameters<typeof client.events.page>[0]) => ({
-        ...(await client.events.page(query)),
+      listWithProblems: async (query: Parameters<typeof client.events.listWithProblems>[0]) => ({
+        ...(await client.events.listWithProblems(query)),
         servedAt: null,
       }),
     },
   };
   let jumpMs = 0;
-  const now = () => it.options.now() + jumpMs;
+  const now = () => it.now() + jumpMs;
   const poller = createPoller({ ...it.options, client: silent, now });
   await poller.pollOnce();
   await it.sandbox.clock.advance(10 * MINUTE_MS);
@@ -122,8 +122,8 @@ test('what a clock that jumped carried too far comes back with the first whole l
 
 test('a service whose clock is behind ours begins where its clock stands, and nothing is wrong with that', async () => {
   const it = await setUp();
-  const poller = createPoller({ ...it.options, now: () => it.options.now() + 30_000 });
-  const started = new Date(it.options.now()).toISOString();
+  const poller = createPoller({ ...it.options, now: () => it.now() + 30_000 });
+  const started = new Date(it.now()).toISOString();
   expect(await poller.pollOnce()).toMatchObject({ proven: true, watermark: started, problems: [] });
 });
 
@@ -143,7 +143,7 @@ test('more than one page, newest first, is continuous from poll to poll', async 
 
 test('a list that is oldest first and full is unproven, and what it hides is found by type', async () => {
   const it = await setUp({ sandbox: { faults: { listOrder: 'oldest', listCap: 50 } } });
-  const since = it.options.now();
+  const since = it.now();
   const gaps: unknown[] = [];
   const poller = createPoller({
     ...it.options,
@@ -173,7 +173,7 @@ test('a gap that nothing can prove is closed by hand: never beyond the lag, neve
   await it.sandbox.clock.advance(10 * MINUTE_MS);
   expect((await it.poller.pollOnce()).proven).toBe(false);
 
-  const now = it.options.now();
+  const now = it.now();
   const settled = new Date(now - 5 * MINUTE_MS).toISOString();
   await it.inbox.acquirePoll({ holder: 'another', leaseMs: MINUTE_MS });
   expect(await it.poller.acknowledgeGap(new Date(now))).toBeNull();
@@ -182,7 +182,7 @@ test('a gap that nothing can prove is closed by hand: never beyond the lag, neve
   expect(await it.poller.acknowledgeGap(new Date(settled))).toBe(settled);
   expect(await it.poller.acknowledgeGap(new Date(now + MINUTE_MS))).toBe(later);
   expect(await it.poller.acknowledgeGap(new Date(0))).toBe(later);
-  await expect(it.poller.acknowledgeGap(new Date(Number.NaN))).rejects.toThrow('acknowledgeGap takes a Date');
+  await expect(it.poller.acknowledgeGap(new Date(Number.NaN))).rejects.toThrow('acknowledgeGap: `until` must be a valid Date');
   expect((await it.poller.pollOnce()).gaps[0]?.after).toBe(later);
 });
 

@@ -1,7 +1,7 @@
 /** Random lists through the whole poller: real receiver, real inbox, handlers that fail now and then. */
 import fc from 'fast-check';
 import { createReceiver, EVENT_TYPES, isEventType, memoryInbox, type UnknownEvent } from 'stablehooks';
-import { createPoller, type ListsEvents } from 'stablehooks/catch-up';
+import { createPoller, type PollerClient } from 'stablehooks/catch-up';
 import { expect, test } from 'vitest';
 import {
   createList,
@@ -45,14 +45,19 @@ async function run(server: SimulatedServer): Promise<{ readonly missed: number; 
     created_at: new Date(START + at).toISOString(),
     payload: {},
   });
-  const client: ListsEvents = {
+  const client: PollerClient = {
     events: {
-      page: async ({ type, limit }) => {
+      listWithProblems: async ({ type, limit }) => {
         time += server.roundTripMs;
         const known = type === undefined ? null : type;
         const answer = list.answer({ type: known, limit }, { time, poll });
         if (answer === null) throw new Error('503');
-        return { events: answer.marks.map(toEvent), problems: [], size: answer.size, servedAt: START + time };
+        return {
+          events: answer.events.map(toEvent),
+          problems: [],
+          size: answer.size,
+          servedAt: START + time,
+        };
       },
     },
   };

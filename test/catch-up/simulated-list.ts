@@ -1,7 +1,7 @@
 /** A list like the service's, in virtual time: what is not specified (order, cap, lateness, faults) is drawn at random. */
 import fc from 'fast-check';
 import { EVENT_TYPES } from 'stablehooks';
-import type { Answer, Question } from 'stablehooks/catch-up';
+import type { ListAnswer, ListQuery } from '../../src/catch-up/coverage.js';
 
 export const LAG_MS = 300_000;
 const UNKNOWN_TYPE = 'wallet.frozen';
@@ -90,7 +90,7 @@ export function createRandom(seed: number): () => number {
 export interface SimulatedList {
   readonly events: readonly SimulatedEvent[];
   /** Answers as of `time`; `null` is a fault. */
-  answer(question: Question, moment: { readonly time: number; readonly poll: number }): Answer | null;
+  answer(query: ListQuery, moment: { readonly time: number; readonly poll: number }): ListAnswer | null;
 }
 
 /** Sets the server up. */
@@ -140,8 +140,8 @@ export function createList(server: SimulatedServer): SimulatedList {
       const listed = events.filter((item) => item.listedAt <= time && (type === null || item.type === type));
       const size = Math.min(limit, capAt(poll));
       const cut = sorted(listed, rank(server.order)).slice(0, size);
-      const marks = server.order.endsWith('shown-newest') ? sorted(cut, ({ at }) => -at) : cut;
-      return { type, limit, size: marks.length, marks, unreadable: [], servedAt: null };
+      const shown = server.order.endsWith('shown-newest') ? sorted(cut, ({ at }) => -at) : cut;
+      return { type, limit, size: shown.length, events: shown, unreadable: [], servedAt: null };
     },
   };
 }

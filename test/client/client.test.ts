@@ -101,7 +101,7 @@ test('a wallet of a wrong shape names each field', async () => {
 test('a page tells malformed elements apart and goes on', async () => {
   const wrong = { ...EVENT, payload: [], id: '' };
   const { client } = await setUp([json([wrong, EVENT, 7])]);
-  expect(await client.events.page()).toMatchObject({
+  expect(await client.events.listWithProblems()).toMatchObject({
     events: [EVENT],
     problems: [
       { index: 0, fields: ['id', 'payload'], value: wrong },
@@ -121,7 +121,7 @@ test.for([
     json([], { headers: date === undefined ? {} : { date } })(response, request);
   };
   const { client } = await setUp([dated]);
-  expect(await client.events.page()).toMatchObject({ size: 0, servedAt });
+  expect(await client.events.listWithProblems()).toMatchObject({ size: 0, servedAt });
 });
 
 test('a status is kept with headers, text and Retry-After, an echoed token taken out', async () => {
@@ -294,7 +294,7 @@ test('whatever JSON comes, a page or a typed error comes out', async () => {
         token: TOKEN,
         fetch: async () => new Response(body),
       });
-      const page = await client.events.page().catch((error: unknown) => error);
+      const page = await client.events.listWithProblems().catch((error: unknown) => error);
       if (page instanceof Error) expect(page).toMatchObject({ code: 'ERR_API_RESPONSE' });
       else expect(page).toMatchObject({ size: JSON.parse(body).length });
     }),
