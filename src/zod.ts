@@ -4,8 +4,15 @@ import { readOptions, rule } from './core/options.js';
 
 export { limitsSchema, walletSchema } from './client/wallets.js';
 
-// Stores cannot keep control characters and lone surrogates unchanged, so such an id could collide with another.
-const name = z.string().check(z.maxLength(512), z.regex(/^[^\p{Cc}\p{Cs}]+$/u));
+const MAX_NAME_LENGTH = 512;
+
+const name = z.string().check(
+  z.maxLength(MAX_NAME_LENGTH),
+  // maxLength counts code points, String.length UTF-16 code units.
+  z.refine((value) => value.length <= MAX_NAME_LENGTH, `Too long: at most ${MAX_NAME_LENGTH} UTF-16 units`),
+  // Stores cannot keep control characters and lone surrogates unchanged, so such an id could collide with another.
+  z.regex(/^[^\p{Cc}\p{Cs}]+$/u),
+);
 const unknownPayload = z.looseObject({});
 
 /**

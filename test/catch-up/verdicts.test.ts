@@ -1,4 +1,3 @@
-/** What single answers prove, one rule at a time. */
 import { EVENT_TYPES } from 'stablehooks';
 
 import { expect, test } from 'vitest';
@@ -51,7 +50,7 @@ function survey(
   return { ...step.value, requests };
 }
 
-test('49 of 50 are complete, in one request, and the watermark follows the clock less the lag', () => {
+test('49 events of a limit of 50 are complete after one request, and the watermark is the clock less the lag', () => {
   const list = marks(49).toReversed();
   expect(survey((query) => cut(list, query))).toMatchObject({
     proven: true,
@@ -61,7 +60,7 @@ test('49 of 50 are complete, in one request, and the watermark follows the clock
   });
 });
 
-test('50 of 100 are not complete by themselves, as 50 may be the cap', () => {
+test('50 events of a limit of 100 are not complete, because 50 can be the cap', () => {
   const list = marks(50, ['transfer.settled']).toReversed();
   expect(survey((query) => cut(list, query))).toMatchObject({
     proven: false,
@@ -69,7 +68,7 @@ test('50 of 100 are not complete by themselves, as 50 may be the cap', () => {
   });
 });
 
-test('a whole of 300 proves types of 60, as long as it is given again', () => {
+test('a whole list of 300 proves types of 60 events only if it is answered a second time', () => {
   const list = marks(300).toReversed();
   const whole = survey((query) => cut(list, query));
   expect(whole).toMatchObject({ proven: true, requests: 10 });
@@ -79,7 +78,7 @@ test('a whole of 300 proves types of 60, as long as it is given again', () => {
   expect(shrinking).toMatchObject({ proven: false, unproven: EVENT_TYPES, watermark: 0 });
 });
 
-test('a full page that reaches back past the watermark is continuous, once half the limit gave the newer half', () => {
+test('a full answer that begins before the watermark is continuous once half the limit gives the newer half', () => {
   const watermark = NOW - HOUR_MS - 30 * 60_000;
   const list = marks(5_000);
   expect(survey((query) => cut(list, query), { watermark })).toMatchObject({
@@ -92,22 +91,22 @@ test('a full page that reaches back past the watermark is continuous, once half 
   expect(grown.verdicts).toMatchObject([{ size: 100, limit: 100, verdict: 'continuous' }]);
 });
 
-test('a server that heeds no limit proves nothing by being newest first', () => {
+test('a server that ignores the limit proves nothing by being newest first', () => {
   const list = marks(2_000, ['redeem.failed']);
   const all = survey(({ type }) => cut(list, { type, limit: 2_000 }), { watermark: NOW - 2 * HOUR_MS });
   expect(all.proven).toBe(false);
 });
 
-test('a few events over and over show no order', () => {
+test('a few events repeated many times show no order', () => {
   const list = marks(4, ['transfer.settled']).flatMap((mark) => Array.from({ length: 30 }, () => mark));
   const watermark = NOW - HOUR_MS / 4;
   expect(survey((query) => cut(list, query), { watermark }).proven).toBe(false);
-  // Distinct events in the same places would do.
+  // Distinct events in the same places show an order.
   const distinct = list.map((mark, index) => ({ ...mark, id: `d${index}`, at: mark.at - index }));
   expect(survey((query) => cut(distinct, query), { watermark }).proven).toBe(true);
 });
 
-test('a filter that works on what was cut already is not believed', () => {
+test('a server that filters by type after it cuts proves nothing', () => {
   const list = marks(5_000).toReversed();
   const late = survey(({ type, limit }) => cut(cut(list, { type: null, limit }), { type, limit }), {
     maxLimit: 200,
@@ -115,12 +114,12 @@ test('a filter that works on what was cut already is not believed', () => {
   expect(late).toMatchObject({ proven: false, unproven: EVENT_TYPES });
 });
 
-test('a filter that is ignored is not believed', () => {
+test('a server that ignores the type proves nothing', () => {
   const list = marks(5_000).toReversed();
   expect(survey(({ limit }) => cut(list, { type: null, limit }), { maxLimit: 200 }).proven).toBe(false);
 });
 
-test('an answer that lacks what another one of the same poll holds is not complete', () => {
+test('an answer that lacks an event of another answer of the same poll is not complete', () => {
   const list = marks(80).toReversed();
   const forgetful = survey((query) =>
     cut(list, query).filter(({ id }) => query.type === null || id !== 'e7'),
@@ -129,7 +128,7 @@ test('an answer that lacks what another one of the same poll holds is not comple
   expect(forgetful.unproven).toEqual([marks(8)[7]?.type]);
 });
 
-test('a type that fails leaves only that type open', () => {
+test('a query that fails for one type leaves only that type unproven', () => {
   const list = marks(100);
   const failing = survey((query) => (query.type === 'redeem.failed' ? null : cut(list, query)));
   expect(failing).toMatchObject({ proven: false, unproven: ['redeem.failed'], watermark: 0 });
