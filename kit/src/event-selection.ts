@@ -44,7 +44,7 @@ export async function selectEvents(
   { client, printer, signal }: SelectionContext,
 ): Promise<readonly UnknownEvent[]> {
   if (type !== undefined) remarkOnType(type, { printer });
-  const page = await client.events.page({ type, limit, signal });
+  const page = await client.events.listWithProblems({ type, limit, signal });
   if (page.size >= limit) {
     printer.note(
       `The list answered ${page.size} events, as many as were asked for: there may be more. Raise --limit.`,

@@ -1,5 +1,4 @@
-/** A route for a scheduler: a GET with a bearer secret runs one poll and answers its report. */
-import { ConfigError } from '../core/errors.js';
+import { readOptions, required, rule } from '../core/options.js';
 import { sign, verifySignature } from '../core/signature.js';
 import type { Poller } from './poller.js';
 import type { PollReport } from './report.js';
@@ -11,11 +10,13 @@ export interface CronRouteOptions {
 }
 
 /**
- * Makes a route handler that runs one poll: 200 when it proved that nothing is missed, 409 when another
- * process polls, 500 for anything else: a gap, or an event that failed. The body is the report. 401, without
- * a poll, when the secret is not the one.
+ * Creates a route handler that runs one poll, for a scheduler that sends a GET request.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when the secret is empty: everyone would know it.
+ * It answers 200 when the poll proved that no event is missing and none failed, 409 when another process polls,
+ * 500 for anything else, such as a gap or an event that failed. The body is the report. It answers 401, without
+ * a poll, when the request does not hold the secret.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when the secret is missing or empty.
  *
  * @example
  * ```ts
@@ -24,23 +25,28 @@ export interface CronRouteOptions {
  */
 export function toCronRoute(
   poller: Pick<Poller, 'pollOnce'>,
-  { secret }: CronRouteOptions,
+  options: CronRouteOptions,
 ): { readonly GET: (request: Request) => Promise<Response> } {
-  if (typeof secret !== 'string' || secret.trim() === '') {
-    throw new ConfigError('toCronRoute needs `secret`. Is the environment variable that holds it set?');
-  }
-  const expected = `Bearer ${secret}`;
+  const { secret } = readOptions('toCronRoute', options, {
+    secret: required(
+      rule(
+        'a string that is not empty: check the environment variable that holds it',
+        (value) => typeof value === 'string' && value.trim() !== '',
+      ),
+    ),
+  });
 
-  async function answer(request: Request): Promise<Response> {
-    if (!(await isSame(request.headers.get('authorization') ?? '', expected))) {
+  async function GET(request: Request): Promise<Response> {
+    const authorization = request.headers.get('authorization') ?? '';
+    if (!(await isSameString(authorization, `Bearer ${secret}`))) {
       return new Response(null, { status: 401, headers: { 'www-authenticate': 'Bearer' } });
     }
-    // Not the request's signal: a scheduler that waits no longer should not keep events from being found.
+    // Without the request's signal: the poll continues when the scheduler stops waiting.
     const report = await poller.pollOnce();
     return Response.json(report, { status: statusOf(report), headers: { 'cache-control': 'no-store' } });
   }
 
-  return { GET: answer };
+  return { GET };
 }
 
 function statusOf({ proven, failed, problems }: PollReport): number {
@@ -48,8 +54,8 @@ function statusOf({ proven, failed, problems }: PollReport): number {
   return problems.some(({ code }) => code === 'ERR_POLL_BUSY') ? 409 : 500;
 }
 
-/** Compares the MACs of both under a key of the moment: in constant time, whatever their lengths. */
-async function isSame(given: string, expected: string): Promise<boolean> {
+/** Compares the HMACs of both under a random key: in constant time, whatever their lengths. */
+async function isSameString(given: string, expected: string): Promise<boolean> {
   const key = { secret: crypto.getRandomValues(new Uint8Array(32)) };
   const encoder = new TextEncoder();
   const signature = await sign(encoder.encode(expected), key);

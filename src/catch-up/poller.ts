@@ -1,35 +1,83 @@
-/** The poller: polls once, or again and again, and never twice at a time. */
-import { notify } from '../receiver/outcome.js';
-import { moveWatermark } from './move-watermark.js';
-import { type PollerOptions, readOptions } from './options.js';
-import { poll } from './poll.js';
-import type { PollReport } from './report.js';
+import { ConfigError, orUnavailable } from '../core/errors.js';
+import { isKnownEvent } from '../core/events.js';
+import type { Inbox, PollState } from '../core/inbox.js';
+import { date, func, integer, readOptions, required, rule, withMethods } from '../core/options.js';
+import { emptyCounts, notify, type OutcomeCounts } from '../receiver/outcome.js';
+import type { Receiver } from '../receiver/receiver.js';
+import { type SurveyOptions, type SurveyResult, surveyList } from './coverage.js';
+import { createdAt, createListReader, type ListReader, type PollerClient } from './list.js';
+import {
+  EMPTY_REPORT,
+  type FoundEvent,
+  type Gap,
+  type PollReport,
+  type Problem,
+  problemOf,
+  toProblem,
+  toReport,
+} from './report.js';
 
-/** Catches up with what push missed. */
+/** Options of {@link createPoller}. */
+export interface PollerOptions {
+  /** Reads the list: a client of `stablehooks/client`. */
+  readonly client: PollerClient;
+  /** Receives the events. Its inbox keeps the watermark. */
+  readonly receiver: Pick<Receiver, 'accept' | 'record' | 'redrive' | 'inbox'>;
+  /** The limit of the first query. Below 50, a proof takes more requests. @default 50 */
+  readonly limit?: number | undefined;
+  /** The highest limit of a query. @default 1_000 */
+  readonly maxLimit?: number | undefined;
+  /** How late an event can be listed after its `created_at`, in ms. The watermark stays this far behind now. @default 300_000 */
+  readonly lagMs?: number | undefined;
+  /** How many handlers run at a time. @default 4 */
+  readonly concurrency?: number | undefined;
+  /** The time from the start of one poll to the start of the next, in ms, plus or minus a tenth. @default 60_000 */
+  readonly intervalMs?: number | undefined;
+  /** How long no other process polls when this one dies, in ms. @default 30_000 */
+  readonly leaseMs?: number | undefined;
+  /** No event created after this time can be missing. Only the first poll of an inbox reads it. @default the first poll */
+  readonly since?: Date | undefined;
+  /** Called with the report of each poll. Its failure is logged. @default none */
+  readonly onReport?: ((report: PollReport) => void | Promise<void>) | undefined;
+  /** Called with each gap of each poll. Its failure is logged. @default logs to the console */
+  readonly onGap?: ((gap: Gap) => void | Promise<void>) | undefined;
+  /** The clock, in epoch ms. @default Date.now */
+  readonly now?: (() => number) | undefined;
+}
+
+/** Polls the list for events that push missed. */
 export interface Poller {
   /**
-   * Polls once; joins the poll that is under way, if one is. Never rejects: what failed is in the report.
-   * Its signal ends the poll early: what runs is waited for, and what was found is kept.
+   * Polls once, or joins the poll that is running. Never rejects: what failed is in the report.
+   * The signal ends the poll early: handlers that run are waited for, and what was found is kept.
    */
   pollOnce(options?: { readonly signal?: AbortSignal | undefined }): Promise<PollReport>;
   /** Polls now and every `intervalMs` from now on. The timer does not keep the process alive. */
   start(): void;
-  /** Polls no more: ends the poll under way early and resolves when it has ended. */
+  /** Stops polling. Ends the running poll early and resolves when it has ended. */
   stop(): Promise<void>;
   /**
-   * Takes everything created up to `until` as accounted for, as when you have compared the books yourself: the
-   * watermark moves there unproven, never back, and at most to `lagMs` before now.
+   * Accepts that everything created up to `until` is accounted for, such as after a comparison of the books. The
+   * watermark moves there without a proof: never back, and at most to `lagMs` before now.
    *
-   * @returns the watermark as it is then, ISO; `null`, and nothing changed, while another process polls.
+   * @returns the watermark after the move, ISO; `null`, and nothing changed, while another process polls.
    * @throws {UnavailableError} `ERR_INBOX_FAILED`.
-   * @throws {ConfigError} `ERR_CONFIG_INVALID` when `until` is no valid date.
+   * @throws {ConfigError} `ERR_CONFIG_INVALID` when `until` is not a valid date.
    */
   acknowledgeGap(until: Date): Promise<string | null>;
   [Symbol.asyncDispose](): Promise<void>;
 }
 
+/** The options, checked, with their defaults. */
+type PollerRules = {
+  readonly [Name in keyof Omit<PollerOptions, 'since'>]-?: Exclude<PollerOptions[Name], undefined>;
+} & {
+  /** Epoch ms. */
+  readonly since: number | undefined;
+};
+
 /**
- * Makes a poller.
+ * Creates a poller. It never runs two polls at a time.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or makes no sense.
  *
@@ -40,7 +88,8 @@ export interface Poller {
  * ```
  */
 export function createPoller(options: PollerOptions): Poller {
-  const rules = readOptions(options);
+  const rules = toRules(options);
+  /** Identifies this poller among the processes that share the inbox. */
   const holder = crypto.randomUUID();
   let stopping = new AbortController();
   let current: Promise<PollReport> | undefined;
@@ -53,11 +102,11 @@ export function createPoller(options: PollerOptions): Poller {
       .finally(() => {
         current = undefined;
       })
-      .then(tell);
+      .then(publish);
     return current;
   }
 
-  function tell(report: PollReport): PollReport {
+  function publish(report: PollReport): PollReport {
     notify('onReport', rules.onReport, report);
     for (const gap of report.gaps) notify('onGap', rules.onGap, gap);
     return report;
@@ -67,10 +116,10 @@ export function createPoller(options: PollerOptions): Poller {
     const startedAt = performance.now();
     await pollOnce();
     if (!running) return;
-    // A tenth either way, so that many processes that started together do not ask together for ever.
+    // A tenth more or less, so that processes that start together do not poll together forever.
     const intervalMs = rules.intervalMs * (0.9 + Math.random() / 5);
     timer = setTimeout(loop, Math.max(0, intervalMs - (performance.now() - startedAt)));
-    // Where timers are numbers there is no process that they could keep alive.
+    // Outside Node a timer is a number and keeps no process alive.
     if (typeof timer === 'object') timer.unref();
   }
 
@@ -90,8 +139,265 @@ export function createPoller(options: PollerOptions): Poller {
 
   async function acknowledgeGap(until: Date): Promise<string | null> {
     await current;
-    return moveWatermark(rules, { holder: `${holder} closing a gap`, until });
+    return moveWatermark(rules, { holder: `${holder} acknowledgeGap`, until });
   }
 
   return { pollOnce, start, stop, acknowledgeGap, [Symbol.asyncDispose]: stop };
+}
+
+function toRules(options: PollerOptions): PollerRules {
+  const rules = readOptions('createPoller', options, {
+    client: required(
+      rule(
+        'a client, such as createClient of stablehooks/client returns',
+        (client) =>
+          typeof (client as PollerClient | null | undefined)?.events?.listWithProblems === 'function',
+      ),
+    ),
+    receiver: required(
+      withMethods('a receiver, such as createReceiver returns', ['accept', 'record', 'redrive']),
+    ),
+    limit: integer({ default: 50 }),
+    maxLimit: integer({ default: 1_000 }),
+    // 0 is for a service that lists at once, by our own clock.
+    lagMs: integer({ default: 300_000, min: 0 }),
+    concurrency: integer({ default: 4 }),
+    intervalMs: integer({ default: 60_000 }),
+    leaseMs: integer({ default: 30_000 }),
+    since: date(),
+    onReport: func((): void => undefined),
+    onGap: func(logGap),
+    now: func(Date.now),
+  });
+  if (rules.limit > rules.maxLimit) {
+    throw new ConfigError(
+      `createPoller: \`limit\` (${rules.limit}) must not be more than \`maxLimit\` (${rules.maxLimit}).`,
+    );
+  }
+  return { ...rules, since: rules.since?.getTime() };
+}
+
+function logGap({ type, after, before }: Gap): void {
+  console.error(
+    `stablehooks: ${type ?? 'events'} created after ${after} and before ${before} can be missing: the list does not prove that all are recorded.`,
+  );
+}
+
+interface PollOptions {
+  readonly holder: string;
+  readonly signal: AbortSignal;
+}
+
+async function poll(rules: PollerRules, options: PollOptions): Promise<PollReport> {
+  const startedAt = performance.now();
+  const report = await leaseAndPoll(rules, options).catch((error: unknown) => ({
+    ...EMPTY_REPORT,
+    problems: [toProblem(error, { code: 'ERR_CONFIG_INVALID' })],
+  }));
+  return { ...report, durationMs: Math.round(performance.now() - startedAt) };
+}
+
+async function leaseAndPoll(rules: PollerRules, { holder, signal }: PollOptions): Promise<PollReport> {
+  const startedAt = rules.now();
+  let lease: PollLease | null;
+  try {
+    lease = await acquireLease(rules, holder);
+  } catch (error) {
+    return { ...EMPTY_REPORT, problems: [toProblem(error, { code: 'ERR_INBOX_FAILED' })] };
+  }
+  if (lease === null) return { ...EMPTY_REPORT, problems: [problemOf('ERR_POLL_BUSY')] };
+  return pollUnderLease(rules, { lease, signal, startedAt }).finally(lease.drop);
+}
+
+/** Redrives the inbox, surveys the list, dispatches what is new, saves the watermark. */
+async function pollUnderLease(
+  rules: PollerRules,
+  {
+    lease,
+    signal,
+    startedAt,
+  }: { readonly lease: PollLease; readonly signal: AbortSignal; readonly startedAt: number },
+): Promise<PollReport> {
+  const problems: Problem[] = [];
+  const halt = AbortSignal.any([signal, lease.lost]);
+
+  let redriven: OutcomeCounts | null = null;
+  try {
+    redriven = await rules.receiver.redrive({ signal: halt });
+  } catch (error) {
+    problems.push(toProblem(error, { code: 'ERR_INBOX_FAILED' }));
+  }
+
+  const first = lease.state.watermark === null;
+  const watermark = lease.state.watermark ?? Math.min(rules.since ?? startedAt, startedAt);
+  const list = createListReader({ ...rules, signal: halt });
+  const survey = await runSurvey(list, { ...rules, watermark, first, startedAt });
+  // A poll that was stopped before it read the whole list has found no gap.
+  const unproven = halt.aborted ? [] : survey.unproven;
+  const found = [...list.found.values()];
+  if (survey.since > survey.until) problems.push(problemOf('ERR_HORIZON_AHEAD'));
+  if (!first && found.some((event) => isLate(event, watermark))) problems.push(problemOf('ERR_EVENT_LATE'));
+
+  const dispatched = await dispatchEvents(found.filter(mustRun), { ...rules, signal: halt });
+  if (signal.aborted) problems.push(problemOf('ERR_POLL_STOPPED'));
+
+  // The largest answer proves nothing later, because caps can shrink. It shows operators how large the cap is at least.
+  const largest = Math.max(lease.state.largest, list.largest());
+  const saved = await saveState(lease, { state: { watermark: survey.watermark, largest }, problems });
+  return toReport({
+    survey: { ...survey, unproven, ...(!saved && { proven: false, watermark: survey.since }) },
+    found,
+    dispatched,
+    redriven,
+    requests: list.requests(),
+    problems: [...problems, ...list.problems(), ...dispatched.problems],
+  });
+}
+
+async function runSurvey(list: ListReader, options: SurveyOptions): Promise<SurveyResult> {
+  const survey = surveyList(options);
+  let step = survey.next();
+  while (!step.done) step = survey.next(await list.read(step.value));
+  return step.value;
+}
+
+/**
+ * New, or recorded by a poll that ended before its dispatch. An event that failed waits until `redrive` runs it:
+ * a list that shows it every minute must not use up its attempts while its handler fails for an hour.
+ */
+function mustRun({ event, result }: FoundEvent): boolean {
+  return isKnownEvent(event) && (result === 'new' || result === 'received');
+}
+
+/** New, but from before the watermark, where every event should be known. */
+function isLate({ event, result }: FoundEvent, watermark: number): boolean {
+  return result === 'new' && isKnownEvent(event) && createdAt(event) <= watermark;
+}
+
+interface Dispatched {
+  readonly counts: OutcomeCounts;
+  /** How many new events were handled or enqueued. */
+  readonly recovered: number;
+  readonly problems: readonly Problem[];
+}
+
+/** Dispatches events, oldest first, a few at a time. One that fails does not stop the others. */
+async function dispatchEvents(
+  events: readonly FoundEvent[],
+  {
+    receiver,
+    concurrency,
+    signal,
+  }: Pick<PollerRules, 'receiver' | 'concurrency'> & {
+    /** When it aborts, no further event starts; events that run are waited for. */
+    readonly signal: AbortSignal;
+  },
+): Promise<Dispatched> {
+  const counts = emptyCounts();
+  const problems: Problem[] = [];
+  let recovered = 0;
+  const queue = events
+    .map((found) => ({ found, at: createdAt(found.event) }))
+    .sort((a, b) => a.at - b.at)
+    .values();
+
+  async function accept({ event, result }: FoundEvent): Promise<void> {
+    const { kind, error } = await receiver.accept(event, 'pull');
+    counts[kind] += 1;
+    if (result === 'new' && (kind === 'handled' || kind === 'ignored' || kind === 'queued')) recovered += 1;
+    // Busy is no problem: a push of the event arrived in the meantime.
+    if (error !== undefined && error.code !== 'ERR_EVENT_BUSY') {
+      problems.push(toProblem(error, { code: error.code, id: event.id }));
+    }
+  }
+
+  async function work(): Promise<void> {
+    // Checked before next(): what the iterator returns is gone from the queue.
+    while (!signal.aborted) {
+      const next = queue.next();
+      if (next.done) return;
+      await accept(next.value.found);
+    }
+  }
+  await Promise.all(Array.from({ length: concurrency }, work));
+  return { counts, recovered, problems };
+}
+
+/** The right to poll. One process has it at a time. */
+interface PollLease {
+  /** What the last poll saved. */
+  readonly state: PollState;
+  /** Aborts when another process has taken over. */
+  readonly lost: AbortSignal;
+  /** Saves the state and returns the lease; `false`, and nothing saved, when another process has it. */
+  readonly release: (state: PollState) => Promise<boolean>;
+  /** Stops renewing. Unless it is released, the lease lapses. */
+  readonly drop: () => void;
+}
+
+/**
+ * Acquires the lease and renews it until it is released; `null` while another holder has it.
+ *
+ * @throws {UnavailableError} `ERR_INBOX_FAILED`, also from `release`.
+ */
+async function acquireLease({ receiver, leaseMs }: PollerRules, holder: string): Promise<PollLease | null> {
+  const inbox: Inbox<unknown> = receiver.inbox;
+  const state = await orUnavailable('ERR_INBOX_FAILED', inbox.acquirePoll({ holder, leaseMs }));
+  if (state === null) return null;
+
+  const lost = new AbortController();
+  let renewal = Promise.resolve();
+  const renew = async () => {
+    try {
+      if (!(await inbox.savePoll(state, { holder, leaseMs }))) lost.abort();
+    } catch {
+      // Two more renewals fit into the lease. If they fail too, saving the state at the end fails and is reported.
+    }
+  };
+  // One at a time: with a slow inbox renewals must not accumulate, nor may one follow the release.
+  const timer = setInterval(() => {
+    renewal = renewal.then(renew);
+  }, leaseMs / 3);
+
+  return {
+    state,
+    lost: lost.signal,
+    drop: () => clearInterval(timer),
+    release: async (next) => {
+      clearInterval(timer);
+      await renewal;
+      return orUnavailable('ERR_INBOX_FAILED', inbox.savePoll(next, { holder, leaseMs: 0 }));
+    },
+  };
+}
+
+async function saveState(
+  lease: PollLease,
+  { state, problems }: { readonly state: PollState; readonly problems: Problem[] },
+): Promise<boolean> {
+  try {
+    const saved = await lease.release(state);
+    if (!saved) problems.push(problemOf('ERR_LEASE_LOST'));
+    return saved;
+  } catch (error) {
+    problems.push(toProblem(error, { code: 'ERR_INBOX_FAILED' }));
+    return false;
+  }
+}
+
+/** Under the lease to poll, so that no running poll overwrites the new watermark. */
+async function moveWatermark(
+  rules: PollerRules,
+  { holder, until }: { readonly holder: string; readonly until: Date },
+): Promise<string | null> {
+  if (!(until instanceof Date) || Number.isNaN(until.getTime())) {
+    throw new ConfigError('acknowledgeGap: `until` must be a valid Date.');
+  }
+  const lease = await acquireLease(rules, holder);
+  if (lease === null) return null;
+  const { watermark: before, largest } = lease.state;
+  const wanted = Math.min(until.getTime(), rules.now() - rules.lagMs);
+  const watermark = Math.max(before ?? wanted, wanted);
+  const saved = await lease.release({ watermark, largest }).finally(lease.drop);
+  return saved ? new Date(watermark).toISOString() : null;
 }

@@ -1,53 +1,113 @@
-/** The report of a poll: plain data, so that it can be logged, stored and sent as JSON. */
-import type { EventType } from '../core/events.js';
-import type { OutcomeCounts } from '../receiver/outcome.js';
-import type { Problem } from './problem.js';
-import type { Finding } from './survey.js';
+import { StablehooksError } from '../core/errors.js';
+import type { EventType, UnknownEvent } from '../core/events.js';
+import type { RecordResult } from '../core/inbox.js';
+import type { OutcomeCounts, OutcomeKind } from '../receiver/outcome.js';
+import type { ListVerdict, SurveyResult } from './coverage.js';
 
-/** What one poll did and proved. Survives `JSON.stringify`. */
+/** What one poll did and proved. Plain data: it survives `JSON.stringify`. */
 export interface PollReport {
   /** Whether every event of the five types created after `since` and up to the new watermark is recorded. */
   readonly proven: boolean;
-  /** The watermark after this poll, ISO; `null` when it could not be read because another process polls or the inbox failed. */
+  /** The watermark after this poll, ISO; `null` when another process polls or the inbox failed. */
   readonly watermark: string | null;
-  /** Different readable events in the answers of this poll. */
+  /** How many different readable events the answers of this poll hold. */
   readonly fetched: number;
-  /** Of these, the ones that the inbox had never seen, unknown types included: pull saw them first. */
+  /** Of `fetched`, the events that the inbox did not know before this poll, unknown types included. */
   readonly new: number;
-  /** Of `new`, the ones that this poll made take effect or queued. It counts what push alone would have lost or delayed. */
+  /** Of `new`, the events that this poll handled or enqueued. With push alone they would be lost or late. */
   readonly recovered: number;
-  /** Of `new`, the ones that the list calls `delivered`: some endpoint answered well, yet this inbox never saw them. */
+  /** Of `new`, the events that the list calls `delivered`: an endpoint answered 2xx, but this inbox did not record them. */
   readonly deliveredButUnseen: number;
   /** Events, from the list or from the inbox, whose handler finished in this poll. */
   readonly handled: number;
-  /** Events from the list that were done already. Those that wait in the inbox, are dead or parked are in no count but `fetched`. */
+  /** Events of the list that were done before. Events that wait in the inbox, are dead or parked count only as `fetched`. */
   readonly duplicates: number;
   /** Events, from the list or from the inbox, that this poll tried and that did not succeed. */
   readonly failed: number;
-  /** Requests put to the list, failed ones included, the client's own retries not. */
+  /** Requests to the list, failed ones included; the client's own retries are not counted. */
   readonly requests: number;
-  /** The verdict on the whole list, and on each type where it was asked for by itself. */
-  readonly verdicts: readonly Finding[];
-  /** Where events may be missing: which type (`null`: all), and the span of `created_at`, ISO. */
+  /** The verdict on the whole list, and on each type if it was asked for by itself. */
+  readonly verdicts: readonly ListVerdict[];
+  /** Where events can be missing. */
   readonly gaps: readonly Gap[];
-  /** What failed or looked wrong. */
+  /** What failed or looks wrong. */
   readonly problems: readonly Problem[];
-  /** How the events that waited in the inbox ended, before the list was asked; `null` when it was not asked. */
+  /** The outcomes of the events that waited in the inbox and ran before the list was read; `null` when none could run. */
   readonly redriven: OutcomeCounts | null;
   readonly durationMs: number;
 }
 
-/** A span of time of which it is not proven that everything is recorded. */
+/** A span of `created_at` for which it is not proven that every event is recorded. */
 export interface Gap {
+  /** `null`: every type. */
   readonly type: EventType | null;
-  /** Everything up to here is recorded. */
+  /** ISO. Every event up to here is recorded. */
   readonly after: string;
-  /** The poll's start. */
+  /** ISO. The start of the poll. */
   readonly before: string;
 }
 
-/** The report of a poll that did not come to ask. */
-export const NOTHING: PollReport = {
+/** Something that failed or looks wrong. Holds no payload and no secret. */
+export interface Problem {
+  /** An error code of this package, or one of {@link ProblemCode}. */
+  readonly code: string;
+  readonly message: string;
+  /** The id of the event, if the problem is about one. */
+  readonly id?: string | undefined;
+}
+
+/**
+ * The codes of the poller itself.
+ *
+ * - `ERR_EVENT_MALFORMED`: an element of the list is not an event. The watermark stays before it.
+ * - `ERR_EVENT_CONFLICT`: two events with one id differ. The first is used.
+ * - `ERR_EVENT_LATE`: events were listed only after the watermark had passed them. Raise `lagMs`.
+ * - `ERR_HORIZON_AHEAD`: the stored watermark is in the future, because a clock was wrong.
+ * - `ERR_POLL_BUSY`: another process polls.
+ * - `ERR_POLL_STOPPED`: the poll was stopped before its end.
+ * - `ERR_LEASE_LOST`: this poll was too slow and another process polls now. The watermark was not saved.
+ */
+export type ProblemCode =
+  | 'ERR_EVENT_MALFORMED'
+  | 'ERR_EVENT_CONFLICT'
+  | 'ERR_EVENT_LATE'
+  | 'ERR_HORIZON_AHEAD'
+  | 'ERR_POLL_BUSY'
+  | 'ERR_POLL_STOPPED'
+  | 'ERR_LEASE_LOST';
+
+const MESSAGES = {
+  ERR_POLL_BUSY:
+    'Another process polls with this inbox, so this poll did nothing. This is normal when several processes poll.',
+  ERR_POLL_STOPPED:
+    'The poll was stopped. What it found is in the inbox, and the next poll continues from there.',
+  ERR_LEASE_LOST:
+    'Another process took over the lease to poll, so the watermark was not saved. Raise leaseMs if this happens often.',
+  ERR_HORIZON_AHEAD:
+    'The stored watermark is in the future, because a clock was wrong. Until that time only a complete list proves anything. Check the clocks.',
+  ERR_EVENT_LATE:
+    'The list shows new events from before the watermark. They are older than `since`, or were listed later than lagMs after they were created. They were recorded. In the second case, raise lagMs.',
+} as const satisfies Partial<Record<ProblemCode, string>>;
+
+/** A problem of the poller itself that is not about one event. */
+export function problemOf(code: keyof typeof MESSAGES): Problem {
+  return { code, message: MESSAGES[code] };
+}
+
+/** Turns an error into a problem with its own code, or the given one for an error that is not of this package. */
+export function toProblem(
+  error: unknown,
+  { code, id }: { readonly code: string; readonly id?: string | undefined },
+): Problem {
+  const about = id === undefined ? {} : { id };
+  if (error instanceof StablehooksError) return { code: error.code, message: error.message, ...about };
+  // The messages of other packages can hold secrets, so only the name is kept.
+  const name = error instanceof Error ? error.name : typeof error;
+  return { code, message: `An unexpected error (${name}) was thrown.`, ...about };
+}
+
+/** The report of a poll that did not read the list. */
+export const EMPTY_REPORT: PollReport = {
   proven: false,
   watermark: null,
   fetched: 0,
@@ -64,3 +124,49 @@ export const NOTHING: PollReport = {
   redriven: null,
   durationMs: 0,
 };
+
+/** An event of the list, and what the inbox knew of it when this poll first saw it. */
+export interface FoundEvent {
+  readonly event: UnknownEvent;
+  readonly result: RecordResult;
+}
+
+const FAILED_KINDS: readonly OutcomeKind[] = ['failed', 'dead', 'rejected', 'unavailable'];
+
+export function toReport({
+  survey,
+  found,
+  dispatched,
+  redriven,
+  requests,
+  problems,
+}: Pick<PollReport, 'redriven' | 'requests' | 'problems'> & {
+  readonly survey: SurveyResult;
+  readonly found: readonly FoundEvent[];
+  readonly dispatched: { readonly counts: OutcomeCounts; readonly recovered: number };
+}): PollReport {
+  const { counts, recovered } = dispatched;
+  const unseen = found.filter(({ result }) => result === 'new');
+  const span = { after: toIso(survey.since), before: toIso(survey.until) };
+  return {
+    proven: survey.proven,
+    watermark: toIso(survey.watermark),
+    fetched: found.length,
+    new: unseen.length,
+    recovered,
+    deliveredButUnseen: unseen.filter(({ event }) => event.delivered === true).length,
+    handled: counts.handled + (redriven?.handled ?? 0),
+    duplicates: found.filter(({ result }) => result === 'done').length + counts.duplicate,
+    failed: FAILED_KINDS.reduce((sum, kind) => sum + counts[kind] + (redriven?.[kind] ?? 0), 0),
+    requests,
+    verdicts: survey.verdicts,
+    gaps: survey.unproven.map((type) => ({ type, ...span })),
+    problems,
+    redriven,
+    durationMs: 0,
+  };
+}
+
+function toIso(time: number): string {
+  return new Date(time).toISOString();
+}

@@ -1,19 +1,42 @@
-/** `createClient`: options in, the calls out. */
+import { ConfigError } from '../core/errors.js';
+import { func, integer, readOptions, required, rule } from '../core/options.js';
 import { createEvents, type Events } from './events.js';
-import { type ClientOptions, readOptions } from './options.js';
+import { checkToken, createSend, type HttpSettings, type Retry, type TokenSource } from './http.js';
 import { createWallets, type Wallets } from './wallets.js';
 
-/** The three endpoints of the service. */
+/** The calls of the API. */
 export interface Client {
   readonly wallets: Wallets;
   readonly events: Events;
 }
 
+/** Options of {@link createClient}. */
+export interface ClientOptions {
+  /** Where the API is: http or https, without credentials, query or fragment. A path is kept. */
+  readonly baseUrl: string;
+  /** The bearer token, or a function that returns it. */
+  readonly token: TokenSource;
+  /** How long one attempt can take, its body included, in ms. @default 10_000 */
+  readonly timeoutMs?: number | undefined;
+  /** How often a request is sent again where that is safe; 0 for never. @default 3 */
+  readonly retries?: number | undefined;
+  /** The wait after the first attempt, in ms; doubled after each, minus a random part of up to a half. @default 500 */
+  readonly baseWaitMs?: number | undefined;
+  /** The longest wait between attempts, in ms, `Retry-After` included. @default 30_000 */
+  readonly maxWaitMs?: number | undefined;
+  /** The largest body of an answer, in bytes. @default 67_108_864 */
+  readonly maxBodyBytes?: number | undefined;
+  /** Sends the requests. @default the platform's fetch */
+  readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined;
+  /** Called before each retry, for a log. Its failure changes nothing. @default none */
+  readonly onRetry?: ((retry: Retry) => void | Promise<void>) | undefined;
+}
+
 /**
- * Makes a client. It opens nothing until it is called, and needs no closing.
+ * Creates a client. It opens nothing before the first call and does not need to be closed.
  *
- * Any 2xx is success. GET and PATCH are sent again on connection errors, timeouts, 429 and 5xx; POST only
- * where it surely never arrived. Redirects are not followed.
+ * Any 2xx is success. GET and PATCH are sent again after connection errors, timeouts, 429 and 5xx; POST only
+ * if it certainly did not arrive. Redirects are not followed.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
  *
@@ -24,6 +47,42 @@ export interface Client {
  * ```
  */
 export function createClient(options: ClientOptions): Client {
-  const rules = readOptions(options);
-  return { wallets: createWallets(rules), events: createEvents(rules) };
+  const send = createSend(toSettings(options));
+  return { wallets: createWallets(send), events: createEvents(send) };
+}
+
+function toSettings(options: ClientOptions): HttpSettings {
+  const settings = readOptions('createClient', options, {
+    baseUrl: required(rule('the http or https address of the API', isHttpUrl)),
+    token: required(
+      rule(
+        'a string, or a function that returns one',
+        (token) => typeof token === 'string' || typeof token === 'function',
+      ),
+    ),
+    timeoutMs: integer({ default: 10_000 }),
+    retries: integer({ default: 3, min: 0, max: 100 }),
+    baseWaitMs: integer({ default: 500, min: 0 }),
+    maxWaitMs: integer({ default: 30_000, min: 0 }),
+    maxBodyBytes: integer({ default: 67_108_864, max: Number.MAX_SAFE_INTEGER }),
+    // Looked up at each call, so that a fetch that is replaced later is used.
+    fetch: func((url: string, init: RequestInit) => fetch(url, init)),
+    onRetry: func((): void => undefined),
+  });
+  if (typeof settings.token === 'string') checkToken(settings.token);
+  return { ...settings, baseUrl: toBaseUrl(settings.baseUrl) };
+}
+
+function isHttpUrl(value: unknown): boolean {
+  return typeof value === 'string' && URL.canParse(value) && /^https?:$/.test(new URL(value).protocol);
+}
+
+function toBaseUrl(value: string): string {
+  const url = new URL(value);
+  if (url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '') {
+    throw new ConfigError(
+      'createClient: `baseUrl` must not hold credentials, a query or a fragment. Pass the token as `token`.',
+    );
+  }
+  return url.href.replace(/\/+$/, '');
 }

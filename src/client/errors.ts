@@ -1,28 +1,28 @@
-/** What a call to the service can end in, beside its result. None of these holds the token. */
 import { type ConfigError, StablehooksError, type UnavailableError } from '../core/errors.js';
 
-/** Which call failed; the URL is without its query. */
-export interface Called {
+/** Which request failed. */
+export interface RequestLine {
   readonly method: string;
+  /** Without its query. */
   readonly url: string;
 }
 
-/** The service answered with a status other than 2xx: `status` says what to do, `body` says why. */
-export class ApiError extends StablehooksError<'ERR_API_STATUS'> implements Called {
+/** The service answered with a status other than 2xx. No field holds the token. */
+export class ApiError extends StablehooksError<'ERR_API_STATUS'> implements RequestLine {
   override readonly name = 'ApiError';
   readonly method: string;
   readonly url: string;
-  /** The HTTP status; 0 where a browser hides that of a redirect. */
+  /** The HTTP status; 0 where a browser conceals the status of a redirect. */
   readonly status: number;
   readonly headers: Headers;
-  /** The text of the answer, cut at 65,536 bytes: `service.md` does not specify its shape. */
+  /** The body as a string, cut at 65,536 bytes. Its format is not specified. */
   readonly body: string;
-  /** How long the service asks to wait, in ms, uncapped; `undefined` when it does not say. */
+  /** How long the service asks to wait, in ms, not limited by `maxWaitMs`; `undefined` when it does not say. */
   readonly retryAfterMs: number | undefined;
 
   constructor(
     message: string,
-    facts: Called & Pick<ApiError, 'status' | 'headers' | 'body' | 'retryAfterMs'>,
+    facts: RequestLine & Pick<ApiError, 'status' | 'headers' | 'body' | 'retryAfterMs'>,
   ) {
     super('ERR_API_STATUS', message);
     this.method = facts.method;
@@ -34,15 +34,18 @@ export class ApiError extends StablehooksError<'ERR_API_STATUS'> implements Call
   }
 }
 
-/** No whole answer came: refused, cut, or too slow. `cause` holds the words of what `fetch` threw. */
-export class ConnectionError extends StablehooksError<'ERR_API_CONNECTION'> implements Called {
+/**
+ * No complete answer arrived: the connection was refused or closed, or the time ran out. `cause` is a copy of
+ * what `fetch` threw, without the token.
+ */
+export class ConnectionError extends StablehooksError<'ERR_API_CONNECTION'> implements RequestLine {
   override readonly name = 'ConnectionError';
   readonly method: string;
   readonly url: string;
-  /** Whether the request surely never reached the service, so that even a POST may be sent again. */
+  /** Whether the request certainly did not reach the service, so that even a POST can be sent again. */
   readonly unsent: boolean;
 
-  constructor(message: string, facts: Called & ErrorOptions & { readonly unsent: boolean }) {
+  constructor(message: string, facts: RequestLine & ErrorOptions & { readonly unsent: boolean }) {
     super('ERR_API_CONNECTION', message, 'cause' in facts ? { cause: facts.cause } : undefined);
     this.method = facts.method;
     this.url = facts.url;
@@ -50,15 +53,15 @@ export class ConnectionError extends StablehooksError<'ERR_API_CONNECTION'> impl
   }
 }
 
-/** A 2xx answer is not what `service.md` specifies: `fields` names what is missing or wrong. */
-export class ResponseError extends StablehooksError<'ERR_API_RESPONSE'> implements Called {
+/** The service answered 2xx with a body that is not what the call returns. */
+export class ResponseError extends StablehooksError<'ERR_API_RESPONSE'> implements RequestLine {
   override readonly name = 'ResponseError';
   readonly method: string;
   readonly url: string;
-  /** Such as `limits.daily` or `[3].created_at`; empty when the body as a whole is wrong. */
+  /** What is missing or wrong, such as `limits.daily` or `[3].created_at`; empty when it is the whole body. */
   readonly fields: readonly string[];
 
-  constructor(message: string, facts: Called & { readonly fields: readonly string[] }) {
+  constructor(message: string, facts: RequestLine & { readonly fields: readonly string[] }) {
     super('ERR_API_RESPONSE', message);
     this.method = facts.method;
     this.url = facts.url;
@@ -66,5 +69,5 @@ export class ResponseError extends StablehooksError<'ERR_API_RESPONSE'> implemen
   }
 }
 
-/** Every error of a call; `switch (error.code)` narrows it. An abort rejects with the signal's own reason. */
+/** Every error of a call; `switch (error.code)` narrows it. An aborted call rejects with the signal's reason. */
 export type ClientError = ApiError | ConnectionError | ResponseError | ConfigError | UnavailableError;

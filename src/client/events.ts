@@ -1,98 +1,105 @@
-/** The list of events: one page, judged element by element, so that one bad element costs only itself. */
 import { ConfigError, EventError } from '../core/errors.js';
 import { toEvent, type UnknownEvent } from '../core/events.js';
-import { send } from './call.js';
-import { ResponseError } from './errors.js';
-import type { ClientRules } from './options.js';
+import { type RequestLine, ResponseError } from './errors.js';
+import type { Send } from './http.js';
 
 /** Which events to list. */
 export interface EventQuery {
-  /** One event type, also one newer than this release. @default every type */
+  /** One event type; it can be newer than this release. @default every type */
   readonly type?: string | undefined;
-  /** How many at most, a whole number from 1. @default the service's own, 50 */
+  /** How many events at most, an integer from 1. @default the service's own, 50 */
   readonly limit?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
 /** An element of the list that is not an event. */
 export interface EventProblem {
-  /** Where in the answer, from 0. */
+  /** Its position in the answer, from 0. */
   readonly index: number;
-  /** What is missing or wrong; empty when the element is no object at all. */
+  /** What is missing or wrong; empty when the element is not an object. */
   readonly fields: readonly string[];
-  /** The element itself: it may hold a payload, so mind where it is logged. */
+  /** The element itself. It can hold a payload: take care where you log it. */
   readonly value: unknown;
 }
 
-/** One answer of the list, its malformed elements told apart. */
-export interface EventPage {
-  /** In the order of the answer, which `service.md` does not specify. */
+/** One answer of the list, malformed elements apart. */
+export interface EventList {
+  /** In the order of the answer, which is not specified. */
   readonly events: readonly UnknownEvent[];
   readonly problems: readonly EventProblem[];
-  /** How many elements the answer had, malformed ones included. */
+  /** How many elements the answer has, malformed ones included. */
   readonly size: number;
   /** The service's clock (the `Date` header, whole seconds), epoch ms; `null` when it does not say. */
   readonly servedAt: number | null;
 }
 
-/** The calls for events; both reject with a `ClientError`, or the signal's reason. */
+/** The calls for events. Both reject with a `ClientError` or the signal's reason. */
 export interface Events {
   /**
-   * Lists events, of known and of unknown types: `isKnownEvent` narrows each. Keys beyond the envelope are kept.
+   * Lists events of known and unknown types: `isKnownEvent` narrows each. Keys beyond the envelope are kept.
    *
-   * Rejects with `ERR_API_RESPONSE` when any element is malformed, naming it: `[3].created_at`.
+   * @throws {ResponseError} `ERR_API_RESPONSE` when an element is malformed, naming it: `[3].created_at`.
    */
   list(query?: EventQuery): Promise<readonly UnknownEvent[]>;
-  /** The same answer for those who go on without its malformed elements. */
-  page(query?: EventQuery): Promise<EventPage>;
+  /** Lists events like {@link list}, but reports malformed elements in `problems` instead of rejecting. */
+  listWithProblems(query?: EventQuery): Promise<EventList>;
 }
 
-const CALL = { method: 'GET', path: '/v1/webhooks/events' } as const;
+export function createEvents(send: Send): Events {
+  async function request(query: EventQuery = {}): Promise<EventList & RequestLine> {
+    const { value, ...answer } = await send({
+      method: 'GET',
+      path: '/v1/webhooks/events',
+      query: toSearchParams(query),
+      signal: query.signal,
+    });
+    if (!Array.isArray(value)) throw notEvents(answer, []);
+    return { ...answer, ...judge(value), size: value.length };
+  }
 
-/** Makes the calls. */
-export function createEvents(rules: ClientRules): Events {
-  const called = { method: CALL.method, url: rules.baseUrl + CALL.path };
-  const wrong = (fields: readonly string[]) =>
-    new ResponseError(
-      `The answer to ${called.method} ${called.url} is not a list of events: these are missing or wrong: ${fields.join(', ') || 'the list itself'}.`,
-      { ...called, fields },
-    );
-  const page = async (query: EventQuery = {}): Promise<EventPage> => {
-    const { value, servedAt } = await send({ ...CALL, query: toSearch(query), signal: query.signal }, rules);
-    if (!Array.isArray(value)) throw wrong([]);
-    return { ...judge(value), size: value.length, servedAt };
-  };
   return {
-    page,
+    async listWithProblems(query) {
+      const { events, problems, size, servedAt } = await request(query);
+      return { events, problems, size, servedAt };
+    },
     async list(query) {
-      const { events, problems } = await page(query);
-      if (problems.length === 0) return events;
-      throw wrong(
-        problems.flatMap(({ index, fields }) =>
-          fields.length === 0 ? [`[${index}]`] : fields.map((field) => `[${index}].${field}`),
-        ),
+      const answer = await request(query);
+      if (answer.problems.length === 0) return answer.events;
+      const fields = answer.problems.flatMap(({ index, fields }) =>
+        fields.length === 0 ? [`[${index}]`] : fields.map((field) => `[${index}].${field}`),
       );
+      throw notEvents(answer, fields);
     },
   };
 }
 
-function toSearch({ type, limit }: EventQuery): URLSearchParams {
+function notEvents({ method, url }: RequestLine, fields: readonly string[]): ResponseError {
+  const what =
+    fields.length === 0
+      ? 'The problem is the list itself: it is not an array. Check baseUrl.'
+      : `These are missing or wrong: ${fields.join(', ')}. Call listWithProblems to get the other events.`;
+  const message = `The answer to ${method} ${url} is not a list of events. ${what}`;
+  return new ResponseError(message, { method, url, fields });
+}
+
+function toSearchParams({ type, limit }: EventQuery): URLSearchParams {
   const search = new URLSearchParams();
   if (type !== undefined) {
-    if (typeof type !== 'string' || type === '')
-      throw new ConfigError('events: `type` must be an event type.');
+    if (typeof type !== 'string' || type === '') {
+      throw new ConfigError('client.events: `type` must be a string that is not empty.');
+    }
     search.set('type', type);
   }
   if (limit !== undefined) {
     if (!Number.isSafeInteger(limit) || limit < 1) {
-      throw new ConfigError('events: `limit` must be a whole number from 1.');
+      throw new ConfigError('client.events: `limit` must be an integer from 1.');
     }
     search.set('limit', String(limit));
   }
   return search;
 }
 
-function judge(elements: readonly unknown[]): Pick<EventPage, 'events' | 'problems'> {
+function judge(elements: readonly unknown[]): Pick<EventList, 'events' | 'problems'> {
   const events: UnknownEvent[] = [];
   const problems: EventProblem[] = [];
   for (const [index, element] of elements.entries()) {

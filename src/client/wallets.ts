@@ -1,13 +1,11 @@
-/** Wallets: what is sent, what comes back, and the two calls for them (`service.md`, Wallet). */
 import * as z from 'zod/mini';
 import { ConfigError } from '../core/errors.js';
-import { send } from './call.js';
-import { ResponseError } from './errors.js';
-import type { ClientRules } from './options.js';
+import { type RequestLine, ResponseError } from './errors.js';
+import type { Send } from './http.js';
 
 /** The chains that the service names. */
 export const CHAINS = ['tempo', 'solana', 'base', 'arc'] as const;
-/** A chain that the service names; wallets live on fewer, see {@link WalletChain}. */
+/** A chain that the service names. Wallets exist on fewer chains, see {@link WalletChain}. */
 export type Chain = (typeof CHAINS)[number];
 
 /** The chains on which wallets are created. */
@@ -15,17 +13,17 @@ export const WALLET_CHAINS = ['tempo', 'solana', 'base'] as const satisfies read
 /** A chain on which wallets are created. */
 export type WalletChain = (typeof WALLET_CHAINS)[number];
 
-/** Spending limits, enforced on every send. Strings, as sent: their unit and format are not specified. */
+/** Spending limits, enforced on every send. Strings as sent: their unit and format are not specified. */
 export interface Limits {
   readonly perTx: string;
   readonly daily: string;
 }
 
-/** A wallet as the service describes it; fields beyond these are kept on the object. */
+/** A wallet as the service describes it. Fields beyond these are kept on the object. */
 export interface Wallet {
   readonly id: string;
   readonly agentId: string;
-  /** As sent: the case of some chains' addresses carries meaning. */
+  /** As sent: on some chains the case of an address matters. */
   readonly address: string;
   readonly chain: WalletChain;
   readonly balance: string;
@@ -36,26 +34,26 @@ export interface Wallet {
 /** What a wallet is created from. */
 export interface CreateWallet {
   readonly agentId: string;
-  readonly label?: string;
+  readonly label?: string | undefined;
   readonly chain: WalletChain;
   readonly limits: Limits;
   readonly allowlist: readonly string[];
 }
 
 /**
- * What changes; one of the two at least. Whether what is left out stays, and whether the allowlist replaces
- * or extends, is not specified: send both, and trust the wallet in the answer.
+ * What changes; at least one of the two. It is not specified whether a field that is left out stays, nor
+ * whether the allowlist replaces or extends: send both, and rely on the wallet in the answer.
  */
 export interface UpdateLimits {
-  readonly limits?: Limits;
-  readonly allowlist?: readonly string[];
+  readonly limits?: Limits | undefined;
+  readonly allowlist?: readonly string[] | undefined;
 }
 
-/** The two calls for wallets; both reject with a `ClientError`, or the signal's reason. */
+/** The calls for wallets. Both reject with a `ClientError` or the signal's reason. */
 export interface Wallets {
-  /** Creates a wallet. Sent again only where it surely never arrived: the service takes no idempotency key. */
+  /** Creates a wallet. Sent again only if it certainly did not arrive: the service takes no idempotency key. */
   create(input: CreateWallet, options?: { readonly signal?: AbortSignal | undefined }): Promise<Wallet>;
-  /** Changes what a wallet may spend, and answers it as it is now. */
+  /** Changes what a wallet can spend, and resolves to the wallet after the change. */
   updateLimits(
     id: string,
     input: UpdateLimits,
@@ -63,79 +61,82 @@ export interface Wallets {
   ): Promise<Wallet>;
 }
 
-const text = z.string().check(z.minLength(1));
-const limits = z.object({ perTx: text, daily: text });
-const allowlist = z.array(text);
-const creation = z.object({
-  agentId: text,
-  label: z.optional(z.string()),
-  chain: z.enum(WALLET_CHAINS),
-  limits,
-  allowlist,
-});
-const update = z.object({ limits: z.optional(limits), allowlist: z.optional(allowlist) }).check(
-  z.refine((value) => value.limits !== undefined || value.allowlist !== undefined, {
-    path: ['limits or allowlist'],
-  }),
-);
-/** It only judges: the object that came goes on, so that fields beyond these stay what they were. */
-const wallet = z.object({
-  id: text,
+const nonEmpty = z.string().check(z.minLength(1));
+
+/** A wallet's spending limits in an answer of the API. Keys beyond these are kept. */
+export const limitsSchema = z.looseObject({
+  perTx: z.string(),
+  daily: z.string(),
+}) satisfies z.ZodMiniType<Limits>;
+
+/** A wallet in an answer of the API. Keys beyond these are kept. */
+export const walletSchema = z.looseObject({
+  id: nonEmpty,
   agentId: z.string(),
   address: z.string(),
   chain: z.enum(WALLET_CHAINS),
   balance: z.string(),
-  limits: z.object({ perTx: z.string(), daily: z.string() }),
+  limits: limitsSchema,
   allowlist: z.array(z.string()),
-});
+}) satisfies z.ZodMiniType<Wallet>;
 
-/** Makes the two calls. */
-export function createWallets(rules: ClientRules): Wallets {
+// What is sent must not be empty; what the service answers can be.
+const limitsInput = z.extend(limitsSchema, { perTx: nonEmpty, daily: nonEmpty });
+const allowlistInput = z.array(nonEmpty);
+const createInput = z.object({
+  agentId: nonEmpty,
+  label: z.optional(z.string()),
+  chain: z.enum(WALLET_CHAINS),
+  limits: limitsInput,
+  allowlist: allowlistInput,
+});
+const updateInput = z
+  .object({ limits: z.optional(limitsInput), allowlist: z.optional(allowlistInput) })
+  .check(
+    z.refine((value) => value.limits !== undefined || value.allowlist !== undefined, {
+      path: ['limits or allowlist'],
+    }),
+  );
+
+export function createWallets(send: Send): Wallets {
   return {
     async create(input, { signal } = {}) {
-      assertInput(input, { where: 'wallets.create', schema: creation });
-      const call = { method: 'POST', path: '/v1/wallets' } as const;
-      const { value } = await send({ ...call, input, signal }, rules);
-      return toWallet(value, { ...call, rules });
+      checkInput(input, createInput, 'wallets.create');
+      const { value, ...line } = await send({ method: 'POST', path: '/v1/wallets', input, signal });
+      return toWallet(value, line);
     },
     async updateLimits(id, input, { signal } = {}) {
-      // A URL takes a segment of dots, encoded or not, for a step up.
+      // URL parsers resolve a segment of dots, encoded or not, to the parent path.
       if (typeof id !== 'string' || id === '' || id === '.' || id === '..' || /\p{Cs}/u.test(id)) {
-        throw new ConfigError("wallets.updateLimits takes the wallet's id, a text, first.");
+        throw new ConfigError('wallets.updateLimits: the first argument must be the id of a wallet.');
       }
-      assertInput(input, { where: 'wallets.updateLimits', schema: update });
-      const call = { method: 'PATCH', path: `/v1/wallets/${encodeURIComponent(id)}/limits` } as const;
-      const { value } = await send({ ...call, input, signal }, rules);
-      return toWallet(value, { ...call, rules });
+      checkInput(input, updateInput, 'wallets.updateLimits');
+      const path = `/v1/wallets/${encodeURIComponent(id)}/limits`;
+      const { value, ...line } = await send({ method: 'PATCH', path, input, signal });
+      return toWallet(value, line);
     },
   };
 }
 
-function assertInput(
-  input: unknown,
-  { where, schema }: { readonly where: string; readonly schema: z.ZodMiniType },
-): void {
-  const fields = wrongFields(schema, { value: input });
+function checkInput(input: unknown, schema: z.ZodMiniType, where: string): void {
+  const fields = wrongFields(input, schema);
   if (fields.length === 0) return;
   throw new ConfigError(
-    `${where}: these fields are missing or wrong: ${fields.join(', ')}. Amounts are texts, such as '10.50'; wallets live on ${WALLET_CHAINS.join(', ')}.`,
+    `${where}: these fields are missing or wrong: ${fields.join(', ')}. Amounts are strings, such as '10.50'. Wallets exist on ${WALLET_CHAINS.join(', ')}.`,
   );
 }
 
-function toWallet(
-  value: unknown,
-  { method, path, rules }: { readonly method: string; readonly path: string; readonly rules: ClientRules },
-): Wallet {
-  const fields = wrongFields(wallet, { value });
+/** Returns the value itself and not what the schema returns, so that the fields beyond it keep their order. */
+function toWallet(value: unknown, { method, url }: RequestLine): Wallet {
+  const fields = wrongFields(value, walletSchema);
   if (fields.length === 0) return value as Wallet;
-  const url = rules.baseUrl + path;
   throw new ResponseError(
-    `${method} ${url} was carried out, but its answer is not a wallet: these fields are missing or wrong: ${fields.join(', ')}.`,
+    `The service carried out ${method} ${url}, but its answer is not a wallet. These fields are missing or wrong: ${fields.join(', ')}.`,
     { method, url, fields },
   );
 }
 
-function wrongFields(schema: z.ZodMiniType, { value }: { readonly value: unknown }): readonly string[] {
+function wrongFields(value: unknown, schema: z.ZodMiniType): readonly string[] {
   const issues = z.safeParse(schema, value).error?.issues ?? [];
   return [...new Set(issues.map((issue) => issue.path.join('.') || 'the whole object'))];
 }

@@ -25,7 +25,7 @@ export interface EventEnvelope<Type extends string, Payload> {
   readonly created_at: string;
   readonly payload: Payload;
   /** Whether an endpoint answered the event with success; present in the list, optional in a delivery. */
-  readonly delivered?: boolean;
+  readonly delivered?: boolean | undefined;
 }
 
 /** An event of a known type; `event.type === 'transfer.settled'` narrows it. */

@@ -1,6 +1,5 @@
-/** Lists that say strange things: none moves the watermark wrongly, loses an event or stops the poll. */
 import { createReceiver, EVENT_TYPES, memoryInbox } from 'stablehooks';
-import { createPoller, type ListsEvents, type PollerOptions } from 'stablehooks/catch-up';
+import { createPoller, type PollerClient, type PollerOptions } from 'stablehooks/catch-up';
 import { expect, test } from 'vitest';
 import { type Asked, cut, startList } from './list-server.js';
 
@@ -15,7 +14,7 @@ function event(
   return { id, type: String(type), delivered: true, created_at, payload: { amount: '1.00' }, ...rest };
 }
 
-function setUp(client: ListsEvents, options: Partial<PollerOptions> = {}) {
+function setUp(client: PollerClient, options: Partial<PollerOptions> = {}) {
   const handled: string[] = [];
   const inbox = memoryInbox({ now: () => START });
   const handler = ({ id }: { readonly id: string }) => void handled.push(id);
@@ -26,19 +25,19 @@ function setUp(client: ListsEvents, options: Partial<PollerOptions> = {}) {
   return { handled, inbox, poller: createPoller(rules) };
 }
 
-test('an empty list is complete', async () => {
+test('an empty list proves that nothing is missing', async () => {
   const { poller } = setUp(await startList(() => []));
   expect(await poller.pollOnce()).toMatchObject({ proven: true, fetched: 0, problems: [], gaps: [] });
 });
 
-test('an event that is repeated is taken once; delivered may change between two answers', async () => {
+test('an event that the list repeats is handled once, even if `delivered` differs', async () => {
   const list = [event('a'), event('a'), event('a', { delivered: false })];
   const { poller, handled } = setUp(await startList(() => list));
   expect(await poller.pollOnce()).toMatchObject({ proven: true, fetched: 1, new: 1, problems: [] });
   expect(handled).toEqual(['a']);
 });
 
-test('of two events with one id and different content the first stands, and it is reported', async () => {
+test('of two different events with one id the first is used and the conflict is reported', async () => {
   const list = [event('a'), event('a', { payload: { amount: '9.00' } })];
   const { poller, handled, inbox } = setUp(await startList(() => list));
   const report = await poller.pollOnce();
@@ -48,7 +47,7 @@ test('of two events with one id and different content the first stands, and it i
   expect((await inbox.find('a'))?.event?.payload).toEqual({ amount: '1.00' });
 });
 
-test('an element that is no event is reported, stops no other, and the watermark stays before it', async () => {
+test('an element that is not an event is reported, does not stop the others, and keeps the watermark before it', async () => {
   const list = [event('a'), { id: 'b', type: 'transfer.settled' }, null, event('c', { created_at: 'today' })];
   const { poller, handled } = setUp(await startList(() => list));
   const report = await poller.pollOnce();
@@ -59,11 +58,11 @@ test('an element that is no event is reported, stops no other, and the watermark
   expect(handled).toEqual(['a']);
 });
 
-test('an event nested too deeply to be kept does not spoil the page', async () => {
+test('an event that is nested too deeply to be stored does not stop the others', async () => {
   const deep = JSON.parse(`${'{"a":'.repeat(20_000)}1${'}'.repeat(20_000)}`);
-  const client: ListsEvents = {
+  const client: PollerClient = {
     events: {
-      page: async () => ({
+      listWithProblems: async () => ({
         events: [event('a', { minutes: 10, payload: deep }), event('b')],
         problems: [],
         size: 2,
@@ -77,7 +76,7 @@ test('an event nested too deeply to be kept does not spoil the page', async () =
   expect(handled).toEqual(['b']);
 });
 
-test('an event from the future is taken and carries the watermark nowhere', async () => {
+test('an event from the future is handled and does not move the watermark', async () => {
   const list = [event('late', { minutes: -100_000 }), event('a', { minutes: 1 })];
   const { poller, handled } = setUp(await startList(() => list));
   const report = await poller.pollOnce();
@@ -85,7 +84,7 @@ test('an event from the future is taken and carries the watermark nowhere', asyn
   expect(handled.toSorted()).toEqual(['a', 'late']);
 });
 
-test('fifty equal times show no order, so a full page of them proves nothing', async () => {
+test('a full answer of events with equal times proves nothing, because equal times show no order', async () => {
   const list = Array.from({ length: 300 }, (_, index) => event(`e${index}`, { minutes: 1_200 }));
   const { poller, handled } = setUp(
     await startList((asked) => cut(list, { ...asked, limit: Math.min(asked.limit, 60) })),
@@ -95,7 +94,7 @@ test('fifty equal times show no order, so a full page of them proves nothing', a
   expect(handled).toHaveLength(60);
 });
 
-test('an old window that is shown newest first is not taken for the newest', async () => {
+test('the oldest events shown newest first are not mistaken for the newest', async () => {
   const list = Array.from({ length: 200 }, (_, index) => event(`e${index}`, { minutes: 2_000 - index * 10 }));
   const oldest = (asked: Asked) => cut(list, { ...asked, limit: Math.min(asked.limit, 50) }).toReversed();
   const { poller } = setUp(await startList(oldest));
@@ -104,7 +103,7 @@ test('an old window that is shown newest first is not taken for the newest', asy
   expect(report.gaps.map(({ type }) => type)).toEqual(['transfer.settled']);
 });
 
-test('429 and 5xx half way through the types: the others are taken, and nothing is proven', async () => {
+test('when the queries of two types fail, the events of the others are handled and nothing is proven', async () => {
   const list = Array.from({ length: 100 }, (_, index) =>
     event(`e${index}`, { type: EVENT_TYPES[index % 5] }),
   );
@@ -124,7 +123,7 @@ test('429 and 5xx half way through the types: the others are taken, and nothing 
   expect(handled).toHaveLength(80);
 });
 
-test('a larger limit that is refused leaves the types to be asked for with the last one', async () => {
+test('when the service refuses a larger limit, the types are queried with the last one', async () => {
   const list = Array.from({ length: 100 }, (_, index) =>
     event(`e${index}`, { minutes: index + 10, type: EVENT_TYPES[index % 5] }),
   );
@@ -135,7 +134,7 @@ test('a larger limit that is refused leaves the types to be asked for with the l
   expect(handled).toHaveLength(100);
 });
 
-test('a cap that shrinks between two polls is not taken for the end of the list', async () => {
+test('a cap that shrinks between two polls is not mistaken for the end of the list', async () => {
   const list = Array.from({ length: 100 }, (_, index) => event(`e${index}`, { minutes: 300 - index }));
   let cap = 90;
   const { poller } = setUp(
@@ -146,7 +145,7 @@ test('a cap that shrinks between two polls is not taken for the end of the list'
   expect((await poller.pollOnce()).proven).toBe(false);
 });
 
-test('a watermark that a wrong clock carried into the future is said to be so, and set back by a complete list', async () => {
+test('a watermark in the future is reported, and a complete list moves it back', async () => {
   const client = await startList(() => [event('a')]);
   const { inbox, poller } = setUp(client);
   await inbox.acquirePoll({ holder: 'fast clock', leaseMs: 0 });
@@ -156,7 +155,7 @@ test('a watermark that a wrong clock carried into the future is said to be so, a
   expect(report).toMatchObject({ proven: true, watermark: new Date(START - 300_000).toISOString() });
 });
 
-test('an event that is listed only after the watermark has passed it is taken and reported', async () => {
+test('an event that is listed only after the watermark has passed it is handled and reported', async () => {
   const list = [event('a', { minutes: 20 })];
   const { poller, handled } = setUp(await startList(() => list));
   await poller.pollOnce();

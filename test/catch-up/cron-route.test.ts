@@ -1,6 +1,6 @@
-/** The route for schedulers: who may run a poll, and what the answer says. */
 import { createReceiver } from 'stablehooks';
 import { createPoller, toCronRoute } from 'stablehooks/catch-up';
+
 import { expect, test } from 'vitest';
 import { startList } from './list-server.js';
 
@@ -17,14 +17,14 @@ async function setUp(answer: Parameters<typeof startList>[0]) {
   return { get, poller, asked: () => asked };
 }
 
-test('with the secret, one poll runs and its report is the answer', async () => {
+test('a request with the secret runs one poll and is answered its report', async () => {
   const { get } = await setUp(() => []);
   const response = await get({ authorization: 'Bearer cron-secret' });
   expect(response.status).toBe(200);
   expect(await response.json()).toMatchObject({ proven: true, requests: 1 });
 });
 
-test('without it, nothing is asked', async () => {
+test('a request without the secret is answered 401 and does not poll', async () => {
   const { get, asked } = await setUp(() => []);
   for (const authorization of [
     '',
@@ -40,14 +40,16 @@ test('without it, nothing is asked', async () => {
   expect(asked()).toBe(0);
 });
 
-test('a poll that proves nothing is a 500', async () => {
+test('a poll that proves nothing is answered 500', async () => {
   const { get } = await setUp(() => 503);
   const response = await get({ authorization: 'Bearer cron-secret' });
   expect(response.status).toBe(500);
   expect(await response.json()).toMatchObject({ proven: false });
 });
 
-test('an empty secret is refused', async () => {
+test('toCronRoute refuses an empty secret and a misspelt option', async () => {
   const { poller } = await setUp(() => []);
   expect(() => toCronRoute(poller, { secret: '' })).toThrow(/secret/);
+  const misspelt = { secret: 'cron-secret', secrt: 'x' };
+  expect(() => toCronRoute(poller, misspelt)).toThrow('Did you mean `secret`?');
 });

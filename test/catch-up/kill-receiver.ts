@@ -1,4 +1,4 @@
-/** The process that `kills.test.ts` kills: node:http, an SQLite inbox, a ledger, and a poller. */
+/** The process that `kills.test.ts` kills: node:http, an SQLite inbox, a ledger and a poller. */
 import { appendFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -11,7 +11,7 @@ import { toNodeHandler } from 'stablehooks/node';
 
 const { FOLDER = '', BASE_URL = '', TOKEN = '', SECRET = '', SINCE = '' } = process.env;
 
-/** The effect: one line in the ledger, somewhere in the middle of a handler that takes its time. */
+/** Writes one line to the ledger in the middle of a slow handler. */
 async function handle({ id }: WebhookEvent) {
   await pause(Math.random() * 10);
   appendFileSync(`${FOLDER}/ledger`, `${id}\n`);

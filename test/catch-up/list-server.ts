@@ -1,19 +1,20 @@
-/** A list over HTTP that answers whatever a test wants, for what the sandbox is too well-behaved to say. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { ListsEvents } from 'stablehooks/catch-up';
+import type { PollerClient } from 'stablehooks/catch-up';
 import { createClient } from 'stablehooks/client';
 import { onTestFinished } from 'vitest';
 
-/** What was asked, and after how many requests. */
+/** One query, and how many requests came before it. */
 export interface Asked {
   readonly type: string | null;
   readonly limit: number;
   readonly count: number;
 }
 
-/** Starts the server for one test and answers a client of it that does not retry. */
-export async function startList(answer: (asked: Asked) => readonly unknown[] | number): Promise<ListsEvents> {
+/** Starts a server whose list answers whatever the test returns, and creates a client of it that does not retry. */
+export async function startList(
+  answer: (asked: Asked) => readonly unknown[] | number,
+): Promise<PollerClient> {
   let count = 0;
   const server = createServer((request, response) => {
     const { searchParams } = new URL(request.url ?? '/', 'http://127.0.0.1');
@@ -32,7 +33,7 @@ export async function startList(answer: (asked: Asked) => readonly unknown[] | n
   return createClient({ baseUrl: `http://127.0.0.1:${port}`, token: 'token', retries: 0 });
 }
 
-/** A page of events of one type, as an order and a limit cut them. */
+/** The first `limit` events of one type. */
 export function cut<Item extends { readonly type: string }>(
   events: readonly Item[],
   { type, limit }: Pick<Asked, 'type' | 'limit'>,

@@ -1,4 +1,3 @@
-/** The poller beside the sandbox, over HTTP: what it finds, what it proves, and what it leaves to the inbox. */
 import { createReceiver, EVENT_TYPES, memoryInbox, type UnknownEvent, type WebhookEvent } from 'stablehooks';
 import { createPoller, type PollerOptions, type PollReport } from 'stablehooks/catch-up';
 import { createClient } from 'stablehooks/client';
@@ -40,7 +39,7 @@ async function setUp({
   const options = { client, receiver, now, onGap: () => undefined, ...pollerOptions };
   const poller = createPoller(options);
   onTestFinished(() => poller.stop());
-  return { sandbox, inbox, receiver, took, options, poller };
+  return { sandbox, inbox, receiver, took, options, poller, now };
 }
 
 type SetUp = Awaited<ReturnType<typeof setUp>>;
@@ -59,7 +58,7 @@ function codes(report: PollReport): readonly string[] {
   return report.problems.map(({ code }) => code);
 }
 
-test('what was never pushed is found, handled once and oldest first, and proven to be all', async () => {
+test('events that were never pushed are found, handled once, oldest first, and proven to be all', async () => {
   const it = await setUp({ poller: { concurrency: 1 } });
   const ids = await fire(it, 20);
   const report = await it.poller.pollOnce();
@@ -80,34 +79,34 @@ test('what was never pushed is found, handled once and oldest first, and proven 
   expect(it.took).toHaveLength(20);
 });
 
-test('the watermark starts at the first poll and follows the clock, less the lag', async () => {
+test('the watermark starts at the first poll and follows the clock at a distance of lagMs', async () => {
   const it = await setUp();
-  const first = new Date(it.options.now()).toISOString();
+  const first = new Date(it.now()).toISOString();
   expect((await it.poller.pollOnce()).watermark).toBe(first);
   await it.sandbox.clock.advance(10 * MINUTE_MS);
-  const expected = new Date(it.options.now() - 5 * MINUTE_MS).toISOString();
+  const expected = new Date(it.now() - 5 * MINUTE_MS).toISOString();
   expect((await it.poller.pollOnce()).watermark).toBe(expected);
-  // Our own clock may jump either way: it takes nothing back, and the service's keeps it from going too far.
+  // When our own clock jumps, the watermark does not move back, and the service's clock keeps it from moving too far.
   for (const jumpMs of [-4 * MINUTE_MS, 60 * MINUTE_MS]) {
-    const jumpy = createPoller({ ...it.options, now: () => it.options.now() + jumpMs });
+    const jumpy = createPoller({ ...it.options, now: () => it.now() + jumpMs });
     expect(await jumpy.pollOnce()).toMatchObject({ proven: true, watermark: expected, problems: [] });
   }
 });
 
-test('what a clock that jumped carried too far comes back with the first whole list', async () => {
+test('a watermark that a wrong clock moved too far moves back with the first complete list', async () => {
   const it = await setUp();
   const { client } = it.options;
   // A service that does not say its time, so that only our own clock counts.
   const silent = {
     events: {
-      page: async (query: Parameters<typeof client.events.page>[0]) => ({
-        ...(await client.events.page(query)),
+      listWithProblems: async (query: Parameters<typeof client.events.listWithProblems>[0]) => ({
+        ...(await client.events.listWithProblems(query)),
         servedAt: null,
       }),
     },
   };
   let jumpMs = 0;
-  const now = () => it.options.now() + jumpMs;
+  const now = () => it.now() + jumpMs;
   const poller = createPoller({ ...it.options, client: silent, now });
   await poller.pollOnce();
   await it.sandbox.clock.advance(10 * MINUTE_MS);
@@ -120,14 +119,14 @@ test('what a clock that jumped carried too far comes back with the first whole l
   expect(back.watermark).toBe(watermark);
 });
 
-test('a service whose clock is behind ours begins where its clock stands, and nothing is wrong with that', async () => {
+test('with a service whose clock is behind ours, the watermark starts at its clock and nothing is reported', async () => {
   const it = await setUp();
-  const poller = createPoller({ ...it.options, now: () => it.options.now() + 30_000 });
-  const started = new Date(it.options.now()).toISOString();
+  const poller = createPoller({ ...it.options, now: () => it.now() + 30_000 });
+  const started = new Date(it.now()).toISOString();
   expect(await poller.pollOnce()).toMatchObject({ proven: true, watermark: started, problems: [] });
 });
 
-test('more than one page, newest first, is continuous from poll to poll', async () => {
+test('a list that is longer than the limit and newest first is proven continuous from poll to poll', async () => {
   const it = await setUp();
   await fire(it, 120);
   await it.sandbox.clock.advance(20 * MINUTE_MS);
@@ -141,9 +140,9 @@ test('more than one page, newest first, is continuous from poll to poll', async 
   }
 });
 
-test('a list that is oldest first and full is unproven, and what it hides is found by type', async () => {
+test('a full list that is oldest first is unproven, and the events that it lacks are found by type', async () => {
   const it = await setUp({ sandbox: { faults: { listOrder: 'oldest', listCap: 50 } } });
-  const since = it.options.now();
+  const since = it.now();
   const gaps: unknown[] = [];
   const poller = createPoller({
     ...it.options,
@@ -166,14 +165,14 @@ test('a list that is oldest first and full is unproven, and what it hides is fou
   expect(gaps).toEqual(full.gaps);
 });
 
-test('a gap that nothing can prove is closed by hand: never beyond the lag, never back, not while another polls', async () => {
+test('acknowledgeGap moves the watermark: never beyond the lag, never back, and not while another process polls', async () => {
   const it = await setUp({ sandbox: { faults: { listOrder: 'oldest', listCap: 50 } } });
   await it.poller.pollOnce();
   await fire(it, 300);
   await it.sandbox.clock.advance(10 * MINUTE_MS);
   expect((await it.poller.pollOnce()).proven).toBe(false);
 
-  const now = it.options.now();
+  const now = it.now();
   const settled = new Date(now - 5 * MINUTE_MS).toISOString();
   await it.inbox.acquirePoll({ holder: 'another', leaseMs: MINUTE_MS });
   expect(await it.poller.acknowledgeGap(new Date(now))).toBeNull();
@@ -182,11 +181,13 @@ test('a gap that nothing can prove is closed by hand: never beyond the lag, neve
   expect(await it.poller.acknowledgeGap(new Date(settled))).toBe(settled);
   expect(await it.poller.acknowledgeGap(new Date(now + MINUTE_MS))).toBe(later);
   expect(await it.poller.acknowledgeGap(new Date(0))).toBe(later);
-  await expect(it.poller.acknowledgeGap(new Date(Number.NaN))).rejects.toThrow('acknowledgeGap takes a Date');
+  await expect(it.poller.acknowledgeGap(new Date(Number.NaN))).rejects.toThrow(
+    'acknowledgeGap: `until` must be a valid Date',
+  );
   expect((await it.poller.pollOnce()).gaps[0]?.after).toBe(later);
 });
 
-test('what push brought first is a duplicate; what the list calls delivered and push never brought is counted', async () => {
+test('an event that push brought is a duplicate, and a listed-as-delivered event that push never brought is counted', async () => {
   const it = await setUp({ sandbox: { faults: { listWrongDelivered: 1 } } });
   const [pushed] = await fire(it, 3);
   const event = it.sandbox.events({ order: 'oldest' })[0];
@@ -197,7 +198,7 @@ test('what push brought first is a duplicate; what the list calls delivered and 
   expect((await it.inbox.find(pushed ?? ''))?.origin).toBe('push');
 });
 
-test('an event that fails holds no other up, waits its time, and is run again after it has left the list', async () => {
+test('an event that fails does not stop the others, waits until it is due, and runs even if the list no longer shows it', async () => {
   let down = true;
   const failing = new Set<string>();
   const it = await setUp({
@@ -217,7 +218,7 @@ test('an event that fails holds no other up, waits its time, and is run again af
   ]);
   expect(JSON.stringify(first)).not.toContain('ledger');
 
-  // At once: not due yet, so the list does not use its attempts up.
+  // Not due yet, so the list does not use up its attempts.
   expect(await it.poller.pollOnce()).toMatchObject({ handled: 0, failed: 0, duplicates: 8 });
   down = false;
   it.sandbox.faults.set({ listLagMs: 3_600_000 });
@@ -227,7 +228,7 @@ test('an event that fails holds no other up, waits its time, and is run again af
   expect(it.took).toHaveLength(10);
 });
 
-test('an unknown type is parked, counted as new, told once, and says nothing against the proof', async () => {
+test('an event of an unknown type is parked, counted as new, reported once, and does not prevent a proof', async () => {
   const told: string[] = [];
   const it = await setUp({ onUnknown: (event) => void told.push(event.id) });
   const { id } = it.sandbox.emit('wallet.frozen', { reason: 'none' });
@@ -238,7 +239,7 @@ test('an unknown type is parked, counted as new, told once, and says nothing aga
   expect(told).toEqual([id]);
 });
 
-test('a failing API is in the report; the watermark stays, and the next poll makes up for it', async () => {
+test('a failing API is reported, the watermark stays, and the next poll finds the events', async () => {
   const it = await setUp();
   const { watermark } = await it.poller.pollOnce();
   await fire(it, 3);
@@ -254,7 +255,7 @@ test('a failing API is in the report; the watermark stays, and the next poll mak
   expect(await it.poller.pollOnce()).toMatchObject({ proven: true, recovered: 3 });
 });
 
-test('an inbox that fails is in the report', async () => {
+test('an inbox that fails is reported without its message', async () => {
   const it = await setUp();
   await fire(it, 3);
   const refuse = async () => {
@@ -275,51 +276,51 @@ test('an inbox that fails is in the report', async () => {
   }
 });
 
-/** A door that a test opens. */
-function createDoor() {
-  let open: () => void = () => undefined;
-  const opened = new Promise<void>((resolve) => {
-    open = resolve;
+/** A promise that the test resolves. */
+function createSignal() {
+  let resolve: () => void = () => undefined;
+  const promise = new Promise<void>((settle) => {
+    resolve = settle;
   });
-  return { open, opened };
+  return { resolve, promise };
 }
 
-test('while one process polls, another says so and asks nothing', async () => {
-  const [entered, door] = [createDoor(), createDoor()];
+test('while one process polls, the poll of another is reported busy and sends no request', async () => {
+  const [entered, finish] = [createSignal(), createSignal()];
   const it = await setUp({
     handle: () => {
-      entered.open();
-      return door.opened;
+      entered.resolve();
+      return finish.promise;
     },
   });
   await fire(it, 1);
   const first = it.poller.pollOnce();
-  await entered.opened;
+  await entered.promise;
   const other = await createPoller(it.options).pollOnce();
   expect(other).toMatchObject({ proven: false, watermark: null, requests: 0, gaps: [] });
   expect(codes(other)).toEqual(['ERR_POLL_BUSY']);
   expect(it.poller.pollOnce()).toBe(first);
-  door.open();
+  finish.resolve();
   expect(await first).toMatchObject({ proven: true, handled: 1 });
 });
 
-test('stop waits for what runs and begins no more; what was found is handled by the next poll', async () => {
-  const [entered, door] = [createDoor(), createDoor()];
+test('stop waits for handlers that run and starts no more, and the next poll handles the rest', async () => {
+  const [entered, finish] = [createSignal(), createSignal()];
   const it = await setUp({
     handle: () => {
-      entered.open();
-      return door.opened;
+      entered.resolve();
+      return finish.promise;
     },
   });
   await fire(it, 10);
   const poll = it.poller.pollOnce();
-  await entered.opened;
+  await entered.promise;
   let stopped = false;
   const stop = it.poller.stop().then(() => {
     stopped = true;
   });
   expect(stopped).toBe(false);
-  door.open();
+  finish.resolve();
   await stop;
   const report = await poll;
   expect(report).toMatchObject({ new: 10, handled: 4, recovered: 4 });
@@ -328,38 +329,38 @@ test('stop waits for what runs and begins no more; what was found is handled by 
   expect(it.took).toHaveLength(10);
 });
 
-test('a signal that aborts before the first request ends the poll without one', async () => {
+test('a poll whose signal is already aborted sends no request', async () => {
   const it = await setUp();
   const report = await it.poller.pollOnce({ signal: AbortSignal.abort() });
   expect(report).toMatchObject({ proven: false, requests: 0, gaps: [] });
   expect(codes(report)).toEqual(['ERR_POLL_STOPPED']);
 });
 
-test('start polls at once and goes on, whatever its observers throw', async () => {
+test('start polls at once and continues when an observer throws', async () => {
   const log = vi.spyOn(console, 'error').mockImplementation(() => undefined);
   onTestFinished(() => log.mockRestore());
-  const third = createDoor();
+  const third = createSignal();
   let reports = 0;
   const it = await setUp({
     poller: {
       intervalMs: 5,
       onReport: () => {
         reports += 1;
-        if (reports === 3) third.open();
+        if (reports === 3) third.resolve();
         throw new Error('the dashboard is down');
       },
     },
   });
   it.poller.start();
   it.poller.start();
-  await third.opened;
+  await third.promise;
   await it.poller.stop();
   expect(log).toHaveBeenCalled();
   const { requests } = await it.poller.pollOnce();
   expect(requests).toBe(1);
 });
 
-test('options that make no sense are refused by name', async () => {
+test('createPoller refuses options that make no sense by name', async () => {
   const { options } = await setUp();
   const refused: readonly [Partial<PollerOptions>, RegExp][] = [
     [{ limit: 0 }, /limit/],

@@ -1,7 +1,7 @@
-/** A list like the service's, in virtual time: what is not specified (order, cap, lateness, faults) is drawn at random. */
+/** A list in virtual time. What the service does not specify (order, cap, lateness, faults) is random. */
 import fc from 'fast-check';
 import { EVENT_TYPES } from 'stablehooks';
-import type { Answer, Question } from 'stablehooks/catch-up';
+import type { ListAnswer, ListQuery } from '../../src/catch-up/coverage.js';
 
 export const LAG_MS = 300_000;
 const UNKNOWN_TYPE = 'wallet.frozen';
@@ -17,7 +17,7 @@ export interface SimulatedEvent {
   readonly pushedAt: number;
 }
 
-/** In which order the list is cut, and in which it is then shown. */
+/** The order in which the list is cut and, if it differs, the order in which it is then shown. */
 const ORDERS = [
   'newest',
   'oldest',
@@ -28,14 +28,14 @@ const ORDERS = [
   'shuffled-shown-newest',
 ] as const;
 
-/** A server, drawn at random. */
+/** A random server. */
 export interface SimulatedServer {
   readonly seed: number;
   readonly backlog: number;
   readonly arrivals: number;
   readonly types: number;
   readonly order: (typeof ORDERS)[number];
-  /** In turn: it changes once in the middle of each poll, where there are several. */
+  /** Used in turn: where there are several, the cap changes once in the middle of each poll. */
   readonly caps: readonly number[];
   readonly latenessMs: number;
   readonly roundTripMs: number;
@@ -75,7 +75,7 @@ export const simulatedServer: fc.Arbitrary<SimulatedServer> = fc.record({
 
 export const POLLS = 4;
 
-/** A repeatable origin of numbers from 0 up to 1 (mulberry32). */
+/** A repeatable sequence of numbers from 0 up to 1 (mulberry32). */
 export function createRandom(seed: number): () => number {
   let state = seed;
   return () => {
@@ -90,10 +90,9 @@ export function createRandom(seed: number): () => number {
 export interface SimulatedList {
   readonly events: readonly SimulatedEvent[];
   /** Answers as of `time`; `null` is a fault. */
-  answer(question: Question, moment: { readonly time: number; readonly poll: number }): Answer | null;
+  answer(query: ListQuery, moment: { readonly time: number; readonly poll: number }): ListAnswer | null;
 }
 
-/** Sets the server up. */
 export function createList(server: SimulatedServer): SimulatedList {
   const random = createRandom(server.seed);
   const kinds = [...EVENT_TYPES, UNKNOWN_TYPE].slice(0, server.types);
@@ -123,7 +122,7 @@ export function createList(server: SimulatedServer): SimulatedList {
       .sort((a, b) => a.rank - b.rank)
       .map(({ item }) => item);
 
-  // The cap changes at a random request of each poll, but not twice: that, nobody could see.
+  // The cap changes at a random request of each poll, but not twice: nobody could detect that.
   const changes = Array.from({ length: POLLS }, () => Math.floor(random() * 12));
   const requests = changes.map(() => 0);
   const capAt = (poll: number) => {
@@ -140,8 +139,8 @@ export function createList(server: SimulatedServer): SimulatedList {
       const listed = events.filter((item) => item.listedAt <= time && (type === null || item.type === type));
       const size = Math.min(limit, capAt(poll));
       const cut = sorted(listed, rank(server.order)).slice(0, size);
-      const marks = server.order.endsWith('shown-newest') ? sorted(cut, ({ at }) => -at) : cut;
-      return { type, limit, size: marks.length, marks, unreadable: [], servedAt: null };
+      const shown = server.order.endsWith('shown-newest') ? sorted(cut, ({ at }) => -at) : cut;
+      return { type, limit, size: shown.length, events: shown, unreadable: [], servedAt: null };
     },
   };
 }

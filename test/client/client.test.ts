@@ -1,4 +1,3 @@
-/** The client against a service that misbehaves: typed errors, safe retries, and no token anywhere. */
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { inspect } from 'node:util';
@@ -58,7 +57,7 @@ async function failure(call: Promise<unknown>): Promise<Error & Record<string, u
   return error as Error & Record<string, unknown>;
 }
 
-test('each call sends what the service specifies and keeps unknown fields', async () => {
+test('each call sends the request of its endpoint and keeps unknown fields of the answer', async () => {
   const { client, arrived } = await setUp([json(WALLET, { status: 201 }), json(WALLET), json([EVENT])]);
   expect(await client.wallets.create(INPUT)).toEqual(WALLET);
   expect(await client.wallets.updateLimits('w/1', { limits: INPUT.limits })).toEqual(WALLET);
@@ -82,15 +81,18 @@ test.each([
   ['a huge body', text('x'.repeat(2_000)), 'maxBodyBytes'],
   ['an object for a list', json({ events: [] }), 'the list itself'],
   ['a wrong element', json([EVENT, { ...EVENT, created_at: 1 }]), '[1].created_at'],
-  ['no element', json([null]), '[0]'],
-] satisfies [string, Answer, string][])('%s is ERR_API_RESPONSE, not retried', async (_, answer, words) => {
-  const { client, arrived } = await setUp([answer], { maxBodyBytes: 1_000 });
-  const error = await failure(client.events.list());
-  expect(error).toMatchObject({ code: 'ERR_API_RESPONSE', message: expect.stringContaining(words) });
-  expect(arrived).toHaveLength(1);
-});
+  ['null as an element', json([null]), '[0]'],
+] satisfies [string, Answer, string][])(
+  '%s in the answer is ERR_API_RESPONSE and is not retried',
+  async (_, answer, words) => {
+    const { client, arrived } = await setUp([answer], { maxBodyBytes: 1_000 });
+    const error = await failure(client.events.list());
+    expect(error).toMatchObject({ code: 'ERR_API_RESPONSE', message: expect.stringContaining(words) });
+    expect(arrived).toHaveLength(1);
+  },
+);
 
-test('a wallet of a wrong shape names each field', async () => {
+test('an answer that is not a wallet is ERR_API_RESPONSE and names each wrong field', async () => {
   const { client } = await setUp([json({ ...WALLET, balance: 1, limits: { perTx: '1' } })]);
   expect(await failure(client.wallets.create(INPUT))).toMatchObject({
     code: 'ERR_API_RESPONSE',
@@ -98,10 +100,10 @@ test('a wallet of a wrong shape names each field', async () => {
   });
 });
 
-test('a page tells malformed elements apart and goes on', async () => {
+test('listWithProblems returns malformed elements apart from the events', async () => {
   const wrong = { ...EVENT, payload: [], id: '' };
   const { client } = await setUp([json([wrong, EVENT, 7])]);
-  expect(await client.events.page()).toMatchObject({
+  expect(await client.events.listWithProblems()).toMatchObject({
     events: [EVENT],
     problems: [
       { index: 0, fields: ['id', 'payload'], value: wrong },
@@ -115,16 +117,16 @@ test.for([
   ['Thu, 01 Jan 2026 00:00:07 GMT', Date.UTC(2026, 0, 1, 0, 0, 7)],
   ['yesterday', null],
   [undefined, null],
-] as const)('a page says when it was served: Date %s is %s', async ([date, servedAt]) => {
+] as const)('listWithProblems reads servedAt from the Date header: %s is %s', async ([date, servedAt]) => {
   const dated: Answer = (response, request) => {
     response.sendDate = false;
     json([], { headers: date === undefined ? {} : { date } })(response, request);
   };
   const { client } = await setUp([dated]);
-  expect(await client.events.page()).toMatchObject({ size: 0, servedAt });
+  expect(await client.events.listWithProblems()).toMatchObject({ size: 0, servedAt });
 });
 
-test('a status is kept with headers, text and Retry-After, an echoed token taken out', async () => {
+test('ERR_API_STATUS holds status, headers, body and Retry-After, and an echoed token is redacted', async () => {
   const echo: Answer = (response, { headers }) =>
     response
       .writeHead(422, { 'x-echo': headers.authorization, 'retry-after': '3' })
@@ -141,7 +143,7 @@ test('a status is kept with headers, text and Retry-After, an echoed token taken
   expect(error.message).toContain(`POST ${baseUrl}/v1/wallets was answered 422`);
 });
 
-test('a redirect is not followed', async () => {
+test('a redirect is not followed and is ERR_API_STATUS', async () => {
   const other = await misbehavingService(json([]));
   const { client } = await setUp([text('', { status: 307, headers: { location: other.baseUrl } })]);
   expect(await failure(client.events.list())).toMatchObject({ code: 'ERR_API_STATUS', status: 307 });
@@ -161,19 +163,22 @@ test.each([
   ['a reset connection', reset],
   ['a truncated body', truncated],
   ['silence', hang],
-] satisfies [string, Answer][])('GET and PATCH go out again after %s, POST does not', async (_, answer) => {
-  const options = { timeoutMs: 300 };
-  const list = await setUp([answer, answer, json([EVENT])], options);
-  expect(await list.client.events.list()).toEqual([EVENT]);
-  expect(list.retries.map(({ attempt }) => attempt)).toEqual([1, 2]);
-  const patch = await setUp([answer, json(WALLET)], options);
-  expect(await patch.client.wallets.updateLimits('w', { allowlist: [] })).toEqual(WALLET);
-  const post = await setUp([answer, json(WALLET)], options);
-  expect((await failure(post.client.wallets.create(INPUT)))['code']).toMatch(/ERR_API_(STATUS|CONNECTION)/);
-  expect(post.arrived).toHaveLength(1);
-});
+] satisfies [string, Answer][])(
+  'GET and PATCH are sent again after %s, and POST is not',
+  async (_, answer) => {
+    const options = { timeoutMs: 300 };
+    const list = await setUp([answer, answer, json([EVENT])], options);
+    expect(await list.client.events.list()).toEqual([EVENT]);
+    expect(list.retries.map(({ attempt }) => attempt)).toEqual([1, 2]);
+    const patch = await setUp([answer, json(WALLET)], options);
+    expect(await patch.client.wallets.updateLimits('w', { allowlist: [] })).toEqual(WALLET);
+    const post = await setUp([answer, json(WALLET)], options);
+    expect((await failure(post.client.wallets.create(INPUT)))['code']).toMatch(/ERR_API_(STATUS|CONNECTION)/);
+    expect(post.arrived).toHaveLength(1);
+  },
+);
 
-test('retries are counted, and 0 means never', async () => {
+test('a request is sent again at most `retries` times, and never when it is 0', async () => {
   const some = await setUp([text('', { status: 503 })], { retries: 2 });
   expect(await failure(some.client.events.list())).toMatchObject({ status: 503 });
   expect(some.arrived).toHaveLength(3);
@@ -182,7 +187,7 @@ test('retries are counted, and 0 means never', async () => {
   expect(none.arrived).toHaveLength(1);
 });
 
-test('Retry-After, in seconds or as a date, is waited for up to maxWaitMs', async () => {
+test('the client waits for Retry-After, in seconds or as a date, at most maxWaitMs', async () => {
   for (const value of ['9999', new Date(Date.now() + 9e6).toUTCString()]) {
     const { client, retries } = await setUp([
       text('', { status: 429, headers: { 'retry-after': value } }),
@@ -193,7 +198,7 @@ test('Retry-After, in seconds or as a date, is waited for up to maxWaitMs', asyn
   }
 });
 
-test('POST goes out again where nobody listened', async () => {
+test('POST is sent again when the connection was refused', async () => {
   const closed = createServer().listen(0, '127.0.0.1');
   await once(closed, 'listening');
   const { port } = closed.address() as AddressInfo;
@@ -209,7 +214,7 @@ test('POST goes out again where nobody listened', async () => {
   expect(arrived).toHaveLength(1);
 });
 
-test('a provider is asked once more after a 401, a text is not', async () => {
+test('a token function is called once more after a 401, and a token string is not sent again', async () => {
   const asked: boolean[] = [];
   const token = ({ renew }: { readonly renew: boolean }) => {
     asked.push(renew);
@@ -227,7 +232,7 @@ test('a provider is asked once more after a 401, a text is not', async () => {
   expect(fixed.arrived).toHaveLength(1);
 });
 
-test('a signal is honoured before, during and between attempts', async () => {
+test('a call ends when its signal aborts before, during and between attempts', async () => {
   const before = await setUp([json([])]);
   await expect(before.client.events.list({ signal: AbortSignal.abort('gone') })).rejects.toBe('gone');
   expect(before.arrived).toHaveLength(0);
@@ -246,7 +251,7 @@ test('a signal is honoured before, during and between attempts', async () => {
   expect(between.arrived).toHaveLength(1);
 });
 
-test('a fetch that throws its request does not let the token out', async () => {
+test('the error of a fetch that throws its request does not hold the token', async () => {
   const { client } = await setUp([json([])], {
     retries: 0,
     fetch: async (url, init) => {
@@ -256,7 +261,7 @@ test('a fetch that throws its request does not let the token out', async () => {
   expect(await failure(client.events.list())).toMatchObject({ code: 'ERR_API_CONNECTION', unsent: false });
 });
 
-test('wrong input is ERR_CONFIG_INVALID, and nothing is sent', async () => {
+test('wrong input is ERR_CONFIG_INVALID and nothing is sent', async () => {
   const { client, arrived } = await setUp([json(WALLET)]);
   const wrong: unknown[] = [{ limits: { perTx: 1, daily: '1' } }, { chain: 'arc' }, { agentId: '' }];
   for (const part of wrong) {
@@ -279,14 +284,14 @@ test.each([
   [{ token: `${TOKEN}\n` }, 'token'],
   [{ timeoutMs: 0 }, 'timeoutMs'],
   [{ retries: -1 }, 'retries'],
-])('the option %j is refused by name', (part, name) => {
+])('createClient refuses the option %j by name', (part, name) => {
   const options = { baseUrl: 'http://x', token: TOKEN, ...part };
   expect(() => createClient(options)).toThrow(expect.objectContaining({ code: 'ERR_CONFIG_INVALID' }));
   expect(() => createClient(options)).toThrow(name);
   expect(() => createClient(options)).not.toThrow(TOKEN);
 });
 
-test('whatever JSON comes, a page or a typed error comes out', async () => {
+test('listWithProblems resolves to a list or rejects with ERR_API_RESPONSE for any JSON', async () => {
   await fc.assert(
     fc.asyncProperty(fc.json(), async (body) => {
       const client = createClient({
@@ -294,7 +299,7 @@ test('whatever JSON comes, a page or a typed error comes out', async () => {
         token: TOKEN,
         fetch: async () => new Response(body),
       });
-      const page = await client.events.page().catch((error: unknown) => error);
+      const page = await client.events.listWithProblems().catch((error: unknown) => error);
       if (page instanceof Error) expect(page).toMatchObject({ code: 'ERR_API_RESPONSE' });
       else expect(page).toMatchObject({ size: JSON.parse(body).length });
     }),

@@ -1,4 +1,3 @@
-/** A service on a real socket that answers each request as the test scripts it. */
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
@@ -11,12 +10,12 @@ export interface Arrived {
   readonly body: string;
 }
 
-/** Answers one request, or leaves it hanging. */
+/** Answers one request, or never answers it. */
 export type Answer = (response: ServerResponse, request: Arrived) => void;
 
 export const TOKEN = 'tok_5f0c3b9e77';
 
-/** Serves the answers in order, the last one for ever; closed when the test ends. */
+/** Starts a service that gives these answers in order, and then the last one each time. Closed when the test ends. */
 export async function misbehavingService(
   ...answers: readonly Answer[]
 ): Promise<{ readonly baseUrl: string; readonly arrived: readonly Arrived[] }> {
@@ -36,12 +35,10 @@ export async function misbehavingService(
   return { baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, arrived };
 }
 
-/** Answers JSON. */
 export function json(value: unknown, { status = 200, headers = {} } = {}): Answer {
   return text(JSON.stringify(value), { status, headers });
 }
 
-/** Answers text as it is. */
 export function text(body: string, { status = 200, headers = {} } = {}): Answer {
   return (response) => response.writeHead(status, headers).end(body);
 }

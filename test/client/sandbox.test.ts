@@ -1,4 +1,3 @@
-/** The client against the sandbox: what the one half of `service.md` sends, the other understands. */
 import { type ClientOptions, createClient } from 'stablehooks/client';
 import { createSandbox, type Faults } from 'stablehooks-kit/sandbox';
 import { afterEach, describe, expect, test } from 'vitest';
@@ -33,8 +32,8 @@ async function setUp({
   return { sandbox, client, retried };
 }
 
-describe('the three endpoints', () => {
-  test('a wallet is created, limited, and comes back whole', async () => {
+describe('against the sandbox', () => {
+  test('the client creates a wallet and changes its limits', async () => {
     const { client, sandbox } = await setUp();
     const wallet = await client.wallets.create(input);
     expect(wallet).toMatchObject({ agentId: 'agent-7', chain: 'solana', limits: input.limits });
@@ -44,7 +43,7 @@ describe('the three endpoints', () => {
     expect(sandbox.wallets.get(wallet.id).limits).toEqual(limits);
   });
 
-  test('events are listed by type and limit, 50 by default, of types known and unknown', async () => {
+  test('the client lists events of known and unknown types by type and limit, 50 by default', async () => {
     const { client, sandbox } = await setUp();
     for (let count = 0; count < 60; count++) sandbox.accept();
     sandbox.emit('mint.completed', { amount: '1.10' });
@@ -56,16 +55,16 @@ describe('the three endpoints', () => {
   });
 });
 
-describe('what the service refuses is a typed error', () => {
+describe('a request that the service refuses', () => {
   const status = (code: number) => ({ code: 'ERR_API_STATUS', status: code });
 
-  test('a wrong token, without a retry', async () => {
+  test('a wrong token is ERR_API_STATUS 401 and is not retried', async () => {
     const { client, retried } = await setUp({ token: 'guessed' });
     await expect(client.events.list()).rejects.toMatchObject(status(401));
     expect(retried).toEqual([]);
   });
 
-  test('an old token is renewed once', async () => {
+  test('an expired token is renewed once', async () => {
     const asked: boolean[] = [];
     const token: ClientOptions['token'] = async ({ renew }) => {
       asked.push(renew);
@@ -76,7 +75,7 @@ describe('what the service refuses is a typed error', () => {
     expect(asked).toEqual([false, true]);
   });
 
-  test('an unknown wallet', async () => {
+  test('an unknown wallet is ERR_API_STATUS 404', async () => {
     const { client } = await setUp();
     await expect(client.wallets.updateLimits('w_nobody', { limits: input.limits })).rejects.toMatchObject(
       status(404),
@@ -85,15 +84,15 @@ describe('what the service refuses is a typed error', () => {
 
   test.each([
     ['a chain without wallets', { chain: 'arc' }],
-    ['a number in place of an amount', { limits: { perTx: 10.5, daily: '100' } }],
-  ])('%s is refused before anything is sent', async (_name, wrong) => {
+    ['a number as an amount', { limits: { perTx: 10.5, daily: '100' } }],
+  ])('%s is refused before the request is sent', async (_name, wrong) => {
     const { client, sandbox } = await setUp();
     const create = client.wallets.create({ ...input, ...wrong } as typeof input);
     await expect(create).rejects.toMatchObject({ code: 'ERR_CONFIG_INVALID' });
     expect(sandbox.wallets.list()).toEqual([]);
   });
 
-  test('a negative amount, by the service: 400, and nothing is changed', async () => {
+  test('a negative amount is ERR_API_STATUS 400 and no wallet is created', async () => {
     const { client, sandbox } = await setUp();
     const create = client.wallets.create({ ...input, limits: { perTx: '-1', daily: '100' } });
     await expect(create).rejects.toMatchObject({ ...status(400), body: expect.stringContaining('perTx') });
@@ -101,20 +100,20 @@ describe('what the service refuses is a typed error', () => {
   });
 });
 
-describe('faults', () => {
+describe('a service with faults', () => {
   const next = (times: number) => ({ next: times });
 
   test.each<[string, Partial<Faults>, string]>([
     ['429', { apiTooManyRequests: next(2), apiRetryAfterMs: 1 }, 'ERR_API_STATUS'],
     ['500', { apiServerError: next(2) }, 'ERR_API_STATUS'],
-  ])('%s twice is retried twice, and the page is whole', async (_name, faults, code) => {
+  ])('%s twice is retried twice, and the list is complete', async (_name, faults, code) => {
     const { client, sandbox, retried } = await setUp({ faults });
     sandbox.accept();
     expect((await client.events.list()).length).toBe(1);
     expect(retried).toEqual([code, code]);
   });
 
-  test('429 for ever ends as its error, with the wait that the service asks for', async () => {
+  test('429 each time is ERR_API_STATUS with the wait that the service asks for', async () => {
     const { client, retried } = await setUp({
       faults: { apiTooManyRequests: 1, apiRetryAfterMs: 2_000 },
       retries: 1,
@@ -123,13 +122,13 @@ describe('faults', () => {
     expect(retried.length).toBe(1);
   });
 
-  test('500 for creating a wallet is not retried: it may have been created', async () => {
+  test('500 for the creation of a wallet is not retried, because it can have been created', async () => {
     const { client, retried } = await setUp({ faults: { apiServerError: next(1) } });
     await expect(client.wallets.create(input)).rejects.toMatchObject({ status: 500 });
     expect(retried).toEqual([]);
   });
 
-  test('slow beyond timeoutMs is a connection error, retried', async () => {
+  test('an answer slower than timeoutMs is ERR_API_CONNECTION and is retried', async () => {
     const { client, retried } = await setUp({
       faults: { apiSlow: next(1), apiSlowMs: 5_000 },
       timeoutMs: 100,
@@ -138,7 +137,7 @@ describe('faults', () => {
     expect(retried).toEqual(['ERR_API_CONNECTION']);
   });
 
-  test('malformed JSON is ERR_API_RESPONSE, never half an object', async () => {
+  test('malformed JSON is ERR_API_RESPONSE', async () => {
     const { client, sandbox } = await setUp({ faults: { apiMalformed: 1 } });
     sandbox.accept();
     await expect(client.events.list()).rejects.toMatchObject({ code: 'ERR_API_RESPONSE' });

@@ -7,8 +7,7 @@ import type { Service } from '../services/service.js';
 /** While the server is down, `handle` is unavailable. After that, done events are still done and the refused one runs. */
 export async function expectOutageSurvived(inbox: Inbox, server: Service): Promise<void> {
   const receiver = createReceiver({ secret: 'x', inbox, handlers: {}, onOutcome: () => undefined });
-  const handle = (id: string) =>
-    receiver.handle({ ...exampleEvent('transfer.settled'), id }, 'push');
+  const handle = (id: string) => receiver.handle({ ...exampleEvent('transfer.settled'), id }, 'push');
 
   expect((await handle('evt_before')).kind).toBe('ignored');
   await server.halt();

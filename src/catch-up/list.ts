@@ -1,0 +1,211 @@
+import { type EventType, encodeEvent, isEventType, type UnknownEvent } from '../core/events.js';
+import type { Receiver } from '../receiver/receiver.js';
+import type { ListAnswer, ListQuery } from './coverage.js';
+import { type FoundEvent, type Problem, toProblem } from './report.js';
+
+/** The part of a client of `stablehooks/client` that the poller uses. */
+export interface PollerClient {
+  readonly events: {
+    /** Lists events. Malformed elements are reported apart and do not prevent the others. */
+    listWithProblems(query: {
+      readonly type?: EventType | undefined;
+      readonly limit: number;
+      readonly signal: AbortSignal;
+    }): Promise<ListedEvents>;
+  };
+}
+
+/** One answer of the list, as the client returns it. */
+export interface ListedEvents {
+  /** In the order of the answer. */
+  readonly events: readonly UnknownEvent[];
+  /** The elements that are not events. */
+  readonly problems: readonly MalformedElement[];
+  /** How many elements the answer has, malformed ones included. */
+  readonly size: number;
+  /** The service's clock (the `Date` header), epoch ms, if it is known. */
+  readonly servedAt?: number | null | undefined;
+}
+
+/** An element of the list that is not an event. */
+export interface MalformedElement {
+  /** Its position in the answer, from 0. */
+  readonly index: number;
+  /** What is missing or wrong. */
+  readonly fields: readonly string[];
+  /** The element itself, if it is known: its type and time then show whether it matters. */
+  readonly value?: unknown;
+}
+
+/** Reads the list during one poll. */
+export interface ListReader {
+  /** Sends a query and records the events of its answer; `null`, with a problem, when either failed. */
+  read(query: ListQuery): Promise<ListAnswer | null>;
+  /** By id. */
+  readonly found: ReadonlyMap<string, FoundEvent>;
+  /** Each once, however many answers show it. */
+  readonly problems: () => readonly Problem[];
+  readonly requests: () => number;
+  /** The size of the largest answer. */
+  readonly largest: () => number;
+}
+
+/** The inbox is free for deliveries between two batches. */
+const RECORD_BATCH = 500;
+
+export function createListReader({
+  client,
+  receiver,
+  leaseMs,
+  signal,
+}: {
+  readonly client: PollerClient;
+  readonly receiver: Pick<Receiver, 'record'>;
+  readonly leaseMs: number;
+  readonly signal: AbortSignal;
+}): ListReader {
+  const found = new Map<string, FoundEvent>();
+  const problems = new Map<string, Problem>();
+  let requests = 0;
+  let largest = 0;
+
+  const addProblem = (problem: Problem) => problems.set(JSON.stringify(problem), problem);
+
+  async function read(query: ListQuery): Promise<ListAnswer | null> {
+    if (signal.aborted) return null;
+    try {
+      requests += 1;
+      const { type, limit } = query;
+      const list = await client.events.listWithProblems({ ...(type !== null && { type }), limit, signal });
+      const { answer, events, malformed } = readAnswer(list, query);
+      largest = Math.max(largest, answer.size);
+      for (const element of malformed) addProblem(malformedProblem(element));
+      await record(events);
+      return answer;
+    } catch (error) {
+      if (!signal.aborted) addProblem(toProblem(error, { code: 'ERR_API_RESPONSE' }));
+      return null;
+    }
+  }
+
+  async function record(events: readonly UnknownEvent[]): Promise<void> {
+    const unrecorded = new Map<string, UnknownEvent>();
+    for (const event of events) {
+      const first = found.get(event.id)?.event ?? unrecorded.get(event.id);
+      if (first === undefined) unrecorded.set(event.id, event);
+      else if (!isSameEvent(first, event)) addProblem(conflictProblem(event));
+    }
+    const all = [...unrecorded.values()];
+    for (let from = 0; from < all.length && !signal.aborted; from += RECORD_BATCH) {
+      const batch = all.slice(from, from + RECORD_BATCH);
+      // Not due before our lease to poll could lapse, so that nobody redrives what this poll is about to dispatch.
+      const results = await receiver.record(batch, { dueInMs: leaseMs, origin: 'pull' });
+      for (const [index, event] of batch.entries()) {
+        const result = results[index];
+        if (result !== undefined) found.set(event.id, { event, result });
+      }
+    }
+    signal.throwIfAborted();
+  }
+
+  return {
+    read,
+    found,
+    problems: () => [...problems.values()],
+    requests: () => requests,
+    largest: () => largest,
+  };
+}
+
+function readAnswer(
+  list: ListedEvents,
+  query: ListQuery,
+): {
+  readonly answer: ListAnswer;
+  readonly events: readonly UnknownEvent[];
+  readonly malformed: readonly Omit<MalformedElement, 'index'>[];
+} {
+  const malformed: Omit<MalformedElement, 'index'>[] = [...list.problems];
+  const events = list.events.filter((event) => {
+    if (isWritable(event)) return true;
+    malformed.push({ value: event, fields: ['payload'] });
+    return false;
+  });
+  const answer = {
+    ...query,
+    size: list.size,
+    events: events.map((event) => ({ id: event.id, type: event.type, at: createdAt(event) })),
+    unreadable: malformed
+      .map(({ value }) => value)
+      .filter(canBeKnownType)
+      .map(timeOf),
+    servedAt: Number.isFinite(list.servedAt) ? (list.servedAt ?? null) : null,
+  };
+  return { answer, events, malformed };
+}
+
+/** Epoch ms; infinite for a date that no clock shows, which then proves nothing. */
+export function createdAt({ created_at }: UnknownEvent): number {
+  const time = Date.parse(created_at);
+  return Number.isNaN(time) ? Number.POSITIVE_INFINITY : time;
+}
+
+/** Checked before the batch is recorded: one event that is nested too deeply would make the whole batch fail. */
+function isWritable(event: UnknownEvent): boolean {
+  try {
+    encodeEvent(event);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Events of other types do not matter to the proof. */
+function canBeKnownType(element: unknown): boolean {
+  const type = stringField(element, 'type');
+  return type === undefined || isEventType(type);
+}
+
+function timeOf(element: unknown): number | null {
+  const time = Date.parse(stringField(element, 'created_at') ?? '');
+  return Number.isNaN(time) ? null : time;
+}
+
+/** A field of an element that is not an event, if it is a string that is not empty. */
+function stringField(element: unknown, name: 'id' | 'type' | 'created_at'): string | undefined {
+  if (typeof element !== 'object' || element === null) return undefined;
+  const value: unknown = (element as Readonly<Record<string, unknown>>)[name];
+  return typeof value === 'string' && value !== '' ? value : undefined;
+}
+
+function malformedProblem({ value, fields }: Omit<MalformedElement, 'index'>): Problem {
+  const what =
+    fields.length === 0 ? 'It is not an object.' : `These fields are missing or wrong: ${fields.join(', ')}.`;
+  const id = stringField(value, 'id');
+  return {
+    code: 'ERR_EVENT_MALFORMED',
+    message: `An element of the list is not an event. ${what} It is not recorded, and the watermark stays before it. Report it to the service.`,
+    ...(id !== undefined && { id }),
+  };
+}
+
+function conflictProblem({ id }: UnknownEvent): Problem {
+  const message =
+    'The list holds two different events with this id. The first one is used. Report it to the service.';
+  return { code: 'ERR_EVENT_CONFLICT', message, id };
+}
+
+/** `delivered` can differ: it changes when a delivery succeeds. */
+function isSameEvent(a: UnknownEvent, b: UnknownEvent): boolean {
+  return isSameValue({ ...a, delivered: undefined }, { ...b, delivered: undefined });
+}
+
+function isSameValue(a: unknown, b: unknown): boolean {
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return a === b;
+  if (Array.isArray(a) !== Array.isArray(b)) return false;
+  const [left, right] = [Object.entries(a), new Map<string, unknown>(Object.entries(b))];
+  return (
+    left.length === right.size &&
+    left.every(([name, value]) => right.has(name) && isSameValue(value, right.get(name)))
+  );
+}

@@ -1,0 +1,357 @@
+import { backoffMs } from '../core/backoff.js';
+import { joinBytes } from '../core/bytes.js';
+import { ConfigError, UnavailableError } from '../core/errors.js';
+import { ApiError, ConnectionError, type RequestLine, ResponseError } from './errors.js';
+
+/**
+ * The token, or a function that is called for every attempt and can cache what it returns. After a 401 it is
+ * called once more, with `renew: true`: the token that it returned before is no longer valid.
+ */
+export type TokenSource = string | ((options: { readonly renew: boolean }) => string | Promise<string>);
+
+/** A request that is about to be sent again. */
+export interface Retry {
+  readonly method: string;
+  readonly url: string;
+  /** Which attempt failed, from 1. */
+  readonly attempt: number;
+  /** How long until the next attempt, in ms. */
+  readonly waitMs: number;
+  readonly error: ApiError | ConnectionError;
+}
+
+/** The options of the client, checked, with their defaults. */
+export interface HttpSettings {
+  readonly baseUrl: string;
+  readonly token: TokenSource;
+  readonly timeoutMs: number;
+  readonly retries: number;
+  readonly baseWaitMs: number;
+  readonly maxWaitMs: number;
+  readonly maxBodyBytes: number;
+  readonly fetch: (url: string, init: RequestInit) => Promise<Response>;
+  readonly onRetry: (retry: Retry) => void | Promise<void>;
+}
+
+/** One call of the API. Its input is already checked. */
+export interface HttpCall {
+  readonly method: 'GET' | 'PATCH' | 'POST';
+  /** Below `baseUrl`, its segments encoded. */
+  readonly path: string;
+  readonly query?: URLSearchParams | undefined;
+  readonly input?: unknown;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** A 2xx answer. */
+export interface HttpResult extends RequestLine {
+  /** The JSON of the body. Its shape is not checked yet. */
+  readonly value: unknown;
+  /** The service's clock (the `Date` header, whole seconds), epoch ms; `null` when it does not say. */
+  readonly servedAt: number | null;
+}
+
+/** Sends a call, again where that is safe, and resolves to a 2xx answer. */
+export type Send = (call: HttpCall) => Promise<HttpResult>;
+
+export function createSend(settings: HttpSettings): Send {
+  return async (call) => {
+    let renewed = false;
+    let renew = false;
+    let retries = 0;
+    for (let count = 1; ; count++) {
+      try {
+        return await withDeadline((signal) => attempt(call, { settings, signal, renew }), {
+          signal: call.signal,
+          timeoutMs: settings.timeoutMs,
+        });
+      } catch (cause) {
+        call.signal?.throwIfAborted();
+        renew = false;
+        const error = cause instanceof DeadlineError ? tooSlow(call, settings) : cause;
+        const failed = { attempt: count, method: call.method, url: settings.baseUrl + call.path };
+        if (isRefusedToken(error) && typeof settings.token === 'function' && !renewed) {
+          renewed = renew = true;
+          reportRetry({ ...failed, waitMs: 0, error }, settings);
+        } else if (isRetryable(error) && retries < settings.retries) {
+          retries++;
+          const waitMs = retryWaitMs(error, retries, settings);
+          reportRetry({ ...failed, waitMs, error }, settings);
+          await wait(waitMs, call.signal);
+        } else {
+          throw error;
+        }
+      }
+    }
+  };
+}
+
+function reportRetry(retry: Retry, { onRetry }: HttpSettings): void {
+  Promise.resolve(retry)
+    .then(onRetry)
+    .catch(() => undefined);
+}
+
+async function attempt(
+  call: HttpCall,
+  {
+    settings,
+    signal,
+    renew,
+  }: { readonly settings: HttpSettings; readonly signal: AbortSignal; readonly renew: boolean },
+): Promise<HttpResult> {
+  const line: RequestLine = { method: call.method, url: settings.baseUrl + call.path };
+  const token = await readToken(settings.token, renew);
+  // The token's function may have taken longer than the caller waits.
+  signal.throwIfAborted();
+  try {
+    const response = await settings.fetch(line.url + (call.query?.size ? `?${call.query}` : ''), {
+      method: call.method,
+      headers: {
+        authorization: `Bearer ${token}`,
+        accept: 'application/json',
+        ...(call.input === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(call.input === undefined ? {} : { body: JSON.stringify(call.input) }),
+      // A redirect could send the token to another host.
+      redirect: 'manual',
+      signal,
+    });
+    if (!response.ok) throw await toApiError(response, { ...line, token });
+    const value = await readJson(response, { ...line, maxBodyBytes: settings.maxBodyBytes });
+    return { ...line, value, servedAt: readDate(response.headers.get('date')) };
+  } catch (cause) {
+    if (cause instanceof ApiError || cause instanceof ResponseError) throw cause;
+    const unsent = isUnsent(cause);
+    const message = connectionMessage(line, { what: 'got no complete answer', unsent });
+    throw new ConnectionError(message, { ...line, unsent, cause: copyCause(cause, token) });
+  }
+}
+
+function readDate(header: string | null): number | null {
+  const time = Date.parse(header ?? '');
+  return Number.isNaN(time) ? null : time;
+}
+
+function tooSlow({ method, path }: HttpCall, { baseUrl, timeoutMs }: HttpSettings): ConnectionError {
+  const line = { method, url: baseUrl + path };
+  const what = `was not answered within ${timeoutMs} ms (timeoutMs)`;
+  const message = connectionMessage(line, { what, unsent: false });
+  return new ConnectionError(message, { ...line, unsent: false });
+}
+
+function connectionMessage(
+  { method, url }: RequestLine,
+  { what, unsent }: { readonly what: string; readonly unsent: boolean },
+): string {
+  const fix = unsent
+    ? 'The request was not sent. Check baseUrl and the network.'
+    : method === 'POST'
+      ? 'The service may have carried it out. Check before you send it again.'
+      : 'Check that the service is up, or try again later.';
+  return `${method} ${url} ${what}. ${fix}`;
+}
+
+const MAX_ERROR_BODY_BYTES = 65_536;
+
+async function toApiError(
+  response: Response,
+  { token, ...line }: RequestLine & { readonly token: string },
+): Promise<ApiError> {
+  const { status } = response;
+  const { bytes } = await readBody(response, MAX_ERROR_BODY_BYTES);
+  const headers = new Headers();
+  for (const [name, value] of response.headers) headers.append(name, redact(value, token));
+  return new ApiError(`${line.method} ${line.url} was answered ${status}. ${fixOf(status)}`, {
+    ...line,
+    status,
+    headers,
+    body: redact(new TextDecoder().decode(bytes), token),
+    retryAfterMs: readRetryAfter(headers.get('retry-after'), Date.now()),
+  });
+}
+
+function fixOf(status: number): string {
+  if (status < 400) {
+    return 'Redirects are not followed, because they could send the token elsewhere. Set baseUrl to the target.';
+  }
+  if (status === 401 || status === 403) return 'Check the token, and that it belongs to this baseUrl.';
+  if (status === 404) return 'Check baseUrl and the id.';
+  if (status === 429) return 'Send fewer requests. `retryAfterMs` of this error is how long to wait.';
+  if (status >= 500) return 'The service failed. Try again later.';
+  return 'See `body` of this error for the reason that the service gives.';
+}
+
+async function readJson(
+  response: Response,
+  { maxBodyBytes, ...line }: RequestLine & { readonly maxBodyBytes: number },
+): Promise<unknown> {
+  const { bytes, complete } = await readBody(response, maxBodyBytes);
+  if (!complete) throw unreadable(line, `larger than ${maxBodyBytes} bytes (maxBodyBytes).`);
+  if (bytes.length === 0) throw unreadable(line, 'empty, not JSON.');
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+  } catch {
+    // Without the cause: the message of a SyntaxError quotes the body.
+    throw unreadable(line, 'not JSON. Check that baseUrl is the API itself, not a web page or a proxy.');
+  }
+}
+
+function unreadable(line: RequestLine, what: string): ResponseError {
+  const after = line.method === 'POST' ? ' The service may have carried out the request.' : '';
+  const message = `The body of the answer to ${line.method} ${line.url} is ${what}${after}`;
+  return new ResponseError(message, { ...line, fields: [] });
+}
+
+/** Reads at most `maxBytes` and cancels the rest. */
+async function readBody(
+  response: Response,
+  maxBytes: number,
+): Promise<{ readonly bytes: Uint8Array; readonly complete: boolean }> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  const reader = response.body?.getReader();
+  for (let read = await reader?.read(); read !== undefined && !read.done; read = await reader?.read()) {
+    chunks.push(read.value);
+    size += read.value.length;
+    if (size > maxBytes) {
+      // Not awaited: the cancellation of some sources never settles.
+      reader?.cancel().catch(() => undefined);
+      return { bytes: joinBytes(chunks, size).subarray(0, maxBytes), complete: false };
+    }
+  }
+  return { bytes: joinBytes(chunks, size), complete: true };
+}
+
+function isRefusedToken(error: unknown): error is ApiError {
+  return error instanceof ApiError && error.status === 401;
+}
+
+/**
+ * The service takes no idempotency key, and does not say whether it carried out what it answers with 429: a
+ * POST is sent again only if it certainly did not arrive.
+ */
+function isRetryable(error: unknown): error is ApiError | ConnectionError {
+  if (error instanceof ConnectionError) return error.unsent || error.method !== 'POST';
+  if (!(error instanceof ApiError) || error.method === 'POST') return false;
+  return error.status === 429 || (error.status >= 500 && error.status <= 599);
+}
+
+/** Error codes of Node, undici and Bun for a connection that was never made. */
+const UNSENT_CODES = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'UND_ERR_CONNECT_TIMEOUT',
+  'ConnectionRefused',
+]);
+
+function isUnsent(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  return ('code' in error && UNSENT_CODES.has(String(error.code))) || isUnsent(error.cause);
+}
+
+/** What the service asks for plus jitter, else exponential backoff; at most `maxWaitMs`. */
+function retryWaitMs(
+  error: ApiError | ConnectionError,
+  retry: number,
+  { baseWaitMs: baseMs, maxWaitMs: maxMs }: HttpSettings,
+): number {
+  const random = Math.random();
+  const asked = error instanceof ApiError ? error.retryAfterMs : undefined;
+  if (asked === undefined) return backoffMs(retry, { baseMs, maxMs, random });
+  return Math.min(asked + Math.round(random * baseMs), maxMs);
+}
+
+/** Reads `Retry-After` (RFC 9110, 10.2.3): seconds or an HTTP date; `undefined` when it is neither. */
+function readRetryAfter(value: string | null, now: number): number | undefined {
+  if (value === null) return undefined;
+  if (/^\d+$/.test(value)) return Math.min(Number(value) * 1000, Number.MAX_SAFE_INTEGER);
+  const at = /^[A-Z][a-z]+, .+ GMT$/.test(value) ? Date.parse(value) : Number.NaN;
+  return Number.isNaN(at) ? undefined : Math.max(0, at - now);
+}
+
+class DeadlineError extends Error {
+  override readonly name = 'DeadlineError';
+}
+
+/**
+ * Runs a function that may ignore its signal, and stops waiting for it when the signal aborts or the time is up.
+ *
+ * `AbortSignal.any` would do, but keeps each signal it made alive for as long as the caller's.
+ */
+function withDeadline<T>(
+  run: (signal: AbortSignal) => Promise<T>,
+  { signal, timeoutMs }: { readonly signal: AbortSignal | undefined; readonly timeoutMs: number },
+): Promise<T> {
+  signal?.throwIfAborted();
+  return new Promise<T>((resolve, reject) => {
+    const controller = new AbortController();
+    const stop = (reason: unknown) => {
+      reject(reason);
+      controller.abort(reason);
+    };
+    const onAbort = () => stop(signal?.reason);
+    const timer = setTimeout(() => stop(new DeadlineError(`no answer after ${timeoutMs} ms`)), timeoutMs);
+    signal?.addEventListener('abort', onAbort, { once: true });
+    run(controller.signal)
+      .then(resolve, reject)
+      .finally(() => {
+        clearTimeout(timer);
+        signal?.removeEventListener('abort', onAbort);
+      });
+  });
+}
+
+function wait(waitMs: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason);
+    const onAbort = () => {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', onAbort);
+      resolve();
+    }, waitMs);
+    signal?.addEventListener('abort', onAbort, { once: true });
+  });
+}
+
+async function readToken(source: TokenSource, renew: boolean): Promise<string> {
+  if (typeof source !== 'function') return source;
+  let token: string;
+  try {
+    token = await source({ renew });
+  } catch (cause) {
+    throw new UnavailableError(
+      'ERR_SECRET_UNAVAILABLE',
+      'The function given as `token` failed, so nothing was sent. Check where it gets the token.',
+      { cause },
+    );
+  }
+  return checkToken(token);
+}
+
+/** Refuses a token that no header can hold: the error of `fetch` would quote it. */
+export function checkToken(token: string): string {
+  if (typeof token === 'string' && /^[\x21-\x7e]+$/.test(token)) return token;
+  throw new ConfigError(
+    'The token must be visible ASCII without spaces and without `Bearer` in front. Check that the variable that holds it is set and trimmed.',
+  );
+}
+
+/** Error pages of some servers repeat the headers of the request. */
+function redact(value: string, token: string): string {
+  return value.replaceAll(token, '[token]');
+}
+
+/** Copies only name, message, stack and code: errors of `fetch` wrappers hold the whole request with its token. */
+function copyCause(cause: unknown, token: string): Error {
+  if (!(cause instanceof Error)) return new Error(redact(String(cause), token));
+  const inner = cause.cause === undefined ? undefined : { cause: copyCause(cause.cause, token) };
+  const copy = new Error(redact(cause.message, token), inner);
+  copy.name = redact(cause.name, token);
+  copy.stack = redact(cause.stack ?? '', token);
+  return 'code' in cause ? Object.assign(copy, { code: redact(String(cause.code), token) }) : copy;
+}
