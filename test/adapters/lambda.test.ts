@@ -8,10 +8,10 @@ import { listen, type Running } from './listening.js';
 
 /** What no function can tell: gateways take bodies in whole, and a plain load balancer hands on the last value only. */
 const HIDDEN = {
-  everywhere: ['a declared length over the limit gets 413 before any of the body is sent'],
+  everywhere: ['a content-length over the limit is answered 413 before any of the body is sent'],
   'a load balancer': [
-    'a doubled signature gets 401 ERR_SIGNATURE_MALFORMED',
-    'a forged signature before the right one gets 401 ERR_SIGNATURE_MALFORMED',
+    'a delivery with the right signature twice is answered 401 ERR_SIGNATURE_MALFORMED',
+    'a delivery with a forged signature before the right one is answered 401 ERR_SIGNATURE_MALFORMED',
   ],
 } as const;
 

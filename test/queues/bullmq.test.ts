@@ -3,13 +3,13 @@ import { once } from 'node:events';
 import { inspect } from 'node:util';
 import { Queue, Worker } from 'bullmq';
 import { Redis } from 'ioredis';
+import { queueContract } from 'stablehooks/conformance';
 import { fromIoredis, redisInbox } from 'stablehooks/inboxes/redis';
 import { bullmqProcessor, bullmqQueue } from 'stablehooks/queues/bullmq';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startRedis } from '../services/redis.js';
 import type { Service } from '../services/service.js';
 import { describeWithRedis } from '../services/with-redis.js';
-import { expectDeliveredOnce, expectOutageSurvived } from './queue-contract.js';
 import { someEvent } from './some-event.js';
 
 describeWithRedis('BullMQ', () => {
@@ -81,28 +81,27 @@ describeWithRedis('BullMQ', () => {
     expect(await queue.getJobCountByTypes('waiting')).toBe(1);
   });
 
-  test('events go through the queue to a worker, and what fails is retried by BullMQ alone', async () => {
-    const queue = openQueue();
-    await expectDeliveredOnce({
-      queue: bullmqQueue(queue),
-      inbox: redisInbox(fromIoredis(redis)),
-      startWorker(receiver) {
-        const connection = { port: server.port };
-        const worker = new Worker(queue.name, bullmqProcessor(receiver), { connection, concurrency: 2 });
-        onTestFinished(() => worker.close());
-      },
+  for (const { name, run } of queueContract) {
+    test(name, async () => {
+      const queue = openQueue();
+      await queue.waitUntilReady();
+      await run({
+        queue: bullmqQueue(queue, { timeoutMs: 2_000 }),
+        inbox: redisInbox(fromIoredis(redis)),
+        async startWorker(receiver) {
+          const connection = { port: server.port };
+          const worker = new Worker(queue.name, bullmqProcessor(receiver), { connection, concurrency: 2 });
+          return () => worker.close();
+        },
+        countJobs: () => queue.getJobCountByTypes('waiting', 'active'),
+        stopServer: () => server.halt(),
+        async startServer() {
+          await server.start();
+          await queue.waitUntilReady();
+        },
+      });
     });
-  });
-
-  test('while the server is down the answer is unavailable, and afterwards the event goes in', async () => {
-    const queue = openQueue();
-    await expectOutageSurvived({
-      queue: bullmqQueue(queue, { timeoutMs: 500 }),
-      server,
-      ready: () => queue.waitUntilReady(),
-      waiting: () => queue.getJobCountByTypes('waiting', 'active'),
-    });
-  });
+  }
 
   test('what BullMQ says of a failed command holds no payload', async () => {
     const queue = openQueue();

@@ -3,13 +3,13 @@ import { isDeepStrictEqual } from 'node:util';
 import pg from 'pg';
 import PgBoss from 'pg-boss';
 import { createReceiver, type PayloadSchemas } from 'stablehooks';
+import { queueContract } from 'stablehooks/conformance';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { pgBossQueue, workPgBoss } from 'stablehooks/queues/pg-boss';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startPostgres } from '../services/postgres.js';
 import type { Service } from '../services/service.js';
 import { awaitHandled } from './handled.js';
-import { expectDeliveredOnce, expectOutageSurvived } from './queue-contract.js';
 import { someEvent } from './some-event.js';
 
 let server: Service;
@@ -80,23 +80,22 @@ test('a queue that nobody made is an error, never "accepted"', async () => {
   );
 });
 
-test('events go through the queue to a worker, and what fails is retried by pg-boss alone', async () => {
-  const name = await openQueue({ retryDelay: 1 });
-  await expectDeliveredOnce({
-    queue: pgBossQueue(boss, { queue: name }),
-    inbox: postgresInbox(pool),
-    async startWorker(receiver) {
-      const id = await workPgBoss(boss, { receiver, queue: name });
-      onTestFinished(() => boss.offWork({ id }));
-    },
+for (const { name, run } of queueContract) {
+  test(name, async () => {
+    const queue = await openQueue({ retryDelay: 1 });
+    await run({
+      queue: pgBossQueue(boss, { queue }),
+      inbox: postgresInbox(pool),
+      async startWorker(receiver) {
+        const id = await workPgBoss(boss, { receiver, queue });
+        return () => boss.offWork({ id });
+      },
+      countJobs: () => boss.getQueueSize(queue),
+      stopServer: () => server.halt(),
+      startServer: () => server.start(),
+    });
   });
-});
-
-test('while the server is down the answer is unavailable, and afterwards the event goes in', async () => {
-  const name = await openQueue();
-  const queue = pgBossQueue(boss, { queue: name });
-  await expectOutageSurvived({ queue, server, waiting: () => boss.getQueueSize(name) });
-});
+}
 
 test('of a batch that failed in part what is handled is complete, and the rest alone is retried', async () => {
   const name = await openQueue({ retryDelay: 60 });
