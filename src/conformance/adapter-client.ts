@@ -59,18 +59,18 @@ export async function signedHeaders(
 }
 
 /** Signs and sends bytes, a string, or any other value as JSON. What `raw` has overrides the valid delivery. */
-export async function deliver(
+export async function sendSigned(
   { url }: AdapterUnderTest,
   content: unknown,
   raw: RawRequest = {},
 ): Promise<RawReply> {
   const body = content instanceof Uint8Array ? content : bytesOf(content);
   const headers = { ...(await signedHeaders(body)), ...raw.headers };
-  return send({ url }, { body, ...raw, headers });
+  return sendRaw({ url }, { body, ...raw, headers });
 }
 
 /** Sends one request and resolves with the complete reply, which can arrive before the request has ended. */
-export function send({ url }: AdapterUnderTest, raw: RawRequest): Promise<RawReply> {
+export function sendRaw({ url }: AdapterUnderTest, raw: RawRequest): Promise<RawReply> {
   const { method = 'POST', agent, body, unfinished = false } = raw;
   const pieces = body instanceof Uint8Array ? [body] : (body ?? []);
   const length = body instanceof Uint8Array ? { 'content-length': String(body.length) } : {};

@@ -8,10 +8,10 @@ import {
   assertProblem,
   bytesOf,
   contractEvent,
-  deliver,
   openDelivery,
   type RawRequest,
-  send,
+  sendRaw,
+  sendSigned,
   signedHeaders,
 } from './adapter-client.js';
 import { CONTRACT_MAX_BODY_BYTES, CONTRACT_SECRETS, type HandlerBehaviour } from './adapter-receiver.js';
@@ -107,10 +107,10 @@ const signatureCases: readonly AdapterCase[] = [
       async run(adapter) {
         const event = contractEvent();
         const right = (await signedHeaders(bytesOf(event)))[SIGNATURE_HEADER] ?? '';
-        const reply = await deliver(adapter, event, { headers: { [SIGNATURE_HEADER]: replace(right) } });
+        const reply = await sendSigned(adapter, event, { headers: { [SIGNATURE_HEADER]: replace(right) } });
         assertProblem(reply, { status: 401, code });
         // The forged delivery did not claim the event: the valid one is the first.
-        assertOutcome(await deliver(adapter, event), HANDLED);
+        assertOutcome(await sendSigned(adapter, event), HANDLED);
       },
     }),
   ),
@@ -120,7 +120,7 @@ const signatureCases: readonly AdapterCase[] = [
       async run(adapter) {
         const event = contractEvent();
         const headers = await signedHeaders(bytesOf(event), options);
-        assertOutcome(await deliver(adapter, event, { headers }), HANDLED);
+        assertOutcome(await sendSigned(adapter, event, { headers }), HANDLED);
       },
     }),
   ),
@@ -133,7 +133,7 @@ const signatureCases: readonly AdapterCase[] = [
         [SIGNATURE_HEADER]: undefined,
         [SIGNATURE_HEADER.toUpperCase()]: right.toUpperCase(),
       };
-      assertOutcome(await deliver(adapter, event, { headers }), HANDLED);
+      assertOutcome(await sendSigned(adapter, event, { headers }), HANDLED);
     },
   },
   {
@@ -141,7 +141,7 @@ const signatureCases: readonly AdapterCase[] = [
     async run(adapter) {
       const event = contractEvent();
       const headers = await signedHeaders(bytesOf(event), { secret: 'somebody-else' });
-      assertProblem(await deliver(adapter, event, { headers }), SIGNATURE_MISMATCH);
+      assertProblem(await sendSigned(adapter, event, { headers }), SIGNATURE_MISMATCH);
     },
   },
   {
@@ -149,7 +149,7 @@ const signatureCases: readonly AdapterCase[] = [
     async run(adapter) {
       const event = contractEvent();
       const headers = await signedHeaders(bytesOf(event));
-      const reply = await deliver(adapter, `${JSON.stringify(event)} `, { headers });
+      const reply = await sendSigned(adapter, `${JSON.stringify(event)} `, { headers });
       assertProblem(reply, SIGNATURE_MISMATCH);
     },
   },
@@ -158,7 +158,7 @@ const signatureCases: readonly AdapterCase[] = [
     async run(adapter) {
       const json = JSON.stringify(contractEvent({ word: '\ufffd' }));
       const headers = await signedHeaders(bytesOf(json));
-      assertProblem(await deliver(adapter, withInvalidByte(json), { headers }), SIGNATURE_MISMATCH);
+      assertProblem(await sendSigned(adapter, withInvalidByte(json), { headers }), SIGNATURE_MISMATCH);
     },
   },
 ];
@@ -221,7 +221,7 @@ const bodyCases: readonly AdapterCase[] = [
     ({ body, write }): AdapterCase => ({
       name: `${body} is verified byte for byte and handled`,
       async run(adapter) {
-        assertOutcome(await deliver(adapter, write()), HANDLED);
+        assertOutcome(await sendSigned(adapter, write()), HANDLED);
       },
     }),
   ),
@@ -229,7 +229,7 @@ const bodyCases: readonly AdapterCase[] = [
     (type): AdapterCase => ({
       name: `a delivery ${type === undefined ? 'without a content-type' : `with the content-type '${type}'`} is handled`,
       async run(adapter) {
-        const reply = await deliver(adapter, contractEvent(), { headers: { 'content-type': type } });
+        const reply = await sendSigned(adapter, contractEvent(), { headers: { 'content-type': type } });
         assertOutcome(reply, HANDLED);
       },
     }),
@@ -240,40 +240,40 @@ const bodyCases: readonly AdapterCase[] = [
       const bytes = bytesOf(contractEvent({ name: 'Zoë 東京 💶'.repeat(20) }));
       const pieces: Buffer[] = [];
       for (let at = 0; at < bytes.length; at += 7) pieces.push(bytes.subarray(at, at + 7));
-      assertOutcome(await deliver(adapter, bytes, { body: pieces }), HANDLED);
+      assertOutcome(await sendSigned(adapter, bytes, { body: pieces }), HANDLED);
     },
   },
   {
     name: 'a body of exactly the limit is accepted',
     async run(adapter) {
-      assertOutcome(await deliver(adapter, eventOfSize(CONTRACT_MAX_BODY_BYTES)), HANDLED);
+      assertOutcome(await sendSigned(adapter, eventOfSize(CONTRACT_MAX_BODY_BYTES)), HANDLED);
     },
   },
   {
     name: 'a chunked body of exactly the limit is accepted',
     async run(adapter) {
       const bytes = eventOfSize(CONTRACT_MAX_BODY_BYTES);
-      assertOutcome(await deliver(adapter, bytes, { body: halvesOf(bytes) }), HANDLED);
+      assertOutcome(await sendSigned(adapter, bytes, { body: halvesOf(bytes) }), HANDLED);
     },
   },
   {
     name: 'a body one byte over the limit is answered 413',
     async run(adapter) {
-      assertProblem(await deliver(adapter, eventOfSize(CONTRACT_MAX_BODY_BYTES + 1)), BODY_TOO_LARGE);
+      assertProblem(await sendSigned(adapter, eventOfSize(CONTRACT_MAX_BODY_BYTES + 1)), BODY_TOO_LARGE);
     },
   },
   {
     name: 'a chunked body one byte over the limit is answered 413',
     async run(adapter) {
       const bytes = eventOfSize(CONTRACT_MAX_BODY_BYTES + 1);
-      assertProblem(await deliver(adapter, bytes, { body: halvesOf(bytes) }), BODY_TOO_LARGE);
+      assertProblem(await sendSigned(adapter, bytes, { body: halvesOf(bytes) }), BODY_TOO_LARGE);
     },
   },
   {
     name: 'a content-length over the limit is answered 413 before any of the body is sent',
     async run(adapter) {
       const headers = { ...(await signedHeaders(bytesOf(''))), 'content-length': '9000000' };
-      assertProblem(await send(adapter, { headers, unfinished: true }), BODY_TOO_LARGE);
+      assertProblem(await sendRaw(adapter, { headers, unfinished: true }), BODY_TOO_LARGE);
     },
   },
   {
@@ -283,21 +283,21 @@ const bodyCases: readonly AdapterCase[] = [
       const compressed = gzipSync(plain);
       const headers = { 'content-encoding': 'gzip' };
       const problem = { status: 415, code: 'ERR_BODY_ENCODED' };
-      assertProblem(await deliver(adapter, compressed, { headers }), problem);
-      assertProblem(await deliver(adapter, plain, { headers, body: compressed }), problem);
+      assertProblem(await sendSigned(adapter, compressed, { headers }), problem);
+      assertProblem(await sendSigned(adapter, plain, { headers, body: compressed }), problem);
     },
   },
   {
     name: 'a delivery with the content-encoding identity is handled',
     async run(adapter) {
       const headers = { 'content-encoding': 'identity' };
-      assertOutcome(await deliver(adapter, contractEvent(), { headers }), HANDLED);
+      assertOutcome(await sendSigned(adapter, contractEvent(), { headers }), HANDLED);
     },
   },
   {
     name: 'an empty body without a signature is answered 401',
     async run(adapter) {
-      const reply = await send(adapter, { body: bytesOf('') });
+      const reply = await sendRaw(adapter, { body: bytesOf('') });
       assertProblem(reply, { status: 401, code: 'ERR_SIGNATURE_MISSING' });
     },
   },
@@ -307,7 +307,7 @@ const bodyCases: readonly AdapterCase[] = [
       async run(adapter) {
         const body = bytesOf(contractEvent());
         const sent = method === 'GET' ? {} : { body };
-        const reply = await send(adapter, { method, headers: await signedHeaders(body), ...sent });
+        const reply = await sendRaw(adapter, { method, headers: await signedHeaders(body), ...sent });
         // Only the status: some routers answer 405 themselves, with a body of their own.
         assert.equal(reply.status, 405);
       },
@@ -372,7 +372,7 @@ const eventCases: readonly AdapterCase[] = [
     ({ body, write }): AdapterCase => ({
       name: `a signed body ${body} is answered 400`,
       async run(adapter) {
-        assertProblem(await deliver(adapter, write()), EVENT_MALFORMED);
+        assertProblem(await sendSigned(adapter, write()), EVENT_MALFORMED);
       },
     }),
   ),
@@ -380,21 +380,21 @@ const eventCases: readonly AdapterCase[] = [
     ({ field, fields }): AdapterCase => ({
       name: `an event with ${field} is answered 400`,
       async run(adapter) {
-        assertProblem(await deliver(adapter, { ...contractEvent(), ...fields }), EVENT_MALFORMED);
+        assertProblem(await sendSigned(adapter, { ...contractEvent(), ...fields }), EVENT_MALFORMED);
       },
     }),
   ),
   {
     name: 'a signed empty body is answered 400',
     async run(adapter) {
-      assertProblem(await deliver(adapter, ''), EVENT_MALFORMED);
+      assertProblem(await sendSigned(adapter, ''), EVENT_MALFORMED);
     },
   },
   {
     name: 'a signed request without a body is answered 400',
     async run(adapter) {
       const { 'content-type': _, ...headers } = await signedHeaders(bytesOf(''));
-      const reply = await send(adapter, { headers: { ...headers, 'content-length': '0' } });
+      const reply = await sendRaw(adapter, { headers: { ...headers, 'content-length': '0' } });
       assertProblem(reply, EVENT_MALFORMED);
     },
   },
@@ -402,7 +402,7 @@ const eventCases: readonly AdapterCase[] = [
     name: 'an event with unknown fields is handled',
     async run(adapter) {
       const event = { ...contractEvent(), livemode: true, api_version: '2027-01-01', delivered: false };
-      assertOutcome(await deliver(adapter, event), HANDLED);
+      assertOutcome(await sendSigned(adapter, event), HANDLED);
     },
   },
   {
@@ -410,33 +410,33 @@ const eventCases: readonly AdapterCase[] = [
     async run(adapter) {
       const deep = '['.repeat(50_000) + ']'.repeat(50_000);
       const json = JSON.stringify(contractEvent({ deep: 0 })).replace('"deep":0', `"deep":${deep}`);
-      const reply = await deliver(adapter, json);
+      const reply = await sendSigned(adapter, json);
       // An inbox that writes the event as JSON can refuse it.
       assert.ok([200, 400].includes(reply.status), `The reply was ${reply.status}.`);
-      assertOutcome(await deliver(adapter, contractEvent()), HANDLED);
+      assertOutcome(await sendSigned(adapter, contractEvent()), HANDLED);
     },
   },
   {
     name: 'an event with __proto__ in its payload is handled and does not change Object.prototype',
     async run(adapter) {
       const json = withMembers('"__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}}');
-      assertOutcome(await deliver(adapter, json), HANDLED);
-      assertOutcome(await deliver(adapter, contractEvent()), HANDLED);
+      assertOutcome(await sendSigned(adapter, json), HANDLED);
+      assertOutcome(await sendSigned(adapter, contractEvent()), HANDLED);
     },
   },
   {
     name: 'an event of an unknown type is parked and answered 200 at every delivery',
     async run(adapter) {
       const event = { ...contractEvent(), type: 'card.frozen' };
-      assertOutcome(await deliver(adapter, event), PARKED);
-      assertOutcome(await deliver(adapter, event), PARKED);
+      assertOutcome(await sendSigned(adapter, event), PARKED);
+      assertOutcome(await sendSigned(adapter, event), PARKED);
     },
   },
   {
     name: 'an event whose type is a property of Object.prototype is parked and answered 200',
     async run(adapter) {
       for (const type of ['__proto__', 'constructor', 'toString']) {
-        assertOutcome(await deliver(adapter, { ...contractEvent(), type }), PARKED);
+        assertOutcome(await sendSigned(adapter, { ...contractEvent(), type }), PARKED);
       }
     },
   },
@@ -444,7 +444,7 @@ const eventCases: readonly AdapterCase[] = [
     name: 'an event of a known type without a handler is ignored and answered 200',
     async run(adapter) {
       const event = contractEvent({}, 'redeem.failed');
-      assertOutcome(await deliver(adapter, event), { status: 200, outcome: 'ignored' });
+      assertOutcome(await sendSigned(adapter, event), { status: 200, outcome: 'ignored' });
     },
   },
 ];
@@ -465,16 +465,16 @@ const handlerCases: readonly AdapterCase[] = [
     name: 'a valid delivery is handled, and every later delivery of the event is a duplicate',
     async run(adapter) {
       const event = contractEvent();
-      assertOutcome(await deliver(adapter, event), HANDLED);
-      assertOutcome(await deliver(adapter, event), DUPLICATE);
-      assertOutcome(await deliver(adapter, event), DUPLICATE);
+      assertOutcome(await sendSigned(adapter, event), HANDLED);
+      assertOutcome(await sendSigned(adapter, event), DUPLICATE);
+      assertOutcome(await sendSigned(adapter, event), DUPLICATE);
     },
   },
   {
     name: 'of 8 simultaneous deliveries of one event exactly one is handled',
     async run(adapter) {
       const event = contractEvent({ behaviour: 'slow' });
-      const replies = await Promise.all(Array.from({ length: 8 }, () => deliver(adapter, event)));
+      const replies = await Promise.all(Array.from({ length: 8 }, () => sendSigned(adapter, event)));
       let handled = 0;
       for (const reply of replies) {
         if (reply.status === 503) assertProblem(reply, EVENT_BUSY);
@@ -482,7 +482,7 @@ const handlerCases: readonly AdapterCase[] = [
         else assertOutcome(reply, DUPLICATE);
       }
       assert.equal(handled, 1, `${handled} of 8 simultaneous deliveries were handled.`);
-      assertOutcome(await deliver(adapter, event), DUPLICATE);
+      assertOutcome(await sendSigned(adapter, event), DUPLICATE);
     },
   },
   ...HANDLER_FAULTS.map(
@@ -490,8 +490,8 @@ const handlerCases: readonly AdapterCase[] = [
       name: `${handler} is answered 500 at every attempt`,
       async run(adapter) {
         const event = contractEvent({ behaviour });
-        assertProblem(await deliver(adapter, event), problem);
-        assertProblem(await deliver(adapter, event), problem);
+        assertProblem(await sendSigned(adapter, event), problem);
+        assertProblem(await sendSigned(adapter, event), problem);
       },
     }),
   ),
@@ -499,47 +499,47 @@ const handlerCases: readonly AdapterCase[] = [
     name: 'a handler that rejects after its time limit is answered 500, and the server goes on',
     async run(adapter) {
       assertProblem(
-        await deliver(adapter, contractEvent({ behaviour: 'reject-after-timeout' })),
+        await sendSigned(adapter, contractEvent({ behaviour: 'reject-after-timeout' })),
         HANDLER_TIMEOUT,
       );
       // The first handler rejects while this one runs.
-      assertOutcome(await deliver(adapter, contractEvent({ behaviour: 'slow' })), HANDLED);
-      assertOutcome(await deliver(adapter, contractEvent()), HANDLED);
+      assertOutcome(await sendSigned(adapter, contractEvent({ behaviour: 'slow' })), HANDLED);
+      assertOutcome(await sendSigned(adapter, contractEvent()), HANDLED);
     },
   },
   {
     name: 'a handler that fails once is run again by the next delivery',
     async run(adapter) {
       const event = contractEvent({ behaviour: 'throw-once' });
-      assertProblem(await deliver(adapter, event), HANDLER_FAILED);
-      assertOutcome(await deliver(adapter, event), HANDLED);
-      assertOutcome(await deliver(adapter, event), DUPLICATE);
+      assertProblem(await sendSigned(adapter, event), HANDLER_FAILED);
+      assertOutcome(await sendSigned(adapter, event), HANDLED);
+      assertOutcome(await sendSigned(adapter, event), DUPLICATE);
     },
   },
   {
     name: 'a handler that throws PermanentError is dead-lettered and answered 200 at every delivery',
     async run(adapter) {
       const event = contractEvent({ behaviour: 'throw-permanent' });
-      assertOutcome(await deliver(adapter, event), DEAD);
-      assertOutcome(await deliver(adapter, event), DEAD);
+      assertOutcome(await sendSigned(adapter, event), DEAD);
+      assertOutcome(await sendSigned(adapter, event), DEAD);
     },
   },
   {
     name: 'a payload that does not match its schema is answered 500, and one that matches is handled',
     async run(adapter) {
       const problem = { status: 500, code: 'ERR_PAYLOAD_INVALID' };
-      assertProblem(await deliver(adapter, contractEvent({ amount: 1 }, 'accept.confirmed')), problem);
-      assertOutcome(await deliver(adapter, contractEvent({ amount: '1' }, 'accept.confirmed')), HANDLED);
+      assertProblem(await sendSigned(adapter, contractEvent({ amount: 1 }, 'accept.confirmed')), problem);
+      assertOutcome(await sendSigned(adapter, contractEvent({ amount: '1' }, 'accept.confirmed')), HANDLED);
     },
   },
   {
     name: 'an onOutcome that throws does not change the reply',
     async run(adapter) {
       const event = contractEvent({ observer: 'throw' });
-      assertOutcome(await deliver(adapter, event), HANDLED);
-      assertOutcome(await deliver(adapter, event), DUPLICATE);
+      assertOutcome(await sendSigned(adapter, event), HANDLED);
+      assertOutcome(await sendSigned(adapter, event), DUPLICATE);
       const failing = contractEvent({ observer: 'throw', behaviour: 'throw' });
-      assertProblem(await deliver(adapter, failing), HANDLER_FAILED);
+      assertProblem(await sendSigned(adapter, failing), HANDLER_FAILED);
     },
   },
 ];
@@ -552,7 +552,7 @@ const connectionCases: readonly AdapterCase[] = [
       const { socket, closed } = await openDelivery(adapter, bytesOf(event), 100_000);
       socket.end();
       await closed;
-      assertOutcome(await deliver(adapter, event), HANDLED);
+      assertOutcome(await sendSigned(adapter, event), HANDLED);
     },
   },
   {
@@ -564,7 +564,7 @@ const connectionCases: readonly AdapterCase[] = [
         socket.resetAndDestroy();
         await closed;
       }
-      assertOutcome(await deliver(adapter, contractEvent()), HANDLED);
+      assertOutcome(await sendSigned(adapter, contractEvent()), HANDLED);
     },
   },
   {
@@ -573,11 +573,11 @@ const connectionCases: readonly AdapterCase[] = [
       const event = contractEvent({ behaviour: 'slow' });
       const { socket, closed } = await openDelivery(adapter, bytesOf(event));
       // When this is answered, one of the two has run or the other still runs.
-      const reply = await deliver(adapter, event);
+      const reply = await sendSigned(adapter, event);
       socket.destroy();
       await closed;
       if (reply.status !== 200) await untilDone(adapter, event);
-      assertOutcome(await deliver(adapter, event), DUPLICATE);
+      assertOutcome(await sendSigned(adapter, event), DUPLICATE);
     },
   },
   {
@@ -586,12 +586,12 @@ const connectionCases: readonly AdapterCase[] = [
       const forged = { headers: { [SIGNATURE_HEADER]: '0' } };
       await onOneConnection(async (agent) => {
         const content = contractEvent({ padding: 'x'.repeat(300_000) });
-        const reply = await deliver(adapter, content, { ...forged, agent });
+        const reply = await sendSigned(adapter, content, { ...forged, agent });
         assertProblem(reply, SIGNATURE_MALFORMED);
-        assertOutcome(await deliver(adapter, contractEvent(), { agent }), HANDLED);
-        const again = await deliver(adapter, contractEvent(), { ...forged, agent });
+        assertOutcome(await sendSigned(adapter, contractEvent(), { agent }), HANDLED);
+        const again = await sendSigned(adapter, contractEvent(), { ...forged, agent });
         assertProblem(again, SIGNATURE_MALFORMED);
-        assertOutcome(await deliver(adapter, contractEvent(), { agent }), HANDLED);
+        assertOutcome(await sendSigned(adapter, contractEvent(), { agent }), HANDLED);
       });
     },
   },
@@ -602,8 +602,8 @@ const connectionCases: readonly AdapterCase[] = [
       const chunked: RawRequest = { body: [whole.subarray(0, 900_000), whole.subarray(900_000)] };
       for (const raw of [{}, chunked]) {
         await onOneConnection(async (agent) => {
-          assertProblem(await deliver(adapter, whole, { ...raw, agent }), BODY_TOO_LARGE);
-          assertOutcome(await deliver(adapter, contractEvent(), { agent }), HANDLED);
+          assertProblem(await sendSigned(adapter, whole, { ...raw, agent }), BODY_TOO_LARGE);
+          assertOutcome(await sendSigned(adapter, contractEvent(), { agent }), HANDLED);
         });
       }
     },
@@ -623,7 +623,7 @@ async function onOneConnection(task: (agent: Agent) => Promise<void>): Promise<v
 async function untilDone(adapter: AdapterUnderTest, event: unknown): Promise<void> {
   const deadline = Date.now() + 5_000;
   for (;;) {
-    const reply = await deliver(adapter, event);
+    const reply = await sendSigned(adapter, event);
     if (reply.status === 200) return;
     assertProblem(reply, EVENT_BUSY);
     assert.ok(Date.now() < deadline, 'The event was still busy 5 s after its sender disconnected.');

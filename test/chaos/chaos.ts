@@ -1,3 +1,4 @@
+/** Kills processes and restarts servers while events come in, then compares the ledger with the list. */
 import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
@@ -23,9 +24,9 @@ export interface ChaosReport {
   /** Ids that are in the service's list and not in the ledger. */
   readonly lost: readonly string[];
   /** Ids that are in the ledger more than once. */
-  readonly duplicated: readonly string[];
+  readonly twice: readonly string[];
   /** Ids that are in the ledger and not in the service's list. */
-  readonly unlisted: readonly string[];
+  readonly invented: readonly string[];
   /** How many events entered the inbox from each origin. */
   readonly origins: Readonly<Record<string, number>>;
   readonly seconds: number;
@@ -35,7 +36,6 @@ const secret = 'whsec_chaos';
 const RESTARTS = 2;
 const LEDGER = 'CREATE TABLE ledger (event_id text NOT NULL, pid integer NOT NULL)';
 
-/** Kills processes and restarts servers while events come in, then compares the ledger with the service's list. */
 export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   const startedAt = Date.now();
   const [postgres, redis] = await Promise.all([startPostgres(), startRedis()]);
@@ -115,8 +115,8 @@ async function compare(pool: pg.Pool, { list }: { readonly list: readonly string
   return {
     fired: list.length,
     lost: list.filter((id) => !times.has(id)),
-    duplicated: [...times].filter(([, count]) => count > 1).map(([id]) => id),
-    unlisted: [...times.keys()].filter((id) => !fired.has(id)),
+    twice: [...times].filter(([, count]) => count > 1).map(([id]) => id),
+    invented: [...times.keys()].filter((id) => !fired.has(id)),
     origins: Object.fromEntries(rows.map(({ origin, count }) => [origin, count])),
   };
 }
