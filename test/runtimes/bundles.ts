@@ -1,3 +1,4 @@
+/** Bundles of the fetch adapter: for the edge and the browser, nothing of Node may be in them. */
 import { loadEsbuild } from './servers.js';
 
 const APP = `
@@ -7,11 +8,11 @@ const APP = `
 
 const TARGETS = [['workerd'], ['edge-light'], ['browser']] as const;
 
-/** Bundles the fetch adapter for edge runtimes and browsers. Returns what a bundle must not contain and does. */
-export async function findBundleFaults(folder: string): Promise<readonly string[]> {
+/** Says what is in a bundle that should not be. */
+export async function assertBundles(folder: string): Promise<readonly string[]> {
   const failures: string[] = [];
   for (const conditions of TARGETS) {
-    // esbuild fails when the platform cannot resolve an import.
+    // esbuild itself refuses an import that the platform does not resolve, such as `node:crypto`.
     const { metafile } = await loadEsbuild(folder).build({
       stdin: { contents: APP, resolveDir: folder },
       bundle: true,

@@ -1,4 +1,4 @@
-/** Checks of the core that need no test runner and no module of Node, so that every runtime can run them. */
+/** What the core promises, as checks that need no test runner and nothing of Node, so that any runtime can run them. */
 import {
   createReceiver,
   memoryInbox,
@@ -10,7 +10,7 @@ import {
   type WebhookRequest,
 } from 'stablehooks';
 
-/** `run` rejects when the check fails in this runtime. */
+/** One promise; `run` rejects when this runtime breaks it. */
 export interface CoreCheck {
   readonly name: string;
   run(): Promise<void>;
@@ -49,19 +49,19 @@ const EVENT = {
 };
 
 const NOT_EVENTS: Readonly<Record<string, string | Uint8Array>> = {
-  'bytes that are not UTF-8': Uint8Array.of(0x22, 0xff, 0x22),
-  'a string that is not JSON': '{"id":',
+  'bytes that are no text': Uint8Array.of(0x22, 0xff, 0x22),
+  'text that is no JSON': '{"id":',
   'a list': '[]',
   'an event without an id': JSON.stringify({ ...EVENT, id: undefined }),
   'an id with a control character': JSON.stringify({ ...EVENT, id: 'a\u0000' }),
-  'an id with a lone surrogate': JSON.stringify({ ...EVENT, id: '\ud800' }),
+  'an id with half a letter': JSON.stringify({ ...EVENT, id: '\ud800' }),
   'a day that does not exist': JSON.stringify({ ...EVENT, created_at: '2023-02-29T00:00:00Z' }),
   'a payload that is a list': JSON.stringify({ ...EVENT, payload: [] }),
 };
 
 export const coreChecks: readonly CoreCheck[] = [
   {
-    name: 'signatures match the test vectors of RFC 4231',
+    name: 'signatures are those of RFC 4231',
     async run() {
       for (const [key, text, mac] of VECTORS) {
         equal(await sign(utf8(text), { secret: key }), mac);
@@ -70,7 +70,7 @@ export const coreChecks: readonly CoreCheck[] = [
     },
   },
   {
-    name: 'a signature of every encoding and body length is accepted, and is refused for another secret or body',
+    name: 'a signature verifies in every encoding and at every length, and one changed bit does not',
     async run() {
       for (const length of [0, 63, 64, 65, 8_192, 8_193, 1_000_000]) {
         const body = filled(length, length % 256);
@@ -84,14 +84,14 @@ export const coreChecks: readonly CoreCheck[] = [
     },
   },
   {
-    name: 'a body that is a string is refused with ERR_CONFIG_INVALID',
+    name: 'a body that is no bytes is refused',
     async run() {
       const text = 'text' as unknown as Uint8Array;
       equal(await codeOf(() => verifySignature(text, '0', { secret })), 'ERR_CONFIG_INVALID');
     },
   },
   {
-    name: 'an event is parsed exactly as it was sent, and a body that is not an event is refused',
+    name: 'an event is read as it was sent, and what is none is refused',
     async run() {
       equal(JSON.stringify(parseEvent(utf8(JSON.stringify(EVENT))).event), JSON.stringify(EVENT));
       equal(parseEvent(utf8(JSON.stringify({ ...EVENT, type: 'mint.done' }))).known, false);
@@ -102,7 +102,7 @@ export const coreChecks: readonly CoreCheck[] = [
     },
   },
   {
-    name: 'an event that is delivered 20 times at once takes effect once',
+    name: 'an event takes effect once, among many deliveries at once',
     async run() {
       let effects = 0;
       const receiver = receiverWith(async () => {
@@ -116,7 +116,7 @@ export const coreChecks: readonly CoreCheck[] = [
     },
   },
   {
-    name: 'a handler that exceeds its time limit is aborted by its signal, and the delivery is answered 500',
+    name: 'a handler that runs too long is told by its signal, and the event is wanted again',
     async run() {
       let reason: unknown;
       const slow = receiverWith(
@@ -135,7 +135,7 @@ export const coreChecks: readonly CoreCheck[] = [
     },
   },
   {
-    name: 'unknown types are parked, known types without a handler ignored, and forged deliveries answered 401',
+    name: 'unknown types are parked, known ones without a handler recorded, forged ones refused',
     async run() {
       const receiver = receiverWith(() => undefined);
       equal((await deliver(receiver, { ...EVENT, type: 'mint.done' })).kind, 'parked');

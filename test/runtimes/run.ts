@@ -1,13 +1,13 @@
-/** `npm run test:runtimes`: tests the packed tarball by its public names on every supported runtime. */
+/** `npm run test:runtimes`: the packed tarball, by its public names, on every runtime that we claim. */
 import { fileURLToPath } from 'node:url';
 import { adapterContract } from 'stablehooks/conformance';
 import { type Command, listenAsProcess } from '../child.js';
 import { failuresAt, report } from '../report.js';
 import { npm, packTarball } from '../tarball.js';
-import { findBundleFaults } from './bundles.js';
+import { assertBundles } from './bundles.js';
 import { buildServers } from './servers.js';
 
-/** The folder where the runtimes and the tarball are installed, apart from the package's own dependencies. */
+/** Where the runtimes and the tarball are installed, outside the package's own dependencies. */
 const folder = fileURLToPath(new URL('installed', import.meta.url));
 
 const node = (version: number) => `node_modules/node${version}/bin/node`;
@@ -15,11 +15,12 @@ const node = (version: number) => `node_modules/node${version}/bin/node`;
 interface Runtime {
   readonly name: string;
   readonly command: Omit<Command, 'cwd'>;
-  /** Cases of the adapter contract that the runtime's own server fails before the adapter is called, with the reason. */
+  /** Cases of the contract that this runtime's own server decides, and not the adapter, and why. */
   readonly outOfReach?: Readonly<Record<string, string>>;
 }
 
-const CLOSES = 'its server closes a connection whose body was not read; in production Cloudflare is in front';
+const CLOSES =
+  'its server, which stands behind Cloudflare and not in front, closes a connection whose body was not read';
 
 const RUNTIMES: readonly Runtime[] = [
   ...[20, 22, 24, 26].map((version) => ({
@@ -41,14 +42,14 @@ const RUNTIMES: readonly Runtime[] = [
   },
 ];
 
-async function failuresOn({ command, outOfReach = {} }: Runtime): Promise<readonly string[]> {
+async function prove({ command, outOfReach = {} }: Runtime): Promise<readonly string[]> {
   const server = await listenAsProcess({ ...command, cwd: folder });
   try {
     const origin = new URL(server.address).origin;
-    const fromChecks: readonly string[] = await (await fetch(`${origin}/checks`)).json();
+    const inside: readonly string[] = await (await fetch(`${origin}/checks`)).json();
     const cases = adapterContract.filter(({ name }) => !(name in outOfReach));
-    const fromContract = await failuresAt(`${origin}/hooks`, { cases });
-    return [...fromChecks, ...fromContract];
+    const outside = await failuresAt(`${origin}/hooks`, { cases });
+    return [...inside, ...outside];
   } finally {
     await server.stop();
   }
@@ -56,11 +57,11 @@ async function failuresOn({ command, outOfReach = {} }: Runtime): Promise<readon
 
 const tarball = await packTarball();
 try {
-  // Without a lockfile: users install the newest version of each line.
+  // Without a lockfile: the newest of each line is what users have.
   await npm(['install', '--no-save', '--no-package-lock', tarball.path], folder);
   await buildServers(folder);
-  await report('the fetch adapter is bundled without any module of Node', () => findBundleFaults(folder));
-  for (const runtime of RUNTIMES) await report(runtime.name, () => failuresOn(runtime));
+  await report('the fetch adapter bundles without Node', () => assertBundles(folder));
+  for (const runtime of RUNTIMES) await report(runtime.name, () => prove(runtime));
 } finally {
   await tarball.remove();
 }

@@ -1,4 +1,4 @@
-/** The worker for workerd without Node compatibility. It is bundled into one file. */
+/** workerd, without its Node compatibility: the bundled worker. */
 import { answer } from './answer.js';
 
 export default { fetch: answer };
