@@ -1,5 +1,5 @@
 /** What the proofs print: one line a case that failed, and one a whole. */
-import type { ContractCase } from 'stablehooks/conformance';
+import type { AdapterUnderTest, ContractCase } from 'stablehooks/conformance';
 
 /** How many cases of the contract are under way at once. */
 const AT_ONCE = 8;
@@ -7,7 +7,7 @@ const AT_ONCE = 8;
 /** Runs the cases of a contract against a server and says of each that failed why. */
 export async function failuresAt(
   url: string,
-  { cases }: { readonly cases: readonly ContractCase[] },
+  { cases }: { readonly cases: readonly ContractCase<AdapterUnderTest>[] },
 ): Promise<readonly string[]> {
   const failures: string[] = [];
   const waiting = [...cases];

@@ -1,21 +1,8 @@
-/** `stablehooks/conformance`: the ports, and the suites that every adapter, inbox and queue of one's own must pass. */
-export type {
-  Claim,
-  ClaimOptions,
-  Inbox,
-  Lease,
-  PollState,
-  RecordResult,
-} from '../core/inbox.js';
+export type { Claim, ClaimOptions, Inbox, Lease, PollState, RecordResult } from '../core/inbox.js';
 export type { Queue } from '../core/queue.js';
-export { adapterContract } from './adapter-contract.js';
-export {
-  CONTRACT_MARKER,
-  CONTRACT_MAX_BODY_BYTES,
-  CONTRACT_SECRETS,
-  createContractReceiver,
-} from './contract-receiver.js';
-export type { ContractCase, Target } from './contract-sender.js';
-export type { InboxCase, InboxUnderTest } from './inbox-case.js';
-export { inboxContract } from './inbox-contract.js';
-export { inboxTransactionContract } from './inbox-transaction-cases.js';
+export { adapterContract } from './adapter.js';
+export type { AdapterUnderTest } from './adapter-client.js';
+export { createContractReceiver } from './adapter-receiver.js';
+export type { ContractCase } from './contract.js';
+export { type InboxUnderTest, inboxContract, inboxTransactionContract } from './inbox.js';
+export { type QueueUnderTest, queueContract } from './queue.js';

@@ -1,4 +1,3 @@
-/** The adapter contract can fail: each deliberately wrong server breaks the promises that it should. */
 import { createServer, type RequestListener } from 'node:http';
 import express from 'express';
 import { toWebhookResponse } from 'stablehooks';
@@ -10,15 +9,15 @@ import { listen, type Running } from './listening.js';
 let running: Running | undefined;
 afterEach(() => running?.close());
 
-/** Says that all went well, whatever came. */
-function yesServer(): RequestListener {
+/** Answers 200 to every request. */
+function acceptingServer(): RequestListener {
   return (request, response) => {
     request.resume();
     response.writeHead(200, { 'content-type': 'application/json' }).end('{"outcome":"handled"}');
   };
 }
 
-/** Verifies what its parser understood, written again. */
+/** Verifies the parsed body, written as JSON again. */
 function rewritingServer(): RequestListener {
   const handler = toNodeHandler(createContractReceiver());
   const app = express();
@@ -28,7 +27,7 @@ function rewritingServer(): RequestListener {
   return app;
 }
 
-/** Verifies the body's text, in which U+FFFD stands for bytes that are no text. */
+/** Verifies the decoded body, in which U+FFFD replaces invalid UTF-8. */
 function decodingServer(): RequestListener {
   const handler = toNodeHandler(createContractReceiver());
   const app = express();
@@ -38,8 +37,8 @@ function decodingServer(): RequestListener {
   return app;
 }
 
-/** Tells the sender what the handler threw. */
-function tellingServer(): RequestListener {
+/** Puts the error of the handler into its reply. */
+function disclosingServer(): RequestListener {
   const receiver = createContractReceiver();
   return async (request, response) => {
     const chunks: Buffer[] = [];
@@ -50,82 +49,85 @@ function tellingServer(): RequestListener {
       body: async () => Buffer.concat(chunks),
     });
     const { status, headers, body } = toWebhookResponse(outcome);
-    const told = { ...JSON.parse(body), title: String(outcome.error?.cause) };
-    response.writeHead(status, headers).end(JSON.stringify(told));
+    const reply = { ...JSON.parse(body), title: String(outcome.error?.cause) };
+    response.writeHead(status, headers).end(JSON.stringify(reply));
   };
 }
 
-/** Remembers nothing between deliveries. */
+/** Uses a new inbox for each delivery. */
 function forgettingServer(): RequestListener {
   return (request, response) => toNodeHandler(createContractReceiver())(request, response);
 }
 
 test.each([
   {
-    fault: 'says 200 to everything',
-    start: yesServer,
+    fault: 'answers 200 to every request',
+    start: acceptingServer,
     breaks: [
-      'no signature gets 401 ERR_SIGNATURE_MISSING',
-      'a doubled signature gets 401 ERR_SIGNATURE_MALFORMED',
-      'a body changed by one space gets 401 ERR_SIGNATURE_MISMATCH',
-      'a handler that throws gets 500, at every attempt',
-      'a genuine delivery is handled, and the same again is a duplicate',
-      'of simultaneous deliveries exactly one is handled',
-      'one byte over the limit gets 413',
-      'a gzipped body gets 415, whichever bytes were signed',
-      'an unknown type is parked with 200, however often it comes',
-      'GET gets 405',
+      'a delivery with no signature is answered 401 ERR_SIGNATURE_MISSING',
+      'a delivery with the right signature twice is answered 401 ERR_SIGNATURE_MALFORMED',
+      'a body that gained one space after signing is answered 401 ERR_SIGNATURE_MISMATCH',
+      'a handler that throws an Error is answered 500 at every attempt',
+      'a valid delivery is handled, and every later delivery of the event is a duplicate',
+      'of 8 simultaneous deliveries of one event exactly one is handled',
+      'a body one byte over the limit is answered 413',
+      'a gzipped body is answered 415, whether the compressed or the plain bytes were signed',
+      'an event of an unknown type is parked and answered 200 at every delivery',
+      'a GET request is answered 405',
     ],
   },
   {
-    fault: 'parses the body and writes it again',
+    fault: 'verifies the parsed body, written as JSON again',
     start: rewritingServer,
     breaks: [
-      'a body pretty-printed verifies byte for byte',
-      'a body with escaped slashes verifies byte for byte',
-      'a body with escaped letters verifies byte for byte',
-      'a body with a 20-digit integer verifies byte for byte',
-      'a body with trailing zeros verifies byte for byte',
-      'a body with a key twice verifies byte for byte',
-      'a body with keys like integers verifies byte for byte',
-      'a body with a byte order mark verifies byte for byte',
-      'a body changed by one space gets 401 ERR_SIGNATURE_MISMATCH',
+      'a pretty-printed body is verified byte for byte and handled',
+      'a body with escaped slashes is verified byte for byte and handled',
+      'a body with escaped letters is verified byte for byte and handled',
+      'a body with a 20-digit integer is verified byte for byte and handled',
+      'a body with trailing zeros in numbers is verified byte for byte and handled',
+      'a body with a repeated key is verified byte for byte and handled',
+      'a body with keys that are integers is verified byte for byte and handled',
+      'a body with a byte order mark is verified byte for byte and handled',
+      'a body that gained one space after signing is answered 401 ERR_SIGNATURE_MISMATCH',
     ],
   },
   {
-    fault: 'decodes the body to text first',
+    fault: 'verifies the decoded body',
     start: decodingServer,
     breaks: [
-      'invalid bytes do not pass under the signature of their U+FFFD text',
-      'invalid UTF-8, signed, gets 400',
+      'a body with invalid UTF-8 is answered 401 when its U+FFFD replacement was signed',
+      'a signed body with invalid UTF-8 is answered 400',
     ],
   },
   {
-    fault: 'replies with what the handler threw',
-    start: tellingServer,
+    fault: 'puts the error of the handler into its reply',
+    start: disclosingServer,
     breaks: [
-      'a handler that throws gets 500, at every attempt',
-      'a handler that throws text gets 500, at every attempt',
+      'a handler that throws an Error is answered 500 at every attempt',
+      'a handler that throws a string is answered 500 at every attempt',
       'a handler that fails once is run again by the next delivery',
     ],
   },
   {
-    fault: 'remembers nothing',
+    fault: 'uses a new inbox for each delivery',
     start: forgettingServer,
     breaks: [
-      'a genuine delivery is handled, and the same again is a duplicate',
-      'of simultaneous deliveries exactly one is handled',
+      'a valid delivery is handled, and every later delivery of the event is a duplicate',
+      'of 8 simultaneous deliveries of one event exactly one is handled',
       'a handler that fails once is run again by the next delivery',
     ],
   },
-])('a server that $fault fails its cases', async ({ start, breaks }) => {
-  running = await listen(createServer(start()));
-  const { url } = running;
-  const cases = adapterContract.filter(({ name }) => breaks.includes(name));
-  expect(cases).toHaveLength(breaks.length);
+])(
+  'a server that $fault fails the cases of the adapter contract that this breaks',
+  async ({ start, breaks }) => {
+    running = await listen(createServer(start()));
+    const { url } = running;
+    const cases = adapterContract.filter(({ name }) => breaks.includes(name));
+    expect(cases).toHaveLength(breaks.length);
 
-  const verdicts = await Promise.allSettled(cases.map(({ run }) => run({ url })));
-  const kept = cases.filter((_, index) => verdicts[index]?.status === 'fulfilled');
+    const verdicts = await Promise.allSettled(cases.map(({ run }) => run({ url })));
+    const kept = cases.filter((_, index) => verdicts[index]?.status === 'fulfilled');
 
-  expect(kept.map(({ name }) => name)).toEqual([]);
-});
+    expect(kept.map(({ name }) => name)).toEqual([]);
+  },
+);

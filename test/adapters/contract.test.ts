@@ -1,4 +1,3 @@
-/** The adapter contract on real servers of Express 4 and 5, Fastify, node:http, Koa, Hono and bare fetch. */
 import { createServer } from 'node:http';
 import { createAdaptorServer } from '@hono/node-server';
 import express from 'express';
@@ -37,7 +36,7 @@ describeContract('node:http', () => listen(createServer(toNodeHandler(createCont
 
 describeContract('Koa', () => {
   const app = new Koa();
-  // Koa prints each sender that hangs up.
+  // Koa logs each sender that disconnects.
   app.silent = true;
   const handler = toNodeHandler(createContractReceiver());
   app.use(async (context) => {

@@ -1,4 +1,4 @@
-/** Express 4 has no types beside those of Express 5; this test needs no more than the two share. */
+/** The types of Express 4 cannot be installed next to those of Express 5. The tests use what both have. */
 declare module 'express4' {
   import express from 'express';
 

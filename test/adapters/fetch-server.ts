@@ -1,15 +1,14 @@
-/** The least server of fetch handlers: the platform's own Request and Response, and no framework. */
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import { Readable } from 'node:stream';
 
-/** Serves a fetch handler, as a runtime other than Node does. */
+/** A server for a fetch handler: Node's own Request and Response, and no framework. */
 export function createFetchServer(handler: (request: Request) => Promise<Response>): Server {
   return createServer(async (incoming, outgoing) => {
     const request = toRequest(incoming);
     const response = await handler(request);
     outgoing.writeHead(response.status, Object.fromEntries(response.headers));
     outgoing.end(Buffer.from(await response.arrayBuffer()));
-    // As runtimes do with what a handler left unread.
+    // Runtimes also discard a body that the handler did not read.
     if (!request.bodyUsed) await request.body?.pipeTo(new WritableStream()).catch(() => undefined);
   });
 }

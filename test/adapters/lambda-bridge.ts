@@ -1,23 +1,22 @@
-/** A gateway on the loopback: it turns HTTP into the events of Lambda, and what the handler answers into HTTP. */
 import { isUtf8 } from 'node:buffer';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import type { LambdaEvent } from 'stablehooks/lambda';
 
-/** How a gateway writes an event, and whether it hands all bodies as base64 or only those that are no text. */
+/** The shape of a gateway's events, and whether all bodies are base64 or only those that are not UTF-8. */
 export interface Gateway {
   readonly shape: keyof typeof SHAPES;
   readonly alwaysBase64: boolean;
 }
 
-interface Answer {
+interface LambdaReply {
   readonly statusCode: number;
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly multiValueHeaders?: Readonly<Record<string, string[]>> | undefined;
   readonly body: string;
 }
 
-/** Each gateway's own way with the method and the headers, as its documentation shows it. */
+/** The method and headers in the events of each gateway, as in its documentation. */
 export const SHAPES = {
   'API Gateway, payload format 1.0': ({ method = '', headersDistinct }) => ({
     version: '1.0',
@@ -40,20 +39,23 @@ export const SHAPES = {
     httpMethod: method,
     headers: mapValues(headersDistinct, (values) => values.at(-1)),
   }),
-  'a load balancer that hands lists of values': ({ method = '', headersDistinct }) => ({
+  'a load balancer with multi-value headers': ({ method = '', headersDistinct }) => ({
     requestContext: { elb: {} },
     httpMethod: method,
     multiValueHeaders: headersDistinct,
   }),
 } as const satisfies Record<string, (request: IncomingMessage) => object>;
 
-/** Makes the server; like every gateway, it waits for the whole body before it calls the handler. */
+/**
+ * A gateway on the loopback: turns requests into Lambda events, and replies of the handler into responses.
+ * Like every gateway, it reads the complete body before it calls the handler.
+ */
 export function createLambdaBridge(
-  handler: (event: LambdaEvent) => Promise<Answer>,
+  handler: (event: LambdaEvent) => Promise<LambdaReply>,
   { shape, alwaysBase64 }: Gateway,
 ): Server {
   return createServer(async (request, response) => {
-    // A sender that hangs up half way never reaches the function.
+    // A request that is cut off half way never reaches the function.
     const body = await buffer(request).catch(() => undefined);
     if (body === undefined) return;
     const isBase64Encoded = alwaysBase64 || !isUtf8(body);

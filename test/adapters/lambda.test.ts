@@ -1,4 +1,3 @@
-/** The adapter contract on AWS Lambda, behind a gateway that writes each of the four events. */
 import { createReceiver } from 'stablehooks';
 import { adapterContract, createContractReceiver } from 'stablehooks/conformance';
 import { toLambdaHandler } from 'stablehooks/lambda';
@@ -6,24 +5,24 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createLambdaBridge, type Gateway, SHAPES } from './lambda-bridge.js';
 import { listen, type Running } from './listening.js';
 
-/** What no function can tell: gateways take bodies in whole, and a plain load balancer hands on the last value only. */
-const HIDDEN = {
-  everywhere: ['a declared length over the limit gets 413 before any of the body is sent'],
+/** Cases that a function cannot pass: gateways read complete bodies, and a load balancer without multi-value headers passes on only the last value. */
+const OUT_OF_REACH = {
+  everywhere: ['a content-length over the limit is answered 413 before any of the body is sent'],
   'a load balancer': [
-    'a doubled signature gets 401 ERR_SIGNATURE_MALFORMED',
-    'a forged signature before the right one gets 401 ERR_SIGNATURE_MALFORMED',
+    'a delivery with the right signature twice is answered 401 ERR_SIGNATURE_MALFORMED',
+    'a delivery with a forged signature before the right one is answered 401 ERR_SIGNATURE_MALFORMED',
   ],
 } as const;
 
 const gateways = (Object.keys(SHAPES) as Gateway['shape'][]).flatMap((shape) => [
-  { shape, alwaysBase64: false, name: `${shape}, bodies as text` },
-  { shape, alwaysBase64: true, name: `${shape}, bodies as base64` },
+  { shape, alwaysBase64: false, name: `${shape} with bodies as strings` },
+  { shape, alwaysBase64: true, name: `${shape} with bodies as base64` },
 ]);
 
-describe.each(gateways)('the adapter contract on $name', (gateway) => {
-  const hidden: readonly string[] = [
-    ...HIDDEN.everywhere,
-    ...(gateway.shape === 'a load balancer' ? HIDDEN['a load balancer'] : []),
+describe.each(gateways)('the Lambda adapter behind $name', (gateway) => {
+  const outOfReach: readonly string[] = [
+    ...OUT_OF_REACH.everywhere,
+    ...(gateway.shape === 'a load balancer' ? OUT_OF_REACH['a load balancer'] : []),
   ];
   let running: Running | undefined;
   beforeAll(async () => {
@@ -31,19 +30,19 @@ describe.each(gateways)('the adapter contract on $name', (gateway) => {
   });
   afterAll(() => running?.close());
   for (const { name, run } of adapterContract) {
-    if (!hidden.includes(name)) test.concurrent(name, () => run({ url: running?.url ?? '' }));
+    if (!outOfReach.includes(name)) test.concurrent(name, () => run({ url: running?.url ?? '' }));
   }
 });
 
-test('what is hidden from a function are cases of the contract', () => {
+test('the cases that are skipped behind a Lambda gateway exist in the adapter contract', () => {
   const names = adapterContract.map(({ name }) => name);
-  expect(names).toEqual(expect.arrayContaining(Object.values(HIDDEN).flat()));
+  expect(names).toEqual(expect.arrayContaining(Object.values(OUT_OF_REACH).flat()));
 });
 
 test.each([
-  { name: 'a scheduled event', event: { origin: 'aws.events', 'detail-type': 'Scheduled Event' } },
+  { name: 'a scheduled event', event: { source: 'aws.events', 'detail-type': 'Scheduled Event' } },
   { name: 'a WebSocket message', event: { requestContext: { routeKey: '$default' }, body: 'x' } },
-])('$name is answered 405', async ({ event }) => {
+])('the Lambda adapter answers $name 405', async ({ event }) => {
   const receiver = createReceiver({ secret: 'x', handlers: {}, onOutcome: () => undefined });
   const handler = toLambdaHandler(receiver) as (
     event: unknown,

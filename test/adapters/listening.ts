@@ -1,17 +1,16 @@
-/** Real servers on free ports of the loopback, closed when the test is over. */
 import { once } from 'node:events';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { adapterContract } from 'stablehooks/conformance';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 
-/** A server that takes deliveries at `url`. */
+/** A server that receives deliveries at `url`. */
 export interface Running {
   readonly url: string;
   close(): Promise<void>;
 }
 
-/** Listens on a free port; `url` is that of `/hooks`. */
+/** Listens on a free port. `url` is that of `/hooks`. */
 export async function listen(server: Server): Promise<Running> {
   if (!server.listening) await once(server.listen(0, '127.0.0.1'), 'listening');
   const { port } = server.address() as AddressInfo;
@@ -32,8 +31,8 @@ export function describeContract(name: string, start: () => Promise<Running>): v
       running = await start();
     });
     afterAll(() => running?.close());
-    for (const { name: promise, run } of adapterContract) {
-      test.concurrent(promise, () => run({ url: running?.url ?? '' }));
+    for (const { name: rule, run } of adapterContract) {
+      test.concurrent(rule, () => run({ url: running?.url ?? '' }));
     }
   });
 }

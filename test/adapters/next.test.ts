@@ -1,4 +1,3 @@
-/** The Next example, built and started, with the contract receiver mounted beside it on both routers. */
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { basename, join } from 'node:path';
@@ -13,7 +12,7 @@ const example = fileURLToPath(new URL('../../examples/next', import.meta.url));
 const next = createRequire(import.meta.url).resolve('next/dist/bin/next');
 const secret = 'whsec_example';
 
-/** What is added to the example, so that one build serves both it and the contract. */
+/** Routes that are added to the Next example, so that one build serves the example and the contract. */
 const ROUTES = {
   'app/contract/route.ts': `
     import { toNextRoute } from 'stablehooks/next';
@@ -35,14 +34,14 @@ let server: Listening | undefined;
 const at = (path: string) => `${server?.address}${path}`;
 
 beforeAll(async () => {
-  // Within the package, where its own name resolves, and under a name that git ignores.
+  // Inside the package, so that `stablehooks` resolves, in a folder that git ignores.
   await mkdir(join(here, '.next'), { recursive: true });
   app = await mkdtemp(join(here, '.next/app-'));
   const built = (path: string) => ['.next', 'next-env.d.ts'].includes(basename(path));
   await cp(example, app, { recursive: true, filter: (path) => !built(path) });
-  for (const [path, origin] of Object.entries(ROUTES)) {
+  for (const [path, source] of Object.entries(ROUTES)) {
     await mkdir(join(app, path, '..'), { recursive: true });
-    await writeFile(join(app, path), origin);
+    await writeFile(join(app, path), source);
   }
   await run({ args: [next, 'build'], cwd: app });
   const args = [next, 'start', '--port', '0', '--hostname', '127.0.0.1'];
@@ -59,11 +58,13 @@ describe.each([
   { router: 'the App Router', path: '/contract' },
   { router: 'the Pages Router', path: '/api/contract' },
 ])('the adapter contract on $router', ({ path }) => {
-  for (const { name, run: keep } of adapterContract) test.concurrent(name, () => keep({ url: at(path) }));
+  for (const { name, run: check } of adapterContract) {
+    test.concurrent(name, () => check({ url: at(path) }));
+  }
 });
 
 test.each(['/hooks', '/api/hooks', '/edge'])(
-  '%s takes a signed event and refuses a forged one',
+  'the route %s of the Next example answers a signed event 200 and a forged one 401',
   async (path) => {
     const payload = { transfer_id: 'trf_1', chain: 'base', amount: '10.50' };
     const event = exampleEvent('transfer.settled', { payload });
@@ -75,7 +76,7 @@ test.each(['/hooks', '/api/hooks', '/edge'])(
   },
 );
 
-test('an API route that leaves the parser on gets 500 at once', async () => {
+test('a Next API route that does not turn off the body parser is answered 500 at once', async () => {
   const url = at('/api/parsed');
   const signed = await signedRequest(exampleEvent('transfer.settled'), { secret, url });
   const reply = await fetch(url, signed);
@@ -84,7 +85,7 @@ test('an API route that leaves the parser on gets 500 at once', async () => {
   expect(await reply.json()).toMatchObject({ code: 'ERR_BODY_UNAVAILABLE' });
 });
 
-test('the Edge bundle holds nothing of Node', async () => {
+test('the Edge bundle of the Next example contains no module of Node', async () => {
   const chunks = join(app ?? '', '.next/server/edge/chunks');
   const names = (await readdir(chunks)).filter((name) => name.endsWith('.js'));
   const sources = await Promise.all(names.map((name) => readFile(join(chunks, name), 'utf8')));

@@ -1,4 +1,3 @@
-/** A receiver whose outcomes are seen, and one delivery to a server that mounts it. */
 import type { Server } from 'node:http';
 import { createReceiver, type Outcome, type Receiver } from 'stablehooks';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
@@ -7,7 +6,7 @@ import { listen } from './listening.js';
 
 export const secret = 'whsec_wiring';
 
-/** A receiver, and how its deliveries ended. */
+/** A receiver, and the outcomes of its deliveries. */
 export function createObserved(options: { readonly maxBodyBytes?: number } = {}): {
   readonly receiver: Receiver;
   readonly outcomes: readonly Outcome[];
@@ -35,7 +34,7 @@ export async function deliverTo(server: Server, contentType = 'application/json'
   }
 }
 
-/** Expects 500, and nothing run; answers the message that the log got. */
+/** Expects 500 `ERR_BODY_UNAVAILABLE` and one outcome. Returns the message of its error. */
 export async function expectUnavailable(reply: Response, outcomes: readonly Outcome[]): Promise<string> {
   expect(reply.status).toBe(500);
   expect(await reply.json()).toMatchObject({ code: 'ERR_BODY_UNAVAILABLE', outcome: 'failed' });

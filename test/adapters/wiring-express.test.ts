@@ -1,4 +1,3 @@
-/** Wiring in Express: a parser before the receiver is named at once, and bytes that it kept are used. */
 import { createServer } from 'node:http';
 import express from 'express';
 import express4 from 'express4';
@@ -12,7 +11,7 @@ describe.each([
   { name: 'Express 4', framework: express4 },
   { name: 'Express 5', framework: express },
 ])('the $name handler', ({ framework }) => {
-  test('a handler takes what supertest sends', async () => {
+  test('a signed request that supertest sends is handled, its repetition is a duplicate, and a changed body is answered 401', async () => {
     const { receiver } = createObserved();
     const app = framework();
     app.post('/hooks', toExpressHandler(receiver));
@@ -37,19 +36,22 @@ describe.each([
       words: /express\.urlencoded/,
     },
     { parser: framework.text({ type: '*/*' }), type: 'text/plain', words: /express\.text/ },
-  ])('a parser of $type before the receiver is named in the error', async ({ parser, type, words }) => {
-    const { receiver, outcomes } = createObserved();
-    const app = framework();
-    app.use(parser);
-    app.post('/hooks', toExpressHandler(receiver));
+  ])(
+    'the error of a delivery whose $type body was parsed before names the parser',
+    async ({ parser, type, words }) => {
+      const { receiver, outcomes } = createObserved();
+      const app = framework();
+      app.use(parser);
+      app.post('/hooks', toExpressHandler(receiver));
 
-    const message = await expectUnavailable(await deliverTo(createServer(app), type), outcomes);
+      const message = await expectUnavailable(await deliverTo(createServer(app), type), outcomes);
 
-    expect(message).toMatch(words);
-    expect(message).toContain("app.post('/hooks', toExpressHandler(receiver)); app.use(express.json());");
-  });
+      expect(message).toMatch(words);
+      expect(message).toContain("app.post('/hooks', toExpressHandler(receiver)); app.use(express.json());");
+    },
+  );
 
-  test('express.raw before the receiver leaves the bytes', async () => {
+  test('a delivery behind express.raw is handled', async () => {
     const { receiver } = createObserved();
     const app = framework();
     app.post('/hooks', framework.raw({ type: '*/*' }), toExpressHandler(receiver));
@@ -57,7 +59,7 @@ describe.each([
     expect((await deliverTo(createServer(app))).status).toBe(200);
   });
 
-  test('express.json that keeps rawBody, as in Nest, leaves the bytes', async () => {
+  test('a delivery behind express.json that sets rawBody, as in Nest, is handled', async () => {
     const { receiver } = createObserved();
     const app = framework();
     const keep = (request: object, _: unknown, bytes: Buffer) => Object.assign(request, { rawBody: bytes });
@@ -67,7 +69,7 @@ describe.each([
     expect((await deliverTo(createServer(app))).status).toBe(200);
   });
 
-  test('a parser that skipped the body, as it is of another type, is no matter', async () => {
+  test('a delivery whose body a parser skipped because of its content-type is handled', async () => {
     const { receiver } = createObserved();
     const app = framework();
     app.use(framework.json(), framework.urlencoded());
@@ -76,7 +78,7 @@ describe.each([
     expect((await deliverTo(createServer(app), 'text/plain')).status).toBe(200);
   });
 
-  test('bytes that a parser kept are held to the limit, too', async () => {
+  test('a body over maxBodyBytes that express.raw has read is answered 413', async () => {
     const { receiver } = createObserved({ maxBodyBytes: 10 });
     const app = framework();
     app.post('/hooks', framework.raw({ type: '*/*' }), toExpressHandler(receiver));

@@ -1,4 +1,3 @@
-/** Wiring in Fastify: the plugin keeps to its scope, and hooks that read the stream are told of. */
 import fastify from 'fastify';
 import { toFastifyPlugin } from 'stablehooks/fastify';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
@@ -6,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { createObserved, deliverTo, expectUnavailable, secret } from './observed.js';
 
 describe('Fastify', () => {
-  test('siblings and parents keep their parsers, and the receiver its own limit', async () => {
+  test('the plugin changes neither parsers nor limits of other routes, and uses its own limit', async () => {
     const { receiver } = createObserved();
     const app = fastify({ bodyLimit: 20 });
     await app.register(toFastifyPlugin(receiver), { prefix: '/hooks' });
@@ -29,7 +28,7 @@ describe('Fastify', () => {
     expect(odd.statusCode).toBe(415);
   });
 
-  test('replies pass through the hooks of the app', async () => {
+  test('replies of the receiver pass through the onSend hooks of the app', async () => {
     const { receiver } = createObserved();
     const app = fastify();
     const seen: string[] = [];
@@ -46,7 +45,7 @@ describe('Fastify', () => {
     expect(seen).toEqual(['200 {"outcome":"handled"}']);
   });
 
-  test('a hook that reads the stream first gets an answer at once', async () => {
+  test('a delivery whose stream a hook has read is answered 500 ERR_BODY_UNAVAILABLE', async () => {
     const { receiver, outcomes } = createObserved();
     const app = fastify();
     app.addHook('preParsing', async (_request, _reply, payload) => {
@@ -60,7 +59,7 @@ describe('Fastify', () => {
     expect(message).toContain('fastify-raw-body');
   });
 
-  test('bytes that a hook kept are used', async () => {
+  test('a delivery whose bytes a hook put into rawBody is handled', async () => {
     const { receiver } = createObserved();
     const app = fastify();
     app.addHook('preParsing', async (request, _reply, payload) => {

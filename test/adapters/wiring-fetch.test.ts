@@ -1,4 +1,3 @@
-/** Wiring in fetch frameworks: a Request that was read, held or cut off. */
 import type { Server } from 'node:http';
 import { createAdaptorServer } from '@hono/node-server';
 import { Hono } from 'hono';
@@ -8,7 +7,7 @@ import { describe, expect, test } from 'vitest';
 import { createObserved, deliverTo, expectUnavailable, secret } from './observed.js';
 
 describe('fetch', () => {
-  test('a Hono middleware that parsed the body gets an answer at once', async () => {
+  test('a delivery whose body a Hono middleware has parsed is answered 500 ERR_BODY_UNAVAILABLE', async () => {
     const { receiver, outcomes } = createObserved();
     const app = new Hono();
     const handler = toFetchHandler(receiver);
@@ -25,23 +24,26 @@ describe('fetch', () => {
   });
 
   test.each([
-    { name: 'was read', meddle: (request: Request) => request.text() },
-    { name: 'is held by a reader', meddle: async (request: Request) => request.body?.getReader() },
-  ])('a Request whose body $name is unavailable, with and without a length', async ({ meddle }) => {
-    const { receiver, outcomes } = createObserved();
-    const signed = await signedRequest(exampleEvent('transfer.settled'), { secret });
-    for (const length of [{}, { 'content-length': String(signed.body.length) }]) {
-      const request = new Request(signed.toRequest(), { headers: { ...signed.headers, ...length } });
-      await meddle(request);
-      expect((await toFetchHandler(receiver)(request)).status).toBe(500);
-    }
-    expect(outcomes.map(({ error }) => error?.code)).toEqual([
-      'ERR_BODY_UNAVAILABLE',
-      'ERR_BODY_UNAVAILABLE',
-    ]);
-  });
+    { name: 'was read', disturb: (request: Request) => request.text() },
+    { name: 'is locked by a reader', disturb: async (request: Request) => request.body?.getReader() },
+  ])(
+    'a Request whose body $name is answered 500 ERR_BODY_UNAVAILABLE, with and without a content-length',
+    async ({ disturb }) => {
+      const { receiver, outcomes } = createObserved();
+      const signed = await signedRequest(exampleEvent('transfer.settled'), { secret });
+      for (const length of [{}, { 'content-length': String(signed.body.length) }]) {
+        const request = new Request(signed.toRequest(), { headers: { ...signed.headers, ...length } });
+        await disturb(request);
+        expect((await toFetchHandler(receiver)(request)).status).toBe(500);
+      }
+      expect(outcomes.map(({ error }) => error?.code)).toEqual([
+        'ERR_BODY_UNAVAILABLE',
+        'ERR_BODY_UNAVAILABLE',
+      ]);
+    },
+  );
 
-  test('a stream that breaks off is incomplete', async () => {
+  test('a Request whose stream fails half way is answered 500 ERR_BODY_INCOMPLETE', async () => {
     const { receiver, outcomes } = createObserved();
     const signed = await signedRequest(exampleEvent('transfer.settled'), { secret });
     const body = new ReadableStream({
@@ -56,7 +58,7 @@ describe('fetch', () => {
     expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_BODY_INCOMPLETE']);
   });
 
-  test('a body shorter than its declared length is incomplete', async () => {
+  test('a Request whose body is shorter than its content-length fails with ERR_BODY_INCOMPLETE', async () => {
     const { receiver, outcomes } = createObserved();
     const signed = await signedRequest(exampleEvent('transfer.settled'), { secret });
     const headers = { ...signed.headers, 'content-length': String(signed.body.length + 1) };
@@ -66,7 +68,7 @@ describe('fetch', () => {
     expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_BODY_INCOMPLETE']);
   });
 
-  test('a transfer-encoding overrules the declared length, and the limit holds', async () => {
+  test('a Request with a transfer-encoding and a small content-length is still subject to maxBodyBytes', async () => {
     const { receiver, outcomes } = createObserved({ maxBodyBytes: 100 });
     const signed = await signedRequest(exampleEvent('transfer.settled'), { secret });
     const headers = { ...signed.headers, 'content-length': '10', 'transfer-encoding': 'chunked' };
@@ -76,19 +78,22 @@ describe('fetch', () => {
     expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_BODY_TOO_LARGE']);
   });
 
-  test.each(['many', '5, 5', '-1'])('a length of %j says nothing, and the limit holds', async (length) => {
-    const { receiver, outcomes } = createObserved({ maxBodyBytes: 1_000 });
-    const headers = { 'x-service-signature': '0'.repeat(64), 'content-length': length };
-    let sent = 0;
-    const body = new ReadableStream({
-      pull(controller) {
-        sent += 500;
-        controller.enqueue(new Uint8Array(500));
-        if (sent >= 1_000_000) controller.close();
-      },
-    });
-    const init = { method: 'POST', headers, body, duplex: 'half' };
-    await toFetchHandler(receiver)(new Request('http://hooks.test/', init));
-    expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_BODY_TOO_LARGE']);
-  });
+  test.each(['many', '5, 5', '-1'])(
+    'a Request with the invalid content-length %j is still subject to maxBodyBytes',
+    async (length) => {
+      const { receiver, outcomes } = createObserved({ maxBodyBytes: 1_000 });
+      const headers = { 'x-service-signature': '0'.repeat(64), 'content-length': length };
+      let sent = 0;
+      const body = new ReadableStream({
+        pull(controller) {
+          sent += 500;
+          controller.enqueue(new Uint8Array(500));
+          if (sent >= 1_000_000) controller.close();
+        },
+      });
+      const init = { method: 'POST', headers, body, duplex: 'half' };
+      await toFetchHandler(receiver)(new Request('http://hooks.test/', init));
+      expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_BODY_TOO_LARGE']);
+    },
+  );
 });

@@ -1,4 +1,3 @@
-/** Wiring in node:http and Koa: whoever touched the stream first, the answer is at once. */
 import { createServer, type IncomingMessage, request as sendRequest } from 'node:http';
 import Koa from 'koa';
 import { toNodeHandler } from 'stablehooks/node';
@@ -10,16 +9,19 @@ import { createObserved, deliverTo, expectUnavailable, secret } from './observed
 describe('node:http', () => {
   test.each<{
     readonly name: string;
-    readonly meddle: (request: IncomingMessage) => void;
+    readonly disturb: (request: IncomingMessage) => void;
   }>([
-    { name: 'is being read by somebody else', meddle: (request) => request.on('data', () => undefined) },
-    { name: 'is decoded to text', meddle: (request) => request.setEncoding('utf8') },
-    { name: 'is read by readable events', meddle: (request) => request.on('readable', () => request.read()) },
-  ])('a stream that $name is unavailable', async ({ meddle }) => {
+    { name: 'another listener reads', disturb: (request) => request.on('data', () => undefined) },
+    { name: 'has an encoding set', disturb: (request) => request.setEncoding('utf8') },
+    {
+      name: 'is read by readable events',
+      disturb: (request) => request.on('readable', () => request.read()),
+    },
+  ])('a delivery whose stream $name is answered 500 ERR_BODY_UNAVAILABLE', async ({ disturb }) => {
     const { receiver, outcomes } = createObserved();
     const handler = toNodeHandler(receiver);
     const server = createServer((request, response) => {
-      meddle(request);
+      disturb(request);
       void handler(request, response);
     });
 
@@ -28,7 +30,7 @@ describe('node:http', () => {
     expect(message).toContain('rawBody: true');
   });
 
-  test('a stream that was read to its end is unavailable', async () => {
+  test('a delivery whose stream was read to its end is answered 500 ERR_BODY_UNAVAILABLE', async () => {
     const { receiver, outcomes } = createObserved();
     const handler = toNodeHandler(receiver);
     const server = createServer(async (request, response) => {
@@ -39,7 +41,7 @@ describe('node:http', () => {
     await expectUnavailable(await deliverTo(server), outcomes);
   });
 
-  test('a stream that was only paused is read', async () => {
+  test('a delivery whose stream was paused is handled', async () => {
     const { receiver } = createObserved();
     const handler = toNodeHandler(receiver);
     const server = createServer((request, response) => {
@@ -50,7 +52,7 @@ describe('node:http', () => {
     expect((await deliverTo(server)).status).toBe(200);
   });
 
-  test('a body cut off half way is incomplete, and nothing runs', async () => {
+  test('a body that is cut off half way fails with ERR_BODY_INCOMPLETE and runs no handler', async () => {
     const { receiver, outcomes } = createObserved();
     const handler = toNodeHandler(receiver);
     const { headers, body } = await signedRequest(exampleEvent('transfer.settled'), { secret });
@@ -68,7 +70,7 @@ describe('node:http', () => {
     expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_BODY_INCOMPLETE']);
   });
 
-  test('a reply that something else has sent stands, and the promise resolves', async () => {
+  test('a reply that other code has begun is kept, and the promise of the handler resolves', async () => {
     const { receiver, outcomes } = createObserved();
     const handler = toNodeHandler(receiver);
     const server = createServer(async (request, response) => {
@@ -86,7 +88,7 @@ describe('node:http', () => {
 });
 
 describe('Koa', () => {
-  test('a parser before the receiver gets an answer at once', async () => {
+  test('a delivery whose body was read before the receiver is answered 500 ERR_BODY_UNAVAILABLE', async () => {
     const { receiver, outcomes } = createObserved();
     const app = new Koa();
     const handler = toNodeHandler(receiver);

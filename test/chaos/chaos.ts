@@ -1,4 +1,4 @@
-/** Chaos: processes are killed and servers restarted while events come in; then the ledger is compared with the list. */
+/** Kills processes and restarts servers while events come in, then compares the ledger with the list. */
 import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
@@ -6,31 +6,29 @@ import { createSandbox } from 'stablehooks-kit/sandbox';
 import { startPostgres } from '../services/postgres.js';
 import { startRedis } from '../services/redis.js';
 import { startFleet } from './fleet.js';
-import type { Orders } from './process.js';
+import type { ProcessSettings } from './process.js';
 
-/** How much of it. */
 export interface ChaosOptions {
-  readonly engine: Orders['engine'];
+  readonly engine: ProcessSettings['engine'];
   readonly events: number;
   readonly eventsPerSecond: number;
   readonly killEveryMs: number;
-  /** How long after the last event the ledger may take to be complete. */
+  /** How long to wait after the last event until the inbox has finished every event. */
   readonly settleTimeoutMs: number;
 }
 
-/** What came of it. */
 export interface ChaosReport {
   readonly fired: number;
   readonly kills: number;
   readonly restarts: number;
-  /** Events of the list that are not in the ledger. */
+  /** Ids that are in the service's list and not in the ledger. */
   readonly lost: readonly string[];
-  /** Events that are in the ledger more than once. */
+  /** Ids that are in the ledger more than once. */
   readonly twice: readonly string[];
-  /** Entries of the ledger that are not in the list. */
+  /** Ids that are in the ledger and not in the service's list. */
   readonly invented: readonly string[];
-  /** How many events each way brought into the inbox. */
-  readonly sources: Readonly<Record<string, number>>;
+  /** How many events entered the inbox from each origin. */
+  readonly origins: Readonly<Record<string, number>>;
   readonly seconds: number;
 }
 
@@ -43,7 +41,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   const [postgres, redis] = await Promise.all([startPostgres(), startRedis()]);
   const pool = new pg.Pool({ connectionString: postgres.url }).on('error', () => undefined);
   await migratePostgres(pool);
-  // No key: nothing but the inbox keeps an event from being booked twice.
+  // Without a key, so that only the inbox prevents a second entry.
   await pool.query(LEDGER);
   const sandbox = createSandbox({
     secret,
@@ -59,7 +57,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   const fleet = startFleet({ engine, databaseUrl: postgres.url, redisPort: redis.port, secret, service });
   let deliveries = 0;
   sandbox.endpoints.add({
-    // The load balancer: whoever listens, in turn.
+    // A load balancer: the receivers that listen, in turn.
     fetch(request) {
       deliveries += 1;
       const ports = fleet.ports();
@@ -119,6 +117,6 @@ async function compare(pool: pg.Pool, { list }: { readonly list: readonly string
     lost: list.filter((id) => !times.has(id)),
     twice: [...times].filter(([, count]) => count > 1).map(([id]) => id),
     invented: [...times.keys()].filter((id) => !fired.has(id)),
-    sources: Object.fromEntries(rows.map(({ origin, count }) => [origin, count])),
+    origins: Object.fromEntries(rows.map(({ origin, count }) => [origin, count])),
   };
 }

@@ -1,17 +1,15 @@
-/** The processes of the chaos: kept running whatever ends them, and one of them killed on demand. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
-import type { Orders } from './process.js';
+import type { ProcessSettings } from './process.js';
 
-/** So many receivers and workers. */
+/** Three receivers and two workers. A process that ends is started again. */
 export interface Fleet {
   /** The ports of the receivers that listen now. */
   ports(): readonly number[];
-  /** Kills one with SIGKILL, in turn; another is started in its place. */
+  /** Kills the next process, in turn, with SIGKILL. */
   kill(): void;
-  /** How many were killed. */
   readonly kills: number;
   stop(): Promise<void>;
 }
@@ -19,7 +17,7 @@ export interface Fleet {
 const ROLES = ['receiver', 'worker', 'receiver', 'worker', 'receiver'] as const;
 const program = fileURLToPath(new URL('./process.ts', import.meta.url));
 
-export function startFleet(orders: Omit<Orders, 'role'>): Fleet {
+export function startFleet(settings: Omit<ProcessSettings, 'role'>): Fleet {
   const members: (ChildProcess | undefined)[] = [];
   const ports = new Map<number, number>();
   let kills = 0;
@@ -28,7 +26,7 @@ export function startFleet(orders: Omit<Orders, 'role'>): Fleet {
   function start(index: number) {
     const role = ROLES[index];
     if (stopping || role === undefined) return;
-    const child = fork(program, [JSON.stringify({ role, ...orders })], {
+    const child = fork(program, [JSON.stringify({ role, ...settings })], {
       execArgv: ['--import', 'tsx'],
       stdio: ['ignore', 'ignore', process.env['CHAOS_STDERR'] ? 'inherit' : 'ignore', 'ipc'],
     });

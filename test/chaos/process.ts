@@ -1,4 +1,4 @@
-/** One process of the chaos: a receiver with a poller, or a worker. Killed at any moment, started again. */
+/** One process of the fleet: a receiver with a poller, or a worker. It can be killed at any time. */
 import { createServer } from 'node:http';
 import { Queue, Worker } from 'bullmq';
 import pg from 'pg';
@@ -11,8 +11,8 @@ import { toNodeHandler } from 'stablehooks/node';
 import { bullmqProcessor, bullmqQueue } from 'stablehooks/queues/bullmq';
 import { pgBossProcessor, pgBossQueue } from 'stablehooks/queues/pg-boss';
 
-/** What the process is told when it starts. */
-export interface Orders {
+/** The settings of one process, which it gets as JSON in its first argument. */
+export interface ProcessSettings {
   readonly role: 'receiver' | 'worker';
   readonly engine: 'bullmq' | 'pg-boss';
   readonly databaseUrl: string;
@@ -21,8 +21,10 @@ export interface Orders {
   readonly service: { readonly url: string; readonly token: string; readonly since: string };
 }
 
-const { role, engine, databaseUrl, redisPort, secret, service } = JSON.parse(process.argv[2] ?? '') as Orders;
-// Servers come and go here: what fails is retried, or this process dies and another takes over.
+const { role, engine, databaseUrl, redisPort, secret, service } = JSON.parse(
+  process.argv[2] ?? '',
+) as ProcessSettings;
+// Servers are restarted while this runs. What fails is retried, or this process ends and is started again.
 const ignore = () => undefined;
 const connection = { port: redisPort };
 

@@ -13,7 +13,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   client: ['core'],
   'catch-up': ['core', 'client', 'receiver'],
   testing: ['core', 'receiver'],
-  conformance: ['core', 'receiver', 'testing'],
+  conformance: ['core', 'inboxes/memory.ts', 'receiver', 'testing'],
   'index.ts': ['core', 'inboxes/memory.ts', 'receiver'],
 };
 

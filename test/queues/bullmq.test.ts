@@ -2,13 +2,13 @@ import { once } from 'node:events';
 import { inspect } from 'node:util';
 import { Queue, Worker } from 'bullmq';
 import { Redis } from 'ioredis';
+import { queueContract } from 'stablehooks/conformance';
 import { fromIoredis, redisInbox } from 'stablehooks/inboxes/redis';
 import { bullmqProcessor, bullmqQueue } from 'stablehooks/queues/bullmq';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startRedis } from '../services/redis.js';
 import type { Service } from '../services/service.js';
 import { describeWithRedis } from '../services/with-redis.js';
-import { expectDeliveredOnce, expectOutageSurvived } from './queue-contract.js';
 import { someEvent } from './some-event.js';
 
 describeWithRedis('BullMQ', () => {
@@ -80,28 +80,27 @@ describeWithRedis('BullMQ', () => {
     expect(await queue.getJobCountByTypes('waiting')).toBe(1);
   });
 
-  test('a worker with bullmqProcessor handles each event once, and BullMQ retries a handler that throws', async () => {
-    const queue = openQueue();
-    await expectDeliveredOnce({
-      queue: bullmqQueue(queue),
-      inbox: redisInbox(fromIoredis(redis)),
-      startWorker(receiver) {
-        const connection = { port: server.port };
-        const worker = new Worker(queue.name, bullmqProcessor(receiver), { connection, concurrency: 2 });
-        onTestFinished(() => worker.close());
-      },
+  for (const { name, run } of queueContract) {
+    test(name, async () => {
+      const queue = openQueue();
+      await queue.waitUntilReady();
+      await run({
+        queue: bullmqQueue(queue, { timeoutMs: 2_000 }),
+        inbox: redisInbox(fromIoredis(redis)),
+        async startWorker(receiver) {
+          const connection = { port: server.port };
+          const worker = new Worker(queue.name, bullmqProcessor(receiver), { connection, concurrency: 2 });
+          return () => worker.close();
+        },
+        countJobs: () => queue.getJobCountByTypes('waiting', 'active'),
+        stopServer: () => server.halt(),
+        async startServer() {
+          await server.start();
+          await queue.waitUntilReady();
+        },
+      });
     });
-  });
-
-  test('accept is unavailable while the Redis of BullMQ is down, and queues the event once it is up', async () => {
-    const queue = openQueue();
-    await expectOutageSurvived({
-      queue: bullmqQueue(queue, { timeoutMs: 500 }),
-      server,
-      ready: () => queue.waitUntilReady(),
-      waiting: () => queue.getJobCountByTypes('waiting', 'active'),
-    });
-  });
+  }
 
   test('the error of a BullMQ command that fails does not contain the payload', async () => {
     const queue = openQueue();

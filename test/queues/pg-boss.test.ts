@@ -2,13 +2,13 @@ import { isDeepStrictEqual } from 'node:util';
 import pg from 'pg';
 import PgBoss from 'pg-boss';
 import { createReceiver, type PayloadSchemas } from 'stablehooks';
+import { queueContract } from 'stablehooks/conformance';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { pgBossProcessor, pgBossQueue } from 'stablehooks/queues/pg-boss';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startPostgres } from '../services/postgres.js';
 import type { Service } from '../services/service.js';
 import { awaitHandled } from './handled.js';
-import { expectDeliveredOnce, expectOutageSurvived } from './queue-contract.js';
 import { someEvent } from './some-event.js';
 
 const WORK = { batchSize: 20, pollingIntervalSeconds: 0.5 };
@@ -81,23 +81,22 @@ test('pgBossQueue rejects when the queue was not created', async () => {
   );
 });
 
-test('a worker with pgBossProcessor handles each event once, and pg-boss retries a handler that throws', async () => {
-  const name = await openQueue({ retryDelay: 1 });
-  await expectDeliveredOnce({
-    queue: pgBossQueue(boss, { queue: name }),
-    inbox: postgresInbox(pool),
-    async startWorker(receiver) {
-      const id = await boss.work(name, WORK, pgBossProcessor(boss, receiver));
-      onTestFinished(() => boss.offWork({ id }));
-    },
+for (const { name, run } of queueContract) {
+  test(name, async () => {
+    const queue = await openQueue({ retryDelay: 1 });
+    await run({
+      queue: pgBossQueue(boss, { queue }),
+      inbox: postgresInbox(pool),
+      async startWorker(receiver) {
+        const id = await boss.work(queue, WORK, pgBossProcessor(boss, receiver));
+        return () => boss.offWork({ id });
+      },
+      countJobs: () => boss.getQueueSize(queue),
+      stopServer: () => server.halt(),
+      startServer: () => server.start(),
+    });
   });
-});
-
-test('accept is unavailable while the Postgres of pg-boss is down, and queues the event once it is up', async () => {
-  const name = await openQueue();
-  const queue = pgBossQueue(boss, { queue: name });
-  await expectOutageSurvived({ queue, server, waiting: () => boss.getQueueSize(name) });
-});
+}
 
 test('pgBossProcessor completes the jobs of a batch that succeeded, and pg-boss retries only the others', async () => {
   const name = await openQueue({ retryDelay: 60 });

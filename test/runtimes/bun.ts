@@ -1,4 +1,4 @@
-/** Bun: its own server, and the fetch adapter. */
+/** Bun's own server with the fetch adapter. */
 import { answer } from './answer.js';
 
 declare const Bun: {

@@ -1,4 +1,3 @@
-/** Bundles of the fetch adapter: for the edge and the browser, nothing of Node may be in them. */
 import { loadEsbuild } from './servers.js';
 
 const APP = `
@@ -8,11 +7,11 @@ const APP = `
 
 const TARGETS = [['workerd'], ['edge-light'], ['browser']] as const;
 
-/** Says what is in a bundle that should not be. */
+/** Bundles the fetch adapter for edge runtimes and browsers. Returns what a bundle must not contain and does. */
 export async function assertBundles(folder: string): Promise<readonly string[]> {
   const failures: string[] = [];
   for (const conditions of TARGETS) {
-    // esbuild itself refuses an import that the platform does not resolve, such as `node:crypto`.
+    // esbuild fails when the platform cannot resolve an import.
     const { metafile } = await loadEsbuild(folder).build({
       stdin: { contents: APP, resolveDir: folder },
       bundle: true,

@@ -1,4 +1,4 @@
-/** Deno: its own server, and the fetch adapter. */
+/** Deno's own server with the fetch adapter. */
 import { answer } from './answer.js';
 
 declare const Deno: {

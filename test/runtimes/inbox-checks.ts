@@ -1,4 +1,4 @@
-/** The inbox contract on what each Node has: memory, and from Node 22.13 on SQLite by node:sqlite. */
+/** The inbox contract on the inboxes that need no package: memory, and node:sqlite from Node 22.13 on. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -23,15 +23,15 @@ export const inboxChecks: readonly CoreCheck[] = [
 
 function checksOf(
   inbox: string,
-  withInbox: (use: (under: InboxUnderTest) => Promise<void>) => Promise<void>,
+  withInbox: (use: (subject: InboxUnderTest) => Promise<void>) => Promise<void>,
 ): readonly CoreCheck[] {
-  return inboxContract.map(({ name, run }) => ({ name: `${inbox}, ${name}`, run: () => withInbox(run) }));
+  return inboxContract.map(({ name, run }) => ({ name: `${inbox}: ${name}`, run: () => withInbox(run) }));
 }
 
-/** Two connections to one new file, which goes again. */
+/** Opens two connections to one new file, and removes it afterwards. */
 async function withFile(
   { DatabaseSync }: NodeSqlite,
-  use: (under: InboxUnderTest) => Promise<void>,
+  use: (subject: InboxUnderTest) => Promise<void>,
 ): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'stablehooks-'));
   const connections = [0, 1].map(() => new DatabaseSync(join(folder, 'events.db')));

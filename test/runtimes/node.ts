@@ -1,4 +1,4 @@
-/** Node: node:http and the adapter for it, and the inbox contract beside the checks. */
+/** node:http with its adapter. Node runs the inbox contract as well. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createContractReceiver } from 'stablehooks/conformance';

@@ -36,8 +36,8 @@ const RUNTIMES: readonly Runtime[] = [
     name: 'workerd',
     command: { args: ['workerd-host.mjs', 'dist/worker.js'] },
     outOfReach: {
-      'a connection serves the next delivery after a forged one, whose body nobody read': CLOSES,
-      'a connection serves the next delivery after one that was too large': CLOSES,
+      'a connection serves the next delivery after a forged one whose body was not read': CLOSES,
+      'a connection serves the next delivery after a body that was too large': CLOSES,
     },
   },
 ];

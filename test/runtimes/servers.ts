@@ -1,9 +1,8 @@
-/** The servers, as each runtime loads them: TypeScript taken away, and for workerd one file with all in it. */
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** The least of esbuild, which is installed beside the runtimes and not by the package. */
+/** The part of esbuild that is used. It is installed with the runtimes, so its types are not available here. */
 export interface Esbuild {
   build(options: Readonly<Record<string, unknown>>): Promise<{
     readonly metafile: {
@@ -12,12 +11,15 @@ export interface Esbuild {
   }>;
 }
 
-/** Loads what `npm ci` installed in the folder. */
+/** Loads the esbuild that is installed in the folder. */
 export function loadEsbuild(folder: string): Esbuild {
   return createRequire(join(folder, 'package.json'))('esbuild');
 }
 
-/** Writes the servers to `dist` in the folder, from where they find the tarball that is installed there. */
+/**
+ * Compiles the servers into `dist` of the folder, where they resolve the installed tarball. The server for workerd
+ * is one file with all its imports.
+ */
 export async function buildServers(folder: string): Promise<void> {
   const esbuild = loadEsbuild(folder);
   const options = { bundle: true, format: 'esm', outdir: join(folder, 'dist'), logLevel: 'error' };
@@ -35,7 +37,8 @@ export async function buildServers(folder: string): Promise<void> {
     entryPoints: { worker: join(folder, 'dist/workerd.js') },
     platform: 'browser',
     conditions: ['workerd', 'worker'],
-    // `stablehooks/testing` drives servers from Node, too; the worker takes none of that, and would not start with it.
+    // The contracts in `stablehooks/conformance` import `node:` modules. The worker uses none of them, and does not
+    // start when one is left in the bundle.
     external: ['node:*'],
   });
 }

@@ -1,4 +1,4 @@
-/** workerd, without its Node compatibility: the bundled worker. */
+/** The worker for workerd without Node compatibility. It is bundled into one file. */
 import { answer } from './answer.js';
 
 export default { fetch: answer };

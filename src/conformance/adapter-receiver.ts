@@ -1,27 +1,26 @@
-/** The receiver that the adapter contract drives: each delivery's payload says what its handler does. */
 import { PermanentError } from '../core/errors.js';
 import type { StandardSchema, UnknownPayload } from '../core/events.js';
 import { createReceiver, type Receiver } from '../receiver/receiver.js';
 
-/** Both are accepted, as while one replaces the other. */
+/** The receiver accepts both secrets, as during a rotation. */
 export const CONTRACT_SECRETS = ['contract-secret-old', 'contract-secret-new'] as const;
 
-/** Above what frameworks allow by themselves (100 kB, 1 MiB), to tell their limits from the receiver's. */
+/** Larger than the default limits of frameworks (100 kB, 1 MiB), so that the cases see the receiver's limit and not theirs. */
 export const CONTRACT_MAX_BODY_BYTES = 1_300_000;
 
-/** Stands in every error, payload and header value that a reply must not repeat. */
+/** A string in every error and payload of the contract. No reply may contain it. */
 export const CONTRACT_MARKER = 'marker-that-no-reply-may-hold';
 
 const HANDLER_TIMEOUT_MS = 300;
 
-/** What `payload.behaviour` asks of the handler of `transfer.settled`. */
-export type Behaviour = 'succeed' | keyof typeof BEHAVIOURS;
+/** What the handler of `transfer.settled` does: the value of `payload.behaviour`. */
+export type HandlerBehaviour = 'succeed' | keyof typeof BEHAVIOURS;
 
 const BEHAVIOURS = {
   throw: () => {
     throw new Error(CONTRACT_MARKER);
   },
-  'throw-text': () => {
+  'throw-string': () => {
     throw CONTRACT_MARKER;
   },
   'throw-undefined': () => {
@@ -30,16 +29,16 @@ const BEHAVIOURS = {
   'throw-once': (attempt) => {
     if (attempt === 1) throw new Error(CONTRACT_MARKER);
   },
-  'give-up': () => {
+  'throw-permanent': () => {
     throw new PermanentError(CONTRACT_MARKER);
   },
-  'take-long': () => new Promise((resolve) => setTimeout(resolve, HANDLER_TIMEOUT_MS / 2)),
-  'never-end': () => new Promise(() => undefined),
-  'reject-late': () =>
+  slow: () => new Promise((resolve) => setTimeout(resolve, HANDLER_TIMEOUT_MS / 2)),
+  'never-settle': () => new Promise(() => undefined),
+  'reject-after-timeout': () =>
     new Promise((_, reject) => setTimeout(() => reject(new Error(CONTRACT_MARKER)), HANDLER_TIMEOUT_MS + 20)),
 } as const satisfies Record<string, (attempt: number) => void | Promise<void>>;
 
-/** Fits a payload with an `amount` that is text. */
+/** Accepts a payload whose `amount` is a string. */
 const amountSchema: StandardSchema<UnknownPayload> = {
   '~standard': {
     validate: (value) => {
@@ -51,8 +50,17 @@ const amountSchema: StandardSchema<UnknownPayload> = {
 };
 
 /**
- * Makes the receiver to mount, for every method, at the URL that the adapter contract is run against.
- * Apart from the contract itself, so that a server without node:http can load it.
+ * Creates the receiver that {@link adapterContract} tests an adapter with.
+ *
+ * Mount it with your adapter, for every HTTP method. It accepts bodies of up to 1.3 MB: raise a lower limit of
+ * the framework. Its payloads say what its handlers do, and it needs no module of Node, so that it also runs in
+ * servers without `node:http`.
+ *
+ * @example
+ * ```ts
+ * const app = express();
+ * app.all('/hooks', toExpressHandler(createContractReceiver()));
+ * ```
  */
 export function createContractReceiver(): Receiver {
   return createReceiver({
@@ -63,9 +71,9 @@ export function createContractReceiver(): Receiver {
     handlers: {
       'accept.confirmed': () => undefined,
       'transfer.settled': async ({ payload }, { attempt }) => {
-        if ('polluted' in Object.prototype) throw new Error('A payload reached Object.prototype.');
+        if ('polluted' in Object.prototype) throw new Error('A payload changed Object.prototype.');
         const behaviour = String(payload['behaviour']);
-        if (isBehaviour(behaviour)) await BEHAVIOURS[behaviour](attempt);
+        if (isHandlerBehaviour(behaviour)) await BEHAVIOURS[behaviour](attempt);
       },
     },
     onOutcome: ({ event }) => {
@@ -74,6 +82,6 @@ export function createContractReceiver(): Receiver {
   });
 }
 
-function isBehaviour(name: string): name is keyof typeof BEHAVIOURS {
+function isHandlerBehaviour(name: string): name is keyof typeof BEHAVIOURS {
   return Object.hasOwn(BEHAVIOURS, name);
 }

@@ -1,0 +1,155 @@
+/** The HTTP client of the adapter contract, and its checks of replies. */
+import assert from 'node:assert/strict';
+import { type Agent, request } from 'node:http';
+import { connect } from 'node:net';
+import type { EventType, UnknownPayload, WebhookEvent } from '../core/events.js';
+import { SIGNATURE_HEADER, type SignatureEncoding, sign } from '../core/signature.js';
+import { exampleEvent } from '../testing/example-event.js';
+import { CONTRACT_MARKER, CONTRACT_SECRETS, type HandlerBehaviour } from './adapter-receiver.js';
+
+/** A server that mounts `createContractReceiver()` with the adapter to test. */
+export interface AdapterUnderTest {
+  /** The `http:` URL where the receiver is mounted. */
+  readonly url: string;
+}
+
+/** What to send. */
+export interface RawRequest {
+  /** @default 'POST' */
+  readonly method?: string | undefined;
+  /** An array is sent as several header lines; `undefined` leaves a header out. */
+  readonly headers?: Readonly<Record<string, string | string[] | undefined>> | undefined;
+  /** Bytes are sent with a content-length, an array of pieces is sent chunked. */
+  readonly body?: Uint8Array | readonly Uint8Array[] | undefined;
+  readonly agent?: Agent | undefined;
+  /** Sends the headers and does not end the request, to see whether the reply waits for the body. @default false */
+  readonly unfinished?: boolean | undefined;
+}
+
+export interface RawReply {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
+  readonly text: string;
+}
+
+/** How long a case waits for a reply. */
+const REPLY_TIMEOUT_MS = 8_000;
+
+/** An event for the contract receiver, with a unique id. */
+export function contractEvent(
+  payload: UnknownPayload & { readonly behaviour?: HandlerBehaviour } = {},
+  type: EventType = 'transfer.settled',
+): WebhookEvent {
+  return exampleEvent(type, { payload: { behaviour: 'succeed', note: CONTRACT_MARKER, ...payload } });
+}
+
+/** The bytes of a string, or of any other value as JSON. */
+export function bytesOf(value: unknown): Buffer {
+  return Buffer.from(typeof value === 'string' ? value : JSON.stringify(value));
+}
+
+/** The headers of a valid delivery of these bytes. */
+export async function signedHeaders(
+  body: Uint8Array,
+  options: { readonly secret?: string; readonly encoding?: SignatureEncoding } = {},
+): Promise<Record<string, string>> {
+  const signature = await sign(body, { secret: CONTRACT_SECRETS[0], ...options });
+  return { 'content-type': 'application/json', [SIGNATURE_HEADER]: signature };
+}
+
+/** Signs and sends bytes, a string, or any other value as JSON. What `raw` has overrides the valid delivery. */
+export async function sendSigned(
+  { url }: AdapterUnderTest,
+  content: unknown,
+  raw: RawRequest = {},
+): Promise<RawReply> {
+  const body = content instanceof Uint8Array ? content : bytesOf(content);
+  const headers = { ...(await signedHeaders(body)), ...raw.headers };
+  return sendRaw({ url }, { body, ...raw, headers });
+}
+
+/** Sends one request and resolves with the complete reply, which can arrive before the request has ended. */
+export function sendRaw({ url }: AdapterUnderTest, raw: RawRequest): Promise<RawReply> {
+  const { method = 'POST', agent, body, unfinished = false } = raw;
+  const pieces = body instanceof Uint8Array ? [body] : (body ?? []);
+  const length = body instanceof Uint8Array ? { 'content-length': String(body.length) } : {};
+  const entries = Object.entries({ ...length, ...raw.headers });
+  const headers: Record<string, string | string[]> = {};
+  for (const [name, value] of entries) if (value !== undefined) headers[name] = value;
+  return new Promise((resolve, reject) => {
+    const sent = request(url, { method, headers, agent: agent ?? false, timeout: REPLY_TIMEOUT_MS });
+    sent.on('timeout', () =>
+      sent.destroy(new Error(`The server did not reply within ${REPLY_TIMEOUT_MS} ms.`)),
+    );
+    sent.on('error', reject);
+    sent.on('response', (reply) => {
+      const chunks: Buffer[] = [];
+      reply.on('data', (chunk: Buffer) => chunks.push(chunk));
+      reply.on('error', reject);
+      reply.on('end', () => {
+        resolve({
+          status: reply.statusCode ?? 0,
+          headers: reply.headers,
+          text: Buffer.concat(chunks).toString(),
+        });
+        if (unfinished) sent.destroy();
+      });
+    });
+    if (unfinished) return sent.flushHeaders();
+    for (const piece of pieces) sent.write(piece);
+    sent.end();
+  });
+}
+
+/** Opens a connection and writes a valid delivery of `body` to it, up to byte `end` of the body. */
+export async function openDelivery({ url }: AdapterUnderTest, body: Uint8Array, end = body.length) {
+  const { hostname, port, pathname, host } = new URL(url);
+  const headers = { host, 'content-length': String(body.length), ...(await signedHeaders(body)) };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  const socket = connect({ host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || 80) });
+  const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
+  socket.on('error', () => undefined).resume();
+  await new Promise<void>((resolve) => {
+    socket.write(`POST ${pathname} HTTP/1.1\r\n${lines.join('')}\r\n`);
+    socket.write(body.subarray(0, end), () => resolve());
+  });
+  return { socket, closed };
+}
+
+/** Checks a reply of success: its status, its outcome, and that it contains nothing else. */
+export function assertOutcome(
+  reply: RawReply,
+  { status, outcome }: { readonly status: number; readonly outcome: string },
+): void {
+  assertNothingDisclosed(reply);
+  assert.equal(reply.text, JSON.stringify({ outcome }), summaryOf(reply));
+  assert.equal(reply.status, status, summaryOf(reply));
+}
+
+/** Checks a reply of failure: RFC 9457 with a stable code, and nothing of the error itself. */
+export function assertProblem(
+  reply: RawReply,
+  { status, code }: { readonly status: number; readonly code: string },
+): void {
+  assertNothingDisclosed(reply);
+  assert.equal(reply.status, status, summaryOf(reply));
+  assert.match(String(reply.headers['content-type']), /^application\/problem\+json/, summaryOf(reply));
+  const problem: Record<string, unknown> = JSON.parse(reply.text);
+  assert.deepEqual(Object.keys(problem).sort(), ['code', 'outcome', 'status', 'title'], summaryOf(reply));
+  assert.equal(problem['code'], code, summaryOf(reply));
+  assert.equal(problem['status'], status, summaryOf(reply));
+  if (status === 503) assert.match(String(reply.headers['retry-after']), /^[1-9]\d*$/, summaryOf(reply));
+}
+
+/** Checks that the reply contains no payload, no message or stack of an error, and no secret. */
+function assertNothingDisclosed(reply: RawReply): void {
+  const content = JSON.stringify(reply.headers) + reply.text;
+  for (const secret of [CONTRACT_MARKER, ...CONTRACT_SECRETS]) {
+    assert.ok(!content.includes(secret), 'The reply contains a payload, an error message or a secret.');
+  }
+  assert.doesNotMatch(reply.text, /\bat .*:\d+:\d+/, 'The reply contains a stack.');
+}
+
+function summaryOf({ status, text }: RawReply): string {
+  return `The reply was ${status} ${text.slice(0, 200)}`;
+}

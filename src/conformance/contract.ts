@@ -1,0 +1,31 @@
+import type { UnknownEvent } from '../core/events.js';
+
+/**
+ * One rule of a contract. Contracts are arrays of these, so that any test runner can run them.
+ *
+ * @typeParam Subject - what is tested: an {@link AdapterUnderTest}, {@link InboxUnderTest} or {@link QueueUnderTest}.
+ *
+ * @example
+ * ```ts
+ * function register<Subject>(contract: readonly ContractCase<Subject>[], open: () => Subject) {
+ *   for (const { name, run } of contract) test(name, () => run(open()));
+ * }
+ * ```
+ */
+export interface ContractCase<Subject> {
+  /** The rule as a sentence. It is unique within its contract. */
+  readonly name: string;
+  /** Resolves when `subject` keeps the rule. Rejects with an error that says what was wrong when it does not. */
+  run(subject: Subject): Promise<void>;
+}
+
+/** An event with a unique id. */
+export function someEvent(overrides: Partial<UnknownEvent> = {}): UnknownEvent {
+  return {
+    id: `evt:${crypto.randomUUID()}`,
+    type: 'transfer.settled',
+    created_at: '2026-01-02T03:04:05.678Z',
+    payload: { amount: '10.50' },
+    ...overrides,
+  };
+}

@@ -1,0 +1,762 @@
+import assert from 'node:assert/strict';
+import type { UnknownEvent } from '../core/events.js';
+import {
+  INBOX_STATES,
+  type Inbox,
+  type InboxOperations,
+  type InboxRecord,
+  type Lease,
+} from '../core/inbox.js';
+import { type ContractCase, someEvent } from './contract.js';
+
+/** An empty inbox, seen through two connections. Every case needs a new one. */
+export interface InboxUnderTest {
+  readonly inbox: Inbox<unknown> & InboxOperations;
+  /** The same inbox over another connection; the same object where an inbox has no connections. */
+  readonly second: Inbox<unknown> & InboxOperations;
+}
+
+type InboxCase = ContractCase<InboxUnderTest>;
+
+const HOUR_MS = 3_600_000;
+
+/** Claims with a lease that does not end during a test. */
+const LONG = { leaseMs: HOUR_MS, origin: 'push' } as const;
+
+/** Claims with a lease that has lapsed at once. */
+const LAPSED = { leaseMs: 0, origin: 'push' } as const;
+
+/** Records events that are due at once. */
+const DUE = { dueInMs: 0, origin: 'pull' } as const;
+
+/** Takes everything that is due, and hides it until the test has ended. */
+const TAKE = { limit: 1_000, visibilityTimeoutMs: HOUR_MS, types: [] as readonly string[] } as const;
+
+/** Events with unique ids. */
+function someEvents(count: number, overrides: Partial<UnknownEvent> = {}): readonly UnknownEvent[] {
+  return Array.from({ length: count }, () => someEvent(overrides));
+}
+
+/** Claims the event, and fails when the claim is not answered `claimed`. */
+async function claimed(inbox: Inbox<unknown>, event: UnknownEvent, leaseMs = HOUR_MS): Promise<Lease> {
+  const claim = await inbox.claim(event, { leaseMs, origin: 'push' });
+  assert.equal(claim.state, 'claimed', `The claim of ${event.id} was answered ${claim.state}.`);
+  return claim.lease;
+}
+
+const idsOf = (events: readonly UnknownEvent[]) => events.map(({ id }) => id);
+
+const claimCases: readonly InboxCase[] = [
+  {
+    name: 'the claim of a new event leases it as attempt 1',
+    async run({ inbox }) {
+      const event = someEvent();
+      const lease = await claimed(inbox, event);
+      assert.equal(lease.id, event.id);
+      assert.equal(lease.attempt, 1);
+      const record = await inbox.find(event.id);
+      assert.equal(record?.state, 'leased');
+      assert.equal(record?.attempts, 1);
+      assert.equal(record?.origin, 'push');
+      assert.equal(record?.type, event.type);
+    },
+  },
+  {
+    name: "a claim with the event's own JSON stores that JSON",
+    async run({ inbox }) {
+      const json = '{ "id": "evt_text", "type": "transfer.settled", "payload": { "amount": 1.0, "10": 0 } }';
+      const event = JSON.parse(json) as UnknownEvent;
+      const claim = await inbox.claim({ ...event, payload: {} }, { ...LAPSED, json });
+      assert.equal(claim.state, 'claimed');
+      assert.deepEqual((await inbox.find('evt_text'))?.event, event);
+      assert.deepEqual(await inbox.takeDue(TAKE), [event]);
+    },
+  },
+  {
+    name: 'a claim of a leased event is answered leased, with the time until the lease ends',
+    async run({ inbox, second }) {
+      const event = someEvent();
+      await claimed(inbox, event);
+      const other = await second.claim(event, LONG);
+      assert.equal(other.state, 'leased');
+      assert.ok(
+        other.state === 'leased' && other.retryAfterMs > HOUR_MS / 2 && other.retryAfterMs <= HOUR_MS,
+      );
+    },
+  },
+  {
+    name: 'of 40 simultaneous claims of one event exactly one is answered claimed',
+    async run({ inbox, second }) {
+      const event = someEvent();
+      const claims = await Promise.all(
+        Array.from({ length: 40 }, (_, index) => (index % 2 ? inbox : second).claim(event, LONG)),
+      );
+      assert.equal(claims.filter(({ state }) => state === 'claimed').length, 1);
+      assert.equal(claims.filter(({ state }) => state === 'leased').length, 39);
+    },
+  },
+  {
+    name: 'of 4 simultaneous claims of each of 50 events exactly one per event is answered claimed',
+    async run({ inbox, second }) {
+      const events = someEvents(50);
+      const claims = await Promise.all(
+        events.flatMap((event) => [inbox, second, inbox, second].map((one) => one.claim(event, LONG))),
+      );
+      const won = claims.flatMap((claim) => (claim.state === 'claimed' ? [claim.lease.id] : []));
+      assert.equal(won.length, 50);
+      assert.equal(new Set(won).size, 50);
+    },
+  },
+  {
+    name: 'of 20 simultaneous claims of an event whose lease has lapsed exactly one is answered claimed',
+    async run({ inbox, second }) {
+      const event = someEvent();
+      await claimed(inbox, event, 0);
+      const claims = await Promise.all(
+        Array.from({ length: 20 }, (_, index) => (index % 2 ? inbox : second).claim(event, LONG)),
+      );
+      const won = claims.filter(({ state }) => state === 'claimed');
+      assert.equal(won.length, 1);
+      assert.equal(won[0]?.state === 'claimed' && won[0].lease.attempt, 2);
+    },
+  },
+  {
+    name: 'after another claim of a lapsed lease, the old token can neither complete nor fail the event',
+    async run({ inbox, second }) {
+      const event = someEvent();
+      const old = await claimed(inbox, event, 0);
+      const current = await claimed(second, event);
+      assert.equal(current.attempt, 2);
+      assert.notEqual(current.token, old.token);
+      assert.equal(await inbox.complete(old), false);
+      assert.equal(await inbox.fail(old, { retryAfterMs: 0, error: 'late' }), false);
+      assert.equal(await inbox.fail(old, { retryAfterMs: null, error: 'late' }), false);
+      assert.equal((await inbox.find(event.id))?.state, 'leased');
+      assert.equal(await second.complete(current), true);
+    },
+  },
+  {
+    name: 'a lapsed lease that nobody else has claimed can still complete the event',
+    async run({ inbox }) {
+      const lease = await claimed(inbox, someEvent(), 0);
+      assert.equal(await inbox.complete(lease), true);
+    },
+  },
+  {
+    name: 'a completed event is done, and every later claim is answered done',
+    async run({ inbox, second }) {
+      const event = someEvent();
+      const lease = await claimed(inbox, event);
+      assert.equal(await inbox.complete(lease), true);
+      assert.equal((await inbox.claim(event, LONG)).state, 'done');
+      assert.equal((await second.claim(event, LAPSED)).state, 'done');
+      assert.equal((await second.find(event.id))?.state, 'done');
+    },
+  },
+  {
+    name: 'completing or failing an event that is done returns false and changes nothing',
+    async run({ inbox }) {
+      const event = someEvent();
+      const lease = await claimed(inbox, event);
+      await inbox.complete(lease);
+      assert.equal(await inbox.complete(lease), false);
+      assert.equal(await inbox.fail(lease, { retryAfterMs: 0, error: 'late' }), false);
+      assert.equal((await inbox.find(event.id))?.state, 'done');
+    },
+  },
+  {
+    name: 'of 4 simultaneous completions with one token exactly one returns true',
+    async run({ inbox, second }) {
+      const lease = await claimed(inbox, someEvent());
+      const answers = await Promise.all([inbox, second, inbox, second].map((one) => one.complete(lease)));
+      assert.equal(answers.filter(Boolean).length, 1);
+    },
+  },
+  {
+    name: 'completing with an unknown id or an unknown token returns false',
+    async run({ inbox }) {
+      const lease = await claimed(inbox, someEvent());
+      const unknownToken = '00000000-0000-4000-8000-000000000000';
+      assert.equal(await inbox.complete({ ...lease, id: 'evt_nobody' }), false);
+      assert.equal(await inbox.complete({ ...lease, token: unknownToken }), false);
+      assert.equal(await inbox.complete(lease), true);
+    },
+  },
+  {
+    name: 'a failed event can be claimed before its retry time',
+    async run({ inbox, second }) {
+      const event = someEvent();
+      const lease = await claimed(inbox, event);
+      assert.equal(await inbox.fail(lease, { retryAfterMs: HOUR_MS, error: 'ERR_HANDLER_FAILED: no' }), true);
+      const record = await inbox.find(event.id);
+      assert.equal(record?.state, 'failed');
+      assert.equal(record?.lastError, 'ERR_HANDLER_FAILED: no');
+      assert.equal((await claimed(second, event)).attempt, 2);
+    },
+  },
+  {
+    name: 'an event that fails without a retry time is dead and cannot be claimed',
+    async run({ inbox, second }) {
+      const event = someEvent();
+      const lease = await claimed(inbox, event);
+      assert.equal(await inbox.fail(lease, { retryAfterMs: null, error: 'given up' }), true);
+      assert.equal((await second.claim(event, LONG)).state, 'dead');
+      assert.equal((await second.find(event.id))?.dueAt, null);
+    },
+  },
+  {
+    name: 'the error of a failed event is stored, cut at 1,000 characters',
+    async run({ inbox }) {
+      const event = someEvent();
+      await inbox.fail(await claimed(inbox, event), { retryAfterMs: 0, error: 'é'.repeat(5_000) });
+      assert.equal((await inbox.find(event.id))?.lastError, 'é'.repeat(1_000));
+    },
+  },
+];
+
+/** Events that a database can easily change. */
+const FRAGILE_EVENTS: readonly UnknownEvent[] = [
+  someEvent({ payload: { text: 'zero \u0000, lone \ud800, pair 😀, line\u2028, quote " \\ / \' $1 %s' } }),
+  someEvent({ payload: { z: 1, a: 2, 10: 'ten', 2: 'two', nested: { list: [1, [2, [3, null]]], no: {} } } }),
+  someEvent({ payload: { amount: '0.10', big: 1e21, small: 1e-7, negative: -0.5, yes: true, none: null } }),
+  someEvent({ payload: JSON.parse('{"__proto__":{"polluted":true},"constructor":{"prototype":1}}') }),
+  { ...someEvent(), delivered: true, extra: { kept: ['x'] } } as UnknownEvent,
+  someEvent({ payload: { long: 'x'.repeat(200_000) } }),
+  someEvent({ payload: {} }),
+];
+
+const recordCases: readonly InboxCase[] = [
+  {
+    name: 'recording a page returns for each event, in order, whether it is new or which state it has',
+    async run({ inbox }) {
+      const [done, leased, failed, dead, fresh] = someEvents(5);
+      assert.ok(done && leased && failed && dead && fresh);
+      await inbox.complete(await claimed(inbox, done));
+      await claimed(inbox, leased);
+      await inbox.fail(await claimed(inbox, failed), { retryAfterMs: HOUR_MS, error: 'no' });
+      await inbox.fail(await claimed(inbox, dead), { retryAfterMs: null, error: 'no' });
+      const page = [fresh, done, leased, failed, dead];
+      assert.deepEqual(await inbox.record(page, DUE), ['new', 'done', 'leased', 'failed', 'dead']);
+      assert.deepEqual(await inbox.record(page, DUE), ['received', 'done', 'leased', 'failed', 'dead']);
+      assert.equal((await inbox.find(fresh.id))?.origin, 'pull');
+    },
+  },
+  {
+    name: 'recording an empty page returns an empty list',
+    async run({ inbox }) {
+      assert.deepEqual(await inbox.record([], DUE), []);
+    },
+  },
+  {
+    name: 'a page of 1,000 events is recorded in one call',
+    async run({ inbox }) {
+      const page = someEvents(1_000);
+      assert.deepEqual(new Set(await inbox.record(page, DUE)), new Set(['new']));
+      assert.deepEqual(new Set(await inbox.record(page, DUE)), new Set(['received']));
+    },
+  },
+  {
+    name: 'an id that is twice in one page is new once, and its first content is kept',
+    async run({ inbox }) {
+      const first = someEvent();
+      const twin = { ...first, payload: { amount: '99.00' } };
+      assert.deepEqual(await inbox.record([first, twin], DUE), ['new', 'received']);
+      assert.deepEqual(await inbox.record([twin], DUE), ['received']);
+      assert.deepEqual((await inbox.find(first.id))?.event, first);
+    },
+  },
+  {
+    name: 'of simultaneous pages with the same events each id is new in exactly one',
+    async run({ inbox, second }) {
+      const page = someEvents(60);
+      const answers = await Promise.all([
+        inbox.record(page, DUE),
+        second.record([...page].reverse(), DUE),
+        inbox.record(page, DUE),
+      ]);
+      assert.equal(answers.flat().filter((answer) => answer === 'new').length, 60);
+    },
+  },
+  {
+    name: 'simultaneous recording and claiming of the same events loses none and claims each once',
+    async run({ inbox, second }) {
+      const page = someEvents(30);
+      const [, ...claims] = await Promise.all([
+        inbox.record(page, DUE),
+        ...page.map((event) => second.claim(event, LONG)),
+      ]);
+      assert.equal(claims.filter(({ state }) => state === 'claimed').length, 30);
+      assert.equal((await inbox.takeDue(TAKE)).length, 0);
+    },
+  },
+  {
+    name: 'a recorded event is claimed as attempt 1, whether it is due or not',
+    async run({ inbox }) {
+      const [now, later] = someEvents(2);
+      assert.ok(now && later);
+      await inbox.record([now], DUE);
+      await inbox.record([later], { dueInMs: HOUR_MS, origin: 'pull' });
+      assert.equal((await claimed(inbox, now)).attempt, 1);
+      assert.equal((await claimed(inbox, later)).attempt, 1);
+    },
+  },
+  {
+    name: 'every event is returned exactly as it was recorded',
+    async run({ inbox, second }) {
+      for (const event of FRAGILE_EVENTS) {
+        await inbox.record([event], DUE);
+        assert.equal(JSON.stringify((await second.find(event.id))?.event), JSON.stringify(event));
+      }
+      assert.deepEqual(new Set(idsOf(await second.takeDue(TAKE))), new Set(idsOf(FRAGILE_EVENTS)));
+    },
+  },
+  {
+    name: 'ids that differ in case, spaces or accents are different events',
+    async run({ inbox }) {
+      const events = [
+        'evt',
+        'EVT',
+        'evt ',
+        ' evt',
+        'évt',
+        'e\u0301vt',
+        "evt'; --",
+        'evt%',
+        'evt_',
+        '{evt}',
+        'evt:*',
+      ].map((id) => someEvent({ id }));
+      assert.deepEqual(new Set(await inbox.record(events, DUE)), new Set(['new']));
+      for (const event of events) {
+        await inbox.complete(await claimed(inbox, event));
+        assert.equal((await inbox.find(event.id))?.id, event.id);
+      }
+    },
+  },
+  {
+    name: 'an event with an id of 512 characters is recorded, claimed and completed',
+    async run({ inbox }) {
+      const event = someEvent({ id: 'é'.repeat(512) });
+      await inbox.complete(await claimed(inbox, event));
+      assert.equal((await inbox.claim(event, LONG)).state, 'done');
+    },
+  },
+];
+
+const dueCases: readonly InboxCase[] = [
+  {
+    name: 'takeDue returns received, failed and lapsed events, and none that is done, dead, leased or due later',
+    async run({ inbox, second }) {
+      const [received, failed, lapsed, later, retryLater, running, done, dead] = someEvents(8);
+      assert.ok(received && failed && lapsed && later && retryLater && running && done && dead);
+      await inbox.record([received], DUE);
+      await inbox.fail(await claimed(inbox, failed), { retryAfterMs: 0, error: 'no' });
+      await claimed(inbox, lapsed, 0);
+      await inbox.record([later], { dueInMs: HOUR_MS, origin: 'pull' });
+      await inbox.fail(await claimed(inbox, retryLater), { retryAfterMs: HOUR_MS, error: 'no' });
+      await claimed(inbox, running);
+      await inbox.complete(await claimed(inbox, done));
+      await inbox.fail(await claimed(inbox, dead), { retryAfterMs: null, error: 'no' });
+      assert.deepEqual(
+        new Set(idsOf(await second.takeDue(TAKE))),
+        new Set([received.id, failed.id, lapsed.id]),
+      );
+    },
+  },
+  {
+    name: 'takeDue returns complete events, those that are due the longest first, and at most `limit` of them',
+    async run({ inbox }) {
+      const events = someEvents(6);
+      // Recorded in reverse, so that the order of recording is not the order in which they are due.
+      for (const [index, event] of [...events.entries()].reverse()) {
+        await inbox.record([event], { dueInMs: (index - 6) * 1_000, origin: 'pull' });
+      }
+      const first = await inbox.takeDue({ ...TAKE, limit: 4 });
+      assert.equal(first.length, 4);
+      const rest = await inbox.takeDue({ ...TAKE, limit: 4 });
+      assert.equal(rest.length, 2);
+      assert.deepEqual([...first, ...rest], events);
+    },
+  },
+  {
+    name: 'changing an event object after it was recorded or returned does not change the stored event',
+    async run({ inbox }) {
+      const event = someEvent({ payload: { amount: '10.50' } });
+      const overwrite = (given: UnknownEvent | undefined) =>
+        Object.assign(given?.payload ?? {}, { amount: '0' });
+      await inbox.record([event], DUE);
+      overwrite(event);
+      for (let take = 0; take < 2; take++) {
+        const [taken] = await inbox.takeDue({ ...TAKE, visibilityTimeoutMs: 0 });
+        assert.deepEqual(taken?.payload, { amount: '10.50' });
+        overwrite(taken);
+      }
+      overwrite((await inbox.find(event.id))?.event ?? undefined);
+      assert.deepEqual((await inbox.find(event.id))?.event?.payload, { amount: '10.50' });
+    },
+  },
+  {
+    name: 'takeDue returns an event that has been due for an hour before one that is due now',
+    async run({ inbox }) {
+      const [now, hidden] = someEvents(2);
+      assert.ok(now && hidden);
+      await inbox.record([hidden], { dueInMs: -HOUR_MS, origin: 'pull' });
+      await inbox.record([now], DUE);
+      assert.deepEqual(idsOf(await inbox.takeDue({ ...TAKE, limit: 1 })), [hidden.id]);
+      assert.deepEqual(idsOf(await inbox.takeDue({ ...TAKE, limit: 1 })), [now.id]);
+    },
+  },
+  {
+    name: 'an event that takeDue returned is not returned again for `visibilityTimeoutMs`, and can be claimed meanwhile',
+    async run({ inbox, second }) {
+      const [hidden, shown] = someEvents(2);
+      assert.ok(hidden && shown);
+      await inbox.record([hidden], DUE);
+      await inbox.takeDue(TAKE);
+      assert.deepEqual(await second.takeDue(TAKE), []);
+      assert.equal((await claimed(second, hidden)).attempt, 1);
+      await inbox.record([shown], DUE);
+      await inbox.takeDue({ ...TAKE, visibilityTimeoutMs: 0 });
+      assert.deepEqual(idsOf(await second.takeDue(TAKE)), [shown.id]);
+    },
+  },
+  {
+    name: 'simultaneous calls of takeDue never return the same event, and together return all',
+    async run({ inbox, second }) {
+      const events = someEvents(60);
+      await inbox.record(events, DUE);
+      const takes = await Promise.all(
+        Array.from({ length: 20 }, (_, index) => (index % 2 ? inbox : second).takeDue({ ...TAKE, limit: 7 })),
+      );
+      const rest = await inbox.takeDue(TAKE);
+      const taken = idsOf([...takes.flat(), ...rest]);
+      assert.equal(taken.length, 60);
+      assert.deepEqual(new Set(taken), new Set(idsOf(events)));
+    },
+  },
+  {
+    name: 'takeDue of a lapsed event voids its old token and keeps its number of attempts',
+    async run({ inbox, second }) {
+      const event = someEvent();
+      const old = await claimed(inbox, event, 0);
+      assert.equal((await second.takeDue(TAKE)).length, 1);
+      assert.equal(await inbox.complete(old), false);
+      assert.equal((await inbox.find(event.id))?.state, 'failed');
+      assert.equal((await claimed(second, event)).attempt, 2);
+    },
+  },
+  {
+    name: 'takeDue returns a parked event only when its type is among `types`',
+    async run({ inbox }) {
+      const event = someEvent({ type: 'mint.completed' });
+      assert.deepEqual(await inbox.record([event], { dueInMs: null, origin: 'push' }), ['new']);
+      assert.deepEqual(await inbox.record([event], { dueInMs: null, origin: 'push' }), ['parked']);
+      assert.deepEqual(await inbox.takeDue({ ...TAKE, types: ['transfer.settled'] }), []);
+      assert.equal((await inbox.find(event.id))?.dueAt, null);
+      assert.deepEqual(await inbox.takeDue({ ...TAKE, types: ['mint.completed'] }), [event]);
+      assert.equal((await inbox.find(event.id))?.state, 'received');
+      await inbox.complete(await claimed(inbox, event));
+      assert.equal((await inbox.find(event.id))?.state, 'done');
+    },
+  },
+  {
+    name: 'a parked event can be claimed',
+    async run({ inbox }) {
+      const event = someEvent();
+      await inbox.record([event], { dueInMs: null, origin: 'push' });
+      assert.equal((await claimed(inbox, event)).attempt, 1);
+    },
+  },
+];
+
+const A = { holder: 'a', leaseMs: HOUR_MS } as const;
+const B = { holder: 'b', leaseMs: HOUR_MS } as const;
+
+const pollCases: readonly InboxCase[] = [
+  {
+    name: 'the first acquirePoll returns no watermark and a largest answer of 0',
+    async run({ inbox }) {
+      assert.deepEqual(await inbox.acquirePoll(A), { watermark: null, largest: 0 });
+    },
+  },
+  {
+    name: 'while a holder has the poll lease, others get null and the holder can acquire it again',
+    async run({ inbox, second }) {
+      await inbox.acquirePoll(A);
+      assert.equal(await second.acquirePoll(B), null);
+      assert.notEqual(await second.acquirePoll(A), null);
+    },
+  },
+  {
+    name: 'of 20 simultaneous calls of acquirePoll exactly one gets the lease',
+    async run({ inbox, second }) {
+      const answers = await Promise.all(
+        Array.from({ length: 20 }, (_, index) =>
+          (index % 2 ? inbox : second).acquirePoll({ holder: `holder ${index}`, leaseMs: HOUR_MS }),
+        ),
+      );
+      assert.equal(answers.filter((answer) => answer !== null).length, 1);
+    },
+  },
+  {
+    name: 'a lapsed poll lease goes to the next holder, and the old holder cannot save',
+    async run({ inbox, second }) {
+      await inbox.acquirePoll({ ...A, leaseMs: 0 });
+      assert.notEqual(await second.acquirePoll(B), null);
+      assert.equal(await inbox.savePoll({ watermark: 1, largest: 1 }, A), false);
+      assert.equal(await second.savePoll({ watermark: 2, largest: 2 }, B), true);
+      assert.deepEqual(await second.acquirePoll(B), { watermark: 2, largest: 2 });
+    },
+  },
+  {
+    name: 'after a poll lease is given back, the next holder gets the saved state',
+    async run({ inbox, second }) {
+      await inbox.acquirePoll(A);
+      const state = { watermark: 1_767_323_045_678, largest: 1_000 };
+      assert.equal(await inbox.savePoll(state, A), true);
+      assert.equal(await second.acquirePoll(B), null);
+      assert.equal(await inbox.savePoll(state, { ...A, leaseMs: 0 }), true);
+      assert.deepEqual(await second.acquirePoll(B), state);
+    },
+  },
+  {
+    name: 'savePoll without a lease returns false and saves nothing',
+    async run({ inbox }) {
+      assert.equal(await inbox.savePoll({ watermark: 1, largest: 1 }, A), false);
+      assert.deepEqual(await inbox.acquirePoll(A), { watermark: null, largest: 0 });
+    },
+  },
+  {
+    name: 'a saved watermark can be negative, or null again',
+    async run({ inbox }) {
+      await inbox.acquirePoll(A);
+      await inbox.savePoll({ watermark: -1, largest: 50 }, A);
+      assert.deepEqual(await inbox.acquirePoll(A), { watermark: -1, largest: 50 });
+      await inbox.savePoll({ watermark: null, largest: 50 }, A);
+      assert.deepEqual(await inbox.acquirePoll(A), { watermark: null, largest: 50 });
+    },
+  },
+];
+
+const operationCases: readonly InboxCase[] = [
+  {
+    name: 'finding an unknown id returns undefined',
+    async run({ inbox }) {
+      assert.equal(await inbox.find('evt_nobody'), undefined);
+    },
+  },
+  {
+    name: 'a record contains when the event was received, when it changed and when it is due',
+    async run({ inbox }) {
+      const event = someEvent();
+      await inbox.record([event], { dueInMs: HOUR_MS, origin: 'pull' });
+      const record = await inbox.find(event.id);
+      assert.ok(record);
+      const { receivedAt, updatedAt, dueAt, ...rest } = record;
+      assert.deepEqual(rest, {
+        id: event.id,
+        type: event.type,
+        state: 'received',
+        attempts: 0,
+        origin: 'pull',
+        lastError: null,
+        event,
+      });
+      assert.ok(Math.abs(receivedAt - Date.now()) < HOUR_MS, '`receivedAt` is not a time in epoch ms.');
+      assert.ok(updatedAt >= receivedAt);
+      assert.ok(dueAt !== null && Math.abs(dueAt - receivedAt - HOUR_MS) < 1_000);
+    },
+  },
+  {
+    name: 'listing page by page returns each record of the state once',
+    async run({ inbox }) {
+      const events = someEvents(7);
+      for (const event of events) await inbox.record([event], DUE);
+      await claimed(inbox, someEvent());
+      const seen: string[] = [];
+      for (let after: string | undefined; ; ) {
+        const page = await inbox.list({ state: 'received', limit: 3, after });
+        if (page.length === 0) break;
+        assert.ok(page.length <= 3 && page.every(({ state }) => state === 'received'));
+        seen.push(...page.map(({ id }) => id));
+        after = page.at(-1)?.id;
+      }
+      assert.equal(seen.length, 7);
+      assert.deepEqual(new Set(seen), new Set(events.map(({ id }) => id)));
+    },
+  },
+  {
+    name: 'listing continues after the given id, also when that record has left the state',
+    async run({ inbox }) {
+      for (const event of someEvents(6)) {
+        await inbox.fail(await claimed(inbox, event), { retryAfterMs: null, error: 'no' });
+      }
+      const all = await inbox.list({ state: 'dead', limit: 6 });
+      const [second, fourth] = [all[1], all[3]];
+      assert.ok(second && fourth);
+      for (const last of [second, fourth]) await inbox.requeue(last.id);
+      const after = async ({ id }: InboxRecord) =>
+        (await inbox.list({ state: 'dead', limit: 9, after: id })).map((record) => record.id);
+      const dead = (from: number) => all.slice(from).flatMap(({ id }) => (id === fourth.id ? [] : [id]));
+      assert.deepEqual(await after(second), dead(2));
+      assert.deepEqual(await after(fourth), dead(4));
+    },
+  },
+  {
+    name: 'counting returns every state in order, with the time since which its oldest event has been in it',
+    async run({ inbox }) {
+      assert.deepEqual(
+        await inbox.count(),
+        INBOX_STATES.map((state) => ({ state, count: 0, oldest: null })),
+      );
+      await inbox.record(someEvents(3), DUE);
+      await inbox.record(someEvents(1, { type: 'mint.completed' }), { dueInMs: null, origin: 'push' });
+      for (const event of someEvents(2)) await inbox.complete(await claimed(inbox, event));
+      const counts = await inbox.count();
+      assert.deepEqual(
+        counts.map(({ state, count }) => [state, count]),
+        [
+          ['received', 3],
+          ['leased', 0],
+          ['failed', 0],
+          ['done', 2],
+          ['dead', 0],
+          ['parked', 1],
+        ],
+      );
+      for (const { state, oldest } of counts) {
+        const since = (await inbox.list({ state, limit: 9 })).map(({ updatedAt }) => updatedAt);
+        assert.equal(oldest, since.length === 0 ? null : Math.min(...since));
+      }
+    },
+  },
+  {
+    name: 'a requeued dead event is due at once, starts again at attempt 1 and voids its old token',
+    async run({ inbox, second }) {
+      const event = someEvent();
+      const old = await claimed(inbox, event);
+      await inbox.fail(old, { retryAfterMs: null, error: 'given up' });
+      assert.equal(await second.requeue(event.id), true);
+      assert.equal(await second.requeue(event.id), false);
+      assert.deepEqual(await inbox.takeDue(TAKE), [event]);
+      const lease = await claimed(inbox, event);
+      assert.equal(lease.attempt, 1);
+      assert.notEqual(lease.token, old.token);
+      assert.equal(await inbox.complete(old), false);
+      assert.equal(await inbox.complete(lease), true);
+    },
+  },
+  {
+    name: 'requeueing an event that is not dead returns false and changes nothing',
+    async run({ inbox }) {
+      const event = someEvent();
+      await inbox.complete(await claimed(inbox, event));
+      assert.equal(await inbox.requeue(event.id), false);
+      assert.equal(await inbox.requeue('evt_nobody'), false);
+      assert.equal((await inbox.find(event.id))?.state, 'done');
+    },
+  },
+  {
+    name: 'pruning drops the JSON of old done events, and their ids remain done',
+    async run({ inbox, second }) {
+      const [done, dead, waiting] = someEvents(3);
+      assert.ok(done && dead && waiting);
+      await inbox.complete(await claimed(inbox, done));
+      await inbox.fail(await claimed(inbox, dead), { retryAfterMs: null, error: 'no' });
+      await inbox.record([waiting], DUE);
+      assert.equal(await inbox.prune({ olderThanMs: HOUR_MS }), 0);
+      assert.deepEqual((await inbox.find(done.id))?.event, done);
+      assert.equal(await inbox.prune({ olderThanMs: 0 }), 1);
+      assert.equal(await inbox.prune({ olderThanMs: 0 }), 0);
+      assert.equal((await inbox.find(done.id))?.event, null);
+      assert.equal((await second.claim(done, LONG)).state, 'done');
+      assert.deepEqual(await second.record([done, dead, waiting], DUE), ['done', 'dead', 'received']);
+      assert.deepEqual((await inbox.find(dead.id))?.event, dead);
+      assert.deepEqual(await inbox.takeDue(TAKE), [waiting]);
+    },
+  },
+  {
+    name: 'pruning skips an event until it has been done for `olderThanMs`',
+    async run({ inbox }) {
+      await inbox.complete(await claimed(inbox, someEvent()));
+      const until = Date.now() + 10_000;
+      while ((await inbox.prune({ olderThanMs: 20 })) === 0) {
+        assert.ok(
+          Date.now() < until,
+          'An event that has been done for 10 s was not pruned by `olderThanMs: 20`.',
+        );
+      }
+    },
+  },
+];
+
+/**
+ * The rules of an inbox: every guarantee of `Inbox` and `InboxOperations`, apart from `transaction`.
+ *
+ * Covers claims, leases, recording, due events, the poll lease and the operations, also under simultaneous calls.
+ * Each case needs an empty inbox.
+ *
+ * @example
+ * ```ts
+ * for (const { name, run } of inboxContract) {
+ *   test(name, async () => {
+ *     const [first, second] = await connectTwiceToAnEmptyDatabase();
+ *     await run({ inbox: myInbox(first), second: myInbox(second) });
+ *   });
+ * }
+ * ```
+ */
+export const inboxContract: readonly ContractCase<InboxUnderTest>[] = [
+  ...claimCases,
+  ...recordCases,
+  ...dueCases,
+  ...pollCases,
+  ...operationCases,
+];
+
+/**
+ * The rules of `Inbox.transaction`, for inboxes that have it; run it in addition to {@link inboxContract}.
+ *
+ * It cannot check that what an effect wrote is rolled back with it: test that with your own database.
+ *
+ * @example
+ * ```ts
+ * for (const { name, run } of inboxTransactionContract) {
+ *   test(name, async () => {
+ *     const [first, second] = await connectTwiceToAnEmptyDatabase();
+ *     await run({ inbox: myTransactionalInbox(first), second: myTransactionalInbox(second) });
+ *   });
+ * }
+ * ```
+ */
+export const inboxTransactionContract: readonly ContractCase<InboxUnderTest>[] = [
+  {
+    name: 'a transaction marks the event done when its effect resolves, and not when it rejects',
+    async run({ inbox, second }) {
+      assert.ok(inbox.transaction, 'The inbox has no `transaction`.');
+      const event = someEvent();
+      const lease = await claimed(inbox, event);
+      const failure = new Error('the effect failed');
+      await assert.rejects(
+        inbox.transaction(lease, () => Promise.reject(failure)),
+        (error) => error === failure,
+      );
+      assert.equal((await second.find(event.id))?.state, 'leased');
+      assert.equal(await inbox.transaction(lease, async () => undefined), true);
+      assert.equal((await second.find(event.id))?.state, 'done');
+      assert.equal(await inbox.transaction(lease, async () => undefined), false);
+    },
+  },
+  {
+    name: 'a transaction whose lease is lost returns false',
+    async run({ inbox, second }) {
+      assert.ok(inbox.transaction, 'The inbox has no `transaction`.');
+      const event = someEvent();
+      const old = await claimed(inbox, event, 0);
+      const current = await claimed(second, event);
+      assert.equal(await inbox.transaction(old, async () => undefined), false);
+      assert.equal((await inbox.find(event.id))?.state, 'leased');
+      assert.equal(await second.transaction?.(current, async () => undefined), true);
+    },
+  },
+];
