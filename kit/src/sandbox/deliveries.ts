@@ -1,3 +1,5 @@
+import { request as requestHttp } from 'node:http';
+import { request as requestHttps } from 'node:https';
 import { sign } from 'stablehooks';
 import type { Clock } from './clock.js';
 import type { Endpoints, Target } from './endpoints.js';
@@ -272,7 +274,7 @@ interface AttemptPlan {
 
 const ATTEMPT_FAULTS = ['drop', 'corruptSignature', 'reserialise', 'cut'] as const;
 const KEPT_RESPONSE_BYTES = 1024;
-const CUT_AFTER_MS = 20;
+const CUT = 'The connection was cut halfway through the body.';
 
 /** Makes one attempt. Never rejects: a failure is the `error` of the attempt. */
 async function makeAttempt(plan: AttemptPlan, clock: Clock, faults: FaultSource): Promise<Attempt> {
@@ -300,16 +302,10 @@ async function makeAttempt(plan: AttemptPlan, clock: Clock, faults: FaultSource)
     if (occurred.includes('drop')) throw new Error('The delivery was dropped before it arrived.');
     // Signing is asynchronous: an attempt that was aborted meanwhile must not arrive.
     signal.throwIfAborted();
-    const content = occurred.includes('cut') ? halfOf(new TextEncoder().encode(sent)) : sent;
-    const init = {
-      method: 'POST',
-      headers,
-      body: content,
-      duplex: 'half',
-      redirect: 'manual',
-      signal,
-    } as const;
-    response = await untilAborted(exchange(new Request(target.url, init), target), signal);
+    const sending = occurred.includes('cut')
+      ? exchangeCut(target, headers, new TextEncoder().encode(sent), signal)
+      : exchange(target, { headers, body: sent, signal });
+    response = await untilAborted(sending, signal);
   } catch (cause) {
     error = toMessage(signal.aborted ? signal.reason : cause);
   } finally {
@@ -325,9 +321,46 @@ async function makeAttempt(plan: AttemptPlan, clock: Clock, faults: FaultSource)
 }
 
 /** Sends the request and reads as much of the response as is kept. */
-async function exchange(request: Request, { fetch: send = fetch }: Target): Promise<Attempt['response']> {
-  const { status, headers, body } = await send(request);
+async function exchange(
+  { url, fetch: send = fetch }: Target,
+  init: RequestInit & { readonly duplex?: 'half' },
+): Promise<Attempt['response']> {
+  const { status, headers, body } = await send(
+    new Request(url, { method: 'POST', redirect: 'manual', ...init }),
+  );
   return { status, headers: Object.fromEntries(headers), body: await readStart(body) };
+}
+
+/** Sends half of the body, then cuts the connection. */
+function exchangeCut(
+  target: Target,
+  headers: Readonly<Record<string, string>>,
+  bytes: Uint8Array,
+  signal: AbortSignal,
+): Promise<Attempt['response']> {
+  const half = bytes.slice(0, bytes.length >> 1);
+  if (target.fetch !== undefined) {
+    const body = new ReadableStream({
+      start: (controller) => controller.enqueue(half),
+      // Called once the first half has been read.
+      pull: (controller) => controller.error(new Error(CUT)),
+    });
+    return exchange(target, { headers, body, duplex: 'half', signal });
+  }
+  // Not `fetch`: it reads a stream before it is connected, and would then send nothing.
+  return new Promise((_, reject) => {
+    const send = target.url.startsWith('https:') ? requestHttps : requestHttp;
+    const length = String(bytes.length);
+    const request = send(target.url, {
+      method: 'POST',
+      headers: { ...headers, 'content-length': length },
+      signal,
+    });
+    request.on('error', reject);
+    // Without an error when the endpoint answered before it had the whole body.
+    request.on('close', () => reject(new Error(CUT)));
+    request.write(half, () => request.destroy(new Error(CUT)));
+  });
 }
 
 async function readStart(body: ReadableStream<Uint8Array> | null): Promise<string> {
@@ -350,21 +383,6 @@ function untilAborted<Value>(work: Promise<Value>, signal: AbortSignal): Promise
     if (signal.aborted) abort();
     signal.addEventListener('abort', abort, { once: true });
     work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
-  });
-}
-
-/** A body that ends with an error after its first half, as when a connection is cut. */
-function halfOf(bytes: Uint8Array): ReadableStream<Uint8Array> {
-  const cut = new Error('The connection was cut halfway through the body.');
-  return new ReadableStream({
-    start: (controller) => {
-      controller.enqueue(bytes.slice(0, bytes.length >> 1));
-    },
-    // Real time: the first half must be sent before the socket is destroyed.
-    pull: async (controller) => {
-      await new Promise((resolve) => setTimeout(resolve, CUT_AFTER_MS));
-      controller.error(cut);
-    },
   });
 }
 
