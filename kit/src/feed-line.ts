@@ -2,8 +2,7 @@
 
 import { readOutcome } from './delivery.js';
 import type { Printer } from './printer.js';
-import type { Attempt } from './sandbox/attempt.js';
-import type { FeedEntry } from './sandbox/feed.js';
+import type { Attempt, FeedEntry } from './sandbox/index.js';
 import { toPlain } from './table.js';
 
 /** Prints one entry. */

@@ -4,8 +4,7 @@ import type { UnknownEvent } from 'stablehooks';
 import { type Answer, readOutcome } from './delivery.js';
 import type { DeliveryRow } from './delivery-report.js';
 import { usageError } from './failure.js';
-import type { Attempt } from './sandbox/attempt.js';
-import type { Delivery } from './sandbox/deliveries.js';
+import type { Attempt, Delivery } from './sandbox/index.js';
 import { createControl, notASandbox } from './service.js';
 import type { Settings } from './settings.js';
 

@@ -7,8 +7,8 @@ import { EXIT, type ExitCode } from './exit.js';
 import { printFeed } from './feed-line.js';
 import { collect, parseChance, parseCount, parseWhole } from './flag-value.js';
 import type { Printer } from './printer.js';
-import { createSandbox } from './sandbox/create-sandbox.js';
-import type { Faults } from './sandbox/faults.js';
+import type { Faults } from './sandbox/index.js';
+import { createSandbox } from './sandbox/index.js';
 import { parseUrl } from './settings.js';
 import { addExample, type Task, toAction } from './task.js';
 

@@ -1,54 +1,65 @@
-/** Example events, one of each type. `service.md` specifies no payload: these are made up, and plausible. */
-import type { EventType, UnknownPayload, WebhookEvent } from '../core/events.js';
+import type { EventType, WebhookEvent } from '../core/events.js';
+import type { ExamplePayload } from './example-payloads.js';
 
-const PAYLOADS: Readonly<Record<EventType, UnknownPayload>> = {
+const PAYLOADS: { readonly [Type in EventType]: Readonly<ExamplePayload<Type>> } = {
   'accept.confirmed': {
-    accept_id: 'acc_01JZ8Q4T7M',
-    chain: 'base',
-    asset: 'USDC',
+    accept_id: 'accept_01JZ8Q4T7M',
     amount: '2500.00',
+    currency: 'USDC',
+    chain: 'base',
     from: '0x8Ba1f109551bD432803012645Ac136ddd64DBA72',
     to: '0x52908400098527886E0F7030069857D2E4169EE7',
-    transaction: '0x5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060',
+    tx_hash: '0x5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060',
+    confirmed_at: '2026-07-14T09:29:58.000Z',
   },
   'transfer.settled': {
-    transfer_id: 'trf_01JZ8Q6W2C',
-    chain: 'solana',
-    asset: 'USDC',
+    transfer_id: 'transfer_01JZ8Q6W2C',
     amount: '1049.999999',
+    currency: 'USDC',
+    chain: 'solana',
+    wallet_id: 'wal_01JZ8Q5F1D',
+    from: '7xKXtg2CW87d97TXJSDpbD5jBkheTqA83TZRuJosgAsU',
     to: '9xQeWvG816bUx9EPjHmaT23yvVM2ZWbrrpZb9PusVFin',
+    tx_hash: '5VERv8NMvzbJMEkV8xnrLkEaWRtSz9CosKDYjCJjBRnbJLgp8uirBgmQpjKhoR4tjF3ZpRzrFmBV6UjKdiSZkQUW',
+    settled_at: '2026-07-14T09:29:58.000Z',
   },
   'transfer.failed': {
-    transfer_id: 'trf_01JZ8Q7B9K',
-    chain: 'tempo',
-    asset: 'USDC',
+    transfer_id: 'transfer_01JZ8Q7B9K',
     amount: '75.10',
-    stage: 'compliance',
-    reason: 'The destination is not on the allowlist.',
+    currency: 'USDC',
+    chain: 'tempo',
+    from: '0x52908400098527886E0F7030069857D2E4169EE7',
+    to: '0xde709f2102306220921060314715629080e2fb77',
+    reason: 'compliance',
+    failed_at: '2026-07-14T09:29:58.000Z',
   },
   'redeem.completed': {
-    redemption_id: 'red_01JZ8Q8N3P',
+    redeem_id: 'redeem_01JZ8Q8N3P',
     amount: '10000.00',
-    currency: 'USD',
-    bank_reference: 'FT24190QX7',
+    currency: 'USDC',
+    chain: 'base',
+    bank: 'First Example Bank',
+    completed_at: '2026-07-14T09:29:58.000Z',
   },
   'redeem.failed': {
-    redemption_id: 'red_01JZ8Q9R5D',
+    redeem_id: 'redeem_01JZ8Q9R5D',
     amount: '310.55',
-    currency: 'EUR',
-    stage: 'bank',
-    reason: 'The account is closed.',
+    currency: 'USDC',
+    chain: 'base',
+    bank: 'First Example Bank',
+    reason: 'bank',
+    failed_at: '2026-07-14T09:29:58.000Z',
   },
 };
 
 /**
- * An event of a type, with an id of its own, as the service could send it.
+ * Makes an event of a type, with a new random id. Its payload is an example, see {@link examplePayloads}.
  *
- * @param overrides - keys of the envelope to set; a `payload` replaces the example's whole payload.
+ * @param overrides - keys of the envelope to set; a `payload` replaces the whole payload of the example.
  *
  * @example
  * ```ts
- * exampleEvent('transfer.settled', { payload: { transfer_id: 'trf_1', amount: '1.00' } });
+ * exampleEvent('transfer.settled', { payload: { transfer_id: 'transfer_1', amount: '1.00' } });
  * ```
  */
 export function exampleEvent<Type extends EventType>(

@@ -1,17 +1,16 @@
-/** A signed delivery, for tests of an app: as a web Request, or as what fetch, supertest and inject take. */
 import type { UnknownEvent } from '../core/events.js';
 import { type Secret, SIGNATURE_HEADER, type SignatureFormat, sign } from '../core/signature.js';
 
 /** Options of {@link signedRequest}. */
 export interface SignedRequestOptions extends SignatureFormat {
   readonly secret: Secret;
-  /** Where it goes; a path suffices for supertest and inject. @default 'http://localhost/hooks' */
+  /** The URL of the endpoint; a path is enough for supertest and inject. @default 'http://localhost/hooks' */
   readonly url?: string | undefined;
   /** The header of the signature. @default 'X-SERVICE-Signature' */
   readonly header?: string | undefined;
 }
 
-/** A delivery as the service sends it. `fetch(url, signed)` and Fastify's `inject(signed)` take it as it is. */
+/** A delivery as the service sends it. `fetch(url, signed)` and Fastify's `inject(signed)` accept it. */
 export interface SignedRequest {
   readonly method: 'POST';
   readonly url: string;
@@ -23,14 +22,14 @@ export interface SignedRequest {
 }
 
 /**
- * Signs an event, or bytes that are sent as they are, as the service does.
+ * Signs an event as the service does. Bytes are sent unchanged.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when the secret is empty.
  *
  * @example
  * ```ts
  * const signed = await signedRequest(exampleEvent('transfer.settled'), { secret, url: '/hooks' });
- * // As text, because supertest writes a Buffer as JSON.
+ * // As a string, because supertest writes a Buffer as JSON.
  * await request(app).post(signed.url).set(signed.headers).send(signed.body.toString()).expect(200);
  * ```
  */

@@ -8,4 +8,4 @@ export const TransferSettled = z.object({
   amount: z.string().regex(/^\d+(\.\d+)?$/),
 });
 
-export const RedeemFailed = z.object({ redemption_id: z.string(), reason: z.string() });
+export const RedeemFailed = z.object({ redeem_id: z.string(), reason: z.string() });

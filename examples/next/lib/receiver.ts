@@ -16,7 +16,7 @@ export const receiver = createReceiver({
       console.log(`settled ${payload.amount} on ${payload.chain}: ${payload.transfer_id}`);
     },
     'redeem.failed': async ({ payload }) => {
-      console.log(`redemption ${payload.redemption_id} failed: ${payload.reason}`);
+      console.log(`redemption ${payload.redeem_id} failed: ${payload.reason}`);
     },
   },
 });

@@ -1,63 +1,296 @@
-/** The sandbox over HTTP: what every request passes through, and where each refusal becomes an answer. */
-import { Hono } from 'hono';
+import type { HttpBindings } from '@hono/node-server';
+import { type Context, Hono } from 'hono';
 import { methodNotAllowed } from 'hono/method-not-allowed';
-import { controlRoutes } from './control-routes.js';
-import type { FaultSource } from './faults.js';
-import type { Feed } from './feed.js';
-import { SandboxError, toProblem } from './problem.js';
-import { createJsonReader } from './request-body.js';
+import type { Wallet } from 'stablehooks/client';
+import * as z from 'zod/mini';
+import type { Clock } from './clock.js';
+import type { EndpointInput } from './endpoints.js';
+import { LIST_ORDERS, type SandboxEvent } from './events.js';
+import type { FaultSource, FaultsInput } from './faults.js';
+import { type Feed, streamFeed } from './feed.js';
+import type { AcceptInput, RedeemInput, SendInput, TransferInput } from './movements.js';
 import type { SandboxOperations } from './sandbox.js';
-import type { Answer, Env } from './server.js';
-import { type Service, serviceRoutes } from './service-routes.js';
+import type { RequestHandler } from './server.js';
+import {
+  check,
+  closedObject,
+  milliseconds,
+  nonEmptyString,
+  oneOf,
+  SandboxError,
+  secret,
+} from './validation.js';
+import type { LimitsInput, WalletInput } from './wallets.js';
 
 interface AppParts {
   readonly sandbox: SandboxOperations;
-  readonly service: Service;
+  readonly clock: Clock;
   readonly faults: FaultSource;
   readonly feed: Feed;
+  /** Numbers the requests under `/v1`, from 1 after each reset. */
+  readonly nextRequest: () => number;
 }
 
-export interface AppOptions {
+interface AppOptions {
   readonly token: string;
   readonly maxBodyBytes: number;
   readonly maxLimit: number;
 }
 
-export function createApp(parts: AppParts, { token, maxBodyBytes, maxLimit }: AppOptions): Answer {
+/** Over a socket, Hono passes Node's own request and response to a route; in process, nothing. */
+interface Env {
+  Bindings: Partial<HttpBindings>;
+}
+
+/**
+ * Reads a JSON body. `Claimed` is what the sender claims it to be: the operation that takes it checks it.
+ *
+ * Rejects with a {@link SandboxError}: `ERR_SANDBOX_MEDIA_TYPE`, `ERR_SANDBOX_BODY_TOO_LARGE`, or
+ * `ERR_SANDBOX_INPUT` when it is not JSON.
+ */
+type ReadJson = <Claimed>(context: Context) => Promise<Claimed>;
+
+/** The sandbox over HTTP: the service under `/v1` and the control API under `/sandbox`. */
+export function createApp(parts: AppParts, options: AppOptions): RequestHandler {
   const app = new Hono<Env>();
   app.use(async (context, next) => {
     const given = /^Bearer +(\S+) *$/i.exec(context.req.header('authorization') ?? '')?.[1];
-    if (given === token) return next();
-    const problem = new SandboxError(
-      'ERR_SANDBOX_TOKEN',
-      'Send `Authorization: Bearer <token>` with the token of this sandbox.',
-    );
-    return toProblem(problem, { 'www-authenticate': 'Bearer' });
+    if (given === options.token) return next();
+    const message = 'Send `Authorization: Bearer <token>` with the token of this sandbox.';
+    return toProblem(new SandboxError('ERR_SANDBOX_TOKEN', message), { 'www-authenticate': 'Bearer' });
   });
   app.use(
     methodNotAllowed({
       app,
       onMethodNotAllowed: (_, methods) => {
         const allow = methods.join(', ');
-        return toProblem(new SandboxError('ERR_SANDBOX_METHOD', `This path takes ${allow}.`), { allow });
+        return toProblem(new SandboxError('ERR_SANDBOX_METHOD', `This path accepts ${allow}.`), { allow });
       },
     }),
   );
-  const readJson = createJsonReader({ maxBodyBytes });
-  app.route('/v1', serviceRoutes(parts.service, { faults: parts.faults, maxLimit, readJson }));
-  app.route('/sandbox', controlRoutes(parts.sandbox, { feed: parts.feed, readJson }));
-  app.notFound(() =>
-    toProblem(
-      new SandboxError(
-        'ERR_SANDBOX_NOT_FOUND',
-        'There is nothing at this path. See the README for those that are.',
-      ),
-    ),
-  );
+  const readJson: ReadJson = (context) => readBody(context, options.maxBodyBytes);
+  app.route('/v1', serviceRoutes(parts, readJson, options.maxLimit));
+  app.route('/sandbox', controlRoutes(parts, readJson));
+  app.notFound(() => {
+    const message = 'There is no route at this path. The documentation of the sandbox lists the routes.';
+    return toProblem(new SandboxError('ERR_SANDBOX_NOT_FOUND', message));
+  });
   app.onError((error) => {
     if (error instanceof SandboxError) return toProblem(error);
     console.error(error);
-    return toProblem(new SandboxError('ERR_SANDBOX_FAILED', 'The sandbox itself failed; its log says why.'));
+    return toProblem(new SandboxError('ERR_SANDBOX_FAILED', 'The sandbox failed. Its log shows the error.'));
   });
   return (request, bindings) => app.fetch(request, bindings);
+}
+
+/** The three routes of the service, and their faults. */
+function serviceRoutes(parts: AppParts, readJson: ReadJson, maxLimit: number): Hono<Env> {
+  const { sandbox, clock, faults, nextRequest } = parts;
+  const routes = new Hono<Env>();
+
+  routes.use(async (context, next) => {
+    const key = `request:${nextRequest()}`;
+    const { apiRetryAfterMs, apiSlowMs } = faults.get();
+    if (faults.occurs('apiSlow', key)) await clock.wait(apiSlowMs);
+    if (faults.occurs('apiTooManyRequests', key)) {
+      const problem = new SandboxError('ERR_SANDBOX_BUSY', 'Nothing was changed: too many requests.');
+      return toProblem(problem, { 'retry-after': String(Math.ceil(apiRetryAfterMs / 1000)) });
+    }
+    if (faults.occurs('apiServerError', key)) {
+      return toProblem(new SandboxError('ERR_SANDBOX_FAILED', 'Nothing was changed: the service failed.'));
+    }
+    await next();
+    if (!faults.occurs('apiMalformed', key)) return;
+    const whole = await context.res.text();
+    context.res = new Response(whole.slice(0, Math.ceil(whole.length / 2)), context.res);
+    return;
+  });
+
+  routes.post('/wallets', async (context) =>
+    walletCreated(context, sandbox.wallets.create(await readJson<WalletInput>(context))),
+  );
+
+  routes.patch('/wallets/:id/limits', async (context) => {
+    const input = await readJson<LimitsInput>(context);
+    return context.json(sandbox.wallets.updateLimits(context.req.param('id'), input));
+  });
+
+  const limitMessage = `must be an integer from 1 to ${maxLimit}`;
+  const limit = z.pipe(
+    z.string().check(z.regex(/^\d{1,15}$/, limitMessage)),
+    z.pipe(
+      z.transform(Number),
+      z.number().check(z.minimum(1, limitMessage), z.maximum(maxLimit, limitMessage)),
+    ),
+  );
+  const query = z.object({ type: z.optional(nonEmptyString), limit: z._default(limit, 50) });
+  routes.get('/webhooks/events', (context) => {
+    const events = listWithFaults(parts, check(query, context.req.query()));
+    // The clock that dates the events: a client compares the two.
+    return context.json(events, 200, { date: new Date(clock.now()).toUTCString() });
+  });
+  return routes;
+}
+
+function listWithFaults(
+  { sandbox, clock, faults }: AppParts,
+  { type, limit }: { readonly type?: string | undefined; readonly limit: number },
+): readonly SandboxEvent[] {
+  const { listOrder, listCap, listLagMs } = faults.get();
+  const listed = sandbox.events({
+    type,
+    order: listOrder,
+    limit: Math.min(limit, listCap ?? limit),
+    until: listLagMs === 0 ? undefined : clock.now() - listLagMs,
+  });
+  return listed.map((event) =>
+    faults.occurs('listWrongDelivered', event.id) ? { ...event, delivered: !event.delivered } : event,
+  );
+}
+
+/** The service specifies the reason phrase and no number: 201 fits it. */
+function walletCreated(context: Context<Env>, wallet: Wallet): Response {
+  const outgoing = context.env?.outgoing;
+  if (outgoing !== undefined) outgoing.statusMessage = 'Wallet created';
+  const headers = { 'content-type': 'application/json' };
+  return new Response(JSON.stringify(wallet), { status: 201, statusText: 'Wallet created', headers });
+}
+
+const limit = z._default(
+  z.coerce.number('must be an integer').check(z.int('must be an integer'), z.minimum(1, 'must be 1 or more')),
+  50,
+);
+const listQuery = z.object({ limit });
+const eventQuery = z.object({
+  type: z.optional(nonEmptyString),
+  limit,
+  order: z.optional(oneOf(LIST_ORDERS)),
+});
+const deliveryQuery = z.object({
+  event: z.optional(nonEmptyString),
+  state: z.optional(oneOf(['pending', 'delivered', 'exhausted'])),
+  limit,
+});
+const emitInput = closedObject({
+  type: nonEmptyString,
+  payload: z.optional(z.record(z.string(), z.unknown(), 'must be a JSON object')),
+});
+const advanceInput = closedObject({ ms: milliseconds });
+const secretInput = closedObject({ secret });
+
+/** Each route is one operation of the sandbox. */
+function controlRoutes({ sandbox, feed }: AppParts, readJson: ReadJson): Hono<Env> {
+  const routes = new Hono<Env>();
+  const noContent = () => new Response(null, { status: 204 });
+  const clock = (context: Context) =>
+    context.json({ mode: sandbox.clock.mode, now: new Date(sandbox.clock.now()).toISOString() });
+
+  routes.get('/wallets', (context) => context.json(sandbox.wallets.list()));
+  routes.get('/wallets/:id', (context) => context.json(sandbox.wallets.get(context.req.param('id'))));
+  routes.post('/wallets/:id/sends', async (context) =>
+    context.json(sandbox.send(context.req.param('id'), await readJson<SendInput>(context)), 201),
+  );
+
+  routes.get('/movements', (context) =>
+    context.json(sandbox.movements(check(listQuery, context.req.query()))),
+  );
+  routes.post('/accepts', async (context) =>
+    context.json(sandbox.accept(await readJson<AcceptInput>(context)), 201),
+  );
+  routes.post('/transfers', async (context) =>
+    context.json(sandbox.transfer(await readJson<TransferInput>(context)), 201),
+  );
+  routes.post('/redemptions', async (context) =>
+    context.json(sandbox.redeem(await readJson<RedeemInput>(context)), 201),
+  );
+  routes.post('/redemptions/:id/return', (context) =>
+    context.json(sandbox.returnRedemption(context.req.param('id'))),
+  );
+
+  routes.get('/events', (context) => context.json(sandbox.events(check(eventQuery, context.req.query()))));
+  routes.post('/events', async (context) => {
+    const { type, payload } = check(emitInput, await readJson<unknown>(context));
+    return context.json(sandbox.emit(type, payload), 201);
+  });
+  routes.post('/events/:id/redeliver', (context) => {
+    sandbox.redeliver(context.req.param('id'));
+    return context.body(null, 202);
+  });
+  routes.get('/deliveries', (context) => {
+    const { event, state, limit } = check(deliveryQuery, context.req.query());
+    return context.json(sandbox.deliveries({ eventId: event, state, limit }));
+  });
+  routes.get('/attempts', (context) => {
+    const { event, limit } = check(deliveryQuery, context.req.query());
+    return context.json(sandbox.attempts({ eventId: event, limit }));
+  });
+
+  routes.get('/endpoints', (context) => context.json(sandbox.endpoints.list()));
+  routes.post('/endpoints', async (context) =>
+    context.json(sandbox.endpoints.add(await readJson<EndpointInput>(context)), 201),
+  );
+  routes.delete('/endpoints/:id', (context) => {
+    sandbox.endpoints.remove(context.req.param('id'));
+    return noContent();
+  });
+  routes.post('/endpoints/:id/secret', async (context) => {
+    const { secret } = check(secretInput, await readJson<unknown>(context));
+    return context.json(sandbox.endpoints.rotateSecret(context.req.param('id'), secret));
+  });
+
+  routes.get('/faults', (context) => context.json(sandbox.faults.get()));
+  routes.patch('/faults', async (context) =>
+    context.json(sandbox.faults.set(await readJson<FaultsInput>(context))),
+  );
+  routes.delete('/faults', (context) => context.json(sandbox.faults.clear()));
+
+  routes.get('/clock', clock);
+  routes.post('/clock/advance', async (context) => {
+    await sandbox.clock.advance(check(advanceInput, await readJson<unknown>(context)).ms);
+    return clock(context);
+  });
+  routes.post('/settled', async () => {
+    await sandbox.settled();
+    return noContent();
+  });
+  routes.post('/reset', () => {
+    sandbox.reset();
+    return noContent();
+  });
+  routes.get('/stream', () => streamFeed(feed));
+  return routes;
+}
+
+async function readBody<Claimed>(context: Context, maxBodyBytes: number): Promise<Claimed> {
+  const type = context.req.header('content-type') ?? '';
+  if (!/^application\/json\s*(;|$)/i.test(type)) {
+    const errors = [{ field: 'content-type', detail: 'must be application/json' }];
+    const message = 'Send JSON as `content-type: application/json`.';
+    throw new SandboxError('ERR_SANDBOX_MEDIA_TYPE', message, { errors });
+  }
+  const decoder = new TextDecoder();
+  let text = '';
+  let left = maxBodyBytes;
+  // Counted while reading: a body without `content-length` can be too large, too.
+  for await (const chunk of (context.req.raw.body as ReadableStream<Uint8Array> | null) ?? []) {
+    left -= chunk.length;
+    if (left < 0) {
+      const message = `Nothing was changed: the body is larger than ${maxBodyBytes} bytes.`;
+      throw new SandboxError('ERR_SANDBOX_BODY_TOO_LARGE', message);
+    }
+    text += decoder.decode(chunk, { stream: true });
+  }
+  try {
+    return JSON.parse(text + decoder.decode());
+  } catch {
+    const errors = [{ field: 'body', detail: 'must be JSON' }];
+    throw new SandboxError('ERR_SANDBOX_INPUT', 'Nothing was changed: the body is not JSON.', { errors });
+  }
+}
+
+/** The `application/problem+json` (RFC 9457) of a refused request. */
+function toProblem(error: SandboxError, headers: Readonly<Record<string, string>> = {}): Response {
+  const { status, code, message, errors } = error;
+  const body = JSON.stringify({ type: 'about:blank', status, code, detail: message, errors });
+  return new Response(body, { status, headers: { 'content-type': 'application/problem+json', ...headers } });
 }

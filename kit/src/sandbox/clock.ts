@@ -1,53 +1,43 @@
-/** The sandbox's time: it runs with the machine's, or stands still until told to move, and can always jump ahead. */
 import * as z from 'zod/mini';
-import { milliseconds } from './fields.js';
-import { check } from './problem.js';
-import { type Cancel, Timers } from './timers.js';
+import { check, milliseconds } from './validation.js';
 
 /** `real` runs with the machine's clock; `manual` moves only by `advance` and `settled`. */
 export type ClockMode = 'real' | 'manual';
 
-/** The clock, as users of the sandbox see it. */
+/** The sandbox's clock. */
 export interface SandboxClock {
   readonly mode: ClockMode;
-  /** Epoch milliseconds; never goes back, but for a reset. */
+  /** Epoch milliseconds. Goes back at a reset only. */
   now(): number;
   /**
-   * Moves the time ahead, and runs on the way, in order, everything that comes due.
+   * Moves the time ahead and runs everything that becomes due, in order.
    *
-   * Before each move it waits for the attempts under way to be answered, so that a run over endpoints in
-   * this process is the same every time. One without an answer after `settleTimeoutMs` of real time is taken for
-   * an endpoint that never answers: the time moves on, and the attempt times out. A real clock waits no longer
-   * than that before a move, as new attempts may begin all the while.
+   * Before each move it waits until the attempts under way are answered: a run with endpoints in this process is
+   * the same every time. It waits at most `settleTimeoutMs` of real time for an answer; then the time moves and
+   * the attempt times out. A real clock waits at most that long before each move in total, because new attempts
+   * can begin all the time.
    *
-   * Rejects with a `SandboxError`: `ERR_SANDBOX_INPUT` when `ms` is not a whole number up to a hundred years.
+   * Rejects with a `SandboxError`: `ERR_SANDBOX_INPUT` when `ms` is not an integer from 0 to a hundred years.
    */
   advance(ms: number): Promise<void>;
 }
 
-/** The clock, as the parts of the sandbox use it. */
+/** The clock with what the parts of the sandbox need. */
 export interface Clock extends SandboxClock {
   after(ms: number, run: () => void): Cancel;
-  /** Resolves after so much time, or once the clock stops or starts again: nobody waits for ever. */
+  /** Resolves after so much time. Stopping or restarting the clock resolves it, too. */
   wait(ms: number): Promise<void>;
-  /** Names work that time has to wait for, when it is moved by hand. */
-  hold(work: Promise<void>): void;
-  /** Resolves once the held work is done, or has taken more real time than patience allows. */
-  quiet(): Promise<void>;
-  /** Moves to the next timer and runs it; `false` when there is none. */
-  step(): boolean;
-  /** Cancels every timer and leaves the time as it is. */
+  /** Delays the next move of the time until the work is done. */
+  waitFor(work: Promise<void>): void;
+  /** Counts a movement or delivery as pending until `end`. */
+  begin(): void;
+  end(): void;
+  /** Resolves once nothing is pending; moves a manual clock as far as needed. */
+  settled(): Promise<void>;
+  /** Cancels every timer, forgets what is pending and keeps the time. */
   stop(): void;
-  /** Cancels every timer and starts again, at `at` or where time starts. */
+  /** Stops and starts again, at `at` or at the initial time. */
   restart(at?: number): void;
-}
-
-/** Options of {@link createClock}. */
-export interface ClockOptions {
-  readonly mode: ClockMode;
-  /** Where a manual clock starts, in epoch milliseconds. */
-  readonly startsAtMs: number;
-  readonly settleTimeoutMs: number;
 }
 
 const advanceInput = z.object({ ms: milliseconds });
@@ -55,37 +45,48 @@ const advanceInput = z.object({ ms: milliseconds });
 /** setTimeout takes a 32-bit number of milliseconds and runs at once when it is larger. */
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 
-export function createClock({ mode, startsAtMs, settleTimeoutMs }: ClockOptions): Clock {
+export function createClock({
+  mode,
+  startsAtMs,
+  settleTimeoutMs,
+}: {
+  readonly mode: ClockMode;
+  /** Where a manual clock starts, in epoch milliseconds. */
+  readonly startsAtMs: number;
+  readonly settleTimeoutMs: number;
+}): Clock {
   const timers = new Timers();
-  const held = new Set<Promise<void>>();
+  const awaited = new Set<Promise<void>>();
   const waiting = new Set<() => void>();
+  let pending = 0;
   let ahead = 0;
   let latest = 0;
   let wake: { readonly at: number; readonly timeout: NodeJS.Timeout } | undefined;
+  let onNonePending: (() => void)[] = [];
 
-  const now = () => {
+  function now(): number {
     latest = Math.max(latest, mode === 'real' ? Date.now() + ahead : startsAtMs + ahead);
     return latest;
-  };
+  }
 
-  const moveTo = (time: number) => {
+  function moveTo(time: number): void {
     ahead += Math.max(0, time - now());
-  };
+  }
 
-  function arm(): void {
+  /** Sets the timeout of a real clock to the next timer. */
+  function setWake(): void {
     const at = timers.nextAt();
     if (mode === 'manual' || at === wake?.at) return;
     clearTimeout(wake?.timeout);
     wake = undefined;
     if (at === undefined) return;
     const waitMs = Math.min(Math.max(at - now(), 0), LONGEST_TIMEOUT_MS);
-    wake = { at, timeout: setTimeout(ring, waitMs) };
-  }
-
-  function ring(): void {
-    wake = undefined;
-    runDue();
-    arm();
+    const onTimeout = () => {
+      wake = undefined;
+      runDue();
+      setWake();
+    };
+    wake = { at, timeout: setTimeout(onTimeout, waitMs) };
   }
 
   function runDue(): void {
@@ -93,35 +94,53 @@ export function createClock({ mode, startsAtMs, settleTimeoutMs }: ClockOptions)
     for (let run = timers.take(time); run !== undefined; run = timers.take(time)) run();
   }
 
-  function stop(): void {
-    timers.clear();
-    held.clear();
-    for (const resolve of waiting) resolve();
-    waiting.clear();
-    arm();
-  }
-
-  async function quiet(): Promise<void> {
+  /** Resolves once the awaited work is done, or at the time limit. */
+  async function idle(): Promise<void> {
     const lateAt = performance.now() + settleTimeoutMs;
     const mayWait = () => mode === 'manual' || performance.now() < lateAt;
     do {
-      // One turn of the event loop lets what was just answered or aborted come to its end.
+      // Work that was just answered or aborted ends within one turn of the event loop.
       await new Promise((resolve) => setImmediate(resolve));
-      const waitedFor = [...held];
+      const works = [...awaited];
       const waitMs = mode === 'manual' ? settleTimeoutMs : lateAt - performance.now();
-      if (waitedFor.length > 0 && !(await within(Promise.all(waitedFor), waitMs))) {
-        for (const work of waitedFor) held.delete(work);
+      if (works.length > 0 && !(await endsWithin(waitMs, Promise.all(works)))) {
+        for (const work of works) awaited.delete(work);
       }
-    } while (held.size > 0 && mayWait());
+    } while (awaited.size > 0 && mayWait());
+  }
+
+  /** Moves to the next timer and runs it; `false` when there is none. */
+  function step(): boolean {
+    const at = timers.nextAt();
+    if (at === undefined) return false;
+    moveTo(at);
+    runDue();
+    return true;
   }
 
   function after(ms: number, run: () => void): Cancel {
     const cancel = timers.add(now() + ms, run);
-    arm();
+    setWake();
     return () => {
       cancel();
-      arm();
+      setWake();
     };
+  }
+
+  function setPending(count: number): void {
+    pending = count;
+    if (pending > 0) return;
+    for (const resolve of onNonePending) resolve();
+    onNonePending = [];
+  }
+
+  function stop(): void {
+    timers.clear();
+    awaited.clear();
+    for (const resolve of waiting) resolve();
+    waiting.clear();
+    setPending(0);
+    setWake();
   }
 
   return {
@@ -136,29 +155,31 @@ export function createClock({ mode, startsAtMs, settleTimeoutMs }: ClockOptions)
           resolve();
         });
       }),
-    hold: (work) => {
-      held.add(work);
-      void work.finally(() => held.delete(work));
+    waitFor: (work) => {
+      awaited.add(work);
+      void work.finally(() => awaited.delete(work));
     },
     advance: async (ms) => {
       const target = now() + check(advanceInput, { ms }).ms;
       for (;;) {
-        await quiet();
+        await idle();
         const at = timers.nextAt();
         if (at === undefined || at > target) break;
         moveTo(at);
         runDue();
       }
       moveTo(target);
-      arm();
+      setWake();
     },
-    quiet,
-    step: () => {
-      const at = timers.nextAt();
-      if (at === undefined) return false;
-      moveTo(at);
-      runDue();
-      return true;
+    begin: () => setPending(pending + 1),
+    end: () => setPending(pending - 1),
+    settled: async () => {
+      for (;;) {
+        if (mode === 'manual') await idle();
+        if (pending === 0) return;
+        if (mode === 'manual' && step()) continue;
+        await new Promise<void>((resolve) => onNonePending.push(resolve));
+      }
     },
     stop,
     restart: (at) => {
@@ -171,12 +192,117 @@ export function createClock({ mode, startsAtMs, settleTimeoutMs }: ClockOptions)
 }
 
 /** Whether the work ends within so much real time. */
-async function within(work: Promise<unknown>, settleTimeoutMs: number): Promise<boolean> {
+async function endsWithin(ms: number, work: Promise<unknown>): Promise<boolean> {
   let timeout: NodeJS.Timeout | undefined;
   const late = new Promise<boolean>((resolve) => {
-    timeout = setTimeout(() => resolve(false), settleTimeoutMs);
+    timeout = setTimeout(() => resolve(false), ms);
   });
   const ended = await Promise.race([work.then(() => true), late]);
   clearTimeout(timeout);
   return ended;
+}
+
+interface Timer {
+  readonly dueAt: number;
+  readonly order: number;
+  /** `undefined` once cancelled: the timer stays in the heap until it is due, without its closure. */
+  run: (() => void) | undefined;
+}
+
+/** Cancels a timer; has no effect once it has run. */
+export type Cancel = () => void;
+
+/** A binary heap of timers: the earliest first; of those due at the same time, the first added first. */
+class Timers {
+  #heap: Timer[] = [];
+  #added = 0;
+  #cancelled = 0;
+
+  add(dueAt: number, run: () => void): Cancel {
+    const timer: Timer = { dueAt, order: this.#added++, run };
+    this.#heap.push(timer);
+    this.#rise(this.#heap.length - 1);
+    return () => this.#cancel(timer);
+  }
+
+  /** When the earliest timer is due. */
+  nextAt(): number | undefined {
+    while (this.#heap[0] !== undefined && this.#heap[0].run === undefined) {
+      this.#pop();
+      this.#cancelled--;
+    }
+    return this.#heap[0]?.dueAt;
+  }
+
+  /** Removes the earliest timer that is due by `now`. */
+  take(now: number): (() => void) | undefined {
+    const dueAt = this.nextAt();
+    if (dueAt === undefined || dueAt > now) return undefined;
+    const timer = this.#pop();
+    const run = timer?.run;
+    if (timer !== undefined) timer.run = undefined;
+    return run;
+  }
+
+  clear(): void {
+    for (const timer of this.#heap) timer.run = undefined;
+    this.#heap = [];
+    this.#cancelled = 0;
+  }
+
+  #cancel(timer: Timer): void {
+    if (timer.run === undefined) return;
+    timer.run = undefined;
+    this.#cancelled++;
+    // Every answered attempt cancels its timeout: without this the heap grows while a manual clock does not move.
+    if (this.#cancelled < 1000 || this.#cancelled * 2 < this.#heap.length) return;
+    this.#heap = this.#heap.filter(({ run }) => run !== undefined).sort((a, b) => (before(a, b) ? -1 : 1));
+    this.#cancelled = 0;
+  }
+
+  #pop(): Timer | undefined {
+    const first = this.#heap[0];
+    const last = this.#heap.pop();
+    if (last !== undefined && last !== first) {
+      this.#heap[0] = last;
+      this.#sink();
+    }
+    return first;
+  }
+
+  #rise(from: number): void {
+    let index = from;
+    while (index > 0) {
+      const parent = (index - 1) >> 1;
+      if (!this.#swapIfBefore(index, parent)) return;
+      index = parent;
+    }
+  }
+
+  #sink(): void {
+    let index = 0;
+    for (;;) {
+      const left = 2 * index + 1;
+      const right = left + 1;
+      const rightTimer = this.#heap[right];
+      const leftTimer = this.#heap[left];
+      if (leftTimer === undefined) return;
+      const earliest = rightTimer !== undefined && before(rightTimer, leftTimer) ? right : left;
+      if (!this.#swapIfBefore(earliest, index)) return;
+      index = earliest;
+    }
+  }
+
+  #swapIfBefore(child: number, parent: number): boolean {
+    const lower = this.#heap[child];
+    const upper = this.#heap[parent];
+    if (lower === undefined || upper === undefined || !before(lower, upper)) return false;
+    this.#heap[child] = upper;
+    this.#heap[parent] = lower;
+    return true;
+  }
+}
+
+function before(left: Timer, right: Timer): boolean {
+  return left.dueAt < right.dueAt || (left.dueAt === right.dueAt && left.order < right.order);
 }

@@ -1,41 +1,67 @@
-/** Deliveries: each event to each endpoint, tried until it answers 2xx or the attempts are used up. */
-import { type Attempt, makeAttempt } from './attempt.js';
+import { request as requestHttp } from 'node:http';
+import { request as requestHttps } from 'node:https';
+import { sign } from 'stablehooks';
 import type { Clock } from './clock.js';
 import type { Endpoints, Target } from './endpoints.js';
-import type { EventLog, SandboxEvent } from './event-log.js';
+import type { EventLog, SandboxEvent } from './events.js';
 import type { FaultSource } from './faults.js';
 import type { Feed } from './feed.js';
 import { Fifo } from './fifo.js';
-import { createLanes } from './lanes.js';
 import type { Random } from './random.js';
-import type { OutcomeCounts } from './tally.js';
 
-/** `exhausted`: every attempt failed, or the endpoint or, after a restart, the event is gone. */
+/** `exhausted`: every attempt failed, the endpoint was removed, or a state file no longer holds the event. */
 export type DeliveryState = 'pending' | 'delivered' | 'exhausted';
 
-/** One event on its way to one endpoint. */
+/** One event for one endpoint. It is attempted until the endpoint answers 2xx or the attempts are used up. */
 export interface Delivery {
   readonly id: string;
   readonly eventId: string;
   readonly endpointId: string;
   readonly state: DeliveryState;
-  /** How many attempts were begun. */
+  /** How many attempts have begun. */
   readonly attempts: number;
 }
 
-/** How deliveries are tried; every option has its default in `createSandbox`. */
-export interface DeliveryOptions {
+/** What one attempt sent and received. */
+export interface Attempt {
+  readonly deliveryId: string;
+  readonly eventId: string;
+  readonly endpointId: string;
+  /** Which attempt of the delivery, from 1. A duplicate has the number of its original. */
+  readonly number: number;
+  readonly startedAt: string;
+  readonly durationMs: number;
+  readonly request: {
+    readonly method: 'POST';
+    readonly url: string;
+    readonly headers: Readonly<Record<string, string>>;
+    readonly body: string;
+  };
+  /** `null` when there is none. Of the body, the first 1,024 bytes. */
+  readonly response: {
+    readonly status: number;
+    readonly headers: Readonly<Record<string, string>>;
+    readonly body: string;
+  } | null;
+  /** Why there is no response, or `null`. */
+  readonly error: string | null;
+  /** The faults that occurred: `drop`, `duplicate`, `corruptSignature`, `reserialise`, `cut`. */
+  readonly faults: readonly string[];
+}
+
+interface DeliveryOptions {
   readonly timeoutMs: number;
   readonly maxAttempts: number;
   readonly retryBaseMs: number;
   readonly retryMaxMs: number;
-  /** How many attempts run at once towards one endpoint: one that never answers holds up only itself. */
+  /** How many attempts per endpoint run at once: an endpoint that never answers delays no other. */
   readonly concurrency: number;
   readonly maxAttemptsKept: number;
-  readonly keptDeliveries: number;
+  /** Also the number of ended deliveries that are kept. */
+  readonly maxEvents: number;
 }
 
-/** What {@link createDeliveries} keeps in a state file. */
+/** The section `deliveries` of the state file. */
 export interface DeliveriesState {
   readonly count: number;
   readonly deliveries: readonly Delivery[];
@@ -49,140 +75,134 @@ interface Parts {
   readonly endpoints: Endpoints;
   readonly events: EventLog;
   readonly feed: Feed;
-  readonly tally: OutcomeCounts;
 }
 
-type Run = { -readonly [Field in keyof Delivery]: Delivery[Field] } & { readonly event: SandboxEvent };
-/** The time from a start to the next reset: attempts of one that is over leave no trace. */
-interface Era {
-  over: boolean;
+type PendingDelivery = { -readonly [Field in keyof Delivery]: Delivery[Field] } & {
+  readonly event: SandboxEvent;
+};
+
+/** The time between two resets. What an attempt of an ended session receives is not recorded. */
+interface Session {
+  ended: boolean;
   readonly underWay: Set<AbortController>;
 }
 
 export function createDeliveries(parts: Parts, options: DeliveryOptions) {
-  const { clock, random, faults, endpoints, events, feed, tally } = parts;
-  let pending = new Map<string, Run>();
+  const { clock, random, faults, endpoints, events, feed } = parts;
+  let pending = new Map<string, PendingDelivery>();
   let ended = new Fifo<Delivery>();
   let attempts = new Fifo<Attempt>();
-  let current: Era = { over: false, underWay: new Set() };
-  let lanes = lanesOf(current);
+  let session: Session = { ended: false, underWay: new Set() };
+  let queues = queuesOf(session);
   let count = 0;
 
   function start(event: SandboxEvent, target: Target): void {
     count += 1;
-    const id = `del_${random.hex(`delivery:${count}`, { digits: 16 })}`;
-    const run: Run = { id, eventId: event.id, endpointId: target.id, state: 'pending', attempts: 0, event };
+    const id = `del_${random.hex(`delivery:${count}`, 16)}`;
     const { reorderMs, delayMs } = faults.get();
-    const held = faults.strikes('reorder', id) ? Math.ceil(random.number(`hold:${id}`) * reorderMs) : 0;
-    const delayed = faults.strikes('delay', id) ? delayMs : 0;
-    track(run, held + delayed);
+    const reordered = faults.occurs('reorder', id) ? Math.ceil(random.number(`hold:${id}`) * reorderMs) : 0;
+    const delayed = faults.occurs('delay', id) ? delayMs : 0;
+    const delivery = { id, eventId: event.id, endpointId: target.id, state: 'pending', attempts: 0 } as const;
+    track({ ...delivery, event }, reordered + delayed);
   }
 
-  function track(run: Run, waitMs: number): void {
-    pending.set(run.id, run);
-    tally.begin();
-    queue(run, waitMs);
+  function track(delivery: PendingDelivery, waitMs: number): void {
+    pending.set(delivery.id, delivery);
+    clock.begin();
+    enqueue(delivery, waitMs);
   }
 
-  function queue(run: Run, waitMs: number): void {
-    if (waitMs > 0) {
-      clock.after(waitMs, () => queue(run, 0));
-      return;
-    }
-    lanes.push(run, { lane: run.endpointId });
+  function enqueue(delivery: PendingDelivery, waitMs: number): void {
+    if (waitMs > 0) clock.after(waitMs, () => enqueue(delivery, 0));
+    else queues.push(delivery.endpointId, delivery);
   }
 
-  function lanesOf(era: Era) {
-    const work = (run: Run) => {
-      const tried = attempt(run, era);
-      clock.hold(tried);
-      return tried;
-    };
-    return createLanes<Run>({ concurrency: options.concurrency, work });
+  function queuesOf(of: Session): Queues<PendingDelivery> {
+    return createQueues(options.concurrency, (delivery) => {
+      const attempted = attempt(delivery, of);
+      clock.waitFor(attempted);
+      return attempted;
+    });
   }
 
-  async function attempt(run: Run, era: Era): Promise<void> {
-    const target = endpoints.find(run.endpointId);
-    if (run.state !== 'pending') return;
-    // A state file does not keep functions.
-    if (target === undefined) return end(run, 'exhausted');
-    run.attempts += 1;
-    const giveUp = new AbortController();
-    era.underWay.add(giveUp);
-    const { event, id: deliveryId, attempts: number } = run;
-    const plan = { event, target, deliveryId, number, timeoutMs: options.timeoutMs, giveUp };
-    const doubled = faults.strikes('duplicate', `${deliveryId}:${number}`);
-    const copies = doubled ? [[], ['duplicate']] : [[]];
+  async function attempt(delivery: PendingDelivery, of: Session): Promise<void> {
+    const target = endpoints.find(delivery.endpointId);
+    if (delivery.state !== 'pending') return;
+    // The endpoint was a function: a state file does not hold it.
+    if (target === undefined) return end(delivery, 'exhausted');
+    delivery.attempts += 1;
+    const abort = new AbortController();
+    of.underWay.add(abort);
+    const { event, id: deliveryId, attempts: number } = delivery;
+    const plan = { event, target, deliveryId, number, timeoutMs: options.timeoutMs, abort };
+    const duplicated = faults.occurs('duplicate', `${deliveryId}:${number}`);
+    const copies = duplicated ? [[], ['duplicate']] : [[]];
     const made = await Promise.all(
-      copies.map((struck) => makeAttempt({ ...plan, struck }, { clock, faults })),
+      copies.map((known) => makeAttempt({ ...plan, faults: known }, clock, faults)),
     );
-    era.underWay.delete(giveUp);
-    if (era.over) return;
+    of.underWay.delete(abort);
+    if (of.ended) return;
     for (const one of made) {
       attempts.push(one);
       if (attempts.length > options.maxAttemptsKept) attempts.shift();
       feed.publish('attempt.made', one);
     }
-    const delivered = made.some(
-      ({ response }) => response !== null && Math.floor(response.status / 100) === 2,
-    );
-    if (delivered) events.markDelivered(run.eventId);
-    // Its endpoint was removed meanwhile.
-    if (run.state !== 'pending') return;
-    if (delivered) return end(run, 'delivered');
-    if (number >= options.maxAttempts) return end(run, 'exhausted');
+    const delivered = made.some(({ response }) => Math.floor((response?.status ?? 0) / 100) === 2);
+    if (delivered) events.markDelivered(delivery.eventId);
+    // The endpoint was removed meanwhile.
+    if (delivery.state !== 'pending') return;
+    if (delivered) return end(delivery, 'delivered');
+    if (number >= options.maxAttempts) return end(delivery, 'exhausted');
     const fullMs = Math.min(options.retryBaseMs * 2 ** Math.min(number - 1, 52), options.retryMaxMs);
-    // Up to half of the wait is taken off, so that deliveries that failed together do not come back together.
+    // Deliveries that failed together are not retried together.
     const jitter = 0.5 + random.number(`retry:${deliveryId}:${number}`) / 2;
-    queue(run, Math.max(1, Math.round(fullMs * jitter)));
+    enqueue(delivery, Math.max(1, Math.round(fullMs * jitter)));
   }
 
-  function end(run: Run, state: DeliveryState): void {
-    run.state = state;
-    pending.delete(run.id);
-    ended.push(toDelivery(run));
-    if (ended.length > options.keptDeliveries) ended.shift();
-    feed.publish(`delivery.${state}`, toDelivery(run));
-    tally.end();
+  function end(delivery: PendingDelivery, state: DeliveryState): void {
+    delivery.state = state;
+    pending.delete(delivery.id);
+    ended.push(toDelivery(delivery));
+    if (ended.length > options.maxEvents) ended.shift();
+    feed.publish(`delivery.${state}`, toDelivery(delivery));
+    clock.end();
   }
 
   function stop(): void {
-    current.over = true;
-    lanes.close();
-    for (const giveUp of current.underWay) giveUp.abort(new Error('The sandbox was closed or reset.'));
+    session.ended = true;
+    queues.close();
+    for (const abort of session.underWay) abort.abort(new Error('The sandbox was closed or reset.'));
   }
 
   const all = (): Delivery[] => [...ended.toArray(), ...[...pending.values()].map(toDelivery)];
 
   return {
-    /** Begins to deliver an event to every endpoint. */
+    /** Starts a delivery of the event to every endpoint. */
     begin(event: SandboxEvent): void {
       for (const target of endpoints.list()) start(event, target);
     },
-    /** Gives up what is pending for an endpoint. */
-    giveUp(endpointId: string): void {
-      for (const run of pending.values()) if (run.endpointId === endpointId) end(run, 'exhausted');
+    /** Ends the pending deliveries of an endpoint as `exhausted`. */
+    abandon(endpointId: string): void {
+      for (const delivery of pending.values()) {
+        if (delivery.endpointId === endpointId) end(delivery, 'exhausted');
+      }
     },
-    /** Newest first: those still pending, then those that ended. */
+    /** Newest first: pending deliveries, then ended ones. */
     list: (): Delivery[] => all().toReversed(),
     /** Oldest first. */
     attempts: (): readonly Attempt[] => attempts.toArray(),
 
-    /** Gives up every attempt under way. */
+    /** Aborts every attempt under way and begins no other. */
     stop,
 
-    save: (): DeliveriesState => ({
-      count,
-      deliveries: all(),
-      attempts: attempts.toArray(),
-    }),
+    save: (): DeliveriesState => ({ count, deliveries: all(), attempts: attempts.toArray() }),
     load(state: DeliveriesState | undefined): void {
       stop();
-      current = { over: false, underWay: new Set() };
+      session = { ended: false, underWay: new Set() };
       pending = new Map();
       ended = new Fifo();
       attempts = new Fifo();
-      lanes = lanesOf(current);
+      queues = queuesOf(session);
       count = state?.count ?? 0;
       for (const one of state?.attempts ?? []) attempts.push(one);
       for (const delivery of state?.deliveries ?? []) {
@@ -197,4 +217,184 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
 
 function toDelivery({ id, eventId, endpointId, state, attempts }: Delivery): Delivery {
   return { id, eventId, endpointId, state, attempts };
+}
+
+/** Named queues of jobs, each with its own limit of jobs at once. */
+interface Queues<Job> {
+  push(name: string, job: Job): void;
+  /** Starts no further job. */
+  close(): void;
+}
+
+/** @param work - must never reject. */
+function createQueues<Job>(concurrency: number, work: (job: Job) => Promise<void>): Queues<Job> {
+  interface Queue {
+    active: number;
+    readonly waiting: Fifo<Job>;
+  }
+  const queues = new Map<string, Queue>();
+  let closed = false;
+
+  function startNext(queue: Queue): void {
+    while (!closed && queue.active < concurrency) {
+      const job = queue.waiting.shift();
+      if (job === undefined) return;
+      queue.active += 1;
+      work(job).then(() => {
+        queue.active -= 1;
+        startNext(queue);
+      });
+    }
+  }
+
+  return {
+    push(name, job) {
+      const queue = queues.get(name) ?? { active: 0, waiting: new Fifo<Job>() };
+      queues.set(name, queue);
+      queue.waiting.push(job);
+      startNext(queue);
+    },
+    close() {
+      closed = true;
+    },
+  };
+}
+
+interface AttemptPlan {
+  readonly event: SandboxEvent;
+  readonly target: Target;
+  readonly deliveryId: string;
+  readonly number: number;
+  /** Faults that are known before: `duplicate`. */
+  readonly faults: readonly string[];
+  readonly timeoutMs: number;
+  /** Aborted at the time limit, and when the sandbox is reset or closed. */
+  readonly abort: AbortController;
+}
+
+const ATTEMPT_FAULTS = ['drop', 'corruptSignature', 'reserialise', 'cut'] as const;
+const KEPT_RESPONSE_BYTES = 1024;
+const CUT = 'The connection was cut halfway through the body.';
+
+/** Makes one attempt. Never rejects: a failure is the `error` of the attempt. */
+async function makeAttempt(plan: AttemptPlan, clock: Clock, faults: FaultSource): Promise<Attempt> {
+  const { event, target, deliveryId, number, timeoutMs, abort } = plan;
+  const key = `${deliveryId}:${number}:${plan.faults.length}`;
+  const occurred = [...plan.faults, ...ATTEMPT_FAULTS.filter((fault) => faults.occurs(fault, key))];
+
+  const { id, type, created_at, payload } = event;
+  const body = JSON.stringify({ id, type, created_at, payload });
+  const bytes = new TextEncoder().encode(body);
+  const sent = occurred.includes('reserialise')
+    ? JSON.stringify({ id, type, created_at, payload }, null, 1)
+    : body;
+  const headers: Record<string, string> = { 'content-type': 'application/json' };
+
+  const startedAt = clock.now();
+  let response: Attempt['response'] = null;
+  let error: string | null = null;
+  const late = new Error(`The endpoint did not answer within ${timeoutMs} ms.`);
+  const cancel = clock.after(timeoutMs, () => abort.abort(late));
+  const { signal } = abort;
+  try {
+    const signature = await sign(bytes, { secret: target.secret, encoding: target.encoding });
+    headers[target.signatureHeader] = occurred.includes('corruptSignature') ? corrupt(signature) : signature;
+    if (occurred.includes('drop')) throw new Error('The delivery was dropped before it arrived.');
+    // Signing is asynchronous: an attempt that was aborted meanwhile must not arrive.
+    signal.throwIfAborted();
+    const sending = occurred.includes('cut')
+      ? exchangeCut(target, headers, new TextEncoder().encode(sent), signal)
+      : exchange(target, { headers, body: sent, signal });
+    response = await untilAborted(sending, signal);
+  } catch (cause) {
+    error = toMessage(signal.aborted ? signal.reason : cause);
+  } finally {
+    cancel();
+  }
+  return {
+    ...{ deliveryId, eventId: id, endpointId: target.id, number },
+    startedAt: new Date(startedAt).toISOString(),
+    durationMs: clock.now() - startedAt,
+    request: { method: 'POST', url: target.url, headers, body: sent },
+    ...{ response, error, faults: occurred },
+  };
+}
+
+/** Sends the request and reads as much of the response as is kept. */
+async function exchange(
+  { url, fetch: send = fetch }: Target,
+  init: RequestInit & { readonly duplex?: 'half' },
+): Promise<Attempt['response']> {
+  const { status, headers, body } = await send(
+    new Request(url, { method: 'POST', redirect: 'manual', ...init }),
+  );
+  return { status, headers: Object.fromEntries(headers), body: await readStart(body) };
+}
+
+/** Sends half of the body, then cuts the connection. */
+function exchangeCut(
+  target: Target,
+  headers: Readonly<Record<string, string>>,
+  bytes: Uint8Array,
+  signal: AbortSignal,
+): Promise<Attempt['response']> {
+  const half = bytes.slice(0, bytes.length >> 1);
+  if (target.fetch !== undefined) {
+    const body = new ReadableStream({
+      start: (controller) => controller.enqueue(half),
+      // Called once the first half has been read.
+      pull: (controller) => controller.error(new Error(CUT)),
+    });
+    return exchange(target, { headers, body, duplex: 'half', signal });
+  }
+  // Not `fetch`: it reads a stream before it is connected, and would then send nothing.
+  return new Promise((_, reject) => {
+    const send = target.url.startsWith('https:') ? requestHttps : requestHttp;
+    const length = String(bytes.length);
+    const request = send(target.url, {
+      method: 'POST',
+      headers: { ...headers, 'content-length': length },
+      signal,
+    });
+    request.on('error', reject);
+    // Without an error when the endpoint answered before it had the whole body.
+    request.on('close', () => reject(new Error(CUT)));
+    request.write(half, () => request.destroy(new Error(CUT)));
+  });
+}
+
+async function readStart(body: ReadableStream<Uint8Array> | null): Promise<string> {
+  if (body === null) return '';
+  const decoder = new TextDecoder();
+  let text = '';
+  let left = KEPT_RESPONSE_BYTES;
+  for await (const chunk of body) {
+    text += decoder.decode(chunk.subarray(0, left), { stream: true });
+    left -= chunk.length;
+    if (left <= 0) break;
+  }
+  return text + decoder.decode();
+}
+
+/** Ends the attempt also when an endpoint function ignores the signal. */
+function untilAborted<Value>(work: Promise<Value>, signal: AbortSignal): Promise<Value> {
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason);
+    if (signal.aborted) abort();
+    signal.addEventListener('abort', abort, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
+  });
+}
+
+/** Another signature of the same form. */
+function corrupt(signature: string): string {
+  return (signature.startsWith('0') ? '1' : '0') + signature.slice(1);
+}
+
+/** `fetch` puts the reason of a failure into the cause. */
+function toMessage(thrown: unknown): string {
+  const cause = thrown instanceof Error && thrown.cause instanceof Error ? thrown.cause : thrown;
+  return cause instanceof Error
+    ? cause.message || cause.name
+    : 'The endpoint threw a value that is not an error.';
 }

@@ -1,6 +1,4 @@
-/** The feed: tells whoever listens what happens in the sandbox, as it happens. */
-
-/** One thing that happened: `event.fired`, `attempt.made`, `wallet.created` and so on, and its data. */
+/** Something that happened in the sandbox: its kind, such as `event.fired` or `wallet.created`, and its data. */
 export interface FeedEntry {
   readonly kind: string;
   /** By the sandbox's clock, ISO 8601. */
@@ -10,18 +8,18 @@ export interface FeedEntry {
 
 export interface Feed {
   publish(kind: string, data: unknown): void;
-  /** Calls the listener with each entry from now on, until the answered function is called; logs what it throws. */
+  /** Calls the listener with each entry from now on, until the returned function is called. */
   subscribe(listener: (entry: FeedEntry) => void): () => void;
 }
 
-export function createFeed({ now }: { readonly now: () => number }): Feed {
+export function createFeed(now: () => number): Feed {
   const listeners = new Set<(entry: FeedEntry) => void>();
   return {
     publish: (kind, data) => {
       if (listeners.size === 0) return;
       const entry: FeedEntry = { kind, at: new Date(now()).toISOString(), data };
       for (const listener of listeners) {
-        // Whoever only watches must neither undo what happened nor keep it from the others.
+        // A listener that throws must not undo what happened, nor stop the other listeners.
         try {
           listener(entry);
         } catch (error) {
@@ -34,4 +32,37 @@ export function createFeed({ now }: { readonly now: () => number }): Feed {
       return () => listeners.delete(listener);
     },
   };
+}
+
+/** How many entries a reader of the stream may be behind before it is disconnected: this bounds the memory. */
+const MAX_LAG = 10_000;
+
+/** Streams the feed as server-sent events, each entry as `event: <kind>`, until the reader disconnects. */
+export function streamFeed(feed: Feed): Response {
+  const encoder = new TextEncoder();
+  let unsubscribe = () => {};
+  const body = new ReadableStream<Uint8Array>(
+    {
+      start: (reader) => {
+        // Sent at once: the reader then knows that it misses nothing from now on.
+        reader.enqueue(encoder.encode(': open\n\n'));
+        unsubscribe = feed.subscribe((entry) => {
+          if ((reader.desiredSize ?? 0) > 0) {
+            reader.enqueue(encoder.encode(`event: ${entry.kind}\ndata: ${JSON.stringify(entry)}\n\n`));
+            return;
+          }
+          unsubscribe();
+          // Unlike `close`, this drops the queued entries and disconnects.
+          reader.error(
+            new Error(`A reader of the stream was disconnected: it was ${MAX_LAG} entries behind.`),
+          );
+        });
+      },
+      cancel: () => unsubscribe(),
+    },
+    new CountQueuingStrategy({ highWaterMark: MAX_LAG }),
+  );
+  return new Response(body, {
+    headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' },
+  });
 }

@@ -1,36 +1,34 @@
-/** A queue that gives up its oldest entry in constant time, for what waits and for what is kept within a bound. */
-
-/** First in, first out; entries are also read by their place, the oldest at 0. */
-export class Fifo<Entry> {
-  #entries: (Entry | undefined)[] = [];
+/** A first-in, first-out queue whose `shift` takes constant time. Items are also read by index, the oldest at 0. */
+export class Fifo<Item> {
+  #items: (Item | undefined)[] = [];
   #head = 0;
 
   get length(): number {
-    return this.#entries.length - this.#head;
+    return this.#items.length - this.#head;
   }
 
-  push(entry: Entry): void {
-    this.#entries.push(entry);
+  push(item: Item): void {
+    this.#items.push(item);
   }
 
-  /** Takes the oldest entry out. */
-  shift(): Entry | undefined {
+  /** Removes the oldest item. */
+  shift(): Item | undefined {
     if (this.length === 0) return undefined;
-    const entry = this.#entries[this.#head];
-    this.#entries[this.#head++] = undefined;
-    // Moving the rest only when half is empty spreads its cost over as many shifts.
-    if (this.#head > 64 && this.#head * 2 > this.#entries.length) {
-      this.#entries = this.#entries.slice(this.#head);
+    const item = this.#items[this.#head];
+    this.#items[this.#head++] = undefined;
+    // The rest moves only when half of the array is empty: its cost is spread over as many shifts.
+    if (this.#head > 64 && this.#head * 2 > this.#items.length) {
+      this.#items = this.#items.slice(this.#head);
       this.#head = 0;
     }
-    return entry;
+    return item;
   }
 
-  at(index: number): Entry | undefined {
-    return this.#entries[this.#head + index];
+  at(index: number): Item | undefined {
+    return this.#items[this.#head + index];
   }
 
-  toArray(): readonly Entry[] {
-    return this.#entries.slice(this.#head) as Entry[];
+  toArray(): readonly Item[] {
+    return this.#items.slice(this.#head) as Item[];
   }
 }

@@ -1,17 +1,194 @@
-/** `stablehooks/sandbox`: the whole service on a laptop. */
-export type { Attempt } from './attempt.js';
-export type { Chain, WalletChain } from './chains.js';
+/** `stablehooks-kit/sandbox`: the service on your machine. */
+import { createApp } from './app.js';
+import { createClock } from './clock.js';
+import { createDeliveries } from './deliveries.js';
+import { createEndpoints, toEndpoint } from './endpoints.js';
+import { createEventLog, type SandboxEvent } from './events.js';
+import { createFaults } from './faults.js';
+import { createFeed } from './feed.js';
+import { createMovements, randomPayload } from './movements.js';
+import { readSandboxOptions, type SandboxOptions } from './options.js';
+import { createRandom } from './random.js';
+import type { Sandbox, SandboxOperations } from './sandbox.js';
+import { type Listening, listen } from './server.js';
+import {
+  invalidStateFile,
+  keepState,
+  loadState,
+  readStateFile,
+  type SandboxState,
+  saveState,
+} from './state.js';
+import { createWalletStore, toWallet } from './wallets.js';
+
 export type { ClockMode, SandboxClock } from './clock.js';
-export { createSandbox } from './create-sandbox.js';
-export type { Delivery, DeliveryState } from './deliveries.js';
+export type { Attempt, Delivery, DeliveryState } from './deliveries.js';
 export type { Endpoint, EndpointFetch, EndpointInput, SandboxEndpoints } from './endpoints.js';
-export type { EventQuery, ListOrder, SandboxEvent } from './event-log.js';
-export type { Chance, Faults, SandboxFaults } from './faults.js';
+export type { ListOrder, SandboxEvent, SandboxEventQuery } from './events.js';
+export type { Chance, Faults, FaultsInput, SandboxFaults } from './faults.js';
 export type { FeedEntry } from './feed.js';
-export type { AcceptInput, RedeemInput, SendInput, TransferInput } from './movement-inputs.js';
-export type { Movement, MovementKind, MovementState, RedeemFailure, TransferFailure } from './movements.js';
+export type {
+  AcceptInput,
+  Movement,
+  MovementKind,
+  MovementOperations,
+  MovementState,
+  RedeemFailure,
+  RedeemInput,
+  SendInput,
+  TransferFailure,
+  TransferInput,
+} from './movements.js';
 export type { SandboxOptions } from './options.js';
-export { type FieldError, SandboxError, type SandboxErrorCode } from './problem.js';
 export type { DeliveryQuery, Sandbox, SandboxOperations } from './sandbox.js';
 export type { Listening, ListenOptions } from './server.js';
-export type { Account, LimitsInput, Wallet, WalletInput, WalletLimits } from './wallets.js';
+export { type FieldError, SandboxError, type SandboxErrorCode } from './validation.js';
+export type { Account, LimitsInput, WalletInput } from './wallets.js';
+
+/**
+ * Creates a sandbox: the service on your machine, with faults on request.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option, or the state file.
+ *
+ * @example
+ * ```ts
+ * const sandbox = createSandbox({ endpoints: [{ url: 'http://127.0.0.1:3000/hooks' }] });
+ * sandbox.accept({ amount: '25.00' });
+ * await sandbox.settled();
+ * ```
+ */
+export function createSandbox(options: SandboxOptions = {}): Sandbox {
+  const settings = readSandboxOptions(options);
+  const { token, secret, stateFile } = settings;
+  const saved = stateFile === undefined ? undefined : readStateFile(stateFile);
+  const seed = settings.seed ?? saved?.seed ?? Math.floor(Math.random() * 2 ** 32);
+
+  const random = createRandom(seed);
+  const { settleTimeoutMs } = settings;
+  const startsAtMs = Date.parse(settings.startsAt);
+  const clock = createClock({ mode: settings.clock, startsAtMs, settleTimeoutMs });
+  const feed = createFeed(clock.now);
+  const faults = createFaults(random, settings.faults);
+  const endpoints = createEndpoints(random, settings);
+  const wallets = createWalletStore(random, settings.initialBalance);
+  const events = createEventLog(random, settings.maxEvents);
+  const deliveries = createDeliveries({ clock, random, faults, endpoints, events, feed }, settings);
+  const movements = createMovements({ clock, random, wallets, feed, fire }, settings);
+  const listening = new Set<Listening>();
+  let requests = 0;
+
+  function fire(type: string, payload: unknown): SandboxEvent {
+    const event = events.append({ type, payload }, clock.now());
+    // Before the feed: a listener can reset the sandbox, and that must include the delivery.
+    deliveries.begin(event);
+    feed.publish('event.fired', { ...event });
+    return event;
+  }
+
+  function publish<Data>(kind: string, data: Data): Data {
+    feed.publish(kind, data);
+    return data;
+  }
+
+  const parts = {
+    ...{ faults, endpoints, wallets, events, deliveries },
+    movements: movements.movements,
+    money: movements.scheduledEnds,
+  };
+
+  function load(state: SandboxState | undefined): void {
+    clock.restart(state?.now);
+    requests = 0;
+    loadState(parts, state);
+  }
+
+  try {
+    load(saved);
+  } catch {
+    load(undefined);
+    // Without the cause: it may quote the file, and the file holds secrets.
+    throw invalidStateFile(stateFile);
+  }
+  const keeper = keepState({ feed, state: () => saveState(parts, { seed, now: clock.now() }) }, settings);
+
+  const operations: SandboxOperations = {
+    ...movements.operations,
+    clock: {
+      mode: clock.mode,
+      now: clock.now,
+      advance: async (ms) => {
+        await clock.advance(ms);
+        feed.publish('clock.advanced', { now: new Date(clock.now()).toISOString() });
+      },
+    },
+    faults: {
+      get: faults.get,
+      set: (change) => publish('faults.set', faults.set(change)),
+      clear: () => publish('faults.set', faults.clear()),
+    },
+    endpoints: {
+      add: (input) => publish('endpoint.added', toEndpoint(endpoints.add(input))),
+      list: () => endpoints.list().map(toEndpoint),
+      remove: (id) => {
+        endpoints.remove(id);
+        deliveries.abandon(id);
+        feed.publish('endpoint.removed', { id });
+      },
+      rotateSecret: (id, next) =>
+        publish('endpoint.secret_rotated', toEndpoint(endpoints.rotateSecret(id, next))),
+    },
+    wallets: {
+      create: (input) => publish('wallet.created', toWallet(wallets.create(input))),
+      updateLimits: (id, input) =>
+        publish('wallet.limits_updated', toWallet(wallets.updateLimits(id, input))),
+      get: wallets.get,
+      list: wallets.list,
+    },
+    emit: (type, payload) => {
+      const key = `${events.count() + 1}`;
+      return { ...fire(type, payload ?? randomPayload(random, { type, key, now: clock.now() })) };
+    },
+    events: events.list,
+    redeliver: (eventId) => deliveries.begin(events.get(eventId)),
+    deliveries: ({ eventId, state, limit } = {}) =>
+      deliveries
+        .list()
+        .filter((one) => eventId === undefined || one.eventId === eventId)
+        .filter((one) => state === undefined || one.state === state)
+        .slice(0, limit),
+    attempts: ({ eventId, limit } = {}) => {
+      const all = deliveries.attempts().filter((one) => eventId === undefined || one.eventId === eventId);
+      return limit === undefined ? all : all.slice(Math.max(0, all.length - limit));
+    },
+    movements: ({ limit } = {}) => movements.list().slice(0, limit),
+    subscribe: feed.subscribe,
+    settled: clock.settled,
+    reset: () => {
+      load(undefined);
+      feed.publish('sandbox.reset', {});
+    },
+  };
+
+  const nextRequest = () => ++requests;
+  const handler = createApp({ sandbox: operations, clock, faults, feed, nextRequest }, settings);
+
+  return {
+    ...operations,
+    token,
+    secret,
+    seed,
+    fetch: async (request) => handler(request),
+    listen: async (port, listenOptions) => {
+      const server = await listen(handler, port, listenOptions);
+      listening.add(server);
+      return server;
+    },
+    save: keeper.save,
+    close: async () => {
+      await Promise.all([...listening].map((server) => server.close()));
+      deliveries.stop();
+      clock.stop();
+      await keeper.close();
+    },
+  };
+}

@@ -1,20 +1,35 @@
-/** Movements of money: accept, transfer and redeem, how each ends, and the event that says so. */
-import { type Chain, toAddress } from './chains.js';
+import { EVENT_TYPES, type EventType } from 'stablehooks';
+import { CHAINS, type Chain } from 'stablehooks/client';
+import type { ExamplePayload } from 'stablehooks/testing';
+import * as z from 'zod/mini';
+import type { Clock } from './clock.js';
+import type { Feed } from './feed.js';
 import { Fifo } from './fifo.js';
-import { SandboxError } from './problem.js';
 import type { Random } from './random.js';
+import {
+  amount,
+  check,
+  closedObject,
+  milliseconds,
+  nonEmptyString,
+  oneOf,
+  SandboxError,
+} from './validation.js';
+import type { WalletStore } from './wallets.js';
 
-/** Why a transfer fails (`service.md`, events). */
-export const TRANSFER_FAILURES = ['compliance', 'routing', 'submission'] as const;
-/** Why a redemption fails (`service.md`, events). */
-export const REDEEM_FAILURES = ['bank', 'compliance'] as const;
+export type TransferFailure = ExamplePayload<'transfer.failed'>['reason'];
+export type RedeemFailure = ExamplePayload<'redeem.failed'>['reason'];
 
-export type TransferFailure = (typeof TRANSFER_FAILURES)[number];
-export type RedeemFailure = (typeof REDEEM_FAILURES)[number];
+const TRANSFER_FAILURES = [
+  'compliance',
+  'routing',
+  'submission',
+] as const satisfies readonly TransferFailure[];
+const REDEEM_FAILURES = ['bank', 'compliance'] as const satisfies readonly RedeemFailure[];
 
 export type MovementKind = 'accept' | 'transfer' | 'redeem';
 
-/** `pending` until it ends; a completed redemption that the bank sends back is `failed` in the end. */
+/** `pending` until it ends. A `completed` redemption that the bank returns becomes `failed`. */
 export type MovementState = 'pending' | 'confirmed' | 'settled' | 'completed' | 'failed';
 
 /** A movement of money. Its id is in the payload of each of its events. */
@@ -22,10 +37,10 @@ export interface Movement {
   readonly id: string;
   readonly kind: MovementKind;
   readonly state: MovementState;
-  /** Decimal text, in USDC. */
+  /** In USDC, a decimal string. */
   readonly amount: string;
   readonly chain: Chain;
-  /** The wallet that it went out of or into, if any. */
+  /** The wallet that sends or receives it, if any. */
   readonly walletId: string | null;
   readonly from: string;
   /** An address, or the name of a bank. */
@@ -35,81 +50,342 @@ export interface Movement {
   readonly updatedAt: string;
 }
 
-/** What {@link createMovements} keeps in a state file. */
+/** An incoming deposit. */
+export interface AcceptInput {
+  /** @default '100.00' */
+  readonly amount?: string | undefined;
+  /** Leave it out with `walletId`: the chain is the wallet's. @default 'base' */
+  readonly chain?: Chain | undefined;
+  /** The wallet to credit. @default none: the institution's own account */
+  readonly walletId?: string | undefined;
+}
+
+/** A movement to a target chain. */
+export interface TransferInput {
+  /** @default '100.00' */
+  readonly amount?: string | undefined;
+  /** The target chain. @default 'base' */
+  readonly chain?: Chain | undefined;
+  /** @default an address from the seed */
+  readonly to?: string | undefined;
+  /** @default none: it settles */
+  readonly failsWith?: TransferFailure | undefined;
+}
+
+/** A transfer out of a wallet, under its limits. */
+export interface SendInput {
+  readonly amount: string;
+  /** A target on the wallet's allowlist. */
+  readonly to: string;
+  /** The target chain. @default the wallet's */
+  readonly chain?: Chain | undefined;
+  /** @default none: it settles */
+  readonly failsWith?: TransferFailure | undefined;
+}
+
+/** A fiat redemption. */
+export interface RedeemInput {
+  /** @default '100.00' */
+  readonly amount?: string | undefined;
+  /** The destination bank. @default 'First Example Bank' */
+  readonly bank?: string | undefined;
+  /** @default none: it completes */
+  readonly failsWith?: RedeemFailure | undefined;
+  /** How long after its completion the bank returns it. @default never */
+  readonly returnsAfterMs?: number | undefined;
+}
+
+/** The calls that move money. */
+export interface MovementOperations {
+  /** An incoming deposit. Fires `accept.confirmed` when it ends. */
+  accept(input?: AcceptInput): Movement;
+  /** The institution sends money. Fires `transfer.settled` or `transfer.failed` when it ends. */
+  transfer(input?: TransferInput): Movement;
+  /**
+   * A transfer out of a wallet. What is refused changes nothing and fires no event.
+   *
+   * @throws {SandboxError} in this order: `ERR_SANDBOX_NOT_ALLOWED`, `ERR_SANDBOX_OVER_PER_TX`,
+   * `ERR_SANDBOX_OVER_DAILY`, `ERR_SANDBOX_OVER_BALANCE`.
+   */
+  send(walletId: string, input: SendInput): Movement;
+  /** Pays money out to a bank. Fires `redeem.completed` or `redeem.failed` when it ends. */
+  redeem(input?: RedeemInput): Movement;
+  /** The bank returns a completed redemption. Fires `redeem.failed`. @throws {SandboxError} `ERR_SANDBOX_STATE` */
+  returnRedemption(id: string): Movement;
+}
+
+/** The section `movements` of the state file. */
 export interface MovementsState {
   readonly count: number;
   readonly movements: readonly Movement[];
 }
 
-export type Movements = ReturnType<typeof createMovements>;
+/** The section `money` of the state file. */
+export interface ScheduledEndsState {
+  readonly endings: readonly ScheduledEnd[];
+}
 
-/** The record of movements: those pending, and the newest `keptMovements` of those that ended. */
-export function createMovements(options: { readonly random: Random; readonly keptMovements: number }) {
-  const { random, keptMovements } = options;
-  let ended = new Fifo<string>();
+/** When and how a pending movement ends, or a completed redemption is returned. */
+interface ScheduledEnd {
+  readonly movementId: string;
+  readonly at: number;
+  readonly reason: Movement['reason'];
+  readonly returnsAfterMs?: number | undefined;
+}
+
+interface Parts {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly wallets: WalletStore;
+  readonly feed: Feed;
+  /** Logs and delivers an event. */
+  readonly fire: (type: string, payload: Readonly<Record<string, unknown>>) => void;
+}
+
+const chain = oneOf(CHAINS);
+const failsTransfer = z.optional(oneOf(TRANSFER_FAILURES));
+const acceptInput = closedObject({
+  amount: z._default(amount, '100.00'),
+  chain: z.optional(chain),
+  walletId: z.optional(nonEmptyString),
+});
+const transferInput = closedObject({
+  amount: z._default(amount, '100.00'),
+  chain: z._default(chain, 'base'),
+  to: z.optional(nonEmptyString),
+  failsWith: failsTransfer,
+});
+const sendInput = closedObject({
+  amount,
+  to: nonEmptyString,
+  chain: z.optional(chain),
+  failsWith: failsTransfer,
+});
+const redeemInput = closedObject({
+  amount: z._default(amount, '100.00'),
+  bank: z._default(nonEmptyString, 'First Example Bank'),
+  failsWith: z.optional(oneOf(REDEEM_FAILURES)),
+  returnsAfterMs: z.optional(milliseconds),
+});
+
+/** Keeps the pending movements and the newest `maxEvents` ended ones. */
+export function createMovements(
+  { clock, random, wallets, feed, fire }: Parts,
+  { movementMs, maxEvents }: { readonly movementMs: number; readonly maxEvents: number },
+) {
   let byId = new Map<string, Movement>();
+  let ended = new Fifo<string>();
+  let scheduled = new Set<ScheduledEnd>();
   let count = 0;
 
-  function keep(movement: Movement): Movement {
-    byId.set(movement.id, movement);
-    return movement;
+  /** @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` */
+  function get(id: string): Movement {
+    const movement = byId.get(id);
+    if (movement !== undefined) return movement;
+    throw new SandboxError('ERR_SANDBOX_NOT_FOUND', 'There is no movement with this id. Begin it first.');
   }
 
-  /** Only what has ended may be forgotten: a pending movement holds money, and owes its event. */
+  /** Only ended movements are forgotten: a pending one holds money, and its event is still to be fired. */
   function countEnded({ id }: Movement): void {
     ended.push(id);
-    const oldest = ended.length > keptMovements ? ended.shift() : undefined;
+    const oldest = ended.length > maxEvents ? ended.shift() : undefined;
     if (oldest !== undefined) byId.delete(oldest);
   }
 
+  function begin(
+    plan: Pick<Movement, 'kind' | 'amount' | 'chain'> & {
+      readonly [Field in 'walletId' | 'from' | 'to']?: string | undefined;
+    },
+    end: Pick<ScheduledEnd, 'reason' | 'returnsAfterMs'>,
+  ): Movement {
+    count += 1;
+    const now = clock.now();
+    const { kind, amount, chain } = plan;
+    const id = `${kind}_${random.hex(`movement:${count}`, 16)}`;
+    const createdAt = new Date(now).toISOString();
+    const movement: Movement = {
+      ...{ id, kind, state: 'pending', amount, chain },
+      walletId: plan.walletId ?? null,
+      from: plan.from ?? random.address(chain, `${id}:from`),
+      to: plan.to ?? random.address(chain, `${id}:to`),
+      ...{ reason: null, createdAt, updatedAt: createdAt },
+    };
+    byId.set(id, movement);
+    feed.publish('movement.begun', movement);
+    schedule({ ...end, movementId: id, at: now + movementMs });
+    return get(id);
+  }
+
+  function schedule(end: ScheduledEnd): void {
+    scheduled.add(end);
+    const pending = get(end.movementId).state === 'pending';
+    if (pending) clock.begin();
+    const run = () => {
+      scheduled.delete(end);
+      conclude(end);
+      if (pending) clock.end();
+    };
+    const waitMs = end.at - clock.now();
+    if (waitMs <= 0) run();
+    else clock.after(waitMs, run);
+  }
+
+  function conclude({ movementId, reason, returnsAfterMs }: ScheduledEnd): void {
+    const before = byId.get(movementId);
+    // A scheduled return of a redemption that was already returned, or that has been forgotten since.
+    if (before === undefined || before.state === 'failed') return;
+    const state = reason === null ? SUCCESS[before.kind] : 'failed';
+    const movement: Movement = { ...before, state, reason, updatedAt: new Date(clock.now()).toISOString() };
+    byId.set(movementId, movement);
+    // A redemption that the bank returns ends twice.
+    if (before.state === 'pending') countEnded(movement);
+    settleWallet(movement);
+    feed.publish('movement.ended', movement);
+    const { type, payload } = toEvent(random, movement);
+    fire(type, payload);
+    if (returnsAfterMs !== undefined && reason === null) {
+      schedule({ movementId, reason: 'bank', at: clock.now() + returnsAfterMs });
+    }
+  }
+
+  function settleWallet({ kind, state, walletId, amount, createdAt }: Movement): void {
+    if (walletId === null) return;
+    if (kind === 'accept') wallets.credit(walletId, amount);
+    if (state === 'failed') wallets.refund(walletId, amount, Date.parse(createdAt));
+  }
+
+  const operations: MovementOperations = {
+    accept: (input = {}) => {
+      const { amount, chain, walletId } = check(acceptInput, input);
+      const wallet = walletId === undefined ? undefined : wallets.get(walletId);
+      if (wallet !== undefined && chain !== undefined && chain !== wallet.chain) {
+        const errors = [{ field: 'chain', detail: 'is not the chain of the wallet' }];
+        const message = 'Nothing was changed: leave chain out when walletId is given.';
+        throw new SandboxError('ERR_SANDBOX_INPUT', message, { errors });
+      }
+      const plan = { amount, chain: wallet?.chain ?? chain ?? 'base', walletId, to: wallet?.address };
+      return begin({ kind: 'accept', ...plan }, { reason: null });
+    },
+
+    transfer: (input = {}) => {
+      const { failsWith = null, ...plan } = check(transferInput, input);
+      return begin({ kind: 'transfer', ...plan }, { reason: failsWith });
+    },
+
+    send: (walletId, input) => {
+      const { failsWith = null, amount, to, chain } = check(sendInput, input);
+      const wallet = wallets.spend(walletId, { amount, to, now: clock.now() });
+      const plan = { amount, chain: chain ?? wallet.chain, walletId, from: wallet.address, to };
+      return begin({ kind: 'transfer', ...plan }, { reason: failsWith });
+    },
+
+    redeem: (input = {}) => {
+      const { failsWith = null, amount, bank, returnsAfterMs } = check(redeemInput, input);
+      return begin(
+        { kind: 'redeem', amount, chain: 'base', to: bank },
+        { reason: failsWith, returnsAfterMs },
+      );
+    },
+
+    returnRedemption: (id) => {
+      if (get(id).state !== 'completed') {
+        throw new SandboxError('ERR_SANDBOX_STATE', 'Only a completed redemption can be returned.');
+      }
+      conclude({ movementId: id, reason: 'bank', at: clock.now() });
+      return get(id);
+    },
+  };
+
   return {
-    begin(
-      plan: Pick<Movement, 'kind' | 'amount' | 'chain'> & Partial<Pick<Movement, 'walletId' | 'from' | 'to'>>,
-      at: { readonly now: number },
-    ): Movement {
-      count += 1;
-      const { kind, amount, chain, walletId = null } = plan;
-      const id = `${kind}_${random.hex(`movement:${count}`, { digits: 16 })}`;
-      const createdAt = new Date(at.now).toISOString();
-      const from = plan.from ?? toAddress(random, { chain, of: `${id}:from` });
-      const to = plan.to ?? toAddress(random, { chain, of: `${id}:to` });
-      const times = { createdAt, updatedAt: createdAt };
-      return keep({ id, kind, state: 'pending', amount, chain, walletId, from, to, reason: null, ...times });
-    },
-
-    /** Ends a movement, well unless there is a reason. */
-    end(movement: Movement, how: { readonly reason: Movement['reason']; readonly now: number }): Movement {
-      const state = how.reason === null ? WELL[movement.kind] : 'failed';
-      const updatedAt = new Date(how.now).toISOString();
-      const result = keep({ ...movement, state, reason: how.reason, updatedAt });
-      // A redemption that the bank sends back ends twice.
-      if (movement.state === 'pending') countEnded(movement);
-      return result;
-    },
-
-    find: (id: string): Movement | undefined => byId.get(id),
-
-    /** @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` */
-    get(id: string): Movement {
-      const movement = byId.get(id);
-      if (movement !== undefined) return movement;
-      throw new SandboxError('ERR_SANDBOX_NOT_FOUND', 'There is no movement of this id. Begin it first.');
-    },
-
+    operations,
     /** Newest first. */
     list: (): Movement[] => [...byId.values()].reverse(),
 
-    save: (): MovementsState => ({ count, movements: [...byId.values()] }),
-    load(state: MovementsState | undefined): void {
-      ended = new Fifo();
-      byId = new Map();
-      count = state?.count ?? 0;
-      for (const movement of state?.movements ?? []) {
-        keep(movement);
-        if (movement.state !== 'pending') countEnded(movement);
-      }
+    movements: {
+      save: (): MovementsState => ({ count, movements: [...byId.values()] }),
+      load(state: MovementsState | undefined): void {
+        byId = new Map();
+        ended = new Fifo();
+        scheduled = new Set();
+        count = state?.count ?? 0;
+        for (const movement of state?.movements ?? []) {
+          byId.set(movement.id, movement);
+          if (movement.state !== 'pending') countEnded(movement);
+        }
+      },
+    },
+
+    scheduledEnds: {
+      save: (): ScheduledEndsState => ({ endings: [...scheduled] }),
+      /** Movements that are due fire their events at once: load events and deliveries before. */
+      load(state: ScheduledEndsState | undefined): void {
+        scheduled = new Set();
+        for (const end of state?.endings ?? []) if (byId.has(end.movementId)) schedule(end);
+      },
     },
   };
 }
 
-const WELL = { accept: 'confirmed', transfer: 'settled', redeem: 'completed' } as const;
+const SUCCESS = { accept: 'confirmed', transfer: 'settled', redeem: 'completed' } as const;
+
+type MovementEvent = {
+  readonly [Type in EventType]: { readonly type: Type; readonly payload: ExamplePayload<Type> };
+}[EventType];
+
+/** The event of an ended movement. The forms of the payloads are those of `examplePayloads`. */
+function toEvent(random: Random, movement: Omit<Movement, 'state' | 'createdAt'>): MovementEvent {
+  const { id, kind, amount, chain, walletId, from, to, reason, updatedAt } = movement;
+  const shared = { amount, currency: 'USDC', chain, ...(walletId !== null && { wallet_id: walletId }) };
+  if (kind === 'redeem') {
+    const failure = REDEEM_FAILURES.find((one) => one === reason);
+    const payload = { redeem_id: id, ...shared, bank: to };
+    return failure === undefined
+      ? { type: 'redeem.completed', payload: { ...payload, completed_at: updatedAt } }
+      : { type: 'redeem.failed', payload: { ...payload, reason: failure, failed_at: updatedAt } };
+  }
+  const route = { ...shared, from, to };
+  const failure = TRANSFER_FAILURES.find((one) => one === reason);
+  if (kind === 'transfer' && failure !== undefined) {
+    const payload = { transfer_id: id, ...route, reason: failure, failed_at: updatedAt };
+    return { type: 'transfer.failed', payload };
+  }
+  const tx_hash = random.transaction(chain, id);
+  return kind === 'accept'
+    ? { type: 'accept.confirmed', payload: { accept_id: id, ...route, tx_hash, confirmed_at: updatedAt } }
+    : { type: 'transfer.settled', payload: { transfer_id: id, ...route, tx_hash, settled_at: updatedAt } };
+}
+
+/** A payload for an event without a movement, from the seed and the key. For an unknown type it is empty. */
+export function randomPayload(
+  random: Random,
+  { type, key, now }: { readonly type: string; readonly key: string; readonly now: number },
+): Readonly<Record<string, unknown>> {
+  const known = EVENT_TYPES.find((one) => one === type);
+  if (known === undefined) return {};
+  const pick = <Item>(items: readonly [Item, ...Item[]]): Item =>
+    items[Math.floor(random.number(`pick:${items.length}:${key}`) * items.length)] ?? items[0];
+  const chain = pick(CHAINS);
+  const kind = KINDS[known];
+  const { payload } = toEvent(random, {
+    id: `${kind}_${random.hex(`example:${key}`, 16)}`,
+    kind,
+    amount: `${1 + Math.floor(random.number(`amount:${key}`) * 1000)}.00`,
+    chain,
+    walletId: null,
+    from: random.address(chain, `${key}:from`),
+    to: kind === 'redeem' ? 'First Example Bank' : random.address(chain, `${key}:to`),
+    reason: known.endsWith('.failed')
+      ? pick(kind === 'transfer' ? TRANSFER_FAILURES : REDEEM_FAILURES)
+      : null,
+    updatedAt: new Date(now).toISOString(),
+  });
+  return payload;
+}
+
+const KINDS = {
+  'accept.confirmed': 'accept',
+  'transfer.settled': 'transfer',
+  'transfer.failed': 'transfer',
+  'redeem.completed': 'redeem',
+  'redeem.failed': 'redeem',
+} as const satisfies Record<EventType, MovementKind>;

@@ -1,12 +1,17 @@
-/** What a sandbox is made with, and the defaults. */
-
 import { ConfigError } from 'stablehooks';
 import * as z from 'zod/mini';
 import type { ClockMode } from './clock.js';
-import { isDecimal } from './decimal.js';
-import type { EndpointInput } from './endpoints.js';
-import type { Faults } from './faults.js';
-import { milliseconds, secret } from './fields.js';
+import { type EndpointInput, endpointInput } from './endpoints.js';
+import { type FaultsInput, faultsInput } from './faults.js';
+import {
+  decimal,
+  milliseconds,
+  nonEmptyString,
+  oneOf,
+  secret,
+  suggestName,
+  toFieldErrors,
+} from './validation.js';
 
 /** Options of `createSandbox`. */
 export interface SandboxOptions {
@@ -14,19 +19,19 @@ export interface SandboxOptions {
   readonly token?: string | undefined;
   /** Signs for every endpoint that has no secret of its own. @default 'sandbox-secret' */
   readonly secret?: string | undefined;
-  /** Decides every id, every fault and every wait: a whole number. @default a new one each time, in `sandbox.seed` */
+  /** An integer that determines every id, fault and wait. @default a random one, see `sandbox.seed` */
   readonly seed?: number | undefined;
-  /** Where events are delivered from the start; of a URL that a state file knows, the file decides. @default [] */
+  /** Where events are delivered. A state file takes precedence for the URLs that it holds. @default [] */
   readonly endpoints?: readonly EndpointInput[] | undefined;
-  /** What goes wrong from the start; holds over what a state file says of the same fault. @default nothing */
-  readonly faults?: Partial<Faults> | undefined;
-  /** Whether time runs by itself. @default 'real' */
+  /** What goes wrong from the start. Takes precedence over a state file. @default nothing */
+  readonly faults?: FaultsInput | undefined;
+  /** Whether the time runs by itself. @default 'real' */
   readonly clock?: ClockMode | undefined;
   /** Where a manual clock starts, ISO 8601. @default '2026-01-01T00:00:00.000Z' */
   readonly startsAt?: string | undefined;
-  /** How long, in real time, a clock that is moved waits for an answer before it moves on. @default 1000 */
+  /** How long, in real time, the clock waits for an answer before it is moved. @default 1000 */
   readonly settleTimeoutMs?: number | undefined;
-  /** What each new wallet holds; decimal text, in USDC. @default '10000.00' */
+  /** The balance of each new wallet, in USDC, a decimal string. @default '10000.00' */
   readonly initialBalance?: string | undefined;
   /** How long a movement is pending; with 0 it ends in the call that begins it. @default 0 */
   readonly movementMs?: number | undefined;
@@ -34,19 +39,19 @@ export interface SandboxOptions {
   readonly timeoutMs?: number | undefined;
   /** How many attempts a delivery gets; 1 never retries. @default 8 */
   readonly maxAttempts?: number | undefined;
-  /** The wait after the first attempt; it doubles with each, and up to half of it is taken off. @default 1000 */
+  /** The wait after the first attempt. It doubles each time; up to half of it is taken off. @default 1000 */
   readonly retryBaseMs?: number | undefined;
   /** The longest wait between attempts. @default 60_000 */
   readonly retryMaxMs?: number | undefined;
   /** How many attempts run at once towards one endpoint. @default 16 */
   readonly concurrency?: number | undefined;
-  /** The largest `limit` that the list takes. @default 1_000_000 */
+  /** The largest `limit` that the list accepts. @default 1_000_000 */
   readonly maxLimit?: number | undefined;
-  /** The largest request body, in bytes; more is answered 413. @default 1_048_576 */
+  /** The largest request body, in bytes; a larger one is answered 413. @default 1_048_576 */
   readonly maxBodyBytes?: number | undefined;
-  /** How many events, ended movements and ended deliveries of each are remembered, the newest. @default 250_000 */
+  /** How many events, ended movements and ended deliveries are kept, the newest of each. @default 250_000 */
   readonly maxEvents?: number | undefined;
-  /** How many attempts are remembered, the newest. @default 10_000 */
+  /** How many attempts are kept, the newest. @default 10_000 */
   readonly maxAttemptsKept?: number | undefined;
   /** A JSON file that the state is loaded from, if it exists, and saved to. @default none: memory only */
   readonly stateFile?: string | undefined;
@@ -54,51 +59,56 @@ export interface SandboxOptions {
   readonly saveAfterMs?: number | undefined;
 }
 
-/** The options with every default filled in. */
-export type Settings = ReturnType<typeof toSettings>;
+const integerFrom = (min: number) =>
+  z.int('must be an integer').check(z.minimum(min, `must be at least ${min}`));
+const positiveMs = milliseconds.check(z.minimum(1, 'must be at least 1'));
 
-const whole = z.int().check(z.minimum(0));
-const counted = z.int().check(z.minimum(1));
-const positiveMs = milliseconds.check(z.minimum(1));
-const nonEmpty = z.string().check(z.minLength(1));
-
-const settings = z.strictObject({
-  // What a header can carry as one word.
-  token: z._default(z.string().check(z.regex(/^[!-~]+$/)), 'sandbox-token'),
+const shape = {
+  token: z._default(
+    z
+      .string('must be a string')
+      .check(z.regex(/^[!-~]+$/, 'must consist of visible ASCII characters, without spaces')),
+    'sandbox-token',
+  ),
   secret: z._default(secret, 'sandbox-secret'),
-  seed: z.optional(z.int()),
-  endpoints: z._default(z.array(z.custom<EndpointInput>()), []),
-  faults: z._default(z.custom<Partial<Faults>>(), {}),
-  clock: z._default(z.enum(['real', 'manual']), 'real'),
-  startsAt: z._default(z.iso.datetime({ offset: true }), '2026-01-01T00:00:00.000Z'),
-  settleTimeoutMs: z._default(whole, 1000),
-  initialBalance: z._default(z.string().check(z.refine(isDecimal)), '10000.00'),
+  seed: z.optional(z.int('must be an integer')),
+  endpoints: z._default(z.array(endpointInput, 'must be a list of endpoints'), []),
+  faults: z._default(faultsInput, {}),
+  clock: z._default(oneOf(['real', 'manual']), 'real'),
+  startsAt: z._default(
+    z.iso.datetime({ offset: true, error: 'must be an ISO 8601 date-time' }),
+    '2026-01-01T00:00:00.000Z',
+  ),
+  settleTimeoutMs: z._default(integerFrom(0), 1000),
+  initialBalance: z._default(decimal, '10000.00'),
   movementMs: z._default(milliseconds, 0),
   timeoutMs: z._default(positiveMs, 10_000),
-  maxAttempts: z._default(counted, 8),
+  maxAttempts: z._default(integerFrom(1), 8),
   retryBaseMs: z._default(positiveMs, 1000),
   retryMaxMs: z._default(positiveMs, 60_000),
-  concurrency: z._default(counted, 16),
-  maxLimit: z._default(counted, 1_000_000),
-  maxBodyBytes: z._default(counted, 1_048_576),
-  maxEvents: z._default(counted, 250_000),
-  maxAttemptsKept: z._default(counted, 10_000),
-  stateFile: z.optional(nonEmpty),
-  saveAfterMs: z._default(whole, 1000),
-});
+  concurrency: z._default(integerFrom(1), 16),
+  maxLimit: z._default(integerFrom(1), 1_000_000),
+  maxBodyBytes: z._default(integerFrom(1), 1_048_576),
+  maxEvents: z._default(integerFrom(1), 250_000),
+  maxAttemptsKept: z._default(integerFrom(1), 10_000),
+  stateFile: z.optional(nonEmptyString),
+  saveAfterMs: z._default(integerFrom(0), 1000),
+} satisfies Readonly<Record<keyof SandboxOptions, z.ZodMiniType>>;
+const schema = z.object(shape, 'must be an object');
 
 /**
- * Fills the defaults in.
+ * Checks the options and fills in the defaults.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option and never its value.
  */
-export function toSettings(options: SandboxOptions) {
-  const judged = z.safeParse(settings, options);
-  if (judged.success) return judged.data;
-  const names = judged.error.issues.map((issue) =>
-    issue.code === 'unrecognized_keys' ? issue.keys.join(', ') : issue.path.join('.') || 'options',
-  );
-  throw new ConfigError(
-    `createSandbox does not take these options as they are: ${[...new Set(names)].join(', ')}. See SandboxOptions for what each must be.`,
-  );
+export function readSandboxOptions(options: SandboxOptions): z.output<typeof schema> {
+  const unknown = Object.keys(options ?? {}).find((name) => !Object.hasOwn(shape, name));
+  if (unknown !== undefined) {
+    const fix = suggestName(unknown, Object.keys(shape));
+    throw new ConfigError(`createSandbox: unknown option \`${unknown}\`. ${fix}`);
+  }
+  const result = z.safeParse(schema, options);
+  if (result.success) return result.data;
+  const text = toFieldErrors(result.error).map(({ field, detail }) => `\`${field}\` ${detail}`);
+  throw new ConfigError(`createSandbox: ${text.join('; ')}.`);
 }

@@ -1,33 +1,51 @@
-/**
- * Chance from a seed: what comes up depends on the seed and on what is asked about, never on the order of asking.
- *
- * So the fate of an attempt is the same in every run, however the answers of real endpoints interleave.
- */
+import type { Chain } from 'stablehooks/client';
 
-/** Numbers and digits that the seed and a key determine. */
+/**
+ * Values that a seed and a key determine, and never the order of calls: an attempt gets the same faults in every
+ * run, in whatever order real endpoints answer.
+ */
 export interface Random {
-  /** A number from 0 up to 1. */
+  /** A number from 0 up to, and without, 1. */
   number(key: string): number;
-  /** Hexadecimal digits, as many as asked for. */
-  hex(key: string, options: { readonly digits: number }): string;
+  /** As many hexadecimal digits as asked for. */
+  hex(key: string, digits: number): string;
+  /** An address of the chain's form. */
+  address(chain: Chain, key: string): string;
+  /** The id of a transaction, of the chain's form. */
+  transaction(chain: Chain, key: string): string;
 }
 
-/** The chance that belongs to a seed. */
 export function createRandom(seed: number): Random {
+  function hex(key: string, digits: number): string {
+    let text = '';
+    for (let block = 0; text.length < digits; block++) {
+      for (const word of hash(`${seed}:${key}:${block}`)) text += (word >>> 0).toString(16).padStart(8, '0');
+    }
+    return text.slice(0, digits);
+  }
+
+  function base58(key: string, digits: number): string {
+    const bytes = hex(key, digits * 2);
+    let text = '';
+    for (let at = 0; at < bytes.length; at += 2) {
+      text += BASE58[Number.parseInt(bytes.slice(at, at + 2), 16) % 58];
+    }
+    return text;
+  }
+
   return {
     number: (key) => (hash(`${seed}:${key}`)[0] >>> 0) / 2 ** 32,
-    hex: (key, { digits }) => {
-      let text = '';
-      for (let block = 0; text.length < digits; block++) {
-        for (const word of hash(`${seed}:${key}:${block}`))
-          text += (word >>> 0).toString(16).padStart(8, '0');
-      }
-      return text.slice(0, digits);
-    },
+    hex,
+    address: (chain, key) =>
+      chain === 'solana' ? base58(`address:${key}`, 44) : `0x${hex(`address:${key}`, 40)}`,
+    transaction: (chain, key) =>
+      chain === 'solana' ? base58(`transaction:${key}`, 88) : `0x${hex(`transaction:${key}`, 64)}`,
   };
 }
 
-/** Two 32-bit words with separate state, so that 64 bits keep a few hundred thousand ids apart. */
+const BASE58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
+
+/** Two 32-bit words with separate state: 64 bits keep a few hundred thousand ids apart. */
 function hash(text: string): readonly [number, number] {
   let left = 0xdeadbeef;
   let right = 0x41c6ce57;

@@ -1,15 +1,13 @@
-/** The sandbox, as those who use it see it. */
-import type { Attempt } from './attempt.js';
+import type { Wallet } from 'stablehooks/client';
 import type { SandboxClock } from './clock.js';
-import type { Delivery, DeliveryState } from './deliveries.js';
+import type { Attempt, Delivery, DeliveryState } from './deliveries.js';
 import type { SandboxEndpoints } from './endpoints.js';
-import type { EventQuery, SandboxEvent } from './event-log.js';
+import type { SandboxEvent, SandboxEventQuery } from './events.js';
 import type { SandboxFaults } from './faults.js';
 import type { FeedEntry } from './feed.js';
-import type { AcceptInput, RedeemInput, SendInput, TransferInput } from './movement-inputs.js';
-import type { Movement } from './movements.js';
+import type { Movement, MovementOperations } from './movements.js';
 import type { Listening, ListenOptions } from './server.js';
-import type { Account, LimitsInput, Wallet, WalletInput } from './wallets.js';
+import type { Account, LimitsInput, WalletInput } from './wallets.js';
 
 /** Which deliveries or attempts to list. */
 export interface DeliveryQuery {
@@ -19,71 +17,54 @@ export interface DeliveryQuery {
   readonly limit?: number | undefined;
 }
 
-/** What can be done in a sandbox, in this process or over HTTP. What is refused throws a `SandboxError`. */
-export interface SandboxOperations {
+/** What the sandbox can do, in this process and over HTTP. A refused call throws a `SandboxError`. */
+export interface SandboxOperations extends MovementOperations {
   readonly clock: SandboxClock;
   readonly faults: SandboxFaults;
   readonly endpoints: SandboxEndpoints;
   readonly wallets: {
     create(input: WalletInput): Wallet;
-    /** What is left out stays; an allowlist replaces the one before. */
     updateLimits(id: string, input: LimitsInput): Wallet;
     get(id: string): Account;
     list(): readonly Account[];
   };
 
-  /** A deposit comes in and, once confirmed, fires `accept.confirmed`. */
-  accept(input?: AcceptInput): Movement;
-  /** The institution moves money: `transfer.settled`, or `transfer.failed`. */
-  transfer(input?: TransferInput): Movement;
-  /**
-   * A wallet sends, as a transfer.
-   *
-   * @throws {SandboxError} `ERR_SANDBOX_NOT_ALLOWED`, `ERR_SANDBOX_OVER_PER_TX`, `ERR_SANDBOX_OVER_DAILY`,
-   * `ERR_SANDBOX_OVER_BALANCE`, judged in this order; nothing has changed then and no event is fired.
-   */
-  send(walletId: string, input: SendInput): Movement;
-  /** Money is paid out to a bank: `redeem.completed`, or `redeem.failed`. */
-  redeem(input?: RedeemInput): Movement;
-  /** The bank sends a completed redemption back: `redeem.failed`. @throws {SandboxError} `ERR_SANDBOX_STATE` */
-  returnRedemption(id: string): Movement;
-
-  /** Fires an event of any type and begins to deliver it. @param payload - an example of its type by default */
+  /** Fires an event of any type and delivers it. @param payload - an example of the type by default */
   emit(type: string, payload?: Readonly<Record<string, unknown>>): SandboxEvent;
-  /** The truth about every event, without lag, cap or lies; newest first by default. */
-  events(query?: EventQuery): readonly SandboxEvent[];
-  /** Delivers an event once more to every endpoint, whatever came of it before. */
+  /** Every event as it is: no fault of the list applies. Newest first by default. */
+  events(query?: SandboxEventQuery): readonly SandboxEvent[];
+  /** Delivers an event to every endpoint again, whether it was delivered before or not. */
   redeliver(eventId: string): void;
-  /** Newest first by when they ended; those still pending come before. */
+  /** Pending deliveries first, then ended ones, the newest end first. */
   deliveries(query?: DeliveryQuery): readonly Delivery[];
   /** Oldest first; with a limit, the newest of them. */
   attempts(query?: Omit<DeliveryQuery, 'state'>): readonly Attempt[];
   /** Newest first. */
   movements(query?: { readonly limit?: number | undefined }): readonly Movement[];
   /**
-   * Calls the listener with all that happens, until the answered function is called. What it throws is written
-   * to the console and changes nothing.
+   * Calls the listener with everything that happens, until the returned function is called. An error that it
+   * throws is written to the console and changes nothing.
    */
   subscribe(listener: (entry: FeedEntry) => void): () => void;
 
-  /** Resolves once no movement and no delivery is pending; moves a manual clock as far as that takes. */
+  /** Resolves once no movement and no delivery is pending; moves a manual clock as far as needed. */
   settled(): Promise<void>;
-  /** Makes everything as it was at creation: the same seed then gives the same ids and the same fate again. */
+  /** Restores the state at creation. The same calls then give the same ids and the same faults again. */
   reset(): void;
 }
 
-/** The service on a laptop. */
+/** The service on your machine. */
 export interface Sandbox extends SandboxOperations {
   readonly token: string;
   readonly secret: string;
-  /** What to pass as `seed` to have the same run again. */
+  /** Pass it as the option `seed` to repeat the run. */
   readonly seed: number;
-  /** Answers a request as the service would, without a port. */
+  /** Answers a request as the service does, without a port. */
   fetch(request: Request): Promise<Response>;
   /** Listens on a port; 0 picks a free one. */
   listen(port: number, options?: ListenOptions): Promise<Listening>;
   /** Saves the state to the `stateFile`, if there is one. */
   save(): Promise<void>;
-  /** Gives up what is pending, stops listening, and saves. */
+  /** Stops all deliveries, stops listening, and saves. */
   close(): Promise<void>;
 }

@@ -1,38 +1,36 @@
-/** The sandbox on a port, on loopback unless told otherwise. */
 import { createServer } from 'node:http';
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import { ConfigError } from 'stablehooks';
 
 /** A sandbox that listens. */
 export interface Listening {
-  /** The base address, such as `http://127.0.0.1:4010`. */
+  /** The base URL, such as `http://127.0.0.1:4010`. */
   readonly url: string;
-  /** Stops listening and cuts what is still connected. */
+  /** Stops listening and disconnects every client. */
   close(): Promise<void>;
 }
 
-/** What Hono hands to a route: over a socket Node's own request and response, in process nothing. */
-export interface Env {
-  Bindings: Partial<HttpBindings>;
-}
-
-/** Where to listen, beside the port. */
+/** Options of `sandbox.listen`. */
 export interface ListenOptions {
   /** @default '127.0.0.1' */
   readonly hostname?: string | undefined;
 }
 
-/** What answers requests; over a socket it also gets Node's own request and response. */
-export type Answer = (request: Request, bindings?: HttpBindings) => Response | Promise<Response>;
+/** Answers a request. Over a socket it also gets Node's own request and response. */
+export type RequestHandler = (
+  request: Request,
+  bindings?: HttpBindings | undefined,
+) => Response | Promise<Response>;
 
 export async function listen(
-  answer: Answer,
-  { port, hostname = '127.0.0.1' }: ListenOptions & { readonly port: number },
+  handler: RequestHandler,
+  port: number,
+  { hostname = '127.0.0.1' }: ListenOptions = {},
 ): Promise<Listening> {
   if (!Number.isInteger(port) || port < 0 || port > 65_535) {
-    throw new ConfigError(`The sandbox cannot listen on port ${port}. Give a whole number from 0 to 65535.`);
+    throw new ConfigError(`The sandbox cannot listen on port ${port}. Give an integer from 0 to 65535.`);
   }
-  const listener = getRequestListener((request, bindings) => answer(request, bindings as HttpBindings), {
+  const listener = getRequestListener((request, bindings) => handler(request, bindings as HttpBindings), {
     overrideGlobalObjects: false,
   });
   const server = createServer(listener);
@@ -40,7 +38,10 @@ export async function listen(
     server.once('error', reject);
     server.listen(port, hostname, resolve);
   }).catch((cause) => {
-    throw new ConfigError(`The sandbox cannot listen on ${hostname}:${port}. Is the port taken?`, { cause });
+    throw new ConfigError(
+      `The sandbox cannot listen on ${hostname}:${port}. Check that no other process uses the port.`,
+      { cause },
+    );
   });
   const address = server.address();
   const bound = typeof address === 'object' && address !== null ? address.port : port;

@@ -1,47 +1,36 @@
-/** Wallets: who may send how much to whom, judged on every send. */
+import { type Limits, WALLET_CHAINS, type Wallet, type WalletChain } from 'stablehooks/client';
 import * as z from 'zod/mini';
-import { toAddress, WALLET_CHAINS, type WalletChain } from './chains.js';
-import { addDecimals, compareDecimals, subtractDecimals } from './decimal.js';
-import { decimal, oneOf, text, texts } from './fields.js';
-import { check, SandboxError, type SandboxErrorCode } from './problem.js';
 import type { Random } from './random.js';
-
-/** How much a wallet may send; decimal text, in USDC. */
-export interface WalletLimits {
-  readonly perTx: string;
-  /** For one day in UTC, by the sandbox's clock. */
-  readonly daily: string;
-}
-
-/** A wallet, as `service.md` lists its fields. */
-export interface Wallet {
-  readonly id: string;
-  readonly agentId: string;
-  readonly address: string;
-  readonly chain: WalletChain;
-  readonly balance: string;
-  readonly limits: WalletLimits;
-  readonly allowlist: readonly string[];
-}
+import {
+  check,
+  decimal,
+  nonEmptyString,
+  nonEmptyStrings,
+  oneOf,
+  SandboxError,
+  type SandboxErrorCode,
+} from './validation.js';
 
 /** What a wallet is created from. */
 export interface WalletInput {
   readonly agentId: string;
   readonly label?: string | undefined;
   readonly chain: WalletChain;
-  readonly limits: WalletLimits;
+  /** In USDC. `daily` applies to one day in UTC, by the sandbox's clock. */
+  readonly limits: Limits;
   /** Where the wallet may send to, compared exactly. @default [], which allows no target */
   readonly allowlist?: readonly string[] | undefined;
 }
 
-/** A change of limits: what is left out stays, an allowlist replaces the one before. */
+/** A change of limits. What is left out stays; an allowlist replaces the previous one. */
 export interface LimitsInput {
-  readonly limits?: { readonly [Limit in keyof WalletLimits]?: string | undefined } | undefined;
+  readonly limits?: { readonly [Limit in keyof Limits]?: string | undefined } | undefined;
   readonly allowlist?: readonly string[] | undefined;
 }
 
-/** A wallet, and what of it the service's answers do not show. */
+/** A wallet, with what the service does not show of it. */
 export interface Account extends Wallet {
+  readonly chain: WalletChain;
   readonly label: string | null;
   /** The day in UTC that `spentToday` belongs to. */
   readonly day: string;
@@ -55,36 +44,39 @@ interface Spending {
   readonly now: number;
 }
 
-/** What {@link createWallets} keeps in a state file. */
+/** The section `wallets` of the state file. */
 export interface WalletsState {
   readonly accounts: readonly Account[];
 }
 
-const BODY = 'must be a JSON object';
+const OBJECT = 'must be a JSON object';
 const limits = z.object({ perTx: decimal, daily: decimal }, 'must hold perTx and daily');
+// Unlike the control API, the service does not refuse unknown fields.
 const walletInput = z.object(
   {
-    agentId: text,
-    label: z.optional(text),
+    agentId: nonEmptyString,
+    label: z.optional(nonEmptyString),
     chain: oneOf(WALLET_CHAINS),
     limits,
-    allowlist: z.optional(texts),
+    allowlist: z.optional(nonEmptyStrings),
   },
-  BODY,
+  OBJECT,
 );
-const limitsInput = z.object({ limits: z.optional(z.partial(limits)), allowlist: z.optional(texts) }, BODY);
+const limitsInput = z.object(
+  { limits: z.optional(z.partial(limits)), allowlist: z.optional(nonEmptyStrings) },
+  OBJECT,
+);
 
-export type Wallets = ReturnType<typeof createWallets>;
+export type WalletStore = ReturnType<typeof createWalletStore>;
 
-/** No wallets yet; each new one starts with `initialBalance`. */
-export function createWallets(options: { readonly random: Random; readonly initialBalance: string }) {
-  const { random, initialBalance } = options;
+/** @param initialBalance - the balance of each new wallet. */
+export function createWalletStore(random: Random, initialBalance: string) {
   let accounts = new Map<string, Account>();
 
   function get(id: string): Account {
     const account = accounts.get(id);
     if (account !== undefined) return account;
-    throw new SandboxError('ERR_SANDBOX_NOT_FOUND', 'There is no wallet of this id. Create it first.');
+    throw new SandboxError('ERR_SANDBOX_NOT_FOUND', 'There is no wallet with this id. Create it first.');
   }
 
   function put(account: Account): Account {
@@ -100,20 +92,10 @@ export function createWallets(options: { readonly random: Random; readonly initi
     create(input: WalletInput): Account {
       const { agentId, label = null, chain, limits, allowlist = [] } = check(walletInput, input);
       const number = accounts.size + 1;
-      const id = `wal_${random.hex(`wallet:${number}`, { digits: 16 })}`;
-      const address = toAddress(random, { chain, of: id });
-      const spent = { day: '', spentToday: '0' };
-      return put({
-        id,
-        agentId,
-        address,
-        chain,
-        balance: initialBalance,
-        limits,
-        allowlist,
-        label,
-        ...spent,
-      });
+      const id = `wal_${random.hex(`wallet:${number}`, 16)}`;
+      const address = random.address(chain, id);
+      const wallet = { id, agentId, address, chain, balance: initialBalance, limits, allowlist };
+      return put({ ...wallet, label, day: '', spentToday: '0' });
     },
 
     /** @throws {SandboxError} `ERR_SANDBOX_INPUT`, `ERR_SANDBOX_NOT_FOUND` */
@@ -131,24 +113,22 @@ export function createWallets(options: { readonly random: Random; readonly initi
     },
 
     /**
-     * Takes an amount out, or refuses and changes nothing. It judges and takes in one synchronous step, so
-     * that concurrent sends cannot together pass a limit.
+     * Takes an amount out, or throws and changes nothing. It checks and takes in one synchronous step:
+     * concurrent sends cannot exceed a limit together.
      */
     spend(id: string, { amount, to, now }: Spending): Account {
       const account = get(id);
       const day = toDay(now);
       const spentToday = addDecimals(account.day === day ? account.spentToday : '0', amount);
       if (!account.allowlist.includes(to)) throw refused('ERR_SANDBOX_NOT_ALLOWED', 'to');
-      if (compareDecimals(amount, account.limits.perTx) > 0)
-        throw refused('ERR_SANDBOX_OVER_PER_TX', 'amount');
-      if (compareDecimals(spentToday, account.limits.daily) > 0)
-        throw refused('ERR_SANDBOX_OVER_DAILY', 'amount');
-      if (compareDecimals(amount, account.balance) > 0) throw refused('ERR_SANDBOX_OVER_BALANCE', 'amount');
+      if (isMore(amount, account.limits.perTx)) throw refused('ERR_SANDBOX_OVER_PER_TX', 'amount');
+      if (isMore(spentToday, account.limits.daily)) throw refused('ERR_SANDBOX_OVER_DAILY', 'amount');
+      if (isMore(amount, account.balance)) throw refused('ERR_SANDBOX_OVER_BALANCE', 'amount');
       return put({ ...account, balance: subtractDecimals(account.balance, amount), day, spentToday });
     },
 
-    /** Gives back what a failed transfer took, and what it used up of its day. */
-    refund(id: string, { amount, takenAt }: { readonly amount: string; readonly takenAt: number }): void {
+    /** Undoes the spending of a failed transfer, and its part of the daily limit. */
+    refund(id: string, amount: string, takenAt: number): void {
       const account = get(id);
       const sameDay = account.day === toDay(takenAt);
       put({
@@ -158,7 +138,7 @@ export function createWallets(options: { readonly random: Random; readonly initi
       });
     },
 
-    credit(id: string, { amount }: { readonly amount: string }): void {
+    credit(id: string, amount: string): void {
       const account = get(id);
       put({ ...account, balance: addDecimals(account.balance, amount) });
     },
@@ -170,7 +150,7 @@ export function createWallets(options: { readonly random: Random; readonly initi
   };
 }
 
-/** What the service's answers show of an account. */
+/** The part of an account that the service shows. */
 export function toWallet({ id, agentId, address, chain, balance, limits, allowlist }: Account): Wallet {
   return { id, agentId, address, chain, balance, limits, allowlist };
 }
@@ -178,7 +158,7 @@ export function toWallet({ id, agentId, address, chain, balance, limits, allowli
 const REFUSALS = {
   ERR_SANDBOX_NOT_ALLOWED: 'is not on the allowlist of the wallet',
   ERR_SANDBOX_OVER_PER_TX: 'is more than limits.perTx of the wallet',
-  ERR_SANDBOX_OVER_DAILY: 'is more than what is left of limits.daily of the wallet today',
+  ERR_SANDBOX_OVER_DAILY: 'is more than the rest of limits.daily of the wallet today',
   ERR_SANDBOX_OVER_BALANCE: 'is more than the balance of the wallet',
 } as const satisfies Partial<Record<SandboxErrorCode, string>>;
 
@@ -189,4 +169,40 @@ function refused(code: keyof typeof REFUSALS, field: 'amount' | 'to'): SandboxEr
 
 function toDay(now: number): string {
   return new Date(now).toISOString().slice(0, 10);
+}
+
+// Decimal amounts are strings and are computed as bigints: a float would round them.
+
+/** The result has as many decimals as the longer of the two: `0.5` and `1.25` make `1.75`. */
+function addDecimals(left: string, right: string): string {
+  const scale = Math.max(scaleOf(left), scaleOf(right));
+  return formatUnits(toUnits(left, scale) + toUnits(right, scale), scale);
+}
+
+/** @throws {RangeError} when `right` is the larger one: there are no negative amounts. */
+function subtractDecimals(left: string, right: string): string {
+  const scale = Math.max(scaleOf(left), scaleOf(right));
+  const units = toUnits(left, scale) - toUnits(right, scale);
+  if (units < 0n) throw new RangeError('An amount cannot be negative. Compare the amounts before.');
+  return formatUnits(units, scale);
+}
+
+function isMore(left: string, right: string): boolean {
+  const scale = Math.max(scaleOf(left), scaleOf(right));
+  return toUnits(left, scale) > toUnits(right, scale);
+}
+
+function scaleOf(decimal: string): number {
+  const point = decimal.indexOf('.');
+  return point === -1 ? 0 : decimal.length - point - 1;
+}
+
+function toUnits(decimal: string, scale: number): bigint {
+  return BigInt(decimal.replace('.', '') + '0'.repeat(scale - scaleOf(decimal)));
+}
+
+function formatUnits(units: bigint, scale: number): string {
+  if (scale === 0) return units.toString();
+  const digits = units.toString().padStart(scale + 1, '0');
+  return `${digits.slice(0, -scale)}.${digits.slice(-scale)}`;
 }

@@ -1,4 +1,3 @@
-/** The control API and the clock. */
 import { createSandbox, SandboxError } from 'stablehooks-kit/sandbox';
 import { expect, test } from 'vitest';
 import { startSandbox } from './sandbox-server.js';
@@ -10,7 +9,7 @@ const wallet = {
   allowlist: ['shop'],
 } as const;
 
-test('over HTTP: send, look at what happened, deliver again, change an endpoint, reset', async () => {
+test('every operation of the control API works over HTTP', async () => {
   const { ask, sandbox } = await startSandbox({ clock: 'manual', movementMs: 1000 });
   const { id } = sandbox.wallets.create(wallet);
   const endpoint = await ask('/sandbox/endpoints', { json: { url: 'http://127.0.0.1:1/', secret: 'whsec' } });
@@ -38,15 +37,15 @@ test('over HTTP: send, look at what happened, deliver again, change an endpoint,
   expect((await ask('/sandbox/wallets')).json).toEqual([]);
 });
 
-test('a completed redemption comes back as redeem.failed, by itself or on request, and only once', async () => {
+test('a completed redemption is returned as redeem.failed once, at its time or on request', async () => {
   const { ask, sandbox } = await startSandbox({ clock: 'manual' });
   const { id } = sandbox.redeem({ returnsAfterMs: 3_600_000 });
   await sandbox.settled();
   expect(sandbox.events().map(({ type }) => type)).toEqual(['redeem.completed']);
   await sandbox.clock.advance(3_600_000);
   expect(sandbox.events()).toMatchObject([
-    { type: 'redeem.failed', payload: { redeemId: id, reason: 'bank' } },
-    { type: 'redeem.completed', payload: { redeemId: id } },
+    { type: 'redeem.failed', payload: { redeem_id: id, reason: 'bank' } },
+    { type: 'redeem.completed', payload: { redeem_id: id } },
   ]);
   const again = await ask(`/sandbox/redemptions/${id}/return`, { method: 'POST' });
   expect(again).toMatchObject({ status: 409, json: { code: 'ERR_SANDBOX_STATE' } });
@@ -66,14 +65,14 @@ test.each([
   ['/sandbox/endpoints', {}, 'url'],
   ['/sandbox/endpoints', { url: 'ftp://host/' }, 'url'],
   ['/sandbox/clock/advance', { ms: -1 }, 'ms'],
-])('%s answers 400 naming the field of bad input, and changes nothing', async (path, json, field) => {
+])('%s answers 400, names the wrong field and changes nothing', async (path, json, field) => {
   const { ask, sandbox } = await startSandbox();
   expect(await ask(path, { json })).toMatchObject({ status: 400, json: { errors: [{ field }] } });
   expect([sandbox.events(), sandbox.movements(), sandbox.endpoints.list()]).toEqual([[], [], []]);
 });
 
 test.each([Number.MAX_SAFE_INTEGER, Number.NaN, -1, 0.5])(
-  'a clock told to advance by %d stays where it is',
+  'a clock refuses to advance by %d and keeps its time',
   async (ms) => {
     const { ask, sandbox } = await startSandbox({ clock: 'manual' });
     const before = sandbox.clock.now();
@@ -84,7 +83,7 @@ test.each([Number.MAX_SAFE_INTEGER, Number.NaN, -1, 0.5])(
   },
 );
 
-test('the real clock jumps ahead when told to, and retries that came due run', async () => {
+test('advancing the real clock runs the retries that become due', async () => {
   let answers = 0;
   const fetch = () => new Response(null, { status: ++answers < 3 ? 500 : 200 });
   const { sandbox } = await startSandbox({ endpoints: [{ fetch }], retryBaseMs: 60_000 });
@@ -95,7 +94,7 @@ test('the real clock jumps ahead when told to, and retries that came due run', a
   expect(sandbox.clock.now()).toBeGreaterThan(Date.now() + 200_000);
 });
 
-test('what JSON cannot hold is refused as a payload, and no event is fired', () => {
+test('a payload that JSON cannot represent is refused and fires no event', () => {
   const sandbox = createSandbox();
   const circular: { self?: unknown } = {};
   circular.self = circular;
@@ -113,7 +112,7 @@ test('a limit of 0 lists no attempts', async () => {
   expect(sandbox.attempts({ limit: 0 })).toEqual([]);
 });
 
-test('what is given up before it is sent never arrives', async () => {
+test('an attempt that a reset aborts before it is sent never arrives', async () => {
   let arrivals = 0;
   const fetch = () => {
     arrivals += 1;
@@ -127,7 +126,7 @@ test('what is given up before it is sent never arrives', async () => {
   expect(arrivals).toBe(1);
 });
 
-test('a reset forgets what is under way and gives the same ids again', async () => {
+test('a reset forgets attempts under way and gives the same ids again', async () => {
   const release: (() => void)[] = [];
   const fetch = () => new Promise<Response>((resolve) => release.push(() => resolve(new Response())));
   const { sandbox } = await startSandbox({ clock: 'manual', settleTimeoutMs: 10, endpoints: [{ fetch }] });
@@ -140,16 +139,16 @@ test('a reset forgets what is under way and gives the same ids again', async () 
   expect(sandbox.emit('accept.confirmed')).toEqual(before);
 });
 
-test('in process, without a port, it answers the same', async () => {
+test('sandbox.fetch answers requests without a port', async () => {
   const sandbox = createSandbox();
   const headers = { authorization: `Bearer ${sandbox.token}` };
   const answer = await sandbox.fetch(new Request('http://sandbox/v1/webhooks/events', { headers }));
   expect([answer.status, await answer.json()]).toEqual([200, []]);
 });
 
-test('it listens on loopback, and says what to do when the port is taken', async () => {
+test('the sandbox listens on loopback and reports a port that is in use', async () => {
   const { url, sandbox } = await startSandbox();
   expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
-  await expect(sandbox.listen(Number(new URL(url).port))).rejects.toThrow(/Is the port taken/);
+  await expect(sandbox.listen(Number(new URL(url).port))).rejects.toThrow(/no other process uses the port/);
   await expect(sandbox.listen(99_999)).rejects.toThrow(/from 0 to 65535/);
 });

@@ -1,4 +1,3 @@
-/** Deliveries: signatures, retries, time-outs, and each fault that befalls an attempt. */
 import { createHmac } from 'node:crypto';
 import { createServer, type IncomingMessage } from 'node:http';
 import { setFlagsFromString } from 'node:v8';
@@ -33,7 +32,7 @@ function deliveringTo(statuses: readonly number[], options: SandboxOptions = {})
 const hmac = (body: string, encoding: 'hex' | 'base64') =>
   createHmac('sha256', 'whsec').update(body).digest(encoding);
 
-test('retries with growing waits until an answer is 2xx, always the same bytes and signature', async () => {
+test('a delivery is retried with growing waits, the same bytes and the same signature until it is answered 2xx', async () => {
   const { sandbox, arrivals } = deliveringTo([500, 302, 404, 201]);
   const event = sandbox.emit('accept.confirmed');
   await sandbox.settled();
@@ -58,7 +57,7 @@ test('retries with growing waits until an answer is 2xx, always the same bytes a
   expect(sandbox.deliveries()).toMatchObject([{ state: 'delivered', attempts: 4 }]);
 });
 
-test('gives up after maxAttempts, and delivers again on request', async () => {
+test('a delivery is exhausted after maxAttempts, and redeliver starts another', async () => {
   const { sandbox } = deliveringTo([500, 500, 200], { maxAttempts: 2 });
   const { id } = sandbox.emit('accept.confirmed');
   await sandbox.settled();
@@ -69,7 +68,7 @@ test('gives up after maxAttempts, and delivers again on request', async () => {
   expect(sandbox.events()).toMatchObject([{ delivered: true }]);
 });
 
-test('signs each endpoint by its own secret, encoding and header, and by a new secret once it is rotated', async () => {
+test('each endpoint gets signatures by its own secret, encoding and header, and by its new secret after a rotation', async () => {
   const seen: (string | null)[] = [];
   const { sandbox, arrivals } = deliveringTo([200]);
   const { id } = sandbox.endpoints.add({
@@ -98,7 +97,7 @@ test('signs each endpoint by its own secret, encoding and header, and by a new s
   expect(seen).toHaveLength(2);
 });
 
-test('a secret with white space around it is refused wherever it comes in: nothing could be signed with it', () => {
+test('a secret with white space around it is refused at creation, by add and by rotateSecret', () => {
   for (const secret of [' padded', 'padded\n']) {
     expect(() => createSandbox({ secret })).toThrow(/secret/);
     const { sandbox } = deliveringTo([200]);
@@ -108,7 +107,7 @@ test('a secret with white space around it is refused wherever it comes in: nothi
   }
 });
 
-test('an endpoint that never answers times out and is retried, and holds no other up', async () => {
+test('an endpoint that never answers times out, is retried and delays no other endpoint', async () => {
   const { sandbox, arrivals } = deliveringTo([200], {
     timeoutMs: 5000,
     maxAttempts: 2,
@@ -130,7 +129,7 @@ test('an endpoint that never answers times out and is retried, and holds no othe
   }
 });
 
-test('by the real clock and over a socket, too, a silent endpoint times out alone', async () => {
+test('an endpoint that never answers times out alone by the real clock and over a socket', async () => {
   const silent = createServer(() => {});
   const quick = createServer((_, response) => response.end());
   const urls = await Promise.all(
@@ -158,7 +157,7 @@ test('by the real clock and over a socket, too, a silent endpoint times out alon
   ]);
 });
 
-test('the next attempt alone suffers a fault that is set to strike once', async () => {
+test('a fault of { next: 1 } occurs in the next attempt only', async () => {
   const { sandbox, arrivals } = deliveringTo([401, 200], { faults: { corruptSignature: { next: 1 } } });
   sandbox.emit('accept.confirmed');
   await sandbox.settled();
@@ -167,7 +166,7 @@ test('the next attempt alone suffers a fault that is set to strike once', async 
   expect(sandbox.faults.get().corruptSignature).toEqual({ next: 0 });
 });
 
-test('a re-serialised body means the same and no longer carries its signature', async () => {
+test('a re-serialised body has the same content and no longer matches its signature', async () => {
   const { sandbox, arrivals } = deliveringTo([200], { faults: { reserialise: { next: 1 } } });
   const { delivered: _, ...event } = sandbox.emit('accept.confirmed');
   await sandbox.settled();
@@ -177,7 +176,7 @@ test('a re-serialised body means the same and no longer carries its signature', 
   expect(arrival?.body).not.toBe(JSON.stringify(event));
 });
 
-test('a dropped attempt never arrives, a doubled one arrives twice, and a delayed one late', async () => {
+test('a dropped attempt never arrives, a duplicated one arrives twice and a delayed one arrives late', async () => {
   const { sandbox, arrivals } = deliveringTo([200], { faults: { drop: { next: 1 } }, maxAttempts: 1 });
   sandbox.emit('accept.confirmed');
   await sandbox.settled();
@@ -196,7 +195,7 @@ test('a dropped attempt never arrives, a doubled one arrives twice, and a delaye
   expect(arrivals).toHaveLength(3);
 });
 
-test('a cut connection breaks off inside the body', async () => {
+test('a cut connection ends inside the body', async () => {
   let arrived: (request: IncomingMessage) => void = () => {};
   const broken = new Promise<{ readonly complete: boolean; readonly bytes: number }>((resolve) => {
     arrived = (request) => {
@@ -221,7 +220,7 @@ test('a cut connection breaks off inside the body', async () => {
   expect(sandbox.attempts()).toMatchObject([{ response: null, faults: ['cut'] }]);
 });
 
-test('removing an endpoint gives up what is pending for it, under way or waiting', async () => {
+test('removing an endpoint exhausts its pending deliveries, under way or waiting', async () => {
   const { sandbox } = deliveringTo([500]);
   const silent = sandbox.endpoints.add({ fetch: () => new Promise(() => {}) });
   sandbox.emit('accept.confirmed');
@@ -229,10 +228,10 @@ test('removing an endpoint gives up what is pending for it, under way or waiting
   await sandbox.settled();
   const [one, other] = sandbox.deliveries();
   expect([one?.state, other?.state]).toEqual(['exhausted', 'exhausted']);
-  expect(() => sandbox.endpoints.remove(silent.id)).toThrow(/no endpoint of this id/);
+  expect(() => sandbox.endpoints.remove(silent.id)).toThrow(/no endpoint with this id/);
 });
 
-test('an event that an endpoint took is delivered, even when the endpoint was removed before it answered', async () => {
+test('an event is marked delivered when its endpoint answers 2xx after it was removed', async () => {
   const answers: ((response: Response) => void)[] = [];
   const { sandbox } = deliveringTo([], {
     endpoints: [
@@ -253,7 +252,7 @@ test('an event that an endpoint took is delivered, even when the endpoint was re
   expect(sandbox.deliveries()).toMatchObject([{ state: 'exhausted' }]);
 });
 
-test('what is remembered stays within its bounds, the newest', async () => {
+test('the newest events, movements, deliveries and attempts are kept within their bounds', async () => {
   const { sandbox } = deliveringTo([200], { maxEvents: 100, maxAttemptsKept: 30 });
   for (let n = 0; n < 500; n++) sandbox.accept();
   const { id } = sandbox.emit('accept.confirmed');
@@ -266,7 +265,7 @@ test('what is remembered stays within its bounds, the newest', async () => {
   expect(sandbox.attempts().at(-1)).toMatchObject({ eventId: id });
 });
 
-test('a type of which no event is kept takes no memory', () => {
+test('a type without a kept event takes no memory', () => {
   setFlagsFromString('--expose-gc');
   const collectGarbage: () => void = runInNewContext('gc');
   const heapBytes = () => {
@@ -283,7 +282,7 @@ test('a type of which no event is kept takes no memory', () => {
   expect(heapBytes() - before).toBeLessThan(3_000_000);
 });
 
-test('what is kept of an endless answer is bounded', async () => {
+test('only the first 1,024 bytes of an endless response are kept', async () => {
   const endless = () =>
     new Response(new ReadableStream({ pull: (to) => to.enqueue(new Uint8Array(4096).fill(97)) }));
   const { sandbox } = deliveringTo([], { endpoints: [{ fetch: endless }] });

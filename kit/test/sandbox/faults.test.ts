@@ -1,4 +1,3 @@
-/** Faults of the API and of the list, set at creation, in process and over HTTP while running. */
 import { ConfigError } from 'stablehooks';
 import { createSandbox } from 'stablehooks-kit/sandbox';
 import { expect, test } from 'vitest';
@@ -6,7 +5,7 @@ import { startSandbox } from './sandbox-server.js';
 
 const wallet = { agentId: 'agent', chain: 'base', limits: { perTx: '1', daily: '1' } } as const;
 
-test('429 with Retry-After, 500 and a slow answer change nothing that they should not', async () => {
+test('a request that is answered 429, 500 or late has no effect before its 2xx answer', async () => {
   const { ask, sandbox } = await startSandbox({
     faults: { apiTooManyRequests: { next: 1 }, apiRetryAfterMs: 1500 },
   });
@@ -24,7 +23,7 @@ test('429 with Retry-After, 500 and a slow answer change nothing that they shoul
   expect((await slow).status).toBe(201);
 });
 
-test('a malformed answer is cut JSON, and what was asked has happened', async () => {
+test('a malformed response is half of the JSON, and the request took effect', async () => {
   const { ask, sandbox } = await startSandbox({ faults: { apiMalformed: { next: 1 } } });
   const { status, headers, text } = await ask('/v1/wallets', { json: wallet });
   expect(status).toBe(201);
@@ -43,7 +42,7 @@ async function listedBy(query: string, options: Parameters<typeof startSandbox>[
   return { list, sandbox };
 }
 
-test('the list is newest first, oldest first or shuffled, and the limit cuts in that order', async () => {
+test('the list is newest first, oldest first or shuffled, and the limit applies in that order', async () => {
   const { list, sandbox } = await listedBy('limit=3', {});
   expect(await list()).toEqual([99, 98, 97]);
   sandbox.faults.set({ listOrder: 'oldest' });
@@ -54,14 +53,14 @@ test('the list is newest first, oldest first or shuffled, and the limit cuts in 
   expect(await list()).not.toEqual(shuffled);
 });
 
-test('a shuffled list without a cut holds every event once', async () => {
+test('a shuffled list that no limit cuts holds every event once', async () => {
   const { list } = await listedBy('limit=1000', { faults: { listOrder: 'shuffled' } });
   const places = await list();
   expect(places.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 100 }, (_, n) => n));
   expect(places).not.toEqual(places.toSorted((a, b) => a - b));
 });
 
-test('a cap is silent, whatever the limit', async () => {
+test('a list cap applies whatever the limit', async () => {
   const { list } = await listedBy('limit=80', { faults: { listCap: 60 } });
   expect(await list()).toHaveLength(60);
 });
@@ -74,7 +73,7 @@ test('an event is listed only after the lag', async () => {
   expect(await list()).toHaveLength(50);
 });
 
-test('a lie turns the listed flag round, and leaves the truth alone', async () => {
+test('listWrongDelivered inverts the listed flag and not the recorded one', async () => {
   const { ask, sandbox } = await startSandbox({ faults: { listWrongDelivered: 1 } });
   sandbox.emit('accept.confirmed');
   expect((await ask('/v1/webhooks/events')).json).toMatchObject([{ delivered: true }]);
@@ -89,7 +88,7 @@ test.each([
   ['delayMs', { delayMs: -5 }],
   ['listLagMs', { listLagMs: Number.MAX_SAFE_INTEGER }],
   ['dropp', { dropp: 1 }],
-])('refuses a fault that is not one, naming %s, and keeps the others', async (field, json) => {
+])('an invalid fault is refused by its name, %s, and the others stay', async (field, json) => {
   const { ask, sandbox } = await startSandbox({ faults: { duplicate: 0.5 } });
   const before = sandbox.faults.get();
   const answer = await ask('/sandbox/faults', { method: 'PATCH', json });
@@ -97,7 +96,7 @@ test.each([
   expect(sandbox.faults.get()).toEqual(before);
 });
 
-test('at creation a wrong fault or option says which one it is', () => {
+test('createSandbox refuses an invalid fault, endpoint or option by its name', () => {
   for (const [options, name] of [
     [{ faults: { drop: 2 } }, /drop/],
     [{ endpoints: [{}] }, /url/],
@@ -112,20 +111,45 @@ test('at creation a wrong fault or option says which one it is', () => {
   expect(() => createSandbox({ movementMs: Number.MAX_SAFE_INTEGER })).toThrow(/movementMs/);
 });
 
-test('a reset makes the fate of requests the same again', async () => {
+test('createSandbox and the control API refuse an unknown name with the nearest valid name', async () => {
+  const unknown = (options: object) => () => createSandbox(options);
+  expect(unknown({ timoutMs: 1 })).toThrow(
+    'createSandbox: unknown option `timoutMs`. Did you mean `timeoutMs`?',
+  );
+  expect(unknown({ maxEvents: 10, keepEverything: true })).toThrow(
+    /^createSandbox: unknown option `keepEverything`. Valid names: token, secret, seed, /,
+  );
+  expect(unknown({ faults: { dropp: 1 } })).toThrow('`faults.dropp` is unknown. Did you mean `drop`?');
+  expect(unknown({ endpoints: [{ uri: 'http://127.0.0.1/' }] })).toThrow(
+    '`endpoints.0.uri` is unknown. Did you mean `url`?',
+  );
+  const { ask } = await startSandbox();
+  const { json } = await ask('/sandbox/redemptions', { json: { bnak: 'typo', foo: 1 } });
+  expect(json).toMatchObject({
+    errors: [{ field: 'bnak', detail: 'is unknown. Did you mean `bank`?' }, { field: 'foo' }],
+  });
+});
+
+test('an option that is undefined has its default', () => {
+  const sandbox = createSandbox({ token: undefined, faults: { drop: undefined }, endpoints: undefined });
+  expect(sandbox.token).toBe('sandbox-token');
+  expect(sandbox.faults.get().drop).toBe(0);
+});
+
+test('the same requests get the same faults again after a reset', async () => {
   const { ask, sandbox } = await startSandbox({ faults: { apiServerError: 0.5 } });
-  const fates = async () => {
+  const askAll = async () => {
     const statuses: number[] = [];
     for (let n = 0; n < 12; n++) statuses.push((await ask('/v1/webhooks/events')).status);
     return statuses;
   };
-  const before = await fates();
+  const before = await askAll();
   expect(new Set(before)).toEqual(new Set([200, 500]));
   sandbox.reset();
-  expect(await fates()).toEqual(before);
+  expect(await askAll()).toEqual(before);
 });
 
-test('holds 100,000 events, and pages them in every order', () => {
+test('100,000 events are kept and listed in every order', () => {
   const sandbox = createSandbox();
   for (let n = 0; n < 100_000; n++) sandbox.emit('transfer.settled', { amount: '1.00' });
   for (const order of ['newest', 'oldest', 'shuffled'] as const) {

@@ -1,4 +1,3 @@
-/** Wallets: limits and allowlist on every send, in exact decimals. */
 import fc from 'fast-check';
 import { createSandbox, SandboxError, type SandboxOptions } from 'stablehooks-kit/sandbox';
 import { expect, test } from 'vitest';
@@ -22,7 +21,7 @@ function walletWith(perTx: string, options: SandboxOptions & { readonly daily: s
   return { sandbox, send, find: () => sandbox.wallets.get(wallet.id), id: wallet.id };
 }
 
-test('a send beyond a limit, the balance or the allowlist changes nothing and fires nothing', () => {
+test('a send beyond a limit, the balance or the allowlist changes nothing and fires no event', () => {
   const { sandbox, send, find } = walletWith('10', { daily: '25', initialBalance: '21' });
   expect(send('10.000000000000000001')).toBe('ERR_SANDBOX_OVER_PER_TX');
   expect(send('1', 'SHOP')).toBe('ERR_SANDBOX_NOT_ALLOWED');
@@ -44,7 +43,7 @@ test('the daily limit counts one UTC day of the sandbox clock', async () => {
   expect(send('10')).toBe('settled');
 });
 
-test('a transfer that fails gives the amount back, and what it took of the day', async () => {
+test('a failed transfer restores the balance and the daily limit', async () => {
   const { sandbox, find, id } = walletWith('10', { daily: '10', movementMs: 1000, initialBalance: '10' });
   const { state } = sandbox.send(id, { amount: '10', to: 'shop', failsWith: 'submission' });
   expect(state).toBe('pending');
@@ -54,13 +53,13 @@ test('a transfer that fails gives the amount back, and what it took of the day',
   expect(sandbox.events()).toMatchObject([{ type: 'transfer.failed', payload: { reason: 'submission' } }]);
 });
 
-test('an accept credits the wallet that it names', () => {
+test('an accept credits its wallet', () => {
   const { sandbox, find, id } = walletWith('10', { daily: '10', initialBalance: '0.10' });
   sandbox.accept({ walletId: id, amount: '0.20' });
   expect(find().balance).toBe('0.30');
 });
 
-test('concurrent sends over HTTP cannot together pass the daily limit', async () => {
+test('concurrent sends over HTTP cannot exceed the daily limit together', async () => {
   const { ask, sandbox } = await startSandbox();
   const limits = { perTx: '10', daily: '55' };
   const { id } = sandbox.wallets.create({ agentId: 'agent', chain: 'base', limits, allowlist: ['shop'] });
@@ -87,7 +86,7 @@ function toUnits(text: string): bigint {
   return BigInt(whole + fraction.padEnd(SCALE, '0'));
 }
 
-test('whatever is sent, exact arithmetic decides, and nothing is ever lost or made', () => {
+test('limits and balances are computed exactly for any amounts', () => {
   fc.assert(
     fc.property(amount, amount, fc.array(amount, { maxLength: 8 }), (perTx, daily, amounts) => {
       const initialBalance = daily;

@@ -1,4 +1,3 @@
-/** A sandbox on a real socket, asked with plain fetch, and closed with the test. */
 import { createSandbox, type Sandbox, type SandboxOptions } from 'stablehooks-kit/sandbox';
 import { onTestFinished } from 'vitest';
 

@@ -1,4 +1,3 @@
-/** Every specified line of the service's description, asked over a real socket with plain fetch. */
 import { createHmac } from 'node:crypto';
 import { createServer } from 'node:http';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -22,7 +21,7 @@ const wallet = {
 };
 
 describe('POST /v1/wallets', () => {
-  test('answers "Wallet created" with a Wallet that has the specified fields and no label', async () => {
+  test('POST /v1/wallets answers "Wallet created" with a wallet that has the specified fields and no label', async () => {
     const { ask } = await startSandbox();
     const { status, statusText, headers, json } = await ask('/v1/wallets', { json: wallet });
     expect(status).toBe(201);
@@ -37,7 +36,7 @@ describe('POST /v1/wallets', () => {
     });
   });
 
-  test.each(['tempo', 'solana', 'base'])('creates wallets on %s', async (chain) => {
+  test.each(['tempo', 'solana', 'base'])('POST /v1/wallets creates wallets on %s', async (chain) => {
     const { ask } = await startSandbox();
     const { status, json } = await ask('/v1/wallets', { json: { ...wallet, chain } });
     expect({ status, json }).toMatchObject({ status: 201, json: { chain } });
@@ -58,7 +57,7 @@ describe('POST /v1/wallets', () => {
     ['allowlist.1', { ...wallet, allowlist: ['0xAbC', 5] }],
     ['body', []],
     ['body', null],
-  ])('answers 400 naming %s, and creates nothing', async (field, json) => {
+  ])('POST /v1/wallets answers 400 to a wrong field %s and creates nothing', async (field, json) => {
     const { ask, sandbox } = await startSandbox();
     const answer = await ask('/v1/wallets', { json });
     expect(answer.status).toBe(400);
@@ -67,7 +66,7 @@ describe('POST /v1/wallets', () => {
     expect(sandbox.wallets.list()).toEqual([]);
   });
 
-  test('answers 400 to what is not JSON, 415 to another type and 413 to a body that is too large', async () => {
+  test('POST /v1/wallets answers 400 to invalid JSON, 415 to another content type and 413 to a large body', async () => {
     const { ask, sandbox } = await startSandbox({ maxBodyBytes: 1000 });
     const broken = await ask('/v1/wallets', { body: '{"agentId":' });
     expect(broken).toMatchObject({ status: 400, json: { errors: [{ field: 'body' }] } });
@@ -80,7 +79,7 @@ describe('POST /v1/wallets', () => {
 });
 
 describe('PATCH /v1/wallets/{id}/limits', () => {
-  test('answers 200 with the updated Wallet: what is left out stays, an allowlist replaces', async () => {
+  test('PATCH limits answers 200 with the updated wallet, keeps what is left out and replaces the allowlist', async () => {
     const { ask, sandbox } = await startSandbox();
     const created = sandbox.wallets.create({ ...wallet, chain: 'base' });
     const path = `/v1/wallets/${created.id}/limits`;
@@ -92,7 +91,7 @@ describe('PATCH /v1/wallets/{id}/limits', () => {
     expect(replaced.json).toMatchObject({ limits: { daily: '200' }, allowlist: ['other'] });
   });
 
-  test('answers 404 for an unknown wallet, and 400 without a change for bad input', async () => {
+  test('PATCH limits answers 404 for an unknown wallet and 400 for bad input, without a change', async () => {
     const { ask, sandbox } = await startSandbox();
     const unknown = await ask('/v1/wallets/wal_nobody/limits', { method: 'PATCH', json: {} });
     expect(unknown).toMatchObject({ status: 404, json: { code: 'ERR_SANDBOX_NOT_FOUND' } });
@@ -106,7 +105,7 @@ describe('PATCH /v1/wallets/{id}/limits', () => {
 });
 
 describe('GET /v1/webhooks/events', () => {
-  test('answers 200 with an array, empty at first, of events with the specified fields', async () => {
+  test('GET events answers 200 with an array of events that have the specified fields', async () => {
     const { ask, sandbox } = await startSandbox();
     expect(await ask('/v1/webhooks/events')).toMatchObject({ status: 200, json: [] });
     sandbox.accept({ amount: '25.00', chain: 'arc' });
@@ -122,13 +121,13 @@ describe('GET /v1/webhooks/events', () => {
     ]);
   });
 
-  test('is dated by the clock of the sandbox', async () => {
+  test('GET events carries the Date of the sandbox clock', async () => {
     const { ask } = await startSandbox({ clock: 'manual', startsAt: '2026-03-01T12:00:00.500Z' });
     const { headers } = await ask('/v1/webhooks/events');
     expect(headers.get('date')).toBe('Sun, 01 Mar 2026 12:00:00 GMT');
   });
 
-  test('filters by type, and answers 50 unless a limit says otherwise', async () => {
+  test('GET events filters by type and returns 50 events by default', async () => {
     const { ask, sandbox } = await startSandbox();
     for (let n = 0; n < 60; n++) sandbox.emit(n % 2 === 0 ? 'accept.confirmed' : 'redeem.failed');
     const length = async (query: string) => {
@@ -144,7 +143,7 @@ describe('GET /v1/webhooks/events', () => {
   });
 
   test.each(['0', '-1', '99999999999', '1e999', 'ten', '1.5', '', '%20'])(
-    'answers 400 naming limit when it is "%s"',
+    'GET events answers 400 to the limit "%s"',
     async (limit) => {
       const { ask } = await startSandbox();
       const answer = await ask(`/v1/webhooks/events?limit=${limit}`);
@@ -152,7 +151,7 @@ describe('GET /v1/webhooks/events', () => {
     },
   );
 
-  test('shows whether the event was delivered', async () => {
+  test('GET events shows whether the event was delivered', async () => {
     const { ask, sandbox } = await startSandbox({ endpoints: [{ fetch: () => new Response() }] });
     sandbox.accept();
     await sandbox.settled();
@@ -163,7 +162,7 @@ describe('GET /v1/webhooks/events', () => {
 describe('every endpoint', () => {
   const paths = ['/v1/wallets', '/v1/wallets/x/limits', '/v1/webhooks/events', '/sandbox/clock', '/nowhere'];
 
-  test.each(paths)('answers 401 at %s without the right bearer token', async (path) => {
+  test.each(paths)('%s answers 401 without the right bearer token', async (path) => {
     const { ask, sandbox } = await startSandbox();
     for (const authorization of ['', 'Bearer', 'Bearer wrong', `Basic ${sandbox.token}`, sandbox.token]) {
       const { status, headers, text } = await ask(path, { headers: { authorization } });
@@ -180,14 +179,14 @@ describe('every endpoint', () => {
     ['POST', '/v1/wallets/x/limits', 'PATCH'],
     ['POST', '/v1/webhooks/events', 'GET, HEAD'],
     ['PUT', '/sandbox/faults', 'GET, HEAD, PATCH, DELETE'],
-  ])('answers 405 to %s %s and says what is allowed', async (method, path, allowed) => {
+  ])('%s %s is answered 405 with the allowed methods', async (method, path, allowed) => {
     const { ask } = await startSandbox();
     const { status, headers, json } = await ask(path, { method });
     expect({ status, json }).toMatchObject({ status: 405, json: { code: 'ERR_SANDBOX_METHOD' } });
     expect(headers.get('allow')).toBe(allowed);
   });
 
-  test('answers 404 where nothing is', async () => {
+  test('an unknown path is answered 404', async () => {
     const { ask } = await startSandbox();
     expect(await ask('/v2/wallets')).toMatchObject({ status: 404, json: { code: 'ERR_SANDBOX_NOT_FOUND' } });
   });

@@ -1,8 +1,7 @@
-/** What is pending comes to its end, and nobody is left waiting. */
 import { createSandbox } from 'stablehooks-kit/sandbox';
 import { expect, onTestFinished, test } from 'vitest';
 
-test('a pending movement outlives the bound on what is remembered, and so does its money', async () => {
+test('a pending movement and its money are kept beyond maxEvents', async () => {
   const sandbox = createSandbox({ clock: 'manual', maxEvents: 2, movementMs: 50, initialBalance: '10' });
   onTestFinished(() => sandbox.close());
   const fired: string[] = [];
@@ -27,7 +26,7 @@ test.each(['reset', 'close'] as const)('a slow request is answered at a %s', asy
   expect((await slow).status).toBe(200);
 });
 
-test('the real clock ends its jump while events keep coming in', async () => {
+test('advancing the real clock ends while new events keep arriving', async () => {
   const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
   const fetch = async () => {
     await pause(30);

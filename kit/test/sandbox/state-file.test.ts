@@ -1,4 +1,3 @@
-/** The state that outlives a process, in a file. */
 import { createHmac } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,7 +12,7 @@ function stateFile(): string {
   return join(folder, 'state.json');
 }
 
-test('a state file brings back wallets, events, faults, endpoints, and what was pending', async () => {
+test('a state file restores wallets, events, faults, endpoints and pending work', async () => {
   const path = stateFile();
   const options = { stateFile: path, clock: 'manual', seed: 5 } as const;
   const first = createSandbox({ ...options, movementMs: 1000, maxAttempts: 3 });
@@ -48,14 +47,14 @@ test('a state file brings back wallets, events, faults, endpoints, and what was 
   await second.close();
 });
 
-test('the state is saved soon after a change, without asking', async () => {
+test('the state is saved after a change without a call of save', async () => {
   const path = stateFile();
   const { sandbox } = await startSandbox({ stateFile: path, saveAfterMs: 1 });
   const { id } = sandbox.emit('accept.confirmed');
   await expect.poll(() => saved(path)).toContain(id);
 });
 
-test('a file that is something else is refused, unharmed, and never quoted', () => {
+test('a file that is not a state file is refused, unchanged and never quoted', () => {
   const path = stateFile();
   const hollow = {
     faults: {},
@@ -76,7 +75,9 @@ test('a file that is something else is refused, unharmed, and never quoted', () 
     'null',
   ]) {
     writeFileSync(path, text);
-    expect(() => createSandbox({ stateFile: path })).toThrow(/is not the state of this release's sandbox/);
+    expect(() => createSandbox({ stateFile: path })).toThrow(
+      /is not a state file of this version of the sandbox/,
+    );
     expect(() => createSandbox({ stateFile: path })).not.toThrow(/hush/);
     expect(readFileSync(path, 'utf8')).toBe(text);
   }
@@ -90,7 +91,7 @@ function saved(path: string): string {
   }
 }
 
-test('a delivery to a function of the process before is exhausted: nothing waits for it', async () => {
+test('a pending delivery to a function of the previous process is exhausted', async () => {
   const options = {
     stateFile: stateFile(),
     endpoints: [{ fetch: () => new Response(null, { status: 500 }) }],
@@ -114,7 +115,7 @@ test('a pending delivery of an event that is no longer kept is exhausted', async
   expect(sandbox.deliveries({ eventId: forgotten.id })).toMatchObject([{ state: 'exhausted' }]);
 });
 
-test('what is given at creation is not lost on a state file: new endpoints, faults, and the secret', async () => {
+test('new endpoints, faults and the secret of the options take effect beside a state file', async () => {
   const path = stateFile();
   const [old, added] = ['http://127.0.0.1:1/old', 'http://127.0.0.1:1/added'];
   const first = createSandbox({
@@ -151,7 +152,7 @@ test('what is given at creation is not lost on a state file: new endpoints, faul
   expect(signers).toEqual(['two', 'own', 'two']);
 });
 
-test('an endpoint whose secret was made unusable by hand fails each attempt, and says why', async () => {
+test('each attempt fails with the reason when the state file holds an invalid secret', async () => {
   const path = stateFile();
   const first = createSandbox({
     stateFile: path,

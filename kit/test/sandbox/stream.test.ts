@@ -1,10 +1,9 @@
-/** Watching the sandbox: listeners in process, and the stream of server-sent events. */
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { startSandbox } from './sandbox-server.js';
 
-test('the stream tells what happens as server-sent events', async () => {
+test('the stream sends what happens as server-sent events', async () => {
   const { url, sandbox } = await startSandbox({ endpoints: [{ fetch: () => new Response() }] });
   const headers = { authorization: `Bearer ${sandbox.token}` };
   const { body } = await fetch(`${url}/sandbox/stream`, { headers });
@@ -28,7 +27,7 @@ test('the stream tells what happens as server-sent events', async () => {
   expect(text).toContain(id);
 });
 
-test('a listener that throws is heard of, and takes nothing from the others or from what happens', async () => {
+test('an error of a listener is logged and affects neither other listeners nor deliveries', async () => {
   const log = vi.spyOn(console, 'error').mockImplementation(() => {});
   onTestFinished(() => log.mockRestore());
   const { sandbox } = await startSandbox({ endpoints: [{ fetch: () => new Response() }], movementMs: 1 });
@@ -45,7 +44,7 @@ test('a listener that throws is heard of, and takes nothing from the others or f
   expect(log).toHaveBeenCalledWith(failure);
 });
 
-test('a listener that resets the sandbox when an event is fired leaves nothing of it behind', async () => {
+test('a listener that resets the sandbox at event.fired leaves no delivery of the event', async () => {
   const arrived: string[] = [];
   const { sandbox } = await startSandbox({
     endpoints: [
@@ -66,7 +65,7 @@ test('a listener that resets the sandbox when an event is fired leaves nothing o
   expect(arrived).toHaveLength(1);
 });
 
-test('a reader of the stream that falls too far behind is cut off', async () => {
+test('a reader of the stream that is too far behind is disconnected', async () => {
   const log = vi.spyOn(console, 'error').mockImplementation(() => {});
   onTestFinished(() => log.mockRestore());
   const { url, sandbox } = await startSandbox();

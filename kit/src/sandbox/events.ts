@@ -1,36 +1,34 @@
-/** The events that were fired, oldest first, within a bound; found by id and listed by type without a search. */
 import * as z from 'zod/mini';
-import { text } from './fields.js';
 import { Fifo } from './fifo.js';
-import { check, SandboxError } from './problem.js';
 import type { Random } from './random.js';
+import { check, nonEmptyString, SandboxError } from './validation.js';
 
-/** An event, with the fields of `service.md` in its order. */
+/** An event as the service lists it. */
 export interface SandboxEvent {
   readonly id: string;
   readonly type: string;
-  /** Whether some endpoint answered 2xx. */
+  /** Whether an endpoint answered 2xx. */
   readonly delivered: boolean;
   readonly created_at: string;
   readonly payload: Readonly<Record<string, unknown>>;
 }
 
-/** In which order the list answers, and so what of it a `limit` cuts off. */
 export const LIST_ORDERS = ['newest', 'oldest', 'shuffled'] as const;
+/** The order of a list. A `limit` cuts off what comes last in it. */
 export type ListOrder = (typeof LIST_ORDERS)[number];
 
-/** What to list. */
-export interface EventQuery {
+/** Which events to list. */
+export interface SandboxEventQuery {
   readonly type?: string | undefined;
   /** @default every event that is kept */
   readonly limit?: number | undefined;
   /** @default 'newest' */
   readonly order?: ListOrder | undefined;
-  /** Leaves out what was created after this time, epoch ms. */
+  /** Leaves out events that were created after this time, in epoch milliseconds. */
   readonly until?: number | undefined;
 }
 
-/** What {@link createEventLog} keeps in a state file. */
+/** The section `events` of the state file. */
 export interface EventLogState {
   readonly count: number;
   readonly events: readonly SandboxEvent[];
@@ -38,8 +36,8 @@ export interface EventLogState {
 
 type LoggedEvent = { -readonly [Field in keyof SandboxEvent]: SandboxEvent[Field] };
 
-const emitInput = z.object({
-  type: text,
+const eventInput = z.object({
+  type: nonEmptyString,
   payload: z.custom<Readonly<Record<string, unknown>>>(
     (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
     'must be a JSON object',
@@ -48,8 +46,8 @@ const emitInput = z.object({
 
 export type EventLog = ReturnType<typeof createEventLog>;
 
-export function createEventLog(options: { readonly random: Random; readonly maxEvents: number }) {
-  const { random, maxEvents } = options;
+/** Keeps the newest `maxEvents` events. Finding one by id and listing a type take no search. */
+export function createEventLog(random: Random, maxEvents: number) {
   let all = new Fifo<LoggedEvent>();
   let byType = new Map<string, Fifo<LoggedEvent>>();
   let byId = new Map<string, LoggedEvent>();
@@ -65,19 +63,19 @@ export function createEventLog(options: { readonly random: Random; readonly maxE
     if (all.length <= maxEvents) return;
     const oldest = all.shift();
     if (oldest === undefined) return;
-    // The oldest of all is the oldest of its type.
+    // The oldest event of all is the oldest of its type.
     const ofType = byType.get(oldest.type);
     ofType?.shift();
     if (ofType?.length === 0) byType.delete(oldest.type);
     byId.delete(oldest.id);
   }
 
-  /** Which places of the list to answer, in order. */
-  function* places(length: number, { limit, order }: { limit: number; order: ListOrder }): Generator<number> {
+  /** The indices of the listed events, in the order of the list. */
+  function* indices(length: number, limit: number, order: ListOrder): Generator<number> {
     if (order === 'newest') for (let n = 0; n < limit; n++) yield length - 1 - n;
     if (order === 'oldest') for (let n = 0; n < limit; n++) yield n;
     if (order !== 'shuffled') return;
-    // Fisher and Yates, only as far as asked: `moved` holds the few places that differ from their number.
+    // A Fisher-Yates shuffle that stops at the limit. `moved` holds only the indices that have been swapped.
     const moved = new Map<number, number>();
     const shuffle = shuffles++;
     for (let n = 0; n < limit; n++) {
@@ -89,24 +87,21 @@ export function createEventLog(options: { readonly random: Random; readonly maxE
 
   return {
     /** @throws {SandboxError} `ERR_SANDBOX_INPUT` */
-    append(
-      input: { readonly type: string; readonly payload: unknown },
-      at: { readonly now: number },
-    ): SandboxEvent {
-      const { type, payload } = check(emitInput, { ...input, payload: toJson(input.payload) });
+    append(input: { readonly type: string; readonly payload: unknown }, now: number): SandboxEvent {
+      const { type, payload } = check(eventInput, { ...input, payload: toJson(input.payload) });
       count += 1;
       const event: LoggedEvent = {
-        id: `evt_${random.hex(`event:${count}`, { digits: 16 })}`,
+        id: `evt_${random.hex(`event:${count}`, 16)}`,
         type,
         delivered: false,
-        created_at: new Date(at.now).toISOString(),
+        created_at: new Date(now).toISOString(),
         payload,
       };
       keep(event);
       return event;
     },
 
-    /** How many events were ever fired. */
+    /** How many events have been fired, forgotten ones included. */
     count: () => count,
     find: (id: string): SandboxEvent | undefined => byId.get(id),
 
@@ -116,7 +111,7 @@ export function createEventLog(options: { readonly random: Random; readonly maxE
       if (event !== undefined) return event;
       throw new SandboxError(
         'ERR_SANDBOX_NOT_FOUND',
-        'There is no event of this id. Was it fired before a reset?',
+        'There is no event with this id. Check whether the sandbox has been reset since.',
       );
     },
 
@@ -125,24 +120,20 @@ export function createEventLog(options: { readonly random: Random; readonly maxE
       if (event !== undefined) event.delivered = true;
     },
 
-    /** Copies, so that an answer does not change once given. */
-    list({
-      type,
-      limit = Number.POSITIVE_INFINITY,
-      order = 'newest',
-      until,
-    }: EventQuery = {}): SandboxEvent[] {
-      const source = type === undefined ? all : byType.get(type);
-      if (source === undefined) return [];
-      let length = source.length;
+    /** Returns copies: a later delivery does not change them. */
+    list(query: SandboxEventQuery = {}): SandboxEvent[] {
+      const { type, limit = Number.POSITIVE_INFINITY, order = 'newest', until } = query;
+      const events = type === undefined ? all : byType.get(type);
+      if (events === undefined) return [];
+      let length = events.length;
       const last = until === undefined ? undefined : new Date(until).toISOString();
-      while (last !== undefined && length > 0 && (source.at(length - 1)?.created_at ?? '') > last) length--;
-      const events: SandboxEvent[] = [];
-      for (const place of places(length, { limit: Math.min(limit, length), order })) {
-        const event = source.at(place);
-        if (event !== undefined) events.push({ ...event });
+      while (last !== undefined && length > 0 && (events.at(length - 1)?.created_at ?? '') > last) length--;
+      const listed: SandboxEvent[] = [];
+      for (const index of indices(length, Math.min(limit, length), order)) {
+        const event = events.at(index);
+        if (event !== undefined) listed.push({ ...event });
       }
-      return events;
+      return listed;
     },
 
     save: (): EventLogState => ({ count, events: all.toArray() }),
@@ -157,15 +148,13 @@ export function createEventLog(options: { readonly random: Random; readonly maxE
   };
 }
 
-/** Every attempt sends the same bytes, whatever the caller does with its object later. */
+/** A copy: every attempt sends the same bytes, also when the caller changes its object later. */
 function toJson(payload: unknown): unknown {
   try {
     return JSON.parse(JSON.stringify(payload));
   } catch (cause) {
-    const errors = [{ field: 'payload', detail: 'must be what JSON can hold' }];
-    throw new SandboxError('ERR_SANDBOX_INPUT', 'Nothing was fired: payload must be what JSON can hold.', {
-      cause,
-      errors,
-    });
+    const detail = 'must be serializable as JSON';
+    const errors = [{ field: 'payload', detail }];
+    throw new SandboxError('ERR_SANDBOX_INPUT', `Nothing was fired: payload ${detail}.`, { cause, errors });
   }
 }

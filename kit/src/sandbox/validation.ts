@@ -1,0 +1,125 @@
+import { distance } from 'fastest-levenshtein';
+import { StablehooksError } from 'stablehooks';
+import * as z from 'zod/mini';
+
+const STATUSES = {
+  ERR_SANDBOX_INPUT: 400,
+  ERR_SANDBOX_TOKEN: 401,
+  ERR_SANDBOX_NOT_FOUND: 404,
+  ERR_SANDBOX_METHOD: 405,
+  ERR_SANDBOX_STATE: 409,
+  ERR_SANDBOX_BODY_TOO_LARGE: 413,
+  ERR_SANDBOX_MEDIA_TYPE: 415,
+  ERR_SANDBOX_OVER_PER_TX: 422,
+  ERR_SANDBOX_OVER_DAILY: 422,
+  ERR_SANDBOX_OVER_BALANCE: 422,
+  ERR_SANDBOX_NOT_ALLOWED: 422,
+  ERR_SANDBOX_BUSY: 429,
+  ERR_SANDBOX_FAILED: 500,
+} as const;
+
+export type SandboxErrorCode = keyof typeof STATUSES;
+
+/** A field that is missing or wrong, such as `limits.perTx`, and what it must be. Never holds its value. */
+export interface FieldError {
+  readonly field: string;
+  readonly detail: string;
+}
+
+/** The sandbox refused a request and changed nothing. Over HTTP it is an `application/problem+json`. */
+export class SandboxError extends StablehooksError<SandboxErrorCode> {
+  override readonly name = 'SandboxError';
+  /** The HTTP status that belongs to the code. */
+  readonly status: (typeof STATUSES)[SandboxErrorCode];
+  readonly errors: readonly FieldError[];
+
+  constructor(
+    code: SandboxErrorCode,
+    message: string,
+    options: ErrorOptions & { readonly errors?: readonly FieldError[] | undefined } = {},
+  ) {
+    super(code, message, options);
+    this.status = STATUSES[code];
+    this.errors = options.errors ?? [];
+  }
+}
+
+/**
+ * Parses an input.
+ *
+ * @throws {SandboxError} `ERR_SANDBOX_INPUT`, naming each field that is missing or wrong.
+ */
+export function check<Schema extends z.ZodMiniType>(schema: Schema, input: unknown): z.output<Schema> {
+  const result = z.safeParse(schema, input);
+  if (result.success) return result.data;
+  const errors = toFieldErrors(result.error);
+  const text = errors.map(({ field, detail }) => `${field} ${detail}`).join('; ');
+  throw new SandboxError('ERR_SANDBOX_INPUT', `Nothing was changed: ${text}.`, { errors });
+}
+
+export function toFieldErrors(error: z.core.$ZodError): readonly FieldError[] {
+  return error.issues.map(({ path, message }) => ({ field: path.join('.') || 'body', detail: message }));
+}
+
+/** A string of 1 to 512 characters. */
+export const nonEmptyString = z
+  .string('must be a string')
+  .check(z.minLength(1, 'must not be empty'), z.maxLength(512, 'must have at most 512 characters'));
+
+export const nonEmptyStrings = z.array(nonEmptyString, 'must be a list of strings');
+
+/** A secret to sign with. `sign` of `stablehooks` refuses white space around it. */
+export const secret = nonEmptyString.check(
+  z.refine((value) => value === value.trim(), 'must not begin or end with white space'),
+);
+
+/** Up to 30 digits, then perhaps a point and up to 18 more; no sign, no exponent, no leading zero. */
+const DECIMAL = /^(?:0|[1-9]\d{0,29})(?:\.\d{1,18})?$/;
+
+/** A decimal amount of zero or more, such as `0`, `10` or `10.50`, as a string: a float would round it. */
+export const decimal = z
+  .string('must be a decimal amount as a string')
+  .check(z.regex(DECIMAL, 'must be a decimal amount of zero or more, such as "10.50"'));
+
+/** A decimal amount of more than zero, as a string. */
+export const amount = z
+  .string('must be a decimal amount as a string')
+  .check(
+    z.refine(
+      (value) => DECIMAL.test(value) && /[1-9]/.test(value),
+      'must be a decimal amount of more than zero, such as "10.50"',
+    ),
+  );
+
+/** A hundred years: a time that is further away may not fit into a date. */
+const LONGEST_MS = 100 * 366 * 86_400_000;
+
+export const milliseconds = z
+  .int('must be an integer, in milliseconds')
+  .check(z.minimum(0, 'must not be negative'), z.maximum(LONGEST_MS, `must be at most ${LONGEST_MS}`));
+
+export function oneOf<const Value extends string>(values: readonly Value[]) {
+  return z.enum(values, `must be one of ${values.join(', ')}`);
+}
+
+/** An object that may have no other keys: a misspelt key would otherwise have no effect, silently. */
+export function closedObject<Shape extends z.core.$ZodShape>(shape: Shape) {
+  const names = Object.keys(shape);
+  const unknown = z.custom<never>(() => false, {
+    error: ({ path }) => `is unknown. ${suggestName(String(path?.at(-1)), names)}`,
+  });
+  // Unlike `strictObject`, this makes an issue of its own for each unknown key. The type is that of `strictObject`.
+  return z.catchall(z.object(shape, 'must be a JSON object'), unknown) as unknown as z.ZodMiniObject<
+    Shape,
+    z.core.$strict
+  >;
+}
+
+/** A sentence with the name that was probably meant, or with all names. */
+export function suggestName(typed: string, names: readonly string[]): string {
+  const [nearest] = names
+    .map((name) => ({ name, edits: distance(typed.toLowerCase(), name.toLowerCase()) }))
+    .filter(({ name, edits }) => edits <= Math.max(2, name.length / 3) && edits < name.length)
+    .sort((a, b) => a.edits - b.edits);
+  return nearest === undefined ? `Valid names: ${names.join(', ')}` : `Did you mean \`${nearest.name}\`?`;
+}
