@@ -58,6 +58,18 @@ const HELP_FOOTER = `
 Exit codes: 0 good, 1 the check failed, 2 wrong use, 3 could not reach, 130 interrupted.
 Settings come from flags, then from the environment: STABLEHOOKS_BASE_URL, STABLEHOOKS_TOKEN, STABLEHOOKS_SECRET.`;
 
+/** Better advice than commander's for some wrong uses. */
+const USAGE_HINTS = [
+  {
+    pattern: /^unknown option '--secret'/,
+    hint: 'A secret among the flags shows in the process list: set STABLEHOOKS_SECRET, or pass --secret-file FILE.',
+  },
+  {
+    pattern: /^unknown option '--token'/,
+    hint: 'A token among the flags shows in the process list: set STABLEHOOKS_TOKEN, or pass --token-file FILE.',
+  },
+] as const;
+
 const words = process.argv.slice(2);
 // Warnings of Node itself (node:sqlite is experimental) are of no use to operators.
 if (!words.includes('--debug')) process.removeAllListeners('warning');
@@ -104,18 +116,6 @@ function fail(error: unknown): void {
   // Commander's errors quote what was typed, which can be a secret; their stacks say nothing more.
   if (words.includes('--debug') && !(error instanceof CommanderError)) console.error(error);
 }
-
-/** Better advice than commander's for some wrong uses. */
-const USAGE_HINTS = [
-  {
-    pattern: /^unknown option '--secret'/,
-    hint: 'A secret among the flags shows in the process list: set STABLEHOOKS_SECRET, or pass --secret-file FILE.',
-  },
-  {
-    pattern: /^unknown option '--token'/,
-    hint: 'A token among the flags shows in the process list: set STABLEHOOKS_TOKEN, or pass --token-file FILE.',
-  },
-] as const;
 
 /** Commander's message as one sentence, and the help to read. */
 function toUsageLine(error: CommanderError): string {

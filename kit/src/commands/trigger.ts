@@ -1,7 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Command, InvalidArgumentError } from 'commander';
 import type { EventType, UnknownEvent } from 'stablehooks';
-import { exampleEvent } from 'stablehooks/testing';
 import {
   createSender,
   type DeliveryRow,
@@ -115,6 +114,8 @@ async function readDraft(
   type: EventType,
   { payload: payloadFile, set }: TriggerFlags,
 ): Promise<() => UnknownEvent> {
+  // Loading it may cost more than `--help` takes.
+  const { exampleEvent } = await import('stablehooks/testing');
   const payload = payloadFile === undefined ? exampleEvent(type).payload : await readPayload(payloadFile);
   const assignments = set.map(parseAssignment);
   return () => {
@@ -235,7 +236,7 @@ async function fireInSandbox(
     return id;
   }
 
-  /** Returns the deliveries that there were before. */
+  /** Redelivers the event, and returns the ids of its earlier deliveries. */
   async function redeliver(id: string): Promise<readonly string[]> {
     const encoded = encodeURIComponent(id);
     const before = (await ask('GET', `/deliveries?event=${encoded}`)) as readonly Delivery[];

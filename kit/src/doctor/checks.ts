@@ -36,7 +36,7 @@ const FAILED_ON_FORGERY =
 const RESERIALIZED =
   'The body is parsed and serialized again before it is verified (JSON.stringify(req.body), or a proxy). Verify the raw bytes.';
 
-const ENDED_BY_SIZE =
+const STOPPED_BY_SIZE =
   'After the large body it no longer answers: limit how much is read, so that a body cannot end the process.';
 
 /** Error codes of a connection that the endpoint closed. */
@@ -86,7 +86,7 @@ export const REFUSAL_CHECKS: readonly Check[] = [
         const after = await endpoint.send(toBody(endpoint.event('after-oversized')));
         const got = describeAnswer(answer);
         if (after.kind === 'reply') return { verdict: 'pass', got };
-        return { verdict: 'fail', got: `${got}, then ${describeAnswer(after)}`, fix: ENDED_BY_SIZE };
+        return { verdict: 'fail', got: `${got}, then ${describeAnswer(after)}`, fix: STOPPED_BY_SIZE };
       }
       return expectRefused(answer, {
         accepted: `Limit the body (${endpoint.oversizeBytes} bytes were read): anybody can fill the memory with large bodies.`,

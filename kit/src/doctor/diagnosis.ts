@@ -6,7 +6,7 @@ import { type SendOptions, type TestedEndpoint, toBody } from './endpoint.js';
 
 const PARSER =
   'A body parser before the receiver consumed the bytes (it skips other content types, and those are accepted). Mount the receiver before the parser.';
-const HANGS =
+const NEVER_ANSWERS =
   'It never answers: it may wait for a body that a body parser has consumed, or for work without a time limit. Mount the receiver before the parser; limit the time of the handler.';
 
 /** The fix for each code in the reply of a stablehooks receiver. */
@@ -44,9 +44,9 @@ async function findFix(endpoint: TestedEndpoint, answer: EndpointAnswer, secret:
   for (const { options, fix } of listDifferences(secret)) {
     const other = await endpoint.send(toBody(endpoint.event('diagnosis')), options);
     if (isDelivered(other)) return fix;
-    if (other.kind === 'silence') return HANGS;
+    if (other.kind === 'silence') return NEVER_ANSWERS;
   }
-  if (answer.kind === 'silence') return HANGS;
+  if (answer.kind === 'silence') return NEVER_ANSWERS;
   return statusOf(answer) < 500
     ? 'It expects another secret or another header, or does not verify the raw bytes: compare its secret with this one, and set --header.'
     : 'It fails on a genuine delivery: see its log; pass a payload that its handler accepts with --payload FILE.';
