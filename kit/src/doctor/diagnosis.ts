@@ -67,7 +67,7 @@ function listDifferences(secret: string): readonly { readonly options: SendOptio
     },
     ...others.map(({ value, changes }) => ({
       options: { secret: value },
-      fix: `It holds another form of this secret: ${changes.map(({ what }) => what).join(', ')}. Set both to the same string.`,
+      fix: `It has another form of this secret: ${changes.map(({ what }) => what).join(', ')}. Set both to the same string.`,
     })),
   ];
 }
