@@ -1,44 +1,139 @@
 #!/usr/bin/env node
-/** `stablehooks`, the command: parses, runs, and turns whatever happens into one line and an exit code. */
-import { writeSync } from 'node:fs';
-import { type Command, CommanderError } from 'commander';
-import { EXIT } from './exit.js';
-import { toFailure } from './failure.js';
-import { interruptedExit, interruption, isInterruption, watchInterruption } from './interruption.js';
-import { createProgram, toUsageLine } from './program.js';
+import { readFileSync, writeSync } from 'node:fs';
+import { Command, CommanderError } from 'commander';
+import { toFailure } from './io/errors.js';
+import { EXIT, interruptedExit, interruption, isInterruption, watchInterruption } from './io/output.js';
+
+interface CommandEntry {
+  readonly summary: string;
+  /** A command is loaded only when it is typed: loading all of them takes longer than running one. */
+  readonly load: () => Promise<Command>;
+}
+
+/** In the order in which a new user needs them. */
+const COMMANDS: Readonly<Record<string, CommandEntry>> = {
+  sandbox: {
+    summary: 'run the whole service on this machine',
+    load: async () => (await import('./commands/sandbox.js')).sandboxCommand(),
+  },
+  trigger: {
+    summary: 'sign an event and send it, or have a sandbox send it',
+    load: async () => (await import('./commands/trigger.js')).triggerCommand(),
+  },
+  listen: {
+    summary: 'bring events to this machine without a tunnel: poll, sign, forward, retry',
+    load: async () => (await import('./commands/listen.js')).listenCommand(),
+  },
+  events: {
+    summary: 'list, show and replay events',
+    load: async () => (await import('./commands/events.js')).eventsCommand(),
+  },
+  'catch-up': {
+    summary: 'poll once, forward what an endpoint missed, and prove that nothing is missing',
+    load: async () => (await import('./commands/catch-up.js')).catchUpCommand(),
+  },
+  verify: {
+    summary: 'check the signature of a body, and explain why it does not match',
+    load: async () => (await import('./commands/verify.js')).verifyCommand(),
+  },
+  sign: {
+    summary: 'print the signature header of a body, for curl',
+    load: async () => (await import('./commands/sign.js')).signCommand(),
+  },
+  inbox: {
+    summary: 'inspect an inbox, redrive dead events, prune',
+    load: async () => (await import('./commands/inbox.js')).inboxCommand(),
+  },
+  wallets: {
+    summary: 'create a wallet, change its limits',
+    load: async () => (await import('./commands/wallets.js')).walletsCommand(),
+  },
+  doctor: {
+    summary: 'check a running endpoint with test events, sent as the service sends them',
+    load: async () => (await import('./commands/doctor.js')).doctorCommand(),
+  },
+};
+
+const HELP_FOOTER = `
+Exit codes: 0 good, 1 the check failed, 2 wrong use, 3 could not reach, 130 interrupted.
+Settings come from flags, then from the environment: STABLEHOOKS_BASE_URL, STABLEHOOKS_TOKEN, STABLEHOOKS_SECRET.`;
+
+/** Better advice than commander's for some wrong uses. */
+const USAGE_HINTS = [
+  {
+    pattern: /^unknown option '--secret'/,
+    hint: 'A secret among the flags shows in the process list: set STABLEHOOKS_SECRET, or pass --secret-file FILE.',
+  },
+  {
+    pattern: /^unknown option '--token'/,
+    hint: 'A token among the flags shows in the process list: set STABLEHOOKS_TOKEN, or pass --token-file FILE.',
+  },
+] as const;
 
 const words = process.argv.slice(2);
-// Node's own warnings (node:sqlite is experimental) are not for operators.
+// Warnings of Node itself (node:sqlite is experimental) are of no use to operators.
 if (!words.includes('--debug')) process.removeAllListeners('warning');
 watchInterruption();
-const program = await createProgram(words);
+process.on('exit', reportLostOutput);
+const program = await createProgram();
 try {
   await program.parseAsync();
 } catch (error) {
   fail(error);
 }
-reportLostOutput();
+
+async function createProgram(): Promise<Command> {
+  const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
+  const root = new Command('stablehooks')
+    .description('Tools for the webhooks of a stablecoin movement service.')
+    .version(String(version))
+    .addHelpText('after', HELP_FOOTER);
+  for (const [name, { summary, load }] of Object.entries(COMMANDS)) {
+    // The second word counts, too: `stablehooks help trigger`.
+    const command = words.slice(0, 2).includes(name) ? await load() : new Command(name);
+    root.addCommand(command.description(summary));
+  }
+  throwOnWrongUse(root);
+  return root;
+}
+
+/** Commander would print two lines and end the process; `fail` prints one line and chooses the exit code. */
+function throwOnWrongUse(command: Command): void {
+  command.exitOverride().configureOutput({ outputError: () => undefined, writeErr: () => undefined });
+  for (const child of command.commands) throwOnWrongUse(child);
+}
 
 function fail(error: unknown): void {
-  // Help and the version come as errors, too: they are printed by then.
+  // Commander throws after it printed help or the version, too.
   if (error instanceof CommanderError && error.exitCode === 0) return;
   if (isInterruption(error)) {
     process.exitCode = interruptedExit();
     return;
   }
   const { exitCode, message } = toFailure(error);
-  const line =
-    error instanceof CommanderError ? toUsageLine(error, { command: commandLine(program) }) : message;
   process.exitCode = exitCode;
-  process.stderr.write(`stablehooks: ${line}\n`);
-  // Commander's errors quote what was typed, secrets included; their stacks tell nothing more.
+  process.stderr.write(`stablehooks: ${error instanceof CommanderError ? toUsageLine(error) : message}\n`);
+  // Commander's errors quote what was typed, which can be a secret; their stacks say nothing more.
   if (words.includes('--debug') && !(error instanceof CommanderError)) console.error(error);
 }
 
-/** The names of the command that was typed, as far as there are such commands. */
-function commandLine(root: Command): string {
-  const names = [root.name()];
-  let command: Command | undefined = root;
+/** Commander's message as one sentence, and the help to read. */
+function toUsageLine(error: CommanderError): string {
+  const help = `See \`${typedCommand()} --help\`.`;
+  if (error.code === 'commander.help') return `The command is missing. ${help}`;
+  const message = error.message
+    .replace(/^error: /, '')
+    // The value of an unknown option can be a secret.
+    .replace(/^(unknown option '[^'=]+)=.*'/s, "$1'")
+    .replaceAll(/\s*\n\s*/g, ' ');
+  const known = USAGE_HINTS.find(({ pattern }) => pattern.test(message));
+  return known?.hint ?? `${message}${/[.?!)]$/.test(message) ? '' : '.'} ${help}`;
+}
+
+/** The names of the typed command and its subcommand, as far as they exist. */
+function typedCommand(): string {
+  const names = [program.name()];
+  let command: Command | undefined = program;
   for (const word of words) {
     command = command.commands.find((child) => child.name() === word);
     if (command === undefined) break;
@@ -47,12 +142,9 @@ function commandLine(root: Command): string {
   return names.join(' ');
 }
 
-/** A command may have ended well while the disk took none of its output. */
+/** A command can succeed although its output could not be written. */
 function reportLostOutput(): void {
-  process.on('exit', () => {
-    const { reason } = interruption;
-    if (!interruption.aborted || interruptedExit() !== EXIT.unreachable) return;
-    process.exitCode = EXIT.unreachable;
-    writeSync(process.stderr.fd, `stablehooks: ${toFailure(reason).message}\n`);
-  });
+  if (!interruption.aborted || interruptedExit() !== EXIT.unreachable) return;
+  process.exitCode = EXIT.unreachable;
+  writeSync(process.stderr.fd, `stablehooks: ${toFailure(interruption.reason).message}\n`);
 }

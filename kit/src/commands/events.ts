@@ -1,0 +1,233 @@
+import { Command } from 'commander';
+import { isEventType, type UnknownEvent } from 'stablehooks';
+import { createSender, type DeliveryRow, isDelivered, printRow, summarise } from '../io/delivery.js';
+import { usageError } from '../io/errors.js';
+import {
+  EXIT,
+  type ExitCode,
+  formatAge,
+  interruptedExit,
+  type Printer,
+  toPlain,
+  toTable,
+} from '../io/output.js';
+import {
+  addAction,
+  addExample,
+  addSecretFlags,
+  addServiceFlags,
+  type CommandContext,
+  type Moment,
+  parseCount,
+  parseMoment,
+  parseUrl,
+  parseWait,
+  suggestType,
+  toDate,
+} from '../io/settings.js';
+
+interface ListFlags extends SelectionFlags {
+  readonly undelivered?: boolean;
+}
+
+export function eventsCommand(): Command {
+  return new Command('events')
+    .addCommand(listCommand())
+    .addCommand(showCommand())
+    .addCommand(replayCommand());
+}
+
+function listCommand(): Command {
+  const command = new Command('list')
+    .description('list events, newest first')
+    .option('--undelivered', 'only events that no endpoint has accepted');
+  addServiceFlags(addSelectionFlags(command, 50));
+  addExample(command, ['stablehooks events list --type transfer.failed --since 24h']);
+  return addAction(command, list);
+}
+
+async function list(context: CommandContext<ListFlags>): Promise<ExitCode> {
+  const { flags, printer } = context;
+  const found = await selectEvents(context);
+  const events = found.filter(({ delivered }) => !flags.undelivered || delivered !== true).toReversed();
+  printEvents(printer, events);
+  return EXIT.good;
+}
+
+function printEvents(printer: Printer, events: readonly UnknownEvent[]): void {
+  if (printer.json) {
+    for (const event of events) printer.print({ text: '', data: event });
+    return;
+  }
+  const { good, doubtful } = printer.paint;
+  const rows = events.map(({ type, id, created_at, delivered }) => [
+    type,
+    id,
+    formatAge(Date.now() - Date.parse(created_at)),
+    { text: delivered ? 'yes' : 'no', paint: delivered ? good : doubtful },
+  ]);
+  printer.print({
+    text: events.length === 0 ? 'No events.' : toTable(['type', 'id', 'age', 'delivered'], rows),
+    data: null,
+  });
+}
+
+function showCommand(): Command {
+  const command = new Command('show')
+    .description('print one event whole')
+    .argument('<id>', 'id of the event');
+  addServiceFlags(addSelectionFlags(command, 1_000));
+  addExample(command, ['stablehooks events show evt_01 --json | jq .payload']);
+  return addAction(command, show);
+}
+
+async function show(context: CommandContext<SelectionFlags>): Promise<ExitCode> {
+  const { args, printer } = context;
+  const [event] = pickEvents(await selectEvents(context), args);
+  if (event === undefined) throw usageError('Name the event to show.');
+  printer.print({ text: JSON.stringify(event, null, 2), data: event });
+  return EXIT.good;
+}
+
+interface ReplayFlags extends SelectionFlags {
+  readonly to: string;
+  readonly after?: string;
+  readonly all?: boolean;
+  readonly timeout: number;
+}
+
+function replayCommand(): Command {
+  const command = new Command('replay')
+    .description('sign events and send them to an endpoint again, oldest first')
+    .argument('[ids...]', 'ids of the events; or pass --since, or --all')
+    .requiredOption('--to <url>', 'endpoint to send to')
+    .option('--after <id>', 'continue a stopped replay after this event')
+    .option('--all', 'every event of the list')
+    .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000);
+  addServiceFlags(addSecretFlags(addSelectionFlags(command, 1_000)));
+  addExample(command, [
+    'stablehooks events replay evt_01 evt_02 --to http://localhost:3000/hooks',
+    'stablehooks events replay --since 2h --to http://localhost:3000/hooks',
+  ]);
+  return addAction(command, replay);
+}
+
+async function replay(context: CommandContext<ReplayFlags>): Promise<ExitCode> {
+  const { args, flags, settings, printer, signal } = context;
+  if (args.length === 0 && !flags.since && !flags.all)
+    throw usageError('Name the events to replay, or pass --since TIME, or --all.');
+  const url = parseUrl(flags.to, '--to');
+  const sender = await createSender(url, settings, flags.timeout);
+  const found = await selectEvents(context);
+  const events = skipTo(args.length > 0 ? pickEvents(found, args) : found, flags.after);
+
+  const rows: DeliveryRow[] = [];
+  const progress = printer.progress('replay', events.length);
+  for (const event of events) {
+    if (signal.aborted) break;
+    const row = { event, answer: await sender.send(event) };
+    // It was not sent: a continued replay starts with it.
+    if (row.answer.kind === 'unreachable') {
+      printRow(printer, row);
+      printer.note(`${url} cannot be reached (${row.answer.reason}). ${describeStop(rows, events.length)}`);
+      return EXIT.unreachable;
+    }
+    rows.push(row);
+    printRow(printer, row);
+    progress.show(rows.length);
+  }
+  progress.clear();
+  if (rows.length < events.length) {
+    printer.note(describeStop(rows, events.length));
+    return interruptedExit();
+  }
+  printer.note(summarise(rows, events.length));
+  return rows.every(({ answer }) => isDelivered(answer)) ? EXIT.good : EXIT.failed;
+}
+
+function skipTo(events: readonly UnknownEvent[], after: string | undefined): readonly UnknownEvent[] {
+  if (after === undefined) return events;
+  const at = events.findIndex(({ id }) => id === after);
+  if (at >= 0) return events.slice(at + 1);
+  throw usageError(
+    `--after ${toPlain(after)}: this event is not among the ${events.length} selected events. Check the id.`,
+  );
+}
+
+function describeStop(rows: readonly DeliveryRow[], total: number): string {
+  const last = rows.at(-1)?.event.id;
+  const next =
+    last === undefined
+      ? 'Run the same command again.'
+      : `To continue, add --after ${toPlain(last)} to the same command.`;
+  return `Stopped: ${summarise(rows, total)}. ${next}`;
+}
+
+/** The flags that select events of the list. */
+interface SelectionFlags {
+  readonly type?: string;
+  readonly since?: Moment;
+  readonly until?: Moment;
+  readonly limit: number;
+}
+
+function addSelectionFlags(command: Command, limit: number): Command {
+  return command
+    .option('--type <type>', 'only events of this type')
+    .option('--since <time>', 'only events created since then: 2h, 7d, 2026-01-31T12:00:00Z', parseMoment)
+    .option('--until <time>', 'only events created until then', parseMoment)
+    .option('--limit <number>', 'how many events to ask the list for', parseCount, limit);
+}
+
+/**
+ * Asks for the list and returns the events that the flags select, oldest first, each id once.
+ *
+ * The service promises neither an order nor a cursor, so a full list may not be all.
+ */
+async function selectEvents({
+  flags,
+  settings,
+  printer,
+  signal,
+}: CommandContext<SelectionFlags>): Promise<readonly UnknownEvent[]> {
+  const { type, since, until, limit } = flags;
+  const client = await settings.client();
+  if (type !== undefined && !isEventType(type)) {
+    // It may be newer than this release, or misspelt.
+    printer.note(`This release does not know the event type ${toPlain(type)}. ${suggestType(type)}`);
+  }
+  const page = await client.events.listWithProblems({ type, limit, signal });
+  if (page.size >= limit) {
+    printer.note(
+      `The service listed ${page.size} events, which is the limit. There may be more: raise --limit.`,
+    );
+  }
+  if (page.problems.length > 0)
+    printer.note(`${page.problems.length} elements of the list are not events, and are skipped.`);
+  const now = Date.now();
+  const from = since === undefined ? -Infinity : toDate(since, now).getTime();
+  const to = until === undefined ? Infinity : toDate(until, now).getTime();
+  const selected = page.events.filter(
+    ({ created_at }) => Date.parse(created_at) >= from && Date.parse(created_at) <= to,
+  );
+  return [...new Map(selected.map((event) => [event.id, event])).values()].sort(byAge);
+}
+
+function byAge(a: UnknownEvent, b: UnknownEvent): number {
+  return Date.parse(a.created_at) - Date.parse(b.created_at) || (a.id < b.id ? -1 : 1);
+}
+
+/**
+ * The events with these ids, in the order of their creation.
+ *
+ * @throws {CommandError} exit 2 when one is not in the list.
+ */
+function pickEvents(events: readonly UnknownEvent[], ids: readonly string[]): readonly UnknownEvent[] {
+  const missing = ids.filter((id) => !events.some((event) => event.id === id));
+  if (missing.length > 0) {
+    throw usageError(
+      `Not among the ${events.length} events that the service listed: ${toPlain(missing.join(', '))}. Raise --limit, or check the id.`,
+    );
+  }
+  return events.filter(({ id }) => ids.includes(id));
+}

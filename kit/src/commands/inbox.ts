@@ -1,0 +1,265 @@
+import { Command, Option } from 'commander';
+import { INBOX_STATES, type InboxOperations, type InboxRecord, type InboxState } from 'stablehooks';
+import {
+  createSender,
+  type DeliveryRow,
+  describeAnswer,
+  type EndpointAnswer,
+  isDelivered,
+  printRow,
+  type Sender,
+  summarise,
+} from '../io/delivery.js';
+import { usageError } from '../io/errors.js';
+import { INBOX_PLACE, type OpenInbox, openInbox } from '../io/inbox.js';
+import {
+  EXIT,
+  type ExitCode,
+  formatAge,
+  interruptedExit,
+  type Printer,
+  toPlain,
+  toTable,
+} from '../io/output.js';
+import {
+  addAction,
+  addExample,
+  addSecretFlags,
+  type CommandContext,
+  parseCount,
+  parseDuration,
+  parseUrl,
+  parseWait,
+} from '../io/settings.js';
+
+export function inboxCommand(): Command {
+  return new Command('inbox')
+    .addCommand(statsCommand())
+    .addCommand(listCommand())
+    .addCommand(showCommand())
+    .addCommand(redriveCommand())
+    .addCommand(pruneCommand());
+}
+
+function statsCommand(): Command {
+  const command = new Command('stats')
+    .description('count the events of each state')
+    .argument('<inbox>', INBOX_PLACE);
+  addExample(command, ['stablehooks inbox stats events.db']);
+  return addAction<object>(command, ({ args, printer }) =>
+    withInbox(args, async (inbox) => {
+      const counts = await inbox.count();
+      const { bad } = printer.paint;
+      const rows = counts.map(({ state, count, oldest }) => [
+        state,
+        state === 'dead' && count > 0 ? { text: String(count), paint: bad } : String(count),
+        oldest === null ? '' : formatAge(Date.now() - oldest),
+      ]);
+      printer.print({ text: toTable(['state', 'events', 'oldest'], rows), data: counts });
+      return EXIT.good;
+    }),
+  );
+}
+
+function listCommand(): Command {
+  const command = new Command('list')
+    .description('list events, oldest first')
+    .argument('<inbox>', INBOX_PLACE)
+    .addOption(new Option('--state <state>', 'only this state (default: all but done)').choices(INBOX_STATES))
+    .option('--limit <number>', 'how many of a state at most', parseCount, 50);
+  addExample(command, ['stablehooks inbox list events.db --state dead']);
+  return addAction<{ readonly state?: InboxState; readonly limit: number }>(
+    command,
+    ({ args, flags, printer }) =>
+      withInbox(args, async (inbox) => {
+        const states =
+          flags.state === undefined ? INBOX_STATES.filter((state) => state !== 'done') : [flags.state];
+        const pages: (readonly InboxRecord[])[] = [];
+        for (const state of states) pages.push(await inbox.list({ state, limit: flags.limit }));
+        printRecords(printer, pages.flat());
+        if (pages.some(({ length }) => length === flags.limit))
+          printer.note('There may be more. Raise --limit.');
+        return EXIT.good;
+      }),
+  );
+}
+
+function printRecords(printer: Printer, records: readonly InboxRecord[]): void {
+  if (printer.json) {
+    for (const record of records) printer.print({ text: '', data: record });
+    return;
+  }
+  const rows = records.map(({ type, id, state, attempts, receivedAt, lastError }) => [
+    type,
+    id,
+    state,
+    String(attempts),
+    formatAge(Date.now() - receivedAt),
+    lastError ?? '',
+  ]);
+  const columns = ['type', 'id', 'state', 'attempts', 'age', 'last error'];
+  printer.print({ text: records.length === 0 ? 'No events.' : toTable(columns, rows), data: null });
+}
+
+function showCommand(): Command {
+  const command = new Command('show')
+    .description('print the record of one event')
+    .argument('<inbox>', INBOX_PLACE)
+    .argument('<id>', 'id of the event');
+  addExample(command, ['stablehooks inbox show events.db evt_01']);
+  return addAction<object>(command, ({ args, printer }) =>
+    withInbox(args, async (inbox) => {
+      const id = args[1] ?? '';
+      const record = await inbox.find(id);
+      if (record === undefined) throw usageError(`The inbox has no event ${toPlain(id)}. Check the id.`);
+      printer.print({ text: JSON.stringify(withTimes(record), null, 2), data: record });
+      return EXIT.good;
+    }),
+  );
+}
+
+/** The record with its times as ISO 8601 strings. */
+function withTimes(record: InboxRecord): object {
+  const toTime = (ms: number | null) => (ms === null ? null : new Date(ms).toISOString());
+  const { receivedAt, updatedAt, dueAt } = record;
+  return { ...record, receivedAt: toTime(receivedAt), updatedAt: toTime(updatedAt), dueAt: toTime(dueAt) };
+}
+
+interface RedriveFlags {
+  readonly to?: string;
+  readonly timeout: number;
+}
+
+function redriveCommand(): Command {
+  const command = new Command('redrive')
+    .description('run dead events again')
+    .argument('<inbox>', INBOX_PLACE)
+    .argument('[ids...]', 'ids of the events (default: all that are dead)')
+    .option('--to <url>', "endpoint that runs them (default: the app's own redrive runs them)")
+    .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000);
+  addSecretFlags(command);
+  addExample(command, ['stablehooks inbox redrive events.db --to http://localhost:3000/hooks']);
+  return addAction(command, redrive);
+}
+
+async function redrive({
+  args,
+  flags,
+  settings,
+  printer,
+  signal,
+}: CommandContext<RedriveFlags>): Promise<ExitCode> {
+  const [place = '', ...ids] = args;
+  const sender =
+    flags.to === undefined
+      ? undefined
+      : await createSender(parseUrl(flags.to, '--to'), settings, flags.timeout);
+  const inbox = await openInbox(place);
+  try {
+    const dead = await pickDead(inbox, new Set(ids));
+    if (sender === undefined) {
+      let requeued = 0;
+      for (const { id } of dead) if (await inbox.requeue(id)) requeued += 1;
+      const text = `${requeued} events requeued; the receiver's redrive() or its poller runs them.`;
+      printer.print({ text, data: { requeued } });
+      return EXIT.good;
+    }
+    const rows: DeliveryRow[] = [];
+    let skipped = 0;
+    const progress = printer.progress('redrive', dead.length);
+    for (const { event } of dead) {
+      if (signal.aborted || rows.at(-1)?.answer.kind === 'unreachable') break;
+      if (event === null) continue;
+      // Another process requeued it meanwhile. Sent from here, too, it could run twice.
+      if (!(await inbox.requeue(event.id))) {
+        skipped += 1;
+        printer.note(`${toPlain(event.id)} is no longer dead: another process requeued it. It is skipped.`);
+        continue;
+      }
+      const row = { event, answer: await runAgain(event, inbox, sender) };
+      rows.push(row);
+      printRow(printer, row);
+      progress.show(rows.length + skipped);
+    }
+    progress.clear();
+    const total = dead.length - skipped;
+    printer.note(`${summarise(rows, total)}. What was not accepted is still in the inbox.`);
+    if (signal.aborted) return interruptedExit();
+    if (rows.some(({ answer }) => answer.kind === 'unreachable')) return EXIT.unreachable;
+    return rows.every(({ answer }) => isDelivered(answer)) ? EXIT.good : EXIT.failed;
+  } finally {
+    await inbox.close();
+  }
+}
+
+/** How many records are read at a time. */
+const PAGE_SIZE = 500;
+
+async function pickDead(inbox: InboxOperations, ids: ReadonlySet<string>): Promise<readonly InboxRecord[]> {
+  if (ids.size > 0) {
+    const found = await Promise.all([...ids].map(async (id) => ({ id, record: await inbox.find(id) })));
+    const wrong = found.find(({ record }) => record?.state !== 'dead');
+    if (wrong !== undefined) {
+      throw usageError(
+        `${toPlain(wrong.id)} is ${wrong.record?.state ?? 'not in this inbox'}, not dead. See \`stablehooks inbox list --state dead\`.`,
+      );
+    }
+    return found.flatMap(({ record }) => record ?? []);
+  }
+  const dead: InboxRecord[] = [];
+  for (let more = true; more; ) {
+    const page = await inbox.list({ state: 'dead', limit: PAGE_SIZE, after: dead.at(-1)?.id });
+    dead.push(...page);
+    more = page.length === PAGE_SIZE;
+  }
+  return dead;
+}
+
+/**
+ * Sends a requeued event. If the endpoint uses this same inbox, it records the result itself, and a lease held here
+ * would block it. If it does not, the result is recorded here, by its answer.
+ */
+async function runAgain(
+  event: NonNullable<InboxRecord['event']>,
+  inbox: OpenInbox,
+  sender: Sender,
+): Promise<EndpointAnswer> {
+  const answer = await sender.send(event);
+  const record = await inbox.find(event.id);
+  if (record?.state !== 'received') return answer;
+  const claim = await inbox.claim(event, { leaseMs: LEASE_MS, origin: 'redrive' });
+  if (claim.state !== 'claimed') return answer;
+  if (isDelivered(answer)) await inbox.complete(claim.lease);
+  else await inbox.fail(claim.lease, { retryAfterMs: null, error: `redrive: ${describeAnswer(answer)}` });
+  return answer;
+}
+
+/** The result is recorded in the next step. */
+const LEASE_MS = 5_000;
+
+function pruneCommand(): Command {
+  const command = new Command('prune')
+    .description('delete the JSON of done events; their ids stay, so that replays stay duplicates')
+    .argument('<inbox>', INBOX_PLACE)
+    .requiredOption('--older-than <duration>', 'how long the events must have been done', parseDuration);
+  addExample(command, ['stablehooks inbox prune events.db --older-than 30d']);
+  return addAction<{ readonly olderThan: number }>(command, ({ args, flags, printer }) =>
+    withInbox(args, async (inbox) => {
+      const pruned = await inbox.prune({ olderThanMs: flags.olderThan });
+      printer.print({ text: `${pruned} events pruned; their ids are kept.`, data: { pruned } });
+      return EXIT.good;
+    }),
+  );
+}
+
+async function withInbox(
+  [place = '']: readonly string[],
+  work: (inbox: InboxOperations) => Promise<ExitCode>,
+): Promise<ExitCode> {
+  const inbox = await openInbox(place);
+  try {
+    return await work(inbox);
+  } finally {
+    await inbox.close();
+  }
+}

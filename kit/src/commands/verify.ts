@@ -1,0 +1,78 @@
+import { Command } from 'commander';
+import { explainSignature, type SignatureExplanation } from '../explain/explain-signature.js';
+import { EXIT, type ExitCode, toPlain } from '../io/output.js';
+import {
+  addAction,
+  addExample,
+  addSecretFlags,
+  type CommandContext,
+  collect,
+  readInput,
+} from '../io/settings.js';
+
+interface VerifyFlags {
+  readonly body: string;
+  readonly signature: string;
+  readonly other?: readonly string[];
+}
+
+export function verifyCommand(): Command {
+  const command = new Command('verify')
+    .requiredOption('--body <file>', 'the body as it was received, byte for byte; - for stdin')
+    .requiredOption('--signature <value>', 'the value of the signature header')
+    .option(
+      '--other <file>',
+      'body of another delivery, to which the signature may belong; can be repeated',
+      collect,
+    );
+  addSecretFlags(command);
+  addExample(command, ['stablehooks verify --body body.json --signature 5d41…']);
+  return addAction(command, verify);
+}
+
+async function verify({ flags, settings, printer }: CommandContext<VerifyFlags>): Promise<ExitCode> {
+  const { encoding, prefix } = settings.signature;
+  const body = await readInput(flags.body, '--body');
+  const others: { readonly name: string; readonly body: Uint8Array }[] = [];
+  for (const name of flags.other ?? []) {
+    others.push({ name, body: await readInput(name, '--other') });
+  }
+  const explanation = await explainSignature({
+    body,
+    signature: flags.signature,
+    secret: new TextEncoder().encode(await settings.secret()),
+    format: { encoding, prefix },
+    others,
+  });
+  const { good, bad } = printer.paint;
+  const yes = explanation.verdict === 'verified';
+  printer.print({
+    text: yes
+      ? `${good('yes')}: the signature matches this body`
+      : `${bad('no')}: ${toLines(explanation).join('\n')}`,
+    data: explanation,
+  });
+  return yes ? EXIT.good : EXIT.failed;
+}
+
+function toLines(explanation: SignatureExplanation): readonly string[] {
+  if (explanation.verdict === 'malformed') {
+    return [
+      'the signature is neither 64 hex digits nor 43 or 44 characters of base64',
+      'fix: copy the whole value of the header',
+    ];
+  }
+  if (explanation.verdict !== 'explained') {
+    return [
+      'the signature does not match this body and this secret, and no known change explains it',
+      'fix: compare the secret with the one of this endpoint, and the body with the bytes that arrived',
+    ];
+  }
+  return [
+    'the signature does not match this body and this secret. The cause:',
+    ...explanation.changes.flatMap(({ part, what, fix }) => [
+      `  the ${part}: ${toPlain(what)}`,
+      `  fix: ${fix}`,
+    ]),
+  ];
+}

@@ -1,0 +1,105 @@
+import { Command, Option } from 'commander';
+import { type Limits, WALLET_CHAINS, type Wallet, type WalletChain } from 'stablehooks/client';
+import { usageError } from '../io/errors.js';
+import { EXIT, type ExitCode, type Printer, toPlain } from '../io/output.js';
+import { addAction, addExample, addServiceFlags, type CommandContext, collect } from '../io/settings.js';
+
+interface LimitFlags {
+  readonly perTx?: string;
+  readonly daily?: string;
+  readonly allow?: readonly string[];
+}
+
+interface CreateFlags {
+  readonly agent: string;
+  readonly label?: string;
+  readonly chain: WalletChain;
+  readonly perTx: string;
+  readonly daily: string;
+  readonly allow: readonly string[];
+}
+
+export function walletsCommand(): Command {
+  return new Command('wallets').addCommand(createCommand()).addCommand(limitsCommand());
+}
+
+function createCommand(): Command {
+  const command = new Command('create')
+    .description('create a wallet for an agent')
+    .requiredOption('--agent <id>', 'stable identifier of the agent')
+    .option('--label <string>', 'label of the wallet')
+    .addOption(
+      new Option('--chain <name>', 'chain of the wallet').choices(WALLET_CHAINS).makeOptionMandatory(),
+    )
+    .requiredOption('--per-tx <amount>', 'limit of one send')
+    .requiredOption('--daily <amount>', 'limit of a day')
+    .option('--allow <target>', 'allowed target; can be repeated', collect, []);
+  addServiceFlags(command);
+  addExample(command, [
+    'stablehooks wallets create --agent agent-7 --chain base --per-tx 10.00 --daily 25.00 --allow 0x5af0…',
+  ]);
+  return addAction(command, create);
+}
+
+async function create({ flags, settings, printer, signal }: CommandContext<CreateFlags>): Promise<ExitCode> {
+  const { agent: agentId, label, chain, allow } = flags;
+  const client = await settings.client();
+  const limits = { perTx: flags.perTx, daily: flags.daily };
+  const input = { agentId, ...(label !== undefined && { label }), chain, limits, allowlist: allow };
+  printWallet(printer, await client.wallets.create(input, { signal }));
+  return EXIT.good;
+}
+
+function limitsCommand(): Command {
+  const command = new Command('limits')
+    .description("change a wallet's limits and allowlist")
+    .argument('<id>', 'id of the wallet')
+    .option('--per-tx <amount>', 'limit of one send; together with --daily')
+    .option('--daily <amount>', 'limit of a day; together with --per-tx')
+    .option('--allow <target>', 'allowed target; can be repeated, and replaces the whole allowlist', collect);
+  addServiceFlags(command);
+  addExample(command, ['stablehooks wallets limits wal_01 --per-tx 20.00 --daily 50.00']);
+  return addAction(command, limits);
+}
+
+async function limits({
+  args,
+  flags,
+  settings,
+  printer,
+  signal,
+}: CommandContext<LimitFlags>): Promise<ExitCode> {
+  const limits = readLimits(flags);
+  const { allow } = flags;
+  if (limits === undefined && allow === undefined)
+    throw usageError('There is nothing to change. Pass --per-tx and --daily, or --allow, or all of them.');
+  const client = await settings.client();
+  const input = { ...(limits && { limits }), ...(allow && { allowlist: allow }) };
+  printWallet(printer, await client.wallets.updateLimits(args[0] ?? '', input, { signal }));
+  return EXIT.good;
+}
+
+/** The service does not specify that an omitted limit stays, so a limit is never sent alone. */
+function readLimits({ perTx, daily }: LimitFlags): Limits | undefined {
+  if (perTx === undefined && daily === undefined) return undefined;
+  if (perTx !== undefined && daily !== undefined) return { perTx, daily };
+  throw usageError(
+    'Pass --per-tx and --daily together: the service does not specify what happens to an omitted limit.',
+  );
+}
+
+function printWallet(printer: Printer, wallet: Wallet): void {
+  const { id, agentId, address, chain, balance, limits, allowlist } = wallet;
+  const lines = [
+    ['wallet', id],
+    ['agent', agentId],
+    ['address', `${address} (${chain})`],
+    ['balance', balance],
+    ['limits', `${limits.perTx} per transaction, ${limits.daily} per day`],
+    ['allowed', allowlist.join(', ') || 'nobody'],
+  ] as const;
+  printer.print({
+    text: lines.map(([name, value]) => `${name.padEnd(9)}${toPlain(value)}`).join('\n'),
+    data: wallet,
+  });
+}

@@ -1,0 +1,130 @@
+import { randomBytes } from 'node:crypto';
+import { type SignatureEncoding, sign } from 'stablehooks';
+import { type DeliveryRequest, deliver, describeAnswer, type EndpointAnswer } from '../io/delivery.js';
+import { unreachableError, usageError } from '../io/errors.js';
+import type { Settings } from '../io/settings.js';
+
+/** An event whose payload marks it as a test. */
+export interface TestEvent {
+  readonly id: string;
+  readonly type: string;
+  readonly created_at: string;
+  readonly payload: Readonly<Record<string, unknown>>;
+}
+
+/** How a delivery differs from a genuine one. */
+export interface SendOptions extends Pick<DeliveryRequest, 'method' | 'cutAtBytes' | 'pauseMs'> {
+  /** The bytes that are signed. @default the body that is sent */
+  readonly signed?: Uint8Array | undefined;
+  /** @default the secret from the settings */
+  readonly secret?: Uint8Array | undefined;
+  /** @default as the settings say */
+  readonly encoding?: SignatureEncoding | undefined;
+  /** @default as the settings say */
+  readonly prefix?: string | undefined;
+  /** Omits the header. @default false */
+  readonly unsigned?: boolean | undefined;
+  /** @default 'application/json' */
+  readonly contentType?: string | undefined;
+}
+
+/** The endpoint that is checked. */
+export interface TestedEndpoint {
+  readonly timeoutMs: number;
+  /** The size of a body that must be refused, in bytes. */
+  readonly oversizeBytes: number;
+  /** Makes an event for a check; `payload` is added to the fields that mark a test. */
+  event(
+    check: string,
+    changes?: {
+      readonly type?: string | undefined;
+      readonly payload?: TestEvent['payload'] | undefined;
+    },
+  ): TestEvent;
+  send(body: Uint8Array, options?: SendOptions): Promise<EndpointAnswer>;
+  /**
+   * How often the event took effect, by `--effects`; `undefined` without it.
+   *
+   * @throws {CommandError} exit 3 when the URL does not answer, 2 when the answer is not a count.
+   */
+  effects(id: string): Promise<number | undefined>;
+}
+
+interface EndpointOptions {
+  readonly url: string;
+  readonly secret: string;
+  readonly signature: Settings['signature'];
+  readonly type: string;
+  readonly payload: TestEvent['payload'];
+  readonly timeoutMs: number;
+  readonly oversizeBytes: number;
+  readonly effectsUrl: string | undefined;
+  readonly signal: AbortSignal;
+}
+
+export function createTestedEndpoint(options: EndpointOptions): TestedEndpoint {
+  const { url, secret, signature, timeoutMs, oversizeBytes, effectsUrl, signal } = options;
+  const run = randomBytes(4).toString('hex');
+
+  async function headersOf(body: Uint8Array, send: SendOptions): Promise<Readonly<Record<string, string>>> {
+    const { signed = body, unsigned, contentType = 'application/json' } = send;
+    const value = await sign(signed, {
+      secret: send.secret ?? secret,
+      encoding: send.encoding ?? signature.encoding,
+      prefix: send.prefix ?? signature.prefix,
+    });
+    return { 'content-type': contentType, ...(!unsigned && { [signature.header]: value }) };
+  }
+
+  return {
+    timeoutMs,
+    oversizeBytes,
+    event: (check, { type = options.type, payload } = {}) => ({
+      id: `evt_doctor_${run}_${check}`,
+      type,
+      created_at: new Date().toISOString(),
+      payload: { ...options.payload, ...payload, test: true, doctor: check },
+    }),
+    async send(body, options = {}) {
+      const headers = await headersOf(body, options);
+      const { answer } = await deliver(url, { ...options, headers, body, timeoutMs, signal });
+      return answer;
+    },
+    async effects(id) {
+      if (effectsUrl === undefined) return undefined;
+      const at = effectsUrl.replaceAll('{id}', encodeURIComponent(id));
+      const { answer, text } = await deliver(at, {
+        method: 'GET',
+        headers: {},
+        body: new Uint8Array(),
+        timeoutMs,
+        signal,
+      });
+      if (answer.kind !== 'reply') {
+        signal.throwIfAborted();
+        throw unreachableError(
+          `--effects cannot be reached: ${describeAnswer(answer)}. Check that it is started, and the URL.`,
+        );
+      }
+      const count = answer.status === 200 ? readCount(text) : Number.NaN;
+      if (Number.isInteger(count)) return count;
+      throw usageError(
+        '--effects must answer 200 with how often the event {id} took effect: a number, or {"count": number}.',
+      );
+    },
+  };
+}
+
+function readCount(text: string): number {
+  try {
+    const value: unknown = JSON.parse(text);
+    return Number(typeof value === 'object' && value !== null && 'count' in value ? value.count : value);
+  } catch {
+    return Number.NaN;
+  }
+}
+
+/** The event as compact JSON. */
+export function toBody(event: TestEvent): Uint8Array {
+  return new TextEncoder().encode(JSON.stringify(event));
+}

@@ -1,0 +1,330 @@
+import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib';
+import { SIGNATURE_ENCODINGS, type SignatureFormat } from 'stablehooks';
+import { attempt, type Change, listVariants, toByteKey, toChanges, type Variant } from './variants.js';
+
+// --- The body ---
+
+const RAW = 'Verify the bytes as they arrived, before anything parses or decodes them.';
+const bytes = new TextEncoder();
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+const BOM = Uint8Array.of(0xef, 0xbb, 0xbf);
+
+/** A small compressed body can contain gigabytes: no more than this is inflated, in bytes. */
+const LIMIT = { maxOutputLength: 1_048_576 } as const;
+
+const BODY_CHANGES = [
+  ...toChanges<Uint8Array>(
+    {
+      part: 'body',
+      fix: 'Save the body byte for byte: editors, `echo` and copying from a terminal change its end.',
+    },
+    {
+      'a newline (LF) was added at its end': (body) => cutEnd(body, bytes.encode('\n')),
+      'a newline (CRLF) was added at its end': (body) => cutEnd(body, bytes.encode('\r\n')),
+      'the newline (LF) at its end was lost': (body) => Buffer.concat([body, bytes.encode('\n')]),
+      'the newline (CRLF) at its end was lost': (body) => Buffer.concat([body, bytes.encode('\r\n')]),
+    },
+  ),
+  ...toChanges<Uint8Array>(
+    {
+      part: 'body',
+      fix: 'Prevent conversions of the file: git autocrlf, FTP in text mode and editors convert files.',
+    },
+    {
+      'its line ends became CRLF': (body) => rewrite(body, (text) => text.replaceAll('\r\n', '\n')),
+      'its line ends became LF': (body) => rewrite(body, (text) => text.replaceAll(/\r?\n/g, '\r\n')),
+      'a byte order mark (BOM) was added at its start': (body) =>
+        startsWith(body, BOM) ? body.subarray(3) : undefined,
+      'its byte order mark (BOM) was lost': (body) => Buffer.concat([BOM, body]),
+    },
+  ),
+  ...toChanges<Uint8Array>(
+    { part: 'body', fix: 'The signature covers the inflated bytes: inflate first, then verify.' },
+    {
+      'it is compressed with gzip': (body) => attempt(() => gunzipSync(body, LIMIT)),
+      'it is compressed with deflate': (body) => attempt(() => inflateSync(body, LIMIT)),
+      'it is compressed with brotli': (body) => attempt(() => brotliDecompressSync(body, LIMIT)),
+    },
+  ),
+  ...toChanges<Uint8Array>(
+    { part: 'body', fix: 'Decode it first: API Gateway and Lambda set `isBase64Encoded`.' },
+    { 'it is base64': fromBase64 },
+  ),
+  ...toChanges<Uint8Array>(
+    { part: 'body', fix: `A body parser or a proxy parsed the body and serialized it again. ${RAW}` },
+    {
+      'its JSON was serialized again, and was compact': (body) =>
+        reserialize(body, (value) => JSON.stringify(value)),
+      'its JSON was serialized again, and was indented by 2': (body) =>
+        reserialize(body, (value) => JSON.stringify(value, null, 2)),
+      'its JSON was serialized again, and was indented by 4': (body) =>
+        reserialize(body, (value) => JSON.stringify(value, null, 4)),
+      'its JSON was serialized again, and was indented by tabs': (body) =>
+        reserialize(body, (value) => JSON.stringify(value, null, '\t')),
+      'its JSON was serialized again, and had a space after each comma and colon': (body) =>
+        reserialize(body, writeSpaced),
+      'its JSON was serialized again, and had sorted keys': (body) => reserialize(body, writeSorted),
+      'its \\u escapes were decoded': (body) => rewrite(body, writeAscii),
+      'its slashes lost their escapes': (body) =>
+        rewrite(body, (text) => text.replaceAll(/(?<!\\)\//g, '\\/')),
+      'it was wrapped into a JSON string': (body) =>
+        reserialize(body, (value) => (typeof value === 'string' ? value : undefined)),
+      'it was read as Latin-1 and written as UTF-8': toLatin1,
+    },
+  ),
+  ...toChanges<Uint8Array>(
+    { part: 'body', fix: `The code that signs did not have the bytes, and signed something else. ${RAW}` },
+    {
+      'an empty body was signed instead': () => new Uint8Array(),
+      'the string [object Object] was signed instead': () => bytes.encode('[object Object]'),
+    },
+  ),
+];
+
+/** Bodies up to this size are also tried with two changes at once. */
+const MAX_PAIRS_BYTES = 32_768;
+
+/** The body at hand, and the bodies that may have been signed instead. */
+export function listBodies(body: Uint8Array): readonly Variant<Uint8Array>[] {
+  return listVariants(body, {
+    changes: BODY_CHANGES,
+    depth: 2,
+    // A small body can become large when it is inflated.
+    continues: ({ length }) => length <= MAX_PAIRS_BYTES,
+    keyOf: toByteKey,
+  });
+}
+
+function startsWith(body: Uint8Array, start: Uint8Array): boolean {
+  return start.every((byte, index) => body[index] === byte);
+}
+
+function cutEnd(body: Uint8Array, end: Uint8Array): Uint8Array | undefined {
+  const at = body.length - end.length;
+  return at >= 0 && startsWith(body.subarray(at), end) ? body.subarray(0, at) : undefined;
+}
+
+function fromBase64(body: Uint8Array): Uint8Array | undefined {
+  const text = Buffer.from(body).toString('latin1').trim();
+  return isBase64(text) ? Buffer.from(text, 'base64') : undefined;
+}
+
+function toLatin1(body: Uint8Array): Uint8Array | undefined {
+  const text = Buffer.from(body).toString('utf8');
+  return /^[\0-\xff]*$/.test(text) ? Buffer.from(text, 'latin1') : undefined;
+}
+
+/** Changes a body as a string; `undefined` if it is not UTF-8 or the change does not apply. */
+function rewrite(body: Uint8Array, change: (text: string) => string | undefined): Uint8Array | undefined {
+  const text = attempt(() => change(utf8.decode(body)));
+  return text === undefined ? undefined : bytes.encode(text);
+}
+
+/** Parses the JSON and serializes it in another way; `undefined` if it is not JSON. */
+function reserialize(
+  body: Uint8Array,
+  write: (value: unknown) => string | undefined,
+): Uint8Array | undefined {
+  return rewrite(body, (text) => write(JSON.parse(text.replace(/^\ufeff/, ''))));
+}
+
+/** Escapes everything that is not ASCII, as Python and PHP do by default. */
+function writeAscii(json: string): string {
+  return json.replaceAll(
+    /[\u0080-\uffff]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}
+
+/** The format of Python's `json.dumps` by default. */
+function writeSpaced(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(writeSpaced).join(', ')}]`;
+  if (typeof value !== 'object' || value === null) return writeAscii(JSON.stringify(value));
+  const entries = Object.entries(value).map(
+    ([key, item]) => `${writeAscii(JSON.stringify(key))}: ${writeSpaced(item)}`,
+  );
+  return `{${entries.join(', ')}}`;
+}
+
+/** Compact, with the keys of each object sorted, as Go's maps and canonical JSON are. */
+function writeSorted(value: unknown): string {
+  return JSON.stringify(sortKeys(value));
+}
+
+function sortKeys(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sortKeys);
+  if (typeof value !== 'object' || value === null) return value;
+  const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
+  return Object.fromEntries(entries.map(([key, item]) => [key, sortKeys(item)]));
+}
+
+// --- The secret ---
+
+const SECRET_CHANGES = [
+  ...toChanges<Uint8Array>(
+    { part: 'secret', fix: 'Set the secret again, without what was pasted along with it.' },
+    {
+      'it has white space around it': onString((text) => text.trim()),
+      'it has quotes around it': onString((text) => /^(["'`])(.*)\1$/s.exec(text)?.[2]),
+      'it starts with the name of its variable': without(/^(?:export\s+)?[A-Za-z_][A-Za-z0-9_]*\s*=\s*/),
+      'it starts with a byte order mark': without(/^\xef\xbb\xbf/),
+      'it is percent-encoded': onString((text) =>
+        text.includes('%') ? decodeURIComponent(text) : undefined,
+      ),
+    },
+  ),
+  ...toChanges<Uint8Array>(
+    {
+      part: 'secret',
+      fix: 'The key of the other side contains more than the secret: trim the value that it reads from its file or setting.',
+    },
+    {
+      'the other side has a newline at its end': onString((text) => `${text}\n`),
+      'the other side has a CRLF at its end': onString((text) => `${text}\r\n`),
+      'the other side has a space at its end': onString((text) => `${text} `),
+      'the other side has double quotes around it': onString((text) => `"${text}"`),
+      'the other side has single quotes around it': onString((text) => `'${text}'`),
+    },
+  ),
+  ...toChanges<Uint8Array>(
+    {
+      part: 'secret',
+      fix: 'Pass the decoded bytes as the secret: `secret: Buffer.from(secret, encoding)`.',
+    },
+    {
+      'it is hex of the key': onString((text) =>
+        isHex(text) ? Buffer.from(text, 'hex').toString('latin1') : undefined,
+      ),
+      'it is base64 of the key': onString((text) =>
+        isBase64(text) ? Buffer.from(text, 'base64').toString('latin1') : undefined,
+      ),
+      'it has a prefix that is not part of the key': without(/^[A-Za-z]+_/),
+    },
+  ),
+  ...toChanges<Uint8Array>(
+    { part: 'secret', fix: 'The key is the string itself: pass it as it is, and do not decode it.' },
+    {
+      'it was decoded, and the key is its hex string': onString((text) =>
+        Buffer.from(text, 'latin1').toString('hex'),
+      ),
+      'it was decoded, and the key is its base64 string': onString((text) =>
+        Buffer.from(text, 'latin1').toString('base64'),
+      ),
+      'it was decoded, and the key is its base64url string': onString((text) =>
+        Buffer.from(text, 'latin1').toString('base64url'),
+      ),
+    },
+  ),
+];
+
+/** The secret at hand, and the secrets that may have been meant; up to `depth` changes are tried in a row. */
+export function listSecrets(secret: Uint8Array, depth: number): readonly Variant<Uint8Array>[] {
+  return listVariants(secret, { changes: SECRET_CHANGES, depth, keyOf: toByteKey }).filter(
+    ({ value }) => value.length > 0,
+  );
+}
+
+/** Changes the secret as a string. It need not be UTF-8: Latin-1 keeps every byte. */
+function onString(
+  change: (text: string) => string | undefined,
+): (secret: Uint8Array) => Uint8Array | undefined {
+  return (secret) => {
+    const text = attempt(() => change(Buffer.from(secret).toString('latin1')));
+    return text ? Buffer.from(text, 'latin1') : undefined;
+  };
+}
+
+/** Removes what the pattern matches; `undefined` if it matches nothing. */
+function without(pattern: RegExp): (secret: Uint8Array) => Uint8Array | undefined {
+  return onString((text) => (pattern.test(text) ? text.replace(pattern, '') : undefined));
+}
+
+function isHex(text: string): boolean {
+  return text.length % 2 === 0 && /^[0-9a-f]{2,}$/i.test(text);
+}
+
+function isBase64(text: string): boolean {
+  return /^[0-9A-Za-z+/_-]{4,}={0,2}$/.test(text);
+}
+
+// --- The signature ---
+
+const SIGNATURE_CHANGES = [
+  ...toChanges<string>(
+    { part: 'signature', fix: 'Pass only the value of the header, as it was received.' },
+    {
+      'it has white space around it': (text) => text.trim(),
+      'it has quotes around it': (text) => /^(["'`])(.*)\1$/s.exec(text)?.[2],
+      'it starts with the name of its header': (text) => /^[\w-]+:\s*(.+)$/s.exec(text)?.[1],
+      'the header came more than once': (text) =>
+        text.includes(',') ? text.split(',')[0]?.trim() : undefined,
+    },
+  ),
+  ...toChanges<string>(
+    {
+      part: 'signature',
+      fix: 'Set what precedes the digits as `signaturePrefix` of the receiver, and here with --prefix.',
+    },
+    { 'it has a prefix': (text) => /^[\w-]+[=,:](?=.{43})(.+)$/s.exec(text)?.[1] },
+  ),
+  ...toChanges<string>(
+    {
+      part: 'signature',
+      fix: 'Something treated the header as part of a URL. Take it from the request as it was received.',
+    },
+    {
+      'it is percent-encoded': (text) =>
+        text.includes('%') ? attempt(() => decodeURIComponent(text)) : undefined,
+      'its plus signs became spaces': (text) => (text.includes(' ') ? text.replaceAll(' ', '+') : undefined),
+    },
+  ),
+  ...toChanges<string>(
+    { part: 'signature', fix: 'The digits were encoded twice. Encode the 32 bytes of the HMAC once.' },
+    {
+      'it is base64 of the hex digits': (text) =>
+        text.length === 88 ? Buffer.from(text, 'base64').toString('latin1') : undefined,
+      'it is hex of the base64 digits': (text) => Buffer.from(text, 'hex').toString('latin1') || undefined,
+    },
+  ),
+];
+
+/** The MACs (32 bytes) that the signature may stand for: first in this format, then with changes. */
+export function listMacs(signature: string, format: SignatureFormat): readonly Variant<Uint8Array>[] {
+  const strict = toMac(signature, format);
+  const asGiven = strict === undefined ? [] : [{ value: strict, changes: [] }];
+  const changed = listVariants(signature, {
+    changes: SIGNATURE_CHANGES,
+    depth: 2,
+    keyOf: (text) => text,
+  }).flatMap(({ value, changes }) => {
+    const mac = toMac(value, {});
+    return mac === undefined
+      ? []
+      : [{ value: mac, changes: changes.length > 0 ? changes : [otherFormat(format)] }];
+  });
+  return [...asGiven, ...changed];
+}
+
+function otherFormat({ encoding, prefix }: SignatureFormat): Change {
+  return {
+    part: 'signature',
+    what: prefix ? 'it does not have this prefix' : `its encoding is not ${encoding}`,
+    fix: prefix
+      ? 'Omit --prefix and `signaturePrefix`.'
+      : 'Omit --encoding and `encoding`: the length tells the encodings apart.',
+  };
+}
+
+/** The 32 bytes of a signature; `undefined` if it does not have this format. */
+function toMac(value: string, { encoding, prefix = '' }: SignatureFormat): Uint8Array | undefined {
+  if (!value.startsWith(prefix)) return undefined;
+  const digits = value.slice(prefix.length);
+  for (const name of encoding === undefined ? SIGNATURE_ENCODINGS : [encoding]) {
+    const mac = Buffer.from(digits, name);
+    const encoded = mac.toString(name);
+    // Node skips what it cannot decode, so the bytes must encode to the same digits.
+    const same = name === 'hex' ? digits.toLowerCase() : digits.replace(/^(.{43})=$/, '$1');
+    if (mac.length === 32 && same === encoded.replace(/=$/, '')) return mac;
+  }
+  return undefined;
+}

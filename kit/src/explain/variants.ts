@@ -1,0 +1,75 @@
+/** A difference between a value at hand and the value that was signed. */
+export interface Change {
+  /** Which of the three inputs of a signature differs. */
+  readonly part: 'body' | 'secret' | 'signature';
+  /** What is different in the value at hand. */
+  readonly what: string;
+  readonly fix: string;
+}
+
+/** A value, and the changes that lead to it from the value at hand; none for that value itself. */
+export interface Variant<Value> {
+  readonly value: Value;
+  readonly changes: readonly Change[];
+}
+
+/** A change that is tried: `undo` gives the other value, or `undefined` where the change does not apply. */
+export interface KnownChange<Value> extends Change {
+  readonly undo: (value: Value) => Value | undefined;
+}
+
+/** Which changes to try on a value. */
+interface SearchOptions<Value> {
+  readonly changes: readonly KnownChange<Value>[];
+  /** How many changes to try one after the other. */
+  readonly depth: number;
+  /** Values with the same key are the same. */
+  readonly keyOf: (value: Value) => string;
+  /** Whether to try further changes on a changed value. @default always */
+  readonly continues?: ((value: Value) => boolean) | undefined;
+}
+
+/** Finds every distinct value that up to `depth` changes lead to; those with the fewest changes come first. */
+export function listVariants<Value>(
+  value: Value,
+  { changes, depth, keyOf, continues = () => true }: SearchOptions<Value>,
+): readonly Variant<Value>[] {
+  const found = new Map<string, Variant<Value>>([[keyOf(value), { value, changes: [] }]]);
+  let last: readonly Variant<Value>[] = [...found.values()];
+  for (let round = 0; round < depth; round++) {
+    const next: Variant<Value>[] = [];
+    for (const variant of last) {
+      for (const { undo, ...change } of changes) {
+        const changed = undo(variant.value);
+        if (changed === undefined || found.has(keyOf(changed))) continue;
+        const reached = { value: changed, changes: [...variant.changes, change] };
+        found.set(keyOf(changed), reached);
+        if (continues(changed)) next.push(reached);
+      }
+    }
+    last = next;
+  }
+  return [...found.values()];
+}
+
+/** Makes changes that share a part and a fix from a table: what is different, and how to undo it. */
+export function toChanges<Value>(
+  shared: Pick<Change, 'part' | 'fix'>,
+  table: Readonly<Record<string, KnownChange<Value>['undo']>>,
+): readonly KnownChange<Value>[] {
+  return Object.entries(table).map(([what, undo]) => ({ ...shared, what, undo }));
+}
+
+/** The result of the function, or `undefined` if it throws: the change does not apply. */
+export function attempt<Value>(make: () => Value): Value | undefined {
+  try {
+    return make();
+  } catch {
+    return undefined;
+  }
+}
+
+/** A string that is the same for equal bytes only. */
+export function toByteKey(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
+}

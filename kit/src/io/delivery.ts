@@ -1,0 +1,254 @@
+import { type ClientRequest, request as requestHttp } from 'node:http';
+import { request as requestHttps } from 'node:https';
+import { setTimeout as wait } from 'node:timers/promises';
+import { sign, type UnknownEvent } from 'stablehooks';
+import { type Printer, toPlain } from './output.js';
+import type { Settings } from './settings.js';
+
+/** An HTTP request that delivers an event. */
+export interface DeliveryRequest {
+  /** @default 'POST' */
+  readonly method?: string | undefined;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array;
+  /** How long to wait for the answer, in ms. */
+  readonly timeoutMs: number;
+  readonly signal?: AbortSignal | undefined;
+  /** Cuts the connection after so many bytes of the body. @default not cut */
+  readonly cutAtBytes?: number | undefined;
+  /** Sends the body in pieces, with a pause of so many ms between them. @default 0, in one piece */
+  readonly pauseMs?: number | undefined;
+}
+
+/**
+ * How an endpoint answered.
+ *
+ * - `reply`: with a status; `outcome` and `code` come from the reply of a stablehooks receiver.
+ * - `silence`: not within the time limit.
+ * - `unreachable`: there was no connection, or it broke; `reason` is the system's code.
+ */
+export type EndpointAnswer = { readonly elapsedMs: number } & (
+  | {
+      readonly kind: 'reply';
+      readonly status: number;
+      readonly outcome: string | undefined;
+      readonly code: string | undefined;
+    }
+  | { readonly kind: 'silence' }
+  | { readonly kind: 'unreachable'; readonly reason: string }
+);
+
+/** In how many pieces a slow body is sent. */
+const PIECES = 3;
+
+/** How much of a reply is read, in characters. */
+const MAX_REPLY_LENGTH = 65_536;
+
+/**
+ * Sends one request. Never rejects, and follows no redirect. The body of the reply is not part of the answer,
+ * because commands keep answers by the thousand.
+ */
+export async function deliver(
+  url: string,
+  delivery: DeliveryRequest,
+): Promise<{ readonly answer: EndpointAnswer; readonly text: string }> {
+  const start = performance.now();
+  const { text = '', ...ended } = await exchange(url, delivery);
+  const elapsedMs = Math.round(performance.now() - start);
+  return { answer: { ...ended, elapsedMs } as EndpointAnswer, text };
+}
+
+type Exchange = (EndpointAnswer extends infer One
+  ? One extends EndpointAnswer
+    ? Omit<One, 'elapsedMs'>
+    : never
+  : never) & {
+  readonly text?: string;
+};
+
+function exchange(url: string, delivery: DeliveryRequest): Promise<Exchange> {
+  let sent: ClientRequest;
+  try {
+    sent = begin(url, delivery);
+  } catch (error) {
+    return Promise.resolve({ kind: 'unreachable', reason: reasonOf(error) });
+  }
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => {
+      resolve({ kind: 'silence' });
+      sent.destroy();
+    }, delivery.timeoutMs);
+    const end = (ended: Exchange) => {
+      clearTimeout(timer);
+      resolve(ended);
+    };
+    const fail = (error: unknown) => end({ kind: 'unreachable', reason: reasonOf(error) });
+    sent.on('error', fail);
+    sent.on('response', (response) => {
+      let text = '';
+      response.setEncoding('utf8');
+      response.on('data', (chunk: string) => {
+        if (text.length < MAX_REPLY_LENGTH) text += chunk;
+      });
+      response.on('error', () => end({ kind: 'unreachable', reason: 'ECONNRESET' }));
+      response.on('end', () =>
+        end({ kind: 'reply', status: response.statusCode ?? 0, text, ...readOutcome(text) }),
+      );
+    });
+    write(sent, delivery).catch(fail);
+  });
+}
+
+/** @throws Node's error for a header or a URL that no request can have. */
+function begin(url: string, { method = 'POST', headers, body, signal }: DeliveryRequest): ClientRequest {
+  const request = url.startsWith('https:') ? requestHttps : requestHttp;
+  const length = method === 'GET' ? {} : { 'content-length': body.length };
+  return request(url, {
+    // A new connection: the other side can close a kept one at the moment of its reuse.
+    agent: false,
+    method,
+    headers: { ...headers, ...length },
+    ...(signal && { signal }),
+  });
+}
+
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return 'invalid request';
+  return 'code' in error ? String(error.code) : error.name;
+}
+
+async function write(sent: ClientRequest, { body, cutAtBytes, pauseMs = 0 }: DeliveryRequest): Promise<void> {
+  if (cutAtBytes !== undefined) {
+    // Once the system has the bytes, they arrive before the connection ends.
+    await new Promise((resolve) => sent.write(body.subarray(0, cutAtBytes), resolve));
+    sent.destroy();
+    return;
+  }
+  if (pauseMs > 0) {
+    const step = Math.ceil(body.length / PIECES);
+    for (let at = 0; at < body.length; at += step) {
+      sent.write(body.subarray(at, at + step));
+      await wait(pauseMs);
+    }
+    sent.end();
+    return;
+  }
+  sent.end(body);
+}
+
+/** The outcome and the code in the reply of a stablehooks receiver; `undefined` for other replies. */
+export function readOutcome(text: string): {
+  readonly outcome: string | undefined;
+  readonly code: string | undefined;
+} {
+  try {
+    const { outcome, code } = JSON.parse(text) ?? {};
+    return {
+      outcome: typeof outcome === 'string' ? outcome : undefined,
+      code: typeof code === 'string' ? code : undefined,
+    };
+  } catch {
+    return { outcome: undefined, code: undefined };
+  }
+}
+
+/** Whether the answer is 2xx. Nothing else means delivered. */
+export function isDelivered(answer: EndpointAnswer): boolean {
+  const status = statusOf(answer);
+  return status >= 200 && status < 300;
+}
+
+/** The status of a reply; 0 without a reply. */
+export function statusOf(answer: EndpointAnswer): number {
+  return answer.kind === 'reply' ? answer.status : 0;
+}
+
+/** The outcome that a stablehooks receiver replied; `undefined` from other receivers. */
+export function outcomeOf(answer: EndpointAnswer): string | undefined {
+  return answer.kind === 'reply' ? answer.outcome : undefined;
+}
+
+/** The answer in a few words: `200 handled`, `401 ERR_SIGNATURE_MISMATCH`, `no answer in 400 ms`. */
+export function describeAnswer(answer: EndpointAnswer): string {
+  if (answer.kind === 'silence') return `no answer in ${answer.elapsedMs} ms`;
+  if (answer.kind === 'unreachable') return `no connection (${answer.reason})`;
+  return [answer.status, answer.code ?? answer.outcome].filter(Boolean).join(' ');
+}
+
+/** Sends signed events to one endpoint. */
+export interface Sender {
+  send(event: UnknownEvent): Promise<EndpointAnswer>;
+  /** Sends a body with the signature of other bytes, or of another secret. */
+  sendBytes(body: Uint8Array, signed: Uint8Array, secret?: string): Promise<EndpointAnswer>;
+}
+
+/** Makes a sender that signs as the settings say. Ctrl-C does not abort a delivery that has begun. */
+export async function createSender(url: string, settings: Settings, timeoutMs: number): Promise<Sender> {
+  const ownSecret = await settings.secret();
+  const { header, encoding, prefix } = settings.signature;
+
+  const sendBytes: Sender['sendBytes'] = async (body, signed, secret = ownSecret) => {
+    const headers = {
+      'content-type': 'application/json',
+      [header]: await sign(signed, { secret, encoding, prefix }),
+    };
+    const { answer } = await deliver(url, { headers, body, timeoutMs });
+    return answer;
+  };
+  return {
+    sendBytes,
+    send(event) {
+      const body = toBytes(event);
+      return sendBytes(body, body);
+    },
+  };
+}
+
+/** The body of a delivery: compact JSON, without `delivered`, which only the list has. */
+export function toBytes({ delivered: _, ...event }: UnknownEvent): Uint8Array {
+  return new TextEncoder().encode(JSON.stringify(event));
+}
+
+/** A delivered event, and how the endpoint answered. */
+export interface DeliveryRow {
+  readonly event: UnknownEvent;
+  readonly answer: EndpointAnswer;
+}
+
+/** Prints one delivery as a line. */
+export function printRow(printer: Printer, { event, answer }: DeliveryRow): void {
+  const { good, bad, faint } = printer.paint;
+  const paint = isDelivered(answer) ? good : bad;
+  const words = toPlain(describeAnswer(answer));
+  printer.print({
+    text: `${toPlain(event.type)}  ${toPlain(event.id)}  ${paint(words)}  ${faint(`${answer.elapsedMs} ms`)}`,
+    data: { id: event.id, type: event.type, ...toData(answer) },
+  });
+}
+
+function toData(answer: EndpointAnswer): object {
+  const { kind, elapsedMs } = answer;
+  if (kind === 'reply')
+    return { status: answer.status, outcome: answer.outcome, code: answer.code, elapsedMs };
+  return kind === 'silence' ? { error: 'silence', elapsedMs } : { error: answer.reason, elapsedMs };
+}
+
+/** Counts deliveries by answer, and says how long they took. */
+export function summarise(rows: readonly Pick<DeliveryRow, 'answer'>[], total: number): string {
+  // Without the time of a silence, which would make each one a kind of its own.
+  const words = rows.map(({ answer }) => (answer.kind === 'silence' ? 'no answer' : describeAnswer(answer)));
+  const times = rows.map(({ answer }) => answer.elapsedMs).sort((a, b) => a - b);
+  const at = (share: number) => times[Math.floor((times.length - 1) * share)] ?? 0;
+  const kinds = countAlike(words).map(([kind, count]) => `${count} × ${kind}`);
+  const sent = `${rows.length} of ${total} sent`;
+  return rows.length === 0
+    ? sent
+    : `${sent}: ${toPlain(kinds.join(', '))}; median ${at(0.5)} ms, 99 % within ${at(0.99)} ms`;
+}
+
+/** Counts equal strings, in the order in which they first occur. */
+export function countAlike(values: readonly string[]): readonly (readonly [value: string, count: number])[] {
+  const counts = new Map<string, number>();
+  for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1);
+  return [...counts];
+}

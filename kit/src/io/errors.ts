@@ -1,0 +1,142 @@
+import { CommanderError } from 'commander';
+import { StablehooksError } from 'stablehooks';
+import { EXIT, type ExitCode, toPlain } from './output.js';
+
+/** An error that a command expects; its message is one line that says what to do. */
+export class CommandError extends Error {
+  override readonly name = 'CommandError';
+  readonly exitCode: ExitCode;
+
+  constructor(exitCode: ExitCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.exitCode = exitCode;
+  }
+}
+
+/** Exit 2: the user must type or set something else. */
+export function usageError(message: string, options?: ErrorOptions): CommandError {
+  return new CommandError(EXIT.usage, message, options);
+}
+
+/** Exit 3: something that the command needs does not answer. */
+export function unreachableError(message: string, options?: ErrorOptions): CommandError {
+  return new CommandError(EXIT.unreachable, message, options);
+}
+
+/** How a command fails: its exit code and one line. */
+export interface Failure {
+  readonly exitCode: ExitCode;
+  readonly message: string;
+}
+
+/** Finds the exit code and the one line for whatever was thrown. */
+export function toFailure(thrown: unknown): Failure {
+  const { exitCode, message } = classify(thrown);
+  return { exitCode, message: message.replaceAll(/\s*[\r\n]+\s*/g, ' ').trim() };
+}
+
+function classify(thrown: unknown): Failure {
+  if (thrown instanceof CommandError) return thrown;
+  if (thrown instanceof CommanderError) return { exitCode: EXIT.usage, message: thrown.message };
+  const system = errorChain(thrown).map(systemFailure).find(Boolean);
+  if (system) return system;
+  if (thrown instanceof StablehooksError) return { exitCode: exitCodeOf(thrown), message: messageOf(thrown) };
+  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  return { exitCode: EXIT.failed, message: `${message} (Unexpected: run again with --debug and report it.)` };
+}
+
+/** The error and its causes, innermost first: the innermost has the system's code. */
+function errorChain(thrown: unknown): readonly Error[] {
+  const chain: Error[] = [];
+  for (let error = thrown; error instanceof Error && chain.length < 8; error = error.cause)
+    chain.unshift(error);
+  return chain;
+}
+
+function exitCodeOf(error: StablehooksError): ExitCode {
+  // The sandbox runs in this process: what it refuses came from a flag.
+  if (error.code === 'ERR_CONFIG_INVALID' || error.code.startsWith('ERR_SANDBOX_')) return EXIT.usage;
+  if (error.code === 'ERR_API_STATUS')
+    return statusOf(error) < 500 && statusOf(error) !== 429 ? EXIT.usage : EXIT.unreachable;
+  return error.code.startsWith('ERR_API_') || error.code.endsWith('_FAILED') ? EXIT.unreachable : EXIT.failed;
+}
+
+function statusOf(error: StablehooksError): number {
+  return 'status' in error && typeof error.status === 'number' ? error.status : 500;
+}
+
+function messageOf(error: StablehooksError): string {
+  if (error.code === 'ERR_API_CONNECTION') return `${error.message} (${errorChain(error)[0]?.message})`;
+  if (error.code !== 'ERR_API_STATUS') return `${error.message} (${error.code})`;
+  const status = statusOf(error);
+  if (status === 401 || status === 403) {
+    return `The service refused the token (${status}). Set STABLEHOOKS_TOKEN or --token-file to one that is valid at this base URL.`;
+  }
+  const body = 'body' in error && typeof error.body === 'string' ? error.body : '';
+  return `The service answered ${status}: ${toPlain(body.trim()).slice(0, MAX_BODY_SHOWN) || 'no body'} (${error.code})`;
+}
+
+/** The first characters of an error's body are enough: it can be a page of HTML. */
+const MAX_BODY_SHOWN = 400;
+
+const DISK = 'Make room or choose another place; what was written before is kept.';
+
+/** Codes of the system, of SQLite and of Postgres for which the same command can succeed later (exit 3). */
+const UNREACHABLE: Readonly<Record<string, string>> = {
+  ENOSPC: `The disk is full. ${DISK}`,
+  EDQUOT: `The disk quota is used up. ${DISK}`,
+  EFBIG: `The file cannot grow any further. ${DISK}`,
+  SQLITE_FULL: `The disk is full. ${DISK}`,
+  EIO: 'The disk does not work correctly. Check it.',
+  ECONNREFUSED: 'Nothing listens there. Check that it is started, and the port.',
+  ECONNRESET: 'The connection was cut. Try again.',
+  ENOTFOUND: 'There is no host of that name. Check the URL and the network.',
+  EAI_AGAIN: 'Host names cannot be looked up. Check the network.',
+  EHOSTUNREACH: 'The host cannot be reached. Check the network.',
+  ENETUNREACH: 'The network cannot be reached. Check the connection.',
+  ETIMEDOUT: 'The host did not answer in time. Check the network.',
+  SQLITE_IOERR: `SQLite cannot write: the disk may be full. ${DISK}`,
+  SQLITE_BUSY: 'Another process has locked the inbox file. Try again.',
+};
+
+/** Codes for which the command itself must change (exit 2). */
+const USAGE: Readonly<Record<string, string>> = {
+  EROFS: 'The file system is read-only. Choose another place.',
+  ENOENT: 'There is no such file or folder. Check the path.',
+  EISDIR: 'This is a folder, not a file. Check the path.',
+  ENOTDIR: 'A part of the path is not a folder. Check the path.',
+  EACCES: 'This user has no permission. Check the permissions; ports below 1024 need more of them.',
+  EPERM: 'This user has no permission. Check the permissions.',
+  EADDRINUSE: 'The port is taken. Choose another with --port, or 0 for any.',
+  EADDRNOTAVAIL: 'This machine does not have that address.',
+  SQLITE_NOTADB: 'The file is not an SQLite database. Check the path.',
+  SQLITE_CANTOPEN: 'The inbox file cannot be opened. Check its folder and permissions.',
+  SQLITE_READONLY: 'The inbox file is read-only. Check its permissions.',
+  '28P01': 'Postgres refused the user or the password.',
+  '3D000': 'Postgres has no database of that name.',
+  '42P01': 'This database has no inbox: run the migrations, or check the URL.',
+};
+
+/** SQLite's primary result codes, for drivers that give the number (node:sqlite). */
+const SQLITE_CODES: Readonly<Record<number, string>> = {
+  5: 'SQLITE_BUSY',
+  8: 'SQLITE_READONLY',
+  13: 'SQLITE_FULL',
+  14: 'SQLITE_CANTOPEN',
+  26: 'SQLITE_NOTADB',
+};
+
+function systemFailure(error: Error): Failure | undefined {
+  const { code, errcode, path, address, port, hostname } = error as Error & Readonly<Record<string, unknown>>;
+  const name = typeof errcode === 'number' ? SQLITE_CODES[errcode & 0xff] : code;
+  if (typeof name !== 'string') return undefined;
+  const place = [path, hostname, address && port ? `${address}:${port}` : address].find(Boolean);
+  const toMessage = (advice: string) => `${place ? `${place}: ` : ''}${advice} (${name})`;
+  // Of SQLite's extended codes (SQLITE_IOERR_WRITE) the first two words are the primary code.
+  for (const key of [name, name.split('_', 2).join('_')]) {
+    const [later, now] = [UNREACHABLE[key], USAGE[key]];
+    if (later !== undefined) return { exitCode: EXIT.unreachable, message: toMessage(later) };
+    if (now !== undefined) return { exitCode: EXIT.usage, message: toMessage(now) };
+  }
+  return undefined;
+}

@@ -1,0 +1,192 @@
+import { statSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { InboxOperations } from 'stablehooks';
+import type { Inbox } from 'stablehooks/conformance';
+import { type PgLike, postgresInbox } from 'stablehooks/inboxes/postgres';
+import {
+  fromIoredis,
+  fromNodeRedis,
+  type IoredisLike,
+  type NodeRedisLike,
+  redisInbox,
+} from 'stablehooks/inboxes/redis';
+import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
+import { usageError } from './errors.js';
+
+/** An inbox that a command has opened and must close. */
+export interface OpenInbox extends Omit<Inbox, 'transaction'>, InboxOperations {
+  close(): unknown;
+}
+
+/** What `openInbox` takes, for `--help`. */
+export const INBOX_PLACE = 'SQLite file, postgres: or redis: URL, or env:NAME of a variable that holds it';
+
+/**
+ * Opens an inbox: an SQLite file, a `postgres:` or `redis:` URL, or `env:NAME` for the place in that variable.
+ * Drivers come from the project in the current folder.
+ *
+ * @param create - whether to create a file that does not exist.
+ * @throws {CommandError} exit 2 when there is no such file, or no driver; the message says which one to install.
+ */
+export async function openInbox(place: string, create = false): Promise<OpenInbox> {
+  const [, variable] = /^env:(\w+)$/.exec(place) ?? [];
+  if (variable !== undefined) {
+    const value = process.env[variable];
+    if (!value) throw usageError(`${place}: there is no such environment variable, or it is empty.`);
+    return openPlace(value, { create, name: place });
+  }
+  if (URL.canParse(place) && new URL(place).password !== '') {
+    throw usageError(
+      'A password in the URL shows in the process list: put the URL into an environment variable, and pass env:NAME.',
+    );
+  }
+  return openPlace(place, { create, name: place });
+}
+
+interface OpenOptions {
+  readonly create: boolean;
+  /** What messages call the place: the value of a variable can contain a password. */
+  readonly name: string;
+}
+
+async function openPlace(place: string, { create, name }: OpenOptions): Promise<OpenInbox> {
+  if (/^postgres(ql)?:/.test(place)) return openPostgres(place);
+  if (/^rediss?:/.test(place)) return openRedis(place);
+  if (/^[a-z][\w+.-]*:\/\//i.test(place)) {
+    const which = name === place ? 'This URL' : name;
+    throw usageError(`${which}: an inbox is an SQLite file, or a postgres: or redis: URL.`);
+  }
+  const found = statSync(place, { throwIfNoEntry: false });
+  if (found === undefined && !create)
+    throw usageError(`${name}: there is no such inbox file. Check the path.`);
+  if (found?.isDirectory())
+    throw usageError(`${name}: this is a folder, and an inbox is a file. Check the path.`);
+  return openSqlite(place);
+}
+
+type SqliteDriver = new (path: string) => SqliteLike & { close(): void };
+
+async function openSqlite(path: string): Promise<OpenInbox> {
+  if (process.getBuiltinModule?.('node:sqlite') !== undefined) return sqliteInbox(path);
+  const drivers = await importFromProject<{ libsql: SqliteDriver; 'better-sqlite3': SqliteDriver }>(
+    ['libsql', 'better-sqlite3'],
+    `Node ${process.versions.node} does not have node:sqlite (Node 22.13 and later do).`,
+  );
+  const Driver = drivers.libsql ?? drivers['better-sqlite3'];
+  if (Driver === undefined) throw noDefaultExport('libsql');
+  const db = new Driver(path);
+  return { ...sqliteInbox(db), close: () => db.close() };
+}
+
+/** How long to wait for a connection, in ms. */
+const CONNECT_TIMEOUT_MS = 5_000;
+
+/** The part of `pg` that is used. */
+interface Pg {
+  readonly Pool: new (options: {
+    readonly connectionString: string;
+    readonly connectionTimeoutMillis: number;
+    readonly max: number;
+  }) => PgLike & { end(): Promise<void> };
+}
+
+async function openPostgres(connectionString: string): Promise<OpenInbox> {
+  const { pg } = await importFromProject<{ pg: Pg }>(['pg'], 'An inbox in Postgres needs its driver.');
+  if (pg === undefined) throw noDefaultExport('pg');
+  const pool = new pg.Pool({ connectionString, connectionTimeoutMillis: CONNECT_TIMEOUT_MS, max: 2 });
+  return { ...postgresInbox(pool), close: () => pool.end() };
+}
+
+/** The part of ioredis that is used. */
+type Ioredis = new (
+  url: string,
+  options: {
+    readonly lazyConnect: true;
+    readonly retryStrategy: () => null;
+    readonly connectTimeout: number;
+  },
+) => IoredisLike & {
+  connect(): Promise<void>;
+  disconnect(): void;
+  on(event: 'error', listener: (error: Error) => void): void;
+};
+
+/** The part of node-redis that is used. */
+interface NodeRedis {
+  createClient(options: {
+    readonly url: string;
+    readonly socket: { readonly reconnectStrategy: false; readonly connectTimeout: number };
+  }): NodeRedisLike & {
+    connect(): Promise<unknown>;
+    destroy(): void;
+    on(event: 'error', listener: () => void): void;
+  };
+}
+
+async function openRedis(url: string): Promise<OpenInbox> {
+  const drivers = await importFromProject<{ ioredis: Ioredis; redis: NodeRedis }>(
+    ['ioredis', 'redis'],
+    'An inbox in Redis needs its driver.',
+  );
+  if (drivers.ioredis !== undefined) return openByIoredis(url, drivers.ioredis);
+  if (drivers.redis === undefined) throw noDefaultExport('redis');
+  const client = drivers.redis.createClient({
+    url,
+    socket: { reconnectStrategy: false, connectTimeout: CONNECT_TIMEOUT_MS },
+  });
+  client.on('error', () => undefined);
+  await client.connect();
+  return { ...redisInbox(fromNodeRedis(client)), close: () => client.destroy() };
+}
+
+async function openByIoredis(url: string, Redis: Ioredis): Promise<OpenInbox> {
+  const client = new Redis(url, {
+    lazyConnect: true,
+    retryStrategy: () => null,
+    connectTimeout: CONNECT_TIMEOUT_MS,
+  });
+  let emitted: Error | undefined;
+  client.on('error', (error) => {
+    emitted = error;
+  });
+  // It rejects with "Connection is closed"; the event has the cause.
+  await client.connect().catch((error: unknown) => {
+    throw emitted ?? error;
+  });
+  return { ...redisInbox(fromIoredis(client)), close: () => client.disconnect() };
+}
+
+/**
+ * Imports the first of these packages that the project in the current folder has installed.
+ *
+ * @throws {CommandError} exit 2, saying what to install.
+ */
+async function importFromProject<Packages extends Readonly<Record<string, unknown>>>(
+  names: readonly (keyof Packages & string)[],
+  reason: string,
+): Promise<Partial<Packages>> {
+  const project = createRequire(join(process.cwd(), 'package.json'));
+  for (const name of names) {
+    const file = resolvePackage(project, name);
+    if (file === undefined) continue;
+    const { default: main } = (await import(pathToFileURL(file).href)) as { readonly default: unknown };
+    return { [name]: main } as Partial<Packages>;
+  }
+  throw usageError(
+    `${reason} Run \`npm install ${names[0]}\` here${names.length > 1 ? ` (or ${names.slice(1).join(', ')})` : ''}.`,
+  );
+}
+
+function resolvePackage(project: NodeJS.Require, name: string): string | undefined {
+  try {
+    return project.resolve(name);
+  } catch {
+    return undefined;
+  }
+}
+
+function noDefaultExport(name: string): Error {
+  return usageError(`The package ${name} has no default export. Reinstall it.`);
+}

@@ -1,0 +1,196 @@
+import { styleText } from 'node:util';
+
+/** The exit codes, as `--help` lists them. */
+export const EXIT = {
+  /** The command did its work, or the check passed. */
+  good: 0,
+  /** The check failed: a signature, an endpoint, a delivery, an unproven poll. */
+  failed: 1,
+  /** Wrong use: a flag, a setting, a file, a refused token. */
+  usage: 2,
+  /** The network, the service or the disk could not be reached. */
+  unreachable: 3,
+  /** Ctrl-C, as shells number it. */
+  interrupted: 130,
+} as const;
+
+/** One of {@link EXIT}. */
+export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
+
+/** A result: text for people, data for `--json`. */
+export interface Result {
+  readonly text: string;
+  readonly data: unknown;
+}
+
+/** Colours; without colours each function returns its argument. */
+export interface Paint {
+  readonly good: (text: string) => string;
+  readonly bad: (text: string) => string;
+  readonly doubtful: (text: string) => string;
+  readonly faint: (text: string) => string;
+}
+
+/** A progress bar, drawn on a terminal only. */
+export interface Progress {
+  show(done: number): void;
+  /** Removes the bar. Printing anything removes it, too. */
+  clear(): void;
+}
+
+/** Prints for one command: results on stdout, notes and progress on stderr. */
+export interface Printer {
+  /** Whether results are printed as JSON. */
+  readonly json: boolean;
+  readonly paint: Paint;
+  /** Prints a result on stdout: its text, or under `--json` its data in one line. */
+  print(result: Result): void;
+  /** Prints a note on stderr, with and without `--json`. */
+  note(text: string): void;
+  progress(label: string, total: number): Progress;
+}
+
+/** The part of a stream that the printer uses. */
+export interface Output {
+  readonly isTTY?: boolean | undefined;
+  write(text: string): unknown;
+}
+
+/** Where and how to print. */
+export interface PrinterOptions {
+  readonly stdout: Output;
+  readonly stderr: Output;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly json: boolean;
+  readonly color: boolean;
+}
+
+/** Makes a printer. It prints colours only on a terminal, and never under NO_COLOR (no-color.org) or `--no-color`. */
+export function createPrinter({ stdout, stderr, env, json, color }: PrinterOptions): Printer {
+  const coloured = color && !json && stdout.isTTY === true && !env['NO_COLOR'] && env['TERM'] !== 'dumb';
+  const style = (name: Parameters<typeof styleText>[0]) => (text: string) =>
+    coloured ? styleText(name, text, { validateStream: false }) : text;
+  let bar = '';
+
+  function clear(): void {
+    if (bar !== '') stderr.write('\r\u001b[K');
+    bar = '';
+  }
+
+  return {
+    json,
+    paint: { good: style('green'), bad: style('red'), doubtful: style('yellow'), faint: style('dim') },
+    print({ text, data }) {
+      clear();
+      stdout.write(`${json ? JSON.stringify(data) : text}\n`);
+    },
+    note(text) {
+      clear();
+      stderr.write(`${text}\n`);
+    },
+    progress(label, total) {
+      const shown = stderr.isTTY === true && env['TERM'] !== 'dumb' && total > 1;
+      return {
+        show(done) {
+          if (!shown) return;
+          const filled = Math.round((Math.min(done, total) / total) * BAR_WIDTH);
+          const next = `${label} [${'#'.repeat(filled)}${'.'.repeat(BAR_WIDTH - filled)}] ${done}/${total}`;
+          if (next === bar) return;
+          bar = next;
+          stderr.write(`\r${next}\u001b[K`);
+        },
+        clear,
+      };
+    },
+  };
+}
+
+const BAR_WIDTH = 24;
+
+/** A cell of a table: its text, and how it is coloured. */
+export type Cell = string | { readonly text: string; readonly paint: (text: string) => string };
+
+/** Aligns rows under the names of their columns. The last column is not padded. */
+export function toTable(columns: readonly string[], rows: readonly (readonly Cell[])[]): string {
+  const lines = [columns.map((name) => name.toUpperCase()), ...rows];
+  const textOf = (cell: Cell = '') => toPlain(typeof cell === 'string' ? cell : cell.text);
+  const widths = columns.map((_, column) =>
+    // Not Math.max(...): there can be more rows than a call takes arguments.
+    lines.reduce((width, line) => Math.max(width, textOf(line[column]).length), 0),
+  );
+  return lines
+    .map((line) =>
+      line
+        .map((cell, column) => {
+          const text = textOf(cell);
+          const gap = column === line.length - 1 ? '' : ' '.repeat((widths[column] ?? 0) - text.length);
+          return (typeof cell === 'string' ? text : cell.paint(text)) + gap;
+        })
+        .join('  ')
+        .trimEnd(),
+    )
+    .join('\n');
+}
+
+/** Replaces control characters, so that what comes from the network cannot move the cursor or hide a line. */
+export function toPlain(text: string): string {
+  return text.replaceAll(/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, '·');
+}
+
+/** An age in its one or two largest units, such as `2h 10m`. */
+export function formatAge(ms: number): string {
+  if (ms < 1_000) return `${Math.max(0, Math.round(ms))}ms`;
+  const seconds = Math.floor(ms / 1_000);
+  const parts = [
+    [Math.floor(seconds / 86_400), 'd'],
+    [Math.floor(seconds / 3_600) % 24, 'h'],
+    [Math.floor(seconds / 60) % 60, 'm'],
+    [seconds % 60, 's'],
+  ] as const;
+  const first = parts.findIndex(([count]) => count > 0);
+  const shown = parts.slice(first, first + 2).filter(([count]) => count > 0);
+  return shown.map(([count, unit]) => `${count}${unit}`).join(' ');
+}
+
+const controller = new AbortController();
+
+/**
+ * Aborts at Ctrl-C and when the output cannot be written any more. A command then finishes its current step,
+ * prints how far it came, and ends.
+ */
+export const interruption: AbortSignal = controller.signal;
+
+/** Only a command that takes a while says that it is finishing. */
+const FINISHING_NOTE_AFTER_MS = 300;
+
+/** Starts to listen for Ctrl-C and for errors of the output. A second Ctrl-C ends the process at once. */
+export function watchInterruption(): void {
+  const interrupt = () => {
+    if (interruption.aborted) process.exit(EXIT.interrupted);
+    controller.abort(new Error('interrupted'));
+    setTimeout(
+      () => process.stderr.write('Finishing the current step. Press Ctrl-C again to stop at once.\n'),
+      FINISHING_NOTE_AFTER_MS,
+    ).unref();
+  };
+  process.on('SIGINT', interrupt);
+  process.on('SIGTERM', interrupt);
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on('error', (error: NodeJS.ErrnoException) => {
+      if (!interruption.aborted) controller.abort(error);
+    });
+  }
+}
+
+/** Whether the interruption caused this error. */
+export function isInterruption(error: unknown): boolean {
+  if (!interruption.aborted) return false;
+  return error === interruption.reason || (error instanceof Error && error.name === 'AbortError');
+}
+
+/** The exit code of an interrupted command. A reader that closes the pipe is no error; a full disk is one. */
+export function interruptedExit(): ExitCode {
+  const { reason } = interruption;
+  if (!(reason instanceof Error && 'code' in reason)) return EXIT.interrupted;
+  return reason.code === 'EPIPE' ? EXIT.good : EXIT.unreachable;
+}

@@ -1,0 +1,370 @@
+import { readFile } from 'node:fs/promises';
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import {
+  EVENT_TYPES,
+  type EventType,
+  SIGNATURE_ENCODINGS,
+  SIGNATURE_HEADER,
+  type SignatureEncoding,
+} from 'stablehooks';
+import type { Client } from 'stablehooks/client';
+import { usageError } from './errors.js';
+import { createPrinter, type ExitCode, interruption, type Printer, toPlain } from './output.js';
+
+/** What a command runs with. */
+export interface CommandContext<Flags> {
+  readonly flags: Flags;
+  /** The arguments beside the flags, in their order. */
+  readonly args: readonly string[];
+  readonly settings: Settings;
+  readonly printer: Printer;
+  /** Aborts at Ctrl-C and when the output cannot be written: finish the current step, print how far it came. */
+  readonly signal: AbortSignal;
+}
+
+/** Adds the flags that every command has, and what the command does. `run` gives the exit code of the process. */
+export function addAction<Flags>(
+  command: Command,
+  run: (context: CommandContext<Flags>) => Promise<ExitCode>,
+): Command {
+  return command
+    .option('--json', 'print JSON, one value per line')
+    .option('--no-color', 'print without colours, as under NO_COLOR')
+    .option('--debug', 'print the stack of an error')
+    .action(async () => {
+      const flags = command.opts<
+        Flags & SettingFlags & { readonly json?: boolean; readonly color: boolean }
+      >();
+      const { env, stdout, stderr } = process;
+      process.exitCode = await run({
+        flags,
+        args: command.args,
+        settings: createSettings(flags, env),
+        printer: createPrinter({ stdout, stderr, env, json: flags.json === true, color: flags.color }),
+        signal: interruption,
+      });
+    });
+}
+
+/** Adds the flags of commands that call the service. */
+export function addServiceFlags(command: Command): Command {
+  return command
+    .option('--base-url <url>', 'base URL of the service (environment: STABLEHOOKS_BASE_URL)')
+    .option(
+      '--token-file <file>',
+      'file with the access token, - for stdin (environment: STABLEHOOKS_TOKEN)',
+    );
+}
+
+/** Adds the flags of commands that sign or verify. */
+export function addSecretFlags(command: Command): Command {
+  return command
+    .option(
+      '--secret-file <file>',
+      'file with the webhook secret, - for stdin (environment: STABLEHOOKS_SECRET)',
+    )
+    .addOption(
+      new Option(
+        '--encoding <name>',
+        'encoding of the signature (default: hex to send, any to verify)',
+      ).choices(SIGNATURE_ENCODINGS),
+    )
+    .option('--header <name>', `header of the signature (default: ${SIGNATURE_HEADER})`)
+    .option('--prefix <string>', 'what precedes the digits of the signature, such as sha256=');
+}
+
+/** Adds an example to `--help`. */
+export function addExample(command: Command, lines: readonly string[]): Command {
+  return command.addHelpText('after', `\nExample:\n${lines.map((line) => `  ${line}`).join('\n')}`);
+}
+
+/** The flags that settings are read from; a command has those that it needs. */
+interface SettingFlags {
+  readonly baseUrl?: string;
+  readonly tokenFile?: string;
+  readonly secretFile?: string;
+  readonly encoding?: SignatureEncoding;
+  readonly header?: string;
+  readonly prefix?: string;
+}
+
+/**
+ * Settings come from flags, then from the environment. Secrets come from files or the environment only, because
+ * the process list shows flags. A setting is read when a command asks for it; a missing one is a usage error.
+ */
+export interface Settings {
+  /** The base URL of the service, without a slash at its end. */
+  baseUrl(): string;
+  token(): Promise<string>;
+  secret(): Promise<string>;
+  /** The token and the secret if they are set, for a command that can do without. */
+  readonly optional: {
+    token(): Promise<string | undefined>;
+    secret(): Promise<string | undefined>;
+  };
+  readonly signature: {
+    readonly header: string;
+    readonly encoding: SignatureEncoding | undefined;
+    readonly prefix: string;
+  };
+  /** A client of the service. It retries less than by default, because somebody waits at the keyboard. */
+  client(): Promise<Client>;
+}
+
+/** A setting that is never the value of a flag. */
+interface HiddenSetting {
+  readonly what: string;
+  readonly variable: string;
+  readonly flag: string;
+}
+
+const TOKEN: HiddenSetting = {
+  what: 'access token',
+  variable: 'STABLEHOOKS_TOKEN',
+  flag: '--token-file',
+};
+const SECRET: HiddenSetting = {
+  what: 'webhook secret',
+  variable: 'STABLEHOOKS_SECRET',
+  flag: '--secret-file',
+};
+
+function createSettings(flags: SettingFlags, env: Readonly<Record<string, string | undefined>>): Settings {
+  /** A function that reads the setting once: standard input cannot be read twice. */
+  function reader(
+    { variable, flag }: HiddenSetting,
+    path: string | undefined,
+  ): () => Promise<string | undefined> {
+    let read: Promise<string | undefined> | undefined;
+    return () => {
+      read ??= path === undefined ? Promise.resolve(env[variable] || undefined) : readHidden(path, flag);
+      return read;
+    };
+  }
+
+  const optional = { token: reader(TOKEN, flags.tokenFile), secret: reader(SECRET, flags.secretFile) };
+
+  const settings: Settings = {
+    baseUrl() {
+      const url = flags.baseUrl ?? env['STABLEHOOKS_BASE_URL'];
+      if (url) {
+        const name = flags.baseUrl ? '--base-url' : 'STABLEHOOKS_BASE_URL';
+        return parseUrl(url, name).replace(/\/+$/, '');
+      }
+      throw usageError(
+        'The base URL of the service is missing. Set STABLEHOOKS_BASE_URL, or pass --base-url URL.',
+      );
+    },
+    async token() {
+      const token = present(await optional.token(), TOKEN);
+      // fetch refuses these in a header, and quotes the token in its error.
+      if (!/[^\x21-\x7e]/.test(token)) return token;
+      throw usageError(
+        'The access token contains a space, a line break or a character that a header cannot carry. Check how it was pasted.',
+      );
+    },
+    secret: async () => present(await optional.secret(), SECRET),
+    optional,
+    signature: {
+      header: matching(
+        flags.header ?? SIGNATURE_HEADER,
+        // A token of RFC 9110, section 5.6.2.
+        /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/,
+        `--header must be the name of a header, such as ${SIGNATURE_HEADER}.`,
+      ),
+      encoding: flags.encoding,
+      prefix: matching(
+        flags.prefix ?? '',
+        /^[\x20-\x7e]*$/,
+        '--prefix must contain ASCII characters only, such as sha256=.',
+      ),
+    },
+    async client() {
+      const [baseUrl, token] = [settings.baseUrl(), await settings.token()];
+      // Loading the client takes as long as the rest of a short command.
+      const { createClient } = await import('stablehooks/client');
+      return createClient({ baseUrl, token, retries: 2, baseWaitMs: 200, maxWaitMs: 5_000 });
+    },
+  };
+  return settings;
+}
+
+async function readHidden(path: string, flag: string): Promise<string> {
+  const bytes = await readInput(path, flag);
+  let content: string;
+  try {
+    // Without `fatal`, a replaced character would silently make another secret.
+    content = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    throw usageError(`${flag} ${path}: the file is not UTF-8. Save it as UTF-8.`);
+  }
+  // Editors and `echo` end a file with a newline.
+  const value = content.replace(/\r?\n$/, '');
+  if (value === '') throw usageError(`${flag} ${path}: the file is empty.`);
+  return value;
+}
+
+function present(value: string | undefined, { what, variable, flag }: HiddenSetting): string {
+  if (value !== undefined) return value;
+  throw usageError(`The ${what} is missing. Set ${variable}, or pass ${flag} FILE.`);
+}
+
+function matching(value: string, pattern: RegExp, message: string): string {
+  if (pattern.test(value)) return value;
+  throw usageError(message);
+}
+
+/**
+ * Checks that a setting is an HTTP URL without credentials, because URLs are printed and stored.
+ *
+ * @throws {CommandError} exit 2, naming the setting.
+ */
+export function parseUrl(value: string, name: string): string {
+  const url = URL.canParse(value) ? new URL(value) : undefined;
+  if (url !== undefined && url.username + url.password !== '') {
+    throw usageError(
+      `${name} contains a user or a password, which would be printed. Pass the URL without them.`,
+    );
+  }
+  if (url?.protocol === 'http:' || url?.protocol === 'https:') return value;
+  throw usageError(`${name} must be a URL such as http://localhost:3000/hooks.`);
+}
+
+/** The flag that standard input was read for: it can be read only once. */
+let stdinFlag: string | undefined;
+
+/**
+ * Reads the bytes of a file, or of standard input if the path is `-`.
+ *
+ * @throws {CommandError} exit 2, naming the flag and the path.
+ */
+export async function readInput(path: string, flag: string): Promise<Uint8Array> {
+  if (path === '-') {
+    if (stdinFlag !== undefined)
+      throw usageError(`${flag} -: standard input is already read for ${stdinFlag}. Pass a file.`);
+    stdinFlag = flag;
+  }
+  try {
+    return await (path === '-' ? readStdin() : readFile(path));
+  } catch (cause) {
+    const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
+    throw usageError(`${flag} ${path}: ${FILE_ERRORS[String(code)] ?? 'the file cannot be read'}.`, {
+      cause,
+    });
+  }
+}
+
+const FILE_ERRORS: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file; check the path',
+  EISDIR: 'this is a folder, not a file',
+  EACCES: 'this user has no permission to read it',
+};
+
+async function readStdin(): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of process.stdin) chunks.push(chunk as Uint8Array);
+  return Buffer.concat(chunks);
+}
+
+/**
+ * Reads the file of `--payload`.
+ *
+ * @throws {CommandError} exit 2 when it cannot be read or is no JSON object; the message never quotes the file.
+ */
+export async function readPayload(path: string): Promise<Record<string, unknown>> {
+  const bytes = await readInput(path, '--payload');
+  let value: unknown;
+  try {
+    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+  } catch {
+    throw usageError(`--payload ${path}: the file is not JSON. Check it with \`jq . ${path}\`.`);
+  }
+  if (isObject(value)) return value;
+  throw usageError(`--payload ${path}: a payload must be a JSON object.`);
+}
+
+/** Whether a JSON value is an object. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Collects the values of a flag that can be given several times. */
+export function collect(value: string, before: readonly string[] = []): readonly string[] {
+  return [...before, value];
+}
+
+/** Reads a whole number from 1. */
+export function parseCount(value: string): number {
+  if (/^[1-9]\d{0,9}$/.test(value)) return Number(value);
+  throw new InvalidArgumentError('Write a whole number from 1.');
+}
+
+const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+const DURATION = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/;
+
+/** Reads a duration such as `500ms` or `2h` into ms. */
+export function parseDuration(value: string): number {
+  const [, digits, unit] = DURATION.exec(value) ?? [];
+  const ms = Number(digits) * (UNIT_MS[unit as keyof typeof UNIT_MS] ?? Number.NaN);
+  if (Number.isFinite(ms)) return Math.round(ms);
+  throw new InvalidArgumentError('Write a duration as a number and a unit: 500ms, 2s, 5m, 1h or 7d.');
+}
+
+/** The longest time to wait, in ms: a timer takes up to 2³¹ − 1, and other time limits are added to this one. */
+const MAX_WAIT_MS = 24 * UNIT_MS.d;
+
+/** Reads a duration that a timer can wait for. */
+export function parseWait(value: string): number {
+  const ms = parseDuration(value);
+  if (ms >= 1 && ms <= MAX_WAIT_MS) return ms;
+  throw new InvalidArgumentError('Write a duration from 1ms to 24d.');
+}
+
+/** A point in time as it was typed: a date, or how long ago. */
+export type Moment = { readonly at: Date } | { readonly agoMs: number };
+
+/** Reads `2026-01-31T12:00:00Z`, or a duration, which means so long ago. */
+export function parseMoment(value: string): Moment {
+  if (DURATION.test(value)) return { agoMs: parseDuration(value) };
+  const at = new Date(value);
+  if (/^\d{4}-\d\d-\d\d/.test(value) && !Number.isNaN(at.getTime())) return { at };
+  throw new InvalidArgumentError('Write a time as 2026-01-31T12:00:00Z, or how long ago: 30m, 2h, 7d.');
+}
+
+/** The moment as a date; not before 1970, because dates have a lower limit. */
+export function toDate(moment: Moment, now: number): Date {
+  return 'at' in moment ? moment.at : new Date(Math.max(0, now - moment.agoMs));
+}
+
+/**
+ * Checks that an event type is known.
+ *
+ * @throws {CommandError} exit 2, with the nearest type.
+ */
+export function parseEventType(value: string): EventType {
+  const known = EVENT_TYPES.find((type) => type === value);
+  if (known !== undefined) return known;
+  throw usageError(`There is no event type ${toPlain(value)}. ${suggestType(value)}`);
+}
+
+/** Suggests the type that was probably meant, or lists all of them. */
+export function suggestType(value: string): string {
+  const [nearest] = EVENT_TYPES.map((type) => ({ type, edits: countEdits(value.toLowerCase(), type) }))
+    .filter(({ type, edits }) => edits <= type.length / 3)
+    .sort((a, b) => a.edits - b.edits);
+  return nearest === undefined ? `The types are ${EVENT_TYPES.join(', ')}.` : `Did you mean ${nearest.type}?`;
+}
+
+/** The Levenshtein distance: how many characters must be added, removed or replaced. */
+function countEdits(from: string, to: string): number {
+  let row = Array.from({ length: to.length + 1 }, (_, index) => index);
+  for (const [index, character] of [...from].entries()) {
+    const next = [index + 1];
+    for (let column = 1; column <= to.length; column++) {
+      const replaced = (row[column - 1] ?? 0) + (character === to[column - 1] ? 0 : 1);
+      next.push(Math.min(replaced, (row[column] ?? 0) + 1, (next[column - 1] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[to.length] ?? 0;
+}

@@ -1,0 +1,212 @@
+import { mkdir, writeFile } from 'node:fs/promises';
+import { describe, expect, test } from 'vitest';
+import { makeFolder, run, SECRET } from '../command.js';
+import { findClosedUrl, serve } from '../http-server.js';
+import { startService, TOKEN } from '../service.js';
+
+const TO = ['--to', 'http://127.0.0.1:9/hooks'];
+const WITH_PASSWORD = `http://user:${TOKEN}@127.0.0.1:9/hooks`;
+const TRIGGER = ['trigger', 'transfer.settled', ...TO];
+
+/** What is typed, the exit code, and what the line says. */
+const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] = [
+  [[], /The command is missing\. See `stablehooks --help`/],
+  [['evnts', 'list'], /unknown command 'evnts' \(Did you mean events\?\)/],
+  [['events', 'lst'], /unknown command 'lst' .*See `stablehooks events --help`/],
+  [['verify'], /required option '--body <file>' not specified\. See `stablehooks verify --help`/],
+  [
+    ['trigger', 'transfer.setled', ...TO],
+    /There is no event type transfer\.setled\. Did you mean transfer\.settled\?/,
+  ],
+  [['trigger', 'zzz', ...TO], /The types are accept\.confirmed, /],
+  [['listen', '--forward-to', 'http://x/', '--types', 'redeem.faild'], /Did you mean redeem\.failed\?/],
+  [
+    ['listen', '--forward-to', 'http://x/', '--every', '2'],
+    /Write a duration as a number and a unit: 500ms, 2s/,
+  ],
+  [
+    ['listen', '--forward-to', 'http://x/', '--state', '/dev/full'],
+    /\/dev\/full is not a state file of `listen`/,
+  ],
+  [['listen', '--forward-to', 'http://x/', '--every', '0s'], /Write a duration from 1ms to 24d/],
+  [['listen', '--forward-to', 'http://x/', '--every', '30d'], /Write a duration from 1ms to 24d/],
+  [[...TRIGGER, '--timeout', '25d'], /Write a duration from 1ms to 24d/],
+  [[...TRIGGER, '--rate', '1e-9'], /Write a number from 0\.00001/],
+  [
+    ['verify', '--body', 'list.json', '--signature', 'x', '--other', 'no-such'],
+    /--other no-such: there is no such/,
+  ],
+  [
+    ['verify', '--body', 'no-such', '--signature', 'x', '--other', 'no-other'],
+    /--body no-such: there is no such/,
+  ],
+  [
+    ['verify', '--body', '-', '--signature', 'x', '--other', '-'],
+    /--other -: standard input is already read for --body\. Pass a file/,
+  ],
+  [[...TRIGGER, '--secret-file', 'latin1'], /--secret-file latin1: the file is not UTF-8\. /],
+  [['events', 'list', '--since', 'yesterday'], /Write a time as 2026-01-31T12:00:00Z, or how long ago/],
+  [['events', 'replay', ...TO], /Name the events to replay, or pass --since TIME, or --all/],
+  [['trigger', 'transfer.settled', '--to', 'localhost:3000'], /--to must be a URL such as http:/],
+  [
+    [...TRIGGER, '--payload', 'no-such.json'],
+    /--payload no-such\.json: there is no such file; check the path/,
+  ],
+  [[...TRIGGER, '--payload', 'not.json'], /--payload not\.json: the file is not JSON\. Check it with `jq/],
+  [[...TRIGGER, '--payload', 'list.json'], /--payload list\.json: a payload must be a JSON object/],
+  [[...TRIGGER, '--payload', 'folder'], /--payload folder: this is a folder, not a file/],
+  [[...TRIGGER, '--set', 'amount=1'], /--set takes payload\.NAME=STRING/],
+  [[...TRIGGER, '--set', 'payload.__proto__.x=1'], /--set takes payload\.NAME=STRING/],
+  [[...TRIGGER, '--set', 'id.x=1'], /--set takes payload\.NAME=STRING/],
+  [[...TRIGGER, '--set', 'id:=5'], /--set takes payload\.NAME=STRING/],
+  [[...TRIGGER, '--set', 'payload.n:=x'], /the value after := is not JSON/],
+  [[...TRIGGER, '--count', '0'], /Write a whole number from 1/],
+  [[...TRIGGER, '--rate', '-1'], /Write a number from 0\.00001/],
+  [[...TRIGGER, '--secret-file', 'no-such'], /--secret-file no-such: there is no such file/],
+  [[...TRIGGER, '--secret-file', 'empty'], /--secret-file empty: the file is empty/],
+  [['trigger', 'transfer.settled', '--forge'], /pass --to URL/],
+  [['sandbox', '--drop', '20%'], /Write a chance as a number from 0 \(never\) to 1/],
+  [
+    ['wallets', 'create', '--agent', 'a', '--chain', 'arc', '--per-tx', '1', '--daily', '2'],
+    /Allowed choices are tempo, solana, base/,
+  ],
+  [['inbox', 'stats', 'folder'], /folder: this is a folder, and an inbox is a file/],
+  [['events', 'list', '--token', TOKEN], /A token among the flags shows in the process list/],
+  [['events', 'list', `--token=${TOKEN}`], /A token among the flags shows in the process list/],
+  [['events', 'list', `--tokn=${TOKEN}`], /unknown option '--tokn'/],
+  [['events', 'list', `--token=${TOKEN}`, '--debug'], /A token among the flags shows in the process list/],
+  [['inbox', 'stats', 'env:INBOX'], /env:INBOX: an inbox is an SQLite file, or a postgres: or redis: URL/],
+  [['inbox', 'stats', 'mysql://host/db'], /This URL: an inbox is an SQLite file/],
+  [['inbox', 'stats', 'env:NO_FILE'], /env:NO_FILE: there is no such inbox file/],
+  [['trigger', 'redeem.failed', '--to', WITH_PASSWORD], /--to contains a user or a password/],
+  [['listen', '--forward-to', WITH_PASSWORD], /--forward-to contains a user or a password/],
+  [[...TRIGGER, '--header', 'bad header'], /--header must be the name of a header/],
+  [[...TRIGGER, '--prefix', 'sha256 \u{1F511}'], /--prefix must contain ASCII characters only/],
+  [['doctor', 'http://127.0.0.1:9/', '--effects', ''], /--effects must be a URL/],
+  [['doctor', 'http://127.0.0.1:9/', '--effects', 'http://127.0.0.1:9/'], /--effects needs \{id\} in it/],
+  [['doctor', 'http://127.0.0.1:9/', '--oversize', '9999999999'], /up to 67108864 \(64 MiB\)/],
+  [['doctor', WITH_PASSWORD], /The URL contains a user or a password/],
+  [['events', 'list', '--base-url', WITH_PASSWORD], /--base-url contains a user or a password/],
+];
+
+describe.concurrent('wrong use', () => {
+  test.for(WRONG_USE)('wrong use is exit 2 and one line: %j', async ([args, says]) => {
+    await using folder = await makeFolder();
+    await mkdir(folder.at('folder'));
+    await writeFile(folder.at('not.json'), '{"amount": 10.50');
+    await writeFile(folder.at('list.json'), '[]');
+    await writeFile(folder.at('empty'), '\n');
+    await writeFile(folder.at('latin1'), Buffer.from('whsec_ä', 'latin1'));
+    const env = {
+      STABLEHOOKS_BASE_URL: 'http://127.0.0.1:9',
+      STABLEHOOKS_TOKEN: TOKEN,
+      INBOX: `mysql://user:${TOKEN}@host/db`,
+      NO_FILE: `${TOKEN}.db`,
+    };
+    const { exitCode, stdout, stderr } = await run(args, { env, cwd: folder.path });
+    expect(stderr).toMatch(says);
+    expect(stderr).toMatch(/^stablehooks: [^\n]+\n$/);
+    expect(stderr).not.toContain(TOKEN);
+    expect(stdout).toBe('');
+    expect(exitCode).toBe(2);
+  });
+});
+
+describe.concurrent('the service', () => {
+  test('a service that cannot be reached is exit 3', async () => {
+    const env = { STABLEHOOKS_BASE_URL: await findClosedUrl(), STABLEHOOKS_TOKEN: TOKEN };
+    for (const args of [
+      ['events', 'list'],
+      ['trigger', 'redeem.failed'],
+    ]) {
+      const { exitCode, stderr } = await run(args, { env });
+      expect(stderr).toMatch(/^stablehooks: [^\n]*(Nothing listens there|cannot be reached)[^\n]*\n$/);
+      expect(exitCode).toBe(3);
+    }
+  });
+
+  test('a service that refuses the token is exit 2, and the token is not printed', async () => {
+    await using service = await startService();
+    const env = { ...service.env, STABLEHOOKS_TOKEN: 'tok_of_yesterday' };
+    for (const args of [
+      ['events', 'list'],
+      ['trigger', 'redeem.failed'],
+    ]) {
+      const { exitCode, stderr } = await run(args, { env });
+      expect(stderr).toMatch(/^stablehooks: The \w+ refused the token[^\n]*STABLEHOOKS_TOKEN[^\n]*\n$/);
+      expect(stderr).not.toContain('tok_of_yesterday');
+      expect(exitCode).toBe(2);
+    }
+  });
+
+  test('a service that fails, and a server that is not the service, are exit 3', async () => {
+    await using service = await startService({ faults: { apiServerError: 1 } });
+    const failing = await run(['events', 'list'], service);
+    expect(failing.stderr).toMatch(/^stablehooks: The service answered 500: [^\n]+\n$/);
+    await using site = await serve((_, response) => void response.end('<!doctype html><p>Hello'));
+    const another = await run(['events', 'list'], {
+      env: { ...service.env, STABLEHOOKS_BASE_URL: site.url },
+    });
+    expect(another.stderr).toMatch(/^stablehooks: [^\n]+\(ERR_API_RESPONSE\)\n$/);
+    expect([failing.exitCode, another.exitCode]).toEqual([3, 3]);
+  });
+
+  test('a missing base URL, a missing token and a padded token are exit 2', async () => {
+    const noUrl = await run(['events', 'list']);
+    expect(noUrl.stderr).toContain('Set STABLEHOOKS_BASE_URL, or pass --base-url URL');
+    const noToken = await run(['events', 'list', '--base-url', 'http://127.0.0.1:9']);
+    expect(noToken.stderr).toContain('Set STABLEHOOKS_TOKEN, or pass --token-file FILE');
+    const padded = { STABLEHOOKS_BASE_URL: 'http://127.0.0.1:9', STABLEHOOKS_TOKEN: `${TOKEN} \n` };
+    const badToken = await run(['events', 'list'], { env: padded });
+    expect(badToken.stderr).toContain('The access token contains a space, a line break');
+    expect(badToken.stderr).not.toContain(TOKEN);
+    expect([noUrl.exitCode, noToken.exitCode, badToken.exitCode]).toEqual([2, 2, 2]);
+  });
+});
+
+describe.concurrent('settings', () => {
+  test('settings come from flags before the environment', async () => {
+    await using service = await startService();
+    await using folder = await makeFolder();
+    await writeFile(folder.at('token'), `${TOKEN}\n`);
+    const env = { STABLEHOOKS_BASE_URL: 'http://127.0.0.1:9', STABLEHOOKS_TOKEN: 'another' };
+    const flags = ['--base-url', `${service.url}/`, '--token-file', folder.at('token')];
+    const { stdout, exitCode } = await run(['events', 'list', ...flags], { env });
+    expect(stdout).toBe('No events.\n');
+    expect(exitCode).toBe(0);
+  });
+
+  test('--debug prints the stack, and not the secret', async () => {
+    const { stderr } = await run([...TRIGGER, '--payload', 'no-such.json', '--debug']);
+    expect(stderr).toMatch(/\n {4}at /);
+    expect(stderr).not.toContain(SECRET);
+  });
+
+  test('every command has help with an example, on stdout', async () => {
+    const names =
+      'sandbox,trigger,listen,events list,events show,events replay,catch-up,verify,sign,inbox stats,inbox list,inbox show,inbox redrive,inbox prune,wallets create,wallets limits,doctor';
+    const helps = names.split(',').map((name) => run([...name.split(' '), '--help']));
+    for (const { stdout, stderr, exitCode } of await Promise.all(helps)) {
+      expect(stdout).toMatch(/\nExample:\n {2}\S*.*stablehooks /);
+      expect(stdout).toContain('--json');
+      expect(stderr).toBe('');
+      expect(exitCode).toBe(0);
+    }
+    expect((await run(['--help'])).stdout).toContain(
+      'Exit codes: 0 good, 1 the check failed, 2 wrong use, 3 could not reach',
+    );
+  });
+
+  test('output to a full disk is exit 3 and one line', async () => {
+    await using service = await startService();
+    await using folder = await makeFolder();
+    for (let index = 0; index < 50; index++) service.sandbox.emit('transfer.settled');
+    const { stderr, exitCode } = await run(['events', 'list', '--json', '--limit', '100'], {
+      env: service.env,
+      cwd: folder.path,
+      outputFile: '/dev/full',
+    });
+    expect(stderr).toMatch(/^stablehooks: The disk is full[^\n]*\(ENOSPC\)\n$/);
+    expect(exitCode).toBe(3);
+  });
+});

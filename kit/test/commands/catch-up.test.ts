@@ -1,0 +1,139 @@
+import { describe, expect, test } from 'vitest';
+import { makeFolder, run, SECRET, start } from '../command.js';
+import { findClosedUrl } from '../http-server.js';
+import { fire, startEndpoint, startService } from '../service.js';
+
+describe.concurrent('catch-up', () => {
+  test('catch-up delivers what was missed, proves it, and delivers nothing twice', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService();
+    await using endpoint = await startEndpoint();
+    const ids = fire(service.sandbox, 3);
+    const args = ['catch-up', '--to', endpoint.url, '--inbox', folder.at('events.db'), '--since', '1h'];
+    const first = await run(args, service);
+    expect(endpoint.handled().toSorted()).toEqual(ids.toSorted());
+    expect(first.stdout).toMatch(/found +3 that this inbox did not know, 3 of them delivered now\n/);
+    expect(first.stdout).toMatch(/proven +nothing is missing up to 20\d\d-/);
+    expect(first.exitCode).toBe(0);
+
+    const second = await run([...args, '--json'], service);
+    expect(JSON.parse(second.stdout)).toMatchObject({ proven: true, new: 0, duplicates: 3, handled: 0 });
+    expect(endpoint.outcomes).toHaveLength(3);
+  });
+
+  test('catch-up signs with a secret from standard input', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService();
+    await using endpoint = await startEndpoint();
+    const ids = fire(service.sandbox, 1);
+    const { exitCode } = await run(
+      [
+        'catch-up',
+        '--to',
+        endpoint.url,
+        '--inbox',
+        folder.at('events.db'),
+        '--since',
+        '1h',
+        '--secret-file',
+        '-',
+      ],
+      { env: { ...service.env, STABLEHOOKS_SECRET: undefined }, input: SECRET },
+    );
+    expect(endpoint.handled()).toEqual(ids);
+    expect(exitCode).toBe(0);
+  });
+
+  test('catch-up is exit 1 and prints the gap when completeness is not proven', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService({ faults: { listOrder: 'oldest', listCap: 50 } });
+    await using endpoint = await startEndpoint();
+    fire(service.sandbox, 60);
+    const args = ['catch-up', '--to', endpoint.url, '--inbox', folder.at('events.db'), '--since', '1h'];
+    const { stdout, exitCode } = await run(args, service);
+    expect(stdout).toMatch(/unproven +the watermark stays at /);
+    expect(stdout).toMatch(/gap +transfer\.settled between \S+ and \S+\n|gap +any type between /);
+    expect(exitCode).toBe(1);
+  });
+
+  test('catch-up keeps what the endpoint refuses, and a later run delivers it', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService();
+    let down = true;
+    await using endpoint = await startEndpoint(() => {
+      if (down) throw new Error('down');
+    });
+    const ids = fire(service.sandbox, 2);
+    const args = ['catch-up', '--to', endpoint.url, '--inbox', folder.at('events.db'), '--since', '1h'];
+    const failed = await run(args, service);
+    expect(failed.stdout).toMatch(/delivered +0 now, 0 before, 2 failed\n/);
+    expect(failed.exitCode).toBe(1);
+    expect(failed.stderr).toContain('Not delivered yet: 2 failed. Run the same command again');
+    down = false;
+    // Each event is due some random time after its failure; until then the command is exit 1.
+    for (let exitCode: number | null = 1; exitCode !== 0; ) ({ exitCode } = await run(args, service));
+    expect(endpoint.handled().toSorted()).toEqual(ids.toSorted());
+  });
+
+  test('catch-up is exit 3 when the endpoint or the service cannot be reached', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService();
+    fire(service.sandbox, 1);
+    const args = [
+      'catch-up',
+      '--inbox',
+      folder.at('events.db'),
+      '--since',
+      '1h',
+      '--to',
+      'http://127.0.0.1:1/',
+    ];
+    const noEndpoint = await run(args, service);
+    expect(noEndpoint.stdout).toContain('no connection (ECONNREFUSED)');
+    expect(noEndpoint.exitCode).toBe(3);
+    const noService = await run(args, {
+      env: { ...service.env, STABLEHOOKS_BASE_URL: await findClosedUrl() },
+    });
+    expect(noService.stderr).toMatch(/^stablehooks: .*Nothing listens there.*\(ECONNREFUSED\)\n$/);
+    expect(noService.exitCode).toBe(3);
+  });
+
+  test('catch-up on a full disk is exit 3 and one line, and leaves the file readable', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService();
+    await using endpoint = await startEndpoint();
+    fire(service.sandbox, 120);
+    const args = ['catch-up', '--to', endpoint.url, '--inbox', folder.at('events.db'), '--since', '1h'];
+    const full = await run(args, { env: service.env, fileLimitBytes: 131_072 });
+    expect(full.stderr).toMatch(/(^|\n)stablehooks: [^\n]*Make room or choose another place[^\n]*\n$/);
+    expect(full.stderr).not.toMatch(/\n\s+at /);
+    expect(full.exitCode).toBe(3);
+
+    // What was written before the disk was full can still be read.
+    const stats = await run(['inbox', 'stats', folder.at('events.db'), '--json']);
+    expect(stats.exitCode).toBe(0);
+  });
+
+  test('catch-up stopped by Ctrl-C prints how to continue, and continues', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService();
+    const ids = fire(service.sandbox, 12);
+    let release = () => {};
+    const gate = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    await using endpoint = await startEndpoint((id) => (ids.indexOf(id) < 4 ? undefined : gate));
+    const args = ['catch-up', '--to', endpoint.url, '--inbox', folder.at('events.db'), '--since', '1h'];
+    const command = start(args, service);
+    await command.printed(ids[3] ?? '');
+    command.interrupt();
+    await command.printed('Finishing the current step.');
+    release();
+    const { stderr, exitCode } = await command.ended;
+    expect(stderr).toContain('run the same command again to continue.');
+    expect(exitCode).toBe(130);
+    expect((await run(args, service)).exitCode).toBe(0);
+    expect(endpoint.handled().toSorted()).toEqual(ids.toSorted());
+    expect(endpoint.outcomes).toHaveLength(12);
+  });
+});

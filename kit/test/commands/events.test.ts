@@ -1,0 +1,157 @@
+import { describe, expect, test } from 'vitest';
+import { run, SECRET, start } from '../command.js';
+import { fire, startEndpoint, startService, TOKEN } from '../service.js';
+
+describe.concurrent('events list', () => {
+  test('events list prints a table, newest first', async () => {
+    await using service = await startService();
+    service.sandbox.emit('transfer.failed');
+    const [id] = fire(service.sandbox, 1);
+    const { stdout, exitCode } = await run(['events', 'list'], service);
+    const lines = stdout.trim().split('\n');
+    expect(lines[0]).toMatch(/^TYPE +ID +AGE +DELIVERED$/);
+    expect(lines[1]).toMatch(new RegExp(`^transfer.settled +${id} +\\d+(ms|s) +no$`));
+    expect(lines).toHaveLength(3);
+    expect(exitCode).toBe(0);
+  });
+
+  test('events list selects by type, age and delivery, and prints one JSON value per line', async () => {
+    await using service = await startService();
+    service.sandbox.emit('redeem.failed');
+    const ids = fire(service.sandbox, 2);
+    const flags = ['--json', '--type', 'transfer.settled', '--since', '1h', '--undelivered'];
+    const { stdout } = await run(['events', 'list', ...flags], service);
+    const events = stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(events.map(({ id }) => id)).toEqual(ids.toReversed());
+  });
+
+  test('events list accepts an unknown type, with a note', async () => {
+    await using service = await startService();
+    const { id } = service.sandbox.emit('transfer.reversed');
+    const { stdout, stderr, exitCode } = await run(
+      ['events', 'list', '--type', 'transfer.reversed'],
+      service,
+    );
+    expect(stdout).toContain(id);
+    expect(stderr).toMatch(/^This release does not know the event type transfer\.reversed\. [^\n]+\n$/);
+    expect(exitCode).toBe(0);
+  });
+
+  test('events list accepts a very long --since', async () => {
+    await using service = await startService();
+    const [id = ''] = fire(service.sandbox, 1);
+    const { stdout } = await run(['events', 'list', '--since', '999999999999d'], service);
+    expect(stdout).toContain(id);
+  });
+
+  test('events list notes that a full list may not be all', async () => {
+    await using service = await startService();
+    fire(service.sandbox, 3);
+    const { stderr } = await run(['events', 'list', '--limit', '2'], service);
+    expect(stderr).toContain(
+      'The service listed 2 events, which is the limit. There may be more: raise --limit.',
+    );
+  });
+
+  test('events list ends quietly when the reader closes the pipe', async () => {
+    await using service = await startService();
+    for (let index = 0; index < 2_000; index++) service.sandbox.emit('transfer.settled');
+    const command = start(['events', 'list', '--json', '--limit', '5000'], service);
+    await command.printed('transfer.settled');
+    command.closeOutput();
+    const { stderr, exitCode } = await command.ended;
+    expect(stderr).toBe('');
+    expect(exitCode).toBe(0);
+  });
+});
+
+describe.concurrent('events show', () => {
+  test('events show prints the whole event', async () => {
+    await using service = await startService();
+    const { id } = service.sandbox.emit('redeem.completed', { amount: '10.00', currency: 'EUR' });
+    const { stdout } = await run(['events', 'show', id], service);
+    expect(JSON.parse(stdout)).toMatchObject({ id, payload: { amount: '10.00', currency: 'EUR' } });
+  });
+
+  test('events show says how many events were listed without the id', async () => {
+    await using service = await startService();
+    fire(service.sandbox, 2);
+    const { stderr, exitCode } = await run(['events', 'show', 'evt_nope'], service);
+    expect(stderr).toMatch(
+      /^stablehooks: Not among the 2 events .*: evt_nope\. Raise --limit, or check the id\.\n$/,
+    );
+    expect(exitCode).toBe(2);
+  });
+});
+
+describe.concurrent('events replay', () => {
+  test('events replay --since sends the events oldest first, and prints a summary', async () => {
+    await using service = await startService();
+    await using endpoint = await startEndpoint();
+    const ids = fire(service.sandbox, 4);
+    const ended = await run(['events', 'replay', '--since', '1h', '--to', endpoint.url], service);
+    expect(endpoint.handled()).toEqual(ids);
+    expect(ended.stderr).toContain('4 of 4 sent: 4 × 200 handled; median ');
+    expect(ended.exitCode).toBe(0);
+    expect(ended.stdout + ended.stderr).not.toMatch(new RegExp(`${SECRET}|${TOKEN}`));
+  });
+
+  test('events replay sends the named events in the order of their creation', async () => {
+    await using service = await startService();
+    await using endpoint = await startEndpoint();
+    const [first = '', , third = ''] = fire(service.sandbox, 3);
+    await run(['events', 'replay', third, first, '--to', endpoint.url], service);
+    expect(endpoint.handled()).toEqual([first, third]);
+  });
+
+  test('events replay stopped by Ctrl-C prints how to continue, and continues', async () => {
+    await using service = await startService();
+    const ids = fire(service.sandbox, 5);
+    let release = () => {};
+    const gate = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    await using endpoint = await startEndpoint((id) => (id === ids[2] ? gate : undefined));
+    const args = ['events', 'replay', '--all', '--to', endpoint.url];
+    const command = start(args, service);
+    await command.printed(ids[1] ?? '');
+    command.interrupt();
+    await command.printed('Finishing the current step.');
+    release();
+    const { stderr, exitCode } = await command.ended;
+    const [, after = ''] = /To continue, add --after (\S+) to the same command/.exec(stderr) ?? [];
+    expect(stderr).toMatch(/Stopped: 3 of 5 sent: 3 × 200 handled/);
+    expect(exitCode).toBe(130);
+
+    await run([...args, '--after', after], service);
+    expect(endpoint.handled()).toEqual(ids);
+    expect(endpoint.outcomes).toHaveLength(5);
+  });
+
+  test('events replay stops at once when the endpoint cannot be reached', async () => {
+    await using service = await startService();
+    fire(service.sandbox, 3);
+    const { stderr, exitCode } = await run(
+      ['events', 'replay', '--all', '--to', 'http://127.0.0.1:1/'],
+      service,
+    );
+    expect(stderr).toContain(
+      'cannot be reached (ECONNREFUSED). Stopped: 0 of 3 sent. Run the same command again.',
+    );
+    expect(exitCode).toBe(3);
+  });
+
+  test('events replay is exit 1 when the endpoint refuses a delivery', async () => {
+    await using service = await startService();
+    await using endpoint = await startEndpoint(() => {
+      throw new Error('no');
+    });
+    fire(service.sandbox, 1);
+    const { stdout, exitCode } = await run(['events', 'replay', '--all', '--to', endpoint.url], service);
+    expect(stdout).toContain('500 ERR_HANDLER_FAILED');
+    expect(exitCode).toBe(1);
+  });
+});

@@ -1,0 +1,145 @@
+import { writeFile } from 'node:fs/promises';
+import { createReceiver, PermanentError } from 'stablehooks';
+import { toNodeHandler } from 'stablehooks/node';
+import { exampleEvent } from 'stablehooks/testing';
+import { describe, expect, test } from 'vitest';
+import { makeFolder, run, SECRET } from '../command.js';
+import { serve } from '../http-server.js';
+import { startEndpoint } from '../service.js';
+import { openSqlite } from '../sqlite-file.js';
+
+/** A file with one event done, two dead and one parked. */
+async function fill(path: string): Promise<readonly string[]> {
+  using inbox = await openSqlite(path);
+  const receiver = createReceiver({
+    secret: SECRET,
+    inbox,
+    onOutcome: () => undefined,
+    handlers: {
+      'transfer.failed': () => {
+        throw new PermanentError('the account was closed');
+      },
+    },
+  });
+  const dead = [exampleEvent('transfer.failed'), exampleEvent('transfer.failed')];
+  const events = [
+    exampleEvent('accept.confirmed'),
+    ...dead,
+    { ...exampleEvent('redeem.failed'), type: 'card.issued' },
+  ];
+  for (const event of events) await receiver.accept(event, 'push');
+  return dead.map(({ id }) => id).toSorted();
+}
+
+describe.concurrent('inbox', () => {
+  test('inbox stats counts the events of each state', async () => {
+    await using folder = await makeFolder();
+    await fill(folder.at('events.db'));
+    const { stdout, exitCode } = await run(['inbox', 'stats', folder.at('events.db')]);
+    expect(stdout).toMatch(/^STATE +EVENTS +OLDEST\n/);
+    expect(stdout).toMatch(/\ndone +1 +\d+(ms|s)\n/);
+    expect(stdout).toMatch(/\ndead +2 +\d+(ms|s)\n/);
+    expect(stdout).toMatch(/\nparked +1 +\d+(ms|s)\n/);
+    expect(exitCode).toBe(0);
+  });
+
+  test('inbox list and inbox show print why an event failed', async () => {
+    await using folder = await makeFolder();
+    const [id = ''] = await fill(folder.at('events.db'));
+    const list = await run(['inbox', 'list', folder.at('events.db'), '--state', 'dead']);
+    expect(list.stdout).toMatch(
+      new RegExp(
+        `\ntransfer\\.failed +${id} +dead +1 +\\S+ +ERR_HANDLER_PERMANENT: the account was closed\n`,
+      ),
+    );
+    const show = await run(['inbox', 'show', folder.at('events.db'), id]);
+    expect(JSON.parse(show.stdout)).toMatchObject({ id, state: 'dead', event: { type: 'transfer.failed' } });
+  });
+
+  test('inbox redrive runs dead events through an endpoint with its own inbox', async () => {
+    await using folder = await makeFolder();
+    await using endpoint = await startEndpoint();
+    const ids = await fill(folder.at('events.db'));
+    const { stderr, exitCode } = await run([
+      'inbox',
+      'redrive',
+      folder.at('events.db'),
+      '--to',
+      endpoint.url,
+    ]);
+    expect(endpoint.handled().toSorted()).toEqual(ids);
+    expect(stderr).toContain('2 of 2 sent: 2 × 200 handled');
+    expect(exitCode).toBe(0);
+    const { stdout } = await run(['inbox', 'stats', folder.at('events.db'), '--json']);
+    expect(JSON.parse(stdout)).toContainEqual(expect.objectContaining({ state: 'done', count: 3 }));
+  });
+
+  test('inbox redrive runs one dead event through an app that uses the same inbox', async () => {
+    await using folder = await makeFolder();
+    const [id = '', other = ''] = await fill(folder.at('events.db'));
+    using inbox = await openSqlite(folder.at('events.db'));
+    const handled: string[] = [];
+    const receiver = createReceiver({
+      secret: SECRET,
+      inbox,
+      handlers: { 'transfer.failed': (event) => void handled.push(event.id) },
+    });
+    await using server = await serve(toNodeHandler(receiver));
+    const { exitCode } = await run(['inbox', 'redrive', folder.at('events.db'), id, '--to', server.url]);
+    expect(handled).toEqual([id]);
+    expect(exitCode).toBe(0);
+    expect(await inbox.find(id)).toMatchObject({ state: 'done' });
+    expect(await inbox.find(other)).toMatchObject({ state: 'dead' });
+  });
+
+  test('inbox redrive sends an id once, and skips an event that is no longer dead', async () => {
+    await using folder = await makeFolder();
+    const [id = '', other = ''] = await fill(folder.at('events.db'));
+    using inbox = await openSqlite(folder.at('events.db'));
+    // Another process requeues the second one while the first is on its way.
+    await using endpoint = await startEndpoint(async () => void (await inbox.requeue(other)));
+    const args = ['inbox', 'redrive', folder.at('events.db'), id, id, other, '--to', endpoint.url];
+    const { stderr, exitCode } = await run(args);
+    expect(endpoint.outcomes.map(({ event }) => event?.id)).toEqual([id]);
+    expect(stderr).toContain(
+      `${other} is no longer dead: another process requeued it. It is skipped.\n1 of 1 sent`,
+    );
+    expect(exitCode).toBe(0);
+  });
+
+  test('an event that the endpoint refuses after inbox redrive is dead again', async () => {
+    await using folder = await makeFolder();
+    await using endpoint = await startEndpoint(() => {
+      throw new Error('still broken');
+    });
+    const [id = ''] = await fill(folder.at('events.db'));
+    const { exitCode } = await run(['inbox', 'redrive', folder.at('events.db'), id, '--to', endpoint.url]);
+    expect(exitCode).toBe(1);
+    using inbox = await openSqlite(folder.at('events.db'));
+    expect(await inbox.find(id)).toMatchObject({
+      state: 'dead',
+      lastError: 'redrive: 500 ERR_HANDLER_FAILED',
+    });
+  });
+
+  test('inbox prune deletes the JSON of done events, and keeps their ids', async () => {
+    await using folder = await makeFolder();
+    await fill(folder.at('events.db'));
+    const { stdout } = await run(['inbox', 'prune', folder.at('events.db'), '--older-than', '0s']);
+    expect(stdout).toBe('1 events pruned; their ids are kept.\n');
+  });
+
+  test('inbox says what is wrong with a file that is not an inbox', async () => {
+    await using folder = await makeFolder();
+    await writeFile(
+      folder.at('notes.txt'),
+      'this is no database, but it is long enough to be taken for one'.repeat(20),
+    );
+    const noFile = await run(['inbox', 'stats', folder.at('nope.db')]);
+    expect(noFile.stderr).toMatch(/nope\.db: there is no such inbox file\. Check the path\.\n$/);
+    const noDatabase = await run(['inbox', 'stats', folder.at('notes.txt')]);
+    expect(noDatabase.stderr).toMatch(/^stablehooks: .*not an SQLite database.*\n$/);
+    const alive = await run(['inbox', 'redrive', folder.at('nope.db')]);
+    expect([noFile.exitCode, noDatabase.exitCode, alive.exitCode]).toEqual([2, 2, 2]);
+  });
+});

@@ -1,0 +1,105 @@
+import { existsSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { makeFolder, run, SECRET, start } from '../command.js';
+import { startEndpoint, startService } from '../service.js';
+
+/** Without what the tests set, so that the sandbox makes up its own. */
+const BARE = { STABLEHOOKS_SECRET: undefined };
+
+/** The settings that it printed, as the environment of other commands. */
+function pasted(output: string): Record<string, string> {
+  return Object.fromEntries(
+    [...output.matchAll(/^export (\w+)=(.*)$/gm)].map(([, name, value]) => [name, value]),
+  );
+}
+
+describe.concurrent('sandbox', () => {
+  test('sandbox prints settings that work when they are pasted, then a line for each event and attempt', async () => {
+    await using endpoint = await startEndpoint();
+    const command = start(['sandbox', '--port', '0', '--forward-to', endpoint.url], {});
+    const env = pasted(await command.printed('Ctrl-C ends it.'));
+    expect(Object.keys(env)).toEqual(['STABLEHOOKS_BASE_URL', 'STABLEHOOKS_TOKEN']);
+    const fired = await run(['trigger', 'accept.confirmed'], { env });
+    expect(fired.stdout).toContain('200 handled');
+    await command.printed(/event\.fired {2}accept\.confirmed {2}evt_\w+\n/);
+    await command.printed(/attempt 1 {2}evt_\w+ {2}http\S+ {2}200 handled {2}\d+ ms\n/);
+    command.interrupt();
+    const { stdout, stderr, exitCode } = await command.ended;
+    // The secret came from the environment: it is there already.
+    expect(stdout + stderr).not.toContain(SECRET);
+    expect(exitCode).toBe(0);
+  });
+
+  test('sandbox generates a token and a secret, and injects the faults of its flags', async () => {
+    await using endpoint = await startEndpoint();
+    const args = [
+      'sandbox',
+      '--port',
+      '0',
+      '--seed',
+      '7',
+      '--forward-to',
+      endpoint.url,
+      '--corrupt-signature',
+      '1',
+    ];
+    const command = start(args, { env: BARE });
+    const output = await command.printed('Ctrl-C ends it.');
+    expect(output).toContain('(seed 7)');
+    const env = pasted(output);
+    expect(Object.keys(env)).toContain('STABLEHOOKS_SECRET');
+    const fired = await run(['trigger', 'accept.confirmed'], { env });
+    expect(fired.stdout).toContain('401 ERR_SIGNATURE_MISMATCH');
+    expect(fired.exitCode).toBe(1);
+    await command.printed('[corruptSignature]');
+    command.interrupt();
+    await command.ended;
+  });
+
+  test('sandbox --state keeps the state in a file', async () => {
+    await using folder = await makeFolder();
+    const args = ['sandbox', '--port', '0', '--state', folder.at('state.json'), '--json'];
+    for (const round of [1, 2]) {
+      const command = start(args);
+      const first = (await command.printed('sandbox.listening')).split('\n')[0] ?? '';
+      const { settings } = JSON.parse(first);
+      const env = { ...settings, STABLEHOOKS_SECRET: SECRET };
+      const wallet = [
+        'wallets',
+        'create',
+        '--agent',
+        'a',
+        '--chain',
+        'base',
+        '--per-tx',
+        '1',
+        '--daily',
+        '2',
+      ];
+      if (round === 1) await run(wallet, { env });
+      const response = await fetch(`${settings.STABLEHOOKS_BASE_URL}/sandbox/wallets`, {
+        headers: { authorization: `Bearer ${settings.STABLEHOOKS_TOKEN}` },
+      });
+      expect(await response.json()).toHaveLength(1);
+      command.interrupt();
+      expect((await command.ended).exitCode).toBe(0);
+    }
+    expect(existsSync(folder.at('state.json'))).toBe(true);
+  });
+
+  test.for([
+    [['--list-cap', '0'], /Write a whole number from 1/],
+    [['--list-lag', '999999999999d'], /\(ERR_CONFIG_INVALID\)/],
+  ] as const)('sandbox refuses an invalid setting with exit 2: %j', async ([flags, says]) => {
+    const { stderr, exitCode } = await run(['sandbox', '--port', '0', ...flags]);
+    expect(stderr).toMatch(says);
+    expect(exitCode).toBe(2);
+  });
+
+  test('sandbox says that a port is taken', async () => {
+    await using service = await startService();
+    const { stderr, exitCode } = await run(['sandbox', '--port', new URL(service.url).port]);
+    expect(stderr).toContain('The port is taken. Choose another with --port, or 0 for any. (EADDRINUSE)');
+    expect(exitCode).toBe(2);
+  });
+});

@@ -1,0 +1,36 @@
+import { expect, test } from 'vitest';
+import { run } from '../command.js';
+import { startService } from '../service.js';
+
+const CREATE = ['wallets', 'create', '--agent', 'agent-7', '--chain', 'base'];
+
+test('wallets creates a wallet and changes its limits', async () => {
+  await using service = await startService();
+  const created = await run(
+    [...CREATE, '--per-tx', '10.00', '--daily', '25.00', '--allow', '0xAbC'],
+    service,
+  );
+  const [wallet] = service.sandbox.wallets.list();
+  expect(created.stdout).toContain(`wallet   ${wallet?.id}\nagent    agent-7\n`);
+  expect(created.stdout).toContain('limits   10.00 per transaction, 25.00 per day\nallowed  0xAbC\n');
+
+  const change = ['wallets', 'limits', wallet?.id ?? '', '--per-tx', '5', '--daily', '6', '--json'];
+  const changed = await run(change, service);
+  expect(JSON.parse(changed.stdout)).toMatchObject({
+    limits: { perTx: '5', daily: '6' },
+    allowlist: ['0xAbC'],
+  });
+});
+
+test('a wallet that the service refuses is exit 2 with the message of the service', async () => {
+  await using service = await startService();
+  const { stderr, exitCode } = await run([...CREATE, '--per-tx', 'ten', '--daily', '25.00'], service);
+  expect(stderr).toMatch(/^stablehooks: The service answered 400: .*perTx.*\n$/);
+  expect(exitCode).toBe(2);
+});
+
+test('wallets limits refuses one limit without the other', async () => {
+  const { stderr, exitCode } = await run(['wallets', 'limits', 'wal_1', '--daily', '5']);
+  expect(stderr).toContain('Pass --per-tx and --daily together');
+  expect(exitCode).toBe(2);
+});

@@ -1,0 +1,132 @@
+import { brotliCompressSync, gzipSync } from 'node:zlib';
+import fc from 'fast-check';
+import { sign } from 'stablehooks';
+import { expect, test } from 'vitest';
+import { explainSignature } from '../../src/explain/explain-signature.js';
+
+const bytes = (text: string) => new TextEncoder().encode(text);
+
+/** JSON objects as JavaScript writes them. */
+const json = fc
+  .dictionary(fc.string({ minLength: 1 }), fc.jsonValue({ maxDepth: 2 }), { minKeys: 1, maxKeys: 4 })
+  .map((value) => JSON.stringify(value));
+
+/** Secrets as dashboards give them. */
+const secrets = fc.stringMatching(/^[A-Za-z0-9]{16,40}$/);
+
+const BODY_CHANGES: Readonly<Record<string, (body: string) => string | Uint8Array>> = {
+  newline: (body) => `${body}\n`,
+  'carriage return': (body) => `${body}\r\n`,
+  bom: (body) => `\ufeff${body}`,
+  gzip: (body) => gzipSync(body),
+  base64: (body) => Buffer.from(body).toString('base64'),
+  indented: (body) => JSON.stringify(JSON.parse(body), null, 2),
+  'written into a string': (body) => JSON.stringify(body),
+};
+
+const SECRET_CHANGES: Readonly<Record<string, (secret: string) => string>> = {
+  none: (secret) => secret,
+  quotes: (secret) => `"${secret}"`,
+  padding: (secret) => ` ${secret}\n`,
+  hex: (secret) => Buffer.from(secret).toString('hex'),
+  base64: (secret) => Buffer.from(secret).toString('base64'),
+  'hex in quotes': (secret) => `'${Buffer.from(secret).toString('hex')}'`,
+};
+
+const encoding = fc.constantFrom('hex', 'base64', 'base64url');
+
+/** The time limit of tests that compute hundreds of thousands of HMACs, for a busy machine. */
+const BUSY_MACHINE = { timeout: 180_000 };
+
+test('the right signature is verified with any body, secret and encoding', BUSY_MACHINE, async () => {
+  const anyBody = fc.uint8Array({ maxLength: 300 });
+  const anySecret = fc.uint8Array({ minLength: 1, maxLength: 40 });
+  await fc.assert(
+    fc.asyncProperty(anyBody, anySecret, encoding, async (body, secret, encoding) => {
+      const signature = await sign(body, { secret, encoding });
+      expect(await explainSignature({ body, signature, secret, format: {} })).toEqual({
+        verdict: 'verified',
+      });
+    }),
+    { numRuns: 60 },
+  );
+});
+
+test.for(Object.keys(BODY_CHANGES))(
+  'a body changed by %s is explained with any change of the secret',
+  BUSY_MACHINE,
+  async (name) => {
+    const spoil = BODY_CHANGES[name] ?? (() => '');
+    const secretChange = fc.constantFrom(...Object.values(SECRET_CHANGES));
+    await fc.assert(
+      fc.asyncProperty(json, secrets, secretChange, async (body, secret, spoilSecret) => {
+        const signature = await sign(bytes(body), { secret });
+        const spoilt = spoil(body);
+        const answer = await explainSignature({
+          body: typeof spoilt === 'string' ? bytes(spoilt) : spoilt,
+          signature,
+          secret: bytes(spoilSecret(secret)),
+          format: {},
+        });
+        expect(answer).toMatchObject({ verdict: 'explained' });
+        expect(JSON.stringify(answer)).not.toContain(secret);
+      }),
+      { numRuns: 12 },
+    );
+  },
+);
+
+test('another secret or a changed amount is never explained', BUSY_MACHINE, async () => {
+  await fc.assert(
+    fc.asyncProperty(json, secrets, secrets, async (body, secret, other) => {
+      fc.pre(secret !== other);
+      const signature = await sign(bytes(body), { secret });
+      const wrongSecret = await explainSignature({
+        body: bytes(body),
+        signature,
+        secret: bytes(other),
+        format: {},
+      });
+      expect(wrongSecret.verdict).toBe('unexplained');
+      const tampered = bytes(body.replace('{', '{"amount":"1.00",'));
+      const wrongBody = await explainSignature({
+        body: tampered,
+        signature,
+        secret: bytes(secret),
+        format: {},
+      });
+      expect(wrongBody.verdict).toBe('unexplained');
+    }),
+    { numRuns: 15 },
+  );
+});
+
+test('a small body that inflates to a very large one is explained within seconds', {
+  timeout: 8_000,
+}, async () => {
+  const start = process.cpuUsage();
+  const signature = await sign(bytes('{}'), { secret: 'secret' });
+  for (const inflatedBytes of [14_000_000, 1_000_000]) {
+    const body = brotliCompressSync(new Uint8Array(inflatedBytes));
+    expect(body.length).toBeLessThan(100);
+    const answer = await explainSignature({ body, signature, secret: bytes('other'), format: {} });
+    expect(answer.verdict).toBe('unexplained');
+  }
+  // Of the processor, so that the limit holds on a busy machine, too.
+  const { user, system } = process.cpuUsage(start);
+  expect((user + system) / 1_000_000).toBeLessThan(8);
+});
+
+test('a string that is not a signature is malformed', BUSY_MACHINE, async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.string({ maxLength: 40 }), async (signature) => {
+      const answer = await explainSignature({
+        body: bytes('{}'),
+        signature,
+        secret: bytes('secret'),
+        format: {},
+      });
+      expect(answer).toEqual({ verdict: 'malformed' });
+    }),
+  );
+});

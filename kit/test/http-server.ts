@@ -1,0 +1,29 @@
+import { once } from 'node:events';
+import { createServer, type RequestListener, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+/** A running server; `url` has no path. */
+export interface RunningServer extends AsyncDisposable {
+  readonly url: string;
+}
+
+/** Starts a server on a free port of the loopback; it is closed at the end of the block. */
+export async function serve(handler: RequestListener | Server): Promise<RunningServer> {
+  const server = typeof handler === 'function' ? createServer(handler) : handler;
+  if (!server.listening) await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    async [Symbol.asyncDispose]() {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+}
+
+/** A URL where nothing listens. */
+export async function findClosedUrl(): Promise<string> {
+  const server = await serve(() => undefined);
+  await server[Symbol.asyncDispose]();
+  return server.url;
+}
