@@ -110,20 +110,23 @@ describe('the names in README and docs', () => {
 });
 
 describe('the links of everything that is shipped', () => {
-  test.each(['.', 'kit'])('in the package in folder %s lead to files and headings of its tarball', (folder) => {
-    const files = packedFiles(folder);
-    const shipped = [...files].filter((path) => /\.md$|^llms\.txt$/.test(path));
-    const broken = shipped.flatMap((path) =>
-      linksOf(textOf(posix.join(folder, path))).filter((link) => {
-        const [target = '', anchor] = link.split('#');
-        const file = target === '' ? path : posix.join(posix.dirname(path), target);
-        if (!files.has(file)) return true;
-        return anchor !== undefined && !headingsOf(textOf(posix.join(folder, file))).includes(anchor);
-      }),
-    );
-    expect(shipped).toContain('README.md');
-    expect(broken).toEqual([]);
-  });
+  test.each(['.', 'kit'])(
+    'in the package in folder %s lead to files and headings of its tarball',
+    (folder) => {
+      const files = packedFiles(folder);
+      const shipped = [...files].filter((path) => /\.md$|^llms\.txt$/.test(path));
+      const broken = shipped.flatMap((path) =>
+        linksOf(textOf(posix.join(folder, path))).filter((link) => {
+          const [target = '', anchor] = link.split('#');
+          const file = target === '' ? path : posix.join(posix.dirname(path), target);
+          if (!files.has(file)) return true;
+          return anchor !== undefined && !headingsOf(textOf(posix.join(folder, file))).includes(anchor);
+        }),
+      );
+      expect(shipped).toContain('README.md');
+      expect(broken).toEqual([]);
+    },
+  );
 
   test('the README and llms.txt link to every page of docs', () => {
     for (const index of ['README.md', 'llms.txt']) {
