@@ -38,7 +38,6 @@ export function importsOf(path: string): readonly Import[] {
 }
 
 export const manifest = JSON.parse(textOf('package.json')) as {
-  readonly name: string;
   readonly version: string;
   readonly exports: Readonly<Record<string, { readonly types: string; readonly default: string } | string>>;
   readonly dependencies: Readonly<Record<string, string>>;
