@@ -1,4 +1,4 @@
-/** The demo's first act: what each kind of delivery gets, over real HTTP, and whether it is what it should get. */
+/** The first part of the demo: sends each kind of delivery over HTTP and checks the response. */
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import express from 'express';
@@ -11,11 +11,11 @@ const secret = 'whsec_demo';
 
 interface Row {
   readonly sent: string;
-  readonly wanted: string;
+  readonly expected: string;
   readonly got: string;
 }
 
-/** Sends everything, prints the table, and answers whether each got what it should. */
+/** Sends every kind of delivery, prints the table, and returns whether each response is the expected one. */
 export async function showDeliveries(): Promise<boolean> {
   const handled: string[] = [];
   const book = (event: { readonly type: string }) => void handled.push(event.type);
@@ -38,55 +38,47 @@ export async function showDeliveries(): Promise<boolean> {
 
   const sandbox = createSandbox({ secret, endpoints: [{ url }], maxAttempts: 1 });
   const rows: Row[] = [];
-  /** Lets the service deliver something, and notes what its last attempt got. */
-  const push = async (sent: string, { wanted, fire }: { wanted: string; fire: () => void }) => {
+  /** Fires an event in the sandbox and records the response to its last attempt. */
+  const push = async (sent: string, expected: string, fire: () => void) => {
     fire();
     await sandbox.settled();
     const response = sandbox.attempts().at(-1)?.response;
-    rows.push({ sent, wanted, got: describe(response?.status, response?.body) });
+    rows.push({ sent, expected, got: summarize(response?.status, response?.body) });
   };
 
   const good = '200 handled';
-  await push('accept.confirmed', { wanted: good, fire: () => sandbox.accept() });
-  await push('transfer.settled', { wanted: good, fire: () => sandbox.transfer() });
-  await push('transfer.failed', { wanted: good, fire: () => sandbox.transfer({ failsWith: 'routing' }) });
-  await push('redeem.completed', { wanted: good, fire: () => sandbox.redeem() });
-  await push('redeem.failed', { wanted: good, fire: () => sandbox.redeem({ failsWith: 'bank' }) });
+  const mismatch = '401 ERR_SIGNATURE_MISMATCH';
+  await push('accept.confirmed', good, () => sandbox.accept());
+  await push('transfer.settled', good, () => sandbox.transfer());
+  await push('transfer.failed', good, () => sandbox.transfer({ failsWith: 'routing' }));
+  await push('redeem.completed', good, () => sandbox.redeem());
+  await push('redeem.failed', good, () => sandbox.redeem({ failsWith: 'bank' }));
   const [first] = sandbox.events();
-  await push('the last one again', {
-    wanted: '200 duplicate',
-    fire: () => sandbox.redeliver(first?.id ?? ''),
+  await push('the last event again', '200 duplicate', () => sandbox.redeliver(first?.id ?? ''));
+  await push('a forged signature', mismatch, () => {
+    sandbox.faults.set({ corruptSignature: { next: 1 } });
+    sandbox.accept();
   });
-  await push('a forged signature', {
-    wanted: '401 ERR_SIGNATURE_MISMATCH',
-    fire: () => {
-      sandbox.faults.set({ corruptSignature: { next: 1 } });
-      sandbox.accept();
-    },
+  await push('a body re-serialised by a proxy', mismatch, () => {
+    sandbox.faults.set({ reserialise: { next: 1 } });
+    sandbox.accept();
   });
-  await push('a body written anew by a proxy', {
-    wanted: '401 ERR_SIGNATURE_MISMATCH',
-    fire: () => {
-      sandbox.faults.set({ reserialise: { next: 1 } });
-      sandbox.accept();
-    },
-  });
-  await push('an unknown type', { wanted: '200 parked', fire: () => sandbox.emit('mint.completed', {}) });
+  await push('an unknown type', '200 parked', () => sandbox.emit('mint.completed', {}));
 
-  // The service never does these two; somebody else might.
+  // The service never sends these two; an attacker can.
   const genuine = await signedRequest(exampleEvent('transfer.settled'), { secret, url });
   const tampered = new TextDecoder().decode(genuine.body).replace('"amount":"', '"amount":"9');
-  const answer = await fetch(url, { method: 'POST', headers: genuine.headers, body: tampered });
+  const response = await fetch(url, { method: 'POST', headers: genuine.headers, body: tampered });
   rows.push({
     sent: 'a tampered amount',
-    wanted: '401 ERR_SIGNATURE_MISMATCH',
-    got: describe(answer.status, await answer.text()),
+    expected: mismatch,
+    got: summarize(response.status, await response.text()),
   });
   const unsigned = await fetch(url, { method: 'POST', body: genuine.body });
   rows.push({
-    sent: 'no signature at all',
-    wanted: '401 ERR_SIGNATURE_MISSING',
-    got: describe(unsigned.status, await unsigned.text()),
+    sent: 'no signature',
+    expected: '401 ERR_SIGNATURE_MISSING',
+    got: summarize(unsigned.status, await unsigned.text()),
   });
 
   await sandbox.close();
@@ -95,28 +87,28 @@ export async function showDeliveries(): Promise<boolean> {
   server.close();
 
   print(rows);
-  const right = rows.every(({ wanted, got }) => wanted === got) && handled.length === 5;
+  const right = rows.every(({ expected, got }) => expected === got) && handled.length === 5;
   console.log(
-    `\nHandlers ran ${handled.length} times for 5 genuine events. ${right ? 'All as it should be.' : 'WRONG.'}`,
+    `\nHandlers ran ${handled.length} times for 5 genuine events. ${right ? 'All responses are as expected.' : 'WRONG.'}`,
   );
   return right;
 }
 
-/** The status, and the outcome or the code of the problem. */
-function describe(status: number | undefined, body = '{}'): string {
+/** The status, and the outcome or the error code. */
+function summarize(status: number | undefined, body = '{}'): string {
   const { outcome, code } = JSON.parse(body) as { outcome?: string; code?: string };
-  return `${status ?? 'no answer'} ${code ?? outcome ?? ''}`.trim();
+  return `${status ?? 'no response'} ${code ?? outcome ?? ''}`.trim();
 }
 
 function print(rows: readonly Row[]): void {
   const width = (pick: (row: Row) => string) => Math.max(...rows.map((row) => pick(row).length));
   const sent = width((row) => row.sent);
   const got = width((row) => row.got);
-  console.log(`   ${'what was sent'.padEnd(sent)}  what it got`);
+  console.log(`   ${'delivery'.padEnd(sent)}  response`);
   for (const row of rows) {
-    const right = row.got === row.wanted;
+    const right = row.got === row.expected;
     console.log(
-      ` ${right ? '✓' : '✗'} ${row.sent.padEnd(sent)}  ${row.got.padEnd(got)}${right ? '' : `  wanted ${row.wanted}`}`,
+      ` ${right ? '✓' : '✗'} ${row.sent.padEnd(sent)}  ${row.got.padEnd(got)}${right ? '' : `  expected ${row.expected}`}`,
     );
   }
 }

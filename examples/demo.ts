@@ -1,9 +1,9 @@
-/** `npm run demo`: what each delivery gets, and that nothing is missed. Exits with 0 only if all is as it should be. */
+/** `npm run demo`: what each delivery is answered, and how missed events are found. Exits with 0 only if all is right. */
 import { showDeliveries } from './demo-deliveries.js';
 import { neverMiss } from './never-miss.js';
 
-console.log('1. What each delivery gets\n');
+console.log('1. What each delivery is answered\n');
 const answered = await showDeliveries();
-console.log('\n2. Nothing missed\n');
+console.log('\n2. Catch-up: no event is missed\n');
 const caughtUp = await neverMiss();
 process.exitCode = answered && caughtUp ? 0 : 1;

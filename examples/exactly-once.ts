@@ -1,4 +1,4 @@
-/** A ledger in Postgres, written exactly once: `DATABASE_URL=postgres://… WEBHOOK_SECRET=whsec_test npx tsx examples/exactly-once.ts`. */
+/** A ledger in Postgres with one entry per event, exactly once: `DATABASE_URL=postgres://… WEBHOOK_SECRET=whsec_test npx tsx examples/exactly-once.ts`. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import pg from 'pg';
@@ -9,11 +9,11 @@ import { toNodeHandler } from 'stablehooks/node';
 const pool = new pg.Pool({
   connectionString: process.env['DATABASE_URL'],
   max: 20,
-  // A full pool, a lost server or a slow statement ends as 503, and the delivery comes again.
+  // A full pool, a lost server or a slow statement is answered 503, which asks for a retry.
   connectionTimeoutMillis: 5_000,
   query_timeout: 10_000,
 });
-// Without a listener, a connection that breaks while it is idle would end the process.
+// Without a listener, an idle connection that breaks ends the process.
 pool.on('error', (error) => console.error(error.message));
 
 await migratePostgres(pool);
@@ -23,14 +23,14 @@ const receiver = createReceiver({
   secret: process.env['WEBHOOK_SECRET'] ?? '',
   inbox: postgresInbox(pool, { transactional: true }),
   handlers: {
-    // The entry and the event's "done" commit together, or neither does.
+    // The entry and the event's `done` commit together or not at all.
     'accept.confirmed': async (event, { tx }) => {
       await tx.query('INSERT INTO ledger VALUES ($1, $2)', [event.id, JSON.stringify(event.payload)]);
     },
   },
 });
 
-// What failed, or whose process died, is run again. Any number of processes may do this.
+// Runs again what failed or whose process died. Any number of processes can do this.
 setInterval(() => receiver.redrive().catch((error) => console.error(error.message)), 10_000);
 
 const server = createServer(toNodeHandler(receiver)).listen(Number(process.env['PORT'] ?? 3000), () => {

@@ -13,7 +13,7 @@ const receiver = createReceiver({
 });
 
 const app = express();
-// Above express.json(): the receiver reads the raw body itself.
+// Above express.json(), because the receiver reads the raw body itself.
 app.post('/hooks', toExpressHandler(receiver));
 app.use(express.json());
 

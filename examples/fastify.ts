@@ -13,9 +13,9 @@ const receiver = createReceiver({
 
 const app = fastify();
 await app.register(toFastifyPlugin(receiver), { prefix: '/hooks' });
-// Routes beside it keep Fastify's own parsers.
+// Other routes keep Fastify's own parsers.
 app.post('/orders', async (request) => ({ received: request.body }));
-// Deliveries that run are waited for before the process ends.
+// Waits for running handlers before the process ends.
 app.addHook('onClose', () => receiver.close());
 
 const address = await app.listen({ port: Number(process.env['PORT'] ?? 3000) });

@@ -14,7 +14,7 @@ const receiver = createReceiver({
 const handler = toFetchHandler(receiver);
 
 const app = new Hono();
-// Workers, Deno and Bun take the handler as it is: `export default { fetch: handler }`.
+// Workers, Deno and Bun use the handler itself: `export default { fetch: handler }`.
 app.post('/hooks', (context) => handler(context.req.raw));
 
 serve({ fetch: app.fetch, port: Number(process.env['PORT'] ?? 3000) }, ({ port }) => {

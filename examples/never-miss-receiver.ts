@@ -1,5 +1,4 @@
 /** The process that `never-miss.ts` kills and restarts: Express, an SQLite inbox, a ledger, and a poller. */
-
 import express from 'express';
 import Database from 'libsql';
 import { createReceiver, type HandlerContext, type WebhookEvent } from 'stablehooks';
@@ -10,7 +9,7 @@ import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 
 const { FOLDER = '.', PORT = '0', BASE_URL = '', TOKEN = '', WEBHOOK_SECRET = '', SINCE = '' } = process.env;
 
-// The ledger has a file of its own, so that a kill can fall between the effect and its record in the inbox.
+// The ledger is a separate file, so a kill can happen between the effect and its record in the inbox.
 const ledger = new Database(`${FOLDER}/ledger.db`);
 ledger.exec('PRAGMA journal_mode = WAL');
 ledger.exec('CREATE TABLE IF NOT EXISTS ledger (id TEXT PRIMARY KEY, origin TEXT, runs INTEGER)');

@@ -1,4 +1,4 @@
-/** Push and pull together: the receiver is killed again and again, a fifth of the pushes is lost, and nothing is missed. */
+/** Push and catch-up together: the receiver is killed several times, a fifth of the pushes is lost, and no event is missed. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -14,26 +14,27 @@ import { createSandbox } from 'stablehooks-kit/sandbox';
 
 const EVENTS = 300;
 const KILLS = 4;
-const PATIENCE_MS = 60_000;
+const TIMEOUT_MS = 60_000;
 const secret = 'whsec_never_miss';
 
-interface Told {
+/** What the receiver's process sends. */
+interface Message {
   readonly address?: AddressInfo;
   readonly report?: PollReport;
   readonly kind?: OutcomeKind;
   readonly origin?: Origin;
 }
 
-interface Entry {
+interface LedgerRow {
   readonly id: string;
   readonly origin: Origin;
   readonly runs: number;
 }
 
-/** Runs the whole story, prints it, and answers whether the ledger equals the service's list. */
+/** Runs the demo, prints it, and returns whether the ledger equals the service's list. */
 export async function neverMiss(): Promise<boolean> {
   const folder = mkdtempSync(join(tmpdir(), 'never-miss-'));
-  // Two attempts, close together: what falls into a restart is lost to push for good.
+  // Two attempts, close together: a push during a restart is lost.
   const sandbox = createSandbox({
     secret,
     faults: { drop: 0.2, duplicate: 0.1 },
@@ -51,9 +52,9 @@ export async function neverMiss(): Promise<boolean> {
     const child = fork(fileURLToPath(new URL('./never-miss-receiver.ts', import.meta.url)), {
       env: { ...env, BASE_URL: service.url, TOKEN: sandbox.token, WEBHOOK_SECRET: secret },
     });
-    const [first] = (await once(child, 'message')) as [Told];
+    const [first] = (await once(child, 'message')) as [Message];
     port = first.address?.port ?? port;
-    child.on('message', ({ report, kind, origin }: Told) => {
+    child.on('message', ({ report, kind, origin }: Message) => {
       last = report ?? last;
       if (kind === 'duplicate' && origin === 'push') duplicates += 1;
     });
@@ -71,7 +72,7 @@ export async function neverMiss(): Promise<boolean> {
     if (fired % Math.floor(EVENTS / KILLS) === 0) {
       child.kill('SIGKILL');
       await once(child, 'exit');
-      // The service goes on while nobody listens.
+      // The service fires more events while the receiver is down.
       for (let missed = 0; missed < 10 && fired < EVENTS; missed++, fired++) fire[fired % fire.length]?.();
       child = await start();
     }
@@ -81,11 +82,11 @@ export async function neverMiss(): Promise<boolean> {
 
   const all = new Set(sandbox.events({ limit: EVENTS * 2 }).map(({ id }) => id));
   const ledger = new Database(join(folder, 'ledger.db'), { readonly: true });
-  const read = () => ledger.prepare('SELECT id, origin, runs FROM ledger').all() as Entry[];
+  const read = () => ledger.prepare('SELECT id, origin, runs FROM ledger').all() as LedgerRow[];
   const newest = Date.now();
   const isOver = () =>
     read().length >= all.size && last?.proven && Date.parse(last.watermark ?? '') >= newest;
-  for (const until = Date.now() + PATIENCE_MS; !isOver() && Date.now() < until; await pause(100)) {
+  for (const until = Date.now() + TIMEOUT_MS; !isOver() && Date.now() < until; await pause(100)) {
     show(`booked ${read().length} of ${all.size}, proven up to ${last?.watermark ?? 'nothing yet'}`);
   }
   show('');
@@ -97,8 +98,8 @@ export async function neverMiss(): Promise<boolean> {
   await sandbox.close();
   rmSync(folder, { recursive: true });
 
-  const by = (...sources: readonly Origin[]) =>
-    entries.filter(({ origin }) => sources.includes(origin)).length;
+  const by = (...origins: readonly Origin[]) =>
+    entries.filter(({ origin }) => origins.includes(origin)).length;
   const lost = [...all].filter((id) => !entries.some((entry) => entry.id === id)).length;
   const again = entries.filter(({ runs }) => runs > 1).length;
   const proven = last?.proven === true && Date.parse(last.watermark ?? '') >= newest;
@@ -109,11 +110,11 @@ export async function neverMiss(): Promise<boolean> {
     `took effect by push         ${String(by('push')).padStart(5)}   a fifth of the attempts was dropped`,
   );
   console.log(
-    `recovered by catch-up       ${String(by('pull', 'redrive')).padStart(5)}   push alone had lost or delayed these`,
+    `recovered by catch-up       ${String(by('pull', 'redrive')).padStart(5)}   push alone lost or delayed these`,
   );
-  console.log(`pushed again, not run again ${String(duplicates).padStart(5)}`);
+  console.log(`duplicate pushes, not rerun ${String(duplicates).padStart(5)}`);
   console.log(
-    `in flight at a kill, rerun  ${String(again).padStart(5)}   booked once: the ledger is keyed by event.id`,
+    `in flight at a kill, rerun  ${String(again).padStart(5)}   booked once, because the ledger is keyed by event.id`,
   );
   console.log(`lost                        ${String(lost).padStart(5)}`);
   const right = lost === 0 && entries.length === all.size && proven;

@@ -24,6 +24,6 @@ server.listen(Number(process.env['PORT'] ?? 3000), () => {
 
 process.once('SIGTERM', async () => {
   server.close();
-  // Deliveries that run are waited for.
+  // Waits for running handlers.
   await receiver.close();
 });

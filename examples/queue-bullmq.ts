@@ -1,4 +1,4 @@
-/** Receivers in front, workers behind, BullMQ between: start it with `receiver` and, as often as wanted, with `worker`. */
+/** Receivers and workers with BullMQ: start it once with `receiver`, and with `worker` as often as you like. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Queue, Worker } from 'bullmq';
@@ -10,7 +10,7 @@ import { bullmqProcessor, bullmqQueue } from 'stablehooks/queues/bullmq';
 
 const { REDIS_URL = 'redis://localhost:6379', WEBHOOK_SECRET = '', PORT = '3000' } = process.env;
 const connection = { url: REDIS_URL };
-// One answer a request: a lost server means 503 now, not a request that waits.
+// Without retries here, a lost server is answered 503 at once.
 const redis = new Redis(REDIS_URL, { maxRetriesPerRequest: 1 });
 redis.on('error', (error) => console.error(error.message));
 
@@ -35,7 +35,7 @@ if (process.argv[2] === 'worker') {
   queue.on('error', (error) => console.error(error.message));
   const receiver = createReceiver({ ...shared, queue: bullmqQueue(queue) });
 
-  // What was recorded but never enqueued, or what BullMQ gave up, goes into the queue again.
+  // Enqueues again what was recorded but never enqueued, and what BullMQ gave up.
   setInterval(() => receiver.redrive().catch((error) => console.error(error.message)), 10_000);
 
   const server = createServer(toNodeHandler(receiver)).listen(Number(PORT), () => {

@@ -1,4 +1,4 @@
-/** Receivers in front, workers behind, pg-boss between: start it with `receiver` and, as often as wanted, with `worker`. */
+/** Receivers and workers with pg-boss: start it once with `receiver`, and with `worker` as often as you like. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import pg from 'pg';
@@ -20,7 +20,7 @@ await boss.createQueue('stablehooks', {
   name: 'stablehooks',
   retryLimit: 10,
   retryBackoff: true,
-  // A worker that died keeps its job so long; the inbox's own lease is a minute, too.
+  // How long a worker that died keeps its job. The lease of the inbox is a minute, too.
   expireInSeconds: 60,
 });
 
@@ -39,7 +39,7 @@ if (process.argv[2] === 'worker') {
 } else {
   const receiver = createReceiver({ secret: WEBHOOK_SECRET, inbox, handlers, queue: pgBossQueue(boss) });
 
-  // What was recorded but never enqueued, or what pg-boss gave up, goes into the queue again.
+  // Enqueues again what was recorded but never enqueued, and what pg-boss gave up.
   setInterval(() => receiver.redrive().catch((error) => console.error(error.message)), 10_000);
 
   const server = createServer(toNodeHandler(receiver)).listen(Number(PORT), () => {

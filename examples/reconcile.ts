@@ -1,5 +1,5 @@
 /**
- * A job for cron: one poll, a readable report, and an exit code: 0 proven, 1 an unproven gap, 2 something failed.
+ * A cron job: one poll, a readable report, and an exit code: 0 proven, 1 an unproven gap, 2 a failure.
  *
  * `BASE_URL=… TOKEN=… INBOX=events.db npx tsx examples/reconcile.ts`
  */
@@ -9,7 +9,7 @@ import { createPoller } from 'stablehooks/catch-up';
 import { createClient } from 'stablehooks/client';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 
-const { BASE_URL = '', TOKEN = '', INBOX = 'events.db', WEBHOOK_SECRET = 'unused here', SINCE } = process.env;
+const { BASE_URL = '', TOKEN = '', INBOX = 'events.db', WEBHOOK_SECRET = 'unused', SINCE } = process.env;
 
 const book = (event: { readonly id: string; readonly type: string }) =>
   console.log('booked', event.type, event.id);

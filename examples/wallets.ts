@@ -1,4 +1,4 @@
-/** A wallet's life against the sandbox: created, limited, sent from within and beyond, its events received in Express. */
+/** Creates a wallet in the sandbox, sends within and over its limits, and receives its events in Express. */
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import express from 'express';
@@ -37,7 +37,7 @@ const wallet = await client.wallets.create({
 });
 console.log('created', wallet.chain, 'wallet with limits', wallet.limits.perTx, 'and', wallet.limits.daily);
 
-/** Sending is no part of the service's specified interface: in the sandbox it lives beside it. */
+/** The service's interface has no call for sending; the sandbox has one of its own. */
 function send(amount: string, to = shop) {
   try {
     const { state } = sandbox.send(wallet.id, { amount, to });

@@ -1,36 +1,105 @@
-/** Each example, started as a process of its own, takes a signed event of the sandbox and refuses a forged one. */
 import { execFile, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { createSandbox, type Sandbox } from 'stablehooks-kit/sandbox';
-import { afterEach, describe, expect, test } from 'vitest';
-import { type Listening, listenAsProcess } from './child.js';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { listenAsProcess, run } from './child.js';
+import { blocksOf, sectionOf } from './project/markdown.js';
+import { textOf } from './project/source.js';
+import { freePort } from './services/free-port.js';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const secret = 'whsec_example';
 
-let running: Listening | undefined;
-afterEach(() => running?.stop());
+test.each(['express', 'fastify', 'fetch', 'node'])(
+  'examples/%s.ts handles a delivery of the sandbox and refuses a forged one',
+  async (name) => {
+    const args = ['--import', 'tsx', `examples/${name}.ts`];
+    const running = await listenAsProcess({ args, cwd: root, env: { PORT: '0', WEBHOOK_SECRET: secret } });
+    onTestFinished(running.stop);
 
-test.each(['express', 'fastify', 'fetch', 'node'])('examples/%s.ts', async (name) => {
-  const args = ['--import', 'tsx', `examples/${name}.ts`];
-  running = await listenAsProcess({ args, cwd: root, env: { PORT: '0', WEBHOOK_SECRET: secret } });
+    const sandbox = createSandbox({ secret, endpoints: [{ url: running.address }], maxAttempts: 1 });
+    sandbox.faults.set({ corruptSignature: { next: 1 } });
+    sandbox.transfer({ failsWith: 'routing' });
+    await sandbox.settled();
+    sandbox.transfer({ failsWith: 'routing' });
+    await sandbox.settled();
+    expect(sandbox.attempts().map(({ response }) => response?.status)).toEqual([401, 200]);
+    await sandbox.close();
+  },
+);
 
-  const sandbox = createSandbox({ secret, endpoints: [{ url: running.address }], maxAttempts: 1 });
-  sandbox.faults.set({ corruptSignature: { next: 1 } });
-  sandbox.transfer({ failsWith: 'routing' });
-  await sandbox.settled();
-  sandbox.transfer({ failsWith: 'routing' });
-  await sandbox.settled();
-  expect(sandbox.attempts().map(({ response }) => response?.status)).toEqual([401, 200]);
-  await sandbox.close();
+describe('the README', () => {
+  const readme = textOf('README.md');
+
+  /** A folder of a user who has installed both packages, with `npx` that runs the command line. */
+  function makeProject(): string {
+    const folder = mkdtempSync(join(tmpdir(), 'readme-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+    mkdirSync(join(folder, 'bin'));
+    const npx = `#!/bin/sh\nshift\nexec '${process.execPath}' '${join(root, 'kit/dist/main.js')}' "$@"\n`;
+    writeFileSync(join(folder, 'bin/npx'), npx);
+    chmodSync(join(folder, 'bin/npx'), 0o755);
+    return folder;
+  }
+
+  /** Saves the first program of a section, on a free port, and starts it as it is. */
+  async function startBlock(heading: string, folder: string) {
+    const [program = ''] = blocksOf(sectionOf(readme, heading), 'ts');
+    expect(program).toContain('3000');
+    const port = String(await freePort());
+    writeFileSync(join(folder, 'receiver.mjs'), program.replaceAll('3000', port));
+    const env = { WEBHOOK_SECRET: secret };
+    const running = await listenAsProcess({ args: ['receiver.mjs'], cwd: folder, env });
+    onTestFinished(running.stop);
+    return { ...running, port };
+  }
+
+  test.each([
+    'Express 4 and 5',
+    'Fastify 5',
+    'fetch: Hono, Workers, Deno, Bun, SvelteKit, Remix',
+    'node:http',
+  ])('the quick start "%s" listens, handles a signed delivery and refuses a forged one', async (heading) => {
+    const { address: url } = await startBlock(heading, makeProject());
+    const send = async (key: string) => {
+      const signed = await signedRequest(exampleEvent('transfer.settled'), { secret: key, url });
+      const response = await fetch(url, signed);
+      return `${response.status} ${await response.text()}`;
+    };
+    expect(await send(secret)).toBe('200 {"outcome":"handled"}');
+    expect(await send('forged')).toMatch(/^401 .*"ERR_SIGNATURE_MISMATCH"/);
+  });
+
+  test('the steps of "Try it" work as pasted: the sandbox delivers what trigger fires, and the handler runs once', async () => {
+    const folder = makeProject();
+    const { port } = await startBlock('Try it', folder);
+    const [sandbox = '', trigger = ''] = blocksOf(sectionOf(readme, 'Try it'), 'sh');
+    const sandboxPort = String(await freePort());
+    const shell = (text: string) => ({
+      program: 'bash',
+      args: ['-c', text.replaceAll('3000', port).replaceAll('4010', sandboxPort)],
+      cwd: folder,
+      env: { PATH: `${join(folder, 'bin')}:${process.env['PATH']}` },
+    });
+
+    const line = sandbox
+      .trim()
+      .replace('npx stablehooks sandbox', 'exec npx stablehooks sandbox --port 4010');
+    const service = await listenAsProcess(shell(line));
+    onTestFinished(service.stop);
+    const printed = await run(shell(trigger));
+    expect(printed).toMatch(/200 handled.*\n.*200 duplicate/);
+  });
 });
 
-test('examples/wallets.ts', async () => {
+test('examples/wallets.ts creates a wallet, sends within and over its limits, and lists the events', async () => {
   const { stdout } = await promisify(execFile)(process.execPath, ['--import', 'tsx', 'examples/wallets.ts'], {
     cwd: root,
   });
@@ -82,8 +151,8 @@ describe('examples/reconcile.ts', () => {
     expect(code).toBe(0);
   });
 
-  test('exits with 1 on a gap that nothing can prove away', async () => {
-    // Two hundred events of one type behind a cap of sixty, oldest first: the same window for ever.
+  test('exits with 1 on a gap that no poll can close', async () => {
+    // Two hundred events of one type behind a cap of sixty, oldest first: the list always shows the same sixty.
     const sandbox = createSandbox({ faults: { listOrder: 'oldest', listCap: 60 } });
     for (let count = 0; count < 200; count++) sandbox.accept();
     const { code, printed } = await reconcile(sandbox, { since });

@@ -1,4 +1,4 @@
-/** Nothing to configure: the receiver works in both routers as they are. */
+/** The receiver needs no configuration, in either router. */
 import type { NextConfig } from 'next';
 
 const config: NextConfig = {};

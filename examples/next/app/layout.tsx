@@ -1,4 +1,4 @@
-/** The frame of every page; Next wants one. */
+/** Next requires a root layout. */
 import type { ReactNode } from 'react';
 
 export default function Layout({ children }: { readonly children: ReactNode }) {

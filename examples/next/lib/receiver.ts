@@ -1,11 +1,11 @@
 /**
- * The receiver of this app. Next bundles each router, and each worker, apart, so each holds a copy of it: give
- * it an inbox in a database where one copy must know what another has handled.
+ * The receiver of this app. Next bundles each router and each worker separately, so each has a receiver of its own.
+ * In production, use an inbox in a database, so that all of them know what is handled.
  */
 import { createReceiver } from 'stablehooks';
 import { RedeemFailed, TransferSettled } from './payloads';
 
-// `next build` loads this module where there is no secret yet: ask for it at the delivery.
+// A function, because `next build` loads this module where no secret exists. It is called at each delivery.
 const secret = () => process.env['WEBHOOK_SECRET'] ?? '';
 
 export const receiver = createReceiver({

@@ -1,0 +1,34 @@
+/** The texts of the fenced blocks of one language. */
+export function blocksOf(markdown: string, language: string): readonly string[] {
+  return [...markdown.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)]
+    .filter(([, name]) => name === language)
+    .map(([, , text = '']) => text);
+}
+
+/** The text below a heading, up to the next heading of any level. */
+export function sectionOf(markdown: string, heading: string): string {
+  const sections = markdown.split(/^#+ /m);
+  const found = sections.find((section) => section.split('\n')[0] === heading);
+  if (found === undefined) throw new Error(`There is no heading "${heading}".`);
+  return found;
+}
+
+const withoutBlocks = (markdown: string) => markdown.replaceAll(/^```[\s\S]*?^```$/gm, '');
+
+/** The relative links of a page. */
+export function linksOf(markdown: string): readonly string[] {
+  return [...withoutBlocks(markdown).matchAll(/\]\(([^)\s]+)\)/g)]
+    .map(([, link = '']) => link)
+    .filter((link) => !/^[a-z]+:/.test(link));
+}
+
+/** The anchors of a page's headings, as GitHub and npm write them. */
+export function headingsOf(markdown: string): readonly string[] {
+  return [...withoutBlocks(markdown).matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
+    heading
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
+      .trim()
+      .replaceAll(' ', '-'),
+  );
+}
