@@ -1,7 +1,7 @@
 /**
  * SIGKILL at random moments: nothing is lost, and only what was in flight at a kill runs again.
  *
- * `npm test` kills a few times; `npm run test:kills` sets KILLS to 200.
+ * `npm run test:kills` kills 200 times. KILLS sets another number.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,4 +1,4 @@
-/** Chaos: processes are killed and servers restarted while events come in; then the ledger is compared with the list. */
+/** Kills processes and restarts servers while events come in, then compares the ledger with the list. */
 import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
