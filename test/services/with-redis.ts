@@ -11,7 +11,8 @@ export function describeWithRedis(name: string, body: () => void): void {
     describe(name, body);
     return;
   }
-  if (process.env['CI']) throw new Error(`redis-server is missing, so "${name}" cannot run. ${INSTALL_REDIS}`);
+  if (process.env['CI'])
+    throw new Error(`redis-server is missing, so "${name}" cannot run. ${INSTALL_REDIS}`);
   console.warn(`\n*** SKIPPED: ${name}: redis-server is missing. ${INSTALL_REDIS} ***\n`);
   describe.runIf(installed)(name, body);
 }
