@@ -35,6 +35,14 @@ main();
 `;
 const ESM = `import { createReceiver, sign } from 'stablehooks';\nimport { toFetchHandler } from 'stablehooks/fetch';\n`;
 const CJS = `const { createReceiver, sign } = require('stablehooks');\nconst { toFetchHandler } = require('stablehooks/fetch');\n`;
+/** Under node16, TypeScript takes an import of an ES module in a CommonJS file only when it is dynamic. */
+const DYNAMIC = (program: string) => `const load = async () => {
+  const { createReceiver, sign } = await import('stablehooks');
+  const { toFetchHandler } = await import('stablehooks/fetch');
+  ${program}
+};
+load();
+`;
 const TYPED = receiver("event.type satisfies 'transfer.settled'", ': string');
 const HANDLED = '200 {"outcome":"handled"} 401';
 
@@ -57,7 +65,7 @@ await sandbox.close();
 interface Project {
   readonly name: string;
   readonly type: 'module' | 'commonjs';
-  readonly packages: readonly ('stablehooks' | 'kit')[];
+  readonly packages: readonly ('stablehooks' | 'kit' | '@types/node')[];
   /** The program, as JavaScript, or as TypeScript with these compiler options. */
   readonly program: string;
   readonly typescript?: Readonly<Record<string, unknown>>;
@@ -99,16 +107,42 @@ const PROJECTS: readonly Project[] = [
     prints: HANDLED,
   },
   {
+    name: 'TypeScript, CommonJS, node10',
+    type: 'commonjs',
+    packages: ['stablehooks'],
+    program: ESM + TYPED,
+    typescript: {
+      module: 'commonjs',
+      moduleResolution: 'node10',
+      ignoreDeprecations: '6.0',
+      skipLibCheck: true,
+    },
+    prints: HANDLED,
+  },
+  {
+    name: 'TypeScript, CommonJS, node16',
+    type: 'commonjs',
+    packages: ['stablehooks'],
+    program: DYNAMIC(TYPED),
+    typescript: { module: 'node16' },
+    prints: HANDLED,
+  },
+  {
     name: 'the kit, TypeScript',
     type: 'module',
-    packages: ['stablehooks', 'kit'],
+    packages: ['stablehooks', 'kit', '@types/node'],
     program: SANDBOX,
-    typescript: { module: 'nodenext', lib: ['es2023', 'dom', 'dom.iterable', 'esnext.disposable'] },
+    typescript: {
+      module: 'nodenext',
+      lib: ['es2023', 'dom', 'dom.iterable', 'esnext.disposable'],
+      types: ['node'],
+    },
     prints: '200',
     inspect: inspectCommandLine,
   },
 ];
 
+const { devDependencies } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'));
 const work = await mkdtemp(join(tmpdir(), 'stablehooks-pack-'));
 const tarballs = await packTarballs();
 try {
@@ -141,7 +175,10 @@ async function prove(
   await mkdir(folder, { recursive: true });
   await writeFile(join(folder, 'package.json'), JSON.stringify({ name: 'try', private: true, type }));
   await writeFile(join(folder, main), program);
-  await npm(['install', '--prefer-offline', ...packages.map((name) => tarballs[name])], folder);
+  const specifiers = packages.map((name) =>
+    name === '@types/node' ? `${name}@${devDependencies[name]}` : tarballs[name],
+  );
+  await npm(['install', '--prefer-offline', ...specifiers], folder);
   if (typescript !== undefined) {
     // No skipLibCheck: the declarations must compile without the frameworks that a user does not have.
     const compilerOptions = {
