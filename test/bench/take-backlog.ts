@@ -35,8 +35,8 @@ export const WAYS = {
   async 'the pages alone'({ url, count }: Job): Promise<number> {
     const { events } = clientOf(url);
     const pages = [
-      await events.page({ limit: count + 1 }),
-      await events.page({ limit: Math.floor(count / 2) }),
+      await events.listWithProblems({ limit: count + 1 }),
+      await events.listWithProblems({ limit: Math.floor(count / 2) }),
     ];
     if (pages.some(({ problems }) => problems.length > 0)) throw new Error('the list cannot be read');
     return 0;
