@@ -152,7 +152,7 @@ try {
     const lint = (tool: string, args: readonly string[]) => async () => {
       await run({
         program: join(root, 'node_modules/.bin', tool),
-        args: [...args, tarballs[name]],
+        args: [tarballs[name], ...args],
         cwd: root,
       });
       return [];
