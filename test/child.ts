@@ -1,4 +1,4 @@
-/** Programs as processes of their own: started, waited for until they say where they listen, and ended. */
+/** Runs programs as processes: to their end, or until they print the address that they listen on. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline';
 export interface Listening {
   /** The first http address that it printed. */
   readonly address: string;
-  /** What it printed to stderr up to now. */
+  /** What it printed to stderr so far. */
   complaints(): string;
   stop(): Promise<void>;
 }
@@ -15,22 +15,25 @@ export interface Listening {
 /** How to start a program. */
 export interface Command {
   /** @default this Node */
-  readonly program?: string;
+  readonly program?: string | undefined;
   readonly args: readonly string[];
   readonly cwd: string;
-  readonly env?: Readonly<Record<string, string>>;
+  readonly env?: Readonly<Record<string, string>> | undefined;
+  /** The user that it runs as. @default the user of this process */
+  readonly user?: { readonly uid?: number; readonly gid?: number } | undefined;
 }
 
-function start({ program = process.execPath, args, cwd, env }: Command) {
+function start({ program = process.execPath, args, cwd, env, user }: Command) {
   const { NODE_ENV: _, ...inherited } = process.env;
   return spawn(program, args, {
     cwd,
     env: { ...inherited, NEXT_TELEMETRY_DISABLED: '1', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
+    ...user,
   });
 }
 
-/** Runs a program to its end and answers its output; rejects with all that it printed unless it ends with 0. */
+/** Runs a program to its end and returns its stdout; rejects with all that it printed unless it exits with 0. */
 export async function run(command: Command): Promise<string> {
   const child = start(command);
   let printed = '';
@@ -63,7 +66,7 @@ export async function listenAsProcess(command: Command): Promise<Listening> {
   for await (const line of createInterface({ input: child.stdout })) {
     const address = /https?:\/\/\S+/.exec(line)?.[0];
     if (address !== undefined) {
-      // Read on, or the program stops when the pipe is full.
+      // Keep reading, or the program stops when the pipe is full.
       child.stdout.resume();
       return { address, complaints: () => printed, stop };
     }

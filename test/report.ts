@@ -1,13 +1,13 @@
-/** What the proofs print: one line a case that failed, and one a whole. */
+/** Runs checks outside vitest and prints one line for each, and one for each case that failed. */
 import type { AdapterUnderTest, ContractCase } from 'stablehooks/conformance';
 
-/** How many cases of the contract are under way at once. */
+/** How many cases of the contract run at once. */
 const AT_ONCE = 8;
 
-/** Runs the cases of a contract against a server and says of each that failed why. */
+/** Runs the cases of a contract against a server and returns the name and error of each that failed. */
 export async function failuresAt(
   url: string,
-  { cases }: { readonly cases: readonly ContractCase<AdapterUnderTest>[] },
+  cases: readonly ContractCase<AdapterUnderTest>[],
 ): Promise<readonly string[]> {
   const failures: string[] = [];
   const waiting = [...cases];
@@ -21,10 +21,10 @@ export async function failuresAt(
   return failures;
 }
 
-/** Runs a proof, prints how it went, and makes the process end with 1 when it failed. */
-export async function report(name: string, proof: () => Promise<readonly string[]>): Promise<void> {
+/** Runs a check, prints its result, and sets the exit code to 1 when it failed. */
+export async function report(name: string, check: () => Promise<readonly string[]>): Promise<void> {
   const start = Date.now();
-  const failures = await proof().catch((error: unknown) => [String(error)]);
+  const failures = await check().catch((error: unknown) => [String(error)]);
   const seconds = ((Date.now() - start) / 1000).toFixed(1);
   console.log(`${failures.length === 0 ? 'ok    ' : 'FAILED'} ${name} (${seconds} s)`);
   for (const failure of failures) console.log(`         ${failure}`);

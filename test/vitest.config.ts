@@ -27,7 +27,7 @@ function exactly(name: string): RegExp {
   return new RegExp(`^${name.replaceAll(/[.#/]/g, '\\$&')}$`);
 }
 
-/** The names in `imports` as a platform of this condition sees them. */
+/** The names in `imports` as a platform with this condition resolves them. */
 const alias = (condition: 'node' | 'default') => [
   ...subpaths,
   ...Object.entries<Record<string, string>>(manifest.imports).map(([name, targets]) => ({
@@ -36,27 +36,50 @@ const alias = (condition: 'node' | 'default') => [
   })),
 ];
 
-const shared = { exclude: ['**/node_modules/**'], testTimeout: 20_000, hookTimeout: 60_000 };
+const every = ['test/**/*.test.ts', 'kit/test/**/*.test.ts'];
+
+/** What `npm test` leaves out, by the project that includes it. A script in package.json runs each. */
+const separate = {
+  project: ['test/project/**/*.test.ts'],
+  chaos: ['test/chaos/**/*.test.ts'],
+  kills: ['test/catch-up/kills.test.ts'],
+  // Starts programs, builds an app, or runs for more than a few seconds.
+  slow: ['**/*.slow.test.ts'],
+};
+
+const exclude = ['**/node_modules/**', '**/.next/**'];
+// A hang still fails. A property test or a started process gets the time that it needs on a busy machine.
+const limits = { testTimeout: 120_000, hookTimeout: 120_000 };
 
 export default defineConfig({
   root: fileURLToPath(root),
   test: {
-    // One more than there are processors: many files wait for the processes and sockets that they test.
+    // One more than there are processors, because many files wait for the processes and sockets that they test.
     maxWorkers: availableParallelism() + 1,
     projects: [
       {
         resolve: { alias: alias('node') },
-        test: { ...shared, name: 'node', include: ['test/**/*.test.ts', 'kit/test/**/*.test.ts'] },
+        test: {
+          ...limits,
+          name: 'node',
+          include: every,
+          exclude: [...exclude, ...Object.values(separate).flat()],
+        },
       },
-      // The same promises where there is nothing of Node's.
+      // The core and the receiver must behave the same on platforms without Node's modules.
       {
         resolve: { alias: alias('default') },
         test: {
-          ...shared,
+          ...limits,
           name: 'webcrypto',
           include: ['test/core/**/*.test.ts', 'test/receiver/**/*.test.ts'],
+          exclude,
         },
       },
+      ...Object.entries(separate).map(([name, include]) => ({
+        resolve: { alias: alias('node') },
+        test: { ...limits, name, include, exclude },
+      })),
     ],
   },
 });

@@ -2,19 +2,19 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { npm, packTarball } from '../tarball.js';
+import { npm, packTarballs } from '../tarball.js';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 
-const tarball = await packTarball();
+const tarballs = await packTarballs();
 try {
   await npm(['ci'], here);
-  await npm(['install', '--no-save', tarball.path], here);
+  await npm(['install', '--no-save', tarballs.stablehooks], here);
 } finally {
-  await tarball.remove();
+  await tarballs.remove();
 }
 
-// A process of its own, since what it imports is only there now.
+// A process of its own, because what it imports has just been installed.
 const args = ['--import', 'tsx', 'main.ts', ...process.argv.slice(2)];
 const [code] = await once(spawn(process.execPath, args, { cwd: here, stdio: 'inherit' }), 'close');
 process.exitCode = code ?? 1;

@@ -58,7 +58,7 @@ function candidatesFor(deliveries: readonly SignedDelivery[]): readonly Candidat
       name: 'stablehooks verifySignature + parseEvent',
       prepare: () => async (index) => {
         const { body, signature } = at(index);
-        must(await verifySignature(body, signature, { secret: SECRET }));
+        await verifySignature(body, signature, { secret: SECRET });
         return parseEvent(body);
       },
     },

@@ -1,7 +1,7 @@
 /**
  * Kills the receiver at random moments: no event is lost, and only events in flight at a kill run again.
  *
- * `npm test` kills a few times; `npm run test:kills` sets KILLS to 200.
+ * `npm run test:kills` kills 200 times. KILLS sets another number.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,4 +1,4 @@
-/** The projects: how each is built and started, and which URLs keep the contract. */
+/** The projects: how each is built and started, and which URLs must pass the adapter contract. */
 import { fileURLToPath } from 'node:url';
 import { adapterContract } from 'stablehooks/conformance';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
@@ -8,7 +8,7 @@ import { GATEWAYS } from './gateways.js';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 
-/** One project under this folder; `prove` answers what failed. */
+/** One project under this folder; `prove` returns what failed. */
 export interface Consumer {
   readonly name: string;
   readonly prove: (folder: string) => Promise<readonly string[]>;
@@ -19,11 +19,11 @@ interface Server {
   readonly build?: readonly string[];
   readonly start?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  /** Paths that keep the whole contract. @default ['/hooks'] */
+  /** Paths that must pass the whole contract. @default ['/hooks'] */
   readonly whole?: readonly string[];
   /** Cases that the framework's own server decides before the adapter can, and why. */
   readonly outOfReach?: Readonly<Record<string, string>>;
-  /** Paths where the framework itself answers a part of the contract: an honest and a forged delivery are sent. */
+  /** Paths where the framework itself answers a part of the contract: only a signed and a forged delivery are sent. */
   readonly partly?: readonly string[];
 }
 
@@ -47,7 +47,7 @@ export const CONSUMERS: readonly Consumer[] = [
     env: { BODY_SIZE_LIMIT: 'Infinity' },
     outOfReach: {
       'a delivery without a content-type is handled':
-        'it takes a request without a content-type to have no body; we answer 500',
+        'it drops the body of a request without a content-type; we answer 500',
       'a connection serves the next delivery after a forged one whose body was not read': CLOSES,
       'a connection serves the next delivery after a body that was too large': CLOSES,
     },
@@ -73,7 +73,7 @@ async function proveServer(cwd: string, server: Server): Promise<readonly string
   try {
     const at = (path: string) => new URL(path, running.address).href;
     const failures: string[] = [];
-    for (const path of whole) failures.push(...(await failuresAt(at(path), { cases })));
+    for (const path of whole) failures.push(...(await failuresAt(at(path), cases)));
     for (const path of partly) failures.push(...(await deliveriesFailing(at(path))));
     return failures;
   } finally {
@@ -81,7 +81,7 @@ async function proveServer(cwd: string, server: Server): Promise<readonly string
   }
 }
 
-/** An honest delivery takes effect once, a forged one not. */
+/** A signed delivery takes effect once, a forged one not at all. */
 async function deliveriesFailing(url: string): Promise<readonly string[]> {
   const event = exampleEvent('transfer.settled');
   const honest = await signedRequest(event, { secret: 'contract-secret-old', url });
@@ -95,7 +95,7 @@ async function deliveriesFailing(url: string): Promise<readonly string[]> {
   return said === '401 rejected, 200 handled, 200 duplicate' ? [] : [`${url} answered ${said}`];
 }
 
-/** The compiled handler behind each gateway, all but what no function can tell (see test/adapters/lambda.test.ts). */
+/** The compiled handler behind each gateway, without the cases that a function cannot see (see test/adapters/lambda.test.ts). */
 async function proveLambda(folder: string): Promise<readonly string[]> {
   await run({ args: TSC, cwd: folder });
   const args = ['--import', 'tsx', fileURLToPath(new URL('gateways.ts', import.meta.url)), folder];
@@ -105,7 +105,7 @@ async function proveLambda(folder: string): Promise<readonly string[]> {
   const failures: string[] = [];
   try {
     for (const path of GATEWAYS.keys()) {
-      const failed = await failuresAt(new URL(path, gateways.address).href, { cases });
+      const failed = await failuresAt(new URL(path, gateways.address).href, cases);
       failures.push(...failed.map((failure) => `${path}: ${failure}`));
     }
   } finally {

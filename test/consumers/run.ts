@@ -1,15 +1,15 @@
-/** `npm run test:consumers`: small real projects, installed from the tarball, started, and sent the contract. */
+/** `npm run test:consumers`: starts small projects that install the packed package, and runs the adapter contract against each. */
 import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { report } from '../report.js';
-import { npm, packTarball } from '../tarball.js';
+import { npm, packTarballs } from '../tarball.js';
 import { CONSUMERS, type Consumer } from './consumers.js';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 
-/** Installs the project in a folder of its own, outside this package, and proves it there. */
+/** Installs the project in a new folder outside this package and runs its checks there. */
 async function prove(consumer: Consumer, tarball: string): Promise<readonly string[]> {
   const folder = await mkdtemp(join(tmpdir(), `stablehooks-${consumer.name}-`));
   try {
@@ -22,12 +22,12 @@ async function prove(consumer: Consumer, tarball: string): Promise<readonly stri
 }
 
 const only = process.argv.slice(2);
-const tarball = await packTarball();
+const tarballs = await packTarballs();
 try {
   for (const consumer of CONSUMERS) {
     if (only.length > 0 && !only.includes(consumer.name)) continue;
-    await report(consumer.name, () => prove(consumer, tarball.path));
+    await report(consumer.name, () => prove(consumer, tarballs.stablehooks));
   }
 } finally {
-  await tarball.remove();
+  await tarballs.remove();
 }

@@ -1,4 +1,4 @@
-/** The source files as the project's own tests see them: paths, text, imports. */
+/** The source files as the project's own tests see them: paths, text, imports, names. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -37,9 +37,20 @@ export function importsOf(path: string): readonly Import[] {
   });
 }
 
-export const manifest = JSON.parse(textOf('package.json')) as {
+/** The functions, types, classes and constants that a file declares and exports. */
+export function exportsOf(path: string): readonly string[] {
+  const declarations = textOf(path).matchAll(
+    /^export (?:declare |abstract |async )*(?:function\*?|class|interface|type|const|let) (?<name>\w+)/gm,
+  );
+  return [...new Set([...declarations].map(({ groups }) => groups?.['name'] ?? ''))];
+}
+
+export interface Manifest {
   readonly version: string;
   readonly exports: Readonly<Record<string, { readonly types: string; readonly default: string } | string>>;
   readonly dependencies: Readonly<Record<string, string>>;
   readonly scripts: Readonly<Record<string, string>>;
-};
+}
+
+export const manifest: Manifest = JSON.parse(textOf('package.json'));
+export const kitManifest: Manifest = JSON.parse(textOf('kit/package.json'));

@@ -1,9 +1,9 @@
-/** `npm run test:runtimes`: the packed tarball, by its public names, on every runtime that we claim. */
+/** `npm run test:runtimes`: the packed package, by its public names, on every runtime that it supports. */
 import { fileURLToPath } from 'node:url';
 import { adapterContract } from 'stablehooks/conformance';
 import { type Command, listenAsProcess } from '../child.js';
 import { failuresAt, report } from '../report.js';
-import { npm, packTarball } from '../tarball.js';
+import { npm, packTarballs } from '../tarball.js';
 import { assertBundles } from './bundles.js';
 import { buildServers } from './servers.js';
 
@@ -15,12 +15,11 @@ const node = (version: number) => `node_modules/node${version}/bin/node`;
 interface Runtime {
   readonly name: string;
   readonly command: Omit<Command, 'cwd'>;
-  /** Cases of the contract that this runtime's own server decides, and not the adapter, and why. */
+  /** Cases of the contract that this runtime's own server decides before the adapter can, and why. */
   readonly outOfReach?: Readonly<Record<string, string>>;
 }
 
-const CLOSES =
-  'its server, which stands behind Cloudflare and not in front, closes a connection whose body was not read';
+const CLOSES = 'its server closes a connection whose body was not read';
 
 const RUNTIMES: readonly Runtime[] = [
   ...[20, 22, 24, 26].map((version) => ({
@@ -48,20 +47,20 @@ async function prove({ command, outOfReach = {} }: Runtime): Promise<readonly st
     const origin = new URL(server.address).origin;
     const inside: readonly string[] = await (await fetch(`${origin}/checks`)).json();
     const cases = adapterContract.filter(({ name }) => !(name in outOfReach));
-    const outside = await failuresAt(`${origin}/hooks`, { cases });
+    const outside = await failuresAt(`${origin}/hooks`, cases);
     return [...inside, ...outside];
   } finally {
     await server.stop();
   }
 }
 
-const tarball = await packTarball();
+const tarballs = await packTarballs();
 try {
-  // Without a lockfile: the newest of each line is what users have.
-  await npm(['install', '--no-save', '--no-package-lock', tarball.path], folder);
+  // Without a lockfile, npm installs the newest of each line, as users do.
+  await npm(['install', '--no-save', '--no-package-lock', tarballs.stablehooks], folder);
   await buildServers(folder);
   await report('the fetch adapter bundles without Node', () => assertBundles(folder));
   for (const runtime of RUNTIMES) await report(runtime.name, () => prove(runtime));
 } finally {
-  await tarball.remove();
+  await tarballs.remove();
 }

