@@ -20,7 +20,7 @@ const KILLS = Number(process.env['KILLS'] ?? 6);
 const secret = 'whsec_kills';
 const script = fileURLToPath(new URL('./kill-receiver.ts', import.meta.url));
 
-interface Told {
+interface ReceiverMessage {
   readonly address?: AddressInfo;
   readonly proven?: boolean;
   readonly watermark?: string | null;
@@ -49,9 +49,9 @@ test(`SIGKILL at ${KILLS} random moments loses no event and repeats only events 
 
   async function start(): Promise<ChildProcess> {
     const child = fork(script, { env, execArgv: ['--import', 'tsx'] });
-    const [{ address }] = (await once(child, 'message')) as [Told];
-    child.on('message', (told: Told) => {
-      if (told.proven && typeof told.watermark === 'string') watermark = Date.parse(told.watermark);
+    const [{ address }] = (await once(child, 'message')) as [ReceiverMessage];
+    child.on('message', (message: ReceiverMessage) => {
+      if (message.proven && typeof message.watermark === 'string') watermark = Date.parse(message.watermark);
     });
     // Its port is new each time: deliveries to the old port are lost.
     if (endpointId !== undefined) sandbox.endpoints.remove(endpointId);

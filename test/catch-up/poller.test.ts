@@ -229,14 +229,14 @@ test('an event that fails does not stop the others, waits until it is due, and r
 });
 
 test('an event of an unknown type is parked, counted as new, reported once, and does not prevent a proof', async () => {
-  const told: string[] = [];
-  const it = await setUp({ onUnknown: (event) => void told.push(event.id) });
+  const reported: string[] = [];
+  const it = await setUp({ onUnknown: (event) => void reported.push(event.id) });
   const { id } = it.sandbox.emit('wallet.frozen', { reason: 'none' });
   const report = await it.poller.pollOnce();
   expect(report).toMatchObject({ proven: true, fetched: 1, new: 1, recovered: 0, handled: 0, failed: 0 });
   expect((await it.inbox.find(id))?.state).toBe('parked');
   await it.poller.pollOnce();
-  expect(told).toEqual([id]);
+  expect(reported).toEqual([id]);
 });
 
 test('a failing API is reported, the watermark stays, and the next poll finds the events', async () => {

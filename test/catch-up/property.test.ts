@@ -62,7 +62,7 @@ async function run(server: SimulatedServer): Promise<{ readonly missed: number; 
   };
   const { maxLimit } = server;
   const since = new Date(START + server.since);
-  // An hour ahead for every second server: the service's own clock holds the watermark back.
+  // An hour ahead for every second server: the service's own clock limits the watermark.
   const now = () => START + time + (server.seed % 2) * 3_600_000;
   const poller = createPoller({
     client,

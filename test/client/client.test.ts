@@ -299,9 +299,9 @@ test('listWithProblems resolves to a list or rejects with ERR_API_RESPONSE for a
         token: TOKEN,
         fetch: async () => new Response(body),
       });
-      const page = await client.events.listWithProblems().catch((error: unknown) => error);
-      if (page instanceof Error) expect(page).toMatchObject({ code: 'ERR_API_RESPONSE' });
-      else expect(page).toMatchObject({ size: JSON.parse(body).length });
+      const list = await client.events.listWithProblems().catch((error: unknown) => error);
+      if (list instanceof Error) expect(list).toMatchObject({ code: 'ERR_API_RESPONSE' });
+      else expect(list).toMatchObject({ size: JSON.parse(body).length });
     }),
   );
 });
