@@ -1,5 +1,6 @@
-import { EVENT_TYPES } from 'stablehooks';
-import { exampleEvent, examplePayloads } from 'stablehooks/testing';
+import { createReceiver, EVENT_TYPES } from 'stablehooks';
+import { toFetchHandler } from 'stablehooks/fetch';
+import { exampleEvent, examplePayloads, signedRequest } from 'stablehooks/testing';
 import { createSandbox } from 'stablehooks-kit/sandbox';
 import { describe, expect, test } from 'vitest';
 import * as z from 'zod/mini';
@@ -9,6 +10,21 @@ const strict = (type: (typeof EVENT_TYPES)[number]) => z.strictObject(examplePay
 
 test('there is one example payload schema for each event type', () => {
   expect(Object.keys(examplePayloads)).toEqual([...EVENT_TYPES]);
+});
+
+test('a receiver with examplePayloads handles a signed exampleEvent with a typed payload', async () => {
+  const secret = 'whsec';
+  const settled: string[] = [];
+  const receiver = createReceiver({
+    secret,
+    payloads: examplePayloads,
+    handlers: {
+      'transfer.settled': ({ payload }) => void settled.push(payload.tx_hash),
+    },
+  });
+  const signed = await signedRequest(exampleEvent('transfer.settled'), { secret });
+  expect((await toFetchHandler(receiver)(signed.toRequest())).status).toBe(200);
+  expect(settled).toEqual([exampleEvent('transfer.settled').payload['tx_hash']]);
 });
 
 describe.each(EVENT_TYPES)('%s', (type) => {
