@@ -101,9 +101,7 @@ test('another secret or a changed amount is never explained', BUSY_MACHINE, asyn
   );
 });
 
-test('a small body that inflates to a very large one is explained within seconds', {
-  timeout: 8_000,
-}, async () => {
+test('a small body that inflates to a very large one is explained within seconds', BUSY_MACHINE, async () => {
   const start = process.cpuUsage();
   const signature = await sign(bytes('{}'), { secret: 'secret' });
   for (const inflatedBytes of [14_000_000, 1_000_000]) {
