@@ -30,7 +30,7 @@ export interface Counts {
   readonly pruned: number;
 }
 
-const BARE = `INSERT INTO bare (id, type, state, attempts, origin, due_at, token, event)
+const BARE = `INSERT INTO bare (id, type, state, attempts, source, due_at, token, event)
 VALUES ($1, $2, 'leased', 1, $3, now() + $4::float8 * interval '1 ms', $5, $6) ON CONFLICT (id) DO NOTHING`;
 
 export async function measureClaims({ rounds, events, pruned }: Counts): Promise<{
@@ -101,7 +101,7 @@ async function perSecond(
 async function weighPruned(admin: pg.Pool, count: number): Promise<PrunedSize> {
   await admin.query('TRUNCATE stablehooks.events');
   await admin.query(
-    `INSERT INTO stablehooks.events (id, attempts, state, origin, type)
+    `INSERT INTO stablehooks.events (id, attempts, state, source, type)
 SELECT 'evt_' || md5(n::text), 1, 'done', 'push', 'transfer.settled' FROM generate_series(1, $1::int) AS n`,
     [count],
   );

@@ -32,13 +32,13 @@ export const { event } = parseEvent(
 );
 if (isKnownEvent(event) && event.type === 'redeem.failed') event.type satisfies 'redeem.failed';
 
-// Not stablehooks/fastify: its types are Fastify's own, which want TypeScript 5.4.
+// Not stablehooks/fastify: its types are Fastify's own, which need TypeScript 5.4.
 export const adapters = [toExpressHandler, toFetchHandler, toLambdaHandler, toNextRoute, toNextApiRoute];
 export const mounted = toExpressHandler(receiver);
 
-// The declarations of `stablehooks/testing` want TypeScript 5.7, where Node's Buffer became generic: load it untyped.
-const testing: string = 'stablehooks/testing';
-const { createContractReceiver } = await import(testing);
+// The declarations of `stablehooks/conformance` need TypeScript 5.7, where Node's Buffer became generic: load it untyped.
+const conformance: string = 'stablehooks/conformance';
+const { createContractReceiver } = await import(conformance);
 
 const server = createServer(toNodeHandler(createContractReceiver()));
 server.listen(0, '127.0.0.1', () => {
