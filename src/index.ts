@@ -31,7 +31,7 @@ export {
   type InboxRecord,
   type InboxState,
   type Origin,
-} from './core/inbox.js';
+} from './core/ports.js';
 export {
   type Secret,
   type SecretSource,

@@ -1,7 +1,7 @@
 import { ConfigError, orUnavailable } from '../core/errors.js';
 import { isKnownEvent } from '../core/events.js';
-import type { Inbox, PollState } from '../core/inbox.js';
 import { date, func, integer, readOptions, required, rule, withMethods } from '../core/options.js';
+import type { Inbox, PollState } from '../core/ports.js';
 import { emptyCounts, notify, type OutcomeCounts } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
 import { type SurveyOptions, type SurveyResult, surveyList } from './coverage.js';

@@ -1,6 +1,6 @@
 import { StablehooksError } from '../core/errors.js';
 import type { EventType, UnknownEvent } from '../core/events.js';
-import type { RecordResult } from '../core/inbox.js';
+import type { RecordResult } from '../core/ports.js';
 import type { OutcomeCounts, OutcomeKind } from '../receiver/outcome.js';
 import type { ListVerdict, SurveyResult } from './coverage.js';
 

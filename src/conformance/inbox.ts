@@ -6,7 +6,7 @@ import {
   type InboxOperations,
   type InboxRecord,
   type Lease,
-} from '../core/inbox.js';
+} from '../core/ports.js';
 import { type ContractCase, someEvent } from './contract.js';
 
 /** An empty inbox, seen through two connections. Every case needs a new one. */

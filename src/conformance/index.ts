@@ -1,5 +1,4 @@
-export type { Claim, ClaimOptions, Inbox, Lease, PollState, RecordResult } from '../core/inbox.js';
-export type { Queue } from '../core/queue.js';
+export type { Claim, ClaimOptions, Inbox, Lease, PollState, Queue, RecordResult } from '../core/ports.js';
 export { adapterContract } from './adapter.js';
 export type { AdapterUnderTest } from './adapter-client.js';
 export { createContractReceiver } from './adapter-receiver.js';

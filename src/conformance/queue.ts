@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import type { UnknownEvent } from '../core/events.js';
-import type { Inbox } from '../core/inbox.js';
-import type { Queue } from '../core/queue.js';
+import type { Inbox, Queue } from '../core/ports.js';
 import { memoryInbox } from '../inboxes/memory.js';
 import type { Outcome } from '../receiver/outcome.js';
 import { createReceiver, type Receiver } from '../receiver/receiver.js';

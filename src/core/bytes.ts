@@ -1,5 +1,3 @@
-/** Bytes: chunks of them joined, and written as hex. */
-
 /** Joins the chunks, which hold `size` bytes together. */
 export function joinBytes(chunks: readonly Uint8Array[], size: number): Uint8Array {
   const bytes = new Uint8Array(size);

@@ -1,4 +1,5 @@
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
+import { func, integer, readOptions } from '../core/options.js';
 import {
   type ClaimOptions,
   INBOX_STATES,
@@ -8,8 +9,7 @@ import {
   type InboxState,
   type Lease,
   type PollState,
-} from '../core/inbox.js';
-import { func, integer, readOptions } from '../core/options.js';
+} from '../core/ports.js';
 
 /** Options of {@link memoryInbox}. */
 export interface MemoryInboxOptions {

@@ -1,5 +1,6 @@
 import { HandlerError } from '../core/errors.js';
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
+import { boolean, readOptions } from '../core/options.js';
 import {
   INBOX_STATES,
   type Inbox,
@@ -10,8 +11,7 @@ import {
   type Lease,
   type Origin,
   type RecordResult,
-} from '../core/inbox.js';
-import { boolean, readOptions } from '../core/options.js';
+} from '../core/ports.js';
 import {
   createHandlerTx,
   type PgLike,

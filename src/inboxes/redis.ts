@@ -1,6 +1,7 @@
 import { toHex } from '../core/bytes.js';
 import { redactCommand } from '../core/driver-error.js';
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
+import { boolean, readOptions, required, rule, withMethods } from '../core/options.js';
 import {
   INBOX_STATES,
   type Inbox,
@@ -9,8 +10,7 @@ import {
   type InboxState,
   type Origin,
   type RecordResult,
-} from '../core/inbox.js';
-import { boolean, readOptions, required, rule, withMethods } from '../core/options.js';
+} from '../core/ports.js';
 import { REDIS_SCRIPTS, type RedisScript } from './redis-lua.js';
 
 /**

@@ -1,6 +1,6 @@
 import { ConfigError } from '../core/errors.js';
 import type { UnknownEvent } from '../core/events.js';
-import type { InboxRecord, InboxState, PollState } from '../core/inbox.js';
+import type { InboxRecord, InboxState, PollState } from '../core/ports.js';
 import { atomically, type SqliteLike } from './sqlite-connection.js';
 
 /**

@@ -1,7 +1,7 @@
 import { ConfigError } from '../core/errors.js';
 import { encodeEvent } from '../core/events.js';
-import { INBOX_STATES, type Inbox, type InboxOperations, type Lease } from '../core/inbox.js';
 import { func, integer, readOptions, required, rule, withMethods } from '../core/options.js';
+import { INBOX_STATES, type Inbox, type InboxOperations, type Lease } from '../core/ports.js';
 import {
   configure,
   createStepRunner,

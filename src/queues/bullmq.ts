@@ -1,7 +1,7 @@
 import { redactCommand } from '../core/driver-error.js';
 import type { UnknownEvent } from '../core/events.js';
 import { integer, readOptions, required, withMethods } from '../core/options.js';
-import type { Queue } from '../core/queue.js';
+import type { Queue } from '../core/ports.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
 import { type EnqueueOptions, runJob, withTimeout } from './job.js';

@@ -2,7 +2,7 @@ import { toHex } from '../core/bytes.js';
 import { StablehooksError } from '../core/errors.js';
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
 import { integer, readOptions, required, string, withMethods } from '../core/options.js';
-import type { Queue } from '../core/queue.js';
+import type { Queue } from '../core/ports.js';
 import type { Receiver } from '../receiver/receiver.js';
 import { type EnqueueOptions, runJob, withTimeout } from './job.js';
 

@@ -8,7 +8,6 @@ import {
   type UnknownPayload,
   type WebhookEvent,
 } from '../core/events.js';
-import type { Inbox, Origin } from '../core/inbox.js';
 import {
   func,
   integer,
@@ -20,7 +19,7 @@ import {
   string,
   withMethods,
 } from '../core/options.js';
-import type { Queue } from '../core/queue.js';
+import type { Inbox, Origin, Queue } from '../core/ports.js';
 import {
   type SecretSource,
   SIGNATURE_ENCODINGS,

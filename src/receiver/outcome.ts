@@ -12,7 +12,7 @@ import {
   type UnavailableError,
 } from '../core/errors.js';
 import type { UnknownEvent } from '../core/events.js';
-import type { Origin } from '../core/inbox.js';
+import type { Origin } from '../core/ports.js';
 
 /** How one delivery ended. `receive`, `accept` and `handle` resolve to it; they never throw. */
 export type Outcome = Readonly<Delivery> & Result;

@@ -7,8 +7,7 @@ import {
   type UnknownEvent,
   type WebhookEvent,
 } from '../core/events.js';
-import type { Inbox, Origin, RecordResult } from '../core/inbox.js';
-import type { Queue } from '../core/queue.js';
+import type { Inbox, Origin, Queue, RecordResult } from '../core/ports.js';
 import { verifySignature } from '../core/signature.js';
 import { type ReceiverOptions, readReceiverOptions } from './options.js';
 import {

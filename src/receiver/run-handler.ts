@@ -2,7 +2,7 @@
 import { backoffMs } from '../core/backoff.js';
 import { BusyError, EventError, HandlerError, orUnavailable, PermanentError } from '../core/errors.js';
 import type { StandardSchema, WebhookEvent } from '../core/events.js';
-import type { Lease, Origin } from '../core/inbox.js';
+import type { Lease, Origin } from '../core/ports.js';
 import type { HandlerContext, ReceiverRules } from './options.js';
 import type { Result } from './outcome.js';
 

@@ -1,5 +1,5 @@
 /**
- * The `Inbox` port: push and pull meet in it, keyed by `event.id`, so that each event takes effect once.
+ * The ports: `Inbox`, where push and pull meet, keyed by `event.id`, so that each event takes effect once; and `Queue`.
  *
  * Callers pass durations and the inbox has the clock, so that the clocks of several machines need not agree.
  * Methods reject only with what the driver threw; the receiver turns that into `ERR_INBOX_FAILED`.
@@ -185,4 +185,15 @@ export interface InboxOperations {
    * still a duplicate. Resolves to how many it pruned.
    */
   prune(options: { readonly olderThanMs: number }): Promise<number>;
+}
+
+/** A durable queue in front of workers that call `receiver.handle`. */
+export interface Queue {
+  /**
+   * Puts an event into the queue and resolves once it is durably there.
+   *
+   * Keyed by `event.id`: an event that is waiting or running is not put in twice. An event whose job has finished
+   * can be put in again.
+   */
+  enqueue(event: UnknownEvent): Promise<void>;
 }
