@@ -1,4 +1,5 @@
 /** `stablehooks/express`: the adapter for Express 4 and 5. */
+import { assertReceiver } from '../core/options.js';
 import type { Receiver } from '../receiver/receiver.js';
 import { createNodeHandler, type NodeHandler } from './node-body.js';
 
@@ -15,5 +16,6 @@ const FIX =
  * ```
  */
 export function toExpressHandler(receiver: Receiver): NodeHandler {
+  assertReceiver('toExpressHandler', receiver, 'receive');
   return createNodeHandler(receiver, FIX);
 }

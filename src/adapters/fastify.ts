@@ -1,5 +1,6 @@
 /** `stablehooks/fastify`: the adapter for Fastify 5, a plugin with its own scope. */
 import type { FastifyPluginAsync } from 'fastify';
+import { assertReceiver } from '../core/options.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
 import { toWebhookRequest } from './node-body.js';
@@ -17,6 +18,7 @@ const FIX =
  * ```
  */
 export function toFastifyPlugin(receiver: Receiver): FastifyPluginAsync {
+  assertReceiver('toFastifyPlugin', receiver, 'receive');
   return async (fastify) => {
     fastify.removeAllContentTypeParsers();
     fastify.addContentTypeParser('*', (_request, _payload, done) => done(null));

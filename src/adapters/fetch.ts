@@ -1,6 +1,7 @@
 /** `stablehooks/fetch`: the adapter for Request and Response (Hono, Workers, Deno, Bun, SvelteKit, Remix). */
 
 import { joinBytes } from '../core/bytes.js';
+import { assertReceiver } from '../core/options.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
 import { incomplete, tooLarge, unavailable } from './body-error.js';
@@ -18,6 +19,7 @@ const FIX =
  * ```
  */
 export function toFetchHandler(receiver: Receiver): (request: Request) => Promise<Response> {
+  assertReceiver('toFetchHandler', receiver, 'receive');
   return async (request) => {
     const outcome = await receiver.receive({
       method: request.method,

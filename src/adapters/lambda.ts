@@ -1,5 +1,6 @@
 /** `stablehooks/lambda`: the adapter for AWS Lambda behind API Gateway, a function URL or a load balancer. */
 
+import { assertReceiver } from '../core/options.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
 import { tooLarge } from './body-error.js';
@@ -25,6 +26,7 @@ export type LambdaEvent = {
  * ```
  */
 export function toLambdaHandler(receiver: Receiver) {
+  assertReceiver('toLambdaHandler', receiver, 'receive');
   return async (event: LambdaEvent) => {
     const outcome = await receiver.receive({
       method: 'httpMethod' in event ? event.httpMethod : (event.requestContext?.http?.method ?? ''),

@@ -1,5 +1,6 @@
 /** `stablehooks/next`: the adapters for Next's App Router and Pages Router. */
 import { ConfigError } from '../core/errors.js';
+import { assertReceiver } from '../core/options.js';
 import type { Receiver } from '../receiver/receiver.js';
 import { toFetchHandler } from './fetch.js';
 import type { NodeHandler } from './node-body.js';
@@ -16,6 +17,7 @@ const FIX =
  * ```
  */
 export function toNextRoute(receiver: Receiver): { readonly POST: (request: Request) => Promise<Response> } {
+  assertReceiver('toNextRoute', receiver, 'receive');
   return { POST: toFetchHandler(receiver) };
 }
 
@@ -29,6 +31,7 @@ export function toNextRoute(receiver: Receiver): { readonly POST: (request: Requ
  * ```
  */
 export function toNextApiRoute(receiver: Receiver): NodeHandler {
+  assertReceiver('toNextApiRoute', receiver, 'receive');
   return async (request, response) => {
     // Next replaces this name when it bundles, and removes the import with it: no Edge bundle has code of Node.
     if (process.env['NEXT_RUNTIME'] === 'edge') {

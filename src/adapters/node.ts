@@ -1,4 +1,5 @@
 /** `stablehooks/node`: the adapter for node:http and frameworks that give out its objects (Koa, Nest). */
+import { assertReceiver } from '../core/options.js';
 import type { Receiver } from '../receiver/receiver.js';
 import { createNodeHandler, type NodeHandler } from './node-body.js';
 
@@ -14,5 +15,6 @@ const FIX =
  * ```
  */
 export function toNodeHandler(receiver: Receiver): NodeHandler {
+  assertReceiver('toNodeHandler', receiver, 'receive');
   return createNodeHandler(receiver, FIX);
 }

@@ -53,6 +53,16 @@ export function readOptions<const Options extends object, const Rules extends Op
   return Object.fromEntries(read);
 }
 
+/**
+ * Checks an argument that must be a receiver with this method.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID`
+ */
+export function assertReceiver(where: string, receiver: object, method: string): void {
+  const receiverRule = withMethods('a receiver, which createReceiver makes', [method]);
+  readOptions(where, { receiver }, { receiver: required(receiverRule) });
+}
+
 /** The option must be given. */
 export function required<Default>(rule: OptionRule<Default>): OptionRule<Default> {
   return { ...rule, required: true };

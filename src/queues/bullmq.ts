@@ -1,6 +1,6 @@
 import { redactCommand } from '../core/driver-error.js';
 import type { UnknownEvent } from '../core/events.js';
-import { integer, readOptions, required, withMethods } from '../core/options.js';
+import { assertReceiver, integer, readOptions, required, withMethods } from '../core/options.js';
 import type { Queue } from '../core/ports.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
@@ -66,8 +66,7 @@ export function bullmqQueue(queue: BullQueueLike, options: EnqueueOptions = {}):
 export function bullmqProcessor(
   receiver: Pick<Receiver, 'handle'>,
 ): (job: { readonly data: UnknownEvent }) => Promise<OutcomeKind> {
-  const receiverRule = withMethods('a receiver: createReceiver(options)', ['handle']);
-  readOptions('bullmqProcessor', { receiver }, { receiver: required(receiverRule) });
+  assertReceiver('bullmqProcessor', receiver, 'handle');
   return (job) => runJob(receiver, job.data);
 }
 

@@ -1,7 +1,7 @@
 import { toHex } from '../core/bytes.js';
 import { StablehooksError } from '../core/errors.js';
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
-import { integer, readOptions, required, string, withMethods } from '../core/options.js';
+import { assertReceiver, integer, readOptions, required, string, withMethods } from '../core/options.js';
 import type { Queue } from '../core/ports.js';
 import type { Receiver } from '../receiver/receiver.js';
 import { type EnqueueOptions, runJob, withTimeout } from './job.js';
@@ -95,14 +95,9 @@ export function pgBossProcessor(
   boss: PgBossCompleteLike,
   receiver: Pick<Receiver, 'handle'>,
 ): (jobs: readonly PgBossJob[]) => Promise<void> {
-  readOptions(
-    'pgBossProcessor',
-    { boss, receiver },
-    {
-      boss: required(withMethods('a PgBoss of pg-boss 10', ['complete'])),
-      receiver: required(withMethods('a receiver: createReceiver(options)', ['handle'])),
-    },
-  );
+  const bossRule = withMethods('a PgBoss of pg-boss 10', ['complete']);
+  readOptions('pgBossProcessor', { boss }, { boss: required(bossRule) });
+  assertReceiver('pgBossProcessor', receiver, 'handle');
 
   return async (jobs) => {
     const finished: PgBossJob[] = [];

@@ -1,6 +1,11 @@
 import { Redis as Upstash } from '@upstash/redis';
 import Database from 'libsql';
-import { memoryInbox } from 'stablehooks';
+import { createReceiver, memoryInbox } from 'stablehooks';
+import { createPoller, toCronRoute } from 'stablehooks/catch-up';
+import { createClient } from 'stablehooks/client';
+import { toExpressHandler } from 'stablehooks/express';
+import { toFastifyPlugin } from 'stablehooks/fastify';
+import { toFetchHandler } from 'stablehooks/fetch';
 import {
   fromPostgresJs,
   migratePostgres,
@@ -9,9 +14,15 @@ import {
 } from 'stablehooks/inboxes/postgres';
 import { fromIoredis, fromNodeRedis, redisInbox } from 'stablehooks/inboxes/redis';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
+import { toLambdaHandler } from 'stablehooks/lambda';
+import { toNextApiRoute, toNextRoute } from 'stablehooks/next';
+import { toNodeHandler } from 'stablehooks/node';
 import { bullmqProcessor, bullmqQueue } from 'stablehooks/queues/bullmq';
 import { pgBossProcessor, pgBossQueue } from 'stablehooks/queues/pg-boss';
+import { webhookEventSchema } from 'stablehooks/zod';
+import { createSandbox } from 'stablehooks-kit/sandbox';
 import { expect, test } from 'vitest';
+import manifest from '../package.json' with { type: 'json' };
 
 const method = async () => {
   throw new Error('A factory must not use its arguments before the first event.');
@@ -25,7 +36,10 @@ const nodeRedis = { eval: method, evalSha: method };
 const postgresJs = Object.assign(() => undefined, { unsafe: method, begin: method });
 const boss = { send: method, getJobById: method, deleteJob: method, complete: method };
 const queue = { add: method, getJobState: method, remove: method };
-const receiver = { handle: method };
+const receiver = { receive: method, accept: method, record: method, redrive: method, handle: method };
+const client = { events: { list: method, listWithProblems: method } };
+const required = { secret: 'whsec_test', handlers: {} };
+const service = { baseUrl: 'http://localhost:1', token: 'token' };
 
 /** A factory that is called with arguments that its types refuse. */
 type Factory = (...args: readonly unknown[]) => unknown;
@@ -38,6 +52,10 @@ const untyped =
 const factories = {
   bullmqProcessor: untyped(bullmqProcessor),
   bullmqQueue: untyped(bullmqQueue),
+  createClient: untyped(createClient),
+  createPoller: untyped(createPoller),
+  createReceiver: untyped(createReceiver),
+  createSandbox: untyped(createSandbox),
   fromIoredis: untyped(fromIoredis),
   fromNodeRedis: untyped(fromNodeRedis),
   fromPostgresJs: untyped(fromPostgresJs),
@@ -49,11 +67,39 @@ const factories = {
   postgresMigrations: untyped(postgresMigrations),
   redisInbox: untyped(redisInbox),
   sqliteInbox: untyped(sqliteInbox),
+  toCronRoute: untyped(toCronRoute),
+  toExpressHandler: untyped(toExpressHandler),
+  toFastifyPlugin: untyped(toFastifyPlugin),
+  toFetchHandler: untyped(toFetchHandler),
+  toLambdaHandler: untyped(toLambdaHandler),
+  toNextApiRoute: untyped(toNextApiRoute),
+  toNextRoute: untyped(toNextRoute),
+  toNodeHandler: untyped(toNodeHandler),
+  webhookEventSchema: untyped(webhookEventSchema),
 };
 type FactoryName = keyof typeof factories;
 
 /** Arguments and what the message says after the name of the factory. */
 const refused: readonly (readonly [FactoryName, args: readonly unknown[], message: string])[] = [
+  ['createReceiver', [], 'the options must be an object'],
+  ['createReceiver', [{ ...required, inbox: {} }], '`inbox` must be an inbox'],
+  ['createReceiver', [{ ...required, signatureHeader: '' }], '`signatureHeader` must be a string'],
+  ['createPoller', [{ client, receiver: {} }], '`receiver` must be a receiver'],
+  ['createPoller', [{ client: {}, receiver }], '`client` must be a client'],
+  ['createPoller', [{ client, receiver, since: 'today' }], '`since` must be a valid Date'],
+  ['createClient', [{ ...service, baseUrl: 'localhost' }], '`baseUrl` must be'],
+  ['createClient', [{ ...service, fetch: 'node-fetch' }], '`fetch` must be a function'],
+  ['toCronRoute', [{ pollOnce: method }, { secret: ' ' }], '`secret` must be'],
+  ['webhookEventSchema', [{ 'transfer.settled': { amount: 'string' } }], '`transfer.settled` must be'],
+  ['createSandbox', [{ maxAttempts: 'many' }], '`maxAttempts` must'],
+  ['toExpressHandler', [], '`receiver` must be a receiver'],
+  ['toFastifyPlugin', [{}], '`receiver` must be a receiver'],
+  ['toFetchHandler', [null], '`receiver` must be a receiver'],
+  ['toLambdaHandler', [], '`receiver` must be a receiver'],
+  ['toNextApiRoute', [], '`receiver` must be a receiver'],
+  ['toNextRoute', [], '`receiver` must be a receiver'],
+  ['toNodeHandler', [required], '`receiver` must be a receiver'],
+
   ['memoryInbox', [{ capacitee: 5 }], 'unknown option `capacitee`. Did you mean `capacity`?'],
   ['memoryInbox', [{ capacity: 0 }], '`capacity` must be an integer'],
   ['memoryInbox', [{ now: 7 }], '`now` must be a function'],
@@ -144,27 +190,143 @@ test.each(refused)('%s refuses the arguments %j: %s', async (name, args, message
   expect(String(error)).toContain(message);
 });
 
-/** Factories that take options, with valid first arguments and the names of all options. */
-const optional: readonly (readonly [
-  FactoryName,
-  first: () => readonly unknown[],
-  names: readonly string[],
-])[] = [
-  ['memoryInbox', () => [], ['capacity', 'now']],
-  ['sqliteInbox', () => [new Database(':memory:')], ['busyTimeoutMs', 'now']],
-  ['postgresInbox', () => [pool], ['schema', 'transactional']],
-  ['postgresMigrations', () => [], ['schema']],
-  ['migratePostgres', () => [{ query: async () => ({ rows: [] }) }], ['schema']],
-  ['redisInbox', () => [upstash], ['prefix', 'durable']],
-  ['pgBossQueue', () => [boss], ['queue', 'timeoutMs']],
-  ['bullmqQueue', () => [queue], ['timeoutMs']],
+/** Factories that take options: valid arguments before them, options that must be given, and the names of all. */
+const optional: readonly {
+  readonly name: FactoryName;
+  readonly first?: readonly unknown[];
+  readonly given?: object;
+  readonly names: readonly string[];
+}[] = [
+  {
+    name: 'createReceiver',
+    given: required,
+    names: [
+      'secret',
+      'handlers',
+      'payloads',
+      'inbox',
+      'queue',
+      'onUnknown',
+      'onOutcome',
+      'signatureHeader',
+      'encoding',
+      'signaturePrefix',
+      'maxBodyBytes',
+      'leaseMs',
+      'handlerTimeoutMs',
+      'maxAttempts',
+    ],
+  },
+  {
+    name: 'createPoller',
+    given: { client, receiver },
+    names: [
+      'client',
+      'receiver',
+      'limit',
+      'maxLimit',
+      'lagMs',
+      'concurrency',
+      'intervalMs',
+      'leaseMs',
+      'since',
+      'onReport',
+      'onGap',
+      'now',
+    ],
+  },
+  {
+    name: 'createClient',
+    given: service,
+    names: [
+      'baseUrl',
+      'token',
+      'timeoutMs',
+      'retries',
+      'baseWaitMs',
+      'maxWaitMs',
+      'maxBodyBytes',
+      'fetch',
+      'onRetry',
+    ],
+  },
+  {
+    name: 'createSandbox',
+    names: [
+      'token',
+      'secret',
+      'seed',
+      'endpoints',
+      'faults',
+      'clock',
+      'startsAt',
+      'settleTimeoutMs',
+      'initialBalance',
+      'movementMs',
+      'timeoutMs',
+      'maxAttempts',
+      'retryBaseMs',
+      'retryMaxMs',
+      'concurrency',
+      'maxLimit',
+      'maxBodyBytes',
+      'maxEvents',
+      'maxAttemptsKept',
+      'stateFile',
+      'saveAfterMs',
+    ],
+  },
+  { name: 'toCronRoute', first: [{ pollOnce: method }], given: { secret: 'cron' }, names: ['secret'] },
+  { name: 'webhookEventSchema', names: ['transfer.settled', 'redeem.failed'] },
+  { name: 'memoryInbox', names: ['capacity', 'now'] },
+  { name: 'sqliteInbox', first: [new Database(':memory:')], names: ['busyTimeoutMs', 'now'] },
+  { name: 'postgresInbox', first: [pool], names: ['schema', 'transactional'] },
+  { name: 'postgresMigrations', names: ['schema'] },
+  { name: 'migratePostgres', first: [{ query: async () => ({ rows: [] }) }], names: ['schema'] },
+  { name: 'redisInbox', first: [upstash], names: ['prefix', 'durable'] },
+  { name: 'pgBossQueue', first: [boss], names: ['queue', 'timeoutMs'] },
+  { name: 'bullmqQueue', first: [queue], names: ['timeoutMs'] },
 ];
 
-test.each(optional)('%s uses the default of an option that is undefined', async (name, first, names) => {
+test.each(optional)('$name uses the default of an option that is undefined', async (each) => {
+  const { name, first = [], given, names } = each;
   const factory = factories[name];
-  await factory(...first());
-  await factory(...first(), undefined);
-  await factory(...first(), Object.fromEntries(names.map((option) => [option, undefined])));
+  if (given === undefined) {
+    await factory(...first);
+    await factory(...first, undefined);
+  }
+  await factory(...first, { ...Object.fromEntries(names.map((option) => [option, undefined])), ...given });
+});
+
+test.each(optional.flatMap(({ names, ...each }) => names.map((option) => ({ ...each, option }))))(
+  '$name refuses a misspelt $option and names the right one',
+  async ({ name, first = [], given, option }) => {
+    // Without its last letter but one.
+    const misspelt = option.slice(0, -2) + option.slice(-1);
+    const error = await (async () => factories[name](...first, { ...given, [misspelt]: undefined }))().catch(
+      (thrown: unknown) => thrown,
+    );
+    expect(error).toMatchObject({ code: 'ERR_CONFIG_INVALID' });
+    expect(String(error)).toContain(`${name}: unknown option \`${misspelt}\`. Did you mean \`${option}\`?`);
+  },
+);
+
+/** What takes no options of its own: it is called per event, or for authors. */
+const others = ['isEventType', 'isKnownEvent', 'parseEvent', 'sign', 'toWebhookResponse', 'verifySignature'];
+
+test('the tables above hold every factory that the package exports', async () => {
+  const subpaths = Object.keys(manifest.exports).filter(
+    (subpath) => !['./package.json', './conformance', './testing'].includes(subpath),
+  );
+  const exported = await Promise.all(
+    subpaths.map(async (subpath) => Object.entries(await import(`stablehooks${subpath.slice(1)}`))),
+  );
+  const functions = exported
+    .flat()
+    .filter(([name, value]) => typeof value === 'function' && !/Error$/.test(name))
+    .map(([name]) => name);
+  const covered = new Set([...refused.map(([name]) => name), 'createSandbox', ...others]);
+  expect([...new Set(functions)].filter((name) => !covered.has(name))).toEqual([]);
 });
 
 test.each([
