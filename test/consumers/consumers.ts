@@ -95,7 +95,7 @@ async function deliveriesFailing(url: string): Promise<readonly string[]> {
   return said === '401 rejected, 200 handled, 200 duplicate' ? [] : [`${url} answered ${said}`];
 }
 
-/** The compiled handler behind each gateway, without the cases that a function cannot see (see test/adapters/lambda.test.ts). */
+/** The compiled handler behind each gateway, without the cases that a function cannot see (see test/adapters/lambda.slow.test.ts). */
 async function proveLambda(folder: string): Promise<readonly string[]> {
   await run({ args: TSC, cwd: folder });
   const args = ['--import', 'tsx', fileURLToPath(new URL('gateways.ts', import.meta.url)), folder];
