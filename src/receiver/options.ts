@@ -181,7 +181,7 @@ export function readReceiverOptions<Schemas, Tx>(options: ReceiverOptions<Schema
   };
 }
 
-/** Copies secrets that are given as such: whoever clears or changes them later does not change the receiver. */
+/** Copies secrets that are not given as a function, so that later changes to them do not change the receiver. */
 function snapshot(source: SecretSource): SecretSource {
   if (typeof source === 'function') return source;
   return toSecrets(source).map((secret) => (typeof secret === 'string' ? secret : secret.slice()));

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import { distance } from 'fastest-levenshtein';
 import {
   EVENT_TYPES,
   type EventType,
@@ -349,22 +350,8 @@ export function parseEventType(value: string): EventType {
 
 /** Suggests the type that was probably meant, or lists all of them. */
 export function suggestType(value: string): string {
-  const [nearest] = EVENT_TYPES.map((type) => ({ type, edits: countEdits(value.toLowerCase(), type) }))
+  const [nearest] = EVENT_TYPES.map((type) => ({ type, edits: distance(value.toLowerCase(), type) }))
     .filter(({ type, edits }) => edits <= type.length / 3)
     .sort((a, b) => a.edits - b.edits);
   return nearest === undefined ? `The types are ${EVENT_TYPES.join(', ')}.` : `Did you mean ${nearest.type}?`;
-}
-
-/** The Levenshtein distance: how many characters must be added, removed or replaced. */
-function countEdits(from: string, to: string): number {
-  let row = Array.from({ length: to.length + 1 }, (_, index) => index);
-  for (const [index, character] of [...from].entries()) {
-    const next = [index + 1];
-    for (let column = 1; column <= to.length; column++) {
-      const replaced = (row[column - 1] ?? 0) + (character === to[column - 1] ? 0 : 1);
-      next.push(Math.min(replaced, (row[column] ?? 0) + 1, (next[column - 1] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[to.length] ?? 0;
 }
