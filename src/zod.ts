@@ -7,8 +7,8 @@ export { limitsSchema, walletSchema } from './client/wallets.js';
 const MAX_NAME_LENGTH = 512;
 
 const name = z.string().check(
+  // For the JSON Schema. It counts code points; String.length counts UTF-16 code units.
   z.maxLength(MAX_NAME_LENGTH),
-  // maxLength counts code points, String.length UTF-16 code units.
   z.refine((value) => value.length <= MAX_NAME_LENGTH, `Too long: at most ${MAX_NAME_LENGTH} UTF-16 units`),
   // Stores cannot keep control characters and lone surrogates unchanged, so such an id could collide with another.
   z.regex(/^[^\p{Cc}\p{Cs}]+$/u),

@@ -36,7 +36,14 @@ const nodeRedis = { eval: method, evalSha: method };
 const postgresJs = Object.assign(() => undefined, { unsafe: method, begin: method });
 const boss = { send: method, getJobById: method, deleteJob: method, complete: method };
 const queue = { add: method, getJobState: method, remove: method };
-const receiver = { receive: method, accept: method, record: method, redrive: method, handle: method };
+const receiver = {
+  receive: method,
+  accept: method,
+  record: method,
+  redrive: method,
+  handle: method,
+  inbox: memoryInbox(),
+};
 const client = { events: { list: method, listWithProblems: method } };
 const required = { secret: 'whsec_test', handlers: {} };
 const service = { baseUrl: 'http://localhost:1', token: 'token' };
@@ -84,6 +91,17 @@ const refused: readonly (readonly [FactoryName, args: readonly unknown[], messag
   ['createReceiver', [], 'the options must be an object'],
   ['createReceiver', [{ ...required, inbox: {} }], '`inbox` must be an inbox'],
   ['createReceiver', [{ ...required, signatureHeader: '' }], '`signatureHeader` must be a string'],
+  [
+    'createPoller',
+    [{ client, receiver: { ...receiver, inbox: undefined } }],
+    '`receiver` must be a receiver',
+  ],
+  ['toCronRoute', [undefined, { secret: 'cron' }], '`poller` must be a poller'],
+  [
+    'createReceiver',
+    [{ ...required, inbox: { ...memoryInbox(), durable: undefined } }],
+    '`inbox` must be an inbox',
+  ],
   ['createPoller', [{ client, receiver: {} }], '`receiver` must be a receiver'],
   ['createPoller', [{ client: {}, receiver }], '`client` must be a client'],
   ['createPoller', [{ client, receiver, since: 'today' }], '`since` must be a valid Date'],

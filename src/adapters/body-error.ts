@@ -19,7 +19,7 @@ export function incomplete(cause?: unknown): RequestError {
 /**
  * Something read the body before the receiver, and its exact bytes are lost.
  *
- * @param found - what is in their place, which tells the parser.
+ * @param found - what was found instead; it identifies the parser.
  * @param fix - the lines to write in this framework.
  */
 export function unavailable(found: unknown, fix: string): RequestError {

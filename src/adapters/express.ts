@@ -10,6 +10,8 @@ const FIX =
  * Makes a handler for Express. It reads the body itself: register it above `app.use(express.json())`, or on a path
  * that only `express.raw` parses. Its promise never rejects, and it never calls `next`.
  *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is not a receiver.
+ *
  * @example
  * ```ts
  * app.post('/hooks', toExpressHandler(receiver));

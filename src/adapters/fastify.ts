@@ -6,11 +6,13 @@ import type { Receiver } from '../receiver/receiver.js';
 import { toWebhookRequest } from './node-body.js';
 
 const FIX =
-  'Nothing must read the stream before the receiver: remove the plugin that does, or set `encoding: false, runFirst: true` in fastify-raw-body, which then keeps the bytes.';
+  'Do not read the stream before the receiver: remove the plugin that does, or set `encoding: false, runFirst: true` in fastify-raw-body, which then keeps the bytes.';
 
 /**
  * Makes a plugin that takes deliveries at its prefix. Parsers outside of its scope are not changed; inside there is
  * none, so that `maxBodyBytes` applies and not Fastify's `bodyLimit`. Responses pass through Fastify's hooks.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is not a receiver.
  *
  * @example
  * ```ts

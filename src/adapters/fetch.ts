@@ -12,6 +12,8 @@ const FIX =
 /**
  * Makes a handler from Request to Response. Its promise never rejects.
  *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is not a receiver.
+ *
  * @example
  * ```ts
  * const handler = toFetchHandler(receiver);
@@ -31,7 +33,7 @@ export function toFetchHandler(receiver: Receiver): (request: Request) => Promis
   };
 }
 
-/** The exact bytes of a body, or at once why they cannot be had. */
+/** The exact bytes of a body. Rejects immediately when they cannot be read. */
 async function readBody(request: Request, maxBytes: number): Promise<Uint8Array> {
   if (request.bodyUsed) throw unavailable(undefined, FIX);
   const declared = request.headers.get('content-length');

@@ -20,6 +20,8 @@ export type LambdaEvent = {
  * Makes a handler for Lambda. Its promise never rejects. Instances share no memory: give the receiver an inbox
  * that they share. The gateway must pass bodies unchanged, without a mapping template.
  *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is not a receiver.
+ *
  * @example
  * ```ts
  * export const handler = toLambdaHandler(receiver);

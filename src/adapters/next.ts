@@ -11,6 +11,8 @@ const FIX =
 /**
  * Makes the exports of an App Router route, for the Node and the Edge runtime.
  *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is not a receiver.
+ *
  * @example
  * ```ts
  * export const { POST } = toNextRoute(receiver); // app/hooks/route.ts
@@ -22,7 +24,10 @@ export function toNextRoute(receiver: Receiver): { readonly POST: (request: Requ
 }
 
 /**
- * Makes the default export of a Pages Router API route, on the Node runtime. Its promise never rejects.
+ * Makes the default export of a Pages Router API route, on the Node runtime, where its promise never rejects. On the Edge runtime
+ * it rejects with `ERR_CONFIG_INVALID`.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is not a receiver.
  *
  * @example
  * ```ts

@@ -32,8 +32,8 @@ export function createNodeHandler(receiver: Receiver, fix: string): NodeHandler 
   };
 }
 
-/** Where a body can be found, and what to say when it is gone. */
-export interface NodeBodyOptions {
+/** Where a body can be found, and the advice when it was already read. */
+interface NodeBodyOptions {
   /** What parsers may have left: the first value that is bytes is the body. */
   readonly parsed: readonly unknown[];
   /** The lines to write in this framework when a parser read the body first. */
@@ -52,7 +52,7 @@ export function toWebhookRequest(request: IncomingMessage, options: NodeBodyOpti
   };
 }
 
-/** The exact bytes of a body, or at once why they cannot be had. */
+/** The exact bytes of a body. Rejects immediately when they cannot be read. */
 async function readNodeBody(
   request: IncomingMessage,
   maxBytes: number,

@@ -4,10 +4,12 @@ import type { Receiver } from '../receiver/receiver.js';
 import { createNodeHandler, type NodeHandler } from './node-body.js';
 
 const FIX =
-  'Nothing must read the request before the receiver: in Koa, mount it before the body parser; in Nest, write `NestFactory.create(AppModule, { rawBody: true })`.';
+  'Do not read the request before the receiver: in Koa, mount it before the body parser; in Nest, write `NestFactory.create(AppModule, { rawBody: true })`.';
 
 /**
  * Makes a handler for node:http. Its promise never rejects, and resolves once the response is written.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is not a receiver.
  *
  * @example
  * ```ts

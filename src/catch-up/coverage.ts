@@ -1,8 +1,8 @@
 /**
  * What the answers of the list prove. Pure: no request, clock or inbox.
  *
- * The model: an answer holds `min(|S|, L, C)` of the matching events `S`, where `L` is the limit of the query and
- * `C` an unspecified cap of the server. Which events it holds and in which order is not specified either.
+ * The model: an answer contains `min(|S|, L, C)` of the matching events `S`, where `L` is the limit of the query and
+ * `C` an unspecified cap of the server. Which events it contains and in which order is not specified either.
  */
 import { EVENT_TYPES, type EventType } from '../core/events.js';
 
@@ -36,9 +36,9 @@ export interface ListAnswer extends ListQuery {
 /**
  * What an answer proves.
  *
- * - `complete`: it holds every matching event.
+ * - `complete`: it contains every matching event.
  * - `continuous`: it is cut, newest first, and begins before the watermark.
- * - `truncated`: it is cut for certain: answers by type hold events that it lacks.
+ * - `truncated`: it is cut for certain: answers by type contain events that it lacks.
  * - `unproven`: it can be cut anywhere.
  * - `failed`: there was no answer.
  */
@@ -242,7 +242,7 @@ function probeQuery({ type, size }: ListAnswer): ListQuery {
 }
 
 /**
- * Whether a smaller answer, asked for after a larger one, holds exactly the newest of it.
+ * Whether a smaller answer, asked for after a larger one, contains exactly the newest of it.
  *
  * A server can take any fifty events and then sort them: that looks newest first and is always the same old
  * window. A server that cuts where it sorts answers half the limit with the newer half.
@@ -267,7 +267,7 @@ function confirmsOrder(
 }
 
 /**
- * Whether another answer of the same poll holds an event that this one should hold: of its type, newer than its
+ * Whether another answer of the same poll contains an event that this one should contain: of its type, newer than its
  * oldest (or of any age, for one that is `complete`), and created early enough to be listed.
  */
 function contradicts(

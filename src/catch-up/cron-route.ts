@@ -1,4 +1,4 @@
-import { readOptions, required, rule } from '../core/options.js';
+import { readOptions, required, rule, withMethods } from '../core/options.js';
 import { sign, verifySignature } from '../core/signature.js';
 import type { Poller } from './poller.js';
 import type { PollReport } from './report.js';
@@ -14,9 +14,9 @@ export interface CronRouteOptions {
  *
  * It answers 200 when the poll proved that no event is missing and none failed, 409 when another process polls,
  * 500 for anything else, such as a gap or an event that failed. The body is the report. It answers 401, without
- * a poll, when the request does not hold the secret.
+ * a poll, when the request does not contain the secret.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when the secret is missing or empty.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `poller` is not a poller, or the secret is missing or empty.
  *
  * @example
  * ```ts
@@ -27,10 +27,12 @@ export function toCronRoute(
   poller: Pick<Poller, 'pollOnce'>,
   options: CronRouteOptions,
 ): { readonly GET: (request: Request) => Promise<Response> } {
+  const pollerRule = withMethods('a poller, which createPoller makes', ['pollOnce']);
+  readOptions('toCronRoute', { poller }, { poller: required(pollerRule) });
   const { secret } = readOptions('toCronRoute', options, {
     secret: required(
       rule(
-        'a string that is not empty: check the environment variable that holds it',
+        'a string that is not empty: check the environment variable that it comes from',
         (value) => typeof value === 'string' && value.trim() !== '',
       ),
     ),

@@ -1,7 +1,7 @@
 import { type EventType, encodeEvent, isEventType, type UnknownEvent } from '../core/events.js';
 import type { Receiver } from '../receiver/receiver.js';
 import type { ListAnswer, ListQuery } from './coverage.js';
-import { type FoundEvent, type Problem, toProblem } from './report.js';
+import { type FoundEvent, type PollProblem, toProblem } from './report.js';
 
 /** The part of a client of `stablehooks/client` that the poller uses. */
 export interface PollerClient {
@@ -44,7 +44,7 @@ export interface ListReader {
   /** By id. */
   readonly found: ReadonlyMap<string, FoundEvent>;
   /** Each once, however many answers show it. */
-  readonly problems: () => readonly Problem[];
+  readonly problems: () => readonly PollProblem[];
   readonly requests: () => number;
   /** The size of the largest answer. */
   readonly largest: () => number;
@@ -65,11 +65,11 @@ export function createListReader({
   readonly signal: AbortSignal;
 }): ListReader {
   const found = new Map<string, FoundEvent>();
-  const problems = new Map<string, Problem>();
+  const problems = new Map<string, PollProblem>();
   let requests = 0;
   let largest = 0;
 
-  const addProblem = (problem: Problem) => problems.set(JSON.stringify(problem), problem);
+  const addProblem = (problem: PollProblem) => problems.set(JSON.stringify(problem), problem);
 
   async function read(query: ListQuery): Promise<ListAnswer | null> {
     if (signal.aborted) return null;
@@ -178,7 +178,7 @@ function stringField(element: unknown, name: 'id' | 'type' | 'created_at'): stri
   return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
-function malformedProblem({ value, fields }: Omit<MalformedElement, 'index'>): Problem {
+function malformedProblem({ value, fields }: Omit<MalformedElement, 'index'>): PollProblem {
   const what =
     fields.length === 0 ? 'It is not an object.' : `These fields are missing or wrong: ${fields.join(', ')}.`;
   const id = stringField(value, 'id');
@@ -189,9 +189,9 @@ function malformedProblem({ value, fields }: Omit<MalformedElement, 'index'>): P
   };
 }
 
-function conflictProblem({ id }: UnknownEvent): Problem {
+function conflictProblem({ id }: UnknownEvent): PollProblem {
   const message =
-    'The list holds two different events with this id. The first one is used. Report it to the service.';
+    'The list contains two different events with this id. The first one is used. Report it to the service.';
   return { code: 'ERR_EVENT_CONFLICT', message, id };
 }
 

@@ -1,6 +1,6 @@
 import { ConfigError, orUnavailable } from '../core/errors.js';
 import { isKnownEvent } from '../core/events.js';
-import { date, func, integer, readOptions, required, rule, withMethods } from '../core/options.js';
+import { date, func, integer, readOptions, required, rule } from '../core/options.js';
 import type { Inbox, PollState } from '../core/ports.js';
 import { emptyCounts, notify, type OutcomeCounts } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
@@ -10,8 +10,8 @@ import {
   EMPTY_REPORT,
   type FoundEvent,
   type Gap,
+  type PollProblem,
   type PollReport,
-  type Problem,
   problemOf,
   toProblem,
   toReport,
@@ -69,7 +69,7 @@ export interface Poller {
 }
 
 /** The options, checked, with their defaults. */
-type PollerRules = {
+type PollerSettings = {
   readonly [Name in keyof Omit<PollerOptions, 'since'>]-?: Exclude<PollerOptions[Name], undefined>;
 } & {
   /** Epoch ms. */
@@ -88,7 +88,7 @@ type PollerRules = {
  * ```
  */
 export function createPoller(options: PollerOptions): Poller {
-  const rules = toRules(options);
+  const settings = toSettings(options);
   /** Identifies this poller among the processes that share the inbox. */
   const holder = crypto.randomUUID();
   let stopping = new AbortController();
@@ -98,7 +98,7 @@ export function createPoller(options: PollerOptions): Poller {
 
   function pollOnce({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<PollReport> {
     const signals = signal === undefined ? [stopping.signal] : [stopping.signal, signal];
-    current ??= poll(rules, { holder, signal: AbortSignal.any(signals) })
+    current ??= poll(settings, { holder, signal: AbortSignal.any(signals) })
       .finally(() => {
         current = undefined;
       })
@@ -107,8 +107,8 @@ export function createPoller(options: PollerOptions): Poller {
   }
 
   function publish(report: PollReport): PollReport {
-    notify('onReport', rules.onReport, report);
-    for (const gap of report.gaps) notify('onGap', rules.onGap, gap);
+    notify('onReport', settings.onReport, report);
+    for (const gap of report.gaps) notify('onGap', settings.onGap, gap);
     return report;
   }
 
@@ -116,8 +116,8 @@ export function createPoller(options: PollerOptions): Poller {
     const startedAt = performance.now();
     await pollOnce();
     if (!running) return;
-    // A tenth more or less, so that processes that start together do not poll together forever.
-    const intervalMs = rules.intervalMs * (0.9 + Math.random() / 5);
+    // A tenth more or less, so that processes that start together do not keep polling at the same time.
+    const intervalMs = settings.intervalMs * (0.9 + Math.random() / 5);
     timer = setTimeout(loop, Math.max(0, intervalMs - (performance.now() - startedAt)));
     // Outside Node a timer is a number and keeps no process alive.
     if (typeof timer === 'object') timer.unref();
@@ -139,14 +139,14 @@ export function createPoller(options: PollerOptions): Poller {
 
   async function acknowledgeGap(until: Date): Promise<string | null> {
     await current;
-    return moveWatermark(rules, { holder: `${holder} acknowledgeGap`, until });
+    return moveWatermark(settings, { holder: `${holder} acknowledgeGap`, until });
   }
 
   return { pollOnce, start, stop, acknowledgeGap, [Symbol.asyncDispose]: stop };
 }
 
-function toRules(options: PollerOptions): PollerRules {
-  const rules = readOptions('createPoller', options, {
+function toSettings(options: PollerOptions): PollerSettings {
+  const settings = readOptions('createPoller', options, {
     client: required(
       rule(
         'a client, such as createClient of stablehooks/client returns',
@@ -154,12 +154,10 @@ function toRules(options: PollerOptions): PollerRules {
           typeof (client as PollerClient | null | undefined)?.events?.listWithProblems === 'function',
       ),
     ),
-    receiver: required(
-      withMethods('a receiver, such as createReceiver returns', ['accept', 'record', 'redrive']),
-    ),
+    receiver: required(rule('a receiver, which createReceiver makes', isReceiver)),
     limit: integer({ default: 50 }),
     maxLimit: integer({ default: 1_000 }),
-    // 0 is for a service that lists at once, by our own clock.
+    // 0 suits a service that lists events immediately and whose clock equals ours.
     lagMs: integer({ default: 300_000, min: 0 }),
     concurrency: integer({ default: 4 }),
     intervalMs: integer({ default: 60_000 }),
@@ -169,12 +167,18 @@ function toRules(options: PollerOptions): PollerRules {
     onGap: func(logGap),
     now: func(Date.now),
   });
-  if (rules.limit > rules.maxLimit) {
+  if (settings.limit > settings.maxLimit) {
     throw new ConfigError(
-      `createPoller: \`limit\` (${rules.limit}) must not be more than \`maxLimit\` (${rules.maxLimit}).`,
+      `createPoller: \`limit\` (${settings.limit}) must not be more than \`maxLimit\` (${settings.maxLimit}).`,
     );
   }
-  return { ...rules, since: rules.since?.getTime() };
+  return { ...settings, since: settings.since?.getTime() };
+}
+
+function isReceiver(value: unknown): boolean {
+  const { accept, record, redrive, inbox } = (value ?? {}) as Partial<Receiver>;
+  const methods = [accept, record, redrive, inbox?.acquirePoll, inbox?.savePoll];
+  return methods.every((method) => typeof method === 'function');
 }
 
 function logGap({ type, after, before }: Gap): void {
@@ -188,57 +192,57 @@ interface PollOptions {
   readonly signal: AbortSignal;
 }
 
-async function poll(rules: PollerRules, options: PollOptions): Promise<PollReport> {
+async function poll(settings: PollerSettings, options: PollOptions): Promise<PollReport> {
   const startedAt = performance.now();
-  const report = await leaseAndPoll(rules, options).catch((error: unknown) => ({
+  const report = await leaseAndPoll(settings, options).catch((error: unknown) => ({
     ...EMPTY_REPORT,
     problems: [toProblem(error, { code: 'ERR_CONFIG_INVALID' })],
   }));
   return { ...report, durationMs: Math.round(performance.now() - startedAt) };
 }
 
-async function leaseAndPoll(rules: PollerRules, { holder, signal }: PollOptions): Promise<PollReport> {
-  const startedAt = rules.now();
+async function leaseAndPoll(settings: PollerSettings, { holder, signal }: PollOptions): Promise<PollReport> {
+  const startedAt = settings.now();
   let lease: PollLease | null;
   try {
-    lease = await acquireLease(rules, holder);
+    lease = await acquireLease(settings, holder);
   } catch (error) {
     return { ...EMPTY_REPORT, problems: [toProblem(error, { code: 'ERR_INBOX_FAILED' })] };
   }
   if (lease === null) return { ...EMPTY_REPORT, problems: [problemOf('ERR_POLL_BUSY')] };
-  return pollUnderLease(rules, { lease, signal, startedAt }).finally(lease.drop);
+  return pollUnderLease(settings, { lease, signal, startedAt }).finally(lease.drop);
 }
 
 /** Redrives the inbox, surveys the list, dispatches what is new, saves the watermark. */
 async function pollUnderLease(
-  rules: PollerRules,
+  settings: PollerSettings,
   {
     lease,
     signal,
     startedAt,
   }: { readonly lease: PollLease; readonly signal: AbortSignal; readonly startedAt: number },
 ): Promise<PollReport> {
-  const problems: Problem[] = [];
+  const problems: PollProblem[] = [];
   const halt = AbortSignal.any([signal, lease.lost]);
 
   let redriven: OutcomeCounts | null = null;
   try {
-    redriven = await rules.receiver.redrive({ signal: halt });
+    redriven = await settings.receiver.redrive({ signal: halt });
   } catch (error) {
     problems.push(toProblem(error, { code: 'ERR_INBOX_FAILED' }));
   }
 
   const first = lease.state.watermark === null;
-  const watermark = lease.state.watermark ?? Math.min(rules.since ?? startedAt, startedAt);
-  const list = createListReader({ ...rules, signal: halt });
-  const survey = await runSurvey(list, { ...rules, watermark, first, startedAt });
+  const watermark = lease.state.watermark ?? Math.min(settings.since ?? startedAt, startedAt);
+  const list = createListReader({ ...settings, signal: halt });
+  const survey = await runSurvey(list, { ...settings, watermark, first, startedAt });
   // A poll that was stopped before it read the whole list has found no gap.
   const unproven = halt.aborted ? [] : survey.unproven;
   const found = [...list.found.values()];
   if (survey.since > survey.until) problems.push(problemOf('ERR_HORIZON_AHEAD'));
   if (!first && found.some((event) => isLate(event, watermark))) problems.push(problemOf('ERR_EVENT_LATE'));
 
-  const dispatched = await dispatchEvents(found.filter(mustRun), { ...rules, signal: halt });
+  const dispatched = await dispatchEvents(found.filter(mustRun), { ...settings, signal: halt });
   if (signal.aborted) problems.push(problemOf('ERR_POLL_STOPPED'));
 
   // The largest answer proves nothing later, because caps can shrink. It shows operators how large the cap is at least.
@@ -278,7 +282,7 @@ interface Dispatched {
   readonly counts: OutcomeCounts;
   /** How many new events were handled or enqueued. */
   readonly recovered: number;
-  readonly problems: readonly Problem[];
+  readonly problems: readonly PollProblem[];
 }
 
 /** Dispatches events, oldest first, a few at a time. One that fails does not stop the others. */
@@ -288,13 +292,13 @@ async function dispatchEvents(
     receiver,
     concurrency,
     signal,
-  }: Pick<PollerRules, 'receiver' | 'concurrency'> & {
+  }: Pick<PollerSettings, 'receiver' | 'concurrency'> & {
     /** When it aborts, no further event starts; events that run are waited for. */
     readonly signal: AbortSignal;
   },
 ): Promise<Dispatched> {
   const counts = emptyCounts();
-  const problems: Problem[] = [];
+  const problems: PollProblem[] = [];
   let recovered = 0;
   const queue = events
     .map((found) => ({ found, at: createdAt(found.event) }))
@@ -312,7 +316,7 @@ async function dispatchEvents(
   }
 
   async function work(): Promise<void> {
-    // Checked before next(): what the iterator returns is gone from the queue.
+    // Checked before next(): what the iterator returns has left the queue.
     while (!signal.aborted) {
       const next = queue.next();
       if (next.done) return;
@@ -340,7 +344,10 @@ interface PollLease {
  *
  * @throws {UnavailableError} `ERR_INBOX_FAILED`, also from `release`.
  */
-async function acquireLease({ receiver, leaseMs }: PollerRules, holder: string): Promise<PollLease | null> {
+async function acquireLease(
+  { receiver, leaseMs }: PollerSettings,
+  holder: string,
+): Promise<PollLease | null> {
   const inbox: Inbox<unknown> = receiver.inbox;
   const state = await orUnavailable('ERR_INBOX_FAILED', inbox.acquirePoll({ holder, leaseMs }));
   if (state === null) return null;
@@ -354,7 +361,7 @@ async function acquireLease({ receiver, leaseMs }: PollerRules, holder: string):
       // Two more renewals fit into the lease. If they fail too, saving the state at the end fails and is reported.
     }
   };
-  // One at a time: with a slow inbox renewals must not accumulate, nor may one follow the release.
+  // One at a time: with a slow inbox renewals must not accumulate, and none must run after the release.
   const timer = setInterval(() => {
     renewal = renewal.then(renew);
   }, leaseMs / 3);
@@ -373,7 +380,7 @@ async function acquireLease({ receiver, leaseMs }: PollerRules, holder: string):
 
 async function saveState(
   lease: PollLease,
-  { state, problems }: { readonly state: PollState; readonly problems: Problem[] },
+  { state, problems }: { readonly state: PollState; readonly problems: PollProblem[] },
 ): Promise<boolean> {
   try {
     const saved = await lease.release(state);
@@ -387,16 +394,16 @@ async function saveState(
 
 /** Under the lease to poll, so that no running poll overwrites the new watermark. */
 async function moveWatermark(
-  rules: PollerRules,
+  settings: PollerSettings,
   { holder, until }: { readonly holder: string; readonly until: Date },
 ): Promise<string | null> {
   if (!(until instanceof Date) || Number.isNaN(until.getTime())) {
     throw new ConfigError('acknowledgeGap: `until` must be a valid Date.');
   }
-  const lease = await acquireLease(rules, holder);
+  const lease = await acquireLease(settings, holder);
   if (lease === null) return null;
   const { watermark: before, largest } = lease.state;
-  const wanted = Math.min(until.getTime(), rules.now() - rules.lagMs);
+  const wanted = Math.min(until.getTime(), settings.now() - settings.lagMs);
   const watermark = Math.max(before ?? wanted, wanted);
   const saved = await lease.release({ watermark, largest }).finally(lease.drop);
   return saved ? new Date(watermark).toISOString() : null;

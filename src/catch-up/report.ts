@@ -10,7 +10,7 @@ export interface PollReport {
   readonly proven: boolean;
   /** The watermark after this poll, ISO; `null` when another process polls or the inbox failed. */
   readonly watermark: string | null;
-  /** How many different readable events the answers of this poll hold. */
+  /** How many different readable events the answers of this poll contain. */
   readonly fetched: number;
   /** Of `fetched`, the events that the inbox did not know before this poll, unknown types included. */
   readonly new: number;
@@ -31,7 +31,7 @@ export interface PollReport {
   /** Where events can be missing. */
   readonly gaps: readonly Gap[];
   /** What failed or looks wrong. */
-  readonly problems: readonly Problem[];
+  readonly problems: readonly PollProblem[];
   /** The outcomes of the events that waited in the inbox and ran before the list was read; `null` when none could run. */
   readonly redriven: OutcomeCounts | null;
   readonly durationMs: number;
@@ -48,8 +48,8 @@ export interface Gap {
 }
 
 /** Something that failed or looks wrong. Holds no payload and no secret. */
-export interface Problem {
-  /** An error code of this package, or one of {@link ProblemCode}. */
+export interface PollProblem {
+  /** An error code of this package, or one of {@link PollProblemCode}. */
   readonly code: string;
   readonly message: string;
   /** The id of the event, if the problem is about one. */
@@ -67,7 +67,7 @@ export interface Problem {
  * - `ERR_POLL_STOPPED`: the poll was stopped before its end.
  * - `ERR_LEASE_LOST`: this poll was too slow and another process polls now. The watermark was not saved.
  */
-export type ProblemCode =
+export type PollProblemCode =
   | 'ERR_EVENT_MALFORMED'
   | 'ERR_EVENT_CONFLICT'
   | 'ERR_EVENT_LATE'
@@ -87,10 +87,10 @@ const MESSAGES = {
     'The stored watermark is in the future, because a clock was wrong. Until that time only a complete list proves anything. Check the clocks.',
   ERR_EVENT_LATE:
     'The list shows new events from before the watermark. They are older than `since`, or were listed later than lagMs after they were created. They were recorded. In the second case, raise lagMs.',
-} as const satisfies Partial<Record<ProblemCode, string>>;
+} as const satisfies Partial<Record<PollProblemCode, string>>;
 
 /** A problem of the poller itself that is not about one event. */
-export function problemOf(code: keyof typeof MESSAGES): Problem {
+export function problemOf(code: keyof typeof MESSAGES): PollProblem {
   return { code, message: MESSAGES[code] };
 }
 
@@ -98,10 +98,10 @@ export function problemOf(code: keyof typeof MESSAGES): Problem {
 export function toProblem(
   error: unknown,
   { code, id }: { readonly code: string; readonly id?: string | undefined },
-): Problem {
+): PollProblem {
   const about = id === undefined ? {} : { id };
   if (error instanceof StablehooksError) return { code: error.code, message: error.message, ...about };
-  // The messages of other packages can hold secrets, so only the name is kept.
+  // The messages of other packages can contain secrets, so only the name is kept.
   const name = error instanceof Error ? error.name : typeof error;
   return { code, message: `An unexpected error (${name}) was thrown.`, ...about };
 }

@@ -81,7 +81,7 @@ function toBaseUrl(value: string): string {
   const url = new URL(value);
   if (url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '') {
     throw new ConfigError(
-      'createClient: `baseUrl` must not hold credentials, a query or a fragment. Pass the token as `token`.',
+      'createClient: `baseUrl` must not contain credentials, a query or a fragment. Pass the token as `token`.',
     );
   }
   return url.href.replace(/\/+$/, '');

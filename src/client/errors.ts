@@ -7,7 +7,7 @@ export interface RequestLine {
   readonly url: string;
 }
 
-/** The service answered with a status other than 2xx. No field holds the token. */
+/** The service answered with a status other than 2xx. No field contains the token. */
 export class ApiError extends StablehooksError<'ERR_API_STATUS'> implements RequestLine {
   override readonly name = 'ApiError';
   readonly method: string;

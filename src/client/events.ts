@@ -18,7 +18,7 @@ export interface EventProblem {
   readonly index: number;
   /** What is missing or wrong; empty when the element is not an object. */
   readonly fields: readonly string[];
-  /** The element itself. It can hold a payload: take care where you log it. */
+  /** The element itself. It can contain a payload: take care where you log it. */
   readonly value: unknown;
 }
 
@@ -54,7 +54,7 @@ export function createEvents(send: Send): Events {
       signal: query.signal,
     });
     if (!Array.isArray(value)) throw notEvents(answer, []);
-    return { ...answer, ...judge(value), size: value.length };
+    return { ...answer, ...splitElements(value), size: value.length };
   }
 
   return {
@@ -99,7 +99,7 @@ function toSearchParams({ type, limit }: EventQuery): URLSearchParams {
   return search;
 }
 
-function judge(elements: readonly unknown[]): Pick<EventList, 'events' | 'problems'> {
+function splitElements(elements: readonly unknown[]): Pick<EventList, 'events' | 'problems'> {
   const events: UnknownEvent[] = [];
   const problems: EventProblem[] = [];
   for (const [index, element] of elements.entries()) {

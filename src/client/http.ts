@@ -34,7 +34,7 @@ export interface HttpSettings {
 }
 
 /** One call of the API. Its input is already checked. */
-export interface HttpCall {
+interface HttpCall {
   readonly method: 'GET' | 'PATCH' | 'POST';
   /** Below `baseUrl`, its segments encoded. */
   readonly path: string;
@@ -44,7 +44,7 @@ export interface HttpCall {
 }
 
 /** A 2xx answer. */
-export interface HttpResult extends RequestLine {
+interface HttpResult extends RequestLine {
   /** The JSON of the body. Its shape is not checked yet. */
   readonly value: unknown;
   /** The service's clock (the `Date` header, whole seconds), epoch ms; `null` when it does not say. */
@@ -61,7 +61,7 @@ export function createSend(settings: HttpSettings): Send {
     let retries = 0;
     for (let count = 1; ; count++) {
       try {
-        return await withDeadline((signal) => attempt(call, { settings, signal, renew }), {
+        return await withDeadline((signal) => sendOnce(call, { settings, signal, renew }), {
           signal: call.signal,
           timeoutMs: settings.timeoutMs,
         });
@@ -92,7 +92,7 @@ function reportRetry(retry: Retry, { onRetry }: HttpSettings): void {
     .catch(() => undefined);
 }
 
-async function attempt(
+async function sendOnce(
   call: HttpCall,
   {
     settings,
@@ -159,7 +159,7 @@ async function toApiError(
   { token, ...line }: RequestLine & { readonly token: string },
 ): Promise<ApiError> {
   const { status } = response;
-  const { bytes } = await readBody(response, MAX_ERROR_BODY_BYTES);
+  const { bytes } = await readResponseBody(response, MAX_ERROR_BODY_BYTES);
   const headers = new Headers();
   for (const [name, value] of response.headers) headers.append(name, redact(value, token));
   return new ApiError(`${line.method} ${line.url} was answered ${status}. ${fixOf(status)}`, {
@@ -186,7 +186,7 @@ async function readJson(
   response: Response,
   { maxBodyBytes, ...line }: RequestLine & { readonly maxBodyBytes: number },
 ): Promise<unknown> {
-  const { bytes, complete } = await readBody(response, maxBodyBytes);
+  const { bytes, complete } = await readResponseBody(response, maxBodyBytes);
   if (!complete) throw unreadable(line, `larger than ${maxBodyBytes} bytes (maxBodyBytes).`);
   if (bytes.length === 0) throw unreadable(line, 'empty, not JSON.');
   try {
@@ -204,7 +204,7 @@ function unreadable(line: RequestLine, what: string): ResponseError {
 }
 
 /** Reads at most `maxBytes` and cancels the rest. */
-async function readBody(
+async function readResponseBody(
   response: Response,
   maxBytes: number,
 ): Promise<{ readonly bytes: Uint8Array; readonly complete: boolean }> {
@@ -333,11 +333,11 @@ async function readToken(source: TokenSource, renew: boolean): Promise<string> {
   return checkToken(token);
 }
 
-/** Refuses a token that no header can hold: the error of `fetch` would quote it. */
+/** Refuses a token that no header can contain: the error of `fetch` would quote it. */
 export function checkToken(token: string): string {
   if (typeof token === 'string' && /^[\x21-\x7e]+$/.test(token)) return token;
   throw new ConfigError(
-    'The token must be visible ASCII without spaces and without `Bearer` in front. Check that the variable that holds it is set and trimmed.',
+    'The token must be visible ASCII without spaces and without `Bearer` in front. Check that the environment variable is set and trimmed.',
   );
 }
 
@@ -346,7 +346,7 @@ function redact(value: string, token: string): string {
   return value.replaceAll(token, '[token]');
 }
 
-/** Copies only name, message, stack and code: errors of `fetch` wrappers hold the whole request with its token. */
+/** Copies only name, message, stack and code: errors of `fetch` wrappers contain the whole request with its token. */
 function copyCause(cause: unknown, token: string): Error {
   if (!(cause instanceof Error)) return new Error(redact(String(cause), token));
   const inner = cause.cause === undefined ? undefined : { cause: copyCause(cause.cause, token) };

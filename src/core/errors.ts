@@ -2,7 +2,7 @@
  * Errors: few classes (what to do), many stable codes (what happened).
  *
  * Each message says what happened and what to do; the error of a driver or handler is the `cause`. No message
- * holds a secret, a token or a payload.
+ * contains a secret, a token or a payload.
  */
 
 /** The base of every error of this package; `code` is stable and safe to branch on. */
@@ -131,7 +131,7 @@ export async function orUnavailable<Value>(
     if (cause instanceof StablehooksError) throw cause;
     throw new UnavailableError(
       code,
-      `The ${DEPENDENCY[code]} failed; see the cause. Check that it can be reached. The event is not lost: the sender or redrive() tries it again.`,
+      `The ${DEPENDENCY[code]} failed; see the cause. Check that it can be reached. A delivery is answered 503, which asks the sender to retry.`,
       { cause },
     );
   }

@@ -74,8 +74,8 @@ const FIELDS = Object.keys(ENVELOPE) as readonly (keyof UnknownEvent)[];
 const NAME = /^[^\p{Cc}\p{Cs}]+$/u;
 
 /**
- * Control characters and lone surrogates are refused: stores do not keep them faithfully, and an id that a store
- * changes can become equal to another id.
+ * Control characters and lone surrogates are refused: databases can change them, and an id that is changed can become
+ * equal to another id.
  */
 function isName(value: unknown): boolean {
   return typeof value === 'string' && value.length <= 512 && NAME.test(value);
@@ -144,13 +144,13 @@ export function readEvent(body: Uint8Array): { readonly parsed: ParsedEvent; rea
 /**
  * Serializes an event, for an inbox to store.
  *
- * @throws {EventError} `ERR_EVENT_MALFORMED` when it is nested too deeply.
+ * @throws {EventError} `ERR_EVENT_MALFORMED` when it cannot be serialized, for example because it is nested too deeply.
  */
 export function encodeEvent(event: UnknownEvent): string {
   try {
     return JSON.stringify(event);
   } catch {
-    throw malformed('it is nested too deeply');
+    throw malformed('it cannot be serialized (it may be nested too deeply)');
   }
 }
 

@@ -1,8 +1,9 @@
 /** HMAC-SHA256 by WebCrypto, whose `verify` compares in constant time, and bytes as strings by `atob` and `btoa`. */
+import { toHex } from './bytes.js';
 
 const ALGORITHM = { name: 'HMAC', hash: 'SHA-256' };
 
-/** Keys of string secrets: to import one costs about as much as to verify a short body. */
+/** Imported keys: to import one costs about as much as to verify a short body. */
 const keys = new Map<string, Promise<CryptoKey>>();
 const MAX_KEYS = 64;
 
@@ -12,8 +13,8 @@ export async function hmac(secret: string | Uint8Array, body: Uint8Array): Promi
 }
 
 /**
- * The index of the first secret whose HMAC over the body is `mac` (32 bytes), or -1. Compares in constant time,
- * and always with every secret, so that time does not tell which one matched.
+ * The index of the first secret whose HMAC over the body is `mac` (32 bytes), or -1. Compares in constant time, and
+ * always compares every secret, so that the response time does not reveal which one matched.
  */
 export async function findSecret(
   secrets: readonly (string | Uint8Array)[],
@@ -26,17 +27,15 @@ export async function findSecret(
 }
 
 function toKey(secret: string | Uint8Array): Promise<CryptoKey> {
-  if (typeof secret !== 'string') return importKey(secret);
-  const known = keys.get(secret);
+  // By content, because the owner of bytes can change them.
+  const id = typeof secret === 'string' ? `string ${secret}` : `bytes ${toHex(secret)}`;
+  const known = keys.get(id);
   if (known !== undefined) return known;
-  const key = importKey(new TextEncoder().encode(secret));
+  const bytes = typeof secret === 'string' ? new TextEncoder().encode(secret) : unshared(secret);
+  const key = crypto.subtle.importKey('raw', bytes, ALGORITHM, false, ['sign', 'verify']);
   if (keys.size >= MAX_KEYS) keys.clear();
-  keys.set(secret, key);
+  keys.set(id, key);
   return key;
-}
-
-function importKey(secret: Uint8Array): Promise<CryptoKey> {
-  return crypto.subtle.importKey('raw', unshared(secret), ALGORITHM, false, ['sign', 'verify']);
 }
 
 /** WebCrypto refuses views of shared memory, because another thread could change it meanwhile: copies those. */
@@ -46,7 +45,7 @@ function unshared(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
 
 /** Writes bytes; base64 with padding. */
 export function encodeBytes(bytes: Uint8Array, encoding: 'hex' | 'base64' | 'base64url'): string {
-  if (encoding === 'hex') return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+  if (encoding === 'hex') return toHex(bytes);
   const base64 = btoa(String.fromCharCode(...bytes));
   return encoding === 'base64' ? base64 : base64.replaceAll('+', '-').replaceAll('/', '_').replace('=', '');
 }

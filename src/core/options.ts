@@ -1,12 +1,12 @@
 /** The options checker of every factory: refuses unknown names and values that make no sense, fills in defaults. */
 import { ConfigError } from './errors.js';
 
-/** What one option may be. */
+/** The rule of one option. */
 export interface OptionRule<Default = unknown> {
   /** Completes the sentence "`name` must be …". */
   readonly expected: string;
   readonly accepts: (value: unknown) => boolean;
-  /** What stands for an option that is not given; `undefined` for none. */
+  /** The value of an option that is not given; `undefined` for none. */
   readonly default: Default;
   readonly required?: boolean;
 }
@@ -155,8 +155,8 @@ export function withMethods<Default = undefined>(
 }
 
 function memberOf(value: unknown, name: string): unknown {
-  const holds = (typeof value === 'object' && value !== null) || typeof value === 'function';
-  return holds ? (value as Readonly<Record<string, unknown>>)[name] : undefined;
+  const isContainer = (typeof value === 'object' && value !== null) || typeof value === 'function';
+  return isContainer ? (value as Readonly<Record<string, unknown>>)[name] : undefined;
 }
 
 /** The name that was probably meant: it differs in at most a third of its letters, whatever their case. */

@@ -1,5 +1,6 @@
 /**
- * The ports: `Inbox`, where push and pull meet, keyed by `event.id`, so that each event takes effect once; and `Queue`.
+ * The ports. An `Inbox` stores the events of push and pull by `event.id`, so that each takes effect once. A `Queue`
+ * passes events to workers.
  *
  * Callers pass durations and the inbox has the clock, so that the clocks of several machines need not agree.
  * Methods reject only with what the driver threw; the receiver turns that into `ERR_INBOX_FAILED`.
@@ -11,17 +12,17 @@ import type { UnknownEvent } from './events.js';
  *
  * - `received`: recorded, and not due yet or not run yet.
  * - `leased`: one process runs it, under a fencing token, until the lease lapses.
- * - `done`: it took effect. Its id is kept for ever, also when the event is pruned.
+ * - `done`: it was handled. Its id is kept permanently, also when the event is pruned.
  * - `failed`: the last attempt failed; it runs again when it is due.
  * - `dead`: dead-lettered, until a person requeues it.
- * - `parked`: its type was unknown when it came in.
+ * - `parked`: its type was unknown when it was received.
  */
 export type InboxState = 'received' | 'leased' | 'done' | 'failed' | 'dead' | 'parked';
 
 /** Every {@link InboxState}, in the order in which an event can pass through them. */
 export const INBOX_STATES: readonly InboxState[] = ['received', 'leased', 'failed', 'done', 'dead', 'parked'];
 
-/** How an event came in: a signed delivery, the list, a queue's worker, or `redrive`. */
+/** Where an event came from: a signed delivery, the list, a queue's worker, or `redrive`. */
 export type Origin = 'push' | 'pull' | 'queue' | 'redrive';
 
 /** The right to complete or fail one attempt. */
@@ -38,7 +39,11 @@ export type Claim =
   | { readonly state: 'claimed'; readonly lease: Lease }
   | { readonly state: 'done' }
   | { readonly state: 'dead' }
-  | { readonly state: 'leased' /** Until the other lease lapses. */; readonly retryAfterMs: number };
+  | {
+      readonly state: 'leased';
+      /** How long until the other lease lapses, in ms. */
+      readonly retryAfterMs: number;
+    };
 
 /** The result of recording an event: `new`, or the state in which the inbox already had it. */
 export type RecordResult = 'new' | InboxState;
@@ -61,7 +66,7 @@ export interface ClaimOptions {
 
 /** Where events are recorded, claimed and remembered. */
 export interface Inbox<Tx = undefined> {
-  /** Whether what it holds survives this process. */
+  /** Whether stored events survive the end of this process. */
   readonly durable: boolean;
 
   /**
@@ -91,7 +96,9 @@ export interface Inbox<Tx = undefined> {
   fail(
     lease: Lease,
     options: {
-      readonly retryAfterMs: number | null /** For operators; truncated to 1,000 characters. */;
+      /** In ms; `null` dead-letters the event. */
+      readonly retryAfterMs: number | null;
+      /** For operators; truncated to 1,000 characters. */
       readonly error: string;
     },
   ): Promise<boolean>;
@@ -141,9 +148,9 @@ export interface InboxRecord {
   readonly id: string;
   readonly type: string;
   readonly state: InboxState;
-  /** How often it was claimed since it came in or was requeued. */
+  /** How often it was claimed since it was received or requeued. */
   readonly attempts: number;
-  /** How it first came in. */
+  /** Where it first came from. */
   readonly origin: Origin;
   readonly receivedAt: number;
   readonly updatedAt: number;

@@ -2,7 +2,7 @@
 import { decodeBytes, encodeBytes, findSecret, hmac } from '#hmac';
 import { ConfigError, SignatureError, UnavailableError } from './errors.js';
 
-/** The default header of the signature; SERVICE stands for the maker's name in the real one. */
+/** The default header of the signature. In the real name, SERVICE is the name of your service. */
 export const SIGNATURE_HEADER = 'X-SERVICE-Signature';
 
 /** Every {@link SignatureEncoding}. */
@@ -29,17 +29,18 @@ export type Secret = string | Uint8Array;
 /** One secret, or several while one replaces another. */
 export type Secrets = Secret | readonly Secret[];
 
-/** Secrets, or a function that is called at every verification. It can cache what it fetches as it likes. */
+/** Secrets, or a function that is called at every verification. The function can cache its result. */
 export type SecretSource = Secrets | (() => Secrets | Promise<Secrets>);
 
 /** Options of {@link sign}. */
 export interface SignOptions extends SignatureFormat {
+  /** The secret that signs. */
   readonly secret: Secret;
 }
 
 /** Options of {@link verifySignature}. */
 export interface VerifyOptions extends SignatureFormat {
-  /** Every secret is tried, always, so that time does not tell which one matched. */
+  /** Every secret is always compared, so that the response time does not reveal which one matched. */
   readonly secret: SecretSource;
   /** The name of the header, for messages. @default 'X-SERVICE-Signature' */
   readonly header?: string | undefined;
@@ -80,7 +81,7 @@ export async function sign(body: Uint8Array, options: SignOptions): Promise<stri
  * cannot make you read a body.
  *
  * @throws {SignatureError} `ERR_SIGNATURE_MISSING`, `ERR_SIGNATURE_MALFORMED`, `ERR_SIGNATURE_MISMATCH`.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when the body is not bytes, or a secret is missing or empty.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when the body is not bytes, the encoding unknown, or a secret missing or empty.
  * @throws {UnavailableError} `ERR_SECRET_UNAVAILABLE` when the function that gives the secret fails.
  *
  * @example
@@ -94,12 +95,14 @@ export async function verifySignature(
   options: VerifyOptions,
 ): Promise<Verified> {
   if (typeof body !== 'function') assertBytes(body);
+  if (options.encoding !== undefined) assertEncoding(options.encoding);
   const fixed = typeof options.secret === 'function' ? undefined : toSecrets(options.secret);
   const mac = decode(signature, options);
   const bytes = typeof body === 'function' ? await body() : body;
+  assertBytes(bytes);
   const secrets = fixed ?? toSecrets(await askSecrets(options.secret));
   const found = findSecret(secrets, bytes, mac);
-  // node:crypto answers at once; to await that would cost a twentieth of verifying a short body.
+  // node:crypto is synchronous; an await would add 5 % to a short body.
   const secretIndex = typeof found === 'number' ? found : await found;
   if (secretIndex !== -1) return { body: bytes, secretIndex };
   throw new SignatureError(
@@ -157,7 +160,7 @@ function decode(
   if (!signature) {
     throw new SignatureError(
       'ERR_SIGNATURE_MISSING',
-      `There is no ${header} header. Set \`signatureHeader\` if the service uses another name, and let proxies pass the header on.`,
+      `There is no ${header} header. Check the name of the header (\`signatureHeader\` of createReceiver), and that proxies pass it on.`,
     );
   }
   if (signature.startsWith(prefix)) {
@@ -171,7 +174,7 @@ function decode(
     'ERR_SIGNATURE_MALFORMED',
     `The ${header} header is not ${encoding ?? 'hex or base64'} of 32 bytes${
       prefix === '' ? '' : ' after the configured prefix'
-    }. Check \`encoding\` and \`signaturePrefix\`, and that the header is sent once.`,
+    }. Check the encoding and the prefix that are configured, and that the header is sent once.`,
   );
 }
 
@@ -181,7 +184,7 @@ function decodeStrictly(digits: string, encoding: SignatureEncoding): Uint8Array
   const bare = digits.length === 44 && digits.endsWith('=') ? digits.slice(0, 43) : digits;
   if (bare.length !== 43) return undefined;
   const bytes = decodeBytes(bare, encoding);
-  return encodeBytes(bytes, encoding).replace('=', '') === bare ? bytes : undefined;
+  return bytes.length === 32 && encodeBytes(bytes, encoding).replace('=', '') === bare ? bytes : undefined;
 }
 
 const HEX = /^[0-9a-f]{64}$/i;

@@ -156,7 +156,7 @@ async function runOnClient<Value>(
 }
 
 /** A transaction that can be closed for its handler. */
-export interface HandlerTx {
+interface HandlerTx {
   readonly tx: PgTx;
   /** After this call `tx` rejects: a handler that timed out must not write outside the transaction. */
   end(): void;

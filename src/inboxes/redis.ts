@@ -1,5 +1,4 @@
 import { toHex } from '../core/bytes.js';
-import { redactCommand } from '../core/driver-error.js';
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
 import { boolean, readOptions, required, rule, withMethods } from '../core/options.js';
 import {
@@ -11,6 +10,7 @@ import {
   type Origin,
   type RecordResult,
 } from '../core/ports.js';
+import { redactCommand } from '../core/redact-command.js';
 import { REDIS_SCRIPTS, type RedisScript } from './redis-lua.js';
 
 /**

@@ -86,7 +86,7 @@ export function atomically<Value>(db: SqliteLike, work: () => Value): Value {
 }
 
 /** Runs a step and resolves with its result after the commit. */
-export type RunStep = <Value>(step: () => Value) => Promise<Value>;
+type RunStep = <Value>(step: () => Value) => Promise<Value>;
 
 interface WaitingStep {
   /** Does the work and returns the function that resolves the promise, for use after the commit. */

@@ -1,12 +1,12 @@
-import { redactCommand } from '../core/driver-error.js';
 import type { UnknownEvent } from '../core/events.js';
 import { assertReceiver, integer, readOptions, required, withMethods } from '../core/options.js';
 import type { Queue } from '../core/ports.js';
+import { redactCommand } from '../core/redact-command.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
-import { type EnqueueOptions, runJob, withTimeout } from './job.js';
+import { type QueueOptions, runJob, withTimeout } from './job.js';
 
-export type { EnqueueOptions } from './job.js';
+export type { QueueOptions } from './job.js';
 
 /** The methods of a BullMQ `Queue` that {@link bullmqQueue} uses. */
 export interface BullQueueLike {
@@ -36,7 +36,7 @@ export interface BullQueueLike {
  * const receiver = createReceiver({ secret, inbox, queue: bullmqQueue(queue), handlers: {} });
  * ```
  */
-export function bullmqQueue(queue: BullQueueLike, options: EnqueueOptions = {}): Queue {
+export function bullmqQueue(queue: BullQueueLike, options: QueueOptions = {}): Queue {
   const { timeoutMs } = readOptions('bullmqQueue', options, { timeoutMs: integer({ default: 5_000 }) });
   const methods = ['add', 'getJobState', 'remove'];
   const queueRule = withMethods('a Queue of bullmq: new Queue(name, { connection })', methods);

@@ -3,7 +3,7 @@ import type { OutcomeKind } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
 
 /** Options of every queue. */
-export interface EnqueueOptions {
+export interface QueueOptions {
   /**
    * How long to wait for the engine, in ms. After that the delivery is answered 503. The job can still be
    * added later; its id and the inbox prevent that the event takes effect twice.

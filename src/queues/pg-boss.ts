@@ -4,9 +4,9 @@ import { encodeEvent, type UnknownEvent } from '../core/events.js';
 import { assertReceiver, integer, readOptions, required, string, withMethods } from '../core/options.js';
 import type { Queue } from '../core/ports.js';
 import type { Receiver } from '../receiver/receiver.js';
-import { type EnqueueOptions, runJob, withTimeout } from './job.js';
+import { type QueueOptions, runJob, withTimeout } from './job.js';
 
-export type { EnqueueOptions } from './job.js';
+export type { QueueOptions } from './job.js';
 
 /** The methods of a `PgBoss` that {@link pgBossQueue} uses. */
 export interface PgBossLike {
@@ -29,7 +29,7 @@ export interface PgBossJob {
 }
 
 /** Options of {@link pgBossQueue}. */
-export interface PgBossQueueOptions extends EnqueueOptions {
+export interface PgBossQueueOptions extends QueueOptions {
   /** The name of the queue, which `boss.createQueue` creates. @default 'stablehooks' */
   readonly queue?: string | undefined;
 }

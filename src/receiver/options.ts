@@ -57,9 +57,9 @@ export interface ReceiverOptions<Schemas = Record<never, never>, Tx = undefined>
   readonly signaturePrefix?: string | undefined;
   /** The largest body, in bytes. @default 1_048_576 */
   readonly maxBodyBytes?: number | undefined;
-  /** How long one process may hold an event, in ms; more than `handlerTimeoutMs`. @default 60_000 */
+  /** How long a claim is valid, in ms; more than `handlerTimeoutMs`. @default 60_000 */
   readonly leaseMs?: number | undefined;
-  /** How long a handler may run, in ms. @default 10_000 */
+  /** How long a handler can run, in ms. @default 10_000 */
   readonly handlerTimeoutMs?: number | undefined;
   /** After how many failed attempts a durable inbox dead-letters an event. @default 25 */
   readonly maxAttempts?: number | undefined;
@@ -79,11 +79,14 @@ export type PayloadOf<Schemas, Type extends EventType> = Type extends keyof Sche
 export interface HandlerContext<Tx = undefined> {
   /** The open transaction in which the event is marked done, in a transactional inbox; otherwise `undefined`. */
   readonly tx: Tx;
-  /** Aborts after `handlerTimeoutMs`. Pass it on: a handler that continues can overlap its own retry. */
+  /**
+   * Aborts after `handlerTimeoutMs`. Pass it on: a handler that continues can overlap its own retry. Read it from
+   * the context: a copy by spread does not contain it.
+   */
   readonly signal: AbortSignal;
   /** Which attempt this is, from 1. */
   readonly attempt: number;
-  /** How the event came in. */
+  /** Where the event came from. */
   readonly origin: Origin;
 }
 
@@ -106,7 +109,7 @@ type HandlerTable<Tx> = {
 };
 
 /** The options after the check, with their defaults. */
-export interface ReceiverRules<Tx> {
+export interface ReceiverSettings<Tx> {
   readonly signature: VerifyOptions & { readonly header: string };
   readonly maxBodyBytes: number;
   readonly handlers: HandlerTable<Tx>;
@@ -127,7 +130,9 @@ const INBOX_METHODS = ['claim', 'complete', 'fail', 'record', 'takeDue', 'acquir
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
  */
-export function readReceiverOptions<Schemas, Tx>(options: ReceiverOptions<Schemas, Tx>): ReceiverRules<Tx> {
+export function readReceiverOptions<Schemas, Tx>(
+  options: ReceiverOptions<Schemas, Tx>,
+): ReceiverSettings<Tx> {
   const { secret, signatureHeader, encoding, signaturePrefix, ...read } = readOptions(
     'createReceiver',
     options,
@@ -135,7 +140,7 @@ export function readReceiverOptions<Schemas, Tx>(options: ReceiverOptions<Schema
       secret: rule('a string, bytes, a list of these, or a function', () => true),
       handlers: required(rule('an object with a function for each event type', isObject)),
       payloads: rule('an object with a Standard Schema for each event type', isObject),
-      inbox: withMethods('an inbox, such as memoryInbox() or sqliteInbox(path)', INBOX_METHODS),
+      inbox: rule('an inbox, such as memoryInbox() or sqliteInbox(path)', isInbox),
       queue: withMethods('a queue, such as pgBossQueue(boss) or bullmqQueue(queue)', ['enqueue']),
       onUnknown: func((): void => undefined),
       onOutcome: func(logOutcome),
@@ -184,13 +189,20 @@ export function readReceiverOptions<Schemas, Tx>(options: ReceiverOptions<Schema
 /** Copies secrets that are not given as a function, so that later changes to them do not change the receiver. */
 function snapshot(source: SecretSource): SecretSource {
   if (typeof source === 'function') return source;
-  return toSecrets(source).map((secret) => (typeof secret === 'string' ? secret : secret.slice()));
+  return toSecrets(source).map((secret) => (typeof secret === 'string' ? secret : new Uint8Array(secret)));
 }
 
 function forEachType(each: OptionRule<undefined>) {
   return Object.fromEntries(EVENT_TYPES.map((type) => [type, each])) as Readonly<
     Record<EventType, OptionRule<undefined>>
   >;
+}
+
+function isInbox(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  const members = value as Readonly<Record<string, unknown>>;
+  const hasMethods = INBOX_METHODS.every((name) => typeof members[name] === 'function');
+  return hasMethods && typeof members['durable'] === 'boolean';
 }
 
 function isObject(value: unknown): boolean {

@@ -15,11 +15,11 @@ import type { UnknownEvent } from '../core/events.js';
 import type { Origin } from '../core/ports.js';
 
 /** How one delivery ended. `receive`, `accept` and `handle` resolve to it; they never throw. */
-export type Outcome = Readonly<Delivery> & Result;
+export type Outcome = Readonly<Delivery> & OutcomeResult;
 
 /** What is known of a delivery while it passes through the receiver. */
 export interface Delivery {
-  /** How the event came in. */
+  /** Where the event came from. */
   readonly origin: Origin;
   /** The event, once its bytes are authentic and parsed. */
   event?: UnknownEvent;
@@ -28,7 +28,7 @@ export interface Delivery {
 }
 
 /** What the pipeline made of a delivery. */
-export type Result =
+export type OutcomeResult =
   | {
       /**
        * - `handled`: the handler finished and the inbox recorded it.
@@ -103,12 +103,12 @@ const OUTCOMES = {
 >;
 
 /** The result of a pipeline that threw. */
-export function toFailure(thrown: unknown): Result {
+export function toFailure(thrown: unknown): OutcomeResult {
   const error =
     thrown instanceof StablehooksError && thrown.code in OUTCOMES
       ? (thrown as ReceiverError)
       : new ConfigError('The receiver met an unexpected error; see the cause.', { cause: thrown });
-  return { kind: OUTCOMES[error.code].kind, error } as Result;
+  return { kind: OUTCOMES[error.code].kind, error } as OutcomeResult;
 }
 
 /** How many deliveries ended in which way. */
@@ -153,10 +153,11 @@ const RETRY_AFTER_MS = 5_000;
 
 /**
  * The response to a delivery: JSON that names the outcome, or `application/problem+json` (RFC 9457) with a stable
- * `code`. It never holds a message, a stack, a payload or a secret.
+ * `code`. It never contains a message, a stack, a payload or a secret.
  */
 export function toWebhookResponse({ kind, error }: Outcome): WebhookResponse {
-  const { status } = OUTCOMES[isSuccess(kind) ? kind : (error?.code ?? 'ERR_CONFIG_INVALID')];
+  const code = error?.code ?? 'ERR_CONFIG_INVALID';
+  const { status } = OUTCOMES[isSuccess(kind) ? kind : code];
   if (status === 200 || status === 202) {
     return {
       status,
@@ -171,7 +172,7 @@ export function toWebhookResponse({ kind, error }: Outcome): WebhookResponse {
       ...(status === 405 && { allow: 'POST' }),
       ...(status === 503 && { 'retry-after': toRetryAfter(error) }),
     },
-    body: JSON.stringify({ title: TITLES[status], status, code: error?.code, outcome: kind }),
+    body: JSON.stringify({ title: TITLES[status], status, code, outcome: kind }),
   };
 }
 
@@ -200,7 +201,7 @@ export function notify<Value>(
   value: Value,
 ): void {
   const log = (error: unknown) =>
-    console.error(`stablehooks: ${option} failed. The delivery is not affected.`, error);
+    console.error(`stablehooks: ${option} threw an error, which is ignored.`, error);
   try {
     const pending: unknown = observer(value);
     if (pending !== undefined) Promise.resolve(pending).catch(log);

@@ -16,7 +16,7 @@ import {
   notify,
   type Outcome,
   type OutcomeCounts,
-  type Result,
+  type OutcomeResult,
   toFailure,
 } from './outcome.js';
 import { runHandler } from './run-handler.js';
@@ -24,7 +24,7 @@ import { runHandler } from './run-handler.js';
 /** One HTTP request as an adapter hands it in. An adapter knows its framework, and nothing else. */
 export interface WebhookRequest {
   readonly method: string;
-  /** The value of a header, several joined by a comma, whatever the case of the name. */
+  /** The value of a header, several joined by a comma. The name is case-insensitive. */
   header(name: string): string | null | undefined;
   /**
    * Reads the exact bytes of the body, at most `maxBytes`. Called at most once, after the cheap checks.
@@ -65,9 +65,14 @@ export interface Receiver {
    * @throws {UnavailableError} `ERR_INBOX_FAILED` when the inbox cannot be asked.
    */
   redrive(options?: { readonly signal?: AbortSignal | undefined }): Promise<OutcomeCounts>;
-  /** Refuses new deliveries (every method answers `busy`) and resolves when the running ones have ended. */
+  /**
+   * Refuses new deliveries: `receive`, `accept` and `handle` answer `busy`, and `redrive` stops. Resolves when the
+   * running deliveries have ended.
+   */
   close(): Promise<void>;
+  /** The same as {@link Receiver.close}. */
   [Symbol.asyncDispose](): Promise<void>;
+  /** The inbox that this receiver uses. */
   readonly inbox: Inbox<unknown>;
 }
 
@@ -93,19 +98,19 @@ const RESTART_MS = 5_000;
 export function createReceiver<const Schemas = Record<never, never>, Tx = undefined>(
   options: ReceiverOptions<Schemas, Tx>,
 ): Receiver {
-  const rules = readReceiverOptions(options);
-  const { inbox, queue, leaseMs } = rules;
+  const settings = readReceiverOptions(options);
+  const { inbox, queue, leaseMs } = settings;
   let running = 0;
   let closed = false;
   const closing: (() => void)[] = [];
 
   const receive = (request: WebhookRequest) =>
     conclude({ origin: 'push' }, async (delivery) => {
-      assertDelivery(request);
+      assertRequest(request);
       const { body, secretIndex } = await verifySignature(
-        () => request.body(rules.maxBodyBytes),
-        request.header(rules.signature.header),
-        rules.signature,
+        () => request.body(settings.maxBodyBytes),
+        request.header(settings.signature.header),
+        settings.signature,
       );
       delivery.secretIndex = secretIndex;
       const { parsed, json } = readEvent(body);
@@ -119,14 +124,14 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   const handle = (event: UnknownEvent, origin: Origin) =>
     conclude({ origin, event }, () => run(event, origin));
 
-  /** `json` is the event as it arrived, where it is at hand. */
-  function dispatch(event: UnknownEvent, origin: Origin, json?: string): Promise<Result> {
+  /** `json`: the event as it arrived, if known. */
+  function dispatch(event: UnknownEvent, origin: Origin, json?: string): Promise<OutcomeResult> {
     return queue !== undefined && isKnownEvent(event)
       ? enqueue(event, origin, queue)
       : run(event, origin, json);
   }
 
-  async function enqueue(event: WebhookEvent, origin: Origin, queue: Queue): Promise<Result> {
+  async function enqueue(event: WebhookEvent, origin: Origin, queue: Queue): Promise<OutcomeResult> {
     // Recorded first: if this process dies before the event is enqueued, redrive enqueues it after leaseMs.
     const [recorded] = await record([event], { dueInMs: leaseMs, origin });
     if (recorded === 'done') return { kind: 'duplicate' };
@@ -135,19 +140,19 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     return { kind: 'queued' };
   }
 
-  function run(event: UnknownEvent, origin: Origin, json?: string): Promise<Result> {
+  function run(event: UnknownEvent, origin: Origin, json?: string): Promise<OutcomeResult> {
     return isKnownEvent(event) ? claim(event, origin, json) : park(event, origin);
   }
 
-  async function claim(event: WebhookEvent, origin: Origin, json?: string): Promise<Result> {
+  async function claim(event: WebhookEvent, origin: Origin, json?: string): Promise<OutcomeResult> {
     const claim = await orUnavailable('ERR_INBOX_FAILED', inbox.claim(event, { leaseMs, origin, json }));
-    if (claim.state === 'claimed') return await runHandler(event, claim.lease, { origin, rules });
+    if (claim.state === 'claimed') return await runHandler(event, claim.lease, { origin, settings });
     if (claim.state === 'done') return { kind: 'duplicate' };
     if (claim.state === 'dead') return { kind: 'dead' };
     throw new BusyError('ERR_EVENT_BUSY', 'Another process or delivery runs this event.', claim);
   }
 
-  async function park(event: UnknownEvent, origin: Origin): Promise<Result> {
+  async function park(event: UnknownEvent, origin: Origin): Promise<OutcomeResult> {
     const [recorded] = await record([event], { dueInMs: leaseMs, origin });
     return { kind: recorded === 'done' ? 'duplicate' : 'parked' };
   }
@@ -166,20 +171,20 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     const unknown = events.filter((event) => !isKnownEvent(event));
     await store(unknown, null);
     for (const event of unknown) {
-      if (results.get(event) === 'new') notify('onUnknown', rules.onUnknown, event);
+      if (results.get(event) === 'new') notify('onUnknown', settings.onUnknown, event);
     }
     return events.map((event) => results.get(event) ?? 'received');
   }
 
-  /** The only place that catches: an error of a pipeline becomes an outcome, and every outcome is reported. */
+  /** The only place that catches errors: an error becomes an outcome, and every outcome is reported. */
   async function conclude(
     delivery: Delivery,
-    pipeline: (delivery: Delivery) => Promise<Result>,
+    pipeline: (delivery: Delivery) => Promise<OutcomeResult>,
   ): Promise<Outcome> {
-    let result: Result;
+    let result: OutcomeResult;
     running += 1;
     try {
-      if (closed) throw stopping();
+      if (closed) throw receiverClosed();
       result = await pipeline(delivery);
     } catch (error) {
       result = toFailure(error);
@@ -188,14 +193,14 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       if (running === 0) for (const resolve of closing.splice(0)) resolve();
     }
     const outcome: Outcome = Object.assign(delivery, result);
-    notify('onOutcome', rules.onOutcome, outcome);
+    notify('onOutcome', settings.onOutcome, outcome);
     return outcome;
   }
 
   async function redrive({ signal }: { readonly signal?: AbortSignal | undefined } = {}) {
     const counts = emptyCounts();
     const take = { limit: REDRIVE_BATCH, visibilityTimeoutMs: leaseMs, types: EVENT_TYPES };
-    // After leaseMs, events that were taken first and could not be handed on would be due again.
+    // After leaseMs, events that were taken first and could not be processed would be due again.
     const until = performance.now() + leaseMs;
     while (!signal?.aborted && !closed && performance.now() < until) {
       const due = await orUnavailable('ERR_INBOX_FAILED', inbox.takeDue(take));
@@ -215,7 +220,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
 }
 
 /** The cheap checks of a request. */
-function assertDelivery(request: WebhookRequest): void {
+function assertRequest(request: WebhookRequest): void {
   if (request.method !== 'POST') {
     throw new RequestError(
       'ERR_METHOD_NOT_ALLOWED',
@@ -231,8 +236,12 @@ function assertDelivery(request: WebhookRequest): void {
   }
 }
 
-function stopping(): BusyError {
-  return new BusyError('ERR_RECEIVER_CLOSED', 'This process is stopping. The sender delivers again later.', {
-    retryAfterMs: RESTART_MS,
-  });
+function receiverClosed(): BusyError {
+  return new BusyError(
+    'ERR_RECEIVER_CLOSED',
+    'The receiver is closing. The delivery is answered 503, which asks the sender to retry.',
+    {
+      retryAfterMs: RESTART_MS,
+    },
+  );
 }

@@ -3,8 +3,8 @@ import { backoffMs } from '../core/backoff.js';
 import { BusyError, EventError, HandlerError, orUnavailable, PermanentError } from '../core/errors.js';
 import type { StandardSchema, WebhookEvent } from '../core/events.js';
 import type { Lease, Origin } from '../core/ports.js';
-import type { HandlerContext, ReceiverRules } from './options.js';
-import type { Result } from './outcome.js';
+import type { HandlerContext, ReceiverSettings } from './options.js';
+import type { OutcomeResult } from './outcome.js';
 
 /** The wait after a failed attempt: 1 s, 2 s, 4 s, … up to an hour, minus a random part of up to a half. */
 const RETRY = { baseMs: 1_000, maxMs: 3_600_000 } as const;
@@ -18,12 +18,13 @@ const RETRY = { baseMs: 1_000, maxMs: 3_600_000 } as const;
 export async function runHandler<Tx>(
   event: WebhookEvent,
   lease: Lease,
-  { origin, rules }: { readonly origin: Origin; readonly rules: ReceiverRules<Tx> },
-): Promise<Result> {
-  const { inbox } = rules;
-  // Every attempt so far ended without an answer: the event may be what kills the process.
-  if (inbox.durable && lease.attempt > rules.maxAttempts) return fail(lease, unfinished(event, lease), rules);
-  const run = (tx: Tx) => attempt(event, new Context(tx, lease.attempt, origin), rules);
+  { origin, settings }: { readonly origin: Origin; readonly settings: ReceiverSettings<Tx> },
+): Promise<OutcomeResult> {
+  const { inbox } = settings;
+  // No earlier attempt recorded a result, so the event may crash the process.
+  if (inbox.durable && lease.attempt > settings.maxAttempts)
+    return fail(lease, unfinished(event, lease), settings);
+  const run = (tx: Tx) => callHandler(event, new Context(tx, lease.attempt, origin), settings);
   let handled = false;
   try {
     let completed: boolean;
@@ -39,7 +40,7 @@ export async function runHandler<Tx>(
     if (!completed) throw leaseLost(lease);
     return { kind: handled ? 'handled' : 'ignored', attempt: lease.attempt };
   } catch (error) {
-    if (isHandlerFault(error)) return fail(lease, error, rules);
+    if (isHandlerFault(error)) return fail(lease, error, settings);
     throw error;
   }
 }
@@ -51,7 +52,7 @@ function isHandlerFault(error: unknown): error is HandlerFault {
   return error instanceof HandlerError || error instanceof PermanentError || error instanceof EventError;
 }
 
-/** A class, because an object with a getter of its own takes a tenth of the time of a delivery to make. */
+/** A class, because creating an object with its own getter takes 10 % of the time of a delivery. */
 class Context<Tx> implements HandlerContext<Tx> {
   readonly tx: Tx;
   readonly attempt: number;
@@ -64,7 +65,7 @@ class Context<Tx> implements HandlerContext<Tx> {
     this.origin = origin;
   }
 
-  /** Made when asked for: a signal costs as much as reading the whole delivery, and few handlers use one. */
+  /** Created on first use: creating a signal takes as long as parsing a delivery, and few handlers use one. */
   get signal(): AbortSignal {
     return this.#abortable().signal;
   }
@@ -80,10 +81,10 @@ class Context<Tx> implements HandlerContext<Tx> {
 }
 
 /** Calls the handler, within the time limit; answers whether there is one. */
-async function attempt<Tx>(
+async function callHandler<Tx>(
   event: WebhookEvent,
   context: Context<Tx>,
-  { handlers, payloads, handlerTimeoutMs }: ReceiverRules<Tx>,
+  { handlers, payloads, handlerTimeoutMs }: ReceiverSettings<Tx>,
 ): Promise<boolean> {
   const handler = handlers[event.type];
   if (handler === undefined) return false;
@@ -132,7 +133,7 @@ async function narrow(event: WebhookEvent, schema: StandardSchema): Promise<Webh
   );
 }
 
-/** A part of a path as a message can hold it: the keys of a payload that is a map are content. */
+/** The name of a path part that is safe in a message: the keys of a payload that is a map are content. */
 function toName(key: PropertyKey): string {
   return /^(?:[A-Za-z_]\w{0,40}|\d{1,6})$/.test(String(key)) ? String(key) : '*';
 }
@@ -153,8 +154,12 @@ function toHandlerFault(event: WebhookEvent, thrown: unknown): HandlerFault {
 }
 
 /** Records the failure before it is answered: a 200 for `dead` must not be the only record of the event. */
-async function fail<Tx>(lease: Lease, error: HandlerFault, rules: ReceiverRules<Tx>): Promise<Result> {
-  const { inbox, maxAttempts } = rules;
+async function fail<Tx>(
+  lease: Lease,
+  error: HandlerFault,
+  settings: ReceiverSettings<Tx>,
+): Promise<OutcomeResult> {
+  const { inbox, maxAttempts } = settings;
   const dead = error.code === 'ERR_HANDLER_PERMANENT' || (inbox.durable && lease.attempt >= maxAttempts);
   const retryAfterMs = dead ? null : backoffMs(lease.attempt, { ...RETRY, random: Math.random() });
   const recorded = inbox.fail(lease, { retryAfterMs, error: toLastError(error) });

@@ -163,6 +163,16 @@ describe('verifySignature', () => {
     expect(await accepts(body, base64.slice(0, -1), { secret })).toBe(true);
   });
 
+  test('verifySignature refuses base64 of 31 bytes, whatever its padding, as malformed', async () => {
+    for (const encoding of [undefined, 'base64', 'base64url'] as const) {
+      for (const short of [`${'A'.repeat(42)}=`, `${'A'.repeat(42)}==`, 'A'.repeat(42)]) {
+        await expect(verifySignature(body, short, { secret, encoding })).rejects.toMatchObject({
+          code: 'ERR_SIGNATURE_MALFORMED',
+        });
+      }
+    }
+  });
+
   test('verifySignature accepts upper-case hex', async () => {
     expect(await accepts(body, (await sign(body, { secret })).toUpperCase(), { secret })).toBe(true);
   });
@@ -228,6 +238,20 @@ describe('wrong arguments', () => {
   ])('sign and verifySignature refuse %s instead of bytes', async (_name, wrong) => {
     await expect(given(secret, wrong ?? null)).rejects.toThrow(/raw bytes/);
     await expect(sign(wrong as unknown as Uint8Array, { secret })).rejects.toThrow(/raw bytes/);
+  });
+
+  test('verifySignature refuses a body function that resolves to a string', async () => {
+    const signature = await sign(body, { secret });
+    const read = async () => '{"id":"evt_1"}' as unknown as Uint8Array;
+    await expect(verifySignature(read, signature, { secret })).rejects.toThrow(/raw bytes/);
+  });
+
+  test('sign and verifySignature refuse an unknown encoding', async () => {
+    const encoding = 'heks' as SignatureEncoding;
+    await expect(sign(body, { secret, encoding })).rejects.toThrow(/`encoding` must be one of/);
+    await expect(verifySignature(body, '0'.repeat(64), { secret, encoding })).rejects.toThrow(
+      /`encoding` must be one of/,
+    );
   });
 
   test('an error about a secret does not show the secret', async () => {

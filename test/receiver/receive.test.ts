@@ -98,6 +98,21 @@ describe('secrets', () => {
     expect(ran.length).toBe(1);
   });
 
+  test.each([
+    ['a Buffer', (bytes: Uint8Array) => Buffer.from(bytes)],
+    ['a Uint8Array', (bytes: Uint8Array) => new Uint8Array(bytes)],
+  ])('%s that is cleared after createReceiver does not change the secret', async (_name, copy) => {
+    const cleared = copy(bytesOf(secret));
+    const list = [cleared];
+    const { receiver } = setUp({ secret: list });
+    cleared.fill(0);
+    list.pop();
+    expect((await receiver.receive(await delivery(anEvent()))).kind).toBe('handled');
+    const zeroed = await sign(bytesOf(anEvent()), { secret: new Uint8Array(secret.length) });
+    const forged = await delivery(anEvent(), { headers: { 'X-SERVICE-Signature': zeroed } });
+    expect((await receiver.receive(forged)).error?.code).toBe('ERR_SIGNATURE_MISMATCH');
+  });
+
   test('a secret function is called at each delivery, so that rotation needs no restart', async () => {
     let current = 'old';
     const { receiver } = setUp({ secret: () => current });

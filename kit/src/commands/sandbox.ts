@@ -12,11 +12,9 @@ import {
   parseDuration,
   parseUrl,
 } from '../io/settings.js';
-import { type Attempt, createSandbox, type FeedEntry, type SandboxOptions } from '../sandbox/index.js';
+import { type Attempt, createSandbox, type FaultsInput, type FeedEntry } from '../sandbox/index.js';
 
-type Faults = NonNullable<SandboxOptions['faults']>;
-
-interface SandboxFlags extends Faults {
+interface SandboxFlags extends FaultsInput {
   readonly port: number;
   readonly host: string;
   readonly forwardTo: readonly string[];
@@ -27,7 +25,7 @@ interface SandboxFlags extends Faults {
   readonly listLag?: number;
 }
 
-/** Faults with a chance, each of them a flag. */
+/** FaultsInput with a chance, each of them a flag. */
 const CHANCES = {
   drop: 'attempts that never arrive',
   duplicate: 'attempts that arrive twice',
@@ -41,7 +39,7 @@ const CHANCES = {
   apiSlow: 'requests answered late',
   apiMalformed: 'requests answered with half of the JSON',
   listWrongDelivered: 'listed events whose delivered flag is wrong',
-} as const satisfies Partial<Record<keyof Faults, string>>;
+} as const satisfies Partial<Record<keyof FaultsInput, string>>;
 
 export function sandboxCommand(): Command {
   const command = new Command('sandbox')
@@ -129,8 +127,8 @@ function greet(printer: Printer, greeting: Greeting): void {
   printer.print({ text, data: { kind: 'sandbox.listening', ...greeting } });
 }
 
-function toFaults(flags: SandboxFlags): Faults {
-  const names = [...Object.keys(CHANCES), 'listOrder', 'listCap'] as (keyof Faults)[];
+function toFaults(flags: SandboxFlags): FaultsInput {
+  const names = [...Object.keys(CHANCES), 'listOrder', 'listCap'] as (keyof FaultsInput)[];
   return Object.fromEntries(
     names.flatMap((name) => (flags[name] === undefined ? [] : [[name, flags[name]]])),
   );

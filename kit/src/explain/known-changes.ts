@@ -1,6 +1,6 @@
 import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib';
 import { SIGNATURE_ENCODINGS, type SignatureFormat } from 'stablehooks';
-import { attempt, type Change, listVariants, toByteKey, toChanges, type Variant } from './variants.js';
+import { type Change, listVariants, orUndefined, toByteKey, toChanges, type Variant } from './variants.js';
 
 // --- The body ---
 
@@ -41,9 +41,9 @@ const BODY_CHANGES = [
   ...toChanges<Uint8Array>(
     { part: 'body', fix: 'The signature covers the inflated bytes: inflate first, then verify.' },
     {
-      'it is compressed with gzip': (body) => attempt(() => gunzipSync(body, LIMIT)),
-      'it is compressed with deflate': (body) => attempt(() => inflateSync(body, LIMIT)),
-      'it is compressed with brotli': (body) => attempt(() => brotliDecompressSync(body, LIMIT)),
+      'it is compressed with gzip': (body) => orUndefined(() => gunzipSync(body, LIMIT)),
+      'it is compressed with deflate': (body) => orUndefined(() => inflateSync(body, LIMIT)),
+      'it is compressed with brotli': (body) => orUndefined(() => brotliDecompressSync(body, LIMIT)),
     },
   ),
   ...toChanges<Uint8Array>(
@@ -116,7 +116,7 @@ function toLatin1(body: Uint8Array): Uint8Array | undefined {
 
 /** Changes a body as a string; `undefined` if it is not UTF-8 or the change does not apply. */
 function rewrite(body: Uint8Array, change: (text: string) => string | undefined): Uint8Array | undefined {
-  const text = attempt(() => change(utf8.decode(body)));
+  const text = orUndefined(() => change(utf8.decode(body)));
   return text === undefined ? undefined : bytes.encode(text);
 }
 
@@ -229,7 +229,7 @@ function onString(
   change: (text: string) => string | undefined,
 ): (secret: Uint8Array) => Uint8Array | undefined {
   return (secret) => {
-    const text = attempt(() => change(Buffer.from(secret).toString('latin1')));
+    const text = orUndefined(() => change(Buffer.from(secret).toString('latin1')));
     return text ? Buffer.from(text, 'latin1') : undefined;
   };
 }
@@ -274,7 +274,7 @@ const SIGNATURE_CHANGES = [
     },
     {
       'it is percent-encoded': (text) =>
-        text.includes('%') ? attempt(() => decodeURIComponent(text)) : undefined,
+        text.includes('%') ? orUndefined(() => decodeURIComponent(text)) : undefined,
       'its plus signs became spaces': (text) => (text.includes(' ') ? text.replaceAll(' ', '+') : undefined),
     },
   ),

@@ -61,7 +61,7 @@ export function toChanges<Value>(
 }
 
 /** The result of the function, or `undefined` if it throws: the change does not apply. */
-export function attempt<Value>(make: () => Value): Value | undefined {
+export function orUndefined<Value>(make: () => Value): Value | undefined {
   try {
     return make();
   } catch {

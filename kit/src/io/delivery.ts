@@ -101,7 +101,7 @@ function exchange(url: string, delivery: DeliveryRequest): Promise<Exchange> {
 
 /** @throws Node's error for a header or a URL that no request can have. */
 function begin(url: string, { method = 'POST', headers, body, signal }: DeliveryRequest): ClientRequest {
-  const request = url.startsWith('https:') ? requestHttps : requestHttp;
+  const request = new URL(url).protocol === 'https:' ? requestHttps : requestHttp;
   const length = method === 'GET' ? {} : { 'content-length': body.length };
   return request(url, {
     // A new connection: the other side can close a kept one at the moment of its reuse.

@@ -1,6 +1,5 @@
 import { readFile } from 'node:fs/promises';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { distance } from 'fastest-levenshtein';
 import {
   EVENT_TYPES,
   type EventType,
@@ -9,6 +8,7 @@ import {
   type SignatureEncoding,
 } from 'stablehooks';
 import type { Client } from 'stablehooks/client';
+import { nearestName } from '../nearest-name.js';
 import { usageError } from './errors.js';
 import { createPrinter, type ExitCode, interruption, type Printer, toPlain } from './output.js';
 
@@ -350,8 +350,6 @@ export function parseEventType(value: string): EventType {
 
 /** Suggests the type that was probably meant, or lists all of them. */
 export function suggestType(value: string): string {
-  const [nearest] = EVENT_TYPES.map((type) => ({ type, edits: distance(value.toLowerCase(), type) }))
-    .filter(({ type, edits }) => edits <= type.length / 3)
-    .sort((a, b) => a.edits - b.edits);
-  return nearest === undefined ? `The types are ${EVENT_TYPES.join(', ')}.` : `Did you mean ${nearest.type}?`;
+  const nearest = nearestName(value, EVENT_TYPES);
+  return nearest === undefined ? `The types are ${EVENT_TYPES.join(', ')}.` : `Did you mean ${nearest}?`;
 }

@@ -4,22 +4,14 @@ import { methodNotAllowed } from 'hono/method-not-allowed';
 import type { Wallet } from 'stablehooks/client';
 import * as z from 'zod/mini';
 import type { Clock } from './clock.js';
-import type { EndpointInput } from './endpoints.js';
+import { type EndpointInput, secretInput } from './endpoints.js';
 import { LIST_ORDERS, type SandboxEvent } from './events.js';
 import type { FaultSource, FaultsInput } from './faults.js';
 import { type Feed, streamFeed } from './feed.js';
 import type { AcceptInput, RedeemInput, SendInput, TransferInput } from './movements.js';
 import type { SandboxOperations } from './sandbox.js';
 import type { RequestHandler } from './server.js';
-import {
-  check,
-  closedObject,
-  milliseconds,
-  nonEmptyString,
-  oneOf,
-  SandboxError,
-  secret,
-} from './validation.js';
+import { check, closedObject, milliseconds, nonEmptyString, oneOf, SandboxError } from './validation.js';
 import type { LimitsInput, WalletInput } from './wallets.js';
 
 interface AppParts {
@@ -116,14 +108,14 @@ function serviceRoutes(parts: AppParts, readJson: ReadJson, maxLimit: number): H
   });
 
   const limitMessage = `must be an integer from 1 to ${maxLimit}`;
-  const limit = z.pipe(
+  const serviceLimit = z.pipe(
     z.string().check(z.regex(/^\d{1,15}$/, limitMessage)),
     z.pipe(
       z.transform(Number),
       z.number().check(z.minimum(1, limitMessage), z.maximum(maxLimit, limitMessage)),
     ),
   );
-  const query = z.object({ type: z.optional(nonEmptyString), limit: z._default(limit, 50) });
+  const query = z.object({ type: z.optional(nonEmptyString), limit: z._default(serviceLimit, 50) });
   routes.get('/webhooks/events', (context) => {
     const events = listWithFaults(parts, check(query, context.req.query()));
     // The clock that dates the events: a client compares the two.
@@ -176,7 +168,6 @@ const emitInput = closedObject({
   payload: z.optional(z.record(z.string(), z.unknown(), 'must be a JSON object')),
 });
 const advanceInput = closedObject({ ms: milliseconds });
-const secretInput = closedObject({ secret });
 
 /** Each route is one operation of the sandbox. */
 function controlRoutes({ sandbox, feed }: AppParts, readJson: ReadJson): Hono<Env> {

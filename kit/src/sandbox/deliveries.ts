@@ -303,8 +303,8 @@ async function makeAttempt(plan: AttemptPlan, clock: Clock, faults: FaultSource)
     // Signing is asynchronous: an attempt that was aborted meanwhile must not arrive.
     signal.throwIfAborted();
     const sending = occurred.includes('cut')
-      ? exchangeCut(target, headers, new TextEncoder().encode(sent), signal)
-      : exchange(target, { headers, body: sent, signal });
+      ? sendHalf(target, headers, new TextEncoder().encode(sent), signal)
+      : sendRequest(target, { headers, body: sent, signal });
     response = await untilAborted(sending, signal);
   } catch (cause) {
     error = toMessage(signal.aborted ? signal.reason : cause);
@@ -321,7 +321,7 @@ async function makeAttempt(plan: AttemptPlan, clock: Clock, faults: FaultSource)
 }
 
 /** Sends the request and reads as much of the response as is kept. */
-async function exchange(
+async function sendRequest(
   { url, fetch: send = fetch }: Target,
   init: RequestInit & { readonly duplex?: 'half' },
 ): Promise<Attempt['response']> {
@@ -332,7 +332,7 @@ async function exchange(
 }
 
 /** Sends half of the body, then cuts the connection. */
-function exchangeCut(
+function sendHalf(
   target: Target,
   headers: Readonly<Record<string, string>>,
   bytes: Uint8Array,
@@ -345,13 +345,15 @@ function exchangeCut(
       // Called once the first half has been read.
       pull: (controller) => controller.error(new Error(CUT)),
     });
-    return exchange(target, { headers, body, duplex: 'half', signal });
+    return sendRequest(target, { headers, body, duplex: 'half', signal });
   }
   // Not `fetch`: it reads a stream before it is connected, and would then send nothing.
   return new Promise((_, reject) => {
-    const send = target.url.startsWith('https:') ? requestHttps : requestHttp;
+    const send = new URL(target.url).protocol === 'https:' ? requestHttps : requestHttp;
     const length = String(bytes.length);
     const request = send(target.url, {
+      // A new connection: the other side can close a kept one at the moment of its reuse.
+      agent: false,
       method: 'POST',
       headers: { ...headers, 'content-length': length },
       signal,

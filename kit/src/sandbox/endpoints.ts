@@ -77,7 +77,7 @@ export const endpointInput = closedObject({
     error: 'is missing: an endpoint needs a url, or a fetch function',
   }),
 );
-const secretInput = z.object({ secret });
+export const secretInput = closedObject({ secret });
 
 export type Endpoints = ReturnType<typeof createEndpoints>;
 

@@ -11,6 +11,7 @@ import {
   secret,
   suggestName,
   toFieldErrors,
+  toSentence,
 } from './validation.js';
 
 /** Options of `createSandbox`. */
@@ -102,7 +103,10 @@ const schema = z.object(shape, 'must be an object');
  * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option and never its value.
  */
 export function readSandboxOptions(options: SandboxOptions): z.output<typeof schema> {
-  const unknown = Object.keys(options ?? {}).find((name) => !Object.hasOwn(shape, name));
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+    throw new ConfigError('createSandbox: the options must be an object.');
+  }
+  const unknown = Object.keys(options).find((name) => !Object.hasOwn(shape, name));
   if (unknown !== undefined) {
     const fix = suggestName(unknown, Object.keys(shape));
     throw new ConfigError(`createSandbox: unknown option \`${unknown}\`. ${fix}`);
@@ -110,5 +114,5 @@ export function readSandboxOptions(options: SandboxOptions): z.output<typeof sch
   const result = z.safeParse(schema, options);
   if (result.success) return result.data;
   const text = toFieldErrors(result.error).map(({ field, detail }) => `\`${field}\` ${detail}`);
-  throw new ConfigError(`createSandbox: ${text.join('; ')}.`);
+  throw new ConfigError(toSentence(`createSandbox: ${text.join('; ')}`));
 }

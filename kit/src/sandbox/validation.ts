@@ -1,6 +1,6 @@
-import { distance } from 'fastest-levenshtein';
 import { StablehooksError } from 'stablehooks';
 import * as z from 'zod/mini';
+import { nearestName } from '../nearest-name.js';
 
 const STATUSES = {
   ERR_SANDBOX_INPUT: 400,
@@ -54,7 +54,12 @@ export function check<Schema extends z.ZodMiniType>(schema: Schema, input: unkno
   if (result.success) return result.data;
   const errors = toFieldErrors(result.error);
   const text = errors.map(({ field, detail }) => `${field} ${detail}`).join('; ');
-  throw new SandboxError('ERR_SANDBOX_INPUT', `Nothing was changed: ${text}.`, { errors });
+  throw new SandboxError('ERR_SANDBOX_INPUT', toSentence(`Nothing was changed: ${text}`), { errors });
+}
+
+/** Ends a message that may end with a question. */
+export function toSentence(text: string): string {
+  return text.endsWith('?') ? text : `${text}.`;
 }
 
 export function toFieldErrors(error: z.core.$ZodError): readonly FieldError[] {
@@ -117,9 +122,6 @@ export function closedObject<Shape extends z.core.$ZodShape>(shape: Shape) {
 
 /** A sentence with the name that was probably meant, or with all names. */
 export function suggestName(typed: string, names: readonly string[]): string {
-  const [nearest] = names
-    .map((name) => ({ name, edits: distance(typed.toLowerCase(), name.toLowerCase()) }))
-    .filter(({ name, edits }) => edits <= Math.max(2, name.length / 3) && edits < name.length)
-    .sort((a, b) => a.edits - b.edits);
-  return nearest === undefined ? `Valid names: ${names.join(', ')}` : `Did you mean \`${nearest.name}\`?`;
+  const nearest = nearestName(typed, names);
+  return nearest === undefined ? `Valid names: ${names.join(', ')}` : `Did you mean \`${nearest}\`?`;
 }
