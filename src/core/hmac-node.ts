@@ -18,12 +18,12 @@ export function findSecret(
   return secrets.map((secret) => timingSafeEqual(hmac(secret, body), mac)).indexOf(true);
 }
 
-/** Writes bytes; base64 with padding. */
-export function encodeBytes(bytes: Uint8Array, encoding: 'hex' | 'base64' | 'base64url'): string {
+/** Base64 with padding, or base64url without. */
+export function encodeBase64(bytes: Uint8Array, encoding: 'base64' | 'base64url'): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString(encoding);
 }
 
-/** Reads bytes, as far as the string is well formed. */
+/** The bytes of a string that is well formed; of any other string, some bytes. */
 export function decodeBytes(digits: string, encoding: 'hex' | 'base64' | 'base64url'): Uint8Array {
   return Buffer.from(digits, encoding);
 }

@@ -1,7 +1,4 @@
 /** HMAC-SHA256 by WebCrypto, whose `verify` compares in constant time, and bytes as strings by `atob` and `btoa`. */
-import { toHex } from './bytes.js';
-
-const ALGORITHM = { name: 'HMAC', hash: 'SHA-256' };
 
 /** Imported keys: to import one costs about as much as to verify a short body. */
 const keys = new Map<string, Promise<CryptoKey>>();
@@ -27,14 +24,15 @@ export async function findSecret(
 }
 
 function toKey(secret: string | Uint8Array): Promise<CryptoKey> {
-  // By content, because the owner of bytes can change them.
-  const id = typeof secret === 'string' ? `string ${secret}` : `bytes ${toHex(secret)}`;
-  const known = keys.get(id);
-  if (known !== undefined) return known;
-  const bytes = typeof secret === 'string' ? new TextEncoder().encode(secret) : unshared(secret);
-  const key = crypto.subtle.importKey('raw', bytes, ALGORITHM, false, ['sign', 'verify']);
-  if (keys.size >= MAX_KEYS) keys.clear();
-  keys.set(id, key);
+  // By type and content, because the owner of bytes can change them.
+  const id = typeof secret + secret;
+  let key = keys.get(id);
+  if (key === undefined) {
+    const bytes = typeof secret === 'string' ? new TextEncoder().encode(secret) : unshared(secret);
+    key = crypto.subtle.importKey('raw', bytes, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign', 'verify']);
+    if (keys.size >= MAX_KEYS) keys.clear();
+    keys.set(id, key);
+  }
   return key;
 }
 
@@ -43,17 +41,16 @@ function unshared(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   return bytes.buffer instanceof ArrayBuffer ? (bytes as Uint8Array<ArrayBuffer>) : new Uint8Array(bytes);
 }
 
-/** Writes bytes; base64 with padding. */
-export function encodeBytes(bytes: Uint8Array, encoding: 'hex' | 'base64' | 'base64url'): string {
-  if (encoding === 'hex') return toHex(bytes);
+/** Base64 with padding, or base64url without. */
+export function encodeBase64(bytes: Uint8Array, encoding: 'base64' | 'base64url'): string {
   const base64 = btoa(String.fromCharCode(...bytes));
   return encoding === 'base64' ? base64 : base64.replaceAll('+', '-').replaceAll('/', '_').replace('=', '');
 }
 
-/** Reads bytes; none when the string is not well formed. */
+/** The bytes of a string that is well formed; of any other string, some bytes. */
 export function decodeBytes(digits: string, encoding: 'hex' | 'base64' | 'base64url'): Uint8Array {
   if (encoding === 'hex') {
-    return Uint8Array.from(digits.match(/[0-9a-f]{2}/gi) ?? [], (pair) => Number.parseInt(pair, 16));
+    return Uint8Array.from(digits.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16));
   }
   try {
     const binary = atob(digits.replaceAll('-', '+').replaceAll('_', '/'));

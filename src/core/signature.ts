@@ -1,5 +1,6 @@
 /** The signature of a delivery: HMAC-SHA256 over the exact bytes of its body. */
-import { decodeBytes, encodeBytes, findSecret, hmac } from '#hmac';
+import { decodeBytes, encodeBase64, findSecret, hmac } from '#hmac';
+import { toHex } from './bytes.js';
 import { ConfigError, SignatureError, UnavailableError } from './errors.js';
 
 /** The default header of the signature. In the real name, SERVICE is the name of your service. */
@@ -70,7 +71,8 @@ export async function sign(body: Uint8Array, options: SignOptions): Promise<stri
   assertBytes(body);
   assertEncoding(encoding);
   const [key] = toSecrets([secret]);
-  return prefix + encodeBytes(await hmac(key, body), encoding);
+  const mac = await hmac(key, body);
+  return prefix + (encoding === 'hex' ? toHex(mac) : encodeBase64(mac, encoding));
 }
 
 /**
@@ -107,7 +109,7 @@ export async function verifySignature(
   if (secretIndex !== -1) return { body: bytes, secretIndex };
   throw new SignatureError(
     'ERR_SIGNATURE_MISMATCH',
-    'The signature does not match. Check the secret, and that nothing in front of the receiver modifies the body.',
+    'The signature does not match. Check the secret, and that nothing modifies the body.',
   );
 }
 
@@ -119,21 +121,17 @@ export async function verifySignature(
 export function toSecrets(secrets: Secrets): readonly [Secret, ...Secret[]] {
   const list: unknown = typeof secrets === 'string' || secrets instanceof Uint8Array ? [secrets] : secrets;
   if (!Array.isArray(list) || list.length === 0) {
-    throw new ConfigError(
-      'No webhook secret was given. Pass `secret` as a string, as bytes, or as a list of these.',
-    );
+    throw new ConfigError('No webhook secret was given. Pass `secret`: a string, bytes, or a list of these.');
   }
   for (const secret of list) {
     if (secret instanceof Uint8Array && secret.length > 0) continue;
     if (typeof secret !== 'string' || secret === '') {
       throw new ConfigError(
-        'A webhook secret is empty, or neither a string nor bytes. Is the environment variable that holds it set?',
+        'A webhook secret is empty, or neither a string nor bytes. Check its environment variable.',
       );
     }
     if (secret !== secret.trim()) {
-      throw new ConfigError(
-        'A webhook secret begins or ends with white space, as when it is read from a file. Trim it. If the white space belongs to the secret, pass its bytes.',
-      );
+      throw new ConfigError('A webhook secret begins or ends with white space. Trim it, or pass its bytes.');
     }
   }
   return list as unknown as readonly [Secret, ...Secret[]];
@@ -146,7 +144,7 @@ async function askSecrets(source: SecretSource): Promise<Secrets> {
   } catch (cause) {
     throw new UnavailableError(
       'ERR_SECRET_UNAVAILABLE',
-      'The function given as `secret` failed, so the signature cannot be verified. Check where it gets the secret.',
+      'The function given as `secret` failed; see the cause.',
       { cause },
     );
   }
@@ -160,7 +158,7 @@ function decode(
   if (!signature) {
     throw new SignatureError(
       'ERR_SIGNATURE_MISSING',
-      `There is no ${header} header. Check the name of the header (\`signatureHeader\` of createReceiver), and that proxies pass it on.`,
+      `There is no ${header} header. Check its name (\`signatureHeader\`), and that proxies pass it on.`,
     );
   }
   if (signature.startsWith(prefix)) {
@@ -172,9 +170,7 @@ function decode(
   }
   throw new SignatureError(
     'ERR_SIGNATURE_MALFORMED',
-    `The ${header} header is not ${encoding ?? 'hex or base64'} of 32 bytes${
-      prefix === '' ? '' : ' after the configured prefix'
-    }. Check the encoding and the prefix that are configured, and that the header is sent once.`,
+    `The ${header} header is not ${encoding ?? 'hex or base64'} of 32 bytes. Check the encoding and the prefix, and that it is sent once.`,
   );
 }
 
@@ -184,7 +180,7 @@ function decodeStrictly(digits: string, encoding: SignatureEncoding): Uint8Array
   const bare = digits.length === 44 && digits.endsWith('=') ? digits.slice(0, 43) : digits;
   if (bare.length !== 43) return undefined;
   const bytes = decodeBytes(bare, encoding);
-  return bytes.length === 32 && encodeBytes(bytes, encoding).replace('=', '') === bare ? bytes : undefined;
+  return bytes.length === 32 && encodeBase64(bytes, encoding).replace('=', '') === bare ? bytes : undefined;
 }
 
 const HEX = /^[0-9a-f]{64}$/i;
@@ -192,7 +188,7 @@ const HEX = /^[0-9a-f]{64}$/i;
 function assertBytes(body: unknown): asserts body is Uint8Array {
   if (body instanceof Uint8Array) return;
   throw new ConfigError(
-    'The body must be the raw bytes (a Uint8Array or Buffer). A string or a parsed object does not carry the signature.',
+    'The body must be the raw bytes (a Uint8Array or Buffer), not a string or a parsed object.',
   );
 }
 
