@@ -120,11 +120,11 @@ test('examples/wallets.ts creates a wallet, sends within and over its limits, an
   );
 });
 
-describe('examples/reconcile.ts', () => {
-  async function reconcile(sandbox: Sandbox, { since }: { readonly since: string }) {
+describe('examples/cron-poll.ts', () => {
+  async function runCronPoll(sandbox: Sandbox, { since }: { readonly since: string }) {
     const { url } = await sandbox.listen(0);
-    const INBOX = join(mkdtempSync(join(tmpdir(), 'reconcile-')), 'events.db');
-    const run = fork(join(root, 'examples/reconcile.ts'), {
+    const INBOX = join(mkdtempSync(join(tmpdir(), 'cron-poll-')), 'events.db');
+    const run = fork(join(root, 'examples/cron-poll.ts'), {
       execArgv: ['--import', 'tsx'],
       env: { ...process.env, BASE_URL: url, TOKEN: sandbox.token, INBOX, SINCE: since },
       silent: true,
@@ -144,7 +144,7 @@ describe('examples/reconcile.ts', () => {
   test('exits with 0 when nothing is missing', async () => {
     const sandbox = createSandbox();
     sandbox.accept();
-    const { code, printed } = await reconcile(sandbox, { since });
+    const { code, printed } = await runCronPoll(sandbox, { since });
     expect(printed).toMatch(
       /booked accept\.confirmed[\s\S]*listed 1, new 1, recovered 1, failed 0[\s\S]*proven up to/,
     );
@@ -155,13 +155,13 @@ describe('examples/reconcile.ts', () => {
     // Two hundred events of one type behind a cap of sixty, oldest first: the list always shows the same sixty.
     const sandbox = createSandbox({ faults: { listOrder: 'oldest', listCap: 60 } });
     for (let count = 0; count < 200; count++) sandbox.accept();
-    const { code, printed } = await reconcile(sandbox, { since });
+    const { code, printed } = await runCronPoll(sandbox, { since });
     expect(printed).toMatch(/gap: .* may be missing\nnot proven/);
     expect(code).toBe(1);
   });
 
   test('exits with 2 when the service fails', async () => {
-    const { code, printed } = await reconcile(createSandbox({ faults: { apiServerError: 1 } }), { since });
+    const { code, printed } = await runCronPoll(createSandbox({ faults: { apiServerError: 1 } }), { since });
     expect(printed).toContain('problem: ERR_API_STATUS');
     expect(code).toBe(2);
   });

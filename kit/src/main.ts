@@ -55,7 +55,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
 };
 
 const HELP_FOOTER = `
-Exit codes: 0 good, 1 the check failed, 2 wrong use, 3 could not reach, 130 interrupted.
+Exit codes: 0 success, 1 the check failed, 2 wrong use, 3 unreachable, 130 interrupted.
 Settings come from flags, then from the environment: STABLEHOOKS_BASE_URL, STABLEHOOKS_TOKEN, STABLEHOOKS_SECRET.`;
 
 /** Better advice than commander's for some wrong uses. */

@@ -1,7 +1,7 @@
 /**
  * A cron job: one poll, a readable report, and an exit code: 0 proven, 1 an unproven gap, 2 a failure.
  *
- * `BASE_URL=… TOKEN=… INBOX=events.db npx tsx examples/reconcile.ts`
+ * `BASE_URL=… TOKEN=… INBOX=events.db npx tsx examples/cron-poll.ts`
  */
 import Database from 'libsql';
 import { createReceiver } from 'stablehooks';
