@@ -4,14 +4,14 @@ import { RequestError } from '../core/errors.js';
 export function tooLarge(maxBytes: number): RequestError {
   return new RequestError(
     'ERR_BODY_TOO_LARGE',
-    `The body is larger than ${maxBytes} bytes. Raise maxBodyBytes if the service really sends such bodies.`,
+    `The body is larger than ${maxBytes} bytes. Raise maxBodyBytes if it is genuine.`,
   );
 }
 
 export function incomplete(cause?: unknown): RequestError {
   return new RequestError(
     'ERR_BODY_INCOMPLETE',
-    'The connection closed before the whole body arrived. No handler ran. The sender should deliver again.',
+    'The connection closed before the whole body arrived. No handler ran.',
     { cause },
   );
 }
@@ -19,20 +19,12 @@ export function incomplete(cause?: unknown): RequestError {
 /**
  * Something read the body before the receiver, and its exact bytes are lost.
  *
- * @param found - what was found instead; it identifies the parser.
+ * @param reader - what read it, as the subject of a sentence.
  * @param fix - the lines to write in this framework.
  */
-export function unavailable(found: unknown, fix: string): RequestError {
+export function unavailable(reader: string, fix: string): RequestError {
   return new RequestError(
     'ERR_BODY_UNAVAILABLE',
-    `${parserOf(found)}, so the bytes that were signed are lost. ${fix}`,
+    `${reader} read the body first, so the bytes that were signed are lost. ${fix}`,
   );
-}
-
-function parserOf(found: unknown): string {
-  if (typeof found === 'string') return 'A text parser (such as express.text) read the body first';
-  if (typeof found === 'object' && found !== null) {
-    return 'A parser (such as express.json or express.urlencoded) read the body first';
-  }
-  return 'Something (a body parser, a logger, a proxy) read the body first, or is reading it now';
 }

@@ -6,8 +6,10 @@ import { toWebhookResponse } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
 import { incomplete, tooLarge, unavailable } from './body-error.js';
 
+const READER = 'Something (a body parser or a proxy)';
+
 const FIX =
-  'Give the receiver the unread Request: in Hono `app.post("/hooks", (c) => handler(c.req.raw))`; give other readers a `request.clone()`.';
+  'Give the receiver the unread Request (in Hono, `c.req.raw`), and other readers a `request.clone()`.';
 
 /**
  * Makes a handler from Request to Response. Its promise never rejects.
@@ -35,7 +37,7 @@ export function toFetchHandler(receiver: Receiver): (request: Request) => Promis
 
 /** The exact bytes of a body. Rejects immediately when they cannot be read. */
 async function readBody(request: Request, maxBytes: number): Promise<Uint8Array> {
-  if (request.bodyUsed) throw unavailable(undefined, FIX);
+  if (request.bodyUsed) throw unavailable(READER, FIX);
   const declared = request.headers.get('content-length');
   // A transfer-encoding overrides the declared length (RFC 9112, 6.3).
   const isFramed = /^\d+$/.test(declared ?? '') && !request.headers.has('transfer-encoding');
@@ -53,13 +55,13 @@ async function readDeclared(request: Request): Promise<Uint8Array> {
     return new Uint8Array(await request.arrayBuffer());
   } catch (cause) {
     // A stream that another reader has locked fails before it is read.
-    throw request.bodyUsed ? incomplete(cause) : unavailable(undefined, FIX);
+    throw request.bodyUsed ? incomplete(cause) : unavailable(READER, FIX);
   }
 }
 
 async function readStream(request: Request, maxBytes: number): Promise<Uint8Array> {
   if (request.body === null) return new Uint8Array(0);
-  if (request.body.locked) throw unavailable(undefined, FIX);
+  if (request.body.locked) throw unavailable(READER, FIX);
   const chunks: Uint8Array[] = [];
   let size = 0;
   const reader = request.body.getReader();

@@ -65,12 +65,18 @@ async function readNodeBody(
   }
   if (request.destroyed && !request.readableEnded) throw incomplete(request.errored ?? undefined);
   if (isUsed(request)) {
-    throw unavailable(
-      parsed.find((value) => value !== undefined),
-      fix,
-    );
+    throw unavailable(readerOf(parsed.find((value) => value !== undefined)), fix);
   }
   return readStream(request, maxBytes);
+}
+
+/** What read the body, by what it left. */
+function readerOf(found: unknown): string {
+  if (typeof found === 'string') return 'A text parser (such as express.text)';
+  if (typeof found === 'object' && found !== null) {
+    return 'A parser (such as express.json or express.urlencoded)';
+  }
+  return 'Something (a body parser, a logger, a proxy)';
 }
 
 /** Whether something else read the stream, reads it now, or decodes it to strings. */

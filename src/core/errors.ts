@@ -131,7 +131,7 @@ export async function orUnavailable<Value>(
     if (cause instanceof StablehooksError) throw cause;
     throw new UnavailableError(
       code,
-      `The ${DEPENDENCY[code]} failed; see the cause. Check that it can be reached. A delivery is answered 503, which asks the sender to retry.`,
+      `The ${DEPENDENCY[code]} failed; see the cause. Check that it can be reached.`,
       { cause },
     );
   }

@@ -157,7 +157,7 @@ export function encodeEvent(event: UnknownEvent): string {
 function malformed(what: string, fields: readonly string[] = []): EventError {
   return new EventError(
     'ERR_EVENT_MALFORMED',
-    `This is not an event: ${what}. An event has id, type, created_at (RFC 3339) and payload (an object).`,
+    `This is not an event: ${what}. Compare it with the events that the service lists.`,
     { fields },
   );
 }

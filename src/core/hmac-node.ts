@@ -23,7 +23,13 @@ export function encodeBase64(bytes: Uint8Array, encoding: 'base64' | 'base64url'
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString(encoding);
 }
 
-/** The bytes of a string that is well formed; of any other string, some bytes. */
-export function decodeBytes(digits: string, encoding: 'hex' | 'base64' | 'base64url'): Uint8Array {
-  return Buffer.from(digits, encoding);
+/** The bytes of 64 hex digits. */
+export function decodeHex(digits: string): Uint8Array {
+  return Buffer.from(digits, 'hex');
+}
+
+/** The bytes of 43 digits without padding; `undefined` unless they encode to the same digits again. */
+export function decodeBase64(digits: string, encoding: 'base64' | 'base64url'): Uint8Array | undefined {
+  const bytes = Buffer.from(digits, encoding);
+  return bytes.toString(encoding).replace('=', '') === digits ? bytes : undefined;
 }

@@ -47,15 +47,18 @@ export function encodeBase64(bytes: Uint8Array, encoding: 'base64' | 'base64url'
   return encoding === 'base64' ? base64 : base64.replaceAll('+', '-').replaceAll('/', '_').replace('=', '');
 }
 
-/** The bytes of a string that is well formed; of any other string, some bytes. */
-export function decodeBytes(digits: string, encoding: 'hex' | 'base64' | 'base64url'): Uint8Array {
-  if (encoding === 'hex') {
-    return Uint8Array.from(digits.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16));
-  }
+/** The bytes of 64 hex digits. */
+export function decodeHex(digits: string): Uint8Array {
+  return Uint8Array.from(digits.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16));
+}
+
+/** The bytes of 43 digits without padding; `undefined` unless they encode to the same digits again. */
+export function decodeBase64(digits: string, encoding: 'base64' | 'base64url'): Uint8Array | undefined {
   try {
     const binary = atob(digits.replaceAll('-', '+').replaceAll('_', '/'));
-    return Uint8Array.from(binary, (character) => character.charCodeAt(0));
+    const bytes = Uint8Array.from(binary, (character) => character.charCodeAt(0));
+    return encodeBase64(bytes, encoding).replace('=', '') === digits ? bytes : undefined;
   } catch {
-    return new Uint8Array();
+    return undefined;
   }
 }

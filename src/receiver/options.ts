@@ -79,10 +79,7 @@ export type PayloadOf<Schemas, Type extends EventType> = Type extends keyof Sche
 export interface HandlerContext<Tx = undefined> {
   /** The open transaction in which the event is marked done, in a transactional inbox; otherwise `undefined`. */
   readonly tx: Tx;
-  /**
-   * Aborts after `handlerTimeoutMs`. Pass it on: a handler that continues can overlap its own retry. Read it from
-   * the context: a copy by spread does not contain it.
-   */
+  /** Aborts after `handlerTimeoutMs`. Pass it on: a handler that continues can overlap its own retry. */
   readonly signal: AbortSignal;
   /** Which attempt this is, from 1. */
   readonly attempt: number;
@@ -137,11 +134,12 @@ export function readReceiverOptions<Schemas, Tx>(
     'createReceiver',
     options,
     {
-      secret: rule('a string, bytes, a list of these, or a function', () => true),
-      handlers: required(rule('an object with a function for each event type', isObject)),
-      payloads: rule('an object with a Standard Schema for each event type', isObject),
-      inbox: rule('an inbox, such as memoryInbox() or sqliteInbox(path)', isInbox),
-      queue: withMethods('a queue, such as pgBossQueue(boss) or bullmqQueue(queue)', ['enqueue']),
+      // toSecrets checks it.
+      secret: required(rule('given', () => true)),
+      handlers: required(rule('an object of functions by event type', isObject)),
+      payloads: rule('an object of Standard Schemas by event type', isObject),
+      inbox: rule('an inbox, such as memoryInbox()', isInbox),
+      queue: withMethods('a queue, such as bullmqQueue(queue)', ['enqueue']),
       onUnknown: func((): void => undefined),
       onOutcome: func(logOutcome),
       signatureHeader: string(SIGNATURE_HEADER),
@@ -153,15 +151,17 @@ export function readReceiverOptions<Schemas, Tx>(
       maxAttempts: integer({ default: 25 }),
     },
   );
+  // Otherwise a second process could run the event while the first still does.
   if (read.leaseMs <= read.handlerTimeoutMs) {
     throw new ConfigError(
-      `createReceiver: \`leaseMs\` (${read.leaseMs}) must be more than handlerTimeoutMs (${read.handlerTimeoutMs}), or a second process runs the event while the first still does.`,
+      `createReceiver: \`leaseMs\` (${read.leaseMs}) must be more than \`handlerTimeoutMs\` (${read.handlerTimeoutMs}).`,
     );
   }
   const inbox = read.inbox ?? memoryInbox();
+  // Otherwise an event could take effect twice.
   if (read.queue !== undefined && !inbox.durable) {
     throw new ConfigError(
-      'createReceiver: `queue` needs a durable `inbox` that receivers and workers share, or an event can take effect twice.',
+      'createReceiver: `queue` needs a durable `inbox` that receivers and workers share.',
     );
   }
   return {
@@ -180,7 +180,7 @@ export function readReceiverOptions<Schemas, Tx>(
     payloads: readOptions(
       'createReceiver `payloads`',
       (read.payloads ?? {}) as PayloadSchemas,
-      forEachType(rule('a Standard Schema, such as one of zod, valibot or arktype', isStandardSchema)),
+      forEachType(rule('a Standard Schema, such as one of zod', isStandardSchema)),
     ),
     inbox,
   };

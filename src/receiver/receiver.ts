@@ -224,24 +224,21 @@ function assertRequest(request: WebhookRequest): void {
   if (request.method !== 'POST') {
     throw new RequestError(
       'ERR_METHOD_NOT_ALLOWED',
-      'A delivery is a POST request. Mount the receiver at the path that the service posts to.',
+      'A delivery is a POST request. Check the path that the receiver is mounted at.',
     );
   }
+  // Whether the signature covers the bytes before or after compression is not specified.
   const encoding = request.header('content-encoding');
   if (encoding && encoding.trim().toLowerCase() !== 'identity') {
     throw new RequestError(
       'ERR_BODY_ENCODED',
-      'The body is compressed, so it is unknown which bytes were signed. Configure the sender or the proxy to send it uncompressed.',
+      'The body is compressed. Configure the sender or the proxy to send it uncompressed.',
     );
   }
 }
 
 function receiverClosed(): BusyError {
-  return new BusyError(
-    'ERR_RECEIVER_CLOSED',
-    'The receiver is closing. The delivery is answered 503, which asks the sender to retry.',
-    {
-      retryAfterMs: RESTART_MS,
-    },
-  );
+  return new BusyError('ERR_RECEIVER_CLOSED', 'The receiver is closing. Deliver again later.', {
+    retryAfterMs: RESTART_MS,
+  });
 }

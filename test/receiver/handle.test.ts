@@ -1,6 +1,7 @@
 import {
   createReceiver,
   EventError,
+  type HandlerContext,
   type InboxOperations,
   memoryInbox,
   type Outcome,
@@ -120,6 +121,20 @@ describe('a handler that fails', () => {
     expect(await receiver.handle(event, push)).toMatchObject({ kind: 'dead', attempt: 3 });
     expect(handler).not.toHaveBeenCalled();
   });
+});
+
+test('a copy of the handler context by spread contains the signal', async () => {
+  let copy: Partial<HandlerContext> = {};
+  const receiver = createReceiver({
+    secret: 's',
+    handlers: {
+      'transfer.settled': (_event, context) => {
+        copy = { ...context };
+      },
+    },
+  });
+  await receiver.handle(anEvent(), 'pull');
+  expect(copy).toEqual({ tx: undefined, attempt: 1, origin: 'pull', signal: expect.any(AbortSignal) });
 });
 
 describe('a handler that is slow', () => {

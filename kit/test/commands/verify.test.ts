@@ -133,7 +133,7 @@ describe.concurrent('sign', () => {
       input: BODY,
       env: { STABLEHOOKS_SECRET: 'x ' },
     });
-    expect(stderr).toContain('begins or ends with white space');
+    expect(stderr).toContain('without white space around it');
     expect(exitCode).toBe(2);
   });
 });

@@ -164,5 +164,5 @@ test('each attempt fails with the reason when the state file holds an invalid se
   sandbox.emit('accept.confirmed');
   await sandbox.settled();
   expect(sandbox.deliveries()).toMatchObject([{ state: 'exhausted' }]);
-  expect(sandbox.attempts()[0]?.error).toMatch(/secret begins or ends with white space/);
+  expect(sandbox.attempts()[0]?.error).toMatch(/`secret` must be a string that is not empty, without white space around it/);
 });
