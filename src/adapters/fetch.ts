@@ -9,7 +9,7 @@ import { incomplete, tooLarge, unavailable } from './body-error.js';
 const READER = 'Something (a body parser or a proxy)';
 
 const FIX =
-  'Give the receiver the unread Request (in Hono, `c.req.raw`), and other readers a `request.clone()`.';
+  'Give the receiver the unread Request (in Hono, `handler(c.req.raw)`), and other readers a `request.clone()`.';
 
 /**
  * Makes a handler from Request to Response. Its promise never rejects.

@@ -238,7 +238,7 @@ function assertRequest(request: WebhookRequest): void {
 }
 
 function receiverClosed(): BusyError {
-  return new BusyError('ERR_RECEIVER_CLOSED', 'The receiver is closing. Deliver again later.', {
+  return new BusyError('ERR_RECEIVER_CLOSED', 'The receiver is closing. Try again later.', {
     retryAfterMs: RESTART_MS,
   });
 }
