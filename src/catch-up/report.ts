@@ -34,6 +34,7 @@ export interface PollReport {
   readonly problems: readonly PollProblem[];
   /** The outcomes of the events that waited in the inbox and ran before the list was read; `null` when none could run. */
   readonly redriven: OutcomeCounts | null;
+  /** How long the poll took, in ms. */
   readonly durationMs: number;
 }
 

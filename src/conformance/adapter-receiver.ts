@@ -9,7 +9,7 @@ export const CONTRACT_SECRETS = ['contract-secret-old', 'contract-secret-new'] a
 export const CONTRACT_MAX_BODY_BYTES = 1_300_000;
 
 /** A string in every error and payload of the contract. No reply may contain it. */
-export const CONTRACT_MARKER = 'marker-that-no-reply-may-hold';
+export const CONTRACT_MARKER = 'marker-that-no-response-must-contain';
 
 const HANDLER_TIMEOUT_MS = 300;
 

@@ -82,7 +82,7 @@ function writeMigrations({ schema, events, poll }: Tables): readonly string[] {
  * lock serializes the calls, and each is one transaction and one round trip.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `pool` or an option is wrong. Rejects with the error of the
- * driver, for example if the role may not create a schema.
+ * driver, for example if the role is not allowed to create a schema.
  *
  * @example
  * ```ts

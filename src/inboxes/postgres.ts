@@ -56,8 +56,8 @@ const PRUNE_BATCH = 5_000;
 
 /**
  * Keeps events in two tables in Postgres, which {@link migratePostgres} creates, for any number of receivers
- * and workers. To claim, to settle and to record take one round trip each. The caller owns the pool: its size,
- * its timeouts, its `error` listener and its end.
+ * and workers. Claiming, completing, failing and recording an event take one round trip each. The caller owns the
+ * pool: its size, its timeouts, its `error` listener and its end.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `pool` is wrong, or `transactional` is true and
  * `pool` cannot open transactions.

@@ -127,7 +127,7 @@ const PRUNE_BATCH = 1_000;
  * listed again, and only while the service retries or lists it. `maxmemory-policy` must be `noeviction`. If an
  * effect must never happen twice, use Postgres with `transactional`.
  *
- * The id of a done event is kept for ever: about 600 bytes of memory after {@link InboxOperations.prune} has
+ * The id of a done event is kept permanently: about 600 bytes of memory after {@link InboxOperations.prune} has
  * removed its JSON.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `redis` is wrong.

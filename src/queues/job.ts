@@ -13,7 +13,7 @@ export interface QueueOptions {
   readonly timeoutMs?: number | undefined;
 }
 
-/** Rejects if the engine does not answer in time: some clients wait for ever for a server that is down. */
+/** Rejects if the engine does not answer in time: some clients never stop waiting for a server that is down. */
 export async function withTimeout<Value>(answer: Promise<Value>, timeoutMs: number): Promise<Value> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const timeout = new Promise<never>((_, reject) => {

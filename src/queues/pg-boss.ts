@@ -82,6 +82,9 @@ export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}):
  * leaves an unhandled rejection, which ends the Node process. Restart workers automatically; no event is lost.
  *
  * @param boss - the `PgBoss` whose `work` method gets the handler.
+ * Pass `batchSize` and `pollingIntervalSeconds` to `boss.work`, as below: the defaults of pg-boss handle one job at a
+ * time.
+ *
  * @param receiver - a receiver without a queue that uses the same inbox as the receivers that enqueue.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `boss` or `receiver` is wrong.
  *

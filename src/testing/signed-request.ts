@@ -24,7 +24,7 @@ export interface SignedRequest {
 /**
  * Signs an event as the service does. Bytes are sent unchanged.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when the secret is empty.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when the secret is empty or the encoding is unknown.
  *
  * @example
  * ```ts
