@@ -164,5 +164,7 @@ test('each attempt fails with the reason when the state file holds an invalid se
   sandbox.emit('accept.confirmed');
   await sandbox.settled();
   expect(sandbox.deliveries()).toMatchObject([{ state: 'exhausted' }]);
-  expect(sandbox.attempts()[0]?.error).toMatch(/`secret` must be a string that is not empty, without white space around it/);
+  expect(sandbox.attempts()[0]?.error).toMatch(
+    /`secret` must be a string that is not empty, without white space around it/,
+  );
 });
