@@ -90,7 +90,16 @@ type FactoryName = keyof typeof factories;
 const refused: readonly (readonly [FactoryName, args: readonly unknown[], message: string])[] = [
   ['createReceiver', [], 'the options must be an object'],
   ['createReceiver', [{ ...required, inbox: {} }], '`inbox` must be an inbox'],
-  ['createReceiver', [{ ...required, signatureHeader: '' }], '`signatureHeader` must be a string'],
+  [
+    'createReceiver',
+    [{ ...required, signatureHeader: '' }],
+    '`signatureHeader` must be the name of a header',
+  ],
+  [
+    'createReceiver',
+    [{ ...required, signatureHeader: 'x y' }],
+    '`signatureHeader` must be the name of a header',
+  ],
   [
     'createPoller',
     [{ client, receiver: { ...receiver, inbox: undefined } }],

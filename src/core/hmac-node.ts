@@ -18,6 +18,11 @@ export function findSecret(
   return secrets.map((secret) => timingSafeEqual(hmac(secret, body), mac)).indexOf(true);
 }
 
+/** Lower-case hex. */
+export function encodeHex(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex');
+}
+
 /** Base64 with padding, or base64url without. */
 export function encodeBase64(bytes: Uint8Array, encoding: 'base64' | 'base64url'): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString(encoding);

@@ -1,4 +1,5 @@
 /** HMAC-SHA256 by WebCrypto, whose `verify` compares in constant time, and bytes as strings by `atob` and `btoa`. */
+import { toHex } from './bytes.js';
 
 /** Imported keys: to import one costs about as much as to verify a short body. */
 const keys = new Map<string, Promise<CryptoKey>>();
@@ -40,6 +41,9 @@ function toKey(secret: string | Uint8Array): Promise<CryptoKey> {
 function unshared(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   return bytes.buffer instanceof ArrayBuffer ? (bytes as Uint8Array<ArrayBuffer>) : new Uint8Array(bytes);
 }
+
+/** Lower-case hex. */
+export const encodeHex = toHex;
 
 /** Base64 with padding, or base64url without. */
 export function encodeBase64(bytes: Uint8Array, encoding: 'base64' | 'base64url'): string {

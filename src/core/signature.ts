@@ -1,6 +1,5 @@
 /** The signature of a delivery: HMAC-SHA256 over the exact bytes of its body. */
-import { decodeBase64, decodeHex, encodeBase64, findSecret, hmac } from '#hmac';
-import { toHex } from './bytes.js';
+import { decodeBase64, decodeHex, encodeBase64, encodeHex, findSecret, hmac } from '#hmac';
 import { ConfigError, SignatureError, UnavailableError } from './errors.js';
 
 /** The default header of the signature. In the real name, SERVICE is the name of your service. */
@@ -72,7 +71,7 @@ export async function sign(body: Uint8Array, options: SignOptions): Promise<stri
   assertEncoding(encoding);
   const [key] = toSecrets([secret]);
   const mac = await hmac(key, body);
-  return prefix + (encoding === 'hex' ? toHex(mac) : encodeBase64(mac, encoding));
+  return prefix + (encoding === 'hex' ? encodeHex(mac) : encodeBase64(mac, encoding));
 }
 
 /**
@@ -157,7 +156,8 @@ function decode(
       `There is no ${header} header. Check its name (\`signatureHeader\`), and that proxies pass it on.`,
     );
   }
-  if (signature.startsWith(prefix)) {
+  // Not a string where a framework gives a list of values, although the types forbid it.
+  if (typeof signature === 'string' && signature.startsWith(prefix)) {
     const digits = signature.slice(prefix.length);
     for (const name of encoding === undefined ? SIGNATURE_ENCODINGS : [encoding]) {
       const bytes = decodeDigits(digits, name);

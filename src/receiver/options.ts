@@ -16,7 +16,6 @@ import {
   readOptions,
   required,
   rule,
-  string,
   withMethods,
 } from '../core/options.js';
 import type { Inbox, Origin, Queue } from '../core/ports.js';
@@ -137,12 +136,12 @@ export function readReceiverOptions<Schemas, Tx>(
       // toSecrets checks it.
       secret: required(rule('given', () => true)),
       handlers: required(rule('an object of functions by event type', isObject)),
-      payloads: rule('an object of Standard Schemas by event type', isObject),
+      payloads: rule('an object of schemas', isObject),
       inbox: rule('an inbox, such as memoryInbox()', isInbox),
       queue: withMethods('a queue, such as bullmqQueue(queue)', ['enqueue']),
       onUnknown: func((): void => undefined),
       onOutcome: func(logOutcome),
-      signatureHeader: string(SIGNATURE_HEADER),
+      signatureHeader: rule('the name of a header', isHeaderName, SIGNATURE_HEADER),
       encoding: oneOf(SIGNATURE_ENCODINGS),
       signaturePrefix: rule('a string', (value) => typeof value === 'string', ''),
       maxBodyBytes: integer({ default: 1_048_576 }),
@@ -180,7 +179,7 @@ export function readReceiverOptions<Schemas, Tx>(
     payloads: readOptions(
       'createReceiver `payloads`',
       (read.payloads ?? {}) as PayloadSchemas,
-      forEachType(rule('a Standard Schema, such as one of zod', isStandardSchema)),
+      forEachType(rule('a Standard Schema', isStandardSchema)),
     ),
     inbox,
   };
@@ -203,6 +202,11 @@ function isInbox(value: unknown): boolean {
   const members = value as Readonly<Record<string, unknown>>;
   const hasMethods = INBOX_METHODS.every((name) => typeof members[name] === 'function');
   return hasMethods && typeof members['durable'] === 'boolean';
+}
+
+/** A name with other characters makes every lookup of the header fail. */
+function isHeaderName(value: unknown): boolean {
+  return typeof value === 'string' && /^[\w.-]+$/.test(value);
 }
 
 function isObject(value: unknown): boolean {

@@ -1,5 +1,12 @@
 import type { UnknownEvent } from '../core/events.js';
-import { type Secret, SIGNATURE_HEADER, type SignatureFormat, sign } from '../core/signature.js';
+import { oneOf, readOptions, required, rule, string } from '../core/options.js';
+import {
+  type Secret,
+  SIGNATURE_ENCODINGS,
+  SIGNATURE_HEADER,
+  type SignatureFormat,
+  sign,
+} from '../core/signature.js';
 
 /** Options of {@link signedRequest}. */
 export interface SignedRequestOptions extends SignatureFormat {
@@ -24,7 +31,7 @@ export interface SignedRequest {
 /**
  * Signs an event as the service does. Bytes are sent unchanged.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when the secret is empty or the encoding is unknown.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or wrong.
  *
  * @example
  * ```ts
@@ -37,11 +44,17 @@ export async function signedRequest(
   event: UnknownEvent | Uint8Array,
   options: SignedRequestOptions,
 ): Promise<SignedRequest> {
+  const { url, header, ...signing } = readOptions('signedRequest', options, {
+    secret: required(rule('given', () => true)),
+    url: string('http://localhost/hooks'),
+    header: string(SIGNATURE_HEADER),
+    encoding: oneOf(SIGNATURE_ENCODINGS),
+    prefix: rule('a string', (value) => typeof value === 'string', ''),
+  });
   const body = event instanceof Uint8Array ? Buffer.from(event) : Buffer.from(JSON.stringify(event));
-  const url = options.url ?? 'http://localhost/hooks';
   const headers = {
     'content-type': 'application/json',
-    [(options.header ?? SIGNATURE_HEADER).toLowerCase()]: await sign(body, options),
+    [header.toLowerCase()]: await sign(body, signing),
   };
   const toRequest = () => new Request(url, { method: 'POST', headers, body });
   return { method: 'POST', url, headers, body, toRequest };

@@ -163,6 +163,13 @@ describe('verifySignature', () => {
     expect(await accepts(body, base64.slice(0, -1), { secret })).toBe(true);
   });
 
+  test('verifySignature refuses a list of header values as malformed', async () => {
+    const list = [await sign(body, { secret })] as unknown as string;
+    await expect(verifySignature(body, list, { secret })).rejects.toMatchObject({
+      code: 'ERR_SIGNATURE_MALFORMED',
+    });
+  });
+
   test('verifySignature refuses base64 of 31 bytes, whatever its padding, as malformed', async () => {
     for (const encoding of [undefined, 'base64', 'base64url'] as const) {
       for (const short of [`${'A'.repeat(42)}=`, `${'A'.repeat(42)}==`, 'A'.repeat(42)]) {

@@ -38,7 +38,11 @@ describe('createReceiver', () => {
     ],
     ['no options', undefined, /createReceiver/],
     ['an inbox without methods', { ...good, inbox: {} }, /`inbox` must be an inbox/],
-    ['an empty signatureHeader', { ...good, signatureHeader: '' }, /`signatureHeader` must be a string/],
+    [
+      'an empty signatureHeader',
+      { ...good, signatureHeader: '' },
+      /`signatureHeader` must be the name of a header/,
+    ],
     [
       'a payload schema that is not a Standard Schema',
       { ...good, payloads: { 'transfer.settled': { amount: 'string' } } },
