@@ -6,7 +6,7 @@ import { toWebhookResponse } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
 import { incomplete, tooLarge, unavailable } from './body-error.js';
 
-const READER = 'Something (a body parser or a proxy)';
+const READER = 'A body parser or proxy';
 
 const FIX =
   'Give the receiver the unread Request (in Hono, `handler(c.req.raw)`), and other readers a `request.clone()`.';
