@@ -181,3 +181,49 @@ function editDistance(a: string, b: string): number {
   }
   return row[b.length] ?? 0;
 }
+
+/**
+ * A value, or a function that gives it at its first use, so that a build (such as `next build`) needs neither secrets
+ * nor connections.
+ */
+export type Lazy<Value> = Value | (() => Value);
+
+/** The rule of a {@link Lazy} option: a function passes, and what it gives is checked when it is called. */
+export function lazyRule<Default>(rule: OptionRule<Default>): OptionRule<Default> {
+  return {
+    ...rule,
+    expected: `${rule.expected}, or a function that gives it`,
+    accepts: (value) => typeof value === 'function' || rule.accepts(value),
+  };
+}
+
+/**
+ * Reads a {@link Lazy} option: calls its function at the first use, checks what it gives, and keeps it. A function
+ * that fails is called again at the next use.
+ *
+ * @param name - what the value belongs to and its name, such as "createReceiver: `inbox`".
+ * @throws {ConfigError} `ERR_CONFIG_INVALID`, at the use.
+ */
+export function readLazy<Value>(
+  name: string,
+  value: Lazy<Value>,
+  { expected, accepts }: OptionRule,
+): () => Value {
+  if (typeof value !== 'function') return () => value;
+  let known: { readonly value: Value } | undefined;
+  return () => {
+    known ??= { value: callLazy(name, value as () => Value) };
+    if (accepts(known.value)) return known.value;
+    known = undefined;
+    throw new ConfigError(`${name} must be ${expected}; its function gave something else.`);
+  };
+}
+
+function callLazy<Value>(name: string, give: () => Value): Value {
+  try {
+    return give();
+  } catch (cause) {
+    if (cause instanceof ConfigError) throw cause;
+    throw new ConfigError(`${name}: the function that gives it failed; see the cause.`, { cause });
+  }
+}

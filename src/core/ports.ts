@@ -1,6 +1,6 @@
 /**
  * The ports. An `Inbox` stores the events of push and pull by `event.id`, so that each takes effect once. A `Queue`
- * passes events to workers.
+ * passes events to workers. A `Logger` takes the lines for operators.
  *
  * Callers pass durations and the inbox has the clock, so that the clocks of several machines need not agree.
  * Methods reject only with what the driver threw; the receiver turns that into `ERR_INBOX_FAILED`.
@@ -10,10 +10,10 @@ import type { UnknownEvent } from './events.js';
 /**
  * The state of an event.
  *
- * - `received`: recorded, and not due yet or not run yet.
+ * - `received`: recorded and not run yet, or taken to be run again; it can be claimed at any time.
  * - `leased`: one process runs it, under a fencing token, until the lease lapses.
  * - `done`: it was handled. Its id is kept permanently, also when the event is pruned.
- * - `failed`: the last attempt failed; it runs again when it is due.
+ * - `failed`: the last attempt failed; it runs again at its retry time, and not before.
  * - `dead`: dead-lettered, until a person requeues it.
  * - `parked`: its type was unknown when it was received.
  */
@@ -40,8 +40,8 @@ export type Claim =
   | { readonly state: 'done' }
   | { readonly state: 'dead' }
   | {
-      readonly state: 'leased';
-      /** How long until the other lease lapses, in ms. */
+      readonly state: 'leased' | 'failed';
+      /** How long until the other lease lapses, or until the event's retry time, in ms; at least 1. */
       readonly retryAfterMs: number;
     };
 
@@ -50,6 +50,8 @@ export type RecordResult = 'new' | InboxState;
 
 /** What the catch-up poller keeps between polls. */
 export interface PollState {
+  /** The opening date: events created before it are neither recorded nor handled; epoch ms, `null` before the first poll. */
+  readonly since: number | null;
   /** Every event of the known types created up to this time is in the inbox; epoch ms, `null` before any proof. */
   readonly watermark: number | null;
   /** The size of the largest answer of the list so far; 0 before the first. */
@@ -62,6 +64,14 @@ export interface ClaimOptions {
   readonly origin: Origin;
   /** The event's JSON as it arrived, to be stored unchanged. @default the event serialized */
   readonly json?: string | undefined;
+  /** Whether a failed event can be claimed before its retry time. @default false */
+  readonly early?: boolean | undefined;
+}
+
+/** An event, and its JSON as it is stored. */
+export interface StoredEvent {
+  readonly event: UnknownEvent;
+  readonly json: string;
 }
 
 /** Where events are recorded, claimed and remembered. */
@@ -73,7 +83,8 @@ export interface Inbox<Tx = undefined> {
    * Claims an event, so that only one process runs it: records and leases it in one atomic round trip.
    *
    * Of any number of simultaneous claims exactly one is answered `claimed`. An event can be claimed unless it is
-   * `done`, `dead` or under a lease that has not lapsed; a `failed` event also before it is due.
+   * `done`, `dead`, under a lease that has not lapsed, or `failed` and not due yet. A claim that is not answered
+   * `claimed` changes nothing: whoever repeats a captured delivery cannot use up the event's attempts.
    */
   claim(event: UnknownEvent, options: ClaimOptions): Promise<Claim>;
 
@@ -86,6 +97,10 @@ export interface Inbox<Tx = undefined> {
    * Only in inboxes that have transactions; it then replaces {@link complete}. `false` when the lease is lost, and
    * then the effect is rolled back; a rejection of `effect` rolls back and passes through. After its end the
    * transaction refuses further statements of a late handler.
+   *
+   * Rejects with a `HandlerError` when the handler is the reason that nothing was committed, such as a constraint that
+   * failed at COMMIT, and with a `PermanentError` when the handler ended the transaction itself, so that what it wrote
+   * afterwards may have taken effect: another attempt could double it.
    */
   transaction?(lease: Lease, effect: (tx: Tx) => Promise<void>): Promise<boolean>;
 
@@ -111,13 +126,18 @@ export interface Inbox<Tx = undefined> {
    */
   record(
     events: readonly UnknownEvent[],
-    options: { readonly dueInMs: number | null; readonly origin: Origin },
+    options: {
+      readonly dueInMs: number | null;
+      readonly origin: Origin;
+      /** The JSON of each event as it arrived, in the same order. @default the events serialized */
+      readonly json?: readonly string[] | undefined;
+    },
   ): Promise<readonly RecordResult[]>;
 
   /**
    * Takes up to `limit` events that are due, the longest due first: `received`, `failed`, `leased` whose lease has
-   * lapsed (they become `failed`, and the old token changes nothing), and `parked` of one of `types` (they become
-   * `received`).
+   * lapsed (the old token then changes nothing), and `parked` of one of `types`. All of them become `received`, so
+   * that they can be claimed; their attempts stay.
    *
    * Atomic. The events it took are not due for `visibilityTimeoutMs`, so that two callers never take the same one.
    */
@@ -125,7 +145,7 @@ export interface Inbox<Tx = undefined> {
     readonly limit: number;
     readonly visibilityTimeoutMs: number;
     readonly types: readonly string[];
-  }): Promise<readonly UnknownEvent[]>;
+  }): Promise<readonly StoredEvent[]>;
 
   /**
    * Acquires the lease to poll and reads the poller's state in one round trip; `null` while another holder has the
@@ -143,6 +163,18 @@ export interface Inbox<Tx = undefined> {
   ): Promise<boolean>;
 }
 
+/** One attempt at an event. Times are epoch ms by the inbox's clock. */
+export interface InboxAttempt {
+  /** Which attempt it was, from 1. */
+  readonly attempt: number;
+  readonly startedAt: number;
+  readonly endedAt: number;
+  /** `lapsed`: its lease ended before it was completed or failed. */
+  readonly result: 'done' | 'failed' | 'dead' | 'lapsed';
+  /** Why it failed, or `null`. */
+  readonly error: string | null;
+}
+
 /** An event as the inbox has it. Times are epoch ms by the inbox's clock. */
 export interface InboxRecord {
   readonly id: string;
@@ -158,6 +190,8 @@ export interface InboxRecord {
   readonly dueAt: number | null;
   /** Why the last attempt failed, or `null`. */
   readonly lastError: string | null;
+  /** The last 10 attempts that have ended, oldest first; empty once it is pruned. */
+  readonly history: readonly InboxAttempt[];
   /** The event; `null` once it is pruned. */
   readonly event: UnknownEvent | null;
 }
@@ -185,11 +219,14 @@ export interface InboxOperations {
   }): Promise<readonly InboxRecord[]>;
   /** One entry per state, in the order of {@link INBOX_STATES}. */
   count(): Promise<readonly InboxCount[]>;
-  /** Makes a `dead` event `received` and due, with its attempts counted from 0; `false` when it is not dead. */
+  /**
+   * Makes a `dead` or `failed` event `received` and due now, with its attempts counted from 0; `false` when it is
+   * neither.
+   */
   requeue(id: string): Promise<boolean>;
   /**
-   * Removes the JSON of events that have been `done` for `olderThanMs`, and keeps their ids, so that a replay is
-   * still a duplicate. Resolves to how many it pruned.
+   * Removes the JSON and the history of events that have been `done` for `olderThanMs`, and keeps their ids, so that
+   * a replay is still a duplicate. Resolves to how many it pruned.
    */
   prune(options: { readonly olderThanMs: number }): Promise<number>;
 }
@@ -202,5 +239,17 @@ export interface Queue {
    * Keyed by `event.id`: an event that is waiting or running is not put in twice. An event whose job has finished
    * can be put in again.
    */
-  enqueue(event: UnknownEvent): Promise<void>;
+  enqueue(
+    event: UnknownEvent,
+    options?: {
+      /** The event's JSON as it arrived, to be passed on unchanged. @default the event serialized */
+      readonly json?: string | undefined;
+    },
+  ): Promise<void>;
+}
+
+/** Takes the lines for operators: `console`, and the loggers of pino, Fastify, winston and others, fit as they are. */
+export interface Logger {
+  warn(message: string): void;
+  error(message: string): void;
 }
