@@ -33,9 +33,14 @@ export async function withTimeout<Value>(answer: Promise<Value>, timeoutMs: numb
 /** Outcomes with an error that a retry cannot change. */
 const NOT_RETRIED: ReadonlySet<OutcomeKind> = new Set(['dead', 'rejected']);
 
-/** Handles the event; rejects with the error of the outcome if the engine must retry the job. */
-export async function runJob(receiver: Pick<Receiver, 'handle'>, event: UnknownEvent): Promise<OutcomeKind> {
-  const { kind, error } = await receiver.handle(event, 'queue');
+/**
+ * Handles the event of a job; rejects with the error of the outcome if the engine must retry the job.
+ *
+ * @param json - the event as it arrived.
+ */
+export async function runJob(receiver: Pick<Receiver, 'handle'>, json: string): Promise<OutcomeKind> {
+  const event = JSON.parse(json) as UnknownEvent;
+  const { kind, error } = await receiver.handle(event, 'queue', { json });
   if (error === undefined || NOT_RETRIED.has(kind)) return kind;
   throw error;
 }
