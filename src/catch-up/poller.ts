@@ -186,8 +186,9 @@ export function createPoller(options: PollerOptions): Poller {
     return moveWatermark(wire(), { holder: `${holder} acknowledgeGap`, until });
   }
 
-  const given = typeof options.receiver === 'function' ? undefined : knownInbox(options.receiver);
-  const inbox = given ?? (() => receiver().inbox);
+  const given = options.receiver;
+  const isMade = typeof given === 'object' && !makesInbox(given);
+  const inbox = isMade ? given.inbox : () => receiver().inbox;
   return { pollOnce, start, stop, acknowledgeGap, [Symbol.asyncDispose]: stop, inbox };
 }
 
@@ -224,21 +225,16 @@ function toSettings(options: PollerOptions) {
 }
 
 function isReceiver(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null || !('inbox' in value)) return false;
-  const { accept, record, redrive } = value as Receiver;
-  const inbox = knownInbox(value);
-  const methods = [
-    accept,
-    record,
-    redrive,
-    ...(inbox === undefined ? [] : [inbox?.acquirePoll, inbox?.savePoll]),
-  ];
+  if (typeof value !== 'object' || value === null) return false;
+  const receiver = value as Receiver;
+  const methods: unknown[] = [receiver.accept, receiver.record, receiver.redrive];
+  if (!makesInbox(receiver)) methods.push(receiver.inbox?.acquirePoll, receiver.inbox?.savePoll);
   return methods.every((method) => typeof method === 'function');
 }
 
-/** The inbox of a receiver, unless the receiver makes it at its first use, which may not be during a build. */
-function knownInbox(receiver: object): Inbox<unknown> | undefined {
-  return Object.getOwnPropertyDescriptor(receiver, 'inbox')?.value;
+/** Whether the receiver makes its inbox at the first use. To read it before could connect to a database in a build. */
+function makesInbox(receiver: PollerReceiver): boolean {
+  return Object.getOwnPropertyDescriptor(receiver, 'inbox')?.get !== undefined;
 }
 
 function describeGap({ type, after, before }: Gap): string {
@@ -250,7 +246,7 @@ interface PollOptions {
   readonly signal: AbortSignal;
 }
 
-/** `wire` and everything after it can fail; the wiring fails without a report that names it, so it is logged, too. */
+/** Never rejects. What is wrong with the wiring is logged, too: without `onReport` nobody would see it. */
 async function poll(
   wire: () => PollerSettings,
   { logger, ...options }: PollOptions & { readonly logger: Logger },

@@ -339,7 +339,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     if (running > 0) await new Promise<void>((resolve) => closing.push(resolve));
   }
 
-  return {
+  const receiver = {
     receive,
     accept,
     handle,
@@ -351,6 +351,8 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       return settings.inbox;
     },
   };
+  // An inbox that exists becomes a plain property: a getter says that reading it can connect to a database.
+  return typeof options.inbox === 'function' ? receiver : { ...receiver };
 }
 
 /** The element of a list that has one there. */
