@@ -303,8 +303,9 @@ async function pollUnderLease(
   const list = createListReader({ ...settings, startedAt, takeFrom, signal: halt });
   const survey = await runSurvey(list, { ...settings, watermark, first, startedAt });
   const { since } = openingAt(survey.until);
-  // A poll that was stopped before it read the whole list has found no gap.
-  const unproven = halt.aborted ? [] : survey.unproven;
+  // A poll that was stopped before it read the whole list has found no gap, and before the opening date there is none.
+  const isEmptySpan = first && survey.since === survey.until;
+  const unproven = halt.aborted || isEmptySpan ? [] : survey.unproven;
   const found = [...list.found.values()];
   if (survey.since > survey.until) problems.push(problemOf('ERR_HORIZON_AHEAD'));
   if (!first && found.some((event) => isLate(event, { since, watermark })))
