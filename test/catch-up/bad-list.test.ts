@@ -152,7 +152,10 @@ test('a watermark in the future is reported, and a complete list moves it back',
   const client = await startList(() => [event('a')]);
   const { inbox, poller } = setUp(client);
   await inbox.acquirePoll({ holder: 'fast clock', leaseMs: 0 });
-  await inbox.savePoll({ watermark: START + HOUR_MS, largest: 1 }, { holder: 'fast clock', leaseMs: 0 });
+  await inbox.savePoll(
+    { since: null, watermark: START + HOUR_MS, largest: 1 },
+    { holder: 'fast clock', leaseMs: 0 },
+  );
   const report = await poller.pollOnce();
   expect(report.problems.map(({ code }) => code)).toContain('ERR_HORIZON_AHEAD');
   expect(report).toMatchObject({ proven: true, watermark: new Date(START - 300_000).toISOString() });

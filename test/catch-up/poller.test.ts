@@ -42,7 +42,7 @@ async function setUp({
   const options = { client, receiver, now, since: new Date(now()), logger, ...pollerOptions };
   const poller = createPoller(options);
   onTestFinished(() => poller.stop());
-  return { sandbox, inbox, receiver, took, options, poller, now, lines };
+  return { sandbox, client, inbox, receiver, took, options, poller, now, lines };
 }
 
 type SetUp = Awaited<ReturnType<typeof setUp>>;
@@ -98,7 +98,7 @@ test('the watermark starts at the first poll and follows the clock at a distance
 
 test('a watermark that a wrong clock moved too far moves back with the first complete list', async () => {
   const it = await setUp();
-  const { client } = it.options;
+  const { client } = it;
   // A service that does not say its time, so that only our own clock counts.
   const silent = {
     events: {

@@ -137,7 +137,7 @@ async function openJournal(path: string, startMs: number): Promise<Journal> {
 
   const inbox = memoryInbox({ capacity: MAX_EVENTS });
   for (const entry of kept) await replay(inbox, entry);
-  let written: PollState = { watermark: null, largest: 0 };
+  let written: PollState = { since: null, watermark: null, largest: 0 };
   const append = (entry: JournalEntry) => appendFileSync(path, toLine(entry), PRIVATE);
 
   return {

@@ -35,6 +35,9 @@ export interface Forwarder {
   inboxError(): unknown;
 }
 
+/** The commands print what matters in words of their own. */
+const logger = { warn: () => undefined, error: () => undefined };
+
 /**
  * Makes a forwarder: a receiver whose handlers send each event to the endpoint, signed, and a poller in front of
  * it. An event that is not answered 2xx fails in the inbox, and is sent again when it is due.
@@ -59,9 +62,9 @@ export async function createForwarder(url: string, options: ForwardingOptions): 
     handlerTimeoutMs: timeoutMs + 5_000,
     // Short, because after a crash the events that were held wait this long.
     leaseMs: timeoutMs + 10_000,
-    onOutcome: () => undefined,
+    logger,
   });
-  const poller = createPoller({ ...options.poll, client: { events: service.target }, receiver });
+  const poller = createPoller({ ...options.poll, logger, client: { events: service.target }, receiver });
 
   return {
     pollOnce: (signal) => poller.pollOnce({ signal }),
