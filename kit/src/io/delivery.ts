@@ -233,6 +233,21 @@ function toData(answer: EndpointAnswer): object {
   return kind === 'silence' ? { error: 'silence', elapsedMs } : { error: answer.reason, elapsedMs };
 }
 
+/** Whether the endpoint's inbox holds the event back until its retry time. */
+export function isNotDue(answer: EndpointAnswer): boolean {
+  return answer.kind === 'reply' && answer.code === 'ERR_EVENT_NOT_DUE';
+}
+
+/** Says which events wait for their retry time and how to run them now, if there are any. */
+export function noteNotDue(printer: Printer, ids: Iterable<string>): void {
+  const [id, ...more] = new Set(ids);
+  if (id === undefined) return;
+  const which = more.length === 0 ? toPlain(id) : `${toPlain(id)} and ${more.length} more`;
+  printer.note(
+    `${which} failed before and waits for its retry time. \`stablehooks inbox requeue INBOX ${toPlain(id)}\` makes it due now; then send it again, or let the app run it.`,
+  );
+}
+
 /** Counts deliveries by answer, and says how long they took. */
 export function summarise(rows: readonly Pick<DeliveryRow, 'answer'>[], total: number): string {
   // Without the time of a silence, which would make each one a kind of its own.

@@ -18,6 +18,8 @@ interface ForwardingOptions {
   /** Events created before this time (ms since 1970) are recorded only. @default 0 */
   readonly startMs?: number | undefined;
   readonly poll: Omit<PollerOptions, 'client' | 'receiver'>;
+  /** After how many failed attempts an event is dead. @default the receiver's */
+  readonly maxAttempts?: number | undefined;
   /** Called after each attempt. */
   readonly onAttempt: (row: DeliveryRow) => void;
 }
@@ -59,7 +61,9 @@ export async function createForwarder(url: string, options: ForwardingOptions): 
     handlerTimeoutMs: timeoutMs + 5_000,
     // Short, because after a crash the events that were held wait this long.
     leaseMs: timeoutMs + 10_000,
-    onOutcome: () => undefined,
+    maxAttempts: options.maxAttempts,
+    // Each attempt is printed as a line of the command.
+    logger: { warn: () => undefined, error: () => undefined },
   });
   const poller = createPoller({ ...options.poll, client: { events: service.target }, receiver });
 

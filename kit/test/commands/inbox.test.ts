@@ -56,6 +56,57 @@ describe.concurrent('inbox', () => {
     expect(JSON.parse(show.stdout)).toMatchObject({ id, state: 'dead', event: { type: 'transfer.failed' } });
   });
 
+  test('inbox show prints the last attempts, and inbox requeue makes a failed event due now', async () => {
+    await using folder = await makeFolder();
+    const path = folder.at('events.db');
+    using inbox = await openSqlite(path);
+    const event = exampleEvent('redeem.failed');
+    const fails = createReceiver({
+      secret: SECRET,
+      inbox,
+      onOutcome: () => undefined,
+      logger: { warn: () => undefined, error: () => undefined },
+      handlers: {
+        'redeem.failed': () => {
+          throw new Error('the ledger is down');
+        },
+      },
+    });
+    await fails.accept(event, 'push');
+    const show = await run(['inbox', 'show', path, event.id]);
+    expect(JSON.parse(show.stdout)).toMatchObject({
+      state: 'failed',
+      history: [
+        {
+          attempt: 1,
+          startedAt: expect.stringMatching(/^\d{4}-.*Z$/),
+          endedAt: expect.stringMatching(/^\d{4}-.*Z$/),
+          result: 'failed',
+          error: expect.stringContaining('the ledger is down'),
+        },
+      ],
+    });
+    const early = await fails.accept(event, 'push');
+    expect(early).toMatchObject({ kind: 'busy', error: { code: 'ERR_EVENT_NOT_DUE' } });
+
+    const { stdout, exitCode } = await run(['inbox', 'requeue', path, event.id]);
+    expect(stdout).toMatch(/^1 events requeued; /);
+    expect(exitCode).toBe(0);
+    expect(await fails.accept(event, 'push')).toMatchObject({ kind: 'failed' });
+    expect((await inbox.find(event.id))?.history).toHaveLength(2);
+  });
+
+  test('inbox requeue without ids takes the dead events, and refuses an id that is neither dead nor failed', async () => {
+    await using folder = await makeFolder();
+    const path = folder.at('events.db');
+    const dead = await fill(path);
+    const all = await run(['inbox', 'requeue', path, '--json']);
+    expect(JSON.parse(all.stdout)).toEqual({ requeued: 2 });
+    const again = await run(['inbox', 'requeue', path, dead[0] ?? '']);
+    expect(again.stderr).toContain('is received, not dead or failed. See `stablehooks inbox list`.');
+    expect(again.exitCode).toBe(2);
+  });
+
   test('inbox redrive runs dead events through an endpoint with its own inbox', async () => {
     await using folder = await makeFolder();
     await using endpoint = await startEndpoint();
@@ -102,7 +153,7 @@ describe.concurrent('inbox', () => {
     const { stderr, exitCode } = await run(args);
     expect(endpoint.outcomes.map(({ event }) => event?.id)).toEqual([id]);
     expect(stderr).toContain(
-      `${other} is no longer dead: another process requeued it. It is skipped.\n1 of 1 sent`,
+      `${other} is no longer dead or failed: another process requeued it. It is skipped.\n1 of 1 sent`,
     );
     expect(exitCode).toBe(0);
   });
