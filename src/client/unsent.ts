@@ -9,7 +9,7 @@ const UNSENT: readonly { readonly code?: RegExp; readonly message?: RegExp; read
   {
     code: /^(?:CERT_|CRL_|UNABLE_TO_|ERROR_IN_C|(?:DEPTH_ZERO_)?SELF_SIGNED_CERT|INVALID_(?:CA|PURPOSE)$|PATH_LENGTH_EXCEEDED$|HOSTNAME_MISMATCH$|ERR_TLS_CERT_ALTNAME_)/,
     message: /invalid peer certificate/,
-    fix: 'The certificate is not trusted, has expired or names another host. If its CA is your own, set NODE_EXTRA_CA_CERTS to the file of the CA (Deno: DENO_CERT) before the process starts; otherwise renew the certificate or check baseUrl.',
+    fix: 'The certificate is not trusted, has expired or names another host. If its CA is your own, set NODE_EXTRA_CA_CERTS to its file before the process starts; otherwise renew the certificate or check baseUrl.',
   },
   {
     code: /^ERR_SSL_\w*(?:WRONG_VERSION_NUMBER|UNSUPPORTED_PROTOCOL|PROTOCOL_VERSION|NO_PROTOCOLS_AVAILABLE|HANDSHAKE_FAILURE|UNRECOGNIZED_NAME|INSUFFICIENT_SECURITY|KEY_TOO_SMALL)$/,

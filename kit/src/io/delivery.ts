@@ -240,11 +240,15 @@ export function isNotDue(answer: EndpointAnswer): boolean {
 
 /** Says which events wait for their retry time and how to run them now, if there are any. */
 export function noteNotDue(printer: Printer, ids: Iterable<string>): void {
-  const [id, ...more] = new Set(ids);
-  if (id === undefined) return;
-  const which = more.length === 0 ? toPlain(id) : `${toPlain(id)} and ${more.length} more`;
+  const [first, ...more] = new Set(ids);
+  if (first === undefined) return;
+  const id = toPlain(first);
+  const [wait, command, them] =
+    more.length === 0
+      ? [`${id} failed before and waits for its retry time.`, id, 'it']
+      : [`${id} and ${more.length} more failed before and wait for their retry time.`, `${id} …`, 'them'];
   printer.note(
-    `${which} failed before and waits for its retry time. \`stablehooks inbox requeue INBOX ${toPlain(id)}\` makes it due now; then send it again, or let the app run it.`,
+    `${wait} \`stablehooks inbox requeue INBOX ${command}\` makes ${them} due now: then send ${them} again, or let the app's redrive run ${them}.`,
   );
 }
 
