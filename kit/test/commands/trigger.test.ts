@@ -74,7 +74,7 @@ describe.concurrent('trigger', () => {
     const { stdout, stderr, exitCode } = await run(args);
     expect(stdout).toContain('503 ERR_EVENT_NOT_DUE');
     expect(stderr).toContain(
-      'evt_mine failed before and waits for its retry time. `stablehooks inbox requeue INBOX evt_mine` makes it due now; ',
+      'evt_mine failed before and waits for its retry time. `stablehooks inbox requeue INBOX evt_mine` makes it due now',
     );
     expect(exitCode).toBe(1);
   });
