@@ -1,6 +1,14 @@
 import { Command } from 'commander';
 import { isEventType, type UnknownEvent } from 'stablehooks';
-import { createSender, type DeliveryRow, isDelivered, printRow, summarise } from '../io/delivery.js';
+import {
+  createSender,
+  type DeliveryRow,
+  isDelivered,
+  isNotDue,
+  noteNotDue,
+  printRow,
+  summarise,
+} from '../io/delivery.js';
 import { usageError } from '../io/errors.js';
 import {
   EXIT,
@@ -137,6 +145,10 @@ async function replay(context: CommandContext<ReplayFlags>): Promise<ExitCode> {
     progress.show(rows.length);
   }
   progress.clear();
+  noteNotDue(
+    printer,
+    rows.flatMap(({ event, answer }) => (isNotDue(answer) ? [event.id] : [])),
+  );
   if (rows.length < events.length) {
     printer.note(describeStop(rows, events.length));
     return interruptedExit();

@@ -18,6 +18,8 @@ interface ForwardingOptions {
   /** Events created before this time (ms since 1970) are recorded only. @default 0 */
   readonly startMs?: number | undefined;
   readonly poll: Omit<PollerOptions, 'client' | 'receiver'>;
+  /** After how many failed attempts an event is dead. @default the receiver's */
+  readonly maxAttempts?: number | undefined;
   /** Called after each attempt. */
   readonly onAttempt: (row: DeliveryRow) => void;
 }
@@ -35,7 +37,7 @@ export interface Forwarder {
   inboxError(): unknown;
 }
 
-/** The commands print what matters in words of their own. */
+/** Each attempt and each problem of a poll is printed as a line of the command. */
 const logger = { warn: () => undefined, error: () => undefined };
 
 /**
@@ -62,6 +64,7 @@ export async function createForwarder(url: string, options: ForwardingOptions): 
     handlerTimeoutMs: timeoutMs + 5_000,
     // Short, because after a crash the events that were held wait this long.
     leaseMs: timeoutMs + 10_000,
+    maxAttempts: options.maxAttempts,
     logger,
   });
   const poller = createPoller({ ...options.poll, logger, client: { events: service.target }, receiver });
