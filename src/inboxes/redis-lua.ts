@@ -211,9 +211,12 @@ for index = 3, #ARGV do
 end
 
 if not redis.call('ZSCORE', dueKey, '') then
-  -- It was evicted: every open event is looked at again, and those that are not due get their time back below.
-  redis.call('ZUNIONSTORE', dueKey, 4, dueKey, base .. ':in:received', base .. ':in:leased', base .. ':in:failed',
-    'AGGREGATE', 'MAX')
+  -- It is new or was evicted. Then every open event is looked at; those that are not due get their time back below.
+  local received, leased, failed = base .. ':in:received', base .. ':in:leased', base .. ':in:failed'
+  local open = redis.call('ZCARD', received) + redis.call('ZCARD', leased) + redis.call('ZCARD', failed)
+  if redis.call('ZCARD', dueKey) < open then
+    redis.call('ZUNIONSTORE', dueKey, 4, dueKey, received, leased, failed, 'AGGREGATE', 'MIN')
+  end
   redis.call('ZADD', dueKey, '+inf', '')
 end
 choose(function (from, count)
