@@ -4,7 +4,7 @@ import { Redis } from 'ioredis';
 import { createReceiver, type UnknownEvent } from 'stablehooks';
 import type { InboxState } from 'stablehooks/conformance';
 import { fromIoredis, redisInbox } from 'stablehooks/inboxes/redis';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startRedis } from '../services/redis.js';
 import type { Service } from '../services/service.js';
 import { describeWithRedis } from '../services/with-redis.js';
@@ -74,9 +74,8 @@ describeWithRedis('the Redis inbox over a cache', () => {
     return { inbox, prefix, evict: (key: string) => redis.del(`{${prefix}}:${key}`) };
   }
 
-  test.each(CASES)(
-    'when $kind of a $state event is evicted, no call rejects and other events run',
-    async ({ state, key }) => {
+  for (const { state, kind, key } of CASES) {
+    test(`when ${kind} of a ${state} event is evicted, no call rejects and other events run`, async () => {
       const { inbox, evict } = open();
       const others = STATES.map((each) => ({ id: `evt_other_${each}`, state: each }));
       for (const other of others) await bring[other.state](inbox, other.id);
@@ -106,23 +105,22 @@ describeWithRedis('the Redis inbox over a cache', () => {
         const records = await inbox.list({ state: each, limit: 100 });
         for (const record of records) expect(record.state).toBe(each);
       }
-    },
-  );
+    });
+  }
 
   const FORGOTTEN = STATES.flatMap((state) => [
     { state, kind: 'hash', key: KEYS['the event'] },
     ...(state === 'done' || state === 'leased' ? [] : [{ state, kind: 'JSON', key: KEYS['the JSON'] }]),
   ]);
 
-  test.each(FORGOTTEN)(
-    'a $state event whose $kind is evicted is unknown, and is claimed as new',
-    async (each) => {
+  for (const { state, kind, key } of FORGOTTEN) {
+    test(`a ${state} event whose ${kind} is evicted is unknown, and is claimed as new`, async () => {
       const { inbox, evict } = open();
-      await bring[each.state](inbox, 'evt_gone');
-      await evict(each.key('evt_gone'));
+      await bring[state](inbox, 'evt_gone');
+      await evict(key('evt_gone'));
       expect(await inbox.find('evt_gone')).toBeUndefined();
       expect(await inbox.takeDue(TAKE)).toEqual([]);
-      for (const state of STATES) expect(await inbox.list({ state, limit: 9 })).toEqual([]);
+      for (const each of STATES) expect(await inbox.list({ state: each, limit: 9 })).toEqual([]);
       expect((await inbox.count()).map(({ count }) => count)).toEqual([0, 0, 0, 0, 0, 0]);
 
       const lease = await claimed(inbox, 'evt_gone');
@@ -132,20 +130,20 @@ describeWithRedis('the Redis inbox over a cache', () => {
       expect(record).toMatchObject({ state: 'done', event: event('evt_gone') });
       expect(record?.history).toHaveLength(1);
       expect((await inbox.count()).map(({ count }) => count)).toEqual([0, 0, 0, 1, 0, 0]);
-    },
-  );
+    });
 
-  test.each(FORGOTTEN)('a $state event whose $kind is evicted is recorded as new', async (each) => {
-    const { inbox, evict } = open();
-    await bring[each.state](inbox, 'evt_gone');
-    await evict(each.key('evt_gone'));
-    const record = () => inbox.record([event('evt_gone')], { dueInMs: 0, origin: 'pull' });
-    expect(await record()).toEqual(['new']);
-    expect(await record()).toEqual(['received']);
-    expect((await inbox.takeDue(TAKE)).map(({ event: { id } }) => id)).toEqual(['evt_gone']);
-    expect(await inbox.list({ state: 'received', limit: 9 })).toHaveLength(1);
-    for (const state of STATES.slice(1)) expect(await inbox.list({ state, limit: 9 })).toEqual([]);
-  });
+    test(`a ${state} event whose ${kind} is evicted is recorded as new`, async () => {
+      const { inbox, evict } = open();
+      await bring[state](inbox, 'evt_gone');
+      await evict(key('evt_gone'));
+      const record = () => inbox.record([event('evt_gone')], { dueInMs: 0, origin: 'pull' });
+      expect(await record()).toEqual(['new']);
+      expect(await record()).toEqual(['received']);
+      expect((await inbox.takeDue(TAKE)).map(({ event: { id } }) => id)).toEqual(['evt_gone']);
+      expect(await inbox.list({ state: 'received', limit: 9 })).toHaveLength(1);
+      for (const each of STATES.slice(1)) expect(await inbox.list({ state: each, limit: 9 })).toEqual([]);
+    });
+  }
 
   test('an event that runs while its JSON is evicted is not run a second time beside itself, and becomes done', async () => {
     const { inbox, evict } = open();
@@ -241,45 +239,43 @@ describeWithRedis('the Redis inbox over a cache', () => {
     );
   });
 
-  describe('with maxmemory and allkeys-lru', () => {
-    test('while Redis evicts thousands of keys, no call rejects and every event that is taken is one that was recorded', async () => {
-      const cache = await startRedis([
-        '--appendonly',
-        'no',
-        '--maxmemory',
-        '4mb',
-        '--maxmemory-policy',
-        'allkeys-lru',
-      ]);
-      const client = new Redis(cache.url).on('error', () => undefined);
-      onTestFinished(async () => {
-        await client.quit();
-        await cache.stop();
-      });
-      const inbox = redisInbox(fromIoredis(client), { durable: false });
-      const evicted = async () => Number(/evicted_keys:(\d+)/.exec(await client.info('stats'))?.[1]);
-      let taken = 0;
-      for (let page = 0; (await evicted()) < 3_000 || taken === 0; page += 1) {
-        const events = Array.from({ length: 50 }, (_, index) => ({
-          ...event(`evt_${page}_${index}`),
-          payload: { note: 'x'.repeat(1_000) },
-        }));
-        const [, due] = await Promise.all([
-          inbox.record(events, { dueInMs: 0, origin: 'pull' }),
-          inbox.takeDue({ ...TAKE, limit: 20 }),
-          inbox.claim(event(`evt_${page}_0`), LEASE),
-          inbox.count(),
-          inbox.list({ state: 'done', limit: 20 }),
-          inbox.prune({ olderThanMs: 0 }),
-        ]);
-        taken += due.length;
-        for (const { event: each } of due) {
-          expect(each.id).toMatch(/^evt_\d+_\d+$/);
-          const claim = await inbox.claim(each, LEASE);
-          if (claim.state === 'claimed') await inbox.complete(claim.lease);
-        }
-      }
-      expect(taken).toBeGreaterThan(0);
+  test('while allkeys-lru evicts thousands of keys, no call rejects and every event that is taken is one that was recorded', async () => {
+    const cache = await startRedis([
+      '--appendonly',
+      'no',
+      '--maxmemory',
+      '4mb',
+      '--maxmemory-policy',
+      'allkeys-lru',
+    ]);
+    const client = new Redis(cache.url).on('error', () => undefined);
+    onTestFinished(async () => {
+      await client.quit();
+      await cache.stop();
     });
+    const inbox = redisInbox(fromIoredis(client), { durable: false });
+    const evicted = async () => Number(/evicted_keys:(\d+)/.exec(await client.info('stats'))?.[1]);
+    let taken = 0;
+    for (let page = 0; (await evicted()) < 2_000 || taken === 0; page += 1) {
+      const events = Array.from({ length: 50 }, (_, index) => ({
+        ...event(`evt_${page}_${index}`),
+        payload: { note: 'x'.repeat(1_000) },
+      }));
+      const [, due] = await Promise.all([
+        inbox.record(events, { dueInMs: 0, origin: 'pull' }),
+        inbox.takeDue({ ...TAKE, limit: 20 }),
+        inbox.claim(event(`evt_${page}_0`), LEASE),
+        inbox.count(),
+        inbox.list({ state: 'done', limit: 20 }),
+        inbox.prune({ olderThanMs: 0 }),
+      ]);
+      taken += due.length;
+      for (const { event: each } of due) {
+        expect(each.id).toMatch(/^evt_\d+_\d+$/);
+        const claim = await inbox.claim(each, LEASE);
+        if (claim.state === 'claimed') await inbox.complete(claim.lease);
+      }
+    }
+    expect(taken).toBeGreaterThan(0);
   });
 });

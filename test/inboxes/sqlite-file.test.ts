@@ -255,7 +255,7 @@ describe('the SQLite inbox in use', () => {
       secret: 'a secret for this test only',
       inbox: sqliteInbox(connect(path), { busyTimeoutMs: 30 }),
       handlers: { 'transfer.settled': () => undefined },
-      onOutcome: () => undefined,
+      logger: { warn: () => undefined, error: () => undefined },
     });
     const other = connect(path);
     other.exec('BEGIN IMMEDIATE');
