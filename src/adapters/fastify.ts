@@ -44,8 +44,8 @@ export function toFastifyPlugin(receiver: Receiver): FastifyPluginAsync {
       const parsed = ['rawBody' in request ? request.rawBody : undefined, request.body];
       // Without a logger, Fastify's `log` discards every line and has no level.
       const logger = request.log.level === undefined ? undefined : request.log;
-      const delivery = { ...toWebhookRequest(request.raw, { parsed, fix: FIX }), logger };
-      const outcome = await receiver.receive(delivery);
+      const delivery = toWebhookRequest(request.raw, { parsed, fix: FIX });
+      const outcome = await receiver.receive({ ...delivery, logger });
       const { status, headers, body } = toWebhookResponse(outcome);
       return reply.code(status).headers(headers).send(body);
     });

@@ -28,34 +28,48 @@ const LINGER_MS = 1_000;
 export function toFetchHandler(receiver: Receiver): (request: Request) => Promise<Response> {
   assertReceiver('toFetchHandler', receiver, 'receive');
   return async (request) => {
+    const reading: Reading = {};
     const outcome = await receiver.receive({
       method: request.method,
       header: (name) => request.headers.get(name),
-      body: (maxBytes, signal?: AbortSignal) => readBody(request, maxBytes, signal),
+      body: (maxBytes) => readBody(request, maxBytes, reading),
+      cancelBody: () => reading.cancel?.(),
     });
     const { status, headers, body } = toWebhookResponse(outcome);
     return new Response(body, { status, headers });
   };
 }
 
+/** A body that is being read. */
+interface Reading {
+  /** Frees what was read, and reads no more of it. */
+  cancel?: () => void;
+}
+
 /** The exact bytes of a body. Rejects immediately when they cannot be read. */
-async function readBody(request: Request, maxBytes: number, signal?: AbortSignal): Promise<Uint8Array> {
+async function readBody(request: Request, maxBytes: number, reading: Reading): Promise<Uint8Array> {
   if (request.bodyUsed) throw unavailable(READER, FIX);
   const length = request.headers.get('content-length') ?? '';
   // A transfer-encoding overrides the declared length (RFC 9112, 6.3).
   const isDeclared = /^\d+$/.test(length) && !request.headers.has('transfer-encoding');
   const limit = isDeclared ? Number(length) : maxBytes;
   if (limit > maxBytes) throw tooLarge(maxBytes);
-  // A framework that overrides arrayBuffer (Hono on Node) reads the connection, which ends at the declared length, and
-  // is three times as fast without a web stream. The platform's own would keep all that a longer stream gives.
-  const isConnection = isDeclared && request.arrayBuffer !== Request.prototype.arrayBuffer;
-  const body = await (isConnection ? readConnection(request) : readStream(request, limit, signal));
+  const whole = isDeclared && isConnection(request);
+  const body = await (whole ? readWhole(request) : readStream(request, limit, reading));
   if (body === undefined) throw isDeclared ? longerThanDeclared() : tooLarge(maxBytes);
   if (isDeclared && body.length !== limit) throw incomplete();
   return body;
 }
 
-async function readConnection(request: Request): Promise<Uint8Array> {
+/**
+ * Whether a framework reads the connection itself (Hono on Node), where HTTP ends a body at its declared length: three
+ * times as fast as a web stream. The platform's own `arrayBuffer` keeps all that a longer stream gives.
+ */
+function isConnection(request: Request): boolean {
+  return request instanceof Request && request.arrayBuffer !== Request.prototype.arrayBuffer;
+}
+
+async function readWhole(request: Request): Promise<Uint8Array> {
   try {
     return new Uint8Array(await request.arrayBuffer());
   } catch (cause) {
@@ -64,23 +78,22 @@ async function readConnection(request: Request): Promise<Uint8Array> {
   }
 }
 
-/** The body; `undefined` when it is longer than the limit. Keeps nothing once the signal aborts. */
+/** The body; `undefined` when it is longer than the limit. */
 async function readStream(
   request: Request,
   limit: number,
-  signal: AbortSignal | undefined,
+  reading: Reading,
 ): Promise<Uint8Array | undefined> {
   if (request.body === null) return new Uint8Array(0);
   if (request.body.locked) throw unavailable(READER, FIX);
   const reader = request.body.getReader();
   const chunks: Uint8Array[] = [];
   let size = 0;
-  const refuse = () => {
+  reading.cancel = () => {
     chunks.length = 0;
     size = Number.POSITIVE_INFINITY;
     void drain(reader, limit);
   };
-  signal?.addEventListener('abort', refuse);
   try {
     for (let read = await reader.read(); !read.done; read = await reader.read()) {
       size += read.value.length;
@@ -89,11 +102,9 @@ async function readStream(
     }
   } catch (cause) {
     throw incomplete(cause);
-  } finally {
-    signal?.removeEventListener('abort', refuse);
   }
   if (size <= limit) return joinBytes(chunks, size);
-  refuse();
+  reading.cancel();
   return undefined;
 }
 

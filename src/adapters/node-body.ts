@@ -42,22 +42,26 @@ interface NodeBodyOptions {
 
 /** Node's request as the receiver takes it. */
 export function toWebhookRequest(request: IncomingMessage, options: NodeBodyOptions): WebhookRequest {
+  const others = request.listeners('aborted');
   return {
     method: request.method ?? '',
     header(name) {
       const value = request.headers[name.toLowerCase()];
       return Array.isArray(value) ? value.join(', ') : value;
     },
-    body: (maxBytes, signal?: AbortSignal) => readNodeBody(request, options, maxBytes, signal),
+    body: (maxBytes) => readNodeBody(request, maxBytes, options),
+    cancelBody() {
+      // raw-body can be stopped only by its own listener for aborted requests, which frees what it collected.
+      for (const stop of request.listeners('aborted')) if (!others.includes(stop)) stop();
+    },
   };
 }
 
 /** The exact bytes of a body. Rejects immediately when they cannot be read. */
 async function readNodeBody(
   request: IncomingMessage,
-  { parsed, fix }: NodeBodyOptions,
   maxBytes: number,
-  signal: AbortSignal | undefined,
+  { parsed, fix }: NodeBodyOptions,
 ): Promise<Uint8Array> {
   const bytes = parsed.find((value) => value instanceof Uint8Array);
   if (bytes !== undefined) {
@@ -68,7 +72,7 @@ async function readNodeBody(
   if (isUsed(request)) {
     throw unavailable(readerOf(parsed.find((value) => value !== undefined)), fix);
   }
-  return readStream(request, maxBytes, signal);
+  return readStream(request, maxBytes);
 }
 
 /** What read the body, by what it left. */
@@ -91,24 +95,15 @@ function isUsed(request: IncomingMessage): boolean {
   );
 }
 
-function readStream(
-  request: IncomingMessage,
-  maxBytes: number,
-  signal: AbortSignal | undefined,
-): Promise<Uint8Array> {
+function readStream(request: IncomingMessage, maxBytes: number): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
     const length = request.headers['content-length'] ?? null;
-    const others = request.listeners('aborted');
     getRawBody(request, { length, limit: maxBytes }, (error, body) => {
       if (!error) return resolve(body);
       reject(error.type === 'entity.too.large' ? tooLarge(maxBytes) : incomplete(error));
       // Discards the rest, for at most Node's requestTimeout, so that the sender reads our response and the
       // connection serves its next delivery.
       request.resume();
-    });
-    // raw-body can be stopped only by its own listener for aborted requests, which frees what it collected.
-    signal?.addEventListener('abort', () => {
-      for (const stop of request.listeners('aborted')) if (!others.includes(stop)) stop();
     });
     // raw-body does not call back for a stream that is destroyed without an error.
     request.once('close', () => {

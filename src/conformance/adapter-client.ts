@@ -101,14 +101,22 @@ export function sendRaw({ url }: AdapterUnderTest, raw: RawRequest): Promise<Raw
   });
 }
 
-/** Opens a connection and writes a valid delivery of `body` to it, up to byte `end` of the body. */
+/**
+ * Opens a connection and writes a valid delivery of `body` to it, up to byte `end` of the body. `closed` resolves to
+ * what the server has sent.
+ */
 export async function openDelivery({ url }: AdapterUnderTest, body: Uint8Array, end = body.length) {
   const { hostname, port, pathname, host } = new URL(url);
   const headers = { host, 'content-length': String(body.length), ...(await signedHeaders(body)) };
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   const socket = connect({ host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || 80) });
-  const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
-  socket.on('error', () => undefined).resume();
+  let answer = '';
+  const closed = new Promise<string>((resolve) => socket.once('close', () => resolve(answer)));
+  socket
+    .on('error', () => undefined)
+    .on('data', (chunk) => {
+      answer += chunk;
+    });
   await new Promise<void>((resolve) => {
     socket.write(`POST ${pathname} HTTP/1.1\r\n${lines.join('')}\r\n`);
     socket.write(body.subarray(0, end), () => resolve());
