@@ -103,7 +103,7 @@ export function sendRaw({ url }: AdapterUnderTest, raw: RawRequest): Promise<Raw
 
 /**
  * Opens a connection and writes a valid delivery of `body` to it, up to byte `end` of the body. `closed` resolves to
- * what the server has sent.
+ * what the server has sent, and rejects when the server leaves the connection open.
  */
 export async function openDelivery({ url }: AdapterUnderTest, body: Uint8Array, end = body.length) {
   const { hostname, port, pathname, host } = new URL(url);
@@ -111,7 +111,13 @@ export async function openDelivery({ url }: AdapterUnderTest, body: Uint8Array, 
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   const socket = connect({ host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || 80) });
   let answer = '';
-  const closed = new Promise<string>((resolve) => socket.once('close', () => resolve(answer)));
+  const closed = new Promise<string>((resolve, reject) => {
+    socket.once('close', () => resolve(answer));
+    socket.setTimeout(REPLY_TIMEOUT_MS, () => {
+      reject(new Error(`The server did not close the connection within ${REPLY_TIMEOUT_MS} ms.`));
+      socket.destroy();
+    });
+  });
   socket
     .on('error', () => undefined)
     .on('data', (chunk) => {
