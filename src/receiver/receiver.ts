@@ -13,6 +13,7 @@ import { type ReceiverOptions, readReceiverOptions } from './options.js';
 import {
   type Delivery,
   emptyCounts,
+  log,
   logOutcome,
   notify,
   type Outcome,
@@ -248,7 +249,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   /** The only place that catches errors: an error becomes an outcome, and every outcome is logged and reported. */
   async function conclude(
     delivery: Delivery,
-    log: Logger,
+    requestLogger: Logger,
     pipeline: (enter: () => void, delivery: Delivery) => Promise<OutcomeResult>,
   ): Promise<Outcome> {
     let entered = false;
@@ -265,8 +266,8 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     }
     // Frozen, because the response is made from it after the observer has seen it.
     const outcome: Outcome = Object.freeze(Object.assign(delivery, result));
-    if (result.error !== undefined) logOutcome(outcome, log);
-    notify('onOutcome', settings.onOutcome, { value: outcome, logger: log });
+    if (result.error !== undefined) logOutcome(outcome, requestLogger);
+    notify('onOutcome', settings.onOutcome, { value: outcome, logger: requestLogger });
     if (entered) leave();
     return outcome;
   }
@@ -284,9 +285,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     ).catch(toFailure);
     logOutcome({ ...delivery, ...result }, logger);
     if (result.error === undefined) {
-      logger.warn(
-        `stablehooks: ${result.kind} ${delivery.event?.id}: its handler ended after handlerTimeoutMs.`,
-      );
+      log(logger, 'warn', `${result.kind} ${delivery.event?.id}: its handler ended after handlerTimeoutMs.`);
     }
     leave();
   }
@@ -309,8 +308,10 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
         retryWatched = false;
         return;
       }
-      logger.warn(
-        `stablehooks: ${id} failed and was due again ${Math.round((2 * leaseMs) / 1000)} s ago, and nothing runs it. Call receiver.redrive() every minute, or start a poller, in one of your processes.`,
+      log(
+        logger,
+        'warn',
+        `${id} failed and was due again ${Math.round((2 * leaseMs) / 1000)} s ago, and nothing runs it. Call receiver.redrive() from a timer, or start a poller, in one of your processes.`,
       );
     };
     const timer = setTimeout(check, retryAfterMs + 2 * leaseMs);
