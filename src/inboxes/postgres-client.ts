@@ -7,8 +7,10 @@ export interface PgLike {
 }
 
 /** A pool that lends clients: `Pool` of `pg` or `@neondatabase/serverless`. */
-export interface PgPoolLike extends PgLike {
-  connect(): Promise<PgClientLike>;
+export interface PgPoolLike<Client = PgClientLike> extends PgLike {
+  connect(): Promise<Client & PgClientLike>;
+  // The drivers declare this one, too; without it TypeScript does not infer `Client`.
+  connect(callback: (error: Error | undefined, client: never, done: () => void) => void): void;
 }
 
 /** One connection of a pool. */
@@ -19,14 +21,23 @@ export interface PgClientLike extends PgLike {
   release(error?: Error): void;
 }
 
-/** A driver that runs transactions itself: PGlite, and postgres.js with {@link fromPostgresJs}. */
-export interface PgTransactionsLike extends PgLike {
-  /** Commits when `work` resolves; rolls back and rejects with the same error when it rejects. */
-  transaction<Value>(work: (client: PgLike) => Promise<Value>): Promise<Value>;
+/**
+ * A data layer that opens transactions itself: PGlite, and what `fromDrizzle`, `fromKysely`, `fromKnex`,
+ * `fromTypeOrm`, `fromPrisma` and `fromPostgresJs` return.
+ */
+export interface PgTransactionsLike<Tx = PgTx> extends PgLike {
+  /**
+   * Opens a transaction at READ COMMITTED. Commits when `work` resolves; rolls back and rejects with the same error
+   * when it rejects.
+   *
+   * @param work - gets `tx`, which handlers get, and `queries`, which sends statements in the same transaction
+   * (default: `tx` itself, which then has `query`).
+   */
+  transaction<Value>(work: (tx: Tx, queries?: PgLike) => Promise<Value>): Promise<Value>;
 }
 
-/** Can open transactions. */
-export type PgTransactional = PgPoolLike | PgTransactionsLike;
+/** Can open transactions, which handlers get as `Tx`. */
+export type PgTransactional<Tx> = PgPoolLike<Tx> | PgTransactionsLike<Tx>;
 
 /** The open transaction that a handler gets as `ctx.tx`. */
 export interface PgTx {
@@ -94,8 +105,11 @@ export function fromPostgresJs(sql: PostgresJsLike): PgTransactionsLike {
   });
   return {
     ...toClient(sql),
-    async transaction<Value>(work: (client: PgLike) => Promise<Value>) {
-      return (await sql.begin((queries) => work(toClient(queries)))) as Value;
+    async transaction<Value>(work: (tx: PgTx, queries: PgLike) => Promise<Value>) {
+      return (await sql.begin((queries) => {
+        const client = toClient(queries);
+        return work(client as PgTx, client);
+      })) as Value;
     },
   };
 }
@@ -111,11 +125,13 @@ export async function queryRows<Row>(
 }
 
 /** Runs `work` in a transaction: commits when it resolves, rolls back and rejects with its error otherwise. */
-export function runInTransaction<Value>(
-  pool: PgTransactional,
-  work: (client: PgLike) => Promise<Value>,
+export function runInTransaction<Tx, Value>(
+  pool: PgTransactional<Tx>,
+  work: (tx: Tx, queries: PgLike) => Promise<Value>,
 ): Promise<Value> {
-  return 'transaction' in pool ? pool.transaction(work) : runOnClient(pool, work);
+  return 'transaction' in pool
+    ? pool.transaction((tx, queries = tx as PgLike) => work(tx, queries))
+    : runOnClient(pool as PgPoolLike, (client) => work(client as Tx, client));
 }
 
 async function runOnClient<Value>(

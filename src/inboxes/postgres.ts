@@ -13,12 +13,10 @@ import {
   type RecordResult,
 } from '../core/ports.js';
 import {
-  createHandlerTx,
   type PgLike,
   type PgPoolLike,
   type PgTransactional,
   type PgTransactionsLike,
-  type PgTx,
   POOL_RULE,
   queryRows,
   runInTransaction,
@@ -67,10 +65,10 @@ const PRUNE_BATCH = 5_000;
  * const inbox = postgresInbox(new Pool({ connectionString }), { transactional: true });
  * ```
  */
-export function postgresInbox(
-  pool: PgPoolLike | PgTransactionsLike,
+export function postgresInbox<Tx>(
+  pool: PgPoolLike<Tx> | PgTransactionsLike<Tx>,
   options: PostgresInboxOptions & { readonly transactional: true },
-): Inbox<PgTx> & InboxOperations;
+): Inbox<Tx> & InboxOperations;
 export function postgresInbox(
   pool: PgLike,
   options?: PostgresInboxOptions & { readonly transactional?: false | undefined },
@@ -78,7 +76,7 @@ export function postgresInbox(
 export function postgresInbox(
   pool: PgLike,
   options: PostgresInboxOptions = {},
-): Inbox<PgTx> & InboxOperations {
+): Inbox<unknown> & InboxOperations {
   const { schema, transactional } = readOptions('postgresInbox', options, {
     schema: SCHEMA_RULE,
     transactional: boolean(false),
@@ -90,21 +88,16 @@ export function postgresInbox(
     return (await queryRows(client, statements.complete, [id, token])).length > 0;
   }
 
-  async function transaction(lease: Lease, effect: (tx: PgTx) => Promise<void>): Promise<boolean> {
+  async function transaction(lease: Lease, effect: (tx: unknown) => Promise<void>): Promise<boolean> {
     const { id, token } = lease;
     // Thrown, because every driver rolls back only after a rejection.
     const leaseLost = new Error('The lease is lost.');
     try {
       // TRANSACTIONAL_POOL_RULE has checked the pool.
-      await runInTransaction(pool as PgTransactional, async (client) => {
+      await runInTransaction(pool as PgTransactional<unknown>, async (tx, client) => {
         const fenced = await queryRows(client, statements.fence, [id, token]);
         if (fenced.length === 0) throw leaseLost;
-        const { tx, end } = createHandlerTx(client);
-        try {
-          await effect(tx);
-        } finally {
-          end();
-        }
+        await effect(tx);
         if (!(await settle(client, lease).catch(rethrowAborted))) throw leaseLost;
       });
       return true;
