@@ -16,6 +16,7 @@ import {
 } from '../core/ports.js';
 import {
   type OpenTransaction,
+  type PgClientLike,
   type PgLike,
   type PgPoolLike,
   type PgTransactional,
@@ -76,7 +77,7 @@ const PRUNE_BATCH = 5_000;
  * const inbox = postgresInbox(new Pool({ connectionString }), { transactional: true });
  * ```
  */
-export function postgresInbox<Tx>(
+export function postgresInbox<Tx = PgClientLike>(
   pool: PgPoolLike<Tx> | PgTransactionsLike<Tx>,
   options: PostgresInboxOptions & { readonly transactional: true },
 ): Inbox<Tx> & InboxOperations;

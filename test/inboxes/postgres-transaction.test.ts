@@ -94,7 +94,7 @@ describe.each(drivers)('transactions over %s', (driver, open) => {
       late.push(write2);
       await write2;
     });
-    expect(timedOut).toEqual({ kind: 'failed', code: 'ERR_HANDLER_TIMEOUT', entries: 0, state: 'failed' });
+    expect(timedOut).toEqual({ kind: 'failed', code: 'ERR_HANDLER_TIMEOUT', entries: 0, state: 'leased' });
     expect(late).toHaveLength(1);
     release();
     await expect(late[0]).rejects.toThrow('transaction has ended');
