@@ -1,0 +1,28 @@
+import { PGlite, type Transaction } from '@electric-sql/pglite';
+import { type PoolClient as NeonClient, Pool as NeonPool } from '@neondatabase/serverless';
+import pg from 'pg';
+import type { Inbox } from 'stablehooks/conformance';
+import {
+  type PgClientLike,
+  type PgLike,
+  type PgTransactionsLike,
+  type PgTx,
+  postgresInbox,
+} from 'stablehooks/inboxes/postgres';
+import { expectTypeOf, test } from 'vitest';
+
+type TxOf<Value> = Value extends Inbox<infer Tx> ? Tx : never;
+
+test('ctx.tx has the type of the own client of each driver', () => {
+  const usual = () => postgresInbox(new pg.Pool(), { transactional: true });
+  expectTypeOf<TxOf<ReturnType<typeof usual>>>().toEqualTypeOf<pg.PoolClient>();
+  const neon = () => postgresInbox(new NeonPool(), { transactional: true });
+  expectTypeOf<TxOf<ReturnType<typeof neon>>>().toEqualTypeOf<NeonClient>();
+  const lite = () => postgresInbox(new PGlite(), { transactional: true });
+  expectTypeOf<TxOf<ReturnType<typeof lite>>>().toEqualTypeOf<Transaction>();
+  const own = (pool: PgTransactionsLike) => postgresInbox(pool, { transactional: true });
+  expectTypeOf<TxOf<ReturnType<typeof own>>>().toEqualTypeOf<PgTx>();
+  const custom = (pool: PgLike & { connect(): Promise<PgClientLike> }) =>
+    postgresInbox(pool, { transactional: true });
+  expectTypeOf<TxOf<ReturnType<typeof custom>>>().toEqualTypeOf<PgClientLike>();
+});
