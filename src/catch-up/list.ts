@@ -1,4 +1,4 @@
-import { type EventType, encodeEvent, isEventType, type UnknownEvent } from '../core/events.js';
+import { createdAtMs, type EventType, encodeEvent, isEventType, type UnknownEvent } from '../core/events.js';
 import type { Receiver } from '../receiver/receiver.js';
 import type { ListAnswer, ListQuery } from './coverage.js';
 import { type FoundEvent, type PollProblem, toProblem } from './report.js';
@@ -166,8 +166,8 @@ function readAnswer(
 }
 
 /** Epoch ms; infinite for a date that no clock shows, which then proves nothing. */
-function createdAt({ created_at }: UnknownEvent): number {
-  const time = Date.parse(created_at);
+function createdAt(event: UnknownEvent): number {
+  const time = createdAtMs(event);
   return Number.isNaN(time) ? Number.POSITIVE_INFINITY : time;
 }
 

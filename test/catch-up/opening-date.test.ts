@@ -178,6 +178,16 @@ test('an inbox that was polled before there was an opening date takes every even
   expect((await it.inbox.acquirePoll({ holder: 'test', leaseMs: 0 }))?.since).toBeNull();
 });
 
+test('a created_at with a leap second and lower-case letters is compared with the opening date', async () => {
+  const it = setUp();
+  const at = (created_at: string) => ({ ...listed(created_at, 0), created_at });
+  await it.poll({ since: new Date('2016-12-31T00:00:00Z') });
+  it.events.push(at('2016-12-31t23:59:60z'), at('2016-12-30t23:59:59z'));
+  it.clock.now += MINUTE_MS;
+  await it.poll();
+  expect(it.handled).toEqual(['2016-12-31t23:59:60z']);
+});
+
 test('what is malformed and older than the opening date is no problem', async () => {
   const it = setUp();
   const broken = (at: number) => ({ id: 'broken', created_at: new Date(at).toISOString() }) as UnknownEvent;
