@@ -1,6 +1,5 @@
 import * as z from 'zod/mini';
-import { fitsBytes } from './core/bytes.js';
-import { EVENT_TYPES, type EventType, isDateTime, MAX_NAME_BYTES, NAME } from './core/events.js';
+import { EVENT_TYPES, type EventType, fitsBytes, isDateTime, MAX_NAME_BYTES, NAME } from './core/events.js';
 import { readOptions, rule } from './core/options.js';
 
 export { limitsSchema, walletSchema } from './client/wallets.js';

@@ -1,9 +1,9 @@
 import { ConfigError } from '../core/errors.js';
 import {
+  defineLazy,
   type Lazy,
   lazyRule,
   type OptionRule,
-  readLazy,
   readOptions,
   required,
   rule,
@@ -11,6 +11,7 @@ import {
 } from '../core/options.js';
 import type { Logger } from '../core/ports.js';
 import { sign, verifySignature } from '../core/signature.js';
+import { log } from '../receiver/outcome.js';
 import type { Poller } from './poller.js';
 import { type PollReport, toProblem } from './report.js';
 
@@ -58,26 +59,25 @@ export function toCronRoute(
     logger: withMethods<Logger>('a logger, such as console or pino()', ['warn', 'error'], console),
   });
   if (typeof poller === 'object' && typeof poller.inbox === 'object') requireDurable(poller);
-  const toSecret = readLazy('toCronRoute: `secret`', given.secret, SECRET);
-  const toPoller = readLazy('toCronRoute: `poller`', poller, POLLER);
+  const wiring = defineLazy('toCronRoute', { ...given, poller }, { secret: SECRET, poller: POLLER });
 
   async function GET(request: Request): Promise<Response> {
     try {
       return await serve(request);
     } catch (error) {
       const { code, message } = toProblem(error, { code: 'ERR_CONFIG_INVALID' });
-      logger.error(`stablehooks: the cron route did not poll. ${code}: ${message}`);
+      log(logger, 'error', `the cron route did not poll. ${code}: ${message}`);
       return toResponse({ code }, 500);
     }
   }
 
   async function serve(request: Request): Promise<Response> {
     const authorization = request.headers.get('authorization') ?? '';
-    if (!(await isSameString(authorization, `Bearer ${toSecret()}`))) {
+    if (!(await isSameString(authorization, `Bearer ${wiring.secret}`))) {
       return new Response(null, { status: 401, headers: { 'www-authenticate': 'Bearer' } });
     }
     // Without the request's signal: the poll continues when the scheduler stops waiting.
-    const report = await requireDurable(toPoller()).pollOnce();
+    const report = await requireDurable(wiring.poller).pollOnce();
     return toResponse(report, statusOf(report));
   }
 

@@ -3,18 +3,18 @@ import { isKnownEvent } from '../core/events.js';
 import {
   boolean,
   date,
+  defineLazy,
   func,
   integer,
   type Lazy,
   lazyRule,
-  readLazy,
   readOptions,
   required,
   rule,
   withMethods,
 } from '../core/options.js';
 import type { Inbox, Logger, PollState } from '../core/ports.js';
-import { emptyCounts, notify, type OutcomeCounts, warnNotDurable } from '../receiver/outcome.js';
+import { emptyCounts, log, notify, type OutcomeCounts, warnNotDurable } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
 import { type SurveyOptions, type SurveyResult, surveyList } from './coverage.js';
 import { createListReader, type ListReader, type PollerClient } from './list.js';
@@ -125,10 +125,6 @@ type PollerSettings = {
  */
 export function createPoller(options: PollerOptions): Poller {
   const settings = toSettings(options);
-  const client = readLazy('createPoller: `client`', options.client, CLIENT);
-  const receiver = readLazy('createPoller: `receiver`', options.receiver, RECEIVER);
-  /** Calls the functions among the options at the first use. */
-  const wire = (): PollerSettings => ({ ...settings, client: client(), receiver: receiver() });
   /** Identifies this poller among the processes that share the inbox. */
   const holder = crypto.randomUUID();
   let stopping = new AbortController();
@@ -138,7 +134,7 @@ export function createPoller(options: PollerOptions): Poller {
 
   function pollOnce({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<PollReport> {
     const signals = signal === undefined ? [stopping.signal] : [stopping.signal, signal];
-    current ??= poll(wire, { logger: settings.logger, holder, signal: AbortSignal.any(signals) })
+    current ??= poll(settings, { holder, signal: AbortSignal.any(signals) })
       .finally(() => {
         current = undefined;
       })
@@ -150,7 +146,7 @@ export function createPoller(options: PollerOptions): Poller {
     const { logger, onReport, onGap } = settings;
     notify('onReport', onReport, { value: report, logger });
     for (const gap of report.gaps) {
-      logger.error(describeGap(gap));
+      log(logger, 'error', describeGap(gap));
       notify('onGap', onGap, { value: gap, logger });
     }
     return report;
@@ -183,12 +179,12 @@ export function createPoller(options: PollerOptions): Poller {
 
   async function acknowledgeGap(until: Date): Promise<string | null> {
     await current;
-    return moveWatermark(wire(), { holder: `${holder} acknowledgeGap`, until });
+    return moveWatermark(settings, { holder: `${holder} acknowledgeGap`, until });
   }
 
   const given = options.receiver;
   const isMade = typeof given === 'object' && !makesInbox(given);
-  const inbox = isMade ? given.inbox : () => receiver().inbox;
+  const inbox = isMade ? given.inbox : () => settings.receiver.inbox;
   return { pollOnce, start, stop, acknowledgeGap, [Symbol.asyncDispose]: stop, inbox };
 }
 
@@ -198,7 +194,7 @@ const CLIENT = rule(
 );
 const RECEIVER = rule('a receiver, which createReceiver makes', isReceiver);
 
-function toSettings(options: PollerOptions) {
+function toSettings(options: PollerOptions): PollerSettings {
   const settings = readOptions('createPoller', options, {
     client: required(lazyRule(CLIENT)),
     receiver: required(lazyRule(RECEIVER)),
@@ -221,7 +217,8 @@ function toSettings(options: PollerOptions) {
       `createPoller: \`limit\` (${settings.limit}) must not be more than \`maxLimit\` (${settings.maxLimit}).`,
     );
   }
-  return { ...settings, since: settings.since?.getTime() };
+  const read = { ...settings, since: settings.since?.getTime() };
+  return defineLazy('createPoller', read, { client: CLIENT, receiver: RECEIVER });
 }
 
 function isReceiver(value: unknown): boolean {
@@ -238,7 +235,7 @@ function makesInbox(receiver: PollerReceiver): boolean {
 }
 
 function describeGap({ type, after, before }: Gap): string {
-  return `stablehooks: ${type ?? 'events'} created after ${after} and before ${before} can be missing: the list does not prove that all are recorded. Raise maxLimit or poll more often; \`verdicts\` in the report says what the list showed.`;
+  return `${type ?? 'events'} created after ${after} and before ${before} can be missing: the list does not prove that all are recorded. Raise maxLimit or poll more often; \`verdicts\` in the report says what the list showed.`;
 }
 
 interface PollOptions {
@@ -247,19 +244,16 @@ interface PollOptions {
 }
 
 /** Never rejects. What is wrong with the wiring is logged, too: without `onReport` nobody would see it. */
-async function poll(
-  wire: () => PollerSettings,
-  { logger, ...options }: PollOptions & { readonly logger: Logger },
-): Promise<PollReport> {
+async function poll(settings: PollerSettings, options: PollOptions): Promise<PollReport> {
+  const { logger } = settings;
   const startedAt = performance.now();
   let report: PollReport;
   try {
-    const settings = wire();
     warnNotDurable(settings.receiver.inbox, { where: 'a poller uses it', logger });
     report = await leaseAndPoll(settings, options);
   } catch (error) {
     const problem = toProblem(error, { code: 'ERR_CONFIG_INVALID' });
-    logger.error(`stablehooks: the poll failed. ${problem.code}: ${problem.message}`);
+    log(logger, 'error', `the poll failed. ${problem.code}: ${problem.message}`);
     report = { ...EMPTY_REPORT, problems: [problem] };
   }
   return { ...report, durationMs: Math.round(performance.now() - startedAt) };

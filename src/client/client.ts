@@ -1,5 +1,5 @@
 import { ConfigError } from '../core/errors.js';
-import { func, integer, lazyRule, readLazy, readOptions, required, rule } from '../core/options.js';
+import { defineLazy, func, integer, lazyRule, readOptions, required, rule } from '../core/options.js';
 import { createEvents, type Events } from './events.js';
 import { checkToken, createSend, type HttpSettings, type Retry, type TokenSource } from './http.js';
 import { createWallets, type Wallets } from './wallets.js';
@@ -75,22 +75,20 @@ function toSettings(options: ClientOptions): HttpSettings {
     onRetry: func((): void => undefined),
   });
   if (typeof settings.token === 'string') checkToken(settings.token);
-  return { ...settings, baseUrl: toBaseUrl(settings.baseUrl) };
+  const { baseUrl } = settings;
+  const given = {
+    ...settings,
+    baseUrl: typeof baseUrl === 'function' ? () => cleanUrl(baseUrl()) : cleanUrl(baseUrl),
+  };
+  return defineLazy('createClient', given, { baseUrl: urlRule });
 }
 
 function isHttpUrl(value: unknown): boolean {
   return typeof value === 'string' && URL.canParse(value) && /^https?:$/.test(new URL(value).protocol);
 }
 
-/** A string is checked now, and what a function gives at the first call. */
-function toBaseUrl(given: string | (() => string)): () => string {
-  const read = readLazy('createClient: `baseUrl`', given, urlRule);
-  if (typeof given === 'function') return () => cleanUrl(read());
-  const url = cleanUrl(given);
-  return () => url;
-}
-
 function cleanUrl(value: string): string {
+  if (!isHttpUrl(value)) return value;
   const url = new URL(value);
   if (url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '') {
     throw new ConfigError(

@@ -27,7 +27,7 @@ export interface Retry {
 /** The options of the client, checked, with their defaults. */
 export interface HttpSettings {
   /** Read at each call, because it can be given as a function. */
-  readonly baseUrl: () => string;
+  readonly baseUrl: string;
   readonly token: TokenSource;
   readonly timeoutMs: number;
   readonly retries: number;
@@ -62,7 +62,7 @@ export type Send = (call: HttpCall) => Promise<HttpResult>;
 export function createSend(settings: HttpSettings): Send {
   const tokens = createTokens(settings);
   return async (call) => {
-    const line: RequestLine = { method: call.method, url: settings.baseUrl() + call.path };
+    const line: RequestLine = { method: call.method, url: settings.baseUrl + call.path };
     let token = '';
     let refused: string | undefined;
     let renewed = false;

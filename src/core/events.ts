@@ -1,5 +1,4 @@
 /** Events: the five known types, the envelope around a payload, and parsing. */
-import { fitsBytes } from './bytes.js';
 import { EventError } from './errors.js';
 
 /** The event types that this release knows. */
@@ -83,6 +82,14 @@ export const NAME = /^[^\p{Cc}\p{Cs}]+$/u;
 
 function isName(value: unknown): boolean {
   return typeof value === 'string' && fitsBytes(value, MAX_NAME_BYTES) && NAME.test(value);
+}
+
+const encoder = new TextEncoder();
+
+/** Whether the text has at most so many bytes in UTF-8. */
+export function fitsBytes(text: string, maxBytes: number): boolean {
+  // A UTF-16 unit is at least one byte and at most three.
+  return text.length * 3 <= maxBytes || (text.length <= maxBytes && encoder.encode(text).length <= maxBytes);
 }
 
 const DATE_TIME =

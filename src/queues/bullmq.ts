@@ -2,10 +2,10 @@ import { BusyError } from '../core/errors.js';
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
 import {
   assertReceiver,
+  defineLazy,
   integer,
   type Lazy,
   lazyRule,
-  readLazy,
   readOptions,
   required,
   withMethods,
@@ -62,10 +62,10 @@ export interface BullJobLike {
 export function bullmqQueue(queue: Lazy<BullQueueLike>, options: QueueOptions = {}): Queue {
   const { timeoutMs } = readOptions('bullmqQueue', options, { timeoutMs: integer({ default: 5_000 }) });
   readOptions('bullmqQueue', { queue }, { queue: required(lazyRule(QUEUE)) });
-  const toQueue = readLazy('bullmqQueue: `queue`', queue, QUEUE);
+  const wiring = defineLazy('bullmqQueue', { queue }, { queue: QUEUE });
 
   async function addJob(event: UnknownEvent, json: string): Promise<void> {
-    const queue = toQueue();
+    const { queue } = wiring;
     const jobId = toJobId(event.id);
     // BullMQ ignores a new job while it keeps a finished one of the same id.
     if (FINISHED.has(await queue.getJobState(jobId))) await queue.remove(jobId);

@@ -3,10 +3,10 @@ import { StablehooksError } from '../core/errors.js';
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
 import {
   assertReceiver,
+  defineLazy,
   integer,
   type Lazy,
   lazyRule,
-  readLazy,
   readOptions,
   required,
   string,
@@ -66,10 +66,10 @@ export function pgBossQueue(boss: Lazy<PgBossLike>, options: PgBossQueueOptions 
     timeoutMs: integer({ default: 5_000 }),
   });
   readOptions('pgBossQueue', { boss }, { boss: required(lazyRule(BOSS)) });
-  const toBoss = readLazy('pgBossQueue: `boss`', boss, BOSS);
+  const wiring = defineLazy('pgBossQueue', { boss }, { boss: BOSS });
 
   async function addJob(event: UnknownEvent, json: string): Promise<void> {
-    const boss = toBoss();
+    const { boss } = wiring;
     const id = await toJobId(event.id);
     const data: PgBossJob['data'] = { event: json };
     // Twice: the job with the same id may have been deleted between the calls.

@@ -9,13 +9,13 @@ import {
   type WebhookEvent,
 } from '../core/events.js';
 import {
+  defineLazy,
   func,
   integer,
   type Lazy,
   lazyRule,
   type OptionRule,
   oneOf,
-  readLazy,
   readOptions,
   required,
   rule,
@@ -188,16 +188,11 @@ export function readReceiverOptions<Schemas, Tx>(
       `createReceiver: \`leaseMs\` (${read.leaseMs}) must be more than \`handlerTimeoutMs\` (${read.handlerTimeoutMs}).`,
     );
   }
-  const inbox = readLazy<Inbox<Tx>>('createReceiver: `inbox`', read.inbox ?? memoryInbox(), INBOX);
-  const queue = readLazy<Queue | undefined>('createReceiver: `queue`', read.queue, QUEUE);
+  const inbox = read.inbox ?? memoryInbox();
+  if (read.queue !== undefined && typeof inbox !== 'function' && !inbox.durable) throw queueNeedsDurable();
   const settings = {
     ...read,
-    get inbox() {
-      return requireDurable(inbox(), read.queue);
-    },
-    get queue() {
-      return queue();
-    },
+    inbox,
     signature: {
       secret: typeof secret === 'function' ? boundSecret(secret, secretTimeoutMs) : snapshot(secret),
       header: signatureHeader,
@@ -215,15 +210,12 @@ export function readReceiverOptions<Schemas, Tx>(
       forEachType(rule('a Standard Schema', isStandardSchema)),
     ),
   };
-  // What is not given as a function is checked now.
-  if (typeof read.inbox !== 'function') settings.inbox;
-  return settings;
+  return defineLazy('createReceiver', settings, { inbox: INBOX, queue: QUEUE });
 }
 
 /** Otherwise an event could take effect twice. */
-function requireDurable<Tx>(inbox: Inbox<Tx>, queue: unknown): Inbox<Tx> {
-  if (inbox.durable || queue === undefined) return inbox;
-  throw new ConfigError('createReceiver: `queue` needs a durable `inbox` that receivers and workers share.');
+export function queueNeedsDurable(): ConfigError {
+  return new ConfigError('createReceiver: `queue` needs a durable `inbox` that receivers and workers share.');
 }
 
 /** Copies the secrets, so that later changes to them do not change the receiver. */

@@ -9,7 +9,7 @@ import {
 } from '../core/events.js';
 import type { Inbox, InboxOperations, Lease, Logger, Origin, Queue, RecordResult } from '../core/ports.js';
 import { verifySignature } from '../core/signature.js';
-import { type ReceiverOptions, readReceiverOptions } from './options.js';
+import { queueNeedsDurable, type ReceiverOptions, readReceiverOptions } from './options.js';
 import {
   type Delivery,
   emptyCounts,
@@ -175,6 +175,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     origin: Origin,
     { queue, json }: { readonly queue: Queue; readonly json: string | undefined },
   ): Promise<OutcomeResult> {
+    if (!settings.inbox.durable) throw queueNeedsDurable();
     // Recorded first: if this process dies before the event is enqueued, redrive enqueues it after leaseMs.
     const recorded = await recordOne(event, origin, json);
     if (recorded === 'done') return { kind: 'duplicate' };
@@ -340,20 +341,10 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     if (running > 0) await new Promise<void>((resolve) => closing.push(resolve));
   }
 
-  const receiver = {
-    receive,
-    accept,
-    handle,
-    record,
-    redrive,
-    close,
-    [Symbol.asyncDispose]: close,
-    get inbox() {
-      return settings.inbox;
-    },
-  };
-  // An inbox that exists becomes a plain property: a getter says that reading it can connect to a database.
-  return typeof options.inbox === 'function' ? receiver : { ...receiver };
+  const receiver = { receive, accept, handle, record, redrive, close, [Symbol.asyncDispose]: close };
+  // As in the settings: a plain property, or one that makes the inbox when it is read.
+  const inbox = Object.getOwnPropertyDescriptor(settings, 'inbox');
+  return Object.defineProperty(receiver, 'inbox', { ...inbox }) as Receiver;
 }
 
 /** The element of a list that has one there. */
