@@ -1,5 +1,5 @@
 import * as z from 'zod/mini';
-import { EVENT_TYPES, type EventType, fitsBytes, isDateTime, MAX_NAME_BYTES, NAME } from './core/events.js';
+import { EVENT_TYPES, type EventType, isDateTime, isShort, MAX_NAME_BYTES, NAME } from './core/events.js';
 import { readOptions, rule } from './core/options.js';
 
 export { limitsSchema, walletSchema } from './client/wallets.js';
@@ -7,7 +7,7 @@ export { limitsSchema, walletSchema } from './client/wallets.js';
 const name = z.string().check(
   // For the JSON Schema, which counts characters.
   z.maxLength(MAX_NAME_BYTES),
-  z.refine((value) => fitsBytes(value, MAX_NAME_BYTES), `Too long: at most ${MAX_NAME_BYTES} bytes in UTF-8`),
+  z.refine(isShort, `Too long: at most ${MAX_NAME_BYTES} bytes in UTF-8`),
   z.regex(NAME),
 );
 const unknownPayload = z.looseObject({});

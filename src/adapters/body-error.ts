@@ -20,7 +20,7 @@ export function incomplete(cause?: unknown): RequestError {
 export function longerThanDeclared(): RequestError {
   return new RequestError(
     'ERR_BODY_INCOMPLETE',
-    'The body is longer than its content-length, so it was not read to its end. Check what is in front of the receiver.',
+    'The body is longer than its content-length. Check what is in front of the receiver.',
   );
 }
 

@@ -81,7 +81,17 @@ export const MAX_NAME_BYTES = 512;
 export const NAME = /^[^\p{Cc}\p{Cs}]+$/u;
 
 function isName(value: unknown): boolean {
-  return typeof value === 'string' && fitsBytes(value, MAX_NAME_BYTES) && NAME.test(value);
+  return typeof value === 'string' && isShort(value) && NAME.test(value);
+}
+
+const encoder = new TextEncoder();
+
+/** Whether the text has at most {@link MAX_NAME_BYTES} bytes in UTF-8. */
+export function isShort(text: string): boolean {
+  const { length } = text;
+  // A UTF-16 unit is at least one byte and at most three.
+  if (length * 3 <= MAX_NAME_BYTES) return true;
+  return length <= MAX_NAME_BYTES && encoder.encode(text).length <= MAX_NAME_BYTES;
 }
 
 const encoder = new TextEncoder();

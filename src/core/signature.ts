@@ -185,14 +185,16 @@ function assertBytes(body: unknown): asserts body is Uint8Array {
   );
 }
 
-function assertFormat({ encoding, prefix, header }: Omit<VerifyOptions, 'secret'>): void {
+function assertFormat({
+  encoding,
+  prefix = '',
+  header = SIGNATURE_HEADER,
+}: Omit<VerifyOptions, 'secret'>): void {
   if (encoding !== undefined && !SIGNATURE_ENCODINGS.includes(encoding)) {
     throw new ConfigError('`encoding` must be one of hex, base64, base64url.');
   }
-  if (prefix !== undefined && typeof prefix !== 'string') {
-    throw new ConfigError('`prefix` must be a string.');
-  }
-  if (header !== undefined && (typeof header !== 'string' || header === '')) {
+  if (typeof prefix !== 'string') throw new ConfigError('`prefix` must be a string.');
+  if (typeof header !== 'string' || header === '') {
     throw new ConfigError('`header` must be the name of a header.');
   }
 }
