@@ -1,7 +1,14 @@
 import { ConfigError } from '../core/errors.js';
 import { defineLazy, func, integer, lazyRule, readOptions, required, rule } from '../core/options.js';
 import { createEvents, type Events } from './events.js';
-import { checkToken, createSend, type HttpSettings, type Retry, type TokenSource } from './http.js';
+import {
+  checkToken,
+  createSend,
+  type HttpSettings,
+  platformFetch,
+  type Retry,
+  type TokenSource,
+} from './http.js';
 import { createWallets, type Wallets } from './wallets.js';
 
 /** The calls of the API. */
@@ -70,8 +77,7 @@ function toSettings(options: ClientOptions): HttpSettings {
     baseWaitMs: integer({ default: 500, min: 0 }),
     maxWaitMs: integer({ default: 30_000, min: 0 }),
     maxBodyBytes: integer({ default: 67_108_864, max: Number.MAX_SAFE_INTEGER }),
-    // Looked up at each call, so that a fetch that is replaced later is used.
-    fetch: func((url: string, init: RequestInit) => fetch(url, init)),
+    fetch: func(platformFetch),
     onRetry: func((): void => undefined),
   });
   if (typeof settings.token === 'string') checkToken(settings.token);

@@ -24,6 +24,11 @@ export interface Retry {
   readonly error: ApiError | ConnectionError;
 }
 
+/** Looked up at each call, so that a fetch that is replaced later is used. */
+export function platformFetch(url: string, init: RequestInit): Promise<Response> {
+  return fetch(url, init);
+}
+
 /** The options of the client, checked, with their defaults. */
 export interface HttpSettings {
   /** Read at each call, because it can be given as a function. */

@@ -94,14 +94,6 @@ export function isShort(text: string): boolean {
   return length <= MAX_NAME_BYTES && encoder.encode(text).length <= MAX_NAME_BYTES;
 }
 
-const encoder = new TextEncoder();
-
-/** Whether the text has at most so many bytes in UTF-8. */
-export function fitsBytes(text: string, maxBytes: number): boolean {
-  // A UTF-16 unit is at least one byte and at most three.
-  return text.length * 3 <= maxBytes || (text.length <= maxBytes && encoder.encode(text).length <= maxBytes);
-}
-
 const DATE_TIME =
   /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:(?:[0-5]\d|60)(?:\.\d+)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/i;
 

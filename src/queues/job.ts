@@ -1,6 +1,7 @@
 import type { UnknownEvent } from '../core/events.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
+import { orTimeout } from '../receiver/timeout.js';
 
 /** Options of every queue. */
 export interface QueueOptions {
@@ -14,20 +15,9 @@ export interface QueueOptions {
 }
 
 /** Rejects if the engine does not answer in time: some clients never stop waiting for a server that is down. */
-export async function withTimeout<Value>(answer: Promise<Value>, timeoutMs: number): Promise<Value> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const timeout = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      reject(
-        new Error(`The queue did not answer within ${timeoutMs} ms. Check that its server can be reached.`),
-      );
-    }, timeoutMs);
-  });
-  try {
-    return await Promise.race([answer, timeout]);
-  } finally {
-    clearTimeout(timer);
-  }
+export function withTimeout<Value>(answer: Promise<Value>, timeoutMs: number): Promise<Value> {
+  const message = `The queue did not answer within ${timeoutMs} ms. Check that its server can be reached.`;
+  return orTimeout(answer, timeoutMs, () => new Error(message));
 }
 
 /** Outcomes with an error that a retry cannot change. */

@@ -1,5 +1,5 @@
 /** The receiver: verifies deliveries, and runs each event's handler once. */
-import { BusyError, orTimeout, orUnavailable, RequestError } from '../core/errors.js';
+import { BusyError, orUnavailable, RequestError } from '../core/errors.js';
 import {
   EVENT_TYPES,
   isKnownEvent,
@@ -23,6 +23,7 @@ import {
   warnNotDurable,
 } from './outcome.js';
 import { runHandler } from './run-handler.js';
+import { orTimeout } from './timeout.js';
 
 /** One HTTP request as an adapter hands it in. An adapter knows its framework, and nothing else. */
 export interface WebhookRequest {
