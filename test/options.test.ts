@@ -339,7 +339,16 @@ test.each(optional.flatMap(({ names, ...each }) => names.map((option) => ({ ...e
 );
 
 /** What takes no options of its own: it is called per event, or for authors. */
-const others = ['isEventType', 'isKnownEvent', 'parseEvent', 'sign', 'toWebhookResponse', 'verifySignature'];
+const others = [
+  'createdAtMs',
+  'isEventType',
+  'isKnownEvent',
+  'logOutcome',
+  'parseEvent',
+  'sign',
+  'toWebhookResponse',
+  'verifySignature',
+];
 
 test('the tables above hold every factory that the package exports', async () => {
   const subpaths = Object.keys(manifest.exports).filter(

@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
-import { createReceiver, type UnknownEvent } from 'stablehooks';
-import type { InboxState } from 'stablehooks/conformance';
+import { createReceiver, type InboxState, type UnknownEvent } from 'stablehooks';
 import { fromIoredis, redisInbox } from 'stablehooks/inboxes/redis';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startRedis } from '../services/redis.js';

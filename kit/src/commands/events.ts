@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { isEventType, type UnknownEvent } from 'stablehooks';
+import { createdAtMs, isEventType, type UnknownEvent } from 'stablehooks';
 import {
   createSender,
   type DeliveryRow,
@@ -219,14 +219,12 @@ async function selectEvents({
   const now = Date.now();
   const from = since === undefined ? -Infinity : toDate(since, now).getTime();
   const to = until === undefined ? Infinity : toDate(until, now).getTime();
-  const selected = page.events.filter(
-    ({ created_at }) => Date.parse(created_at) >= from && Date.parse(created_at) <= to,
-  );
+  const selected = page.events.filter((event) => createdAtMs(event) >= from && createdAtMs(event) <= to);
   return [...new Map(selected.map((event) => [event.id, event])).values()].sort(byAge);
 }
 
 function byAge(a: UnknownEvent, b: UnknownEvent): number {
-  return Date.parse(a.created_at) - Date.parse(b.created_at) || (a.id < b.id ? -1 : 1);
+  return createdAtMs(a) - createdAtMs(b) || (a.id < b.id ? -1 : 1);
 }
 
 /**

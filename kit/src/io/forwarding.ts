@@ -1,4 +1,4 @@
-import { createReceiver, EVENT_TYPES, type EventType, type WebhookEvent } from 'stablehooks';
+import { createdAtMs, createReceiver, EVENT_TYPES, type EventType, type WebhookEvent } from 'stablehooks';
 import { createPoller, type PollerOptions, type PollReport } from 'stablehooks/catch-up';
 import type { Client } from 'stablehooks/client';
 import type { Inbox } from 'stablehooks/conformance';
@@ -51,7 +51,7 @@ export async function createForwarder(url: string, options: ForwardingOptions): 
   const sender = await createSender(url, settings, timeoutMs);
 
   const forward = async (event: WebhookEvent) => {
-    if (Date.parse(event.created_at) < startMs) return;
+    if (createdAtMs(event) < startMs) return;
     const answer = await sender.send(event);
     onAttempt({ event, answer });
     if (!isDelivered(answer)) throw new Error(`${url} answered ${describeAnswer(answer)}`);
