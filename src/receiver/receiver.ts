@@ -357,8 +357,12 @@ function at<Value>(list: readonly Value[], index: number): Value {
 function whereForgettingIsWrong(): string | undefined {
   // By globalThis: bundlers for edge runtimes warn about the members of `process`.
   const { process } = globalThis;
-  const cluster: object | undefined = process?.getBuiltinModule?.('node:cluster');
-  if (cluster && 'isWorker' in cluster && cluster.isWorker) return 'this process is one of a cluster';
+  try {
+    const cluster: object | undefined = process?.getBuiltinModule?.('node:cluster');
+    if (cluster && 'isWorker' in cluster && cluster.isWorker) return 'this process is one of a cluster';
+  } catch {
+    // Next's Edge runtime throws: it has no processes.
+  }
   return process?.env?.['NODE_ENV'] === 'production' ? 'NODE_ENV is production' : undefined;
 }
 
