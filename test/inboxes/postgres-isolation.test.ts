@@ -7,6 +7,7 @@ import { exampleEvent } from 'stablehooks/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startPostgres } from '../services/postgres.js';
 import type { Service } from '../services/service.js';
+import { writeHostileSchema } from './hostile-schema.js';
 
 let server: Service;
 beforeAll(async () => {
@@ -15,7 +16,10 @@ beforeAll(async () => {
 afterAll(() => server.stop());
 
 // READ COMMITTED, the default of the server, is the level of the other tests.
-describe.each(['repeatable read', 'serializable'])('under a role whose default is %s', (level) => {
+describe.each([
+  { level: 'repeatable read', path: 'public' },
+  { level: 'serializable', path: 'hostile, pg_catalog' },
+])('under a role with the isolation $level and the search_path $path', ({ level, path }) => {
   let first: pg.Pool;
   let second: pg.Pool;
   beforeAll(async () => {
@@ -24,7 +28,8 @@ describe.each(['repeatable read', 'serializable'])('under a role whose default i
     await admin.connect();
     await admin.query(`CREATE ROLE ${role} LOGIN SUPERUSER PASSWORD 'password'`);
     await admin.query(`ALTER ROLE ${role} SET default_transaction_isolation = '${level}'`);
-    await admin.query(`ALTER ROLE ${role} SET default_transaction_read_only = off`);
+    await admin.query(`ALTER ROLE ${role} SET search_path = ${path}`);
+    if (path.includes('hostile')) await admin.query(writeHostileSchema('hostile'));
     await admin.end();
     const connectionString = server.url.replace('postgres:password', `${role}:password`);
     const open = () => new pg.Pool({ connectionString }).on('error', () => undefined);
