@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { PGlite } from '@electric-sql/pglite';
 import pg from 'pg';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { exampleEvent } from 'stablehooks/testing';
@@ -147,30 +146,6 @@ test.each([
   );
   expect(await entries()).toEqual(['kept', 'last', 'outer']);
   if (over !== pool) await over.end();
-});
-
-test('nested transactions over ctx.tx of PGlite are savepoints, and its rollback is refused', async () => {
-  const lite = await PGlite.create();
-  await migratePostgres(lite);
-  await lite.exec('CREATE TABLE ledger (id text)');
-  const inbox = postgresInbox(lite, { transactional: true });
-  const event = exampleEvent('transfer.settled');
-  const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
-  if (claim.state !== 'claimed') throw new Error(claim.state);
-  await inbox.transaction?.(claim.lease, async (tx) => {
-    expect(await tx.query('INSERT INTO ledger VALUES ($1)', ['a'])).toMatchObject({ affectedRows: 1 });
-    await tx.exec('BEGIN');
-    await tx.sql`INSERT INTO ledger VALUES (${'b'})`;
-    await tx.sql`ROLLBACK`;
-    await expect(tx.exec('COMMIT')).rejects.toThrow('belongs to the inbox');
-    expect(() => tx.rollback()).toThrow('do not call rollback()');
-    expect(tx.closed).toBe(false);
-    expect((await tx.query('SHOW transaction_isolation')).rows).toEqual([
-      { transaction_isolation: 'read committed' },
-    ]);
-  });
-  expect((await lite.query('SELECT id FROM ledger')).rows).toEqual([{ id: 'a' }]);
-  await lite.close();
 });
 
 test('ctx.tx refuses to be released, ended or connected, and several statements in one text', async () => {

@@ -34,8 +34,10 @@ describe.each([
     const connectionString = server.url.replace('postgres:password', `${role}:password`);
     const open = () => new pg.Pool({ connectionString }).on('error', () => undefined);
     [first, second] = [open(), open()];
-    const { rows } = await first.query('SHOW default_transaction_isolation');
-    expect(rows).toEqual([{ default_transaction_isolation: level }]);
+    const shown = await first.query('SHOW default_transaction_isolation');
+    expect(shown.rows).toEqual([{ default_transaction_isolation: level }]);
+    const sum = await first.query('SELECT 1 + 1 AS sum');
+    expect(sum.rows).toEqual([{ sum: path.startsWith('hostile') ? 100 : 2 }]);
   });
   afterAll(() => Promise.all([first.end(), second.end()]));
 
@@ -58,7 +60,7 @@ describe.each([
     const event = { ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` };
     const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
     if (claim.state !== 'claimed') throw new Error(claim.state);
-    const done = inbox.transaction(claim.lease, async (tx) => {
+    const done = inbox.transaction?.(claim.lease, async (tx) => {
       expect((await tx.query('SHOW transaction_isolation')).rows).toEqual([
         { transaction_isolation: 'read committed' },
       ]);
