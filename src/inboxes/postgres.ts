@@ -153,7 +153,7 @@ export function postgresInbox(
       const token = crypto.randomUUID();
       const values = [id, type, origin, leaseMs, token, json, early];
       const [row] = await send<ClaimRow>(statements.claim, values);
-      if (row === undefined) {
+      if (row?.state == null) {
         throw new Error(
           `Postgres returned no row for the claim of ${id}. Check that no trigger or rule changes the inserts into ${schema}.events.`,
         );
@@ -278,10 +278,10 @@ interface FencedRow {
 }
 
 interface ClaimRow {
-  readonly state: 'leased' | 'failed' | 'done' | 'dead';
+  /** `null` when there is no row. */
+  readonly state: 'leased' | 'failed' | 'done' | 'dead' | null;
   readonly attempts: number;
-  /** `null` if the event has no token. */
-  readonly won: boolean | null;
+  readonly won: boolean;
   readonly left_ms: number | null;
 }
 
