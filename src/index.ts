@@ -26,10 +26,12 @@ export {
 } from './core/events.js';
 export {
   INBOX_STATES,
+  type InboxAttempt,
   type InboxCount,
   type InboxOperations,
   type InboxRecord,
   type InboxState,
+  type Logger,
   type Origin,
 } from './core/ports.js';
 export {
@@ -56,6 +58,7 @@ export type {
   ReceiverOptions,
 } from './receiver/options.js';
 export {
+  logOutcome,
   type Outcome,
   type OutcomeCounts,
   type OutcomeKind,
@@ -63,6 +66,7 @@ export {
   type WebhookResponse,
 } from './receiver/outcome.js';
 export {
+  type AcceptOptions,
   createReceiver,
   type Receiver,
   type RecordOptions,

@@ -107,8 +107,8 @@ export function createPoller(options: PollerOptions): Poller {
   }
 
   function publish(report: PollReport): PollReport {
-    notify('onReport', settings.onReport, report);
-    for (const gap of report.gaps) notify('onGap', settings.onGap, gap);
+    notify('onReport', settings.onReport, { value: report, logger: console });
+    for (const gap of report.gaps) notify('onGap', settings.onGap, { value: gap, logger: console });
     return report;
   }
 
@@ -247,7 +247,10 @@ async function pollUnderLease(
 
   // The largest answer proves nothing later, because caps can shrink. It shows operators how large the cap is at least.
   const largest = Math.max(lease.state.largest, list.largest());
-  const saved = await saveState(lease, { state: { watermark: survey.watermark, largest }, problems });
+  const saved = await saveState(lease, {
+    state: { since: lease.state.since, watermark: survey.watermark, largest },
+    problems,
+  });
   return toReport({
     survey: { ...survey, unproven, ...(!saved && { proven: false, watermark: survey.since }) },
     found,
@@ -402,9 +405,9 @@ async function moveWatermark(
   }
   const lease = await acquireLease(settings, holder);
   if (lease === null) return null;
-  const { watermark: before, largest } = lease.state;
+  const { since, watermark: before, largest } = lease.state;
   const wanted = Math.min(until.getTime(), settings.now() - settings.lagMs);
   const watermark = Math.max(before ?? wanted, wanted);
-  const saved = await lease.release({ watermark, largest }).finally(lease.drop);
+  const saved = await lease.release({ since, watermark, largest }).finally(lease.drop);
   return saved ? new Date(watermark).toISOString() : null;
 }

@@ -44,6 +44,20 @@ async function claimed(inbox: Inbox<unknown>, event: UnknownEvent, leaseMs = HOU
   return claim.lease;
 }
 
+/** The events that are due. */
+async function takeDue(
+  inbox: Inbox<unknown>,
+  options: Parameters<Inbox['takeDue']>[0],
+): Promise<readonly UnknownEvent[]> {
+  return (await inbox.takeDue(options)).map(({ event }) => event);
+}
+
+/** The history of an event without its times. */
+async function historyOf(inbox: InboxOperations, { id }: UnknownEvent) {
+  const record = await inbox.find(id);
+  return record?.history.map(({ attempt, result, error }) => ({ attempt, result, error }));
+}
+
 const idsOf = (events: readonly UnknownEvent[]) => events.map(({ id }) => id);
 
 const claimCases: readonly InboxCase[] = [
@@ -69,7 +83,7 @@ const claimCases: readonly InboxCase[] = [
       const claim = await inbox.claim({ ...event, payload: {} }, { ...LAPSED, json });
       assert.equal(claim.state, 'claimed');
       assert.deepEqual((await inbox.find('evt_text'))?.event, event);
-      assert.deepEqual(await inbox.takeDue(TAKE), [event]);
+      assert.deepEqual(await inbox.takeDue(TAKE), [{ event, json }]);
     },
   },
   {
@@ -183,7 +197,7 @@ const claimCases: readonly InboxCase[] = [
     },
   },
   {
-    name: 'a failed event can be claimed before its retry time',
+    name: 'a claim of a failed event before its retry time is answered failed with the time until then, and uses up no attempt',
     async run({ inbox, second }) {
       const event = someEvent();
       const lease = await claimed(inbox, event);
@@ -191,7 +205,24 @@ const claimCases: readonly InboxCase[] = [
       const record = await inbox.find(event.id);
       assert.equal(record?.state, 'failed');
       assert.equal(record?.lastError, 'ERR_HANDLER_FAILED: no');
-      assert.equal((await claimed(second, event)).attempt, 2);
+      for (let replay = 0; replay < 30; replay++) {
+        const claim = await second.claim(event, LONG);
+        assert.ok(claim.state === 'failed', `The claim was answered ${claim.state}.`);
+        assert.ok(claim.retryAfterMs > HOUR_MS / 2 && claim.retryAfterMs <= HOUR_MS);
+      }
+      assert.deepEqual(await inbox.find(event.id), record);
+    },
+  },
+  {
+    name: 'a failed event can be claimed at its retry time, and before it with `early`',
+    async run({ inbox, second }) {
+      const [due, waiting] = someEvents(2);
+      assert.ok(due && waiting);
+      await inbox.fail(await claimed(inbox, due), { retryAfterMs: 0, error: 'no' });
+      assert.equal((await claimed(second, due)).attempt, 2);
+      await inbox.fail(await claimed(inbox, waiting), { retryAfterMs: HOUR_MS, error: 'no' });
+      const claim = await second.claim(waiting, { ...LONG, early: true });
+      assert.ok(claim.state === 'claimed' && claim.lease.attempt === 2);
     },
   },
   {
@@ -202,6 +233,58 @@ const claimCases: readonly InboxCase[] = [
       assert.equal(await inbox.fail(lease, { retryAfterMs: null, error: 'given up' }), true);
       assert.equal((await second.claim(event, LONG)).state, 'dead');
       assert.equal((await second.find(event.id))?.dueAt, null);
+    },
+  },
+  {
+    name: 'a record has the history of the attempts that have ended, with what ended each',
+    async run({ inbox, second }) {
+      const event = someEvent();
+      assert.deepEqual((await historyOf(inbox, event)) ?? [], []);
+      await inbox.fail(await claimed(inbox, event), { retryAfterMs: 0, error: 'first "error" \'é\'' });
+      await claimed(inbox, event, 0);
+      const lease = await claimed(second, event, 0);
+      assert.deepEqual(await historyOf(inbox, event), [
+        { attempt: 1, result: 'failed', error: 'first "error" \'é\'' },
+        { attempt: 2, result: 'lapsed', error: null },
+      ]);
+      await inbox.takeDue(TAKE);
+      assert.equal(await second.complete(lease), false);
+      await second.complete(await claimed(second, event));
+      const history = (await inbox.find(event.id))?.history ?? [];
+      assert.deepEqual(
+        history.map(({ attempt, result }) => [attempt, result]),
+        [
+          [1, 'failed'],
+          [2, 'lapsed'],
+          [3, 'lapsed'],
+          [4, 'done'],
+        ],
+      );
+      for (const { startedAt, endedAt } of history) {
+        assert.ok(Math.abs(startedAt - Date.now()) < HOUR_MS, '`startedAt` is not a time in epoch ms.');
+        assert.ok(endedAt >= startedAt, 'An attempt ended before it started.');
+      }
+    },
+  },
+  {
+    name: 'the history keeps the last 10 attempts, also after a requeue',
+    async run({ inbox }) {
+      const event = someEvent();
+      for (let attempt = 1; attempt <= 11; attempt++) {
+        const retryAfterMs = attempt === 11 ? null : 0;
+        await inbox.fail(await claimed(inbox, event), { retryAfterMs, error: `no ${attempt}` });
+      }
+      await inbox.requeue(event.id);
+      await inbox.complete(await claimed(inbox, event));
+      const history = await historyOf(inbox, event);
+      assert.deepEqual(
+        history?.map(({ attempt, result, error }) => `${attempt} ${result} ${error}`),
+        [
+          ...[3, 4, 5, 6, 7, 8, 9, 10].map((attempt) => `${attempt} failed no ${attempt}`),
+          '11 dead no 11',
+          '1 done null',
+        ],
+      );
     },
   },
   {
@@ -239,6 +322,19 @@ const recordCases: readonly InboxCase[] = [
       assert.deepEqual(await inbox.record(page, DUE), ['new', 'done', 'leased', 'failed', 'dead']);
       assert.deepEqual(await inbox.record(page, DUE), ['received', 'done', 'leased', 'failed', 'dead']);
       assert.equal((await inbox.find(fresh.id))?.origin, 'pull');
+    },
+  },
+  {
+    name: 'recording with the JSON of each event stores that JSON',
+    async run({ inbox }) {
+      const texts = ['1e999', '-0', '12345678901234567890', '1.0'].map(
+        (number, index) =>
+          `{ "id": "evt_text_${index}", "type": "transfer.settled", "created_at": "2026-01-02T03:04:05Z", "payload": { "z": ${number}, "1": 0 } }`,
+      );
+      const events = texts.map((text) => JSON.parse(text) as UnknownEvent);
+      await inbox.record(events, { ...DUE, json: texts });
+      const taken = await inbox.takeDue(TAKE);
+      assert.deepEqual(new Set(taken.map(({ json }) => json)), new Set(texts));
     },
   },
   {
@@ -286,7 +382,7 @@ const recordCases: readonly InboxCase[] = [
         ...page.map((event) => second.claim(event, LONG)),
       ]);
       assert.equal(claims.filter(({ state }) => state === 'claimed').length, 30);
-      assert.equal((await inbox.takeDue(TAKE)).length, 0);
+      assert.equal((await takeDue(inbox, TAKE)).length, 0);
     },
   },
   {
@@ -307,7 +403,7 @@ const recordCases: readonly InboxCase[] = [
         await inbox.record([event], DUE);
         assert.equal(JSON.stringify((await second.find(event.id))?.event), JSON.stringify(event));
       }
-      assert.deepEqual(new Set(idsOf(await second.takeDue(TAKE))), new Set(idsOf(FRAGILE_EVENTS)));
+      assert.deepEqual(new Set(idsOf(await takeDue(second, TAKE))), new Set(idsOf(FRAGILE_EVENTS)));
     },
   },
   {
@@ -334,11 +430,18 @@ const recordCases: readonly InboxCase[] = [
     },
   },
   {
-    name: 'an event with an id of 512 characters is recorded, claimed and completed',
+    name: 'an event whose id and type have 512 bytes is recorded, parked, claimed and completed',
     async run({ inbox }) {
-      const event = someEvent({ id: 'é'.repeat(512) });
+      // Random, because an index can compress what repeats.
+      const name = () => Buffer.from(crypto.getRandomValues(new Uint8Array(384))).toString('base64url');
+      const [event, parked] = [
+        someEvent({ id: name(), type: name() }),
+        someEvent({ id: name(), type: name() }),
+      ];
       await inbox.complete(await claimed(inbox, event));
       assert.equal((await inbox.claim(event, LONG)).state, 'done');
+      assert.deepEqual(await inbox.record([parked], { dueInMs: null, origin: 'push' }), ['new']);
+      assert.deepEqual(await takeDue(inbox, { ...TAKE, types: [parked.type] }), [parked]);
     },
   },
 ];
@@ -358,7 +461,7 @@ const dueCases: readonly InboxCase[] = [
       await inbox.complete(await claimed(inbox, done));
       await inbox.fail(await claimed(inbox, dead), { retryAfterMs: null, error: 'no' });
       assert.deepEqual(
-        new Set(idsOf(await second.takeDue(TAKE))),
+        new Set(idsOf(await takeDue(second, TAKE))),
         new Set([received.id, failed.id, lapsed.id]),
       );
     },
@@ -371,9 +474,9 @@ const dueCases: readonly InboxCase[] = [
       for (const [index, event] of [...events.entries()].reverse()) {
         await inbox.record([event], { dueInMs: (index - 6) * 1_000, origin: 'pull' });
       }
-      const first = await inbox.takeDue({ ...TAKE, limit: 4 });
+      const first = await takeDue(inbox, { ...TAKE, limit: 4 });
       assert.equal(first.length, 4);
-      const rest = await inbox.takeDue({ ...TAKE, limit: 4 });
+      const rest = await takeDue(inbox, { ...TAKE, limit: 4 });
       assert.equal(rest.length, 2);
       assert.deepEqual([...first, ...rest], events);
     },
@@ -387,7 +490,7 @@ const dueCases: readonly InboxCase[] = [
       await inbox.record([event], DUE);
       overwrite(event);
       for (let take = 0; take < 2; take++) {
-        const [taken] = await inbox.takeDue({ ...TAKE, visibilityTimeoutMs: 0 });
+        const [taken] = await takeDue(inbox, { ...TAKE, visibilityTimeoutMs: 0 });
         assert.deepEqual(taken?.payload, { amount: '10.50' });
         overwrite(taken);
       }
@@ -402,8 +505,8 @@ const dueCases: readonly InboxCase[] = [
       assert.ok(now && hidden);
       await inbox.record([hidden], { dueInMs: -HOUR_MS, origin: 'pull' });
       await inbox.record([now], DUE);
-      assert.deepEqual(idsOf(await inbox.takeDue({ ...TAKE, limit: 1 })), [hidden.id]);
-      assert.deepEqual(idsOf(await inbox.takeDue({ ...TAKE, limit: 1 })), [now.id]);
+      assert.deepEqual(idsOf(await takeDue(inbox, { ...TAKE, limit: 1 })), [hidden.id]);
+      assert.deepEqual(idsOf(await takeDue(inbox, { ...TAKE, limit: 1 })), [now.id]);
     },
   },
   {
@@ -412,12 +515,12 @@ const dueCases: readonly InboxCase[] = [
       const [hidden, shown] = someEvents(2);
       assert.ok(hidden && shown);
       await inbox.record([hidden], DUE);
-      await inbox.takeDue(TAKE);
-      assert.deepEqual(await second.takeDue(TAKE), []);
+      await takeDue(inbox, TAKE);
+      assert.deepEqual(await takeDue(second, TAKE), []);
       assert.equal((await claimed(second, hidden)).attempt, 1);
       await inbox.record([shown], DUE);
-      await inbox.takeDue({ ...TAKE, visibilityTimeoutMs: 0 });
-      assert.deepEqual(idsOf(await second.takeDue(TAKE)), [shown.id]);
+      await takeDue(inbox, { ...TAKE, visibilityTimeoutMs: 0 });
+      assert.deepEqual(idsOf(await takeDue(second, TAKE)), [shown.id]);
     },
   },
   {
@@ -426,23 +529,34 @@ const dueCases: readonly InboxCase[] = [
       const events = someEvents(60);
       await inbox.record(events, DUE);
       const takes = await Promise.all(
-        Array.from({ length: 20 }, (_, index) => (index % 2 ? inbox : second).takeDue({ ...TAKE, limit: 7 })),
+        Array.from({ length: 20 }, (_, index) => takeDue(index % 2 ? inbox : second, { ...TAKE, limit: 7 })),
       );
-      const rest = await inbox.takeDue(TAKE);
+      const rest = await takeDue(inbox, TAKE);
       const taken = idsOf([...takes.flat(), ...rest]);
       assert.equal(taken.length, 60);
       assert.deepEqual(new Set(taken), new Set(idsOf(events)));
     },
   },
   {
-    name: 'takeDue of a lapsed event voids its old token and keeps its number of attempts',
+    name: 'takeDue of a lapsed event voids its old token, keeps its number of attempts and makes it received',
     async run({ inbox, second }) {
       const event = someEvent();
       const old = await claimed(inbox, event, 0);
-      assert.equal((await second.takeDue(TAKE)).length, 1);
+      assert.equal((await takeDue(second, TAKE)).length, 1);
       assert.equal(await inbox.complete(old), false);
-      assert.equal((await inbox.find(event.id))?.state, 'failed');
+      assert.equal((await inbox.find(event.id))?.state, 'received');
       assert.equal((await claimed(second, event)).attempt, 2);
+    },
+  },
+  {
+    name: 'a failed event that takeDue returned can be claimed, keeps its attempts and its error until it ends again',
+    async run({ inbox, second }) {
+      const event = someEvent();
+      await inbox.fail(await claimed(inbox, event), { retryAfterMs: 0, error: 'no' });
+      assert.deepEqual(await takeDue(second, TAKE), [event]);
+      const record = await inbox.find(event.id);
+      assert.deepEqual([record?.state, record?.attempts, record?.lastError], ['received', 1, 'no']);
+      assert.equal((await claimed(inbox, event)).attempt, 2);
     },
   },
   {
@@ -451,9 +565,9 @@ const dueCases: readonly InboxCase[] = [
       const event = someEvent({ type: 'mint.completed' });
       assert.deepEqual(await inbox.record([event], { dueInMs: null, origin: 'push' }), ['new']);
       assert.deepEqual(await inbox.record([event], { dueInMs: null, origin: 'push' }), ['parked']);
-      assert.deepEqual(await inbox.takeDue({ ...TAKE, types: ['transfer.settled'] }), []);
+      assert.deepEqual(await takeDue(inbox, { ...TAKE, types: ['transfer.settled'] }), []);
       assert.equal((await inbox.find(event.id))?.dueAt, null);
-      assert.deepEqual(await inbox.takeDue({ ...TAKE, types: ['mint.completed'] }), [event]);
+      assert.deepEqual(await takeDue(inbox, { ...TAKE, types: ['mint.completed'] }), [event]);
       assert.equal((await inbox.find(event.id))?.state, 'received');
       await inbox.complete(await claimed(inbox, event));
       assert.equal((await inbox.find(event.id))?.state, 'done');
@@ -474,9 +588,9 @@ const B = { holder: 'b', leaseMs: HOUR_MS } as const;
 
 const pollCases: readonly InboxCase[] = [
   {
-    name: 'the first acquirePoll returns no watermark and a largest answer of 0',
+    name: 'the first acquirePoll returns no opening date, no watermark and a largest answer of 0',
     async run({ inbox }) {
-      assert.deepEqual(await inbox.acquirePoll(A), { watermark: null, largest: 0 });
+      assert.deepEqual(await inbox.acquirePoll(A), { since: null, watermark: null, largest: 0 });
     },
   },
   {
@@ -503,16 +617,16 @@ const pollCases: readonly InboxCase[] = [
     async run({ inbox, second }) {
       await inbox.acquirePoll({ ...A, leaseMs: 0 });
       assert.notEqual(await second.acquirePoll(B), null);
-      assert.equal(await inbox.savePoll({ watermark: 1, largest: 1 }, A), false);
-      assert.equal(await second.savePoll({ watermark: 2, largest: 2 }, B), true);
-      assert.deepEqual(await second.acquirePoll(B), { watermark: 2, largest: 2 });
+      assert.equal(await inbox.savePoll({ since: null, watermark: 1, largest: 1 }, A), false);
+      assert.equal(await second.savePoll({ since: null, watermark: 2, largest: 2 }, B), true);
+      assert.deepEqual(await second.acquirePoll(B), { since: null, watermark: 2, largest: 2 });
     },
   },
   {
     name: 'after a poll lease is given back, the next holder gets the saved state',
     async run({ inbox, second }) {
       await inbox.acquirePoll(A);
-      const state = { watermark: 1_767_323_045_678, largest: 1_000 };
+      const state = { since: 1_767_000_000_123, watermark: 1_767_323_045_678, largest: 1_000 };
       assert.equal(await inbox.savePoll(state, A), true);
       assert.equal(await second.acquirePoll(B), null);
       assert.equal(await inbox.savePoll(state, { ...A, leaseMs: 0 }), true);
@@ -522,18 +636,18 @@ const pollCases: readonly InboxCase[] = [
   {
     name: 'savePoll without a lease returns false and saves nothing',
     async run({ inbox }) {
-      assert.equal(await inbox.savePoll({ watermark: 1, largest: 1 }, A), false);
-      assert.deepEqual(await inbox.acquirePoll(A), { watermark: null, largest: 0 });
+      assert.equal(await inbox.savePoll({ since: null, watermark: 1, largest: 1 }, A), false);
+      assert.deepEqual(await inbox.acquirePoll(A), { since: null, watermark: null, largest: 0 });
     },
   },
   {
     name: 'a saved watermark can be negative, or null again',
     async run({ inbox }) {
       await inbox.acquirePoll(A);
-      await inbox.savePoll({ watermark: -1, largest: 50 }, A);
-      assert.deepEqual(await inbox.acquirePoll(A), { watermark: -1, largest: 50 });
-      await inbox.savePoll({ watermark: null, largest: 50 }, A);
-      assert.deepEqual(await inbox.acquirePoll(A), { watermark: null, largest: 50 });
+      await inbox.savePoll({ since: -2, watermark: -1, largest: 50 }, A);
+      assert.deepEqual(await inbox.acquirePoll(A), { since: -2, watermark: -1, largest: 50 });
+      await inbox.savePoll({ since: null, watermark: null, largest: 50 }, A);
+      assert.deepEqual(await inbox.acquirePoll(A), { since: null, watermark: null, largest: 50 });
     },
   },
 ];
@@ -560,6 +674,7 @@ const operationCases: readonly InboxCase[] = [
         attempts: 0,
         origin: 'pull',
         lastError: null,
+        history: [],
         event,
       });
       assert.ok(Math.abs(receivedAt - Date.now()) < HOUR_MS, '`receivedAt` is not a time in epoch ms.');
@@ -638,7 +753,7 @@ const operationCases: readonly InboxCase[] = [
       await inbox.fail(old, { retryAfterMs: null, error: 'given up' });
       assert.equal(await second.requeue(event.id), true);
       assert.equal(await second.requeue(event.id), false);
-      assert.deepEqual(await inbox.takeDue(TAKE), [event]);
+      assert.deepEqual(await takeDue(inbox, TAKE), [event]);
       const lease = await claimed(inbox, event);
       assert.equal(lease.attempt, 1);
       assert.notEqual(lease.token, old.token);
@@ -647,7 +762,17 @@ const operationCases: readonly InboxCase[] = [
     },
   },
   {
-    name: 'requeueing an event that is not dead returns false and changes nothing',
+    name: 'a requeued failed event can be claimed at once and is due now, although its retry time is later',
+    async run({ inbox, second }) {
+      const event = someEvent();
+      await inbox.fail(await claimed(inbox, event), { retryAfterMs: HOUR_MS, error: 'no' });
+      assert.equal(await second.requeue(event.id), true);
+      assert.deepEqual(await takeDue(inbox, TAKE), [event]);
+      assert.equal((await claimed(inbox, event)).attempt, 1);
+    },
+  },
+  {
+    name: 'requeueing an event that is neither dead nor failed returns false and changes nothing',
     async run({ inbox }) {
       const event = someEvent();
       await inbox.complete(await claimed(inbox, event));
@@ -669,10 +794,11 @@ const operationCases: readonly InboxCase[] = [
       assert.equal(await inbox.prune({ olderThanMs: 0 }), 1);
       assert.equal(await inbox.prune({ olderThanMs: 0 }), 0);
       assert.equal((await inbox.find(done.id))?.event, null);
+      assert.deepEqual((await inbox.find(done.id))?.history, []);
       assert.equal((await second.claim(done, LONG)).state, 'done');
       assert.deepEqual(await second.record([done, dead, waiting], DUE), ['done', 'dead', 'received']);
       assert.deepEqual((await inbox.find(dead.id))?.event, dead);
-      assert.deepEqual(await inbox.takeDue(TAKE), [waiting]);
+      assert.deepEqual(await takeDue(inbox, TAKE), [waiting]);
     },
   },
   {

@@ -29,6 +29,7 @@ export class RequestError extends StablehooksError<
   | 'ERR_BODY_ENCODED'
   | 'ERR_BODY_TOO_LARGE'
   | 'ERR_BODY_INCOMPLETE'
+  | 'ERR_BODY_TIMEOUT'
   | 'ERR_BODY_UNAVAILABLE'
 > {
   override readonly name = 'RequestError';
@@ -71,8 +72,10 @@ export class PermanentError extends StablehooksError<'ERR_HANDLER_PERMANENT'> {
   }
 }
 
-/** Another delivery or process runs the event, or the receiver is closing: try again later. */
-export class BusyError extends StablehooksError<'ERR_EVENT_BUSY' | 'ERR_RECEIVER_CLOSED' | 'ERR_LEASE_LOST'> {
+/** Another delivery or process runs the event, its retry time is not reached, or the receiver is closing: try again later. */
+export class BusyError extends StablehooksError<
+  'ERR_EVENT_BUSY' | 'ERR_EVENT_NOT_DUE' | 'ERR_RECEIVER_CLOSED' | 'ERR_LEASE_LOST'
+> {
   override readonly name = 'BusyError';
   /** How long to wait before the next try, in ms. */
   readonly retryAfterMs: number;
@@ -135,4 +138,57 @@ export async function orUnavailable<Value>(
       { cause },
     );
   }
+}
+
+/** Waits for an answer for `ms`, then rejects with the error. What answers later is ignored. */
+export function orTimeout<Value>(
+  answer: PromiseLike<Value>,
+  ms: number,
+  toError: () => Error,
+): Promise<Value> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(toError()), ms);
+    const end = () => clearTimeout(timer);
+    answer.then(
+      (value) => {
+        end();
+        resolve(value);
+      },
+      (error: unknown) => {
+        end();
+        reject(error);
+      },
+    );
+  });
+}
+
+/**
+ * What was thrown, as text for operators: the stacks of the error and of its causes, or the value. Answers for
+ * everything that can be thrown, also for an error whose message cannot be read.
+ */
+export function describeThrown(thrown: unknown, depth = 3): string {
+  try {
+    const error = innerError(thrown);
+    if (!(error instanceof Error)) return String(error);
+    const hasCause = error.cause !== undefined && depth > 0;
+    const cause = hasCause ? `\ncaused by ${describeThrown(error.cause, depth - 1)}` : '';
+    return (error.stack ?? String(error)) + cause;
+  } catch {
+    return 'a value that cannot be shown';
+  }
+}
+
+/** The message of what was thrown; `undefined` when it is no error or its message cannot be read. */
+export function messageOf(thrown: unknown): string | undefined {
+  try {
+    const error = innerError(thrown);
+    return error instanceof Error ? `${error.message}` : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Drizzle quotes the parameters of a statement, which can be a payload: the cause says what happened. */
+function innerError(thrown: unknown): unknown {
+  return thrown instanceof Error && 'params' in thrown && thrown.cause !== undefined ? thrown.cause : thrown;
 }

@@ -1,25 +1,30 @@
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
-import { func, integer, readOptions } from '../core/options.js';
+import { func, integer, readOptions, withMethods } from '../core/options.js';
 import {
   type ClaimOptions,
   INBOX_STATES,
   type Inbox,
+  type InboxAttempt,
   type InboxOperations,
   type InboxRecord,
-  type InboxState,
   type Lease,
+  type Logger,
   type PollState,
+  type StoredEvent,
 } from '../core/ports.js';
 
 /** Options of {@link memoryInbox}. */
 export interface MemoryInboxOptions {
   /**
-   * The maximum number of events. A full inbox forgets the oldest `done` event, which then runs again if it
-   * is delivered again. If no event is `done`, the inbox takes no new event and the delivery is answered 503.
+   * The maximum number of events. A full inbox forgets the oldest `done` event, else the oldest `dead`, else the
+   * oldest `parked` one, which then runs again if it is delivered again. If all events still have to run, the inbox
+   * takes no new event and the delivery is answered 503.
    *
    * @default 100_000
    */
   readonly capacity?: number | undefined;
+  /** Takes the warning that `dead` or `parked` events are forgotten, once. @default console */
+  readonly logger?: Logger | undefined;
   /** Returns the current time in epoch ms. @default Date.now */
   readonly now?: (() => number) | undefined;
 }
@@ -38,16 +43,18 @@ export interface MemoryInboxOptions {
  * ```
  */
 export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'transaction'> & InboxOperations {
-  const { capacity, now } = readOptions('memoryInbox', options, {
+  const settings = readOptions('memoryInbox', options, {
     capacity: integer({ default: 100_000 }),
+    logger: withMethods<Logger>('a logger, such as console or pino()', ['warn', 'error'], console),
     now: func(Date.now),
   });
-  const { dueList, open, done, get, add, change, finish } = createStore({ capacity, now });
+  const { now } = settings;
+  const { dueList, open, done, get, add, change, end } = createStore(settings);
   let tokens = 0;
-  let poll = { holder: '', leaseUntil: 0, state: { watermark: null, largest: 0 } as PollState };
+  let poll = { holder: '', leaseUntil: 0, state: { since: null, watermark: null, largest: 0 } as PollState };
 
   /** The event of a lease that is still valid. */
-  function findLeased({ id, token }: Lease): StoredEvent | undefined {
+  function findLeased({ id, token }: Lease): Entry | undefined {
     const stored = open.get(id);
     return stored?.record.state === 'leased' && stored.token === token ? stored : undefined;
   }
@@ -55,12 +62,14 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
   return {
     durable: false,
 
-    async claim(event, { leaseMs, origin, json }) {
+    async claim(event, { leaseMs, origin, json, early = false }) {
       const found = get(event.id);
-      if (found?.record.state === 'done' || found?.record.state === 'dead')
-        return { state: found.record.state };
-      const leftMs = found?.record.state === 'leased' ? (found.record.dueAt ?? 0) - now() : 0;
-      if (leftMs > 0) return { state: 'leased', retryAfterMs: leftMs };
+      const state = found?.record.state;
+      if (state === 'done' || state === 'dead') return { state };
+      const waits = state === 'leased' || (state === 'failed' && !early);
+      const leftMs = waits ? (found?.record.dueAt ?? 0) - now() : 0;
+      if (waits && leftMs > 0) return { state, retryAfterMs: leftMs };
+      if (found !== undefined && state === 'leased') end(found, { result: 'lapsed', error: null });
 
       const stored = found ?? add(event, { state: 'received', origin, dueAt: null, json });
       tokens += 1;
@@ -76,8 +85,8 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
     async complete(lease) {
       const stored = findLeased(lease);
       if (stored === undefined) return false;
+      end(stored, { result: 'done', error: null });
       change(stored, { state: 'done', dueAt: null, lastError: null });
-      finish(stored);
       return true;
     },
 
@@ -85,6 +94,7 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       const stored = findLeased(lease);
       if (stored === undefined) return false;
       const lastError = error.slice(0, 1_000);
+      end(stored, { result: retryAfterMs === null ? 'dead' : 'failed', error: lastError });
       change(
         stored,
         retryAfterMs === null
@@ -94,14 +104,15 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       return true;
     },
 
-    async record(events, { dueInMs, origin }) {
-      return events.map((event) => {
+    async record(events, { dueInMs, origin, json }) {
+      return events.map((event, index) => {
         const found = get(event.id);
         if (found !== undefined) return found.record.state;
         add(event, {
           state: dueInMs === null ? 'parked' : 'received',
           origin,
           dueAt: dueInMs === null ? null : now() + dueInMs,
+          json: json?.[index],
         });
         return 'new';
       });
@@ -109,17 +120,17 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
 
     async takeDue({ limit, visibilityTimeoutMs, types }) {
       const at = now();
-      const events: UnknownEvent[] = [];
-      if (limit < 1) return events;
+      const taken: StoredEvent[] = [];
+      if (limit < 1) return taken;
       for (const stored of dueList.take({ at, types })) {
-        const { state } = stored.record;
+        if (stored.record.state === 'leased') end(stored, { result: 'lapsed', error: null });
         stored.token = undefined;
-        change(stored, { state: STATE_WHEN_TAKEN[state] ?? state, dueAt: at + visibilityTimeoutMs });
-        const event = parseStored(stored);
-        if (event !== null) events.push(event);
-        if (events.length >= limit) break;
+        change(stored, { state: 'received', dueAt: at + visibilityTimeoutMs });
+        const { json } = stored;
+        if (json !== null) taken.push({ event: JSON.parse(json), json });
+        if (taken.length >= limit) break;
       }
-      return events;
+      return taken;
     },
 
     async acquirePoll({ holder, leaseMs }) {
@@ -159,7 +170,7 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
 
     async requeue(id) {
       const stored = open.get(id);
-      if (stored?.record.state !== 'dead') return false;
+      if (stored?.record.state !== 'dead' && stored?.record.state !== 'failed') return false;
       change(stored, { state: 'received', attempts: 0, dueAt: now() });
       return true;
     },
@@ -169,57 +180,65 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       const old = [...done.values()].filter(
         ({ record, json }) => json !== null && record.updatedAt <= before,
       );
-      for (const stored of old) stored.json = null;
+      for (const stored of old) {
+        stored.json = null;
+        stored.history = [];
+      }
       return old.length;
     },
   };
 }
 
-/** The state of an event after `takeDue`; a state that is not listed does not change. */
-const STATE_WHEN_TAKEN: Partial<Record<InboxState, InboxState>> = { leased: 'failed', parked: 'received' };
+/** How many attempts an event's history holds. */
+const HISTORY_LENGTH = 10;
 
-interface StoredEvent {
-  readonly record: Omit<InboxRecord, 'event'>;
+interface Entry {
+  readonly record: Omit<InboxRecord, 'event' | 'history'>;
+  history: readonly InboxAttempt[];
   /** A string, so that a handler that changes its event does not change the next attempt; `null` once pruned. */
   json: string | null;
   /** The token of the last claim. */
   token: string | undefined;
 }
 
-/** The event as it was recorded, a new object at each call. */
-function parseStored({ json }: StoredEvent): UnknownEvent | null {
-  return json === null ? null : JSON.parse(json);
+function toRecord({ record, history, json }: Entry): InboxRecord {
+  return { ...record, history, event: json === null ? null : JSON.parse(json) };
 }
 
-function toRecord(stored: StoredEvent): InboxRecord {
-  return { ...stored.record, event: parseStored(stored) };
-}
-
-function byAge({ record: a }: StoredEvent, { record: b }: StoredEvent): number {
+function byAge({ record: a }: Entry, { record: b }: Entry): number {
   if (a.receivedAt !== b.receivedAt) return a.receivedAt - b.receivedAt;
   return a.id === b.id ? 0 : a.id < b.id ? -1 : 1;
 }
 
 /** Events by id. `done` is a map of its own, so that neither a search for due events nor eviction reads both. */
 interface Store {
-  readonly open: ReadonlyMap<string, StoredEvent>;
-  readonly done: ReadonlyMap<string, StoredEvent>;
+  readonly open: ReadonlyMap<string, Entry>;
+  readonly done: ReadonlyMap<string, Entry>;
   readonly dueList: DueList;
-  get(id: string): StoredEvent | undefined;
-  /** Evicts the oldest `done` event if the store is full, and throws if there is none. */
+  get(id: string): Entry | undefined;
+  /** Forgets an event that needs no run if the store is full, and throws if there is none. */
   add(
     event: UnknownEvent,
     record: Pick<InboxRecord, 'state' | 'origin' | 'dueAt'> & Pick<ClaimOptions, 'json'>,
-  ): StoredEvent;
-  change(stored: StoredEvent, changes: Partial<StoredEvent['record']>): StoredEvent['record'];
-  /** Moves an event from `open` to `done`. */
-  finish(stored: StoredEvent): void;
+  ): Entry;
+  change(stored: Entry, changes: Partial<Entry['record']>): Entry['record'];
+  /** Adds the attempt of a leased event to its history, and moves an event that is done from `open` to `done`. */
+  end(stored: Entry, attempt: Pick<InboxAttempt, 'result' | 'error'>): void;
 }
 
-function createStore({ capacity, now }: { readonly capacity: number; readonly now: () => number }): Store {
-  const open = new Map<string, StoredEvent>();
-  const done = new Map<string, StoredEvent>();
+function createStore({
+  capacity,
+  now,
+  logger,
+}: {
+  readonly capacity: number;
+  readonly now: () => number;
+  readonly logger: Logger;
+}): Store {
+  const open = new Map<string, Entry>();
+  const done = new Map<string, Entry>();
   const dueList = createDueList(open);
+  let warned = false;
 
   // One iterator that continues after the last eviction: a new one would step over every deleted slot again.
   let oldestFirst = done.keys();
@@ -232,6 +251,30 @@ function createStore({ capacity, now }: { readonly capacity: number; readonly no
     return oldestFirst.next().value;
   }
 
+  /** Makes room for one event. */
+  function evict(): void {
+    const oldest = nextOldest();
+    if (oldest !== undefined) {
+      done.delete(oldest);
+      return;
+    }
+    // Many at once: each search reads all open events.
+    const kept = [...open.values()];
+    const given = ['dead', 'parked'].map((state) => kept.filter(({ record }) => record.state === state));
+    const [forgotten] = given.filter(({ length }) => length > 0);
+    if (forgotten === undefined) {
+      throw new Error(
+        `The memory inbox is full: it holds ${capacity} events that still have to run. Raise \`capacity\` or use a durable inbox.`,
+      );
+    }
+    for (const { record } of forgotten.slice(0, Math.ceil(capacity / 100))) open.delete(record.id);
+    if (warned) return;
+    warned = true;
+    logger.warn(
+      `stablehooks: the memory inbox is full and forgets ${forgotten[0]?.record.state} events, which run again if they are delivered again. Use a durable inbox, or raise \`capacity\`.`,
+    );
+  }
+
   return {
     open,
     done,
@@ -239,20 +282,12 @@ function createStore({ capacity, now }: { readonly capacity: number; readonly no
     get: (id) => open.get(id) ?? done.get(id),
 
     add(event, { state, origin, dueAt, json = encodeEvent(event) }) {
-      if (open.size + done.size >= capacity) {
-        const oldest = nextOldest();
-        if (oldest === undefined) {
-          throw new Error(
-            `The memory inbox is full: it holds ${capacity} events and none is done. Raise \`capacity\` or use a durable inbox.`,
-          );
-        }
-        done.delete(oldest);
-      }
+      if (open.size + done.size >= capacity) evict();
       const at = now();
       const { id, type } = event;
       const times = { receivedAt: at, updatedAt: at, dueAt };
       const record = { id, type, state, attempts: 0, origin, ...times, lastError: null };
-      const stored: StoredEvent = { record, json, token: undefined };
+      const stored: Entry = { record, history: [], json, token: undefined };
       open.set(id, stored);
       dueList.changed(stored);
       return stored;
@@ -265,9 +300,15 @@ function createStore({ capacity, now }: { readonly capacity: number; readonly no
       return stored.record;
     },
 
-    finish(stored) {
-      open.delete(stored.record.id);
-      done.set(stored.record.id, stored);
+    end(stored, { result, error }) {
+      const { id, attempts: attempt, updatedAt: startedAt, dueAt } = stored.record;
+      const endedAt = result === 'lapsed' && dueAt !== null ? dueAt : now();
+      stored.history = [...stored.history, { attempt, startedAt, endedAt, result, error }].slice(
+        -HISTORY_LENGTH,
+      );
+      if (result !== 'done') return;
+      open.delete(id);
+      done.set(id, stored);
     },
   };
 }
@@ -285,19 +326,19 @@ interface DueQuery {
  */
 interface DueList {
   /** Yields each due event once, the longest due first. */
-  take(query: DueQuery): Generator<StoredEvent>;
+  take(query: DueQuery): Generator<Entry>;
   /** Must be called after each change. Discards the list if the event may belong before others in it. */
-  changed(stored: StoredEvent): void;
+  changed(stored: Entry): void;
 }
 
-function createDueList(open: ReadonlyMap<string, StoredEvent>): DueList {
+function createDueList(open: ReadonlyMap<string, Entry>): DueList {
   /** The longest due is the last element; `undefined` when the list must be built. */
-  let list: StoredEvent[] | undefined;
+  let list: Entry[] | undefined;
   let builtFor: DueQuery = { at: Number.NEGATIVE_INFINITY, types: [] };
 
   return {
     *take(query) {
-      const taken = new Set<StoredEvent>();
+      const taken = new Set<Entry>();
       for (let built = false; ; ) {
         if (list === undefined || query.types !== builtFor.types || (list.length === 0 && !built)) {
           built = true;
@@ -319,6 +360,6 @@ function createDueList(open: ReadonlyMap<string, StoredEvent>): DueList {
   };
 }
 
-function isDue({ record: { state, dueAt, type } }: StoredEvent, { at, types }: DueQuery): boolean {
+function isDue({ record: { state, dueAt, type } }: Entry, { at, types }: DueQuery): boolean {
   return state === 'parked' ? types.includes(type) : dueAt !== null && dueAt <= at;
 }

@@ -1,5 +1,5 @@
 /** The options of a receiver: their meaning, defaults and checks, and the types of handlers. */
-import { ConfigError } from '../core/errors.js';
+import { ConfigError, orTimeout } from '../core/errors.js';
 import {
   EVENT_TYPES,
   type EventType,
@@ -11,16 +11,20 @@ import {
 import {
   func,
   integer,
+  type Lazy,
+  lazyRule,
   type OptionRule,
   oneOf,
+  readLazy,
   readOptions,
   required,
   rule,
   withMethods,
 } from '../core/options.js';
-import type { Inbox, Origin, Queue } from '../core/ports.js';
+import type { Inbox, Logger, Origin, Queue } from '../core/ports.js';
 import {
   type SecretSource,
+  type Secrets,
   SIGNATURE_ENCODINGS,
   SIGNATURE_HEADER,
   type SignatureEncoding,
@@ -28,7 +32,7 @@ import {
   type VerifyOptions,
 } from '../core/signature.js';
 import { memoryInbox } from '../inboxes/memory.js';
-import { logOutcome, type Outcome } from './outcome.js';
+import type { Outcome } from './outcome.js';
 
 /** Options of {@link createReceiver}. */
 export interface ReceiverOptions<Schemas = Record<never, never>, Tx = undefined> {
@@ -40,13 +44,24 @@ export interface ReceiverOptions<Schemas = Record<never, never>, Tx = undefined>
   readonly payloads?:
     | { readonly [Type in keyof Schemas]: Type extends keyof PayloadSchemas ? Schemas[Type] : never }
     | undefined;
-  /** Where events are claimed and remembered. @default memoryInbox(), which forgets at a restart */
-  readonly inbox?: Inbox<Tx> | undefined;
-  /** Where `accept` puts events for workers. @default none: handlers run before the response */
-  readonly queue?: Queue | undefined;
+  /**
+   * Where events are claimed and remembered: one for all processes and jobs of an app. A function is called at the
+   * first event.
+   *
+   * @default memoryInbox(), which forgets at a restart
+   */
+  readonly inbox?: Lazy<Inbox<Tx>> | undefined;
+  /**
+   * Where `accept` puts events for workers. A function is called at the first event.
+   *
+   * @default none: handlers run before the response
+   */
+  readonly queue?: Lazy<Queue> | undefined;
   /** Called once for each event of an unknown type, when it is first parked. @default none */
   readonly onUnknown?: ((event: UnknownEvent) => void | Promise<void>) | undefined;
-  /** Called with the outcome of each delivery; its failure changes nothing. @default logs every error to the console */
+  /** Takes the lines that say what failed and how to fix it. @default the request's logger in Fastify, else console */
+  readonly logger?: Logger | undefined;
+  /** Called with the outcome of each delivery, which is also logged; its failure changes nothing. @default none */
   readonly onOutcome?: ((outcome: Outcome) => void | Promise<void>) | undefined;
   /** The header that carries the signature. @default 'X-SERVICE-Signature' */
   readonly signatureHeader?: string | undefined;
@@ -56,9 +71,18 @@ export interface ReceiverOptions<Schemas = Record<never, never>, Tx = undefined>
   readonly signaturePrefix?: string | undefined;
   /** The largest body, in bytes. @default 1_048_576 */
   readonly maxBodyBytes?: number | undefined;
+  /** How long to wait for a body, in ms. @default 10_000 */
+  readonly bodyTimeoutMs?: number | undefined;
+  /** How long to wait for a function that gives the secret, in ms. @default 10_000 */
+  readonly secretTimeoutMs?: number | undefined;
   /** How long a claim is valid, in ms; more than `handlerTimeoutMs`. @default 60_000 */
   readonly leaseMs?: number | undefined;
-  /** How long a handler can run, in ms. @default 10_000 */
+  /**
+   * How long the answer waits for a handler, in ms. A handler that runs longer keeps its event claimed until it ends
+   * or `leaseMs` is over, so that it is not started beside itself; a transaction is rolled back at this limit.
+   *
+   * @default 10_000
+   */
   readonly handlerTimeoutMs?: number | undefined;
   /** After how many failed attempts a durable inbox dead-letters an event. @default 25 */
   readonly maxAttempts?: number | undefined;
@@ -78,7 +102,7 @@ export type PayloadOf<Schemas, Type extends EventType> = Type extends keyof Sche
 export interface HandlerContext<Tx = undefined> {
   /** The open transaction in which the event is marked done, in a transactional inbox; otherwise `undefined`. */
   readonly tx: Tx;
-  /** Aborts after `handlerTimeoutMs`. Pass it on: a handler that continues can overlap its own retry. */
+  /** Aborts after `handlerTimeoutMs`. Pass it on: after `leaseMs` another process can run the event. */
   readonly signal: AbortSignal;
   /** Which attempt this is, from 1. */
   readonly attempt: number;
@@ -108,10 +132,13 @@ type HandlerTable<Tx> = {
 export interface ReceiverSettings<Tx> {
   readonly signature: VerifyOptions & { readonly header: string };
   readonly maxBodyBytes: number;
+  readonly bodyTimeoutMs: number;
   readonly handlers: HandlerTable<Tx>;
   readonly payloads: PayloadSchemas;
+  /** Resolved at the first use, as `queue` is. @throws {ConfigError} */
   readonly inbox: Inbox<Tx>;
   readonly queue: Queue | undefined;
+  readonly logger: Logger | undefined;
   readonly onUnknown: (event: UnknownEvent) => void | Promise<void>;
   readonly onOutcome: (outcome: Outcome) => void | Promise<void>;
   readonly leaseMs: number;
@@ -120,6 +147,8 @@ export interface ReceiverSettings<Tx> {
 }
 
 const INBOX_METHODS = ['claim', 'complete', 'fail', 'record', 'takeDue', 'acquirePoll', 'savePoll'];
+const INBOX = rule('an inbox, such as memoryInbox()', isInbox);
+const QUEUE = withMethods('a queue, such as bullmqQueue(queue)', ['enqueue']);
 
 /**
  * Checks the options and fills in the defaults.
@@ -129,7 +158,7 @@ const INBOX_METHODS = ['claim', 'complete', 'fail', 'record', 'takeDue', 'acquir
 export function readReceiverOptions<Schemas, Tx>(
   options: ReceiverOptions<Schemas, Tx>,
 ): ReceiverSettings<Tx> {
-  const { secret, signatureHeader, encoding, signaturePrefix, ...read } = readOptions(
+  const { secret, signatureHeader, encoding, signaturePrefix, secretTimeoutMs, ...read } = readOptions(
     'createReceiver',
     options,
     {
@@ -137,14 +166,17 @@ export function readReceiverOptions<Schemas, Tx>(
       secret: required(rule('given', () => true)),
       handlers: required(rule('an object of functions by event type', isObject)),
       payloads: rule('an object of schemas', isObject),
-      inbox: rule('an inbox, such as memoryInbox()', isInbox),
-      queue: withMethods('a queue, such as bullmqQueue(queue)', ['enqueue']),
+      inbox: lazyRule(INBOX),
+      queue: lazyRule(QUEUE),
       onUnknown: func((): void => undefined),
-      onOutcome: func(logOutcome),
+      logger: withMethods('a logger, such as console or pino()', ['warn', 'error']),
+      onOutcome: func((): void => undefined),
       signatureHeader: rule('the name of a header', isHeaderName, SIGNATURE_HEADER),
       encoding: oneOf(SIGNATURE_ENCODINGS),
       signaturePrefix: rule('a string', (value) => typeof value === 'string', ''),
       maxBodyBytes: integer({ default: 1_048_576 }),
+      bodyTimeoutMs: integer({ default: 10_000 }),
+      secretTimeoutMs: integer({ default: 10_000 }),
       leaseMs: integer({ default: 60_000 }),
       handlerTimeoutMs: integer({ default: 10_000 }),
       maxAttempts: integer({ default: 25 }),
@@ -156,17 +188,18 @@ export function readReceiverOptions<Schemas, Tx>(
       `createReceiver: \`leaseMs\` (${read.leaseMs}) must be more than \`handlerTimeoutMs\` (${read.handlerTimeoutMs}).`,
     );
   }
-  const inbox = read.inbox ?? memoryInbox();
-  // Otherwise an event could take effect twice.
-  if (read.queue !== undefined && !inbox.durable) {
-    throw new ConfigError(
-      'createReceiver: `queue` needs a durable `inbox` that receivers and workers share.',
-    );
-  }
-  return {
+  const inbox = readLazy<Inbox<Tx>>('createReceiver: `inbox`', read.inbox ?? memoryInbox(), INBOX);
+  const queue = readLazy<Queue | undefined>('createReceiver: `queue`', read.queue, QUEUE);
+  const settings = {
     ...read,
+    get inbox() {
+      return requireDurable(inbox(), read.queue);
+    },
+    get queue() {
+      return queue();
+    },
     signature: {
-      secret: snapshot(secret),
+      secret: typeof secret === 'function' ? boundSecret(secret, secretTimeoutMs) : snapshot(secret),
       header: signatureHeader,
       encoding,
       prefix: signaturePrefix,
@@ -181,14 +214,33 @@ export function readReceiverOptions<Schemas, Tx>(
       (read.payloads ?? {}) as PayloadSchemas,
       forEachType(rule('a Standard Schema', isStandardSchema)),
     ),
-    inbox,
   };
+  // What is not given as a function is checked now.
+  if (typeof read.inbox !== 'function') settings.inbox;
+  return settings;
 }
 
-/** Copies secrets that are not given as a function, so that later changes to them do not change the receiver. */
-function snapshot(source: SecretSource): SecretSource {
-  if (typeof source === 'function') return source;
-  return toSecrets(source).map((secret) => (typeof secret === 'string' ? secret : new Uint8Array(secret)));
+/** Otherwise an event could take effect twice. */
+function requireDurable<Tx>(inbox: Inbox<Tx>, queue: unknown): Inbox<Tx> {
+  if (inbox.durable || queue === undefined) return inbox;
+  throw new ConfigError('createReceiver: `queue` needs a durable `inbox` that receivers and workers share.');
+}
+
+/** Copies the secrets, so that later changes to them do not change the receiver. */
+function snapshot(secrets: Secrets): Secrets {
+  return toSecrets(secrets).map((secret) => (typeof secret === 'string' ? secret : new Uint8Array(secret)));
+}
+
+/** Whoever sends a delivery makes the receiver ask, so that the wait must end. */
+function boundSecret(
+  give: () => Secrets | Promise<Secrets>,
+  timeoutMs: number,
+): () => Secrets | Promise<Secrets> {
+  return () => {
+    const given = give();
+    if (!(given instanceof Promise)) return given;
+    return orTimeout(given, timeoutMs, () => new Error(`It gave no secret within ${timeoutMs} ms.`));
+  };
 }
 
 function forEachType(each: OptionRule<undefined>) {

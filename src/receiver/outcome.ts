@@ -2,6 +2,7 @@
 import {
   BusyError,
   ConfigError,
+  describeThrown,
   type EventError,
   type HandlerError,
   type PermanentError,
@@ -12,7 +13,7 @@ import {
   type UnavailableError,
 } from '../core/errors.js';
 import type { UnknownEvent } from '../core/events.js';
-import type { Origin } from '../core/ports.js';
+import type { Inbox, Logger, Origin } from '../core/ports.js';
 
 /** How one delivery ended. `receive`, `accept` and `handle` resolve to it; they never throw. */
 export type Outcome = Readonly<Delivery> & OutcomeResult;
@@ -28,7 +29,10 @@ export interface Delivery {
 }
 
 /** What the pipeline made of a delivery. */
-export type OutcomeResult =
+export type OutcomeResult = {
+  /** How long the handler ran, in ms; up to the answer when it outlived `handlerTimeoutMs`. */
+  readonly handlerMs?: number | undefined;
+} & (
   | {
       /**
        * - `handled`: the handler finished and the inbox recorded it.
@@ -38,7 +42,7 @@ export type OutcomeResult =
        * - `queued`: durably enqueued.
        */
       readonly kind: 'handled' | 'duplicate' | 'ignored' | 'parked' | 'queued';
-      /** Which attempt a handler ran in, from 1. */
+      /** Which attempt the handler ran in, from 1. */
       readonly attempt?: number | undefined;
       readonly error?: undefined;
     }
@@ -61,7 +65,8 @@ export type OutcomeResult =
       readonly error: HandlerError | PermanentError | EventError | RequestError | ConfigError;
     }
   | { readonly kind: 'busy'; readonly attempt?: undefined; readonly error: BusyError }
-  | { readonly kind: 'unavailable'; readonly attempt?: undefined; readonly error: UnavailableError };
+  | { readonly kind: 'unavailable'; readonly attempt?: undefined; readonly error: UnavailableError }
+);
 
 /** The name of an outcome. */
 export type OutcomeKind = Outcome['kind'];
@@ -84,6 +89,7 @@ const OUTCOMES = {
   ERR_BODY_ENCODED: { kind: 'rejected', status: 415 },
   ERR_BODY_TOO_LARGE: { kind: 'rejected', status: 413 },
   ERR_BODY_INCOMPLETE: { kind: 'failed', status: 500 },
+  ERR_BODY_TIMEOUT: { kind: 'failed', status: 500 },
   ERR_BODY_UNAVAILABLE: { kind: 'failed', status: 500 },
   ERR_EVENT_MALFORMED: { kind: 'rejected', status: 400 },
   ERR_PAYLOAD_INVALID: { kind: 'failed', status: 500 },
@@ -91,6 +97,7 @@ const OUTCOMES = {
   ERR_HANDLER_TIMEOUT: { kind: 'failed', status: 500 },
   ERR_HANDLER_PERMANENT: { kind: 'failed', status: 500 },
   ERR_EVENT_BUSY: { kind: 'busy', status: 503 },
+  ERR_EVENT_NOT_DUE: { kind: 'busy', status: 503 },
   ERR_LEASE_LOST: { kind: 'busy', status: 503 },
   ERR_RECEIVER_CLOSED: { kind: 'busy', status: 503 },
   ERR_INBOX_FAILED: { kind: 'unavailable', status: 503 },
@@ -170,6 +177,8 @@ export function toWebhookResponse({ kind, error }: Outcome): WebhookResponse {
     headers: {
       'content-type': 'application/problem+json',
       ...(status === 405 && { allow: 'POST' }),
+      // The rest of the body is not read.
+      ...(code === 'ERR_BODY_TIMEOUT' && { connection: 'close' }),
       ...(status === 503 && { 'retry-after': toRetryAfter(error) }),
     },
     body: JSON.stringify({ title: TITLES[status], status, code, outcome: kind }),
@@ -185,27 +194,46 @@ function toRetryAfter(error: unknown): string {
   return String(Math.max(1, Math.ceil(waitMs / 1000)));
 }
 
-/** The default of `onOutcome`: logs every outcome that has an error to the console. */
-export function logOutcome({ kind, origin, event, error }: Outcome): void {
+/**
+ * Logs an outcome in one line, with the fix, if it has an error: what every receiver does by itself, by its `logger`.
+ * No line holds a payload, a secret, a token or a signature; what a handler threw is logged with its message and stack.
+ *
+ * @param logger - takes one string per line. @default console
+ */
+export function logOutcome({ kind, origin, event, error }: Outcome, logger: Logger = console): void {
   if (error === undefined) return;
   const about = event === undefined ? '' : ` ${event.type} ${event.id}`;
-  const line = `stablehooks: ${kind}${about} (${origin}) ${error.code}: ${error.message}`;
-  if (kind === 'rejected' || kind === 'busy') console.warn(line);
-  else console.error(line, ...(error.cause === undefined ? [] : [error.cause]));
+  const cause = error.cause === undefined ? '' : `\ncaused by ${describeThrown(error.cause)}`;
+  const level = kind === 'rejected' || kind === 'busy' ? 'warn' : 'error';
+  logger[level](`stablehooks: ${kind}${about} (${origin}) ${error.code}: ${error.message}${cause}`);
 }
 
 /** Calls an observer of the user's. Its failure is logged under its option's name and changes nothing. */
 export function notify<Value>(
   option: string,
   observer: (value: Value) => void | Promise<void>,
-  value: Value,
+  { value, logger }: { readonly value: Value; readonly logger: Logger },
 ): void {
   const log = (error: unknown) =>
-    console.error(`stablehooks: ${option} threw an error, which is ignored.`, error);
+    logger.error(`stablehooks: ${option} threw an error, which is ignored. ${describeThrown(error)}`);
   try {
     const pending: unknown = observer(value);
     if (pending !== undefined) Promise.resolve(pending).catch(log);
   } catch (error) {
     log(error);
   }
+}
+
+const warned = new WeakSet<Inbox<unknown>>();
+
+/** Says once per inbox that it is not durable, and the fix. */
+export function warnNotDurable(
+  inbox: Inbox<unknown>,
+  { where, logger }: { /** Such as "a poller uses it". */ readonly where: string; readonly logger: Logger },
+): void {
+  if (inbox.durable || warned.has(inbox)) return;
+  warned.add(inbox);
+  logger.warn(
+    `stablehooks: the inbox is not durable, and ${where}: it forgets what was handled when its process ends, and a memory inbox is not shared with other processes, so events can take effect twice. Pass one durable \`inbox\` to all processes: sqliteInbox, postgresInbox or redisInbox.`,
+  );
 }

@@ -1,5 +1,5 @@
 /** The receiver: verifies deliveries, and runs each event's handler once. */
-import { BusyError, orUnavailable, RequestError } from '../core/errors.js';
+import { BusyError, orTimeout, orUnavailable, RequestError } from '../core/errors.js';
 import {
   EVENT_TYPES,
   isKnownEvent,
@@ -7,17 +7,19 @@ import {
   type UnknownEvent,
   type WebhookEvent,
 } from '../core/events.js';
-import type { Inbox, Origin, Queue, RecordResult } from '../core/ports.js';
+import type { Inbox, InboxOperations, Lease, Logger, Origin, Queue, RecordResult } from '../core/ports.js';
 import { verifySignature } from '../core/signature.js';
 import { type ReceiverOptions, readReceiverOptions } from './options.js';
 import {
   type Delivery,
   emptyCounts,
+  logOutcome,
   notify,
   type Outcome,
   type OutcomeCounts,
   type OutcomeResult,
   toFailure,
+  warnNotDurable,
 } from './outcome.js';
 import { runHandler } from './run-handler.js';
 
@@ -32,6 +34,10 @@ export interface WebhookRequest {
    * Rejects with a {@link RequestError}: `ERR_BODY_TOO_LARGE`, `ERR_BODY_INCOMPLETE`, `ERR_BODY_UNAVAILABLE`.
    */
   body(maxBytes: number): Promise<Uint8Array>;
+  /** Called when the body takes longer than `bodyTimeoutMs`: stops reading and frees what was read. */
+  cancelBody?(): void;
+  /** The framework's logger of this request; the `logger` of the receiver has precedence. @default console */
+  readonly logger?: Logger | undefined;
 }
 
 /** How events are recorded. */
@@ -39,6 +45,14 @@ export interface RecordOptions {
   /** When events of known types are due, in ms from now, if nothing runs them before. */
   readonly dueInMs: number;
   readonly origin: Origin;
+  /** The JSON of each event as it arrived, in the same order, to be stored unchanged. @default the events serialized */
+  readonly json?: readonly string[] | undefined;
+}
+
+/** What is known of an authentic event beside itself. */
+export interface AcceptOptions {
+  /** The event's JSON as it arrived, to be stored and enqueued unchanged. @default the event serialized */
+  readonly json?: string | undefined;
 }
 
 /** Receives events. `receive`, `accept` and `handle` never throw or reject: each resolves to an {@link Outcome}. */
@@ -46,9 +60,9 @@ export interface Receiver {
   /** Takes one HTTP request, untrusted: verifies it, parses it, and continues as {@link Receiver.accept}. */
   receive(request: WebhookRequest): Promise<Outcome>;
   /** Takes an authentic event: enqueues it if there is a queue, otherwise continues as {@link Receiver.handle}. */
-  accept(event: UnknownEvent, origin: Origin): Promise<Outcome>;
+  accept(event: UnknownEvent, origin: Origin, options?: AcceptOptions): Promise<Outcome>;
   /** Claims an authentic event, runs its handler in this process, and completes it. */
-  handle(event: UnknownEvent, origin: Origin): Promise<Outcome>;
+  handle(event: UnknownEvent, origin: Origin, options?: AcceptOptions): Promise<Outcome>;
   /**
    * Records authentic events without running them, and answers for each, in order, whether it is new or in which
    * state the inbox already had it. Events of unknown types are parked, and `onUnknown` is called for the new ones.
@@ -67,12 +81,13 @@ export interface Receiver {
   redrive(options?: { readonly signal?: AbortSignal | undefined }): Promise<OutcomeCounts>;
   /**
    * Refuses new deliveries: `receive`, `accept` and `handle` answer `busy`, and `redrive` stops. Resolves when the
-   * running deliveries have ended.
+   * deliveries that were verified before have ended, and their handlers, too: at the latest after `leaseMs`. It does
+   * not wait for bodies that still arrive.
    */
   close(): Promise<void>;
   /** The same as {@link Receiver.close}. */
   [Symbol.asyncDispose](): Promise<void>;
-  /** The inbox that this receiver uses. */
+  /** The inbox that this receiver uses; one that is given as a function is made by now. @throws {ConfigError} */
   readonly inbox: Inbox<unknown>;
 }
 
@@ -99,105 +114,213 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   options: ReceiverOptions<Schemas, Tx>,
 ): Receiver {
   const settings = readReceiverOptions(options);
-  const { inbox, queue, leaseMs } = settings;
+  const { leaseMs, bodyTimeoutMs } = settings;
+  const logger = settings.logger ?? console;
   let running = 0;
   let closed = false;
   const closing: (() => void)[] = [];
+  let durabilityChecked = false;
+  let redriven = false;
+  let retryWatched = false;
 
   const receive = (request: WebhookRequest) =>
-    conclude({ origin: 'push' }, async (delivery) => {
+    conclude({ origin: 'push' }, settings.logger ?? request.logger ?? console, async (enter, delivery) => {
+      if (closed) throw receiverClosed();
       assertRequest(request);
       const { body, secretIndex } = await verifySignature(
-        () => request.body(settings.maxBodyBytes),
+        () => readBody(request),
         request.header(settings.signature.header),
         settings.signature,
       );
+      enter();
       delivery.secretIndex = secretIndex;
       const { parsed, json } = readEvent(body);
       delivery.event = parsed.event;
       return await dispatch(parsed.event, 'push', json);
     });
 
-  const accept = (event: UnknownEvent, origin: Origin) =>
-    conclude({ origin, event }, () => dispatch(event, origin));
+  const accept = (event: UnknownEvent, origin: Origin, { json }: AcceptOptions = {}) =>
+    conclude({ origin, event }, logger, (enter) => {
+      enter();
+      return dispatch(event, origin, json);
+    });
 
-  const handle = (event: UnknownEvent, origin: Origin) =>
-    conclude({ origin, event }, () => run(event, origin));
+  const handle = (event: UnknownEvent, origin: Origin, { json }: AcceptOptions = {}) =>
+    conclude({ origin, event }, logger, (enter) => {
+      enter();
+      return run(event, origin, json);
+    });
+
+  function readBody(request: WebhookRequest): Promise<Uint8Array> {
+    return orTimeout(request.body(settings.maxBodyBytes), bodyTimeoutMs, () => {
+      request.cancelBody?.();
+      return new RequestError(
+        'ERR_BODY_TIMEOUT',
+        `The body did not arrive within ${bodyTimeoutMs} ms. Raise bodyTimeoutMs if the sender is genuine.`,
+      );
+    });
+  }
 
   /** `json`: the event as it arrived, if known. */
   function dispatch(event: UnknownEvent, origin: Origin, json?: string): Promise<OutcomeResult> {
+    const { queue } = settings;
     return queue !== undefined && isKnownEvent(event)
-      ? enqueue(event, origin, queue)
+      ? enqueue(event, origin, { queue, json })
       : run(event, origin, json);
   }
 
-  async function enqueue(event: WebhookEvent, origin: Origin, queue: Queue): Promise<OutcomeResult> {
+  async function enqueue(
+    event: WebhookEvent,
+    origin: Origin,
+    { queue, json }: { readonly queue: Queue; readonly json: string | undefined },
+  ): Promise<OutcomeResult> {
     // Recorded first: if this process dies before the event is enqueued, redrive enqueues it after leaseMs.
-    const [recorded] = await record([event], { dueInMs: leaseMs, origin });
+    const recorded = await recordOne(event, origin, json);
     if (recorded === 'done') return { kind: 'duplicate' };
     if (recorded === 'dead') return { kind: 'dead' };
-    await orUnavailable('ERR_QUEUE_FAILED', queue.enqueue(event));
+    await orUnavailable('ERR_QUEUE_FAILED', queue.enqueue(event, { json }));
     return { kind: 'queued' };
   }
 
   function run(event: UnknownEvent, origin: Origin, json?: string): Promise<OutcomeResult> {
-    return isKnownEvent(event) ? claim(event, origin, json) : park(event, origin);
+    return isKnownEvent(event) ? claim(event, origin, json) : park(event, origin, json);
   }
 
   async function claim(event: WebhookEvent, origin: Origin, json?: string): Promise<OutcomeResult> {
-    const claim = await orUnavailable('ERR_INBOX_FAILED', inbox.claim(event, { leaseMs, origin, json }));
-    if (claim.state === 'claimed') return await runHandler(event, claim.lease, { origin, settings });
+    const { inbox } = settings;
+    checkDurability(inbox);
+    // An inbox that forgets leaves retries to the sender, and never dead-letters by attempts.
+    const early = !inbox.durable;
+    const claim = await orUnavailable(
+      'ERR_INBOX_FAILED',
+      inbox.claim(event, { leaseMs, origin, json, early }),
+    );
+    if (claim.state === 'claimed') {
+      const onLate = (end: Promise<OutcomeResult>) => finishLate({ origin, event }, end);
+      return await runHandler(event, claim.lease, { origin, settings, onLate, onRetry });
+    }
     if (claim.state === 'done') return { kind: 'duplicate' };
     if (claim.state === 'dead') return { kind: 'dead' };
-    throw new BusyError('ERR_EVENT_BUSY', 'Another process or delivery runs this event.', claim);
+    throw claim.state === 'leased'
+      ? new BusyError('ERR_EVENT_BUSY', 'Another process or delivery runs this event.', claim)
+      : new BusyError('ERR_EVENT_NOT_DUE', 'The event failed and waits for its retry time.', claim);
   }
 
-  async function park(event: UnknownEvent, origin: Origin): Promise<OutcomeResult> {
-    const [recorded] = await record([event], { dueInMs: leaseMs, origin });
+  async function park(event: UnknownEvent, origin: Origin, json?: string): Promise<OutcomeResult> {
+    const recorded = await recordOne(event, origin, json);
     return { kind: recorded === 'done' ? 'duplicate' : 'parked' };
+  }
+
+  async function recordOne(
+    event: UnknownEvent,
+    origin: Origin,
+    json?: string,
+  ): Promise<RecordResult | undefined> {
+    const texts = json === undefined ? undefined : [json];
+    const [recorded] = await record([event], { dueInMs: leaseMs, origin, json: texts });
+    return recorded;
   }
 
   async function record(
     events: readonly UnknownEvent[],
-    { dueInMs, origin }: RecordOptions,
+    { dueInMs, origin, json }: RecordOptions,
   ): Promise<readonly RecordResult[]> {
-    const results = new Map<UnknownEvent, RecordResult>();
-    const store = async (page: readonly UnknownEvent[], due: number | null) => {
-      if (page.length === 0) return;
-      const answers = await orUnavailable('ERR_INBOX_FAILED', inbox.record(page, { dueInMs: due, origin }));
-      for (const [index, event] of page.entries()) results.set(event, answers[index] ?? 'received');
+    const results: RecordResult[] = [];
+    const store = async (known: boolean) => {
+      const indexes = [...events.keys()].filter((index) => isKnownEvent(at(events, index)) === known);
+      if (indexes.length === 0) return;
+      const page = indexes.map((index) => at(events, index));
+      const texts = json && indexes.map((index) => at(json, index));
+      const stored = settings.inbox.record(page, { dueInMs: known ? dueInMs : null, origin, json: texts });
+      for (const [position, result] of (await orUnavailable('ERR_INBOX_FAILED', stored)).entries()) {
+        results[at(indexes, position)] = result;
+      }
     };
-    await store(events.filter(isKnownEvent), dueInMs);
-    const unknown = events.filter((event) => !isKnownEvent(event));
-    await store(unknown, null);
-    for (const event of unknown) {
-      if (results.get(event) === 'new') notify('onUnknown', settings.onUnknown, event);
+    await store(true);
+    await store(false);
+    for (const [index, event] of events.entries()) {
+      if (results[index] !== 'new' || isKnownEvent(event)) continue;
+      notify('onUnknown', settings.onUnknown, { value: event, logger });
     }
-    return events.map((event) => results.get(event) ?? 'received');
+    return results;
   }
 
-  /** The only place that catches errors: an error becomes an outcome, and every outcome is reported. */
+  /** The only place that catches errors: an error becomes an outcome, and every outcome is logged and reported. */
   async function conclude(
     delivery: Delivery,
-    pipeline: (delivery: Delivery) => Promise<OutcomeResult>,
+    log: Logger,
+    pipeline: (enter: () => void, delivery: Delivery) => Promise<OutcomeResult>,
   ): Promise<Outcome> {
-    let result: OutcomeResult;
-    running += 1;
-    try {
+    let entered = false;
+    const enter = () => {
       if (closed) throw receiverClosed();
-      result = await pipeline(delivery);
+      running += 1;
+      entered = true;
+    };
+    let result: OutcomeResult;
+    try {
+      result = await pipeline(enter, delivery);
     } catch (error) {
       result = toFailure(error);
-    } finally {
-      running -= 1;
-      if (running === 0) for (const resolve of closing.splice(0)) resolve();
     }
-    const outcome: Outcome = Object.assign(delivery, result);
-    notify('onOutcome', settings.onOutcome, outcome);
+    // Frozen, because the response is made from it after the observer has seen it.
+    const outcome: Outcome = Object.freeze(Object.assign(delivery, result));
+    if (result.error !== undefined) logOutcome(outcome, log);
+    notify('onOutcome', settings.onOutcome, { value: outcome, logger: log });
+    if (entered) leave();
     return outcome;
   }
 
+  function leave(): void {
+    running -= 1;
+    if (running === 0) for (const resolve of closing.splice(0)) resolve();
+  }
+
+  /** Waits for a handler that outlived its limit, and logs its end: its delivery is answered. */
+  async function finishLate(delivery: Delivery, end: Promise<OutcomeResult>): Promise<void> {
+    running += 1;
+    const result = await orTimeout(end, leaseMs - settings.handlerTimeoutMs, () =>
+      leaseLapsed(leaseMs),
+    ).catch(toFailure);
+    logOutcome({ ...delivery, ...result }, logger);
+    if (result.error === undefined) {
+      logger.warn(
+        `stablehooks: ${result.kind} ${delivery.event?.id}: its handler ended after handlerTimeoutMs.`,
+      );
+    }
+    leave();
+  }
+
+  function checkDurability(inbox: Inbox<unknown>): void {
+    if (durabilityChecked) return;
+    durabilityChecked = true;
+    const where = whereForgettingIsWrong();
+    if (where !== undefined) warnNotDurable(inbox, { where, logger });
+  }
+
+  /** A durable inbox keeps retry times, so that somebody has to call redrive. */
+  function onRetry({ id, attempt }: Lease, retryAfterMs: number): void {
+    const inbox: Inbox<unknown> & Partial<InboxOperations> = settings.inbox;
+    if (redriven || retryWatched || !inbox.durable) return;
+    retryWatched = true;
+    const check = async () => {
+      const record = await inbox.find?.(id).catch(() => undefined);
+      if (closed || record?.state !== 'failed' || record.attempts !== attempt) {
+        retryWatched = false;
+        return;
+      }
+      logger.warn(
+        `stablehooks: ${id} failed and was due again ${Math.round((2 * leaseMs) / 1000)} s ago, and nothing runs it. Call receiver.redrive() every minute, or start a poller, in one of your processes.`,
+      );
+    };
+    const timer = setTimeout(check, retryAfterMs + 2 * leaseMs);
+    // Outside Node a timer is a number and keeps no process alive.
+    if (typeof timer === 'object') timer.unref();
+  }
+
   async function redrive({ signal }: { readonly signal?: AbortSignal | undefined } = {}) {
+    const { inbox } = settings;
+    redriven = true;
     const counts = emptyCounts();
     const take = { limit: REDRIVE_BATCH, visibilityTimeoutMs: leaseMs, types: EVENT_TYPES };
     // After leaseMs, events that were taken first and could not be processed would be due again.
@@ -205,7 +328,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     while (!signal?.aborted && !closed && performance.now() < until) {
       const due = await orUnavailable('ERR_INBOX_FAILED', inbox.takeDue(take));
       if (due.length === 0) break;
-      const outcomes = await Promise.all(due.map((event) => accept(event, 'redrive')));
+      const outcomes = await Promise.all(due.map(({ event, json }) => accept(event, 'redrive', { json })));
       for (const { kind } of outcomes) counts[kind] += 1;
     }
     return counts;
@@ -216,7 +339,32 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     if (running > 0) await new Promise<void>((resolve) => closing.push(resolve));
   }
 
-  return { receive, accept, handle, record, redrive, close, [Symbol.asyncDispose]: close, inbox };
+  return {
+    receive,
+    accept,
+    handle,
+    record,
+    redrive,
+    close,
+    [Symbol.asyncDispose]: close,
+    get inbox() {
+      return settings.inbox;
+    },
+  };
+}
+
+/** The element of a list that has one there. */
+function at<Value>(list: readonly Value[], index: number): Value {
+  return list[index] as Value;
+}
+
+/** Why an inbox that forgets is a mistake in this process, if it is known to be one. */
+function whereForgettingIsWrong(): string | undefined {
+  // By globalThis: bundlers for edge runtimes warn about the members of `process`.
+  const { process } = globalThis;
+  const cluster: object | undefined = process?.getBuiltinModule?.('node:cluster');
+  if (cluster && 'isWorker' in cluster && cluster.isWorker) return 'this process is one of a cluster';
+  return process?.env?.['NODE_ENV'] === 'production' ? 'NODE_ENV is production' : undefined;
 }
 
 /** The cheap checks of a request. */
@@ -241,4 +389,12 @@ function receiverClosed(): BusyError {
   return new BusyError('ERR_RECEIVER_CLOSED', 'The receiver is closing. Try again later.', {
     retryAfterMs: RESTART_MS,
   });
+}
+
+function leaseLapsed(leaseMs: number): BusyError {
+  return new BusyError(
+    'ERR_LEASE_LOST',
+    `The handler still runs after its lease of ${leaseMs} ms, and can be started beside itself. Pass \`signal\` to what it waits for, or raise leaseMs.`,
+    { retryAfterMs: 1_000 },
+  );
 }

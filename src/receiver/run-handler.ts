@@ -1,6 +1,14 @@
 /** Runs the handler of a claimed event, and completes the event or records its failure under the lease. */
 import { backoffMs } from '../core/backoff.js';
-import { BusyError, EventError, HandlerError, orUnavailable, PermanentError } from '../core/errors.js';
+import {
+  BusyError,
+  EventError,
+  HandlerError,
+  messageOf,
+  orTimeout,
+  orUnavailable,
+  PermanentError,
+} from '../core/errors.js';
 import type { StandardSchema, WebhookEvent } from '../core/events.js';
 import type { Lease, Origin } from '../core/ports.js';
 import type { HandlerContext, ReceiverSettings } from './options.js';
@@ -9,8 +17,22 @@ import type { OutcomeResult } from './outcome.js';
 /** The wait after a failed attempt: 1 s, 2 s, 4 s, … up to an hour, minus a random part of up to a half. */
 const RETRY = { baseMs: 1_000, maxMs: 3_600_000 } as const;
 
+/** What an attempt needs beside its event and its lease. */
+interface AttemptOptions<Tx> {
+  readonly origin: Origin;
+  readonly settings: ReceiverSettings<Tx>;
+  /** Called with the end of an attempt whose handler outlived its time limit; the answer does not wait for it. */
+  readonly onLate: (end: Promise<OutcomeResult>) => void;
+  /** Called when the event failed and waits for its retry time. */
+  readonly onRetry: (lease: Lease, retryAfterMs: number) => void;
+}
+
 /**
  * Makes one attempt at a claimed event.
+ *
+ * A handler that outlives `handlerTimeoutMs` is answered `failed`, and its event stays leased until the handler ends,
+ * so that it is not started beside itself. Then the event is done, or failed as the handler did; with a transaction,
+ * which is rolled back at the limit, it failed.
  *
  * @throws {BusyError} `ERR_LEASE_LOST` when another process claimed the event meanwhile.
  * @throws {UnavailableError} `ERR_INBOX_FAILED`; the lease then lapses, and the event runs again.
@@ -18,29 +40,73 @@ const RETRY = { baseMs: 1_000, maxMs: 3_600_000 } as const;
 export async function runHandler<Tx>(
   event: WebhookEvent,
   lease: Lease,
-  { origin, settings }: { readonly origin: Origin; readonly settings: ReceiverSettings<Tx> },
+  options: AttemptOptions<Tx>,
 ): Promise<OutcomeResult> {
-  const { inbox } = settings;
+  const { origin, settings } = options;
+  const { inbox, handlerTimeoutMs } = settings;
+  const { attempt } = lease;
   // No earlier attempt recorded a result, so the event may crash the process.
-  if (inbox.durable && lease.attempt > settings.maxAttempts)
-    return fail(lease, unfinished(event, lease), settings);
-  const run = (tx: Tx) => callHandler(event, new Context(tx, lease.attempt, origin), settings);
-  let handled = false;
-  try {
-    let completed: boolean;
-    if (inbox.transaction) {
-      const effect = async (tx: Tx) => {
-        handled = await run(tx);
-      };
-      completed = await orUnavailable('ERR_INBOX_FAILED', inbox.transaction(lease, effect));
-    } else {
-      handled = await run(undefined as Tx);
-      completed = await orUnavailable('ERR_INBOX_FAILED', inbox.complete(lease));
+  if (inbox.durable && attempt > settings.maxAttempts) return fail(lease, unfinished(event, lease), options);
+
+  const kind = settings.handlers[event.type] === undefined ? 'ignored' : 'handled';
+  const startedAt = performance.now();
+  let handlerMs: number | undefined;
+  let ended: Promise<void> | undefined;
+  let timeout: HandlerError | undefined;
+  let onTimeout: ((error: HandlerError) => void) | undefined;
+
+  async function run(tx: Tx): Promise<void> {
+    const context = new Context(tx, attempt, origin);
+    try {
+      ended = callHandler(event, context, settings);
+      // A handler that returns nothing has finished: there is nothing to wait for, and no time to limit.
+      if (ended === undefined) return;
+      await orTimeout(ended, handlerTimeoutMs, () => {
+        timeout = stillRunning(event, handlerTimeoutMs);
+        onTimeout?.(timeout);
+        context.abort(timeout);
+        return timeout;
+      });
+    } finally {
+      handlerMs = Math.round(performance.now() - startedAt);
     }
-    if (!completed) throw leaseLost(lease);
-    return { kind: handled ? 'handled' : 'ignored', attempt: lease.attempt };
+  }
+
+  async function settled(completion: Promise<boolean>): Promise<OutcomeResult> {
+    if (!(await orUnavailable('ERR_INBOX_FAILED', completion))) throw leaseLost(lease);
+    return { kind, attempt, handlerMs };
+  }
+
+  /** The handler's end after its limit. */
+  async function late(transaction: Promise<unknown> | undefined): Promise<OutcomeResult> {
+    let fault: unknown;
+    for (const end of [ended, transaction]) {
+      await end?.catch((error: unknown) => {
+        fault = error;
+      });
+    }
+    if (fault === undefined) return settled(inbox.complete(lease));
+    return fail(lease, isHandlerFault(fault) ? fault : (timeout as HandlerError), options);
+  }
+
+  let transaction: Promise<boolean> | undefined;
+  try {
+    if (inbox.transaction === undefined) {
+      await run(undefined as Tx);
+      return await settled(inbox.complete(lease));
+    }
+    // The answer does not wait for the rollback, which waits for the statement that runs.
+    const limit = new Promise<never>((_, reject) => {
+      onTimeout = reject;
+    });
+    transaction = inbox.transaction(lease, run);
+    return await settled(Promise.race([transaction, limit]));
   } catch (error) {
-    if (isHandlerFault(error)) return fail(lease, error, settings);
+    if (timeout !== undefined && error === timeout) {
+      options.onLate(late(transaction));
+      return { kind: 'failed', attempt, handlerMs, error: timeout };
+    }
+    if (isHandlerFault(error)) return { ...(await fail(lease, error, options)), handlerMs };
     throw error;
   }
 }
@@ -87,41 +153,26 @@ class Context<Tx> implements HandlerContext<Tx> {
   }
 }
 
-/** Calls the handler, within the time limit; answers whether there is one. */
-async function callHandler<Tx>(
+/** Calls the handler. Throws and rejects with a fault; `undefined` when there is nothing to wait for. */
+function callHandler<Tx>(
   event: WebhookEvent,
   context: Context<Tx>,
-  { handlers, payloads, handlerTimeoutMs }: ReceiverSettings<Tx>,
-): Promise<boolean> {
+  { handlers, payloads }: ReceiverSettings<Tx>,
+): Promise<void> | undefined {
   const handler = handlers[event.type];
-  if (handler === undefined) return false;
-
   const schema = payloads[event.type];
-  let timer: ReturnType<typeof setTimeout> | undefined;
+  const toFault = (thrown: unknown): never => {
+    throw toHandlerFault(event, thrown);
+  };
+  if (handler === undefined) return undefined;
   try {
     const running =
       schema === undefined
         ? handler(event, context)
         : narrow(event, schema).then((narrowed) => handler(narrowed, context));
-    // A handler that returns nothing has finished: there is nothing to wait for, and no time to limit.
-    if (running === undefined) return true;
-    // A handler that rejects after its time limit is caught here, too, so it is no unhandled rejection.
-    await new Promise<void>((resolve, reject) => {
-      timer = setTimeout(() => {
-        const error = new HandlerError(
-          'ERR_HANDLER_TIMEOUT',
-          `The handler of ${event.type} did not finish within ${handlerTimeoutMs} ms. Raise handlerTimeoutMs, or use a queue.`,
-        );
-        reject(error);
-        context.abort(error);
-      }, handlerTimeoutMs);
-      Promise.resolve(running).then(resolve, reject);
-    });
-    return true;
+    return running === undefined ? undefined : Promise.resolve(running).catch(toFault);
   } catch (thrown) {
-    throw toHandlerFault(event, thrown);
-  } finally {
-    clearTimeout(timer);
+    return toFault(thrown);
   }
 }
 
@@ -136,7 +187,8 @@ async function narrow(event: WebhookEvent, schema: StandardSchema): Promise<Webh
   throw new EventError(
     'ERR_PAYLOAD_INVALID',
     `The payload of ${event.type} does not match its schema at ${fields.join(', ')}. Correct the schema; the event runs again.`,
-    { cause: result.issues, fields },
+    // Without the issues: some libraries quote the value.
+    { fields },
   );
 }
 
@@ -146,12 +198,16 @@ function toName(key: PropertyKey): string {
 }
 
 function toHandlerFault(event: WebhookEvent, thrown: unknown): HandlerFault {
-  if (thrown instanceof PermanentError || thrown instanceof HandlerError) return thrown;
-  // Other errors of this package that a handler throws say nothing about this event.
-  if (thrown instanceof EventError && thrown.code === 'ERR_PAYLOAD_INVALID') return thrown;
-  // By code, too: the handler may have imported the class from another copy of this package.
-  if (thrown instanceof Error && 'code' in thrown && thrown.code === 'ERR_HANDLER_PERMANENT') {
-    return new PermanentError(thrown.message, { cause: thrown });
+  try {
+    if (thrown instanceof PermanentError || thrown instanceof HandlerError) return thrown;
+    // Other errors of this package that a handler throws say nothing about this event.
+    if (thrown instanceof EventError && thrown.code === 'ERR_PAYLOAD_INVALID') return thrown;
+    // By code, too: the handler may have imported the class from another copy of this package.
+    if (thrown instanceof Error && 'code' in thrown && thrown.code === 'ERR_HANDLER_PERMANENT') {
+      return new PermanentError(thrown.message, { cause: thrown });
+    }
+  } catch {
+    // What was thrown cannot be read: a getter that throws, a message that is no string.
   }
   return new HandlerError(
     'ERR_HANDLER_FAILED',
@@ -164,22 +220,28 @@ function toHandlerFault(event: WebhookEvent, thrown: unknown): HandlerFault {
 async function fail<Tx>(
   lease: Lease,
   error: HandlerFault,
-  settings: ReceiverSettings<Tx>,
+  { settings: { inbox, maxAttempts }, onRetry }: AttemptOptions<Tx>,
 ): Promise<OutcomeResult> {
-  const { inbox, maxAttempts } = settings;
-  const dead = error.code === 'ERR_HANDLER_PERMANENT' || (inbox.durable && lease.attempt >= maxAttempts);
-  const retryAfterMs = dead ? null : backoffMs(lease.attempt, { ...RETRY, random: Math.random() });
+  const { attempt } = lease;
+  const dead = error.code === 'ERR_HANDLER_PERMANENT' || (inbox.durable && attempt >= maxAttempts);
+  const retryAfterMs = dead ? null : backoffMs(attempt, { ...RETRY, random: Math.random() });
   const recorded = inbox.fail(lease, { retryAfterMs, error: toLastError(error) });
   if (!(await orUnavailable('ERR_INBOX_FAILED', recorded))) throw leaseLost(lease);
-  return { kind: dead ? 'dead' : 'failed', attempt: lease.attempt, error };
+  if (retryAfterMs !== null) onRetry(lease, retryAfterMs);
+  return { kind: dead ? 'dead' : 'failed', attempt, error };
 }
 
 /** What the inbox keeps for operators: the code, and the message of what the handler threw. */
 function toLastError(error: HandlerFault): string {
-  const { cause } = error;
-  const message =
-    error.code === 'ERR_HANDLER_FAILED' && cause instanceof Error ? cause.message : error.message;
-  return `${error.code}: ${message}`;
+  const message = error.code === 'ERR_HANDLER_FAILED' ? messageOf(error.cause) : undefined;
+  return `${error.code}: ${message ?? error.message}`;
+}
+
+function stillRunning(event: WebhookEvent, timeoutMs: number): HandlerError {
+  return new HandlerError(
+    'ERR_HANDLER_TIMEOUT',
+    `The handler of ${event.type} is still running after ${timeoutMs} ms. Its event stays claimed until it ends or its lease lapses. Pass \`signal\` to what it waits for, raise handlerTimeoutMs, or use a queue.`,
+  );
 }
 
 function unfinished(event: WebhookEvent, lease: Lease): HandlerError {

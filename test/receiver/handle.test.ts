@@ -21,19 +21,24 @@ type Handler = NonNullable<ReceiverOptions['handlers']['transfer.settled']>;
 function setUp(handler: Handler, options: Partial<ReceiverOptions> = {}) {
   const inbox = memoryInbox();
   const outcomes: Outcome[] = [];
+  const lines: string[] = [];
+  const log = (line: string) => void lines.push(line);
   const receiver = createReceiver({
     secret,
     inbox,
     handlers: { 'transfer.settled': handler },
     onOutcome: (outcome) => void outcomes.push(outcome),
+    logger: { warn: log, error: log },
     ...options,
   });
-  return { receiver, inbox, outcomes };
+  return { receiver, inbox, outcomes, lines };
 }
 
+const HOUR_MS = 3_600_000;
+
 /** The memory inbox, vouched durable, so that rules of durable inboxes show without a database. */
-function durable(): Inbox & InboxOperations {
-  return { ...memoryInbox(), durable: true };
+function durable(clock?: { readonly now: number }): Inbox & InboxOperations {
+  return { ...memoryInbox(clock && { now: () => clock.now }), durable: true };
 }
 
 describe('a handler that fails', () => {
@@ -97,11 +102,92 @@ describe('a handler that fails', () => {
   });
 
   test('an event whose handler fails maxAttempts times is dead-lettered in a durable inbox', async () => {
-    const { receiver } = setUp(() => Promise.reject(new Error('no')), { inbox: durable(), maxAttempts: 3 });
+    const clock = { now: 0 };
+    const inbox = durable(clock);
+    const { receiver } = setUp(() => Promise.reject(new Error('no')), { inbox, maxAttempts: 3 });
     const event = anEvent();
     const kinds = [];
-    for (let attempt = 1; attempt <= 4; attempt++) kinds.push((await receiver.handle(event, push)).kind);
+    for (let attempt = 1; attempt <= 4; attempt++) {
+      kinds.push((await receiver.handle(event, push)).kind);
+      clock.now += HOUR_MS;
+    }
     expect(kinds).toEqual(['failed', 'failed', 'dead', 'dead']);
+  });
+
+  test('25 replays of one captured delivery do not kill an event, and the retry after the recovery is handled', async () => {
+    const clock = { now: 0 };
+    const inbox = durable(clock);
+    let down = true;
+    const handler = vi.fn<Handler>(() => (down ? Promise.reject(new Error('ledger down')) : undefined));
+    const { receiver } = setUp(handler, { inbox });
+    const event = anEvent();
+    const outcomes = [];
+    for (let replay = 0; replay < 26; replay++) outcomes.push(await receiver.handle(event, push));
+    expect(handler).toHaveBeenCalledOnce();
+    expect(outcomes[0]).toMatchObject({ kind: 'failed', attempt: 1 });
+    const [last = outcomes[0]] = outcomes.slice(-1);
+    expect(last).toMatchObject({ kind: 'busy', error: { code: 'ERR_EVENT_NOT_DUE' } });
+    expect(last && toWebhookResponse(last)).toMatchObject({ status: 503, headers: { 'retry-after': '1' } });
+    down = false;
+    clock.now += 1_000;
+    expect(await receiver.handle(event, push)).toMatchObject({ kind: 'handled', attempt: 2 });
+  });
+
+  test('dead-lettering takes the full backoff: 24 waits of up to an hour, half of that at least', async () => {
+    const clock = { now: 0 };
+    const inbox = durable(clock);
+    const { receiver } = setUp(() => Promise.reject(new Error('no')), { inbox });
+    const event = anEvent();
+    for (;;) {
+      const { kind, error } = await receiver.handle(event, push);
+      if (kind === 'dead') break;
+      if (kind === 'busy') clock.now += error.retryAfterMs;
+    }
+    expect(clock.now).toBeGreaterThan(6 * HOUR_MS);
+  });
+
+  test.each<[string, () => unknown]>([
+    ['an error whose message is a symbol', () => Object.assign(new Error(), { message: Symbol('no') })],
+    ['an object without a prototype', () => Object.create(null)],
+    [
+      'an error whose message cannot be read',
+      () =>
+        Object.defineProperty(new Error(), 'message', {
+          get() {
+            throw new Error('unreadable');
+          },
+        }),
+    ],
+    [
+      'an error whose code cannot be read',
+      () =>
+        Object.defineProperty(new Error('no'), 'code', {
+          get() {
+            throw new Error('unreadable');
+          },
+        }),
+    ],
+    [
+      'a proxy that throws at everything',
+      () => {
+        const refuse = () => {
+          throw new Error('unreadable');
+        };
+        return new Proxy({}, { get: refuse, has: refuse, getPrototypeOf: refuse });
+      },
+    ],
+    [
+      'an error that is its own cause',
+      () => {
+        const error = new Error('no');
+        return Object.assign(error, { cause: error });
+      },
+    ],
+  ])('a handler that throws %s fails its event, which is not left leased', async (_name, toThrown) => {
+    const { receiver, inbox } = setUp(() => Promise.reject(toThrown()));
+    const event = anEvent();
+    expect(await receiver.handle(event, push)).toMatchObject({ kind: 'failed' });
+    expect(await inbox.find(event.id)).toMatchObject({ state: 'failed' });
   });
 
   test('the memory inbox does not dead-letter an event by its attempts', async () => {
@@ -316,6 +402,136 @@ describe('close', () => {
     finish.resolve();
     expect((await running).kind).toBe('handled');
     await closing;
+    await receiver.close();
+  });
+});
+
+describe('a handler that outlives handlerTimeoutMs', () => {
+  /** A receiver whose handler ends when the test says so, and ignores its signal. */
+  function setUpLate(options: Partial<ReceiverOptions> = {}) {
+    const ends: { readonly resolve: () => void; readonly reject: (error: Error) => void }[] = [];
+    const handler = vi.fn<Handler>(
+      () => new Promise((resolve, reject) => void ends.push({ resolve, reject })),
+    );
+    const parts = setUp(handler, { handlerTimeoutMs: 5, ...options });
+    return { ...parts, handler, ends };
+  }
+
+  test('is not started beside itself: the event stays claimed, and is done when the handler ends', async () => {
+    const { receiver, inbox, lines, handler, ends } = setUpLate();
+    const event = anEvent();
+    expect(await receiver.handle(event, push)).toMatchObject({
+      kind: 'failed',
+      error: { code: 'ERR_HANDLER_TIMEOUT' },
+    });
+    for (let replay = 0; replay < 5; replay++) {
+      expect(await receiver.handle(event, push)).toMatchObject({
+        kind: 'busy',
+        error: { code: 'ERR_EVENT_BUSY' },
+      });
+    }
+    expect((await receiver.redrive()).handled).toBe(0);
+    expect(lines[0]).toMatch(/still running after 5 ms.*Pass `signal`/);
+    ends[0]?.resolve();
+    await vi.waitFor(async () => expect(await inbox.find(event.id)).toMatchObject({ state: 'done' }));
+    expect(await receiver.handle(event, push)).toMatchObject({ kind: 'duplicate' });
+    expect(handler).toHaveBeenCalledOnce();
+    await vi.waitFor(() => expect(lines.at(-1)).toMatch(/handled evt_\d+: its handler ended after/));
+  });
+
+  test('fails its event when it fails, and the failure is logged', async () => {
+    const { receiver, inbox, lines, ends } = setUpLate();
+    const event = anEvent();
+    await receiver.handle(event, push);
+    ends[0]?.reject(new Error('too late'));
+    await vi.waitFor(async () =>
+      expect(await inbox.find(event.id)).toMatchObject({
+        state: 'failed',
+        lastError: 'ERR_HANDLER_FAILED: too late',
+      }),
+    );
+    await vi.waitFor(() => expect(lines.at(-1)).toMatch(/failed .*too late/s));
+  });
+
+  test('is waited for by close, at most until its lease lapses', async () => {
+    const { receiver, inbox, ends } = setUpLate();
+    const event = anEvent();
+    await receiver.handle(event, push);
+    const closing = receiver.close();
+    ends[0]?.resolve();
+    await closing;
+    expect(await inbox.find(event.id)).toMatchObject({ state: 'done' });
+
+    const hanging = setUpLate({ leaseMs: 10 });
+    await hanging.receiver.handle(anEvent(), push);
+    await hanging.receiver.close();
+    expect(hanging.lines.at(-1)).toMatch(/ERR_LEASE_LOST: The handler still runs after its lease of 10 ms/);
+  });
+
+  test('can overlap another run only once its lease has lapsed, and then cannot complete the event', async () => {
+    const { receiver, inbox, handler, ends } = setUpLate({ leaseMs: 10 });
+    const event = anEvent();
+    await receiver.handle(event, push);
+    await vi.waitFor(async () => {
+      await receiver.handle(event, push);
+      expect(handler).toHaveBeenCalledTimes(2);
+    });
+    ends[0]?.resolve();
+    await new Promise(setImmediate);
+    expect(await inbox.find(event.id)).toMatchObject({ state: 'leased', attempts: 2 });
+    ends[1]?.resolve();
+    await receiver.close();
+  });
+
+  test('fails its event in a transaction, which is rolled back at the limit, whatever the handler does later', async () => {
+    const rolledBack: unknown[] = [];
+    const base = memoryInbox();
+    const inbox: Inbox & InboxOperations = {
+      ...base,
+      transaction: async (lease, effect) => {
+        try {
+          await effect(undefined);
+        } catch (error) {
+          rolledBack.push(error);
+          throw error;
+        }
+        return base.complete(lease);
+      },
+    };
+    const { receiver, ends } = setUpLate({ inbox });
+    const event = anEvent();
+    const outcome = await receiver.handle(event, push);
+    expect(outcome).toMatchObject({ kind: 'failed', error: { code: 'ERR_HANDLER_TIMEOUT' } });
+    expect(rolledBack).toEqual([outcome.error]);
+    expect(await inbox.find(event.id)).toMatchObject({ state: 'leased' });
+    ends[0]?.resolve();
+    await vi.waitFor(async () =>
+      expect(await inbox.find(event.id)).toMatchObject({
+        state: 'failed',
+        lastError: expect.stringContaining('ERR_HANDLER_TIMEOUT'),
+      }),
+    );
+    await receiver.close();
+  });
+
+  test('is answered at the limit also while the rollback of its transaction waits', async () => {
+    const rollback = deferred();
+    const base = memoryInbox();
+    const inbox: Inbox & InboxOperations = {
+      ...base,
+      transaction: async (_lease, effect) => {
+        await effect(undefined).catch(() => undefined);
+        await rollback.promise;
+        return false;
+      },
+    };
+    const { receiver, ends } = setUpLate({ inbox });
+    expect(await receiver.handle(anEvent(), push)).toMatchObject({
+      kind: 'failed',
+      error: { code: 'ERR_HANDLER_TIMEOUT' },
+    });
+    rollback.resolve();
+    ends[0]?.resolve();
     await receiver.close();
   });
 });

@@ -1,3 +1,5 @@
+import { inspect } from 'node:util';
+import { pino } from 'pino';
 import {
   createReceiver,
   memoryInbox,
@@ -7,8 +9,9 @@ import {
   toWebhookResponse,
   type UnknownEvent,
 } from 'stablehooks';
+import type { Queue } from 'stablehooks/conformance';
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import { anEvent, bytesOf, delivery, secret } from './delivery.js';
+import { anEvent, bytesOf, deferred, delivery, secret } from './delivery.js';
 
 afterEach(() => vi.restoreAllMocks());
 
@@ -34,6 +37,7 @@ describe('an authentic delivery', () => {
       event,
       secretIndex: 0,
       attempt: 1,
+      handlerMs: expect.any(Number),
     });
     expect(await receiver.receive(await delivery(event))).toEqual({
       kind: 'duplicate',
@@ -232,12 +236,13 @@ describe('onOutcome', () => {
     await vi.waitFor(() => expect(log).toHaveBeenCalledOnce());
   });
 
-  test('the default of onOutcome logs errors with what to do, and never the payload', async () => {
+  test('onOutcome does not replace the lines that name the fix, and no line holds the payload', async () => {
     const warn = vi.spyOn(console, 'warn').mockReturnValue();
     const error = vi.spyOn(console, 'error').mockReturnValue();
     const receiver = createReceiver({
       secret,
       handlers: { 'transfer.settled': () => Promise.reject(new Error('ledger down')) },
+      onOutcome: () => undefined,
     });
     const event = anEvent();
     await receiver.receive(await delivery(event, { headers: { 'X-SERVICE-Signature': '0'.repeat(64) } }));
@@ -249,5 +254,187 @@ describe('onOutcome', () => {
     );
     expect(error.mock.calls.join()).toContain('ledger down');
     expect([...warn.mock.calls, ...error.mock.calls].join()).not.toMatch(/planted payload|whsec_/);
+  });
+});
+
+/** Remembers the lines of a logger. */
+function listen() {
+  const lines: string[] = [];
+  const logger = {
+    warn: (line: string) => void lines.push(line),
+    error: (line: string) => void lines.push(line),
+  };
+  return { lines, logger };
+}
+
+describe('logging', () => {
+  test('the logger option takes every line, also those about failing observers, as one string each', async () => {
+    const console_ = [vi.spyOn(console, 'warn'), vi.spyOn(console, 'error')];
+    const { lines, logger } = listen();
+    const { receiver } = setUp({
+      logger,
+      handlers: { 'transfer.settled': () => Promise.reject(new Error('ledger down')) },
+      onOutcome: () => Promise.reject(new Error('observer')),
+    });
+    await receiver.receive(await delivery(anEvent()));
+    await vi.waitFor(() => expect(lines).toHaveLength(2));
+    expect(lines[0]).toMatch(/^stablehooks: failed transfer\.settled .*ERR_HANDLER_FAILED: .*ledger down/s);
+    expect(lines[1]).toMatch(/^stablehooks: onOutcome threw .*observer/s);
+    for (const spy of console_) expect(spy).not.toHaveBeenCalled();
+  });
+
+  test('pino takes the lines as it is', async () => {
+    const written: string[] = [];
+    const logger = pino({}, { write: (line: string) => void written.push(line) });
+    const { receiver } = setUp({ logger });
+    await receiver.receive(await delivery(anEvent(), { headers: { 'X-SERVICE-Signature': '0'.repeat(64) } }));
+    expect(JSON.parse(written.join())).toMatchObject({
+      level: 40,
+      msg: expect.stringContaining('ERR_SIGNATURE_MISMATCH'),
+    });
+  });
+
+  test("the request's logger takes the lines of its delivery, unless the receiver has one", async () => {
+    const [own, framework] = [listen(), listen()];
+    for (const options of [{}, { logger: own.logger }]) {
+      const { receiver } = setUp(options);
+      const request = await delivery('', { method: 'GET' });
+      await receiver.receive({ ...request, logger: framework.logger });
+    }
+    expect(framework.lines).toHaveLength(1);
+    expect(own.lines).toHaveLength(1);
+  });
+
+  test('the values of a payload that does not match its schema are in no line and in no cause', async () => {
+    const { lines, logger } = listen();
+    // As valibot and arktype do: an issue quotes the value.
+    const schema = {
+      '~standard': {
+        validate: (value: unknown) => ({
+          issues: [
+            { message: `expected a number, got ${JSON.stringify(value)}`, path: ['amount'], input: value },
+          ],
+        }),
+      },
+    };
+    const { receiver, outcomes } = setUp({ logger, payloads: { 'transfer.settled': schema } } as object);
+    await receiver.receive(await delivery(anEvent()));
+    expect(lines.join()).toContain('payload.amount');
+    expect(lines.join()).not.toMatch(/planted|10\.50/);
+    expect(inspect(outcomes[0]?.error, { depth: 9 })).not.toMatch(/planted|10\.50/);
+  });
+
+  test('the parameters that Drizzle quotes in its errors are in no line and not in the inbox', async () => {
+    const { lines, logger } = listen();
+    const inbox = memoryInbox();
+    const quoting = Object.assign(
+      new Error('Failed query: insert into ledger\nparams: planted payload', {
+        cause: new Error('duplicate key'),
+      }),
+      { params: ['planted payload'] },
+    );
+    const { receiver } = setUp({
+      logger,
+      inbox,
+      handlers: { 'transfer.settled': () => Promise.reject(quoting) },
+    });
+    const event = anEvent();
+    await receiver.receive(await delivery(event));
+    expect(lines.join()).toContain('duplicate key');
+    expect(lines.join()).not.toContain('planted');
+    expect((await inbox.find(event.id))?.lastError).toBe('ERR_HANDLER_FAILED: duplicate key');
+  });
+});
+
+describe('an outcome', () => {
+  test('an onOutcome that changes its outcome does not change the response', async () => {
+    const { logger } = listen();
+    const { receiver } = setUp({
+      logger,
+      handlers: { 'transfer.settled': () => Promise.reject(new Error('no')) },
+      onOutcome: (outcome) => void Object.assign(outcome, { kind: 'handled' }),
+    });
+    const outcome = await receiver.receive(await delivery(anEvent()));
+    expect(toWebhookResponse(outcome).status).toBe(500);
+  });
+
+  test('an outcome says which secret matched, and how long the handler ran', async () => {
+    const { receiver } = setUp({
+      secret: ['whsec_new', secret],
+      handlers: { 'transfer.settled': () => new Promise((resolve) => setTimeout(resolve, 20)) },
+    });
+    const outcome = await receiver.receive(await delivery(anEvent()));
+    expect(outcome).toMatchObject({ kind: 'handled', secretIndex: 1 });
+    expect(outcome.handlerMs).toBeGreaterThanOrEqual(19);
+  });
+});
+
+describe('what is not verified', () => {
+  test('a body that does not arrive within bodyTimeoutMs is answered 500, its reading is cancelled, and the connection closes', async () => {
+    const { logger } = listen();
+    const { receiver } = setUp({ bodyTimeoutMs: 5, logger });
+    const cancelBody = vi.fn();
+    const request = {
+      ...(await delivery(anEvent())),
+      body: () => new Promise<never>(() => undefined),
+      cancelBody,
+    };
+    const outcome = await receiver.receive(request);
+    expect(outcome).toMatchObject({ kind: 'failed', error: { code: 'ERR_BODY_TIMEOUT' } });
+    expect(toWebhookResponse(outcome)).toMatchObject({ status: 500, headers: { connection: 'close' } });
+    expect(cancelBody).toHaveBeenCalledOnce();
+  });
+
+  test('close does not wait for bodies that still arrive, and refuses them when they have arrived', async () => {
+    const { logger } = listen();
+    const { receiver, ran } = setUp({ logger });
+    const arrived = deferred();
+    const request = await delivery(anEvent());
+    const receiving = receiver.receive({
+      ...request,
+      body: async (maxBytes) => {
+        await arrived.promise;
+        return request.body(maxBytes);
+      },
+    });
+    await receiver.close();
+    arrived.resolve();
+    expect(await receiving).toMatchObject({ kind: 'busy', error: { code: 'ERR_RECEIVER_CLOSED' } });
+    expect(ran).toEqual([]);
+  });
+
+  test('a secret function that does not answer within secretTimeoutMs makes the delivery unavailable', async () => {
+    const { logger } = listen();
+    const { receiver } = setUp({
+      secret: () => new Promise<never>(() => undefined),
+      secretTimeoutMs: 5,
+      logger,
+    });
+    const outcome = await receiver.receive(await delivery(anEvent()));
+    expect(outcome).toMatchObject({ kind: 'unavailable', error: { code: 'ERR_SECRET_UNAVAILABLE' } });
+    expect(toWebhookResponse(outcome).status).toBe(503);
+  });
+});
+
+describe('the text of an event', () => {
+  const text =
+    '{ "id": "evt_exact", "type": "mint.completed", "created_at": "2026-01-02T03:04:05Z", "payload": { "z": 1e999, "n": -0, "1": 12345678901234567890 } }';
+
+  test('a parked event is stored as it arrived', async () => {
+    const inbox = memoryInbox();
+    await setUp({ inbox }).receiver.receive(await delivery(text));
+    const types = ['mint.completed'];
+    expect(await inbox.takeDue({ limit: 1, visibilityTimeoutMs: 1, types })).toMatchObject([{ json: text }]);
+  });
+
+  test('an event that is enqueued is recorded and passed on as it arrived, also by redrive', async () => {
+    const known = text.replace('mint.completed', 'transfer.settled');
+    const inbox = { ...memoryInbox(), durable: true };
+    const enqueued: unknown[] = [];
+    const queue: Queue = { enqueue: async (_event, options) => void enqueued.push(options?.json) };
+    const { receiver } = setUp({ inbox, queue, leaseMs: 2, handlerTimeoutMs: 1 });
+    expect((await receiver.receive(await delivery(known))).kind).toBe('queued');
+    await vi.waitFor(async () => expect((await receiver.redrive()).queued).toBeGreaterThan(0));
+    expect(new Set(enqueued)).toEqual(new Set([known]));
   });
 });

@@ -1,0 +1,123 @@
+/** What a receiver says, once, about wiring that can run an event twice or never, and values given as functions. */
+import { createReceiver, type InboxOperations, memoryInbox, type ReceiverOptions } from 'stablehooks';
+import type { Inbox } from 'stablehooks/conformance';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { anEvent, delivery, secret } from './delivery.js';
+
+afterEach(() => {
+  vi.unstubAllEnvs();
+  vi.useRealTimers();
+});
+
+function setUp(options: Partial<ReceiverOptions> = {}) {
+  const lines: string[] = [];
+  const log = (line: string) => void lines.push(line);
+  const handlers = { 'transfer.settled': () => undefined };
+  const receiver = createReceiver({ secret, handlers, logger: { warn: log, error: log }, ...options });
+  return { receiver, lines };
+}
+
+describe('an inbox that is not durable', () => {
+  test('in production it is said once, at the first event, with the fix', async () => {
+    vi.stubEnv('NODE_ENV', 'production');
+    const inbox = memoryInbox();
+    const first = setUp({ inbox });
+    expect(first.lines).toEqual([]);
+    for (let count = 0; count < 3; count++) await first.receiver.receive(await delivery(anEvent()));
+    expect(first.lines).toEqual([
+      expect.stringMatching(
+        /not durable, and NODE_ENV is production.*sqliteInbox, postgresInbox or redisInbox/,
+      ),
+    ]);
+    const second = setUp({ inbox });
+    await second.receiver.receive(await delivery(anEvent()));
+    expect(second.lines).toEqual([]);
+  });
+
+  test('in development nothing is said, and in production not of a durable inbox', async () => {
+    const development = setUp();
+    await development.receiver.receive(await delivery(anEvent()));
+    vi.stubEnv('NODE_ENV', 'production');
+    const durable = setUp({ inbox: { ...memoryInbox(), durable: true } });
+    await durable.receiver.receive(await delivery(anEvent()));
+    expect([...development.lines, ...durable.lines]).toEqual([]);
+  });
+});
+
+describe('failed events that nobody redrives', () => {
+  const failing = { 'transfer.settled': () => Promise.reject(new Error('no')) };
+  const durable = (): Inbox & InboxOperations => ({ ...memoryInbox(), durable: true });
+  const isAboutRedrive = (line: string) => /nothing runs it.*Call receiver\.redrive\(\)/.test(line);
+
+  test('it is said once, two leases after an event was due', async () => {
+    vi.useFakeTimers();
+    const { receiver, lines } = setUp({ handlers: failing, inbox: durable() });
+    await receiver.handle(anEvent(), 'push');
+    await receiver.handle(anEvent(), 'push');
+    await vi.advanceTimersByTimeAsync(119_000);
+    expect(lines.filter(isAboutRedrive)).toEqual([]);
+    await vi.advanceTimersByTimeAsync(1_000_000);
+    await receiver.handle(anEvent(), 'push');
+    await vi.advanceTimersByTimeAsync(1_000_000);
+    expect(lines.filter(isAboutRedrive)).toHaveLength(1);
+  });
+
+  test('nothing is said where redrive is called, here or in another process', async () => {
+    vi.useFakeTimers();
+    const inbox = durable();
+    const here = setUp({ handlers: failing, inbox });
+    await here.receiver.handle(anEvent(), 'push');
+    const there = setUp({ handlers: failing, inbox });
+    for (let minute = 0; minute < 60; minute++) {
+      await vi.advanceTimersByTimeAsync(60_000);
+      await there.receiver.redrive();
+    }
+    expect([...here.lines, ...there.lines].filter(isAboutRedrive)).toEqual([]);
+  });
+});
+
+describe('values given as functions', () => {
+  test('the secret, the inbox and the queue are asked for at the first use, and not by createReceiver', async () => {
+    const inbox = vi.fn(() => ({ ...memoryInbox(), durable: true }));
+    const enqueue = vi.fn(async () => undefined);
+    const queue = vi.fn(() => ({ enqueue }));
+    const give = vi.fn(() => secret);
+    const { receiver } = setUp({ secret: give, inbox, queue });
+    for (const given of [inbox, queue, give]) expect(given).not.toHaveBeenCalled();
+    for (let count = 0; count < 2; count++) {
+      expect((await receiver.receive(await delivery(anEvent()))).kind).toBe('queued');
+    }
+    expect(enqueue).toHaveBeenCalledTimes(2);
+    for (const given of [inbox, queue]) expect(given).toHaveBeenCalledOnce();
+    expect(receiver.inbox).toBe(inbox.mock.results[0]?.value);
+  });
+
+  test('a function that fails fails the delivery, and is called again at the next one', async () => {
+    let calls = 0;
+    const { receiver, lines } = setUp({
+      inbox: () => {
+        calls += 1;
+        if (calls === 1) throw new Error('DATABASE_URL is not set');
+        return memoryInbox();
+      },
+    });
+    const first = await receiver.receive(await delivery(anEvent()));
+    expect(first).toMatchObject({ kind: 'failed', error: { code: 'ERR_CONFIG_INVALID' } });
+    expect(lines.join()).toMatch(
+      /createReceiver: `inbox`: the function that gives it failed.*DATABASE_URL is not set/s,
+    );
+    expect((await receiver.receive(await delivery(anEvent()))).kind).toBe('handled');
+  });
+
+  test('what a function gives is checked', async () => {
+    const { receiver, lines } = setUp({ inbox: () => ({}) } as object);
+    expect(await receiver.receive(await delivery(anEvent()))).toMatchObject({
+      kind: 'failed',
+      error: { code: 'ERR_CONFIG_INVALID' },
+    });
+    expect(lines.join()).toMatch(/`inbox` must be an inbox/);
+    const queued = setUp({ inbox: () => memoryInbox(), queue: { enqueue: async () => undefined } });
+    await queued.receiver.receive(await delivery(anEvent()));
+    expect(queued.lines.join()).toMatch(/`queue` needs a durable `inbox`/);
+  });
+});
