@@ -347,26 +347,27 @@ function adapt<Tx>({ queries, send, begin, guard, unwrap }: DataLayer<Tx>): PgTr
     return new Promise((resolve, reject) => {
       const gate: Gate = { closed: false, lost: false };
       let release: (() => void) | undefined;
+      let rejection: { readonly error: unknown } | undefined;
       const body = async (native: Tx): Promise<Value> => {
         try {
           const guarded = (await guard?.(native, gate)) ?? { tx: native };
           release = guarded.release;
           return await work(guarded.tx, toClient(native));
         } catch (error) {
-          // At once, because the rollback waits for a statement that still runs.
-          reject(error);
+          rejection = { error };
           throw error;
         } finally {
           gate.closed = true;
           if (gate.lost) await NEVER;
         }
       };
-      const failed = (error: unknown) => {
+      const onFailure = (error: unknown) => {
         gate.lost = true;
-        reject(toDriverError(error));
+        // Some data layers reject with the error of a ROLLBACK that failed.
+        reject(rejection ? rejection.error : toDriverError(error));
       };
       Promise.resolve(begin(body))
-        .then(resolve, failed)
+        .then(resolve, onFailure)
         .finally(() => release?.());
     });
   }
