@@ -454,6 +454,16 @@ function guardTypeOrm<Tx>(tx: Tx, gate: Gate): Guarded<Tx> {
   return { tx };
 }
 
+/** Whether postgres.js closes the connection after this error: of the socket, of postgres.js itself, or FATAL. */
+function endsConnection(error: unknown): boolean {
+  const { code, severity, syscall } = error as {
+    readonly code?: unknown;
+    readonly severity?: unknown;
+    readonly syscall?: unknown;
+  };
+  return syscall !== undefined || /^CONNECTION_/.test(String(code)) || /^(FATAL|PANIC)$/.test(String(severity));
+}
+
 /** A query of postgres.js, which is sent when it is awaited. */
 interface PostgresJsQuery {
   handler: (query: PostgresJsQuery) => void;
@@ -479,8 +489,8 @@ function guardPostgresJs<Sql extends object>(sql: Sql, gate: Gate): Sql {
       send(sent);
     }, send);
     // Before the handler learns of it. Not `query.then`, which would send it.
-    Promise.prototype.then.call(result, undefined, ({ code }: { readonly code?: unknown }) => {
-      if (/^CONNECTION_/.test(String(code))) gate.lost = true;
+    Promise.prototype.then.call(result, undefined, (error: unknown) => {
+      if (endsConnection(error)) gate.lost = true;
     });
     return result;
   }

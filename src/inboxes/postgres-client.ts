@@ -1,5 +1,6 @@
-import { HandlerError } from '../core/errors.js';
 import { required, rule, withMethods } from '../core/options.js';
+import { rethrowCommitError } from './postgres-errors.js';
+import { type GuardedTransaction, guardClient, guardQueries, unguarded } from './postgres-guard.js';
 
 /** Sends statements. Pools of `pg` and `@neondatabase/serverless` and a PGlite need no adapter. */
 export interface PgLike {
@@ -75,77 +76,71 @@ export async function queryRows<Row>(
   return rows as readonly Row[];
 }
 
-/** Runs `work` in a transaction: commits when it resolves, rolls back and rejects with its error otherwise. */
-export function runInTransaction<Tx, Value>(
-  pool: PgTransactional<Tx>,
-  work: (tx: Tx, queries: PgLike) => Promise<Value>,
-): Promise<Value> {
-  return 'transaction' in pool
-    ? pool.transaction((tx, queries = tx as PgLike) => work(tx, queries))
-    : runOnClient(pool as PgPoolLike, (client) => work(client as Tx, client));
+/** A transaction that is open. */
+export interface OpenTransaction<Tx> extends GuardedTransaction<Tx> {
+  /** Sends the statements of the inbox in it. */
+  readonly queries: PgLike;
 }
 
-async function runOnClient<Value>(
-  pool: PgPoolLike,
-  work: (client: PgLike) => Promise<Value>,
+/**
+ * Runs `work` in a transaction at READ COMMITTED: commits when it resolves, rolls back and rejects with its error
+ * otherwise. Rejects with a `HandlerError` when what the handler wrote is the reason that COMMIT failed.
+ */
+export async function runInTransaction<Tx, Value>(
+  pool: PgTransactional<Tx>,
+  work: (transaction: OpenTransaction<Tx>) => Promise<Value>,
+): Promise<Value> {
+  let hasWorked = false;
+  const tracked: typeof work = async (transaction) => {
+    const value = await work(transaction);
+    hasWorked = true;
+    return value;
+  };
+  const running = 'transaction' in pool ? runOnDataLayer(pool, tracked) : runOnClient(pool, tracked);
+  return running.catch((error: unknown) => {
+    if (hasWorked) rethrowCommitError(error);
+    throw error;
+  });
+}
+
+function runOnDataLayer<Tx, Value>(
+  layer: PgTransactionsLike<Tx>,
+  work: (transaction: OpenTransaction<Tx>) => Promise<Value>,
+): Promise<Value> {
+  return layer.transaction(async (tx, queries) => {
+    if (queries !== undefined) return work({ ...unguarded(tx), queries });
+    const own = tx as Tx & PgLike;
+    await own.query('SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE');
+    return work({ ...guardQueries(tx), queries: own });
+  });
+}
+
+async function runOnClient<Tx, Value>(
+  pool: PgPoolLike<Tx>,
+  work: (transaction: OpenTransaction<Tx>) => Promise<Value>,
 ): Promise<Value> {
   const client = await pool.connect();
-  let running = 0;
+  const guarded = guardClient(client);
   let broken: Error | undefined;
   // A checked-out client has no other listener, and an 'error' event without a listener ends the process.
   const onError = (error: Error) => {
     broken = error;
   };
   client.on('error', onError);
-  const query: PgLike['query'] = async (text, values) => {
-    running += 1;
-    try {
-      return await client.query(text, values);
-    } finally {
-      running -= 1;
-    }
-  };
   try {
-    await query('BEGIN');
-    const value = await work({ query });
-    await query('COMMIT');
+    await client.query('BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE');
+    const value = await work({ ...guarded, queries: client });
+    await client.query('COMMIT');
     return value;
   } catch (error) {
     // ROLLBACK would wait for a statement that still runs; closing the connection rolls back, too.
-    if (running > 0) broken ??= new Error('A statement was still running when the transaction ended.');
-    if (broken === undefined) await query('ROLLBACK').catch(onError);
+    if (guarded.isRunning())
+      broken ??= new Error('A statement was still running when the transaction ended.');
+    if (broken === undefined) await client.query('ROLLBACK').catch(onError);
     throw error;
   } finally {
     client.release(broken);
     // A client that is being closed can still emit an error.
     if (broken === undefined) client.removeListener('error', onError);
   }
-}
-
-/** A transaction that can be closed for its handler. */
-interface HandlerTx {
-  readonly tx: PgTx;
-  /** After this call `tx` rejects: a handler that timed out must not write outside the transaction. */
-  end(): void;
-}
-
-export function createHandlerTx(client: PgLike): HandlerTx {
-  let ended = false;
-  return {
-    tx: {
-      async query<Row>(text: string, values: readonly unknown[] = []) {
-        if (ended) {
-          throw new HandlerError(
-            'ERR_HANDLER_FAILED',
-            'The transaction has ended and the statement was not sent. Await every statement, and stop when `signal` aborts.',
-          );
-        }
-        const { rows } = await client.query(text, [...values]);
-        return { rows: rows as readonly Row[] };
-      },
-    },
-    end() {
-      ended = true;
-    },
-  };
 }

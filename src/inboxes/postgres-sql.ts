@@ -4,7 +4,7 @@ import { type PgLike, POOL_RULE } from './postgres-client.js';
 /** Options of everything that needs to know where the tables are. */
 export interface PostgresSchemaOptions {
   /**
-   * The schema that holds the two tables of the inbox: letters, digits and underscores, at most 63 characters,
+   * The schema that holds the tables of the inbox: letters, digits and underscores, at most 63 characters,
    * no digit first.
    *
    * @default 'stablehooks'
@@ -23,12 +23,20 @@ interface Tables {
   readonly schema: string;
   readonly events: string;
   readonly poll: string;
+  readonly fences: string;
 }
 
 /** The quoted names; the schema must be checked. */
 function quoteTables(schema: string): Tables {
-  return { schema: `"${schema}"`, events: `"${schema}"."events"`, poll: `"${schema}"."poll"` };
+  const quote = (table: string) => `"${schema}"."${table}"`;
+  return { schema: `"${schema}"`, events: quote('events'), poll: quote('poll'), fences: quote('fences') };
 }
+
+/**
+ * The SQLSTATE of a COMMIT or PREPARE TRANSACTION that the server refused, because the event of the transaction was
+ * not marked done.
+ */
+export const COMMIT_REFUSED = 'SH001';
 
 /**
  * Returns the SQL that creates the tables, one statement per element, for apps that run migrations themselves.
@@ -43,7 +51,7 @@ export function postgresMigrations(options: PostgresSchemaOptions = {}): readonl
   return writeMigrations(quoteTables(schema));
 }
 
-function writeMigrations({ schema, events, poll }: Tables): readonly string[] {
+function writeMigrations({ schema, events, poll, fences }: Tables): readonly string[] {
   return [
     `CREATE SCHEMA IF NOT EXISTS ${schema}`,
     // `event` is text: jsonb refuses \u0000, and json would parse the event once more.
@@ -74,6 +82,28 @@ function writeMigrations({ schema, events, poll }: Tables): readonly string[] {
   horizon bigint,
   largest integer NOT NULL
 )`,
+    // A transaction inserts its token and can commit only after it has deleted it, together with marking its event
+    // done. The table is empty for every other transaction, so it need not be logged. It is created last and checked
+    // first: most starts lock nothing.
+    `DO $fences$ BEGIN
+IF pg_catalog.to_regclass('${fences}') IS NULL THEN
+  ALTER TABLE ${events} ADD COLUMN IF NOT EXISTS history pg_catalog.jsonb;
+  ALTER TABLE ${poll} ADD COLUMN IF NOT EXISTS since bigint;
+  CREATE OR REPLACE FUNCTION ${schema}.refuse_commit() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $refuse$
+BEGIN
+  IF EXISTS (SELECT FROM ${fences} WHERE token = NEW.token) THEN
+    RAISE EXCEPTION USING ERRCODE = '${COMMIT_REFUSED}',
+      MESSAGE = 'The handler ended the transaction of its event, and the server rolled it back. Do not send COMMIT, END or PREPARE TRANSACTION in a handler: return to commit, and use a savepoint or a nested transaction for a part.',
+      HINT = 'SET CONSTRAINTS ALL IMMEDIATE raises this, too: name your own constraints.';
+  END IF;
+  RETURN NULL;
+END $refuse$;
+  CREATE UNLOGGED TABLE ${fences} (token pg_catalog.uuid PRIMARY KEY);
+  CREATE CONSTRAINT TRIGGER refuse_commit AFTER INSERT ON ${fences} DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION ${schema}.refuse_commit();
+  ALTER TABLE ${fences} ENABLE ALWAYS TRIGGER refuse_commit;
+END IF;
+END $fences$`,
   ];
 }
 
@@ -94,128 +124,186 @@ export async function migratePostgres(pool: PgLike, options: PostgresSchemaOptio
   readOptions('migratePostgres', { pool }, { pool: POOL_RULE });
   const tables = quoteTables(readOptions('migratePostgres', options, { schema: SCHEMA_RULE }).schema);
   // One DO block: not every driver can send several statements at once or keep to one connection.
-  await pool.query(`DO $migration$ BEGIN
+  await pool.query(`DO $migration$ DECLARE
+path pg_catalog.text := pg_catalog.current_setting('search_path');
+BEGIN
+PERFORM pg_catalog.set_config('search_path', 'pg_catalog', true);
 PERFORM pg_advisory_xact_lock(hashtextextended('stablehooks ${tables.schema}', 0));
 ${writeMigrations(tables).join(';\n')};
+PERFORM set_config('search_path', path, true);
 END $migration$`);
 }
 
+// Functions, types and the operators below are qualified: a schema that is before pg_catalog in the search_path can
+// hold others of the same names. Keywords of SQL (greatest, extract, bigint, double precision, interval) cannot be
+// replaced. IN, NULLIF, CASE x WHEN and USING look up `=` by its name, so they are not used.
+const operator = (name: string) => `OPERATOR(pg_catalog.${name})`;
+const EQ = operator('=');
+const LE = operator('<=');
+const ADD = operator('+');
+const SUBTRACT = operator('-');
+const TIMES = operator('*');
+
 // Not now(): that is the start of the statement, before it waited for the lock of another claim.
-const CLOCK = 'clock_timestamp()';
-const later = (parameter: string) => `${CLOCK} + ${parameter}::float8 * interval '1 millisecond'`;
+const CLOCK = 'pg_catalog.clock_timestamp()';
+const span = (parameter: string) => `(${parameter}::double precision ${TIMES} interval '1 millisecond')`;
+const later = (parameter: string) => `(${CLOCK} ${ADD} ${span(parameter)})`;
+const epochMs = (time: string) => `(extract(epoch FROM ${time}) ${TIMES} 1000)`;
+const ms = (time: string) => `pg_catalog.floor(${epochMs(time)})::double precision`;
+const msUntil = (time: string) => `pg_catalog.ceil(${epochMs(`(${time} ${SUBTRACT} ${CLOCK})`)})`;
+
+/** The history of the row `e` with the end of its present attempt, which started when it was leased; the last 10. */
+const history = (result: string, endedAt: string, error: string) =>
+  `(coalesce(e.history, '[]') ${SUBTRACT} (-10)) ${operator('||')} pg_catalog.jsonb_build_object(
+    'attempt', e.attempts, 'startedAt', ${ms('e.updated_at')}, 'endedAt', ${ms(endedAt)},
+    'result', ${result}, 'error', ${error})`;
+const LAPSED = history("'lapsed'", 'greatest(e.due_at, e.updated_at)', 'NULL::pg_catalog.text');
+
 // `excluded.updated_at` is the default of the new row: one time for all columns, before any wait for a lock.
-const CLAIMABLE =
-  "(e.state IN ('received', 'failed', 'parked') OR e.state = 'leased' AND e.due_at <= excluded.updated_at)";
-const ms = (column: string) => `floor(extract(epoch FROM ${column}) * 1000)::float8`;
+// Only received, leased and failed events have a due time.
+const CLAIMABLE = `(e.state ${EQ} ANY ('{received,parked}') OR e.due_at ${LE} excluded.updated_at
+    OR e.state ${EQ} 'failed' AND $7::boolean)`;
 
 /** Returns every statement of the inbox for a checked schema; each is atomic at READ COMMITTED and uses the server's clock. */
 export function writeStatements(schema: string) {
-  const { events, poll } = quoteTables(schema);
-  const record = `id, type, state, attempts, source, last_error, event,
+  const { events, poll, fences } = quoteTables(schema);
+  const record = `id, type, state, attempts, source, last_error, event, history::pg_catalog.text AS history,
   ${ms('received_at')} AS received_ms, ${ms('updated_at')} AS updated_ms, ${ms('due_at')} AS due_ms`;
+  const claimed = (column: string, value: string) =>
+    `${column} = CASE WHEN ${CLAIMABLE} THEN ${value} ELSE e.${column} END`;
+  const markDone = `UPDATE ${events} AS e SET state = 'done', due_at = NULL, token = NULL, last_error = NULL,
+  updated_at = ${CLOCK}, history = ${history("'done'", CLOCK, 'NULL::pg_catalog.text')}
+WHERE e.id ${EQ} $1::pg_catalog.text AND e.token ${EQ} $2::pg_catalog.uuid`;
 
   return {
     /**
-     * id, type, source, leaseMs, token, event. Always returns the row: a claim that is not allowed writes the
+     * id, type, source, leaseMs, token, event, early. Always returns the row: a claim that is not allowed writes the
      * row unchanged, because a SELECT would not see the row of a concurrent claim.
      */
     claim: `INSERT INTO ${events} AS e (id, type, state, attempts, source, due_at, token, event)
-VALUES ($1::text, $2::text, 'leased', 1, $3::text, ${later('$4')}, $5::uuid, $6::text)
+VALUES ($1::pg_catalog.text, $2::pg_catalog.text, 'leased', 1, $3::pg_catalog.text, ${later('$4')},
+  $5::pg_catalog.uuid, $6::pg_catalog.text)
 ON CONFLICT (id) DO UPDATE SET
-  state = CASE WHEN ${CLAIMABLE} THEN 'leased' ELSE e.state END,
-  attempts = CASE WHEN ${CLAIMABLE} THEN e.attempts + 1 ELSE e.attempts END,
-  due_at = CASE WHEN ${CLAIMABLE} THEN excluded.due_at ELSE e.due_at END,
-  token = CASE WHEN ${CLAIMABLE} THEN excluded.token ELSE e.token END,
-  updated_at = CASE WHEN ${CLAIMABLE} THEN excluded.updated_at ELSE e.updated_at END
-RETURNING state, attempts, token = $5::uuid AS won,
-  ceil(extract(epoch FROM due_at - ${CLOCK}) * 1000)::float8 AS left_ms`,
+  ${claimed('state', "'leased'")},
+  ${claimed('attempts', `e.attempts ${ADD} 1`)},
+  ${claimed('due_at', 'excluded.due_at')},
+  ${claimed('token', 'excluded.token')},
+  ${claimed('updated_at', 'excluded.updated_at')},
+  history = CASE WHEN e.state ${EQ} 'leased' AND e.due_at ${LE} excluded.updated_at THEN ${LAPSED} ELSE e.history END
+RETURNING state, attempts, token ${EQ} $5::pg_catalog.uuid AS won, ${msUntil('due_at')}::double precision AS left_ms`,
 
     /**
      * id, token. Only a leased event has a token. With a condition on the state as well, the planner can choose
      * to read all rows that were leased recently.
      */
-    complete: `UPDATE ${events} SET state = 'done', due_at = NULL, token = NULL, last_error = NULL, updated_at = ${CLOCK}
-WHERE id = $1::text AND token = $2::uuid RETURNING 1 AS settled`,
+    complete: `${markDone} RETURNING 1 AS settled`,
 
     /** id, token, retryAfterMs or null, error */
-    fail: `UPDATE ${events} SET state = CASE WHEN $3::float8 IS NULL THEN 'dead' ELSE 'failed' END,
-  due_at = ${later('$3')}, token = NULL, last_error = $4::text, updated_at = ${CLOCK}
-WHERE id = $1::text AND token = $2::uuid RETURNING 1 AS settled`,
+    fail: `UPDATE ${events} AS e SET state = CASE WHEN $3::double precision IS NULL THEN 'dead' ELSE 'failed' END,
+  due_at = ${later('$3')}, token = NULL, last_error = $4::pg_catalog.text, updated_at = ${CLOCK},
+  history = ${history("CASE WHEN $3::double precision IS NULL THEN 'dead' ELSE 'failed' END", CLOCK, '$4::pg_catalog.text')}
+WHERE e.id ${EQ} $1::pg_catalog.text AND e.token ${EQ} $2::pg_catalog.uuid RETURNING 1 AS settled`,
 
     /**
-     * id, token. Takes no lock: a second delivery would wait for the handler instead of being answered. The
-     * server ends the transaction of a stopped process when its lease has lapsed.
+     * id, token. The first statement of a transaction: inserts the row that makes COMMIT fail. Takes no lock on the
+     * event: a second delivery would wait for the handler instead of being answered. The server ends a statement, and
+     * the transaction of a stopped process, when the lease has lapsed; a shorter statement_timeout stays.
      */
-    fence: `SELECT set_config('idle_in_transaction_session_timeout',
-  greatest(1000, ceil(extract(epoch FROM due_at - ${CLOCK}) * 1000))::bigint::text, true)
-FROM ${events} WHERE id = $1::text AND token = $2::uuid`,
+    fence: `WITH leased AS MATERIALIZED (
+  SELECT greatest(1000, ${msUntil('due_at')})::bigint AS left_ms
+  FROM ${events} WHERE id ${EQ} $1::pg_catalog.text AND token ${EQ} $2::pg_catalog.uuid
+), fenced AS (
+  INSERT INTO ${fences} (token) SELECT $2::pg_catalog.uuid FROM leased
+), configured AS MATERIALIZED (
+  SELECT pg_catalog.current_setting('statement_timeout')::interval AS statement_timeout
+)
+SELECT pg_catalog.set_config('idle_in_transaction_session_timeout', left_ms::pg_catalog.text, true),
+  pg_catalog.set_config('statement_timeout', least(left_ms,
+    CASE WHEN statement_timeout ${operator('>')} interval '0' THEN ${epochMs('statement_timeout')}::bigint END
+  )::pg_catalog.text, true)
+FROM leased CROSS JOIN configured`,
+
+    /** token. Whether this is still the transaction that {@link fence} began. */
+    isFenced: `SELECT 1 AS fenced FROM ${fences} WHERE token ${EQ} $1::pg_catalog.uuid`,
+
+    /** id, token. The last statement of a transaction: deletes the row that makes COMMIT fail. */
+    completeFenced: `WITH fenced AS (
+  DELETE FROM ${fences} WHERE token ${EQ} $2::pg_catalog.uuid RETURNING 1
+), done AS (
+  ${markDone} AND EXISTS (SELECT FROM fenced) RETURNING 1
+)
+SELECT EXISTS (SELECT FROM fenced) AS fenced, EXISTS (SELECT FROM done) AS settled`,
 
     /** ids, types, events, dueInMs or null, source. Sorted, so that two pages cannot deadlock. */
     record: `WITH page AS (
-  SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) AS page (id, type, event)
+  SELECT * FROM ROWS FROM (pg_catalog.unnest($1::pg_catalog.text[]), pg_catalog.unnest($2::pg_catalog.text[]),
+    pg_catalog.unnest($3::pg_catalog.text[])) AS page (id, type, event)
 ), recorded AS (
   INSERT INTO ${events} (id, type, state, source, due_at, event)
-  SELECT id, type, CASE WHEN $4::float8 IS NULL THEN 'parked' ELSE 'received' END, $5::text, ${later('$4')}, event
-  FROM page ORDER BY id COLLATE "C"
+  SELECT id, type, CASE WHEN $4::double precision IS NULL THEN 'parked' ELSE 'received' END,
+    $5::pg_catalog.text, ${later('$4')}, event
+  FROM page ORDER BY id COLLATE pg_catalog."C"
   ON CONFLICT (id) DO NOTHING RETURNING id
 )
 SELECT id, 'new' AS state FROM recorded UNION ALL
-SELECT id, state FROM ${events} WHERE id = ANY ($1::text[])`,
+SELECT id, state FROM ${events} WHERE id ${EQ} ANY ($1::pg_catalog.text[])`,
 
     /**
      * limit, visibilityTimeoutMs, types. Parked rows are searched per type and in the index only; otherwise the
      * planner reads all of them, and rows of unknown types stay parked.
      */
     takeDue: `WITH parked AS MATERIALIZED (
-  SELECT id, received_at AS at FROM ${events} WHERE state = 'parked' AND id = ANY (ARRAY (
-    SELECT oldest.id FROM unnest($3::text[]) AS known (type) CROSS JOIN LATERAL (
-      SELECT id FROM ${events} WHERE state = 'parked' AND type = known.type COLLATE "C"
+  SELECT id, received_at AS at FROM ${events} WHERE state ${EQ} 'parked' AND id ${EQ} ANY (ARRAY (
+    SELECT oldest.id FROM pg_catalog.unnest($3::pg_catalog.text[]) AS known (type) CROSS JOIN LATERAL (
+      SELECT id FROM ${events} WHERE state ${EQ} 'parked' AND type ${EQ} known.type COLLATE pg_catalog."C"
       ORDER BY received_at LIMIT $1::int
     ) AS oldest
   )) ORDER BY received_at LIMIT $1::int FOR UPDATE SKIP LOCKED
 ), due AS MATERIALIZED (
-  SELECT id, due_at AS at FROM ${events} WHERE due_at <= now()
-  ORDER BY due_at LIMIT $1::int - (SELECT count(*) FROM parked) FOR UPDATE SKIP LOCKED
+  SELECT id, due_at AS at FROM ${events} WHERE due_at ${LE} pg_catalog.now()
+  ORDER BY due_at LIMIT $1::int ${SUBTRACT} (SELECT pg_catalog.count(*) FROM parked) FOR UPDATE SKIP LOCKED
 ), taken AS MATERIALIZED (
   SELECT id, at, 1 AS rank FROM parked UNION ALL SELECT id, at, 2 FROM due
 ), hidden AS (
-  UPDATE ${events} SET due_at = ${later('$2')}, token = NULL, updated_at = ${CLOCK},
-    state = CASE state WHEN 'leased' THEN 'failed' WHEN 'parked' THEN 'received' ELSE state END
-  WHERE id = ANY (ARRAY (SELECT id FROM taken)) RETURNING id, event
+  UPDATE ${events} AS e SET state = 'received', due_at = ${later('$2')}, token = NULL, updated_at = ${CLOCK},
+    history = CASE WHEN e.state ${EQ} 'leased' THEN ${LAPSED} ELSE e.history END
+  WHERE e.id ${EQ} ANY (ARRAY (SELECT id FROM taken)) RETURNING e.id, e.event
 )
-SELECT hidden.event FROM hidden JOIN taken USING (id) ORDER BY taken.rank, taken.at`,
+SELECT hidden.event FROM hidden JOIN taken ON hidden.id ${EQ} taken.id ORDER BY taken.rank, taken.at`,
 
     /** holder, leaseMs */
-    acquirePoll: `INSERT INTO ${poll} AS p (holder, lease_until, largest) VALUES ($1::text, ${later('$2')}, 0)
+    acquirePoll: `INSERT INTO ${poll} AS p (holder, lease_until, largest)
+VALUES ($1::pg_catalog.text, ${later('$2')}, 0)
 ON CONFLICT (only_row) DO UPDATE SET holder = excluded.holder, lease_until = ${later('$2')}
-WHERE p.holder = excluded.holder OR p.lease_until <= ${CLOCK}
-RETURNING horizon::float8 AS watermark, largest`,
+WHERE p.holder ${EQ} excluded.holder OR p.lease_until ${LE} ${CLOCK}
+RETURNING since::double precision AS since, horizon::double precision AS watermark, largest`,
 
-    /** holder, leaseMs, horizon or null, largest */
-    savePoll: `UPDATE ${poll} SET lease_until = ${later('$2')}, horizon = $3::bigint, largest = $4::int
-WHERE holder = $1::text RETURNING 1 AS saved`,
+    /** holder, leaseMs, since or null, horizon or null, largest */
+    savePoll: `UPDATE ${poll} SET lease_until = ${later('$2')}, since = $3::bigint, horizon = $4::bigint, largest = $5::int
+WHERE holder ${EQ} $1::pg_catalog.text RETURNING 1 AS saved`,
 
     /** id */
-    find: `SELECT ${record} FROM ${events} WHERE id = $1::text`,
+    find: `SELECT ${record} FROM ${events} WHERE id ${EQ} $1::pg_catalog.text`,
 
     /** state, limit, id to continue after or null */
-    list: `SELECT ${record} FROM ${events} WHERE state = $1::text AND ($3::text IS NULL
-  OR (received_at, id) > (SELECT received_at, id FROM ${events} WHERE id = $3::text))
+    list: `SELECT ${record} FROM ${events} WHERE state ${EQ} $1::pg_catalog.text AND ($3::pg_catalog.text IS NULL
+  OR (received_at, id) ${operator('>')} (SELECT received_at, id FROM ${events} WHERE id ${EQ} $3::pg_catalog.text))
 ORDER BY received_at, id LIMIT $2::int`,
 
-    count: `SELECT state, count(*)::float8 AS count, ${ms('min(updated_at)')} AS oldest FROM ${events} GROUP BY state`,
+    count: `SELECT state, pg_catalog.count(*)::double precision AS count, ${ms('pg_catalog.min(updated_at)')} AS oldest
+FROM ${events} GROUP BY state`,
 
     /** id */
     requeue: `UPDATE ${events} SET state = 'received', attempts = 0, due_at = ${CLOCK}, updated_at = ${CLOCK}
-WHERE id = $1::text AND state = 'dead' RETURNING 1 AS requeued`,
+WHERE id ${EQ} $1::pg_catalog.text AND state ${EQ} ANY ('{dead,failed}') RETURNING 1 AS requeued`,
 
     /** olderThanMs, limit */
     prune: `WITH pruned AS (
-  UPDATE ${events} SET event = NULL WHERE id = ANY (ARRAY (
-    SELECT id FROM ${events} WHERE state = 'done' AND event IS NOT NULL
-      AND updated_at <= now() - $1::float8 * interval '1 millisecond'
+  UPDATE ${events} SET event = NULL, history = NULL WHERE id ${EQ} ANY (ARRAY (
+    SELECT id FROM ${events} WHERE state ${EQ} 'done' AND event IS NOT NULL
+      AND updated_at ${LE} (pg_catalog.now() ${SUBTRACT} ${span('$1')})
     ORDER BY updated_at LIMIT $2::int FOR UPDATE SKIP LOCKED))
   RETURNING 1
-) SELECT count(*)::float8 AS pruned FROM pruned`,
+) SELECT pg_catalog.count(*)::double precision AS pruned FROM pruned`,
   } as const;
 }

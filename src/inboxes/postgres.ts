@@ -1,18 +1,22 @@
-import { HandlerError } from '../core/errors.js';
+import { HandlerError, PermanentError } from '../core/errors.js';
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
 import { boolean, readOptions } from '../core/options.js';
 import {
   INBOX_STATES,
   type Inbox,
+  type InboxAttempt,
   type InboxCount,
   type InboxOperations,
   type InboxRecord,
   type InboxState,
   type Lease,
   type Origin,
+  type PollState,
   type RecordResult,
 } from '../core/ports.js';
 import {
+  type OpenTransaction,
+  type PgClientLike,
   type PgLike,
   type PgPoolLike,
   type PgTransactional,
@@ -22,6 +26,7 @@ import {
   runInTransaction,
   TRANSACTIONAL_POOL_RULE,
 } from './postgres-client.js';
+import { isCommitRefusal, isConflict, rethrowCommitError } from './postgres-errors.js';
 import { type PostgresSchemaOptions, SCHEMA_RULE, writeStatements } from './postgres-sql.js';
 
 export {
@@ -65,6 +70,13 @@ export interface PostgresInboxOptions extends PostgresSchemaOptions {
   readonly transactional?: boolean | undefined;
 }
 
+/** How often a statement is sent that conflicts with others, and the longest wait in between. */
+const CONFLICT_TRIES = 20;
+const CONFLICT_WAIT_MS = 100;
+
+/** How often a page is sent to record it; two are enough unless rows are hidden. */
+const RECORD_ROUNDS = 5;
+
 /** How many events one statement prunes: other statements wait for its locks. */
 const PRUNE_BATCH = 5_000;
 
@@ -81,7 +93,7 @@ const PRUNE_BATCH = 5_000;
  * const inbox = postgresInbox(new Pool({ connectionString }), { transactional: true });
  * ```
  */
-export function postgresInbox<Tx>(
+export function postgresInbox<Tx = PgClientLike>(
   pool: PgPoolLike<Tx> | PgTransactionsLike<Tx>,
   options: PostgresInboxOptions & { readonly transactional: true },
 ): Inbox<Tx> & InboxOperations;
@@ -100,21 +112,37 @@ export function postgresInbox(
   readOptions('postgresInbox', { pool }, { pool: transactional ? TRANSACTIONAL_POOL_RULE : POOL_RULE });
   const statements = writeStatements(schema);
 
-  async function settle(client: PgLike, { id, token }: Lease): Promise<boolean> {
-    return (await queryRows(client, statements.complete, [id, token])).length > 0;
+  /** Sends one statement of its own, again if it conflicts with another: roles can have a stricter isolation level. */
+  async function send<Row>(text: string, values: unknown[] = []): Promise<readonly Row[]> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await queryRows<Row>(pool, text, values);
+      } catch (error) {
+        if (!isConflict(error) || tries >= CONFLICT_TRIES) throw error;
+        const waitMs = Math.random() * Math.min(2 ** tries, CONFLICT_WAIT_MS);
+        await new Promise((resolve) => setTimeout(resolve, waitMs));
+      }
+    }
   }
 
-  async function transaction(lease: Lease, effect: (tx: unknown) => Promise<void>): Promise<boolean> {
-    const { id, token } = lease;
+  async function transaction({ id, token }: Lease, effect: (tx: unknown) => Promise<void>): Promise<boolean> {
     // Thrown, because every driver rolls back only after a rejection.
     const leaseLost = new Error('The lease is lost.');
     try {
       // TRANSACTIONAL_POOL_RULE has checked the pool.
-      await runInTransaction(pool as PgTransactional<unknown>, async (tx, client) => {
-        const fenced = await queryRows(client, statements.fence, [id, token]);
-        if (fenced.length === 0) throw leaseLost;
-        await effect(tx);
-        if (!(await settle(client, lease).catch(rethrowAborted))) throw leaseLost;
+      await runInTransaction(pool as PgTransactional<unknown>, async (open) => {
+        const begun = await queryRows(open.queries, statements.fence, [id, token]);
+        if (begun.length === 0) throw leaseLost;
+        try {
+          await effect(open.tx).finally(open.close);
+        } catch (error) {
+          await assertFenced(open, token, error);
+          throw error;
+        }
+        const completed = queryRows<FencedRow>(open.queries, statements.completeFenced, [id, token]);
+        const [row] = await completed.catch(rethrowCommitError);
+        if (!row?.fenced) throw endedByHandler(open);
+        if (!row.settled) throw leaseLost;
       });
       return true;
     } catch (error) {
@@ -123,14 +151,24 @@ export function postgresInbox(
     }
   }
 
+  /** After a handler has rejected: whether all that it wrote will be rolled back. */
+  async function assertFenced(open: OpenTransaction<unknown>, token: string, cause: unknown): Promise<void> {
+    // A statement that still runs delays the answer, and its connection is closed instead.
+    if (isCommitRefusal(cause) || open.isRunning()) return;
+    const found = queryRows(open.queries, statements.isFenced, [token]);
+    // In an aborted transaction the server refuses this statement, too. A connection that is lost has rolled back.
+    const rows = await found.catch(() => undefined);
+    if (rows?.length === 0) throw endedByHandler(open, { cause });
+  }
+
   return {
     durable: true,
 
-    async claim(event, { leaseMs, origin, json = encodeEvent(event) }) {
+    async claim(event, { leaseMs, origin, json = encodeEvent(event), early = false }) {
       const { id, type } = event;
       const token = crypto.randomUUID();
-      const values = [id, type, origin, leaseMs, token, json];
-      const [row] = await queryRows<ClaimRow>(pool, statements.claim, values);
+      const values = [id, type, origin, leaseMs, token, json, early];
+      const [row] = await send<ClaimRow>(statements.claim, values);
       if (row === undefined) {
         throw new Error(
           `Postgres returned no row for the claim of ${id}. Check that no trigger or rule changes the inserts into ${schema}.events.`,
@@ -138,11 +176,13 @@ export function postgresInbox(
       }
       const { state, attempts, won, left_ms } = row;
       if (won) return { state: 'claimed', lease: { id, token, attempt: attempts } };
-      if (state !== 'leased') return { state };
+      if (state !== 'leased' && state !== 'failed') return { state };
       return { state, retryAfterMs: Math.max(1, left_ms ?? 0) };
     },
 
-    complete: (lease) => settle(pool, lease),
+    async complete({ id, token }) {
+      return (await send(statements.complete, [id, token])).length > 0;
+    },
 
     ...(transactional && { transaction }),
 
@@ -150,19 +190,30 @@ export function postgresInbox(
       // A Postgres text cannot hold U+0000.
       const message = error.slice(0, 1_000).replaceAll('\0', '\ufffd');
       const values = [id, token, retryAfterMs, message];
-      return (await queryRows(pool, statements.fail, values)).length > 0;
+      return (await send(statements.fail, values)).length > 0;
     },
 
-    async record(events, { dueInMs, origin }) {
+    async record(events, { dueInMs, origin, json = [] }) {
       const found = new Map<string, RecordResult>();
-      const firsts = new Map<string, UnknownEvent>();
-      for (const event of events) if (!firsts.has(event.id)) firsts.set(event.id, event);
+      const firsts = new Map<string, readonly [id: string, type: string, json: string]>();
+      for (const [index, event] of events.entries()) {
+        const { id, type } = event;
+        if (!firsts.has(id)) firsts.set(id, [id, type, json[index] ?? encodeEvent(event)]);
+      }
       // A second round is needed only for ids that another page or claim was inserting at the same time.
-      while (found.size < firsts.size) {
-        const page = [...firsts.values()].filter(({ id }) => !found.has(id));
-        const columns = [page.map(({ id }) => id), page.map(({ type }) => type), page.map(encodeEvent)];
-        const values = [...columns, dueInMs, origin];
-        const rows = await queryRows<RecordRow>(pool, statements.record, values);
+      for (let round = 1; found.size < firsts.size; round++) {
+        const page = [...firsts.values()].filter(([id]) => !found.has(id));
+        if (round > RECORD_ROUNDS) {
+          throw new Error(
+            `Postgres returned no row for ${page.length} of ${firsts.size} recorded events, such as ${page[0]?.[0]}. Check that no trigger, rule or policy of ${schema}.events hides rows, and that the ids are valid Unicode.`,
+          );
+        }
+        const columns = [
+          page.map(([id]) => id),
+          page.map(([, type]) => type),
+          page.map(([, , text]) => text),
+        ];
+        const rows = await send<RecordRow>(statements.record, [...columns, dueInMs, origin]);
         for (const { id, state } of rows) found.set(id, state);
       }
       const recordedState = dueInMs === null ? 'parked' : 'received';
@@ -175,45 +226,45 @@ export function postgresInbox(
 
     async takeDue({ limit, visibilityTimeoutMs, types }) {
       const values = [limit, visibilityTimeoutMs, types];
-      const rows = await queryRows<{ readonly event: string }>(pool, statements.takeDue, values);
-      return rows.map(({ event }) => JSON.parse(event) as UnknownEvent);
+      const rows = await send<{ readonly event: string }>(statements.takeDue, values);
+      return rows.map(({ event }) => ({ event: JSON.parse(event) as UnknownEvent, json: event }));
     },
 
     async acquirePoll({ holder, leaseMs }) {
-      const [row] = await queryRows<PollRow>(pool, statements.acquirePoll, [holder, leaseMs]);
-      return row ? { watermark: row.watermark, largest: row.largest } : null;
+      const [state] = await send<PollState>(statements.acquirePoll, [holder, leaseMs]);
+      return state ?? null;
     },
 
-    async savePoll({ watermark, largest }, { holder, leaseMs }) {
-      const values = [holder, leaseMs, watermark, largest];
-      return (await queryRows(pool, statements.savePoll, values)).length > 0;
+    async savePoll({ since, watermark, largest }, { holder, leaseMs }) {
+      const values = [holder, leaseMs, since, watermark, largest];
+      return (await send(statements.savePoll, values)).length > 0;
     },
 
     async find(id) {
-      const [row] = await queryRows<EventRow>(pool, statements.find, [id]);
+      const [row] = await send<EventRow>(statements.find, [id]);
       return row && toRecord(row);
     },
 
     async list({ state, limit, after = null }) {
-      return (await queryRows<EventRow>(pool, statements.list, [state, limit, after])).map(toRecord);
+      return (await send<EventRow>(statements.list, [state, limit, after])).map(toRecord);
     },
 
     async count() {
-      const rows = await queryRows<InboxCount>(pool, statements.count);
+      const rows = await send<InboxCount>(statements.count);
       return INBOX_STATES.map(
         (state) => rows.find((row) => row.state === state) ?? { state, count: 0, oldest: null },
       );
     },
 
     async requeue(id) {
-      return (await queryRows(pool, statements.requeue, [id])).length > 0;
+      return (await send(statements.requeue, [id])).length > 0;
     },
 
     async prune({ olderThanMs }) {
       let total = 0;
       for (let pruned = PRUNE_BATCH; pruned === PRUNE_BATCH; total += pruned) {
         const values = [olderThanMs, PRUNE_BATCH];
-        const [row] = await queryRows<{ readonly pruned: number }>(pool, statements.prune, values);
+        const [row] = await send<{ readonly pruned: number }>(statements.prune, values);
         pruned = row?.pruned ?? 0;
       }
       return total;
@@ -221,18 +272,29 @@ export function postgresInbox(
   };
 }
 
-/** After a failed statement Postgres refuses all others (25P02): the handler caught the error and went on. */
-function rethrowAborted(error: unknown): never {
-  if (!(error instanceof Error && 'code' in error && error.code === '25P02')) throw error;
-  throw new HandlerError(
-    'ERR_HANDLER_FAILED',
-    'A statement failed and the handler caught its error, but Postgres has aborted the transaction. Do not catch the error, or use ON CONFLICT or a SAVEPOINT.',
-    { cause: error },
-  );
+/** The error of a transaction in which the row of the fence is missing. */
+function endedByHandler(open: OpenTransaction<unknown>, options?: ErrorOptions) {
+  return open.hasEndedCleanly()
+    ? new HandlerError(
+        'ERR_HANDLER_FAILED',
+        'The handler ended the transaction of its event, and Postgres rolled it back. Return from the handler to commit, throw to roll back, and use a nested transaction or a SAVEPOINT for a part.',
+        options,
+      )
+    : new PermanentError(
+        'The handler ended the transaction of its event. What it wrote afterwards may be committed, so the event does not run again. Check what it wrote; then remove the COMMIT or ROLLBACK from the handler, and requeue the event if nothing was written.',
+        options,
+      );
+}
+
+interface FencedRow {
+  /** Whether it was still the transaction of the event. */
+  readonly fenced: boolean;
+  /** Whether the event was still leased. */
+  readonly settled: boolean;
 }
 
 interface ClaimRow {
-  readonly state: 'leased' | 'done' | 'dead';
+  readonly state: 'leased' | 'failed' | 'done' | 'dead';
   readonly attempts: number;
   /** `null` if the event has no token. */
   readonly won: boolean | null;
@@ -244,11 +306,6 @@ interface RecordRow {
   readonly state: RecordResult;
 }
 
-interface PollRow {
-  readonly watermark: number | null;
-  readonly largest: number;
-}
-
 interface EventRow {
   readonly id: string;
   readonly type: string;
@@ -257,6 +314,7 @@ interface EventRow {
   readonly source: Origin;
   readonly last_error: string | null;
   readonly event: string | null;
+  readonly history: string | null;
   readonly received_ms: number;
   readonly updated_ms: number;
   readonly due_ms: number | null;
@@ -273,6 +331,7 @@ function toRecord(row: EventRow): InboxRecord {
     updatedAt: row.updated_ms,
     dueAt: row.due_ms,
     lastError: row.last_error,
+    history: row.history === null ? [] : (JSON.parse(row.history) as readonly InboxAttempt[]),
     event: row.event === null ? null : (JSON.parse(row.event) as UnknownEvent),
   };
 }

@@ -65,7 +65,9 @@ for (const [driver, connect] of Object.entries(drivers)) {
           const schema = `over_${driver.replace('.', '_')}_${cases}`;
           await migratePostgres(connections.first, { schema });
           const open = (pool: Connections['first']) =>
-            transactional ? postgresInbox(pool, { schema, transactional }) : postgresInbox(pool, { schema });
+            transactional
+              ? postgresInbox(pool as PgPoolLike, { schema, transactional })
+              : postgresInbox(pool, { schema });
           await run({ inbox: open(connections.first), second: open(connections.second) });
         });
       }

@@ -85,7 +85,7 @@ function openPostgresJs({ url, connections }: PoolOptions) {
     effect: (tx, id) => tx`INSERT INTO ledger (id) VALUES (${id})`,
     nested: (tx, work) => tx.savepoint((inner) => work(inner)),
     raw: (tx, text) => tx.unsafe(text),
-    close: () => db.end({ timeout: 5 }),
+    close: () => db.end({ timeout: 0 }),
   });
 }
 
@@ -109,7 +109,7 @@ function openDrizzleOverPostgresJs({ url, connections }: PoolOptions) {
     effect: (tx, id) => tx.insert(ledger).values({ id }),
     nested: (tx, work) => tx.transaction((inner) => work(inner)),
     raw: (tx, statement) => tx.execute(sql.raw(statement)),
-    close: () => client.end({ timeout: 5 }),
+    close: () => client.end({ timeout: 0 }),
   });
 }
 

@@ -1,0 +1,61 @@
+/** What the errors of Postgres drivers and of the libraries over them say: the SQLSTATE, wherever they keep it. */
+import { HandlerError } from '../core/errors.js';
+import { COMMIT_REFUSED } from './postgres-sql.js';
+
+/** Where libraries keep the error of the driver. */
+const NESTED = ['cause', 'driverError', 'originalError', 'meta'] as const;
+
+/** Not the codes of Node (EPIPE) nor those of Prisma (P2010). */
+const SQLSTATE = /^(?=.*\d)(?!P[12]\d)[0-9A-Z]{5}$/;
+
+/** The SQLSTATEs of an error and of what caused it, the outermost first. */
+function sqlStates(error: unknown): readonly string[] {
+  const seen = new Set<unknown>([error]);
+  const states: string[] = [];
+  // A set can grow while it is read.
+  for (const one of seen) {
+    if (typeof one !== 'object' || one === null) continue;
+    const members = one as Readonly<Record<string, unknown>>;
+    for (const code of [members['code'], members['originalCode']]) {
+      if (typeof code === 'string' && SQLSTATE.test(code)) states.push(code);
+    }
+    for (const name of NESTED) seen.add(members[name]);
+  }
+  return states;
+}
+
+/** Whether the server refused to commit, because the event of the transaction was not marked done. */
+export function isCommitRefusal(error: unknown): boolean {
+  return sqlStates(error).includes(COMMIT_REFUSED);
+}
+
+/** Whether the server asks to run the statement or transaction again: a serialization failure or a deadlock. */
+export function isConflict(error: unknown): boolean {
+  return ['40001', '40P01'].includes(sqlStates(error)[0] ?? '');
+}
+
+/** Whether a statement was refused because one before it in the transaction failed. */
+export function isAborted(error: unknown): boolean {
+  return sqlStates(error)[0] === '25P02';
+}
+
+/** Classes that say nothing about the handler: connection, transaction state, resources, operator, system, internal. */
+const INBOX_CLASSES = ['08', '25', '53', '57', '58', 'XX'];
+
+/** Rejects with the error of a statement or COMMIT that ends a transaction, as the handler's if it is the reason. */
+export function rethrowCommitError(error: unknown): never {
+  const [state] = sqlStates(error);
+  if (isAborted(error)) {
+    throw new HandlerError(
+      'ERR_HANDLER_FAILED',
+      'A statement failed and the handler caught its error, but Postgres has aborted the transaction. Do not catch the error, or use ON CONFLICT or a SAVEPOINT.',
+      { cause: error },
+    );
+  }
+  if (state === undefined || INBOX_CLASSES.includes(state.slice(0, 2))) throw error;
+  throw new HandlerError(
+    'ERR_HANDLER_FAILED',
+    `Postgres did not commit what the handler wrote (SQLSTATE ${state}); see the cause. The event runs again.`,
+    { cause: error },
+  );
+}
