@@ -348,23 +348,30 @@ function adapt<Tx>({ queries, send, begin, guard, unwrap }: DataLayer<Tx>): PgTr
       const gate: Gate = { closed: false, lost: false };
       let release: (() => void) | undefined;
       let rejection: { readonly error: unknown } | undefined;
+      let failure: { readonly error: unknown } | undefined;
+      // Not while the handler still runs.
+      const settle = () => {
+        // Some data layers reject with the error of a ROLLBACK that failed.
+        if (gate.closed && failure) reject(rejection ? rejection.error : toDriverError(failure.error));
+      };
       const body = async (native: Tx): Promise<Value> => {
         try {
           const guarded = (await guard?.(native, gate)) ?? { tx: native };
           release = guarded.release;
-          return await work(guarded.tx, toClient(native));
+          return await work(guarded.tx, toClient(guarded.tx));
         } catch (error) {
           rejection = { error };
           throw error;
         } finally {
           gate.closed = true;
+          settle();
           if (gate.lost) await NEVER;
         }
       };
       const onFailure = (error: unknown) => {
+        failure = { error };
         gate.lost = true;
-        // Some data layers reject with the error of a ROLLBACK that failed.
-        reject(rejection ? rejection.error : toDriverError(error));
+        settle();
       };
       Promise.resolve(begin(body))
         .then(resolve, onFailure)
@@ -377,9 +384,13 @@ function adapt<Tx>({ queries, send, begin, guard, unwrap }: DataLayer<Tx>): PgTr
 /** After its connection is lost, postgres.js must not go on: it would write to a closed socket, and end the process. */
 const NEVER = new Promise<never>(() => undefined);
 
-/** Refuses a statement of a late handler. The data layer itself ends the transaction, and Postgres refuses COMMIT unless the event is done. */
+/**
+ * Refuses a statement over a lost connection, and one of a late handler. The data layer itself can still end the
+ * transaction; Postgres refuses COMMIT unless the event is done.
+ */
 function assertOpen(gate: Gate, text?: unknown): void {
-  if (!gate.lost && !(gate.closed && !/^(commit|rollback)$/i.test(String(text)))) return;
+  if (gate.lost) throw new Error('The connection of the transaction is lost.');
+  if (!gate.closed || /^(commit|rollback)$/i.test(String(text))) return;
   throw new HandlerError(
     'ERR_HANDLER_FAILED',
     'The transaction has ended and the statement was not sent. Await every statement, and stop when `signal` aborts.',
@@ -438,12 +449,17 @@ function guardKysely<Tx>(tx: Tx, gate: Gate): Promise<Guarded<Tx>> {
   }
   return (tx as Internals).getExecutor().provideConnection(async (connection) => {
     const { executeQuery } = connection;
-    connection.executeQuery = guarded(
-      executeQuery.bind(connection),
-      gate,
-      (query) => (query as { readonly sql: string }).sql,
-    );
-    return { tx, release: () => void Object.assign(connection, { executeQuery }) };
+    connection.executeQuery = async (query) => {
+      const isEnd = gate.closed;
+      assertOpen(gate, (query as { readonly sql: string }).sql);
+      try {
+        return await executeQuery.call(connection, query);
+      } finally {
+        // Before the next transaction gets the connection.
+        if (isEnd) connection.executeQuery = executeQuery;
+      }
+    };
+    return { tx };
   });
 }
 
@@ -461,7 +477,9 @@ function endsConnection(error: unknown): boolean {
     readonly severity?: unknown;
     readonly syscall?: unknown;
   };
-  return syscall !== undefined || /^CONNECTION_/.test(String(code)) || /^(FATAL|PANIC)$/.test(String(severity));
+  return (
+    syscall !== undefined || /^CONNECTION_/.test(String(code)) || /^(FATAL|PANIC)$/.test(String(severity))
+  );
 }
 
 /** A query of postgres.js, which is sent when it is awaited. */
