@@ -7,6 +7,7 @@ import { exampleEvent } from 'stablehooks/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startPostgres } from '../services/postgres.js';
 import type { Service } from '../services/service.js';
+import { writeHostileSchema } from './hostile-schema.js';
 
 let server: Service;
 beforeAll(async () => {
@@ -15,7 +16,10 @@ beforeAll(async () => {
 afterAll(() => server.stop());
 
 // READ COMMITTED, the default of the server, is the level of the other tests.
-describe.each(['repeatable read', 'serializable'])('under a role whose default is %s', (level) => {
+describe.each([
+  { level: 'repeatable read', path: 'public' },
+  { level: 'serializable', path: 'hostile, pg_catalog' },
+])('under a role with the isolation $level and the search_path $path', ({ level, path }) => {
   let first: pg.Pool;
   let second: pg.Pool;
   beforeAll(async () => {
@@ -24,13 +28,16 @@ describe.each(['repeatable read', 'serializable'])('under a role whose default i
     await admin.connect();
     await admin.query(`CREATE ROLE ${role} LOGIN SUPERUSER PASSWORD 'password'`);
     await admin.query(`ALTER ROLE ${role} SET default_transaction_isolation = '${level}'`);
-    await admin.query(`ALTER ROLE ${role} SET default_transaction_read_only = off`);
+    await admin.query(`ALTER ROLE ${role} SET search_path = ${path}`);
+    if (path.includes('hostile')) await admin.query(writeHostileSchema('hostile'));
     await admin.end();
     const connectionString = server.url.replace('postgres:password', `${role}:password`);
     const open = () => new pg.Pool({ connectionString }).on('error', () => undefined);
     [first, second] = [open(), open()];
-    const { rows } = await first.query('SHOW default_transaction_isolation');
-    expect(rows).toEqual([{ default_transaction_isolation: level }]);
+    const shown = await first.query('SHOW default_transaction_isolation');
+    expect(shown.rows).toEqual([{ default_transaction_isolation: level }]);
+    const sum = await first.query('SELECT 1 + 1 AS sum');
+    expect(sum.rows).toEqual([{ sum: path.startsWith('hostile') ? 100 : 2 }]);
   });
   afterAll(() => Promise.all([first.end(), second.end()]));
 
@@ -53,7 +60,7 @@ describe.each(['repeatable read', 'serializable'])('under a role whose default i
     const event = { ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` };
     const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
     if (claim.state !== 'claimed') throw new Error(claim.state);
-    const done = inbox.transaction(claim.lease, async (tx) => {
+    const done = inbox.transaction?.(claim.lease, async (tx) => {
       expect((await tx.query('SHOW transaction_isolation')).rows).toEqual([
         { transaction_isolation: 'read committed' },
       ]);

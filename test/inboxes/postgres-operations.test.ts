@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { createReceiver, EVENT_TYPES } from 'stablehooks';
 import {
@@ -43,6 +43,66 @@ test('the statements of postgresMigrations create the tables and can run again',
   }
   const inbox = postgresInbox(pool, { schema });
   expect((await inbox.claim(someEvent(), { leaseMs: 1_000, origin: 'push' })).state).toBe('claimed');
+});
+
+test('tables of the first release keep their events, and get what they lack', async () => {
+  const schema = 'first_release';
+  // Statements that were released do not change.
+  const released = postgresMigrations({ schema }).slice(0, 7);
+  expect(createHash('sha256').update(released.join(';')).digest('hex')).toBe(
+    'eb9f965dfa28e05c9d121bf617a33136f45eaf16f95a1e88b61ed2a80547d726',
+  );
+  for (const statement of released) await pool.query(statement);
+  const states = { received: 2, failed: 2, done: 2, parked: 2, dead: 2, leased: 1 };
+  await fill(schema, states);
+  await pool.query(`UPDATE ${schema}.events SET token = $1, due_at = updated_at WHERE state = 'leased'`, [
+    randomUUID(),
+  ]);
+  await pool.query(`INSERT INTO ${schema}.poll VALUES (true, 'old', now(), 1700000000000, 40)`);
+  await migratePostgres(pool, { schema });
+  await migratePostgres(pool, { schema });
+
+  const inbox = postgresInbox(pool, { schema });
+  for (const { state, count } of await inbox.count()) {
+    expect({ [state]: count }).toEqual({ [state]: states[state] });
+    for (const record of await inbox.list({ state, limit: 9 })) expect(record.history).toEqual([]);
+  }
+  expect(await inbox.acquirePoll({ holder: 'new', leaseMs: 1_000 })).toEqual({
+    since: null,
+    watermark: 1_700_000_000_000,
+    largest: 40,
+  });
+  expect(await inbox.requeue('evt_dead_1')).toBe(true);
+  const taken = await inbox.takeDue({
+    limit: 99,
+    visibilityTimeoutMs: 60_000,
+    types: ['mint.completed'],
+  });
+  expect(taken).toHaveLength(8);
+  const [lapsed] = (await inbox.find('evt_leased_1'))?.history ?? [];
+  expect(lapsed).toMatchObject({ attempt: 0, result: 'lapsed', error: null });
+  const event = { ...someEvent(), id: 'evt_received_1' };
+  const transactional = postgresInbox(pool, { schema, transactional: true });
+  const claim = await transactional.claim(event, { leaseMs: 1_000, origin: 'push' });
+  if (claim.state !== 'claimed') throw new Error(claim.state);
+  expect(await transactional.transaction?.(claim.lease, async () => undefined)).toBe(true);
+  expect(await inbox.find('evt_received_1')).toMatchObject({ state: 'done', history: [{ result: 'done' }] });
+});
+
+test('recording rejects when a trigger hides the rows or two ids are the same to Postgres', async () => {
+  const schema = 'hidden';
+  await migratePostgres(pool, { schema });
+  const inbox = postgresInbox(pool, { schema });
+  const due = { dueInMs: 0, origin: 'pull' } as const;
+  const half = (id: string) => ({ ...someEvent(), id });
+  await expect(inbox.record([half('evt_\ud800'), half('evt_\ud801')], due)).rejects.toThrow('valid Unicode');
+  await pool.query(
+    `CREATE FUNCTION ${schema}.hide() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`,
+  );
+  await pool.query(
+    `CREATE TRIGGER hide BEFORE INSERT ON ${schema}.events FOR EACH ROW EXECUTE FUNCTION ${schema}.hide()`,
+  );
+  await expect(inbox.record([someEvent()], due)).rejects.toThrow('Check that no trigger');
 });
 
 test.each(['', 'a-b', 'a"b', "a'b", '1st', 'x'.repeat(64), 'a;b'])(

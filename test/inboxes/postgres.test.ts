@@ -9,16 +9,18 @@ import {
   type PgTransactionsLike,
   postgresInbox,
 } from 'stablehooks/inboxes/postgres';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { exampleEvent } from 'stablehooks/testing';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { neonPool } from '../services/neon.js';
 import { startPostgres } from '../services/postgres.js';
 import type { Service } from '../services/service.js';
 
 let server: Service;
+let lite: PGlite;
 beforeAll(async () => {
-  server = await startPostgres();
+  [server, lite] = await Promise.all([startPostgres(), PGlite.create()]);
 });
-afterAll(() => server.stop());
+afterAll(() => Promise.all([server.stop(), lite.close()]));
 
 /** Two connections to one database. */
 interface Connections {
@@ -27,7 +29,7 @@ interface Connections {
   end(): Promise<unknown>;
 }
 
-const drivers: Readonly<Record<string, () => Connections | Promise<Connections>>> = {
+const drivers: Readonly<Record<string, () => Connections>> = {
   pg: () => {
     const [first, second] = [pgPool(), pgPool()];
     return { first, second, end: () => Promise.all([first.end(), second.end()]) };
@@ -41,9 +43,8 @@ const drivers: Readonly<Record<string, () => Connections | Promise<Connections>>
     const end = () => Promise.all([first.end(), second.end()]);
     return { first: fromPostgresJs(first), second: fromPostgresJs(second), end };
   },
-  PGlite: async () => {
-    const only = await PGlite.create();
-    return { first: only, second: only, end: () => only.close() };
+  PGlite: () => {
+    return { first: lite, second: lite, end: async () => undefined };
   },
 };
 
@@ -53,8 +54,8 @@ for (const [driver, connect] of Object.entries(drivers)) {
   describe(`Postgres inbox over ${driver}`, () => {
     let connections: Connections;
     let cases = 0;
-    beforeAll(async () => {
-      connections = await connect();
+    beforeAll(() => {
+      connections = connect();
     });
     afterAll(() => connections.end());
 
@@ -74,3 +75,25 @@ for (const [driver, connect] of Object.entries(drivers)) {
     }
   });
 }
+
+test('nested transactions over ctx.tx of PGlite are savepoints, and its rollback is refused', async () => {
+  await migratePostgres(lite);
+  await lite.exec('CREATE TABLE ledger (id text)');
+  const inbox = postgresInbox(lite, { transactional: true });
+  const event = exampleEvent('transfer.settled');
+  const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+  if (claim.state !== 'claimed') throw new Error(claim.state);
+  await inbox.transaction?.(claim.lease, async (tx) => {
+    expect(await tx.query('INSERT INTO ledger VALUES ($1)', ['a'])).toMatchObject({ affectedRows: 1 });
+    await tx.exec('BEGIN');
+    await tx.sql`INSERT INTO ledger VALUES (${'b'})`;
+    await tx.sql`ROLLBACK`;
+    await expect(tx.exec('COMMIT')).rejects.toThrow('belongs to the inbox');
+    expect(() => tx.rollback()).toThrow('do not call rollback()');
+    expect(tx.closed).toBe(false);
+    expect((await tx.query('SHOW transaction_isolation')).rows).toEqual([
+      { transaction_isolation: 'read committed' },
+    ]);
+  });
+  expect((await lite.query('SELECT id FROM ledger')).rows).toEqual([{ id: 'a' }]);
+});
