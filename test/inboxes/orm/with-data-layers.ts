@@ -4,7 +4,7 @@ import type { TransactionsUnderTest } from 'stablehooks/conformance';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { startPostgres } from '../../services/postgres.js';
 import type { Service } from '../../services/service.js';
-import { type AnyDataLayer, CREATE_LEDGER, type PoolOptions } from './data-layers.js';
+import { type AnyDataLayer, CREATE_LEDGER, type PoolOptions } from './data-layer.js';
 
 /** A Postgres with an inbox, a ledger, and a role for each default isolation. */
 export interface Database {
