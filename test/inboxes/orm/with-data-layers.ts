@@ -1,10 +1,11 @@
 /** Runs tests for every data layer, over a Postgres of their own. */
+import { PGlite, type Transaction } from '@electric-sql/pglite';
 import pg from 'pg';
 import type { TransactionsUnderTest } from 'stablehooks/conformance';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { startPostgres } from '../../services/postgres.js';
 import type { Service } from '../../services/service.js';
-import { type AnyDataLayer, CREATE_LEDGER, type PoolOptions } from './data-layer.js';
+import { type AnyDataLayer, CREATE_LEDGER, type PoolOptions, savepoint } from './data-layer.js';
 
 /** A Postgres with an inbox, a ledger, and a role for each default isolation. */
 export interface Database {
@@ -66,5 +67,34 @@ export function underTest(
       );
     },
     restart: () => server.restart(),
+  };
+}
+
+/** A new PGlite, for the cases that need no second connection. */
+export function pgliteUnderTest(): TransactionsUnderTest<unknown> {
+  let db: PGlite | undefined;
+  const refuse = () => Promise.reject(new Error('PGlite has one connection and no server.'));
+  return {
+    async open() {
+      const opened = await PGlite.create();
+      db = opened;
+      await migratePostgres(opened);
+      await opened.exec(CREATE_LEDGER);
+      const inbox = postgresInbox(opened, { transactional: true });
+      return { inbox, close: () => opened.close() };
+    },
+    effect: (tx, id) => (tx as Transaction).query('INSERT INTO ledger (id) VALUES ($1)', [id]),
+    nested: (tx, work) =>
+      savepoint(
+        (text) => (tx as Transaction).exec(text),
+        () => work(tx),
+      ),
+    raw: (tx, text) => (tx as Transaction).exec(text),
+    async countEffects(id) {
+      const found = await db?.query('SELECT FROM ledger WHERE id = $1', [id]);
+      return found?.rows.length ?? 0;
+    },
+    disconnect: refuse,
+    restart: refuse,
   };
 }
