@@ -42,7 +42,7 @@ const every = ['test/**/*.test.ts', 'kit/test/**/*.test.ts'];
 const separate = {
   project: ['test/project/**/*.test.ts'],
   chaos: ['test/chaos/**/*.test.ts'],
-  kills: ['test/catch-up/kills.test.ts'],
+  kills: ['test/**/*kills.test.ts'],
   // Starts programs, builds an app, or runs for more than a few seconds.
   slow: ['**/*.slow.test.ts'],
 };

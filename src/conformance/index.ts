@@ -5,3 +5,4 @@ export { createContractReceiver } from './adapter-receiver.js';
 export type { ContractCase } from './contract.js';
 export { type InboxUnderTest, inboxContract, inboxTransactionContract } from './inbox.js';
 export { type QueueUnderTest, queueContract } from './queue.js';
+export { type OpenTransactions, type TransactionsUnderTest, transactionContract } from './transaction.js';

@@ -1,4 +1,4 @@
-import { readOptions, required, rule, withMethods } from '../core/options.js';
+import { required, rule, withMethods } from '../core/options.js';
 import { rethrowCommitError } from './postgres-errors.js';
 import { type GuardedTransaction, guardClient, guardQueries, unguarded } from './postgres-guard.js';
 
@@ -65,55 +65,6 @@ export const TRANSACTIONAL_POOL_RULE = required(
     (value) => WITH_CLIENTS.accepts(value) || WITH_TRANSACTIONS.accepts(value),
   ),
 );
-
-/** The methods of a postgres.js `sql` that the inbox uses. */
-export interface PostgresJsLike extends PostgresJsQueries {
-  begin(work: (sql: PostgresJsQueries) => Promise<unknown>): Promise<unknown>;
-}
-
-/** The methods that a postgres.js `sql` also has inside a transaction. */
-export interface PostgresJsQueries {
-  unsafe(text: string, values?: never[], options?: { readonly prepare: boolean }): PromiseLike<unknown>;
-}
-
-/**
- * Adapts a postgres.js `sql` to the Postgres inbox.
- *
- * Statements are prepared, because postgres.js needs two round trips for each unprepared one; `prepare: false`
- * in the options of `sql` (for a pooler in front) has precedence. If the server disconnects during a
- * transaction, postgres.js 3.4.9 can end the process: with `transactional`, prefer `pg` or restart the process.
- *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `sql` is not a postgres.js `sql`.
- *
- * @example
- * ```ts
- * const inbox = postgresInbox(fromPostgresJs(postgres(url)), { transactional: true });
- * ```
- */
-export function fromPostgresJs(sql: PostgresJsLike): PgTransactionsLike {
-  const postgresJs = withMethods('the `sql` of postgres.js: fromPostgresJs(postgres(url))', [
-    'unsafe',
-    'begin',
-  ]);
-  readOptions('fromPostgresJs', { sql }, { sql: required(postgresJs) });
-
-  const toClient = (queries: PostgresJsQueries): PgLike => ({
-    async query(text, values = []) {
-      // `never[]` fits the parameter type of every version of postgres.js; it accepts what pg accepts.
-      const rows = await queries.unsafe(text, values as never[], { prepare: values.length > 0 });
-      return { rows: rows as readonly unknown[] };
-    },
-  });
-  return {
-    ...toClient(sql),
-    async transaction<Value>(work: (tx: PgTx, queries: PgLike) => Promise<Value>) {
-      return (await sql.begin((queries) => {
-        const client = toClient(queries);
-        return work(client as PgTx, client);
-      })) as Value;
-    },
-  };
-}
 
 /** Sends one statement and returns its rows, whose type the SQL determines. */
 export async function queryRows<Row>(

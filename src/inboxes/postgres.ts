@@ -30,13 +30,29 @@ import { isCommitRefusal, isConflict, rethrowCommitError } from './postgres-erro
 import { type PostgresSchemaOptions, SCHEMA_RULE, writeStatements } from './postgres-sql.js';
 
 export {
+  type DrizzleLike,
+  fromDrizzle,
+  fromKnex,
+  fromKysely,
   fromPostgresJs,
-  type PgClientLike,
-  type PgLike,
-  type PgPoolLike,
-  type PgTransactionsLike,
-  type PgTx,
+  fromPrisma,
+  fromTypeOrm,
+  type KnexLike,
+  type KyselyLike,
+  type KyselyQueries,
   type PostgresJsLike,
+  type PostgresJsQueries,
+  type PrismaLike,
+  type PrismaQueries,
+  type TypeOrmLike,
+  type TypeOrmQueries,
+} from './postgres-adapters.js';
+export type {
+  PgClientLike,
+  PgLike,
+  PgPoolLike,
+  PgTransactionsLike,
+  PgTx,
 } from './postgres-client.js';
 export { migratePostgres, type PostgresSchemaOptions, postgresMigrations } from './postgres-sql.js';
 

@@ -1,0 +1,558 @@
+/**
+ * Adapters of data layers to the Postgres inbox. The inbox sends its statements through the data layer, and handlers
+ * get the data layer's own transaction. The types are structural: nothing here imports a data layer.
+ */
+import { HandlerError } from '../core/errors.js';
+import { readOptions, required, withMethods } from '../core/options.js';
+import type { PgLike, PgTransactionsLike } from './postgres-client.js';
+
+/** The methods of a Drizzle database over any Postgres driver that the inbox uses. */
+export interface DrizzleLike<Tx> {
+  execute(query: never): PromiseLike<unknown>;
+  transaction<Value>(
+    work: (tx: Tx) => Promise<Value>,
+    config?: { readonly isolationLevel?: 'read committed'; readonly accessMode?: 'read write' },
+  ): Promise<Value>;
+}
+
+/**
+ * Adapts a Drizzle database, over node-postgres, postgres.js, PGlite or another driver of Postgres. `ctx.tx` is
+ * Drizzle's own transaction, with the schema of `db`; its `transaction` is a savepoint.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `db` is not a Drizzle database.
+ *
+ * @example
+ * ```ts
+ * const inbox = postgresInbox(fromDrizzle(drizzle(pool, { schema })), { transactional: true });
+ * ```
+ */
+export function fromDrizzle<Tx>(db: DrizzleLike<Tx>): PgTransactionsLike<Tx> {
+  checkDataLayer('fromDrizzle', 'a Drizzle database: fromDrizzle(drizzle(pool))', { db }, [
+    'execute',
+    'transaction',
+  ]);
+  return adapt<Tx>({
+    queries: db,
+    async send(queries, text, values) {
+      // What the `sql` tag returns, reduced to what `execute` reads of it.
+      const query = { getSQL: () => ({ toQuery: () => ({ sql: text, params: values }) }) };
+      const result = await (queries as DrizzleLike<Tx>).execute(query as never);
+      return (Array.isArray(result) ? result : (result as Rows).rows) as readonly unknown[];
+    },
+    begin: (work) => db.transaction(work, { isolationLevel: 'read committed', accessMode: 'read write' }),
+    guard: guardDrizzle,
+    unwrap: (error) => error.cause,
+  });
+}
+
+/** The methods of a Kysely database that the inbox uses. */
+export interface KyselyLike<Tx> extends KyselyQueries {
+  transaction(): {
+    setIsolationLevel(level: 'read committed'): {
+      setAccessMode(mode: 'read write'): {
+        execute<Value>(work: (tx: Tx) => Promise<Value>): Promise<Value>;
+      };
+    };
+  };
+}
+
+/** The methods that a Kysely database also has inside a transaction. */
+export interface KyselyQueries {
+  withoutPlugins(): { executeQuery(query: never): PromiseLike<unknown> };
+}
+
+/**
+ * Adapts a Kysely database. `ctx.tx` is Kysely's own `Transaction`. Kysely has no nested transactions in it; send
+ * `SAVEPOINT` and `ROLLBACK TO SAVEPOINT` with its `sql` tag.
+ *
+ * Kysely adds no `error` listener to the connections that it takes from a `pg` pool, and a connection that breaks
+ * between two statements then ends the process. Add one:
+ * `pool.on('connect', (client) => client.on('error', console.error))`.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `db` is not a Kysely database.
+ *
+ * @example
+ * ```ts
+ * const inbox = postgresInbox(fromKysely(new Kysely<DB>({ dialect })), { transactional: true });
+ * ```
+ */
+export function fromKysely<Tx>(db: KyselyLike<Tx>): PgTransactionsLike<Tx> {
+  checkDataLayer('fromKysely', 'a Kysely database: fromKysely(new Kysely({ dialect }))', { db }, [
+    'withoutPlugins',
+    'transaction',
+  ]);
+  return adapt<Tx>({
+    queries: db,
+    async send(queries, text, values) {
+      const query = {
+        sql: text,
+        parameters: values,
+        query: { kind: 'RawNode', sqlFragments: [text], parameters: [] },
+        queryId: { queryId: 'stablehooks' },
+      };
+      // Plugins such as CamelCasePlugin rename columns.
+      const result = await (queries as KyselyQueries).withoutPlugins().executeQuery(query as never);
+      return (result as Rows).rows;
+    },
+    begin: (work) =>
+      db.transaction().setIsolationLevel('read committed').setAccessMode('read write').execute(work),
+    guard: guardKysely,
+  });
+}
+
+/** The methods of a Knex instance that the inbox uses. */
+export interface KnexLike<Tx> {
+  raw(text: string, values: never): PromiseLike<unknown>;
+  transaction<Value>(
+    work: (tx: Tx) => Promise<Value>,
+    config?: { readonly isolationLevel?: 'read committed' },
+  ): Promise<Value>;
+}
+
+/**
+ * Adapts a Knex instance with the client `pg`. `ctx.tx` is Knex's own `Knex.Transaction`; its `transaction` is a
+ * savepoint.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `knex` is not a Knex instance.
+ *
+ * @example
+ * ```ts
+ * const inbox = postgresInbox(fromKnex(knex({ client: 'pg', connection })), { transactional: true });
+ * ```
+ */
+export function fromKnex<Tx>(knex: KnexLike<Tx>): PgTransactionsLike<Tx> {
+  checkDataLayer('fromKnex', "a Knex instance: fromKnex(knex({ client: 'pg', connection }))", { knex }, [
+    'raw',
+    'transaction',
+  ]);
+  return adapt<Tx>({
+    queries: knex,
+    async send(queries, text, values) {
+      // Knex has the placeholder `?`, once for each use of a value.
+      const bindings: unknown[] = [];
+      const raw = text.replaceAll('?', '\\?').replaceAll(/\$(\d+)/g, (_, index) => {
+        bindings.push(values[index - 1]);
+        return '?';
+      });
+      return ((await (queries as KnexLike<Tx>).raw(raw, bindings as never)) as Rows).rows;
+    },
+    begin: (work) => knex.transaction(work, { isolationLevel: 'read committed' }),
+    unwrap(error) {
+      // Knex writes the statement with its values before the message of the server.
+      error.message = error.message.slice(error.message.lastIndexOf(' - ') + 3);
+      return error;
+    },
+  });
+}
+
+/** The methods of a TypeORM `DataSource` that the inbox uses. */
+export interface TypeOrmLike<Tx> extends TypeOrmQueries {
+  transaction<Value>(isolation: 'READ COMMITTED', work: (tx: Tx) => Promise<Value>): Promise<Value>;
+}
+
+/** The methods that an `EntityManager` also has. */
+export interface TypeOrmQueries {
+  query(text: string, values?: unknown[]): Promise<unknown>;
+}
+
+/**
+ * Adapts a TypeORM `DataSource` of the type `postgres`. `ctx.tx` is TypeORM's own `EntityManager`; its `transaction`
+ * is a savepoint.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `dataSource` is not a `DataSource`.
+ *
+ * @example
+ * ```ts
+ * const inbox = postgresInbox(fromTypeOrm(await dataSource.initialize()), { transactional: true });
+ * ```
+ */
+export function fromTypeOrm<Tx>(dataSource: TypeOrmLike<Tx>): PgTransactionsLike<Tx> {
+  checkDataLayer('fromTypeOrm', 'a TypeORM DataSource: fromTypeOrm(dataSource)', { dataSource }, [
+    'query',
+    'transaction',
+  ]);
+  return adapt<Tx>({
+    queries: dataSource,
+    async send(queries, text, values) {
+      const result = (await (queries as TypeOrmQueries).query(text, values)) as readonly unknown[];
+      // For UPDATE and DELETE it is [rows, count].
+      return Array.isArray(result[0]) ? result[0] : result;
+    },
+    begin: (work) => dataSource.transaction('READ COMMITTED', work),
+    guard: guardTypeOrm,
+    unwrap: (error) => (error as { readonly driverError?: unknown }).driverError,
+  });
+}
+
+/** The methods of a Prisma client that the inbox uses. */
+export interface PrismaLike<Tx> extends PrismaQueries {
+  $transaction<Value>(
+    work: (tx: Tx) => Promise<Value>,
+    options?: {
+      readonly isolationLevel?: 'ReadCommitted';
+      readonly timeout?: number;
+      readonly maxWait?: number;
+    },
+  ): Promise<Value>;
+}
+
+/** The methods that a Prisma client also has inside a transaction. */
+export interface PrismaQueries {
+  $queryRawUnsafe(text: string, ...values: never[]): PromiseLike<unknown>;
+}
+
+/** The receiver limits the handler; Prisma's own limit, by default 5 s, must not end the transaction before. */
+const PRISMA_TIMEOUT_MS = 2_147_483_647;
+
+/** How long Prisma waits for a connection, in ms; its default of 2 s is short when many handlers start at once. */
+const PRISMA_MAX_WAIT_MS = 10_000;
+
+/**
+ * Adapts a Prisma client of Prisma 6.16 or later with `@prisma/adapter-pg`. `ctx.tx` is Prisma's own
+ * `TransactionClient`. The transaction waits up to 10 s for a connection, and only the receiver's `handlerTimeoutMs`
+ * limits how long it takes.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `prisma` is not a Prisma client.
+ *
+ * @example
+ * ```ts
+ * const prisma = new PrismaClient({ adapter: new PrismaPg({ connectionString }) });
+ * const inbox = postgresInbox(fromPrisma(prisma), { transactional: true });
+ * ```
+ */
+export function fromPrisma<Tx>(prisma: PrismaLike<Tx>): PgTransactionsLike<Tx> {
+  checkDataLayer('fromPrisma', 'a Prisma client: fromPrisma(new PrismaClient({ adapter }))', { prisma }, [
+    '$queryRawUnsafe',
+    '$transaction',
+  ]);
+  return adapt<Tx>({
+    queries: prisma,
+    async send(queries, text, values) {
+      return (await (queries as PrismaQueries).$queryRawUnsafe(
+        text,
+        ...(values as never[]),
+      )) as readonly unknown[];
+    },
+    begin: (work) =>
+      prisma.$transaction(work, {
+        isolationLevel: 'ReadCommitted',
+        timeout: PRISMA_TIMEOUT_MS,
+        maxWait: PRISMA_MAX_WAIT_MS,
+      }),
+    unwrap: unwrapPrisma,
+  });
+}
+
+/** The methods of a postgres.js `sql` that the inbox uses. */
+export interface PostgresJsLike<Tx = PostgresJsQueries> extends PostgresJsQueries {
+  begin(options: string, work: (tx: Tx) => Promise<unknown>): Promise<unknown>;
+}
+
+/** The methods that a postgres.js `sql` also has inside a transaction. */
+export interface PostgresJsQueries {
+  unsafe(text: string, values?: never[], options?: { readonly prepare: boolean }): PromiseLike<unknown>;
+}
+
+/**
+ * Adapts a postgres.js `sql`. `ctx.tx` is postgres.js' own `TransactionSql`; its `savepoint` nests.
+ *
+ * Statements are prepared, because postgres.js needs two round trips for each unprepared one; `prepare: false`
+ * in the options of `sql` (for a pooler in front) has precedence.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `sql` is not a postgres.js `sql`.
+ *
+ * @example
+ * ```ts
+ * const inbox = postgresInbox(fromPostgresJs(postgres(url)), { transactional: true });
+ * ```
+ */
+export function fromPostgresJs<Tx>(sql: PostgresJsLike<Tx>): PgTransactionsLike<Tx> {
+  checkDataLayer('fromPostgresJs', 'the `sql` of postgres.js: fromPostgresJs(postgres(url))', { sql }, [
+    'unsafe',
+    'begin',
+  ]);
+  return adapt<Tx>({
+    queries: sql,
+    async send(queries, text, values) {
+      // `never[]` fits the parameter type of every version of postgres.js; it accepts what pg accepts.
+      const parameters = values as never[];
+      const rows = (queries as PostgresJsQueries).unsafe(text, parameters, { prepare: values.length > 0 });
+      return (await rows) as readonly unknown[];
+    },
+    begin: <Value>(work: (tx: Tx) => Promise<Value>) =>
+      sql.begin('isolation level read committed read write', work) as Promise<Value>,
+    guard: (tx, gate) => ({ tx: guardPostgresJs(tx as object, gate) as Tx }),
+  });
+}
+
+/** The result of a statement in most data layers. */
+interface Rows {
+  readonly rows: readonly unknown[];
+}
+
+/** What is different in each data layer. */
+interface DataLayer<Tx> {
+  /** What sends statements outside of a transaction. */
+  readonly queries: unknown;
+  /** Sends one statement over `queries`, or over a transaction, and resolves to its rows. */
+  send(queries: unknown, text: string, values: unknown[]): Promise<readonly unknown[]>;
+  /** Opens a transaction at READ COMMITTED. */
+  begin<Value>(work: (tx: Tx) => Promise<Value>): PromiseLike<Value>;
+  /** Makes `tx` refuse statements while the gate is closed, where the data layer does not do so itself. */
+  guard?(tx: Tx, gate: Gate): Guarded<Tx> | Promise<Guarded<Tx>>;
+  /** The driver's error, without the values of the statement; anything but an error: the error is the driver's. */
+  unwrap?(error: Error): unknown;
+}
+
+/** The state of one transaction. */
+interface Gate {
+  /** Its handler has ended; a late statement would run outside of it, and commit by itself. */
+  closed: boolean;
+  /** Its connection is lost. */
+  lost: boolean;
+}
+
+interface Guarded<Tx> {
+  readonly tx: Tx;
+  /** Called when the transaction has ended. */
+  readonly release?: () => void;
+}
+
+function checkDataLayer(
+  caller: string,
+  expected: string,
+  value: Readonly<Record<string, unknown>>,
+  methods: readonly string[],
+): void {
+  const each = required(withMethods(expected, methods));
+  readOptions(caller, value, Object.fromEntries(Object.keys(value).map((name) => [name, each])));
+}
+
+function adapt<Tx>({ queries, send, begin, guard, unwrap }: DataLayer<Tx>): PgTransactionsLike<Tx> {
+  function toDriverError(error: unknown): unknown {
+    const unwrapped = error instanceof Error ? unwrap?.(error) : undefined;
+    return unwrapped instanceof Error ? unwrapped : error;
+  }
+  const toClient = (over: unknown): PgLike => ({
+    async query(text, values = []) {
+      try {
+        return { rows: await send(over, text, values) };
+      } catch (error) {
+        throw toDriverError(error);
+      }
+    },
+  });
+
+  function transaction<Value>(work: (tx: Tx, queries: PgLike) => Promise<Value>): Promise<Value> {
+    return new Promise((resolve, reject) => {
+      const gate: Gate = { closed: false, lost: false };
+      let release: (() => void) | undefined;
+      let rejection: { readonly error: unknown } | undefined;
+      let failure: { readonly error: unknown } | undefined;
+      // Not while the handler still runs.
+      const settle = () => {
+        // Some data layers reject with the error of a ROLLBACK that failed.
+        if (gate.closed && failure) reject(rejection ? rejection.error : toDriverError(failure.error));
+      };
+      const body = async (native: Tx): Promise<Value> => {
+        try {
+          const guarded = (await guard?.(native, gate)) ?? { tx: native };
+          release = guarded.release;
+          return await work(guarded.tx, toClient(guarded.tx));
+        } catch (error) {
+          rejection = { error };
+          throw error;
+        } finally {
+          gate.closed = true;
+          settle();
+          if (gate.lost) await NEVER;
+        }
+      };
+      const onFailure = (error: unknown) => {
+        failure = { error };
+        gate.lost = true;
+        settle();
+      };
+      Promise.resolve(begin(body))
+        .then(resolve, onFailure)
+        .finally(() => release?.());
+    });
+  }
+  return { ...toClient(queries), transaction };
+}
+
+/** After its connection is lost, postgres.js must not go on: it would write to a closed socket, and end the process. */
+const NEVER = new Promise<never>(() => undefined);
+
+/**
+ * Refuses a statement over a lost connection, and one of a late handler. The data layer itself can still end the
+ * transaction; Postgres refuses COMMIT unless the event is done.
+ */
+function assertOpen(gate: Gate, text?: unknown): void {
+  if (gate.lost) throw new Error('The connection of the transaction is lost.');
+  if (!gate.closed || /^(commit|rollback)$/i.test(String(text))) return;
+  throw new HandlerError(
+    'ERR_HANDLER_FAILED',
+    'The transaction has ended and the statement was not sent. Await every statement, and stop when `signal` aborts.',
+  );
+}
+
+type Method = (...args: unknown[]) => unknown;
+
+/** The method, which refuses statements while the gate is closed. */
+function guarded(method: Method, gate: Gate, textOf: (statement: unknown) => unknown = String): Method {
+  return async (...args) => {
+    assertOpen(gate, textOf(args[0]));
+    return await method(...args);
+  };
+}
+
+/** Drizzle's session sends whatever it gets over its client, also when that is back in the pool. */
+function guardDrizzle<Tx>(tx: Tx, gate: Gate): Guarded<Tx> {
+  const { session } = (tx as { readonly _: { readonly session: { client: object } } })._;
+  const { client } = session;
+  if (typeof client === 'function') {
+    session.client = guardPostgresJs(client, gate);
+    return { tx };
+  }
+  const query: Method = (client as { readonly query: Method }).query.bind(client);
+  const textOf = (statement: unknown) =>
+    typeof statement === 'string' ? statement : (statement as { readonly text: string }).text;
+  session.client = replaceMember(client, 'query', guarded(query, gate, textOf));
+  if (!('on' in client)) return { tx };
+  // Drizzle adds no listener to a client of pg, and an 'error' event without a listener ends the process.
+  const events = client as { on: Method; removeListener: Method };
+  const onError = () => undefined;
+  events.on('error', onError);
+  return { tx, release: () => void events.removeListener('error', onError) };
+}
+
+function replaceMember(target: object, replaced: string, replacement: Method): object {
+  return new Proxy(target, {
+    get(_, name) {
+      if (name === replaced) return replacement;
+      const member: unknown = Reflect.get(target, name);
+      return typeof member === 'function' ? member.bind(target) : member;
+    },
+  });
+}
+
+/** Kysely refuses late statements once its transaction has ended, but not yet while it waits for the rollback. */
+function guardKysely<Tx>(tx: Tx, gate: Gate): Promise<Guarded<Tx>> {
+  interface Connection {
+    executeQuery: Method;
+  }
+  interface Internals {
+    getExecutor(): {
+      provideConnection<Value>(consumer: (connection: Connection) => Promise<Value>): Promise<Value>;
+    };
+  }
+  return (tx as Internals).getExecutor().provideConnection(async (connection) => {
+    const { executeQuery } = connection;
+    connection.executeQuery = async (query) => {
+      const isEnd = gate.closed;
+      assertOpen(gate, (query as { readonly sql: string }).sql);
+      try {
+        return await executeQuery.call(connection, query);
+      } finally {
+        // Before the next transaction gets the connection.
+        if (isEnd) connection.executeQuery = executeQuery;
+      }
+    };
+    return { tx };
+  });
+}
+
+/** TypeORM refuses late statements once its query runner is released, but not yet while it waits for the rollback. */
+function guardTypeOrm<Tx>(tx: Tx, gate: Gate): Guarded<Tx> {
+  const { queryRunner } = tx as { readonly queryRunner: { query: Method } };
+  queryRunner.query = guarded(queryRunner.query.bind(queryRunner), gate);
+  return { tx };
+}
+
+/** Whether postgres.js closes the connection after this error: of the socket, of postgres.js itself, or FATAL. */
+function endsConnection(error: unknown): boolean {
+  const { code, severity, syscall } = error as {
+    readonly code?: unknown;
+    readonly severity?: unknown;
+    readonly syscall?: unknown;
+  };
+  return (
+    syscall !== undefined || /^CONNECTION_/.test(String(code)) || /^(FATAL|PANIC)$/.test(String(severity))
+  );
+}
+
+/** A query of postgres.js, which is sent when it is awaited. */
+interface PostgresJsQuery {
+  handler: (query: PostgresJsQuery) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/**
+ * postgres.js sends late statements over a connection that another transaction can have by then. After a connection
+ * is lost it writes to a closed socket, which ends the process.
+ */
+function guardPostgresJs<Sql extends object>(sql: Sql, gate: Gate): Sql {
+  function guardQuery(result: unknown): unknown {
+    if (!(result instanceof Promise) || !('handler' in result)) return result;
+    const query = result as unknown as PostgresJsQuery;
+    const send = query.handler;
+    query.handler = Object.assign((sent: PostgresJsQuery) => {
+      try {
+        assertOpen(gate);
+      } catch (error) {
+        sent.reject(error);
+        return;
+      }
+      send(sent);
+    }, send);
+    // Before the handler learns of it. Not `query.then`, which would send it.
+    Promise.prototype.then.call(result, undefined, (error: unknown) => {
+      if (endsConnection(error)) gate.lost = true;
+    });
+    return result;
+  }
+  const savepoint =
+    (method: Method): Method =>
+    async (...args) => {
+      assertOpen(gate);
+      const work = args.pop() as Method;
+      return await new Promise((resolve, reject) => {
+        const body = async (nested: object) => {
+          try {
+            const value = await work(guardPostgresJs(nested, gate));
+            return Array.isArray(value) ? await Promise.all(value) : value;
+          } catch (error) {
+            if (gate.lost) reject(error);
+            throw error;
+          } finally {
+            if (gate.closed || gate.lost) await NEVER;
+          }
+        };
+        Promise.resolve(method(...args, body)).then(resolve, reject);
+      });
+    };
+  return new Proxy(sql, {
+    apply: (target, self, args) => guardQuery(Reflect.apply(target as unknown as Method, self, args)),
+    get(target, name) {
+      const member: unknown = Reflect.get(target, name);
+      if (typeof member !== 'function') return member;
+      if (name === 'savepoint') return savepoint(member as Method);
+      return (...args: unknown[]) => guardQuery(Reflect.apply(member, target, args));
+    },
+  });
+}
+
+/** Prisma has the SQLSTATE and the server's message in `meta`. */
+function unwrapPrisma(error: Error): Error | undefined {
+  interface Meta {
+    readonly driverAdapterError?: {
+      readonly cause?: { readonly originalCode?: string; readonly originalMessage?: string };
+    };
+  }
+  const { originalCode, originalMessage = '' } =
+    (error as { readonly meta?: Meta }).meta?.driverAdapterError?.cause ?? {};
+  return originalCode === undefined
+    ? undefined
+    : Object.assign(new Error(originalMessage, { cause: error }), { code: originalCode });
+}

@@ -1,0 +1,20 @@
+/** Prisma, with the client that `prisma generate` wrote into `prisma/` from `schema.prisma`. */
+import { PrismaPg } from '@prisma/adapter-pg';
+import { fromPrisma } from 'stablehooks/inboxes/postgres';
+import { layer, type PoolOptions, savepoint } from './data-layer.js';
+import { PrismaClient } from './prisma/client.js';
+
+export function openPrisma({ url, connections }: PoolOptions) {
+  const prisma = new PrismaClient({ adapter: new PrismaPg({ connectionString: url, max: connections }) });
+  return layer({
+    pool: fromPrisma(prisma),
+    effect: (tx, id) => tx.ledger.create({ data: { id } }),
+    nested: (tx, work) =>
+      savepoint(
+        (text) => tx.$executeRawUnsafe(text),
+        () => work(tx),
+      ),
+    raw: (tx, text) => tx.$executeRawUnsafe(text),
+    close: () => prisma.$disconnect(),
+  });
+}

@@ -1,0 +1,50 @@
+/** The whole suites of transactions and inboxes, over each data layer and a real Postgres. */
+import { inboxContract, inboxTransactionContract, transactionContract } from 'stablehooks/conformance';
+import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
+import { afterAll, beforeAll, describe, test } from 'vitest';
+import { DATA_LAYERS } from './orm/data-layers.js';
+import { type Database, pgliteUnderTest, startDatabase, underTest } from './orm/with-data-layers.js';
+
+let database: Database;
+beforeAll(async () => {
+  database = await startDatabase();
+});
+afterAll(() => database.stop());
+
+describe.each(Object.entries(DATA_LAYERS))('transactions over %s', (_, open) => {
+  for (const { name, run } of transactionContract) test(name, () => run(underTest(database, open)));
+});
+
+describe('transactions over PGlite', () => {
+  // One connection in this process: nothing else can read or claim while a transaction is open, and nothing ends it.
+  const needsConnections =
+    /^a handler's effect and|times out|lease is lost|default_transaction|connection that|restart/;
+  for (const { name, run } of transactionContract) {
+    if (!needsConnections.test(name)) test(name, () => run(pgliteUnderTest()));
+  }
+});
+
+describe.each(Object.entries(DATA_LAYERS))('inbox over %s', (layer, open) => {
+  let cases = 0;
+  for (const transactional of [false, true]) {
+    for (const { name, run } of transactional ? inboxTransactionContract : inboxContract) {
+      test(name, async () => {
+        cases += 1;
+        const schema = `${layer.replaceAll(/\W/g, '_')}_${cases}`;
+        const { url } = database.server;
+        const [first, second] = await Promise.all([
+          open({ url, connections: 4 }),
+          open({ url, connections: 4 }),
+        ]);
+        try {
+          await migratePostgres(first.pool, { schema });
+          const inboxOver = ({ pool }: typeof first) =>
+            transactional ? postgresInbox(pool, { schema, transactional }) : postgresInbox(pool, { schema });
+          await run({ inbox: inboxOver(first), second: inboxOver(second) });
+        } finally {
+          await Promise.all([first.close(), second.close()]);
+        }
+      });
+    }
+  }
+});
