@@ -1,5 +1,6 @@
 import { readOptions, rule } from '../core/options.js';
 import { type PgLike, POOL_RULE } from './postgres-client.js';
+import { COMMIT_REFUSED } from './postgres-errors.js';
 
 /** Options of everything that needs to know where the tables are. */
 export interface PostgresSchemaOptions {
@@ -31,12 +32,6 @@ function quoteTables(schema: string): Tables {
   const quote = (table: string) => `"${schema}"."${table}"`;
   return { schema: `"${schema}"`, events: quote('events'), poll: quote('poll'), fences: quote('fences') };
 }
-
-/**
- * The SQLSTATE of a COMMIT or PREPARE TRANSACTION that the server refused, because the event of the transaction was
- * not marked done.
- */
-export const COMMIT_REFUSED = 'SH001';
 
 /**
  * Returns the SQL that creates the tables, one statement per element, for apps that run migrations themselves.
