@@ -81,7 +81,7 @@ const RECORD_ROUNDS = 5;
 const PRUNE_BATCH = 5_000;
 
 /**
- * Keeps events in two tables in Postgres, which {@link migratePostgres} creates, for any number of receivers
+ * Keeps events in tables of Postgres, which {@link migratePostgres} creates, for any number of receivers
  * and workers. Claiming, completing, failing and recording an event take one round trip each. The caller owns the
  * pool: its size, its timeouts, its `error` listener and its end.
  *
