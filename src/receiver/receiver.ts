@@ -279,16 +279,18 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     if (running === 0) for (const resolve of closing.splice(0)) resolve();
   }
 
-  /** Waits for a handler that outlived its limit, and logs its end: its delivery is answered. */
+  /** Waits for a handler that outlived its limit, and reports its end: its delivery is answered. */
   async function finishLate(delivery: Delivery, end: Promise<OutcomeResult>): Promise<void> {
     running += 1;
     const result = await orTimeout(end, leaseMs - settings.handlerTimeoutMs, () =>
       leaseLapsed(leaseMs),
     ).catch(toFailure);
-    logOutcome({ ...delivery, ...result }, logger);
+    const outcome: Outcome = Object.freeze({ ...delivery, ...result });
+    logOutcome(outcome, logger);
     if (result.error === undefined) {
       log(logger, 'warn', `${result.kind} ${delivery.event?.id}: its handler ended after handlerTimeoutMs.`);
     }
+    notify('onOutcome', settings.onOutcome, { value: outcome, logger });
     leave();
   }
 

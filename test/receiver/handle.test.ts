@@ -418,7 +418,7 @@ describe('a handler that outlives handlerTimeoutMs', () => {
   }
 
   test('is not started beside itself: the event stays claimed, and is done when the handler ends', async () => {
-    const { receiver, inbox, lines, handler, ends } = setUpLate();
+    const { receiver, inbox, lines, outcomes, handler, ends } = setUpLate();
     const event = anEvent();
     expect(await receiver.handle(event, push)).toMatchObject({
       kind: 'failed',
@@ -437,6 +437,7 @@ describe('a handler that outlives handlerTimeoutMs', () => {
     expect(await receiver.handle(event, push)).toMatchObject({ kind: 'duplicate' });
     expect(handler).toHaveBeenCalledOnce();
     await vi.waitFor(() => expect(lines.at(-1)).toMatch(/handled evt_\d+: its handler ended after/));
+    expect(outcomes.map(({ kind }) => kind)).toContain('handled');
   });
 
   test('fails its event when it fails, and the failure is logged', async () => {

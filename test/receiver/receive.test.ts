@@ -411,17 +411,23 @@ describe('what is not verified', () => {
     expect(ran).toEqual([]);
   });
 
-  test('a secret function that does not answer within secretTimeoutMs makes the delivery unavailable', async () => {
-    const { logger } = listen();
-    const { receiver } = setUp({
-      secret: () => new Promise<never>(() => undefined),
-      secretTimeoutMs: 5,
-      logger,
-    });
-    const outcome = await receiver.receive(await delivery(anEvent()));
-    expect(outcome).toMatchObject({ kind: 'unavailable', error: { code: 'ERR_SECRET_UNAVAILABLE' } });
-    expect(toWebhookResponse(outcome).status).toBe(503);
-  });
+  test.each<[string, () => Promise<never>]>([
+    ['promise', () => new Promise<never>(() => undefined)],
+    ['thenable', () => ({ then: () => undefined }) as never],
+  ])(
+    'a secret function whose %s does not settle within secretTimeoutMs makes the delivery unavailable',
+    async (_name, give) => {
+      const { logger } = listen();
+      const { receiver } = setUp({
+        secret: give,
+        secretTimeoutMs: 5,
+        logger,
+      });
+      const outcome = await receiver.receive(await delivery(anEvent()));
+      expect(outcome).toMatchObject({ kind: 'unavailable', error: { code: 'ERR_SECRET_UNAVAILABLE' } });
+      expect(toWebhookResponse(outcome).status).toBe(503);
+    },
+  );
 });
 
 describe('the text of an event', () => {
