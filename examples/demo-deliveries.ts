@@ -28,7 +28,7 @@ export async function showDeliveries(): Promise<boolean> {
       'redeem.completed': book,
       'redeem.failed': book,
     },
-    onOutcome: () => undefined,
+    logger: { warn: () => undefined, error: () => undefined },
   });
   const app = express();
   app.post('/hooks', toExpressHandler(receiver));

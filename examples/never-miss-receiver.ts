@@ -21,6 +21,9 @@ async function handle(event: WebhookEvent, { origin }: HandlerContext) {
   book.run(event.id, origin);
 }
 
+// The demo shows what is left in the end, not each dropped push.
+const logger = { warn: () => undefined, error: () => undefined };
+
 const receiver = createReceiver({
   secret: WEBHOOK_SECRET,
   inbox: sqliteInbox(new Database(`${FOLDER}/inbox.db`)),
@@ -33,6 +36,7 @@ const receiver = createReceiver({
   },
   leaseMs: 2_000,
   handlerTimeoutMs: 1_000,
+  logger,
   onOutcome: ({ kind, origin }) => void process.send?.({ kind, origin }),
 });
 
@@ -44,7 +48,7 @@ const poller = createPoller({
   intervalMs: 500,
   leaseMs: 1_000,
   onReport: (report) => void process.send?.({ report }),
-  onGap: () => undefined,
+  logger,
 });
 
 const app = express();

@@ -12,6 +12,7 @@ export {
   UnavailableError,
 } from './core/errors.js';
 export {
+  createdAtMs,
   EVENT_TYPES,
   type EventEnvelope,
   type EventType,

@@ -1,30 +1,27 @@
 import * as z from 'zod/mini';
-import { EVENT_TYPES, type EventType } from './core/events.js';
+import { EVENT_TYPES, type EventType, isDateTime, isShort, MAX_NAME_BYTES, NAME } from './core/events.js';
 import { readOptions, rule } from './core/options.js';
 
 export { limitsSchema, walletSchema } from './client/wallets.js';
 
-const MAX_NAME_LENGTH = 512;
-
 const name = z.string().check(
-  // For the JSON Schema. It counts code points; String.length counts UTF-16 code units.
-  z.maxLength(MAX_NAME_LENGTH),
-  z.refine((value) => value.length <= MAX_NAME_LENGTH, `Too long: at most ${MAX_NAME_LENGTH} UTF-16 units`),
-  // Stores cannot keep control characters and lone surrogates unchanged, so such an id could collide with another.
-  z.regex(/^[^\p{Cc}\p{Cs}]+$/u),
+  // For the JSON Schema, which counts characters.
+  z.maxLength(MAX_NAME_BYTES),
+  z.refine(isShort, `Too long: at most ${MAX_NAME_BYTES} bytes in UTF-8`),
+  z.regex(NAME),
 );
 const unknownPayload = z.looseObject({});
 
 /**
  * An event of any type, known or unknown. Keys beyond these are kept.
  *
- * `created_at` is an RFC 3339 date-time with seconds and offset. `id` and `type` have 1 to 512 UTF-16 code units,
- * without control characters and lone surrogates.
+ * `created_at` is an RFC 3339 date-time with seconds and offset. `id` and `type` have 1 to 512 bytes in UTF-8, without
+ * control characters and lone surrogates.
  */
 export const envelopeSchema = z.looseObject({
   id: name,
   type: name,
-  created_at: z.iso.datetime({ offset: true }),
+  created_at: z.stringFormat('date-time', isDateTime),
   payload: unknownPayload,
   delivered: z.optional(z.boolean()),
 });

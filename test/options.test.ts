@@ -7,7 +7,12 @@ import { toExpressHandler } from 'stablehooks/express';
 import { toFastifyPlugin } from 'stablehooks/fastify';
 import { toFetchHandler } from 'stablehooks/fetch';
 import {
+  fromDrizzle,
+  fromKnex,
+  fromKysely,
   fromPostgresJs,
+  fromPrisma,
+  fromTypeOrm,
   migratePostgres,
   postgresInbox,
   postgresMigrations,
@@ -65,7 +70,12 @@ const factories = {
   createSandbox: untyped(createSandbox),
   fromIoredis: untyped(fromIoredis),
   fromNodeRedis: untyped(fromNodeRedis),
+  fromDrizzle: untyped(fromDrizzle),
+  fromKnex: untyped(fromKnex),
+  fromKysely: untyped(fromKysely),
   fromPostgresJs: untyped(fromPostgresJs),
+  fromPrisma: untyped(fromPrisma),
+  fromTypeOrm: untyped(fromTypeOrm),
   memoryInbox: untyped(memoryInbox),
   migratePostgres: untyped(migratePostgres),
   pgBossProcessor: untyped(pgBossProcessor),
@@ -171,6 +181,11 @@ const refused: readonly (readonly [FactoryName, args: readonly unknown[], messag
   ['migratePostgres', [pool, { schema: '1st' }], '`schema` must be letters, digits and underscores'],
   ['migratePostgres', [{ schema: 'hooks' }], '`pool` must be an object with the method query(text, values)'],
 
+  ['fromDrizzle', [pool], '`db` must be a Drizzle database'],
+  ['fromKnex', [pool], '`knex` must be a Knex instance'],
+  ['fromKysely', [pool], '`db` must be a Kysely database'],
+  ['fromPrisma', [pool], '`prisma` must be a Prisma client'],
+  ['fromTypeOrm', [pool], '`dataSource` must be a TypeORM DataSource'],
   ['fromPostgresJs', [], '`sql` must be the `sql` of postgres.js'],
   ['fromPostgresJs', [pool], '`sql` must be the `sql` of postgres.js'],
 
@@ -234,11 +249,14 @@ const optional: readonly {
       'inbox',
       'queue',
       'onUnknown',
+      'logger',
       'onOutcome',
       'signatureHeader',
       'encoding',
       'signaturePrefix',
       'maxBodyBytes',
+      'bodyTimeoutMs',
+      'secretTimeoutMs',
       'leaseMs',
       'handlerTimeoutMs',
       'maxAttempts',
@@ -257,6 +275,8 @@ const optional: readonly {
       'intervalMs',
       'leaseMs',
       'since',
+      'backfill',
+      'logger',
       'onReport',
       'onGap',
       'now',
@@ -303,9 +323,14 @@ const optional: readonly {
       'saveAfterMs',
     ],
   },
-  { name: 'toCronRoute', first: [{ pollOnce: method }], given: { secret: 'cron' }, names: ['secret'] },
+  {
+    name: 'toCronRoute',
+    first: [{ pollOnce: method }],
+    given: { secret: 'cron' },
+    names: ['secret', 'logger'],
+  },
   { name: 'webhookEventSchema', names: ['transfer.settled', 'redeem.failed'] },
-  { name: 'memoryInbox', names: ['capacity', 'now'] },
+  { name: 'memoryInbox', names: ['capacity', 'logger', 'now'] },
   { name: 'sqliteInbox', first: [new Database(':memory:')], names: ['busyTimeoutMs', 'now'] },
   { name: 'postgresInbox', first: [pool], names: ['schema', 'transactional'] },
   { name: 'postgresMigrations', names: ['schema'] },
@@ -339,7 +364,16 @@ test.each(optional.flatMap(({ names, ...each }) => names.map((option) => ({ ...e
 );
 
 /** What takes no options of its own: it is called per event, or for authors. */
-const others = ['isEventType', 'isKnownEvent', 'parseEvent', 'sign', 'toWebhookResponse', 'verifySignature'];
+const others = [
+  'createdAtMs',
+  'isEventType',
+  'isKnownEvent',
+  'logOutcome',
+  'parseEvent',
+  'sign',
+  'toWebhookResponse',
+  'verifySignature',
+];
 
 test('the tables above hold every factory that the package exports', async () => {
   const subpaths = Object.keys(manifest.exports).filter(

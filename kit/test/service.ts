@@ -7,6 +7,9 @@ import { serve } from './http-server.js';
 /** The token of the sandbox in the tests. No output may contain it. */
 export const TOKEN = 'tok_cli_93fa';
 
+/** A logger for receivers whose lines no test reads. */
+export const SILENT = { warn: () => undefined, error: () => undefined };
+
 /** A sandbox on a socket. */
 export interface Service extends AsyncDisposable {
   readonly sandbox: Sandbox;
@@ -42,6 +45,7 @@ export async function startEndpoint(
   const handler = (event: { readonly id: string }) => work(event.id);
   const receiver = createReceiver({
     secret: SECRET,
+    logger: SILENT,
     onOutcome: (outcome) => void outcomes.push(outcome),
     handlers: {
       'accept.confirmed': handler,

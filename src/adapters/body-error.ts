@@ -16,6 +16,14 @@ export function incomplete(cause?: unknown): RequestError {
   );
 }
 
+/** The stream goes on after the length that the request declares, which HTTP itself does not allow. */
+export function longerThanDeclared(): RequestError {
+  return new RequestError(
+    'ERR_BODY_INCOMPLETE',
+    'The body is longer than its content-length. Check what is in front of the receiver.',
+  );
+}
+
 /**
  * Something read the body before the receiver, and its exact bytes are lost.
  *

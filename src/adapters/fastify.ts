@@ -1,5 +1,6 @@
 /** `stablehooks/fastify`: the adapter for Fastify 5, a plugin with its own scope. */
 import type { FastifyPluginAsync } from 'fastify';
+import { ConfigError } from '../core/errors.js';
 import { assertReceiver } from '../core/options.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
@@ -8,11 +9,16 @@ import { toWebhookRequest } from './node-body.js';
 const FIX =
   'Do not read the stream before the receiver: remove the plugin that does, or set `encoding: false, runFirst: true` in fastify-raw-body, which then keeps the bytes.';
 
+/** How `fastify-plugin` marks a plugin that is to run in the scope of its parent. */
+const SKIP_OVERRIDE = Symbol.for('skip-override');
+
 /**
  * Makes a plugin that takes deliveries at its prefix. Parsers outside of its scope are not changed; inside there is
- * none, so that `maxBodyBytes` applies and not Fastify's `bodyLimit`. Responses pass through Fastify's hooks.
+ * none, so that `maxBodyBytes` applies and not Fastify's `bodyLimit`. Responses pass through Fastify's hooks. The
+ * receiver's lines go to `request.log`, unless the receiver has a `logger` or Fastify has none.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is not a receiver.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is not a receiver; and when the plugin is registered
+ * wrapped in `fastify-plugin`, which takes its scope away.
  *
  * @example
  * ```ts
@@ -21,7 +27,12 @@ const FIX =
  */
 export function toFastifyPlugin(receiver: Receiver): FastifyPluginAsync {
   assertReceiver('toFastifyPlugin', receiver, 'receive');
-  return async (fastify) => {
+  const plugin: FastifyPluginAsync = async (fastify) => {
+    if (Reflect.get(plugin, SKIP_OVERRIDE) === true) {
+      throw new ConfigError(
+        "toFastifyPlugin: fastify-plugin takes the scope of the plugin away, so its prefix is lost and other routes lose their parsers. Register it unwrapped: `app.register(toFastifyPlugin(receiver), { prefix: '/hooks' })`.",
+      );
+    }
     fastify.removeAllContentTypeParsers();
     fastify.addContentTypeParser('*', (_request, _payload, done) => done(null));
     // Fastify answers 415 to a malformed content-type; the receiver ignores that header.
@@ -31,9 +42,13 @@ export function toFastifyPlugin(receiver: Receiver): FastifyPluginAsync {
     });
     fastify.all('/', async (request, reply) => {
       const parsed = ['rawBody' in request ? request.rawBody : undefined, request.body];
-      const outcome = await receiver.receive(toWebhookRequest(request.raw, { parsed, fix: FIX }));
+      // Without a logger, Fastify's `log` discards every line and has no level.
+      const logger = request.log.level === undefined ? undefined : request.log;
+      const delivery = toWebhookRequest(request.raw, { parsed, fix: FIX });
+      const outcome = await receiver.receive({ ...delivery, logger });
       const { status, headers, body } = toWebhookResponse(outcome);
       return reply.code(status).headers(headers).send(body);
     });
   };
+  return plugin;
 }

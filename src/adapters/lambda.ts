@@ -18,7 +18,8 @@ export type LambdaEvent = {
 
 /**
  * Makes a handler for Lambda. Its promise never rejects. Instances share no memory: give the receiver an inbox
- * that they share. The gateway must pass bodies unchanged, without a mapping template.
+ * that they share. The gateway must pass bodies unchanged, without a mapping template. What is no HTTP request, such
+ * as a scheduled event, is answered 405.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is not a receiver.
  *
@@ -29,7 +30,9 @@ export type LambdaEvent = {
  */
 export function toLambdaHandler(receiver: Receiver) {
   assertReceiver('toLambdaHandler', receiver, 'receive');
-  return async (event: LambdaEvent) => {
+  return async (input: LambdaEvent) => {
+    // A test or a warmer can invoke the function with any JSON, such as null or a string.
+    const event: LambdaEvent = Object(input);
     const outcome = await receiver.receive({
       method: 'httpMethod' in event ? event.httpMethod : (event.requestContext?.http?.method ?? ''),
       header: (name) => readHeader(event, name.toLowerCase()),

@@ -42,6 +42,7 @@ interface NodeBodyOptions {
 
 /** Node's request as the receiver takes it. */
 export function toWebhookRequest(request: IncomingMessage, options: NodeBodyOptions): WebhookRequest {
+  const others = request.listeners('aborted');
   return {
     method: request.method ?? '',
     header(name) {
@@ -49,6 +50,10 @@ export function toWebhookRequest(request: IncomingMessage, options: NodeBodyOpti
       return Array.isArray(value) ? value.join(', ') : value;
     },
     body: (maxBytes) => readNodeBody(request, maxBytes, options),
+    cancelBody() {
+      // raw-body can be stopped only by its own listener for aborted requests, which frees what it collected.
+      for (const stop of request.listeners('aborted')) if (!others.includes(stop)) stop();
+    },
   };
 }
 

@@ -1,13 +1,33 @@
-import { readOptions, required, rule, withMethods } from '../core/options.js';
+import { ConfigError } from '../core/errors.js';
+import {
+  defineLazy,
+  type Lazy,
+  lazyRule,
+  type OptionRule,
+  readOptions,
+  required,
+  rule,
+  withMethods,
+} from '../core/options.js';
+import type { Logger } from '../core/ports.js';
 import { sign, verifySignature } from '../core/signature.js';
+import { log } from '../receiver/outcome.js';
 import type { Poller } from './poller.js';
-import type { PollReport } from './report.js';
+import { type PollReport, toProblem } from './report.js';
 
 /** Options of {@link toCronRoute}. */
 export interface CronRouteOptions {
-  /** What the scheduler sends as `Authorization: Bearer <secret>`. */
-  readonly secret: string;
+  /** What the scheduler sends as `Authorization: Bearer <secret>`. A function is called at the first request. */
+  readonly secret: Lazy<string>;
+  /** Takes a line when a request cannot be served because the wiring is wrong. @default console */
+  readonly logger?: Logger | undefined;
 }
+
+const POLLER = withMethods('a poller, which createPoller makes', ['pollOnce']);
+const SECRET: OptionRule = rule(
+  'a string that is not empty: check the environment variable that it comes from',
+  (value) => typeof value === 'string' && value.trim() !== '',
+);
 
 /**
  * Creates a route handler that runs one poll, for a scheduler that sends a GET request.
@@ -16,39 +36,65 @@ export interface CronRouteOptions {
  * 500 for anything else, such as a gap or an event that failed. The body is the report. It answers 401, without
  * a poll, when the request does not contain the secret.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `poller` is not a poller, or the secret is missing or empty.
+ * The poller's inbox must be durable, and the same one that the app's receivers use: a process that answers one
+ * request forgets a memory inbox, and would handle the same events at every request. What is wrong with a value that is
+ * given as a function is found at a request: it is then answered 500 without a poll, and a line says how to fix it.
+ *
+ * @param poller - a poller, or a function that gives it, which is called at the first request with the secret.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `poller` is not a poller, its inbox is not durable, or the secret is
+ * missing or empty.
  *
  * @example
  * ```ts
- * export const { GET } = toCronRoute(poller, { secret: process.env['CRON_SECRET'] ?? '' });
+ * export const { GET } = toCronRoute(poller, { secret: () => process.env['CRON_SECRET'] ?? '' });
  * ```
  */
 export function toCronRoute(
-  poller: Pick<Poller, 'pollOnce'>,
+  poller: Lazy<Pick<Poller, 'pollOnce' | 'inbox'>>,
   options: CronRouteOptions,
 ): { readonly GET: (request: Request) => Promise<Response> } {
-  const pollerRule = withMethods('a poller, which createPoller makes', ['pollOnce']);
-  readOptions('toCronRoute', { poller }, { poller: required(pollerRule) });
-  const { secret } = readOptions('toCronRoute', options, {
-    secret: required(
-      rule(
-        'a string that is not empty: check the environment variable that it comes from',
-        (value) => typeof value === 'string' && value.trim() !== '',
-      ),
-    ),
+  readOptions('toCronRoute', { poller }, { poller: required(lazyRule(POLLER)) });
+  const { logger, ...given } = readOptions('toCronRoute', options, {
+    secret: required(lazyRule(SECRET)),
+    logger: withMethods<Logger>('a logger, such as console or pino()', ['warn', 'error'], console),
   });
+  if (typeof poller === 'object' && typeof poller.inbox === 'object') requireDurable(poller);
+  const wiring = defineLazy('toCronRoute', { ...given, poller }, { secret: SECRET, poller: POLLER });
 
   async function GET(request: Request): Promise<Response> {
+    try {
+      return await serve(request);
+    } catch (error) {
+      const { code, message } = toProblem(error, { code: 'ERR_CONFIG_INVALID' });
+      log(logger, 'error', `the cron route did not poll. ${code}: ${message}`);
+      return toResponse({ code }, 500);
+    }
+  }
+
+  async function serve(request: Request): Promise<Response> {
     const authorization = request.headers.get('authorization') ?? '';
-    if (!(await isSameString(authorization, `Bearer ${secret}`))) {
+    if (!(await isSameString(authorization, `Bearer ${wiring.secret}`))) {
       return new Response(null, { status: 401, headers: { 'www-authenticate': 'Bearer' } });
     }
     // Without the request's signal: the poll continues when the scheduler stops waiting.
-    const report = await poller.pollOnce();
-    return Response.json(report, { status: statusOf(report), headers: { 'cache-control': 'no-store' } });
+    const report = await requireDurable(wiring.poller).pollOnce();
+    return toResponse(report, statusOf(report));
   }
 
   return { GET };
+}
+
+/** @throws {ConfigError} `ERR_CONFIG_INVALID` when its inbox is not durable. */
+function requireDurable<Value extends Pick<Poller, 'inbox'>>(poller: Value): Value {
+  const inbox = typeof poller.inbox === 'function' ? poller.inbox() : poller.inbox;
+  if (inbox.durable) return poller;
+  throw new ConfigError(
+    "toCronRoute: the inbox of the poller's receiver is not durable, so every request would handle the same events again. Give it the durable `inbox` that the app's receivers use: sqliteInbox, postgresInbox or redisInbox.",
+  );
+}
+
+function toResponse(body: PollReport | { readonly code: string }, status: number): Response {
+  return Response.json(body, { status, headers: { 'cache-control': 'no-store' } });
 }
 
 function statusOf({ proven, failed, problems }: PollReport): number {

@@ -1,4 +1,4 @@
-import { type EventType, encodeEvent, isEventType, type UnknownEvent } from '../core/events.js';
+import { createdAtMs, type EventType, encodeEvent, isEventType, type UnknownEvent } from '../core/events.js';
 import type { Receiver } from '../receiver/receiver.js';
 import type { ListAnswer, ListQuery } from './coverage.js';
 import { type FoundEvent, type PollProblem, toProblem } from './report.js';
@@ -46,6 +46,10 @@ export interface ListReader {
   /** Each once, however many answers show it. */
   readonly problems: () => readonly PollProblem[];
   readonly requests: () => number;
+  /** How many different events of the answers were created before the opening date. */
+  readonly skipped: () => number;
+  /** Whether there was an answer whose events are recorded. */
+  readonly hasAnswer: () => boolean;
   /** The size of the largest answer. */
   readonly largest: () => number;
 }
@@ -57,16 +61,25 @@ export function createListReader({
   client,
   receiver,
   leaseMs,
+  startedAt,
+  takeFrom,
   signal,
 }: {
   readonly client: PollerClient;
   readonly receiver: Pick<Receiver, 'record'>;
   readonly leaseMs: number;
+  /** When the poll started, epoch ms. */
+  readonly startedAt: number;
+  /** Events created before this are skipped, given the earlier of our clock and the service's. */
+  readonly takeFrom: (until: number) => number;
   readonly signal: AbortSignal;
 }): ListReader {
   const found = new Map<string, FoundEvent>();
+  const skipped = new Set<string>();
   const problems = new Map<string, PollProblem>();
+  let until = startedAt;
   let requests = 0;
+  let answers = 0;
   let largest = 0;
 
   const addProblem = (problem: PollProblem) => problems.set(JSON.stringify(problem), problem);
@@ -79,8 +92,14 @@ export function createListReader({
       const list = await client.events.listWithProblems({ ...(type !== null && { type }), limit, signal });
       const { answer, events, malformed } = readAnswer(list, query);
       largest = Math.max(largest, answer.size);
-      for (const element of malformed) addProblem(malformedProblem(element));
-      await record(events);
+      until = Math.min(until, answer.servedAt ?? until);
+      const from = takeFrom(until);
+      for (const element of malformed) {
+        if ((timeOf(element.value) ?? from) >= from) addProblem(malformedProblem(element));
+      }
+      for (const event of events) if (createdAt(event) < from) skipped.add(event.id);
+      await record(events.filter((event) => createdAt(event) >= from));
+      answers += 1;
       return answer;
     } catch (error) {
       if (!signal.aborted) addProblem(toProblem(error, { code: 'ERR_API_RESPONSE' }));
@@ -102,7 +121,7 @@ export function createListReader({
       const results = await receiver.record(batch, { dueInMs: leaseMs, origin: 'pull' });
       for (const [index, event] of batch.entries()) {
         const result = results[index];
-        if (result !== undefined) found.set(event.id, { event, result });
+        if (result !== undefined) found.set(event.id, { event, at: createdAt(event), result });
       }
     }
     signal.throwIfAborted();
@@ -113,6 +132,8 @@ export function createListReader({
     found,
     problems: () => [...problems.values()],
     requests: () => requests,
+    skipped: () => skipped.size,
+    hasAnswer: () => answers > 0,
     largest: () => largest,
   };
 }
@@ -145,8 +166,8 @@ function readAnswer(
 }
 
 /** Epoch ms; infinite for a date that no clock shows, which then proves nothing. */
-export function createdAt({ created_at }: UnknownEvent): number {
-  const time = Date.parse(created_at);
+function createdAt(event: UnknownEvent): number {
+  const time = createdAtMs(event);
   return Number.isNaN(time) ? Number.POSITIVE_INFINITY : time;
 }
 

@@ -1,11 +1,23 @@
 import { ConfigError, orUnavailable } from '../core/errors.js';
 import { isKnownEvent } from '../core/events.js';
-import { date, func, integer, readOptions, required, rule } from '../core/options.js';
-import type { Inbox, PollState } from '../core/ports.js';
-import { emptyCounts, notify, type OutcomeCounts } from '../receiver/outcome.js';
+import {
+  boolean,
+  date,
+  defineLazy,
+  func,
+  integer,
+  type Lazy,
+  lazyRule,
+  readOptions,
+  required,
+  rule,
+  withMethods,
+} from '../core/options.js';
+import type { Inbox, Logger, PollState } from '../core/ports.js';
+import { emptyCounts, log, notify, type OutcomeCounts, warnNotDurable } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
 import { type SurveyOptions, type SurveyResult, surveyList } from './coverage.js';
-import { createdAt, createListReader, type ListReader, type PollerClient } from './list.js';
+import { createListReader, type ListReader, type PollerClient } from './list.js';
 import {
   EMPTY_REPORT,
   type FoundEvent,
@@ -19,10 +31,13 @@ import {
 
 /** Options of {@link createPoller}. */
 export interface PollerOptions {
-  /** Reads the list: a client of `stablehooks/client`. */
-  readonly client: PollerClient;
-  /** Receives the events. Its inbox keeps the watermark. */
-  readonly receiver: Pick<Receiver, 'accept' | 'record' | 'redrive' | 'inbox'>;
+  /** Reads the list: a client of `stablehooks/client`. A function is called at the first poll. */
+  readonly client: Lazy<PollerClient>;
+  /**
+   * Receives the events. Its inbox keeps the watermark, and must be the one that every process and job of the app
+   * uses: another inbox does not know what push has handled. A function is called at the first poll.
+   */
+  readonly receiver: Lazy<PollerReceiver>;
   /** The limit of the first query. Below 50, a proof takes more requests. @default 50 */
   readonly limit?: number | undefined;
   /** The highest limit of a query. @default 1_000 */
@@ -35,15 +50,29 @@ export interface PollerOptions {
   readonly intervalMs?: number | undefined;
   /** How long no other process polls when this one dies, in ms. @default 30_000 */
   readonly leaseMs?: number | undefined;
-  /** No event created after this time can be missing. Only the first poll of an inbox reads it. @default the first poll */
+  /**
+   * The opening date: events created before it are neither recorded nor handled, and no event created from it on can be
+   * missing. The first poll stores it in the inbox. Later, an earlier date opens the poller for older events, of which
+   * nothing is proven, and a later date changes nothing; nor does any date in an inbox that an older release has
+   * polled with. A date in the future counts as the first poll.
+   *
+   * @default the first poll, by the earlier of this clock and the service's
+   */
   readonly since?: Date | undefined;
+  /** Records and handles listed events of any age. Nothing is proven of those from before the opening date. @default false */
+  readonly backfill?: boolean | undefined;
+  /** Takes a line for each gap, and for what is wrong with the wiring. @default console */
+  readonly logger?: Logger | undefined;
   /** Called with the report of each poll. Its failure is logged. @default none */
   readonly onReport?: ((report: PollReport) => void | Promise<void>) | undefined;
-  /** Called with each gap of each poll. Its failure is logged. @default logs to the console */
+  /** Called with each gap of each poll, which is also logged. Its failure is logged. @default none */
   readonly onGap?: ((gap: Gap) => void | Promise<void>) | undefined;
   /** The clock, in epoch ms. @default Date.now */
   readonly now?: (() => number) | undefined;
 }
+
+/** The part of a receiver that the poller uses. */
+type PollerReceiver = Pick<Receiver, 'accept' | 'record' | 'redrive' | 'inbox'>;
 
 /** Polls the list for events that push missed. */
 export interface Poller {
@@ -66,12 +95,19 @@ export interface Poller {
    */
   acknowledgeGap(until: Date): Promise<string | null>;
   [Symbol.asyncDispose](): Promise<void>;
+  /** The receiver's inbox; a function that gives it, if it or the receiver is given as a function. */
+  readonly inbox: Lazy<Inbox<unknown>>;
 }
 
 /** The options, checked, with their defaults. */
 type PollerSettings = {
-  readonly [Name in keyof Omit<PollerOptions, 'since'>]-?: Exclude<PollerOptions[Name], undefined>;
+  readonly [Name in keyof Omit<PollerOptions, 'client' | 'receiver' | 'since'>]-?: Exclude<
+    PollerOptions[Name],
+    undefined
+  >;
 } & {
+  readonly client: PollerClient;
+  readonly receiver: PollerReceiver;
   /** Epoch ms. */
   readonly since: number | undefined;
 };
@@ -107,8 +143,12 @@ export function createPoller(options: PollerOptions): Poller {
   }
 
   function publish(report: PollReport): PollReport {
-    notify('onReport', settings.onReport, { value: report, logger: console });
-    for (const gap of report.gaps) notify('onGap', settings.onGap, { value: gap, logger: console });
+    const { logger, onReport, onGap } = settings;
+    notify('onReport', onReport, { value: report, logger });
+    for (const gap of report.gaps) {
+      log(logger, 'error', describeGap(gap));
+      notify('onGap', onGap, { value: gap, logger });
+    }
     return report;
   }
 
@@ -142,19 +182,22 @@ export function createPoller(options: PollerOptions): Poller {
     return moveWatermark(settings, { holder: `${holder} acknowledgeGap`, until });
   }
 
-  return { pollOnce, start, stop, acknowledgeGap, [Symbol.asyncDispose]: stop };
+  const given = options.receiver;
+  const isMade = typeof given === 'object' && !makesInbox(given);
+  const inbox = isMade ? given.inbox : () => settings.receiver.inbox;
+  return { pollOnce, start, stop, acknowledgeGap, [Symbol.asyncDispose]: stop, inbox };
 }
+
+const CLIENT = rule(
+  'a client, such as createClient of stablehooks/client returns',
+  (client) => typeof (client as PollerClient | null | undefined)?.events?.listWithProblems === 'function',
+);
+const RECEIVER = rule('a receiver, which createReceiver makes', isReceiver);
 
 function toSettings(options: PollerOptions): PollerSettings {
   const settings = readOptions('createPoller', options, {
-    client: required(
-      rule(
-        'a client, such as createClient of stablehooks/client returns',
-        (client) =>
-          typeof (client as PollerClient | null | undefined)?.events?.listWithProblems === 'function',
-      ),
-    ),
-    receiver: required(rule('a receiver, which createReceiver makes', isReceiver)),
+    client: required(lazyRule(CLIENT)),
+    receiver: required(lazyRule(RECEIVER)),
     limit: integer({ default: 50 }),
     maxLimit: integer({ default: 1_000 }),
     // 0 suits a service that lists events immediately and whose clock equals ours.
@@ -163,8 +206,10 @@ function toSettings(options: PollerOptions): PollerSettings {
     intervalMs: integer({ default: 60_000 }),
     leaseMs: integer({ default: 30_000 }),
     since: date(),
+    backfill: boolean(false),
+    logger: withMethods<Logger>('a logger, such as console or pino()', ['warn', 'error'], console),
     onReport: func((): void => undefined),
-    onGap: func(logGap),
+    onGap: func((): void => undefined),
     now: func(Date.now),
   });
   if (settings.limit > settings.maxLimit) {
@@ -172,19 +217,25 @@ function toSettings(options: PollerOptions): PollerSettings {
       `createPoller: \`limit\` (${settings.limit}) must not be more than \`maxLimit\` (${settings.maxLimit}).`,
     );
   }
-  return { ...settings, since: settings.since?.getTime() };
+  const read = { ...settings, since: settings.since?.getTime() };
+  return defineLazy('createPoller', read, { client: CLIENT, receiver: RECEIVER });
 }
 
 function isReceiver(value: unknown): boolean {
-  const { accept, record, redrive, inbox } = (value ?? {}) as Partial<Receiver>;
-  const methods = [accept, record, redrive, inbox?.acquirePoll, inbox?.savePoll];
+  if (typeof value !== 'object' || value === null) return false;
+  const receiver = value as Receiver;
+  const methods: unknown[] = [receiver.accept, receiver.record, receiver.redrive];
+  if (!makesInbox(receiver)) methods.push(receiver.inbox?.acquirePoll, receiver.inbox?.savePoll);
   return methods.every((method) => typeof method === 'function');
 }
 
-function logGap({ type, after, before }: Gap): void {
-  console.error(
-    `stablehooks: ${type ?? 'events'} created after ${after} and before ${before} can be missing: the list does not prove that all are recorded.`,
-  );
+/** Whether the receiver makes its inbox at the first use. To read it before could connect to a database in a build. */
+function makesInbox(receiver: PollerReceiver): boolean {
+  return Object.getOwnPropertyDescriptor(receiver, 'inbox')?.get !== undefined;
+}
+
+function describeGap({ type, after, before }: Gap): string {
+  return `${type ?? 'events'} created after ${after} and before ${before} can be missing: the list does not prove that all are recorded. Raise maxLimit or poll more often; \`verdicts\` in the report says what the list showed.`;
 }
 
 interface PollOptions {
@@ -192,12 +243,19 @@ interface PollOptions {
   readonly signal: AbortSignal;
 }
 
+/** Never rejects. What is wrong with the wiring is logged, too: without `onReport` nobody would see it. */
 async function poll(settings: PollerSettings, options: PollOptions): Promise<PollReport> {
+  const { logger } = settings;
   const startedAt = performance.now();
-  const report = await leaseAndPoll(settings, options).catch((error: unknown) => ({
-    ...EMPTY_REPORT,
-    problems: [toProblem(error, { code: 'ERR_CONFIG_INVALID' })],
-  }));
+  let report: PollReport;
+  try {
+    warnNotDurable(settings.receiver.inbox, { where: 'a poller uses it', logger });
+    report = await leaseAndPoll(settings, options);
+  } catch (error) {
+    const problem = toProblem(error, { code: 'ERR_CONFIG_INVALID' });
+    log(logger, 'error', `the poll failed. ${problem.code}: ${problem.message}`);
+    report = { ...EMPTY_REPORT, problems: [problem] };
+  }
   return { ...report, durationMs: Math.round(performance.now() - startedAt) };
 }
 
@@ -233,32 +291,66 @@ async function pollUnderLease(
   }
 
   const first = lease.state.watermark === null;
-  const watermark = lease.state.watermark ?? Math.min(settings.since ?? startedAt, startedAt);
-  const list = createListReader({ ...settings, signal: halt });
+  const openingAt = (until: number) => toOpening(settings, { state: lease.state, until });
+  const watermark = lease.state.watermark ?? openingAt(startedAt).since;
+  const takeFrom = (until: number) => openingAt(until).takeFrom;
+  const list = createListReader({ ...settings, startedAt, takeFrom, signal: halt });
   const survey = await runSurvey(list, { ...settings, watermark, first, startedAt });
-  // A poll that was stopped before it read the whole list has found no gap.
-  const unproven = halt.aborted ? [] : survey.unproven;
+  const { since } = openingAt(survey.until);
+  // A poll that was stopped before it read the whole list has found no gap, and before the opening date there is none.
+  const isEmptySpan = first && survey.since === survey.until;
+  const unproven = halt.aborted || isEmptySpan ? [] : survey.unproven;
   const found = [...list.found.values()];
   if (survey.since > survey.until) problems.push(problemOf('ERR_HORIZON_AHEAD'));
-  if (!first && found.some((event) => isLate(event, watermark))) problems.push(problemOf('ERR_EVENT_LATE'));
+  if (!first && found.some((event) => isLate(event, { since, watermark })))
+    problems.push(problemOf('ERR_EVENT_LATE'));
 
   const dispatched = await dispatchEvents(found.filter(mustRun), { ...settings, signal: halt });
   if (signal.aborted) problems.push(problemOf('ERR_POLL_STOPPED'));
 
-  // The largest answer proves nothing later, because caps can shrink. It shows operators how large the cap is at least.
-  const largest = Math.max(lease.state.largest, list.largest());
-  const saved = await saveState(lease, {
-    state: { since: lease.state.since, watermark: survey.watermark, largest },
-    problems,
-  });
+  const state = {
+    since: since === Number.NEGATIVE_INFINITY ? null : since,
+    // Until there is an answer, only this machine's clock is known, which can be ahead.
+    watermark: first && !list.hasAnswer() ? null : survey.watermark,
+    // It proves nothing later, because caps can shrink. It shows operators how large the cap is at least.
+    largest: Math.max(lease.state.largest, list.largest()),
+  };
+  const saved = await saveState(lease, { state, problems });
   return toReport({
     survey: { ...survey, unproven, ...(!saved && { proven: false, watermark: survey.since }) },
+    since,
+    skipped: list.skipped(),
     found,
     dispatched,
     redriven,
     requests: list.requests(),
     problems: [...problems, ...list.problems(), ...dispatched.problems],
   });
+}
+
+/** Which events the poller takes. Times are epoch ms. */
+interface Opening {
+  /** The opening date, which the inbox keeps; `-Infinity` for an inbox that was polled before there was one. */
+  readonly since: number;
+  /** Events created before this are skipped. */
+  readonly takeFrom: number;
+}
+
+/**
+ * The opening date moves only until the first poll with an answer has ended: later, what a changed `since` would add is
+ * before the watermark and not proven, and what it would take away would be lost.
+ *
+ * @param until - the start of the poll by the earlier of the two clocks, as far as it is known.
+ */
+function toOpening(
+  { since: given, backfill }: Pick<PollerSettings, 'since' | 'backfill'>,
+  { state, until }: { readonly state: PollState; readonly until: number },
+): Opening {
+  const since =
+    state.watermark === null
+      ? Math.min(given ?? state.since ?? until, until)
+      : (state.since ?? Number.NEGATIVE_INFINITY);
+  return { since, takeFrom: backfill ? Number.NEGATIVE_INFINITY : Math.min(given ?? since, since) };
 }
 
 async function runSurvey(list: ListReader, options: SurveyOptions): Promise<SurveyResult> {
@@ -276,9 +368,12 @@ function mustRun({ event, result }: FoundEvent): boolean {
   return isKnownEvent(event) && (result === 'new' || result === 'received');
 }
 
-/** New, but from before the watermark, where every event should be known. */
-function isLate({ event, result }: FoundEvent, watermark: number): boolean {
-  return result === 'new' && isKnownEvent(event) && createdAt(event) <= watermark;
+/** New, but from between the opening date and the watermark, where every event should be known. */
+function isLate(
+  { event, at, result }: FoundEvent,
+  { since, watermark }: { readonly since: number; readonly watermark: number },
+): boolean {
+  return result === 'new' && isKnownEvent(event) && at > since && at <= watermark;
 }
 
 interface Dispatched {
@@ -303,10 +398,7 @@ async function dispatchEvents(
   const counts = emptyCounts();
   const problems: PollProblem[] = [];
   let recovered = 0;
-  const queue = events
-    .map((found) => ({ found, at: createdAt(found.event) }))
-    .sort((a, b) => a.at - b.at)
-    .values();
+  const queue = [...events].sort((a, b) => a.at - b.at).values();
 
   async function accept({ event, result }: FoundEvent): Promise<void> {
     const { kind, error } = await receiver.accept(event, 'pull');
@@ -323,7 +415,7 @@ async function dispatchEvents(
     while (!signal.aborted) {
       const next = queue.next();
       if (next.done) return;
-      await accept(next.value.found);
+      await accept(next.value);
     }
   }
   await Promise.all(Array.from({ length: concurrency }, work));
@@ -405,9 +497,11 @@ async function moveWatermark(
   }
   const lease = await acquireLease(settings, holder);
   if (lease === null) return null;
-  const { since, watermark: before, largest } = lease.state;
+  const { state } = lease;
   const wanted = Math.min(until.getTime(), settings.now() - settings.lagMs);
-  const watermark = Math.max(before ?? wanted, wanted);
-  const saved = await lease.release({ since, watermark, largest }).finally(lease.drop);
+  const watermark = Math.max(state.watermark ?? wanted, wanted);
+  // In an inbox that was never polled, the date that is acknowledged is the opening date if `since` is not earlier.
+  const since = state.watermark === null ? toOpening(settings, { state, until: wanted }).since : state.since;
+  const saved = await lease.release({ ...state, since, watermark }).finally(lease.drop);
   return saved ? new Date(watermark).toISOString() : null;
 }

@@ -6,17 +6,22 @@ import type { ListVerdict, SurveyResult } from './coverage.js';
 
 /** What one poll did and proved. Plain data: it survives `JSON.stringify`. */
 export interface PollReport {
-  /** Whether every event of the five types created after `since` and up to the new watermark is recorded. */
+  /** Whether every event of the five types created from the opening date (`since`) up to the new watermark is recorded. */
   readonly proven: boolean;
   /** The watermark after this poll, ISO; `null` when another process polls or the inbox failed. */
   readonly watermark: string | null;
   /** How many different readable events the answers of this poll contain. */
   readonly fetched: number;
+  /** Of `fetched`, the events created before the opening date, which are neither recorded nor handled. */
+  readonly skipped: number;
   /** Of `fetched`, the events that the inbox did not know before this poll, unknown types included. */
   readonly new: number;
   /** Of `new`, the events that this poll handled or enqueued. With push alone they would be lost or late. */
   readonly recovered: number;
-  /** Of `new`, the events that the list calls `delivered`: an endpoint answered 2xx, but this inbox did not record them. */
+  /**
+   * Of `new`, the events created from the opening date on that the list calls `delivered`: an endpoint answered 2xx, but
+   * this inbox did not record them.
+   */
   readonly deliveredButUnseen: number;
   /** Events, from the list or from the inbox, whose handler finished in this poll. */
   readonly handled: number;
@@ -87,7 +92,7 @@ const MESSAGES = {
   ERR_HORIZON_AHEAD:
     'The stored watermark is in the future, because a clock was wrong. Until that time only a complete list proves anything. Check the clocks.',
   ERR_EVENT_LATE:
-    'The list shows new events from before the watermark. They are older than `since`, or were listed later than lagMs after they were created. They were recorded. In the second case, raise lagMs.',
+    'The list shows new events from before the watermark. They were listed later than lagMs after they were created. They were recorded. Raise lagMs.',
 } as const satisfies Partial<Record<PollProblemCode, string>>;
 
 /** A problem of the poller itself that is not about one event. */
@@ -112,6 +117,7 @@ export const EMPTY_REPORT: PollReport = {
   proven: false,
   watermark: null,
   fetched: 0,
+  skipped: 0,
   new: 0,
   recovered: 0,
   deliveredButUnseen: 0,
@@ -129,6 +135,8 @@ export const EMPTY_REPORT: PollReport = {
 /** An event of the list, and what the inbox knew of it when this poll first saw it. */
 export interface FoundEvent {
   readonly event: UnknownEvent;
+  /** When it was created, epoch ms. */
+  readonly at: number;
   readonly result: RecordResult;
 }
 
@@ -136,13 +144,17 @@ const FAILED_KINDS: readonly OutcomeKind[] = ['failed', 'dead', 'rejected', 'una
 
 export function toReport({
   survey,
+  since,
+  skipped,
   found,
   dispatched,
   redriven,
   requests,
   problems,
-}: Pick<PollReport, 'redriven' | 'requests' | 'problems'> & {
+}: Pick<PollReport, 'skipped' | 'redriven' | 'requests' | 'problems'> & {
   readonly survey: SurveyResult;
+  /** The opening date, epoch ms. */
+  readonly since: number;
   readonly found: readonly FoundEvent[];
   readonly dispatched: { readonly counts: OutcomeCounts; readonly recovered: number };
 }): PollReport {
@@ -152,10 +164,11 @@ export function toReport({
   return {
     proven: survey.proven,
     watermark: toIso(survey.watermark),
-    fetched: found.length,
+    fetched: found.length + skipped,
+    skipped,
     new: unseen.length,
     recovered,
-    deliveredButUnseen: unseen.filter(({ event }) => event.delivered === true).length,
+    deliveredButUnseen: unseen.filter(({ event, at }) => event.delivered === true && at >= since).length,
     handled: counts.handled + (redriven?.handled ?? 0),
     duplicates: found.filter(({ result }) => result === 'done').length + counts.duplicate,
     failed: FAILED_KINDS.reduce((sum, kind) => sum + counts[kind] + (redriven?.[kind] ?? 0), 0),

@@ -1,7 +1,14 @@
 import { ConfigError } from '../core/errors.js';
-import { func, integer, readOptions, required, rule } from '../core/options.js';
+import { defineLazy, func, integer, lazyRule, readOptions, required, rule } from '../core/options.js';
 import { createEvents, type Events } from './events.js';
-import { checkToken, createSend, type HttpSettings, type Retry, type TokenSource } from './http.js';
+import {
+  checkToken,
+  createSend,
+  type HttpSettings,
+  platformFetch,
+  type Retry,
+  type TokenSource,
+} from './http.js';
 import { createWallets, type Wallets } from './wallets.js';
 
 /** The calls of the API. */
@@ -12,8 +19,11 @@ export interface Client {
 
 /** Options of {@link createClient}. */
 export interface ClientOptions {
-  /** Where the API is: http or https, without credentials, query or fragment. A path is kept. */
-  readonly baseUrl: string;
+  /**
+   * Where the API is, or a function that gives it at the first call: http or https, without credentials, query or
+   * fragment. A path is kept.
+   */
+  readonly baseUrl: string | (() => string);
   /** The bearer token, or a function that returns it. */
   readonly token: TokenSource;
   /** How long one attempt can take, its body included, in ms. @default 10_000 */
@@ -35,7 +45,7 @@ export interface ClientOptions {
 /**
  * Creates a client. It opens nothing before the first call and does not need to be closed.
  *
- * Any 2xx is success. GET and PATCH are sent again after connection errors, timeouts, 429 and 5xx; POST only
+ * Any 2xx is success. GET and PATCH are sent again after connection errors, timeouts, 408, 429 and 5xx; POST only
  * if it certainly did not arrive. Redirects are not followed.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
@@ -51,9 +61,11 @@ export function createClient(options: ClientOptions): Client {
   return { wallets: createWallets(send), events: createEvents(send) };
 }
 
+const urlRule = rule('the http or https address of the API', isHttpUrl);
+
 function toSettings(options: ClientOptions): HttpSettings {
   const settings = readOptions('createClient', options, {
-    baseUrl: required(rule('the http or https address of the API', isHttpUrl)),
+    baseUrl: required(lazyRule(urlRule)),
     token: required(
       rule(
         'a string, or a function that returns one',
@@ -65,19 +77,24 @@ function toSettings(options: ClientOptions): HttpSettings {
     baseWaitMs: integer({ default: 500, min: 0 }),
     maxWaitMs: integer({ default: 30_000, min: 0 }),
     maxBodyBytes: integer({ default: 67_108_864, max: Number.MAX_SAFE_INTEGER }),
-    // Looked up at each call, so that a fetch that is replaced later is used.
-    fetch: func((url: string, init: RequestInit) => fetch(url, init)),
+    fetch: func(platformFetch),
     onRetry: func((): void => undefined),
   });
   if (typeof settings.token === 'string') checkToken(settings.token);
-  return { ...settings, baseUrl: toBaseUrl(settings.baseUrl) };
+  const { baseUrl } = settings;
+  const given = {
+    ...settings,
+    baseUrl: typeof baseUrl === 'function' ? () => cleanUrl(baseUrl()) : cleanUrl(baseUrl),
+  };
+  return defineLazy('createClient', given, { baseUrl: urlRule });
 }
 
 function isHttpUrl(value: unknown): boolean {
   return typeof value === 'string' && URL.canParse(value) && /^https?:$/.test(new URL(value).protocol);
 }
 
-function toBaseUrl(value: string): string {
+function cleanUrl(value: string): string {
+  if (!isHttpUrl(value)) return value;
   const url = new URL(value);
   if (url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '') {
     throw new ConfigError(

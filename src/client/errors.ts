@@ -19,10 +19,12 @@ export class ApiError extends StablehooksError<'ERR_API_STATUS'> implements Requ
   readonly body: string;
   /** How long the service asks to wait, in ms, not limited by `maxWaitMs`; `undefined` when it does not say. */
   readonly retryAfterMs: number | undefined;
+  /** The service's id of the request, for its support; `undefined` when no header has one. */
+  readonly requestId: string | undefined;
 
   constructor(
     message: string,
-    facts: RequestLine & Pick<ApiError, 'status' | 'headers' | 'body' | 'retryAfterMs'>,
+    facts: RequestLine & Pick<ApiError, 'status' | 'headers' | 'body' | 'retryAfterMs' | 'requestId'>,
   ) {
     super('ERR_API_STATUS', message);
     this.method = facts.method;
@@ -31,6 +33,7 @@ export class ApiError extends StablehooksError<'ERR_API_STATUS'> implements Requ
     this.headers = facts.headers;
     this.body = facts.body;
     this.retryAfterMs = facts.retryAfterMs;
+    this.requestId = facts.requestId;
   }
 }
 
@@ -53,6 +56,12 @@ export class ConnectionError extends StablehooksError<'ERR_API_CONNECTION'> impl
   }
 }
 
+/** What is known of a 2xx answer. */
+export interface ResponseFacts extends RequestLine {
+  readonly requestId: string | undefined;
+  readonly answer: unknown;
+}
+
 /** The service answered 2xx with a body that is not what the call returns. */
 export class ResponseError extends StablehooksError<'ERR_API_RESPONSE'> implements RequestLine {
   override readonly name = 'ResponseError';
@@ -60,12 +69,28 @@ export class ResponseError extends StablehooksError<'ERR_API_RESPONSE'> implemen
   readonly url: string;
   /** What is missing or wrong, such as `limits.daily` or `[3].created_at`; empty when it is the whole body. */
   readonly fields: readonly string[];
+  /** The service's id of the request, for its support; `undefined` when no header has one. */
+  readonly requestId: string | undefined;
+  readonly #answer: unknown;
 
-  constructor(message: string, facts: RequestLine & { readonly fields: readonly string[] }) {
+  constructor(message: string, facts: ResponseFacts & { readonly fields: readonly string[] }) {
     super('ERR_API_RESPONSE', message);
     this.method = facts.method;
     this.url = facts.url;
     this.fields = facts.fields;
+    this.requestId = facts.requestId;
+    this.#answer = facts.answer;
+  }
+
+  /**
+   * What the service answered to `create` or `updateLimits`, so that the id of a wallet that was created is not lost:
+   * the parsed body, or its first 65,536 bytes as a string when it is not JSON. `undefined` after a list.
+   *
+   * It can hold an address or a balance. It is not in the message, and loggers that print an error's own fields do
+   * not see it.
+   */
+  get answer(): unknown {
+    return this.#answer;
   }
 }
 

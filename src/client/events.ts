@@ -1,6 +1,6 @@
 import { ConfigError, EventError } from '../core/errors.js';
 import { toEvent, type UnknownEvent } from '../core/events.js';
-import { type RequestLine, ResponseError } from './errors.js';
+import { ResponseError, type ResponseFacts } from './errors.js';
 import type { Send } from './http.js';
 
 /** Which events to list. */
@@ -46,7 +46,7 @@ export interface Events {
 }
 
 export function createEvents(send: Send): Events {
-  async function request(query: EventQuery = {}): Promise<EventList & RequestLine> {
+  async function request(query: EventQuery = {}): Promise<EventList & ResponseFacts> {
     const { value, ...answer } = await send({
       method: 'GET',
       path: '/v1/webhooks/events',
@@ -73,13 +73,13 @@ export function createEvents(send: Send): Events {
   };
 }
 
-function notEvents({ method, url }: RequestLine, fields: readonly string[]): ResponseError {
+function notEvents(facts: ResponseFacts, fields: readonly string[]): ResponseError {
   const what =
     fields.length === 0
       ? 'The problem is the list itself: it is not an array. Check baseUrl.'
       : `These are missing or wrong: ${fields.join(', ')}. Call listWithProblems to get the other events.`;
-  const message = `The answer to ${method} ${url} is not a list of events. ${what}`;
-  return new ResponseError(message, { method, url, fields });
+  const message = `The answer to ${facts.method} ${facts.url} is not a list of events. ${what}`;
+  return new ResponseError(message, { ...facts, fields });
 }
 
 function toSearchParams({ type, limit }: EventQuery): URLSearchParams {

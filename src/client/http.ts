@@ -1,11 +1,15 @@
 import { backoffMs } from '../core/backoff.js';
 import { joinBytes } from '../core/bytes.js';
 import { ConfigError, UnavailableError } from '../core/errors.js';
-import { ApiError, ConnectionError, type RequestLine, ResponseError } from './errors.js';
+import { ApiError, ConnectionError, type RequestLine, ResponseError, type ResponseFacts } from './errors.js';
+import { fixOfUnsent } from './unsent.js';
+
+/** What the service sees as the `user-agent`: this package and its version. */
+const USER_AGENT = 'stablehooks/0.1.0';
 
 /**
- * The token, or a function that is called for every attempt and can cache what it returns. After a 401 it is
- * called once more, with `renew: true`: the token that it returned before is no longer valid.
+ * The token, or a function that is called for every attempt and can cache what it returns. After a 401 it is called
+ * once more, with `renew: true`, for all requests that were refused with the same token: that one is no longer valid.
  */
 export type TokenSource = string | ((options: { readonly renew: boolean }) => string | Promise<string>);
 
@@ -20,8 +24,14 @@ export interface Retry {
   readonly error: ApiError | ConnectionError;
 }
 
+/** Looked up at each call, so that a fetch that is replaced later is used. */
+export function platformFetch(url: string, init: RequestInit): Promise<Response> {
+  return fetch(url, init);
+}
+
 /** The options of the client, checked, with their defaults. */
 export interface HttpSettings {
+  /** Read at each call, because it can be given as a function. */
   readonly baseUrl: string;
   readonly token: TokenSource;
   readonly timeoutMs: number;
@@ -43,8 +53,8 @@ interface HttpCall {
   readonly signal: AbortSignal | undefined;
 }
 
-/** A 2xx answer. */
-interface HttpResult extends RequestLine {
+/** A 2xx answer, with what an error about it must hold. */
+interface HttpResult extends ResponseFacts {
   /** The JSON of the body. Its shape is not checked yet. */
   readonly value: unknown;
   /** The service's clock (the `Date` header, whole seconds), epoch ms; `null` when it does not say. */
@@ -55,23 +65,30 @@ interface HttpResult extends RequestLine {
 export type Send = (call: HttpCall) => Promise<HttpResult>;
 
 export function createSend(settings: HttpSettings): Send {
+  const tokens = createTokens(settings);
   return async (call) => {
+    const line: RequestLine = { method: call.method, url: settings.baseUrl + call.path };
+    let token = '';
+    let refused: string | undefined;
     let renewed = false;
-    let renew = false;
     let retries = 0;
+    const attempt = async (signal: AbortSignal) => {
+      token = await tokens.get(refused);
+      // The token's function may have taken longer than the caller waits.
+      signal.throwIfAborted();
+      return sendOnce(call, { settings, signal, token, line });
+    };
     for (let count = 1; ; count++) {
       try {
-        return await withDeadline((signal) => sendOnce(call, { settings, signal, renew }), {
-          signal: call.signal,
-          timeoutMs: settings.timeoutMs,
-        });
+        return await withDeadline(attempt, { signal: call.signal, timeoutMs: settings.timeoutMs });
       } catch (cause) {
         call.signal?.throwIfAborted();
-        renew = false;
-        const error = cause instanceof DeadlineError ? tooSlow(call, settings) : cause;
-        const failed = { attempt: count, method: call.method, url: settings.baseUrl + call.path };
+        refused = undefined;
+        const error = cause instanceof DeadlineError ? tooSlow(line, settings) : cause;
+        const failed = { attempt: count, ...line };
         if (isRefusedToken(error) && typeof settings.token === 'function' && !renewed) {
-          renewed = renew = true;
+          renewed = true;
+          refused = token;
           reportRetry({ ...failed, waitMs: 0, error }, settings);
         } else if (isRetryable(error) && retries < settings.retries) {
           retries++;
@@ -92,24 +109,22 @@ function reportRetry(retry: Retry, { onRetry }: HttpSettings): void {
     .catch(() => undefined);
 }
 
-async function sendOnce(
-  call: HttpCall,
-  {
-    settings,
-    signal,
-    renew,
-  }: { readonly settings: HttpSettings; readonly signal: AbortSignal; readonly renew: boolean },
-): Promise<HttpResult> {
-  const line: RequestLine = { method: call.method, url: settings.baseUrl + call.path };
-  const token = await readToken(settings.token, renew);
-  // The token's function may have taken longer than the caller waits.
-  signal.throwIfAborted();
+interface Attempt {
+  readonly settings: HttpSettings;
+  readonly signal: AbortSignal;
+  readonly token: string;
+  readonly line: RequestLine;
+}
+
+async function sendOnce(call: HttpCall, { settings, signal, token, line }: Attempt): Promise<HttpResult> {
   try {
     const response = await settings.fetch(line.url + (call.query?.size ? `?${call.query}` : ''), {
       method: call.method,
       headers: {
         authorization: `Bearer ${token}`,
         accept: 'application/json',
+        // Browsers may leave it out.
+        'user-agent': USER_AGENT,
         ...(call.input === undefined ? {} : { 'content-type': 'application/json' }),
       },
       ...(call.input === undefined ? {} : { body: JSON.stringify(call.input) }),
@@ -118,13 +133,15 @@ async function sendOnce(
       signal,
     });
     if (!response.ok) throw await toApiError(response, { ...line, token });
-    const value = await readJson(response, { ...line, maxBodyBytes: settings.maxBodyBytes });
-    return { ...line, value, servedAt: readDate(response.headers.get('date')) };
+    return await readAnswer(response, { settings, signal, token, line });
   } catch (cause) {
     if (cause instanceof ApiError || cause instanceof ResponseError) throw cause;
-    const unsent = isUnsent(cause);
-    const message = connectionMessage(line, { what: 'got no complete answer', unsent });
-    throw new ConnectionError(message, { ...line, unsent, cause: copyCause(cause, token) });
+    const fix = fixOfUnsent(cause);
+    throw new ConnectionError(connectionMessage(line, 'got no complete answer', fix), {
+      ...line,
+      unsent: fix !== undefined,
+      cause: copyCause(cause, token),
+    });
   }
 }
 
@@ -133,22 +150,19 @@ function readDate(header: string | null): number | null {
   return Number.isNaN(time) ? null : time;
 }
 
-function tooSlow({ method, path }: HttpCall, { baseUrl, timeoutMs }: HttpSettings): ConnectionError {
-  const line = { method, url: baseUrl + path };
+function tooSlow(line: RequestLine, { timeoutMs }: HttpSettings): ConnectionError {
   const what = `was not answered within ${timeoutMs} ms (timeoutMs)`;
-  const message = connectionMessage(line, { what, unsent: false });
-  return new ConnectionError(message, { ...line, unsent: false });
+  return new ConnectionError(connectionMessage(line, what), { ...line, unsent: false });
 }
 
-function connectionMessage(
-  { method, url }: RequestLine,
-  { what, unsent }: { readonly what: string; readonly unsent: boolean },
-): string {
-  const fix = unsent
-    ? 'The request was not sent. Check baseUrl and the network.'
-    : method === 'POST'
-      ? 'The service may have carried it out. Check before you send it again.'
-      : 'Check that the service is up, or try again later.';
+/** @param unsentFix - what to do about a request that was not sent; none when it may have arrived. */
+function connectionMessage({ method, url }: RequestLine, what: string, unsentFix?: string): string {
+  const fix =
+    unsentFix !== undefined
+      ? `The request was not sent. ${unsentFix}`
+      : method === 'POST'
+        ? 'The service may have carried it out. Check before you send it again.'
+        : 'Check that the service is up, or try again later.';
   return `${method} ${url} ${what}. ${fix}`;
 }
 
@@ -167,6 +181,7 @@ async function toApiError(
     status,
     headers,
     body: redact(new TextDecoder().decode(bytes), token),
+    requestId: readRequestId(headers),
     retryAfterMs: readRetryAfter(headers.get('retry-after'), Date.now()),
   });
 }
@@ -177,30 +192,50 @@ function fixOf(status: number): string {
   }
   if (status === 401 || status === 403) return 'Check the token, and that it belongs to this baseUrl.';
   if (status === 404) return 'Check baseUrl and the id.';
+  if (status === 408) return 'The service did not get the whole request in time. Check the network.';
   if (status === 429) return 'Send fewer requests. `retryAfterMs` of this error is how long to wait.';
   if (status >= 500) return 'The service failed. Try again later.';
   return 'See `body` of this error for the reason that the service gives.';
 }
 
-async function readJson(
-  response: Response,
-  { maxBodyBytes, ...line }: RequestLine & { readonly maxBodyBytes: number },
-): Promise<unknown> {
-  const { bytes, complete } = await readResponseBody(response, maxBodyBytes);
-  if (!complete) throw unreadable(line, `larger than ${maxBodyBytes} bytes (maxBodyBytes).`);
-  if (bytes.length === 0) throw unreadable(line, 'empty, not JSON.');
-  try {
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
-  } catch {
-    // Without the cause: the message of a SyntaxError quotes the body.
-    throw unreadable(line, 'not JSON. Check that baseUrl is the API itself, not a web page or a proxy.');
-  }
+/** The ids that services and the proxies in front of them give a request, the service's own first. */
+const REQUEST_ID_HEADERS = [
+  'x-request-id',
+  'request-id',
+  'x-correlation-id',
+  'x-amzn-requestid',
+  'cf-ray',
+  'traceparent',
+] as const;
+
+function readRequestId(headers: Headers): string | undefined {
+  return REQUEST_ID_HEADERS.map((name) => headers.get(name)).find(Boolean) ?? undefined;
 }
 
-function unreadable(line: RequestLine, what: string): ResponseError {
-  const after = line.method === 'POST' ? ' The service may have carried out the request.' : '';
-  const message = `The body of the answer to ${line.method} ${line.url} is ${what}${after}`;
-  return new ResponseError(message, { ...line, fields: [] });
+async function readAnswer(response: Response, { settings, token, line }: Attempt): Promise<HttpResult> {
+  const { maxBodyBytes } = settings;
+  const { bytes, complete } = await readResponseBody(response, maxBodyBytes);
+  const requestId = readRequestId(response.headers);
+  /** What the service did is known only from its answer; a list can be asked for again. */
+  const keep = (answer: () => unknown) => (line.method === 'GET' ? undefined : answer());
+  const unreadable = (what: string) => {
+    const after =
+      line.method === 'POST' ? ' The service may have carried out the request: see `answer`.' : '';
+    const message = `The body of the answer to ${line.method} ${line.url} is ${what}${after}`;
+    const start = () => redact(new TextDecoder().decode(bytes.subarray(0, MAX_ERROR_BODY_BYTES)), token);
+    return new ResponseError(message, { ...line, requestId, answer: keep(start), fields: [] });
+  };
+  if (!complete) throw unreadable(`larger than ${maxBodyBytes} bytes (maxBodyBytes).`);
+  if (bytes.length === 0) throw unreadable('empty, not JSON.');
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    const value: unknown = JSON.parse(text);
+    const answer = keep(() => (text.includes(token) ? redact(text, token) : value));
+    return { ...line, requestId, answer, value, servedAt: readDate(response.headers.get('date')) };
+  } catch {
+    // Without the cause: the message of a SyntaxError quotes the body.
+    throw unreadable('not JSON. Check that baseUrl is the API itself, not a web page or a proxy.');
+  }
 }
 
 /** Reads at most `maxBytes` and cancels the rest. */
@@ -229,26 +264,13 @@ function isRefusedToken(error: unknown): error is ApiError {
 
 /**
  * The service takes no idempotency key, and does not say whether it carried out what it answers with 429: a
- * POST is sent again only if it certainly did not arrive.
+ * POST is sent again only if it certainly did not arrive. That goes for 408, too, which gateways also answer when
+ * the service behind them is slow.
  */
 function isRetryable(error: unknown): error is ApiError | ConnectionError {
   if (error instanceof ConnectionError) return error.unsent || error.method !== 'POST';
   if (!(error instanceof ApiError) || error.method === 'POST') return false;
-  return error.status === 429 || (error.status >= 500 && error.status <= 599);
-}
-
-/** Error codes of Node, undici and Bun for a connection that was never made. */
-const UNSENT_CODES = new Set([
-  'ECONNREFUSED',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'UND_ERR_CONNECT_TIMEOUT',
-  'ConnectionRefused',
-]);
-
-function isUnsent(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  return ('code' in error && UNSENT_CODES.has(String(error.code))) || isUnsent(error.cause);
+  return error.status === 408 || error.status === 429 || (error.status >= 500 && error.status <= 599);
 }
 
 /** What the service asks for plus jitter, else exponential backoff; at most `maxWaitMs`. */
@@ -316,6 +338,33 @@ function wait(waitMs: number, signal: AbortSignal | undefined): Promise<void> {
     }, waitMs);
     signal?.addEventListener('abort', onAbort, { once: true });
   });
+}
+
+/** Gives each attempt its token, and has a refused one renewed once, however many requests were refused with it. */
+function createTokens({ token: source, timeoutMs }: HttpSettings) {
+  let renewed: { readonly old: string; readonly token: string } | undefined;
+  let renewal: Promise<string> | undefined;
+
+  async function renew(old: string): Promise<string> {
+    const token = await readToken(source, true);
+    // The same token once more: the next 401 must ask again.
+    renewed = token === old ? undefined : { old, token };
+    return token;
+  }
+
+  return {
+    /** @param refused - the token that the service refused in the previous attempt. */
+    async get(refused: string | undefined): Promise<string> {
+      const token = refused ?? (await readToken(source, false));
+      if (token === renewed?.old) return renewed.token;
+      if (refused === undefined) return token;
+      // With a deadline of its own, so that a function that never settles does not block later renewals.
+      renewal ??= withDeadline(() => renew(refused), { signal: undefined, timeoutMs }).finally(() => {
+        renewal = undefined;
+      });
+      return renewal;
+    },
+  };
 }
 
 async function readToken(source: TokenSource, renew: boolean): Promise<string> {

@@ -1,6 +1,7 @@
 import * as z from 'zod/mini';
 import { ConfigError } from '../core/errors.js';
-import { type RequestLine, ResponseError } from './errors.js';
+import { oneOf, readOptions, required, rule, string } from '../core/options.js';
+import { ResponseError, type ResponseFacts } from './errors.js';
 import type { Send } from './http.js';
 
 /** The chains that the service names. */
@@ -25,13 +26,14 @@ export interface Wallet {
   readonly agentId: string;
   /** As sent: on some chains the case of an address matters. */
   readonly address: string;
-  readonly chain: WalletChain;
+  /** One of {@link WALLET_CHAINS}, or a chain that is newer than this release. */
+  readonly chain: WalletChain | (string & {});
   readonly balance: string;
   readonly limits: Limits;
   readonly allowlist: readonly string[];
 }
 
-/** What a wallet is created from. */
+/** What a wallet is created from. Other fields are refused. */
 export interface CreateWallet {
   readonly agentId: string;
   readonly label?: string | undefined;
@@ -41,7 +43,7 @@ export interface CreateWallet {
 }
 
 /**
- * What changes; at least one of the two. It is not specified whether a field that is left out stays, nor
+ * What changes; at least one of the two, and no other field. It is not specified whether a field that is left out stays, nor
  * whether the allowlist replaces or extends: send both, and rely on the wallet in the answer.
  */
 export interface UpdateLimits {
@@ -74,69 +76,80 @@ export const walletSchema = z.looseObject({
   id: nonEmpty,
   agentId: z.string(),
   address: z.string(),
-  chain: z.enum(WALLET_CHAINS),
+  chain: z.string(),
   balance: z.string(),
   limits: limitsSchema,
   allowlist: z.array(z.string()),
 }) satisfies z.ZodMiniType<Wallet>;
 
 // What is sent must not be empty; what the service answers can be.
-const limitsInput = z.extend(limitsSchema, { perTx: nonEmpty, daily: nonEmpty });
-const allowlistInput = z.array(nonEmpty);
-const createInput = z.object({
-  agentId: nonEmpty,
-  label: z.optional(z.string()),
-  chain: z.enum(WALLET_CHAINS),
-  limits: limitsInput,
-  allowlist: allowlistInput,
-});
-const updateInput = z
-  .object({ limits: z.optional(limitsInput), allowlist: z.optional(allowlistInput) })
-  .check(
-    z.refine((value) => value.limits !== undefined || value.allowlist !== undefined, {
-      path: ['limits or allowlist'],
-    }),
-  );
+const amount = required(
+  rule("a string, such as '10.50'", (value) => typeof value === 'string' && value !== ''),
+);
+const limitsRule = rule(
+  'an object with perTx and daily',
+  (value) => typeof value === 'object' && value !== null,
+);
+const allowlistRule = rule(
+  'an array of strings that are not empty',
+  (value) => Array.isArray(value) && value.every((target) => typeof target === 'string' && target !== ''),
+);
+
+/** @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the first field that is unknown, missing or wrong. */
+function checkCreate(input: CreateWallet): void {
+  const { limits } = readOptions('wallets.create', input, {
+    agentId: required(string()),
+    label: rule('a string', (value) => typeof value === 'string'),
+    chain: required(oneOf(WALLET_CHAINS)),
+    limits: required(limitsRule),
+    allowlist: required(allowlistRule),
+  });
+  checkLimits('wallets.create', limits);
+}
+
+/** As {@link checkCreate}, for a change. */
+function checkUpdate(input: UpdateLimits): void {
+  const { limits, allowlist } = readOptions('wallets.updateLimits', input, {
+    limits: limitsRule,
+    allowlist: allowlistRule,
+  });
+  if (limits !== undefined) checkLimits('wallets.updateLimits', limits);
+  else if (allowlist === undefined) {
+    throw new ConfigError('wallets.updateLimits: pass `limits`, `allowlist` or both.');
+  }
+}
+
+function checkLimits(where: string, limits: Limits): void {
+  readOptions(`${where}: \`limits\``, limits, { perTx: amount, daily: amount });
+}
 
 export function createWallets(send: Send): Wallets {
   return {
     async create(input, { signal } = {}) {
-      checkInput(input, createInput, 'wallets.create');
-      const { value, ...line } = await send({ method: 'POST', path: '/v1/wallets', input, signal });
-      return toWallet(value, line);
+      checkCreate(input);
+      const { value, ...facts } = await send({ method: 'POST', path: '/v1/wallets', input, signal });
+      return toWallet(value, facts);
     },
     async updateLimits(id, input, { signal } = {}) {
       // URL parsers resolve a segment of dots, encoded or not, to the parent path.
       if (typeof id !== 'string' || id === '' || id === '.' || id === '..' || /\p{Cs}/u.test(id)) {
         throw new ConfigError('wallets.updateLimits: the first argument must be the id of a wallet.');
       }
-      checkInput(input, updateInput, 'wallets.updateLimits');
+      checkUpdate(input);
       const path = `/v1/wallets/${encodeURIComponent(id)}/limits`;
-      const { value, ...line } = await send({ method: 'PATCH', path, input, signal });
-      return toWallet(value, line);
+      const { value, ...facts } = await send({ method: 'PATCH', path, input, signal });
+      return toWallet(value, facts);
     },
   };
 }
 
-function checkInput(input: unknown, schema: z.ZodMiniType, where: string): void {
-  const fields = wrongFields(input, schema);
-  if (fields.length === 0) return;
-  throw new ConfigError(
-    `${where}: these fields are missing or wrong: ${fields.join(', ')}. Amounts are strings, such as '10.50'. Wallets exist on ${WALLET_CHAINS.join(', ')}.`,
-  );
-}
-
 /** Returns the value itself and not what the schema returns, so that the fields beyond it keep their order. */
-function toWallet(value: unknown, { method, url }: RequestLine): Wallet {
-  const fields = wrongFields(value, walletSchema);
-  if (fields.length === 0) return value as Wallet;
+function toWallet(value: unknown, facts: ResponseFacts): Wallet {
+  const issues = z.safeParse(walletSchema, value).error?.issues ?? [];
+  if (issues.length === 0) return value as Wallet;
+  const fields = [...new Set(issues.map(({ path }) => path.join('.') || 'the whole object'))];
   throw new ResponseError(
-    `The service carried out ${method} ${url}, but its answer is not a wallet. These fields are missing or wrong: ${fields.join(', ')}.`,
-    { method, url, fields },
+    `The service carried out ${facts.method} ${facts.url}, but its answer is not a wallet. These fields are missing or wrong: ${fields.join(', ')}. \`answer\` of this error is what it answered.`,
+    { ...facts, fields },
   );
-}
-
-function wrongFields(value: unknown, schema: z.ZodMiniType): readonly string[] {
-  const issues = z.safeParse(schema, value).error?.issues ?? [];
-  return [...new Set(issues.map((issue) => issue.path.join('.') || 'the whole object'))];
 }

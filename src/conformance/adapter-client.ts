@@ -101,14 +101,28 @@ export function sendRaw({ url }: AdapterUnderTest, raw: RawRequest): Promise<Raw
   });
 }
 
-/** Opens a connection and writes a valid delivery of `body` to it, up to byte `end` of the body. */
+/**
+ * Opens a connection and writes a valid delivery of `body` to it, up to byte `end` of the body. `closed` resolves to
+ * what the server has sent, and rejects when the server leaves the connection open.
+ */
 export async function openDelivery({ url }: AdapterUnderTest, body: Uint8Array, end = body.length) {
   const { hostname, port, pathname, host } = new URL(url);
   const headers = { host, 'content-length': String(body.length), ...(await signedHeaders(body)) };
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   const socket = connect({ host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || 80) });
-  const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
-  socket.on('error', () => undefined).resume();
+  let answer = '';
+  const closed = new Promise<string>((resolve, reject) => {
+    socket.once('close', () => resolve(answer));
+    socket.setTimeout(REPLY_TIMEOUT_MS, () => {
+      reject(new Error(`The server did not close the connection within ${REPLY_TIMEOUT_MS} ms.`));
+      socket.destroy();
+    });
+  });
+  socket
+    .on('error', () => undefined)
+    .on('data', (chunk) => {
+      answer += chunk;
+    });
   await new Promise<void>((resolve) => {
     socket.write(`POST ${pathname} HTTP/1.1\r\n${lines.join('')}\r\n`);
     socket.write(body.subarray(0, end), () => resolve());

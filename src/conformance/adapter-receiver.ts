@@ -13,6 +13,9 @@ export const CONTRACT_MARKER = 'marker-that-no-response-must-contain';
 
 const HANDLER_TIMEOUT_MS = 300;
 
+/** Much longer than a body takes on the loopback of a busy machine. */
+const BODY_TIMEOUT_MS = 2_000;
+
 /** What the handler of `transfer.settled` does: the value of `payload.behaviour`. */
 export type HandlerBehaviour = 'succeed' | keyof typeof BEHAVIOURS;
 
@@ -66,8 +69,10 @@ export function createContractReceiver(): Receiver {
   return createReceiver({
     secret: CONTRACT_SECRETS,
     maxBodyBytes: CONTRACT_MAX_BODY_BYTES,
+    bodyTimeoutMs: BODY_TIMEOUT_MS,
     handlerTimeoutMs: HANDLER_TIMEOUT_MS,
     payloads: { 'accept.confirmed': amountSchema },
+    logger: { warn: () => undefined, error: () => undefined },
     handlers: {
       'accept.confirmed': () => undefined,
       'transfer.settled': async ({ payload }, { attempt }) => {

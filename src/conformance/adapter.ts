@@ -452,12 +452,10 @@ const eventCases: readonly AdapterCase[] = [
 const HANDLER_FAULTS: readonly {
   readonly handler: string;
   readonly behaviour: HandlerBehaviour;
-  readonly problem: { readonly status: number; readonly code: string };
 }[] = [
-  { handler: 'a handler that throws an Error', behaviour: 'throw', problem: HANDLER_FAILED },
-  { handler: 'a handler that throws a string', behaviour: 'throw-string', problem: HANDLER_FAILED },
-  { handler: 'a handler that throws undefined', behaviour: 'throw-undefined', problem: HANDLER_FAILED },
-  { handler: 'a handler that never settles', behaviour: 'never-settle', problem: HANDLER_TIMEOUT },
+  { handler: 'a handler that throws an Error', behaviour: 'throw' },
+  { handler: 'a handler that throws a string', behaviour: 'throw-string' },
+  { handler: 'a handler that throws undefined', behaviour: 'throw-undefined' },
 ];
 
 const handlerCases: readonly AdapterCase[] = [
@@ -486,15 +484,23 @@ const handlerCases: readonly AdapterCase[] = [
     },
   },
   ...HANDLER_FAULTS.map(
-    ({ handler, behaviour, problem }): AdapterCase => ({
+    ({ handler, behaviour }): AdapterCase => ({
       name: `${handler} is answered 500 at every attempt`,
       async run(adapter) {
         const event = contractEvent({ behaviour });
-        assertProblem(await sendSigned(adapter, event), problem);
-        assertProblem(await sendSigned(adapter, event), problem);
+        assertProblem(await sendSigned(adapter, event), HANDLER_FAILED);
+        assertProblem(await sendSigned(adapter, event), HANDLER_FAILED);
       },
     }),
   ),
+  {
+    name: 'a handler that never settles is answered 500, and is not started a second time beside itself',
+    async run(adapter) {
+      const event = contractEvent({ behaviour: 'never-settle' });
+      assertProblem(await sendSigned(adapter, event), HANDLER_TIMEOUT);
+      assertProblem(await sendSigned(adapter, event), EVENT_BUSY);
+    },
+  },
   {
     name: 'a handler that rejects after its time limit is answered 500, and the server goes on',
     async run(adapter) {
@@ -545,6 +551,18 @@ const handlerCases: readonly AdapterCase[] = [
 ];
 
 const connectionCases: readonly AdapterCase[] = [
+  {
+    name: 'a body that never ends is answered 500 ERR_BODY_TIMEOUT, and its connection is closed',
+    async run(adapter) {
+      const event = contractEvent();
+      const body = bytesOf(event);
+      const { closed } = await openDelivery(adapter, body, body.length - 1);
+      const answer = await closed;
+      assert.match(answer, /^HTTP\/1\.1 500 /);
+      assert.match(answer, /"code":"ERR_BODY_TIMEOUT"/);
+      assertOutcome(await sendSigned(adapter, event), HANDLED);
+    },
+  },
   {
     name: 'a body that is cut off half way runs no handler, and the complete delivery is handled',
     async run(adapter) {

@@ -140,28 +140,6 @@ export async function orUnavailable<Value>(
   }
 }
 
-/** Waits for an answer for `ms`, then rejects with the error. What answers later is ignored. */
-export function orTimeout<Value>(
-  answer: PromiseLike<Value>,
-  ms: number,
-  toError: () => Error,
-): Promise<Value> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(toError()), ms);
-    const end = () => clearTimeout(timer);
-    answer.then(
-      (value) => {
-        end();
-        resolve(value);
-      },
-      (error: unknown) => {
-        end();
-        reject(error);
-      },
-    );
-  });
-}
-
 /**
  * What was thrown, as text for operators: the stacks of the error and of its causes, or the value. Answers for
  * everything that can be thrown, also for an error whose message cannot be read.

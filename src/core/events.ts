@@ -18,7 +18,7 @@ export type UnknownPayload = Readonly<Record<string, unknown>>;
 
 /** What every event has. Keys beyond these are kept on the object. */
 export interface EventEnvelope<Type extends string, Payload> {
-  /** Identifies the event, the same in every delivery and in the list. */
+  /** Identifies the event, the same in every delivery and in the list. Like `type`, at most 512 bytes of UTF-8. */
   readonly id: string;
   readonly type: Type;
   /** When the event was created: an RFC 3339 date-time. Deliveries do not arrive in this order. */
@@ -71,24 +71,55 @@ const ENVELOPE: Readonly<Record<keyof UnknownEvent, (value: unknown) => boolean>
 
 const FIELDS = Object.keys(ENVELOPE) as readonly (keyof UnknownEvent)[];
 
-const NAME = /^[^\p{Cc}\p{Cs}]+$/u;
+/** The longest `id` and `type`, in bytes of UTF-8: an index of Postgres refuses rows of more than 2,704. */
+export const MAX_NAME_BYTES = 512;
 
 /**
  * Control characters and lone surrogates are refused: databases can change them, and an id that is changed can become
  * equal to another id.
  */
+export const NAME = /^[^\p{Cc}\p{Cs}]+$/u;
+
 function isName(value: unknown): boolean {
-  return typeof value === 'string' && value.length <= 512 && NAME.test(value);
+  return typeof value === 'string' && isShort(value) && NAME.test(value);
+}
+
+const encoder = new TextEncoder();
+
+/** Whether the text has at most {@link MAX_NAME_BYTES} bytes in UTF-8. */
+export function isShort(text: string): boolean {
+  const { length } = text;
+  // A UTF-16 unit is at least one byte and at most three.
+  if (length * 3 <= MAX_NAME_BYTES) return true;
+  return length <= MAX_NAME_BYTES && encoder.encode(text).length <= MAX_NAME_BYTES;
 }
 
 const DATE_TIME =
-  /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
+  /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:(?:[0-5]\d|60)(?:\.\d+)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/i;
 
-/** RFC 3339: date, time and offset, all three, on a day that exists. */
-function isDateTime(value: unknown): boolean {
+/** RFC 3339: date, time and offset, all three, on a day that exists. A leap second is 23:59:60 in UTC. */
+export function isDateTime(value: unknown): boolean {
   if (typeof value !== 'string' || !DATE_TIME.test(value)) return false;
   const day = Number(value.slice(8, 10));
-  return day <= 28 || new Date(`${value.slice(0, 10)}T00:00:00Z`).getUTCDate() === day;
+  if (day > 28 && new Date(`${value.slice(0, 10)}T00:00:00Z`).getUTCDate() !== day) return false;
+  return !isLeapSecond(value) || new Date(toMs(value) - 1_000).toISOString().slice(-13, -5) === '23:59:59';
+}
+
+function isLeapSecond(dateTime: string): boolean {
+  return dateTime.startsWith('60', 17);
+}
+
+/** Epoch ms of an RFC 3339 date-time; a leap second is the first second of the next day. */
+function toMs(dateTime: string): number {
+  // Date.parse knows neither lower case nor leap seconds.
+  const text = dateTime.toUpperCase();
+  if (!isLeapSecond(text)) return Date.parse(text);
+  return Date.parse(`${text.slice(0, 17)}59${text.slice(19)}`) + 1_000;
+}
+
+/** When the event was created, in epoch ms. A leap second counts as the second after it. */
+export function createdAtMs(event: Pick<UnknownEvent, 'created_at'>): number {
+  return toMs(event.created_at);
 }
 
 function isObject(value: unknown): value is UnknownPayload {

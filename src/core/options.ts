@@ -198,32 +198,47 @@ export function lazyRule<Default>(rule: OptionRule<Default>): OptionRule<Default
 }
 
 /**
- * Reads a {@link Lazy} option: calls its function at the first use, checks what it gives, and keeps it. A function
- * that fails is called again at the next use.
+ * Replaces each {@link Lazy} option that is a function by a property that calls it at the first read, checks what it
+ * gives, and keeps it. A function that fails is called again at the next read. Other values stay as they are.
  *
- * @param name - what the value belongs to and its name, such as "createReceiver: `inbox`".
- * @throws {ConfigError} `ERR_CONFIG_INVALID`, at the use.
+ * @param where - what the options belong to, such as `createReceiver`.
+ * @param target - an object of the caller's own; it is changed. To spread it calls the functions.
+ * @param rules - the rules of what the functions give.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID`, at the read.
  */
-export function readLazy<Value>(
-  name: string,
-  value: Lazy<Value>,
-  { expected, accepts }: OptionRule,
-): () => Value {
-  if (typeof value !== 'function') return () => value;
-  let known: { readonly value: Value } | undefined;
-  return () => {
-    known ??= { value: callLazy(name, value as () => Value) };
-    if (accepts(known.value)) return known.value;
-    known = undefined;
-    throw new ConfigError(`${name} must be ${expected}; its function gave something else.`);
-  };
+export function defineLazy<
+  Target extends object,
+  Rules extends { readonly [Name in keyof Target]?: OptionRule },
+>(
+  where: string,
+  target: Target,
+  rules: Rules,
+): {
+  readonly [Name in keyof Target]: Name extends keyof Rules
+    ? Exclude<Target[Name], () => unknown>
+    : Target[Name];
+} {
+  for (const [name, rule] of Object.entries(rules as Readonly<Record<string, OptionRule>>)) {
+    const given: unknown = target[name as keyof Target];
+    if (typeof given !== 'function') continue;
+    let known: { readonly value: unknown } | undefined;
+    const get = () => {
+      known ??= { value: callLazy(`${where}: \`${name}\``, given as () => unknown, rule) };
+      return known.value;
+    };
+    Object.defineProperty(target, name, { get, enumerable: true });
+  }
+  return target as never;
 }
 
-function callLazy<Value>(name: string, give: () => Value): Value {
+function callLazy(name: string, give: () => unknown, { expected, accepts }: OptionRule): unknown {
+  let value: unknown;
   try {
-    return give();
+    value = give();
   } catch (cause) {
     if (cause instanceof ConfigError) throw cause;
     throw new ConfigError(`${name}: the function that gives it failed; see the cause.`, { cause });
   }
+  if (accepts(value)) return value;
+  throw new ConfigError(`${name} must be ${expected}; its function gave something else.`);
 }

@@ -58,7 +58,7 @@ export interface Verified {
  * Signs a body as the service does.
  *
  * @returns the value of the signature header; hex unless `encoding` says otherwise.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when the body is not bytes, the secret is empty or the encoding unknown.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when the body is not bytes, the secret is empty or the format is wrong.
  *
  * @example
  * ```ts
@@ -68,7 +68,7 @@ export interface Verified {
 export async function sign(body: Uint8Array, options: SignOptions): Promise<string> {
   const { secret, encoding = 'hex', prefix = '' } = options;
   assertBytes(body);
-  assertEncoding(encoding);
+  assertFormat(options);
   const [key] = toSecrets([secret]);
   const mac = await hmac(key, body);
   return prefix + (encoding === 'hex' ? encodeHex(mac) : encodeBase64(mac, encoding));
@@ -79,10 +79,10 @@ export async function sign(body: Uint8Array, options: SignOptions): Promise<stri
  *
  * Pass the bytes as they arrived: a body that was parsed and serialized again has lost its signature. Or pass a
  * function that reads them: it is called only when the signature is well formed, so that a sender without one
- * cannot make you read a body.
+ * cannot make you read a body. A list of header values, which Node gives for some repeated headers, is malformed.
  *
  * @throws {SignatureError} `ERR_SIGNATURE_MISSING`, `ERR_SIGNATURE_MALFORMED`, `ERR_SIGNATURE_MISMATCH`.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when the body is not bytes, the encoding unknown, or a secret missing or empty.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when the body is not bytes, the format is wrong, or a secret missing or empty.
  * @throws {UnavailableError} `ERR_SECRET_UNAVAILABLE` when the function that gives the secret fails.
  *
  * @example
@@ -92,11 +92,11 @@ export async function sign(body: Uint8Array, options: SignOptions): Promise<stri
  */
 export async function verifySignature(
   body: Uint8Array | (() => Promise<Uint8Array>),
-  signature: string | null | undefined,
+  signature: string | readonly string[] | null | undefined,
   options: VerifyOptions,
 ): Promise<Verified> {
-  const { secret, encoding } = options;
-  if (encoding !== undefined) assertEncoding(encoding);
+  const { secret } = options;
+  assertFormat(options);
   const mac = decode(signature, options);
   const bytes = typeof body === 'function' ? await body() : body;
   assertBytes(bytes);
@@ -147,16 +147,15 @@ async function askSecrets(source: () => Secrets | Promise<Secrets>): Promise<Sec
 
 /** The 32 bytes of a signature; throws `ERR_SIGNATURE_MISSING` or `ERR_SIGNATURE_MALFORMED`. */
 function decode(
-  signature: string | null | undefined,
+  signature: unknown,
   { encoding, prefix = '', header = SIGNATURE_HEADER }: Omit<VerifyOptions, 'secret'>,
 ): Uint8Array {
-  if (!signature) {
+  if (signature === undefined || signature === null || signature === '') {
     throw new SignatureError(
       'ERR_SIGNATURE_MISSING',
       `There is no ${header} header. Check its name (\`signatureHeader\`), and that proxies pass it on.`,
     );
   }
-  // Not a string where a framework gives a list of values, although the types forbid it.
   if (typeof signature === 'string' && signature.startsWith(prefix)) {
     const digits = signature.slice(prefix.length);
     for (const name of encoding === undefined ? SIGNATURE_ENCODINGS : [encoding]) {
@@ -186,7 +185,16 @@ function assertBytes(body: unknown): asserts body is Uint8Array {
   );
 }
 
-function assertEncoding(encoding: string): void {
-  if ((SIGNATURE_ENCODINGS as readonly string[]).includes(encoding)) return;
-  throw new ConfigError('`encoding` must be one of hex, base64, base64url.');
+function assertFormat({
+  encoding,
+  prefix = '',
+  header = SIGNATURE_HEADER,
+}: Omit<VerifyOptions, 'secret'>): void {
+  if (encoding !== undefined && !SIGNATURE_ENCODINGS.includes(encoding)) {
+    throw new ConfigError('`encoding` must be one of hex, base64, base64url.');
+  }
+  if (typeof prefix !== 'string') throw new ConfigError('`prefix` must be a string.');
+  if (typeof header !== 'string' || header === '') {
+    throw new ConfigError('`header` must be the name of a header.');
+  }
 }

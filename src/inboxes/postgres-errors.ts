@@ -1,6 +1,11 @@
 /** What the errors of Postgres drivers and of the libraries over them say: the SQLSTATE, wherever they keep it. */
 import { HandlerError } from '../core/errors.js';
-import { COMMIT_REFUSED } from './postgres-sql.js';
+
+/**
+ * The SQLSTATE of a COMMIT or PREPARE TRANSACTION that the server refused, because the event of the transaction was
+ * not marked done.
+ */
+export const COMMIT_REFUSED = 'SH001';
 
 /** Where libraries keep the error of the driver. */
 const NESTED = ['cause', 'driverError', 'originalError', 'meta'] as const;

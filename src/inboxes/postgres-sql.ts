@@ -1,5 +1,6 @@
 import { readOptions, rule } from '../core/options.js';
 import { type PgLike, POOL_RULE } from './postgres-client.js';
+import { COMMIT_REFUSED } from './postgres-errors.js';
 
 /** Options of everything that needs to know where the tables are. */
 export interface PostgresSchemaOptions {
@@ -33,12 +34,6 @@ function quoteTables(schema: string): Tables {
 }
 
 /**
- * The SQLSTATE of a COMMIT or PREPARE TRANSACTION that the server refused, because the event of the transaction was
- * not marked done.
- */
-export const COMMIT_REFUSED = 'SH001';
-
-/**
  * Returns the SQL that creates the tables, one statement per element, for apps that run migrations themselves.
  *
  * Each statement can run again without an effect, and later releases only append to the list: run all of them
@@ -50,6 +45,31 @@ export function postgresMigrations(options: PostgresSchemaOptions = {}): readonl
   const { schema } = readOptions('postgresMigrations', options, { schema: SCHEMA_RULE });
   return writeMigrations(quoteTables(schema));
 }
+
+// Functions, types and the operators below are qualified: a schema that is before pg_catalog in the search_path can
+// hold others of the same names. Keywords of SQL (greatest, extract, bigint, double precision, interval) cannot be
+// replaced. IN, NULLIF, CASE x WHEN and USING look up `=` by its name, so they are not used.
+const operator = (name: string) => `OPERATOR(pg_catalog.${name})`;
+const EQ = operator('=');
+const LE = operator('<=');
+const ADD = operator('+');
+const SUBTRACT = operator('-');
+const TIMES = operator('*');
+
+// Not now(): that is the start of the statement, before it waited for the lock of another claim.
+const CLOCK = 'pg_catalog.clock_timestamp()';
+const span = (parameter: string) => `(${parameter}::double precision ${TIMES} interval '1 millisecond')`;
+const later = (parameter: string) => `(${CLOCK} ${ADD} ${span(parameter)})`;
+const epochMs = (time: string) => `(extract(epoch FROM ${time}) ${TIMES} 1000)`;
+const ms = (time: string) => `pg_catalog.floor(${epochMs(time)})::double precision`;
+const msUntil = (time: string) => `pg_catalog.ceil(${epochMs(`(${time} ${SUBTRACT} ${CLOCK})`)})`;
+
+/** The history of the row `e` with the end of its present attempt, which started when it was leased; the last 10. */
+const history = (result: string, endedAt: string, error: string) =>
+  `(coalesce(e.history, '[]') ${SUBTRACT} (-10)) ${operator('||')} pg_catalog.jsonb_build_object(
+    'attempt', e.attempts, 'startedAt', ${ms('e.updated_at')}, 'endedAt', ${ms(endedAt)},
+    'result', ${result}, 'error', ${error})`;
+const LAPSED = history("'lapsed'", 'greatest(e.due_at, e.updated_at)', 'NULL::pg_catalog.text');
 
 function writeMigrations({ schema, events, poll, fences }: Tables): readonly string[] {
   return [
@@ -98,6 +118,37 @@ BEGIN
   END IF;
   RETURN NULL;
 END $refuse$;
+  CREATE OR REPLACE FUNCTION ${schema}.claim(
+    event_id pg_catalog.text, event_type pg_catalog.text, origin pg_catalog.text, lease_ms double precision,
+    new_token pg_catalog.uuid, event_json pg_catalog.text, early boolean,
+    OUT state pg_catalog.text, OUT attempts integer, OUT won boolean, OUT left_ms double precision
+  ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $claim$
+DECLARE
+  claimed_at timestamptz := clock_timestamp();
+  lease_end timestamptz := claimed_at + lease_ms * interval '1 millisecond';
+  e ${events};
+BEGIN
+  INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event)
+  VALUES (event_id, event_type, 'leased', 1, origin, claimed_at, claimed_at, lease_end, new_token, event_json)
+  ON CONFLICT (id) DO NOTHING;
+  won := FOUND;
+  state := 'leased';
+  attempts := 1;
+  IF won THEN RETURN; END IF;
+  SELECT * INTO e FROM ${events} AS found WHERE found.id = event_id FOR UPDATE;
+  -- Only received, leased and failed events have a due time.
+  won := coalesce(e.state IN ('received', 'parked') OR e.due_at <= claimed_at OR e.state = 'failed' AND early, false);
+  IF won THEN
+    attempts := e.attempts + 1;
+    UPDATE ${events} AS found SET state = 'leased', attempts = e.attempts + 1, due_at = lease_end,
+      token = new_token, updated_at = claimed_at,
+      history = CASE WHEN e.state = 'leased' THEN ${LAPSED} ELSE e.history END
+    WHERE found.id = event_id;
+  ELSE
+    state := e.state;
+    left_ms := ceil(extract(epoch FROM e.due_at - clock_timestamp()) * 1000);
+  END IF;
+END $claim$;
   CREATE UNLOGGED TABLE ${fences} (token pg_catalog.uuid PRIMARY KEY);
   CREATE CONSTRAINT TRIGGER refuse_commit AFTER INSERT ON ${fences} DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION ${schema}.refuse_commit();
@@ -134,63 +185,21 @@ PERFORM set_config('search_path', path, true);
 END $migration$`);
 }
 
-// Functions, types and the operators below are qualified: a schema that is before pg_catalog in the search_path can
-// hold others of the same names. Keywords of SQL (greatest, extract, bigint, double precision, interval) cannot be
-// replaced. IN, NULLIF, CASE x WHEN and USING look up `=` by its name, so they are not used.
-const operator = (name: string) => `OPERATOR(pg_catalog.${name})`;
-const EQ = operator('=');
-const LE = operator('<=');
-const ADD = operator('+');
-const SUBTRACT = operator('-');
-const TIMES = operator('*');
-
-// Not now(): that is the start of the statement, before it waited for the lock of another claim.
-const CLOCK = 'pg_catalog.clock_timestamp()';
-const span = (parameter: string) => `(${parameter}::double precision ${TIMES} interval '1 millisecond')`;
-const later = (parameter: string) => `(${CLOCK} ${ADD} ${span(parameter)})`;
-const epochMs = (time: string) => `(extract(epoch FROM ${time}) ${TIMES} 1000)`;
-const ms = (time: string) => `pg_catalog.floor(${epochMs(time)})::double precision`;
-const msUntil = (time: string) => `pg_catalog.ceil(${epochMs(`(${time} ${SUBTRACT} ${CLOCK})`)})`;
-
-/** The history of the row `e` with the end of its present attempt, which started when it was leased; the last 10. */
-const history = (result: string, endedAt: string, error: string) =>
-  `(coalesce(e.history, '[]') ${SUBTRACT} (-10)) ${operator('||')} pg_catalog.jsonb_build_object(
-    'attempt', e.attempts, 'startedAt', ${ms('e.updated_at')}, 'endedAt', ${ms(endedAt)},
-    'result', ${result}, 'error', ${error})`;
-const LAPSED = history("'lapsed'", 'greatest(e.due_at, e.updated_at)', 'NULL::pg_catalog.text');
-
-// `excluded.updated_at` is the default of the new row: one time for all columns, before any wait for a lock.
-// Only received, leased and failed events have a due time.
-const CLAIMABLE = `(e.state ${EQ} ANY ('{received,parked}') OR e.due_at ${LE} excluded.updated_at
-    OR e.state ${EQ} 'failed' AND $7::boolean)`;
-
 /** Returns every statement of the inbox for a checked schema; each is atomic at READ COMMITTED and uses the server's clock. */
-export function writeStatements(schema: string) {
-  const { events, poll, fences } = quoteTables(schema);
+export function writeStatements(name: string) {
+  const { schema, events, poll, fences } = quoteTables(name);
   const record = `id, type, state, attempts, source, last_error, event, history::pg_catalog.text AS history,
   ${ms('received_at')} AS received_ms, ${ms('updated_at')} AS updated_ms, ${ms('due_at')} AS due_ms`;
-  const claimed = (column: string, value: string) =>
-    `${column} = CASE WHEN ${CLAIMABLE} THEN ${value} ELSE e.${column} END`;
   const markDone = `UPDATE ${events} AS e SET state = 'done', due_at = NULL, token = NULL, last_error = NULL,
   updated_at = ${CLOCK}, history = ${history("'done'", CLOCK, 'NULL::pg_catalog.text')}
 WHERE e.id ${EQ} $1::pg_catalog.text AND e.token ${EQ} $2::pg_catalog.uuid`;
 
   return {
     /**
-     * id, type, source, leaseMs, token, event, early. Always returns the row: a claim that is not allowed writes the
-     * row unchanged, because a SELECT would not see the row of a concurrent claim.
+     * id, type, source, leaseMs, token, event, early. A function, which keeps its plan: planning this as one statement
+     * takes longer than running it. A claim that does not win writes nothing.
      */
-    claim: `INSERT INTO ${events} AS e (id, type, state, attempts, source, due_at, token, event)
-VALUES ($1::pg_catalog.text, $2::pg_catalog.text, 'leased', 1, $3::pg_catalog.text, ${later('$4')},
-  $5::pg_catalog.uuid, $6::pg_catalog.text)
-ON CONFLICT (id) DO UPDATE SET
-  ${claimed('state', "'leased'")},
-  ${claimed('attempts', `e.attempts ${ADD} 1`)},
-  ${claimed('due_at', 'excluded.due_at')},
-  ${claimed('token', 'excluded.token')},
-  ${claimed('updated_at', 'excluded.updated_at')},
-  history = CASE WHEN e.state ${EQ} 'leased' AND e.due_at ${LE} excluded.updated_at THEN ${LAPSED} ELSE e.history END
-RETURNING state, attempts, token ${EQ} $5::pg_catalog.uuid AS won, ${msUntil('due_at')}::double precision AS left_ms`,
+    claim: `SELECT state, attempts, won, left_ms FROM ${schema}.claim($1, $2, $3, $4, $5, $6, $7)`,
 
     /**
      * id, token. Only a leased event has a token. With a condition on the state as well, the planner can choose

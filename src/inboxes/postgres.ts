@@ -81,7 +81,7 @@ const RECORD_ROUNDS = 5;
 const PRUNE_BATCH = 5_000;
 
 /**
- * Keeps events in two tables in Postgres, which {@link migratePostgres} creates, for any number of receivers
+ * Keeps events in tables of Postgres, which {@link migratePostgres} creates, for any number of receivers
  * and workers. Claiming, completing, failing and recording an event take one round trip each. The caller owns the
  * pool: its size, its timeouts, its `error` listener and its end.
  *
@@ -169,7 +169,7 @@ export function postgresInbox(
       const token = crypto.randomUUID();
       const values = [id, type, origin, leaseMs, token, json, early];
       const [row] = await send<ClaimRow>(statements.claim, values);
-      if (row === undefined) {
+      if (row?.state == null) {
         throw new Error(
           `Postgres returned no row for the claim of ${id}. Check that no trigger or rule changes the inserts into ${schema}.events.`,
         );
@@ -294,10 +294,10 @@ interface FencedRow {
 }
 
 interface ClaimRow {
-  readonly state: 'leased' | 'failed' | 'done' | 'dead';
+  /** `null` when there is no row. */
+  readonly state: 'leased' | 'failed' | 'done' | 'dead' | null;
   readonly attempts: number;
-  /** `null` if the event has no token. */
-  readonly won: boolean | null;
+  readonly won: boolean;
   readonly left_ms: number | null;
 }
 

@@ -2,8 +2,10 @@ import { toHex } from '../core/bytes.js';
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
 import { boolean, readOptions, required, rule, withMethods } from '../core/options.js';
 import {
+  type Claim,
   INBOX_STATES,
   type Inbox,
+  type InboxAttempt,
   type InboxOperations,
   type InboxRecord,
   type InboxState,
@@ -151,13 +153,13 @@ export function redisInbox(
   return {
     durable,
 
-    async claim(event, { leaseMs, origin, json = encodeEvent(event) }) {
+    async claim(event, { leaseMs, origin, json = encodeEvent(event), early = false }) {
       const { id, type } = event;
       const token = crypto.randomUUID();
-      const values = [id, type, origin, leaseMs, token, json];
-      const [state, number] = (await scripts.claim(values)) as [ClaimState, string];
+      const values = [id, type, origin, leaseMs, token, json, early ? 1 : ''];
+      const [state, number] = (await scripts.claim(values)) as [Claim['state'], string];
       if (state === 'claimed') return { state, lease: { id, token, attempt: Number(number) } };
-      return state === 'leased' ? { state, retryAfterMs: Number(number) } : { state };
+      return state === 'leased' || state === 'failed' ? { state, retryAfterMs: Number(number) } : { state };
     },
 
     complete: ({ id, token }) => succeeded(scripts.complete([id, token])),
@@ -165,25 +167,30 @@ export function redisInbox(
     fail: ({ id, token }, { retryAfterMs, error }) =>
       succeeded(scripts.fail([id, token, retryAfterMs ?? '', error.slice(0, 1_000)])),
 
-    async record(events, { dueInMs, origin }) {
+    async record(events, { dueInMs, origin, json = [] }) {
       if (events.length === 0) return [];
-      const page = events.flatMap((event) => [event.id, event.type, encodeEvent(event)]);
+      const page = events.flatMap((event, index) => [
+        event.id,
+        event.type,
+        json[index] ?? encodeEvent(event),
+      ]);
       return (await scripts.record([dueInMs ?? '', origin, ...page])) as readonly RecordResult[];
     },
 
     async takeDue({ limit, visibilityTimeoutMs, types }) {
       const events = (await scripts.takeDue([limit, visibilityTimeoutMs, ...types])) as readonly string[];
-      return events.map((event) => JSON.parse(event) as UnknownEvent);
+      return events.map((json) => ({ event: JSON.parse(json) as UnknownEvent, json }));
     },
 
     async acquirePoll({ holder, leaseMs }) {
-      const [watermark, largest] = (await scripts.acquirePoll([holder, leaseMs])) as readonly string[];
-      if (watermark === undefined) return null;
-      return { watermark: watermark === '' ? null : Number(watermark), largest: Number(largest) };
+      const reply = (await scripts.acquirePoll([holder, leaseMs])) as readonly string[];
+      const [since, watermark, largest] = reply.map((value) => (value === '' ? null : Number(value)));
+      if (since === undefined) return null;
+      return { since, watermark: watermark ?? null, largest: largest ?? 0 };
     },
 
-    savePoll: ({ watermark, largest }, { holder, leaseMs }) =>
-      succeeded(scripts.savePoll([holder, leaseMs, watermark ?? '', largest])),
+    savePoll: ({ since, watermark, largest }, { holder, leaseMs }) =>
+      succeeded(scripts.savePoll([holder, leaseMs, since ?? '', watermark ?? '', largest])),
 
     async find(id) {
       return toRecords(await scripts.find([id]))[0];
@@ -204,17 +211,15 @@ export function redisInbox(
     requeue: (id) => succeeded(scripts.requeue([id])),
 
     async prune({ olderThanMs }) {
-      let total = 0;
-      for (let pruned = PRUNE_BATCH; pruned === PRUNE_BATCH; total += pruned) {
-        const [count] = (await scripts.prune([olderThanMs, PRUNE_BATCH])) as readonly string[];
-        pruned = Number(count);
+      for (let total = 0; ; ) {
+        const reply = (await scripts.prune([olderThanMs, PRUNE_BATCH])) as readonly string[];
+        const [seen = 0, pruned = 0] = reply.map(Number);
+        total += pruned;
+        if (seen < PRUNE_BATCH) return total;
       }
-      return total;
     },
   };
 }
-
-type ClaimState = 'claimed' | 'done' | 'dead' | 'leased';
 
 /** A record as the scripts return it; a field that does not exist is `false`. */
 type RecordFields = readonly [
@@ -228,6 +233,16 @@ type RecordFields = readonly [
   dueAt: string | false,
   lastError: string | false,
   event: string | false,
+  history: string,
+];
+
+/** An attempt as the scripts store it; one that did not fail has no error. */
+type AttemptFields = readonly [
+  attempt: string,
+  startedAt: string,
+  endedAt: string,
+  result: InboxAttempt['result'],
+  error?: string,
 ];
 
 /** Runs a script with its values. */
@@ -257,9 +272,14 @@ function bindScript(
   }
 
   return async (values) => {
-    const reply = await redactCommand(run(values.map(String)));
-    // The client of Upstash has already parsed the reply.
-    return typeof reply === 'string' ? JSON.parse(reply) : reply;
+    const texts = values.map(String);
+    for (;;) {
+      const reply = await redactCommand(run(texts));
+      // The client of Upstash has already parsed the reply.
+      const parsed = (typeof reply === 'string' ? JSON.parse(reply) : reply) as readonly unknown[];
+      // It has corrected many entries of the indexes and is not done.
+      if (parsed[0] !== 'again') return parsed;
+    }
   };
 }
 
@@ -275,7 +295,8 @@ async function succeeded(reply: Promise<unknown>): Promise<boolean> {
 
 function toRecords(reply: unknown): readonly InboxRecord[] {
   return (reply as readonly RecordFields[]).map((fields) => {
-    const [id, type, state, attempts, origin, receivedAt, updatedAt, dueAt, lastError, event] = fields;
+    const [id, type, state, attempts, origin, receivedAt, updatedAt, dueAt, lastError, event, history] =
+      fields;
     return {
       id,
       type,
@@ -286,7 +307,18 @@ function toRecords(reply: unknown): readonly InboxRecord[] {
       updatedAt: Number(updatedAt),
       dueAt: dueAt === false ? null : Number(dueAt),
       lastError: lastError === false ? null : lastError,
+      history: (JSON.parse(history) as readonly AttemptFields[]).map(toAttempt),
       event: event === false ? null : (JSON.parse(event) as UnknownEvent),
     };
   });
+}
+
+function toAttempt([attempt, startedAt, endedAt, result, error = '']: AttemptFields): InboxAttempt {
+  return {
+    attempt: Number(attempt),
+    startedAt: Number(startedAt),
+    endedAt: Number(endedAt),
+    result,
+    error: result === 'failed' || result === 'dead' ? error : null,
+  };
 }

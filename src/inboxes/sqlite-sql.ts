@@ -1,6 +1,6 @@
 import { ConfigError } from '../core/errors.js';
 import type { UnknownEvent } from '../core/events.js';
-import type { InboxRecord, InboxState, PollState } from '../core/ports.js';
+import type { InboxAttempt, InboxRecord, InboxState, PollState } from '../core/ports.js';
 import { atomically, type SqliteLike } from './sqlite-connection.js';
 
 /**
@@ -35,6 +35,11 @@ const MIGRATIONS: readonly string[] = [
     horizon INTEGER,
     largest INTEGER NOT NULL
   ) STRICT;
+  `,
+  `
+  ALTER TABLE stablehooks_events ADD COLUMN history TEXT;
+  ALTER TABLE stablehooks_poll ADD COLUMN since INTEGER;
+  ALTER TABLE stablehooks_poll ADD COLUMN renewed_at INTEGER;
   `,
 ];
 
@@ -80,7 +85,26 @@ interface EventRow {
   readonly due_at: number | null;
   readonly last_error: string | null;
   readonly event: string | null;
+  readonly history: string | null;
 }
+
+/** A row that is due. Only done events are pruned, so it has its event. */
+interface OpenRow {
+  readonly id: string;
+  readonly event: string;
+}
+
+/**
+ * The SQL of the history with one more attempt, and of that at most the last 10. While an event is leased,
+ * `updated_at` is the time of its claim, and `due_at` the end of its lease.
+ */
+const historyWith = (endedAt: string, result: string, error: string) =>
+  `json_insert(
+    CASE WHEN json_array_length(history) >= 10 THEN json_remove(history, '$[0]') ELSE coalesce(history, '[]') END,
+    '$[#]', json_object('attempt', attempts, 'startedAt', updated_at,
+      'endedAt', CAST(${endedAt} AS INTEGER), 'result', ${result}, 'error', json(${error})))`;
+
+const HISTORY_WITH_LAPSED = `CASE state WHEN 'leased' THEN ${historyWith('due_at', "'lapsed'", 'NULL')} ELSE history END`;
 
 /**
  * Prepares every statement of the inbox.
@@ -102,11 +126,13 @@ export function prepareStatements(db: SqliteLike) {
         (id, type, source, event, received_at, updated_at, due_at, token, state, attempts)
       VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'leased', 1)
       ON CONFLICT (id) DO UPDATE SET state = 'leased', attempts = attempts + 1,
-        updated_at = excluded.updated_at, due_at = excluded.due_at, token = excluded.token
+        updated_at = excluded.updated_at, due_at = excluded.due_at, token = excluded.token,
+        history = ${HISTORY_WITH_LAPSED}
       RETURNING attempts`,
     ),
     settle: rows<Pick<EventRow, 'id'>>(
-      `UPDATE stablehooks_events SET state = ?, due_at = ?, last_error = ?, updated_at = ?, token = NULL
+      `UPDATE stablehooks_events SET history = ${historyWith('?', '?', '?')},
+        updated_at = ?, state = ?, last_error = ?, due_at = ?, token = NULL
       WHERE id = ? AND state = 'leased' AND token = ? RETURNING id`,
     ),
     record: rows<Pick<EventRow, 'id'>>(
@@ -115,27 +141,38 @@ export function prepareStatements(db: SqliteLike) {
       VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)
       ON CONFLICT (id) DO NOTHING RETURNING id`,
     ),
-    due: rows<Pick<EventRow, 'id' | 'event'>>(
-      'SELECT id, event FROM stablehooks_events WHERE due_at <= ? ORDER BY due_at LIMIT ?',
-    ),
+    due: rows<OpenRow>('SELECT id, event FROM stablehooks_events WHERE due_at <= ? ORDER BY due_at LIMIT ?'),
     // Without the index's name SQLite reads all parked rows. The rowid is the order of insertion.
-    parked: rows<Pick<EventRow, 'id' | 'event'>>(
+    parked: rows<OpenRow>(
       `SELECT id, event FROM stablehooks_events INDEXED BY stablehooks_parked
       WHERE state = 'parked' AND type IN (SELECT value FROM json_each(?)) ORDER BY rowid LIMIT ?`,
     ),
     take: rows<Pick<EventRow, 'id'>>(
-      `UPDATE stablehooks_events SET due_at = ?, updated_at = ?, token = NULL,
-        state = CASE state WHEN 'leased' THEN 'failed' WHEN 'parked' THEN 'received' ELSE state END
+      `UPDATE stablehooks_events SET due_at = ?, updated_at = ?, token = NULL, state = 'received',
+        history = ${HISTORY_WITH_LAPSED}
       WHERE id = ? RETURNING id`,
     ),
     acquirePoll: rows<PollState>(
-      `INSERT INTO stablehooks_poll (one, holder, lease_until, largest) VALUES (1, ?, ?, 0)
-      ON CONFLICT (one) DO UPDATE SET holder = excluded.holder, lease_until = excluded.lease_until
-      WHERE holder = excluded.holder OR lease_until <= ? RETURNING horizon AS watermark, largest`,
+      `INSERT INTO stablehooks_poll (one, holder, lease_until, renewed_at, largest) VALUES (1, ?, ?, ?, 0)
+      ON CONFLICT (one) DO UPDATE SET
+        holder = excluded.holder, lease_until = excluded.lease_until, renewed_at = excluded.renewed_at
+      WHERE holder = excluded.holder OR lease_until <= excluded.renewed_at
+      RETURNING since, horizon AS watermark, largest`,
     ),
-    savePoll: rows<PollState>(
-      `UPDATE stablehooks_poll SET horizon = ?, largest = ?, lease_until = ?
-      WHERE one = 1 AND holder = ? RETURNING horizon AS watermark, largest`,
+    savePoll: rows<{ readonly one: number }>(
+      `UPDATE stablehooks_poll SET since = ?, horizon = ?, largest = ?, lease_until = ?, renewed_at = ?
+      WHERE one = 1 AND holder = ? RETURNING one`,
+    ),
+    latest: rows<{ readonly latest: number | null }>(
+      'SELECT max(updated_at) AS latest FROM stablehooks_events WHERE due_at > ? AND updated_at > ?',
+    ),
+    moveBack: rows<Pick<EventRow, 'id'>>(
+      `UPDATE stablehooks_events SET due_at = due_at - ?, updated_at = updated_at - ?
+      WHERE due_at > ? AND updated_at > ? RETURNING id`,
+    ),
+    movePollBack: rows<{ readonly one: number }>(
+      `UPDATE stablehooks_poll SET lease_until = lease_until - renewed_at + ?, renewed_at = ?
+      WHERE renewed_at > ? RETURNING one`,
     ),
     find: rows<EventRow>('SELECT * FROM stablehooks_events WHERE id = ?'),
     list: rows<EventRow>(
@@ -147,11 +184,11 @@ export function prepareStatements(db: SqliteLike) {
     ),
     requeue: rows<Pick<EventRow, 'id'>>(
       `UPDATE stablehooks_events SET state = 'received', attempts = 0, due_at = ?, updated_at = ?
-      WHERE id = ? AND state = 'dead' RETURNING id`,
+      WHERE id = ? AND state IN ('dead', 'failed') RETURNING id`,
     ),
     // Without the index's name SQLite reads all done rows.
     prune: rows<Pick<EventRow, 'id'>>(
-      `UPDATE stablehooks_events SET event = NULL WHERE rowid IN (
+      `UPDATE stablehooks_events SET event = NULL, history = NULL WHERE rowid IN (
         SELECT rowid FROM stablehooks_events INDEXED BY stablehooks_prunable
         WHERE state = 'done' AND event IS NOT NULL AND updated_at <= ? LIMIT ?)
       RETURNING id`,
@@ -159,10 +196,8 @@ export function prepareStatements(db: SqliteLike) {
   };
 }
 
-/** The event of a row; `null` once pruned. */
-export function parseRow({ event }: Pick<EventRow, 'event'>): UnknownEvent | null {
-  return event === null ? null : (JSON.parse(event) as UnknownEvent);
-}
+/** The prepared statements, each a function of its values. */
+export type Statements = ReturnType<typeof prepareStatements>;
 
 export function toRecord(row: EventRow): InboxRecord {
   const { id, type, state, attempts, source: origin } = row;
@@ -176,6 +211,7 @@ export function toRecord(row: EventRow): InboxRecord {
     updatedAt: row.updated_at,
     dueAt: row.due_at,
     lastError: row.last_error === null ? null : (JSON.parse(row.last_error) as string),
-    event: parseRow(row),
+    history: row.history === null ? [] : (JSON.parse(row.history) as readonly InboxAttempt[]),
+    event: row.event === null ? null : (JSON.parse(row.event) as UnknownEvent),
   };
 }

@@ -1,5 +1,5 @@
 import { ConfigError } from '../core/errors.js';
-import { encodeEvent } from '../core/events.js';
+import { encodeEvent, type UnknownEvent } from '../core/events.js';
 import { func, integer, readOptions, required, rule, withMethods } from '../core/options.js';
 import { INBOX_STATES, type Inbox, type InboxOperations, type Lease } from '../core/ports.js';
 import {
@@ -9,7 +9,7 @@ import {
   openPath,
   type SqliteLike,
 } from './sqlite-connection.js';
-import { migrate, parseRow, prepareStatements, toRecord } from './sqlite-sql.js';
+import { migrate, prepareStatements, type Statements, toRecord } from './sqlite-sql.js';
 
 export type { SqliteLike } from './sqlite-connection.js';
 
@@ -71,79 +71,100 @@ export function sqliteInbox(file: string | SqliteLike, options: SqliteInboxOptio
     now: func(Date.now),
   });
   readOptions('sqliteInbox', { file }, { file: required(FILE) });
-  const { durable, sql, step, close } = open(file, { busyTimeoutMs });
+  const { durable, sql, inTransaction, close } = open(file, { busyTimeoutMs });
+  /** The time of the last step; the first step compares the file with the clock. */
+  let seen = Number.POSITIVE_INFINITY;
 
-  /** An integer like the columns: durations can have a fraction. */
-  const after = (ms: number) => Math.round(now() + ms);
+  /** Runs a step with the time, in whole ms like the columns. */
+  function step<Value>(work: (at: number) => Value): Promise<Value> {
+    const result = inTransaction(() => {
+      const at = Math.round(now());
+      if (at < seen) followClock(sql, at);
+      seen = at;
+      return work(at);
+    });
+    // The next step compares again, because this one changed nothing.
+    result.catch(() => {
+      seen = Number.POSITIVE_INFINITY;
+    });
+    return result;
+  }
 
-  function settle({ id, token }: Lease, to: { state: string; dueAt: number | null; error: string | null }) {
-    return step(() => sql.settle(to.state, to.dueAt, to.error, after(0), id, token).length === 1);
+  /** Durations can have a fraction. */
+  const sum = (at: number, ms: number) => Math.round(at + ms);
+
+  function settle(
+    { id, token }: Lease,
+    to: { state: 'done' | 'failed' | 'dead'; retryAfterMs: number | null; error: string | null },
+  ) {
+    return step((at) => {
+      const { state, retryAfterMs, error } = to;
+      const dueAt = retryAfterMs === null ? null : sum(at, retryAfterMs);
+      return sql.settle(at, state, error, at, state, error, dueAt, id, token).length === 1;
+    });
   }
 
   return {
     durable,
     close,
 
-    async claim(event, { leaseMs, origin, json = encodeEvent(event) }) {
+    async claim(event, { leaseMs, origin, json = encodeEvent(event), early = false }) {
       const { id, type } = event;
-      return step(() => {
-        const [found] = sql.state(id);
-        if (found?.state === 'done' || found?.state === 'dead') return { state: found.state };
-        const leftMs = found?.state === 'leased' ? (found.due_at ?? 0) - now() : 0;
-        if (leftMs > 0) return { state: 'leased', retryAfterMs: leftMs };
+      return step((at) => {
+        const [{ state, due_at: dueAt } = NEW] = sql.state(id);
+        if (state === 'done' || state === 'dead') return { state };
+        const retryAfterMs = (dueAt ?? 0) - at;
+        const waits = state === 'leased' || (state === 'failed' && !early);
+        if (waits && retryAfterMs > 0) return { state, retryAfterMs };
 
-        const at = after(0);
         const token = crypto.randomUUID();
-        const [row] = sql.lease(id, type, origin, json, at, at, after(leaseMs), token);
+        const [row] = sql.lease(id, type, origin, json, at, at, sum(at, leaseMs), token);
         return { state: 'claimed', lease: { id, token, attempt: row?.attempts ?? 1 } };
       });
     },
 
     async complete(lease) {
-      return settle(lease, { state: 'done', dueAt: null, error: null });
+      return settle(lease, { state: 'done', retryAfterMs: null, error: null });
     },
 
     async fail(lease, { retryAfterMs, error: message }) {
       const error = JSON.stringify(message.slice(0, 1_000));
-      return retryAfterMs === null
-        ? settle(lease, { state: 'dead', dueAt: null, error })
-        : settle(lease, { state: 'failed', dueAt: after(retryAfterMs), error });
+      return settle(lease, { state: retryAfterMs === null ? 'dead' : 'failed', retryAfterMs, error });
     },
 
-    async record(events, { dueInMs, origin }) {
+    async record(events, { dueInMs, origin, json = [] }) {
       // Encoded before the step: an event that cannot be encoded must not fail the other steps.
-      const page = events.map((event) => ({ id: event.id, type: event.type, json: encodeEvent(event) }));
+      const page = events.map((event, index) => [event, json[index] ?? encodeEvent(event)] as const);
       const state = dueInMs === null ? 'parked' : 'received';
-      return step(() => {
-        const at = after(0);
-        const dueAt = dueInMs === null ? null : after(dueInMs);
-        return page.map(({ id, type, json }) => {
-          const [recorded] = sql.record(id, type, origin, json, at, at, dueAt, state);
+      return step((at) => {
+        const dueAt = dueInMs === null ? null : sum(at, dueInMs);
+        return page.map(([{ id, type }, text]) => {
+          const [recorded] = sql.record(id, type, origin, text, at, at, dueAt, state);
           return recorded === undefined ? (sql.state(id)[0]?.state ?? 'new') : 'new';
         });
       });
     },
 
     async takeDue({ limit, visibilityTimeoutMs, types }) {
-      const taken = await step(() => {
-        const at = after(0);
+      const taken = await step((at) => {
         const parked = types.length === 0 ? [] : sql.parked(JSON.stringify(types), limit);
         const rows = [...parked, ...sql.due(at, limit - parked.length)];
-        for (const { id } of rows) sql.take(after(visibilityTimeoutMs), at, id);
+        for (const { id } of rows) sql.take(sum(at, visibilityTimeoutMs), at, id);
         return rows;
       });
-      return taken.map(parseRow).filter((event) => event !== null);
+      return taken.map(({ event: json }) => ({ event: JSON.parse(json) as UnknownEvent, json }));
     },
 
     async acquirePoll({ holder, leaseMs }) {
-      return step(() => {
-        const [state] = sql.acquirePoll(holder, after(leaseMs), after(0));
-        return state === undefined ? null : { watermark: state.watermark, largest: state.largest };
+      return step((at) => {
+        const [state] = sql.acquirePoll(holder, sum(at, leaseMs), at);
+        if (state === undefined) return null;
+        return { since: state.since, watermark: state.watermark, largest: state.largest };
       });
     },
 
-    async savePoll({ watermark, largest }, { holder, leaseMs }) {
-      return step(() => sql.savePoll(watermark, largest, after(leaseMs), holder).length === 1);
+    async savePoll({ since, watermark, largest }, { holder, leaseMs }) {
+      return step((at) => sql.savePoll(since, watermark, largest, sum(at, leaseMs), at, holder).length === 1);
     },
 
     async find(id) {
@@ -164,18 +185,31 @@ export function sqliteInbox(file: string | SqliteLike, options: SqliteInboxOptio
     },
 
     async requeue(id) {
-      return step(() => sql.requeue(after(0), after(0), id).length === 1);
+      return step((at) => sql.requeue(at, at, id).length === 1);
     },
 
     async prune({ olderThanMs }) {
-      const before = now() - olderThanMs;
       for (let pruned = 0; ; ) {
-        const { length } = await step(() => sql.prune(before, PRUNE_BATCH));
+        const { length } = await step((at) => sql.prune(at - olderThanMs, PRUNE_BATCH));
         pruned += length;
         if (length < PRUNE_BATCH) return pruned;
       }
     },
   };
+}
+
+/** What `sql.state` has for an event that is not there. */
+const NEW = { state: 'received', due_at: null } as const;
+
+/**
+ * Follows a clock that was set back: what the file has from later than `at` is moved back by the difference, so that
+ * a lease ends and an event is due after at most its own time from now. What is older keeps its times: a clock that
+ * was ahead for a moment must not end the leases from before.
+ */
+function followClock(sql: Statements, at: number): void {
+  const [{ latest } = { latest: null }] = sql.latest(at, at);
+  if (latest !== null) sql.moveBack(latest - at, latest - at, at, at);
+  sql.movePollBack(at, at, at);
 }
 
 /** Does everything that can fail before the first event. */
@@ -186,7 +220,12 @@ function open(file: string | SqliteLike, { busyTimeoutMs }: { readonly busyTimeo
     const db = own ?? (file as SqliteLike);
     const durable = configure(db, { busyTimeoutMs });
     migrate(db);
-    return { durable, sql: prepareStatements(db), step: createStepRunner(db), close: () => own?.close() };
+    return {
+      durable,
+      sql: prepareStatements(db),
+      inTransaction: createStepRunner(db),
+      close: () => own?.close(),
+    };
   } catch (cause) {
     own?.close();
     if (cause instanceof ConfigError) throw cause;

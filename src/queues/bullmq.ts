@@ -1,5 +1,15 @@
-import type { UnknownEvent } from '../core/events.js';
-import { assertReceiver, integer, readOptions, required, withMethods } from '../core/options.js';
+import { BusyError } from '../core/errors.js';
+import { encodeEvent, type UnknownEvent } from '../core/events.js';
+import {
+  assertReceiver,
+  defineLazy,
+  integer,
+  type Lazy,
+  lazyRule,
+  readOptions,
+  required,
+  withMethods,
+} from '../core/options.js';
 import type { Queue } from '../core/ports.js';
 import { redactCommand } from '../core/redact-command.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
@@ -10,9 +20,21 @@ export type { QueueOptions } from './job.js';
 
 /** The methods of a BullMQ `Queue` that {@link bullmqQueue} uses. */
 export interface BullQueueLike {
-  add(name: string, data: UnknownEvent, options: { jobId: string }): Promise<unknown>;
+  add(name: string, data: BullJobData, options: { jobId: string }): Promise<unknown>;
   getJobState(jobId: string): Promise<string>;
   remove(jobId: string): Promise<unknown>;
+}
+
+/** The data of a job: the event's JSON as it arrived, because a number such as `1e999` does not survive as a value. */
+export interface BullJobData {
+  readonly event: string;
+}
+
+/** The part of a BullMQ `Job` that {@link bullmqProcessor} uses. */
+export interface BullJobLike {
+  /** The event itself in a job that an earlier release added. */
+  readonly data: BullJobData | UnknownEvent;
+  moveToDelayed(timestamp: number, token?: string): Promise<void>;
 }
 
 /**
@@ -25,6 +47,7 @@ export interface BullQueueLike {
  * The Redis must keep its data (`appendonly yes`, `noeviction`). `redrive()` also adds events whose jobs were
  * lost, because they are still in the inbox.
  *
+ * @param queue - a Queue of bullmq, or a function that gives it, which is called at the first event.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `queue` is wrong.
  *
  * @example
@@ -36,24 +59,36 @@ export interface BullQueueLike {
  * const receiver = createReceiver({ secret, inbox, queue: bullmqQueue(queue), handlers: {} });
  * ```
  */
-export function bullmqQueue(queue: BullQueueLike, options: QueueOptions = {}): Queue {
+export function bullmqQueue(queue: Lazy<BullQueueLike>, options: QueueOptions = {}): Queue {
   const { timeoutMs } = readOptions('bullmqQueue', options, { timeoutMs: integer({ default: 5_000 }) });
-  const methods = ['add', 'getJobState', 'remove'];
-  const queueRule = withMethods('a Queue of bullmq: new Queue(name, { connection })', methods);
-  readOptions('bullmqQueue', { queue }, { queue: required(queueRule) });
+  readOptions('bullmqQueue', { queue }, { queue: required(lazyRule(QUEUE)) });
+  const wiring = defineLazy('bullmqQueue', { queue }, { queue: QUEUE });
 
-  async function addJob(event: UnknownEvent): Promise<void> {
+  async function addJob(event: UnknownEvent, json: string): Promise<void> {
+    const { queue } = wiring;
     const jobId = toJobId(event.id);
     // BullMQ ignores a new job while it keeps a finished one of the same id.
     if (FINISHED.has(await queue.getJobState(jobId))) await queue.remove(jobId);
-    await queue.add(event.type, event, { jobId });
+    await queue.add(event.type, { event: json }, { jobId });
   }
-  return { enqueue: (event) => withTimeout(redactCommand(addJob(event)), timeoutMs) };
+  return {
+    enqueue: async (event, { json = encodeEvent(event) } = {}) =>
+      withTimeout(redactCommand(addJob(event, json)), timeoutMs),
+  };
 }
+
+const QUEUE = withMethods('a Queue of bullmq: new Queue(name, { connection })', [
+  'add',
+  'getJobState',
+  'remove',
+]);
 
 /**
  * Returns the processor of a BullMQ `Worker`. It handles the event of the job and returns the kind of the
  * outcome, or throws if the event must be retried; BullMQ then retries the job.
+ *
+ * A job whose event runs elsewhere, or failed and is not due yet, is delayed, by a minute at most, and the engine does
+ * not count that as an attempt.
  *
  * @param receiver - a receiver without a queue that uses the same inbox as the receivers that enqueue.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is wrong.
@@ -65,9 +100,25 @@ export function bullmqQueue(queue: BullQueueLike, options: QueueOptions = {}): Q
  */
 export function bullmqProcessor(
   receiver: Pick<Receiver, 'handle'>,
-): (job: { readonly data: UnknownEvent }) => Promise<OutcomeKind> {
+): (job: BullJobLike, token?: string) => Promise<OutcomeKind> {
   assertReceiver('bullmqProcessor', receiver, 'handle');
-  return (job) => runJob(receiver, job.data);
+  return async (job, token) => {
+    try {
+      return await runJob(receiver, toJson(job.data));
+    } catch (error) {
+      if (!(error instanceof BusyError)) throw error;
+      await job.moveToDelayed(Date.now() + Math.min(error.retryAfterMs, MAX_DELAY_MS), token);
+      // By its name a worker knows that the job is not to be failed.
+      throw Object.assign(new Error(error.code), { name: 'DelayedError' });
+    }
+  };
+}
+
+/** An event that a person requeues runs again at the latest after this time, however late its retry time was. */
+const MAX_DELAY_MS = 60_000;
+
+function toJson(data: BullJobData | UnknownEvent): string {
+  return 'id' in data ? encodeEvent(data) : data.event;
 }
 
 const FINISHED: ReadonlySet<string> = new Set(['completed', 'failed']);

@@ -1,6 +1,7 @@
 import type { UnknownEvent } from '../core/events.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
+import { orTimeout } from '../receiver/timeout.js';
 
 /** Options of every queue. */
 export interface QueueOptions {
@@ -14,28 +15,22 @@ export interface QueueOptions {
 }
 
 /** Rejects if the engine does not answer in time: some clients never stop waiting for a server that is down. */
-export async function withTimeout<Value>(answer: Promise<Value>, timeoutMs: number): Promise<Value> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const timeout = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      reject(
-        new Error(`The queue did not answer within ${timeoutMs} ms. Check that its server can be reached.`),
-      );
-    }, timeoutMs);
-  });
-  try {
-    return await Promise.race([answer, timeout]);
-  } finally {
-    clearTimeout(timer);
-  }
+export function withTimeout<Value>(answer: Promise<Value>, timeoutMs: number): Promise<Value> {
+  const message = `The queue did not answer within ${timeoutMs} ms. Check that its server can be reached.`;
+  return orTimeout(answer, timeoutMs, () => new Error(message));
 }
 
 /** Outcomes with an error that a retry cannot change. */
 const NOT_RETRIED: ReadonlySet<OutcomeKind> = new Set(['dead', 'rejected']);
 
-/** Handles the event; rejects with the error of the outcome if the engine must retry the job. */
-export async function runJob(receiver: Pick<Receiver, 'handle'>, event: UnknownEvent): Promise<OutcomeKind> {
-  const { kind, error } = await receiver.handle(event, 'queue');
+/**
+ * Handles the event of a job; rejects with the error of the outcome if the engine must retry the job.
+ *
+ * @param json - the event as it arrived.
+ */
+export async function runJob(receiver: Pick<Receiver, 'handle'>, json: string): Promise<OutcomeKind> {
+  const event = JSON.parse(json) as UnknownEvent;
+  const { kind, error } = await receiver.handle(event, 'queue', { json });
   if (error === undefined || NOT_RETRIED.has(kind)) return kind;
   throw error;
 }

@@ -1,7 +1,17 @@
 import { toHex } from '../core/bytes.js';
 import { StablehooksError } from '../core/errors.js';
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
-import { assertReceiver, integer, readOptions, required, string, withMethods } from '../core/options.js';
+import {
+  assertReceiver,
+  defineLazy,
+  integer,
+  type Lazy,
+  lazyRule,
+  readOptions,
+  required,
+  string,
+  withMethods,
+} from '../core/options.js';
 import type { Queue } from '../core/ports.js';
 import type { Receiver } from '../receiver/receiver.js';
 import { type QueueOptions, runJob, withTimeout } from './job.js';
@@ -20,7 +30,7 @@ export interface PgBossCompleteLike {
   complete(name: string, ids: string[]): Promise<unknown>;
 }
 
-/** A job. The event is a JSON string, because jsonb refuses some events and reorders the keys of others. */
+/** A job. The event is its JSON as it arrived, because jsonb refuses some events and reorders the keys of others. */
 export interface PgBossJob {
   readonly id: string;
   /** The name of the queue. */
@@ -41,6 +51,7 @@ export interface PgBossQueueOptions extends QueueOptions {
  * (`expireInSeconds`, by default 15 minutes) and the dead letter queue. An event whose job failed for the last
  * time is `failed` in the inbox; `redrive()` adds it again and replaces the finished job.
  *
+ * @param boss - a PgBoss, or a function that gives it, which is called at the first event.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `boss` is wrong.
  *
  * @example
@@ -49,17 +60,18 @@ export interface PgBossQueueOptions extends QueueOptions {
  * const receiver = createReceiver({ secret, inbox, queue: pgBossQueue(boss), handlers: {} });
  * ```
  */
-export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}): Queue {
+export function pgBossQueue(boss: Lazy<PgBossLike>, options: PgBossQueueOptions = {}): Queue {
   const { queue, timeoutMs } = readOptions('pgBossQueue', options, {
     queue: string('stablehooks'),
     timeoutMs: integer({ default: 5_000 }),
   });
-  const bossRule = withMethods('a PgBoss of pg-boss 10', ['send', 'getJobById', 'deleteJob']);
-  readOptions('pgBossQueue', { boss }, { boss: required(bossRule) });
+  readOptions('pgBossQueue', { boss }, { boss: required(lazyRule(BOSS)) });
+  const wiring = defineLazy('pgBossQueue', { boss }, { boss: BOSS });
 
-  async function addJob(event: UnknownEvent): Promise<void> {
+  async function addJob(event: UnknownEvent, json: string): Promise<void> {
+    const { boss } = wiring;
     const id = await toJobId(event.id);
-    const data: PgBossJob['data'] = { event: encodeEvent(event) };
+    const data: PgBossJob['data'] = { event: json };
     // Twice: the job with the same id may have been deleted between the calls.
     for (const _ of [1, 2]) {
       if ((await boss.send(queue, data, { id })) !== null) return;
@@ -71,12 +83,19 @@ export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}):
       `pg-boss did not add the job. Create the queue first: await boss.createQueue('${queue}').`,
     );
   }
-  return { enqueue: (event) => withTimeout(addJob(event), timeoutMs) };
+  return {
+    enqueue: async (event, { json = encodeEvent(event) } = {}) => withTimeout(addJob(event, json), timeoutMs),
+  };
 }
+
+const BOSS = withMethods('a PgBoss of pg-boss 10', ['send', 'getJobById', 'deleteJob']);
 
 /**
  * Returns the handler for `boss.work`. It handles the events of a batch at the same time, completes the jobs
  * that succeeded, and throws if an event must be retried; pg-boss then retries the other jobs of the batch.
+ *
+ * pg-boss cannot delay a job that runs, so that an event which runs elsewhere, or failed and is not due yet, uses up one
+ * retry of its job. Set `retryBackoff`, which waits about as long as the inbox; `redrive()` adds what has no retry left.
  *
  * pg-boss takes the next batch after the slowest job. If Postgres disconnects when a batch ends, pg-boss 10
  * leaves an unhandled rejection, which ends the Node process. Restart workers automatically; no event is lost.
@@ -107,7 +126,7 @@ export function pgBossProcessor(
     const failures: unknown[] = [];
     const run = async (job: PgBossJob) => {
       try {
-        await runJob(receiver, JSON.parse(job.data.event) as UnknownEvent);
+        await runJob(receiver, job.data.event);
         finished.push(job);
       } catch (error) {
         failures.push(error);

@@ -1,5 +1,5 @@
 /** The options of a receiver: their meaning, defaults and checks, and the types of handlers. */
-import { ConfigError, orTimeout } from '../core/errors.js';
+import { ConfigError } from '../core/errors.js';
 import {
   EVENT_TYPES,
   type EventType,
@@ -9,13 +9,13 @@ import {
   type WebhookEvent,
 } from '../core/events.js';
 import {
+  defineLazy,
   func,
   integer,
   type Lazy,
   lazyRule,
   type OptionRule,
   oneOf,
-  readLazy,
   readOptions,
   required,
   rule,
@@ -33,6 +33,7 @@ import {
 } from '../core/signature.js';
 import { memoryInbox } from '../inboxes/memory.js';
 import type { Outcome } from './outcome.js';
+import { orTimeout } from './timeout.js';
 
 /** Options of {@link createReceiver}. */
 export interface ReceiverOptions<Schemas = Record<never, never>, Tx = undefined> {
@@ -147,8 +148,6 @@ export interface ReceiverSettings<Tx> {
 }
 
 const INBOX_METHODS = ['claim', 'complete', 'fail', 'record', 'takeDue', 'acquirePoll', 'savePoll'];
-const INBOX = rule('an inbox, such as memoryInbox()', isInbox);
-const QUEUE = withMethods('a queue, such as bullmqQueue(queue)', ['enqueue']);
 
 /**
  * Checks the options and fills in the defaults.
@@ -158,6 +157,8 @@ const QUEUE = withMethods('a queue, such as bullmqQueue(queue)', ['enqueue']);
 export function readReceiverOptions<Schemas, Tx>(
   options: ReceiverOptions<Schemas, Tx>,
 ): ReceiverSettings<Tx> {
+  const inboxRule = rule('an inbox, such as memoryInbox()', isInbox);
+  const queueRule = withMethods('a queue, such as bullmqQueue(queue)', ['enqueue']);
   const { secret, signatureHeader, encoding, signaturePrefix, secretTimeoutMs, ...read } = readOptions(
     'createReceiver',
     options,
@@ -166,8 +167,8 @@ export function readReceiverOptions<Schemas, Tx>(
       secret: required(rule('given', () => true)),
       handlers: required(rule('an object of functions by event type', isObject)),
       payloads: rule('an object of schemas', isObject),
-      inbox: lazyRule(INBOX),
-      queue: lazyRule(QUEUE),
+      inbox: lazyRule(inboxRule),
+      queue: lazyRule(queueRule),
       onUnknown: func((): void => undefined),
       logger: withMethods('a logger, such as console or pino()', ['warn', 'error']),
       onOutcome: func((): void => undefined),
@@ -188,16 +189,11 @@ export function readReceiverOptions<Schemas, Tx>(
       `createReceiver: \`leaseMs\` (${read.leaseMs}) must be more than \`handlerTimeoutMs\` (${read.handlerTimeoutMs}).`,
     );
   }
-  const inbox = readLazy<Inbox<Tx>>('createReceiver: `inbox`', read.inbox ?? memoryInbox(), INBOX);
-  const queue = readLazy<Queue | undefined>('createReceiver: `queue`', read.queue, QUEUE);
+  const inbox = read.inbox ?? memoryInbox();
+  if (read.queue !== undefined && typeof inbox !== 'function' && !inbox.durable) throw queueNeedsDurable();
   const settings = {
     ...read,
-    get inbox() {
-      return requireDurable(inbox(), read.queue);
-    },
-    get queue() {
-      return queue();
-    },
+    inbox,
     signature: {
       secret: typeof secret === 'function' ? boundSecret(secret, secretTimeoutMs) : snapshot(secret),
       header: signatureHeader,
@@ -215,15 +211,12 @@ export function readReceiverOptions<Schemas, Tx>(
       forEachType(rule('a Standard Schema', isStandardSchema)),
     ),
   };
-  // What is not given as a function is checked now.
-  if (typeof read.inbox !== 'function') settings.inbox;
-  return settings;
+  return defineLazy('createReceiver', settings, { inbox: inboxRule, queue: queueRule });
 }
 
 /** Otherwise an event could take effect twice. */
-function requireDurable<Tx>(inbox: Inbox<Tx>, queue: unknown): Inbox<Tx> {
-  if (inbox.durable || queue === undefined) return inbox;
-  throw new ConfigError('createReceiver: `queue` needs a durable `inbox` that receivers and workers share.');
+export function queueNeedsDurable(): ConfigError {
+  return new ConfigError('createReceiver: `queue` needs a durable `inbox` that receivers and workers share.');
 }
 
 /** Copies the secrets, so that later changes to them do not change the receiver. */

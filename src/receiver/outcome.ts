@@ -205,7 +205,16 @@ export function logOutcome({ kind, origin, event, error }: Outcome, logger: Logg
   const about = event === undefined ? '' : ` ${event.type} ${event.id}`;
   const cause = error.cause === undefined ? '' : `\ncaused by ${describeThrown(error.cause)}`;
   const level = kind === 'rejected' || kind === 'busy' ? 'warn' : 'error';
-  logger[level](`stablehooks: ${kind}${about} (${origin}) ${error.code}: ${error.message}${cause}`);
+  log(logger, level, `${kind}${about} (${origin}) ${error.code}: ${error.message}${cause}`);
+}
+
+/** Writes one line. A logger that throws changes nothing. */
+export function log(logger: Logger, level: 'warn' | 'error', line: string): void {
+  try {
+    logger[level](`stablehooks: ${line}`);
+  } catch {
+    // There is no other place to say it.
+  }
 }
 
 /** Calls an observer of the user's. Its failure is logged under its option's name and changes nothing. */
@@ -214,13 +223,13 @@ export function notify<Value>(
   observer: (value: Value) => void | Promise<void>,
   { value, logger }: { readonly value: Value; readonly logger: Logger },
 ): void {
-  const log = (error: unknown) =>
-    logger.error(`stablehooks: ${option} threw an error, which is ignored. ${describeThrown(error)}`);
+  const ignore = (error: unknown) =>
+    log(logger, 'error', `${option} threw an error, which is ignored. ${describeThrown(error)}`);
   try {
     const pending: unknown = observer(value);
-    if (pending !== undefined) Promise.resolve(pending).catch(log);
+    if (pending !== undefined) Promise.resolve(pending).catch(ignore);
   } catch (error) {
-    log(error);
+    ignore(error);
   }
 }
 
@@ -233,7 +242,9 @@ export function warnNotDurable(
 ): void {
   if (inbox.durable || warned.has(inbox)) return;
   warned.add(inbox);
-  logger.warn(
-    `stablehooks: the inbox is not durable, and ${where}: it forgets what was handled when its process ends, and a memory inbox is not shared with other processes, so events can take effect twice. Pass one durable \`inbox\` to all processes: sqliteInbox, postgresInbox or redisInbox.`,
+  log(
+    logger,
+    'warn',
+    `the inbox is not durable, and ${where}: it forgets what was handled, and a memory inbox is not shared, so events can take effect twice. Pass one durable \`inbox\` to all processes: sqliteInbox, postgresInbox or redisInbox.`,
   );
 }

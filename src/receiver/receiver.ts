@@ -1,5 +1,5 @@
 /** The receiver: verifies deliveries, and runs each event's handler once. */
-import { BusyError, orTimeout, orUnavailable, RequestError } from '../core/errors.js';
+import { BusyError, orUnavailable, RequestError } from '../core/errors.js';
 import {
   EVENT_TYPES,
   isKnownEvent,
@@ -9,10 +9,11 @@ import {
 } from '../core/events.js';
 import type { Inbox, InboxOperations, Lease, Logger, Origin, Queue, RecordResult } from '../core/ports.js';
 import { verifySignature } from '../core/signature.js';
-import { type ReceiverOptions, readReceiverOptions } from './options.js';
+import { queueNeedsDurable, type ReceiverOptions, readReceiverOptions } from './options.js';
 import {
   type Delivery,
   emptyCounts,
+  log,
   logOutcome,
   notify,
   type Outcome,
@@ -22,6 +23,7 @@ import {
   warnNotDurable,
 } from './outcome.js';
 import { runHandler } from './run-handler.js';
+import { orTimeout } from './timeout.js';
 
 /** One HTTP request as an adapter hands it in. An adapter knows its framework, and nothing else. */
 export interface WebhookRequest {
@@ -174,6 +176,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     origin: Origin,
     { queue, json }: { readonly queue: Queue; readonly json: string | undefined },
   ): Promise<OutcomeResult> {
+    if (!settings.inbox.durable) throw queueNeedsDurable();
     // Recorded first: if this process dies before the event is enqueued, redrive enqueues it after leaseMs.
     const recorded = await recordOne(event, origin, json);
     if (recorded === 'done') return { kind: 'duplicate' };
@@ -248,7 +251,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   /** The only place that catches errors: an error becomes an outcome, and every outcome is logged and reported. */
   async function conclude(
     delivery: Delivery,
-    log: Logger,
+    requestLogger: Logger,
     pipeline: (enter: () => void, delivery: Delivery) => Promise<OutcomeResult>,
   ): Promise<Outcome> {
     let entered = false;
@@ -265,8 +268,8 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     }
     // Frozen, because the response is made from it after the observer has seen it.
     const outcome: Outcome = Object.freeze(Object.assign(delivery, result));
-    if (result.error !== undefined) logOutcome(outcome, log);
-    notify('onOutcome', settings.onOutcome, { value: outcome, logger: log });
+    if (result.error !== undefined) logOutcome(outcome, requestLogger);
+    notify('onOutcome', settings.onOutcome, { value: outcome, logger: requestLogger });
     if (entered) leave();
     return outcome;
   }
@@ -284,9 +287,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     ).catch(toFailure);
     logOutcome({ ...delivery, ...result }, logger);
     if (result.error === undefined) {
-      logger.warn(
-        `stablehooks: ${result.kind} ${delivery.event?.id}: its handler ended after handlerTimeoutMs.`,
-      );
+      log(logger, 'warn', `${result.kind} ${delivery.event?.id}: its handler ended after handlerTimeoutMs.`);
     }
     leave();
   }
@@ -309,8 +310,10 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
         retryWatched = false;
         return;
       }
-      logger.warn(
-        `stablehooks: ${id} failed and was due again ${Math.round((2 * leaseMs) / 1000)} s ago, and nothing runs it. Call receiver.redrive() every minute, or start a poller, in one of your processes.`,
+      log(
+        logger,
+        'warn',
+        `${id} failed and was due again ${Math.round((2 * leaseMs) / 1000)} s ago, and nothing runs it. Call receiver.redrive() from a timer, or start a poller, in one of your processes.`,
       );
     };
     const timer = setTimeout(check, retryAfterMs + 2 * leaseMs);
@@ -339,18 +342,10 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     if (running > 0) await new Promise<void>((resolve) => closing.push(resolve));
   }
 
-  return {
-    receive,
-    accept,
-    handle,
-    record,
-    redrive,
-    close,
-    [Symbol.asyncDispose]: close,
-    get inbox() {
-      return settings.inbox;
-    },
-  };
+  const receiver = { receive, accept, handle, record, redrive, close, [Symbol.asyncDispose]: close };
+  // As in the settings: a plain property, or one that makes the inbox when it is read.
+  const inbox = Object.getOwnPropertyDescriptor(settings, 'inbox');
+  return Object.defineProperty(receiver, 'inbox', { ...inbox }) as Receiver;
 }
 
 /** The element of a list that has one there. */
@@ -362,8 +357,12 @@ function at<Value>(list: readonly Value[], index: number): Value {
 function whereForgettingIsWrong(): string | undefined {
   // By globalThis: bundlers for edge runtimes warn about the members of `process`.
   const { process } = globalThis;
-  const cluster: object | undefined = process?.getBuiltinModule?.('node:cluster');
-  if (cluster && 'isWorker' in cluster && cluster.isWorker) return 'this process is one of a cluster';
+  try {
+    const cluster: object | undefined = process?.getBuiltinModule?.('node:cluster');
+    if (cluster && 'isWorker' in cluster && cluster.isWorker) return 'this process is one of a cluster';
+  } catch {
+    // Next's Edge runtime throws: it has no processes.
+  }
   return process?.env?.['NODE_ENV'] === 'production' ? 'NODE_ENV is production' : undefined;
 }
 

@@ -5,7 +5,6 @@ import {
   EventError,
   HandlerError,
   messageOf,
-  orTimeout,
   orUnavailable,
   PermanentError,
 } from '../core/errors.js';
@@ -13,6 +12,7 @@ import type { StandardSchema, WebhookEvent } from '../core/events.js';
 import type { Lease, Origin } from '../core/ports.js';
 import type { HandlerContext, ReceiverSettings } from './options.js';
 import type { OutcomeResult } from './outcome.js';
+import { orTimeout } from './timeout.js';
 
 /** The wait after a failed attempt: 1 s, 2 s, 4 s, … up to an hour, minus a random part of up to a half. */
 const RETRY = { baseMs: 1_000, maxMs: 3_600_000 } as const;

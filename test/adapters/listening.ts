@@ -25,7 +25,7 @@ export async function listen(server: Server): Promise<Running> {
 
 /** Runs the whole adapter contract against one server. */
 export function describeContract(name: string, start: () => Promise<Running>): void {
-  describe(`the adapter contract on ${name}`, () => {
+  describe.concurrent(`the adapter contract on ${name}`, () => {
     let running: Running | undefined;
     beforeAll(async () => {
       running = await start();

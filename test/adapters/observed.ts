@@ -1,5 +1,5 @@
 import type { Server } from 'node:http';
-import { createReceiver, type Outcome, type Receiver } from 'stablehooks';
+import { createReceiver, type Outcome, type Receiver, type ReceiverOptions } from 'stablehooks';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { expect } from 'vitest';
 import { listen } from './listening.js';
@@ -7,16 +7,17 @@ import { listen } from './listening.js';
 export const secret = 'whsec_wiring';
 
 /** A receiver, and the outcomes of its deliveries. */
-export function createObserved(options: { readonly maxBodyBytes?: number } = {}): {
+export function createObserved(options: Partial<ReceiverOptions> = {}): {
   readonly receiver: Receiver;
   readonly outcomes: readonly Outcome[];
 } {
   const outcomes: Outcome[] = [];
   const receiver = createReceiver({
-    ...options,
     secret,
     handlers: { 'transfer.settled': () => undefined },
     onOutcome: (outcome) => void outcomes.push(outcome),
+    logger: { warn: () => undefined, error: () => undefined },
+    ...options,
   });
   return { receiver, outcomes };
 }

@@ -1,7 +1,8 @@
-import fastify from 'fastify';
+import fastify, { type FastifyInstance } from 'fastify';
+import { createReceiver, type ReceiverOptions } from 'stablehooks';
 import { toFastifyPlugin } from 'stablehooks/fastify';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createObserved, deliverTo, expectUnavailable, secret } from './observed.js';
 
 describe('Fastify', () => {
@@ -71,5 +72,92 @@ describe('Fastify', () => {
     await app.ready();
 
     expect((await deliverTo(app.server)).status).toBe(200);
+  });
+
+  /** What `fastify-plugin` does to a plugin. */
+  function fastifyPlugin<Plugin extends object>(plugin: Plugin, options: { encapsulate?: boolean } = {}) {
+    return Object.assign(plugin, { [Symbol.for('skip-override')]: options.encapsulate !== true });
+  }
+
+  test('the plugin wrapped in fastify-plugin is refused when it is registered, and changes no parser', async () => {
+    const { receiver } = createObserved();
+    const app = fastify();
+    const registered = app.register(fastifyPlugin(toFastifyPlugin(receiver)), { prefix: '/hooks' });
+
+    await expect(Promise.resolve(registered)).rejects.toMatchObject({
+      code: 'ERR_CONFIG_INVALID',
+      message: expect.stringContaining('Register it unwrapped'),
+    });
+    expect(app.hasContentTypeParser('application/json')).toBe(true);
+  });
+
+  test('the plugin inside a plugin that is wrapped in fastify-plugin is accepted, and so is encapsulate: true', async () => {
+    const { receiver } = createObserved();
+    const app = fastify();
+    const outer = fastifyPlugin(async (parent: FastifyInstance) => {
+      await parent.register(toFastifyPlugin(receiver), { prefix: '/inner' });
+    });
+    await app.register(outer);
+    const scoped = fastifyPlugin(toFastifyPlugin(receiver), { encapsulate: true });
+    await app.register(scoped, { prefix: '/scoped' });
+
+    for (const url of ['/inner', '/scoped']) {
+      const signed = await signedRequest(exampleEvent('transfer.settled'), { secret, url });
+      expect((await app.inject(signed)).statusCode).toBe(200);
+    }
+  });
+
+  /** Sends a forged delivery to an app; `lines` are those of its receiver on the console. */
+  async function forgedDelivery(app: FastifyInstance, options: Partial<ReceiverOptions> = {}) {
+    const lines: string[] = [];
+    const toConsole = vi.spyOn(console, 'warn').mockImplementation((line) => void lines.push(line));
+    onTestFinished(() => toConsole.mockRestore());
+    const receiver = createReceiver({ secret, handlers: {}, ...options });
+    await app.register(toFastifyPlugin(receiver), { prefix: '/hooks' });
+    const signed = await signedRequest(exampleEvent('transfer.settled'), { secret: 'other', url: '/hooks' });
+    expect((await app.inject(signed)).statusCode).toBe(401);
+    return lines;
+  }
+
+  /** Options of Fastify's own logger, which is pino, and the lines that it writes. */
+  function pinoLines() {
+    const lines: Readonly<Record<string, unknown>>[] = [];
+    const stream = { write: (line: string) => void lines.push(JSON.parse(line)) };
+    return { lines, logger: { level: 'warn', stream } };
+  }
+
+  test("the receiver's line is in the output of Fastify's own logger with the id of the request, and not on the console", async () => {
+    const { lines, logger } = pinoLines();
+
+    const onConsole = await forgedDelivery(fastify({ logger }));
+
+    expect(lines).toEqual([
+      expect.objectContaining({
+        level: 40,
+        reqId: 'req-1',
+        msg: expect.stringContaining('ERR_SIGNATURE_MISMATCH'),
+      }),
+    ]);
+    expect(onConsole).toEqual([]);
+  });
+
+  test('the `logger` of the receiver has precedence over that of Fastify', async () => {
+    const { lines, logger } = pinoLines();
+    const own: string[] = [];
+    const receiverLogger = { warn: (line: string) => void own.push(line), error: () => undefined };
+
+    await forgedDelivery(fastify({ logger }), { logger: receiverLogger });
+
+    expect(own).toEqual([expect.stringContaining('ERR_SIGNATURE_MISMATCH')]);
+    expect(lines).toEqual([]);
+  });
+
+  test.each([
+    { name: 'has `logger: false`', options: { logger: false } },
+    { name: 'has no logger option', options: {} },
+  ])("the receiver's line is on the console when Fastify $name", async ({ options }) => {
+    const onConsole = await forgedDelivery(fastify(options));
+
+    expect(onConsole).toEqual([expect.stringContaining('ERR_SIGNATURE_MISMATCH')]);
   });
 });

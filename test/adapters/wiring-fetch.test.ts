@@ -1,9 +1,10 @@
 import type { Server } from 'node:http';
+import { Readable } from 'node:stream';
 import { createAdaptorServer } from '@hono/node-server';
 import { Hono } from 'hono';
 import { toFetchHandler } from 'stablehooks/fetch';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createObserved, deliverTo, expectUnavailable, secret } from './observed.js';
 
 describe('fetch', () => {
@@ -96,4 +97,74 @@ describe('fetch', () => {
       expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_BODY_TOO_LARGE']);
     },
   );
+
+  /** A delivery with a forged signature whose body is this stream. `cancelled` resolves when the stream is cancelled. */
+  function forgedRequest(source: UnderlyingDefaultSource<Uint8Array>, headers: Record<string, string> = {}) {
+    let cancel: () => void = () => undefined;
+    const cancelled = new Promise<void>((resolve) => {
+      cancel = resolve;
+    });
+    const init = {
+      method: 'POST',
+      headers: { 'x-service-signature': '0'.repeat(64), ...headers },
+      body: new ReadableStream({ ...source, cancel }),
+      duplex: 'half',
+    };
+    return { request: new Request('http://hooks.test/', init), cancelled };
+  }
+
+  test.concurrent.each([
+    {
+      declares: 'its first 5 bytes',
+      headers: { 'content-length': '5' },
+      code: 'ERR_BODY_INCOMPLETE',
+      most: 500,
+    },
+    { declares: 'no byte', headers: { 'content-length': '0' }, code: 'ERR_BODY_INCOMPLETE', most: 500 },
+    { declares: 'nothing', headers: {}, code: 'ERR_BODY_TOO_LARGE', most: 2_500 },
+  ])(
+    'a Request that declares $declares of a stream without end is refused, and the stream is cancelled',
+    async ({ headers, code, most }) => {
+      const { receiver, outcomes } = createObserved({ maxBodyBytes: 1_000 });
+      let given = 0;
+      const pull = (controller: ReadableStreamDefaultController) => {
+        given += 100;
+        controller.enqueue(new Uint8Array(100));
+      };
+      const { request, cancelled } = forgedRequest({ pull }, headers);
+
+      await toFetchHandler(receiver)(request);
+      await cancelled;
+
+      expect(outcomes.map(({ error }) => error?.code)).toEqual([code]);
+      expect(given).toBeLessThanOrEqual(most);
+    },
+  );
+
+  test.concurrent('a Request whose body does not arrive is answered 500 ERR_BODY_TIMEOUT, and its stream is cancelled', async () => {
+    const { receiver, outcomes } = createObserved({ bodyTimeoutMs: 20 });
+    const { request, cancelled } = forgedRequest({
+      start: (controller) => controller.enqueue(new Uint8Array(100)),
+    });
+
+    const reply = await toFetchHandler(receiver)(request);
+    await cancelled;
+
+    expect([reply.status, reply.headers.get('connection')]).toEqual([500, 'close']);
+    expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_BODY_TIMEOUT']);
+  });
+
+  test('a Hono request with a content-length is read without a web stream', async () => {
+    const { receiver } = createObserved();
+    const handler = toFetchHandler(receiver);
+    const toWeb = vi.spyOn(Readable, 'toWeb');
+    onTestFinished(() => toWeb.mockRestore());
+    const server = createAdaptorServer({
+      fetch: (request) => handler(request),
+      overrideGlobalObjects: false,
+    });
+
+    expect((await deliverTo(server as Server)).status).toBe(200);
+    expect(toWeb).not.toHaveBeenCalled();
+  });
 });

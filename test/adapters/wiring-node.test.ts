@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { createServer, type IncomingMessage, request as sendRequest } from 'node:http';
+import { connect } from 'node:net';
 import Koa from 'koa';
 import { toNodeHandler } from 'stablehooks/node';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
@@ -70,6 +72,42 @@ describe('node:http', () => {
     expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_BODY_INCOMPLETE']);
   });
 
+  test('a body that does not arrive is answered 500 ERR_BODY_TIMEOUT, is read no more, and its connection is closed', async () => {
+    const { receiver, outcomes } = createObserved({ bodyTimeoutMs: 20 });
+    const handler = toNodeHandler(receiver);
+    let listeners: readonly number[] = [];
+    const server = createServer(async (request, response) => {
+      const count = () => ['aborted', 'data', 'end', 'error'].map((name) => request.listenerCount(name));
+      const before = count();
+      await handler(request, response);
+      listeners = count().map((after, index) => after - (before[index] ?? 0));
+    });
+    const { url, close } = await listen(server);
+    onTestFinished(close);
+
+    const sender = await sendHalf(url);
+    await sender.closed;
+
+    expect(sender.reply()).toMatch(/^HTTP\/1\.1 500 .*connection: close.*ERR_BODY_TIMEOUT/is);
+    expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_BODY_TIMEOUT']);
+    expect(listeners).toEqual([0, 0, 0, 0]);
+  });
+
+  test('close() does not wait for a body that never arrives', async () => {
+    const { receiver } = createObserved({ bodyTimeoutMs: 2 ** 31 - 1 });
+    const handler = toNodeHandler(receiver);
+    const server = createServer((request, response) => void handler(request, response));
+    const { url, close } = await listen(server);
+    onTestFinished(close);
+    const arrived = once(server, 'request');
+    await sendHalf(url);
+    await arrived;
+
+    await receiver.close();
+
+    expect((await fetch(url, { method: 'POST' })).status).toBe(503);
+  });
+
   test('a reply that other code has begun is kept, and the promise of the handler resolves', async () => {
     const { receiver, outcomes } = createObserved();
     const handler = toNodeHandler(receiver);
@@ -86,6 +124,21 @@ describe('node:http', () => {
     expect(outcomes.map(({ kind }) => kind)).toEqual(['handled']);
   });
 });
+
+/** Sends the head of a delivery with a forged signature, and half of its body. */
+async function sendHalf(url: string) {
+  const { port, host } = new URL(url);
+  const socket = connect(Number(port), '127.0.0.1').setEncoding('utf8');
+  onTestFinished(() => void socket.destroy());
+  let reply = '';
+  socket.on('data', (text) => {
+    reply += text;
+  });
+  const closed = once(socket, 'close');
+  const head = ['POST /hooks HTTP/1.1', `host: ${host}`, `x-service-signature: ${'0'.repeat(64)}`];
+  socket.write([...head, 'content-length: 10', '', 'half.'].join('\r\n'));
+  return { closed, reply: () => reply };
+}
 
 describe('Koa', () => {
   test('a delivery whose body was read before the receiver is answered 500 ERR_BODY_UNAVAILABLE', async () => {

@@ -14,14 +14,16 @@ function event(
   return { id, type: String(type), delivered: true, created_at, payload: { amount: '1.00' }, ...rest };
 }
 
+const quiet = { warn: () => undefined, error: () => undefined };
+
 function setUp(client: PollerClient, options: Partial<PollerOptions> = {}) {
   const handled: string[] = [];
   const inbox = memoryInbox({ now: () => START });
   const handler = ({ id }: { readonly id: string }) => void handled.push(id);
   const handlers = Object.fromEntries(EVENT_TYPES.map((type) => [type, handler]));
-  const receiver = createReceiver({ secret: 'secret', inbox, handlers, onOutcome: () => undefined });
+  const receiver = createReceiver({ secret: 'secret', inbox, handlers });
   const since = new Date(START - 10 * HOUR_MS);
-  const rules = { client, receiver, since, now: () => START, onGap: () => undefined, ...options };
+  const rules = { client, receiver, since, now: () => START, logger: quiet, ...options };
   return { handled, inbox, poller: createPoller(rules) };
 }
 
@@ -88,6 +90,7 @@ test('a full answer of events with equal times proves nothing, because equal tim
   const list = Array.from({ length: 300 }, (_, index) => event(`e${index}`, { minutes: 1_200 }));
   const { poller, handled } = setUp(
     await startList((asked) => cut(list, { ...asked, limit: Math.min(asked.limit, 60) })),
+    { backfill: true },
   );
   const report = await poller.pollOnce();
   expect(report.proven).toBe(false);
@@ -149,7 +152,10 @@ test('a watermark in the future is reported, and a complete list moves it back',
   const client = await startList(() => [event('a')]);
   const { inbox, poller } = setUp(client);
   await inbox.acquirePoll({ holder: 'fast clock', leaseMs: 0 });
-  await inbox.savePoll({ watermark: START + HOUR_MS, largest: 1 }, { holder: 'fast clock', leaseMs: 0 });
+  await inbox.savePoll(
+    { since: null, watermark: START + HOUR_MS, largest: 1 },
+    { holder: 'fast clock', leaseMs: 0 },
+  );
   const report = await poller.pollOnce();
   expect(report.problems.map(({ code }) => code)).toContain('ERR_HORIZON_AHEAD');
   expect(report).toMatchObject({ proven: true, watermark: new Date(START - 300_000).toISOString() });

@@ -1,8 +1,15 @@
-import { createReceiver } from 'stablehooks';
+import { createReceiver, memoryInbox } from 'stablehooks';
 import { createPoller, toCronRoute } from 'stablehooks/catch-up';
-
 import { expect, test } from 'vitest';
 import { startList } from './list-server.js';
+
+const quiet = { warn: () => undefined, error: () => undefined };
+const durableInbox = () => ({ ...memoryInbox(), durable: true });
+const authorized = { authorization: 'Bearer cron-secret' };
+
+function requestWith(headers: Record<string, string>): Request {
+  return new Request('http://localhost/cron', { headers });
+}
 
 async function setUp(answer: Parameters<typeof startList>[0]) {
   let asked = 0;
@@ -10,16 +17,16 @@ async function setUp(answer: Parameters<typeof startList>[0]) {
     asked += 1;
     return answer(question);
   });
-  const receiver = createReceiver({ secret: 'secret', handlers: {} });
-  const poller = createPoller({ client, receiver, onGap: () => undefined });
+  const receiver = createReceiver({ secret: 'secret', handlers: {}, inbox: durableInbox() });
+  const poller = createPoller({ client, receiver, logger: quiet });
   const { GET } = toCronRoute(poller, { secret: 'cron-secret' });
-  const get = (headers: Record<string, string>) => GET(new Request('http://localhost/cron', { headers }));
-  return { get, poller, asked: () => asked };
+  const get = (headers: Record<string, string>) => GET(requestWith(headers));
+  return { get, client, poller, asked: () => asked };
 }
 
 test('a request with the secret runs one poll and is answered its report', async () => {
   const { get } = await setUp(() => []);
-  const response = await get({ authorization: 'Bearer cron-secret' });
+  const response = await get(authorized);
   expect(response.status).toBe(200);
   expect(await response.json()).toMatchObject({ proven: true, requests: 1 });
 });
@@ -42,7 +49,7 @@ test('a request without the secret is answered 401 and does not poll', async () 
 
 test('a poll that proves nothing is answered 500', async () => {
   const { get } = await setUp(() => 503);
-  const response = await get({ authorization: 'Bearer cron-secret' });
+  const response = await get(authorized);
   expect(response.status).toBe(500);
   expect(await response.json()).toMatchObject({ proven: false });
 });
@@ -52,4 +59,64 @@ test('toCronRoute refuses an empty secret and a misspelt option', async () => {
   expect(() => toCronRoute(poller, { secret: '' })).toThrow(/secret/);
   const misspelt = { secret: 'cron-secret', secrt: 'x' };
   expect(() => toCronRoute(poller, misspelt)).toThrow('Did you mean `secret`?');
+});
+
+test('toCronRoute refuses a poller whose inbox is not durable when it is created', async () => {
+  const { client } = await setUp(() => []);
+  for (const inbox of [undefined, memoryInbox()]) {
+    const receiver = createReceiver({ secret: 'secret', handlers: {}, inbox });
+    const poller = createPoller({ client, receiver });
+    expect(() => toCronRoute(poller, { secret: 'cron-secret' })).toThrow(/not durable.*sqliteInbox/);
+  }
+});
+
+test('an inbox that is made at the first request and is not durable is answered 500, with the fix in one line and no poll', async () => {
+  const { client, asked } = await setUp(() => []);
+  const receiver = createReceiver({ secret: 'secret', handlers: {}, inbox: () => memoryInbox() });
+  const forms = [
+    createPoller({ client, receiver }),
+    createPoller({ client, receiver: () => createReceiver({ secret: 'secret', handlers: {} }) }),
+    () => createPoller({ client, receiver: createReceiver({ secret: 'secret', handlers: {} }) }),
+  ];
+  for (const poller of forms) {
+    const lines: string[] = [];
+    const logger = { ...quiet, error: (line: string) => void lines.push(line) };
+    const { GET } = toCronRoute(poller, { secret: 'cron-secret', logger });
+    const response = await GET(requestWith(authorized));
+    expect(response.status).toBe(500);
+    expect(await response.json()).toEqual({ code: 'ERR_CONFIG_INVALID' });
+    expect(lines).toEqual([expect.stringMatching(/not durable.*sqliteInbox/)]);
+  }
+  expect(asked()).toBe(0);
+});
+
+test('a poller and a secret that are given as functions are asked for at the first request', async () => {
+  const { poller } = await setUp(() => []);
+  const asked: string[] = [];
+  const environment: { secret?: string } = {};
+  const lines: string[] = [];
+  const { GET } = toCronRoute(
+    () => {
+      asked.push('poller');
+      return poller;
+    },
+    {
+      secret: () => {
+        asked.push('secret');
+        return environment.secret ?? '';
+      },
+      logger: { ...quiet, error: (line) => void lines.push(line) },
+    },
+  );
+  expect(asked).toEqual([]);
+
+  const misconfigured = await GET(requestWith({ authorization: 'Bearer ' }));
+  expect(misconfigured.status).toBe(500);
+  expect(lines).toEqual([expect.stringMatching(/toCronRoute: `secret` must be a string that is not empty/)]);
+
+  environment.secret = 'cron-secret';
+  expect((await GET(requestWith({}))).status).toBe(401);
+  expect((await GET(requestWith(authorized))).status).toBe(200);
+  expect((await GET(requestWith(authorized))).status).toBe(200);
+  expect(asked).toEqual(['secret', 'secret', 'poller']);
 });

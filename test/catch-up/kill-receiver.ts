@@ -18,6 +18,8 @@ async function handle({ id }: WebhookEvent) {
   await pause(Math.random() * 10);
 }
 
+const quiet = { warn: () => undefined, error: () => undefined };
+
 const receiver = createReceiver({
   secret: SECRET,
   inbox: sqliteInbox(new Database(`${FOLDER}/inbox.db`)),
@@ -25,7 +27,7 @@ const receiver = createReceiver({
   // Short, so that what a kill left leased is soon run again; far longer than any handler here.
   leaseMs: 1_500,
   handlerTimeoutMs: 1_000,
-  onOutcome: () => undefined,
+  logger: quiet,
 });
 
 const poller = createPoller({
@@ -36,7 +38,7 @@ const poller = createPoller({
   intervalMs: 100,
   leaseMs: 500,
   onReport: ({ proven, watermark }) => void process.send?.({ proven, watermark }),
-  onGap: () => undefined,
+  logger: quiet,
 });
 
 const server = createServer(toNodeHandler(receiver)).listen(0, '127.0.0.1', () => {

@@ -13,7 +13,17 @@ import {
 
 const START = Date.parse('2026-03-01T12:00:00Z');
 
-async function run(server: SimulatedServer): Promise<{ readonly missed: number; readonly twice: number }> {
+interface Faults {
+  /** Events before the watermark that the inbox does not have. */
+  readonly missed: number;
+  readonly twice: number;
+  /** Events from before the opening date that the poller handled. */
+  readonly old: number;
+}
+
+const quiet = { warn: () => undefined, error: () => undefined };
+
+async function run(server: SimulatedServer): Promise<Faults> {
   const list = createList(server);
   const random = createRandom(server.seed + 1);
   let time = 0;
@@ -27,7 +37,7 @@ async function run(server: SimulatedServer): Promise<{ readonly missed: number; 
   const receiver = createReceiver({
     secret: 'secret',
     inbox,
-    onOutcome: () => undefined,
+    logger: quiet,
     handlers: Object.fromEntries(EVENT_TYPES.map((type) => [type, handler])),
   });
   const toEvent = ({
@@ -71,7 +81,7 @@ async function run(server: SimulatedServer): Promise<{ readonly missed: number; 
     lagMs: LAG_MS,
     since,
     now,
-    onGap: () => undefined,
+    logger: quiet,
   });
 
   let missed = 0;
@@ -88,15 +98,18 @@ async function run(server: SimulatedServer): Promise<{ readonly missed: number; 
       if ((await inbox.find(id)) === undefined && pushedAt > time) missed += 1;
     }
   }
-  return { missed, twice: [...effects.values()].filter((count) => count > 1).length };
+  const old = list.events.filter(
+    ({ id, at, pushedAt }) => at < server.since && pushedAt > time && effects.has(id),
+  );
+  return { missed, twice: [...effects.values()].filter((count) => count > 1).length, old: old.length };
 }
 
-test('with random servers and failing handlers, no event before the watermark is missing from the inbox and none takes effect twice', {
+test('with random servers and failing handlers, no event before the watermark is missing from the inbox, none takes effect twice, and none from before the opening date is handled', {
   timeout: 300_000,
 }, async () => {
   await fc.assert(
     fc.asyncProperty(simulatedServer, async (server) => {
-      expect(await run(server)).toEqual({ missed: 0, twice: 0 });
+      expect(await run(server)).toEqual({ missed: 0, twice: 0, old: 0 });
     }),
     { numRuns: 400 },
   );

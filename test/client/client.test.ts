@@ -1,10 +1,18 @@
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { inspect } from 'node:util';
 import fc from 'fast-check';
 import { type ClientOptions, createClient, type Retry } from 'stablehooks/client';
 import { expect, test } from 'vitest';
-import { type Answer, json, misbehavingService, TOKEN, text } from './misbehaving-service.js';
+import {
+  type Answer,
+  json,
+  misbehavingService,
+  selfSignedService,
+  TOKEN,
+  text,
+} from './misbehaving-service.js';
 
 const WALLET = {
   id: 'w/1',
@@ -100,6 +108,41 @@ test('an answer that is not a wallet is ERR_API_RESPONSE and names each wrong fi
   });
 });
 
+test('the answer that is not a wallet is on the error, and in no output of the error', async () => {
+  const created = { ...WALLET, balance: 1, echo: 'none' };
+  const { client } = await setUp([json(created, { status: 201, headers: { 'x-request-id': 'req_1' } })]);
+  const error = await failure(client.wallets.create(INPUT));
+  expect(error).toMatchObject({ answer: created, requestId: 'req_1' });
+  const printed = [inspect(error, { depth: null }), JSON.stringify(error), error.message, error.stack];
+  expect(printed.join()).not.toContain(WALLET.address);
+});
+
+test.each([
+  ['half of its JSON', text('{"id":"w/1","addr'), '{"id":"w/1","addr'],
+  ['more than maxBodyBytes', text(`{"id":"w/1"}${' '.repeat(2_000)}`), `{"id":"w/1"}${' '.repeat(988)}`],
+  ['an echoed token', json({ id: 'w/1', echo: `Bearer ${TOKEN}` }), '{"id":"w/1","echo":"Bearer [token]"}'],
+] satisfies [string, Answer, string][])(
+  'a 2xx answer with %s is on the error as a string',
+  async (_, answer, kept) => {
+    const { client } = await setUp([answer], { maxBodyBytes: 1_000 });
+    const error = await failure(client.wallets.create(INPUT));
+    expect(error).toMatchObject({ code: 'ERR_API_RESPONSE', answer: kept });
+  },
+);
+
+test('a list that is malformed is not on the error, because it holds payloads', async () => {
+  const { client } = await setUp([json([{ id: 1 }]), text('[{"id":')]);
+  expect(await failure(client.events.list())).toMatchObject({ code: 'ERR_API_RESPONSE', answer: undefined });
+  expect(await failure(client.events.list())).toMatchObject({ code: 'ERR_API_RESPONSE', answer: undefined });
+});
+
+test('a wallet on a chain that is newer than this release is accepted', async () => {
+  const wallet = { ...WALLET, chain: 'aptos' };
+  const { client } = await setUp([json(wallet, { status: 201 }), json(wallet)]);
+  expect(await client.wallets.create(INPUT)).toEqual(wallet);
+  expect(await client.wallets.updateLimits('w', { allowlist: [] })).toEqual(wallet);
+});
+
 test('listWithProblems returns malformed elements apart from the events', async () => {
   const wrong = { ...EVENT, payload: [], id: '' };
   const { client } = await setUp([json([wrong, EVENT, 7])]);
@@ -143,6 +186,23 @@ test('ERR_API_STATUS holds status, headers, body and Retry-After, and an echoed 
   expect(error.message).toContain(`POST ${baseUrl}/v1/wallets was answered 422`);
 });
 
+test.each([
+  [{ 'x-request-id': 'a', 'cf-ray': 'b' }, 'a'],
+  [{ 'request-id': 'c' }, 'c'],
+  [{ 'x-amzn-requestid': 'd', traceparent: 'e' }, 'd'],
+  [{ 'x-other-id': 'f' }, undefined],
+])('the error of an answer with the headers %j has the requestId %s', async (headers, requestId) => {
+  const { client } = await setUp([text('', { status: 400, headers })]);
+  expect(await failure(client.events.list())).toMatchObject({ code: 'ERR_API_STATUS', requestId });
+});
+
+test('requests name the package and its version as the user agent', async () => {
+  const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+  const { client, arrived } = await setUp([json([])]);
+  await client.events.list();
+  expect(arrived[0]?.headers['user-agent']).toBe(`stablehooks/${version}`);
+});
+
 test('a redirect is not followed and is ERR_API_STATUS', async () => {
   const other = await misbehavingService(json([]));
   const { client } = await setUp([text('', { status: 307, headers: { location: other.baseUrl } })]);
@@ -158,6 +218,7 @@ const truncated: Answer = (response) => {
 const hang: Answer = () => undefined;
 
 test.each([
+  ['408', text('', { status: 408 })],
   ['429', text('', { status: 429, headers: { 'retry-after': '0' } })],
   ['500', text('', { status: 500 })],
   ['a reset connection', reset],
@@ -214,6 +275,110 @@ test('POST is sent again when the connection was refused', async () => {
   expect(arrived).toHaveLength(1);
 });
 
+test('POST is sent again after a certificate that is not trusted, and the error names the fix', async () => {
+  const untrusted = await selfSignedService({}, json(WALLET));
+  const { client, retries } = await setUp([], { baseUrl: untrusted.baseUrl, retries: 1 });
+  const error = await failure(client.wallets.create(INPUT));
+  expect(error).toMatchObject({ code: 'ERR_API_CONNECTION', unsent: true });
+  expect(error.message).toMatch(/The request was not sent\. .*NODE_EXTRA_CA_CERTS/);
+  expect(retries).toMatchObject([{ error: { unsent: true } }]);
+  expect(untrusted.arrived).toEqual([]);
+});
+
+test('a TLS handshake that fails is unsent: no TLS on the port, or no TLS version in common', async () => {
+  const plain = await misbehavingService(json(WALLET));
+  const old = await selfSignedService({ minVersion: 'TLSv1', maxVersion: 'TLSv1.1' }, json(WALLET));
+  for (const baseUrl of [plain.baseUrl.replace('http:', 'https:'), old.baseUrl]) {
+    const { client } = await setUp([], { baseUrl, retries: 0 });
+    const error = await failure(client.wallets.create(INPUT));
+    expect(error).toMatchObject({ unsent: true, message: expect.stringContaining('handshake failed') });
+  }
+  expect([...plain.arrived, ...old.arrived]).toEqual([]);
+});
+
+test('a port that fetch refuses is unsent, and the error says so', async () => {
+  const { client } = await setUp([], { baseUrl: 'http://127.0.0.1:6666', retries: 0 });
+  const error = await failure(client.wallets.create(INPUT));
+  expect(error).toMatchObject({ unsent: true, message: expect.stringContaining('refuses this port') });
+});
+
+/** What the fetch of each runtime throws, as it was observed. */
+const failed = (message: string, code?: string) => Object.assign(new Error(message), code && { code });
+test.each([
+  [true, failed('certificate has expired', 'CERT_HAS_EXPIRED')],
+  [true, failed('not in the list', 'ERR_TLS_CERT_ALTNAME_INVALID')],
+  [true, failed('self-signed certificate in chain', 'SELF_SIGNED_CERT_IN_CHAIN')],
+  [true, failed('unable to verify the first certificate', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE')],
+  [true, failed('EPROTO: The TLS handshake failed. Does the server speak TLS on this port?', 'EPROTO')],
+  [true, failed('Client network socket disconnected before secure TLS connection', 'ECONNRESET')],
+  [true, failed('client error (Connect): invalid peer certificate: UnknownIssuer')],
+  [true, failed('client error (Connect): tcp connect error: Connection refused (os error 111)')],
+  [true, failed('Fetch failed: Requests to port 6666 are blocked')],
+  [false, failed('client error (SendRequest): connection closed before message completed')],
+  [false, failed('bad record mac', 'ERR_SSL_SSLV3_ALERT_BAD_RECORD_MAC')],
+  [false, failed('write EPROTO', 'EPROTO')],
+  [false, failed('read ECONNRESET', 'ECONNRESET')],
+])('unsent is %s after the failure "%s" of fetch', async (unsent, cause) => {
+  const fetch = async () => {
+    throw new TypeError('fetch failed', { cause });
+  };
+  const { client } = await setUp([], { retries: 0, fetch });
+  expect(await failure(client.wallets.create(INPUT))).toMatchObject({ unsent });
+});
+
+test('requests that are refused with one token renew it once, also when one is refused later', async () => {
+  const held: (() => void)[] = [];
+  // Nine are refused together, and the tenth after the first of them has come again with the new token.
+  const { baseUrl, arrived } = await misbehavingService((response, request) => {
+    const refuse = () => text('', { status: 401 })(response, request);
+    if (request.headers.authorization === `Bearer ${TOKEN}`) {
+      json([])(response, request);
+      held.pop()?.();
+    } else if (held.push(refuse) === 10) for (const one of held.splice(0, 9)) one();
+  });
+  const asked: boolean[] = [];
+  const token = async ({ renew }: { readonly renew: boolean }) => {
+    asked.push(renew);
+    return renew ? TOKEN : 'old';
+  };
+  const client = createClient({ baseUrl, token });
+  await Promise.all(Array.from({ length: 10 }, () => client.events.list()));
+  expect(arrived).toHaveLength(20);
+  // From now on, the new token stands in for the one that was refused.
+  await client.events.list();
+  expect(arrived).toHaveLength(21);
+  expect(asked.filter((renew) => renew)).toHaveLength(1);
+});
+
+test('a renewed token that is refused later is renewed again', async () => {
+  let valid = 'token-1';
+  const answer: Answer = (response, request) => {
+    const accepted = request.headers.authorization === `Bearer ${valid}`;
+    (accepted ? json([]) : text('', { status: 401 }))(response, request);
+  };
+  const service = await misbehavingService(answer);
+  let cached = 'token-0';
+  const token = ({ renew }: { readonly renew: boolean }) => {
+    if (renew) cached = valid;
+    return cached;
+  };
+  const client = createClient({ baseUrl: service.baseUrl, token });
+  for (const next of ['token-1', 'token-2', 'token-3']) {
+    valid = next;
+    expect(await client.events.list()).toEqual([]);
+  }
+  expect(service.arrived).toHaveLength(6);
+});
+
+test('a renewal that never settles does not block the calls after it', async () => {
+  const renewals = [new Promise<string>(() => undefined), TOKEN];
+  const token = ({ renew }: { readonly renew: boolean }) => (renew ? (renewals.shift() ?? TOKEN) : 'old');
+  const refuse = text('', { status: 401 });
+  const { client } = await setUp([refuse, refuse, json([])], { token, timeoutMs: 300, retries: 0 });
+  expect(await failure(client.events.list())).toMatchObject({ code: 'ERR_API_CONNECTION' });
+  expect(await client.events.list()).toEqual([]);
+});
+
 test('a token function is called once more after a 401, and a token string is not sent again', async () => {
   const asked: boolean[] = [];
   const token = ({ renew }: { readonly renew: boolean }) => {
@@ -268,6 +433,16 @@ test('wrong input is ERR_CONFIG_INVALID and nothing is sent', async () => {
     const input = Object.assign({}, INPUT, part);
     expect(await failure(client.wallets.create(input))).toMatchObject({ code: 'ERR_CONFIG_INVALID' });
   }
+  const misspelt: [unknown, string][] = [
+    [{ ...INPUT, lable: 'main' }, 'unknown option `lable`. Did you mean `label`?'],
+    [{ ...INPUT, limits: { ...INPUT.limits, dialy: '1' } }, '`dialy`. Did you mean `daily`?'],
+    [null, 'must be an object'],
+  ];
+  for (const [input, words] of misspelt) {
+    await expect(client.wallets.create(input as typeof INPUT)).rejects.toThrow(words);
+  }
+  const change = { limit: INPUT.limits, allowlist: [] };
+  await expect(client.wallets.updateLimits('w', change)).rejects.toThrow('Did you mean `limits`?');
   expect(await failure(client.wallets.updateLimits('w', {}))).toMatchObject({ code: 'ERR_CONFIG_INVALID' });
   for (const id of ['', '.', '..']) {
     await expect(client.wallets.updateLimits(id, { allowlist: [] })).rejects.toThrow('id');
@@ -289,6 +464,29 @@ test.each([
   expect(() => createClient(options)).toThrow(expect.objectContaining({ code: 'ERR_CONFIG_INVALID' }));
   expect(() => createClient(options)).toThrow(name);
   expect(() => createClient(options)).not.toThrow(TOKEN);
+});
+
+test('a baseUrl that is a function is called at the first call, once, and checked then', async () => {
+  const service = await misbehavingService(json([]));
+  let calls = 0;
+  const client = createClient({
+    baseUrl: () => {
+      calls++;
+      return `${service.baseUrl}/`;
+    },
+    token: TOKEN,
+  });
+  expect(calls).toBe(0);
+  await client.events.list({ type: undefined, limit: undefined, signal: undefined });
+  await client.events.list();
+  expect(calls).toBe(1);
+  for (const wrong of ['', 'ftp://x', 'http://u:p@x']) {
+    const broken = createClient({ baseUrl: () => wrong, token: TOKEN });
+    expect(await failure(broken.events.list())).toMatchObject({
+      code: 'ERR_CONFIG_INVALID',
+      message: expect.stringContaining('createClient: `baseUrl` must'),
+    });
+  }
 });
 
 test('listWithProblems resolves to a list or rejects with ERR_API_RESPONSE for any JSON', async () => {

@@ -1,4 +1,6 @@
-import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
+import { readFileSync } from 'node:fs';
+import { createServer, type IncomingHttpHeaders, type RequestListener, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer, type ServerOptions } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 
@@ -15,24 +17,45 @@ export type Answer = (response: ServerResponse, request: Arrived) => void;
 
 export const TOKEN = 'tok_5f0c3b9e77';
 
+/** A running service. */
+export interface MisbehavingService {
+  readonly baseUrl: string;
+  readonly arrived: readonly Arrived[];
+}
+
 /** Starts a service that gives these answers in order, and then the last one each time. Closed when the test ends. */
-export async function misbehavingService(
-  ...answers: readonly Answer[]
-): Promise<{ readonly baseUrl: string; readonly arrived: readonly Arrived[] }> {
+export async function misbehavingService(...answers: readonly Answer[]): Promise<MisbehavingService> {
+  const { arrived, listener } = answering(answers);
+  return { baseUrl: `http://${await listen(createServer(listener))}`, arrived };
+}
+
+/** As {@link misbehavingService}, by https with a certificate that nobody trusts. */
+export async function selfSignedService(options: ServerOptions, answer: Answer): Promise<MisbehavingService> {
+  const pem = readFileSync(new URL('self-signed.pem', import.meta.url));
+  const { arrived, listener } = answering([answer]);
+  const server = createTlsServer({ key: pem, cert: pem, ...options }, listener);
+  return { baseUrl: `https://${await listen(server)}`, arrived };
+}
+
+function answering(answers: readonly Answer[]): { arrived: Arrived[]; listener: RequestListener } {
   const arrived: Arrived[] = [];
-  const server = createServer(async (request, response) => {
+  const listener: RequestListener = async (request, response) => {
     let body = '';
     for await (const chunk of request) body += chunk;
     const { method = '', url = '', headers } = request;
     arrived.push({ method, url, headers, body });
     answers[Math.min(arrived.length, answers.length) - 1]?.(response, { method, url, headers, body });
-  });
+  };
+  return { arrived, listener };
+}
+
+async function listen(server: ReturnType<typeof createServer>): Promise<string> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   onTestFinished(() => {
     server.closeAllConnections();
     server.close();
   });
-  return { baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, arrived };
+  return `127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
 export function json(value: unknown, { status = 200, headers = {} } = {}): Answer {

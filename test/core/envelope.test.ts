@@ -43,7 +43,8 @@ const dateTime = fc.oneof(
     '2026-01-02T03:04+01:00',
     '2026-01-02T03:04:05',
     '2026-01-02 03:04:05Z',
-    '2026-01-02t03:04:05Z',
+    '2026-01-02t03:04:05z',
+    '2026-01-02t03:04:60Z',
     '2026-01-02T24:00:00Z',
     '2026-01-02T23:59:60Z',
     '2026-01-02',
@@ -61,8 +62,10 @@ const text = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 8 }),
   fc.string({ unit: fc.constantFrom('a', 'é', '😀', '\u0000', '\u007f', '\u0085', '\ud800', ' ', '\n') }),
   fc.integer({ min: 510, max: 514 }).map((length) => 'x'.repeat(length)),
-  // Two UTF-16 code units each.
-  fc.integer({ min: 254, max: 258 }).map((length) => '😀'.repeat(length)),
+  // Two, three and four bytes each.
+  fc.integer({ min: 254, max: 258 }).map((length) => 'é'.repeat(length)),
+  fc.integer({ min: 169, max: 172 }).map((length) => '東'.repeat(length)),
+  fc.integer({ min: 126, max: 130 }).map((length) => '😀'.repeat(length)),
 );
 const wild = fc.oneof(fc.jsonValue(), text);
 
@@ -99,4 +102,24 @@ test('parseEvent and envelopeSchema accept the same dates of the calendar', () =
       }
     }
   }
+});
+
+test("parseEvent accepts the date-times of zod's own format, and beyond them only lower case and leap seconds", () => {
+  const format = z.iso.datetime({ offset: true });
+  fc.assert(
+    fc.property(dateTime, (created_at) => {
+      const isAccepted =
+        wrongByTable({ id: 'evt_1', type: 'transfer.settled', created_at, payload: {} }).length === 0;
+      const upper = created_at.toUpperCase();
+      if (upper.slice(17, 19) === '60') {
+        expect([created_at, isAccepted]).toEqual([
+          created_at,
+          /T(23:59:60(\.\d+)?(Z|[+-]00:00)|00:00:60-23:59)$/.test(upper),
+        ]);
+      } else {
+        expect([created_at, isAccepted]).toEqual([created_at, z.safeParse(format, upper).success]);
+      }
+    }),
+    { numRuns: 5_000 },
+  );
 });

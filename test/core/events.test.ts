@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { EVENT_TYPES, EventError, isEventType, isKnownEvent, parseEvent } from 'stablehooks';
 import { describe, expect, test } from 'vitest';
+import { createdAtMs } from '../../src/core/events.js';
 
 const bytes = (value: unknown) =>
   new TextEncoder().encode(typeof value === 'string' ? value : JSON.stringify(value));
@@ -65,8 +66,71 @@ describe('parseEvent', () => {
     ['2026-01-02T03:04:05.123456789Z'],
     ['2026-01-02T03:04:05+00:00'],
     ['2024-02-29T23:59:59-12:00'],
+    ['2026-01-02t03:04:05z'],
+    ['2026-01-02T03:04:05.5z'],
+    ['2016-12-31T23:59:60Z'],
+    ['1998-12-31t23:59:60.123z'],
+    ['1998-12-31T15:59:60-08:00'],
+    ['1999-01-01T05:44:60+05:45'],
   ])('parseEvent accepts the RFC 3339 date-time %s', (created_at) => {
     expect(parseEvent(bytes({ ...event, created_at })).event.created_at).toBe(created_at);
+  });
+});
+
+describe('the limit of names', () => {
+  test.each([
+    ['512 ASCII characters', 'x'.repeat(512)],
+    ['256 characters of two bytes', 'é'.repeat(256)],
+    ['170 characters of three bytes and two of one', `${'東'.repeat(170)}xx`],
+    ['128 characters of four bytes', '😀'.repeat(128)],
+  ])(
+    '%s, which are 512 bytes in UTF-8, are accepted as id and as type, and one more is not',
+    (_name, text) => {
+      expect(parseEvent(bytes({ ...event, id: text, type: text })).known).toBe(false);
+      for (const field of ['id', 'type']) {
+        expect(() => parseEvent(bytes({ ...event, [field]: `${text}x` }))).toThrow(EventError);
+      }
+    },
+  );
+});
+
+describe('createdAtMs', () => {
+  const iso = (created_at: string) => new Date(createdAtMs({ created_at })).toISOString();
+
+  test.each([
+    ['2026-01-02T03:04:05Z', '2026-01-02T03:04:05.000Z'],
+    ['2026-01-02t03:04:05.25z', '2026-01-02T03:04:05.250Z'],
+    ['2026-01-02T03:04:05.123456789+05:30', '2026-01-01T21:34:05.123Z'],
+    ['2016-12-31T23:59:60Z', '2017-01-01T00:00:00.000Z'],
+    ['2016-12-31T15:59:60.5-08:00', '2017-01-01T00:00:00.500Z'],
+  ])('createdAtMs reads %s as %s', (created_at, expected) => {
+    expect(iso(created_at)).toBe(expected);
+  });
+
+  test('createdAtMs of every accepted event is a number, the same for lower case', () => {
+    const two = fc.integer({ min: 0, max: 60 }).map((value) => String(value).padStart(2, '0'));
+    const year = fc.integer({ min: 0, max: 9_999 }).map((value) => String(value).padStart(4, '0'));
+    const fraction = fc.oneof(fc.constant(''), fc.stringMatching(/^\.[0-9]{1,40}$/));
+    const offset = fc.oneof(
+      fc.constant('Z'),
+      fc.tuple(fc.constantFrom('+', '-'), two, two).map(([s, h, m]) => `${s}${h}:${m}`),
+    );
+    const accepted: number[] = [];
+    fc.assert(
+      fc.property(year, two, two, two, two, two, fraction, offset, (y, mo, d, h, mi, s, f, o) => {
+        const created_at = `${y}-${mo}-${d}T${h}:${mi}:${s}${f}${o}`;
+        try {
+          parseEvent(bytes({ ...event, created_at }));
+        } catch {
+          return;
+        }
+        accepted.push(createdAtMs({ created_at }));
+        expect(accepted.at(-1)).toBe(createdAtMs({ created_at: created_at.toLowerCase() }));
+      }),
+      { numRuns: 2_000 },
+    );
+    expect(accepted.length).toBeGreaterThan(5);
+    expect(accepted.filter((time) => !Number.isFinite(time))).toEqual([]);
   });
 });
 
@@ -92,7 +156,9 @@ describe('ERR_EVENT_MALFORMED', () => {
     ['no payload', without('payload')],
     ['a number as id', { ...event, id: 1 }],
     ['an empty id', { ...event, id: '' }],
-    ['an id of 513 characters', { ...event, id: 'x'.repeat(513) }],
+    ['an id of 513 bytes', { ...event, id: 'x'.repeat(513) }],
+    ['an id of 512 CJK characters', { ...event, id: '東'.repeat(512) }],
+    ['an unknown type of 171 CJK characters', { ...event, type: '東'.repeat(171) }],
     ['a zero character in the id', { ...event, id: 'evt\u0000' }],
     ['a line break in the type', { ...event, type: 'a\nb' }],
     ['a lone surrogate in the id', { ...event, id: '\ud83d' }],
@@ -107,6 +173,9 @@ describe('ERR_EVENT_MALFORMED', () => {
     ['a date without a time', { ...event, created_at: '2026-01-02' }],
     ['a date without an offset', { ...event, created_at: '2026-01-02T03:04:05' }],
     ['the 30th of February', { ...event, created_at: '2026-02-30T03:04:05Z' }],
+    ['the 61st second of a minute that has none', { ...event, created_at: '2016-12-31T23:58:60Z' }],
+    ['the 61st second of a local day', { ...event, created_at: '2016-12-31T23:59:60+01:00' }],
+    ['the 62nd second', { ...event, created_at: '2016-12-31T23:59:61Z' }],
     ['the 25th hour', { ...event, created_at: '2026-01-02T25:04:05Z' }],
   ])('parseEvent throws ERR_EVENT_MALFORMED for %s', (_name, value) => {
     expect(() => parseEvent(bytes(value))).toThrow(EventError);

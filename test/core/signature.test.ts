@@ -9,6 +9,7 @@ import {
   type VerifyOptions,
   verifySignature,
 } from 'stablehooks';
+import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
 
 const secret = 'whsec_test';
@@ -163,11 +164,32 @@ describe('verifySignature', () => {
     expect(await accepts(body, base64.slice(0, -1), { secret })).toBe(true);
   });
 
-  test('verifySignature refuses a list of header values as malformed', async () => {
-    const list = [await sign(body, { secret })] as unknown as string;
-    await expect(verifySignature(body, list, { secret })).rejects.toMatchObject({
-      code: 'ERR_SIGNATURE_MALFORMED',
-    });
+  test.each<[string, (right: string) => unknown]>([
+    ['a list with the right signature', (right) => [right]],
+    ['a list of two', (right) => [right, right]],
+    ['an empty list', () => []],
+    ['an object', (right) => ({ toString: () => right })],
+    ['a String object', (right) => new String(right)],
+    ['bytes', (right) => new TextEncoder().encode(right)],
+    ['a number', () => 7],
+    ['zero', () => 0],
+    ['false', () => false],
+    ['true', () => true],
+    ['a symbol', () => Symbol('signature')],
+    ['a function', (right) => () => right],
+  ])('verifySignature refuses %s in place of a header value as malformed', async (_name, change) => {
+    const value = change(await sign(body, { secret })) as string;
+    for (const format of [{}, { prefix: 'sha256=' }, { encoding: 'hex' }] as const) {
+      await expect(verifySignature(body, value, { secret, ...format })).rejects.toMatchObject({
+        name: 'SignatureError',
+        code: 'ERR_SIGNATURE_MALFORMED',
+      });
+    }
+  });
+
+  test("verifySignature takes Node's type of a header, whose lists it refuses", async () => {
+    const headers: NodeJS.Dict<string | string[]> = { 'x-service-signature': await sign(body, { secret }) };
+    expect((await verifySignature(body, headers['x-service-signature'], { secret })).secretIndex).toBe(0);
   });
 
   test('verifySignature refuses base64 of 31 bytes, whatever its padding, as malformed', async () => {
@@ -253,12 +275,41 @@ describe('wrong arguments', () => {
     await expect(verifySignature(read, signature, { secret })).rejects.toThrow(/raw bytes/);
   });
 
-  test('sign and verifySignature refuse an unknown encoding', async () => {
-    const encoding = 'heks' as SignatureEncoding;
-    await expect(sign(body, { secret, encoding })).rejects.toThrow(/`encoding` must be one of/);
-    await expect(verifySignature(body, '0'.repeat(64), { secret, encoding })).rejects.toThrow(
-      /`encoding` must be one of/,
-    );
+  test.each<[string, Readonly<Record<string, unknown>>, RegExp]>([
+    ['the encoding HEX', { encoding: 'HEX' }, /`encoding` must be one of hex, base64, base64url/],
+    ['the encoding Base64', { encoding: 'Base64' }, /`encoding` must be one of/],
+    ['an empty encoding', { encoding: '' }, /`encoding` must be one of/],
+    ['null as encoding', { encoding: null }, /`encoding` must be one of/],
+    ['a list as encoding', { encoding: ['hex'] }, /`encoding` must be one of/],
+    ['a number as prefix', { prefix: 7 }, /`prefix` must be a string/],
+    ['null as prefix', { prefix: null }, /`prefix` must be a string/],
+    ['a pattern as prefix', { prefix: /sha256=/ }, /`prefix` must be a string/],
+  ])('sign and verifySignature throw ERR_CONFIG_INVALID for %s', async (_name, wrong, message) => {
+    const signing = sign(body, { secret, ...wrong });
+    await expect(signing).rejects.toThrow(ConfigError);
+    await expect(signing).rejects.toThrow(message);
+    const right = await sign(body, { secret });
+    for (const signature of [right, `7${right}`, undefined]) {
+      await expect(verifySignature(body, signature, { secret, ...wrong })).rejects.toThrow(message);
+    }
+  });
+
+  test.each([[''], [7], [null]])(
+    'verifySignature throws ERR_CONFIG_INVALID for the header name %j',
+    async (header) => {
+      const options = { secret, header: header as string };
+      await expect(verifySignature(body, undefined, options)).rejects.toThrow(/`header` must be the name/);
+    },
+  );
+
+  test.each<[string, Readonly<Record<string, unknown>>, RegExp]>([
+    ['the encoding HEX', { encoding: 'HEX' }, /`encoding` must be one of/],
+    ['a number as prefix', { prefix: 7 }, /`prefix` must be a string/],
+    ['an empty header name', { header: '' }, /`header` must be a string that is not empty/],
+  ])('signedRequest throws ERR_CONFIG_INVALID for %s', async (_name, wrong, message) => {
+    const request = signedRequest(exampleEvent('transfer.settled'), { secret, ...wrong });
+    await expect(request).rejects.toThrow(ConfigError);
+    await expect(request).rejects.toThrow(message);
   });
 
   test('an error about a secret does not show the secret', async () => {

@@ -220,7 +220,10 @@ test('a connection that is lost during a transaction is no failure of the handle
 });
 
 test('a statement ends with the lease at the latest, and a shorter statement_timeout stays', async () => {
-  const short = new pg.Pool({ connectionString: server.url, max: 1, statement_timeout: 700 });
+  const short = new pg.Pool({ connectionString: server.url, max: 1, statement_timeout: 700 }).on(
+    'error',
+    () => undefined,
+  );
   const timeout = (over: pg.Pool, leaseMs: number) => {
     let ms = Number.NaN;
     return run(

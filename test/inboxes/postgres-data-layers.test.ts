@@ -46,8 +46,8 @@ describe.each(Object.entries(DATA_LAYERS))('transactions over %s', (layer, open)
         () => expect.fail(`The claim over ${layer} succeeded.`),
         (thrown) => thrown,
       );
-      expect(error).toMatchObject({ code: '42P01' });
-      expect(error.message).toMatch(/^relation "missing\.events" does not exist/);
+      expect(error).toMatchObject({ code: '3F000' });
+      expect(error.message).toMatch(/^schema "missing" does not exist/);
       expect(error.message).not.toContain(event.id);
     } finally {
       await opened.close();

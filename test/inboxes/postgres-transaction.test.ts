@@ -1,10 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
-import postgres from 'postgres';
 import { createReceiver, type Handlers } from 'stablehooks';
 import {
-  fromPostgresJs,
   migratePostgres,
   type PgLike,
   type PgTransactionsLike,
@@ -13,13 +11,14 @@ import {
 } from 'stablehooks/inboxes/postgres';
 import { exampleEvent } from 'stablehooks/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { neonPool } from '../services/neon.js';
 import { startPostgres } from '../services/postgres.js';
 import type { Service } from '../services/service.js';
 
 let server: Service;
 let admin: pg.Pool;
 let pool: pg.Pool;
-let sql: postgres.Sql;
+let neon: ReturnType<typeof neonPool>;
 
 beforeAll(async () => {
   server = await startPostgres();
@@ -27,21 +26,21 @@ beforeAll(async () => {
   // One connection each: the next statement fails if a connection is not returned.
   pool = new pg.Pool({ connectionString: server.url, max: 1, connectionTimeoutMillis: 5_000 });
   pool.on('error', () => undefined);
-  sql = postgres(server.url, { max: 1, onnotice: () => undefined });
+  neon = neonPool(server.url);
   await migratePostgres(admin);
   await admin.query('CREATE TABLE ledger (id text)');
 });
 afterAll(async () => {
-  await Promise.all([admin.end(), pool.end(), sql.end()]);
+  await Promise.all([admin.end(), pool.end(), neon.end()]);
   await server.stop();
 });
 
 type Table = Handlers<Record<never, never>, PgTx>;
 
 const drivers: readonly (readonly [string, () => PgTransactionsLike])[] = [
-  // Typed as the other, so that one handler fits both.
+  // Typed as a data layer whose transaction has `query` alone, so that one handler fits both.
   ['pg', () => pool as PgLike as PgTransactionsLike],
-  ['postgres.js', () => fromPostgresJs(sql)],
+  ['neon', () => neon as PgLike as PgTransactionsLike],
 ];
 
 describe.each(drivers)('transactions over %s', (driver, open) => {

@@ -24,8 +24,8 @@ afterAll(() => Promise.all([server.stop(), lite.close()]));
 
 /** Two connections to one database. */
 interface Connections {
-  readonly first: PgPoolLike | PgTransactionsLike;
-  readonly second: PgPoolLike | PgTransactionsLike;
+  readonly first: PgPoolLike | PgTransactionsLike<unknown>;
+  readonly second: PgPoolLike | PgTransactionsLike<unknown>;
   end(): Promise<unknown>;
 }
 

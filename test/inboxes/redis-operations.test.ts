@@ -98,6 +98,72 @@ describeWithRedis('Redis inbox', () => {
     expect((await inbox.count()).find(({ state }) => state === 'done')?.count).toBe(2_500);
   });
 
+  test('events that the first release wrote go on in every state', async () => {
+    const base = '{first}:';
+    const json = (id: string) => JSON.stringify({ ...exampleEvent('transfer.settled'), id });
+    const written = [
+      { id: 'received', state: 'received', attempts: 0, dueAt: 9e15 },
+      { id: 'leased', state: 'leased', attempts: 1, dueAt: 9e15, token: 'token' },
+      { id: 'lapsed', state: 'leased', attempts: 2, dueAt: 200, token: 'token' },
+      { id: 'failed', state: 'failed', attempts: 1, dueAt: 9e15, lastError: 'no' },
+      { id: 'done', state: 'done', attempts: 1 },
+      { id: 'dead', state: 'dead', attempts: 12, lastError: 'no' },
+      { id: 'parked', state: 'parked', attempts: 0 },
+    ];
+    for (const { id, state, ...fields } of written) {
+      const all = {
+        type: 'transfer.settled',
+        source: 'push',
+        receivedAt: 100,
+        updatedAt: 100,
+        state,
+        ...fields,
+      };
+      await redis.hset(`${base}event:${id}`, all);
+      await redis.set(`${base}json:${id}`, json(id));
+      await redis.zadd(`${base}in:${state}`, 100, id);
+      await redis.zadd(`${base}since:${state}`, 100, id);
+      if (fields.dueAt !== undefined) await redis.zadd(`${base}due`, fields.dueAt, id);
+      if (state === 'parked') await redis.zadd(`${base}parked:transfer.settled`, 100, id);
+      if (state === 'done') await redis.zadd(`${base}whole`, 100, id);
+    }
+    await redis.hset(`${base}poll`, { holder: 'a', leaseUntil: 0, horizon: 9, largest: 70 });
+
+    const inbox = redisInbox(fromIoredis(redis), { prefix: 'first' });
+    expect((await inbox.count()).map(({ count }) => count)).toEqual([1, 2, 1, 1, 1, 1]);
+    expect(await inbox.find('failed')).toMatchObject({ lastError: 'no', history: [] });
+    expect(await inbox.acquirePoll({ holder: 'b', leaseMs: 0 })).toEqual({
+      since: null,
+      watermark: 9,
+      largest: 70,
+    });
+    const claim = async (id: string) =>
+      (await inbox.claim(JSON.parse(json(id)), { leaseMs: 60_000, origin: 'push' })).state;
+    for (const id of ['done', 'dead', 'failed', 'leased']) expect(await claim(id)).toBe(id);
+    const taken = await inbox.takeDue({ limit: 9, visibilityTimeoutMs: 0, types: [] });
+    expect(taken).toEqual([{ event: JSON.parse(json('lapsed')), json: json('lapsed') }]);
+    expect((await inbox.find('lapsed'))?.history).toEqual([
+      { attempt: 2, startedAt: 100, endedAt: 200, result: 'lapsed', error: null },
+    ]);
+    for (const id of ['received', 'parked', 'lapsed']) expect(await claim(id)).toBe('claimed');
+    expect(await inbox.requeue('dead')).toBe(true);
+    expect(await inbox.complete({ id: 'leased', token: 'token', attempt: 1 })).toBe(true);
+    expect(await inbox.prune({ olderThanMs: 0 })).toBe(2);
+  });
+
+  test('the keys of a pruned event are its hash and its places in the sorted sets', async () => {
+    const inbox = redisInbox(fromIoredis(redis), { prefix: 'small' });
+    for (const { id } of [someEvent(), someEvent()]) {
+      const claim = await inbox.claim({ ...someEvent(), id }, { leaseMs: 60_000, origin: 'push' });
+      if (claim.state === 'claimed') await inbox.complete(claim.lease);
+    }
+    await inbox.prune({ olderThanMs: 0 });
+    const keys = (await redis.keys('{small}:*')).map((key) => key.replace(/evt_.*/, '…'));
+    expect(keys.sort()).toEqual(
+      ['event:…', 'event:…', 'in:done', 'since:done'].map((key) => `{small}:${key}`),
+    );
+  });
+
   test('every key of the Redis inbox begins with the hash tag of its prefix', async () => {
     const inbox = redisInbox(fromIoredis(redis), { prefix: 'tagged' });
     const event = { ...someEvent(), id: 'evt}{other}' };

@@ -16,6 +16,62 @@ const event = (id: string): UnknownEvent => ({
   payload: { amount: '10.50' },
 });
 
+/** The tables as the first release made them, with an event in each state; one of the leases has lapsed. */
+const VERSION_1 = `
+  CREATE TABLE stablehooks_schema (one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL) STRICT;
+  INSERT INTO stablehooks_schema VALUES (1, 1);
+  CREATE TABLE stablehooks_events (
+    id TEXT NOT NULL PRIMARY KEY,
+    type TEXT NOT NULL,
+    state TEXT NOT NULL,
+    attempts INTEGER NOT NULL,
+    source TEXT NOT NULL,
+    received_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    due_at INTEGER,
+    token TEXT,
+    last_error TEXT,
+    event TEXT
+  ) STRICT;
+  CREATE INDEX stablehooks_due ON stablehooks_events (due_at) WHERE due_at IS NOT NULL;
+  CREATE INDEX stablehooks_parked ON stablehooks_events (type) WHERE state = 'parked';
+  CREATE INDEX stablehooks_prunable ON stablehooks_events (updated_at) WHERE state = 'done' AND event IS NOT NULL;
+  CREATE INDEX stablehooks_states ON stablehooks_events (state, received_at, id, updated_at);
+  CREATE TABLE stablehooks_poll (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    holder TEXT NOT NULL,
+    lease_until INTEGER NOT NULL,
+    horizon INTEGER,
+    largest INTEGER NOT NULL
+  ) STRICT;
+  INSERT INTO stablehooks_poll VALUES (1, 'a', 0, 9, 70);
+  ${[
+    ['received', 'received', 0, 9e15, null, null],
+    ['leased', 'leased', 1, 9e15, 'token', null],
+    ['lapsed', 'leased', 2, 200, 'token', null],
+    ['failed', 'failed', 1, 9e15, null, '"no"'],
+    ['done', 'done', 1, null, null, null],
+    ['dead', 'dead', 12, null, null, '"no"'],
+    ['parked', 'parked', 0, null, null, null],
+  ]
+    .map(([id, state, attempts, dueAt, token, error]) => {
+      const times = [100, 100, dueAt];
+      const values = [
+        id,
+        'transfer.settled',
+        state,
+        attempts,
+        'push',
+        ...times,
+        token,
+        error,
+        JSON.stringify(event(String(id))),
+      ];
+      const literals = values.map((value) => (typeof value === 'string' ? `'${value}'` : String(value)));
+      return `INSERT INTO stablehooks_events VALUES (${literals.join(', ')});`;
+    })
+    .join('\n  ')}`;
+
 describe('the SQLite file', () => {
   test('a file that is closed and opened again keeps every event and the poll state', async () => {
     const path = freshPath();
@@ -26,7 +82,7 @@ describe('the SQLite file', () => {
     await first.claim(event('leased'), LEASE);
     await first.record([event('waiting')], { dueInMs: 0, origin: 'pull' });
     await first.acquirePoll({ holder: 'a', leaseMs: 0 });
-    await first.savePoll({ watermark: 7, largest: 60 }, { holder: 'a', leaseMs: 0 });
+    await first.savePoll({ since: 5, watermark: 7, largest: 60 }, { holder: 'a', leaseMs: 0 });
     const ids = ['done', 'leased', 'waiting'];
     const records = await Promise.all(ids.map((id) => first.find(id)));
     before.close();
@@ -35,7 +91,11 @@ describe('the SQLite file', () => {
     expect(await Promise.all(ids.map((id) => second.find(id)))).toEqual(records);
     expect((await second.claim(event('done'), LEASE)).state).toBe('done');
     expect((await second.claim(event('leased'), LEASE)).state).toBe('leased');
-    expect(await second.acquirePoll({ holder: 'b', leaseMs: 0 })).toEqual({ watermark: 7, largest: 60 });
+    expect(await second.acquirePoll({ holder: 'b', leaseMs: 0 })).toEqual({
+      since: 5,
+      watermark: 7,
+      largest: 60,
+    });
   });
 
   test('sqliteInbox over a file is durable and sets WAL with synchronous = FULL', async () => {
@@ -54,7 +114,9 @@ describe('the SQLite file', () => {
     const claim = await inbox.claim(event('odd'), LEASE);
     const error = `no\u0000 ${'x'.repeat(995)}😀`;
     if (claim.state === 'claimed') await inbox.fail(claim.lease, { retryAfterMs: 0.5, error });
-    expect((await inbox.find('odd'))?.lastError).toBe(error.slice(0, 1_000));
+    const record = await inbox.find('odd');
+    expect(record?.lastError).toBe(error.slice(0, 1_000));
+    expect(record?.history[0]?.error).toBe(error.slice(0, 1_000));
   });
 
   test('sqliteInbox does not change the tables and the user_version of an app in the same file', async () => {
@@ -73,6 +135,38 @@ describe('migrations of the SQLite file', () => {
     db.exec('INSERT INTO stablehooks_schema VALUES (1, 0)');
     expect((await sqliteInbox(db).claim(event('a'), LEASE)).state).toBe('claimed');
     expect((await sqliteInbox(db).claim(event('a'), LEASE)).state).toBe('leased');
+  });
+
+  test('a file of version 1 keeps its events in every state, and all of them go on', async () => {
+    const db = connect(freshPath());
+    db.exec(VERSION_1);
+    const inbox = sqliteInbox(db);
+    const counts = (await inbox.count()).map(({ count }) => count);
+    expect(counts).toEqual([1, 2, 1, 1, 1, 1]);
+    expect((await inbox.find('failed'))?.lastError).toBe('no');
+    expect((await inbox.find('failed'))?.history).toEqual([]);
+    expect(await inbox.acquirePoll({ holder: 'b', leaseMs: 0 })).toEqual({
+      since: null,
+      watermark: 9,
+      largest: 70,
+    });
+
+    const states = async (id: string) => (await inbox.claim(event(id), LEASE)).state;
+    expect(await states('done')).toBe('done');
+    expect(await states('dead')).toBe('dead');
+    expect(await states('failed')).toBe('failed');
+    expect(await states('leased')).toBe('leased');
+    const [taken] = await inbox.takeDue({ limit: 9, visibilityTimeoutMs: 0, types: [] });
+    expect(taken).toEqual({ event: event('lapsed'), json: JSON.stringify(event('lapsed')) });
+    expect((await inbox.find('lapsed'))?.history).toEqual([
+      { attempt: 2, startedAt: 100, endedAt: 200, result: 'lapsed', error: null },
+    ]);
+    for (const id of ['received', 'parked', 'lapsed']) expect(await states(id)).toBe('claimed');
+    expect(await inbox.requeue('dead')).toBe(true);
+    expect(await inbox.complete({ id: 'leased', token: 'token', attempt: 1 })).toBe(true);
+    expect((await inbox.find('leased'))?.history).toMatchObject([{ attempt: 1, result: 'done' }]);
+    expect(await inbox.prune({ olderThanMs: -HOUR_MS })).toBe(2);
+    expect((await inbox.find('leased'))?.history).toEqual([]);
   });
 
   test('a file that a newer release wrote is refused and not changed', async () => {
@@ -161,7 +255,7 @@ describe('the SQLite inbox in use', () => {
       secret: 'a secret for this test only',
       inbox: sqliteInbox(connect(path), { busyTimeoutMs: 30 }),
       handlers: { 'transfer.settled': () => undefined },
-      onOutcome: () => undefined,
+      logger: { warn: () => undefined, error: () => undefined },
     });
     const other = connect(path);
     other.exec('BEGIN IMMEDIATE');

@@ -33,12 +33,14 @@ const holder = fc.constantFrom('a', 'b');
 const pick = fc.nat(30);
 
 const commands: fc.Arbitrary<Command> = fc.oneof(
-  fc.tuple(anyEvent, fc.record({ leaseMs: ms, origin })).map<Command>(([event, options]) => async (world) => {
-    const claim = await world.inbox.claim(event, options);
-    if (claim.state !== 'claimed') return claim;
-    world.leases.push(claim.lease);
-    return { id: claim.lease.id, attempt: claim.lease.attempt };
-  }),
+  fc
+    .tuple(anyEvent, fc.record({ leaseMs: ms, origin, early: fc.boolean() }))
+    .map<Command>(([event, options]) => async (world) => {
+      const claim = await world.inbox.claim(event, options);
+      if (claim.state !== 'claimed') return claim;
+      world.leases.push(claim.lease);
+      return { id: claim.lease.id, attempt: claim.lease.attempt };
+    }),
   pick.map<Command>((index) => async ({ inbox, leases }) => {
     const lease = leases[index % leases.length];
     return lease && inbox.complete(lease);
@@ -68,7 +70,7 @@ const commands: fc.Arbitrary<Command> = fc.oneof(
   ),
   fc
     .tuple(
-      fc.record({ watermark: fc.option(fc.nat()), largest: fc.nat() }),
+      fc.record({ since: fc.option(fc.nat()), watermark: fc.option(fc.nat()), largest: fc.nat() }),
       fc.record({ holder, leaseMs: ms }),
     )
     .map<Command>(

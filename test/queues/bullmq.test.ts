@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { inspect } from 'node:util';
 import { Queue, Worker } from 'bullmq';
 import { Redis } from 'ioredis';
+import { createReceiver, type Receiver } from 'stablehooks';
 import { queueContract } from 'stablehooks/conformance';
 import { fromIoredis, redisInbox } from 'stablehooks/inboxes/redis';
 import { bullmqProcessor, bullmqQueue } from 'stablehooks/queues/bullmq';
@@ -9,7 +10,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startRedis } from '../services/redis.js';
 import type { Service } from '../services/service.js';
 import { describeWithRedis } from '../services/with-redis.js';
-import { someEvent } from './some-event.js';
+import { EXACT_JSON, exactInbox, someEvent } from './some-event.js';
 
 describeWithRedis('BullMQ', () => {
   let server: Service;
@@ -37,6 +38,12 @@ describeWithRedis('BullMQ', () => {
     return queue;
   }
 
+  function startWorker(queue: Queue, receiver: Receiver): Worker {
+    const worker = new Worker(queue.name, bullmqProcessor(receiver), { connection: { port: server.port } });
+    onTestFinished(() => worker.close());
+    return worker;
+  }
+
   test('bullmqQueue adds one job when ten callers enqueue a waiting event at the same time', async () => {
     const queue = openQueue();
     const event = someEvent();
@@ -52,7 +59,7 @@ describeWithRedis('BullMQ', () => {
       const event = someEvent({ id });
       await bullmqQueue(queue).enqueue(event);
       const [job] = await queue.getWaiting();
-      expect(job?.data).toEqual(event);
+      expect(job?.data).toEqual({ event: JSON.stringify(event) });
       expect(job?.name).toBe(event.type);
     },
   );
@@ -78,6 +85,77 @@ describeWithRedis('BullMQ', () => {
     }
     await enqueue(event);
     expect(await queue.getJobCountByTypes('waiting')).toBe(1);
+  });
+
+  test('bullmqQueue and bullmqProcessor pass the JSON of an event on as it arrived', async () => {
+    const queue = openQueue();
+    const { inbox, claimed } = exactInbox();
+    const receiver = createReceiver({
+      secret: 'x',
+      inbox,
+      handlers: { 'transfer.settled': () => undefined },
+    });
+    await bullmqQueue(queue).enqueue(JSON.parse(EXACT_JSON), { json: EXACT_JSON });
+    await once(startWorker(queue, receiver), 'completed');
+    expect(claimed).toEqual([EXACT_JSON]);
+  });
+
+  test('bullmqProcessor handles a job whose data is the event itself, which an earlier release added', async () => {
+    const queue = openQueue();
+    const handled: unknown[] = [];
+    const receiver = createReceiver({
+      secret: 'x',
+      inbox: exactInbox().inbox,
+      handlers: { 'transfer.settled': (event) => void handled.push(event) },
+    });
+    const event = someEvent();
+    await queue.add(event.type, event, { jobId: 'event-earlier' });
+    await once(startWorker(queue, receiver), 'completed');
+    expect(handled).toEqual([event]);
+  });
+
+  test('a job whose event is not due yet is delayed, and uses up no attempt', async () => {
+    const queue = openQueue(1);
+    const { inbox, clock } = exactInbox();
+    let down = true;
+    const receiver = createReceiver({
+      secret: 'x',
+      inbox,
+      handlers: {
+        'transfer.settled': () => {
+          if (down) throw new Error('The first attempt fails.');
+        },
+      },
+      logger: { warn: () => undefined, error: () => undefined },
+    });
+    const event = someEvent();
+    expect((await receiver.handle(event, 'push')).kind).toBe('failed');
+    down = false;
+    await bullmqQueue(queue).enqueue(event);
+    const worker = startWorker(queue, receiver);
+    await expect.poll(() => queue.getJobCountByTypes('delayed')).toBe(1);
+    const completed = once(worker, 'completed');
+    clock.now += 60_000;
+    const [job, outcome] = await completed;
+    expect(outcome).toBe('handled');
+    expect(job.attemptsMade).toBe(1);
+  });
+
+  test('a queue that is given as a function is made at the first event, and checked there', async () => {
+    const queue = openQueue();
+    let made = 0;
+    const { enqueue } = bullmqQueue(() => {
+      made += 1;
+      return queue;
+    });
+    expect(made).toBe(0);
+    await enqueue(someEvent());
+    await enqueue(someEvent());
+    expect(made).toBe(1);
+    expect(await queue.getJobCountByTypes('waiting')).toBe(2);
+    await expect(bullmqQueue(() => ({}) as Queue).enqueue(someEvent())).rejects.toThrow(
+      'bullmqQueue: `queue` must be a Queue of bullmq',
+    );
   });
 
   for (const { name, run } of queueContract) {

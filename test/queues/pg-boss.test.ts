@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import pg from 'pg';
 import PgBoss from 'pg-boss';
-import { createReceiver, type PayloadSchemas } from 'stablehooks';
+import { createReceiver, type PayloadSchemas, type Receiver } from 'stablehooks';
 import { queueContract } from 'stablehooks/conformance';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { pgBossProcessor, pgBossQueue } from 'stablehooks/queues/pg-boss';
@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startPostgres } from '../services/postgres.js';
 import type { Service } from '../services/service.js';
 import { awaitHandled } from './handled.js';
-import { someEvent } from './some-event.js';
+import { EXACT_JSON, exactInbox, someEvent } from './some-event.js';
 
 const WORK = { batchSize: 20, pollingIntervalSeconds: 0.5 };
 
@@ -40,6 +40,11 @@ async function openQueue(options: Partial<PgBoss.Queue> = {}): Promise<string> {
   const name = `events-${queues}`;
   await boss.createQueue(name, { name, retryLimit: 3, ...options });
   return name;
+}
+
+async function work(queue: string, receiver: Receiver): Promise<void> {
+  const id = await boss.work(queue, WORK, pgBossProcessor(boss, receiver));
+  onTestFinished(() => boss.offWork({ id }));
 }
 
 test('pgBossQueue adds one job when ten callers enqueue an event, and none while it runs', async () => {
@@ -73,6 +78,70 @@ test('pgBossQueue keeps an event unchanged that jsonb cannot hold', async () => 
   await pgBossQueue(boss, { queue: name }).enqueue(event);
   const [job] = await boss.fetch<{ event: string }>(name);
   expect(job?.data.event).toBe(JSON.stringify(event));
+});
+
+test('pgBossQueue and pgBossProcessor pass the JSON of an event on as it arrived', async () => {
+  const name = await openQueue();
+  const { inbox, claimed } = exactInbox();
+  const handled = awaitHandled(1);
+  const receiver = createReceiver({
+    secret: 'x',
+    inbox,
+    handlers: { 'transfer.settled': () => undefined },
+    onOutcome: handled.onOutcome,
+  });
+  await pgBossQueue(boss, { queue: name }).enqueue(JSON.parse(EXACT_JSON), { json: EXACT_JSON });
+  await work(name, receiver);
+  await handled.all;
+  expect(claimed).toEqual([EXACT_JSON]);
+});
+
+test('a job whose event is not due yet is retried by pg-boss, and is handled once the event is due', async () => {
+  const name = await openQueue({ retryDelay: 1, retryLimit: 100 });
+  const { inbox, clock } = exactInbox();
+  let down = true;
+  const handled = awaitHandled(1);
+  const receiver = createReceiver({
+    secret: 'x',
+    inbox,
+    handlers: {
+      'transfer.settled': () => {
+        if (down) throw new Error('The first attempt fails.');
+      },
+    },
+    onOutcome: handled.onOutcome,
+    logger: { warn: () => undefined, error: () => undefined },
+  });
+  const event = someEvent();
+  expect((await receiver.handle(event, 'push')).kind).toBe('failed');
+  down = false;
+  await pgBossQueue(boss, { queue: name }).enqueue(event);
+  await work(name, receiver);
+  await expect
+    .poll(() => jobs(name), { timeout: 20_000 })
+    .toEqual([{ state: 'retry', output: expect.objectContaining({ message: 'ERR_EVENT_NOT_DUE' }) }]);
+  clock.now += 60_000;
+  expect(await handled.all).toMatchObject([{ kind: 'handled', attempt: 2 }]);
+});
+
+test('a PgBoss that is given as a function is made at the first event, and checked there', async () => {
+  const queue = await openQueue();
+  let made = 0;
+  const { enqueue } = pgBossQueue(
+    () => {
+      made += 1;
+      return boss;
+    },
+    { queue },
+  );
+  expect(made).toBe(0);
+  await enqueue(someEvent());
+  await enqueue(someEvent());
+  expect(made).toBe(1);
+  expect(await boss.getQueueSize(queue)).toBe(2);
+  await expect(pgBossQueue(() => ({}) as PgBoss).enqueue(someEvent())).rejects.toThrow(
+    'pgBossQueue: `boss` must be a PgBoss',
+  );
 });
 
 test('pgBossQueue rejects when the queue was not created', async () => {
@@ -110,8 +179,7 @@ test('pgBossProcessor completes the jobs of a batch that succeeded, and pg-boss 
     handlers: { 'transfer.settled': () => undefined },
     onOutcome: handled.onOutcome,
   });
-  const id = await boss.work(name, WORK, pgBossProcessor(boss, receiver));
-  onTestFinished(() => boss.offWork({ id }));
+  await work(name, receiver);
   await handled.all;
   await expect
     .poll(() => jobs(name))

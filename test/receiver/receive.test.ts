@@ -283,6 +283,14 @@ describe('logging', () => {
     for (const spy of console_) expect(spy).not.toHaveBeenCalled();
   });
 
+  test('a logger that throws changes no outcome', async () => {
+    const refuse = () => {
+      throw new Error('no disk');
+    };
+    const { receiver } = setUp({ logger: { warn: refuse, error: refuse } });
+    expect((await receiver.receive(await delivery('', { method: 'GET' }))).kind).toBe('rejected');
+  });
+
   test('pino takes the lines as it is', async () => {
     const written: string[] = [];
     const logger = pino({}, { write: (line: string) => void written.push(line) });

@@ -30,6 +30,10 @@ const RUNTIMES: readonly Runtime[] = [
   {
     name: 'Deno',
     command: { program: 'node_modules/.bin/deno', args: ['run', '--allow-all', 'dist/deno.js'] },
+    outOfReach: {
+      'a body that never ends is answered 500 ERR_BODY_TIMEOUT, and its connection is closed':
+        'its server answers, and leaves the connection open until the sender closes it',
+    },
   },
   {
     name: 'workerd',

@@ -33,6 +33,23 @@ describe('envelopeSchema', () => {
     expect(envelopeSchema.parse(event)).toEqual(event);
   });
 
+  test('names are limited by bytes, and lower-case and leap-second dates are accepted, as by parseEvent', () => {
+    const event = {
+      ...EVENT,
+      id: 'é'.repeat(256),
+      type: 'x'.repeat(512),
+      created_at: '2016-12-31t23:59:60z',
+    };
+    expect(envelopeSchema.parse(event)).toEqual(event);
+    const wrong = {
+      ...EVENT,
+      id: '東'.repeat(512),
+      type: 'é'.repeat(257),
+      created_at: '2016-12-31T23:58:60Z',
+    };
+    expect(wrongPaths(envelopeSchema, wrong)).toEqual(['id', 'type', 'created_at']);
+  });
+
   test('the parsed value is an UnknownEvent', () => {
     expectTypeOf<mini.infer<typeof envelopeSchema>>().toExtend<UnknownEvent>();
   });

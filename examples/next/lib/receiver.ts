@@ -1,22 +1,19 @@
 /**
- * The receiver of this app. Next bundles each router and each worker separately, so each has a receiver of its own.
- * In production, use an inbox in a database, so that all of them know what is handled.
+ * The receiver of the Node routes. Next bundles each router and each worker separately, so each has a receiver of its
+ * own; all of them share one inbox in the database, and so does the cron route.
  */
-import { createReceiver } from 'stablehooks';
-import { RedeemFailed, TransferSettled } from './payloads';
+import pg from 'pg';
+import { createReceiver, memoryInbox } from 'stablehooks';
+import { postgresInbox } from 'stablehooks/inboxes/postgres';
+import { handlers, payloads, secret } from './handlers';
 
-// A function, because `next build` loads this module where no secret exists. It is called at each delivery.
-const secret = () => process.env['WEBHOOK_SECRET'] ?? '';
+// A function, because `next build` loads this module where no database exists. It is called at the first event.
+function inbox() {
+  const connectionString = process.env['DATABASE_URL'];
+  // To try it without a database: this inbox forgets at a restart, and the cron route refuses it.
+  if (connectionString === undefined) return memoryInbox();
+  const pool = new pg.Pool({ connectionString, connectionTimeoutMillis: 5_000 });
+  return postgresInbox(pool.on('error', (error) => console.error(error.message)));
+}
 
-export const receiver = createReceiver({
-  secret,
-  payloads: { 'transfer.settled': TransferSettled, 'redeem.failed': RedeemFailed },
-  handlers: {
-    'transfer.settled': async ({ payload }) => {
-      console.log(`settled ${payload.amount} on ${payload.chain}: ${payload.transfer_id}`);
-    },
-    'redeem.failed': async ({ payload }) => {
-      console.log(`redemption ${payload.redeem_id} failed: ${payload.reason}`);
-    },
-  },
-});
+export const receiver = createReceiver({ secret, inbox, payloads, handlers });

@@ -39,7 +39,7 @@ export function catchUpCommand(): Command {
     )
     .option(
       '--since <time>',
-      'since when nothing may be missing; the first poll reads it (default: now)',
+      'opening date: events created before it are left alone; the first poll stores it (default: now)',
       parseMoment,
     )
     .option('--lag <duration>', 'how late an event may be listed', parseDuration, 300_000)
@@ -135,7 +135,7 @@ async function countOpen(inbox: InboxOperations, printer: Printer): Promise<numb
   if (open > 0) {
     const words = counts.flatMap(({ state, count }) => (count > 0 ? [`${count} ${state}`] : []));
     printer.note(
-      `Not delivered yet: ${words.join(', ')}. Run the same command again. For dead events, run \`stablehooks inbox redrive\`.`,
+      `Not delivered yet: ${words.join(', ')}. Run the same command again. For dead events, run \`stablehooks inbox requeue\` before it.`,
     );
   }
   return open;

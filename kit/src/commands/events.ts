@@ -1,6 +1,14 @@
 import { Command } from 'commander';
-import { isEventType, type UnknownEvent } from 'stablehooks';
-import { createSender, type DeliveryRow, isDelivered, printRow, summarise } from '../io/delivery.js';
+import { createdAtMs, isEventType, type UnknownEvent } from 'stablehooks';
+import {
+  createSender,
+  type DeliveryRow,
+  isDelivered,
+  isNotDue,
+  noteNotDue,
+  printRow,
+  summarise,
+} from '../io/delivery.js';
 import { usageError } from '../io/errors.js';
 import {
   EXIT,
@@ -137,6 +145,10 @@ async function replay(context: CommandContext<ReplayFlags>): Promise<ExitCode> {
     progress.show(rows.length);
   }
   progress.clear();
+  noteNotDue(
+    printer,
+    rows.flatMap(({ event, answer }) => (isNotDue(answer) ? [event.id] : [])),
+  );
   if (rows.length < events.length) {
     printer.note(describeStop(rows, events.length));
     return interruptedExit();
@@ -207,14 +219,12 @@ async function selectEvents({
   const now = Date.now();
   const from = since === undefined ? -Infinity : toDate(since, now).getTime();
   const to = until === undefined ? Infinity : toDate(until, now).getTime();
-  const selected = page.events.filter(
-    ({ created_at }) => Date.parse(created_at) >= from && Date.parse(created_at) <= to,
-  );
+  const selected = page.events.filter((event) => createdAtMs(event) >= from && createdAtMs(event) <= to);
   return [...new Map(selected.map((event) => [event.id, event])).values()].sort(byAge);
 }
 
 function byAge(a: UnknownEvent, b: UnknownEvent): number {
-  return Date.parse(a.created_at) - Date.parse(b.created_at) || (a.id < b.id ? -1 : 1);
+  return createdAtMs(a) - createdAtMs(b) || (a.id < b.id ? -1 : 1);
 }
 
 /**

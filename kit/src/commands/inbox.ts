@@ -1,5 +1,11 @@
 import { Command, Option } from 'commander';
-import { INBOX_STATES, type InboxOperations, type InboxRecord, type InboxState } from 'stablehooks';
+import {
+  INBOX_STATES,
+  type InboxOperations,
+  type InboxRecord,
+  type InboxState,
+  type UnknownEvent,
+} from 'stablehooks';
 import {
   createSender,
   type DeliveryRow,
@@ -37,6 +43,7 @@ export function inboxCommand(): Command {
     .addCommand(statsCommand())
     .addCommand(listCommand())
     .addCommand(showCommand())
+    .addCommand(requeueCommand())
     .addCommand(redriveCommand())
     .addCommand(pruneCommand());
 }
@@ -103,7 +110,7 @@ function printRecords(printer: Printer, records: readonly InboxRecord[]): void {
 
 function showCommand(): Command {
   const command = new Command('show')
-    .description('print the record of one event')
+    .description('print the record of one event, with its last attempts')
     .argument('<inbox>', INBOX_PLACE)
     .argument('<id>', 'id of the event');
   addExample(command, ['stablehooks inbox show events.db evt_01']);
@@ -120,22 +127,53 @@ function showCommand(): Command {
 
 /** The record with its times as ISO 8601 strings. */
 function withTimes(record: InboxRecord): object {
-  const toTime = (ms: number | null) => (ms === null ? null : new Date(ms).toISOString());
-  const { receivedAt, updatedAt, dueAt } = record;
-  return { ...record, receivedAt: toTime(receivedAt), updatedAt: toTime(updatedAt), dueAt: toTime(dueAt) };
+  const toTime = (ms: number) => new Date(ms).toISOString();
+  const { receivedAt, updatedAt, dueAt, history } = record;
+  return {
+    ...record,
+    receivedAt: toTime(receivedAt),
+    updatedAt: toTime(updatedAt),
+    dueAt: dueAt === null ? null : toTime(dueAt),
+    history: history.map(({ startedAt, endedAt, ...attempt }) => ({
+      ...attempt,
+      startedAt: toTime(startedAt),
+      endedAt: toTime(endedAt),
+    })),
+  };
+}
+
+const IDS = 'ids of dead or failed events (default: all that are dead)';
+
+function requeueCommand(): Command {
+  const command = new Command('requeue')
+    .description('make dead or failed events due now; the next delivery or redrive runs them')
+    .argument('<inbox>', INBOX_PLACE)
+    .argument('[ids...]', IDS);
+  addExample(command, ['stablehooks inbox requeue events.db evt_01']);
+  return addAction<object>(command, ({ args, printer }) =>
+    withInbox(args, async (inbox) => {
+      let requeued = 0;
+      for (const { id } of await pickRequeueable(inbox, args.slice(1))) {
+        if (await inbox.requeue(id)) requeued += 1;
+      }
+      const text = `${requeued} events requeued; the receiver's redrive() or its poller runs them, or the next delivery.`;
+      printer.print({ text, data: { requeued } });
+      return EXIT.good;
+    }),
+  );
 }
 
 interface RedriveFlags {
-  readonly to?: string;
+  readonly to: string;
   readonly timeout: number;
 }
 
 function redriveCommand(): Command {
   const command = new Command('redrive')
-    .description('run dead events again')
+    .description('requeue dead or failed events, and send them to an endpoint')
     .argument('<inbox>', INBOX_PLACE)
-    .argument('[ids...]', 'ids of the events (default: all that are dead)')
-    .option('--to <url>', "endpoint that runs them (default: the app's own redrive runs them)")
+    .argument('[ids...]', IDS)
+    .requiredOption('--to <url>', 'endpoint that runs them; `inbox requeue` leaves that to the app')
     .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000);
   addSecretFlags(command);
   addExample(command, ['stablehooks inbox redrive events.db --to http://localhost:3000/hooks']);
@@ -150,30 +188,22 @@ async function redrive({
   signal,
 }: CommandContext<RedriveFlags>): Promise<ExitCode> {
   const [place = '', ...ids] = args;
-  const sender =
-    flags.to === undefined
-      ? undefined
-      : await createSender(parseUrl(flags.to, '--to'), settings, flags.timeout);
+  const sender = await createSender(parseUrl(flags.to, '--to'), settings, flags.timeout);
   const inbox = await openInbox(place);
   try {
-    const dead = await pickDead(inbox, new Set(ids));
-    if (sender === undefined) {
-      let requeued = 0;
-      for (const { id } of dead) if (await inbox.requeue(id)) requeued += 1;
-      const text = `${requeued} events requeued; the receiver's redrive() or its poller runs them.`;
-      printer.print({ text, data: { requeued } });
-      return EXIT.good;
-    }
+    const picked = await pickRequeueable(inbox, ids);
     const rows: DeliveryRow[] = [];
     let skipped = 0;
-    const progress = printer.progress('redrive', dead.length);
-    for (const { event } of dead) {
+    const progress = printer.progress('redrive', picked.length);
+    for (const { event } of picked) {
       if (signal.aborted || rows.at(-1)?.answer.kind === 'unreachable') break;
       if (event === null) continue;
       // Another process requeued it meanwhile. Sent from here, too, it could run twice.
       if (!(await inbox.requeue(event.id))) {
         skipped += 1;
-        printer.note(`${toPlain(event.id)} is no longer dead: another process requeued it. It is skipped.`);
+        printer.note(
+          `${toPlain(event.id)} is no longer dead or failed: another process requeued it. It is skipped.`,
+        );
         continue;
       }
       const row = { event, answer: await runAgain(event, inbox, sender) };
@@ -182,7 +212,7 @@ async function redrive({
       progress.show(rows.length + skipped);
     }
     progress.clear();
-    const total = dead.length - skipped;
+    const total = picked.length - skipped;
     printer.note(`${summarise(rows, total)}. What was not accepted is still in the inbox.`);
     if (signal.aborted) return interruptedExit();
     if (rows.some(({ answer }) => answer.kind === 'unreachable')) return EXIT.unreachable;
@@ -195,13 +225,19 @@ async function redrive({
 /** How many records are read at a time. */
 const PAGE_SIZE = 500;
 
-async function pickDead(inbox: InboxOperations, ids: ReadonlySet<string>): Promise<readonly InboxRecord[]> {
-  if (ids.size > 0) {
-    const found = await Promise.all([...ids].map(async (id) => ({ id, record: await inbox.find(id) })));
-    const wrong = found.find(({ record }) => record?.state !== 'dead');
+/** @throws {CommandError} exit 2 when one of the ids is neither dead nor failed. */
+async function pickRequeueable(
+  inbox: InboxOperations,
+  ids: readonly string[],
+): Promise<readonly InboxRecord[]> {
+  if (ids.length > 0) {
+    const found = await Promise.all(
+      [...new Set(ids)].map(async (id) => ({ id, record: await inbox.find(id) })),
+    );
+    const wrong = found.find(({ record }) => record?.state !== 'dead' && record?.state !== 'failed');
     if (wrong !== undefined) {
       throw usageError(
-        `${toPlain(wrong.id)} is ${wrong.record?.state ?? 'not in this inbox'}, not dead. See \`stablehooks inbox list --state dead\`.`,
+        `${toPlain(wrong.id)} is ${wrong.record?.state ?? 'not in this inbox'}, not dead or failed. See \`stablehooks inbox list\`.`,
       );
     }
     return found.flatMap(({ record }) => record ?? []);
@@ -219,11 +255,7 @@ async function pickDead(inbox: InboxOperations, ids: ReadonlySet<string>): Promi
  * Sends a requeued event. If the endpoint uses this same inbox, it records the result itself, and a lease held here
  * would block it. If it does not, the result is recorded here, by its answer.
  */
-async function runAgain(
-  event: NonNullable<InboxRecord['event']>,
-  inbox: OpenInbox,
-  sender: Sender,
-): Promise<EndpointAnswer> {
+async function runAgain(event: UnknownEvent, inbox: OpenInbox, sender: Sender): Promise<EndpointAnswer> {
   const answer = await sender.send(event);
   const record = await inbox.find(event.id);
   if (record?.state !== 'received') return answer;

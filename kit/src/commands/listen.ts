@@ -59,6 +59,8 @@ async function listen({ flags, settings, printer, signal }: CommandContext<Liste
     timeoutMs: flags.timeout,
     types,
     startMs,
+    // It tries again for as long as it runs.
+    maxAttempts: 2 ** 31 - 1,
     poll: {
       since: new Date(startMs),
       onGap: ({ type, after, before }) =>
@@ -137,13 +139,15 @@ async function openJournal(path: string, startMs: number): Promise<Journal> {
 
   const inbox = memoryInbox({ capacity: MAX_EVENTS });
   for (const entry of kept) await replay(inbox, entry);
-  let written: PollState = { watermark: null, largest: 0 };
+  let written: PollState = { since: null, watermark: null, largest: 0 };
   const append = (entry: JournalEntry) => appendFileSync(path, toLine(entry), PRIVATE);
 
   return {
     startMs: start.startMs,
     inbox: {
       ...inbox,
+      // Each step is in the file, so that a restart forgets nothing.
+      durable: true,
       async record(events, options) {
         const results = await inbox.record(events, options);
         for (const [index, event] of events.entries()) if (results[index] === 'new') append({ event });
@@ -168,7 +172,8 @@ async function openJournal(path: string, startMs: number): Promise<Journal> {
 
 /** A watermark is written once a minute, so that the file does not grow with every poll. */
 function isWorthWriting(poll: PollState, written: PollState): boolean {
-  return poll.largest !== written.largest || (poll.watermark ?? 0) - (written.watermark ?? 0) >= 60_000;
+  if (poll.largest !== written.largest || poll.since !== written.since) return true;
+  return (poll.watermark ?? 0) - (written.watermark ?? 0) >= 60_000;
 }
 
 function readEntries(path: string): readonly JournalEntry[] {
@@ -209,8 +214,10 @@ const CHECKS: Readonly<Record<string, (content: unknown) => boolean>> = {
 
 function isPoll(content: unknown): boolean {
   if (typeof content !== 'object' || content === null) return false;
-  const { watermark, largest } = content as Partial<PollState>;
-  return Number.isFinite(largest) && (watermark === null || Number.isFinite(watermark));
+  // Files of earlier releases have no `since`.
+  const { since = null, watermark, largest } = content as Partial<PollState>;
+  const isTime = (value: unknown) => value === null || Number.isFinite(value);
+  return Number.isFinite(largest) && isTime(watermark) && isTime(since);
 }
 
 function notAStateFile(path: string): CommandError {
@@ -237,7 +244,7 @@ async function replay(inbox: ReturnType<typeof memoryInbox>, entry: JournalEntry
   }
   if ('poll' in entry) {
     await inbox.acquirePoll(REPLAYING);
-    await inbox.savePoll(entry.poll, REPLAYING);
+    await inbox.savePoll({ ...entry.poll, since: entry.poll.since ?? null }, REPLAYING);
   }
 }
 

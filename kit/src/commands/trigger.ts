@@ -6,6 +6,8 @@ import {
   type DeliveryRow,
   type EndpointAnswer,
   isDelivered,
+  isNotDue,
+  noteNotDue,
   printRow,
   readOutcome,
   type Sender,
@@ -84,6 +86,7 @@ async function trigger(context: CommandContext<TriggerFlags>): Promise<ExitCode>
   const times = flags.duplicate ? 2 : 1;
   const total = flags.count * times;
   const rows: Pick<DeliveryRow, 'answer'>[] = [];
+  const notDue: string[] = [];
   const progress = printer.progress('trigger', total);
 
   await repeat(flags.count, { perSecond: flags.rate, signal }, async () => {
@@ -91,12 +94,14 @@ async function trigger(context: CommandContext<TriggerFlags>): Promise<ExitCode>
     for (let time = 0; time < times; time++) {
       const row = await fire(event);
       rows.push({ answer: row.answer });
+      if (isNotDue(row.answer)) notDue.push(row.event.id);
       printRow(printer, row);
       progress.show(rows.length);
     }
   });
   progress.clear();
   if (total > 1 || signal.aborted) printer.note(summarise(rows, total));
+  noteNotDue(printer, notDue);
   if (signal.aborted) return interruptedExit();
   if (rows.some(({ answer }) => answer.kind === 'unreachable')) return EXIT.unreachable;
   const expected = flags.forge || flags.tamper ? isRefused : isDelivered;

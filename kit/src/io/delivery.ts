@@ -233,6 +233,25 @@ function toData(answer: EndpointAnswer): object {
   return kind === 'silence' ? { error: 'silence', elapsedMs } : { error: answer.reason, elapsedMs };
 }
 
+/** Whether the endpoint's inbox holds the event back until its retry time. */
+export function isNotDue(answer: EndpointAnswer): boolean {
+  return answer.kind === 'reply' && answer.code === 'ERR_EVENT_NOT_DUE';
+}
+
+/** Says which events wait for their retry time and how to run them now, if there are any. */
+export function noteNotDue(printer: Printer, ids: Iterable<string>): void {
+  const [first, ...more] = new Set(ids);
+  if (first === undefined) return;
+  const id = toPlain(first);
+  const [wait, command, them] =
+    more.length === 0
+      ? [`${id} failed before and waits for its retry time.`, id, 'it']
+      : [`${id} and ${more.length} more failed before and wait for their retry time.`, `${id} …`, 'them'];
+  printer.note(
+    `${wait} \`stablehooks inbox requeue INBOX ${command}\` makes ${them} due now: then send ${them} again, or let the app's redrive run ${them}.`,
+  );
+}
+
 /** Counts deliveries by answer, and says how long they took. */
 export function summarise(rows: readonly Pick<DeliveryRow, 'answer'>[], total: number): string {
   // Without the time of a silence, which would make each one a kind of its own.

@@ -67,13 +67,20 @@ function statusOf(error: StablehooksError): number {
 
 function messageOf(error: StablehooksError): string {
   if (error.code === 'ERR_API_CONNECTION') return `${error.message} (${errorChain(error)[0]?.message})`;
+  // Without it, the id of a wallet that was created would be lost.
+  if ('answer' in error && error.answer !== undefined)
+    return `${error.message} (${error.code}) ${shorten(JSON.stringify(error.answer))}`;
   if (error.code !== 'ERR_API_STATUS') return `${error.message} (${error.code})`;
   const status = statusOf(error);
   if (status === 401 || status === 403) {
     return `The service refused the token (${status}). Set STABLEHOOKS_TOKEN or --token-file to one that is valid at this base URL.`;
   }
   const body = 'body' in error && typeof error.body === 'string' ? error.body : '';
-  return `The service answered ${status}: ${toPlain(body.trim()).slice(0, MAX_BODY_SHOWN) || 'no body'} (${error.code})`;
+  return `The service answered ${status}: ${shorten(body) || 'no body'} (${error.code})`;
+}
+
+function shorten(body: string): string {
+  return toPlain(body.trim()).slice(0, MAX_BODY_SHOWN);
 }
 
 /** The first characters of an error's body are enough: it can be a page of HTML. */

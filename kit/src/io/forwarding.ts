@@ -1,4 +1,4 @@
-import { createReceiver, EVENT_TYPES, type EventType, type WebhookEvent } from 'stablehooks';
+import { createdAtMs, createReceiver, EVENT_TYPES, type EventType, type WebhookEvent } from 'stablehooks';
 import { createPoller, type PollerOptions, type PollReport } from 'stablehooks/catch-up';
 import type { Client } from 'stablehooks/client';
 import type { Inbox } from 'stablehooks/conformance';
@@ -18,6 +18,8 @@ interface ForwardingOptions {
   /** Events created before this time (ms since 1970) are recorded only. @default 0 */
   readonly startMs?: number | undefined;
   readonly poll: Omit<PollerOptions, 'client' | 'receiver'>;
+  /** After how many failed attempts an event is dead. @default the receiver's */
+  readonly maxAttempts?: number | undefined;
   /** Called after each attempt. */
   readonly onAttempt: (row: DeliveryRow) => void;
 }
@@ -35,6 +37,9 @@ export interface Forwarder {
   inboxError(): unknown;
 }
 
+/** Each attempt and each problem of a poll is printed as a line of the command. */
+const logger = { warn: () => undefined, error: () => undefined };
+
 /**
  * Makes a forwarder: a receiver whose handlers send each event to the endpoint, signed, and a poller in front of
  * it. An event that is not answered 2xx fails in the inbox, and is sent again when it is due.
@@ -46,7 +51,7 @@ export async function createForwarder(url: string, options: ForwardingOptions): 
   const sender = await createSender(url, settings, timeoutMs);
 
   const forward = async (event: WebhookEvent) => {
-    if (Date.parse(event.created_at) < startMs) return;
+    if (createdAtMs(event) < startMs) return;
     const answer = await sender.send(event);
     onAttempt({ event, answer });
     if (!isDelivered(answer)) throw new Error(`${url} answered ${describeAnswer(answer)}`);
@@ -59,9 +64,10 @@ export async function createForwarder(url: string, options: ForwardingOptions): 
     handlerTimeoutMs: timeoutMs + 5_000,
     // Short, because after a crash the events that were held wait this long.
     leaseMs: timeoutMs + 10_000,
-    onOutcome: () => undefined,
+    maxAttempts: options.maxAttempts,
+    logger,
   });
-  const poller = createPoller({ ...options.poll, client: { events: service.target }, receiver });
+  const poller = createPoller({ ...options.poll, logger, client: { events: service.target }, receiver });
 
   return {
     pollOnce: (signal) => poller.pollOnce({ signal }),

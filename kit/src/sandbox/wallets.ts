@@ -3,6 +3,7 @@ import * as z from 'zod/mini';
 import type { Random } from './random.js';
 import {
   check,
+  closedObject,
   decimal,
   nonEmptyString,
   nonEmptyStrings,
@@ -49,23 +50,18 @@ export interface WalletsState {
   readonly accounts: readonly Account[];
 }
 
-const OBJECT = 'must be a JSON object';
-const limits = z.object({ perTx: decimal, daily: decimal }, 'must hold perTx and daily');
-// Unlike the control API, the service does not refuse unknown fields.
-const walletInput = z.object(
-  {
-    agentId: nonEmptyString,
-    label: z.optional(nonEmptyString),
-    chain: oneOf(WALLET_CHAINS),
-    limits,
-    allowlist: z.optional(nonEmptyStrings),
-  },
-  OBJECT,
-);
-const limitsInput = z.object(
-  { limits: z.optional(z.partial(limits)), allowlist: z.optional(nonEmptyStrings) },
-  OBJECT,
-);
+const limits = closedObject({ perTx: decimal, daily: decimal });
+const walletInput = closedObject({
+  agentId: nonEmptyString,
+  label: z.optional(nonEmptyString),
+  chain: oneOf(WALLET_CHAINS),
+  limits,
+  allowlist: z.optional(nonEmptyStrings),
+});
+const limitsInput = closedObject({
+  limits: z.optional(z.partial(limits)),
+  allowlist: z.optional(nonEmptyStrings),
+});
 
 export type WalletStore = ReturnType<typeof createWalletStore>;
 

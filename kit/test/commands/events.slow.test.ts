@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { run, SECRET, start } from '../command.js';
+import { serve } from '../http-server.js';
 import { fire, startEndpoint, startService, TOKEN } from '../service.js';
 
 describe.concurrent('events list', () => {
@@ -142,6 +143,18 @@ describe.concurrent('events replay', () => {
       'cannot be reached (ECONNREFUSED). Stopped: 0 of 3 sent. Run the same command again.',
     );
     expect(exitCode).toBe(3);
+  });
+
+  test('events replay says how to run the events now that wait for their retry time', async () => {
+    await using service = await startService();
+    const reply = JSON.stringify({ outcome: 'busy', code: 'ERR_EVENT_NOT_DUE' });
+    await using site = await serve((_, response) => void response.writeHead(503).end(reply));
+    const [first] = fire(service.sandbox, 2);
+    const { stderr, exitCode } = await run(['events', 'replay', '--all', '--to', site.url], service);
+    expect(stderr).toContain(
+      `${first} and 1 more failed before and wait for their retry time. \`stablehooks inbox requeue INBOX ${first} …\``,
+    );
+    expect(exitCode).toBe(1);
   });
 
   test('events replay is exit 1 when the endpoint refuses a delivery', async () => {

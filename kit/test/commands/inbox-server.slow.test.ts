@@ -11,7 +11,7 @@ import { startRedis } from '../../../test/services/redis.js';
 import { describeWithRedis } from '../../../test/services/with-redis.js';
 import { run, SECRET } from '../command.js';
 import { findClosedUrl } from '../http-server.js';
-import { startEndpoint } from '../service.js';
+import { SILENT, startEndpoint } from '../service.js';
 
 /** Leaves one event dead in the inbox, and answers its id. */
 async function leaveDead(inbox: Inbox): Promise<string> {
@@ -21,7 +21,7 @@ async function leaveDead(inbox: Inbox): Promise<string> {
   const receiver = createReceiver({
     secret: SECRET,
     inbox,
-    onOutcome: () => undefined,
+    logger: SILENT,
     handlers: { 'redeem.failed': giveUp },
   });
   const event = exampleEvent('redeem.failed');

@@ -5,7 +5,7 @@ import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
 import { makeFolder, run, SECRET } from '../command.js';
 import { serve } from '../http-server.js';
-import { startEndpoint } from '../service.js';
+import { SILENT, startEndpoint } from '../service.js';
 import { openSqlite } from '../sqlite-file.js';
 
 /** A file with one event done, two dead and one parked. */
@@ -14,7 +14,7 @@ async function fill(path: string): Promise<readonly string[]> {
   const receiver = createReceiver({
     secret: SECRET,
     inbox,
-    onOutcome: () => undefined,
+    logger: SILENT,
     handlers: {
       'transfer.failed': () => {
         throw new PermanentError('the account was closed');
@@ -54,6 +54,53 @@ describe.concurrent('inbox', () => {
     );
     const show = await run(['inbox', 'show', folder.at('events.db'), id]);
     expect(JSON.parse(show.stdout)).toMatchObject({ id, state: 'dead', event: { type: 'transfer.failed' } });
+  });
+
+  test('inbox show prints the last attempts, and inbox requeue makes a failed event due now', async () => {
+    await using folder = await makeFolder();
+    const path = folder.at('events.db');
+    using inbox = await openSqlite(path);
+    const event = exampleEvent('redeem.failed');
+    const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+    if (claim.state !== 'claimed') throw new Error(`The event is ${claim.state}.`);
+    await inbox.fail(claim.lease, { retryAfterMs: 3_600_000, error: 'the ledger is down' });
+    const receiver = createReceiver({
+      secret: SECRET,
+      inbox,
+      handlers: { 'redeem.failed': () => undefined },
+      logger: SILENT,
+    });
+    const show = await run(['inbox', 'show', path, event.id]);
+    expect(JSON.parse(show.stdout)).toMatchObject({
+      state: 'failed',
+      history: [
+        {
+          attempt: 1,
+          startedAt: expect.stringMatching(/^\d{4}-.*Z$/),
+          endedAt: expect.stringMatching(/^\d{4}-.*Z$/),
+          result: 'failed',
+          error: 'the ledger is down',
+        },
+      ],
+    });
+    const early = await receiver.accept(event, 'push');
+    expect(early).toMatchObject({ kind: 'busy', error: { code: 'ERR_EVENT_NOT_DUE' } });
+
+    const { stdout, exitCode } = await run(['inbox', 'requeue', path, event.id]);
+    expect(stdout).toMatch(/^1 events requeued; /);
+    expect(exitCode).toBe(0);
+    expect(await receiver.accept(event, 'push')).toMatchObject({ kind: 'handled' });
+  });
+
+  test('inbox requeue without ids takes the dead events, and refuses an id that is neither dead nor failed', async () => {
+    await using folder = await makeFolder();
+    const path = folder.at('events.db');
+    const dead = await fill(path);
+    const all = await run(['inbox', 'requeue', path, '--json']);
+    expect(JSON.parse(all.stdout)).toEqual({ requeued: 2 });
+    const again = await run(['inbox', 'requeue', path, dead[0] ?? '']);
+    expect(again.stderr).toContain('is received, not dead or failed. See `stablehooks inbox list`.');
+    expect(again.exitCode).toBe(2);
   });
 
   test('inbox redrive runs dead events through an endpoint with its own inbox', async () => {
@@ -102,7 +149,7 @@ describe.concurrent('inbox', () => {
     const { stderr, exitCode } = await run(args);
     expect(endpoint.outcomes.map(({ event }) => event?.id)).toEqual([id]);
     expect(stderr).toContain(
-      `${other} is no longer dead: another process requeued it. It is skipped.\n1 of 1 sent`,
+      `${other} is no longer dead or failed: another process requeued it. It is skipped.\n1 of 1 sent`,
     );
     expect(exitCode).toBe(0);
   });

@@ -67,6 +67,18 @@ describe.concurrent('trigger', () => {
     expect(exitCode).toBe(0);
   });
 
+  test('trigger says how to run an event now that waits for its retry time', async () => {
+    const reply = JSON.stringify({ outcome: 'busy', code: 'ERR_EVENT_NOT_DUE' });
+    await using site = await serve((_, response) => void response.writeHead(503).end(reply));
+    const args = ['trigger', 'redeem.failed', '--to', site.url, '--set', 'id=evt_mine', '--duplicate'];
+    const { stdout, stderr, exitCode } = await run(args);
+    expect(stdout).toContain('503 ERR_EVENT_NOT_DUE');
+    expect(stderr).toContain(
+      'evt_mine failed before and waits for its retry time. `stablehooks inbox requeue INBOX evt_mine` makes it due now',
+    );
+    expect(exitCode).toBe(1);
+  });
+
   test('trigger says that the sandbox has no endpoint', async () => {
     await using service = await startService();
     const { stderr, exitCode } = await run(['trigger', 'redeem.completed'], service);

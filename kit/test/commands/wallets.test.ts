@@ -29,6 +29,14 @@ test('a wallet that the service refuses is exit 2 with the message of the servic
   expect(exitCode).toBe(2);
 });
 
+test('a created wallet whose description is malformed is exit 3, with what the service answered', async () => {
+  await using service = await startService({ faults: { apiMalformed: 1 } });
+  const { stderr, exitCode } = await run([...CREATE, '--per-tx', '1', '--daily', '2'], service);
+  const [wallet] = service.sandbox.wallets.list();
+  expect(stderr).toContain(`(ERR_API_RESPONSE) "{\\"id\\":\\"${wallet?.id}\\"`);
+  expect(exitCode).toBe(3);
+});
+
 test('wallets limits refuses one limit without the other', async () => {
   const { stderr, exitCode } = await run(['wallets', 'limits', 'wal_1', '--daily', '5']);
   expect(stderr).toContain('Pass --per-tx and --daily together');

@@ -143,7 +143,7 @@ test('an endpoint that never answers times out alone by the real clock and over 
       return `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}/`;
     }),
   );
-  const { sandbox } = await startSandbox({ timeoutMs: 700, maxAttempts: 2, retryBaseMs: 1 });
+  const { sandbox } = await startSandbox({ timeoutMs: 1_500, maxAttempts: 1 });
   for (const url of urls) sandbox.endpoints.add({ url });
   sandbox.emit('accept.confirmed');
   await sandbox.settled();
@@ -152,7 +152,6 @@ test('an endpoint that never answers times out alone by the real clock and over 
     .map(({ request, error }) => [urls.indexOf(request.url), error !== null]);
   expect(outcomes).toEqual([
     [1, false],
-    [0, true],
     [0, true],
   ]);
 });

@@ -55,6 +55,8 @@ describe('POST /v1/wallets', () => {
     ['limits.daily', { ...wallet, limits: { perTx: '1', daily: '' } }],
     ['allowlist', { ...wallet, allowlist: '0xAbC' }],
     ['allowlist.1', { ...wallet, allowlist: ['0xAbC', 5] }],
+    ['alowlist', { ...wallet, alowlist: [] }],
+    ['limits.dialy', { ...wallet, limits: { ...wallet.limits, dialy: '1' } }],
     ['body', []],
     ['body', null],
   ])('POST /v1/wallets answers 400 to a wrong field %s and creates nothing', async (field, json) => {
@@ -98,8 +100,16 @@ describe('PATCH /v1/wallets/{id}/limits', () => {
     const { id } = sandbox.wallets.create({ ...wallet, chain: 'base' });
     const before = sandbox.wallets.get(id);
     const json = { limits: { perTx: '1', daily: 5 }, allowlist: [] };
-    const bad = await ask(`/v1/wallets/${id}/limits`, { method: 'PATCH', json });
+    const path = `/v1/wallets/${id}/limits`;
+    const bad = await ask(path, { method: 'PATCH', json });
     expect(bad).toMatchObject({ status: 400, json: { errors: [{ field: 'limits.daily' }] } });
+    for (const [field, misspelt] of [
+      ['alowlist', { limits: { perTx: '1', daily: '2' }, alowlist: ['0xEf'] }],
+      ['limits.dialy', { limits: { dialy: '5' } }],
+    ]) {
+      const answer = await ask(path, { method: 'PATCH', json: misspelt });
+      expect(answer).toMatchObject({ status: 400, json: { errors: [{ field }] } });
+    }
     expect(sandbox.wallets.get(id)).toEqual(before);
   });
 });

@@ -1,7 +1,13 @@
-/** POST /edge by the App Router, on the Edge runtime: the same receiver, over WebCrypto. */
+/**
+ * POST /edge by the App Router, on the Edge runtime, over WebCrypto.
+ *
+ * Postgres cannot be reached from here, so this receiver has an inbox in memory. In production, give all receivers of
+ * the app one inbox that the Edge runtime can reach, such as redisInbox over Upstash.
+ */
+import { createReceiver } from 'stablehooks';
 import { toNextRoute } from 'stablehooks/next';
-import { receiver } from '../../lib/receiver';
+import { handlers, payloads, secret } from '../../lib/handlers';
 
 export const runtime = 'edge';
 
-export const { POST } = toNextRoute(receiver);
+export const { POST } = toNextRoute(createReceiver({ secret, payloads, handlers }));

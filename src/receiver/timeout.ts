@@ -1,0 +1,21 @@
+/** Waits for an answer for `ms`, then rejects with the error. What answers later is ignored. */
+export function orTimeout<Value>(
+  answer: PromiseLike<Value>,
+  ms: number,
+  toError: () => Error,
+): Promise<Value> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(toError()), ms);
+    const end = () => clearTimeout(timer);
+    answer.then(
+      (value) => {
+        end();
+        resolve(value);
+      },
+      (error: unknown) => {
+        end();
+        reject(error);
+      },
+    );
+  });
+}

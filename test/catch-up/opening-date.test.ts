@@ -1,0 +1,226 @@
+/** The opening date: which listed events the poller takes, and which raise an alarm. */
+import { createReceiver, EVENT_TYPES, memoryInbox, type UnknownEvent } from 'stablehooks';
+import { createPoller, type ListedEvents, type PollerOptions } from 'stablehooks/catch-up';
+import { expect, test } from 'vitest';
+
+const START = Date.parse('2026-03-01T12:00:00Z');
+const MINUTE_MS = 60_000;
+const DAY_MS = 24 * 60 * MINUTE_MS;
+const quiet = { warn: () => undefined, error: () => undefined };
+
+function listed(id: string, at: number): UnknownEvent {
+  const created_at = new Date(at).toISOString();
+  return { id, type: 'transfer.settled', created_at, payload: {}, delivered: true };
+}
+
+/** An event an hour, for so many days before the start. */
+function history(days: number): UnknownEvent[] {
+  return Array.from({ length: days * 24 }, (_, hour) =>
+    listed(`old-${hour}`, START - (hour + 1) * 3_600_000),
+  );
+}
+
+/** A service in virtual time with a list in an order of its own, and pollers that share one inbox. */
+function setUp({
+  order = 'newest',
+  cap = 1_000,
+}: {
+  readonly order?: 'newest' | 'oldest';
+  readonly cap?: number;
+} = {}) {
+  const clock = { now: START };
+  const events: UnknownEvent[] = [];
+  const service = { up: true, saysItsTime: true };
+  const handled: string[] = [];
+  const inbox = memoryInbox({ now: () => clock.now });
+  const handler = ({ id }: UnknownEvent) => void handled.push(id);
+  const receiver = createReceiver({
+    secret: 'secret',
+    inbox,
+    handlers: Object.fromEntries(EVENT_TYPES.map((type) => [type, handler])),
+    logger: quiet,
+  });
+  const client = {
+    events: {
+      async listWithProblems({
+        type,
+        limit,
+      }: {
+        readonly type?: string | undefined;
+        readonly limit: number;
+      }): Promise<ListedEvents> {
+        if (!service.up) throw new Error('503');
+        const sign = order === 'newest' ? -1 : 1;
+        const shown = events
+          .filter((event) => type === undefined || event.type === type)
+          .sort((a, b) => sign * (Date.parse(a.created_at) - Date.parse(b.created_at)))
+          .slice(0, Math.min(limit, cap));
+        return {
+          events: shown,
+          problems: [],
+          size: shown.length,
+          servedAt: service.saysItsTime ? clock.now : null,
+        };
+      },
+    },
+  };
+  const poll = (options: Partial<PollerOptions> = {}) =>
+    createPoller({ client, receiver, now: () => clock.now, logger: quiet, ...options }).pollOnce();
+  return { clock, events, service, handled, inbox, poll };
+}
+
+test.each(['oldest', 'newest'] as const)(
+  'a poller with since = now neither records nor handles older events of a list that is %s first',
+  async (order) => {
+    const it = setUp({ order });
+    it.events.push(...history(20));
+    const report = await it.poll({ since: new Date(START) });
+    expect(it.handled).toEqual([]);
+    expect(report).toMatchObject({ new: 0, handled: 0, deliveredButUnseen: 0, gaps: [], problems: [] });
+    expect(report.skipped).toBe(report.fetched);
+    expect(report.skipped).toBeGreaterThan(49);
+    expect(await it.inbox.find('old-0')).toBeUndefined();
+
+    it.clock.now += 10 * MINUTE_MS;
+    it.events.push(listed('new', START), listed('newer', START + MINUTE_MS));
+    expect(await it.poll({ since: new Date(START) })).toMatchObject({
+      new: 2,
+      recovered: 2,
+      deliveredButUnseen: 2,
+    });
+    expect(it.handled).toEqual(['new', 'newer']);
+  },
+);
+
+test('without since, the opening date is the first poll, and later polls keep it', async () => {
+  const it = setUp();
+  it.events.push(...history(1));
+  expect(await it.poll()).toMatchObject({ proven: true, fetched: 24, skipped: 24, new: 0 });
+  it.clock.now += DAY_MS;
+  it.events.push(listed('new', START + MINUTE_MS));
+  expect(await it.poll()).toMatchObject({ proven: true, fetched: 25, skipped: 24, handled: 1 });
+  expect(it.handled).toEqual(['new']);
+});
+
+test('an opening date in the future counts as the first poll, also when only our own clock is ahead', async () => {
+  for (const options of [
+    { since: new Date(START + DAY_MS) },
+    { now: () => START + DAY_MS },
+    { since: new Date(START + DAY_MS), now: () => START + DAY_MS },
+  ]) {
+    const it = setUp();
+    it.events.push(listed('old', START - 1));
+    await it.poll(options);
+    it.events.push(listed('new', START));
+    it.clock.now += MINUTE_MS;
+    expect(await it.poll(options)).toMatchObject({ skipped: 1, handled: 1, problems: [] });
+    expect(it.handled).toEqual(['new']);
+  }
+});
+
+test('a first poll without an answer fixes the opening date, and no watermark', async () => {
+  const it = setUp();
+  it.service.up = false;
+  await it.poll();
+  expect(await it.inbox.acquirePoll({ holder: 'test', leaseMs: 0 })).toMatchObject({
+    since: START,
+    watermark: null,
+  });
+  it.service.up = true;
+  it.clock.now += 10 * MINUTE_MS;
+  it.events.push(listed('old', START - 1), listed('meanwhile', START + MINUTE_MS));
+  expect(await it.poll()).toMatchObject({ proven: true, skipped: 1, handled: 1 });
+  expect(it.handled).toEqual(['meanwhile']);
+});
+
+test('backfill handles events of any age, and those from before the opening date raise no alarm', async () => {
+  const it = setUp();
+  it.events.push(...history(1));
+  await it.poll();
+  it.clock.now += 10 * MINUTE_MS;
+  it.events.push(listed('late', START + MINUTE_MS));
+  const report = await it.poll({ backfill: true });
+  expect(report).toMatchObject({ fetched: 25, skipped: 0, handled: 25, deliveredButUnseen: 1, problems: [] });
+  expect(it.handled).toHaveLength(25);
+
+  it.events.push(listed('later', START + MINUTE_MS), listed('old', START - MINUTE_MS));
+  const { problems } = await it.poll({ backfill: true });
+  expect(problems.map(({ code }) => code)).toEqual(['ERR_EVENT_LATE']);
+});
+
+test('a later since in an inbox that has an opening date takes no event away, such as new Date() at each start', async () => {
+  const it = setUp();
+  await it.poll({ since: new Date(it.clock.now) });
+  it.clock.now += DAY_MS;
+  it.events.push(listed('during-downtime', START + MINUTE_MS));
+  expect(await it.poll({ since: new Date(it.clock.now) })).toMatchObject({ skipped: 0, handled: 1 });
+});
+
+test('an earlier since in an inbox that has an opening date takes older events and raises no alarm for them', async () => {
+  const it = setUp();
+  await it.poll({ since: new Date(START) });
+  it.events.push(...history(2));
+  it.clock.now += 10 * MINUTE_MS;
+  const report = await it.poll({ since: new Date(START - DAY_MS) });
+  expect(report).toMatchObject({ skipped: 24, handled: 24, deliveredButUnseen: 0, gaps: [], problems: [] });
+});
+
+test('an inbox that was polled before there was an opening date takes every event, as before', async () => {
+  const it = setUp();
+  await it.inbox.acquirePoll({ holder: 'release 0', leaseMs: MINUTE_MS });
+  const landed = { since: null, watermark: START - DAY_MS, largest: 3 };
+  await it.inbox.savePoll(landed, { holder: 'release 0', leaseMs: 0 });
+  it.events.push(listed('old', START - 2 * DAY_MS));
+  it.clock.now += MINUTE_MS;
+  const report = await it.poll({ since: new Date(START) });
+  expect(report).toMatchObject({ skipped: 0, handled: 1 });
+  expect(report.problems.map(({ code }) => code)).toEqual(['ERR_EVENT_LATE']);
+  expect((await it.inbox.acquirePoll({ holder: 'test', leaseMs: 0 }))?.since).toBeNull();
+});
+
+test('a created_at with a leap second and lower-case letters is compared with the opening date', async () => {
+  const it = setUp();
+  const at = (created_at: string) => ({ ...listed(created_at, 0), created_at });
+  await it.poll({ since: new Date('2016-12-31T00:00:00Z') });
+  it.events.push(at('2016-12-31t23:59:60z'), at('2016-12-30t23:59:59z'));
+  it.clock.now += MINUTE_MS;
+  await it.poll();
+  expect(it.handled).toEqual(['2016-12-31t23:59:60z']);
+});
+
+test('what is malformed and older than the opening date is no problem', async () => {
+  const it = setUp();
+  const broken = (at: number) => ({ id: 'broken', created_at: new Date(at).toISOString() }) as UnknownEvent;
+  const client = (value: unknown) => ({
+    events: {
+      listWithProblems: async () => ({
+        events: [],
+        problems: [{ index: 0, fields: ['type'], value }],
+        size: 1,
+      }),
+    },
+  });
+  const old = await it.poll({ client: client(broken(START - 1)) });
+  expect(old).toMatchObject({ proven: true, problems: [] });
+  it.clock.now += DAY_MS;
+  const known = await it.poll({ client: client(broken(START + 1)) });
+  expect(known).toMatchObject({ proven: false, problems: [{ code: 'ERR_EVENT_MALFORMED' }] });
+});
+
+test('acknowledgeGap before the first poll makes the date that is acknowledged the opening date', async () => {
+  const it = setUp();
+  it.clock.now += DAY_MS;
+  const client = { events: { listWithProblems: async () => ({ events: it.events, problems: [], size: 2 }) } };
+  const handled: string[] = [];
+  const receiver = createReceiver({
+    secret: 'secret',
+    inbox: it.inbox,
+    handlers: { 'transfer.settled': ({ id }) => void handled.push(id) },
+    logger: quiet,
+  });
+  const poller = createPoller({ client, receiver, now: () => it.clock.now, logger: quiet });
+  await poller.acknowledgeGap(new Date(START));
+  it.events.push(listed('old', START - 1), listed('new', START + 1));
+  expect(await poller.pollOnce()).toMatchObject({ proven: true, skipped: 1, handled: 1 });
+  expect(handled).toEqual(['new']);
+});

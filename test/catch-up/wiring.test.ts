@@ -1,0 +1,158 @@
+/** How a poller is wired: an inbox that forgets, values as functions, where its lines go. */
+import { ConfigError, createReceiver, memoryInbox } from 'stablehooks';
+import { createPoller, type PollerClient, type PollerOptions } from 'stablehooks/catch-up';
+import { expect, test } from 'vitest';
+
+const emptyList: PollerClient = {
+  events: { listWithProblems: async () => ({ events: [], problems: [], size: 0 }) },
+};
+const brokenList: PollerClient = {
+  events: {
+    listWithProblems: async () => {
+      throw new Error('503');
+    },
+  },
+};
+
+function createLogger() {
+  const lines: string[] = [];
+  const log = (line: string) => void lines.push(line);
+  return { lines, logger: { warn: log, error: log } };
+}
+
+const durableInbox = () => ({ ...memoryInbox(), durable: true });
+
+function receiverOf(inbox = durableInbox()) {
+  return createReceiver({ secret: 'secret', handlers: {}, inbox });
+}
+
+test('pollers whose inbox is not durable say so once, with the fix, however many poll and however often', async () => {
+  const { lines, logger } = createLogger();
+  const receiver = receiverOf(memoryInbox());
+  for (const _ of [1, 2]) {
+    const poller = createPoller({ client: emptyList, receiver, logger });
+    await poller.pollOnce();
+    await poller.pollOnce();
+  }
+  expect(lines).toEqual([expect.stringMatching(/not durable.*a poller uses it.*sqliteInbox/)]);
+});
+
+test('a poller whose inbox is durable says nothing', async () => {
+  const { lines, logger } = createLogger();
+  await createPoller({ client: emptyList, receiver: receiverOf(), logger }).pollOnce();
+  expect(lines).toEqual([]);
+});
+
+test('a client and a receiver that are given as functions are made once, at the first poll', async () => {
+  const made: string[] = [];
+  const { logger } = createLogger();
+  const poller = createPoller({
+    client: () => {
+      made.push('client');
+      return emptyList;
+    },
+    receiver: () => {
+      made.push('receiver');
+      return receiverOf();
+    },
+    logger,
+  });
+  expect(made).toEqual([]);
+  expect(await poller.pollOnce()).toMatchObject({ proven: true });
+  expect(await poller.pollOnce()).toMatchObject({ proven: true });
+  expect(made.sort()).toEqual(['client', 'receiver']);
+});
+
+test('a receiver whose inbox is given as a function makes it at the first poll, not when the poller is created', async () => {
+  let made = 0;
+  const receiver = createReceiver({
+    secret: () => 'secret',
+    handlers: {},
+    inbox: () => {
+      made += 1;
+      return durableInbox();
+    },
+  });
+  const poller = createPoller({ client: emptyList, receiver });
+  expect(made).toBe(0);
+  expect(await poller.pollOnce()).toMatchObject({ proven: true });
+  expect(made).toBe(1);
+});
+
+test.each<[string, Partial<PollerOptions>, RegExp]>([
+  [
+    'throws',
+    {
+      client: () => {
+        throw new Error('token=hunter2 is missing');
+      },
+    },
+    /createPoller: `client`/,
+  ],
+  ['gives no client', { client: () => ({}) as PollerClient }, /createPoller: `client` must be a client/],
+  [
+    'gives a receiver whose inbox cannot be made',
+    {
+      receiver: () =>
+        createReceiver({
+          secret: 'secret',
+          handlers: {},
+          inbox: () => {
+            throw new Error('DATABASE_URL is not set');
+          },
+        }),
+    },
+    /createReceiver: `inbox`/,
+  ],
+])('a function that %s is in the report and in one line, by its option', async (_, wrong, message) => {
+  const { lines, logger } = createLogger();
+  const poller = createPoller({ client: emptyList, receiver: receiverOf(), logger, ...wrong });
+  const report = await poller.pollOnce();
+  expect(report).toMatchObject({ proven: false, requests: 0 });
+  expect(report.problems).toMatchObject([{ code: 'ERR_CONFIG_INVALID' }]);
+  expect(report.problems[0]?.message).toMatch(message);
+  expect(lines).toHaveLength(1);
+  expect(lines[0]).toMatch(message);
+  expect(JSON.stringify([report, lines])).not.toContain('hunter2');
+});
+
+test('a poll that fails because a function failed succeeds once the function does', async () => {
+  const { logger } = createLogger();
+  let ready = false;
+  const client = () => {
+    if (!ready) throw new ConfigError('SERVICE_URL is not set.');
+    return emptyList;
+  };
+  const poller = createPoller({ client, receiver: receiverOf(), logger });
+  expect((await poller.pollOnce()).problems).toMatchObject([{ message: 'SERVICE_URL is not set.' }]);
+  ready = true;
+  expect(await poller.pollOnce()).toMatchObject({ proven: true, problems: [] });
+});
+
+test('a gap is logged with the fix, also when onGap takes it, and so is an observer that throws', async () => {
+  const { lines, logger } = createLogger();
+  const gaps: unknown[] = [];
+  const poller = createPoller({
+    client: brokenList,
+    receiver: receiverOf(),
+    since: new Date(0),
+    logger,
+    onGap: (gap) => void gaps.push(gap),
+    onReport: () => {
+      throw new Error('the dashboard is down');
+    },
+  });
+  await poller.pollOnce();
+  expect(gaps).toHaveLength(1);
+  expect(lines).toEqual([
+    expect.stringMatching(/onReport threw an error/),
+    expect.stringMatching(/events created after 1970.* can be missing.*Raise maxLimit or poll more often/),
+  ]);
+});
+
+test('createPoller refuses a logger that has no methods for warnings and errors', () => {
+  const logger = { info: () => undefined } as unknown as Console;
+  expect(() => createPoller({ client: emptyList, receiver: receiverOf(), logger })).toThrow(
+    '`logger` must be',
+  );
+});

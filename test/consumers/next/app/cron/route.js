@@ -1,0 +1,21 @@
+/** A cron route whose values all come from the environment, which the build does not have. */
+import { createReceiver, memoryInbox } from 'stablehooks';
+import { createPoller, toCronRoute } from 'stablehooks/catch-up';
+import { createClient } from 'stablehooks/client';
+
+function need(name) {
+  const value = process.env[name];
+  if (value === undefined) throw new Error(`${name} is not set.`);
+  return value;
+}
+
+const receiver = createReceiver({
+  secret: () => need('WEBHOOK_SECRET'),
+  inbox: () => ({ ...memoryInbox(), durable: need('DATABASE_URL') !== '' }),
+  handlers: {},
+});
+const client = () => createClient({ baseUrl: need('SERVICE_URL'), token: need('SERVICE_TOKEN'), retries: 0 });
+
+export const { GET } = toCronRoute(() => createPoller({ client, receiver: () => receiver }), {
+  secret: () => need('CRON_SECRET'),
+});

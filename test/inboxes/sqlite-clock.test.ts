@@ -1,0 +1,135 @@
+import type { UnknownEvent } from 'stablehooks';
+import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
+import { describe, expect, test } from 'vitest';
+import { connect, freshPath } from './sqlite-drivers.js';
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const YEAR_MS = 365 * 24 * HOUR_MS;
+const START = Date.parse('2026-01-02T03:04:05Z');
+
+const LEASE = { leaseMs: HOUR_MS, origin: 'push' } as const;
+const TAKE = { limit: 100, visibilityTimeoutMs: MINUTE_MS, types: [] } as const;
+
+const event = (id: string): UnknownEvent => ({
+  id,
+  type: 'transfer.settled',
+  created_at: '2026-01-02T03:04:05Z',
+  payload: {},
+});
+
+type Inbox = ReturnType<typeof sqliteInbox>;
+
+async function claimed(inbox: Inbox, id: string, leaseMs = HOUR_MS) {
+  const claim = await inbox.claim(event(id), { ...LEASE, leaseMs });
+  if (claim.state !== 'claimed') throw new Error(`The claim of ${id} was answered ${claim.state}.`);
+  return claim.lease;
+}
+
+const taken = async (inbox: Inbox) => (await inbox.takeDue(TAKE)).map(({ event: { id } }) => id);
+
+/** The ways in which an inbox meets a clock that was set back: while it is open, or before it is opened. */
+const WAYS = ['while the file is open', 'before the file is opened again'] as const;
+
+describe.each(WAYS)('a clock that is set back by a year %s', (way) => {
+  /** An inbox with one event leased for an hour, one that is due in ten minutes, and one that is due. */
+  async function setBack() {
+    const path = freshPath();
+    const clock = { ms: START };
+    const now = () => clock.ms;
+    const before = sqliteInbox(connect(path), { now });
+    await before.record([event('due')], { dueInMs: 0, origin: 'pull' });
+    const failed = await claimed(before, 'failed');
+    await before.fail(failed, { retryAfterMs: 10 * MINUTE_MS, error: 'no' });
+    const lease = await claimed(before, 'leased');
+    await before.acquirePoll({ holder: 'a', leaseMs: HOUR_MS });
+    clock.ms -= YEAR_MS;
+    const inbox = way === 'while the file is open' ? before : sqliteInbox(connect(path), { now });
+    return { inbox, clock, lease };
+  }
+
+  test('leases an event for its lease, and not for a year', async () => {
+    const { inbox, clock, lease } = await setBack();
+    const claim = await inbox.claim(event('leased'), LEASE);
+    expect(claim).toEqual({ state: 'leased', retryAfterMs: HOUR_MS });
+    clock.ms += HOUR_MS - 1;
+    expect((await inbox.claim(event('leased'), LEASE)).state).toBe('leased');
+    clock.ms += 1;
+    expect((await claimed(inbox, 'leased')).attempt).toBe(2);
+    expect(await inbox.complete(lease)).toBe(false);
+  });
+
+  test('does not take the lease from a handler that is running', async () => {
+    const { inbox, lease } = await setBack();
+    expect(await inbox.complete(lease)).toBe(true);
+    expect(await inbox.complete(lease)).toBe(false);
+  });
+
+  test('does not hide an event that is due, and keeps the wait of one that failed', async () => {
+    const { inbox, clock } = await setBack();
+    expect(await taken(inbox)).toEqual(['due']);
+    expect(await inbox.claim(event('failed'), LEASE)).toEqual({
+      state: 'failed',
+      retryAfterMs: 10 * MINUTE_MS,
+    });
+    clock.ms += 10 * MINUTE_MS;
+    expect(await taken(inbox)).toEqual(['due', 'failed']);
+  });
+
+  test('does not keep the lease to poll from others for longer than it is', async () => {
+    const { inbox, clock } = await setBack();
+    expect(await inbox.acquirePoll({ holder: 'b', leaseMs: 0 })).toBeNull();
+    clock.ms += HOUR_MS;
+    expect(await inbox.acquirePoll({ holder: 'b', leaseMs: 0 })).not.toBeNull();
+  });
+
+  test('moves the times once', async () => {
+    const { inbox, clock } = await setBack();
+    await taken(inbox);
+    const record = await inbox.find('leased');
+    expect(record?.dueAt).toBe(clock.ms + HOUR_MS);
+    clock.ms += MINUTE_MS;
+    await inbox.claim(event('leased'), LEASE);
+    expect(await inbox.find('leased')).toEqual(record);
+  });
+});
+
+test('a clock that was ahead for a moment ends no lease from before', async () => {
+  const clock = { ms: START };
+  const inbox = sqliteInbox(connect(freshPath()), { now: () => clock.ms });
+  await claimed(inbox, 'before');
+  clock.ms += YEAR_MS;
+  await claimed(inbox, 'ahead');
+  clock.ms -= YEAR_MS;
+  for (const id of ['before', 'ahead']) {
+    expect(await inbox.claim(event(id), LEASE)).toEqual({ state: 'leased', retryAfterMs: HOUR_MS });
+  }
+});
+
+test('events that follow each other keep their order when the clock is set back', async () => {
+  const clock = { ms: START };
+  const inbox = sqliteInbox(connect(freshPath()), { now: () => clock.ms });
+  for (const id of ['first', 'second', 'third']) {
+    await inbox.record([event(id)], { dueInMs: MINUTE_MS, origin: 'pull' });
+    clock.ms += 1_000;
+  }
+  clock.ms -= YEAR_MS;
+  expect(await taken(inbox)).toEqual([]);
+  clock.ms += MINUTE_MS;
+  expect(await taken(inbox)).toEqual(['first', 'second', 'third']);
+});
+
+test('the times are moved by a later step when the first one cannot write', async () => {
+  const path = freshPath();
+  const clock = { ms: START };
+  const inbox = sqliteInbox(connect(path), { now: () => clock.ms, busyTimeoutMs: 30 });
+  await inbox.record([event('due')], { dueInMs: 0, origin: 'pull' });
+  clock.ms -= YEAR_MS;
+  const claims = Promise.allSettled([
+    taken(inbox),
+    // Fails in the same transaction.
+    inbox.record([{ ...event('bad'), id: {} as string }], { dueInMs: 0, origin: 'pull' }),
+  ]);
+  expect((await claims).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+  expect(await taken(inbox)).toEqual(['due']);
+});
