@@ -1,9 +1,16 @@
 /** The whole suites of transactions and inboxes, over each data layer and a real Postgres. */
+import type { PGlite } from '@electric-sql/pglite';
 import { inboxContract, inboxTransactionContract, transactionContract } from 'stablehooks/conformance';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { DATA_LAYERS } from './orm/data-layers.js';
-import { type Database, pgliteUnderTest, startDatabase, underTest } from './orm/with-data-layers.js';
+import {
+  type Database,
+  pgliteUnderTest,
+  startDatabase,
+  startPglite,
+  underTest,
+} from './orm/with-data-layers.js';
 
 let database: Database;
 beforeAll(async () => {
@@ -16,11 +23,17 @@ describe.each(Object.entries(DATA_LAYERS))('transactions over %s', (_, open) => 
 });
 
 describe('transactions over PGlite', () => {
+  let db: PGlite;
+  beforeAll(async () => {
+    db = await startPglite();
+  });
+  afterAll(() => db.close());
+
   // One connection in this process: nothing else can read or claim while a transaction is open, and nothing ends it.
   const needsConnections =
     /^a handler's effect and|times out|lease is lost|default_transaction|connection that|restart/;
   for (const { name, run } of transactionContract) {
-    if (!needsConnections.test(name)) test(name, () => run(pgliteUnderTest()));
+    if (!needsConnections.test(name)) test(name, () => run(pgliteUnderTest(db)));
   }
 });
 
@@ -30,7 +43,7 @@ describe.each(Object.entries(DATA_LAYERS))('inbox over %s', (layer, open) => {
     for (const { name, run } of transactional ? inboxTransactionContract : inboxContract) {
       test(name, async () => {
         cases += 1;
-        const schema = `${layer.replaceAll(/\W/g, '_')}_${cases}`;
+        const schema = `over_${layer.replaceAll(/\W/g, '_')}_${cases}`;
         const { url } = database.server;
         const [first, second] = await Promise.all([
           open({ url, connections: 4 }),

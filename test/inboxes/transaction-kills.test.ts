@@ -58,8 +58,11 @@ test.each(Object.keys(DATA_LAYERS))(
     const children = new Set<ChildProcess>();
     const ids: string[] = [];
 
+    /** Records events unless some wait already. */
     async function recordEvents() {
-      const page = Array.from({ length: 8 }, () => ({
+      const counts = await inbox.count();
+      if (counts.some(({ state, count }) => state === 'received' && count > 0)) return;
+      const page = Array.from({ length: 32 }, () => ({
         ...exampleEvent('transfer.settled'),
         id: `evt_${randomUUID()}`,
       }));
@@ -81,7 +84,7 @@ test.each(Object.keys(DATA_LAYERS))(
       child.send('begin');
       while (!started) {
         await recordEvents();
-        // Other processes can take these events first.
+        // Other processes can take all events first.
         await Promise.race([starting, pause(20)]);
       }
       return child;
@@ -107,7 +110,7 @@ test.each(Object.keys(DATA_LAYERS))(
           const open = (await inbox.count()).filter(({ state, count }) => state !== 'done' && count > 0);
           expect(open).toEqual([]);
         },
-        { timeout: 60_000, interval: 100 },
+        { timeout: 120_000, interval: 100 },
       );
     } finally {
       for (const child of children) child.kill('SIGKILL');

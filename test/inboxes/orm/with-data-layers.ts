@@ -70,19 +70,22 @@ export function underTest(
   };
 }
 
-/** A new PGlite, for the cases that need no second connection. */
-export function pgliteUnderTest(): TransactionsUnderTest<unknown> {
-  let db: PGlite | undefined;
+/** A PGlite with an inbox and a ledger, for the cases that need no second connection. */
+export async function startPglite(): Promise<PGlite> {
+  const db = await PGlite.create();
+  await migratePostgres(db);
+  await db.exec(CREATE_LEDGER);
+  return db;
+}
+
+/** A PGlite as `transactionContract` takes it. */
+export function pgliteUnderTest(db: PGlite): TransactionsUnderTest<unknown> {
   const refuse = () => Promise.reject(new Error('PGlite has one connection and no server.'));
   return {
-    async open() {
-      const opened = await PGlite.create();
-      db = opened;
-      await migratePostgres(opened);
-      await opened.exec(CREATE_LEDGER);
-      const inbox = postgresInbox(opened, { transactional: true });
-      return { inbox, close: () => opened.close() };
-    },
+    open: async () => ({
+      inbox: postgresInbox(db, { transactional: true }),
+      close: () => Promise.resolve(),
+    }),
     effect: (tx, id) => (tx as Transaction).query('INSERT INTO ledger (id) VALUES ($1)', [id]),
     nested: (tx, work) =>
       savepoint(
@@ -91,8 +94,7 @@ export function pgliteUnderTest(): TransactionsUnderTest<unknown> {
       ),
     raw: (tx, text) => (tx as Transaction).exec(text),
     async countEffects(id) {
-      const found = await db?.query('SELECT FROM ledger WHERE id = $1', [id]);
-      return found?.rows.length ?? 0;
+      return (await db.query('SELECT FROM ledger WHERE id = $1', [id])).rows.length;
     },
     disconnect: refuse,
     restart: refuse,
