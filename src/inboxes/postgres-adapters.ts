@@ -208,9 +208,9 @@ const PRISMA_TIMEOUT_MS = 2_147_483_647;
 const PRISMA_MAX_WAIT_MS = 10_000;
 
 /**
- * Adapts a Prisma client of Prisma 6.16 or later with `@prisma/adapter-pg`. `ctx.tx` is Prisma's own
- * `TransactionClient`. The transaction waits up to 10 s for a connection, and only the receiver's `handlerTimeoutMs`
- * limits how long it takes.
+ * Adapts a client of Prisma 7 with `@prisma/adapter-pg`. `ctx.tx` is Prisma's own `TransactionClient`; its
+ * `$transaction` is a savepoint. The transaction waits up to 10 s for a connection, and only the receiver's
+ * `handlerTimeoutMs` limits how long it takes.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `prisma` is not a Prisma client.
  *
