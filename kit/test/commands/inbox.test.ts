@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import Database from 'libsql';
-import { createReceiver, PermanentError, type WebhookEvent } from 'stablehooks';
+import { createReceiver, PermanentError, type UnknownEvent } from 'stablehooks';
 import { toNodeHandler } from 'stablehooks/node';
 import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
@@ -174,7 +174,7 @@ describe.concurrent('inbox', () => {
     const path = folder.at('events.db');
     const [id = ''] = await fill(path);
     using inbox = await openSqlite(path);
-    const queued: WebhookEvent[] = [];
+    const queued: UnknownEvent[] = [];
     const handled: string[] = [];
     const receiver = createReceiver({
       secret: SECRET,
