@@ -41,7 +41,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('./commands/sign.js')).signCommand(),
   },
   inbox: {
-    summary: 'inspect an inbox, redrive dead events, prune',
+    summary: 'inspect an inbox, requeue or redrive dead events, prune',
     load: async () => (await import('./commands/inbox.js')).inboxCommand(),
   },
   wallets: {

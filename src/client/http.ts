@@ -2,7 +2,7 @@ import { backoffMs } from '../core/backoff.js';
 import { joinBytes } from '../core/bytes.js';
 import { ConfigError, UnavailableError } from '../core/errors.js';
 import { ApiError, ConnectionError, type RequestLine, ResponseError, type ResponseFacts } from './errors.js';
-import { fixOfUnsent } from './unsent.js';
+import { fixOfUnsent, MAX_CAUSES } from './unsent.js';
 
 /** What the service sees as the `user-agent`: this package and its version. */
 const USER_AGENT = 'stablehooks/0.1.0';
@@ -69,13 +69,16 @@ export function createSend(settings: HttpSettings): Send {
   return async (call) => {
     const line: RequestLine = { method: call.method, url: settings.baseUrl + call.path };
     let token = '';
+    let sent = false;
     let refused: string | undefined;
     let renewed = false;
     let retries = 0;
     const attempt = async (signal: AbortSignal) => {
+      sent = false;
       token = await tokens.get(refused);
       // The token's function may have taken longer than the caller waits.
       signal.throwIfAborted();
+      sent = true;
       return sendOnce(call, { settings, signal, token, line });
     };
     for (let count = 1; ; count++) {
@@ -83,8 +86,9 @@ export function createSend(settings: HttpSettings): Send {
         return await withDeadline(attempt, { signal: call.signal, timeoutMs: settings.timeoutMs });
       } catch (cause) {
         call.signal?.throwIfAborted();
+        const late = sent ? () => tooSlow(line, settings) : () => tokenTooSlow(settings, refused);
+        const error = cause instanceof DeadlineError ? late() : cause;
         refused = undefined;
-        const error = cause instanceof DeadlineError ? tooSlow(line, settings) : cause;
         const failed = { attempt: count, ...line };
         if (isRefusedToken(error) && typeof settings.token === 'function' && !renewed) {
           renewed = true;
@@ -155,6 +159,16 @@ function tooSlow(line: RequestLine, { timeoutMs }: HttpSettings): ConnectionErro
   return new ConnectionError(connectionMessage(line, what), { ...line, unsent: false });
 }
 
+/** @param refused - the token that the service refused in the previous attempt. */
+function tokenTooSlow({ timeoutMs }: HttpSettings, refused: string | undefined): UnavailableError {
+  const before =
+    refused === undefined ? '' : ' The attempt before was answered 401, so it was not carried out.';
+  return new UnavailableError(
+    'ERR_SECRET_UNAVAILABLE',
+    `The function given as \`token\` did not settle within ${timeoutMs} ms (timeoutMs), so nothing was sent in this attempt.${before} Check where it gets the token.`,
+  );
+}
+
 /** @param unsentFix - what to do about a request that was not sent; none when it may have arrived. */
 function connectionMessage({ method, url }: RequestLine, what: string, unsentFix?: string): string {
   const fix =
@@ -180,7 +194,7 @@ async function toApiError(
     ...line,
     status,
     headers,
-    body: redact(new TextDecoder().decode(bytes), token),
+    body: toText(bytes, token),
     requestId: readRequestId(headers),
     retryAfterMs: readRetryAfter(headers.get('retry-after'), Date.now()),
   });
@@ -215,22 +229,23 @@ function readRequestId(headers: Headers): string | undefined {
 async function readAnswer(response: Response, { settings, token, line }: Attempt): Promise<HttpResult> {
   const { maxBodyBytes } = settings;
   const { bytes, complete } = await readResponseBody(response, maxBodyBytes);
-  const requestId = readRequestId(response.headers);
+  const id = readRequestId(response.headers);
+  const requestId = id && redact(id, token);
   /** What the service did is known only from its answer; a list can be asked for again. */
   const keep = (answer: () => unknown) => (line.method === 'GET' ? undefined : answer());
   const unreadable = (what: string) => {
     const after =
       line.method === 'POST' ? ' The service may have carried out the request: see `answer`.' : '';
     const message = `The body of the answer to ${line.method} ${line.url} is ${what}${after}`;
-    const start = () => redact(new TextDecoder().decode(bytes.subarray(0, MAX_ERROR_BODY_BYTES)), token);
-    return new ResponseError(message, { ...line, requestId, answer: keep(start), fields: [] });
+    const answer = keep(() => toText(bytes, token));
+    return new ResponseError(message, { ...line, requestId, answer, fields: [] });
   };
   if (!complete) throw unreadable(`larger than ${maxBodyBytes} bytes (maxBodyBytes).`);
   if (bytes.length === 0) throw unreadable('empty, not JSON.');
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
     const value: unknown = JSON.parse(text);
-    const answer = keep(() => (text.includes(token) ? redact(text, token) : value));
+    const answer = keep(() => (redact(text, token) === text ? value : redactJson(text, token)));
     return { ...line, requestId, answer, value, servedAt: readDate(response.headers.get('date')) };
   } catch {
     // Without the cause: the message of a SyntaxError quotes the body.
@@ -264,8 +279,8 @@ function isRefusedToken(error: unknown): error is ApiError {
 
 /**
  * The service takes no idempotency key, and does not say whether it carried out what it answers with 429: a
- * POST is sent again only if it certainly did not arrive. That goes for 408, too, which gateways also answer when
- * the service behind them is slow.
+ * POST is sent again only if it certainly did not arrive. The same holds for 408: gateways also answer it when the
+ * service behind them is slow.
  */
 function isRetryable(error: unknown): error is ApiError | ConnectionError {
   if (error instanceof ConnectionError) return error.unsent || error.method !== 'POST';
@@ -390,15 +405,38 @@ export function checkToken(token: string): string {
   );
 }
 
-/** Error pages of some servers repeat the headers of the request. */
+/** Error pages of some servers repeat the headers of the request, JSON with any character of them escaped. */
 function redact(value: string, token: string): string {
-  return value.replaceAll(token, '[token]');
+  const characters = Array.from(token, (character) => {
+    const hex = character.charCodeAt(0).toString(16);
+    const anyCase = hex.replace(/[a-f]/, (digit) => `[${digit}${digit.toUpperCase()}]`);
+    return `(?:\\\\?\\x${hex}|\\\\u00${anyCase})`;
+  });
+  return value.replace(new RegExp(characters.join(''), 'g'), '[token]');
+}
+
+/** Parses JSON, and redacts its strings and the names of its fields. */
+function redactJson(text: string, token: string): unknown {
+  return JSON.parse(text, (_, value: unknown) => {
+    if (typeof value === 'string') return redact(value, token);
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
+    return Object.fromEntries(Object.entries(value).map(([name, inner]) => [redact(name, token), inner]));
+  });
+}
+
+/** The start of a body as text, redacted, which takes at most {@link MAX_ERROR_BODY_BYTES} bytes. */
+function toText(bytes: Uint8Array, token: string): string {
+  const text = redact(new TextDecoder().decode(bytes.subarray(0, MAX_ERROR_BODY_BYTES)), token);
+  // Bytes that are not UTF-8 become longer as text.
+  const { read } = new TextEncoder().encodeInto(text, new Uint8Array(MAX_ERROR_BODY_BYTES));
+  return text.slice(0, read);
 }
 
 /** Copies only name, message, stack and code: errors of `fetch` wrappers contain the whole request with its token. */
-function copyCause(cause: unknown, token: string): Error {
+function copyCause(cause: unknown, token: string, depth = MAX_CAUSES): Error {
   if (!(cause instanceof Error)) return new Error(redact(String(cause), token));
-  const inner = cause.cause === undefined ? undefined : { cause: copyCause(cause.cause, token) };
+  const hasCause = cause.cause !== undefined && depth > 0;
+  const inner = hasCause ? { cause: copyCause(cause.cause, token, depth - 1) } : undefined;
   const copy = new Error(redact(cause.message, token), inner);
   copy.name = redact(cause.name, token);
   copy.stack = redact(cause.stack ?? '', token);

@@ -1,3 +1,6 @@
+/** How many causes of an error are read: an error can be its own cause. */
+export const MAX_CAUSES = 8;
+
 /**
  * How `fetch` fails when the request certainly did not reach the service: the codes of Node, undici and Bun, and the
  * messages of Deno, which has no codes.
@@ -29,9 +32,9 @@ const UNSENT: readonly { readonly code?: RegExp; readonly message?: RegExp; read
 ];
 
 /** What to do about a failure before anything was sent; `undefined` when the request may have arrived. */
-export function fixOfUnsent(error: unknown): string | undefined {
+export function fixOfUnsent(error: unknown, depth = MAX_CAUSES): string | undefined {
   if (!(error instanceof Error)) return undefined;
   const name = 'code' in error ? String(error.code) : '';
   const reason = UNSENT.find(({ code, message }) => code?.test(name) || message?.test(error.message));
-  return reason?.fix ?? fixOfUnsent(error.cause);
+  return reason?.fix ?? (depth > 0 ? fixOfUnsent(error.cause, depth - 1) : undefined);
 }

@@ -92,7 +92,9 @@ const limitsRule = rule(
 );
 const allowlistRule = rule(
   'an array of strings that are not empty',
-  (value) => Array.isArray(value) && value.every((target) => typeof target === 'string' && target !== ''),
+  // `every` of the array itself would skip holes, which are sent as null.
+  (value) =>
+    Array.isArray(value) && [...value].every((target) => typeof target === 'string' && target !== ''),
 );
 
 /** @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the first field that is unknown, missing or wrong. */

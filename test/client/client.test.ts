@@ -120,7 +120,6 @@ test('the answer that is not a wallet is on the error, and in no output of the e
 test.each([
   ['half of its JSON', text('{"id":"w/1","addr'), '{"id":"w/1","addr'],
   ['more than maxBodyBytes', text(`{"id":"w/1"}${' '.repeat(2_000)}`), `{"id":"w/1"}${' '.repeat(988)}`],
-  ['an echoed token', json({ id: 'w/1', echo: `Bearer ${TOKEN}` }), '{"id":"w/1","echo":"Bearer [token]"}'],
 ] satisfies [string, Answer, string][])(
   'a 2xx answer with %s is on the error as a string',
   async (_, answer, kept) => {
@@ -129,6 +128,40 @@ test.each([
     expect(error).toMatchObject({ code: 'ERR_API_RESPONSE', answer: kept });
   },
 );
+
+test('a token that a 2xx answer echoes is redacted, also where JSON escapes it, and the answer stays parsed', async () => {
+  const token = 'tok/"\\en+x9==';
+  const body = JSON.stringify({
+    id: 'w/1',
+    echo: [`Bearer ${token}`, token],
+    [token]: { newer: 1, nested: JSON.stringify({ token }) },
+  });
+  const escaped = body.replaceAll('/', '\\/').replaceAll('+', '\\u002B').replaceAll('=', '\\u003d');
+  for (const sent of [body, escaped]) {
+    const { client } = await setUp([text(sent, { status: 201, headers: { 'x-request-id': token } })], {
+      token,
+    });
+    const error = await failure(client.wallets.create(INPUT));
+    expect(error).toMatchObject({ code: 'ERR_API_RESPONSE', requestId: '[token]' });
+    expect(error['answer']).toEqual({
+      id: 'w/1',
+      echo: ['Bearer [token]', '[token]'],
+      '[token]': { newer: 1, nested: '{"token":"[token]"}' },
+    });
+  }
+  const failed = await setUp([text(escaped, { status: 400 })], { token });
+  const { body: kept } = await failure(failed.client.wallets.create(INPUT));
+  expect(JSON.parse(String(kept))).toMatchObject({ echo: ['Bearer [token]', '[token]'] });
+});
+
+test('an answer that is not JSON is on the error with at most 65,536 bytes', async () => {
+  const bytes: Answer = (response) => response.writeHead(201).end(Buffer.alloc(100_000, 0xff));
+  const { client } = await setUp([bytes, text('é'.repeat(100_000))]);
+  for (const unit of ['\ufffd', 'é']) {
+    const answer = String((await failure(client.wallets.create(INPUT)))['answer']);
+    expect(answer).toBe(unit.repeat(Math.floor(65_536 / Buffer.byteLength(unit))));
+  }
+});
 
 test('a list that is malformed is not on the error, because it holds payloads', async () => {
   const { client } = await setUp([json([{ id: 1 }]), text('[{"id":')]);
@@ -375,8 +408,24 @@ test('a renewal that never settles does not block the calls after it', async () 
   const token = ({ renew }: { readonly renew: boolean }) => (renew ? (renewals.shift() ?? TOKEN) : 'old');
   const refuse = text('', { status: 401 });
   const { client } = await setUp([refuse, refuse, json([])], { token, timeoutMs: 300, retries: 0 });
-  expect(await failure(client.events.list())).toMatchObject({ code: 'ERR_API_CONNECTION' });
+  expect(await failure(client.events.list())).toMatchObject({ code: 'ERR_SECRET_UNAVAILABLE' });
   expect(await client.events.list()).toEqual([]);
+});
+
+test('a token that does not come in time is ERR_SECRET_UNAVAILABLE, and nothing was sent in that attempt', async () => {
+  const never = new Promise<string>(() => undefined);
+  const first = await setUp([json(WALLET)], { token: () => never, timeoutMs: 50 });
+  const error = await failure(first.client.wallets.create(INPUT));
+  expect(error).toMatchObject({ name: 'UnavailableError', code: 'ERR_SECRET_UNAVAILABLE' });
+  expect(error.message).toContain('within 50 ms (timeoutMs), so nothing was sent in this attempt. Check');
+  expect(first.arrived).toHaveLength(0);
+
+  const token = ({ renew }: { readonly renew: boolean }) => (renew ? never : 'old');
+  const renewal = await setUp([text('', { status: 401 })], { token, timeoutMs: 1_000 });
+  const refused = await failure(renewal.client.wallets.create(INPUT));
+  expect(refused).toMatchObject({ code: 'ERR_SECRET_UNAVAILABLE' });
+  expect(refused.message).toContain('The attempt before was answered 401, so it was not carried out.');
+  expect(renewal.arrived).toHaveLength(1);
 });
 
 test('a token function is called once more after a 401, and a token string is not sent again', async () => {
@@ -426,9 +475,25 @@ test('the error of a fetch that throws its request does not hold the token', asy
   expect(await failure(client.events.list())).toMatchObject({ code: 'ERR_API_CONNECTION', unsent: false });
 });
 
+test('the error of a fetch whose error is its own cause is ERR_API_CONNECTION', async () => {
+  const cyclic = new Error('cut');
+  cyclic.cause = cyclic;
+  const { client } = await setUp([], { retries: 0, fetch: () => Promise.reject(cyclic) });
+  expect(await failure(client.wallets.create(INPUT))).toMatchObject({
+    code: 'ERR_API_CONNECTION',
+    unsent: false,
+    cause: { message: 'cut' },
+  });
+});
+
 test('wrong input is ERR_CONFIG_INVALID and nothing is sent', async () => {
   const { client, arrived } = await setUp([json(WALLET)]);
-  const wrong: unknown[] = [{ limits: { perTx: 1, daily: '1' } }, { chain: 'arc' }, { agentId: '' }];
+  const wrong: unknown[] = [
+    { limits: { perTx: 1, daily: '1' } },
+    { chain: 'arc' },
+    { agentId: '' },
+    { allowlist: new Array(2) },
+  ];
   for (const part of wrong) {
     const input = Object.assign({}, INPUT, part);
     expect(await failure(client.wallets.create(input))).toMatchObject({ code: 'ERR_CONFIG_INVALID' });

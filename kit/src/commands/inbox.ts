@@ -12,6 +12,7 @@ import {
   describeAnswer,
   type EndpointAnswer,
   isDelivered,
+  isQueued,
   printRow,
   type Sender,
   summarise,
@@ -152,15 +153,35 @@ function requeueCommand(): Command {
   addExample(command, ['stablehooks inbox requeue events.db evt_01']);
   return addAction<object>(command, ({ args, printer }) =>
     withInbox(args, async (inbox) => {
+      const picked = await pickRequeueable(inbox, args.slice(1));
       let requeued = 0;
-      for (const { id } of await pickRequeueable(inbox, args.slice(1))) {
-        if (await inbox.requeue(id)) requeued += 1;
+      for (const { id } of picked) {
+        if (await requeueOrNote(id, inbox, printer)) requeued += 1;
       }
-      const text = `${requeued} events requeued; the receiver's redrive() or its poller runs them, or the next delivery.`;
+      const text = picked.length === 0 ? 'No dead events.' : describeRequeued(requeued);
       printer.print({ text, data: { requeued } });
       return EXIT.good;
     }),
   );
+}
+
+function describeRequeued(count: number): string {
+  const counted = `${countEvents(count)} requeued`;
+  if (count === 0) return `${counted}.`;
+  return `${counted}; the receiver's redrive() or its poller runs ${count === 1 ? 'it' : 'them'}, or the next delivery.`;
+}
+
+function countEvents(count: number): string {
+  return count === 1 ? '1 event' : `${count} events`;
+}
+
+/** Requeues an event. Answers `false`, and says so, when another process took it after it was listed. */
+async function requeueOrNote(id: string, inbox: InboxOperations, printer: Printer): Promise<boolean> {
+  const requeued = await inbox.requeue(id);
+  if (!requeued) {
+    printer.note(`${toPlain(id)} is no longer dead or failed: another process requeued it. It is skipped.`);
+  }
+  return requeued;
 }
 
 interface RedriveFlags {
@@ -192,31 +213,37 @@ async function redrive({
   const inbox = await openInbox(place);
   try {
     const picked = await pickRequeueable(inbox, ids);
-    const rows: DeliveryRow[] = [];
+    const rows: RedriveRow[] = [];
     let skipped = 0;
     const progress = printer.progress('redrive', picked.length);
-    for (const { event } of picked) {
+    for (const record of picked) {
+      const { event } = record;
       if (signal.aborted || rows.at(-1)?.answer.kind === 'unreachable') break;
       if (event === null) continue;
-      // Another process requeued it meanwhile. Sent from here, too, it could run twice.
-      if (!(await inbox.requeue(event.id))) {
+      // Sent from here, too, an event that another process requeued could run twice.
+      if (!(await requeueOrNote(event.id, inbox, printer))) {
         skipped += 1;
-        printer.note(
-          `${toPlain(event.id)} is no longer dead or failed: another process requeued it. It is skipped.`,
-        );
         continue;
       }
-      const row = { event, answer: await runAgain(event, inbox, sender) };
+      const row = { event, ...(await runAgain({ event, record }, inbox, sender)) };
       rows.push(row);
       printRow(printer, row);
       progress.show(rows.length + skipped);
     }
     progress.clear();
     const total = picked.length - skipped;
-    printer.note(`${summarise(rows, total)}. What was not accepted is still in the inbox.`);
+    printer.note(
+      `${summarise(rows, total)}. What was not accepted is still in the inbox: dead, or failed until its retry time.`,
+    );
+    const queued = rows.filter((row) => row.queued).length;
+    if (queued > 0) {
+      printer.note(
+        `${queued} queued: a worker of the endpoint runs ${queued === 1 ? 'it' : 'them'}, and the effect was not shown. See \`stablehooks inbox show\` later.`,
+      );
+    }
     if (signal.aborted) return interruptedExit();
     if (rows.some(({ answer }) => answer.kind === 'unreachable')) return EXIT.unreachable;
-    return rows.every(({ answer }) => isDelivered(answer)) ? EXIT.good : EXIT.failed;
+    return rows.every(({ answer, queued }) => isDelivered(answer) && !queued) ? EXIT.good : EXIT.failed;
   } finally {
     await inbox.close();
   }
@@ -251,19 +278,41 @@ async function pickRequeueable(
   return dead;
 }
 
+/** A row of `redrive`. */
+interface RedriveRow extends DeliveryRow, Redriven {}
+
+/** How an event was sent again. */
+interface Redriven {
+  readonly answer: EndpointAnswer;
+  /** Whether the endpoint only accepted it for later, so that the answer does not show its effect. */
+  readonly queued: boolean;
+}
+
 /**
  * Sends a requeued event. If the endpoint uses this same inbox, it records the result itself, and a lease held here
- * would block it. If it does not, the result is recorded here, by its answer.
+ * would block it. If it does not, the result is recorded here, by its answer: what was not accepted becomes again what
+ * it was, dead or failed until its retry time. A queued event stays received, so that the worker can claim it.
+ *
+ * @param before - the event, and its record before it was requeued.
  */
-async function runAgain(event: UnknownEvent, inbox: OpenInbox, sender: Sender): Promise<EndpointAnswer> {
+async function runAgain(
+  before: { readonly event: UnknownEvent; readonly record: InboxRecord },
+  inbox: OpenInbox,
+  sender: Sender,
+): Promise<Redriven> {
+  const { event, record } = before;
   const answer = await sender.send(event);
-  const record = await inbox.find(event.id);
-  if (record?.state !== 'received') return answer;
+  const state = (await inbox.find(event.id))?.state;
+  const queued = isQueued(answer) && state !== 'done';
+  if (queued || state !== 'received') return { answer, queued };
   const claim = await inbox.claim(event, { leaseMs: LEASE_MS, origin: 'redrive' });
-  if (claim.state !== 'claimed') return answer;
+  if (claim.state !== 'claimed') return { answer, queued };
   if (isDelivered(answer)) await inbox.complete(claim.lease);
-  else await inbox.fail(claim.lease, { retryAfterMs: null, error: `redrive: ${describeAnswer(answer)}` });
-  return answer;
+  else {
+    const retryAfterMs = record.state === 'dead' ? null : Math.max(0, (record.dueAt ?? 0) - Date.now());
+    await inbox.fail(claim.lease, { retryAfterMs, error: `redrive: ${describeAnswer(answer)}` });
+  }
+  return { answer, queued };
 }
 
 /** The result is recorded in the next step. */
@@ -278,7 +327,10 @@ function pruneCommand(): Command {
   return addAction<{ readonly olderThan: number }>(command, ({ args, flags, printer }) =>
     withInbox(args, async (inbox) => {
       const pruned = await inbox.prune({ olderThanMs: flags.olderThan });
-      printer.print({ text: `${pruned} events pruned; their ids are kept.`, data: { pruned } });
+      printer.print({
+        text: `${countEvents(pruned)} pruned; ${pruned === 1 ? 'its id is' : 'their ids are'} kept.`,
+        data: { pruned },
+      });
       return EXIT.good;
     }),
   );

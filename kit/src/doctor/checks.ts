@@ -4,6 +4,7 @@ import {
   describeAnswer,
   type EndpointAnswer,
   isDelivered,
+  isQueued,
   outcomeOf,
   statusOf,
 } from '../io/delivery.js';
@@ -302,10 +303,6 @@ async function countEffects(
     count = await endpoint.effects(id);
   }
   return count;
-}
-
-function isQueued(answer: EndpointAnswer): boolean {
-  return statusOf(answer) === 202;
 }
 
 /** `200 handled, 7 × 503 ERR_EVENT_BUSY`. */

@@ -158,6 +158,11 @@ export function isDelivered(answer: EndpointAnswer): boolean {
   return status >= 200 && status < 300;
 }
 
+/** Whether the endpoint accepted the event for later, so that its answer does not show the effect. */
+export function isQueued(answer: EndpointAnswer): boolean {
+  return statusOf(answer) === 202 || outcomeOf(answer) === 'queued';
+}
+
 /** The status of a reply; 0 without a reply. */
 export function statusOf(answer: EndpointAnswer): number {
   return answer.kind === 'reply' ? answer.status : 0;

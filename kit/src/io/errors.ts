@@ -56,8 +56,10 @@ function errorChain(thrown: unknown): readonly Error[] {
 function exitCodeOf(error: StablehooksError): ExitCode {
   // The sandbox runs in this process: what it refuses came from a flag.
   if (error.code === 'ERR_CONFIG_INVALID' || error.code.startsWith('ERR_SANDBOX_')) return EXIT.usage;
-  if (error.code === 'ERR_API_STATUS')
-    return statusOf(error) < 500 && statusOf(error) !== 429 ? EXIT.usage : EXIT.unreachable;
+  if (error.code === 'ERR_API_STATUS') {
+    const status = statusOf(error);
+    return status >= 500 || status === 408 || status === 429 ? EXIT.unreachable : EXIT.usage;
+  }
   return error.code.startsWith('ERR_API_') || error.code.endsWith('_FAILED') ? EXIT.unreachable : EXIT.failed;
 }
 

@@ -1,10 +1,11 @@
 import { writeFile } from 'node:fs/promises';
-import { createReceiver, PermanentError } from 'stablehooks';
+import Database from 'libsql';
+import { createReceiver, PermanentError, type UnknownEvent } from 'stablehooks';
 import { toNodeHandler } from 'stablehooks/node';
 import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
 import { makeFolder, run, SECRET } from '../command.js';
-import { serve } from '../http-server.js';
+import { findClosedUrl, serve } from '../http-server.js';
 import { SILENT, startEndpoint } from '../service.js';
 import { openSqlite } from '../sqlite-file.js';
 
@@ -29,6 +30,15 @@ async function fill(path: string): Promise<readonly string[]> {
   ];
   for (const event of events) await receiver.accept(event, 'push');
   return dead.map(({ id }) => id).toSorted();
+}
+
+/** Makes the file take the second event out of `dead` with the first, as another process can. */
+function takeTogether(path: string, { first, second }: { readonly first: string; readonly second: string }) {
+  const db = new Database(path);
+  db.exec(`CREATE TRIGGER take AFTER UPDATE ON stablehooks_events WHEN NEW.id = '${first}' BEGIN
+    UPDATE stablehooks_events SET state = 'received' WHERE id = '${second}';
+  END`);
+  db.close();
 }
 
 describe.concurrent('inbox', () => {
@@ -87,7 +97,7 @@ describe.concurrent('inbox', () => {
     expect(early).toMatchObject({ kind: 'busy', error: { code: 'ERR_EVENT_NOT_DUE' } });
 
     const { stdout, exitCode } = await run(['inbox', 'requeue', path, event.id]);
-    expect(stdout).toMatch(/^1 events requeued; /);
+    expect(stdout).toMatch(/^1 event requeued; the receiver's redrive\(\) or its poller runs it, /);
     expect(exitCode).toBe(0);
     expect(await receiver.accept(event, 'push')).toMatchObject({ kind: 'handled' });
   });
@@ -101,6 +111,26 @@ describe.concurrent('inbox', () => {
     const again = await run(['inbox', 'requeue', path, dead[0] ?? '']);
     expect(again.stderr).toContain('is received, not dead or failed. See `stablehooks inbox list`.');
     expect(again.exitCode).toBe(2);
+    const none = await run(['inbox', 'requeue', path]);
+    expect(none).toMatchObject({ stdout: 'No dead events.\n', stderr: '', exitCode: 0 });
+  });
+
+  test('inbox requeue says which event another process took meanwhile', async () => {
+    await using folder = await makeFolder();
+    const path = folder.at('events.db');
+    const [first = '', second = ''] = await fill(path);
+    takeTogether(path, { first, second });
+    const both = await run(['inbox', 'requeue', path, first, second]);
+    expect(both.stderr).toContain(
+      `${second} is no longer dead or failed: another process requeued it. It is skipped.\n`,
+    );
+    expect(both.stdout).toMatch(/^1 event requeued; /);
+    expect(both.exitCode).toBe(0);
+  });
+
+  test('the help of inbox names requeue', async () => {
+    const { stdout } = await run(['--help']);
+    expect(stdout).toContain('inspect an inbox, requeue or redrive dead events, prune');
   });
 
   test('inbox redrive runs dead events through an endpoint with its own inbox', async () => {
@@ -139,6 +169,59 @@ describe.concurrent('inbox', () => {
     expect(await inbox.find(other)).toMatchObject({ state: 'dead' });
   });
 
+  test('an event that the endpoint queues after inbox redrive is left to its worker, which runs it once', async () => {
+    await using folder = await makeFolder();
+    const path = folder.at('events.db');
+    const [id = ''] = await fill(path);
+    using inbox = await openSqlite(path);
+    const queued: UnknownEvent[] = [];
+    const handled: string[] = [];
+    const receiver = createReceiver({
+      secret: SECRET,
+      inbox,
+      queue: { enqueue: async (event) => void queued.push(event) },
+      handlers: { 'transfer.failed': (event) => void handled.push(event.id) },
+    });
+    await using server = await serve(toNodeHandler(receiver));
+    const { stderr, exitCode } = await run(['inbox', 'redrive', path, id, '--to', server.url]);
+    expect(stderr).toContain('1 of 1 sent: 1 × 202 queued');
+    expect(stderr).toContain('1 queued: a worker of the endpoint runs it, and the effect was not shown.');
+    expect(exitCode).toBe(1);
+    expect(await inbox.find(id)).toMatchObject({ state: 'received' });
+    for (const event of [...queued, ...queued]) await receiver.handle(event, 'queue');
+    expect(handled).toEqual([id]);
+    expect(await inbox.find(id)).toMatchObject({ state: 'done' });
+  });
+
+  test.for([
+    ['failed until its retry time', 3_600_000],
+    ['failed and due', 0],
+    ['dead', null],
+  ] as const)('an event that is %s stays so when inbox redrive does not reach the endpoint', async (row) => {
+    const [, retryAfterMs] = row;
+    await using folder = await makeFolder();
+    const path = folder.at('events.db');
+    using inbox = await openSqlite(path);
+    const event = exampleEvent('redeem.failed');
+    const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+    if (claim.state !== 'claimed') throw new Error(`The event is ${claim.state}.`);
+    await inbox.fail(claim.lease, { retryAfterMs, error: 'the ledger is down' });
+    const before = await inbox.find(event.id);
+    const args = ['inbox', 'redrive', path, event.id, '--to', await findClosedUrl()];
+    const { stderr, exitCode } = await run(args);
+    expect(stderr).toContain('is still in the inbox: dead, or failed until its retry time.');
+    expect(exitCode).toBe(3);
+    const after = await inbox.find(event.id);
+    expect(after).toMatchObject({
+      state: before?.state,
+      lastError: 'redrive: no connection (ECONNREFUSED)',
+    });
+    const [dueBefore, dueAfter] = [before?.dueAt ?? 0, after?.dueAt ?? 0];
+    if (retryAfterMs === 0) expect(dueAfter).toBeLessThanOrEqual(Date.now());
+    // The time from the reading of the clock to the writing of the record is added.
+    else expect(Math.abs(dueAfter - dueBefore)).toBeLessThan(60_000);
+  });
+
   test('inbox redrive sends an id once, and skips an event that is no longer dead', async () => {
     await using folder = await makeFolder();
     const [id = '', other = ''] = await fill(folder.at('events.db'));
@@ -173,7 +256,7 @@ describe.concurrent('inbox', () => {
     await using folder = await makeFolder();
     await fill(folder.at('events.db'));
     const { stdout } = await run(['inbox', 'prune', folder.at('events.db'), '--older-than', '0s']);
-    expect(stdout).toBe('1 events pruned; their ids are kept.\n');
+    expect(stdout).toBe('1 event pruned; its id is kept.\n');
   });
 
   test('inbox says what is wrong with a file that is not an inbox', async () => {

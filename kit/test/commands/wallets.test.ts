@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { run } from '../command.js';
+import { serve } from '../http-server.js';
 import { startService } from '../service.js';
 
 const CREATE = ['wallets', 'create', '--agent', 'agent-7', '--chain', 'base'];
@@ -27,6 +28,16 @@ test('a wallet that the service refuses is exit 2 with the message of the servic
   const { stderr, exitCode } = await run([...CREATE, '--per-tx', 'ten', '--daily', '25.00'], service);
   expect(stderr).toMatch(/^stablehooks: The service answered 400: .*perTx.*\n$/);
   expect(exitCode).toBe(2);
+});
+
+test('a wallet that is answered 408 or 429 is exit 3, because the same command can succeed later', async () => {
+  for (const status of [408, 429]) {
+    await using server = await serve((_, response) => void response.writeHead(status).end());
+    const env = { STABLEHOOKS_BASE_URL: server.url, STABLEHOOKS_TOKEN: 'token' };
+    const { stderr, exitCode } = await run([...CREATE, '--per-tx', '1', '--daily', '2'], { env });
+    expect(stderr).toContain(`The service answered ${status}`);
+    expect(exitCode).toBe(3);
+  }
 });
 
 test('a created wallet whose description is malformed is exit 3, with what the service answered', async () => {
