@@ -117,7 +117,7 @@ export interface HandlerContext<Tx = undefined> {
 }
 
 /** Runs the effect of one event. Throw for a retry; throw {@link PermanentError} when a retry cannot help. */
-export type Handler<Type extends EventType, Payload, Tx> = (
+export type Handler<Type extends EventType, Payload = UnknownPayload, Tx = undefined> = (
   event: WebhookEvent<Type, Payload>,
   context: HandlerContext<Tx>,
 ) => void | Promise<void>;

@@ -209,13 +209,12 @@ export function logOutcome({ kind, origin, event, error }: Outcome, logger: Logg
   log(logger, level, `${kind}${about} (${origin}) ${error.code}: ${messageOf(error)}${cause}`);
 }
 
-/** Writes one line. A logger that throws changes nothing. */
+/** Writes one line. A logger that throws or rejects changes nothing: there is no other place to say it. */
 export function log(logger: Logger, level: 'warn' | 'error', line: string): void {
   try {
-    logger[level](`stablehooks: ${line}`);
-  } catch {
-    // There is no other place to say it.
-  }
+    const pending: unknown = logger[level](`stablehooks: ${line}`);
+    if (pending !== undefined) Promise.resolve(pending).catch(() => undefined);
+  } catch {}
 }
 
 /** Calls an observer of the user's. Its failure is logged under its option's name and changes nothing. */

@@ -372,7 +372,10 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
 
   async function close(): Promise<void> {
     closed = true;
-    if (running > 0) await new Promise<void>((resolve) => closing.push(resolve));
+    if (running === 0) return;
+    const ended = new Promise<void>((resolve) => closing.push(resolve));
+    // An inbox that stopped answering must not keep the process.
+    await orTimeout(ended, leaseMs, receiverClosed).catch(() => undefined);
   }
 
   const receiver = { receive, accept, handle, record, redrive, close, [Symbol.asyncDispose]: close };

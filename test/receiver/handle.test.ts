@@ -420,6 +420,21 @@ describe('close', () => {
   });
 });
 
+test('close ends after leaseMs when the inbox has stopped answering', async () => {
+  const asked = deferred();
+  const inbox = {
+    ...memoryInbox(),
+    claim: () => {
+      asked.resolve();
+      return new Promise<never>(() => undefined);
+    },
+  };
+  const { receiver } = setUp(() => undefined, { inbox, leaseMs: 10, handlerTimeoutMs: 5 });
+  receiver.handle(anEvent(), push);
+  await asked.promise;
+  await receiver.close();
+});
+
 describe('a handler that outlives handlerTimeoutMs', () => {
   /** A receiver whose handler ends when the test says so, and ignores its signal. */
   function setUpLate(options: Partial<ReceiverOptions> = {}) {

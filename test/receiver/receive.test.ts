@@ -291,6 +291,17 @@ describe('logging', () => {
     expect((await receiver.receive(await delivery('', { method: 'GET' }))).kind).toBe('rejected');
   });
 
+  test('a logger that rejects leaves no unhandled rejection', async () => {
+    const unhandled = vi.fn();
+    process.on('unhandledRejection', unhandled);
+    const refuse = () => Promise.reject(new Error('no disk'));
+    const { receiver } = setUp({ logger: { warn: refuse, error: refuse } });
+    expect((await receiver.receive(await delivery('', { method: 'GET' }))).kind).toBe('rejected');
+    await new Promise(setImmediate);
+    expect(unhandled).not.toHaveBeenCalled();
+    process.off('unhandledRejection', unhandled);
+  });
+
   test('pino takes the lines as it is', async () => {
     const written: string[] = [];
     const logger = pino({}, { write: (line: string) => void written.push(line) });
@@ -456,7 +467,8 @@ describe('what is not verified', () => {
 
   test.each<[string, () => Promise<never>]>([
     ['promise', () => new Promise<never>(() => undefined)],
-    ['thenable', () => ({ then: () => undefined }) as never],
+    // As of a promise library, or of another realm: no instance of Promise.
+    ['thenable', () => Object.defineProperty({}, 'then', { value: () => undefined }) as never],
   ])(
     'a secret function whose %s does not settle within secretTimeoutMs makes the delivery unavailable',
     async (_name, give) => {
