@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
+import { HandlerError, PermanentError } from '../core/errors.js';
 import type { WebhookEvent } from '../core/events.js';
-import type { Inbox, InboxOperations } from '../core/ports.js';
+import type { Inbox, InboxOperations, Lease } from '../core/ports.js';
 import type { Outcome } from '../receiver/outcome.js';
 import { createReceiver, type Receiver } from '../receiver/receiver.js';
 import { type ContractCase, someEvent } from './contract.js';
@@ -13,6 +14,11 @@ export interface TransactionsUnderTest<Tx> {
     readonly connections: number;
     /** The `default_transaction_isolation` of its sessions. @default the database's own */
     readonly isolation?: 'repeatable read' | 'serializable' | undefined;
+    /**
+     * How long a transaction waits for a connection of the pool, in ms; a data layer that waits without limit ignores
+     * it. @default the data layer's own
+     */
+    readonly connectTimeoutMs?: number | undefined;
   }): Promise<OpenTransactions<Tx>>;
   /** Inserts a row with this id into the ledger, which accepts several rows with one id. */
   effect(tx: Tx, id: string): PromiseLike<unknown>;
@@ -104,6 +110,13 @@ async function withReceiver(
     await receiver.close();
     await close();
   }
+}
+
+/** Claims a new event. */
+async function claimNew(inbox: Inbox<unknown>): Promise<Lease> {
+  const claim = await inbox.claim(someEvent(), { leaseMs: 2 * PATIENCE_MS, origin: 'push' });
+  assert.ok(claim.state === 'claimed', `The claim of a new event was answered ${claim.state}.`);
+  return claim.lease;
 }
 
 /** Fails unless this many effects of the event are committed, and the event is done or not as it should be. */
@@ -318,6 +331,36 @@ const timeCases: readonly TransactionCase[] = [
         },
         { connections: 1 },
       );
+    },
+  },
+  {
+    name: 'a transaction that gets no connection in time rejects, and is no failure of the handler',
+    async run(subject) {
+      const { inbox, close } = await subject.open({ connections: 1, connectTimeoutMs: 300 });
+      try {
+        assert.ok(inbox.transaction, 'The inbox has no `transaction`.');
+        const [holding, waiting] = [await claimNew(inbox), await claimNew(inbox)];
+        let second: Promise<unknown> = Promise.resolve();
+        const completed = await inbox.transaction(holding, async () => {
+          const begun = inbox.transaction?.(waiting, async (tx) => void (await subject.effect(tx, waiting.id)));
+          second = Promise.resolve(begun).catch((error: unknown) => error);
+          // A data layer that waits without limit gets its connection afterwards.
+          await Promise.race([second, pause(1_500)]);
+        });
+        assert.equal(completed, true);
+        const result = await Promise.race([second, pause(PATIENCE_MS, 'did not settle', { ref: false })]);
+        assert.ok(
+          result === true || result instanceof Error,
+          `The transaction that waited ${String(result)}.`,
+        );
+        assert.ok(
+          !(result instanceof HandlerError || result instanceof PermanentError),
+          `${result} blames the handler.`,
+        );
+        assert.equal(await subject.countEffects(waiting.id), result === true ? 1 : 0);
+      } finally {
+        await close();
+      }
     },
   },
 ];

@@ -349,12 +349,15 @@ function adapt<Tx>({ queries, send, begin, guard, unwrap }: DataLayer<Tx>): PgTr
       let release: (() => void) | undefined;
       let rejection: { readonly error: unknown } | undefined;
       let failure: { readonly error: unknown } | undefined;
+      let started = false;
+      const isRunning = () => started && !gate.closed;
       // Not while the handler still runs.
       const settle = () => {
         // Some data layers reject with the error of a ROLLBACK that failed.
-        if (gate.closed && failure) reject(rejection ? rejection.error : toDriverError(failure.error));
+        if (failure && !isRunning()) reject(rejection ? rejection.error : toDriverError(failure.error));
       };
       const body = async (native: Tx): Promise<Value> => {
+        started = true;
         try {
           const guarded = (await guard?.(native, gate)) ?? { tx: native };
           release = guarded.release;
@@ -370,7 +373,7 @@ function adapt<Tx>({ queries, send, begin, guard, unwrap }: DataLayer<Tx>): PgTr
       };
       const onFailure = (error: unknown) => {
         failure = { error };
-        gate.lost = true;
+        gate.lost = isRunning();
         settle();
       };
       Promise.resolve(begin(body))

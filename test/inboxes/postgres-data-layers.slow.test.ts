@@ -31,7 +31,7 @@ describe('transactions over PGlite', () => {
 
   // One connection in this process: nothing else can read or claim while a transaction is open, and nothing ends it.
   const needsConnections =
-    /^a handler's effect and|times out|lease is lost|default_transaction|connection that|restart/;
+    /^a handler's effect and|times out|no connection in time|lease is lost|default_transaction|connection that|restart/;
   for (const { name, run } of transactionContract) {
     if (!needsConnections.test(name)) test(name, () => run(pgliteUnderTest(db)));
   }
