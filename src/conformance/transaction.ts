@@ -342,7 +342,10 @@ const timeCases: readonly TransactionCase[] = [
         const [holding, waiting] = [await claimNew(inbox), await claimNew(inbox)];
         let second: Promise<unknown> = Promise.resolve();
         const completed = await inbox.transaction(holding, async () => {
-          const begun = inbox.transaction?.(waiting, async (tx) => void (await subject.effect(tx, waiting.id)));
+          const begun = inbox.transaction?.(
+            waiting,
+            async (tx) => void (await subject.effect(tx, waiting.id)),
+          );
           second = Promise.resolve(begun).catch((error: unknown) => error);
           // A data layer that waits without limit gets its connection afterwards.
           await Promise.race([second, pause(1_500)]);
@@ -484,17 +487,44 @@ const controlCases = CONTROL.map(
           return undefined;
         };
         await withReceiver(subject, controlling, async (run) => {
-          const first = await run.handle();
-          const last = first.kind === 'failed' ? await run.retry() : first;
-          expectKind(last, 'handled', 'dead');
-          const effects = await subject.countEffects(run.event.id);
-          const said = `A handler that sends ${text} and ${does} was ${first.kind}, then ${last.kind}, with ${effects} effects.`;
-          assert.ok(effects === 1 || (effects === 0 && last.kind === 'dead'), said);
+          await expectOnce(subject, run, `A handler that sends ${text} and ${does}`);
         });
       }
     },
   }),
 );
+
+/** Handles an event and retries it: it has one effect, or none and is dead. */
+async function expectOnce(subject: Subject, run: Run, handler: string): Promise<void> {
+  const first = await run.handle();
+  const last = first.kind === 'failed' ? await run.retry() : first;
+  expectKind(last, 'handled', 'dead');
+  const effects = await subject.countEffects(run.event.id);
+  const said = `${handler} was ${first.kind}, then ${last.kind}, with ${effects} effects.`;
+  assert.ok(effects === 1 || (effects === 0 && last.kind === 'dead'), said);
+}
+
+/** The transaction that is aborted at the end is not the one that the inbox began. */
+const restartCase: TransactionCase = {
+  name: 'a handler that sends ROLLBACK, writes, sends BEGIN and fails a statement leaves at most one effect',
+  async run(subject) {
+    for (const throws of [true, false]) {
+      let attempts = 0;
+      const restarting = async ({ tx, id }: Attempt) => {
+        attempts += 1;
+        if (attempts > 1) return await subject.effect(tx, id);
+        await Promise.resolve(subject.raw(tx, 'ROLLBACK')).catch(() => undefined);
+        await subject.effect(tx, id);
+        await Promise.resolve(subject.raw(tx, 'BEGIN')).catch(() => undefined);
+        const failing = Promise.resolve(subject.raw(tx, 'SELECT 1 / 0'));
+        return await (throws ? failing : failing.catch(() => undefined));
+      };
+      await withReceiver(subject, restarting, (run) =>
+        expectOnce(subject, run, `The handler that ${throws ? 'throws' : 'returns'}`),
+      );
+    }
+  },
+};
 
 /**
  * The rules of a data layer whose transactions handlers get: effects and `done` commit together or not at all,
@@ -528,5 +558,6 @@ export const transactionContract: readonly ContractCase<TransactionsUnderTest<un
   ...timeCases,
   ...isolationCases,
   ...controlCases,
+  restartCase,
   ...outageCases,
 ];

@@ -27,6 +27,7 @@ const MAIN = [
   'a handler that times out writes nothing, also when it goes on',
   'a transaction that gets no connection in time rejects, and is no failure of the handler',
   'a handler that sends COMMIT leaves at most one effect, and is not handled without one',
+  'a handler that sends ROLLBACK, writes, sends BEGIN and fails a statement leaves at most one effect',
 ];
 
 function caseNamed(name: string): ContractCase<TransactionsUnderTest<unknown>> {
