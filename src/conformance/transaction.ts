@@ -268,6 +268,39 @@ const timeCases: readonly TransactionCase[] = [
     },
   },
   {
+    name: 'a ROLLBACK that a handler leaves behind is refused, and ends no transaction of another event',
+    async run(subject) {
+      let leave = () => {};
+      const untilLater = new Promise<void>((resolve) => {
+        leave = resolve;
+      });
+      let left: Promise<unknown> | undefined;
+      const leaving = async ({ tx, id }: Attempt) => {
+        await subject.effect(tx, id);
+        if (left === undefined) {
+          left = untilLater.then(() => subject.raw(tx, 'rollback'));
+          return;
+        }
+        leave();
+        await assert.rejects(left, 'The statement was sent.');
+        await subject.effect(tx, id);
+      };
+      await withReceiver(
+        subject,
+        leaving,
+        async (run) => {
+          expectKind(await run.handle(), 'handled');
+          const other = someEvent() as WebhookEvent;
+          expectKind(await run.receiver.handle(other, 'push'), 'handled');
+          assert.equal(await subject.countEffects(other.id), 2);
+          await expectEffects(subject, run, 1);
+        },
+        // The other event has the same connection.
+        { connections: 1 },
+      );
+    },
+  },
+  {
     name: 'a handler that times out during a long statement is answered at its limit',
     async run(subject) {
       const sleeping = async ({ tx, id }: Attempt) => {
