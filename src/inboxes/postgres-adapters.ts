@@ -347,14 +347,16 @@ function adapt<Tx>({ queries, send, begin, guard, unwrap }: DataLayer<Tx>): PgTr
     return new Promise((resolve, reject) => {
       const gate: Gate = { closed: false, lost: false };
       let release: (() => void) | undefined;
+      let running = false;
       let rejection: { readonly error: unknown } | undefined;
       let failure: { readonly error: unknown } | undefined;
       // Not while the handler still runs.
       const settle = () => {
         // Some data layers reject with the error of a ROLLBACK that failed.
-        if (gate.closed && failure) reject(rejection ? rejection.error : toDriverError(failure.error));
+        if (!running && failure) reject(rejection ? rejection.error : toDriverError(failure.error));
       };
       const body = async (native: Tx): Promise<Value> => {
+        running = true;
         try {
           const guarded = (await guard?.(native, gate)) ?? { tx: native };
           release = guarded.release;
@@ -364,6 +366,7 @@ function adapt<Tx>({ queries, send, begin, guard, unwrap }: DataLayer<Tx>): PgTr
           throw error;
         } finally {
           gate.closed = true;
+          running = false;
           settle();
           if (gate.lost) await NEVER;
         }
