@@ -42,8 +42,9 @@ export function toFastifyPlugin(receiver: Receiver): FastifyPluginAsync {
     });
     fastify.all('/', async (request, reply) => {
       const parsed = ['rawBody' in request ? request.rawBody : undefined, request.body];
-      // Without a logger, Fastify's `log` discards every line and has no level.
-      const logger = request.log.level === undefined ? undefined : request.log;
+      // Without a logger, Fastify's `log` has no level and one function that discards every line.
+      const { log } = request;
+      const logger = log.level === undefined && log.warn === log.error ? undefined : log;
       const delivery = toWebhookRequest(request.raw, { parsed, fix: FIX });
       const outcome = await receiver.receive({ ...delivery, logger });
       const { status, headers, body } = toWebhookResponse(outcome);

@@ -18,7 +18,7 @@ export type LambdaEvent = {
 
 /**
  * Makes a handler for Lambda. Its promise never rejects. Instances share no memory: give the receiver an inbox
- * that they share. The gateway must pass bodies unchanged, without a mapping template. What is no HTTP request, such
+ * that they share. The gateway must pass bodies unchanged, without a mapping template. What is not an HTTP request, such
  * as a scheduled event, is answered 405.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is not a receiver.

@@ -62,7 +62,12 @@ export interface ReceiverOptions<Schemas = Record<never, never>, Tx = undefined>
   readonly onUnknown?: ((event: UnknownEvent) => void | Promise<void>) | undefined;
   /** Takes the lines that say what failed and how to fix it. @default the request's logger in Fastify, else console */
   readonly logger?: Logger | undefined;
-  /** Called with the outcome of each delivery, which is also logged; its failure changes nothing. @default none */
+  /**
+   * Called with the outcome of each delivery, and again with the end of a handler that outlived `handlerTimeoutMs`. Its
+   * failure changes nothing. Outcomes with an error are also logged by `logger`.
+   *
+   * @default none
+   */
   readonly onOutcome?: ((outcome: Outcome) => void | Promise<void>) | undefined;
   /** The header that carries the signature. @default 'X-SERVICE-Signature' */
   readonly signatureHeader?: string | undefined;
@@ -231,8 +236,12 @@ function boundSecret(
 ): () => Secrets | Promise<Secrets> {
   return () => {
     const given = give();
-    if (!(given instanceof Promise)) return given;
-    return orTimeout(given, timeoutMs, () => new Error(`It gave no secret within ${timeoutMs} ms.`));
+    if (typeof (given as Partial<PromiseLike<Secrets>>).then !== 'function') return given;
+    return orTimeout(
+      given as PromiseLike<Secrets>,
+      timeoutMs,
+      () => new Error(`It gave no secret within ${timeoutMs} ms.`),
+    );
   };
 }
 
