@@ -61,12 +61,17 @@ export function toCronRoute(
   if (typeof poller === 'object' && typeof poller.inbox === 'object') requireDurable(poller);
   const wiring = defineLazy('toCronRoute', { ...given, poller }, { secret: SECRET, poller: POLLER });
 
+  let lastLine: string | undefined;
+
   async function GET(request: Request): Promise<Response> {
     try {
       return await serve(request);
     } catch (error) {
       const { code, message } = toProblem(error, { code: 'ERR_CONFIG_INVALID' });
-      log(logger, 'error', `the cron route did not poll. ${code}: ${message}`);
+      const line = `the cron route did not poll. ${code}: ${message}`;
+      // Once: whoever sends requests must not be able to fill the log.
+      if (line !== lastLine) log(logger, 'error', line);
+      lastLine = line;
       return toResponse({ code }, 500);
     }
   }

@@ -50,6 +50,8 @@ export interface ListReader {
   readonly skipped: () => number;
   /** Whether there was an answer whose events are recorded. */
   readonly hasAnswer: () => boolean;
+  /** When the poll started, epoch ms: by the earlier of our clock and the service's, as far as that is known. */
+  readonly until: () => number;
   /** The size of the largest answer. */
   readonly largest: () => number;
 }
@@ -61,6 +63,7 @@ export function createListReader({
   client,
   receiver,
   leaseMs,
+  lagMs,
   startedAt,
   takeFrom,
   signal,
@@ -68,6 +71,7 @@ export function createListReader({
   readonly client: PollerClient;
   readonly receiver: Pick<Receiver, 'record'>;
   readonly leaseMs: number;
+  readonly lagMs: number;
   /** When the poll started, epoch ms. */
   readonly startedAt: number;
   /** Events created before this are skipped, given the earlier of our clock and the service's. */
@@ -92,7 +96,8 @@ export function createListReader({
       const list = await client.events.listWithProblems({ ...(type !== null && { type }), limit, signal });
       const { answer, events, malformed } = readAnswer(list, query);
       largest = Math.max(largest, answer.size);
-      until = Math.min(until, answer.servedAt ?? until);
+      // Without the service's clock, ours can be ahead of it by `lagMs`.
+      until = Math.min(until, answer.servedAt ?? startedAt - lagMs);
       const from = takeFrom(until);
       for (const element of malformed) {
         if ((timeOf(element.value) ?? from) >= from) addProblem(malformedProblem(element));
@@ -134,6 +139,7 @@ export function createListReader({
     requests: () => requests,
     skipped: () => skipped.size,
     hasAnswer: () => answers > 0,
+    until: () => until,
     largest: () => largest,
   };
 }

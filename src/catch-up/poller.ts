@@ -296,7 +296,7 @@ async function pollUnderLease(
   const takeFrom = (until: number) => openingAt(until).takeFrom;
   const list = createListReader({ ...settings, startedAt, takeFrom, signal: halt });
   const survey = await runSurvey(list, { ...settings, watermark, first, startedAt });
-  const { since } = openingAt(survey.until);
+  const { since } = openingAt(list.until());
   // A poll that was stopped before it read the whole list has found no gap, and before the opening date there is none.
   const isEmptySpan = first && survey.since === survey.until;
   const unproven = halt.aborted || isEmptySpan ? [] : survey.unproven;
@@ -404,8 +404,9 @@ async function dispatchEvents(
     const { kind, error } = await receiver.accept(event, 'pull');
     counts[kind] += 1;
     if (result === 'new' && (kind === 'handled' || kind === 'ignored' || kind === 'queued')) recovered += 1;
-    // Busy is no problem: a push of the event arrived in the meantime.
-    if (error !== undefined && error.code !== 'ERR_EVENT_BUSY') {
+    // No problem: a push of the event arrived in the meantime, and runs or has failed.
+    if (error?.code === 'ERR_EVENT_BUSY' || error?.code === 'ERR_EVENT_NOT_DUE') return;
+    if (error !== undefined) {
       problems.push(toProblem(error, { code: error.code, id: event.id }));
     }
   }

@@ -8,11 +8,12 @@
 /** The base of every error of this package; `code` is stable and safe to branch on. */
 export class StablehooksError<Code extends string = string> extends Error {
   override readonly name: string = 'StablehooksError';
-  readonly code: Code;
+  declare readonly code: Code;
 
   constructor(code: Code, message: string, options?: ErrorOptions) {
     super(message, options);
-    this.code = code;
+    // It cannot be changed: the response to a delivery is made from it.
+    Object.defineProperty(this, 'code', { value: code, enumerable: true });
   }
 }
 
@@ -148,9 +149,12 @@ export function describeThrown(thrown: unknown, depth = 3): string {
   try {
     const error = innerError(thrown);
     if (!(error instanceof Error)) return String(error);
-    const hasCause = error.cause !== undefined && depth > 0;
-    const cause = hasCause ? `\ncaused by ${describeThrown(error.cause, depth - 1)}` : '';
-    return (error.stack ?? String(error)) + cause;
+    const { stack = '', cause, message } = error;
+    const own = messageOf(error) ?? '';
+    const text = own === message ? stack || String(error) : `${error.name}: ${own}`;
+    return cause === undefined || depth === 0
+      ? text
+      : `${text}\ncaused by ${describeThrown(cause, depth - 1)}`;
   } catch {
     return 'a value that cannot be shown';
   }
@@ -160,7 +164,10 @@ export function describeThrown(thrown: unknown, depth = 3): string {
 export function messageOf(thrown: unknown): string | undefined {
   try {
     const error = innerError(thrown);
-    return error instanceof Error ? `${error.message}` : undefined;
+    if (!(error instanceof Error)) return undefined;
+    const message = `${error.message}`;
+    // Prisma quotes the arguments of the call before its last line.
+    return error.name.startsWith('PrismaClient') ? message.slice(message.lastIndexOf('\n') + 1) : message;
   } catch {
     return undefined;
   }

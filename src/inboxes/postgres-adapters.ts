@@ -206,9 +206,9 @@ const PRISMA_TIMEOUT_MS = 2_147_483_647;
 const PRISMA_MAX_WAIT_MS = 10_000;
 
 /**
- * Adapts a Prisma client of Prisma 6.16 or later with `@prisma/adapter-pg`. `ctx.tx` is Prisma's own
- * `TransactionClient`. The transaction waits up to 10 s for a connection, and only the receiver's `handlerTimeoutMs`
- * limits how long it takes.
+ * Adapts a client of Prisma 7 with `@prisma/adapter-pg`. `ctx.tx` is Prisma's own `TransactionClient`; its
+ * `$transaction` is a savepoint. The transaction waits up to 10 s for a connection, and only the receiver's
+ * `handlerTimeoutMs` limits how long it takes.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `prisma` is not a Prisma client.
  *
@@ -351,17 +351,16 @@ function adapt<Tx>({ queries, send, begin, guard, unwrap }: DataLayer<Tx>): PgTr
     return new Promise((resolve, reject) => {
       const gate: Gate = { closed: false, lost: false };
       let release: (() => void) | undefined;
+      let running = false;
       let rejection: { readonly error: unknown } | undefined;
       let failure: { readonly error: unknown } | undefined;
-      let started = false;
-      const isRunning = () => started && !gate.closed;
       // Not while the handler still runs.
       const settle = () => {
         // Some data layers reject with the error of a ROLLBACK that failed.
-        if (failure && !isRunning()) reject(rejection ? rejection.error : toDriverError(failure.error));
+        if (!running && failure) reject(rejection ? rejection.error : toDriverError(failure.error));
       };
       const body = async (native: Tx): Promise<Value> => {
-        started = true;
+        running = true;
         try {
           const guarded = (await guard?.(native, gate)) ?? { tx: native };
           release = guarded.release;
@@ -374,13 +373,14 @@ function adapt<Tx>({ queries, send, begin, guard, unwrap }: DataLayer<Tx>): PgTr
           throw error;
         } finally {
           gate.closed = true;
+          running = false;
           settle();
           if (gate.lost) await NEVER;
         }
       };
       const onFailure = (error: unknown) => {
         failure = { error };
-        gate.lost = isRunning();
+        gate.lost = running;
         settle();
       };
       Promise.resolve(begin(body))

@@ -236,7 +236,7 @@ function boundSecret(
 ): () => Secrets | Promise<Secrets> {
   return () => {
     const given = give();
-    if (!('then' in Object(given))) return given;
+    if (typeof (given as Partial<PromiseLike<Secrets>>).then !== 'function') return given;
     return orTimeout(
       given as PromiseLike<Secrets>,
       timeoutMs,

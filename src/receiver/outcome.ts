@@ -5,6 +5,7 @@ import {
   describeThrown,
   type EventError,
   type HandlerError,
+  messageOf,
   type PermanentError,
   type ReceiverError,
   type RequestError,
@@ -205,7 +206,7 @@ export function logOutcome({ kind, origin, event, error }: Outcome, logger: Logg
   const about = event === undefined ? '' : ` ${event.type} ${event.id}`;
   const cause = error.cause === undefined ? '' : `\ncaused by ${describeThrown(error.cause)}`;
   const level = kind === 'rejected' || kind === 'busy' ? 'warn' : 'error';
-  log(logger, level, `${kind}${about} (${origin}) ${error.code}: ${error.message}${cause}`);
+  log(logger, level, `${kind}${about} (${origin}) ${error.code}: ${messageOf(error)}${cause}`);
 }
 
 /** Writes one line. A logger that throws changes nothing. */

@@ -70,6 +70,7 @@ export interface Receiver {
    * state the inbox already had it. Events of unknown types are parked, and `onUnknown` is called for the new ones.
    *
    * @throws {UnavailableError} `ERR_INBOX_FAILED`; some of the events may be recorded by then.
+   * @throws {ConfigError} `ERR_CONFIG_INVALID` when the function that gives the inbox fails.
    */
   record(events: readonly UnknownEvent[], options: RecordOptions): Promise<readonly RecordResult[]>;
   /**
@@ -79,6 +80,7 @@ export interface Receiver {
    *
    * @returns how many events ended in which way.
    * @throws {UnavailableError} `ERR_INBOX_FAILED` when the inbox cannot be asked.
+   * @throws {ConfigError} `ERR_CONFIG_INVALID` when the function that gives the inbox fails.
    */
   redrive(options?: { readonly signal?: AbortSignal | undefined }): Promise<OutcomeCounts>;
   /**
@@ -95,6 +97,9 @@ export interface Receiver {
 
 /** How many events `redrive` takes and runs at a time. */
 const REDRIVE_BATCH = 16;
+
+/** The longest time that a timer takes. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** How soon to try again when this process stops: a restart takes seconds. */
 const RESTART_MS = 5_000;
@@ -155,7 +160,11 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
 
   function readBody(request: WebhookRequest): Promise<Uint8Array> {
     return orTimeout(request.body(settings.maxBodyBytes), bodyTimeoutMs, () => {
-      request.cancelBody?.();
+      try {
+        request.cancelBody?.();
+      } catch {
+        // The answer below closes the connection.
+      }
       return new RequestError(
         'ERR_BODY_TIMEOUT',
         `The body did not arrive within ${bodyTimeoutMs} ms. Raise bodyTimeoutMs if the sender is genuine.`,
@@ -282,16 +291,23 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   /** Waits for a handler that outlived its limit, and reports its end: its delivery is answered. */
   async function finishLate(delivery: Delivery, end: Promise<OutcomeResult>): Promise<void> {
     running += 1;
-    const result = await orTimeout(end, leaseMs - settings.handlerTimeoutMs, () =>
-      leaseLapsed(leaseMs),
-    ).catch(toFailure);
+    const lapse = leaseLapsed(leaseMs);
+    const hasLapsed = await orTimeout(end, leaseMs - settings.handlerTimeoutMs, () => lapse).then(
+      () => false,
+      (error) => error === lapse,
+    );
+    if (hasLapsed) {
+      logOutcome({ ...delivery, ...toFailure(lapse) }, logger);
+      leave();
+    }
+    const result = await end.catch(toFailure);
     const outcome: Outcome = Object.freeze({ ...delivery, ...result });
     logOutcome(outcome, logger);
     if (result.error === undefined) {
       log(logger, 'warn', `${result.kind} ${delivery.event?.id}: its handler ended after handlerTimeoutMs.`);
     }
     notify('onOutcome', settings.onOutcome, { value: outcome, logger });
-    leave();
+    if (!hasLapsed) leave();
   }
 
   function checkDurability(inbox: Inbox<unknown>): void {
@@ -302,23 +318,38 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   }
 
   /** A durable inbox keeps retry times, so that somebody has to call redrive. */
-  function onRetry({ id, attempt }: Lease, retryAfterMs: number): void {
-    const inbox: Inbox<unknown> & Partial<InboxOperations> = settings.inbox;
-    if (redriven || retryWatched || !inbox.durable) return;
+  function onRetry(lease: Lease, retryAfterMs: number): void {
+    if (redriven || retryWatched || !settings.inbox.durable) return;
     retryWatched = true;
+    watchRetry(lease, retryAfterMs);
+  }
+
+  /** Says so when nothing has run the event two leases after its retry time. */
+  function watchRetry({ id, attempt }: Pick<Lease, 'id' | 'attempt'>, retryAfterMs: number): void {
+    const inbox: Inbox<unknown> & Partial<InboxOperations> = settings.inbox;
     const check = async () => {
-      const record = await inbox.find?.(id).catch(() => undefined);
-      if (closed || record?.state !== 'failed' || record.attempts !== attempt) {
+      const record = redriven || closed ? undefined : await inbox.find?.(id);
+      if (record?.state !== 'failed') {
         retryWatched = false;
-        return;
+      } else if (record.attempts !== attempt) {
+        // A delivery ran it, and it failed again.
+        const { attempts, updatedAt, dueAt } = record;
+        watchRetry({ id, attempt: attempts }, (dueAt ?? updatedAt) - updatedAt);
+      } else {
+        const waitedS = Math.round((2 * leaseMs) / 1000);
+        log(
+          logger,
+          'warn',
+          `${id} failed and was due again ${waitedS} s ago, and nothing runs it. Call receiver.redrive() from a timer, or start a poller, in one of your processes.`,
+        );
       }
-      log(
-        logger,
-        'warn',
-        `${id} failed and was due again ${Math.round((2 * leaseMs) / 1000)} s ago, and nothing runs it. Call receiver.redrive() from a timer, or start a poller, in one of your processes.`,
-      );
     };
-    const timer = setTimeout(check, retryAfterMs + 2 * leaseMs);
+    const wait = () => {
+      check().catch(() => {
+        retryWatched = false;
+      });
+    };
+    const timer = setTimeout(wait, Math.min(retryAfterMs + 2 * leaseMs, MAX_TIMER_MS));
     // Outside Node a timer is a number and keeps no process alive.
     if (typeof timer === 'object') timer.unref();
   }

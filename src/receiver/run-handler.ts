@@ -234,7 +234,7 @@ async function fail<Tx>(
 /** What the inbox keeps for operators: the code, and the message of what the handler threw. */
 function toLastError(error: HandlerFault): string {
   const message = error.code === 'ERR_HANDLER_FAILED' ? messageOf(error.cause) : undefined;
-  return `${error.code}: ${message ?? error.message}`;
+  return `${error.code}: ${message ?? messageOf(error)}`;
 }
 
 function stillRunning(event: WebhookEvent, timeoutMs: number): HandlerError {

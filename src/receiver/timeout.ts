@@ -5,7 +5,13 @@ export function orTimeout<Value>(
   toError: () => Error,
 ): Promise<Value> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(toError()), ms);
+    const timer = setTimeout(() => {
+      try {
+        reject(toError());
+      } catch (error) {
+        reject(error);
+      }
+    }, ms);
     const end = () => clearTimeout(timer);
     answer.then(
       (value) => {

@@ -102,6 +102,17 @@ test('without since, the opening date is the first poll, and later polls keep it
   expect(it.handled).toEqual(['new']);
 });
 
+test("without the service's clock, our clock can be ahead by lagMs: an event after the first poll is not skipped", async () => {
+  const it = setUp();
+  it.service.saysItsTime = false;
+  const ahead = { lagMs: 5 * MINUTE_MS, now: () => it.clock.now + 5 * MINUTE_MS };
+  await it.poll(ahead);
+  it.events.push(listed('old', START - MINUTE_MS), listed('new', START + MINUTE_MS));
+  it.clock.now += 2 * MINUTE_MS;
+  expect(await it.poll(ahead)).toMatchObject({ skipped: 1 });
+  expect(it.handled).toEqual(['new']);
+});
+
 test('an opening date in the future counts as the first poll, also when only our own clock is ahead', async () => {
   for (const options of [
     { since: new Date(START + DAY_MS) },
@@ -197,6 +208,7 @@ test('what is malformed and older than the opening date is no problem', async ()
         events: [],
         problems: [{ index: 0, fields: ['type'], value }],
         size: 1,
+        servedAt: it.clock.now,
       }),
     },
   });

@@ -159,6 +159,19 @@ describe('a handler that fails', () => {
         }),
     ],
     [
+      'a PermanentError whose message cannot be read',
+      () =>
+        Object.defineProperty(new PermanentError('no'), 'message', {
+          get() {
+            throw new Error('unreadable');
+          },
+        }),
+    ],
+    [
+      'a PermanentError whose message is a symbol',
+      () => Object.assign(new PermanentError(''), { message: Symbol('no') }),
+    ],
+    [
       'an error whose code cannot be read',
       () =>
         Object.defineProperty(new Error('no'), 'code', {
@@ -186,8 +199,9 @@ describe('a handler that fails', () => {
   ])('a handler that throws %s fails its event, which is not left leased', async (_name, toThrown) => {
     const { receiver, inbox } = setUp(() => Promise.reject(toThrown()));
     const event = anEvent();
-    expect(await receiver.handle(event, push)).toMatchObject({ kind: 'failed' });
-    expect(await inbox.find(event.id)).toMatchObject({ state: 'failed' });
+    const { kind } = await receiver.handle(event, push);
+    expect(['failed', 'dead']).toContain(kind);
+    expect(await inbox.find(event.id)).toMatchObject({ state: kind });
   });
 
   test('the memory inbox does not dead-letter an event by its attempts', async () => {
@@ -467,6 +481,8 @@ describe('a handler that outlives handlerTimeoutMs', () => {
     await hanging.receiver.handle(anEvent(), push);
     await hanging.receiver.close();
     expect(hanging.lines.at(-1)).toMatch(/ERR_LEASE_LOST: The handler still runs after its lease of 10 ms/);
+    hanging.ends[0]?.resolve();
+    await vi.waitFor(() => expect(hanging.lines.at(-1)).toMatch(/its handler ended after handlerTimeoutMs/));
   });
 
   test('can overlap another run only once its lease has lapsed, and then cannot complete the event', async () => {

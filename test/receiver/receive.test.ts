@@ -354,6 +354,27 @@ describe('logging', () => {
   });
 });
 
+test('of an error of Prisma only the last line is logged and stored: the others quote the arguments', async () => {
+  const { lines, logger } = listen();
+  const inbox = memoryInbox();
+  const quoting = Object.assign(
+    new Error(
+      'Invalid `prisma.ledger.create()` invocation:\n{ data: { memo: "planted payload" } }\nArgument `id` is missing.',
+    ),
+    { name: 'PrismaClientValidationError' },
+  );
+  const { receiver } = setUp({
+    logger,
+    inbox,
+    handlers: { 'transfer.settled': () => Promise.reject(quoting) },
+  });
+  const event = anEvent();
+  await receiver.receive(await delivery(event));
+  expect(lines.join()).toContain('Argument `id` is missing.');
+  expect(lines.join()).not.toContain('planted');
+  expect((await inbox.find(event.id))?.lastError).toBe('ERR_HANDLER_FAILED: Argument `id` is missing.');
+});
+
 describe('an outcome', () => {
   test('an onOutcome that changes its outcome does not change the response', async () => {
     const { logger } = listen();
@@ -361,6 +382,17 @@ describe('an outcome', () => {
       logger,
       handlers: { 'transfer.settled': () => Promise.reject(new Error('no')) },
       onOutcome: (outcome) => void Object.assign(outcome, { kind: 'handled' }),
+    });
+    const outcome = await receiver.receive(await delivery(anEvent()));
+    expect(toWebhookResponse(outcome).status).toBe(500);
+  });
+
+  test('an onOutcome that changes the code of the error does not change the response', async () => {
+    const { logger } = listen();
+    const { receiver } = setUp({
+      logger,
+      handlers: { 'transfer.settled': () => Promise.reject(new Error('no')) },
+      onOutcome: ({ error }) => void Object.assign(error ?? {}, { code: 'handled' }),
     });
     const outcome = await receiver.receive(await delivery(anEvent()));
     expect(toWebhookResponse(outcome).status).toBe(500);
@@ -391,6 +423,17 @@ describe('what is not verified', () => {
     expect(outcome).toMatchObject({ kind: 'failed', error: { code: 'ERR_BODY_TIMEOUT' } });
     expect(toWebhookResponse(outcome)).toMatchObject({ status: 500, headers: { connection: 'close' } });
     expect(cancelBody).toHaveBeenCalledOnce();
+  });
+
+  test('a cancelBody that throws does not keep the answer', async () => {
+    const { logger } = listen();
+    const { receiver } = setUp({ bodyTimeoutMs: 5, logger });
+    const cancelBody = () => {
+      throw new Error('no');
+    };
+    const body = () => new Promise<never>(() => undefined);
+    const outcome = await receiver.receive({ ...(await delivery(anEvent())), body, cancelBody });
+    expect(outcome).toMatchObject({ kind: 'failed', error: { code: 'ERR_BODY_TIMEOUT' } });
   });
 
   test('close does not wait for bodies that still arrive, and refuses them when they have arrived', async () => {

@@ -62,6 +62,25 @@ describe('failed events that nobody redrives', () => {
     expect(lines.filter(isAboutRedrive)).toHaveLength(1);
   });
 
+  test('it is said of an event that a redelivery has run again in vain', async () => {
+    vi.useFakeTimers();
+    const { receiver, lines } = setUp({ handlers: failing, inbox: durable() });
+    const event = anEvent();
+    await receiver.handle(event, 'push');
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(await receiver.handle(event, 'push')).toMatchObject({ kind: 'failed', attempt: 2 });
+    await vi.advanceTimersByTimeAsync(1_000_000);
+    expect(lines.filter(isAboutRedrive)).toHaveLength(1);
+  });
+
+  test('a long lease makes no timer overflow', async () => {
+    vi.useFakeTimers();
+    const { receiver, lines } = setUp({ handlers: failing, inbox: durable(), leaseMs: 2 ** 31 - 1 });
+    await receiver.handle(anEvent(), 'push');
+    await vi.advanceTimersByTimeAsync(1_000_000);
+    expect(lines.filter(isAboutRedrive)).toEqual([]);
+  });
+
   test('nothing is said where redrive is called, here or in another process', async () => {
     vi.useFakeTimers();
     const inbox = durable();

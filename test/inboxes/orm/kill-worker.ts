@@ -17,6 +17,8 @@ const receiver = createReceiver({
   inbox: postgresInbox(layer.pool, { transactional: true }),
   leaseMs: Number(LEASE_MS),
   handlerTimeoutMs: Number(LEASE_MS) - 1,
+  // Every kill in the middle of an attempt counts as one.
+  maxAttempts: 10_000,
   logger: { warn: () => undefined, error: () => undefined },
   handlers: {
     'transfer.settled': async ({ id }, { tx }) => {

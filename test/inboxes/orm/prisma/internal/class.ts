@@ -20,7 +20,7 @@ const config: runtime.GetPrismaClientConfig = {
   "clientVersion": "7.10.0",
   "engineVersion": "0edf323efd1d98336f3f0a68684b56f689b900d3",
   "activeProvider": "postgresql",
-  "inlineSchema": "generator client {\n  provider            = \"prisma-client\"\n  output              = \"./prisma\"\n  engineType          = \"client\"\n  importFileExtension = \"js\"\n}\n\ndatasource db {\n  provider = \"postgresql\"\n}\n\n/// The ledger of the transaction tests: one row per effect.\nmodel Ledger {\n  entry Int    @id @default(autoincrement())\n  id    String\n\n  @@map(\"ledger\")\n}\n",
+  "inlineSchema": "// The client in prisma/ is generated from this file, with an existing program in place of the schema engine, which\n// `generate` downloads but does not use:\n//   PRISMA_SCHEMA_ENGINE_BINARY=/bin/true npx prisma@7.10.0 generate --schema test/inboxes/orm/schema.prisma\ngenerator client {\n  provider            = \"prisma-client\"\n  output              = \"./prisma\"\n  engineType          = \"client\"\n  importFileExtension = \"js\"\n}\n\ndatasource db {\n  provider = \"postgresql\"\n}\n\n/// The ledger of the transaction tests: one row per effect.\nmodel Ledger {\n  entry Int    @id @default(autoincrement())\n  id    String\n\n  @@map(\"ledger\")\n}\n",
   "runtimeDataModel": {
     "models": {},
     "enums": {},
