@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
+import { HandlerError, PermanentError } from '../core/errors.js';
 import type { WebhookEvent } from '../core/events.js';
-import type { Inbox, InboxOperations } from '../core/ports.js';
+import type { Inbox, InboxOperations, Lease } from '../core/ports.js';
 import type { Outcome } from '../receiver/outcome.js';
 import { createReceiver, type Receiver } from '../receiver/receiver.js';
 import { type ContractCase, someEvent } from './contract.js';
@@ -13,6 +14,11 @@ export interface TransactionsUnderTest<Tx> {
     readonly connections: number;
     /** The `default_transaction_isolation` of its sessions. @default the database's own */
     readonly isolation?: 'repeatable read' | 'serializable' | undefined;
+    /**
+     * How long a transaction waits for a connection of the pool, in ms; a data layer that waits without limit ignores
+     * it. @default the data layer's own
+     */
+    readonly connectTimeoutMs?: number | undefined;
   }): Promise<OpenTransactions<Tx>>;
   /** Inserts a row with this id into the ledger, which accepts several rows with one id. */
   effect(tx: Tx, id: string): PromiseLike<unknown>;
@@ -104,6 +110,13 @@ async function withReceiver(
     await receiver.close();
     await close();
   }
+}
+
+/** Claims a new event. */
+async function claimNew(inbox: Inbox<unknown>): Promise<Lease> {
+  const claim = await inbox.claim(someEvent(), { leaseMs: 2 * PATIENCE_MS, origin: 'push' });
+  assert.ok(claim.state === 'claimed', `The claim of a new event was answered ${claim.state}.`);
+  return claim.lease;
 }
 
 /** Fails unless this many effects of the event are committed, and the event is done or not as it should be. */
@@ -255,6 +268,39 @@ const timeCases: readonly TransactionCase[] = [
     },
   },
   {
+    name: 'a ROLLBACK that a handler leaves behind is refused, and ends no transaction of another event',
+    async run(subject) {
+      let leave = () => {};
+      const untilLater = new Promise<void>((resolve) => {
+        leave = resolve;
+      });
+      let left: Promise<unknown> | undefined;
+      const leaving = async ({ tx, id }: Attempt) => {
+        await subject.effect(tx, id);
+        if (left === undefined) {
+          left = untilLater.then(() => subject.raw(tx, 'rollback'));
+          return;
+        }
+        leave();
+        await assert.rejects(left, 'The statement was sent.');
+        await subject.effect(tx, id);
+      };
+      await withReceiver(
+        subject,
+        leaving,
+        async (run) => {
+          expectKind(await run.handle(), 'handled');
+          const other = someEvent() as WebhookEvent;
+          expectKind(await run.receiver.handle(other, 'push'), 'handled');
+          assert.equal(await subject.countEffects(other.id), 2);
+          await expectEffects(subject, run, 1);
+        },
+        // The other event has the same connection.
+        { connections: 1 },
+      );
+    },
+  },
+  {
     name: 'a handler that times out during a long statement is answered at its limit',
     async run(subject) {
       const sleeping = async ({ tx, id }: Attempt) => {
@@ -318,6 +364,39 @@ const timeCases: readonly TransactionCase[] = [
         },
         { connections: 1 },
       );
+    },
+  },
+  {
+    name: 'a transaction that gets no connection in time rejects, and is no failure of the handler',
+    async run(subject) {
+      const { inbox, close } = await subject.open({ connections: 1, connectTimeoutMs: 300 });
+      try {
+        assert.ok(inbox.transaction, 'The inbox has no `transaction`.');
+        const [holding, waiting] = [await claimNew(inbox), await claimNew(inbox)];
+        let second: Promise<unknown> = Promise.resolve();
+        const completed = await inbox.transaction(holding, async () => {
+          const begun = inbox.transaction?.(
+            waiting,
+            async (tx) => void (await subject.effect(tx, waiting.id)),
+          );
+          second = Promise.resolve(begun).catch((error: unknown) => error);
+          // A data layer that waits without limit gets its connection afterwards.
+          await Promise.race([second, pause(1_500)]);
+        });
+        assert.equal(completed, true);
+        const result = await Promise.race([second, pause(PATIENCE_MS, 'did not settle', { ref: false })]);
+        assert.ok(
+          result === true || result instanceof Error,
+          `The transaction that waited ${String(result)}.`,
+        );
+        assert.ok(
+          !(result instanceof HandlerError || result instanceof PermanentError),
+          `${result} blames the handler.`,
+        );
+        assert.equal(await subject.countEffects(waiting.id), result === true ? 1 : 0);
+      } finally {
+        await close();
+      }
     },
   },
 ];
@@ -441,17 +520,44 @@ const controlCases = CONTROL.map(
           return undefined;
         };
         await withReceiver(subject, controlling, async (run) => {
-          const first = await run.handle();
-          const last = first.kind === 'failed' ? await run.retry() : first;
-          expectKind(last, 'handled', 'dead');
-          const effects = await subject.countEffects(run.event.id);
-          const said = `A handler that sends ${text} and ${does} was ${first.kind}, then ${last.kind}, with ${effects} effects.`;
-          assert.ok(effects === 1 || (effects === 0 && last.kind === 'dead'), said);
+          await expectOnce(subject, run, `A handler that sends ${text} and ${does}`);
         });
       }
     },
   }),
 );
+
+/** Handles an event and retries it: it has one effect, or none and is dead. */
+async function expectOnce(subject: Subject, run: Run, handler: string): Promise<void> {
+  const first = await run.handle();
+  const last = first.kind === 'failed' ? await run.retry() : first;
+  expectKind(last, 'handled', 'dead');
+  const effects = await subject.countEffects(run.event.id);
+  const said = `${handler} was ${first.kind}, then ${last.kind}, with ${effects} effects.`;
+  assert.ok(effects === 1 || (effects === 0 && last.kind === 'dead'), said);
+}
+
+/** The transaction that is aborted at the end is not the one that the inbox began. */
+const restartCase: TransactionCase = {
+  name: 'a handler that sends ROLLBACK, writes, sends BEGIN and fails a statement leaves at most one effect',
+  async run(subject) {
+    for (const throws of [true, false]) {
+      let attempts = 0;
+      const restarting = async ({ tx, id }: Attempt) => {
+        attempts += 1;
+        if (attempts > 1) return await subject.effect(tx, id);
+        await Promise.resolve(subject.raw(tx, 'ROLLBACK')).catch(() => undefined);
+        await subject.effect(tx, id);
+        await Promise.resolve(subject.raw(tx, 'BEGIN')).catch(() => undefined);
+        const failing = Promise.resolve(subject.raw(tx, 'SELECT 1 / 0'));
+        return await (throws ? failing : failing.catch(() => undefined));
+      };
+      await withReceiver(subject, restarting, (run) =>
+        expectOnce(subject, run, `The handler that ${throws ? 'throws' : 'returns'}`),
+      );
+    }
+  },
+};
 
 /**
  * The rules of a data layer whose transactions handlers get: effects and `done` commit together or not at all,
@@ -485,5 +591,6 @@ export const transactionContract: readonly ContractCase<TransactionsUnderTest<un
   ...timeCases,
   ...isolationCases,
   ...controlCases,
+  restartCase,
   ...outageCases,
 ];

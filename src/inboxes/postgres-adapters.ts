@@ -2,9 +2,9 @@
  * Adapters of data layers to the Postgres inbox. The inbox sends its statements through the data layer, and handlers
  * get the data layer's own transaction. The types are structural: nothing here imports a data layer.
  */
-import { HandlerError } from '../core/errors.js';
+import { ConfigError, HandlerError } from '../core/errors.js';
 import { readOptions, required, withMethods } from '../core/options.js';
-import type { PgLike, PgTransactionsLike } from './postgres-client.js';
+import { isClient, ONE_CLIENT, type PgLike, type PgTransactionsLike } from './postgres-client.js';
 
 /** The methods of a Drizzle database over any Postgres driver that the inbox uses. */
 export interface DrizzleLike<Tx> {
@@ -19,7 +19,7 @@ export interface DrizzleLike<Tx> {
  * Adapts a Drizzle database, over node-postgres, postgres.js, PGlite or another driver of Postgres. `ctx.tx` is
  * Drizzle's own transaction, with the schema of `db`; its `transaction` is a savepoint.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `db` is not a Drizzle database.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `db` is not a Drizzle database, or is one over a single `Client`.
  *
  * @example
  * ```ts
@@ -31,6 +31,8 @@ export function fromDrizzle<Tx>(db: DrizzleLike<Tx>): PgTransactionsLike<Tx> {
     'execute',
     'transaction',
   ]);
+  if (isClient((db as { readonly $client?: unknown }).$client))
+    throw new ConfigError(`fromDrizzle: ${ONE_CLIENT}`);
   return adapt<Tx>({
     queries: db,
     async send(queries, text, values) {
@@ -40,7 +42,7 @@ export function fromDrizzle<Tx>(db: DrizzleLike<Tx>): PgTransactionsLike<Tx> {
       return (Array.isArray(result) ? result : (result as Rows).rows) as readonly unknown[];
     },
     begin: (work) => db.transaction(work, { isolationLevel: 'read committed', accessMode: 'read write' }),
-    guard: guardDrizzle,
+    guard: (tx, gate) => guardDrizzle(db, tx, gate),
     unwrap: (error) => error.cause,
   });
 }
@@ -137,11 +139,7 @@ export function fromKnex<Tx>(knex: KnexLike<Tx>): PgTransactionsLike<Tx> {
       return ((await (queries as KnexLike<Tx>).raw(raw, bindings as never)) as Rows).rows;
     },
     begin: (work) => knex.transaction(work, { isolationLevel: 'read committed' }),
-    unwrap(error) {
-      // Knex writes the statement with its values before the message of the server.
-      error.message = error.message.slice(error.message.lastIndexOf(' - ') + 3);
-      return error;
-    },
+    unwrap: unwrapKnex,
   });
 }
 
@@ -300,14 +298,20 @@ interface DataLayer<Tx> {
   begin<Value>(work: (tx: Tx) => Promise<Value>): PromiseLike<Value>;
   /** Makes `tx` refuse statements while the gate is closed, where the data layer does not do so itself. */
   guard?(tx: Tx, gate: Gate): Guarded<Tx> | Promise<Guarded<Tx>>;
-  /** The driver's error, without the values of the statement; anything but an error: the error is the driver's. */
-  unwrap?(error: Error): unknown;
+  /**
+   * The driver's error, without the values of the statement; anything but an error: the error is the driver's.
+   *
+   * @param text - the statement that failed; `undefined` for those of the data layer itself.
+   */
+  unwrap?(error: Error, text?: string): unknown;
 }
 
 /** The state of one transaction. */
 interface Gate {
   /** Its handler has ended; a late statement would run outside of it, and commit by itself. */
   closed: boolean;
+  /** The statement with which the data layer ends it now; another `rollback` would end the transaction of another event. */
+  end?: 'commit' | 'rollback' | undefined;
   /** Its connection is lost. */
   lost: boolean;
 }
@@ -329,8 +333,8 @@ function checkDataLayer(
 }
 
 function adapt<Tx>({ queries, send, begin, guard, unwrap }: DataLayer<Tx>): PgTransactionsLike<Tx> {
-  function toDriverError(error: unknown): unknown {
-    const unwrapped = error instanceof Error ? unwrap?.(error) : undefined;
+  function toDriverError(error: unknown, text?: string): unknown {
+    const unwrapped = error instanceof Error ? unwrap?.(error, text) : undefined;
     return unwrapped instanceof Error ? unwrapped : error;
   }
   const toClient = (over: unknown): PgLike => ({
@@ -338,7 +342,7 @@ function adapt<Tx>({ queries, send, begin, guard, unwrap }: DataLayer<Tx>): PgTr
       try {
         return { rows: await send(over, text, values) };
       } catch (error) {
-        throw toDriverError(error);
+        throw toDriverError(error, text);
       }
     },
   });
@@ -347,35 +351,44 @@ function adapt<Tx>({ queries, send, begin, guard, unwrap }: DataLayer<Tx>): PgTr
     return new Promise((resolve, reject) => {
       const gate: Gate = { closed: false, lost: false };
       let release: (() => void) | undefined;
+      let running = false;
       let rejection: { readonly error: unknown } | undefined;
       let failure: { readonly error: unknown } | undefined;
       // Not while the handler still runs.
       const settle = () => {
         // Some data layers reject with the error of a ROLLBACK that failed.
-        if (gate.closed && failure) reject(rejection ? rejection.error : toDriverError(failure.error));
+        if (!running && failure) reject(rejection ? rejection.error : toDriverError(failure.error));
       };
       const body = async (native: Tx): Promise<Value> => {
+        running = true;
         try {
           const guarded = (await guard?.(native, gate)) ?? { tx: native };
           release = guarded.release;
-          return await work(guarded.tx, toClient(guarded.tx));
+          const value = await work(guarded.tx, toClient(guarded.tx));
+          gate.end = 'commit';
+          return value;
         } catch (error) {
           rejection = { error };
+          gate.end = 'rollback';
           throw error;
         } finally {
           gate.closed = true;
+          running = false;
           settle();
           if (gate.lost) await NEVER;
         }
       };
       const onFailure = (error: unknown) => {
         failure = { error };
-        gate.lost = true;
+        gate.lost = running;
         settle();
       };
       Promise.resolve(begin(body))
         .then(resolve, onFailure)
-        .finally(() => release?.());
+        .finally(() => {
+          gate.end = undefined;
+          release?.();
+        });
     });
   }
   return { ...toClient(queries), transaction };
@@ -384,13 +397,10 @@ function adapt<Tx>({ queries, send, begin, guard, unwrap }: DataLayer<Tx>): PgTr
 /** After its connection is lost, postgres.js must not go on: it would write to a closed socket, and end the process. */
 const NEVER = new Promise<never>(() => undefined);
 
-/**
- * Refuses a statement over a lost connection, and one of a late handler. The data layer itself can still end the
- * transaction; Postgres refuses COMMIT unless the event is done.
- */
-function assertOpen(gate: Gate, text?: unknown): void {
+/** Refuses a statement over a lost connection, and one of a late handler. */
+function assertOpen(gate: Gate): void {
   if (gate.lost) throw new Error('The connection of the transaction is lost.');
-  if (!gate.closed || /^(commit|rollback)$/i.test(String(text))) return;
+  if (!gate.closed) return;
   throw new HandlerError(
     'ERR_HANDLER_FAILED',
     'The transaction has ended and the statement was not sent. Await every statement, and stop when `signal` aborts.',
@@ -399,17 +409,32 @@ function assertOpen(gate: Gate, text?: unknown): void {
 
 type Method = (...args: unknown[]) => unknown;
 
-/** The method, which refuses statements while the gate is closed. */
+/** The method, which refuses statements while the gate is closed; the data layer itself can still end the transaction. */
 function guarded(method: Method, gate: Gate, textOf: (statement: unknown) => unknown = String): Method {
   return async (...args) => {
-    assertOpen(gate, textOf(args[0]));
-    return await method(...args);
+    const end = gate.closed ? gate.end : undefined;
+    if (end === undefined || String(textOf(args[0])).toLowerCase() !== end) {
+      assertOpen(gate);
+      return await method(...args);
+    }
+    gate.end = undefined;
+    try {
+      return await method(...args);
+    } catch (error) {
+      // Data layers send ROLLBACK after a COMMIT that failed.
+      if (end === 'commit') gate.end = 'rollback';
+      throw error;
+    }
   };
 }
 
 /** Drizzle's session sends whatever it gets over its client, also when that is back in the pool. */
-function guardDrizzle<Tx>(tx: Tx, gate: Gate): Guarded<Tx> {
-  const { session } = (tx as { readonly _: { readonly session: { client: object } } })._;
+function guardDrizzle<Tx>(db: DrizzleLike<Tx>, tx: Tx, gate: Gate): Guarded<Tx> {
+  const sessionOf = (one: unknown) =>
+    (one as { readonly _: { readonly session: { client: object } } })._.session;
+  const session = sessionOf(tx);
+  // Drizzle takes what it does not know as a pool for a single client.
+  if (session === sessionOf(db)) throw new ConfigError(`fromDrizzle: ${ONE_CLIENT}`);
   const { client } = session;
   if (typeof client === 'function') {
     session.client = guardPostgresJs(client, gate);
@@ -449,14 +474,15 @@ function guardKysely<Tx>(tx: Tx, gate: Gate): Promise<Guarded<Tx>> {
   }
   return (tx as Internals).getExecutor().provideConnection(async (connection) => {
     const { executeQuery } = connection;
-    connection.executeQuery = async (query) => {
-      const isEnd = gate.closed;
-      assertOpen(gate, (query as { readonly sql: string }).sql);
+    const textOf = (query: unknown) => (query as { readonly sql: string }).sql;
+    const query = guarded(executeQuery.bind(connection), gate, textOf);
+    connection.executeQuery = async (...args) => {
+      const isEnding = gate.closed && gate.end !== undefined;
       try {
-        return await executeQuery.call(connection, query);
+        return await query(...args);
       } finally {
         // Before the next transaction gets the connection.
-        if (isEnd) connection.executeQuery = executeQuery;
+        if (isEnding && gate.end === undefined) connection.executeQuery = executeQuery;
       }
     };
     return { tx };
@@ -541,6 +567,21 @@ function guardPostgresJs<Sql extends object>(sql: Sql, gate: Gate): Sql {
       return (...args: unknown[]) => guardQuery(Reflect.apply(member, target, args));
     },
   });
+}
+
+/** What an error of `pg` says without quoting values; its `detail` and `where` do. */
+const PLAIN_FIELDS = ['code', 'severity', 'schema', 'table', 'column', 'constraint', 'dataType', 'syscall'];
+
+/** Knex writes the statement before the message of the server. */
+function unwrapKnex(error: Error, text?: string): Error | undefined {
+  let values = 0;
+  // Each use of a value has its own number.
+  const sent = text?.replaceAll(/\$\d+/g, () => `$${++values}`);
+  const prefix =
+    sent === undefined ? /^(BEGIN|COMMIT|ROLLBACK)[A-Z ]*; - /i.exec(error.message)?.[0] : `${sent} - `;
+  if (prefix === undefined || !error.message.startsWith(prefix)) return undefined;
+  const fields = Object.entries(error).filter(([name]) => PLAIN_FIELDS.includes(name));
+  return Object.assign(new Error(error.message.slice(prefix.length)), Object.fromEntries(fields));
 }
 
 /** Prisma has the SQLSTATE and the server's message in `meta`. */

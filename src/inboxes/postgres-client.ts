@@ -49,20 +49,39 @@ export interface PgTx {
   ): Promise<{ readonly rows: readonly Row[] }>;
 }
 
-const POOLS = 'a Pool of pg or @neondatabase/serverless, a PGlite, or fromPostgresJs(sql)';
+const POOLS =
+  'a Pool of pg or @neondatabase/serverless, a PGlite, or fromPostgresJs(sql), fromDrizzle(db), fromKysely(db), fromKnex(knex), fromTypeOrm(dataSource) or fromPrisma(prisma) of your data layer';
+const WITH_QUERY = withMethods(POOLS, ['query']);
 const WITH_CLIENTS = withMethods(POOLS, ['query', 'connect']);
 const WITH_TRANSACTIONS = withMethods(POOLS, ['query', 'transaction']);
+/** A `DataSource` and an `EntityManager` of TypeORM have other results. The other data layers have no `query`. */
+const OF_TYPEORM = withMethods(POOLS, ['query', 'getRepository']);
+/** A `Client` of `pg` or `@neondatabase/serverless`, and one that a pool has lent. */
+const CLIENT = withMethods(POOLS, ['query', 'escapeLiteral']);
+
+/** Whether a value is one connection, and no pool. */
+export const isClient = CLIENT.accepts;
+
+/** Why one connection is refused, and what to pass. */
+export const ONE_CLIENT =
+  'a Client has one connection, which transactions cannot share with other statements. Pass a Pool.';
 
 /** The rule of a pool that only sends statements. */
 export const POOL_RULE = required(
-  withMethods(`an object with the method query(text, values): ${POOLS}`, ['query']),
+  rule(
+    `an object with the method query(text, values): ${POOLS}`,
+    (value) => WITH_QUERY.accepts(value) && !OF_TYPEORM.accepts(value),
+  ),
 );
 
 /** The rule of a pool that must be able to open transactions. */
 export const TRANSACTIONAL_POOL_RULE = required(
   rule(
-    `able to open transactions, because \`transactional\` is true: ${POOLS}`,
-    (value) => WITH_CLIENTS.accepts(value) || WITH_TRANSACTIONS.accepts(value),
+    `able to open transactions, because \`transactional\` is true: ${POOLS}; not a Client, which is one connection`,
+    (value) =>
+      !isClient(value) &&
+      !OF_TYPEORM.accepts(value) &&
+      (WITH_CLIENTS.accepts(value) || WITH_TRANSACTIONS.accepts(value)),
   ),
 );
 

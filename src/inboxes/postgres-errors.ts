@@ -44,6 +44,11 @@ export function isAborted(error: unknown): boolean {
   return sqlStates(error)[0] === '25P02';
 }
 
+/** Whether a savepoint does not exist, because its transaction has ended. */
+export function isNoSavepoint(error: unknown): boolean {
+  return ['3B001', '25P01'].includes(sqlStates(error)[0] ?? '');
+}
+
 /** Classes that say nothing about the handler: connection, transaction state, resources, operator, system, internal. */
 const INBOX_CLASSES = ['08', '25', '53', '57', '58', 'XX'];
 

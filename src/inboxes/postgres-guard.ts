@@ -11,11 +11,19 @@ export interface GuardedTransaction<Tx> {
   isRunning(): boolean;
   /** Whether the handler ended the transaction, and nothing that it sent ran afterwards. */
   hasEndedCleanly(): boolean;
+  /** Whether every statement of the handler is seen here before it is sent. */
+  readonly watches: boolean;
 }
 
 /** The transaction of a data layer that guards it itself. */
 export function unguarded<Tx>(tx: Tx): GuardedTransaction<Tx> {
-  return { tx, close: () => undefined, isRunning: () => false, hasEndedCleanly: () => false };
+  return {
+    tx,
+    close: () => undefined,
+    isRunning: () => false,
+    hasEndedCleanly: () => false,
+    watches: false,
+  };
 }
 
 /** A query in the forms that `pg` takes. */
@@ -138,6 +146,7 @@ function createGuard(): Guard {
     close() {
       closed = true;
     },
+    watches: true,
     isRunning: () => running > 0,
     hasEndedCleanly: () => endedBy === sent,
     admit(text) {

@@ -136,6 +136,9 @@ BEGIN
   attempts := 1;
   IF won THEN RETURN; END IF;
   SELECT * INTO e FROM ${events} AS found WHERE found.id = event_id FOR UPDATE;
+  -- The SELECT can have waited for another claim.
+  claimed_at := clock_timestamp();
+  lease_end := claimed_at + lease_ms * interval '1 millisecond';
   -- Only received, leased and failed events have a due time.
   won := coalesce(e.state IN ('received', 'parked') OR e.due_at <= claimed_at OR e.state = 'failed' AND early, false);
   IF won THEN

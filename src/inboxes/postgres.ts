@@ -26,7 +26,13 @@ import {
   runInTransaction,
   TRANSACTIONAL_POOL_RULE,
 } from './postgres-client.js';
-import { isCommitRefusal, isConflict, rethrowCommitError } from './postgres-errors.js';
+import {
+  isAborted,
+  isCommitRefusal,
+  isConflict,
+  isNoSavepoint,
+  rethrowCommitError,
+} from './postgres-errors.js';
 import { type PostgresSchemaOptions, SCHEMA_RULE, writeStatements } from './postgres-sql.js';
 
 export {
@@ -76,6 +82,9 @@ const CONFLICT_WAIT_MS = 100;
 
 /** How often a page is sent to record it; two are enough unless rows are hidden. */
 const RECORD_ROUNDS = 5;
+
+/** Set after the fence, where nothing else sees what a handler sends: only the transaction of the event has it. */
+const FENCE_SAVEPOINT = 'stablehooks_fence';
 
 /** How many events one statement prunes: other statements wait for its locks. */
 const PRUNE_BATCH = 5_000;
@@ -133,6 +142,7 @@ export function postgresInbox(
       await runInTransaction(pool as PgTransactional<unknown>, async (open) => {
         const begun = await queryRows(open.queries, statements.fence, [id, token]);
         if (begun.length === 0) throw leaseLost;
+        if (!open.watches) await open.queries.query(`SAVEPOINT ${FENCE_SAVEPOINT}`);
         try {
           await effect(open.tx).finally(open.close);
         } catch (error) {
@@ -140,7 +150,10 @@ export function postgresInbox(
           throw error;
         }
         const completed = queryRows<FencedRow>(open.queries, statements.completeFenced, [id, token]);
-        const [row] = await completed.catch(rethrowCommitError);
+        const [row] = await completed.catch(async (error: unknown) => {
+          if (isAborted(error)) await assertFenced(open, token, error);
+          return rethrowCommitError(error);
+        });
         if (!row?.fenced) throw endedByHandler(open);
         if (!row.settled) throw leaseLost;
       });
@@ -151,14 +164,28 @@ export function postgresInbox(
     }
   }
 
-  /** After a handler has rejected: whether all that it wrote will be rolled back. */
+  /** After a handler or its last statement has failed: whether all that it wrote will be rolled back. */
   async function assertFenced(open: OpenTransaction<unknown>, token: string, cause: unknown): Promise<void> {
     // A statement that still runs delays the answer, and its connection is closed instead.
     if (isCommitRefusal(cause) || open.isRunning()) return;
-    const found = queryRows(open.queries, statements.isFenced, [token]);
-    // In an aborted transaction the server refuses this statement, too. A connection that is lost has rolled back.
-    const rows = await found.catch(() => undefined);
-    if (rows?.length === 0) throw endedByHandler(open, { cause });
+    if (await hasEnded(open, token)) throw endedByHandler(open, { cause });
+  }
+
+  /** Whether the transaction of the event has ended. A connection that is lost has rolled it back. */
+  async function hasEnded(open: OpenTransaction<unknown>, token: string): Promise<boolean> {
+    const isUnfenced = async () => (await queryRows(open.queries, statements.isFenced, [token])).length === 0;
+    try {
+      return await isUnfenced();
+    } catch (error) {
+      if (open.watches || !isAborted(error)) return false;
+    }
+    // The aborted transaction can be another, which the handler began after it had ended this one.
+    try {
+      await open.queries.query(`ROLLBACK TO SAVEPOINT ${FENCE_SAVEPOINT}`);
+      return await isUnfenced();
+    } catch (error) {
+      return isNoSavepoint(error);
+    }
   }
 
   return {

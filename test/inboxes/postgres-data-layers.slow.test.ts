@@ -1,8 +1,10 @@
 /** The whole suites of transactions and inboxes, over each data layer and a real Postgres. */
+import { randomUUID } from 'node:crypto';
 import type { PGlite } from '@electric-sql/pglite';
 import { inboxContract, inboxTransactionContract, transactionContract } from 'stablehooks/conformance';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { exampleEvent } from 'stablehooks/testing';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { DATA_LAYERS } from './orm/data-layers.js';
 import {
   type Database,
@@ -20,6 +22,23 @@ afterAll(() => database.stop());
 
 describe.each(Object.entries(DATA_LAYERS))('transactions over %s', (_, open) => {
   for (const { name, run } of transactionContract) test(name, () => run(underTest(database, open)));
+
+  test('a transaction that cannot begin rejects, and the event stays leased', async () => {
+    const { server } = database;
+    const { pool, close } = await open({ url: server.url, connections: 1 });
+    const inbox = postgresInbox(pool, { transactional: true });
+    const event = { ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` };
+    const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+    if (claim.state !== 'claimed') throw new Error(`The claim was answered ${claim.state}.`);
+    await server.halt();
+    try {
+      await expect(inbox.transaction?.(claim.lease, () => Promise.resolve())).rejects.toThrow();
+    } finally {
+      await server.start();
+    }
+    expect(await inbox.find(event.id)).toMatchObject({ state: 'leased' });
+    await close();
+  });
 });
 
 describe('transactions over PGlite', () => {
@@ -31,7 +50,7 @@ describe('transactions over PGlite', () => {
 
   // One connection in this process: nothing else can read or claim while a transaction is open, and nothing ends it.
   const needsConnections =
-    /^a handler's effect and|times out|lease is lost|default_transaction|connection that|restart/;
+    /^a handler's effect and|times out|no connection in time|lease is lost|default_transaction|connection that|restart/;
   for (const { name, run } of transactionContract) {
     if (!needsConnections.test(name)) test(name, () => run(pgliteUnderTest(db)));
   }

@@ -25,7 +25,10 @@ const MAIN = [
   'a nested transaction commits and rolls back with the outer one',
   'a nested transaction that fails is rolled back, and the outer one can go on',
   'a handler that times out writes nothing, also when it goes on',
+  'a ROLLBACK that a handler leaves behind is refused, and ends no transaction of another event',
+  'a transaction that gets no connection in time rejects, and is no failure of the handler',
   'a handler that sends COMMIT leaves at most one effect, and is not handled without one',
+  'a handler that sends ROLLBACK, writes, sends BEGIN and fails a statement leaves at most one effect',
 ];
 
 function caseNamed(name: string): ContractCase<TransactionsUnderTest<unknown>> {

@@ -19,6 +19,8 @@ export interface DataLayer<Tx> {
 export interface PoolOptions {
   readonly url: string;
   readonly connections: number;
+  /** How long to wait for a connection. */
+  readonly connectTimeoutMs?: number | undefined;
 }
 
 /** The table that the effects of the tests go to. */
@@ -32,8 +34,12 @@ export function layer<Tx>(opened: DataLayer<Tx>): AnyDataLayer {
 }
 
 /** The pool of `pg` that an app makes: with listeners, so that a broken connection does not end the process. */
-export function pgPool({ url, connections }: PoolOptions): pg.Pool {
-  const pool = new pg.Pool({ connectionString: url, max: connections, connectionTimeoutMillis: 10_000 });
+export function pgPool({ url, connections, connectTimeoutMs = 10_000 }: PoolOptions): pg.Pool {
+  const pool = new pg.Pool({
+    connectionString: url,
+    max: connections,
+    connectionTimeoutMillis: connectTimeoutMs,
+  });
   return pool.on('error', () => undefined);
 }
 

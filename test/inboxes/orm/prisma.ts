@@ -4,8 +4,13 @@ import { fromPrisma } from 'stablehooks/inboxes/postgres';
 import { layer, type PoolOptions } from './data-layer.js';
 import { PrismaClient } from './prisma/client.js';
 
-export function openPrisma({ url, connections }: PoolOptions) {
-  const prisma = new PrismaClient({ adapter: new PrismaPg({ connectionString: url, max: connections }) });
+export function openPrisma({ url, connections, connectTimeoutMs = 10_000 }: PoolOptions) {
+  const adapter = new PrismaPg({
+    connectionString: url,
+    max: connections,
+    connectionTimeoutMillis: connectTimeoutMs,
+  });
+  const prisma = new PrismaClient({ adapter });
   return layer({
     pool: fromPrisma(prisma),
     effect: (tx, id) => tx.ledger.create({ data: { id } }),

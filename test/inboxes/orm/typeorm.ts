@@ -11,8 +11,14 @@ const Entry = new EntitySchema<{ entry: number; id: string }>({
   },
 });
 
-export async function openTypeOrm({ url, connections }: PoolOptions) {
-  const source = new DataSource({ type: 'postgres', url, poolSize: connections, entities: [Entry] });
+export async function openTypeOrm({ url, connections, connectTimeoutMs = 10_000 }: PoolOptions) {
+  const source = new DataSource({
+    type: 'postgres',
+    url,
+    poolSize: connections,
+    connectTimeoutMS: connectTimeoutMs,
+    entities: [Entry],
+  });
   await source.initialize();
   return layer({
     pool: fromTypeOrm(source),

@@ -47,10 +47,10 @@ export function underTest(
     return current;
   };
   return {
-    async open({ connections, isolation }) {
+    async open({ connections, isolation, connectTimeoutMs }) {
       const user = isolation === undefined ? 'postgres' : ROLES[isolation];
       const url = server.url.replace('postgres:password', `${user}:password`);
-      const opened = await openLayer({ url, connections });
+      const opened = await openLayer({ url, connections, connectTimeoutMs });
       current = opened;
       return { inbox: postgresInbox(opened.pool, { transactional: true }), close: () => opened.close() };
     },

@@ -1,0 +1,160 @@
+/** What each adapter of a data layer does by itself: which values it takes, its errors, its late handlers. */
+import { randomUUID } from 'node:crypto';
+import { drizzle } from 'drizzle-orm/node-postgres';
+import { sql } from 'drizzle-orm/sql';
+import createKnex from 'knex';
+import pg from 'pg';
+import { createReceiver } from 'stablehooks';
+import { fromDrizzle, fromKnex, migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
+import { exampleEvent } from 'stablehooks/testing';
+import { DataSource } from 'typeorm';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startPostgres } from '../services/postgres.js';
+import type { Service } from '../services/service.js';
+
+let server: Service;
+let admin: pg.Pool;
+beforeAll(async () => {
+  server = await startPostgres();
+  admin = new pg.Pool({ connectionString: server.url }).on('error', () => undefined);
+  await migratePostgres(admin);
+});
+afterAll(async () => {
+  await admin.end();
+  await server.stop();
+});
+
+const newEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
+
+/** Calls what must throw a ConfigError; returns its message. */
+function refusal(call: () => unknown): string {
+  try {
+    call();
+  } catch (error) {
+    expect(error).toMatchObject({ code: 'ERR_CONFIG_INVALID' });
+    return (error as Error).message;
+  }
+  return expect.fail('Nothing was thrown.');
+}
+
+test('a single Client cannot open transactions beside other statements, and is refused', async () => {
+  const client = new pg.Client(server.url);
+  const pass = (pool: unknown) => postgresInbox(pool as pg.Pool, { transactional: true });
+  expect(refusal(() => pass(client))).toMatch(/a Pool of pg .*not a Client/);
+  expect(refusal(() => fromDrizzle(drizzle(client)))).toMatch(/^fromDrizzle: .* Pass a Pool\.$/);
+  const lent = await admin.connect();
+  expect(refusal(() => fromDrizzle(drizzle(lent)))).toMatch('Pass a Pool');
+  lent.release();
+});
+
+test('a Drizzle database over a pool that Drizzle takes for a single client runs no handler', async () => {
+  const unknown = { query: admin.query.bind(admin), connect: admin.connect.bind(admin) };
+  const inbox = postgresInbox(fromDrizzle(drizzle(unknown as unknown as pg.Pool)), { transactional: true });
+  const claim = await inbox.claim(newEvent(), { leaseMs: 60_000, origin: 'push' });
+  if (claim.state !== 'claimed') throw new Error(claim.state);
+  const handler = async () => expect.fail('The handler ran.');
+  await expect(inbox.transaction?.(claim.lease, handler)).rejects.toMatchObject({
+    code: 'ERR_CONFIG_INVALID',
+  });
+});
+
+test('a data layer without its adapter is refused, and the error names the adapters', () => {
+  const source = new DataSource({ type: 'postgres' });
+  for (const transactional of [true, false] as const) {
+    for (const layer of [source, source.manager, drizzle(admin), createKnex({ client: 'pg' })]) {
+      const message = refusal(() => postgresInbox(layer as never, { transactional } as never));
+      expect(message).toMatch(
+        /fromPostgresJs.*fromDrizzle.*fromKysely.*fromKnex.*fromTypeOrm.*fromPrisma.* of your data layer/,
+      );
+    }
+  }
+});
+
+test('an error over Knex is a copy that has the whole message of the server, its code, and no value', async () => {
+  const knex = createKnex({ client: 'pg', connection: server.url, pool: { min: 0, max: 1 } });
+  try {
+    const error = await fromKnex(knex)
+      .query('SELECT $1::text, $1::int', ['one - two'])
+      .catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({
+      message: 'invalid input syntax for type integer: "one - two"',
+      code: '22P02',
+    });
+    const duplicate = 'INSERT INTO stablehooks.fences SELECT $1::uuid FROM generate_series(1, 2)';
+    const detailed = await fromKnex(knex)
+      .query(duplicate, ['5f7b7a52-7d0f-4f8f-8d4c-0f2f8a3b6c11'])
+      .catch((thrown: unknown) => thrown);
+    expect(detailed).toMatchObject({ code: '23505', constraint: 'fences_pkey' });
+    expect(JSON.stringify(detailed) + (detailed as Error).stack).not.toContain('5f7b7a52');
+  } finally {
+    await knex.destroy();
+  }
+});
+
+test('an error over Knex that does not begin with the statement is passed on as it is', async () => {
+  const thrown = new Error('Connection terminated');
+  const fail = () => Promise.reject(thrown);
+  const layer = fromKnex({ raw: fail, transaction: fail });
+  await expect(layer.query('SELECT 1')).rejects.toBe(thrown);
+  await expect(layer.transaction(async () => undefined)).rejects.toBe(thrown);
+  expect(thrown.message).toBe('Connection terminated');
+});
+
+test('a delivery that gets no connection is answered, and the receiver closes', async () => {
+  const pool = new pg.Pool({ connectionString: server.url, max: 1, connectionTimeoutMillis: 1_000 });
+  pool.on('error', () => undefined);
+  await pool.query('SELECT 1');
+  let answered = () => {};
+  const untilAnswered = new Promise<void>((resolve) => {
+    answered = resolve;
+  });
+  const receiver = createReceiver({
+    secret: 'x',
+    inbox: postgresInbox(fromDrizzle(drizzle(pool)), { transactional: true }),
+    logger: { warn: () => undefined, error: () => undefined },
+    handlers: { 'transfer.settled': () => untilAnswered },
+  });
+  const deliveries = [newEvent(), newEvent()].map((event) => receiver.handle(event, 'push'));
+  for (const delivery of deliveries) void delivery.then(answered);
+  const outcomes = await Promise.all(deliveries);
+  expect(outcomes.map(({ kind }) => kind).sort()).toEqual(['handled', 'unavailable']);
+  await receiver.close();
+  await pool.end();
+});
+
+test('a late statement over Drizzle is told to await every statement, after a rollback, too', async () => {
+  const pool = new pg.Pool({ connectionString: server.url, max: 1 }).on('error', () => undefined);
+  const inbox = postgresInbox(fromDrizzle(drizzle(pool)), { transactional: true });
+  const claim = await inbox.claim(newEvent(), { leaseMs: 60_000, origin: 'push' });
+  if (claim.state !== 'claimed') throw new Error(claim.state);
+  let send: () => PromiseLike<unknown> = () => Promise.resolve();
+  const failing = inbox.transaction?.(claim.lease, async (tx) => {
+    send = () => tx.execute(sql`SELECT 1`);
+    throw new Error('no');
+  });
+  await expect(failing).rejects.toThrow('no');
+  const late = await Promise.resolve(send()).catch((error: unknown) => error);
+  // Drizzle wraps the error.
+  const { cause = late } = late as Error;
+  expect((cause as Error).message).toMatch('Await every statement, and stop when `signal` aborts.');
+  await pool.end();
+});
+
+test('a claim that waited for another has its whole lease', async () => {
+  const inbox = postgresInbox(admin);
+  const event = newEvent();
+  await inbox.record([event], { dueInMs: 0, origin: 'push' });
+  const blocker = await admin.connect();
+  await blocker.query('BEGIN');
+  await blocker.query('SELECT FROM stablehooks.events WHERE id = $1 FOR UPDATE', [event.id]);
+  const claiming = inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+  const blocked = 'SELECT FROM pg_locks WHERE NOT granted';
+  while ((await admin.query(blocked)).rowCount === 0);
+  const { rows } = await admin.query(
+    'SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS unlocked',
+  );
+  await blocker.query('COMMIT');
+  blocker.release();
+  expect((await claiming).state).toBe('claimed');
+  expect((await inbox.find(event.id))?.dueAt).toBeGreaterThanOrEqual(Math.floor(rows[0].unlocked) + 60_000);
+});
