@@ -41,6 +41,9 @@ const MIGRATIONS: readonly string[] = [
   ALTER TABLE stablehooks_poll ADD COLUMN since INTEGER;
   ALTER TABLE stablehooks_poll ADD COLUMN renewed_at INTEGER;
   `,
+  `
+  CREATE INDEX stablehooks_written ON stablehooks_events (updated_at) WHERE due_at IS NOT NULL;
+  `,
 ];
 
 /**
@@ -96,12 +99,12 @@ interface OpenRow {
 
 /**
  * The SQL of the history with one more attempt, and of that at most the last 10. While an event is leased,
- * `updated_at` is the time of its claim, and `due_at` the end of its lease.
+ * `updated_at` is the time of its claim, or later than now if the clock was set back; `due_at` is the end of its lease.
  */
 const historyWith = (endedAt: string, result: string, error: string) =>
   `json_insert(
     CASE WHEN json_array_length(history) >= 10 THEN json_remove(history, '$[0]') ELSE coalesce(history, '[]') END,
-    '$[#]', json_object('attempt', attempts, 'startedAt', updated_at,
+    '$[#]', json_object('attempt', attempts, 'startedAt', min(updated_at, CAST(${endedAt} AS INTEGER)),
       'endedAt', CAST(${endedAt} AS INTEGER), 'result', ${result}, 'error', json(${error})))`;
 
 const HISTORY_WITH_LAPSED = `CASE state WHEN 'leased' THEN ${historyWith('due_at', "'lapsed'", 'NULL')} ELSE history END`;
@@ -118,8 +121,8 @@ export function prepareStatements(db: SqliteLike) {
     return (...values: (string | number | null)[]) => statement.all(...values) as readonly Row[];
   }
   return {
-    state: rows<Pick<EventRow, 'state' | 'due_at'>>(
-      'SELECT state, due_at FROM stablehooks_events WHERE id = ?',
+    state: rows<Pick<EventRow, 'state' | 'due_at' | 'updated_at'>>(
+      'SELECT state, due_at, updated_at FROM stablehooks_events WHERE id = ?',
     ),
     lease: rows<Pick<EventRow, 'attempts'>>(
       `INSERT INTO stablehooks_events
@@ -163,12 +166,14 @@ export function prepareStatements(db: SqliteLike) {
       `UPDATE stablehooks_poll SET since = ?, horizon = ?, largest = ?, lease_until = ?, renewed_at = ?
       WHERE one = 1 AND holder = ? RETURNING one`,
     ),
+    // Without the index's name SQLite may read all rows that are due at some time.
     latest: rows<{ readonly latest: number | null }>(
-      'SELECT max(updated_at) AS latest FROM stablehooks_events WHERE due_at > ? AND updated_at > ?',
+      `SELECT max(updated_at) AS latest FROM stablehooks_events INDEXED BY stablehooks_written
+      WHERE due_at IS NOT NULL AND updated_at > ?`,
     ),
     moveBack: rows<Pick<EventRow, 'id'>>(
-      `UPDATE stablehooks_events SET due_at = due_at - ?, updated_at = updated_at - ?
-      WHERE due_at > ? AND updated_at > ? RETURNING id`,
+      `UPDATE stablehooks_events INDEXED BY stablehooks_written SET due_at = due_at - ?, updated_at = updated_at - ?
+      WHERE due_at IS NOT NULL AND updated_at > ? RETURNING id`,
     ),
     movePollBack: rows<{ readonly one: number }>(
       `UPDATE stablehooks_poll SET lease_until = lease_until - renewed_at + ?, renewed_at = ?

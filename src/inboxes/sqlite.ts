@@ -72,22 +72,10 @@ export function sqliteInbox(file: string | SqliteLike, options: SqliteInboxOptio
   });
   readOptions('sqliteInbox', { file }, { file: required(FILE) });
   const { durable, sql, inTransaction, close } = open(file, { busyTimeoutMs });
-  /** The time of the last step; the first step compares the file with the clock. */
-  let seen = Number.POSITIVE_INFINITY;
 
   /** Runs a step with the time, in whole ms like the columns. */
   function step<Value>(work: (at: number) => Value): Promise<Value> {
-    const result = inTransaction(() => {
-      const at = Math.round(now());
-      if (at < seen) followClock(sql, at);
-      seen = at;
-      return work(at);
-    });
-    // The next step compares again, because this one changed nothing.
-    result.catch(() => {
-      seen = Number.POSITIVE_INFINITY;
-    });
-    return result;
+    return inTransaction(() => work(Math.round(now())));
   }
 
   /** Durations can have a fraction. */
@@ -100,7 +88,7 @@ export function sqliteInbox(file: string | SqliteLike, options: SqliteInboxOptio
     return step((at) => {
       const { state, retryAfterMs, error } = to;
       const dueAt = retryAfterMs === null ? null : sum(at, retryAfterMs);
-      return sql.settle(at, state, error, at, state, error, dueAt, id, token).length === 1;
+      return sql.settle(at, at, state, error, at, state, error, dueAt, id, token).length === 1;
     });
   }
 
@@ -111,15 +99,20 @@ export function sqliteInbox(file: string | SqliteLike, options: SqliteInboxOptio
     async claim(event, { leaseMs, origin, json = encodeEvent(event), early = false }) {
       const { id, type } = event;
       return step((at) => {
-        const [{ state, due_at: dueAt } = NEW] = sql.state(id);
+        let [row = NEW] = sql.state(id);
+        if (row.updated_at > at) {
+          followClock(sql, at);
+          [row = NEW] = sql.state(id);
+        }
+        const { state, due_at: dueAt } = row;
         if (state === 'done' || state === 'dead') return { state };
         const retryAfterMs = (dueAt ?? 0) - at;
         const waits = state === 'leased' || (state === 'failed' && !early);
         if (waits && retryAfterMs > 0) return { state, retryAfterMs };
 
         const token = crypto.randomUUID();
-        const [row] = sql.lease(id, type, origin, json, at, at, sum(at, leaseMs), token);
-        return { state: 'claimed', lease: { id, token, attempt: row?.attempts ?? 1 } };
+        const [leased] = sql.lease(id, type, origin, json, at, at, sum(at, leaseMs), token);
+        return { state: 'claimed', lease: { id, token, attempt: leased?.attempts ?? 1 } };
       });
     },
 
@@ -147,6 +140,7 @@ export function sqliteInbox(file: string | SqliteLike, options: SqliteInboxOptio
 
     async takeDue({ limit, visibilityTimeoutMs, types }) {
       const taken = await step((at) => {
+        followClock(sql, at);
         const parked = types.length === 0 ? [] : sql.parked(JSON.stringify(types), limit);
         const rows = [...parked, ...sql.due(at, limit - parked.length)];
         for (const { id } of rows) sql.take(sum(at, visibilityTimeoutMs), at, id);
@@ -157,6 +151,7 @@ export function sqliteInbox(file: string | SqliteLike, options: SqliteInboxOptio
 
     async acquirePoll({ holder, leaseMs }) {
       return step((at) => {
+        sql.movePollBack(at, at, at);
         const [state] = sql.acquirePoll(holder, sum(at, leaseMs), at);
         if (state === undefined) return null;
         return { since: state.since, watermark: state.watermark, largest: state.largest };
@@ -199,17 +194,18 @@ export function sqliteInbox(file: string | SqliteLike, options: SqliteInboxOptio
 }
 
 /** What `sql.state` has for an event that is not there. */
-const NEW = { state: 'received', due_at: null } as const;
+const NEW = { state: 'received', due_at: null, updated_at: 0 } as const;
 
 /**
- * Follows a clock that was set back: what the file has from later than `at` is moved back by the difference, so that
- * a lease ends and an event is due after at most its own time from now. What is older keeps its times: a clock that
- * was ahead for a moment must not end the leases from before.
+ * Follows a clock that was set back: the events that the file has from later than `at` are moved back by the
+ * difference, so that a lease ends and an event is due after at most its own time from now. What is older keeps its
+ * times: a clock that was ahead for a moment must not end the leases from before.
+ *
+ * The rows tell it, and not the earlier steps of this process: another process may have written them and be gone.
  */
 function followClock(sql: Statements, at: number): void {
-  const [{ latest } = { latest: null }] = sql.latest(at, at);
-  if (latest !== null) sql.moveBack(latest - at, latest - at, at, at);
-  sql.movePollBack(at, at, at);
+  const [{ latest } = { latest: null }] = sql.latest(at);
+  if (latest !== null) sql.moveBack(latest - at, latest - at, at);
 }
 
 /** Does everything that can fail before the first event. */

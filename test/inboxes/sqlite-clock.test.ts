@@ -60,9 +60,11 @@ describe.each(WAYS)('a clock that is set back by a year %s', (way) => {
   });
 
   test('does not take the lease from a handler that is running', async () => {
-    const { inbox, lease } = await setBack();
+    const { inbox, clock, lease } = await setBack();
     expect(await inbox.complete(lease)).toBe(true);
     expect(await inbox.complete(lease)).toBe(false);
+    const record = await inbox.find('leased');
+    expect(record?.history).toMatchObject([{ startedAt: clock.ms, endedAt: clock.ms, result: 'done' }]);
   });
 
   test('does not hide an event that is due, and keeps the wait of one that failed', async () => {
@@ -104,6 +106,44 @@ test('a clock that was ahead for a moment ends no lease from before', async () =
   for (const id of ['before', 'ahead']) {
     expect(await inbox.claim(event(id), LEASE)).toEqual({ state: 'leased', retryAfterMs: HOUR_MS });
   }
+});
+
+describe('a process whose clock was a year ahead and that is gone', () => {
+  /** What it did, and then a step of another process whose clock was never ahead. */
+  async function gone(work: (inbox: Inbox) => Promise<unknown>) {
+    const path = freshPath();
+    const clock = { ms: START };
+    const inbox = sqliteInbox(connect(path), { now: () => clock.ms });
+    await claimed(inbox, 'earlier');
+    const connection = connect(path);
+    await work(sqliteInbox(connection, { now: () => clock.ms + YEAR_MS }));
+    connection.close();
+    clock.ms += 10_000;
+    return { inbox, clock };
+  }
+
+  test('leaves a lease that ends after its own time', async () => {
+    const { inbox, clock } = await gone((ahead) => claimed(ahead, 'leased'));
+    expect(await inbox.claim(event('leased'), LEASE)).toEqual({ state: 'leased', retryAfterMs: HOUR_MS });
+    clock.ms += HOUR_MS;
+    expect(await taken(inbox)).toEqual(['earlier', 'leased']);
+  });
+
+  test('leaves events that another process takes when they are due', async () => {
+    const { inbox, clock } = await gone((ahead) =>
+      ahead.record([event('recorded')], { dueInMs: MINUTE_MS, origin: 'pull' }),
+    );
+    expect(await taken(inbox)).toEqual([]);
+    clock.ms += MINUTE_MS;
+    expect(await taken(inbox)).toEqual(['recorded']);
+  });
+
+  test('leaves a lease to poll that ends after its own time', async () => {
+    const { inbox, clock } = await gone((ahead) => ahead.acquirePoll({ holder: 'a', leaseMs: HOUR_MS }));
+    expect(await inbox.acquirePoll({ holder: 'b', leaseMs: 0 })).toBeNull();
+    clock.ms += HOUR_MS;
+    expect(await inbox.acquirePoll({ holder: 'b', leaseMs: 0 })).not.toBeNull();
+  });
 });
 
 test('events that follow each other keep their order when the clock is set back', async () => {
