@@ -5,6 +5,7 @@
 import { ConfigError, HandlerError } from '../core/errors.js';
 import { readOptions, required, withMethods } from '../core/options.js';
 import { isClient, ONE_CLIENT, type PgLike, type PgTransactionsLike } from './postgres-client.js';
+import { endedByHandler } from './postgres-errors.js';
 
 /** The methods of a Drizzle database over any Postgres driver that the inbox uses. */
 export interface DrizzleLike<Tx> {
@@ -564,6 +565,8 @@ function guardPostgresJs<Sql extends object>(sql: Sql, gate: Gate): Sql {
       const member: unknown = Reflect.get(target, name);
       if (typeof member !== 'function') return member;
       if (name === 'savepoint') return savepoint(member as Method);
+      // It would prepare the transaction at its end instead of committing it.
+      if (name === 'prepare') return () => Promise.reject(endedByHandler());
       return (...args: unknown[]) => guardQuery(Reflect.apply(member, target, args));
     },
   });
@@ -574,6 +577,8 @@ const PLAIN_FIELDS = ['code', 'severity', 'schema', 'table', 'column', 'constrai
 
 /** Knex writes the statement before the message of the server. */
 function unwrapKnex(error: Error, text?: string): Error | undefined {
+  // The handler called `tx.commit()` or `tx.rollback()`, and Knex sends nothing more.
+  if (error.message.startsWith('Transaction query already complete')) return endedByHandler({ cause: error });
   let values = 0;
   // Each use of a value has its own number.
   const sent = text?.replaceAll(/\$\d+/g, () => `$${++values}`);

@@ -1,5 +1,6 @@
+import { PermanentError } from '../core/errors.js';
 import { required, rule, withMethods } from '../core/options.js';
-import { rethrowCommitError } from './postgres-errors.js';
+import { endedByHandler, isCommitRefusal, rethrowCommitError } from './postgres-errors.js';
 import { type GuardedTransaction, guardClient, guardQueries, unguarded } from './postgres-guard.js';
 
 /** Sends statements. Pools of `pg` and `@neondatabase/serverless` and a PGlite need no adapter. */
@@ -109,17 +110,28 @@ export async function runInTransaction<Tx, Value>(
   pool: PgTransactional<Tx>,
   work: (transaction: OpenTransaction<Tx>) => Promise<Value>,
 ): Promise<Value> {
+  let working: Promise<Value> | undefined;
   let hasWorked = false;
-  const tracked: typeof work = async (transaction) => {
-    const value = await work(transaction);
-    hasWorked = true;
-    return value;
+  const tracked: typeof work = (transaction) => {
+    working = work(transaction).then((value) => {
+      hasWorked = true;
+      return value;
+    });
+    return working;
   };
-  const running = 'transaction' in pool ? runOnDataLayer(pool, tracked) : runOnClient(pool, tracked);
-  return running.catch((error: unknown) => {
-    if (hasWorked) rethrowCommitError(error);
+  try {
+    const value = await ('transaction' in pool ? runOnDataLayer(pool, tracked) : runOnClient(pool, tracked));
+    if (hasWorked) return value;
+  } catch (error) {
+    if (hasWorked || isCommitRefusal(error)) rethrowCommitError(error);
     throw error;
-  });
+  }
+  // The transaction of Knex resolves when a handler rolls it back.
+  const error = await working?.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  throw error instanceof PermanentError ? error : endedByHandler({ cause: error });
 }
 
 function runOnDataLayer<Tx, Value>(

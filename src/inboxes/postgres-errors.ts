@@ -52,6 +52,18 @@ export function isNoSavepoint(error: unknown): boolean {
 /** Classes that say nothing about the handler: connection, transaction state, resources, operator, system, internal. */
 const INBOX_CLASSES = ['08', '25', '53', '57', '58', 'XX'];
 
+/** The handler made the transaction read-only. */
+const READ_ONLY = '25006';
+
+/** The error of a transaction that its handler ended, after which nothing that it sent can have run. */
+export function endedByHandler(options?: ErrorOptions): HandlerError {
+  return new HandlerError(
+    'ERR_HANDLER_FAILED',
+    'The handler ended the transaction of its event, and Postgres rolled it back. Return from the handler to commit, throw to roll back, and use a nested transaction or a SAVEPOINT for a part.',
+    options,
+  );
+}
+
 /** Rejects with the error of a statement or COMMIT that ends a transaction, as the handler's if it is the reason. */
 export function rethrowCommitError(error: unknown): never {
   const [state] = sqlStates(error);
@@ -62,7 +74,8 @@ export function rethrowCommitError(error: unknown): never {
       { cause: error },
     );
   }
-  if (state === undefined || INBOX_CLASSES.includes(state.slice(0, 2))) throw error;
+  const isHandlers = state !== undefined && !INBOX_CLASSES.includes(state.slice(0, 2));
+  if (!isHandlers && state !== READ_ONLY) throw error;
   throw new HandlerError(
     'ERR_HANDLER_FAILED',
     `Postgres did not commit what the handler wrote (SQLSTATE ${state}); see the cause. The event runs again.`,

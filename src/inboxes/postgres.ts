@@ -1,4 +1,4 @@
-import { HandlerError, PermanentError } from '../core/errors.js';
+import { PermanentError } from '../core/errors.js';
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
 import { boolean, readOptions } from '../core/options.js';
 import {
@@ -27,6 +27,7 @@ import {
   TRANSACTIONAL_POOL_RULE,
 } from './postgres-client.js';
 import {
+  endedByHandler,
   isAborted,
   isCommitRefusal,
   isConflict,
@@ -154,7 +155,7 @@ export function postgresInbox(
           if (isAborted(error)) await assertFenced(open, token, error);
           return rethrowCommitError(error);
         });
-        if (!row?.fenced) throw endedByHandler(open);
+        if (!row?.fenced) throw missingFence(open);
         if (!row.settled) throw leaseLost;
       });
       return true;
@@ -168,7 +169,7 @@ export function postgresInbox(
   async function assertFenced(open: OpenTransaction<unknown>, token: string, cause: unknown): Promise<void> {
     // A statement that still runs delays the answer, and its connection is closed instead.
     if (isCommitRefusal(cause) || open.isRunning()) return;
-    if (await hasEnded(open, token)) throw endedByHandler(open, { cause });
+    if (await hasEnded(open, token)) throw missingFence(open, { cause });
   }
 
   /** Whether the transaction of the event has ended. A connection that is lost has rolled it back. */
@@ -300,13 +301,9 @@ export function postgresInbox(
 }
 
 /** The error of a transaction in which the row of the fence is missing. */
-function endedByHandler(open: OpenTransaction<unknown>, options?: ErrorOptions) {
+function missingFence(open: OpenTransaction<unknown>, options?: ErrorOptions) {
   return open.hasEndedCleanly()
-    ? new HandlerError(
-        'ERR_HANDLER_FAILED',
-        'The handler ended the transaction of its event, and Postgres rolled it back. Return from the handler to commit, throw to roll back, and use a nested transaction or a SAVEPOINT for a part.',
-        options,
-      )
+    ? endedByHandler(options)
     : new PermanentError(
         'The handler ended the transaction of its event. What it wrote afterwards may be committed, so the event does not run again. Check what it wrote; then remove the COMMIT or ROLLBACK from the handler, and requeue the event if nothing was written.',
         options,

@@ -1,5 +1,8 @@
 /** What a user of each data layer relies on; the whole suites run in postgres-data-layers.slow.test.ts. */
 import { randomUUID } from 'node:crypto';
+import createKnex from 'knex';
+import postgres from 'postgres';
+import { createReceiver } from 'stablehooks';
 import { type ContractCase, type TransactionsUnderTest, transactionContract } from 'stablehooks/conformance';
 import {
   fromDrizzle,
@@ -68,4 +71,91 @@ test.each([
 ])('%s refuses what is not its data layer, and says how to call it', (name, call) => {
   expect(call).toThrow(expect.objectContaining({ code: 'ERR_CONFIG_INVALID' }));
   expect(call).toThrow(new RegExp(`^${name}: .* must be .*${name}\\(`));
+});
+
+describe('a handler that ends its transaction by the methods of its library', () => {
+  const quiet = { warn: () => undefined, error: () => undefined };
+  const countOf = async (id: string) =>
+    (await database.admin.query('SELECT count(*)::int FROM ledger WHERE id = $1', [id])).rows[0].count;
+  const newEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
+
+  test.each(['rollback', 'commit', 'rollback with an error', 'rollback and another statement'])(
+    'of Knex: %s is failed, never handled without an effect',
+    async (end) => {
+      const knex = createKnex({ client: 'pg', connection: database.server.url, pool: { min: 0, max: 2 } });
+      try {
+        const event = newEvent();
+        const inbox = postgresInbox(fromKnex(knex), { transactional: true });
+        const receiver = createReceiver({
+          secret: 'x',
+          inbox,
+          logger: quiet,
+          handlers: {
+            'transfer.settled': async ({ id }, { tx }) => {
+              await tx('ledger').insert({ id });
+              if (end === 'commit') await Promise.resolve(tx.commit()).catch(() => undefined);
+              else
+                await Promise.resolve(tx.rollback(end.endsWith('error') ? new Error('no') : undefined)).catch(
+                  () => undefined,
+                );
+              if (end.endsWith('statement'))
+                await tx('ledger')
+                  .insert({ id })
+                  .then(undefined, () => undefined);
+            },
+          },
+        });
+        expect(await receiver.handle(event, 'push')).toMatchObject({
+          kind: 'failed',
+          error: { code: 'ERR_HANDLER_FAILED' },
+        });
+        expect(await inbox.find(event.id)).toMatchObject({ state: 'failed' });
+        expect(await countOf(event.id)).toBe(0);
+      } finally {
+        await knex.destroy();
+      }
+    },
+  );
+
+  test('of postgres.js: prepare is refused', async () => {
+    const sql = postgres(database.server.url, { max: 2, onnotice: () => undefined });
+    try {
+      const event = newEvent();
+      const inbox = postgresInbox(fromPostgresJs(sql), { transactional: true });
+      const receiver = createReceiver({
+        secret: 'x',
+        inbox,
+        logger: quiet,
+        handlers: {
+          'transfer.settled': async ({ id }, { tx }) => {
+            await tx`INSERT INTO ledger (id) VALUES (${id})`;
+            await tx.prepare('name');
+          },
+        },
+      });
+      expect(await receiver.handle(event, 'push')).toMatchObject({
+        kind: 'failed',
+        error: { code: 'ERR_HANDLER_FAILED' },
+      });
+      expect(await countOf(event.id)).toBe(0);
+    } finally {
+      await sql.end();
+    }
+  });
+
+  test('a handler that makes its transaction read-only has failed, and not the inbox', async () => {
+    const event = newEvent();
+    const receiver = createReceiver({
+      secret: 'x',
+      inbox: postgresInbox(database.admin, { transactional: true }),
+      logger: quiet,
+      handlers: {
+        'transfer.settled': async (_event, { tx }) => void (await tx.query('SET TRANSACTION READ ONLY')),
+      },
+    });
+    expect(await receiver.handle(event, 'push')).toMatchObject({
+      kind: 'failed',
+      error: { code: 'ERR_HANDLER_FAILED' },
+    });
+  });
 });
