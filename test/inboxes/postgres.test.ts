@@ -1,9 +1,7 @@
 import { PGlite } from '@electric-sql/pglite';
 import pg from 'pg';
-import postgres from 'postgres';
 import { inboxContract, inboxTransactionContract } from 'stablehooks/conformance';
 import {
-  fromPostgresJs,
   migratePostgres,
   type PgPoolLike,
   type PgTransactionsLike,
@@ -37,11 +35,6 @@ const drivers: Readonly<Record<string, () => Connections>> = {
   neon: () => {
     const [first, second] = [neonPool(server.url), neonPool(server.url)];
     return { first, second, end: () => Promise.all([first.end(), second.end()]) };
-  },
-  'postgres.js': () => {
-    const [first, second] = [postgres(server.url), postgres(server.url)];
-    const end = () => Promise.all([first.end(), second.end()]);
-    return { first: fromPostgresJs(first), second: fromPostgresJs(second), end };
   },
   PGlite: () => {
     return { first: lite, second: lite, end: async () => undefined };

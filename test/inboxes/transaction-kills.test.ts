@@ -2,7 +2,8 @@
  * Kills processes at random moments while they handle events in transactions, over each data layer: afterwards the
  * ledger has each event exactly once.
  *
- * `npm run test:kills` kills 200 processes per data layer. KILLS sets another number.
+ * `npm run test:kills` kills 200 processes per data layer, which takes about a minute for each. KILLS sets another
+ * number, LAYER_KILLS one for this test alone.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -19,7 +20,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { DATA_LAYERS } from './orm/data-layers.js';
 import { type Database, startDatabase } from './orm/with-data-layers.js';
 
-const KILLS = Number(process.env['KILLS'] ?? 6);
+const KILLS = Number(process.env['LAYER_KILLS'] ?? process.env['KILLS'] ?? 6);
 const LEASE_MS = 1_000;
 
 // Below node_modules, so that the program finds the packages that cannot be bundled.
