@@ -48,6 +48,34 @@ describe('memory inbox', () => {
     expect((await inbox.claim(event('a'), lease)).state).toBe('claimed');
   });
 
+  test('a memory inbox full of parked and dead events takes good events: dead ones give way, then parked ones, with one warning', async () => {
+    const lines: string[] = [];
+    const log = (line: string) => void lines.push(line);
+    const inbox = memoryInbox({ capacity: 4, logger: { warn: log, error: log } });
+    await inbox.record([event('parked 1'), event('parked 2')], { dueInMs: null, origin: 'push' });
+    for (const id of ['dead 1', 'dead 2']) {
+      const claim = await inbox.claim(event(id), lease);
+      if (claim.state !== 'claimed') throw new Error(claim.state);
+      await inbox.fail(claim.lease, { retryAfterMs: null, error: 'no' });
+    }
+    const left = async () => {
+      const counts = await inbox.count();
+      return ['dead', 'parked', 'leased'].map((name) => counts.find(({ state }) => state === name)?.count);
+    };
+    for (const [id, expected] of [
+      ['a', [1, 2, 1]],
+      ['b', [0, 2, 2]],
+      ['c', [0, 1, 3]],
+      ['d', [0, 0, 4]],
+    ] as const) {
+      expect((await inbox.claim(event(id), lease)).state).toBe('claimed');
+      expect(await left()).toEqual(expected);
+    }
+    expect(await inbox.find('dead 1')).toBeUndefined();
+    expect(lines).toEqual([expect.stringMatching(/full and forgets dead events.*durable inbox/)]);
+    await expect(inbox.claim(event('e'), lease)).rejects.toThrow(/full/);
+  });
+
   test.each([{ capacity: 0 }, { capacity: Number.NaN }, { capacitee: 5 }])(
     'memoryInbox refuses the options %j',
     (options) => {
