@@ -26,6 +26,7 @@ export {
   type WebhookEvent,
 } from './core/events.js';
 export {
+  type GapReason,
   INBOX_STATES,
   type InboxAttempt,
   type InboxCount,
@@ -34,6 +35,8 @@ export {
   type InboxState,
   type Logger,
   type Origin,
+  type PollState,
+  type StoredGap,
 } from './core/ports.js';
 export {
   type Secret,

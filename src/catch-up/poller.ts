@@ -309,11 +309,10 @@ async function pollUnderLease(
   if (signal.aborted) problems.push(problemOf('ERR_POLL_STOPPED'));
 
   const state = {
+    ...lease.state,
     since: since === Number.NEGATIVE_INFINITY ? null : since,
     // Until there is an answer, only this machine's clock is known, which can be ahead.
     watermark: first && !list.hasAnswer() ? null : survey.watermark,
-    // It proves nothing later, because caps can shrink. It shows operators how large the cap is at least.
-    largest: Math.max(lease.state.largest, list.largest()),
   };
   const saved = await saveState(lease, { state, problems });
   return toReport({

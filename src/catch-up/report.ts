@@ -1,6 +1,6 @@
 import { StablehooksError } from '../core/errors.js';
 import type { EventType, UnknownEvent } from '../core/events.js';
-import type { RecordResult } from '../core/ports.js';
+import type { GapReason, RecordResult } from '../core/ports.js';
 import type { OutcomeCounts, OutcomeKind } from '../receiver/outcome.js';
 import type { ListVerdict, SurveyResult } from './coverage.js';
 
@@ -29,12 +29,24 @@ export interface PollReport {
   readonly duplicates: number;
   /** Events, from the list or from the inbox, that this poll tried and that did not succeed. */
   readonly failed: number;
+  /** Of `new`, the events created before the watermark and outside every gap: they were listed later than `lagMs`. */
+  readonly late: number;
+  /** The ids of the events that the count of the same name counts, at most 1,000 each. */
+  readonly ids: Readonly<
+    Record<'new' | 'recovered' | 'deliveredButUnseen' | 'late' | 'failed', readonly string[]>
+  >;
   /** Requests to the list, failed ones included; the client's own retries are not counted. */
   readonly requests: number;
   /** The verdict on the whole list, and on each type if it was asked for by itself. */
   readonly verdicts: readonly ListVerdict[];
-  /** Where events can be missing. */
+  /** Where events can be missing: the gaps that are open after this poll. */
   readonly gaps: readonly Gap[];
+  /** The gaps that this poll opened. */
+  readonly gapsOpened: readonly Gap[];
+  /** The gaps that this poll closed: their events are now in the inbox. */
+  readonly gapsClosed: readonly Gap[];
+  /** What this poll proved, or why it did not and which number to change: one or two sentences. */
+  readonly diagnosis: string;
   /** What failed or looks wrong. */
   readonly problems: readonly PollProblem[];
   /** The outcomes of the events that waited in the inbox and ran before the list was read; `null` when none could run. */
@@ -43,14 +55,21 @@ export interface PollReport {
   readonly durationMs: number;
 }
 
-/** A span of `created_at` for which it is not proven that every event is recorded. */
+/** A span of `created_at` for which it is not proven that every event is in the inbox. Times are ISO. */
 export interface Gap {
-  /** `null`: every type. */
-  readonly type: EventType | null;
-  /** ISO. Every event up to here is recorded. */
-  readonly after: string;
-  /** ISO. The start of the poll. */
-  readonly before: string;
+  /** `closed`: a later poll proved it. `acknowledged`: a person accepted it without a proof. */
+  readonly state: 'open' | 'closed' | 'acknowledged';
+  /** The types of which events can be missing. */
+  readonly types: readonly EventType[];
+  /** Events created after this time can be missing. */
+  readonly from: string;
+  /** Events created after this time are not missing. */
+  readonly until: string;
+  readonly reason: GapReason;
+  /** When the poll that opened it started. */
+  readonly openedAt: string;
+  /** Who accepted it without a proof, why and when; `null` unless it is acknowledged. */
+  readonly acknowledged: { readonly by: string; readonly reason: string; readonly at: string } | null;
 }
 
 /** Something that failed or looks wrong. Holds no payload and no secret. */

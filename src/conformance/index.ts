@@ -1,4 +1,14 @@
-export type { Claim, ClaimOptions, Inbox, Lease, PollState, Queue, RecordResult } from '../core/ports.js';
+export type {
+  Claim,
+  ClaimOptions,
+  GapReason,
+  Inbox,
+  Lease,
+  PollState,
+  Queue,
+  RecordResult,
+  StoredGap,
+} from '../core/ports.js';
 export { adapterContract } from './adapter.js';
 export type { AdapterUnderTest } from './adapter-client.js';
 export { createContractReceiver } from './adapter-receiver.js';

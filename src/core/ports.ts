@@ -48,15 +48,64 @@ export type Claim =
 /** The result of recording an event: `new`, or the state in which the inbox already had it. */
 export type RecordResult = 'new' | InboxState;
 
-/** What the catch-up poller keeps between polls. */
-export interface PollState {
-  /** The opening date: events created before it are neither recorded nor handled; epoch ms, `null` before the first poll. */
-  readonly since: number | null;
-  /** Every event of the known types created up to this time is in the inbox; epoch ms, `null` before any proof. */
-  readonly watermark: number | null;
-  /** The size of the largest answer of the list so far; 0 before the first. */
-  readonly largest: number;
+/**
+ * Why events of a span can be missing.
+ *
+ * - `not-reached`: the list is cut, and what it shows begins after what was proven before.
+ * - `window-too-short`: the list is cut, and all that it shows is so new that more can still be listed.
+ * - `oldest-first`: the list is cut, and shows its oldest events.
+ * - `no-order`: the list is cut, and shows no order.
+ * - `filtered-late`: the service filters by type only after it has cut the list.
+ * - `contradiction`: an answer lacks an event that another answer of the same poll has.
+ * - `removed`: the service has removed events from the list.
+ * - `malformed`: an element of the list is not an event.
+ * - `no-answer`: a request failed.
+ * - `clock`: the watermark was in the future.
+ */
+export type GapReason =
+  | 'not-reached'
+  | 'window-too-short'
+  | 'oldest-first'
+  | 'no-order'
+  | 'filtered-late'
+  | 'contradiction'
+  | 'removed'
+  | 'malformed'
+  | 'no-answer'
+  | 'clock';
+
+/** A span of `created_at` before the watermark for which it is not proven that every event is in the inbox. Times are epoch ms. */
+export interface StoredGap {
+  /** The span begins after this time. */
+  readonly from: number;
+  /** For each type of which events can be missing, the end of the span; an event created then can be missing, too. */
+  readonly until: Readonly<Record<string, number>>;
+  readonly reason: GapReason;
+  /** When the poll that opened it started. */
+  readonly openedAt: number;
+  /** Who accepted it without a proof, why and when; `null` while it is open. Such a gap is kept as a record. */
+  readonly acknowledged: { readonly by: string; readonly reason: string; readonly at: number } | null;
 }
+
+/** What the catch-up poller keeps between polls. Times are epoch ms. */
+export interface PollState {
+  /** The opening date: events created before it are neither recorded nor handled; `null` before the first poll. */
+  readonly since: number | null;
+  /**
+   * Every event of the known types created from the opening date up to this time is in the inbox, except in the gaps;
+   * `null` before the list has answered.
+   */
+  readonly watermark: number | null;
+  /** Ordered by when they were opened. */
+  readonly gaps: readonly StoredGap[];
+  /** The limit that sufficed at the last poll; 0 before one did. */
+  readonly limit: number;
+  /** When the oldest event was created that the list had when it was last complete; `null` when there was none. */
+  readonly oldest: number | null;
+}
+
+/** The poller's state before the first poll. */
+export const EMPTY_POLL_STATE: PollState = { since: null, watermark: null, gaps: [], limit: 0, oldest: null };
 
 /** How an event is claimed. */
 export interface ClaimOptions {
@@ -219,6 +268,8 @@ export interface InboxOperations {
   }): Promise<readonly InboxRecord[]>;
   /** One entry per state, in the order of {@link INBOX_STATES}. */
   count(): Promise<readonly InboxCount[]>;
+  /** What the poller saved last, without its lease; {@link EMPTY_POLL_STATE} before the first poll. */
+  pollState(): Promise<PollState>;
   /**
    * Makes a `dead` or `failed` event `received` and due now, with its attempts counted from 0; `false` when it is
    * neither.

@@ -2,6 +2,7 @@ import { encodeEvent, type UnknownEvent } from '../core/events.js';
 import { func, integer, readOptions, withMethods } from '../core/options.js';
 import {
   type ClaimOptions,
+  EMPTY_POLL_STATE,
   INBOX_STATES,
   type Inbox,
   type InboxAttempt,
@@ -9,7 +10,6 @@ import {
   type InboxRecord,
   type Lease,
   type Logger,
-  type PollState,
   type StoredEvent,
 } from '../core/ports.js';
 
@@ -51,7 +51,7 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
   const { now } = settings;
   const { dueList, open, done, get, add, change, end } = createStore(settings);
   let tokens = 0;
-  let poll = { holder: '', leaseUntil: 0, state: { since: null, watermark: null, largest: 0 } as PollState };
+  let poll = { holder: '', leaseUntil: 0, state: EMPTY_POLL_STATE };
 
   /** The event of a lease that is still valid. */
   function findLeased({ id, token }: Lease): Entry | undefined {
@@ -143,6 +143,10 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       if (poll.holder !== holder) return false;
       poll = { holder, leaseUntil: now() + leaseMs, state };
       return true;
+    },
+
+    async pollState() {
+      return poll.state;
     },
 
     async find(id) {
