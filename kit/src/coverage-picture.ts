@@ -68,7 +68,7 @@ export function renderCoverage(data: CoverageData): string {
   const words = toWords(data, { span, lanes });
   const bottom = LANES_TOP + lanes.length * LANE_HEIGHT;
   const height = bottom + 132;
-  const tallest = Math.max(1, ...lanes.flatMap(({ bars }) => [...bars.push.all, ...bars.pull.all]));
+  const tallest = Math.max(0, ...lanes.flatMap(({ bars }) => [...bars.push.all, ...bars.pull.all]));
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" role="img" aria-labelledby="coverage-title coverage-desc">`,
     `<title id="coverage-title">${escapeXml(words.title)}</title>`,
@@ -89,7 +89,7 @@ export function renderCoverage(data: CoverageData): string {
 // Lengths are in the SVG's user units: pixels at its own width.
 const WIDTH = 1_000;
 const PLOT = { left: 176, right: 980 } as const;
-const LANES_TOP = 152;
+const LANES_TOP = 162;
 const LANE_HEIGHT = 73;
 /** Events are counted in columns of this width. */
 const BIN = 3;
@@ -273,7 +273,9 @@ function toWords(
       ...(gaps.length > MAX_GAPS_NAMED ? [`And ${count(gaps.length - MAX_GAPS_NAMED, 'more gap')}.`] : []),
     ],
     scale: (tallest) =>
-      `Tallest bar: ${count(tallest, 'event')} in ${toDuration((span.until - span.from) / BINS)}`,
+      tallest === 0
+        ? 'No events'
+        : `Tallest bar: ${count(tallest, 'event')} in ${toDuration((span.until - span.from) / BINS)}`,
   };
 }
 
@@ -460,24 +462,22 @@ function drawMoments(
   { now, state: { since, watermark } }: CoverageData,
   { span, bottom }: { readonly span: Span; readonly bottom: number },
 ): string {
-  const moments = [
-    { kind: 'since', label: 'opening date', time: since, y: LANES_TOP - 8 },
-    { kind: 'watermark', label: 'watermark', time: watermark, y: LANES_TOP - 24 },
-    { kind: 'now', label: 'now', time: now, y: LANES_TOP - 8 },
-  ];
-  return moments
-    .flatMap(({ kind, label, time, y }) => {
-      if (time === null) return [];
-      const x = round(toX(time, span));
-      const [anchor, shift] = x > WIDTH / 2 ? ['end', 4] : ['start', -4];
-      const beyond = time > span.until ? ' →' : '';
-      const text = kind === 'now' ? label : `${label} ${toTime(time)}${beyond}`;
-      return [
-        `<path class="moment ${kind}" d="M${x} ${y + 4}V${bottom}"/>`,
-        `<text class="small label ${anchor}" x="${x + shift}" y="${y}">${text}</text>`,
-      ];
-    })
-    .join('\n');
+  const drawn = [
+    { kind: 'since', label: 'opening date', time: since },
+    { kind: 'watermark', label: 'watermark', time: watermark },
+    { kind: 'now', label: 'now', time: now },
+  ].flatMap(({ kind, label, time }, row) => {
+    if (time === null) return [];
+    const [x, y] = [round(toX(time, span)), LANES_TOP - 36 + row * 14];
+    const [anchor, shift] = x > WIDTH / 2 ? ['end', 4] : ['start', -4];
+    const text = kind === 'now' ? label : `${label} ${toTime(time)}${time > span.until ? ' →' : ''}`;
+    return {
+      line: `<path class="moment ${kind}" d="M${x} ${y + 4}V${bottom}"/>`,
+      label: `<text class="small label ${anchor}" x="${x + shift}" y="${y}">${text}</text>`,
+    };
+  });
+  // The labels are above all lines.
+  return [...drawn.map(({ line }) => line), ...drawn.map(({ label }) => label)].join('\n');
 }
 
 function drawLegend(y: number, scale: string): string {
@@ -555,7 +555,7 @@ text { fill: #e6edf3 }
 .pending { stroke: #6e7681 }
 .push { stroke: #79b8ff }
 .pull { stroke: #e3913b }
-.pruned { stroke: #4d5560 }
+.pruned { stroke: #6e7681 }
 .late { fill: #0d1117; stroke: #d2a8ff }
 .moment { stroke: #9ba5b0 }
 .watermark { stroke: #3fb950 }
