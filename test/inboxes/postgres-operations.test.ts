@@ -145,7 +145,20 @@ test.each(['read committed', 'repeatable read', 'serializable'])(
     onTestFinished(() => strict.end());
     const shown = await strict.query('SHOW default_transaction_isolation');
     expect(shown.rows).toEqual([{ default_transaction_isolation: level }]);
-    await Promise.all(Array.from({ length: 10 }, () => migratePostgres(strict, { schema })));
+    const blocker = await pool.connect();
+    await blocker.query(`BEGIN; LOCK TABLE ${schema}.poll IN ACCESS SHARE MODE`);
+    const migrations = Promise.all(Array.from({ length: 10 }, () => migratePostgres(strict, { schema })));
+    // One waits for the lock, and the others for the one.
+    for (let waiting = 0; waiting < 10; ) {
+      const { rows } = await pool.query(
+        "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'",
+        [schema],
+      );
+      waiting = rows.length;
+    }
+    await blocker.query('ROLLBACK');
+    blocker.release();
+    await migrations;
     expect(await postgresInbox(pool, { schema }).pollState()).toEqual(old);
   },
 );
