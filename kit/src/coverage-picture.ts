@@ -325,10 +325,10 @@ function toDuration(ms: number): string {
 
 /** Distances between the marks of the axis. */
 const STEPS = [
-  ...[1, 5, 15, 30].map((seconds) => seconds * 1_000),
-  ...[1, 5, 15, 30].map((minutes) => minutes * MINUTE),
-  ...[1, 3, 6, 12].map((hours) => hours * HOUR),
-  ...[1, 2, 7, 14, 30, 90, 180, 365, 3_650].map((days) => days * DAY),
+  ...[1, 2, 5, 15, 30].map((seconds) => seconds * 1_000),
+  ...[1, 2, 5, 15, 30].map((minutes) => minutes * MINUTE),
+  ...[1, 2, 3, 6, 12].map((hours) => hours * HOUR),
+  ...[1, 2, 7, 14, 30, 90, 180, 365, 730, 1_825, 3_650].map((days) => days * DAY),
 ] as const;
 const MAX_AXIS_MARKS = 9;
 

@@ -213,7 +213,7 @@ const CHECKS: Readonly<Record<string, (content: unknown) => boolean>> = {
 
 function isPoll(content: unknown): boolean {
   if (typeof content !== 'object' || content === null || !('watermark' in content)) return false;
-  const { since, watermark, gaps, limit, oldest } = toPollState(content);
+  const { since, watermark, gaps, limit, oldest } = toPollState(content as Partial<PollState>);
   return (
     [since, watermark, oldest].every((value) => value === null || Number.isFinite(value)) &&
     Number.isFinite(limit) &&
