@@ -171,7 +171,10 @@ async function openJournal(path: string, startMs: number): Promise<Journal> {
 /** What moves at every poll is written once a minute, so that the file does not grow with every poll. */
 function isWorthWriting(poll: PollState, written: PollState): boolean {
   if (poll.since !== written.since) return true;
-  if (JSON.stringify(poll.gaps) !== JSON.stringify(written.gaps)) return true;
+  // The end of an open gap can move with the watermark.
+  const toKey = ({ gaps }: PollState) =>
+    JSON.stringify(gaps.map((gap) => ({ ...gap, until: Object.keys(gap.until) })));
+  if (toKey(poll) !== toKey(written)) return true;
   return (poll.watermark ?? 0) - (written.watermark ?? 0) >= 60_000;
 }
 
