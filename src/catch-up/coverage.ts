@@ -48,8 +48,8 @@ export interface ListVerdict {
    * - `failed`: there was no answer.
    */
   readonly verdict: 'complete' | 'window' | 'unproven' | 'failed';
-  /** Why it proves no more. */
-  readonly reason: GapReason;
+  /** Why it proves nothing, or begins later than it could; `null` if it does not. */
+  readonly reason: GapReason | null;
   /** How far back it shows the events in their order, in ms before the poll; `null` if it has no order. */
   readonly windowMs: number | null;
   /** By how much neighbours are out of order, in ms, apart from a tenth that can be late; `null` for too few events. */
@@ -171,14 +171,13 @@ export function* surveyList(options: SurveyOptions): Survey {
     const again = sizeMatters ? yield* ask(query) : null;
     const cap = Math.max(MIN_CAP, Math.min(whole.size, again?.size ?? 0));
     const isWhole = (answer: ListAnswer | null) => answer !== null && isComplete(answer, cap);
-    const filtersFirst = parts.some(({ answer }) => isWhole(answer)) && (yield* filtersBeforeCut(whole));
+    const filter = parts.some(({ answer }) => isWhole(answer)) ? yield* judgeFilter(whole) : null;
 
     const judged: Judged[] = [];
     for (const part of parts) {
       if (part.answer === null) judged.push(failed(part.query));
       else if (!isWhole(part.answer)) judged.push(yield* judgeWindow(part.answer, settledAt()));
-      else if (filtersFirst) judged.push(complete(part.answer));
-      else judged.push(unproven(part.answer, 'filtered-late'));
+      else judged.push(filter === null ? complete(part.answer) : unproven(part.answer, filter));
     }
     // What no type proves by itself, the window of the whole can prove.
     const helps =
@@ -203,14 +202,15 @@ export function* surveyList(options: SurveyOptions): Survey {
   }
 
   /**
-   * Whether the service filters by type before it cuts the list: then a type of which an answer has `n` events has `n`
+   * `null` if the service filters by type before it cuts the list: then a type of which an answer has `n` events has `n`
    * with a limit of `n`. One that cuts first answers only those of the first `n` events.
    */
-  function* filtersBeforeCut(whole: ListAnswer): Survey<boolean> {
+  function* judgeFilter(whole: ListAnswer): Survey<GapReason | null> {
     const query = chooseFilterProbe(whole);
-    if (query === null) return false;
+    if (query === null) return 'no-order';
     const answer = yield* ask(query);
-    return answer !== null && answer.size >= query.limit;
+    if (answer === null) return 'no-answer';
+    return answer.size >= query.limit ? null : 'filtered-late';
   }
 
   /** What a complete answer proves: everything, unless events have been removed from the list. */
@@ -285,13 +285,19 @@ export function* surveyList(options: SurveyOptions): Survey {
       limit: query.limit,
       size: answer?.size ?? 0,
       verdict: proof.from > settledAt() && verdict !== 'failed' ? 'unproven' : verdict,
-      reason: proof.reason,
+      reason: isLimited({ verdict, proof }) ? proof.reason : null,
       windowMs: order && until() - order.tail,
       disorderMs: answer && measureDisorder(answer),
     };
   }
 
   return yield* surveyWhole();
+}
+
+/** Whether a proof is less than what an answer of this verdict proves by itself. */
+function isLimited({ verdict, proof }: Pick<Judged, 'verdict' | 'proof'>): boolean {
+  if (verdict === 'complete') return proof.from !== Number.NEGATIVE_INFINITY;
+  return verdict !== 'window' || proof.reason !== 'not-reached';
 }
 
 function failed(query: ListQuery): Judged {

@@ -154,6 +154,8 @@ export function createPoller(options: PollerOptions): Poller {
   let current: Promise<PollReport> | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let running = false;
+  /** Logged once, and not at each poll. */
+  let lastFailure: PollProblem | undefined;
 
   function pollOnce({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<PollReport> {
     const signals = signal === undefined ? [stopping.signal] : [stopping.signal, signal];
@@ -168,6 +170,12 @@ export function createPoller(options: PollerOptions): Poller {
   function publish(report: PollReport): PollReport {
     const { logger, onReport, onGap } = settings;
     notify('onReport', onReport, { value: report, logger });
+    const failure = failureOf(report);
+    if (failure !== undefined && lastFailure === undefined) {
+      log(logger, 'error', `the poll failed. ${failure.code}: ${failure.message}`);
+    }
+    if (failure === undefined && lastFailure !== undefined) log(logger, 'warn', 'polls succeed again.');
+    lastFailure = failure;
     for (const gap of report.gapsClosed) tell('warn', gap, describeGap(gap));
     for (const gap of report.gapsOpened) tell('error', gap, `${describeGap(gap)} ${report.diagnosis}`);
     function tell(level: 'warn' | 'error', gap: Gap, line: string) {
@@ -268,7 +276,13 @@ interface PollOptions {
   readonly signal: AbortSignal;
 }
 
-/** Never rejects. What is wrong with the wiring is logged, too: without `onReport` nobody would see it. */
+/** Why a poll did not read the list; `undefined` if it did, was stopped, or another process polls. */
+function failureOf({ verdicts, problems }: PollReport): PollProblem | undefined {
+  if (verdicts.some(({ verdict }) => verdict !== 'failed')) return undefined;
+  return problems.find(({ code }) => code !== 'ERR_POLL_BUSY' && code !== 'ERR_POLL_STOPPED');
+}
+
+/** Never rejects. */
 async function poll(settings: PollerSettings, options: PollOptions): Promise<PollReport> {
   const { logger } = settings;
   const startedAt = performance.now();
@@ -277,9 +291,7 @@ async function poll(settings: PollerSettings, options: PollOptions): Promise<Pol
     warnNotDurable(settings.receiver.inbox, { where: 'a poller uses it', logger });
     report = await leaseAndPoll(settings, options);
   } catch (error) {
-    const problem = toProblem(error, { code: 'ERR_CONFIG_INVALID' });
-    log(logger, 'error', `the poll failed. ${problem.code}: ${problem.message}`);
-    report = { ...EMPTY_REPORT, problems: [problem] };
+    report = { ...EMPTY_REPORT, problems: [toProblem(error, { code: 'ERR_CONFIG_INVALID' })] };
   }
   return { ...report, durationMs: Math.round(performance.now() - startedAt) };
 }
