@@ -66,8 +66,10 @@ export interface Proof {
 
 /** What a survey depends on. Times are epoch ms. */
 export interface SurveyOptions {
-  /** Up to here every event is recorded, or it is in a gap. The survey tries to prove from here on. */
+  /** Up to here every event is recorded, or it is in a gap. */
   readonly watermark: number;
+  /** The survey tries to prove from here on. @default the watermark */
+  readonly target?: number | undefined;
   /** No poll was completed before: the watermark is only a start, and can move back to the service's clock. @default false */
   readonly first?: boolean | undefined;
   /** When the poll started, before its first query, by our own clock. */
@@ -128,8 +130,9 @@ export function* surveyList(options: SurveyOptions): Survey {
     const said = answers.some(({ servedAt }) => servedAt !== null);
     return Math.min(options.watermark, said ? until() : settledAt());
   };
-  /** What is to be proven begins here. A watermark in the future was set by a clock that was wrong: it proves nothing. */
+  /** What is not proven begins here. A watermark in the future was set by a clock that was wrong: it proves nothing. */
   const start = () => (watermark() > until() ? Number.NEGATIVE_INFINITY : watermark());
+  const target = () => Math.min(start(), options.target ?? start());
 
   function* ask(query: ListQuery): Survey<ListAnswer | null> {
     const answer = yield query;
@@ -143,10 +146,10 @@ export function* surveyList(options: SurveyOptions): Survey {
     let whole = yield* ask({ type: null, limit });
     if (whole === null) return conclude([failed({ type: null, limit })]);
     for (;;) {
-      const judged = isComplete(whole, MIN_CAP) ? complete(whole) : yield* judgeWindow(whole, start());
-      const proven = judged.proof.from <= start() || judged.verdict === 'complete';
+      const judged = isComplete(whole, MIN_CAP) ? complete(whole) : yield* judgeWindow(whole, target());
+      const proven = judged.proof.from <= target() || judged.verdict === 'complete';
       // Until the watermark leaves the opening date there is nothing to prove.
-      if (proven || settledAt() <= start()) return conclude([judged]);
+      if (proven || settledAt() <= target()) return conclude([judged]);
       // Smaller than the limit: the whole list, or a cap. A larger limit cannot tell which.
       if (whole.size < limit || limit >= maxLimit) return yield* surveyTypes(judged);
       limit = Math.min(limit * 2, maxLimit);

@@ -154,16 +154,18 @@ export function createPoller(options: PollerOptions): Poller {
   let current: Promise<PollReport> | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let running = false;
+  let isFirst = true;
   /** Logged once, and not at each poll. */
   let lastFailure: PollProblem | undefined;
 
   function pollOnce({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<PollReport> {
     const signals = signal === undefined ? [stopping.signal] : [stopping.signal, signal];
-    current ??= poll(settings, { holder, signal: AbortSignal.any(signals) })
+    current ??= poll(settings, { holder, signal: AbortSignal.any(signals), isFirst })
       .finally(() => {
         current = undefined;
       })
       .then(publish);
+    isFirst = false;
     return current;
   }
 
@@ -274,6 +276,8 @@ function makesInbox(receiver: PollerReceiver): boolean {
 interface PollOptions {
   readonly holder: string;
   readonly signal: AbortSignal;
+  /** Whether it is the first poll of this poller. */
+  readonly isFirst: boolean;
 }
 
 /** Why a poll did not read the list; `undefined` if it did, was stopped, or another process polls. */
@@ -296,16 +300,16 @@ async function poll(settings: PollerSettings, options: PollOptions): Promise<Pol
   return { ...report, durationMs: Math.round(performance.now() - startedAt) };
 }
 
-async function leaseAndPoll(settings: PollerSettings, { holder, signal }: PollOptions): Promise<PollReport> {
+async function leaseAndPoll(settings: PollerSettings, options: PollOptions): Promise<PollReport> {
   const startedAt = Math.floor(settings.now());
   let lease: PollLease | null;
   try {
-    lease = await acquireLease(settings, holder);
+    lease = await acquireLease(settings, options.holder);
   } catch (error) {
     return { ...EMPTY_REPORT, problems: [toProblem(error, { code: 'ERR_INBOX_FAILED' })] };
   }
   if (lease === null) return { ...EMPTY_REPORT, problems: [problemOf('ERR_POLL_BUSY')] };
-  return pollUnderLease(settings, { lease, signal, startedAt }).finally(lease.drop);
+  return pollUnderLease(settings, { ...options, lease, startedAt }).finally(lease.drop);
 }
 
 /** Redrives the inbox, surveys the list, dispatches what is new, saves the state. */
@@ -314,8 +318,9 @@ async function pollUnderLease(
   {
     lease,
     signal,
+    isFirst,
     startedAt,
-  }: { readonly lease: PollLease; readonly signal: AbortSignal; readonly startedAt: number },
+  }: PollOptions & { readonly lease: PollLease; readonly startedAt: number },
 ): Promise<PollReport> {
   const problems: PollProblem[] = [];
   const halt = AbortSignal.any([signal, lease.lost]);
@@ -338,7 +343,16 @@ async function pollUnderLease(
   const list = createListReader({ ...settings, startedAt, takeFrom, signal: halt });
   const watermark = state.watermark ?? openingAt(startedAt).since;
   const { limit: lastLimit, oldest } = state;
-  const survey = await runSurvey(list, { ...settings, watermark, first, startedAt, lastLimit, oldest });
+  const target = triesGaps(state, { ...settings, startedAt, isFirst }) ? oldestGap(state) : undefined;
+  const survey = await runSurvey(list, {
+    ...settings,
+    watermark,
+    target,
+    first,
+    startedAt,
+    lastLimit,
+    oldest,
+  });
   const { since } = openingAt(list.until());
   const opened = { ...state, since: since === Number.NEGATIVE_INFINITY ? null : since };
   // A poll that was stopped before it read the whole list has found no gap.
@@ -396,6 +410,33 @@ function toOpening(
       ? Math.min(given ?? state.since ?? until, until)
       : (state.since ?? Number.NEGATIVE_INFINITY);
   return { since, takeFrom: backfill ? Number.NEGATIVE_INFINITY : Math.min(given ?? since, since) };
+}
+
+/**
+ * Whether this poll also tries to close the open gaps, which takes more requests: the first poll of a poller does, whose
+ * options can be new, and later ones at once, twice, four times, … the interval after a gap was opened.
+ */
+function triesGaps(
+  { gaps, watermark }: PollState,
+  {
+    startedAt,
+    isFirst,
+    intervalMs,
+    lagMs,
+  }: Pick<PollerSettings, 'intervalMs' | 'lagMs'> & { readonly startedAt: number; readonly isFirst: boolean },
+): boolean {
+  const lastAt = (watermark ?? startedAt) + lagMs;
+  const steps = (time: number, openedAt: number) =>
+    Math.floor(Math.log2(Math.max(0.5, (time - openedAt) / intervalMs)));
+  return gaps.some(
+    ({ acknowledged, openedAt }) =>
+      acknowledged === null && (isFirst || steps(startedAt, openedAt) > steps(lastAt, openedAt)),
+  );
+}
+
+function oldestGap({ gaps }: PollState): number | undefined {
+  const open = gaps.filter(({ acknowledged }) => acknowledged === null);
+  return open.length === 0 ? undefined : Math.min(...open.map(({ from }) => from));
 }
 
 async function runSurvey(list: ListReader, options: SurveyOptions): Promise<SurveyResult> {
