@@ -79,9 +79,13 @@ export function advance(state: PollState, survey: SurveyResult): Advance {
 }
 
 /** What is left of a gap that the answers of this poll prove in part or whole. */
-function shrink(gap: StoredGap, { proofs }: SurveyResult): StoredGap {
+function shrink(gap: StoredGap, { proofs, settledAt }: SurveyResult): StoredGap {
   const until = Object.entries(gap.until)
-    .map(([type, end]) => [type, Math.min(end, proofs[type as EventType]?.from ?? end)] as const)
+    .map(([type, end]) => {
+      const from = proofs[type as EventType]?.from ?? end;
+      // A clock that was set back: the proof ends before the gap does.
+      return [type, end > settledAt ? end : Math.min(end, from)] as const;
+    })
     .filter(([, end]) => end > gap.from);
   return { ...gap, until: Object.fromEntries(until) };
 }
