@@ -54,15 +54,17 @@ export function advance(state: PollState, survey: SurveyResult): Advance {
   const extended = kept.map((gap) => extend(gap, { start, ends }));
   const isExtended = (type: EventType) => kept.some((gap) => endsAt(gap, type, start));
   const added = missing.filter((type) => !isExtended(type));
-  const [first] = added;
+  const reasons = added.map((type) => proofs[type].reason);
+  // The one that says most.
+  const reason = reasons.find((each) => each !== 'no-order') ?? reasons[0];
   const opened: readonly StoredGap[] =
-    first === undefined
+    reason === undefined
       ? []
       : [
           {
             from: start,
             until: Object.fromEntries(added.map((type) => [type, ends.get(type) ?? watermark])),
-            reason: isAhead ? 'clock' : proofs[first].reason,
+            reason: isAhead ? 'clock' : reason,
             openedAt: until,
             acknowledged: null,
           },
@@ -77,9 +79,13 @@ export function advance(state: PollState, survey: SurveyResult): Advance {
 }
 
 /** What is left of a gap that the answers of this poll prove in part or whole. */
-function shrink(gap: StoredGap, { proofs }: SurveyResult): StoredGap {
+function shrink(gap: StoredGap, { proofs, settledAt }: SurveyResult): StoredGap {
   const until = Object.entries(gap.until)
-    .map(([type, end]) => [type, Math.min(end, proofs[type as EventType]?.from ?? end)] as const)
+    .map(([type, end]) => {
+      const from = proofs[type as EventType]?.from ?? end;
+      // A clock that was set back: the proof ends before the gap does.
+      return [type, end > settledAt ? end : Math.min(end, from)] as const;
+    })
     .filter(([, end]) => end > gap.from);
   return { ...gap, until: Object.fromEntries(until) };
 }
