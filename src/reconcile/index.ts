@@ -7,4 +7,11 @@ export {
   type ReconcileProgress,
   reconcile,
 } from './reconcile.js';
-export type { Finding, FindingCount, FindingKind, ReconcileResult, UnprovenPart } from './report.js';
+export type {
+  Finding,
+  FindingCount,
+  FindingKind,
+  ReconcileResult,
+  UnprovenPart,
+  UnprovenReason,
+} from './report.js';

@@ -1,7 +1,7 @@
-import { type SurveyOptions, type SurveyResult, surveyList } from '../catch-up/coverage.js';
+import { type SurveyOptions, surveyList } from '../catch-up/coverage.js';
 import { createListReader, type PollerClient } from '../catch-up/list.js';
 import type { FoundEvent, PollProblem } from '../catch-up/report.js';
-import { EVENT_TYPES, type EventType } from '../core/events.js';
+import { EVENT_TYPES } from '../core/events.js';
 import type { ListProof } from './proof.js';
 
 /** What the list showed, and of which times it showed everything. */
@@ -57,17 +57,14 @@ export async function readList({
   let step = survey.next();
   while (!step.done) step = survey.next(await list.read(step.value));
   signal.throwIfAborted();
-  if (!list.hasAnswer()) throw failure;
-  const { proof, settledAt } = toProof(step.value, lagMs);
-  return { events: list.found, proof, settledAt, problems: list.problems(), requests: list.requests() };
-}
-
-function toProof(survey: SurveyResult, lagMs: number): Pick<ReadList, 'proof' | 'settledAt'> {
-  const settledAt = survey.until - lagMs;
-  const isProven = (type: EventType) => !survey.unproven.some((other) => other === null || other === type);
-  const spans = EVENT_TYPES.map((type) => {
-    const from = isProven(type) ? survey.since : Number.POSITIVE_INFINITY;
-    return [type, { from, until: settledAt }];
-  });
-  return { settledAt, proof: Object.fromEntries(spans) as ListProof };
+  const { answered, proofs, settledAt } = step.value;
+  if (!answered) throw failure;
+  const spans = EVENT_TYPES.map((type) => [type, { ...proofs[type], until: settledAt }]);
+  return {
+    events: list.found,
+    proof: Object.fromEntries(spans) as ListProof,
+    settledAt,
+    problems: list.problems(),
+    requests: list.requests(),
+  };
 }

@@ -1,3 +1,4 @@
+import { toIso } from '../catch-up/gaps.js';
 import type { PollerClient } from '../catch-up/list.js';
 import { ConfigError, orUnavailable } from '../core/errors.js';
 import { createdAtMs, EVENT_TYPES, type EventType, isEventType, type UnknownEvent } from '../core/events.js';
@@ -80,6 +81,8 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry> {
   readonly maxLimit?: number | undefined;
   /** How late an event can be listed after its `created_at`, in ms. Use the poller's. @default 300_000 */
   readonly lagMs?: number | undefined;
+  /** By how much neighbours of the list can be out of order, in ms. Use the poller's. @default 1_000 */
+  readonly disorderMs?: number | undefined;
   /** Ends the run early: it rejects with the reason. What was recorded stays. */
   readonly signal?: AbortSignal | undefined;
   /** Called with every finding, as it is found; it is waited for, and its rejection ends the run. @default none */
@@ -113,11 +116,12 @@ export async function reconcile<Entry extends LedgerEntry>(
   options: ReconcileOptions<Entry>,
 ): Promise<ReconcileResult> {
   const settings = toSettings(options);
-  const { inbox, lagMs, dryRun, signal } = settings;
+  const { inbox, dryRun, signal } = settings;
   // Before the list: it speaks of events that the inbox had then, and has now.
   const state = await orUnavailable('ERR_INBOX_FAILED', inbox.pollState());
   const since = Math.max(settings.since.getTime(), state.since ?? Number.NEGATIVE_INFINITY);
-  const list = await readList({ ...settings, since, startedAt: settings.now() });
+  const { limit: lastLimit, oldest } = state;
+  const list = await readList({ ...settings, since, startedAt: settings.now(), lastLimit, oldest });
   const until = settings.until?.getTime() ?? list.settledAt;
   if (until <= since) {
     throw new ConfigError(
@@ -133,7 +137,7 @@ export async function reconcile<Entry extends LedgerEntry>(
   const unproven = findUnproven(run.span, {
     state: { ...state, watermark: state.watermark && Math.min(state.watermark, list.settledAt) },
     list: list.proof,
-  }).map((part) => ({ types: part.types, from: toIso(part.from), until: toIso(part.until) }));
+  }).map((part) => ({ ...part, from: toIso(part.from), until: toIso(part.until) }));
   const summary = {
     findings: run.log.counts(),
     totals: run.totals,
@@ -161,7 +165,8 @@ function toSettings<Entry extends LedgerEntry>(options: ReconcileOptions<Entry>)
     client: required(
       rule(
         'a client, such as createClient of stablehooks/client returns',
-        (client) => typeof (client as PollerClient | null | undefined)?.events?.listWithProblems === 'function',
+        (client) =>
+          typeof (client as PollerClient | null | undefined)?.events?.listWithProblems === 'function',
       ),
     ),
     inbox: required(
@@ -182,6 +187,7 @@ function toSettings<Entry extends LedgerEntry>(options: ReconcileOptions<Entry>)
     limit: integer({ default: 50 }),
     maxLimit: integer({ default: 1_000 }),
     lagMs: integer({ default: 300_000, min: 0 }),
+    disorderMs: integer({ default: 1_000, min: 0 }),
     signal: rule('an AbortSignal', (signal) => signal instanceof AbortSignal, NEVER),
     onFinding: func((): void => undefined),
     onProgress: func((): void => undefined),
@@ -261,7 +267,8 @@ function createRun<Entry extends LedgerEntry>(
 
   const find = (id: string) => orUnavailable('ERR_INBOX_FAILED', inbox.find(id));
   const isIn = (at: number) => at > span.from && at <= span.until;
-  const eventOf = (id: string, record?: InboxRecord) => list.events.get(id)?.event ?? record?.event ?? undefined;
+  const eventOf = (id: string, record?: InboxRecord) =>
+    list.events.get(id)?.event ?? record?.event ?? undefined;
 
   function addListed(): void {
     for (const [id, { event, at }] of list.events) {
@@ -324,7 +331,9 @@ function createRun<Entry extends LedgerEntry>(
       signal.throwIfAborted();
       for (const { id } of page) {
         if (typeof id !== 'string' || id === '') {
-          throw new ConfigError('reconcile: an entry of `ledger` has no `id`: it must be the id of an event.');
+          throw new ConfigError(
+            'reconcile: an entry of `ledger` has no `id`: it must be the id of an event.',
+          );
         }
       }
       await inParallel(page, addEntry);
@@ -468,18 +477,22 @@ function createRun<Entry extends LedgerEntry>(
 const NOWHERE = { type: null, createdAt: null, state: null } as const;
 
 const DETAILS = {
-  extra: 'The ledger has an entry of it, and neither the list nor the inbox has the event. Find out who wrote it.',
+  extra:
+    'The ledger has an entry of it, and neither the list nor the inbox has the event. Find out who wrote it.',
   unbooked: 'The ledger has an entry of it, and events of its type have none. Find out who wrote it.',
   unseen: 'The service lists it, and the inbox does not have it. Run without a dry run to record it.',
-  recorded: "The service lists it, and the inbox did not have it. It is recorded now; the app's redrive or poller runs it.",
+  recorded:
+    "The service lists it, and the inbox did not have it. It is recorded now; the app's redrive or poller runs it.",
   unseenWithEntry:
     'The service lists it and the ledger has an entry of it, but the inbox does not have it. It is not recorded, because to run it could double its effect. Find out who wrote the entry.',
   missing: 'It is done, and the ledger has no entry of it. Check its handler, and write the entry.',
-  waiting: 'It is in the inbox, and no attempt has succeeded. See its last error, and let the redrive or the poller run it.',
+  waiting:
+    'It is in the inbox, and no attempt has succeeded. See its last error, and let the redrive or the poller run it.',
   waitingWithEntry:
     'The ledger has an entry of it, but it is not done: another attempt can double its effect. Its handler must write the entry in the transaction of the inbox, or check for it.',
   dead: 'It is dead-lettered. See its last error; requeue it when the cause is fixed.',
-  deadWithEntry: 'It is dead-lettered, but the ledger has an entry of it: to requeue it can double its effect.',
+  deadWithEntry:
+    'It is dead-lettered, but the ledger has an entry of it: to requeue it can double its effect.',
   unlisted:
     'The inbox has it, and the service does not list it, although the list was complete for its time. Ask the service whether it sent it; if not, change the webhook secret.',
 } as const;
@@ -498,18 +511,11 @@ async function* inPages<Item>(
   if (page.length > 0) yield page;
 }
 
-async function inParallel<Item>(
-  items: readonly Item[],
-  work: (item: Item) => Promise<void>,
-): Promise<void> {
+async function inParallel<Item>(items: readonly Item[], work: (item: Item) => Promise<void>): Promise<void> {
   const queue = items.values();
   await Promise.all(
     Array.from({ length: LOOKUPS }, async () => {
       for (const item of queue) await work(item);
     }),
   );
-}
-
-function toIso(time: number): string {
-  return new Date(time).toISOString();
 }

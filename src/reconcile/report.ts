@@ -1,7 +1,8 @@
 /** What a comparison of the books found. Plain data: it survives `JSON.stringify`. */
+import { describeReason } from '../catch-up/gaps.js';
 import type { PollProblem } from '../catch-up/report.js';
-import type { EventType } from '../core/events.js';
-import type { InboxState } from '../core/ports.js';
+import { EVENT_TYPES, type EventType } from '../core/events.js';
+import type { GapReason, InboxState } from '../core/ports.js';
 import type { DailyTotal } from './daily.js';
 
 /**
@@ -62,6 +63,9 @@ export interface FindingCount {
   readonly ids: readonly string[];
 }
 
+/** Why a span is not proven: as for a gap of the poller, or `not-settled`: later events of it can still be listed. */
+export type UnprovenReason = GapReason | 'not-settled';
+
 /** A span of `created_at` in which events can be missing from both the list and the inbox. Times are ISO. */
 export interface UnprovenPart {
   readonly types: readonly EventType[];
@@ -69,6 +73,7 @@ export interface UnprovenPart {
   readonly from: string;
   /** Events created after this time are not part of it. */
   readonly until: string;
+  readonly reason: UnprovenReason;
 }
 
 /** The result of `reconcile`. */
@@ -128,21 +133,26 @@ export interface FindingLog {
 }
 
 export function createFindingLog(onFinding: (finding: Finding) => unknown): FindingLog {
-  const found = FINDING_KINDS.map((kind) => ({ kind, count: 0, ids: new Set<string>() }));
+  const none = () => ({ count: 0, ids: [] as string[] });
+  const found: Record<FindingKind, ReturnType<typeof none>> = {
+    unseen: none(),
+    missing: none(),
+    doubled: none(),
+    extra: none(),
+    mismatched: none(),
+    waiting: none(),
+    dead: none(),
+    unlisted: none(),
+  };
   return {
     async add(finding) {
-      const entry = found.find(({ kind }) => kind === finding.kind);
-      if (entry !== undefined) {
-        entry.count += 1;
-        if (entry.ids.size < MAX_IDS) entry.ids.add(finding.id);
-      }
+      const entry = found[finding.kind];
+      entry.count += 1;
+      if (entry.ids.length < MAX_IDS && !entry.ids.includes(finding.id)) entry.ids.push(finding.id);
       await onFinding(finding);
     },
-    counts: () =>
-      Object.fromEntries(
-        found.map(({ kind, count, ids }) => [kind, { count, ids: [...ids] }]),
-      ) as ReconcileResult['findings'],
-    total: () => found.reduce((sum, { count }) => sum + count, 0),
+    counts: () => found,
+    total: () => Object.values(found).reduce((sum, { count }) => sum + count, 0),
   };
 }
 
@@ -159,7 +169,9 @@ export function describeResult({
   const span = `created from ${since} and before ${until}`;
   const sentences =
     kinds.length === 0
-      ? [`Nothing is wrong with the ${totals.inbox} events ${span} and their ${totals.entries} ledger entries.`]
+      ? [
+          `Nothing is wrong with the ${totals.inbox} events ${span} and their ${totals.entries} ledger entries.`,
+        ]
       : [`Of the events ${span}: ${kinds.map((kind) => `${findings[kind].count} ${kind}`).join(', ')}.`];
   if (totals.recorded > 0) {
     sentences.push(
@@ -170,7 +182,7 @@ export function describeResult({
   if (first !== undefined) {
     const more = unproven.length > 1 ? ` and ${unproven.length - 1} more spans` : '';
     sentences.push(
-      `It is not proven that these are all events: events of ${first.types.join(', ')} created after ${first.from} and up to ${first.until}${more} can be missing. The list does not show that it has all of them, and no poll has proven it. Let the poller close the gap, or ask the service for its records.`,
+      `It is not proven that these are all events: ${first.types.length === EVENT_TYPES.length ? 'events' : `events of ${first.types.join(', ')}`} created after ${first.from} and up to ${first.until}${more} can be missing. ${describeUnproven(first.reason)}`,
     );
   }
   if (totals.unjudged > 0) {
@@ -179,4 +191,9 @@ export function describeResult({
     );
   }
   return sentences.join(' ');
+}
+
+function describeUnproven(reason: UnprovenReason): string {
+  if (reason !== 'not-settled') return describeReason(reason);
+  return 'They are so new that more of them can still be listed. Choose an earlier end, or reconcile again later.';
 }
