@@ -54,15 +54,17 @@ export function advance(state: PollState, survey: SurveyResult): Advance {
   const extended = kept.map((gap) => extend(gap, { start, ends }));
   const isExtended = (type: EventType) => kept.some((gap) => endsAt(gap, type, start));
   const added = missing.filter((type) => !isExtended(type));
-  const [first] = added;
+  const reasons = added.map((type) => proofs[type].reason);
+  // The one that says most.
+  const reason = reasons.find((each) => each !== 'no-order') ?? reasons[0];
   const opened: readonly StoredGap[] =
-    first === undefined
+    reason === undefined
       ? []
       : [
           {
             from: start,
             until: Object.fromEntries(added.map((type) => [type, ends.get(type) ?? watermark])),
-            reason: isAhead ? 'clock' : proofs[first].reason,
+            reason: isAhead ? 'clock' : reason,
             openedAt: until,
             acknowledged: null,
           },
