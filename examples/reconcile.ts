@@ -22,9 +22,12 @@ const since = new Date(SINCE);
 const client = createClient({ baseUrl: BASE_URL, token: TOKEN, retries: 1 });
 const inbox = sqliteInbox(new Database(INBOX));
 
+// Creates the file if it does not exist.
+appendFileSync(LEDGER, '');
+
 // The handlers of the app: here, a transfer is one line in the ledger.
 const book = ({ id, payload }: UnknownEvent) =>
-  appendFileSync(LEDGER, `${id},${normalizeAmount(payload['amount']) ?? ''}\n`);
+  appendFileSync(LEDGER, `${id},${String(payload['amount'])}\n`);
 const receiver = createReceiver({
   secret: WEBHOOK_SECRET,
   inbox,

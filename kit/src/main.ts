@@ -35,6 +35,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   gaps: {
     summary: 'list the spans that no poll proved, and acknowledge them',
     load: async () => (await import('./commands/gaps.js')).gapsCommand(),
+  },
   reconcile: {
     summary: 'compare what the service lists, what the inbox did, and your own ledger',
     load: async () => (await import('./commands/reconcile.js')).reconcileCommand(),
