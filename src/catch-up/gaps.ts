@@ -1,7 +1,7 @@
 /** Where events can be missing: how what the list proves changes the poller's state, and what people do about gaps. */
 import { ConfigError, orUnavailable } from '../core/errors.js';
 import { EVENT_TYPES, type EventType } from '../core/events.js';
-import { readOptions, required, rule } from '../core/options.js';
+import { readOptions, required, rule, withMethods } from '../core/options.js';
 import type { GapReason, Inbox, InboxOperations, PollState, StoredGap } from '../core/ports.js';
 import type { SurveyResult } from './coverage.js';
 
@@ -213,6 +213,12 @@ export async function listGaps(inbox: Pick<InboxOperations, 'pollState'>): Promi
   return gaps.map((gap) => toGap(gap));
 }
 
+const INBOX = withMethods('an inbox, such as sqliteInbox() or memoryInbox()', ['acquirePoll', 'savePoll']);
+const GAP = rule('a gap, such as listGaps or a report gives', (gap) => {
+  const { from, until, openedAt } = (gap ?? {}) as Partial<Gap>;
+  return [from, until, openedAt].every((time) => !Number.isNaN(Date.parse(String(time))));
+});
+
 /** How long an acknowledgement keeps others from polling if this process dies, in ms. */
 const ACKNOWLEDGE_LEASE_MS = 10_000;
 
@@ -231,6 +237,7 @@ export async function acknowledgeGap(
   acknowledgement: Acknowledgement,
   { now = Date.now }: { readonly now?: (() => number) | undefined } = {},
 ): Promise<Gap | null> {
+  readOptions('acknowledgeGap', { inbox, gap }, { inbox: required(INBOX), gap: required(GAP) });
   const { by, reason } = readOptions('acknowledgeGap', acknowledgement, {
     by: required(SENTENCE(200)),
     reason: required(SENTENCE(1_000)),
