@@ -70,16 +70,18 @@ export function advance(state: PollState, survey: SurveyResult): Advance {
             acknowledged: null,
           },
         ];
-  const removedUntil = survey.oldest ?? until;
-  const gaps = limitGaps([...extended, ...opened]).map((gap) =>
-    survey.removed ? { ...gap, removedUntil: Math.max(removedUntil, gap.removedUntil ?? removedUntil) } : gap,
-  );
+  const gaps = limitGaps([...extended, ...opened]).map((gap) => markRemoved(gap, survey));
   return {
     state: { ...state, watermark, gaps, limit: survey.limit, oldest: survey.oldest },
     proven: missing.length === 0,
     opened,
     closed,
   };
+}
+
+function markRemoved(gap: StoredGap, { removedUntil }: SurveyResult): StoredGap {
+  if (removedUntil === null) return gap;
+  return { ...gap, removedUntil: Math.max(removedUntil, gap.removedUntil ?? removedUntil) };
 }
 
 type Proofs = SurveyResult['proofs'];
