@@ -96,7 +96,7 @@ export interface ReconcileResult {
   readonly totals: {
     /** Events of the span that the list showed. */
     readonly listed: number;
-    /** Events of the span in the inbox. */
+    /** Events of the span that the inbox had when it was read. */
     readonly inbox: number;
     /** Ledger entries of events of the span, and of no known event. */
     readonly entries: number;

@@ -66,7 +66,6 @@ async function* readLedger() {
 }
 
 async function measure(): Promise<void> {
-  const newest = Array.from({ length: Math.min(1_000, count) }, (_, index) => makeEvent(count - 1 - index));
   const client = {
     events: {
       async listWithProblems({
@@ -76,7 +75,11 @@ async function measure(): Promise<void> {
         readonly type?: string | undefined;
         readonly limit: number;
       }) {
-        const events = newest.filter((event) => type === undefined || event.type === type).slice(0, limit);
+        const events: UnknownEvent[] = [];
+        for (let index = count - 1; index >= 0 && events.length < limit; index -= 1) {
+          const event = makeEvent(index);
+          if (type === undefined || event.type === type) events.push(event);
+        }
         return { events, problems: [], size: events.length, servedAt: NOW };
       },
     },
