@@ -49,14 +49,14 @@ test('sums are exact, in any order, for any precision', () => {
       return { text: `${units < 0n ? '-' : ''}${text}`, value: units * 10n ** BigInt(20 - scale) };
     });
   /** In units of 10⁻²⁰. */
-  const valueOf = (text = '') => {
+  const toUnits = (text = '') => {
     const [whole = '', fraction = ''] = text.replace('-', '').split('.');
     const value = BigInt(whole + fraction.padEnd(20, '0'));
     return text.startsWith('-') ? -value : value;
   };
   fc.assert(
     fc.property(amount, amount, (a, b) => {
-      expect(valueOf(addAmounts(a.text, b.text))).toBe(a.value + b.value);
+      expect(toUnits(addAmounts(a.text, b.text))).toBe(a.value + b.value);
       expect(addAmounts(a.text, b.text)).toBe(addAmounts(b.text, a.text));
     }),
   );

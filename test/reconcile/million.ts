@@ -4,6 +4,7 @@
  *
  * `million.ts <file> <count>`; prints `{ peakBytes, seconds, result }` as JSON.
  */
+import { once } from 'node:events';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { finished } from 'node:stream/promises';
@@ -52,7 +53,7 @@ async function prepare(): Promise<void> {
     const { id } = makeEvent(index);
     const line = `${id} ${isMismatched(index) ? 0 : index}.5\n`;
     const written = file.write(isMissing(index) ? '' : isDoubled(index) ? line + line : line);
-    if (!written) await new Promise((resolve) => file.once('drain', resolve));
+    if (!written) await once(file, 'drain');
   }
   file.end();
   await finished(file);
