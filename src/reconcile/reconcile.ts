@@ -57,7 +57,7 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry> {
    * When the ledger was copied, if `ledger` is a copy, such as an exported file. Events that were done later are not
    * judged by it, and `until` is at most this time by default. @default `ledger` is read from the ledger itself
    */
-  readonly ledgerAt?: Date | undefined;
+  readonly copiedAt?: Date | undefined;
   /** Events created before this time are left out, and those from before the poller's opening date. */
   readonly since: Date;
   /** Events created at this time or later are left out. @default `lagMs` before now: later events can still be listed */
@@ -127,11 +127,11 @@ export async function reconcile<Entry extends LedgerEntry>(
   const since = Math.max(settings.since.getTime(), state.since ?? Number.NEGATIVE_INFINITY);
   const { limit: lastLimit, oldest } = state;
   const list = await readList({ ...settings, since, startedAt: settings.now(), lastLimit, oldest });
-  const ledgerAt = settings.ledgerAt?.getTime() ?? Number.POSITIVE_INFINITY;
-  const until = settings.until?.getTime() ?? Math.min(list.settledAt, ledgerAt);
+  const copiedAt = settings.copiedAt?.getTime() ?? Number.POSITIVE_INFINITY;
+  const until = settings.until?.getTime() ?? Math.min(list.settledAt, copiedAt);
   if (until <= since) {
     throw new ConfigError(
-      `reconcile: there is nothing to compare: the span begins at ${toIso(since)} (\`since\`, or the poller's opening date) and ends at ${toIso(until)} (\`until\`, or \`lagMs\` before now, or \`ledgerAt\`).`,
+      `reconcile: there is nothing to compare: the span begins at ${toIso(since)} (\`since\`, or the poller's opening date) and ends at ${toIso(until)} (\`until\`, or \`lagMs\` before now, or \`copiedAt\`).`,
     );
   }
   const run = createRun(settings, { span: { from: since - 1, until: until - 1 }, list });
@@ -179,7 +179,7 @@ function toSettings<Entry extends LedgerEntry>(options: ReconcileOptions<Entry>)
       withMethods('an inbox, such as sqliteInbox(db)', ['record', 'find', 'list', 'count', 'pollState']),
     ),
     ledger: required(rule('an iterable of entries, such as an array or an async generator', isIterable)),
-    ledgerAt: date(),
+    copiedAt: date(),
     since: required(date()),
     until: date(),
     compare: func(),
@@ -215,8 +215,8 @@ function isIterable(value: unknown): boolean {
 
 type Settings<Entry extends LedgerEntry> = ReturnType<typeof toSettings<Entry>>;
 
-/** How many records or entries are read at a time. */
-const PAGE_SIZE = 1_000;
+/** How many records or entries are read at a time. What lives for longer than a young collection takes more memory. */
+const PAGE_SIZE = 500;
 
 /** How many lookups run at a time. */
 const LOOKUPS = 16;
@@ -273,7 +273,7 @@ function createRun<Entry extends LedgerEntry>(
   const unseen: UnknownEvent[] = [];
 
   const find = (id: string) => orUnavailable('ERR_INBOX_FAILED', inbox.find(id));
-  const ledgerAt = settings.ledgerAt?.getTime() ?? Number.POSITIVE_INFINITY;
+  const copiedAt = settings.copiedAt?.getTime() ?? Number.POSITIVE_INFINITY;
   const isIn = (at: number) => at > span.from && at <= span.until;
   const eventOf = (id: string, record?: InboxRecord) =>
     list.events.get(id)?.event ?? record?.event ?? undefined;
@@ -440,7 +440,7 @@ function createRun<Entry extends LedgerEntry>(
       return report('waiting', entries > 0 ? DETAILS.waitingWithEntry : DETAILS.waiting);
     } else if (entries === 0 && booked) {
       // It ended after the inbox or the ledger was read, so its entry can be newer than that; or it is pruned.
-      const isSettled = line.state === 'done' && (record?.updatedAt ?? 0) < ledgerAt;
+      const isSettled = line.state === 'done' && (record?.updatedAt ?? 0) < copiedAt;
       if (isSettled && !line.undated) return report('missing', DETAILS.missing);
       totals.unjudged += 1;
     }

@@ -72,7 +72,7 @@ test('an event that was done after the ledger was copied is unjudged', async () 
   const at = (time: number) => ({
     inbox,
     ledger: [],
-    ledgerAt: new Date(time),
+    copiedAt: new Date(time),
     until: new Date(NOW - 400_000),
   });
   expect((await compareBooks([makeEvent('evt_1')], at(NOW))).totals.unjudged).toBe(1);
