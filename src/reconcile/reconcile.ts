@@ -322,7 +322,7 @@ function createRun<Entry extends LedgerEntry>(
     for (const state of READING_ORDER) {
       let after: string | undefined;
       for (;;) {
-        signal.throwIfAborted();
+        await takeTurn(signal);
         const page = await orUnavailable('ERR_INBOX_FAILED', inbox.list({ state, limit: PAGE_SIZE, after }));
         for (const record of page) addRecord(record);
         done += page.length;
@@ -336,7 +336,7 @@ function createRun<Entry extends LedgerEntry>(
   async function readLedger(): Promise<void> {
     let done = 0;
     for await (const page of inPages(settings.ledger)) {
-      signal.throwIfAborted();
+      await takeTurn(signal);
       for (const { id } of page) {
         if (typeof id !== 'string' || id === '') {
           throw new ConfigError(
@@ -396,7 +396,7 @@ function createRun<Entry extends LedgerEntry>(
     let done = 0;
     const total = books.size;
     for await (const page of inPages(books)) {
-      signal.throwIfAborted();
+      await takeTurn(signal);
       await inParallel(page, ([id, line]) => judgeLine(id, line));
       done += page.length;
       onProgress({ step: 'findings', done, total });
@@ -449,7 +449,7 @@ function createRun<Entry extends LedgerEntry>(
   /** Records what is unseen, unless this is a dry run, and reports it. */
   async function judgeUnseen(): Promise<void> {
     for await (const page of inPages(unseen)) {
-      signal.throwIfAborted();
+      await takeTurn(signal);
       const results = dryRun ? page.map(() => 'new' as const) : await record(page);
       for (const [index, event] of page.entries()) {
         // Its push arrived just now.
@@ -527,4 +527,13 @@ async function inParallel<Item>(items: readonly Item[], work: (item: Item) => Pr
       for (const item of queue) await work(item);
     }),
   );
+}
+
+/**
+ * Lets the rest of the process run between two pages: a database in this process answers without giving way, and
+ * requests, timers and Ctrl-C would wait for the end.
+ */
+async function takeTurn(signal: AbortSignal): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve, 0));
+  signal.throwIfAborted();
 }

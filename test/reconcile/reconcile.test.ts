@@ -241,3 +241,17 @@ test.each([
   await expect(running).rejects.toMatchObject({ code: 'ERR_CONFIG_INVALID' });
   await expect(running).rejects.toThrow(message);
 });
+
+test('other work of the process runs between the pages, also with a database that answers at once', async () => {
+  const inbox = makeInbox();
+  for (let index = 0; index < 1_200; index += 1) await finish(inbox, makeEvent(`evt_${index}`));
+  let [turns, running] = [0, true];
+  const other = (async () => {
+    for (; running; turns += 1) await new Promise((resolve) => setTimeout(resolve, 0));
+  })();
+  await compareBooks([], { inbox, ledger: [] });
+  running = false;
+  await other;
+  // Three pages of the inbox and three of findings.
+  expect(turns).toBeGreaterThanOrEqual(6);
+});
