@@ -85,6 +85,8 @@ export interface SurveyOptions {
   readonly lastLimit?: number | undefined;
   /** When the oldest event was created that the list had at the last poll; `null` for an empty list. @default null */
   readonly oldest?: number | null | undefined;
+  /** A time at which the list still had it. @default the watermark */
+  readonly oldestSeenAt?: number | undefined;
 }
 
 /** The result of a survey. Times are epoch ms. */
@@ -225,7 +227,7 @@ export function* surveyList(options: SurveyOptions): Survey {
     if (oldest === null || oldestTime(answers) <= oldest) return judge(Number.NEGATIVE_INFINITY);
     removedUntil = oldestTime(answers) + lagMs + disorderMs;
     // An event that was listed up to that age shows that the service keeps events at least as long.
-    const keptMs = Math.min(watermark(), until()) - oldest;
+    const keptMs = Math.min(options.oldestSeenAt ?? watermark(), until()) - oldest;
     return judge(Math.min(removedUntil, until() - keptMs + lagMs + disorderMs));
 
     function judge(from: number): Judged {
