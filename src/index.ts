@@ -34,6 +34,7 @@ export {
   type InboxRecord,
   type InboxState,
   type Logger,
+  type OldestListed,
   type Origin,
   type PollState,
   type StoredGap,

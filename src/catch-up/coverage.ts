@@ -5,7 +5,7 @@
  * `C` an unspecified cap of the server. Which events it contains and in which order is not specified either.
  */
 import { EVENT_TYPES, type EventType } from '../core/events.js';
-import type { GapReason } from '../core/ports.js';
+import type { GapReason, OldestListed } from '../core/ports.js';
 
 /** One query of the list. */
 export interface ListQuery {
@@ -84,9 +84,7 @@ export interface SurveyOptions {
   /** The limit that sufficed at the last poll; 0 for none. @default 0 */
   readonly lastLimit?: number | undefined;
   /** The `oldest` of the last survey. @default null */
-  readonly oldest?: number | null | undefined;
-  /** A time at which the list still had it. @default the watermark */
-  readonly oldestSeenAt?: number | undefined;
+  readonly oldest?: OldestListed | null | undefined;
 }
 
 /** The result of a survey. Times are epoch ms. */
@@ -103,17 +101,11 @@ export interface SurveyResult {
   readonly verdicts: readonly ListVerdict[];
   /** The limit to begin with at the next poll. */
   readonly limit: number;
-  /**
-   * When the oldest event of the list was created; `null` for an empty list, and the first time of a `Date` for one that
-   * was cut.
-   */
-  readonly oldest: number | null;
+  /** The oldest event of the list, of this survey or the last one that knew it; `null` for an empty list. */
+  readonly oldest: OldestListed | null;
   /** Events created up to here can have been removed from the list; `null` if there is no sign of that. */
   readonly removedUntil: number | null;
 }
-
-/** The `oldest` after a list that was cut: what it had before is not known. The first time of a `Date`. */
-const UNKNOWN_TIME = -8.64e15;
 
 /** Yields queries and takes their answers; `null` stands for a request that failed. */
 export type Survey<Result = SurveyResult> = Generator<ListQuery, Result, ListAnswer | null>;
@@ -230,25 +222,25 @@ export function* surveyList(options: SurveyOptions): Survey {
 
   /** What a complete answer proves: everything, unless events have been removed from the list. */
   function complete(answer: ListAnswer): Judged {
-    if (oldest === null || oldestTime(answers) <= oldest) return judge(Number.NEGATIVE_INFINITY);
-    removedUntil = oldestTime(answers) + lagMs + disorderMs;
-    if (oldest === UNKNOWN_TIME) return judge(removedUntil);
-    // An event that was listed up to that age shows that the service keeps events at least as long.
-    const keptMs = Math.min(options.oldestSeenAt ?? watermark(), until()) - oldest;
-    return judge(Math.min(removedUntil, until() - keptMs + lagMs + disorderMs));
-
-    function judge(from: number): Judged {
-      return { query: answer, answer, verdict: 'complete', proof: { from, reason: 'removed' } };
+    let from = Number.NEGATIVE_INFINITY;
+    if (oldest !== null && (oldest.at === null || oldestTime(answers) > oldest.at)) {
+      // A service that removes by age has everything that is newer than the oldest that it has.
+      removedUntil = oldestTime(answers) + lagMs + disorderMs;
+      // An event that was listed up to an age shows that the service keeps events at least as long.
+      const keptMs = oldest.at === null ? Number.NEGATIVE_INFINITY : oldest.seenAt - oldest.at;
+      from = Math.min(removedUntil, until() - keptMs + lagMs + disorderMs);
     }
+    return { query: answer, answer, verdict: 'complete', proof: { from, reason: 'removed' } };
   }
 
   /** What the next poll needs to know to notice that events have been removed. */
-  function oldestToKeep(judged: readonly Judged[]): number | null {
-    const oldestNow = oldestTime(answers);
+  function oldestToKeep(judged: readonly Judged[]): OldestListed | null {
     const parts = judged.filter(({ query }) => query.type !== null);
     const isWhole = (parts.length > 0 ? parts : judged).every(({ verdict }) => verdict === 'complete');
-    if (!isWhole) return UNKNOWN_TIME;
-    return Number.isFinite(oldestNow) ? oldestNow : null;
+    // While the event that is known is listed, nothing newer has been removed, also when a list was cut meanwhile.
+    if (!isWhole) return oldest ?? { at: null, seenAt: until() };
+    const at = oldestTime(answers);
+    return Number.isFinite(at) ? { at, seenAt: until() } : null;
   }
 
   function conclude(judged: readonly Judged[]): SurveyResult {

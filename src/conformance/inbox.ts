@@ -673,7 +673,7 @@ const pollCases: readonly InboxCase[] = [
       const state = someState({ since: 1_767_000_000_123, watermark: 1_767_323_045_678, limit: 1_000 });
       assert.equal(await inbox.savePoll(state, A), true);
       assert.equal(await second.acquirePoll(B), null);
-      const next = { ...state, gaps: GAPS, oldest: 1_767_000_000_456 };
+      const next = { ...state, gaps: GAPS, oldest: { at: 1_767_000_000_456, seenAt: 1_767_000_000_789 } };
       assert.equal(await inbox.savePoll(next, { ...A, leaseMs: 0 }), true);
       assert.deepEqual(await second.acquirePoll(B), next);
     },
@@ -690,7 +690,13 @@ const pollCases: readonly InboxCase[] = [
     name: "pollState reads the poller's state while another holder has the lease, and leaves the lease to it",
     async run({ inbox, second }) {
       await inbox.acquirePoll(A);
-      const state = someState({ since: 5, watermark: 7, gaps: GAPS, limit: 200, oldest: 6 });
+      const state = someState({
+        since: 5,
+        watermark: 7,
+        gaps: GAPS,
+        limit: 200,
+        oldest: { at: null, seenAt: 6 },
+      });
       await inbox.savePoll(state, A);
       assert.deepEqual(await second.pollState(), state);
       assert.equal(await second.acquirePoll(B), null);
@@ -704,9 +710,14 @@ const pollCases: readonly InboxCase[] = [
       await inbox.acquirePoll(A);
       const largest = 8_640_000_000_000_000;
       for (const state of [
-        someState({ since: -2, watermark: -1, oldest: -3, limit: 50 }),
-        someState({ since: -largest, watermark: largest, oldest: largest, limit: 2_147_483_647 }),
-        someState({ since: null, watermark: 0, oldest: 0 }),
+        someState({ since: -2, watermark: -1, oldest: { at: -3, seenAt: -2 }, limit: 50 }),
+        someState({
+          since: -largest,
+          watermark: largest,
+          oldest: { at: -largest, seenAt: largest },
+          limit: 2_147_483_647,
+        }),
+        someState({ since: null, watermark: 0, oldest: { at: 0, seenAt: 0 } }),
         EMPTY_POLL_STATE,
       ]) {
         await inbox.savePoll(state, A);

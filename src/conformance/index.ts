@@ -4,6 +4,7 @@ export type {
   GapReason,
   Inbox,
   Lease,
+  OldestListed,
   PollState,
   Queue,
   RecordResult,

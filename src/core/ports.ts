@@ -89,6 +89,14 @@ export interface StoredGap {
   readonly acknowledged: { readonly by: string; readonly reason: string; readonly at: number } | null;
 }
 
+/** The oldest event that the list had when it was last known whole. Times are epoch ms. */
+export interface OldestListed {
+  /** When it was created; `null` if the list was cut at every poll. */
+  readonly at: number | null;
+  /** When the list had it. */
+  readonly seenAt: number;
+}
+
 /** What the catch-up poller keeps between polls. Times are epoch ms. */
 export interface PollState {
   /** The opening date: events created before it are neither recorded nor handled; `null` before the first poll. */
@@ -102,11 +110,8 @@ export interface PollState {
   readonly gaps: readonly StoredGap[];
   /** The limit that sufficed at the last poll; 0 before one did. */
   readonly limit: number;
-  /**
-   * When the oldest event was created that the list had at the last poll; `null` for an empty list, and the first time
-   * of a `Date` (-8.64e15) for one that was cut.
-   */
-  readonly oldest: number | null;
+  /** What shows that the service removes events from its list; `null` before the list had any. */
+  readonly oldest: OldestListed | null;
 }
 
 /** The poller's state before the first poll. */

@@ -167,7 +167,7 @@ EXCEPTION WHEN undefined_column THEN
   ALTER TABLE ${poll} DROP COLUMN largest,
     ADD COLUMN gaps pg_catalog.text NOT NULL DEFAULT '[]',
     ADD COLUMN list_limit integer NOT NULL DEFAULT 0,
-    ADD COLUMN oldest bigint;
+    ADD COLUMN oldest pg_catalog.text;
 END $gaps$`,
   ];
 }
@@ -205,7 +205,7 @@ export function writeStatements(name: string) {
   const record = `id, type, state, attempts, source, last_error, event, history::pg_catalog.text AS history,
   ${ms('received_at')} AS received_ms, ${ms('updated_at')} AS updated_ms, ${ms('due_at')} AS due_ms`;
   const pollState = `since::double precision AS since, watermark::double precision AS watermark, gaps,
-  list_limit AS "limit", oldest::double precision AS oldest`;
+  list_limit AS "limit", oldest`;
   const markDone = `UPDATE ${events} AS e SET state = 'done', due_at = NULL, token = NULL, last_error = NULL,
   updated_at = ${CLOCK}, history = ${history("'done'", CLOCK, 'NULL::pg_catalog.text')}
 WHERE e.id ${EQ} $1::pg_catalog.text AND e.token ${EQ} $2::pg_catalog.uuid`;
@@ -305,7 +305,7 @@ RETURNING ${pollState}`,
 
     /** holder, leaseMs, since or null, watermark or null, gaps, limit, oldest or null */
     savePoll: `UPDATE ${poll} SET lease_until = ${later('$2')}, since = $3::bigint, watermark = $4::bigint,
-  gaps = $5::pg_catalog.text, list_limit = $6::int, oldest = $7::bigint
+  gaps = $5::pg_catalog.text, list_limit = $6::int, oldest = $7::pg_catalog.text
 WHERE holder ${EQ} $1::pg_catalog.text RETURNING 1 AS saved`,
 
     pollState: `SELECT ${pollState} FROM ${poll}`,

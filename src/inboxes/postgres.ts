@@ -11,6 +11,7 @@ import {
   type InboxRecord,
   type InboxState,
   type Lease,
+  type OldestListed,
   type Origin,
   type PollState,
   type RecordResult,
@@ -266,7 +267,15 @@ export function postgresInbox(
     },
 
     async savePoll({ since, watermark, gaps, limit, oldest }, { holder, leaseMs }) {
-      const values = [holder, leaseMs, since, watermark, JSON.stringify(gaps), limit, oldest];
+      const values = [
+        holder,
+        leaseMs,
+        since,
+        watermark,
+        JSON.stringify(gaps),
+        limit,
+        oldest && JSON.stringify(oldest),
+      ];
       return (await send(statements.savePoll, values)).length > 0;
     },
 
@@ -337,9 +346,11 @@ interface RecordRow {
   readonly state: RecordResult;
 }
 
-interface PollRow extends Omit<PollState, 'gaps'> {
+interface PollRow extends Omit<PollState, 'gaps' | 'oldest'> {
   /** JSON. */
   readonly gaps: string;
+  /** JSON. */
+  readonly oldest: string | null;
 }
 
 interface EventRow {
@@ -373,5 +384,11 @@ function toRecord(row: EventRow): InboxRecord {
 }
 
 function toPollState({ since, watermark, gaps, limit, oldest }: PollRow): PollState {
-  return { since, watermark, gaps: JSON.parse(gaps) as readonly StoredGap[], limit, oldest };
+  return {
+    since,
+    watermark,
+    gaps: JSON.parse(gaps) as readonly StoredGap[],
+    limit,
+    oldest: oldest === null ? null : (JSON.parse(oldest) as OldestListed),
+  };
 }

@@ -1,6 +1,13 @@
 import { ConfigError } from '../core/errors.js';
 import type { UnknownEvent } from '../core/events.js';
-import type { InboxAttempt, InboxRecord, InboxState, PollState, StoredGap } from '../core/ports.js';
+import type {
+  InboxAttempt,
+  InboxRecord,
+  InboxState,
+  OldestListed,
+  PollState,
+  StoredGap,
+} from '../core/ports.js';
 import { atomically, type SqliteLike } from './sqlite-connection.js';
 
 /**
@@ -49,7 +56,7 @@ const MIGRATIONS: readonly string[] = [
   ALTER TABLE stablehooks_poll DROP COLUMN largest;
   ALTER TABLE stablehooks_poll ADD COLUMN gaps TEXT NOT NULL DEFAULT '[]';
   ALTER TABLE stablehooks_poll ADD COLUMN list_limit INTEGER NOT NULL DEFAULT 0;
-  ALTER TABLE stablehooks_poll ADD COLUMN oldest INTEGER;
+  ALTER TABLE stablehooks_poll ADD COLUMN oldest TEXT;
   `,
 ];
 
@@ -101,9 +108,11 @@ interface EventRow {
 /** The columns of {@link PollState}. */
 const POLL_STATE = 'since, watermark, gaps, list_limit AS "limit", oldest';
 
-interface PollRow extends Omit<PollState, 'gaps'> {
+interface PollRow extends Omit<PollState, 'gaps' | 'oldest'> {
   /** JSON. */
   readonly gaps: string;
+  /** JSON. */
+  readonly oldest: string | null;
 }
 
 /** A row that is due. Only done events are pruned, so it has its event. */
@@ -239,5 +248,11 @@ export function toRecord(row: EventRow): InboxRecord {
 }
 
 export function toPollState({ since, watermark, gaps, limit, oldest }: PollRow): PollState {
-  return { since, watermark, gaps: JSON.parse(gaps) as readonly StoredGap[], limit, oldest };
+  return {
+    since,
+    watermark,
+    gaps: JSON.parse(gaps) as readonly StoredGap[],
+    limit,
+    oldest: oldest === null ? null : (JSON.parse(oldest) as OldestListed),
+  };
 }

@@ -167,7 +167,8 @@ export function sqliteInbox(file: string | SqliteLike, options: SqliteInboxOptio
       const json = JSON.stringify(gaps);
       return step((at) => {
         const until = sum(at, leaseMs);
-        return sql.savePoll(since, watermark, json, limit, oldest, until, at, holder).length === 1;
+        const listed = oldest && JSON.stringify(oldest);
+        return sql.savePoll(since, watermark, json, limit, listed, until, at, holder).length === 1;
       });
     },
 

@@ -125,10 +125,8 @@ export async function reconcile<Entry extends LedgerEntry>(
   // Before the list: it speaks of events that the inbox had then, and has now.
   const state = await orUnavailable('ERR_INBOX_FAILED', inbox.pollState());
   const since = Math.max(settings.since.getTime(), state.since ?? Number.NEGATIVE_INFINITY);
-  const { limit: lastLimit, oldest, watermark: oldestSeenAt } = state;
-  const startedAt = settings.now();
-  const found = oldestSeenAt === null ? {} : { oldest, oldestSeenAt };
-  const list = await readList({ ...settings, since, startedAt, lastLimit, ...found });
+  const { limit: lastLimit, oldest } = state;
+  const list = await readList({ ...settings, since, startedAt: settings.now(), lastLimit, oldest });
   const copiedAt = settings.copiedAt?.getTime() ?? Number.POSITIVE_INFINITY;
   const until = settings.until?.getTime() ?? Math.min(list.settledAt, copiedAt);
   if (until <= since) {

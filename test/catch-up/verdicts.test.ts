@@ -5,6 +5,7 @@ import {
   type EventKey,
   type ListAnswer,
   type ListQuery,
+  type SurveyOptions,
   type SurveyResult,
   surveyList,
 } from '../../src/catch-up/coverage.js';
@@ -38,7 +39,7 @@ function survey(
   }: {
     readonly watermark?: number;
     readonly maxLimit?: number;
-    readonly oldest?: number | null;
+    readonly oldest?: SurveyOptions['oldest'];
   } = {},
 ): SurveyResult & { readonly requests: number; readonly unproven: readonly string[] } {
   const options = {
@@ -142,10 +143,16 @@ test('a list that is cut and shows its oldest events proves nothing, and the ver
 test('after the oldest event is gone, a complete list proves only what is younger than that event was', () => {
   const list = marks(30);
   const watermark = NOW - 10 * HOUR_MS;
-  const kept = survey((query) => cut(list, query), { watermark, oldest: NOW - HOUR_MS - 29 * 60_000 });
+  const kept = survey((query) => cut(list, query), {
+    watermark,
+    oldest: { at: NOW - HOUR_MS - 29 * 60_000, seenAt: watermark },
+  });
   expect(kept.unproven).toEqual([]);
   // It was listed at an age of two hours, so that the service keeps events for two hours at least.
-  const removed = survey((query) => cut(list, query), { watermark, oldest: watermark - 2 * HOUR_MS });
+  const removed = survey((query) => cut(list, query), {
+    watermark,
+    oldest: { at: watermark - 2 * HOUR_MS, seenAt: watermark },
+  });
   expect(removed.proofs['redeem.failed']).toEqual({
     from: NOW - 2 * HOUR_MS + LAG_MS + 1_000,
     reason: 'removed',

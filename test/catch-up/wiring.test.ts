@@ -138,7 +138,8 @@ test('a gap is logged once with the fix, also when onGap takes it, and so is an 
     created_at: '2026-03-01T12:00:00Z',
     payload: {},
   }));
-  let size = 60;
+  let size = 10;
+  let now = Date.parse('2026-03-02T12:00:00Z');
   const client: PollerClient = {
     events: { listWithProblems: async () => ({ events: events.slice(0, size), problems: [], size }) },
   };
@@ -146,22 +147,27 @@ test('a gap is logged once with the fix, also when onGap takes it, and so is an 
     client,
     receiver: receiverOf(),
     since: new Date(0),
+    now: () => now,
     logger,
     onGap: (gap) => void gaps.push(gap),
     onReport: () => {
       throw new Error('the dashboard is down');
     },
   });
-  await poller.pollOnce();
-  await poller.pollOnce();
-  size = 40;
-  await poller.pollOnce();
-  expect(gaps).toMatchObject([{ state: 'open' }, { state: 'closed', from: '1970-01-01T00:00:00.000Z' }]);
+  for (size of [10, 60, 60, 40]) {
+    now += 3_600_000;
+    await poller.pollOnce();
+  }
+  const from = '2026-03-02T12:55:00.000Z';
+  expect(gaps).toMatchObject([
+    { state: 'open', from, until: '2026-03-02T13:55:00.000Z' },
+    { state: 'closed', from, until: '2026-03-02T14:55:00.000Z' },
+  ]);
   expect(lines.filter((line) => !line.includes('onReport threw an error'))).toEqual([
     expect.stringMatching(
-      /^stablehooks: Events created after 1970.* can be missing: .* shows no order\. Raise/,
+      /^stablehooks: Events created after 2026-03-02T12:55.* can be missing: .* shows no order\. Raise/,
     ),
-    expect.stringMatching(/^stablehooks: Events created after 1970.* are not missing any more/),
+    expect.stringMatching(/^stablehooks: Events created after 2026-03-02T12:55.* are not missing any more/),
   ]);
 });
 

@@ -28,7 +28,7 @@ describe('the SQLite file', () => {
     await first.claim(event('leased'), LEASE);
     await first.record([event('waiting')], { dueInMs: 0, origin: 'pull' });
     await first.acquirePoll({ holder: 'a', leaseMs: 0 });
-    const state = { since: 5, watermark: 7, gaps: [GAP], limit: 60, oldest: 6 };
+    const state = { since: 5, watermark: 7, gaps: [GAP], limit: 60, oldest: { at: 6, seenAt: 7 } };
     await first.savePoll(state, { holder: 'a', leaseMs: 0 });
     const ids = ['done', 'leased', 'waiting'];
     const records = await Promise.all(ids.map((id) => first.find(id)));
@@ -119,7 +119,7 @@ describe('migrations of the SQLite file', () => {
     expect(await inbox.pollState()).toEqual(old);
     expect(await inbox.acquirePoll({ holder: 'b', leaseMs: HOUR_MS })).toBeNull();
     expect(await inbox.acquirePoll({ holder: 'a', leaseMs: HOUR_MS })).toEqual(old);
-    const state = { since: 4, watermark: 10, gaps: [GAP], limit: 100, oldest: 5 };
+    const state = { since: 4, watermark: 10, gaps: [GAP], limit: 100, oldest: { at: 5, seenAt: 10 } };
     expect(await inbox.savePoll(state, { holder: 'a', leaseMs: 0 })).toBe(true);
     expect(await sqliteInbox(db, { now }).acquirePoll({ holder: 'b', leaseMs: 0 })).toEqual(state);
   });

@@ -45,6 +45,8 @@ const gaps = fc.array(
   { maxLength: 3 },
 );
 
+const oldest = fc.option(fc.record({ at: time, seenAt: fc.integer() }));
+
 const commands: fc.Arbitrary<Command> = fc.oneof(
   fc
     .tuple(anyEvent, fc.record({ leaseMs: ms, origin, early: fc.boolean() }))
@@ -83,7 +85,7 @@ const commands: fc.Arbitrary<Command> = fc.oneof(
   ),
   fc
     .tuple(
-      fc.record({ since: time, watermark: time, gaps, limit: fc.nat(), oldest: time }),
+      fc.record({ since: time, watermark: time, gaps, limit: fc.nat(), oldest }),
       fc.record({ holder, leaseMs: ms }),
     )
     .map<Command>(
