@@ -322,13 +322,14 @@ function createRun<Entry extends LedgerEntry>(
     for (const state of READING_ORDER) {
       let after: string | undefined;
       for (;;) {
-        await takeTurn(signal);
+        signal.throwIfAborted();
         const page = await orUnavailable('ERR_INBOX_FAILED', inbox.list({ state, limit: PAGE_SIZE, after }));
         for (const record of page) addRecord(record);
         done += page.length;
         onProgress({ step: 'inbox', done, total: Math.max(done, total) });
         after = page.at(-1)?.id;
         if (page.length < PAGE_SIZE || after === undefined) break;
+        await takeTurn();
       }
     }
   }
@@ -336,7 +337,7 @@ function createRun<Entry extends LedgerEntry>(
   async function readLedger(): Promise<void> {
     let done = 0;
     for await (const page of inPages(settings.ledger)) {
-      await takeTurn(signal);
+      signal.throwIfAborted();
       for (const { id } of page) {
         if (typeof id !== 'string' || id === '') {
           throw new ConfigError(
@@ -396,7 +397,7 @@ function createRun<Entry extends LedgerEntry>(
     let done = 0;
     const total = books.size;
     for await (const page of inPages(books)) {
-      await takeTurn(signal);
+      signal.throwIfAborted();
       await inParallel(page, ([id, line]) => judgeLine(id, line));
       done += page.length;
       onProgress({ step: 'findings', done, total });
@@ -449,7 +450,7 @@ function createRun<Entry extends LedgerEntry>(
   /** Records what is unseen, unless this is a dry run, and reports it. */
   async function judgeUnseen(): Promise<void> {
     for await (const page of inPages(unseen)) {
-      await takeTurn(signal);
+      signal.throwIfAborted();
       const results = dryRun ? page.map(() => 'new' as const) : await record(page);
       for (const [index, event] of page.entries()) {
         // Its push arrived just now.
@@ -515,6 +516,7 @@ async function* inPages<Item>(
     page.push(item);
     if (page.length < PAGE_SIZE) continue;
     yield page;
+    await takeTurn();
     page = [];
   }
   if (page.length > 0) yield page;
@@ -533,7 +535,6 @@ async function inParallel<Item>(items: readonly Item[], work: (item: Item) => Pr
  * Lets the rest of the process run between two pages: a database in this process answers without giving way, and
  * requests, timers and Ctrl-C would wait for the end.
  */
-async function takeTurn(signal: AbortSignal): Promise<void> {
-  await new Promise((resolve) => setTimeout(resolve, 0));
-  signal.throwIfAborted();
+function takeTurn(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, 0));
 }
