@@ -5,6 +5,7 @@
  * `C` an unspecified cap of the server. Which events it contains and in which order is not specified either.
  */
 import { EVENT_TYPES, type EventType } from '../core/events.js';
+import type { GapReason } from '../core/ports.js';
 
 /** One query of the list. */
 export interface ListQuery {
@@ -33,17 +34,6 @@ export interface ListAnswer extends ListQuery {
   readonly servedAt: number | null;
 }
 
-/**
- * What an answer proves.
- *
- * - `complete`: it contains every matching event.
- * - `continuous`: it is cut, newest first, and begins before the watermark.
- * - `truncated`: it is cut for certain: answers by type contain events that it lacks.
- * - `unproven`: it can be cut anywhere.
- * - `failed`: there was no answer.
- */
-export type Verdict = 'complete' | 'continuous' | 'truncated' | 'unproven' | 'failed';
-
 /** The verdict on the last answer for a type, or for all types (`null`). */
 export interface ListVerdict {
   readonly type: EventType | null;
@@ -51,12 +41,32 @@ export interface ListVerdict {
   readonly limit: number;
   /** How many elements came back. */
   readonly size: number;
-  readonly verdict: Verdict;
+  /**
+   * - `complete`: the answer contains every matching event.
+   * - `window`: it is cut, and contains the newest events.
+   * - `unproven`: it can be cut anywhere.
+   * - `failed`: there was no answer.
+   */
+  readonly verdict: 'complete' | 'window' | 'unproven' | 'failed';
+  /** Why it proves no more. */
+  readonly reason: GapReason;
+  /** How far back it shows the events in their order, in ms before the poll; `null` if it has no order. */
+  readonly windowMs: number | null;
+  /** By how much neighbours are out of order, in ms, apart from a tenth that can be late; `null` for too few events. */
+  readonly disorderMs: number | null;
+}
+
+/** What is proven of a type: every event created after `from` and up to `settledAt` of the survey is in the answers. */
+export interface Proof {
+  /** Epoch ms. `-Infinity`: every event. `Infinity`: nothing is proven. */
+  readonly from: number;
+  /** Why it does not begin earlier. */
+  readonly reason: GapReason;
 }
 
 /** What a survey depends on. Times are epoch ms. */
 export interface SurveyOptions {
-  /** Up to here every event is recorded. */
+  /** Up to here every event is recorded, or it is in a gap. The survey tries to prove from here on. */
   readonly watermark: number;
   /** No poll was completed before: the watermark is only a start, and can move back to the service's clock. @default false */
   readonly first?: boolean | undefined;
@@ -64,36 +74,62 @@ export interface SurveyOptions {
   readonly startedAt: number;
   /** How late an event can be listed after its `created_at`, and how wrong a clock can be. */
   readonly lagMs: number;
-  /** The limit of the first query. */
+  /** By how much neighbours of the list can be out of order. */
+  readonly disorderMs: number;
+  /** The lowest limit of a query. */
   readonly limit: number;
   readonly maxLimit: number;
+  /** The limit that sufficed at the last poll; 0 for none. @default 0 */
+  readonly lastLimit?: number | undefined;
+  /** When the oldest event was created that the list showed at the last poll. @default null */
+  readonly oldest?: number | null | undefined;
 }
 
-/** The result of a survey. */
+/** The result of a survey. Times are epoch ms. */
 export interface SurveyResult {
-  readonly proven: boolean;
-  /** The start of the span that was examined: the watermark before the survey. */
-  readonly since: number;
-  /** The end of that span, epoch ms: the start of the poll by the earlier of the two clocks. */
-  readonly until: number;
-  /** Up to here every event is recorded once the answers are; the same as before unless proven. */
+  /** Whether the list answered at all. */
+  readonly answered: boolean;
+  /** Where the survey tried to prove from. */
   readonly watermark: number;
+  /** The start of the poll by the earlier of the two clocks. */
+  readonly until: number;
+  /** Until then less the lag: what was created later can still be listed. */
+  readonly settledAt: number;
+  readonly proofs: Readonly<Record<EventType, Proof>>;
   readonly verdicts: readonly ListVerdict[];
-  /** The types of which nothing is proven; `null` stands for all of them. */
-  readonly unproven: readonly (EventType | null)[];
+  /** The limit to begin with at the next poll. */
+  readonly limit: number;
+  /** When the oldest event of the answers was created; `null` when there is none. */
+  readonly oldest: number | null;
 }
 
 /** Yields queries and takes their answers; `null` stands for a request that failed. */
 export type Survey<Result = SurveyResult> = Generator<ListQuery, Result, ListAnswer | null>;
 
+/** An answer and what it proves by itself. */
+interface Judged {
+  readonly query: ListQuery;
+  /** `null`: the request failed. */
+  readonly answer: ListAnswer | null;
+  readonly verdict: ListVerdict['verdict'];
+  readonly proof: Proof;
+}
+
 /** Surveys the list: as a whole with a growing limit, then by type. */
 export function* surveyList(options: SurveyOptions): Survey {
-  const { startedAt, lagMs, maxLimit } = options;
+  const { startedAt, lagMs, disorderMs, maxLimit, lastLimit = 0, oldest = null } = options;
   const answers: ListAnswer[] = [];
   /** The earlier of two clocks, so that a clock that is ahead cannot move the watermark too far. */
   const until = () => answers.reduce((time, { servedAt }) => Math.min(time, servedAt ?? time), startedAt);
   const settledAt = () => until() - lagMs;
-  const since = () => (options.first ? Math.min(options.watermark, until()) : options.watermark);
+  const watermark = () => {
+    if (!options.first) return options.watermark;
+    // Without the service's clock, ours can be ahead of it by `lagMs`.
+    const said = answers.some(({ servedAt }) => servedAt !== null);
+    return Math.min(options.watermark, said ? until() : settledAt());
+  };
+  /** What is to be proven begins here. A watermark in the future was set by a clock that was wrong: it proves nothing. */
+  const start = () => (watermark() > until() ? Number.NEGATIVE_INFINITY : watermark());
 
   function* ask(query: ListQuery): Survey<ListAnswer | null> {
     const answer = yield query;
@@ -101,95 +137,173 @@ export function* surveyList(options: SurveyOptions): Survey {
     return answer;
   }
 
-  function* judge(answer: ListAnswer, cap: number): Survey<Verdict> {
-    const complete = isComplete(answer, cap);
-    if (!complete && !(yield* isContinuous(answer))) return 'unproven';
-    const contradicted = answers.some((other) =>
-      contradicts(other, { answer, settledAt: settledAt(), complete }),
-    );
-    if (contradicted) return 'unproven';
-    return complete ? 'complete' : 'continuous';
-  }
-
-  function* isContinuous(answer: ListAnswer): Survey<boolean> {
-    // A watermark in the future was set by a clock that was wrong, so it proves nothing.
-    if (since() > until()) return false;
-    // The lag a second time: a list in the order of listing can cut off what was created up to a lag later.
-    if (oldestTime(answer) >= since() - lagMs || !isNewestFirst(answer)) return false;
-    const query = probeQuery(answer);
-    const probe = yield* ask(query);
-    return probe !== null && confirmsOrder(probe, { answer, limit: query.limit, settledAt: settledAt() });
-  }
-
-  function conclude(verdicts: readonly ListVerdict[], unprovenTypes: SurveyResult['unproven']): SurveyResult {
-    const watermark = since();
-    // It moves back only if it was in the future, and then the answers prove everything up to its new place.
-    const next = watermark > until() ? settledAt() : Math.max(watermark, settledAt());
-    // What cannot be read cannot be recorded: the watermark stays before it.
-    const lacksUnreadable = answers.some(({ unreadable }) =>
-      unreadable.some((at) => at === null || (at > watermark && at <= next)),
-    );
-    const unproven = unprovenTypes.length === 0 && lacksUnreadable ? [null] : unprovenTypes;
-    const proven = unproven.length === 0;
-    return {
-      proven,
-      since: watermark,
-      until: until(),
-      watermark: proven ? next : watermark,
-      verdicts,
-      unproven,
-    };
-  }
-
-  /** Asks for the whole list, with a growing limit as long as the limit is what cuts it. */
-  function* surveyWhole(limit: number): Survey {
-    const whole = yield* ask({ type: null, limit });
-    if (whole === null) return conclude([{ type: null, size: 0, limit, verdict: 'failed' }], [null]);
-    return yield* grow(whole);
-  }
-
-  function* grow(whole: ListAnswer): Survey {
-    const { size, limit } = whole;
-    const verdict = yield* judge(whole, MIN_CAP);
-    if (verdict !== 'unproven') return conclude([{ type: null, size, limit, verdict }], []);
-    // Smaller than the limit: the whole list, or a cap. A larger limit cannot tell which.
-    if (size < limit || limit >= maxLimit) return yield* surveyTypes(whole);
-    const larger = yield* ask({ type: null, limit: Math.min(limit * 2, maxLimit) });
-    // The service can refuse a limit of this size. The types are then asked for with the last one.
-    return yield* larger === null ? surveyTypes(whole) : grow(larger);
+  /** Asks for the whole list, with a limit that grows as long as the limit is what cuts it. */
+  function* surveyWhole(): Survey {
+    let limit = Math.min(Math.max(options.limit, lastLimit), maxLimit);
+    let whole = yield* ask({ type: null, limit });
+    if (whole === null) return conclude([failed({ type: null, limit })]);
+    for (;;) {
+      const judged = isComplete(whole, MIN_CAP) ? complete(whole) : yield* judgeWindow(whole, start());
+      const proven = judged.proof.from <= start() || judged.verdict === 'complete';
+      // Until the watermark leaves the opening date there is nothing to prove.
+      if (proven || settledAt() <= start()) return conclude([judged]);
+      // Smaller than the limit: the whole list, or a cap. A larger limit cannot tell which.
+      if (whole.size < limit || limit >= maxLimit) return yield* surveyTypes(judged);
+      limit = Math.min(limit * 2, maxLimit);
+      const larger: ListAnswer | null = yield* ask({ type: null, limit });
+      // The service can refuse a limit of this size. The types are then asked for with the last one.
+      if (larger === null) return yield* surveyTypes(judged);
+      whole = larger;
+    }
   }
 
   /** Asks for each type by itself, and judges each alone. */
-  function* surveyTypes(whole: ListAnswer): Survey {
-    const { size, limit } = whole;
-    const parts: { readonly type: EventType; readonly answer: ListAnswer | null }[] = [];
-    for (const type of EVENT_TYPES) parts.push({ type, answer: yield* ask({ type, limit }) });
-    const answered = parts.flatMap(({ answer }) => answer ?? []);
-
-    // The cap can have shrunk since the whole was answered, so the whole is asked for again where its size matters.
-    const sizeMatters = answered.some((part) => part.size >= MIN_CAP);
-    const again = sizeMatters ? yield* ask({ type: null, limit }) : null;
-    const cap = Math.max(MIN_CAP, Math.min(size, again?.size ?? 0));
-
-    const lacking = { answer: whole, settledAt: settledAt(), complete: true };
-    const truncated = answered.some((part) => contradicts(part, lacking));
-    // Cut by the limit, and no type has more: this server filters after it cuts.
-    const filteredLate = size >= limit && !truncated;
-
-    const verdicts: ListVerdict[] = [
-      { type: null, size, limit, verdict: truncated ? 'truncated' : 'unproven' },
-    ];
-    const unproven: EventType[] = [];
-    for (const { type, answer } of parts) {
-      const judged = answer === null ? 'failed' : yield* judge(answer, cap);
-      const verdict = filteredLate && answer !== null ? 'unproven' : judged;
-      verdicts.push({ type, size: answer?.size ?? 0, limit, verdict });
-      if (verdict === 'unproven' || verdict === 'failed') unproven.push(type);
+  function* surveyTypes(judgedWhole: Judged): Survey {
+    const { answer: whole, query } = judgedWhole;
+    if (whole === null) return conclude([judgedWhole]);
+    const parts: { readonly query: ListQuery; readonly answer: ListAnswer | null }[] = [];
+    for (const type of EVENT_TYPES) {
+      const part = { type, limit: query.limit };
+      parts.push({ query: part, answer: yield* ask(part) });
     }
-    return conclude(verdicts, unproven);
+    // The cap can have shrunk since the whole was answered, so the whole is asked for again where its size matters.
+    const sizeMatters = parts.some(({ answer }) => (answer?.size ?? 0) >= MIN_CAP);
+    const again = sizeMatters ? yield* ask(query) : null;
+    const cap = Math.max(MIN_CAP, Math.min(whole.size, again?.size ?? 0));
+    const isWhole = (answer: ListAnswer | null) => answer !== null && isComplete(answer, cap);
+    const filtersFirst = parts.some(({ answer }) => isWhole(answer)) && (yield* filtersBeforeCut(whole));
+
+    const judged: Judged[] = [];
+    for (const part of parts) {
+      if (part.answer === null) judged.push(failed(part.query));
+      else if (!isWhole(part.answer)) judged.push(yield* judgeWindow(part.answer, settledAt()));
+      else if (filtersFirst) judged.push(complete(part.answer));
+      else judged.push(unproven(part.answer, 'filtered-late'));
+    }
+    // What no type proves by itself, the window of the whole can prove.
+    const helps =
+      judgedWhole.proof.reason === 'not-reached' && judged.some(({ proof }) => proof.from > settledAt());
+    return conclude([helps ? yield* judgeWindow(whole, settledAt()) : judgedWhole, ...judged]);
   }
 
-  return yield* surveyWhole(options.limit);
+  /** What the answer proves as the newest part of the list. It is confirmed by a second query if it begins before `reach`. */
+  function* judgeWindow(answer: ListAnswer, reach: number): Survey<Judged> {
+    const order = readOrder(answer, disorderMs);
+    if (order === null) return unproven(answer, 'no-order');
+    // A list in the order of listing can cut off what was created up to a lag later than the oldest that it shows.
+    const from = order.tail + lagMs + disorderMs;
+    if (from >= settledAt()) return unproven(answer, 'window-too-short');
+    if (from > reach) return unproven(answer, 'not-reached');
+    const query = { type: answer.type, limit: Math.max(1, Math.ceil(answer.size * PROBED_SHARE)) };
+    const probe = yield* ask(query);
+    if (probe === null) return unproven(answer, 'no-answer');
+    const reason = refutesWindow({ probe, order, limit: query.limit, disorderMs });
+    if (reason !== null) return unproven(answer, reason);
+    return { query: answer, answer, verdict: 'window', proof: { from, reason: 'not-reached' } };
+  }
+
+  /**
+   * Whether the service filters by type before it cuts the list: then a type of which an answer has `n` events has `n`
+   * with a limit of `n`. One that cuts first answers only those of the first `n` events.
+   */
+  function* filtersBeforeCut(whole: ListAnswer): Survey<boolean> {
+    const query = chooseFilterProbe(whole);
+    if (query === null) return false;
+    const answer = yield* ask(query);
+    return answer !== null && answer.size >= query.limit;
+  }
+
+  /** What a complete answer proves: everything, unless events have been removed from the list. */
+  function complete(answer: ListAnswer): Judged {
+    const wasRemoved = oldest !== null && oldestTime(answers) > oldest;
+    // An event that was listed up to that age shows that the service keeps events at least as long.
+    const keptMs = oldest === null ? 0 : Math.min(watermark(), until()) - oldest;
+    const from = wasRemoved ? until() - keptMs : Number.NEGATIVE_INFINITY;
+    return { query: answer, answer, verdict: 'complete', proof: { from, reason: 'removed' } };
+  }
+
+  function conclude(judged: readonly Judged[]): SurveyResult {
+    const checked = judged.map((each) => ({ ...each, proof: limitProof(each) }));
+    const proofOf = (type: EventType) =>
+      checked
+        .filter(({ query }) => query.type === null || query.type === type)
+        .map(({ proof }) => proof)
+        .reduce((best, proof) => (proof.from <= best.from ? proof : best), {
+          from: Number.POSITIVE_INFINITY,
+          reason: 'no-answer',
+        });
+    const proofs = Object.fromEntries(EVENT_TYPES.map((type) => [type, proofOf(type)]));
+    const oldestNow = oldestTime(answers);
+    return {
+      answered: answers.length > 0,
+      watermark: watermark(),
+      until: until(),
+      settledAt: settledAt(),
+      proofs: proofs as Record<EventType, Proof>,
+      verdicts: checked.map(toVerdict),
+      limit: nextLimit(checked),
+      oldest: Number.isFinite(oldestNow) ? oldestNow : null,
+    };
+  }
+
+  /** What is left of a proof after all answers and elements that cannot be read are known. */
+  function limitProof({ answer, proof }: Judged): Proof {
+    if (answer === null || proof.from >= settledAt()) return { ...proof, from: Number.POSITIVE_INFINITY };
+    let { from, reason } = proof;
+    const ids = new Set(answer.events.map(({ id }) => id));
+    const isLacked = ({ id, type, at }: EventKey) =>
+      (answer.type === null || type === answer.type) && at > from && at <= settledAt() && !ids.has(id);
+    for (const { at } of answers.flatMap(({ events }) => events.filter(isLacked))) {
+      // An event from before the start can have been removed in the meantime.
+      [from, reason] = [at > start() ? Number.POSITIVE_INFINITY : Math.max(from, at), 'contradiction'];
+    }
+    // What cannot be read cannot be recorded.
+    for (const at of answers.flatMap(({ unreadable }) => unreadable)) {
+      if (at === null) [from, reason] = [Number.POSITIVE_INFINITY, 'malformed'];
+      else if (at > from && at <= settledAt()) [from, reason] = [at, 'malformed'];
+    }
+    return { from, reason };
+  }
+
+  /** The smallest limit in the order of growth that would have sufficed now. */
+  function nextLimit(judged: readonly Judged[]): number {
+    const [whole, ...parts] = judged;
+    if (!whole?.answer || judged.every(({ proof }) => proof.from > settledAt())) return lastLimit;
+    if (parts.length > 0) return whole.answer.limit;
+    const { size, events } = whole.answer;
+    const reached = events.filter(({ at }) => at >= start() - lagMs - disorderMs).length + REACH_EVENTS;
+    const needed = whole.verdict === 'complete' ? size : Math.max(reached, MIN_PROBED_EVENTS / PROBED_SHARE);
+    let { limit } = options;
+    while (limit <= needed && limit < maxLimit) limit = Math.min(limit * 2, maxLimit);
+    return limit;
+  }
+
+  function toVerdict({ query, answer, verdict, proof }: Judged): ListVerdict {
+    const order = answer && readOrder(answer, disorderMs);
+    return {
+      type: query.type,
+      limit: query.limit,
+      size: answer?.size ?? 0,
+      verdict: proof.from > settledAt() && verdict !== 'failed' ? 'unproven' : verdict,
+      reason: proof.reason,
+      windowMs: order && until() - order.tail,
+      disorderMs: answer && measureDisorder(answer),
+    };
+  }
+
+  return yield* surveyWhole();
+}
+
+function failed(query: ListQuery): Judged {
+  return { query, answer: null, verdict: 'failed', proof: nothing('no-answer') };
+}
+
+function unproven(answer: ListAnswer, reason: GapReason): Judged {
+  return { query: answer, answer, verdict: 'unproven', proof: nothing(reason) };
+}
+
+function nothing(reason: GapReason): Proof {
+  return { from: Number.POSITIVE_INFINITY, reason };
 }
 
 /**
@@ -204,88 +318,165 @@ function isComplete({ size, limit }: ListAnswer, cap: number): boolean {
   return size < limit && size < cap;
 }
 
-/** The highest probability at which an order by chance still counts as evidence. */
+/** The highest probability at which what can happen by chance still counts as evidence. */
 const MAX_CHANCE = 1e-9;
 
-/**
- * Whether the answer is newest first: never older before newer, and with too many different times for a shuffled
- * list to look so by chance. Fifty equal times show no order, nor does one event repeated.
- */
-function isNewestFirst({ events }: ListAnswer): boolean {
-  let chance = 1;
-  let run = 0;
-  let last = Number.POSITIVE_INFINITY;
-  const ids = new Set<string>();
-  for (const { id, at } of events) {
-    if (at > last) return false;
-    if (ids.has(id)) continue;
-    ids.add(id);
-    run = at === last ? run + 1 : 1;
-    // Of all orders of these times, equal ones exchanged freely, one descends: the product, step by step.
-    chance *= run / ids.size;
-    last = at;
-  }
-  return chance < MAX_CHANCE;
+/** So many events must show how far back a list reaches: one or two can be there because they were listed late. */
+const REACH_EVENTS = 3;
+
+/** One in so many events can be out of order by more than the disorder. */
+const LATE_SHARE = 10;
+
+/** A list that is sorted by time, in either direction. */
+interface Order {
+  /** The events in order, newest first, without those that are late. */
+  readonly events: readonly EventKey[];
+  /** When the oldest event was created, by {@link REACH_EVENTS} events. */
+  readonly tail: number;
 }
 
-/** Infinite when the answer is empty. */
-function oldestTime({ events }: ListAnswer): number {
-  return events.reduce((oldest, { at }) => Math.min(oldest, at), Number.POSITIVE_INFINITY);
+/**
+ * The order of an answer, or `null`: neighbours are in order within `disorderMs`, all but a few, and the times are too
+ * many and too different for a shuffled list to look so by chance. Fifty equal times show no order, nor does one event
+ * repeated.
+ */
+function readOrder(answer: ListAnswer, disorderMs: number): Order | null {
+  const distinct = distinctEvents(answer);
+  for (const events of [distinct, distinct.toReversed()]) {
+    const kept = withoutOutliers(events, disorderMs);
+    const outliers = events.length - kept.length;
+    const tail = kept.map(({ at }) => at).sort((a, b) => a - b)[REACH_EVENTS - 1];
+    if (tail === undefined || outliers * LATE_SHARE > events.length) continue;
+    // Every choice of the outliers is one more way for chance.
+    const chance = logChance(kept, disorderMs) + outliers * Math.log(events.length);
+    if (chance < Math.log(MAX_CHANCE)) return { events: kept, tail };
+  }
+  return null;
 }
+
+/** Each event once, without those whose date no clock shows. */
+function distinctEvents({ events }: ListAnswer): readonly EventKey[] {
+  return [
+    ...new Map(events.filter(({ at }) => Number.isFinite(at)).map((event) => [event.id, event])).values(),
+  ];
+}
+
+/**
+ * Of events that are newest first, those that are in order: without the ones that are older than a later one of the
+ * list, or without those that are newer than an earlier one, whichever are fewer.
+ */
+function withoutOutliers(events: readonly EventKey[], disorderMs: number): readonly EventKey[] {
+  let newest = Number.NEGATIVE_INFINITY;
+  const notLate = events.toReversed().filter(({ at }) => {
+    newest = Math.max(newest, at);
+    return newest - at <= disorderMs;
+  });
+  let oldest = Number.POSITIVE_INFINITY;
+  const notEarly = events.filter(({ at }) => {
+    oldest = Math.min(oldest, at);
+    return at - oldest <= disorderMs;
+  });
+  return notEarly.length > notLate.length ? notEarly : notLate.toReversed();
+}
+
+/**
+ * The logarithm of the probability that events in random order are in this order: the product, step by step, of the
+ * share of places that the next event can have, as those within the disorder can change places freely.
+ */
+function logChance(events: readonly EventKey[], disorderMs: number): number {
+  let chance = 0;
+  for (const [index, { at }] of events.entries()) {
+    let places = 1;
+    for (let before = index - 1; before >= 0; before--) {
+      const other = events[before]?.at ?? 0;
+      // In order within the disorder, so all that come before are newer than this.
+      if (other > at + 2 * disorderMs) break;
+      if (other <= at + disorderMs) places += 1;
+    }
+    chance += Math.log(places / (index + 1));
+  }
+  return chance;
+}
+
+/** By how much events are out of order, in the better direction and without {@link LATE_SHARE}, in ms. */
+function measureDisorder(answer: ListAnswer): number | null {
+  const distinct = distinctEvents(answer);
+  if (distinct.length < REACH_EVENTS) return null;
+  const measure = (events: readonly EventKey[]) => {
+    let newest = Number.NEGATIVE_INFINITY;
+    const late = events.toReversed().map(({ at }) => {
+      newest = Math.max(newest, at);
+      return newest - at;
+    });
+    return late.sort((a, b) => a - b)[Math.ceil(late.length * (1 - 1 / LATE_SHARE)) - 1] ?? 0;
+  };
+  return Math.min(measure(distinct), measure(distinct.toReversed()));
+}
+
+/** Infinite when there is no event. */
+function oldestTime(answers: readonly ListAnswer[]): number {
+  return answers.reduce(
+    (oldest, { events }) => events.reduce((time, { at }) => Math.min(time, at), oldest),
+    Number.POSITIVE_INFINITY,
+  );
+}
+
+/** The limit of the query that confirms a window, as a share of the window's size. */
+const PROBED_SHARE = 0.6;
 
 /** So many events must be in the probe; a server that cuts at random passes once in a million. */
 const MIN_PROBED_EVENTS = 20;
 
-/** The query whose answer tells a list that is cut newest first from one that is only sorted so. */
-function probeQuery({ type, size }: ListAnswer): ListQuery {
-  return { type, limit: Math.max(1, Math.floor(size / 2)) };
-}
-
 /**
- * Whether a smaller answer, asked for after a larger one, contains exactly the newest of it.
+ * Whether a smaller answer, asked for after a larger one, lacks some of the newest events of it; `null` if it has them
+ * all.
  *
- * A server can take any fifty events and then sort them: that looks newest first and is always the same old
- * window. A server that cuts where it sorts answers half the limit with the newer half.
+ * A server can take any fifty events and then sort them: that looks like a window and is always the same old one. A
+ * server that cuts where it sorts answers a smaller limit with the newer part.
  */
-function confirmsOrder(
-  probe: ListAnswer,
-  {
-    answer,
-    limit,
-    settledAt,
-  }: { readonly answer: ListAnswer; readonly limit: number; readonly settledAt: number },
-): boolean {
+function refutesWindow({
+  probe,
+  order,
+  limit,
+  disorderMs,
+}: {
+  readonly probe: ListAnswer;
+  readonly order: Order;
+  readonly limit: number;
+  readonly disorderMs: number;
+}): GapReason | null {
   // A server that ignores the limit answers the same list again, which proves nothing.
-  if (probe.size === 0 || probe.size > limit) return false;
-  const from = oldestTime(probe);
-  const newer = answer.events.filter(({ at }) => at > from);
-  return (
-    new Set(newer.map(({ id }) => id)).size >= MIN_PROBED_EVENTS &&
-    !lacks(probe, newer) &&
-    !contradicts(probe, { answer, settledAt })
-  );
+  if (probe.size > limit) return 'no-order';
+  const times = distinctEvents(probe)
+    .map(({ at }) => at)
+    .sort((a, b) => a - b);
+  const ids = new Set(probe.events.map(({ id }) => id));
+  const hasAll = (events: readonly EventKey[]) =>
+    events.length >= MIN_PROBED_EVENTS && events.every(({ id }) => ids.has(id));
+
+  const from = (times[REACH_EVENTS - 1] ?? Number.POSITIVE_INFINITY) + disorderMs;
+  if (hasAll(order.events.filter(({ at }) => at > from))) return null;
+  const to = (times.at(-REACH_EVENTS) ?? Number.NEGATIVE_INFINITY) - disorderMs;
+  return hasAll(order.events.filter(({ at }) => at < to)) ? 'oldest-first' : 'no-order';
 }
+
+/** At most this probability that a server that cuts a shuffled list first and filters then passes. */
+const MAX_FILTER_CHANCE = 1e-6;
 
 /**
- * Whether another answer of the same poll contains an event that this one should contain: of its type, newer than its
- * oldest (or of any age, for one that is `complete`), and created early enough to be listed.
+ * The query that tells whether the list is filtered before it is cut: a type, and as many events of it as the answer
+ * has. `null` if no type is scattered enough over the answer for the result to show anything.
  */
-function contradicts(
-  other: ListAnswer,
-  {
-    answer,
-    settledAt,
-    complete = false,
-  }: { readonly answer: ListAnswer; readonly settledAt: number; readonly complete?: boolean | undefined },
-): boolean {
-  const from = complete ? Number.NEGATIVE_INFINITY : oldestTime(answer);
-  const expected = other.events.filter(
-    ({ type, at }) => (answer.type === null || type === answer.type) && at > from && at <= settledAt,
-  );
-  return lacks(answer, expected);
-}
-
-function lacks(answer: ListAnswer, events: readonly EventKey[]): boolean {
-  const ids = new Set(answer.events.map(({ id }) => id));
-  return events.some(({ id }) => !ids.has(id));
+function chooseFilterProbe(whole: ListAnswer): ListQuery | null {
+  const events = distinctEvents(whole);
+  const probes = EVENT_TYPES.map((type) => {
+    const limit = events.filter((event) => event.type === type).length;
+    const isAllAt = (part: readonly EventKey[]) => part.every((event) => event.type === type);
+    const tells = limit > 0 && !isAllAt(events.slice(0, limit)) && !isAllAt(events.slice(-limit));
+    return { type, limit, chance: tells ? (limit / events.length) ** limit : 1 };
+  });
+  const [best] = probes.sort((a, b) => a.chance - b.chance);
+  return best !== undefined && best.chance < MAX_FILTER_CHANCE
+    ? { type: best.type, limit: best.limit }
+    : null;
 }

@@ -1,5 +1,6 @@
-export type { ListVerdict, Verdict } from './coverage.js';
+export type { ListVerdict } from './coverage.js';
 export { type CronRouteOptions, toCronRoute } from './cron-route.js';
+export { type Acknowledgement, acknowledgeGap, describeGap, type Gap, listGaps } from './gaps.js';
 export type { ListedEvents, MalformedElement, PollerClient } from './list.js';
 export { createPoller, type Poller, type PollerOptions } from './poller.js';
-export type { Gap, PollProblem, PollProblemCode, PollReport } from './report.js';
+export type { PollProblem, PollProblemCode, PollReport } from './report.js';

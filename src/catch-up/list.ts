@@ -48,12 +48,8 @@ export interface ListReader {
   readonly requests: () => number;
   /** How many different events of the answers were created before the opening date. */
   readonly skipped: () => number;
-  /** Whether there was an answer whose events are recorded. */
-  readonly hasAnswer: () => boolean;
   /** When the poll started, epoch ms: by the earlier of our clock and the service's, as far as that is known. */
   readonly until: () => number;
-  /** The size of the largest answer. */
-  readonly largest: () => number;
 }
 
 /** The inbox is free for deliveries between two batches. */
@@ -83,8 +79,6 @@ export function createListReader({
   const problems = new Map<string, PollProblem>();
   let until = startedAt;
   let requests = 0;
-  let answers = 0;
-  let largest = 0;
 
   const addProblem = (problem: PollProblem) => problems.set(JSON.stringify(problem), problem);
 
@@ -95,7 +89,6 @@ export function createListReader({
       const { type, limit } = query;
       const list = await client.events.listWithProblems({ ...(type !== null && { type }), limit, signal });
       const { answer, events, malformed } = readAnswer(list, query);
-      largest = Math.max(largest, answer.size);
       // Without the service's clock, ours can be ahead of it by `lagMs`.
       until = Math.min(until, answer.servedAt ?? startedAt - lagMs);
       const from = takeFrom(until);
@@ -104,7 +97,6 @@ export function createListReader({
       }
       for (const event of events) if (createdAt(event) < from) skipped.add(event.id);
       await record(events.filter((event) => createdAt(event) >= from));
-      answers += 1;
       return answer;
     } catch (error) {
       if (!signal.aborted) addProblem(toProblem(error, { code: 'ERR_API_RESPONSE' }));
@@ -138,9 +130,7 @@ export function createListReader({
     problems: () => [...problems.values()],
     requests: () => requests,
     skipped: () => skipped.size,
-    hasAnswer: () => answers > 0,
     until: () => until,
-    largest: () => largest,
   };
 }
 
@@ -211,7 +201,7 @@ function malformedProblem({ value, fields }: Omit<MalformedElement, 'index'>): P
   const id = stringField(value, 'id');
   return {
     code: 'ERR_EVENT_MALFORMED',
-    message: `An element of the list is not an event. ${what} It is not recorded, and the watermark stays before it. Report it to the service.`,
+    message: `An element of the list is not an event. ${what} It is not recorded, and a gap contains it. Report it to the service.`,
     ...(id !== undefined && { id }),
   };
 }

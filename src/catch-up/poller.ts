@@ -14,14 +14,31 @@ import {
   withMethods,
 } from '../core/options.js';
 import type { Inbox, Logger, PollState } from '../core/ports.js';
-import { emptyCounts, log, notify, type OutcomeCounts, warnNotDurable } from '../receiver/outcome.js';
+import {
+  emptyCounts,
+  log,
+  notify,
+  type Outcome,
+  type OutcomeCounts,
+  warnNotDurable,
+} from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
 import { type SurveyOptions, type SurveyResult, surveyList } from './coverage.js';
+import {
+  type Acknowledgement,
+  type Advance,
+  acknowledgeGap,
+  advance,
+  describeGap,
+  type Gap,
+  isInGap,
+} from './gaps.js';
 import { createListReader, type ListReader, type PollerClient } from './list.js';
 import {
+  diagnose,
   EMPTY_REPORT,
   type FoundEvent,
-  type Gap,
+  isFailure,
   type PollProblem,
   type PollReport,
   problemOf,
@@ -44,6 +61,13 @@ export interface PollerOptions {
   readonly maxLimit?: number | undefined;
   /** How late an event can be listed after its `created_at`, in ms. The watermark stays this far behind now. @default 300_000 */
   readonly lagMs?: number | undefined;
+  /**
+   * By how much neighbours of the list can be out of order, in ms; one in ten can be out of order by more. Applies to
+   * `created_at` in a list that is sorted by something like it, such as ids.
+   *
+   * @default 1_000
+   */
+  readonly disorderMs?: number | undefined;
   /** How many handlers run at a time. @default 4 */
   readonly concurrency?: number | undefined;
   /** The time from the start of one poll to the start of the next, in ms, plus or minus a tenth. @default 60_000 */
@@ -65,7 +89,7 @@ export interface PollerOptions {
   readonly logger?: Logger | undefined;
   /** Called with the report of each poll. Its failure is logged. @default none */
   readonly onReport?: ((report: PollReport) => void | Promise<void>) | undefined;
-  /** Called with each gap of each poll, which is also logged. Its failure is logged. @default none */
+  /** Called once when a gap opens and once when it closes, which is also logged. Its failure is logged. @default none */
   readonly onGap?: ((gap: Gap) => void | Promise<void>) | undefined;
   /** The clock, in epoch ms. @default Date.now */
   readonly now?: (() => number) | undefined;
@@ -86,14 +110,13 @@ export interface Poller {
   /** Stops polling. Ends the running poll early and resolves when it has ended. */
   stop(): Promise<void>;
   /**
-   * Accepts that everything created up to `until` is accounted for, such as after a comparison of the books. The
-   * watermark moves there without a proof: never back, and at most to `lagMs` before now.
-   *
-   * @returns the watermark after the move, ISO; `null`, and nothing changed, while another process polls.
-   * @throws {UnavailableError} `ERR_INBOX_FAILED`.
-   * @throws {ConfigError} `ERR_CONFIG_INVALID` when `until` is not a valid date.
+   * Accepts a gap of a report without a proof, such as after a comparison of the books: as {@link acknowledgeGap} does,
+   * after the poll that is running.
    */
-  acknowledgeGap(until: Date): Promise<string | null>;
+  acknowledgeGap(
+    gap: Pick<Gap, 'from' | 'until' | 'openedAt'>,
+    acknowledgement: Acknowledgement,
+  ): Promise<Gap | null>;
   [Symbol.asyncDispose](): Promise<void>;
   /** The receiver's inbox; a function that gives it, if it or the receiver is given as a function. */
   readonly inbox: Lazy<Inbox<unknown>>;
@@ -145,8 +168,10 @@ export function createPoller(options: PollerOptions): Poller {
   function publish(report: PollReport): PollReport {
     const { logger, onReport, onGap } = settings;
     notify('onReport', onReport, { value: report, logger });
-    for (const gap of report.gaps) {
-      log(logger, 'error', describeGap(gap));
+    for (const gap of report.gapsClosed) tell('warn', gap, describeGap(gap));
+    for (const gap of report.gapsOpened) tell('error', gap, `${describeGap(gap)} ${report.diagnosis}`);
+    function tell(level: 'warn' | 'error', gap: Gap, line: string) {
+      log(logger, level, line);
       notify('onGap', onGap, { value: gap, logger });
     }
     return report;
@@ -177,15 +202,18 @@ export function createPoller(options: PollerOptions): Poller {
     await current;
   }
 
-  async function acknowledgeGap(until: Date): Promise<string | null> {
+  async function acknowledge(
+    gap: Pick<Gap, 'from' | 'until' | 'openedAt'>,
+    acknowledgement: Acknowledgement,
+  ): Promise<Gap | null> {
     await current;
-    return moveWatermark(settings, { holder: `${holder} acknowledgeGap`, until });
+    return acknowledgeGap(settings.receiver.inbox, gap, acknowledgement, { now: settings.now });
   }
 
   const given = options.receiver;
   const isMade = typeof given === 'object' && !makesInbox(given);
   const inbox = isMade ? given.inbox : () => settings.receiver.inbox;
-  return { pollOnce, start, stop, acknowledgeGap, [Symbol.asyncDispose]: stop, inbox };
+  return { pollOnce, start, stop, acknowledgeGap: acknowledge, [Symbol.asyncDispose]: stop, inbox };
 }
 
 const CLIENT = rule(
@@ -202,6 +230,7 @@ function toSettings(options: PollerOptions): PollerSettings {
     maxLimit: integer({ default: 1_000 }),
     // 0 suits a service that lists events immediately and whose clock equals ours.
     lagMs: integer({ default: 300_000, min: 0 }),
+    disorderMs: integer({ default: 1_000, min: 0 }),
     concurrency: integer({ default: 4 }),
     intervalMs: integer({ default: 60_000 }),
     leaseMs: integer({ default: 30_000 }),
@@ -234,10 +263,6 @@ function makesInbox(receiver: PollerReceiver): boolean {
   return Object.getOwnPropertyDescriptor(receiver, 'inbox')?.get !== undefined;
 }
 
-function describeGap({ type, after, before }: Gap): string {
-  return `${type ?? 'events'} created after ${after} and before ${before} can be missing: the list does not prove that all are recorded. Raise maxLimit or poll more often; \`verdicts\` in the report says what the list showed.`;
-}
-
 interface PollOptions {
   readonly holder: string;
   readonly signal: AbortSignal;
@@ -260,7 +285,7 @@ async function poll(settings: PollerSettings, options: PollOptions): Promise<Pol
 }
 
 async function leaseAndPoll(settings: PollerSettings, { holder, signal }: PollOptions): Promise<PollReport> {
-  const startedAt = settings.now();
+  const startedAt = Math.floor(settings.now());
   let lease: PollLease | null;
   try {
     lease = await acquireLease(settings, holder);
@@ -271,7 +296,7 @@ async function leaseAndPoll(settings: PollerSettings, { holder, signal }: PollOp
   return pollUnderLease(settings, { lease, signal, startedAt }).finally(lease.drop);
 }
 
-/** Redrives the inbox, surveys the list, dispatches what is new, saves the watermark. */
+/** Redrives the inbox, surveys the list, dispatches what is new, saves the state. */
 async function pollUnderLease(
   settings: PollerSettings,
   {
@@ -284,46 +309,55 @@ async function pollUnderLease(
   const halt = AbortSignal.any([signal, lease.lost]);
 
   let redriven: OutcomeCounts | null = null;
+  const failedIds: string[] = [];
+  const onOutcome = ({ kind, event }: Outcome) => {
+    if (event !== undefined && isFailure(kind)) failedIds.push(event.id);
+  };
   try {
-    redriven = await settings.receiver.redrive({ signal: halt });
+    redriven = await settings.receiver.redrive({ signal: halt, onOutcome });
   } catch (error) {
     problems.push(toProblem(error, { code: 'ERR_INBOX_FAILED' }));
   }
 
-  const first = lease.state.watermark === null;
-  const openingAt = (until: number) => toOpening(settings, { state: lease.state, until });
-  const watermark = lease.state.watermark ?? openingAt(startedAt).since;
+  const { state } = lease;
+  const first = state.watermark === null;
+  const openingAt = (until: number) => toOpening(settings, { state, until });
   const takeFrom = (until: number) => openingAt(until).takeFrom;
   const list = createListReader({ ...settings, startedAt, takeFrom, signal: halt });
-  const survey = await runSurvey(list, { ...settings, watermark, first, startedAt });
+  const watermark = state.watermark ?? openingAt(startedAt).since;
+  const { limit: lastLimit, oldest } = state;
+  const survey = await runSurvey(list, { ...settings, watermark, first, startedAt, lastLimit, oldest });
   const { since } = openingAt(list.until());
-  // A poll that was stopped before it read the whole list has found no gap, and before the opening date there is none.
-  const isEmptySpan = first && survey.since === survey.until;
-  const unproven = halt.aborted || isEmptySpan ? [] : survey.unproven;
+  const opened = { ...state, since: since === Number.NEGATIVE_INFINITY ? null : since };
+  // A poll that was stopped before it read the whole list has found no gap.
+  const next: Advance = halt.aborted
+    ? { state: opened, proven: false, opened: [], closed: [] }
+    : advance(opened, survey);
   const found = [...list.found.values()];
-  if (survey.since > survey.until) problems.push(problemOf('ERR_HORIZON_AHEAD'));
-  if (!first && found.some((event) => isLate(event, { since, watermark })))
-    problems.push(problemOf('ERR_EVENT_LATE'));
+  if (survey.watermark > survey.until) problems.push(problemOf('ERR_WATERMARK_AHEAD'));
+  const late = first ? [] : found.filter((event) => isLate(event, { state, since }));
+  if (late.length > 0) problems.push(problemOf('ERR_EVENT_LATE'));
 
   const dispatched = await dispatchEvents(found.filter(mustRun), { ...settings, signal: halt });
   if (signal.aborted) problems.push(problemOf('ERR_POLL_STOPPED'));
-
-  const state = {
-    ...lease.state,
-    since: since === Number.NEGATIVE_INFINITY ? null : since,
-    // Until there is an answer, only this machine's clock is known, which can be ahead.
-    watermark: first && !list.hasAnswer() ? null : survey.watermark,
-  };
-  const saved = await saveState(lease, { state, problems });
+  const saved = await saveState(lease, { state: next.state, problems });
+  const kept = saved ? next : { ...next, state };
   return toReport({
-    survey: { ...survey, unproven, ...(!saved && { proven: false, watermark: survey.since }) },
-    since,
+    survey,
+    advance: kept,
+    saved,
     skipped: list.skipped(),
     found,
+    late,
     dispatched,
     redriven,
+    failedIds: [...failedIds, ...dispatched.failedIds],
     requests: list.requests(),
     problems: [...problems, ...list.problems(), ...dispatched.problems],
+    diagnosis:
+      halt.aborted || !saved
+        ? 'This poll proves nothing, because it was stopped or its result was not saved: `problems` says why.'
+        : diagnose({ survey, advance: next, settings }),
   });
 }
 
@@ -367,18 +401,20 @@ function mustRun({ event, result }: FoundEvent): boolean {
   return isKnownEvent(event) && (result === 'new' || result === 'received');
 }
 
-/** New, but from between the opening date and the watermark, where every event should be known. */
+/** New, but from between the opening date and the watermark and from no gap, where every event should be known. */
 function isLate(
   { event, at, result }: FoundEvent,
-  { since, watermark }: { readonly since: number; readonly watermark: number },
+  { state, since }: { readonly state: PollState; readonly since: number },
 ): boolean {
-  return result === 'new' && isKnownEvent(event) && at > since && at <= watermark;
+  const isBefore = at > since && at <= (state.watermark ?? since);
+  return result === 'new' && isKnownEvent(event) && isBefore && !isInGap(state, { type: event.type, at });
 }
 
 interface Dispatched {
   readonly counts: OutcomeCounts;
-  /** How many new events were handled or enqueued. */
-  readonly recovered: number;
+  /** The new events that were handled or enqueued. */
+  readonly recoveredIds: readonly string[];
+  readonly failedIds: readonly string[];
   readonly problems: readonly PollProblem[];
 }
 
@@ -396,13 +432,16 @@ async function dispatchEvents(
 ): Promise<Dispatched> {
   const counts = emptyCounts();
   const problems: PollProblem[] = [];
-  let recovered = 0;
+  const recoveredIds: string[] = [];
+  const failedIds: string[] = [];
   const queue = [...events].sort((a, b) => a.at - b.at).values();
 
   async function accept({ event, result }: FoundEvent): Promise<void> {
     const { kind, error } = await receiver.accept(event, 'pull');
     counts[kind] += 1;
-    if (result === 'new' && (kind === 'handled' || kind === 'ignored' || kind === 'queued')) recovered += 1;
+    if (isFailure(kind)) failedIds.push(event.id);
+    const tookEffect = kind === 'handled' || kind === 'ignored' || kind === 'queued';
+    if (result === 'new' && tookEffect) recoveredIds.push(event.id);
     // No problem: a push of the event arrived in the meantime, and runs or has failed.
     if (error?.code === 'ERR_EVENT_BUSY' || error?.code === 'ERR_EVENT_NOT_DUE') return;
     if (error !== undefined) {
@@ -419,7 +458,7 @@ async function dispatchEvents(
     }
   }
   await Promise.all(Array.from({ length: concurrency }, work));
-  return { counts, recovered, problems };
+  return { counts, recoveredIds, failedIds, problems };
 }
 
 /** The right to poll. One process has it at a time. */
@@ -485,23 +524,4 @@ async function saveState(
     problems.push(toProblem(error, { code: 'ERR_INBOX_FAILED' }));
     return false;
   }
-}
-
-/** Under the lease to poll, so that no running poll overwrites the new watermark. */
-async function moveWatermark(
-  settings: PollerSettings,
-  { holder, until }: { readonly holder: string; readonly until: Date },
-): Promise<string | null> {
-  if (!(until instanceof Date) || Number.isNaN(until.getTime())) {
-    throw new ConfigError('acknowledgeGap: `until` must be a valid Date.');
-  }
-  const lease = await acquireLease(settings, holder);
-  if (lease === null) return null;
-  const { state } = lease;
-  const wanted = Math.min(until.getTime(), settings.now() - settings.lagMs);
-  const watermark = Math.max(state.watermark ?? wanted, wanted);
-  // In an inbox that was never polled, the date that is acknowledged is the opening date if `since` is not earlier.
-  const since = state.watermark === null ? toOpening(settings, { state, until: wanted }).since : state.since;
-  const saved = await lease.release({ ...state, since, watermark }).finally(lease.drop);
-  return saved ? new Date(watermark).toISOString() : null;
 }

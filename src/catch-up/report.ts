@@ -1,14 +1,18 @@
 import { StablehooksError } from '../core/errors.js';
-import type { EventType, UnknownEvent } from '../core/events.js';
-import type { GapReason, RecordResult } from '../core/ports.js';
+import type { UnknownEvent } from '../core/events.js';
+import type { RecordResult } from '../core/ports.js';
 import type { OutcomeCounts, OutcomeKind } from '../receiver/outcome.js';
 import type { ListVerdict, SurveyResult } from './coverage.js';
+import { type Advance, describeReason, type Gap, toGap, toIso } from './gaps.js';
 
 /** What one poll did and proved. Plain data: it survives `JSON.stringify`. */
 export interface PollReport {
-  /** Whether every event of the five types created from the opening date (`since`) up to the new watermark is recorded. */
+  /** Whether this poll has proven everything up to the new watermark that earlier polls had not: it opened no gap. */
   readonly proven: boolean;
-  /** The watermark after this poll, ISO; `null` when another process polls or the inbox failed. */
+  /**
+   * Every event of the five types created from the opening date (`since`) up to this time is in the inbox, except in the
+   * gaps. ISO; `null` when another process polls, the inbox failed, or the list has not answered yet.
+   */
   readonly watermark: string | null;
   /** How many different readable events the answers of this poll contain. */
   readonly fetched: number;
@@ -55,23 +59,6 @@ export interface PollReport {
   readonly durationMs: number;
 }
 
-/** A span of `created_at` for which it is not proven that every event is in the inbox. Times are ISO. */
-export interface Gap {
-  /** `closed`: a later poll proved it. `acknowledged`: a person accepted it without a proof. */
-  readonly state: 'open' | 'closed' | 'acknowledged';
-  /** The types of which events can be missing. */
-  readonly types: readonly EventType[];
-  /** Events created after this time can be missing. */
-  readonly from: string;
-  /** Events created after this time are not missing. */
-  readonly until: string;
-  readonly reason: GapReason;
-  /** When the poll that opened it started. */
-  readonly openedAt: string;
-  /** Who accepted it without a proof, why and when; `null` unless it is acknowledged. */
-  readonly acknowledged: { readonly by: string; readonly reason: string; readonly at: string } | null;
-}
-
 /** Something that failed or looks wrong. Holds no payload and no secret. */
 export interface PollProblem {
   /** An error code of this package, or one of {@link PollProblemCode}. */
@@ -84,10 +71,10 @@ export interface PollProblem {
 /**
  * The codes of the poller itself.
  *
- * - `ERR_EVENT_MALFORMED`: an element of the list is not an event. The watermark stays before it.
+ * - `ERR_EVENT_MALFORMED`: an element of the list is not an event. A gap contains it.
  * - `ERR_EVENT_CONFLICT`: two events with one id differ. The first is used.
  * - `ERR_EVENT_LATE`: events were listed only after the watermark had passed them. Raise `lagMs`.
- * - `ERR_HORIZON_AHEAD`: the stored watermark is in the future, because a clock was wrong.
+ * - `ERR_WATERMARK_AHEAD`: the stored watermark was in the future, because a clock was wrong.
  * - `ERR_POLL_BUSY`: another process polls.
  * - `ERR_POLL_STOPPED`: the poll was stopped before its end.
  * - `ERR_LEASE_LOST`: this poll was too slow and another process polls now. The watermark was not saved.
@@ -96,7 +83,7 @@ export type PollProblemCode =
   | 'ERR_EVENT_MALFORMED'
   | 'ERR_EVENT_CONFLICT'
   | 'ERR_EVENT_LATE'
-  | 'ERR_HORIZON_AHEAD'
+  | 'ERR_WATERMARK_AHEAD'
   | 'ERR_POLL_BUSY'
   | 'ERR_POLL_STOPPED'
   | 'ERR_LEASE_LOST';
@@ -108,10 +95,10 @@ const MESSAGES = {
     'The poll was stopped. What it found is in the inbox, and the next poll continues from there.',
   ERR_LEASE_LOST:
     'Another process took over the lease to poll, so the watermark was not saved. Raise leaseMs if this happens often.',
-  ERR_HORIZON_AHEAD:
-    'The stored watermark is in the future, because a clock was wrong. Until that time only a complete list proves anything. Check the clocks.',
+  ERR_WATERMARK_AHEAD:
+    'The stored watermark was in the future, because a clock was wrong. It moves back, and what the list does not prove is a gap. Check the clocks.',
   ERR_EVENT_LATE:
-    'The list shows new events from before the watermark. They were listed later than lagMs after they were created. They were recorded. Raise lagMs.',
+    'The list shows new events from before the watermark: they were listed later than lagMs after they were created. They are recorded, and `ids.late` has them. Raise lagMs.',
 } as const satisfies Partial<Record<PollProblemCode, string>>;
 
 /** A problem of the poller itself that is not about one event. */
@@ -143,9 +130,14 @@ export const EMPTY_REPORT: PollReport = {
   handled: 0,
   duplicates: 0,
   failed: 0,
+  late: 0,
+  ids: { new: [], recovered: [], deliveredButUnseen: [], late: [], failed: [] },
   requests: 0,
   verdicts: [],
   gaps: [],
+  gapsOpened: [],
+  gapsClosed: [],
+  diagnosis: 'This poll did not read the list.',
   problems: [],
   redriven: null,
   durationMs: 0,
@@ -159,47 +151,180 @@ export interface FoundEvent {
   readonly result: RecordResult;
 }
 
-const FAILED_KINDS: readonly OutcomeKind[] = ['failed', 'dead', 'rejected', 'unavailable'];
+/** Whether an outcome counts as failed. */
+export function isFailure(kind: OutcomeKind): boolean {
+  return kind === 'failed' || kind === 'dead' || kind === 'rejected' || kind === 'unavailable';
+}
+
+/** How many ids of each kind a report has. */
+const MAX_IDS = 1_000;
 
 export function toReport({
   survey,
-  since,
-  skipped,
+  advance,
+  saved,
   found,
+  late,
   dispatched,
   redriven,
-  requests,
-  problems,
-}: Pick<PollReport, 'skipped' | 'redriven' | 'requests' | 'problems'> & {
+  failedIds,
+  ...rest
+}: Pick<PollReport, 'skipped' | 'redriven' | 'requests' | 'problems' | 'diagnosis'> & {
   readonly survey: SurveyResult;
-  /** The opening date, epoch ms. */
-  readonly since: number;
+  readonly advance: Advance;
+  /** Whether the new state is in the inbox. */
+  readonly saved: boolean;
   readonly found: readonly FoundEvent[];
-  readonly dispatched: { readonly counts: OutcomeCounts; readonly recovered: number };
+  readonly late: readonly FoundEvent[];
+  readonly dispatched: { readonly counts: OutcomeCounts; readonly recoveredIds: readonly string[] };
+  /** Of the list and of the inbox. */
+  readonly failedIds: readonly string[];
 }): PollReport {
-  const { counts, recovered } = dispatched;
+  const { counts, recoveredIds } = dispatched;
+  const { since, watermark, gaps } = advance.state;
   const unseen = found.filter(({ result }) => result === 'new');
-  const span = { after: toIso(survey.since), before: toIso(survey.until) };
+  const unseenDelivered = unseen.filter(
+    ({ event, at }) => event.delivered === true && at >= (since ?? Number.NEGATIVE_INFINITY),
+  );
+  const toIds = (events: readonly FoundEvent[]) => events.slice(0, MAX_IDS).map(({ event }) => event.id);
+  const open = gaps.filter(({ acknowledged }) => acknowledged === null);
   return {
-    proven: survey.proven,
-    watermark: toIso(survey.watermark),
-    fetched: found.length + skipped,
-    skipped,
+    ...rest,
+    proven: advance.proven && saved,
+    watermark: watermark === null ? null : toIso(watermark),
+    fetched: found.length + rest.skipped,
     new: unseen.length,
-    recovered,
-    deliveredButUnseen: unseen.filter(({ event, at }) => event.delivered === true && at >= since).length,
+    recovered: recoveredIds.length,
+    deliveredButUnseen: unseenDelivered.length,
     handled: counts.handled + (redriven?.handled ?? 0),
     duplicates: found.filter(({ result }) => result === 'done').length + counts.duplicate,
-    failed: FAILED_KINDS.reduce((sum, kind) => sum + counts[kind] + (redriven?.[kind] ?? 0), 0),
-    requests,
+    failed: failedIds.length,
+    late: late.length,
+    ids: {
+      new: toIds(unseen),
+      recovered: recoveredIds.slice(0, MAX_IDS),
+      deliveredButUnseen: toIds(unseenDelivered),
+      late: toIds(late),
+      failed: failedIds.slice(0, MAX_IDS),
+    },
     verdicts: survey.verdicts,
-    gaps: survey.unproven.map((type) => ({ type, ...span })),
-    problems,
+    gaps: open.map((gap) => toGap(gap)),
+    gapsOpened: saved ? advance.opened.map((gap) => toGap(gap)) : [],
+    gapsClosed: saved ? advance.closed.map((gap) => toGap(gap, 'closed')) : [],
     redriven,
     durationMs: 0,
   };
 }
 
-function toIso(time: number): string {
-  return new Date(time).toISOString();
+/** The numbers that a diagnosis tells to change. */
+export interface DiagnosisSettings {
+  readonly lagMs: number;
+  readonly disorderMs: number;
+  readonly intervalMs: number;
+  readonly maxLimit: number;
+}
+
+interface Diagnosis {
+  readonly survey: SurveyResult;
+  readonly advance: Advance;
+  readonly settings: DiagnosisSettings;
+}
+
+/** What the poll proved, or why it did not and which number to change. */
+export function diagnose(diagnosis: Diagnosis): string {
+  const { survey, advance } = diagnosis;
+  if (!survey.answered) return 'The list did not answer, so nothing is proven and the watermark stays.';
+  if (!advance.proven) return explainGap(diagnosis);
+  const { watermark, gaps } = advance.state;
+  const open = gaps.filter(({ acknowledged }) => acknowledged === null).length;
+  const except = open === 0 ? '' : ` except in ${open === 1 ? 'one open gap' : `${open} open gaps`}`;
+  return `Every event created up to ${toIso(watermark ?? survey.settledAt)} is in the inbox${except}.`;
+}
+
+/** A window is planned for this share of what the list shows now: the rate of events varies. */
+const PLANNED_SHARE = 0.7;
+
+/** A poll that comes so many intervals after the last one follows an outage. */
+const OUTAGE_INTERVALS = 3;
+
+function explainGap({ survey, advance, settings }: Diagnosis): string {
+  const { lagMs, disorderMs, intervalMs, maxLimit } = settings;
+  const [whole] = survey.verdicts;
+  const missing = Object.values(survey.proofs).find(({ from }) => from > survey.watermark);
+  const reason = advance.opened[0]?.reason ?? missing?.reason ?? 'no-order';
+  if (whole === undefined || !WINDOW_REASONS.has(reason)) return describeReason(reason);
+  const { size, limit, windowMs, disorderMs: measuredMs } = whole;
+  if (reason === 'oldest-first') {
+    return `The list shows its oldest events and is cut at ${size}, so it can never show new events beyond its first ${size}. Ask the service how to read the newest ones; until then only push brings them.`;
+  }
+  if (windowMs === null) {
+    if (measuredMs !== null && measuredMs > disorderMs && measuredMs < lagMs) {
+      return `The list is cut at ${size} events, and its neighbours are out of order by ${measuredMs} ms. Set disorderMs to ${roundUp(measuredMs * 1.5, 1_000)}.`;
+    }
+    const more =
+      size >= limit && limit >= maxLimit
+        ? `Set maxLimit to ${maxLimit * 2}, or ask`
+        : 'Rely on push, and ask';
+    return `The list is cut at ${size} events and shows no order, so what it lacks cannot be known. ${more} the service for the newest events first.`;
+  }
+
+  const elapsedMs = survey.settledAt - survey.watermark;
+  const shown = `The list shows the newest ${size} events, which is ${toWords(windowMs)} at the present rate`;
+  if (
+    elapsedMs > OUTAGE_INTERVALS * intervalMs &&
+    windowMs * PLANNED_SHARE > 2 * lagMs + disorderMs + intervalMs
+  ) {
+    return `${shown}, and ${toWords(elapsedMs)} were to be proven. Compare the books for the gap with reconcile, then acknowledge it.`;
+  }
+  const neededMs = 2 * lagMs + disorderMs + intervalMs;
+  const plannedMs = windowMs * PLANNED_SHARE;
+  const changes: string[] = [];
+  if (size >= limit && limit >= maxLimit) {
+    const factor = Math.max(2, neededMs / Math.max(1, plannedMs));
+    changes.push(`maxLimit to ${roundUp(Math.min(maxLimit * factor, 1e9), 100)}`);
+  }
+  const shorterMs = roundDown(plannedMs - 2 * lagMs - disorderMs);
+  // A lag is worth something only if the interval leaves room for it.
+  const lowerMs = roundDown((plannedMs - intervalMs - disorderMs) / 2);
+  if (lowerMs >= 1_000 && lowerMs < lagMs) changes.push(`lagMs to ${lowerMs}`);
+  if (shorterMs >= 1_000 && shorterMs < intervalMs) changes.push(`intervalMs to ${shorterMs}`);
+  if (changes.length === 0) {
+    const thirdMs = Math.max(1_000, roundDown((plannedMs - disorderMs) / 3));
+    changes.push(`lagMs to ${Math.min(thirdMs, lagMs)} and intervalMs to ${Math.min(thirdMs, intervalMs)}`);
+  }
+  return `${shown}; ${toWords(neededMs)} are needed (2 x lagMs + disorderMs + intervalMs). Set ${changes.join(', or ')}.`;
+}
+
+/** The reasons for which the numbers of the list say what to change. */
+const WINDOW_REASONS: ReadonlySet<string> = new Set([
+  'not-reached',
+  'window-too-short',
+  'oldest-first',
+  'no-order',
+]);
+
+/** Down to a number with one or two digits that are not 0. */
+function roundDown(value: number): number {
+  if (!(value > 0)) return 0;
+  const unit = 10 ** Math.max(0, Math.floor(Math.log10(value)) - 1);
+  return Math.floor(value / unit) * unit;
+}
+
+function roundUp(value: number, unit: number): number {
+  return Math.ceil(value / unit) * unit;
+}
+
+const UNITS = [
+  ['day', 86_400_000],
+  ['hour', 3_600_000],
+  ['minute', 60_000],
+  ['second', 1_000],
+] as const;
+
+/** A duration in its largest unit, such as "7 minutes". */
+function toWords(ms: number): string {
+  const [name, unit] = UNITS.find(([, length]) => ms >= length * 1.5) ?? ['second', 1_000];
+  const count = Math.round((ms / unit) * 10) / 10;
+  const shown = count >= 10 ? Math.round(count) : count;
+  return `${shown} ${name}${shown === 1 ? '' : 's'}`;
 }

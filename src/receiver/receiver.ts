@@ -82,7 +82,7 @@ export interface Receiver {
    * @throws {UnavailableError} `ERR_INBOX_FAILED` when the inbox cannot be asked.
    * @throws {ConfigError} `ERR_CONFIG_INVALID` when the function that gives the inbox fails.
    */
-  redrive(options?: { readonly signal?: AbortSignal | undefined }): Promise<OutcomeCounts>;
+  redrive(options?: RedriveOptions): Promise<OutcomeCounts>;
   /**
    * Refuses new deliveries: `receive`, `accept` and `handle` answer `busy`, and `redrive` stops. Resolves when the
    * deliveries that were verified before have ended, and their handlers, too: at the latest after `leaseMs`. It does
@@ -93,6 +93,14 @@ export interface Receiver {
   [Symbol.asyncDispose](): Promise<void>;
   /** The inbox that this receiver uses; one that is given as a function is made by now. @throws {ConfigError} */
   readonly inbox: Inbox<unknown>;
+}
+
+/** How to redrive. */
+export interface RedriveOptions {
+  /** Ends it early: events that run are waited for. */
+  readonly signal?: AbortSignal | undefined;
+  /** Called with each outcome, as the receiver's own `onOutcome` is. It must not throw. */
+  readonly onOutcome?: ((outcome: Outcome) => void) | undefined;
 }
 
 /** How many events `redrive` takes and runs at a time. */
@@ -354,7 +362,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     if (typeof timer === 'object') timer.unref();
   }
 
-  async function redrive({ signal }: { readonly signal?: AbortSignal | undefined } = {}) {
+  async function redrive({ signal, onOutcome }: RedriveOptions = {}) {
     const { inbox } = settings;
     redriven = true;
     const counts = emptyCounts();
@@ -365,7 +373,10 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       const due = await orUnavailable('ERR_INBOX_FAILED', inbox.takeDue(take));
       if (due.length === 0) break;
       const outcomes = await Promise.all(due.map(({ event, json }) => accept(event, 'redrive', { json })));
-      for (const { kind } of outcomes) counts[kind] += 1;
+      for (const outcome of outcomes) {
+        counts[outcome.kind] += 1;
+        onOutcome?.(outcome);
+      }
     }
     return counts;
   }
