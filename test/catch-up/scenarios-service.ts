@@ -1,6 +1,6 @@
 /** A service with a list of its events on a virtual clock, made for runs of days: a request costs what it shows. */
 import { EVENT_TYPES, type UnknownEvent } from 'stablehooks';
-import type { ListedEvents, PollerClient } from 'stablehooks/catch-up';
+import type { ListedEvents } from 'stablehooks/catch-up';
 import { createRandom } from './simulated-list.js';
 
 export const SECOND = 1_000;
@@ -22,6 +22,8 @@ export interface ServiceEvent {
   /** When a push of it arrives; infinite for a push that is lost. */
   readonly pushedAt: number;
   readonly event: UnknownEvent;
+  /** The same event as the list shows it once its push has arrived. */
+  readonly deliveredEvent: UnknownEvent;
 }
 
 /** How events arrive. */
@@ -92,15 +94,22 @@ function createEvent({
   readonly pushed: boolean;
 }): ServiceEvent {
   const createdAt = new Date(at);
-  const event = { id, type, created_at: createdAt.toISOString(), payload: {}, delivered: pushed };
+  const event = { id, type, created_at: createdAt.toISOString(), payload: {}, delivered: false };
   const pushedAt = pushed ? listedAt + SECOND : Number.POSITIVE_INFINITY;
-  return { at: createdAt.getTime(), listedAt, pushedAt, event };
+  return {
+    at: createdAt.getTime(),
+    listedAt,
+    pushedAt,
+    event,
+    deliveredEvent: { ...event, delivered: true },
+  };
 }
 
 /** The same event, created earlier. */
-export function backdate({ event, ...times }: ServiceEvent, byMs: number): ServiceEvent {
+export function backdate({ event, deliveredEvent, ...times }: ServiceEvent, byMs: number): ServiceEvent {
   const at = times.at - byMs;
-  return { ...times, at, event: { ...event, created_at: new Date(at).toISOString() } };
+  const created = { created_at: new Date(at).toISOString() };
+  return { ...times, at, event: { ...event, ...created }, deliveredEvent: { ...deliveredEvent, ...created } };
 }
 
 /** What the service does not specify. */
@@ -117,20 +126,18 @@ export interface ServiceOptions {
   readonly outages?: readonly Span[] | undefined;
 }
 
-/** The service, with the part of it that is listed by now. */
+/** The service, with the part of its list that is shown by now. */
 export interface Service {
-  readonly client: PollerClient;
+  /** Answers as of now. Throws during an outage. */
+  list(query: { readonly type?: string | undefined; readonly limit: number }): ListedEvents;
   /** How many events the answers contained. */
-  readonly rows: () => number;
+  rows(): number;
   /** The events that the list began to show since this was last called. */
-  readonly takeListed: () => readonly ServiceEvent[];
+  takeListed(): readonly ServiceEvent[];
 }
 
-/** A round trip, in ms. */
-const ROUND_TRIP_MS = 100;
-
-/** `clock.time` is read and moved on by each request. */
-export function createService(options: ServiceOptions, clock: { time: number }): Service {
+/** `now` gives the virtual time, epoch ms. */
+export function createService(options: ServiceOptions, now: () => number): Service {
   const {
     order = 'created',
     window = 'newest',
@@ -152,11 +159,8 @@ export function createService(options: ServiceOptions, clock: { time: number }):
   }
 
   function update(): void {
-    for (
-      let next = pending.at(-1);
-      next !== undefined && next.listedAt <= clock.time;
-      next = pending.at(-1)
-    ) {
+    const time = now();
+    for (let next = pending.at(-1); next !== undefined && next.listedAt <= time; next = pending.at(-1)) {
       pending.pop();
       insert(all, next);
       const same = byType.get(next.event.type) ?? [];
@@ -172,32 +176,21 @@ export function createService(options: ServiceOptions, clock: { time: number }):
     return window === 'newest-ascending' ? newest : newest.reverse();
   }
 
-  async function listWithProblems({
-    type,
-    limit,
-  }: {
-    readonly type?: string | undefined;
-    readonly limit: number;
-  }): Promise<ListedEvents> {
-    clock.time += ROUND_TRIP_MS;
-    if (options.outages?.some(({ from, until }) => clock.time >= from && clock.time < until)) {
-      throw new Error('503');
-    }
-    update();
-    const size = Math.min(limit, cap);
-    const matching = type === undefined || filtersLate ? all : (byType.get(type) ?? []);
-    const shown = cut(matching, size).filter(({ event }) => type === undefined || event.type === type);
-    rows += shown.length;
-    return {
-      events: shown.map(({ event }) => event),
-      problems: [],
-      size: shown.length,
-      servedAt: clock.time,
-    };
-  }
-
   return {
-    client: { events: { listWithProblems } },
+    list({ type, limit }) {
+      const time = now();
+      if (options.outages?.some(({ from, until }) => time >= from && time < until)) throw new Error('503');
+      update();
+      const matching = type === undefined || filtersLate ? all : (byType.get(type) ?? []);
+      const shown = cut(matching, Math.min(limit, cap)).filter(
+        ({ event }) => type === undefined || event.type === type,
+      );
+      rows += shown.length;
+      const events = shown.map(({ pushedAt, event, deliveredEvent }) =>
+        pushedAt <= time ? deliveredEvent : event,
+      );
+      return { events, problems: [], size: events.length, servedAt: time };
+    },
     rows: () => rows,
     takeListed() {
       update();

@@ -142,7 +142,10 @@ export function createList(server: SimulatedServer): SimulatedList {
   const random = createRandom(server.seed);
   const kinds = [...EVENT_TYPES, UNKNOWN_TYPE].slice(0, server.types);
   const end = startOf(server, server.polls);
-  const outage = { from: startOf({ ...server, outageMs: 0 }, server.polls / 2 - 1), until: startOf(server, server.polls / 2) };
+  const outage = {
+    from: startOf({ ...server, outageMs: 0 }, server.polls / 2 - 1),
+    until: startOf(server, server.polls / 2),
+  };
   const event = (id: string, time: number): SimulatedEvent => {
     const step = Math.floor(time / server.stepMs) * server.stepMs;
     const jittered = Math.floor(step - random() * server.jitterMs);
