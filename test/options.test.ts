@@ -1,7 +1,7 @@
 import { Redis as Upstash } from '@upstash/redis';
 import Database from 'libsql';
 import { createReceiver, memoryInbox } from 'stablehooks';
-import { createPoller, toCronRoute } from 'stablehooks/catch-up';
+import { acknowledgeGap, createPoller, toCronRoute } from 'stablehooks/catch-up';
 import { createClient } from 'stablehooks/client';
 import { toExpressHandler } from 'stablehooks/express';
 import { toFastifyPlugin } from 'stablehooks/fastify';
@@ -50,6 +50,8 @@ const receiver = {
   inbox: memoryInbox(),
 };
 const client = { events: { list: method, listWithProblems: method } };
+const day = '2026-03-01T00:00:00Z';
+const gap = { from: day, until: day, openedAt: day };
 const required = { secret: 'whsec_test', handlers: {} };
 const service = { baseUrl: 'http://localhost:1', token: 'token' };
 
@@ -65,6 +67,7 @@ const factories = {
   bullmqProcessor: untyped(bullmqProcessor),
   bullmqQueue: untyped(bullmqQueue),
   createClient: untyped(createClient),
+  acknowledgeGap: untyped(acknowledgeGap),
   createPoller: untyped(createPoller),
   createReceiver: untyped(createReceiver),
   createSandbox: untyped(createSandbox),
@@ -122,6 +125,13 @@ const refused: readonly (readonly [FactoryName, args: readonly unknown[], messag
     '`inbox` must be an inbox',
   ],
   ['createPoller', [{ client, receiver: {} }], '`receiver` must be a receiver'],
+  ['acknowledgeGap', [{}, gap, { by: 'ops', reason: 'checked' }], '`inbox` must be an inbox'],
+  ['acknowledgeGap', [memoryInbox(), new Date(), { by: 'ops', reason: 'checked' }], '`gap` must be a gap'],
+  [
+    'acknowledgeGap',
+    [memoryInbox(), gap, { by: 'ops' }],
+    '`reason` must be a string of 1 to 1000 characters',
+  ],
   ['createPoller', [{ client: {}, receiver }], '`client` must be a client'],
   ['createPoller', [{ client, receiver, since: 'today' }], '`since` must be a valid Date'],
   ['createClient', [{ ...service, baseUrl: 'localhost' }], '`baseUrl` must be'],
@@ -271,6 +281,7 @@ const optional: readonly {
       'limit',
       'maxLimit',
       'lagMs',
+      'disorderMs',
       'concurrency',
       'intervalMs',
       'leaseMs',
@@ -366,8 +377,10 @@ test.each(optional.flatMap(({ names, ...each }) => names.map((option) => ({ ...e
 /** What takes no options of its own: it is called per event, or for authors. */
 const others = [
   'createdAtMs',
+  'describeGap',
   'isEventType',
   'isKnownEvent',
+  'listGaps',
   'logOutcome',
   'parseEvent',
   'sign',

@@ -48,8 +48,8 @@ export interface ListVerdict {
    * - `failed`: there was no answer.
    */
   readonly verdict: 'complete' | 'window' | 'unproven' | 'failed';
-  /** Why it proves no more. */
-  readonly reason: GapReason;
+  /** Why it proves nothing, or begins later than it could; `null` if it does not. */
+  readonly reason: GapReason | null;
   /** How far back it shows the events in their order, in ms before the poll; `null` if it has no order. */
   readonly windowMs: number | null;
   /** By how much neighbours are out of order, in ms, apart from a tenth that can be late; `null` for too few events. */
@@ -66,8 +66,10 @@ export interface Proof {
 
 /** What a survey depends on. Times are epoch ms. */
 export interface SurveyOptions {
-  /** Up to here every event is recorded, or it is in a gap. The survey tries to prove from here on. */
+  /** Up to here every event is recorded, or it is in a gap. */
   readonly watermark: number;
+  /** The survey tries to prove from here on. @default the watermark */
+  readonly target?: number | undefined;
   /** No poll was completed before: the watermark is only a start, and can move back to the service's clock. @default false */
   readonly first?: boolean | undefined;
   /** When the poll started, before its first query, by our own clock. */
@@ -128,8 +130,9 @@ export function* surveyList(options: SurveyOptions): Survey {
     const said = answers.some(({ servedAt }) => servedAt !== null);
     return Math.min(options.watermark, said ? until() : settledAt());
   };
-  /** What is to be proven begins here. A watermark in the future was set by a clock that was wrong: it proves nothing. */
+  /** What is not proven begins here. A watermark in the future was set by a clock that was wrong: it proves nothing. */
   const start = () => (watermark() > until() ? Number.NEGATIVE_INFINITY : watermark());
+  const target = () => Math.min(start(), options.target ?? start());
 
   function* ask(query: ListQuery): Survey<ListAnswer | null> {
     const answer = yield query;
@@ -143,10 +146,10 @@ export function* surveyList(options: SurveyOptions): Survey {
     let whole = yield* ask({ type: null, limit });
     if (whole === null) return conclude([failed({ type: null, limit })]);
     for (;;) {
-      const judged = isComplete(whole, MIN_CAP) ? complete(whole) : yield* judgeWindow(whole, start());
-      const proven = judged.proof.from <= start() || judged.verdict === 'complete';
+      const judged = isComplete(whole, MIN_CAP) ? complete(whole) : yield* judgeWindow(whole, target());
+      const proven = judged.proof.from <= target() || judged.verdict === 'complete';
       // Until the watermark leaves the opening date there is nothing to prove.
-      if (proven || settledAt() <= start()) return conclude([judged]);
+      if (proven || settledAt() <= target()) return conclude([judged]);
       // Smaller than the limit: the whole list, or a cap. A larger limit cannot tell which.
       if (whole.size < limit || limit >= maxLimit) return yield* surveyTypes(judged);
       limit = Math.min(limit * 2, maxLimit);
@@ -171,14 +174,13 @@ export function* surveyList(options: SurveyOptions): Survey {
     const again = sizeMatters ? yield* ask(query) : null;
     const cap = Math.max(MIN_CAP, Math.min(whole.size, again?.size ?? 0));
     const isWhole = (answer: ListAnswer | null) => answer !== null && isComplete(answer, cap);
-    const filtersFirst = parts.some(({ answer }) => isWhole(answer)) && (yield* filtersBeforeCut(whole));
+    const filter = parts.some(({ answer }) => isWhole(answer)) ? yield* judgeFilter(whole) : null;
 
     const judged: Judged[] = [];
     for (const part of parts) {
       if (part.answer === null) judged.push(failed(part.query));
       else if (!isWhole(part.answer)) judged.push(yield* judgeWindow(part.answer, settledAt()));
-      else if (filtersFirst) judged.push(complete(part.answer));
-      else judged.push(unproven(part.answer, 'filtered-late'));
+      else judged.push(filter === null ? complete(part.answer) : unproven(part.answer, filter));
     }
     // What no type proves by itself, the window of the whole can prove.
     const helps =
@@ -203,14 +205,15 @@ export function* surveyList(options: SurveyOptions): Survey {
   }
 
   /**
-   * Whether the service filters by type before it cuts the list: then a type of which an answer has `n` events has `n`
+   * `null` if the service filters by type before it cuts the list: then a type of which an answer has `n` events has `n`
    * with a limit of `n`. One that cuts first answers only those of the first `n` events.
    */
-  function* filtersBeforeCut(whole: ListAnswer): Survey<boolean> {
+  function* judgeFilter(whole: ListAnswer): Survey<GapReason | null> {
     const query = chooseFilterProbe(whole);
-    if (query === null) return false;
+    if (query === null) return 'no-order';
     const answer = yield* ask(query);
-    return answer !== null && answer.size >= query.limit;
+    if (answer === null) return 'no-answer';
+    return answer.size >= query.limit ? null : 'filtered-late';
   }
 
   /** What a complete answer proves: everything, unless events have been removed from the list. */
@@ -285,13 +288,19 @@ export function* surveyList(options: SurveyOptions): Survey {
       limit: query.limit,
       size: answer?.size ?? 0,
       verdict: proof.from > settledAt() && verdict !== 'failed' ? 'unproven' : verdict,
-      reason: proof.reason,
+      reason: isLimited({ verdict, proof }) ? proof.reason : null,
       windowMs: order && until() - order.tail,
       disorderMs: answer && measureDisorder(answer),
     };
   }
 
   return yield* surveyWhole();
+}
+
+/** Whether a proof is less than what an answer of this verdict proves by itself. */
+function isLimited({ verdict, proof }: Pick<Judged, 'verdict' | 'proof'>): boolean {
+  if (verdict === 'complete') return proof.from !== Number.NEGATIVE_INFINITY;
+  return verdict !== 'window' || proof.reason !== 'not-reached';
 }
 
 function failed(query: ListQuery): Judged {

@@ -1,7 +1,7 @@
 /** Where events can be missing: how what the list proves changes the poller's state, and what people do about gaps. */
 import { ConfigError, orUnavailable } from '../core/errors.js';
 import { EVENT_TYPES, type EventType } from '../core/events.js';
-import { readOptions, required, rule } from '../core/options.js';
+import { readOptions, required, rule, withMethods } from '../core/options.js';
 import type { GapReason, Inbox, InboxOperations, PollState, StoredGap } from '../core/ports.js';
 import type { SurveyResult } from './coverage.js';
 
@@ -54,15 +54,17 @@ export function advance(state: PollState, survey: SurveyResult): Advance {
   const extended = kept.map((gap) => extend(gap, { start, ends }));
   const isExtended = (type: EventType) => kept.some((gap) => endsAt(gap, type, start));
   const added = missing.filter((type) => !isExtended(type));
-  const [first] = added;
+  const reasons = added.map((type) => proofs[type].reason);
+  // The one that says most.
+  const reason = reasons.find((each) => each !== 'no-order') ?? reasons[0];
   const opened: readonly StoredGap[] =
-    first === undefined
+    reason === undefined
       ? []
       : [
           {
             from: start,
             until: Object.fromEntries(added.map((type) => [type, ends.get(type) ?? watermark])),
-            reason: isAhead ? 'clock' : proofs[first].reason,
+            reason: isAhead ? 'clock' : reason,
             openedAt: until,
             acknowledged: null,
           },
@@ -77,9 +79,13 @@ export function advance(state: PollState, survey: SurveyResult): Advance {
 }
 
 /** What is left of a gap that the answers of this poll prove in part or whole. */
-function shrink(gap: StoredGap, { proofs }: SurveyResult): StoredGap {
+function shrink(gap: StoredGap, { proofs, settledAt }: SurveyResult): StoredGap {
   const until = Object.entries(gap.until)
-    .map(([type, end]) => [type, Math.min(end, proofs[type as EventType]?.from ?? end)] as const)
+    .map(([type, end]) => {
+      const from = proofs[type as EventType]?.from ?? end;
+      // A clock that was set back: the proof ends before the gap does.
+      return [type, end > settledAt ? end : Math.min(end, from)] as const;
+    })
     .filter(([, end]) => end > gap.from);
   return { ...gap, until: Object.fromEntries(until) };
 }
@@ -207,6 +213,12 @@ export async function listGaps(inbox: Pick<InboxOperations, 'pollState'>): Promi
   return gaps.map((gap) => toGap(gap));
 }
 
+const INBOX = withMethods('an inbox, such as sqliteInbox() or memoryInbox()', ['acquirePoll', 'savePoll']);
+const GAP = rule('a gap, such as listGaps or a report gives', (gap) => {
+  const { from, until, openedAt } = (gap ?? {}) as Partial<Gap>;
+  return [from, until, openedAt].every((time) => !Number.isNaN(Date.parse(String(time))));
+});
+
 /** How long an acknowledgement keeps others from polling if this process dies, in ms. */
 const ACKNOWLEDGE_LEASE_MS = 10_000;
 
@@ -225,6 +237,7 @@ export async function acknowledgeGap(
   acknowledgement: Acknowledgement,
   { now = Date.now }: { readonly now?: (() => number) | undefined } = {},
 ): Promise<Gap | null> {
+  readOptions('acknowledgeGap', { inbox, gap }, { inbox: required(INBOX), gap: required(GAP) });
   const { by, reason } = readOptions('acknowledgeGap', acknowledgement, {
     by: required(SENTENCE(200)),
     reason: required(SENTENCE(1_000)),

@@ -154,20 +154,30 @@ export function createPoller(options: PollerOptions): Poller {
   let current: Promise<PollReport> | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let running = false;
+  let isFirst = true;
+  /** Logged once, and not at each poll. */
+  let lastFailure: PollProblem | undefined;
 
   function pollOnce({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<PollReport> {
     const signals = signal === undefined ? [stopping.signal] : [stopping.signal, signal];
-    current ??= poll(settings, { holder, signal: AbortSignal.any(signals) })
+    current ??= poll(settings, { holder, signal: AbortSignal.any(signals), isFirst })
       .finally(() => {
         current = undefined;
       })
       .then(publish);
+    isFirst = false;
     return current;
   }
 
   function publish(report: PollReport): PollReport {
     const { logger, onReport, onGap } = settings;
     notify('onReport', onReport, { value: report, logger });
+    const failure = failureOf(report);
+    if (failure !== undefined && lastFailure === undefined) {
+      log(logger, 'error', `the poll failed. ${failure.code}: ${failure.message}`);
+    }
+    if (failure === undefined && lastFailure !== undefined) log(logger, 'warn', 'polls succeed again.');
+    lastFailure = failure;
     for (const gap of report.gapsClosed) tell('warn', gap, describeGap(gap));
     for (const gap of report.gapsOpened) tell('error', gap, `${describeGap(gap)} ${report.diagnosis}`);
     function tell(level: 'warn' | 'error', gap: Gap, line: string) {
@@ -266,9 +276,17 @@ function makesInbox(receiver: PollerReceiver): boolean {
 interface PollOptions {
   readonly holder: string;
   readonly signal: AbortSignal;
+  /** Whether it is the first poll of this poller. */
+  readonly isFirst: boolean;
 }
 
-/** Never rejects. What is wrong with the wiring is logged, too: without `onReport` nobody would see it. */
+/** Why a poll did not read the list; `undefined` if it did, was stopped, or another process polls. */
+function failureOf({ verdicts, problems }: PollReport): PollProblem | undefined {
+  if (verdicts.some(({ verdict }) => verdict !== 'failed')) return undefined;
+  return problems.find(({ code }) => code !== 'ERR_POLL_BUSY' && code !== 'ERR_POLL_STOPPED');
+}
+
+/** Never rejects. */
 async function poll(settings: PollerSettings, options: PollOptions): Promise<PollReport> {
   const { logger } = settings;
   const startedAt = performance.now();
@@ -277,23 +295,21 @@ async function poll(settings: PollerSettings, options: PollOptions): Promise<Pol
     warnNotDurable(settings.receiver.inbox, { where: 'a poller uses it', logger });
     report = await leaseAndPoll(settings, options);
   } catch (error) {
-    const problem = toProblem(error, { code: 'ERR_CONFIG_INVALID' });
-    log(logger, 'error', `the poll failed. ${problem.code}: ${problem.message}`);
-    report = { ...EMPTY_REPORT, problems: [problem] };
+    report = { ...EMPTY_REPORT, problems: [toProblem(error, { code: 'ERR_CONFIG_INVALID' })] };
   }
   return { ...report, durationMs: Math.round(performance.now() - startedAt) };
 }
 
-async function leaseAndPoll(settings: PollerSettings, { holder, signal }: PollOptions): Promise<PollReport> {
+async function leaseAndPoll(settings: PollerSettings, options: PollOptions): Promise<PollReport> {
   const startedAt = Math.floor(settings.now());
   let lease: PollLease | null;
   try {
-    lease = await acquireLease(settings, holder);
+    lease = await acquireLease(settings, options.holder);
   } catch (error) {
     return { ...EMPTY_REPORT, problems: [toProblem(error, { code: 'ERR_INBOX_FAILED' })] };
   }
   if (lease === null) return { ...EMPTY_REPORT, problems: [problemOf('ERR_POLL_BUSY')] };
-  return pollUnderLease(settings, { lease, signal, startedAt }).finally(lease.drop);
+  return pollUnderLease(settings, { ...options, lease, startedAt }).finally(lease.drop);
 }
 
 /** Redrives the inbox, surveys the list, dispatches what is new, saves the state. */
@@ -302,8 +318,9 @@ async function pollUnderLease(
   {
     lease,
     signal,
+    isFirst,
     startedAt,
-  }: { readonly lease: PollLease; readonly signal: AbortSignal; readonly startedAt: number },
+  }: PollOptions & { readonly lease: PollLease; readonly startedAt: number },
 ): Promise<PollReport> {
   const problems: PollProblem[] = [];
   const halt = AbortSignal.any([signal, lease.lost]);
@@ -326,7 +343,16 @@ async function pollUnderLease(
   const list = createListReader({ ...settings, startedAt, takeFrom, signal: halt });
   const watermark = state.watermark ?? openingAt(startedAt).since;
   const { limit: lastLimit, oldest } = state;
-  const survey = await runSurvey(list, { ...settings, watermark, first, startedAt, lastLimit, oldest });
+  const target = triesGaps(state, { ...settings, startedAt, isFirst }) ? oldestGap(state) : undefined;
+  const survey = await runSurvey(list, {
+    ...settings,
+    watermark,
+    target,
+    first,
+    startedAt,
+    lastLimit,
+    oldest,
+  });
   const { since } = openingAt(list.until());
   const opened = { ...state, since: since === Number.NEGATIVE_INFINITY ? null : since };
   // A poll that was stopped before it read the whole list has found no gap.
@@ -384,6 +410,33 @@ function toOpening(
       ? Math.min(given ?? state.since ?? until, until)
       : (state.since ?? Number.NEGATIVE_INFINITY);
   return { since, takeFrom: backfill ? Number.NEGATIVE_INFINITY : Math.min(given ?? since, since) };
+}
+
+/**
+ * Whether this poll also tries to close the open gaps, which takes more requests: the first poll of a poller does, whose
+ * options can be new, and later ones at once, twice, four times, … the interval after a gap was opened.
+ */
+function triesGaps(
+  { gaps, watermark }: PollState,
+  {
+    startedAt,
+    isFirst,
+    intervalMs,
+    lagMs,
+  }: Pick<PollerSettings, 'intervalMs' | 'lagMs'> & { readonly startedAt: number; readonly isFirst: boolean },
+): boolean {
+  const lastAt = (watermark ?? startedAt) + lagMs;
+  const steps = (time: number, openedAt: number) =>
+    Math.floor(Math.log2(Math.max(0.5, (time - openedAt) / intervalMs)));
+  return gaps.some(
+    ({ acknowledged, openedAt }) =>
+      acknowledged === null && (isFirst || steps(startedAt, openedAt) > steps(lastAt, openedAt)),
+  );
+}
+
+function oldestGap({ gaps }: PollState): number | undefined {
+  const open = gaps.filter(({ acknowledged }) => acknowledged === null);
+  return open.length === 0 ? undefined : Math.min(...open.map(({ from }) => from));
 }
 
 async function runSurvey(list: ListReader, options: SurveyOptions): Promise<SurveyResult> {

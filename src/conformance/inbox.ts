@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict';
-import type { UnknownEvent } from '../core/events.js';
+import { EVENT_TYPES, type UnknownEvent } from '../core/events.js';
 import {
+  EMPTY_POLL_STATE,
   INBOX_STATES,
   type Inbox,
   type InboxOperations,
   type InboxRecord,
   type Lease,
+  type PollState,
+  type StoredGap,
 } from '../core/ports.js';
 import { type ContractCase, someEvent } from './contract.js';
 
@@ -586,11 +589,45 @@ const dueCases: readonly InboxCase[] = [
 const A = { holder: 'a', leaseMs: HOUR_MS } as const;
 const B = { holder: 'b', leaseMs: HOUR_MS } as const;
 
+/** A state of the poller. */
+const someState = (overrides: Partial<PollState> = {}): PollState => ({ ...EMPTY_POLL_STATE, ...overrides });
+
+/** Gaps with the times, types and text that are hard to store. */
+const GAPS: readonly StoredGap[] = [
+  {
+    from: -8_640_000_000_000_000,
+    until: { 'redeem.failed': 8_640_000_000_000_000, 'accept.confirmed': -1 },
+    reason: 'not-reached',
+    openedAt: 1_767_323_045_678,
+    acknowledged: null,
+  },
+  {
+    from: 0,
+    until: Object.fromEntries(EVENT_TYPES.map((type, index) => [type, 1_767_000_000_000 + index])),
+    reason: 'clock',
+    openedAt: 1_767_323_045_679,
+    acknowledged: {
+      by: `Ada "Ops" O'Brien \\ {} [] $1 ?`,
+      reason: 'the ledger agrees\r\n\tticket ✓ 😀 \ud83d \u0000 \u2028 end',
+      at: 1_767_323_999_999,
+    },
+  },
+  {
+    from: 1_767_000_000_000,
+    until: { 'transfer.settled': 1_767_000_000_001 },
+    reason: 'window-too-short',
+    openedAt: 1_767_323_045_680,
+    acknowledged: null,
+  },
+];
+
 const pollCases: readonly InboxCase[] = [
   {
-    name: 'the first acquirePoll returns no opening date, no watermark and a largest answer of 0',
-    async run({ inbox }) {
-      assert.deepEqual(await inbox.acquirePoll(A), { since: null, watermark: null, largest: 0 });
+    name: "before the first save the poller's state is empty",
+    async run({ inbox, second }) {
+      assert.deepEqual(await second.pollState(), EMPTY_POLL_STATE);
+      assert.deepEqual(await inbox.acquirePoll(A), EMPTY_POLL_STATE);
+      assert.deepEqual(await second.pollState(), EMPTY_POLL_STATE);
     },
   },
   {
@@ -613,41 +650,100 @@ const pollCases: readonly InboxCase[] = [
     },
   },
   {
-    name: 'a lapsed poll lease goes to the next holder, and the old holder cannot save',
+    name: 'a lapsed poll lease goes to the next holder, and a save of the old holder changes nothing',
     async run({ inbox, second }) {
+      const [old, current] = [
+        someState({ watermark: 1, limit: 50 }),
+        someState({ watermark: 2, gaps: GAPS }),
+      ];
       await inbox.acquirePoll({ ...A, leaseMs: 0 });
       assert.notEqual(await second.acquirePoll(B), null);
-      assert.equal(await inbox.savePoll({ since: null, watermark: 1, largest: 1 }, A), false);
-      assert.equal(await second.savePoll({ since: null, watermark: 2, largest: 2 }, B), true);
-      assert.deepEqual(await second.acquirePoll(B), { since: null, watermark: 2, largest: 2 });
+      assert.equal(await inbox.savePoll(old, A), false);
+      assert.deepEqual(await inbox.pollState(), EMPTY_POLL_STATE);
+      assert.equal(await second.savePoll(current, B), true);
+      assert.equal(await inbox.savePoll(old, A), false);
+      assert.deepEqual(await inbox.pollState(), current);
+      assert.deepEqual(await second.acquirePoll(B), current);
     },
   },
   {
-    name: 'after a poll lease is given back, the next holder gets the saved state',
+    name: 'a save that renews the poll lease keeps it, and one that releases it hands the state to the next holder',
     async run({ inbox, second }) {
-      await inbox.acquirePoll(A);
-      const state = { since: 1_767_000_000_123, watermark: 1_767_323_045_678, largest: 1_000 };
+      await inbox.acquirePoll({ ...A, leaseMs: 0 });
+      const state = someState({ since: 1_767_000_000_123, watermark: 1_767_323_045_678, limit: 1_000 });
       assert.equal(await inbox.savePoll(state, A), true);
       assert.equal(await second.acquirePoll(B), null);
-      assert.equal(await inbox.savePoll(state, { ...A, leaseMs: 0 }), true);
-      assert.deepEqual(await second.acquirePoll(B), state);
+      const next = { ...state, gaps: GAPS, oldest: 1_767_000_000_456 };
+      assert.equal(await inbox.savePoll(next, { ...A, leaseMs: 0 }), true);
+      assert.deepEqual(await second.acquirePoll(B), next);
     },
   },
   {
     name: 'savePoll without a lease returns false and saves nothing',
     async run({ inbox }) {
-      assert.equal(await inbox.savePoll({ since: null, watermark: 1, largest: 1 }, A), false);
-      assert.deepEqual(await inbox.acquirePoll(A), { since: null, watermark: null, largest: 0 });
+      assert.equal(await inbox.savePoll(someState({ watermark: 1, gaps: GAPS }), A), false);
+      assert.deepEqual(await inbox.pollState(), EMPTY_POLL_STATE);
+      assert.deepEqual(await inbox.acquirePoll(A), EMPTY_POLL_STATE);
     },
   },
   {
-    name: 'a saved watermark can be negative, or null again',
-    async run({ inbox }) {
+    name: "pollState reads the poller's state while another holder has the lease, and leaves the lease to it",
+    async run({ inbox, second }) {
       await inbox.acquirePoll(A);
-      await inbox.savePoll({ since: -2, watermark: -1, largest: 50 }, A);
-      assert.deepEqual(await inbox.acquirePoll(A), { since: -2, watermark: -1, largest: 50 });
-      await inbox.savePoll({ since: null, watermark: null, largest: 50 }, A);
-      assert.deepEqual(await inbox.acquirePoll(A), { since: null, watermark: null, largest: 50 });
+      const state = someState({ since: 5, watermark: 7, gaps: GAPS, limit: 200, oldest: 6 });
+      await inbox.savePoll(state, A);
+      assert.deepEqual(await second.pollState(), state);
+      assert.equal(await second.acquirePoll(B), null);
+      assert.equal(await inbox.savePoll(EMPTY_POLL_STATE, A), true);
+      assert.deepEqual(await second.pollState(), EMPTY_POLL_STATE);
+    },
+  },
+  {
+    name: 'times of a saved state can be negative, as large as a date can be, or null again',
+    async run({ inbox, second }) {
+      await inbox.acquirePoll(A);
+      const largest = 8_640_000_000_000_000;
+      for (const state of [
+        someState({ since: -2, watermark: -1, oldest: -3, limit: 50 }),
+        someState({ since: -largest, watermark: largest, oldest: largest, limit: 2_147_483_647 }),
+        someState({ since: null, watermark: 0, oldest: 0 }),
+        EMPTY_POLL_STATE,
+      ]) {
+        await inbox.savePoll(state, A);
+        assert.deepEqual(await second.pollState(), state);
+        assert.deepEqual(await inbox.acquirePoll(A), state);
+      }
+    },
+  },
+  {
+    name: 'the gaps of a saved state come back unchanged and in order, whatever their times, types and text',
+    async run({ inbox, second }) {
+      await inbox.acquirePoll(A);
+      await inbox.savePoll(someState({ gaps: GAPS }), A);
+      assert.deepEqual((await second.pollState()).gaps, GAPS);
+      assert.deepEqual((await inbox.acquirePoll(A))?.gaps, GAPS);
+      const fewer = GAPS.slice(1).reverse();
+      await inbox.savePoll(someState({ gaps: fewer }), A);
+      assert.deepEqual((await second.pollState()).gaps, fewer);
+    },
+  },
+  {
+    name: 'a state can have 500 gaps of five types',
+    async run({ inbox, second }) {
+      await inbox.acquirePoll(A);
+      const gaps = Array.from({ length: 500 }, (_, number): StoredGap => {
+        const from = 1_767_000_000_000 + number * HOUR_MS;
+        return {
+          from,
+          until: Object.fromEntries(EVENT_TYPES.map((type, index) => [type, from + index + 1])),
+          reason: 'not-reached',
+          openedAt: from + HOUR_MS,
+          acknowledged: number % 2 ? { by: 'ops', reason: `ticket ${number}`, at: from } : null,
+        };
+      });
+      await inbox.savePoll(someState({ gaps }), A);
+      assert.deepEqual((await second.pollState()).gaps, gaps);
+      assert.deepEqual((await inbox.acquirePoll(A))?.gaps, gaps);
     },
   },
 ];
@@ -819,7 +915,7 @@ const operationCases: readonly InboxCase[] = [
 /**
  * The rules of an inbox: every guarantee of `Inbox` and `InboxOperations`, apart from `transaction`.
  *
- * Covers claims, leases, recording, due events, the poll lease and the operations, also under simultaneous calls.
+ * Covers claims, leases, recording, due events, the poll lease and state, and the operations, also under simultaneous calls.
  * Each case needs an empty inbox.
  *
  * @example

@@ -103,8 +103,8 @@ function writeMigrations({ schema, events, poll, fences }: Tables): readonly str
   largest integer NOT NULL
 )`,
     // A transaction inserts its token and can commit only after it has deleted it, together with marking its event
-    // done. The table is empty for every other transaction, so it need not be logged. It is created last and checked
-    // first: most starts lock nothing.
+    // done. The table is empty for every other transaction, so it need not be logged. It is created last in its block
+    // and checked first: most starts lock nothing.
     `DO $fences$ BEGIN
 IF pg_catalog.to_regclass('${fences}') IS NULL THEN
   ALTER TABLE ${events} ADD COLUMN IF NOT EXISTS history pg_catalog.jsonb;
@@ -158,6 +158,17 @@ END $claim$;
   ALTER TABLE ${fences} ENABLE ALWAYS TRIGGER refuse_commit;
 END IF;
 END $fences$`,
+    // The first statement reads nothing and fails if the column is not there. Unlike a query of the catalog it sees
+    // what another process has just migrated, at every isolation level.
+    `DO $gaps$ BEGIN
+PERFORM gaps FROM ${poll} WHERE false;
+EXCEPTION WHEN undefined_column THEN
+  ALTER TABLE ${poll} RENAME COLUMN horizon TO watermark;
+  ALTER TABLE ${poll} DROP COLUMN largest,
+    ADD COLUMN gaps pg_catalog.text NOT NULL DEFAULT '[]',
+    ADD COLUMN list_limit integer NOT NULL DEFAULT 0,
+    ADD COLUMN oldest bigint;
+END $gaps$`,
   ];
 }
 
@@ -193,6 +204,8 @@ export function writeStatements(name: string) {
   const { schema, events, poll, fences } = quoteTables(name);
   const record = `id, type, state, attempts, source, last_error, event, history::pg_catalog.text AS history,
   ${ms('received_at')} AS received_ms, ${ms('updated_at')} AS updated_ms, ${ms('due_at')} AS due_ms`;
+  const pollState = `since::double precision AS since, watermark::double precision AS watermark, gaps,
+  list_limit AS "limit", oldest::double precision AS oldest`;
   const markDone = `UPDATE ${events} AS e SET state = 'done', due_at = NULL, token = NULL, last_error = NULL,
   updated_at = ${CLOCK}, history = ${history("'done'", CLOCK, 'NULL::pg_catalog.text')}
 WHERE e.id ${EQ} $1::pg_catalog.text AND e.token ${EQ} $2::pg_catalog.uuid`;
@@ -284,15 +297,18 @@ SELECT id, state FROM ${events} WHERE id ${EQ} ANY ($1::pg_catalog.text[])`,
 SELECT hidden.event FROM hidden JOIN taken ON hidden.id ${EQ} taken.id ORDER BY taken.rank, taken.at`,
 
     /** holder, leaseMs */
-    acquirePoll: `INSERT INTO ${poll} AS p (holder, lease_until, largest)
-VALUES ($1::pg_catalog.text, ${later('$2')}, 0)
+    acquirePoll: `INSERT INTO ${poll} AS p (holder, lease_until)
+VALUES ($1::pg_catalog.text, ${later('$2')})
 ON CONFLICT (only_row) DO UPDATE SET holder = excluded.holder, lease_until = ${later('$2')}
 WHERE p.holder ${EQ} excluded.holder OR p.lease_until ${LE} ${CLOCK}
-RETURNING since::double precision AS since, horizon::double precision AS watermark, largest`,
+RETURNING ${pollState}`,
 
-    /** holder, leaseMs, since or null, horizon or null, largest */
-    savePoll: `UPDATE ${poll} SET lease_until = ${later('$2')}, since = $3::bigint, horizon = $4::bigint, largest = $5::int
+    /** holder, leaseMs, since or null, watermark or null, gaps, limit, oldest or null */
+    savePoll: `UPDATE ${poll} SET lease_until = ${later('$2')}, since = $3::bigint, watermark = $4::bigint,
+  gaps = $5::pg_catalog.text, list_limit = $6::int, oldest = $7::bigint
 WHERE holder ${EQ} $1::pg_catalog.text RETURNING 1 AS saved`,
+
+    pollState: `SELECT ${pollState} FROM ${poll}`,
 
     /** id */
     find: `SELECT ${record} FROM ${events} WHERE id ${EQ} $1::pg_catalog.text`,

@@ -2,6 +2,7 @@ import { PermanentError } from '../core/errors.js';
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
 import { boolean, readOptions } from '../core/options.js';
 import {
+  EMPTY_POLL_STATE,
   INBOX_STATES,
   type Inbox,
   type InboxAttempt,
@@ -13,6 +14,7 @@ import {
   type Origin,
   type PollState,
   type RecordResult,
+  type StoredGap,
 } from '../core/ports.js';
 import {
   type OpenTransaction,
@@ -259,13 +261,18 @@ export function postgresInbox(
     },
 
     async acquirePoll({ holder, leaseMs }) {
-      const [state] = await send<PollState>(statements.acquirePoll, [holder, leaseMs]);
-      return state ?? null;
+      const [row] = await send<PollRow>(statements.acquirePoll, [holder, leaseMs]);
+      return row === undefined ? null : toPollState(row);
     },
 
-    async savePoll({ since, watermark, largest }, { holder, leaseMs }) {
-      const values = [holder, leaseMs, since, watermark, largest];
+    async savePoll({ since, watermark, gaps, limit, oldest }, { holder, leaseMs }) {
+      const values = [holder, leaseMs, since, watermark, JSON.stringify(gaps), limit, oldest];
       return (await send(statements.savePoll, values)).length > 0;
+    },
+
+    async pollState() {
+      const [row] = await send<PollRow>(statements.pollState);
+      return row === undefined ? EMPTY_POLL_STATE : toPollState(row);
     },
 
     async find(id) {
@@ -330,6 +337,11 @@ interface RecordRow {
   readonly state: RecordResult;
 }
 
+interface PollRow extends Omit<PollState, 'gaps'> {
+  /** JSON. */
+  readonly gaps: string;
+}
+
 interface EventRow {
   readonly id: string;
   readonly type: string;
@@ -358,4 +370,8 @@ function toRecord(row: EventRow): InboxRecord {
     history: row.history === null ? [] : (JSON.parse(row.history) as readonly InboxAttempt[]),
     event: row.event === null ? null : (JSON.parse(row.event) as UnknownEvent),
   };
+}
+
+function toPollState({ since, watermark, gaps, limit, oldest }: PollRow): PollState {
+  return { since, watermark, gaps: JSON.parse(gaps) as readonly StoredGap[], limit, oldest };
 }

@@ -3,7 +3,7 @@
  * `:event:<id>` a hash, `:json:<id>` the JSON of the event, `:history:<id>` a list of its attempts (keys of their
  * own, so that the hash stays compact); sorted sets of ids: `:in:<state>` by receivedAt, `:since:<state>` by
  * updatedAt, `:due` by dueAt, `:parked:<type>` by receivedAt, `:whole` by updatedAt (done events with JSON); `:poll`
- * a hash. The empty id in `:due` shows that the set was not evicted; no event has it.
+ * a hash, with the state of the poller as JSON in one field. The empty id in `:due` shows that the set was not evicted; no event has it.
  *
  * `now` is the time of the server. Only `move` writes states, so that every index follows them.
  *
@@ -120,6 +120,12 @@ local function before(a, b)
     if left ~= right then return left < right end
   end
   return #a < #b
+end
+
+-- The state of the poller, or what a release without that field has written: since and horizon.
+local function pollState()
+  local found = redis.call('HMGET', base .. ':poll', 'state', 'since', 'horizon')
+  return answer({ found[1] or '', found[2] or '', found[3] or '' })
 end
 
 local function read(id)
@@ -240,21 +246,25 @@ for _, each in ipairs(chosen) do
 end
 return answer(events)`,
 
-  /** holder, leaseMs → since, horizon, largest; empty while another holder has the lease */
+  /** holder, leaseMs → the poller's state; empty while another holder has the lease */
   acquirePoll: `
 local key = base .. ':poll'
-local found = redis.call('HMGET', key, 'holder', 'leaseUntil', 'since', 'horizon', 'largest')
+local found = redis.call('HMGET', key, 'holder', 'leaseUntil')
 if found[1] and found[1] ~= ARGV[1] and tonumber(found[2]) > now then return '[]' end
 redis.call('HSET', key, 'holder', ARGV[1], 'leaseUntil', text(now + tonumber(ARGV[2])))
-return answer({ found[3] or '', found[4] or '', found[5] or '0' })`,
+return pollState()`,
 
-  /** holder, leaseMs, since or '', horizon or '', largest → whether it was saved */
+  /** holder, leaseMs, state → whether it was saved */
   savePoll: `
 local key = base .. ':poll'
 if redis.call('HGET', key, 'holder') ~= ARGV[1] then return '[]' end
-redis.call('HSET', key, 'leaseUntil', text(now + tonumber(ARGV[2])), 'since', ARGV[3], 'horizon', ARGV[4],
-  'largest', ARGV[5])
+redis.call('HSET', key, 'leaseUntil', text(now + tonumber(ARGV[2])), 'state', ARGV[3])
+redis.call('HDEL', key, 'since', 'horizon', 'largest')
 return '["1"]'`,
+
+  /** → the poller's state */
+  pollState: `
+return pollState()`,
 
   /** id → one record or none */
   find: `

@@ -3,6 +3,7 @@ import { encodeEvent, type UnknownEvent } from '../core/events.js';
 import { boolean, readOptions, required, rule, withMethods } from '../core/options.js';
 import {
   type Claim,
+  EMPTY_POLL_STATE,
   INBOX_STATES,
   type Inbox,
   type InboxAttempt,
@@ -10,6 +11,7 @@ import {
   type InboxRecord,
   type InboxState,
   type Origin,
+  type PollState,
   type RecordResult,
 } from '../core/ports.js';
 import { redactCommand } from '../core/redact-command.js';
@@ -183,14 +185,16 @@ export function redisInbox(
     },
 
     async acquirePoll({ holder, leaseMs }) {
-      const reply = (await scripts.acquirePoll([holder, leaseMs])) as readonly string[];
-      const [since, watermark, largest] = reply.map((value) => (value === '' ? null : Number(value)));
-      if (since === undefined) return null;
-      return { since, watermark: watermark ?? null, largest: largest ?? 0 };
+      const reply = (await scripts.acquirePoll([holder, leaseMs])) as PollFields | readonly [];
+      return reply.length === 0 ? null : toPollState(reply);
     },
 
-    savePoll: ({ since, watermark, largest }, { holder, leaseMs }) =>
-      succeeded(scripts.savePoll([holder, leaseMs, since ?? '', watermark ?? '', largest])),
+    savePoll: (state, { holder, leaseMs }) =>
+      succeeded(scripts.savePoll([holder, leaseMs, JSON.stringify(state)])),
+
+    async pollState() {
+      return toPollState((await scripts.pollState([])) as PollFields);
+    },
 
     async find(id) {
       return toRecords(await scripts.find([id]))[0];
@@ -235,6 +239,12 @@ type RecordFields = readonly [
   event: string | false,
   history: string,
 ];
+
+/**
+ * The poller's state as JSON, empty before this release has saved it. The other fields are what the release before
+ * saved. It polls with these alone: it neither reads nor changes the state of this release.
+ */
+type PollFields = readonly [state: string, since: string, horizon: string];
 
 /** An attempt as the scripts store it; one that did not fail has no error. */
 type AttemptFields = readonly [
@@ -311,6 +321,12 @@ function toRecords(reply: unknown): readonly InboxRecord[] {
       event: event === false ? null : (JSON.parse(event) as UnknownEvent),
     };
   });
+}
+
+function toPollState([state, since, horizon]: PollFields): PollState {
+  if (state !== '') return JSON.parse(state) as PollState;
+  const time = (value: string) => (value === '' ? null : Number(value));
+  return { ...EMPTY_POLL_STATE, since: time(since), watermark: time(horizon) };
 }
 
 function toAttempt([attempt, startedAt, endedAt, result, error = '']: AttemptFields): InboxAttempt {

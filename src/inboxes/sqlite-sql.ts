@@ -1,6 +1,6 @@
 import { ConfigError } from '../core/errors.js';
 import type { UnknownEvent } from '../core/events.js';
-import type { InboxAttempt, InboxRecord, InboxState, PollState } from '../core/ports.js';
+import type { InboxAttempt, InboxRecord, InboxState, PollState, StoredGap } from '../core/ports.js';
 import { atomically, type SqliteLike } from './sqlite-connection.js';
 
 /**
@@ -43,6 +43,13 @@ const MIGRATIONS: readonly string[] = [
   `,
   `
   CREATE INDEX stablehooks_written ON stablehooks_events (updated_at) WHERE due_at IS NOT NULL;
+  `,
+  `
+  ALTER TABLE stablehooks_poll RENAME COLUMN horizon TO watermark;
+  ALTER TABLE stablehooks_poll DROP COLUMN largest;
+  ALTER TABLE stablehooks_poll ADD COLUMN gaps TEXT NOT NULL DEFAULT '[]';
+  ALTER TABLE stablehooks_poll ADD COLUMN list_limit INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE stablehooks_poll ADD COLUMN oldest INTEGER;
   `,
 ];
 
@@ -89,6 +96,14 @@ interface EventRow {
   readonly last_error: string | null;
   readonly event: string | null;
   readonly history: string | null;
+}
+
+/** The columns of {@link PollState}. */
+const POLL_STATE = 'since, watermark, gaps, list_limit AS "limit", oldest';
+
+interface PollRow extends Omit<PollState, 'gaps'> {
+  /** JSON. */
+  readonly gaps: string;
 }
 
 /** A row that is due. Only done events are pruned, so it has its event. */
@@ -155,17 +170,19 @@ export function prepareStatements(db: SqliteLike) {
         history = ${HISTORY_WITH_LAPSED}
       WHERE id = ? RETURNING id`,
     ),
-    acquirePoll: rows<PollState>(
-      `INSERT INTO stablehooks_poll (one, holder, lease_until, renewed_at, largest) VALUES (1, ?, ?, ?, 0)
+    acquirePoll: rows<PollRow>(
+      `INSERT INTO stablehooks_poll (one, holder, lease_until, renewed_at) VALUES (1, ?, ?, ?)
       ON CONFLICT (one) DO UPDATE SET
         holder = excluded.holder, lease_until = excluded.lease_until, renewed_at = excluded.renewed_at
       WHERE holder = excluded.holder OR lease_until <= excluded.renewed_at
-      RETURNING since, horizon AS watermark, largest`,
+      RETURNING ${POLL_STATE}`,
     ),
     savePoll: rows<{ readonly one: number }>(
-      `UPDATE stablehooks_poll SET since = ?, horizon = ?, largest = ?, lease_until = ?, renewed_at = ?
+      `UPDATE stablehooks_poll SET since = ?, watermark = ?, gaps = ?, list_limit = ?, oldest = ?,
+        lease_until = ?, renewed_at = ?
       WHERE one = 1 AND holder = ? RETURNING one`,
     ),
+    pollState: rows<PollRow>(`SELECT ${POLL_STATE} FROM stablehooks_poll`),
     // Without the index's name SQLite may read all rows that are due at some time.
     latest: rows<{ readonly latest: number | null }>(
       `SELECT max(updated_at) AS latest FROM stablehooks_events INDEXED BY stablehooks_written
@@ -219,4 +236,8 @@ export function toRecord(row: EventRow): InboxRecord {
     history: row.history === null ? [] : (JSON.parse(row.history) as readonly InboxAttempt[]),
     event: row.event === null ? null : (JSON.parse(row.event) as UnknownEvent),
   };
+}
+
+export function toPollState({ since, watermark, gaps, limit, oldest }: PollRow): PollState {
+  return { since, watermark, gaps: JSON.parse(gaps) as readonly StoredGap[], limit, oldest };
 }

@@ -1,7 +1,13 @@
 import { ConfigError } from '../core/errors.js';
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
 import { func, integer, readOptions, required, rule, withMethods } from '../core/options.js';
-import { INBOX_STATES, type Inbox, type InboxOperations, type Lease } from '../core/ports.js';
+import {
+  EMPTY_POLL_STATE,
+  INBOX_STATES,
+  type Inbox,
+  type InboxOperations,
+  type Lease,
+} from '../core/ports.js';
 import {
   configure,
   createStepRunner,
@@ -9,7 +15,7 @@ import {
   openPath,
   type SqliteLike,
 } from './sqlite-connection.js';
-import { migrate, prepareStatements, type Statements, toRecord } from './sqlite-sql.js';
+import { migrate, prepareStatements, type Statements, toPollState, toRecord } from './sqlite-sql.js';
 
 export type { SqliteLike } from './sqlite-connection.js';
 
@@ -153,13 +159,20 @@ export function sqliteInbox(file: string | SqliteLike, options: SqliteInboxOptio
       return step((at) => {
         sql.movePollBack(at, at, at);
         const [state] = sql.acquirePoll(holder, sum(at, leaseMs), at);
-        if (state === undefined) return null;
-        return { since: state.since, watermark: state.watermark, largest: state.largest };
+        return state === undefined ? null : toPollState(state);
       });
     },
 
-    async savePoll({ since, watermark, largest }, { holder, leaseMs }) {
-      return step((at) => sql.savePoll(since, watermark, largest, sum(at, leaseMs), at, holder).length === 1);
+    async savePoll({ since, watermark, gaps, limit, oldest }, { holder, leaseMs }) {
+      const json = JSON.stringify(gaps);
+      return step((at) => {
+        const until = sum(at, leaseMs);
+        return sql.savePoll(since, watermark, json, limit, oldest, until, at, holder).length === 1;
+      });
+    },
+
+    async pollState() {
+      return sql.pollState().map(toPollState)[0] ?? EMPTY_POLL_STATE;
     },
 
     async find(id) {

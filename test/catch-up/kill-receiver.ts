@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
 import Database from 'libsql';
 import { createReceiver, type WebhookEvent } from 'stablehooks';
-import { createPoller } from 'stablehooks/catch-up';
+import { createPoller, type Gap } from 'stablehooks/catch-up';
 import { createClient } from 'stablehooks/client';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { toNodeHandler } from 'stablehooks/node';
@@ -35,11 +35,21 @@ const poller = createPoller({
   receiver,
   since: new Date(SINCE),
   lagMs: 500,
-  intervalMs: 100,
-  leaseMs: 500,
+  intervalMs: 50,
+  leaseMs: 60,
   onReport: ({ proven, watermark }) => void process.send?.({ proven, watermark }),
+  onGap: (gap) => {
+    if (gap.state === 'open') acknowledge(gap);
+  },
   logger: quiet,
 });
+
+/** At a random moment, so that kills hit it, too. */
+async function acknowledge(gap: Gap) {
+  await pause(Math.random() * 100);
+  const acknowledged = await poller.acknowledgeGap(gap, { by: 'kills', reason: `seen by ${process.pid}` });
+  if (acknowledged !== null) process.send?.({ acknowledged });
+}
 
 const server = createServer(toNodeHandler(receiver)).listen(0, '127.0.0.1', () => {
   process.send?.({ address: server.address() });

@@ -1,5 +1,6 @@
 /**
- * Kills the receiver at random moments: no event is lost, and only events in flight at a kill run again.
+ * Kills the receiver at random moments: no event is lost, only events in flight at a kill run again, and what the
+ * poller's state says is true after each kill.
  *
  * `npm run test:kills` kills 200 times. KILLS sets another number.
  */
@@ -12,6 +13,8 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import Database from 'libsql';
+import { EVENT_TYPES } from 'stablehooks';
+import { type Gap, listGaps } from 'stablehooks/catch-up';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { createSandbox } from 'stablehooks-kit/sandbox';
 import { expect, test, vi } from 'vitest';
@@ -24,6 +27,7 @@ interface ReceiverMessage {
   readonly address?: AddressInfo;
   readonly proven?: boolean;
   readonly watermark?: string | null;
+  readonly acknowledged?: Gap;
 }
 
 test(`SIGKILL at ${KILLS} random moments loses no event and repeats only events in flight`, {
@@ -52,11 +56,31 @@ test(`SIGKILL at ${KILLS} random moments loses no event and repeats only events 
     const [{ address }] = (await once(child, 'message')) as [ReceiverMessage];
     child.on('message', (message: ReceiverMessage) => {
       if (message.proven && typeof message.watermark === 'string') watermark = Date.parse(message.watermark);
+      if (message.acknowledged) acknowledged.push(message.acknowledged);
     });
     // Its port is new each time: deliveries to the old port are lost.
     if (endpointId !== undefined) sandbox.endpoints.remove(endpointId);
     endpointId = sandbox.endpoints.add({ url: `http://127.0.0.1:${address?.port}/hooks` }).id;
     return child;
+  }
+
+  const acknowledged: Gap[] = [];
+  let gapsSeen = 0;
+  /** Every event that the file's state calls recorded is recorded, and every gap that was acknowledged is kept. */
+  async function checkState() {
+    const file = new Database(join(folder, 'inbox.db'));
+    const inbox = sqliteInbox(file);
+    const { watermark: stored, gaps } = await inbox.pollState();
+    gapsSeen += gaps.length;
+    for (const { id, type, created_at } of sandbox.events({ limit: 100_000 })) {
+      const at = Date.parse(created_at);
+      if (stored === null || at <= Date.parse(since) || at > stored) continue;
+      const isInGap = gaps.some((gap) => at > gap.from && at <= (gap.until[type] ?? 0));
+      if (!isInGap) expect(await inbox.find(id), `${id} is before the watermark`).toBeDefined();
+    }
+    const kept = (await listGaps(inbox)).filter(({ state }) => state === 'acknowledged');
+    expect(kept).toEqual(expect.arrayContaining(acknowledged));
+    file.close();
   }
 
   /** For each event, in how many kills it was in flight. */
@@ -70,6 +94,10 @@ test(`SIGKILL at ${KILLS} random moments loses no event and repeats only events 
   }
 
   const fire = [sandbox.accept, sandbox.transfer, sandbox.redeem] as const;
+  // So many of each type that a list of 50 is cut.
+  for (let index = 0; index < 180; index++) {
+    sandbox.emit(EVENT_TYPES[[0, 1, 3][index % 3] ?? 0] ?? 'accept.confirmed');
+  }
   let child = await start();
   for (let kill = 0; kill < KILLS; kill++) {
     // The random wait is the subject of the test, not a synchronisation.
@@ -77,11 +105,19 @@ test(`SIGKILL at ${KILLS} random moments loses no event and repeats only events 
       fire[index % fire.length]?.();
       await pause(Math.random() * 20);
     }
+    // Every second one lives for some polls and acknowledgements.
+    for (let left = kill % 2 === 0 ? 0 : 3; left > 0; left--) await once(child, 'message');
+    await pause(Math.random() * 50);
     child.kill('SIGKILL');
     await once(child, 'exit');
     await noteInFlight();
+    await checkState();
+    // A list that shows only its 50 oldest events opens gaps, and one that shows all closes them.
+    const isCut = kill % 6 >= 2 && kill < KILLS - 2;
+    sandbox.faults.set({ listOrder: isCut ? 'oldest' : 'newest', listCap: isCut ? 50 : 100_000 });
     child = await start();
   }
+  expect(gapsSeen).toBeGreaterThan(0);
 
   const fired = sandbox.events({ limit: 100_000 }).map(({ id }) => id);
   const ledger = () => readFileSync(join(folder, 'ledger'), 'utf8').trimEnd().split('\n');
@@ -100,7 +136,7 @@ test(`SIGKILL at ${KILLS} random moments loses no event and repeats only events 
   const again = [...runs].filter(([, count]) => count > 1);
   expect(again.filter(([id, count]) => count - 1 > (inFlight.get(id) ?? 0))).toEqual([]);
   console.log(
-    `${KILLS} kills, ${fired.length} events, ${inFlight.size} in flight at a kill, ${again.length} ran again`,
+    `${KILLS} kills, ${fired.length} events, ${inFlight.size} in flight at a kill, ${again.length} ran again; ${gapsSeen} gaps seen, ${acknowledged.length} acknowledged`,
   );
   rmSync(folder, { recursive: true });
 });

@@ -179,7 +179,7 @@ test('an earlier since in an inbox that has an opening date takes older events a
 test('an inbox that was polled before there was an opening date takes every event, as before', async () => {
   const it = setUp();
   await it.inbox.acquirePoll({ holder: 'release 0', leaseMs: MINUTE_MS });
-  const landed = { since: null, watermark: START - DAY_MS, largest: 3 };
+  const landed = { since: null, watermark: START - DAY_MS, gaps: [], limit: 0, oldest: null };
   await it.inbox.savePoll(landed, { holder: 'release 0', leaseMs: 0 });
   it.events.push(listed('old', START - 2 * DAY_MS));
   it.clock.now += MINUTE_MS;
@@ -217,22 +217,4 @@ test('what is malformed and older than the opening date is no problem', async ()
   it.clock.now += DAY_MS;
   const known = await it.poll({ client: client(broken(START + 1)) });
   expect(known).toMatchObject({ proven: false, problems: [{ code: 'ERR_EVENT_MALFORMED' }] });
-});
-
-test('acknowledgeGap before the first poll makes the date that is acknowledged the opening date', async () => {
-  const it = setUp();
-  it.clock.now += DAY_MS;
-  const client = { events: { listWithProblems: async () => ({ events: it.events, problems: [], size: 2 }) } };
-  const handled: string[] = [];
-  const receiver = createReceiver({
-    secret: 'secret',
-    inbox: it.inbox,
-    handlers: { 'transfer.settled': ({ id }) => void handled.push(id) },
-    logger: quiet,
-  });
-  const poller = createPoller({ client, receiver, now: () => it.clock.now, logger: quiet });
-  await poller.acknowledgeGap(new Date(START));
-  it.events.push(listed('old', START - 1), listed('new', START + 1));
-  expect(await poller.pollOnce()).toMatchObject({ proven: true, skipped: 1, handled: 1 });
-  expect(handled).toEqual(['new']);
 });

@@ -1,5 +1,11 @@
 import { createReceiver, EVENT_TYPES, memoryInbox, type UnknownEvent, type WebhookEvent } from 'stablehooks';
-import { createPoller, type PollerOptions, type PollReport } from 'stablehooks/catch-up';
+import {
+  createPoller,
+  describeGap,
+  listGaps,
+  type PollerOptions,
+  type PollReport,
+} from 'stablehooks/catch-up';
 import { createClient } from 'stablehooks/client';
 import { createSandbox, type SandboxOptions } from 'stablehooks-kit/sandbox';
 import { expect, onTestFinished, test } from 'vitest';
@@ -74,7 +80,12 @@ test('events that were never pushed are found, handled once, oldest first, and p
     handled: 20,
     requests: 1,
   });
-  expect(report.verdicts).toEqual([{ type: null, size: 20, limit: 50, verdict: 'complete' }]);
+  expect(report.verdicts).toMatchObject([
+    { type: null, size: 20, limit: 50, verdict: 'complete', reason: null },
+  ]);
+  expect(report.ids).toMatchObject({ new: expect.arrayContaining(ids), late: [], failed: [] });
+  expect([...report.ids.recovered].sort()).toEqual([...ids].sort());
+  expect(report.diagnosis).toBe(`Every event created up to ${report.watermark} is in the inbox.`);
   expect(JSON.parse(JSON.stringify(report))).toEqual(report);
 
   const second = await it.poller.pollOnce();
@@ -118,7 +129,7 @@ test('a watermark that a wrong clock moved too far moves back with the first com
   expect((await poller.pollOnce()).watermark).not.toBe(watermark);
   jumpMs = 0;
   const back = await poller.pollOnce();
-  expect(codes(back)).toEqual(['ERR_HORIZON_AHEAD']);
+  expect(codes(back)).toEqual(['ERR_WATERMARK_AHEAD']);
   expect(back.watermark).toBe(watermark);
 });
 
@@ -129,7 +140,7 @@ test('with a service whose clock is behind ours, the watermark starts at its clo
   expect(await poller.pollOnce()).toMatchObject({ proven: true, watermark: started, problems: [] });
 });
 
-test('a list that is longer than the limit and newest first is proven continuous from poll to poll', async () => {
+test('a list that is longer than the limit and newest first is proven from poll to poll', async () => {
   const it = await setUp();
   await fire(it, 120);
   await it.sandbox.clock.advance(20 * MINUTE_MS);
@@ -139,7 +150,7 @@ test('a list that is longer than the limit and newest first is proven continuous
     await it.sandbox.clock.advance(20 * MINUTE_MS);
     const report = await it.poller.pollOnce();
     expect(report).toMatchObject({ proven: true, new: 40, recovered: 40 });
-    expect(report.verdicts[0]?.verdict).toBe('continuous');
+    expect(report.verdicts[0]?.verdict).toBe('window');
   }
 });
 
@@ -156,38 +167,72 @@ test('a full list that is oldest first is unproven, and the events that it lacks
   await it.sandbox.clock.advance(10 * MINUTE_MS);
   const truncated = await poller.pollOnce();
   expect(truncated).toMatchObject({ proven: true, new: 240, recovered: 240, gaps: [] });
-  expect(truncated.verdicts[0]).toMatchObject({ type: null, size: 50, verdict: 'truncated' });
+  expect(truncated.verdicts[0]).toMatchObject({ type: null, size: 50, verdict: 'unproven' });
 
   await fire(it, 60);
   await it.sandbox.clock.advance(10 * MINUTE_MS);
   const full = await poller.pollOnce();
-  expect(full.proven).toBe(false);
-  expect(full.watermark).toBe(truncated.watermark);
-  expect(full.gaps.map(({ type }) => type)).toEqual(EVENT_TYPES);
-  expect(full.gaps[0]?.after).toBe(truncated.watermark);
+  expect(full).toMatchObject({
+    proven: false,
+    watermark: new Date(it.now() - 5 * MINUTE_MS).toISOString(),
+    gaps: [
+      {
+        state: 'open',
+        types: EVENT_TYPES,
+        from: truncated.watermark,
+        until: full.watermark,
+        reason: 'oldest-first',
+      },
+    ],
+  });
+  expect(full.diagnosis).toMatch(/can never show new events beyond its first 50\. Ask the service/);
+  // The gap becomes longer, and is told once.
+  await it.sandbox.clock.advance(10 * MINUTE_MS);
+  const later = await poller.pollOnce();
+  expect(later).toMatchObject({ proven: false, gapsOpened: [], gaps: [{ from: truncated.watermark }] });
+  expect(later.gaps[0]?.until).toBe(later.watermark);
   expect(gaps).toEqual(full.gaps);
+  it.sandbox.faults.set({ listCap: 1_000 });
+  // A new poller tries to close what is open.
+  const closed = await createPoller({ ...it.options, onGap: (gap) => void gaps.push(gap) }).pollOnce();
+  expect(closed).toMatchObject({ gaps: [], gapsClosed: [{ state: 'closed', types: EVENT_TYPES }] });
+  expect(gaps).toEqual([...full.gaps, ...closed.gapsClosed]);
 });
 
-test('acknowledgeGap moves the watermark: never beyond the lag, never back, and not while another process polls', async () => {
+test('acknowledgeGap keeps a gap as a record, reports it no more, and changes nothing while another process polls', async () => {
   const it = await setUp({ sandbox: { faults: { listOrder: 'oldest', listCap: 50 } } });
   await it.poller.pollOnce();
   await fire(it, 300);
   await it.sandbox.clock.advance(10 * MINUTE_MS);
-  expect((await it.poller.pollOnce()).proven).toBe(false);
+  const [gap] = (await it.poller.pollOnce()).gaps;
+  if (gap === undefined) throw new Error('There is no gap.');
+  await it.sandbox.clock.advance(MINUTE_MS);
+  const longer = (await it.poller.pollOnce()).watermark;
 
-  const now = it.now();
-  const settled = new Date(now - 5 * MINUTE_MS).toISOString();
+  const why = { by: 'ops@example.com', reason: 'the books agree' };
   await it.inbox.acquirePoll({ holder: 'another', leaseMs: MINUTE_MS });
-  expect(await it.poller.acknowledgeGap(new Date(now))).toBeNull();
+  expect(await it.poller.acknowledgeGap(gap, why)).toBeNull();
   await it.sandbox.clock.advance(2 * MINUTE_MS);
-  const later = new Date(now - 3 * MINUTE_MS).toISOString();
-  expect(await it.poller.acknowledgeGap(new Date(settled))).toBe(settled);
-  expect(await it.poller.acknowledgeGap(new Date(now + MINUTE_MS))).toBe(later);
-  expect(await it.poller.acknowledgeGap(new Date(0))).toBe(later);
-  await expect(it.poller.acknowledgeGap(new Date(Number.NaN))).rejects.toThrow(
-    'acknowledgeGap: `until` must be a valid Date',
-  );
-  expect((await it.poller.pollOnce()).gaps[0]?.after).toBe(later);
+  const at = new Date(it.now()).toISOString();
+  const acknowledged = await it.poller.acknowledgeGap(gap, why);
+  expect(acknowledged).toEqual({ ...gap, state: 'acknowledged', acknowledged: { ...why, at } });
+  expect(describeGap(gap)).toMatch(/^Events created after .* can be missing: .*\.$/);
+  // What was added to it since it was reported stays open.
+  expect(await listGaps(it.inbox)).toEqual([acknowledged, { ...gap, from: gap.until, until: longer }]);
+  await expect(it.poller.acknowledgeGap(gap, why)).rejects.toThrow('there is no such open gap');
+  for (const wrong of [
+    { by: '', reason: 'x' },
+    { by: 'x', reason: ' ' },
+  ]) {
+    await expect(it.poller.acknowledgeGap(gap, wrong)).rejects.toThrow('must be a string of 1 to');
+  }
+  it.sandbox.faults.set({ listCap: 1_000 });
+  expect(await it.poller.pollOnce()).toMatchObject({
+    proven: true,
+    gaps: [],
+    gapsClosed: [{ from: gap.until }],
+  });
+  expect(await listGaps(it.inbox)).toEqual([acknowledged]);
 });
 
 test('an event that push brought is a duplicate, and a listed-as-delivered event that push never brought is counted', async () => {
@@ -251,7 +296,9 @@ test('a failing API is reported, the watermark stays, and the next poll finds th
   const failed = await it.poller.pollOnce();
   expect(failed).toMatchObject({ proven: false, watermark, fetched: 0, requests: 1 });
   expect(codes(failed)).toEqual(['ERR_API_STATUS']);
-  expect(failed.verdicts).toEqual([{ type: null, size: 0, limit: 50, verdict: 'failed' }]);
+  expect(failed.verdicts).toMatchObject([
+    { type: null, size: 0, limit: 50, verdict: 'failed', reason: 'no-answer' },
+  ]);
   it.sandbox.faults.set({ apiServerError: 0, apiMalformed: 1 });
   expect(codes(await it.poller.pollOnce())).toEqual(['ERR_API_RESPONSE']);
   it.sandbox.faults.clear();

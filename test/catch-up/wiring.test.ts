@@ -1,6 +1,6 @@
 /** How a poller is wired: an inbox that forgets, values as functions, where its lines go. */
 import { ConfigError, createReceiver, memoryInbox } from 'stablehooks';
-import { createPoller, type PollerClient, type PollerOptions } from 'stablehooks/catch-up';
+import { createPoller, type Gap, type PollerClient, type PollerOptions } from 'stablehooks/catch-up';
 import { expect, test } from 'vitest';
 
 const emptyList: PollerClient = {
@@ -129,11 +129,21 @@ test('a poll that fails because a function failed succeeds once the function doe
   expect(await poller.pollOnce()).toMatchObject({ proven: true, problems: [] });
 });
 
-test('a gap is logged with the fix, also when onGap takes it, and so is an observer that throws', async () => {
+test('a gap is logged once with the fix, also when onGap takes it, and so is an observer that throws', async () => {
   const { lines, logger } = createLogger();
-  const gaps: unknown[] = [];
+  const gaps: Gap[] = [];
+  const events = Array.from({ length: 60 }, (_, index) => ({
+    id: `e${index}`,
+    type: 'transfer.settled',
+    created_at: '2026-03-01T12:00:00Z',
+    payload: {},
+  }));
+  let size = 60;
+  const client: PollerClient = {
+    events: { listWithProblems: async () => ({ events: events.slice(0, size), problems: [], size }) },
+  };
   const poller = createPoller({
-    client: brokenList,
+    client,
     receiver: receiverOf(),
     since: new Date(0),
     logger,
@@ -143,10 +153,37 @@ test('a gap is logged with the fix, also when onGap takes it, and so is an obser
     },
   });
   await poller.pollOnce();
-  expect(gaps).toHaveLength(1);
+  await poller.pollOnce();
+  size = 40;
+  await poller.pollOnce();
+  expect(gaps).toMatchObject([{ state: 'open' }, { state: 'closed', from: '1970-01-01T00:00:00.000Z' }]);
+  expect(lines.filter((line) => !line.includes('onReport threw an error'))).toEqual([
+    expect.stringMatching(
+      /^stablehooks: Events created after 1970.* can be missing: .* shows no order\. Raise/,
+    ),
+    expect.stringMatching(/^stablehooks: Events created after 1970.* are not missing any more/),
+  ]);
+});
+
+test('a list that does not answer is logged once, and so is its return', async () => {
+  const { lines, logger } = createLogger();
+  let down = true;
+  const client: PollerClient = {
+    events: {
+      listWithProblems: (query) =>
+        down ? brokenList.events.listWithProblems(query) : emptyList.events.listWithProblems(query),
+    },
+  };
+  const poller = createPoller({ client, receiver: receiverOf(), since: new Date(0), logger });
+  const first = await poller.pollOnce();
+  expect(first).toMatchObject({ proven: false, watermark: null, gaps: [] });
+  expect(first.diagnosis).toBe('The list did not answer, so nothing is proven and the watermark stays.');
+  await poller.pollOnce();
+  down = false;
+  await poller.pollOnce();
   expect(lines).toEqual([
-    expect.stringMatching(/onReport threw an error/),
-    expect.stringMatching(/events created after 1970.* can be missing.*Raise maxLimit or poll more often/),
+    expect.stringMatching(/^stablehooks: the poll failed\. ERR_API_RESPONSE: /),
+    'stablehooks: polls succeed again.',
   ]);
 });
 

@@ -8,7 +8,7 @@ import {
   postgresMigrations,
 } from 'stablehooks/inboxes/postgres';
 import { exampleEvent } from 'stablehooks/testing';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startPostgres } from '../services/postgres.js';
 import type { Service } from '../services/service.js';
 import { expectOutageSurvived } from './outage.js';
@@ -70,7 +70,9 @@ test('tables of the first release keep their events, and get what they lack', as
   expect(await inbox.acquirePoll({ holder: 'new', leaseMs: 1_000 })).toEqual({
     since: null,
     watermark: 1_700_000_000_000,
-    largest: 40,
+    gaps: [],
+    limit: 0,
+    oldest: null,
   });
   expect(await inbox.requeue('evt_dead_1')).toBe(true);
   const taken = await inbox.takeDue({
@@ -87,6 +89,106 @@ test('tables of the first release keep their events, and get what they lack', as
   if (claim.state !== 'claimed') throw new Error(claim.state);
   expect(await transactional.transaction?.(claim.lease, async () => undefined)).toBe(true);
   expect(await inbox.find('evt_received_1')).toMatchObject({ state: 'done', history: [{ result: 'done' }] });
+});
+
+/** Creates the tables of the release before gaps, and the state of its poller. */
+async function createPreviousRelease(schema: string) {
+  const released = postgresMigrations({ schema }).slice(0, 8);
+  expect(released.at(-1)).toContain('ADD COLUMN IF NOT EXISTS since bigint');
+  for (const statement of released) await pool.query(statement);
+  await pool.query(
+    `INSERT INTO ${schema}.poll (holder, lease_until, horizon, largest, since)
+VALUES ('old', now() + interval '1 hour', 1700000000000, 40, 1600000000000)`,
+  );
+  return { since: 1_600_000_000_000, watermark: 1_700_000_000_000, gaps: [], limit: 0, oldest: null };
+}
+
+test('tables of the previous release keep the watermark and the lease to poll, and have no gaps', async () => {
+  const schema = 'previous_release';
+  const old = await createPreviousRelease(schema);
+  await migratePostgres(pool, { schema });
+  await migratePostgres(pool, { schema });
+  const inbox = postgresInbox(pool, { schema });
+  expect(await inbox.pollState()).toEqual(old);
+  expect(await inbox.acquirePoll({ holder: 'new', leaseMs: 0 })).toBeNull();
+  expect(await inbox.acquirePoll({ holder: 'old', leaseMs: 0 })).toEqual(old);
+
+  await migratePostgres(pool, { schema: 'fresh_release' });
+  const columns = async (name: string) => {
+    const { rows } = await pool.query(
+      `SELECT column_name, data_type, is_nullable, column_default FROM information_schema.columns
+WHERE table_schema = $1 AND table_name = 'poll' ORDER BY column_name`,
+      [name],
+    );
+    return rows;
+  };
+  expect(await columns(schema)).toEqual(await columns('fresh_release'));
+  expect((await columns(schema)).map(({ column_name: name }) => name)).toEqual([
+    'gaps',
+    'holder',
+    'lease_until',
+    'list_limit',
+    'oldest',
+    'only_row',
+    'since',
+    'watermark',
+  ]);
+});
+
+test.each(['read committed', 'repeatable read', 'serializable'])(
+  'migratePostgres can migrate the previous release ten times at the same time under %s',
+  async (level) => {
+    const schema = `together_${level.replace(' ', '_')}`;
+    const old = await createPreviousRelease(schema);
+    const options = `-c default_transaction_isolation=${level.replace(' ', '\\ ')}`;
+    const strict = new pg.Pool({ connectionString: server.url, options }).on('error', () => undefined);
+    onTestFinished(() => strict.end());
+    const shown = await strict.query('SHOW default_transaction_isolation');
+    expect(shown.rows).toEqual([{ default_transaction_isolation: level }]);
+    const blocker = await pool.connect();
+    await blocker.query(`BEGIN; LOCK TABLE ${schema}.poll IN ACCESS SHARE MODE`);
+    const migrations = Promise.all(Array.from({ length: 10 }, () => migratePostgres(strict, { schema })));
+    // One waits for the lock, and the others for the one.
+    for (let waiting = 0; waiting < 10; ) {
+      const { rows } = await pool.query(
+        "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'",
+        [schema],
+      );
+      waiting = rows.length;
+    }
+    await blocker.query('ROLLBACK');
+    blocker.release();
+    await migrations;
+    expect(await postgresInbox(pool, { schema }).pollState()).toEqual(old);
+  },
+);
+
+test('migratePostgres waits for no lock on the state of the poller when the tables are migrated', async () => {
+  const schema = 'migrated';
+  await migratePostgres(pool, { schema });
+  const impatient = new pg.Pool({ connectionString: server.url, options: '-c lock_timeout=1000' });
+  const blocker = await pool.connect();
+  onTestFinished(async () => {
+    await blocker.query('ROLLBACK');
+    blocker.release();
+    await impatient.end();
+  });
+  // Everything but a read waits for this lock.
+  await blocker.query(`BEGIN; LOCK TABLE ${schema}.poll IN EXCLUSIVE MODE`);
+  await migratePostgres(impatient, { schema });
+});
+
+test('a poller of the previous release fails on migrated tables and changes nothing', async () => {
+  const schema = 'left_behind';
+  const old = await createPreviousRelease(schema);
+  await migratePostgres(pool, { schema });
+  const acquire = `INSERT INTO ${schema}.poll AS p (holder, lease_until, largest) VALUES ('old', now(), 0)
+ON CONFLICT (only_row) DO UPDATE SET holder = excluded.holder, lease_until = now()
+RETURNING since, horizon, largest`;
+  const save = `UPDATE ${schema}.poll SET since = 1, horizon = 1, largest = 1 WHERE holder = 'old'`;
+  await expect(pool.query(acquire)).rejects.toMatchObject({ code: '42703' });
+  await expect(pool.query(save)).rejects.toMatchObject({ code: '42703' });
+  expect(await postgresInbox(pool, { schema }).pollState()).toEqual(old);
 });
 
 test('recording rejects when a trigger hides the rows or two ids are the same to Postgres', async () => {

@@ -5,7 +5,7 @@ import { Redis } from 'ioredis';
 import { createClient } from 'redis';
 import { fromIoredis, fromNodeRedis, type RedisLike, redisInbox } from 'stablehooks/inboxes/redis';
 import { exampleEvent } from 'stablehooks/testing';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { startRedis } from '../services/redis.js';
 import type { Service } from '../services/service.js';
 import { startUpstash } from '../services/upstash.js';
@@ -132,11 +132,9 @@ describeWithRedis('Redis inbox', () => {
     const inbox = redisInbox(fromIoredis(redis), { prefix: 'first' });
     expect((await inbox.count()).map(({ count }) => count)).toEqual([1, 2, 1, 1, 1, 1]);
     expect(await inbox.find('failed')).toMatchObject({ lastError: 'no', history: [] });
-    expect(await inbox.acquirePoll({ holder: 'b', leaseMs: 0 })).toEqual({
-      since: null,
-      watermark: 9,
-      largest: 70,
-    });
+    const poll = { since: null, watermark: 9, gaps: [], limit: 0, oldest: null };
+    expect(await inbox.pollState()).toEqual(poll);
+    expect(await inbox.acquirePoll({ holder: 'b', leaseMs: 0 })).toEqual(poll);
     const claim = async (id: string) =>
       (await inbox.claim(JSON.parse(json(id)), { leaseMs: 60_000, origin: 'push' })).state;
     for (const id of ['done', 'dead', 'failed', 'leased']) expect(await claim(id)).toBe(id);
@@ -149,6 +147,50 @@ describeWithRedis('Redis inbox', () => {
     expect(await inbox.requeue('dead')).toBe(true);
     expect(await inbox.complete({ id: 'leased', token: 'token', attempt: 1 })).toBe(true);
     expect(await inbox.prune({ olderThanMs: 0 })).toBe(2);
+  });
+
+  describe("the poller's state of the previous release", () => {
+    const OLD = { since: 5, watermark: 9, gaps: [], limit: 0, oldest: null };
+
+    /** The hash as the previous release wrote it, and an inbox over it. */
+    async function openPrevious() {
+      const prefix = randomUUID();
+      const key = `{${prefix}}:poll`;
+      await redis.hset(key, { holder: 'old', leaseUntil: 0, since: 5, horizon: 9, largest: 70 });
+      return { key, inbox: redisInbox(fromIoredis(redis), { prefix }) };
+    }
+
+    test('is what ten processes of this release find, and one of them gets the lease', async () => {
+      const { inbox } = await openPrevious();
+      const answers = await Promise.all(
+        Array.from({ length: 10 }, (_, index) => inbox.acquirePoll({ holder: `${index}`, leaseMs: 60_000 })),
+      );
+      expect(answers.filter((answer) => answer !== null)).toEqual([OLD]);
+      expect(await inbox.pollState()).toEqual(OLD);
+    });
+
+    test('is replaced by the first save, which removes the old fields', async () => {
+      const { inbox, key } = await openPrevious();
+      await inbox.acquirePoll({ holder: 'new', leaseMs: 60_000 });
+      expect(await redis.hget(key, 'horizon')).toBe('9');
+      const state = { ...OLD, watermark: null, limit: 50 };
+      expect(await inbox.savePoll(state, { holder: 'new', leaseMs: 60_000 })).toBe(true);
+      expect(await inbox.pollState()).toEqual(state);
+      expect((await redis.hkeys(key)).sort()).toEqual(['holder', 'leaseUntil', 'state']);
+    });
+
+    test('does not return when a process of the previous release saves it once more', async () => {
+      const { inbox, key } = await openPrevious();
+      await inbox.acquirePoll({ holder: 'new', leaseMs: 0 });
+      const state = { ...OLD, watermark: 20, limit: 50 };
+      await inbox.savePoll(state, { holder: 'new', leaseMs: 0 });
+      // What its savePoll writes, under its lease.
+      await redis.hset(key, { holder: 'old', leaseUntil: 0, since: 30, horizon: 40, largest: 1 });
+      expect(await inbox.pollState()).toEqual(state);
+      expect(await inbox.acquirePoll({ holder: 'new', leaseMs: 0 })).toEqual(state);
+      await inbox.savePoll(state, { holder: 'new', leaseMs: 0 });
+      expect((await redis.hkeys(key)).sort()).toEqual(['holder', 'leaseUntil', 'state']);
+    });
   });
 
   test('the keys of a pruned event are its hash and its places in the sorted sets', async () => {

@@ -1,76 +1,22 @@
 import { writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { createReceiver, toWebhookResponse, type UnknownEvent } from 'stablehooks';
+import { createReceiver, type StoredGap, toWebhookResponse } from 'stablehooks';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { describe, expect, test } from 'vitest';
 import { connect, freshPath, nodeSqlite } from './sqlite-drivers.js';
+import { event, VERSION_1, VERSION_3 } from './sqlite-versions.js';
 
 const HOUR_MS = 3_600_000;
 const LEASE = { leaseMs: HOUR_MS, origin: 'push' } as const;
 const REFUSED = expect.objectContaining({ code: 'ERR_CONFIG_INVALID' });
 
-const event = (id: string): UnknownEvent => ({
-  id,
-  type: 'transfer.settled',
-  created_at: '2026-01-02T03:04:05Z',
-  payload: { amount: '10.50' },
-});
-
-/** The tables as the first release made them, with an event in each state; one of the leases has lapsed. */
-const VERSION_1 = `
-  CREATE TABLE stablehooks_schema (one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL) STRICT;
-  INSERT INTO stablehooks_schema VALUES (1, 1);
-  CREATE TABLE stablehooks_events (
-    id TEXT NOT NULL PRIMARY KEY,
-    type TEXT NOT NULL,
-    state TEXT NOT NULL,
-    attempts INTEGER NOT NULL,
-    source TEXT NOT NULL,
-    received_at INTEGER NOT NULL,
-    updated_at INTEGER NOT NULL,
-    due_at INTEGER,
-    token TEXT,
-    last_error TEXT,
-    event TEXT
-  ) STRICT;
-  CREATE INDEX stablehooks_due ON stablehooks_events (due_at) WHERE due_at IS NOT NULL;
-  CREATE INDEX stablehooks_parked ON stablehooks_events (type) WHERE state = 'parked';
-  CREATE INDEX stablehooks_prunable ON stablehooks_events (updated_at) WHERE state = 'done' AND event IS NOT NULL;
-  CREATE INDEX stablehooks_states ON stablehooks_events (state, received_at, id, updated_at);
-  CREATE TABLE stablehooks_poll (
-    one INTEGER PRIMARY KEY CHECK (one = 1),
-    holder TEXT NOT NULL,
-    lease_until INTEGER NOT NULL,
-    horizon INTEGER,
-    largest INTEGER NOT NULL
-  ) STRICT;
-  INSERT INTO stablehooks_poll VALUES (1, 'a', 0, 9, 70);
-  ${[
-    ['received', 'received', 0, 9e15, null, null],
-    ['leased', 'leased', 1, 9e15, 'token', null],
-    ['lapsed', 'leased', 2, 200, 'token', null],
-    ['failed', 'failed', 1, 9e15, null, '"no"'],
-    ['done', 'done', 1, null, null, null],
-    ['dead', 'dead', 12, null, null, '"no"'],
-    ['parked', 'parked', 0, null, null, null],
-  ]
-    .map(([id, state, attempts, dueAt, token, error]) => {
-      const times = [100, 100, dueAt];
-      const values = [
-        id,
-        'transfer.settled',
-        state,
-        attempts,
-        'push',
-        ...times,
-        token,
-        error,
-        JSON.stringify(event(String(id))),
-      ];
-      const literals = values.map((value) => (typeof value === 'string' ? `'${value}'` : String(value)));
-      return `INSERT INTO stablehooks_events VALUES (${literals.join(', ')});`;
-    })
-    .join('\n  ')}`;
+const GAP: StoredGap = {
+  from: 1,
+  until: { 'transfer.settled': 3 },
+  reason: 'not-reached',
+  openedAt: 8,
+  acknowledged: null,
+};
 
 describe('the SQLite file', () => {
   test('a file that is closed and opened again keeps every event and the poll state', async () => {
@@ -82,7 +28,8 @@ describe('the SQLite file', () => {
     await first.claim(event('leased'), LEASE);
     await first.record([event('waiting')], { dueInMs: 0, origin: 'pull' });
     await first.acquirePoll({ holder: 'a', leaseMs: 0 });
-    await first.savePoll({ since: 5, watermark: 7, largest: 60 }, { holder: 'a', leaseMs: 0 });
+    const state = { since: 5, watermark: 7, gaps: [GAP], limit: 60, oldest: 6 };
+    await first.savePoll(state, { holder: 'a', leaseMs: 0 });
     const ids = ['done', 'leased', 'waiting'];
     const records = await Promise.all(ids.map((id) => first.find(id)));
     before.close();
@@ -91,11 +38,8 @@ describe('the SQLite file', () => {
     expect(await Promise.all(ids.map((id) => second.find(id)))).toEqual(records);
     expect((await second.claim(event('done'), LEASE)).state).toBe('done');
     expect((await second.claim(event('leased'), LEASE)).state).toBe('leased');
-    expect(await second.acquirePoll({ holder: 'b', leaseMs: 0 })).toEqual({
-      since: 5,
-      watermark: 7,
-      largest: 60,
-    });
+    expect(await second.pollState()).toEqual(state);
+    expect(await second.acquirePoll({ holder: 'b', leaseMs: 0 })).toEqual(state);
   });
 
   test('sqliteInbox over a file is durable and sets WAL with synchronous = FULL', async () => {
@@ -145,11 +89,8 @@ describe('migrations of the SQLite file', () => {
     expect(counts).toEqual([1, 2, 1, 1, 1, 1]);
     expect((await inbox.find('failed'))?.lastError).toBe('no');
     expect((await inbox.find('failed'))?.history).toEqual([]);
-    expect(await inbox.acquirePoll({ holder: 'b', leaseMs: 0 })).toEqual({
-      since: null,
-      watermark: 9,
-      largest: 70,
-    });
+    const state = { since: null, watermark: 9, gaps: [], limit: 0, oldest: null };
+    expect(await inbox.acquirePoll({ holder: 'b', leaseMs: 0 })).toEqual(state);
 
     const states = async (id: string) => (await inbox.claim(event(id), LEASE)).state;
     expect(await states('done')).toBe('done');
@@ -167,6 +108,59 @@ describe('migrations of the SQLite file', () => {
     expect((await inbox.find('leased'))?.history).toMatchObject([{ attempt: 1, result: 'done' }]);
     expect(await inbox.prune({ olderThanMs: -HOUR_MS })).toBe(2);
     expect((await inbox.find('leased'))?.history).toEqual([]);
+  });
+
+  test('a file of version 3 keeps its watermark and its lease to poll, and has no gaps', async () => {
+    const db = connect(freshPath());
+    db.exec(VERSION_3);
+    const now = () => 1_767_000_000_000;
+    const inbox = sqliteInbox(db, { now });
+    const old = { since: 4, watermark: 9, gaps: [], limit: 0, oldest: null };
+    expect(await inbox.pollState()).toEqual(old);
+    expect(await inbox.acquirePoll({ holder: 'b', leaseMs: HOUR_MS })).toBeNull();
+    expect(await inbox.acquirePoll({ holder: 'a', leaseMs: HOUR_MS })).toEqual(old);
+    const state = { since: 4, watermark: 10, gaps: [GAP], limit: 100, oldest: 5 };
+    expect(await inbox.savePoll(state, { holder: 'a', leaseMs: 0 })).toBe(true);
+    expect(await sqliteInbox(db, { now }).acquirePoll({ holder: 'b', leaseMs: 0 })).toEqual(state);
+  });
+
+  test('a new file and a migrated one have the same tables', () => {
+    const columns = ['', VERSION_1, VERSION_3].map((released) => {
+      const db = connect(freshPath());
+      db.exec(released);
+      sqliteInbox(db);
+      return db
+        .prepare(
+          `SELECT t.name AS "table", c.name, c.type, c."notnull", c.dflt_value
+          FROM sqlite_master AS t, pragma_table_info(t.name) AS c WHERE t.type = 'table' ORDER BY 1, 2`,
+        )
+        .all();
+    });
+    expect(columns[0]).not.toHaveLength(0);
+    expect(columns[1]).toEqual(columns[0]);
+    expect(columns[2]).toEqual(columns[0]);
+  });
+
+  test('a process of version 3 that has the file open fails to poll once it is migrated, and changes nothing', async () => {
+    const path = freshPath();
+    const before = connect(path);
+    before.exec(VERSION_3);
+    const [acquire, save] = [
+      `INSERT INTO stablehooks_poll (one, holder, lease_until, renewed_at, largest) VALUES (1, ?, ?, ?, 0)
+      ON CONFLICT (one) DO UPDATE SET
+        holder = excluded.holder, lease_until = excluded.lease_until, renewed_at = excluded.renewed_at
+      WHERE holder = excluded.holder OR lease_until <= excluded.renewed_at
+      RETURNING since, horizon AS watermark, largest`,
+      `UPDATE stablehooks_poll SET since = ?, horizon = ?, largest = ?, lease_until = ?, renewed_at = ?
+      WHERE one = 1 AND holder = ? RETURNING one`,
+    ].map((sql) => before.prepare(sql));
+    expect(acquire?.all('a', 9e15, 9e14)).toMatchObject([{ since: 4, watermark: 9 }]);
+
+    const inbox = sqliteInbox(connect(path));
+    const state = await inbox.pollState();
+    expect(() => acquire?.all('a', 9e15, 9e14)).toThrow(/no column named largest/);
+    expect(() => save?.all(1, 1, 1, 1, 1, 'a')).toThrow(/no such column: horizon/);
+    expect(await inbox.pollState()).toEqual(state);
   });
 
   test('a file that a newer release wrote is refused and not changed', async () => {

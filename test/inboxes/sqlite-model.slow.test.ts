@@ -31,6 +31,19 @@ const ms = fc.constantFrom(0, 10, 20, 40);
 const origin = fc.constantFrom('push', 'pull', 'queue', 'redrive');
 const holder = fc.constantFrom('a', 'b');
 const pick = fc.nat(30);
+const time = fc.option(fc.integer({ min: -8.64e15, max: 8.64e15 }));
+const gaps = fc.array(
+  fc.record({
+    from: fc.integer(),
+    until: fc.dictionary(fc.string({ unit: 'binary' }), fc.integer(), { noNullPrototype: true }),
+    reason: fc.constantFrom('not-reached', 'clock'),
+    openedAt: fc.nat(),
+    acknowledged: fc.option(
+      fc.record({ by: fc.string({ unit: 'binary' }), reason: fc.string({ unit: 'binary' }), at: fc.nat() }),
+    ),
+  }),
+  { maxLength: 3 },
+);
 
 const commands: fc.Arbitrary<Command> = fc.oneof(
   fc
@@ -70,7 +83,7 @@ const commands: fc.Arbitrary<Command> = fc.oneof(
   ),
   fc
     .tuple(
-      fc.record({ since: fc.option(fc.nat()), watermark: fc.option(fc.nat()), largest: fc.nat() }),
+      fc.record({ since: time, watermark: time, gaps, limit: fc.nat(), oldest: time }),
       fc.record({ holder, leaseMs: ms }),
     )
     .map<Command>(
@@ -103,6 +116,7 @@ async function play(world: World, sequence: readonly Command[]): Promise<unknown
   for (const command of sequence) {
     seen.push(await command(world));
     seen.push(await world.inbox.count());
+    seen.push(await world.inbox.pollState());
     seen.push(await Promise.all(events.map(({ id }) => world.inbox.find(id))));
   }
   return seen;
