@@ -1,6 +1,6 @@
 import { execFile, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -118,6 +118,53 @@ test('examples/wallets.ts creates a wallet, sends within and over its limits, an
       'listed 3 events, 3 delivered',
     ]),
   );
+});
+
+describe('examples/reconcile.ts', () => {
+  async function runReconcile(sandbox: Sandbox) {
+    const { url } = await sandbox.listen(0);
+    const folder = mkdtempSync(join(tmpdir(), 'reconcile-'));
+    const env = {
+      BASE_URL: url,
+      TOKEN: sandbox.token,
+      INBOX: join(folder, 'events.db'),
+      LEDGER: join(folder, 'ledger.csv'),
+      SINCE: new Date(Date.now() - 3_600_000).toISOString(),
+    };
+    const job = fork(join(root, 'examples/reconcile.ts'), {
+      execArgv: ['--import', 'tsx'],
+      env: { ...process.env, ...env },
+      silent: true,
+    });
+    let printed = '';
+    for (const stream of [job.stdout, job.stderr]) {
+      stream?.on('data', (chunk) => {
+        printed += chunk;
+      });
+    }
+    const [code] = await once(job, 'close');
+    await sandbox.close();
+    const ledger = readFileSync(env.LEDGER, 'utf8');
+    rmSync(folder, { recursive: true });
+    return { code, printed, ledger };
+  }
+
+  test('books what the list has, and exits with 0 when the poll is proven and the books agree', async () => {
+    const sandbox = createSandbox();
+    const { id, payload } = sandbox.emit('transfer.settled');
+    const { code, printed, ledger } = await runReconcile(sandbox);
+    expect(ledger).toBe(`${id},${payload['amount']}\n`);
+    expect(printed).toMatch(/^Every event created up to 20\S+Z is in the inbox\.\nNothing is wrong /);
+    expect(code).toBe(0);
+  });
+
+  test('prints the open gap and exits with 1 when the list is cut', async () => {
+    const sandbox = createSandbox({ faults: { listOrder: 'oldest', listCap: 60 } });
+    for (let count = 0; count < 200; count++) sandbox.accept();
+    const { code, printed } = await runReconcile(sandbox);
+    expect(printed).toMatch(/\ngap: Events .*can be missing/);
+    expect(code).toBe(1);
+  });
 });
 
 describe('examples/cron-poll.ts', () => {

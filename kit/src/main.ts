@@ -32,6 +32,14 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'poll once, forward what an endpoint missed, and prove that nothing is missing',
     load: async () => (await import('./commands/catch-up.js')).catchUpCommand(),
   },
+  gaps: {
+    summary: 'list the spans that no poll proved, and acknowledge them',
+    load: async () => (await import('./commands/gaps.js')).gapsCommand(),
+  },
+  reconcile: {
+    summary: 'compare what the service lists, what the inbox did, and your own ledger',
+    load: async () => (await import('./commands/reconcile.js')).reconcileCommand(),
+  },
   verify: {
     summary: 'check the signature of a body, and explain why it does not match',
     load: async () => (await import('./commands/verify.js')).verifyCommand(),

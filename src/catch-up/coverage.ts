@@ -103,6 +103,8 @@ export interface SurveyResult {
   readonly limit: number;
   /** When the oldest event of the answers was created; `null` when there is none. */
   readonly oldest: number | null;
+  /** Whether an answer that is complete lacks the oldest event of the last poll. */
+  readonly removed: boolean;
 }
 
 /** Yields queries and takes their answers; `null` stands for a request that failed. */
@@ -121,6 +123,7 @@ interface Judged {
 export function* surveyList(options: SurveyOptions): Survey {
   const { startedAt, lagMs, disorderMs, maxLimit, lastLimit = 0, oldest = null } = options;
   const answers: ListAnswer[] = [];
+  let removed = false;
   /** The earlier of two clocks, so that a clock that is ahead cannot move the watermark too far. */
   const until = () => answers.reduce((time, { servedAt }) => Math.min(time, servedAt ?? time), startedAt);
   const settledAt = () => until() - lagMs;
@@ -219,6 +222,7 @@ export function* surveyList(options: SurveyOptions): Survey {
   /** What a complete answer proves: everything, unless events have been removed from the list. */
   function complete(answer: ListAnswer): Judged {
     const wasRemoved = oldest !== null && oldestTime(answers) > oldest;
+    removed ||= wasRemoved;
     // An event that was listed up to that age shows that the service keeps events at least as long.
     const keptMs = oldest === null ? 0 : Math.min(watermark(), until()) - oldest;
     const from = wasRemoved ? until() - keptMs : Number.NEGATIVE_INFINITY;
@@ -246,6 +250,7 @@ export function* surveyList(options: SurveyOptions): Survey {
       verdicts: checked.map(toVerdict),
       limit: nextLimit(checked),
       oldest: Number.isFinite(oldestNow) ? oldestNow : null,
+      removed,
     };
   }
 

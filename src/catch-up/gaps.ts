@@ -69,7 +69,10 @@ export function advance(state: PollState, survey: SurveyResult): Advance {
             acknowledged: null,
           },
         ];
-  const gaps = limitGaps([...extended, ...opened]);
+  const removedUntil = survey.oldest ?? until;
+  const gaps = limitGaps([...extended, ...opened]).map((gap) =>
+    survey.removed ? { ...gap, removedUntil: Math.max(removedUntil, gap.removedUntil ?? removedUntil) } : gap,
+  );
   return {
     state: { ...state, watermark, gaps, limit: survey.limit, oldest: survey.oldest },
     proven: missing.length === 0,
@@ -82,7 +85,8 @@ export function advance(state: PollState, survey: SurveyResult): Advance {
 function shrink(gap: StoredGap, { proofs, settledAt }: SurveyResult): StoredGap {
   const until = Object.entries(gap.until)
     .map(([type, end]) => {
-      const from = proofs[type as EventType]?.from ?? end;
+      const proven = proofs[type as EventType]?.from ?? end;
+      const from = proven === Number.NEGATIVE_INFINITY ? (gap.removedUntil ?? proven) : proven;
       // A clock that was set back: the proof ends before the gap does.
       return [type, end > settledAt ? end : Math.min(end, from)] as const;
     })

@@ -83,6 +83,8 @@ export interface StoredGap {
   readonly reason: GapReason;
   /** When the poll that opened it started. */
   readonly openedAt: number;
+  /** Events created up to here can have been removed from the list: a complete list does not prove this part. */
+  readonly removedUntil?: number | undefined;
   /** Who accepted it without a proof, why and when; `null` while it is open. Such a gap is kept as a record. */
   readonly acknowledged: { readonly by: string; readonly reason: string; readonly at: number } | null;
 }

@@ -83,7 +83,7 @@ test('events that were never pushed are found, handled once, oldest first, and p
   expect(report.verdicts).toMatchObject([
     { type: null, size: 20, limit: 50, verdict: 'complete', reason: null },
   ]);
-  expect(report.ids).toMatchObject({ new: expect.arrayContaining(ids), late: [], failed: [] });
+  expect(report.ids).toMatchObject({ new: expect.arrayContaining([...ids]), late: [], failed: [] });
   expect([...report.ids.recovered].sort()).toEqual([...ids].sort());
   expect(report.diagnosis).toBe(`Every event created up to ${report.watermark} is in the inbox.`);
   expect(JSON.parse(JSON.stringify(report))).toEqual(report);

@@ -11,6 +11,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   adapters: ['core', 'receiver'],
   client: ['core'],
   'catch-up': ['core', 'client', 'receiver'],
+  reconcile: ['core', 'catch-up'],
   testing: ['core', 'receiver'],
   conformance: ['core', 'inboxes/memory.ts', 'receiver', 'testing'],
   'zod.ts': ['core', 'client'],

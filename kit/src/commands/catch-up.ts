@@ -1,6 +1,8 @@
+import { writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import type { InboxOperations, InboxState } from 'stablehooks';
-import type { PollReport } from 'stablehooks/catch-up';
+import { describeGap, type PollReport } from 'stablehooks/catch-up';
+import { readCoverage, renderCoverage } from '../coverage-picture.js';
 import { printRow } from '../io/delivery.js';
 import { createForwarder } from '../io/forwarding.js';
 import { openInbox } from '../io/inbox.js';
@@ -25,9 +27,11 @@ interface CatchUpFlags {
   readonly inbox: string;
   readonly since?: Moment;
   readonly lag: number;
+  readonly disorder: number;
   readonly limit: number;
   readonly maxLimit: number;
   readonly timeout: number;
+  readonly report?: string;
 }
 
 export function catchUpCommand(): Command {
@@ -42,12 +46,21 @@ export function catchUpCommand(): Command {
       'opening date: events created before it are left alone; the first poll stores it (default: now)',
       parseMoment,
     )
-    .option('--lag <duration>', 'how late an event may be listed', parseDuration, 300_000)
+    .option('--lag <duration>', 'how late an event may be listed (lagMs)', parseDuration, 300_000)
+    .option(
+      '--disorder <duration>',
+      'how far the list may be out of order (disorderMs)',
+      parseDuration,
+      1_000,
+    )
     .option('--limit <number>', 'how many events to ask for at first', parseCount, 50)
-    .option('--max-limit <number>', 'how many events to ask for at most', parseCount, 1_000)
-    .option('--timeout <duration>', 'how long the endpoint has to answer', parseWait, 10_000);
+    .option('--max-limit <number>', 'how many events to ask for at most (maxLimit)', parseCount, 1_000)
+    .option('--timeout <duration>', 'how long the endpoint has to answer', parseWait, 10_000)
+    .option('--report <file>', 'SVG file to write a picture of the coverage to, after the poll');
   addServiceFlags(addSecretFlags(command));
-  addExample(command, ['stablehooks catch-up --to http://localhost:3000/hooks --inbox events.db --since 7d']);
+  addExample(command, [
+    'stablehooks catch-up --to http://localhost:3000/hooks --inbox events.db --since 7d --report coverage.svg',
+  ]);
   return addAction(command, catchUp);
 }
 
@@ -59,7 +72,7 @@ async function catchUp({
 }: CommandContext<CatchUpFlags>): Promise<ExitCode> {
   const url = parseUrl(flags.to, '--to');
   const client = await settings.client();
-  const { lag: lagMs, limit, maxLimit, since } = flags;
+  const { lag: lagMs, disorder: disorderMs, limit, maxLimit, since } = flags;
   const inbox = await openInbox(flags.inbox, true);
   let unreachable = 0;
   try {
@@ -70,10 +83,10 @@ async function catchUp({
       timeoutMs: flags.timeout,
       poll: {
         lagMs,
+        disorderMs,
         limit,
         maxLimit: Math.max(limit, maxLimit),
         since: since && toDate(since, Date.now()),
-        onGap: () => undefined,
       },
       onAttempt(row) {
         if (row.answer.kind === 'unreachable') unreachable += 1;
@@ -89,19 +102,21 @@ async function catchUp({
     }
     // When the inbox cannot be written, the report is incomplete.
     if (forwarder.inboxError() !== undefined) throw forwarder.inboxError();
-    const open = await countOpen(inbox, printer);
-    if (open > 0 && unreachable > 0) return EXIT.unreachable;
-    return report.proven && open === 0 ? EXIT.good : EXIT.failed;
+    if (flags.report !== undefined) {
+      const coverage = await readCoverage(inbox, { now: Date.now(), late: report.ids.late });
+      await writeFile(flags.report, renderCoverage(coverage));
+      printer.note(`The picture of the coverage is in ${flags.report}.`);
+    }
+    const undelivered = await countUndelivered(inbox, printer);
+    if (undelivered > 0 && unreachable > 0) return EXIT.unreachable;
+    return report.proven && report.gaps.length === 0 && undelivered === 0 ? EXIT.good : EXIT.failed;
   } finally {
     inbox.close();
   }
 }
 
-/** How many problems are printed. */
-const MAX_PROBLEMS_SHOWN = 10;
-
 function toReportText(report: PollReport, { good, bad }: Paint): string {
-  const { fetched, recovered, handled, duplicates, failed, requests, durationMs, watermark } = report;
+  const { fetched, recovered, handled, duplicates, failed, requests, durationMs } = report;
   const redriven = Object.entries(report.redriven ?? {}).filter(([, count]) => count > 0);
   return [
     `listed      ${fetched} events in ${requests} requests, ${durationMs} ms`,
@@ -113,32 +128,49 @@ function toReportText(report: PollReport, { good, bad }: Paint): string {
     ...(report.deliveredButUnseen > 0
       ? [`note        ${report.deliveredButUnseen} delivered to some endpoint, but not in this inbox`]
       : []),
-    report.proven
-      ? `${good('proven')}      nothing is missing up to ${watermark}`
-      : `${bad('unproven')}    the watermark stays at ${watermark ?? 'an unknown time'}`,
-    ...report.gaps.map(
-      ({ type, after, before }) => `gap         ${type ?? 'any type'} between ${after} and ${before}`,
-    ),
-    ...report.problems
-      .slice(0, MAX_PROBLEMS_SHOWN)
-      .map(({ code, message, id }) => toPlain(`problem     ${code}${id ? ` ${id}` : ''}: ${message}`)),
-    ...(report.problems.length > MAX_PROBLEMS_SHOWN
-      ? [`            and ${report.problems.length - MAX_PROBLEMS_SHOWN} more problems; --json prints all`]
+    ...(report.late > 0
+      ? [`late        ${report.late} listed only after the watermark had passed them`]
       : []),
+    report.proven
+      ? `${good('proven')}      ${report.diagnosis}`
+      : `${bad('unproven')}    ${report.diagnosis}`,
+    ...toShortList('gaps', [
+      ...report.gapsClosed.map((gap) => `${good('gap closed')}  ${describeGap(gap)}`),
+      ...report.gapsOpened.map((gap) => `${bad('gap opened')}  ${describeGap(gap)}`),
+      ...report.gaps
+        .filter(({ openedAt }) => !report.gapsOpened.some((gap) => gap.openedAt === openedAt))
+        .map((gap) => `${bad('gap open')}    ${describeGap(gap)}`),
+    ]),
+    ...toShortList(
+      'problems',
+      report.problems.map(({ code, message, id }) =>
+        toPlain(`problem     ${code}${id ? ` ${id}` : ''}: ${message}`),
+      ),
+    ),
   ].join('\n');
 }
 
+/** How many gaps and how many problems are printed. */
+const MAX_SHOWN = 10;
+
+function toShortList(what: string, lines: readonly string[]): readonly string[] {
+  const more = lines.length - MAX_SHOWN;
+  return more > 0
+    ? [...lines.slice(0, MAX_SHOWN), `            and ${more} more ${what}; --json prints all`]
+    : lines;
+}
+
 /** Counts the events that the endpoint has not accepted yet, whether this run tried them or they wait for a retry. */
-async function countOpen(inbox: InboxOperations, printer: Printer): Promise<number> {
-  const counts = (await inbox.count()).filter(({ state }) => OPEN.has(state));
-  const open = counts.reduce((sum, { count }) => sum + count, 0);
-  if (open > 0) {
+async function countUndelivered(inbox: InboxOperations, printer: Printer): Promise<number> {
+  const counts = (await inbox.count()).filter(({ state }) => UNDELIVERED.has(state));
+  const undelivered = counts.reduce((sum, { count }) => sum + count, 0);
+  if (undelivered > 0) {
     const words = counts.flatMap(({ state, count }) => (count > 0 ? [`${count} ${state}`] : []));
     printer.note(
       `Not delivered yet: ${words.join(', ')}. Run the same command again. For dead events, run \`stablehooks inbox requeue\` before it.`,
     );
   }
-  return open;
+  return undelivered;
 }
 
-const OPEN: ReadonlySet<InboxState> = new Set(['received', 'leased', 'failed', 'dead']);
+const UNDELIVERED: ReadonlySet<InboxState> = new Set(['received', 'leased', 'failed', 'dead']);

@@ -18,7 +18,7 @@ import {
   summarise,
 } from '../io/delivery.js';
 import { usageError } from '../io/errors.js';
-import { INBOX_PLACE, type OpenInbox, openInbox } from '../io/inbox.js';
+import { INBOX_PLACE, type OpenInbox, openInbox, withInbox } from '../io/inbox.js';
 import {
   EXIT,
   type ExitCode,
@@ -55,7 +55,7 @@ function statsCommand(): Command {
     .argument('<inbox>', INBOX_PLACE);
   addExample(command, ['stablehooks inbox stats events.db']);
   return addAction<object>(command, ({ args, printer }) =>
-    withInbox(args, async (inbox) => {
+    withInbox(args[0], async (inbox) => {
       const counts = await inbox.count();
       const { bad } = printer.paint;
       const rows = counts.map(({ state, count, oldest }) => [
@@ -79,7 +79,7 @@ function listCommand(): Command {
   return addAction<{ readonly state?: InboxState; readonly limit: number }>(
     command,
     ({ args, flags, printer }) =>
-      withInbox(args, async (inbox) => {
+      withInbox(args[0], async (inbox) => {
         const states =
           flags.state === undefined ? INBOX_STATES.filter((state) => state !== 'done') : [flags.state];
         const pages: (readonly InboxRecord[])[] = [];
@@ -116,7 +116,7 @@ function showCommand(): Command {
     .argument('<id>', 'id of the event');
   addExample(command, ['stablehooks inbox show events.db evt_01']);
   return addAction<object>(command, ({ args, printer }) =>
-    withInbox(args, async (inbox) => {
+    withInbox(args[0], async (inbox) => {
       const id = args[1] ?? '';
       const record = await inbox.find(id);
       if (record === undefined) throw usageError(`The inbox has no event ${toPlain(id)}. Check the id.`);
@@ -152,7 +152,7 @@ function requeueCommand(): Command {
     .argument('[ids...]', IDS);
   addExample(command, ['stablehooks inbox requeue events.db evt_01']);
   return addAction<object>(command, ({ args, printer }) =>
-    withInbox(args, async (inbox) => {
+    withInbox(args[0], async (inbox) => {
       const picked = await pickRequeueable(inbox, args.slice(1));
       let requeued = 0;
       for (const { id } of picked) {
@@ -325,7 +325,7 @@ function pruneCommand(): Command {
     .requiredOption('--older-than <duration>', 'how long the events must have been done', parseDuration);
   addExample(command, ['stablehooks inbox prune events.db --older-than 30d']);
   return addAction<{ readonly olderThan: number }>(command, ({ args, flags, printer }) =>
-    withInbox(args, async (inbox) => {
+    withInbox(args[0], async (inbox) => {
       const pruned = await inbox.prune({ olderThanMs: flags.olderThan });
       printer.print({
         text: `${countEvents(pruned)} pruned; ${pruned === 1 ? 'its id is' : 'their ids are'} kept.`,
@@ -334,16 +334,4 @@ function pruneCommand(): Command {
       return EXIT.good;
     }),
   );
-}
-
-async function withInbox(
-  [place = '']: readonly string[],
-  work: (inbox: InboxOperations) => Promise<ExitCode>,
-): Promise<ExitCode> {
-  const inbox = await openInbox(place);
-  try {
-    return await work(inbox);
-  } finally {
-    await inbox.close();
-  }
 }

@@ -2,6 +2,7 @@ import { appendFileSync, readFileSync, renameSync, statSync, writeFileSync } fro
 import { setTimeout as wait } from 'node:timers/promises';
 import { Command } from 'commander';
 import { memoryInbox, parseEvent, type UnknownEvent } from 'stablehooks';
+import { describeGap } from 'stablehooks/catch-up';
 import type { Inbox, PollState } from 'stablehooks/conformance';
 import { printRow } from '../io/delivery.js';
 import { type CommandError, toFailure, usageError } from '../io/errors.js';
@@ -63,10 +64,7 @@ async function listen({ flags, settings, printer, signal }: CommandContext<Liste
     maxAttempts: 2 ** 31 - 1,
     poll: {
       since: new Date(startMs),
-      onGap: ({ type, after, before }) =>
-        printer.note(
-          `${type ?? 'Events'} created between ${after} and ${before} may be missing: the list does not prove that they are not.`,
-        ),
+      onGap: (gap) => printer.note(describeGap(gap)),
     },
     onAttempt(row) {
       forwarded += 1;
@@ -139,7 +137,7 @@ async function openJournal(path: string, startMs: number): Promise<Journal> {
 
   const inbox = memoryInbox({ capacity: MAX_EVENTS });
   for (const entry of kept) await replay(inbox, entry);
-  let written: PollState = { since: null, watermark: null, largest: 0 };
+  let written = await inbox.pollState();
   const append = (entry: JournalEntry) => appendFileSync(path, toLine(entry), PRIVATE);
 
   return {
@@ -170,9 +168,13 @@ async function openJournal(path: string, startMs: number): Promise<Journal> {
   };
 }
 
-/** A watermark is written once a minute, so that the file does not grow with every poll. */
+/** What moves at every poll is written once a minute, so that the file does not grow with every poll. */
 function isWorthWriting(poll: PollState, written: PollState): boolean {
-  if (poll.largest !== written.largest || poll.since !== written.since) return true;
+  if (poll.since !== written.since) return true;
+  // The end of an open gap can move with the watermark.
+  const toKey = ({ gaps }: PollState) =>
+    JSON.stringify(gaps.map((gap) => ({ ...gap, until: Object.keys(gap.until) })));
+  if (toKey(poll) !== toKey(written)) return true;
   return (poll.watermark ?? 0) - (written.watermark ?? 0) >= 60_000;
 }
 
@@ -213,11 +215,20 @@ const CHECKS: Readonly<Record<string, (content: unknown) => boolean>> = {
 };
 
 function isPoll(content: unknown): boolean {
-  if (typeof content !== 'object' || content === null) return false;
-  // Files of earlier releases have no `since`.
-  const { since = null, watermark, largest } = content as Partial<PollState>;
-  const isTime = (value: unknown) => value === null || Number.isFinite(value);
-  return Number.isFinite(largest) && isTime(watermark) && isTime(since);
+  if (typeof content !== 'object' || content === null || !('watermark' in content)) return false;
+  const { since, watermark, gaps, limit, oldest } = toPollState(content as Partial<PollState>);
+  return (
+    [since, watermark, oldest].every((value) => value === null || Number.isFinite(value)) &&
+    Number.isFinite(limit) &&
+    Array.isArray(gaps) &&
+    gaps.every((gap: unknown) => typeof gap === 'object' && gap !== null && 'until' in gap)
+  );
+}
+
+/** A state of this release: files of earlier releases have fewer fields, and one that is gone. */
+function toPollState(entry: Partial<PollState>): PollState {
+  const { since = null, watermark = null, gaps = [], limit = 0, oldest = null } = entry;
+  return { since, watermark, gaps, limit, oldest };
 }
 
 function notAStateFile(path: string): CommandError {
@@ -244,7 +255,7 @@ async function replay(inbox: ReturnType<typeof memoryInbox>, entry: JournalEntry
   }
   if ('poll' in entry) {
     await inbox.acquirePoll(REPLAYING);
-    await inbox.savePoll({ ...entry.poll, since: entry.poll.since ?? null }, REPLAYING);
+    await inbox.savePoll(toPollState(entry.poll), REPLAYING);
   }
 }
 

@@ -45,6 +45,19 @@ export async function openInbox(place: string, create = false): Promise<OpenInbo
   return openPlace(place, { create, name: place });
 }
 
+/** Opens an inbox for one piece of work, and closes it at its end. */
+export async function withInbox<Result>(
+  place: string | undefined,
+  work: (inbox: OpenInbox) => Promise<Result>,
+): Promise<Result> {
+  const inbox = await openInbox(place ?? '');
+  try {
+    return await work(inbox);
+  } finally {
+    await inbox.close();
+  }
+}
+
 interface OpenOptions {
   readonly create: boolean;
   /** What messages call the place: the value of a variable can contain a password. */

@@ -1,7 +1,10 @@
+import { readFile } from 'node:fs/promises';
+import { parseXml } from '@rgrove/parse-xml';
 import { describe, expect, test } from 'vitest';
 import { makeFolder, run, SECRET, start } from '../command.js';
 import { findClosedUrl } from '../http-server.js';
 import { fire, startEndpoint, startService } from '../service.js';
+import { openSqlite } from '../sqlite-file.js';
 
 describe.concurrent('catch-up', () => {
   test('catch-up delivers what was missed, proves it, and delivers nothing twice', async () => {
@@ -13,7 +16,7 @@ describe.concurrent('catch-up', () => {
     const first = await run(args, service);
     expect(endpoint.handled().toSorted()).toEqual(ids.toSorted());
     expect(first.stdout).toMatch(/found +3 that this inbox did not know, 3 of them delivered now\n/);
-    expect(first.stdout).toMatch(/proven +nothing is missing up to 20\d\d-/);
+    expect(first.stdout).toMatch(/\nproven +Every event created up to 20\S+Z is in the inbox\.\n/);
     expect(first.exitCode).toBe(0);
 
     const second = await run([...args, '--json'], service);
@@ -51,9 +54,72 @@ describe.concurrent('catch-up', () => {
     fire(service.sandbox, 60);
     const args = ['catch-up', '--to', endpoint.url, '--inbox', folder.at('events.db'), '--since', '1h'];
     const { stdout, exitCode } = await run(args, service);
-    expect(stdout).toMatch(/unproven +the watermark stays at /);
-    expect(stdout).toMatch(/gap +transfer\.settled between \S+ and \S+\n|gap +any type between /);
+    expect(stdout).toMatch(/\nunproven {4}[A-Z].*\.\n/);
+    expect(stdout).toMatch(
+      /\ngap opened {2}Events .*created after 20\S+Z and up to 20\S+Z can be missing: .*\n/,
+    );
     expect(exitCode).toBe(1);
+
+    // The next poll says that the gap is still open, and not that it opened.
+    const next = await run(args, service);
+    expect(next.stdout).toMatch(/\ngap open {4}Events .*can be missing: /);
+    expect(next.stdout).not.toContain('gap opened');
+    expect(next.exitCode).toBe(1);
+  });
+
+  test('catch-up prints the gap that the list has proven now, and is exit 0', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService();
+    await using endpoint = await startEndpoint();
+    fire(service.sandbox, 2);
+    const minutesAgo = (minutes: number) => Date.now() - minutes * 60_000;
+    using inbox = await openSqlite(folder.at('events.db'));
+    const holder = { holder: 'a poller', leaseMs: 0 };
+    await inbox.acquirePoll(holder);
+    const gap = {
+      from: minutesAgo(50),
+      until: { 'transfer.settled': minutesAgo(40) },
+      reason: 'no-answer' as const,
+      openedAt: minutesAgo(35),
+      acknowledged: null,
+    };
+    const state = { since: minutesAgo(60), watermark: minutesAgo(30), gaps: [gap], limit: 50, oldest: null };
+    await inbox.savePoll(state, holder);
+
+    const args = ['catch-up', '--to', endpoint.url, '--inbox', folder.at('events.db')];
+    const { stdout, exitCode } = await run(args, service);
+    expect(stdout).toMatch(/\ngap closed {2}Events of transfer\.settled .*are not missing any more/);
+    expect(stdout).toMatch(/\nproven {6}Every event created up to 20\S+Z is in the inbox\.\n/);
+    expect(exitCode).toBe(0);
+    expect((await run([...args, '--json'], service)).stdout).toContain('"gapsClosed":[]');
+  });
+
+  test('catch-up --report writes a picture of the inbox after the poll, proven or not', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService({ faults: { listOrder: 'oldest', listCap: 50 } });
+    await using endpoint = await startEndpoint();
+    fire(service.sandbox, 60);
+    const report = folder.at('coverage.svg');
+    const args = ['catch-up', '--to', endpoint.url, '--inbox', folder.at('events.db'), '--since', '1h'];
+    const { stderr, exitCode } = await run([...args, '--report', report], service);
+    expect(stderr).toContain(`The picture of the coverage is in ${report}.`);
+    expect(exitCode).toBe(1);
+    const svg = await readFile(report, 'utf8');
+    expect(parseXml(svg).root?.name).toBe('svg');
+    expect(svg).toContain('50 events: 0 by push, 50 recovered by pull.');
+    expect(svg).toMatch(/Proven up to 20[\d :-]+, except in 1 open gap\./);
+  });
+
+  test('catch-up --report with a folder that does not exist is exit 2, and the poll is kept', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService();
+    await using endpoint = await startEndpoint();
+    fire(service.sandbox, 1);
+    const args = ['catch-up', '--to', endpoint.url, '--inbox', folder.at('events.db'), '--since', '1h'];
+    const { stderr, exitCode } = await run([...args, '--report', folder.at('no/coverage.svg')], service);
+    expect(stderr).toMatch(/^stablehooks: .*There is no such file or folder\..*\n$/);
+    expect(exitCode).toBe(2);
+    expect((await run([...args, '--json'], service)).stdout).toContain('"new":0');
   });
 
   test('catch-up keeps what the endpoint refuses, and a later run delivers it', async () => {

@@ -100,6 +100,44 @@ describe.concurrent('listen', () => {
     await sandbox.close();
   });
 
+  test('listen says once that events can be missing, and not again after a restart', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService({ faults: { listOrder: 'oldest', listCap: 50 } });
+    await using endpoint = await startEndpoint();
+    const ids = fire(service.sandbox, 60);
+    const flags = ['--forward-to', endpoint.url, '--state', folder.at('state')];
+    const args = ['listen', ...flags, '--since', '1h', '--every', '50ms'];
+    const first = start(args, service);
+    await first.printed(/Events .*created after 20\S+Z and up to 20\S+Z can be missing: /);
+    // This one is found by a later poll.
+    service.sandbox.faults.set({ listOrder: 'newest' });
+    await first.printed(ids[59] ?? '');
+    first.interrupt();
+    expect((await first.ended).stderr.match(/can be missing/g)).toHaveLength(1);
+
+    const [id = ''] = fire(service.sandbox, 1);
+    const second = start(args, service);
+    await second.printed(id);
+    second.interrupt();
+    expect((await second.ended).stderr).not.toContain('can be missing');
+  });
+
+  test('listen continues with the state file of an earlier release', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService();
+    await using endpoint = await startEndpoint();
+    const [before = '', after = ''] = fire(service.sandbox, 2);
+    const startMs = Date.now() - 3_600_000;
+    const lines = [{ startMs }, { poll: { watermark: startMs, largest: 50 } }, { done: before }];
+    await writeFile(folder.at('state'), lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+    const flags = ['--forward-to', endpoint.url, '--state', folder.at('state'), '--every', '50ms'];
+    const command = start(['listen', ...flags], service);
+    await command.printed(after);
+    command.interrupt();
+    expect((await command.ended).exitCode).toBe(0);
+    expect(endpoint.handled()).toEqual([after]);
+  });
+
   test('listen on a full disk ends with one line, and loses nothing', async () => {
     await using folder = await makeFolder();
     await using service = await startService();

@@ -142,6 +142,7 @@ test('the documented commands print what their transcripts show', async () => {
       'listen',
       'events',
       'catch-up',
+      'gaps',
       'verify',
       'sign',
       'inbox',

@@ -1,0 +1,125 @@
+import { Command } from 'commander';
+import { acknowledgeGap, describeGap, type Gap, listGaps } from 'stablehooks/catch-up';
+import { unreachableError, usageError } from '../io/errors.js';
+import { INBOX_PLACE, withInbox } from '../io/inbox.js';
+import { EXIT, type ExitCode, toPlain } from '../io/output.js';
+import {
+  addAction,
+  addExample,
+  type CommandContext,
+  type Moment,
+  parseMoment,
+  toDate,
+} from '../io/settings.js';
+
+export function gapsCommand(): Command {
+  return new Command('gaps').addCommand(listCommand()).addCommand(acknowledgeCommand());
+}
+
+interface ListFlags {
+  readonly inbox: string;
+  readonly all?: boolean;
+}
+
+function listCommand(): Command {
+  const command = new Command('list')
+    .description('list the open gaps: spans for which no poll proved that every event is in the inbox')
+    .requiredOption('--inbox <place>', INBOX_PLACE)
+    .option('--all', 'also those that were acknowledged: by whom, when and why');
+  addExample(command, ['stablehooks gaps list --inbox events.db']);
+  return addAction<ListFlags>(command, ({ flags, printer }) =>
+    withInbox(flags.inbox, async (inbox) => {
+      const gaps = await listGaps(inbox);
+      const open = gaps.filter(isOpen);
+      const shown = flags.all ? gaps : open;
+      for (const gap of shown) printer.print({ text: toText(gap, flags.inbox), data: gap });
+
+      const { watermark } = await inbox.pollState();
+      // Without a poll there is no gap, and nothing is proven either.
+      if (watermark === null) {
+        printer.note('No poll has read the list yet, so nothing is proven. Poll first.');
+        return EXIT.failed;
+      }
+      const hidden = gaps.length - shown.length;
+      printer.note(
+        `${countGaps(open.length, 'open')} before the watermark ${new Date(watermark).toISOString()}${hidden > 0 ? `; --all also shows ${countGaps(hidden, 'acknowledged')}` : ''}.`,
+      );
+      return open.length === 0 ? EXIT.good : EXIT.failed;
+    }),
+  );
+}
+
+interface AcknowledgeFlags {
+  readonly inbox: string;
+  readonly from: Moment;
+  readonly until?: Moment;
+  readonly by: string;
+  readonly reason: string;
+}
+
+function acknowledgeCommand(): Command {
+  const command = new Command('acknowledge')
+    .description('accept a gap without a proof; the inbox keeps who did it, when and why')
+    .requiredOption('--inbox <place>', INBOX_PLACE)
+    .requiredOption('--from <time>', 'where the gap begins, as `gaps list` prints it', parseMoment)
+    .option('--until <time>', 'how far it is accepted; the rest stays open (default: all of it)', parseMoment)
+    .requiredOption('--by <name>', 'who accepts it')
+    .requiredOption('--reason <text>', 'why nothing is missing, or why that is accepted');
+  addExample(command, [
+    'stablehooks gaps acknowledge --inbox events.db --from 2026-01-31T12:00:00.000Z \\',
+    "    --by ada --reason 'compared with the ledger of January'",
+  ]);
+  return addAction(command, acknowledge);
+}
+
+async function acknowledge({ flags, printer }: CommandContext<AcknowledgeFlags>): Promise<ExitCode> {
+  const { by, reason } = flags;
+  const from = toDate(flags.from, Date.now()).getTime();
+  return withInbox(flags.inbox, async (inbox) => {
+    const open = (await listGaps(inbox)).filter(isOpen);
+    const gap = open.find((candidate) => Date.parse(candidate.from) === from);
+    if (gap === undefined) throw noSuchGap(from, open);
+    const until = flags.until === undefined ? gap.until : toDate(flags.until, Date.now()).toISOString();
+    const acknowledged = await acknowledgeGap(inbox, { ...gap, until }, { by, reason });
+    if (acknowledged === null) {
+      throw unreachableError(
+        'Another process polls with this inbox, so nothing was acknowledged. Run the same command again.',
+      );
+    }
+    printer.print({ text: toText(acknowledged, flags.inbox), data: acknowledged });
+    return EXIT.good;
+  });
+}
+
+function noSuchGap(from: number, open: readonly Gap[]): Error {
+  const exist =
+    open.length === 0
+      ? 'There is no open gap at all.'
+      : `Open gaps begin at ${open.map((gap) => gap.from).join(', ')}.`;
+  return usageError(`No open gap begins at ${new Date(from).toISOString()}. ${exist}`);
+}
+
+function isOpen({ state }: Gap): boolean {
+  return state === 'open';
+}
+
+function countGaps(count: number, state: string): string {
+  return `${count === 0 ? 'No' : count} ${state} gap${count === 1 ? '' : 's'}`;
+}
+
+/** A gap in words; below an open one, the command that acknowledges it. */
+function toText(gap: Gap, place: string): string {
+  const text = `${gap.state.padEnd(12)}  ${toPlain(describeGap(gap))}`;
+  if (!isOpen(gap)) return text;
+  return [
+    text,
+    `              stablehooks gaps acknowledge --inbox ${quote(place)} \\`,
+    `                --from ${gap.from} --until ${gap.until} \\`,
+    '                --by NAME --reason TEXT',
+  ].join('\n');
+}
+
+/** Quotes a word for a shell if it needs that. */
+function quote(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}

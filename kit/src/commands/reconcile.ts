@@ -1,0 +1,349 @@
+import { Command, InvalidArgumentError } from 'commander';
+import type { EventType, UnknownEvent } from 'stablehooks';
+import {
+  type DailyTotal,
+  type Finding,
+  normalizeAmount,
+  type ReconcileProgress,
+  type ReconcileResult,
+  reconcile,
+} from 'stablehooks/reconcile';
+import { usageError } from '../io/errors.js';
+import { INBOX_PLACE, openInbox } from '../io/inbox.js';
+import { type LedgerFile, type LedgerRow, openLedger } from '../io/ledger.js';
+import {
+  EXIT,
+  type ExitCode,
+  type Paint,
+  type Printer,
+  type Progress,
+  toPlain,
+  toTable,
+} from '../io/output.js';
+import {
+  addAction,
+  addExample,
+  addServiceFlags,
+  type CommandContext,
+  collect,
+  isObject,
+  type Moment,
+  parseCount,
+  parseDuration,
+  parseEventType,
+  parseMoment,
+  toDate,
+} from '../io/settings.js';
+
+interface ReconcileFlags {
+  readonly ledger: string;
+  readonly inbox: string;
+  readonly since: Moment;
+  readonly until?: Moment;
+  readonly idColumn: string;
+  readonly timeColumn?: string;
+  readonly amountColumn?: string;
+  readonly amountField: string;
+  readonly currencyField: string;
+  readonly compare?: readonly string[];
+  readonly ledgerTypes?: readonly EventType[];
+  readonly delimiter: string;
+  readonly lag: number;
+  readonly limit: number;
+  readonly maxLimit: number;
+  readonly daily?: boolean;
+  readonly csv?: boolean;
+  readonly dryRun?: boolean;
+}
+
+export function reconcileCommand(): Command {
+  const command = new Command('reconcile')
+    .requiredOption('--ledger <file>', 'CSV file with a header: your entries, one row each')
+    .requiredOption('--inbox <inbox>', INBOX_PLACE)
+    .requiredOption(
+      '--since <time>',
+      'compare events created from then on: a date, or how long ago',
+      parseMoment,
+    )
+    .option(
+      '--until <time>',
+      'and before then (default: --lag ago, or when the file was written)',
+      parseMoment,
+    )
+    .option('--id-column <name>', 'column with the id of the event', 'event_id')
+    .option('--time-column <name>', 'column with the created_at of the event: leaves out older entries')
+    .option('--amount-column <name>', 'column with a decimal amount, to compare with the event')
+    .option('--amount-field <path>', 'where the event has its amount', 'payload.amount')
+    .option('--currency-field <path>', 'where the event has its currency, for --daily', 'payload.currency')
+    .option('--compare <column=path>', 'another column to compare as text; can be repeated', collect)
+    .option('--ledger-types <types>', 'types that have an entry, by commas (default: all five)', parseTypes)
+    .option('--delimiter <character>', 'what separates the columns', parseDelimiter, ',')
+    .option('--lag <duration>', 'how late an event may be listed', parseDuration, 300_000)
+    .option('--limit <number>', 'how many events to ask for at first', parseCount, 50)
+    .option('--max-limit <number>', 'how many events to ask for at most', parseCount, 1_000)
+    .option('--daily', 'print totals per day and type')
+    .option('--csv', 'print the findings as CSV')
+    .option('--dry-run', 'change nothing: do not record unseen events in the inbox');
+  addServiceFlags(command);
+  addExample(command, [
+    'stablehooks reconcile --ledger ledger.csv --inbox events.db --since 7d --amount-column amount --dry-run',
+  ]);
+  return addAction(command, run);
+}
+
+async function run({ flags, settings, printer, signal }: CommandContext<ReconcileFlags>): Promise<ExitCode> {
+  if (flags.csv && printer.json) throw usageError('--csv and --json exclude each other. Pass one of them.');
+  if (flags.csv && flags.daily)
+    throw usageError('--csv prints findings only. Pass --daily with --json, or alone.');
+  const now = Date.now();
+  const pairs = (flags.compare ?? []).map(parsePair);
+  const optional = [flags.timeColumn, flags.amountColumn].filter((name) => name !== undefined);
+  const columns = [flags.idColumn, ...optional, ...pairs.map(({ column }) => column)];
+  const client = await settings.client();
+  const file = await openLedger(flags.ledger, { columns, delimiter: flags.delimiter });
+  const inbox = await openInbox(flags.inbox);
+  const progress = createProgress(printer, file);
+  const report = createReport(printer, flags.csv === true);
+  try {
+    const result = await reconcile({
+      client,
+      inbox,
+      ledger: readEntries(file, { flags, columns }),
+      ledgerAt: file.writtenAt,
+      since: toDate(flags.since, now),
+      until: flags.until && toDate(flags.until, now),
+      compare:
+        flags.amountColumn === undefined && pairs.length === 0
+          ? undefined
+          : (entry, event) => compareEntry(entry, event, { flags, pairs }),
+      ledgerTypes: flags.ledgerTypes,
+      daily: flags.daily === true,
+      amounts:
+        flags.amountColumn === undefined
+          ? undefined
+          : {
+              event: (event) => textAt(event, flags.amountField),
+              entry: ({ amount }) => amount,
+              currency: (event) => textAt(event, flags.currencyField),
+            },
+      dryRun: flags.dryRun === true,
+      lagMs: flags.lag,
+      limit: flags.limit,
+      maxLimit: Math.max(flags.limit, flags.maxLimit),
+      signal,
+      onFinding: (finding) => {
+        progress.clear();
+        report.add(finding);
+      },
+      onProgress: progress.show,
+    });
+    progress.clear();
+    report.end(result);
+    return result.agree ? EXIT.good : EXIT.failed;
+  } finally {
+    progress.clear();
+    file.close();
+    await inbox.close();
+  }
+}
+
+/** A row of the ledger as it is compared. */
+interface Entry {
+  readonly id: string;
+  readonly createdAt: string | undefined;
+  /** In its shortest form. */
+  readonly amount: string | undefined;
+  /** The values of the columns of `--compare`, by column. */
+  readonly texts: ReadonlyMap<string, string>;
+}
+
+async function* readEntries(
+  file: LedgerFile,
+  { flags, columns }: { readonly flags: ReconcileFlags; readonly columns: readonly string[] },
+): AsyncGenerator<Entry, void, undefined> {
+  for await (const row of file.rows) yield readEntry(row, { flags, columns });
+}
+
+function readEntry(
+  { line, values }: LedgerRow,
+  { flags, columns }: { readonly flags: ReconcileFlags; readonly columns: readonly string[] },
+): Entry {
+  const texts = new Map(columns.map((column, index) => [column, values[index] ?? '']));
+  const wrong = (column: string, what: string) =>
+    usageError(`--ledger ${flags.ledger}, line ${line}: the column ${toPlain(column)} ${what}`);
+  const { idColumn, timeColumn, amountColumn } = flags;
+
+  const id = texts.get(idColumn) ?? '';
+  if (id === '') throw wrong(idColumn, 'is empty. Each row needs the id of its event.');
+  const createdAt = timeColumn && texts.get(timeColumn);
+  if (createdAt !== undefined && Number.isNaN(Date.parse(createdAt))) {
+    throw wrong(timeColumn ?? '', 'is not a time such as 2026-01-31T12:00:00Z.');
+  }
+  const amount = amountColumn === undefined ? undefined : normalizeAmount(texts.get(amountColumn));
+  if (amountColumn !== undefined && amount === undefined) {
+    throw wrong(
+      amountColumn,
+      'is not a decimal number such as 10.50. Write it without exponent, separators and currency.',
+    );
+  }
+  return { id, createdAt, amount, texts };
+}
+
+/** A column, and the path in the event that must have the same text. */
+interface Pair {
+  readonly column: string;
+  readonly path: string;
+}
+
+function parsePair(value: string): Pair {
+  const at = value.lastIndexOf('=');
+  if (at > 0 && at < value.length - 1) return { column: value.slice(0, at), path: value.slice(at + 1) };
+  throw usageError('--compare needs a column and a path, such as --compare chain=payload.chain.');
+}
+
+function compareEntry(
+  { amount, texts }: Entry,
+  event: UnknownEvent,
+  { flags, pairs }: { readonly flags: ReconcileFlags; readonly pairs: readonly Pair[] },
+): readonly string[] {
+  const differences: string[] = [];
+  if (amount !== undefined) {
+    const expected = amountAt(event, flags.amountField);
+    if (expected === undefined)
+      differences.push(`The event has no decimal string at ${flags.amountField}; the ledger has ${amount}.`);
+    else if (expected !== amount)
+      differences.push(`The amount is ${amount} in the ledger and ${expected} in the event.`);
+  }
+  for (const { column, path } of pairs) {
+    const [booked, expected] = [texts.get(column) ?? '', textAt(event, path) ?? ''];
+    if (booked !== expected)
+      differences.push(
+        `${column} is ${JSON.stringify(booked)} in the ledger, and ${path} is ${JSON.stringify(expected)} in the event.`,
+      );
+  }
+  return differences;
+}
+
+function amountAt(event: UnknownEvent, path: string): string | undefined {
+  return normalizeAmount(valueAt(event, path));
+}
+
+/** A string as it is, another value as JSON; `undefined` when there is none. */
+function textAt(event: UnknownEvent, path: string): string | undefined {
+  const value = valueAt(event, path);
+  if (value === undefined || value === null) return undefined;
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+function valueAt(event: UnknownEvent, path: string): unknown {
+  return path
+    .split('.')
+    .reduce<unknown>(
+      (value, name) => (isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined),
+      event,
+    );
+}
+
+function parseTypes(value: string): readonly EventType[] {
+  return value.split(',').map((type) => parseEventType(type.trim()));
+}
+
+function parseDelimiter(value: string): string {
+  const delimiter = value === '\\t' ? '\t' : value;
+  if (delimiter.length === 1 && !/["\r\n]/.test(delimiter)) return delimiter;
+  throw new InvalidArgumentError('Write one character, such as ; or \\t.');
+}
+
+const LABELS: Readonly<Record<ReconcileProgress['step'], string>> = {
+  list: 'list',
+  inbox: 'inbox',
+  ledger: 'ledger',
+  findings: 'compare',
+};
+
+/** The bar of the step that runs. How long the ledger is shows in its bytes. */
+function createProgress(printer: Printer, file: LedgerFile) {
+  let bar: Progress | undefined;
+  let [label, last] = ['', 0];
+  return {
+    show({ step, done, total }: ReconcileProgress): void {
+      const all = step === 'ledger' ? file.sizeBytes : (total ?? done);
+      if (label !== step || last !== all) bar = printer.progress(LABELS[step], all);
+      [label, last] = [step, all];
+      bar?.show(step === 'ledger' ? file.readBytes() : done);
+    },
+    clear: () => bar?.clear(),
+  };
+}
+
+/** How many findings of each kind are printed as text. */
+const MAX_SHOWN = 20;
+
+const CSV_COLUMNS = ['kind', 'id', 'type', 'created_at', 'state', 'entries', 'detail'];
+
+/** Prints findings as they are found, and then the result. */
+function createReport(printer: Printer, csv: boolean) {
+  const shown = new Map<string, number>();
+  if (csv) printer.print({ text: CSV_COLUMNS.join(','), data: null });
+  return {
+    add(finding: Finding): void {
+      const { kind, id, type, createdAt, state, entries, detail } = finding;
+      if (csv) {
+        const cells = [kind, id, type, createdAt, state, entries, detail];
+        printer.print({ text: cells.map(toCsv).join(','), data: null });
+        return;
+      }
+      const count = (shown.get(kind) ?? 0) + 1;
+      shown.set(kind, count);
+      if (!printer.json && count > MAX_SHOWN) return;
+      const words = [printer.paint.bad(kind.padEnd(10)), toPlain(id), toPlain(type ?? ''), createdAt ?? ''];
+      const text = `${words.filter(Boolean).join('  ')}\n            ${toPlain(detail)}`;
+      printer.print({ text, data: { finding } });
+    },
+    end(result: ReconcileResult): void {
+      if (csv) {
+        printer.note(result.diagnosis);
+        return;
+      }
+      if (!printer.json) {
+        const more = [...shown].filter(([, count]) => count > MAX_SHOWN);
+        for (const [kind, count] of more)
+          printer.note(`${count - MAX_SHOWN} more ${kind} are not shown; --json and --csv print all.`);
+      }
+      printer.print({ text: toText(result, printer.paint), data: result });
+    },
+  };
+}
+
+function toText(result: ReconcileResult, { good, bad }: Paint): string {
+  const { agree, complete, totals, problems, daily, requests } = result;
+  return [
+    ...(daily === null ? [] : [toDailyTable(daily), '']),
+    `list        ${totals.listed} events of the span in ${requests} requests, ${complete ? good('complete') : bad('not proven complete')}`,
+    `inbox       ${totals.inbox} events of the span${totals.parked > 0 ? `, ${totals.parked} parked` : ''}`,
+    `ledger      ${totals.entries} entries of the span, ${totals.outside} others`,
+    ...problems.map(({ code, message, id }) =>
+      toPlain(`problem     ${code}${id ? ` ${id}` : ''}: ${message}`),
+    ),
+    `${agree ? good('agree') : bad('differ')}${agree ? '       ' : '      '}${toPlain(result.diagnosis)}`,
+  ].join('\n');
+}
+
+function toDailyTable(daily: readonly DailyTotal[]): string {
+  const columns = ['date', 'type', 'events', 'entries', 'currency', 'event amount', 'entry amount'];
+  const rows = daily.map(({ date, type, events, entries, currency, eventAmount, entryAmount }) => [
+    date,
+    type,
+    String(events),
+    String(entries),
+    currency ?? '',
+    eventAmount ?? '',
+    entryAmount ?? '',
+  ]);
+  return toTable(columns, rows);
+}
+
+function toCsv(value: string | number | null): string {
+  const text = toPlain(String(value ?? ''));
+  return /[",;]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}

@@ -1,0 +1,568 @@
+import { createdAtMs, EVENT_TYPES, INBOX_STATES, type InboxOperations, type PollState } from 'stablehooks';
+
+/** What the picture shows of an inbox. Times are epoch ms. */
+export interface CoverageData {
+  /** When the inbox was read. */
+  readonly now: number;
+  readonly state: Pick<PollState, 'since' | 'watermark' | 'gaps'>;
+  readonly events: readonly CoverageEvent[];
+}
+
+/** An event in the picture. */
+export interface CoverageEvent {
+  readonly type: string;
+  /** When it was created; when it was received, if it is pruned. */
+  readonly at: number;
+  /** What brought it first: a delivery, or the list. */
+  readonly source: 'push' | 'pull';
+  /** Whether it was listed only after the watermark had passed it. */
+  readonly late: boolean;
+  /** Whether its JSON, and with it `created_at`, is no longer in the inbox. */
+  readonly pruned: boolean;
+}
+
+/** How many records are read at a time. */
+const PAGE_SIZE = 1_000;
+
+/**
+ * Reads from an inbox what {@link renderCoverage} shows: the poller's state and the time and origin of each event.
+ *
+ * @param options - `now` in epoch ms, and the ids of late events: the inbox does not record which events were late, the
+ * report of a poll does.
+ */
+export async function readCoverage(
+  inbox: Pick<InboxOperations, 'pollState' | 'list'>,
+  { now, late = [] }: { readonly now: number; readonly late?: readonly string[] | undefined },
+): Promise<CoverageData> {
+  const lateIds = new Set(late);
+  // By id: an event can pass into a later state while the pages are read.
+  const events = new Map<string, CoverageEvent>();
+  for (const state of INBOX_STATES) {
+    for (let after: string | undefined, more = true; more; ) {
+      const page = await inbox.list({ state, limit: PAGE_SIZE, after });
+      for (const { id, type, origin, receivedAt, event } of page) {
+        events.set(id, {
+          type,
+          at: event === null ? receivedAt : createdAtMs(event),
+          source: origin === 'pull' ? 'pull' : 'push',
+          late: lateIds.has(id),
+          pruned: event === null,
+        });
+      }
+      after = page.at(-1)?.id;
+      more = page.length === PAGE_SIZE;
+    }
+  }
+  return { now, state: await inbox.pollState(), events: [...events.values()] };
+}
+
+/**
+ * Draws the coverage of an inbox as an SVG: for each type a lane over time, with its proven spans, its gaps, and how
+ * many events push and the list brought. The picture needs no other file, follows the reader's light or dark scheme,
+ * and has all facts in words in its `<desc>`. It contains no ids and no payloads. Its size depends on its width in
+ * pixels and not on the number of events.
+ */
+export function renderCoverage(data: CoverageData): string {
+  const span = toSpan(data);
+  const lanes = toLanes(data, span);
+  const words = toWords(data, { span, lanes });
+  const bottom = LANES_TOP + lanes.length * LANE_HEIGHT;
+  const height = bottom + 132;
+  const tallest = Math.max(0, ...lanes.flatMap(({ bars }) => [...bars.push.all, ...bars.pull.all]));
+  return [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" role="img" aria-labelledby="coverage-title coverage-desc">`,
+    `<title id="coverage-title">${escapeXml(words.title)}</title>`,
+    `<desc id="coverage-desc">${escapeXml(words.facts.join('\n'))}</desc>`,
+    STYLE,
+    PATTERNS,
+    `<rect class="page" width="${WIDTH}" height="${height}"/>`,
+    `<text class="title" x="20" y="32">${escapeXml(words.title)}</text>`,
+    ...words.summary.map((line, row) => `<text x="20" y="${54 + row * 18}">${escapeXml(line)}</text>`),
+    drawAxis(span, bottom),
+    ...lanes.map((lane, index) => drawLane(lane, { y: LANES_TOP + index * LANE_HEIGHT, span, tallest })),
+    drawMoments(data, { span, bottom }),
+    drawLegend(bottom + 66, words.scale(tallest)),
+    '</svg>\n',
+  ].join('\n');
+}
+
+// Lengths are in the SVG's user units: pixels at its own width.
+const WIDTH = 1_000;
+const PLOT = { left: 176, right: 980 } as const;
+const LANES_TOP = 162;
+const LANE_HEIGHT = 73;
+/** Events are counted in columns of this width. */
+const BIN = 3;
+const BINS = (PLOT.right - PLOT.left) / BIN;
+/** Heights within a lane. Bars of push go up, bars of the list go down, so that they differ without colour. */
+const LANE = { late: 9, push: 33, pull: 35, band: 57, bandHeight: 8, gap: 53, gapHeight: 16 } as const;
+const BAR = { min: 5, max: 16 } as const;
+/** However short a gap is, it is as wide as this. */
+const MIN_GAP_WIDTH = 5;
+
+/** The time that the picture covers, epoch ms. */
+interface Span {
+  readonly from: number;
+  readonly until: number;
+}
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+/**
+ * From the opening date, or the first event before it, to now. Single events with an absurd date and a watermark far in
+ * the future do not squeeze everything else into one pixel: the former are counted, the latter is marked at the edge.
+ */
+function toSpan({ now, state: { since, watermark, gaps }, events }: CoverageData): Span {
+  const times = Float64Array.from(events, ({ at }) => at).sort();
+  const known = [since, watermark, times[Math.floor(times.length / 100)], ...gaps.map(({ from }) => from)];
+  const first = known.reduce<number>((least, time) => Math.min(least, time ?? least), now);
+  const from = Math.min(first, now - MINUTE);
+  const until = Math.min(Math.max(now, watermark ?? now), now + (now - from) / 4);
+  return { from, until };
+}
+
+function toX(time: number, { from, until }: Span): number {
+  const share = (time - from) / (until - from);
+  return PLOT.left + Math.min(1, Math.max(0, share)) * (PLOT.right - PLOT.left);
+}
+
+/** How many events each column has: all, and those of them that are not pruned. */
+interface Bars {
+  readonly all: readonly number[];
+  readonly dated: readonly number[];
+}
+
+interface Stretch extends Span {
+  readonly text: string;
+}
+
+interface Lane {
+  readonly name: string;
+  /** Of the events of this lane: how many there are, and how many the picture leaves out. */
+  readonly counts: Readonly<Record<'push' | 'pull' | 'late' | 'pruned' | 'outside', number>>;
+  readonly bars: Readonly<Record<'push' | 'pull', Bars>>;
+  /** The columns with late events. */
+  readonly late: readonly number[];
+  readonly open: readonly Stretch[];
+  readonly acknowledged: readonly Stretch[];
+  /** What is proven except for the gaps; `null` before a poll has read the list. */
+  readonly proven: Span | null;
+  /** What is not proven yet; `null` in the lane of other types, which no poll proves. */
+  readonly pending: Span | null;
+}
+
+const OTHER = 'other types';
+
+function toLanes(data: CoverageData, span: Span): readonly Lane[] {
+  const known: ReadonlySet<string> = new Set(EVENT_TYPES);
+  const byLane = new Map<string, CoverageEvent[]>();
+  for (const event of data.events) {
+    const name = known.has(event.type) ? event.type : OTHER;
+    const lane = byLane.get(name);
+    if (lane === undefined) byLane.set(name, [event]);
+    else lane.push(event);
+  }
+  const others = byLane.has(OTHER) ? [OTHER] : [];
+  return [...EVENT_TYPES, ...others].map((name) => ({
+    name,
+    ...countEvents(byLane.get(name) ?? [], span),
+    ...toCoverage(name, { data, span }),
+  }));
+}
+
+function countEvents(
+  events: readonly CoverageEvent[],
+  { from, until }: Span,
+): Pick<Lane, 'counts' | 'bars' | 'late'> {
+  const counts = { push: 0, pull: 0, late: 0, pruned: 0, outside: 0 };
+  const bins = () => ({ all: new Array<number>(BINS).fill(0), dated: new Array<number>(BINS).fill(0) });
+  const bars = { push: bins(), pull: bins() };
+  const late = new Set<number>();
+  for (const { at, source, late: isLate, pruned } of events) {
+    counts[source] += 1;
+    if (isLate) counts.late += 1;
+    if (pruned) counts.pruned += 1;
+    if (at < from || at > until) {
+      counts.outside += 1;
+      continue;
+    }
+    const bin = Math.min(BINS - 1, Math.floor(((at - from) / (until - from)) * BINS));
+    const { all, dated } = bars[source];
+    all[bin] = (all[bin] ?? 0) + 1;
+    if (!pruned) dated[bin] = (dated[bin] ?? 0) + 1;
+    if (isLate) late.add(bin);
+  }
+  return { counts, bars, late: [...late] };
+}
+
+function toCoverage(
+  name: string,
+  { data, span }: { readonly data: CoverageData; readonly span: Span },
+): Pick<Lane, 'proven' | 'open' | 'acknowledged' | 'pending'> {
+  const { since, watermark, gaps } = data.state;
+  if (name === OTHER) return { proven: null, open: [], acknowledged: [], pending: null };
+  const mine = gaps.flatMap(({ from, until, reason, acknowledged }) => {
+    const end = until[name];
+    if (end === undefined || end <= from) return [];
+    const text = `${toTime(from)} to ${toTime(end)}: ${reason}${acknowledged ? `, acknowledged by ${acknowledged.by}` : ''}`;
+    return [{ from, until: end, text, open: acknowledged === null }];
+  });
+  const begin = since ?? span.from;
+  return {
+    proven: watermark === null ? null : { from: begin, until: watermark },
+    open: mine.filter(({ open }) => open),
+    acknowledged: mine.filter(({ open }) => !open),
+    pending: { from: watermark ?? begin, until: data.now },
+  };
+}
+
+interface Words {
+  readonly title: string;
+  /** The lines below the title, two or three. */
+  readonly summary: readonly string[];
+  /** Everything that the picture shows. */
+  readonly facts: readonly string[];
+  readonly scale: (tallest: number) => string;
+}
+
+/** How many gaps are named in words. */
+const MAX_GAPS_NAMED = 50;
+
+function toWords(
+  { state: { since, watermark, gaps }, now, events }: CoverageData,
+  { span, lanes }: { readonly span: Span; readonly lanes: readonly Lane[] },
+): Words {
+  const total = (name: keyof Lane['counts']) => lanes.reduce((sum, { counts }) => sum + counts[name], 0);
+  const title = `Coverage from ${toTime(span.from)} to ${toTime(span.until)} UTC`;
+  const counted = toSentence([
+    `${count(events.length, 'event')}: ${number(total('push'))} by push, ${number(total('pull'))} recovered by pull`,
+    total('late') > 0 && `${number(total('late'))} of them late`,
+  ]);
+  const hidden = [
+    total('outside') > 0 && `${count(total('outside'), 'event')} outside this time not shown.`,
+    total('pruned') > 0 && `${count(total('pruned'), 'pruned event')} shown at the time of receipt.`,
+  ].filter((line) => line !== false);
+  const verdict = toVerdict({ since, watermark, gaps }, now);
+  const named = gaps.slice(0, MAX_GAPS_NAMED).map(({ from, until, reason, acknowledged }) => {
+    const spans = Object.entries(until).map(([type, end]) => `${type} until ${toTime(end)}`);
+    const by =
+      acknowledged === null
+        ? 'It is open.'
+        : `${acknowledged.by} acknowledged it at ${toTime(acknowledged.at)}: ${acknowledged.reason}`;
+    return `Gap after ${toTime(from)} (${reason}): ${spans.join(', ')}. ${by}`;
+  });
+  return {
+    title,
+    summary: [verdict, counted, hidden.join(' ')].filter((line) => line !== ''),
+    facts: [
+      verdict,
+      'Proven: every event of the five types created from the opening date on is in the inbox.',
+      `Opening date: ${since === null ? 'none' : toTime(since)}. Watermark: ${watermark === null ? 'none' : toTime(watermark)}. Now: ${toTime(now)}.`,
+      counted,
+      ...hidden,
+      ...lanes.map(({ name, counts: { push, pull, late } }) =>
+        toSentence([
+          `${name}: ${number(push)} by push, ${number(pull)} by pull`,
+          late > 0 && `${number(late)} late`,
+          name === OTHER && 'not covered by the watermark',
+        ]),
+      ),
+      ...named,
+      ...(gaps.length > MAX_GAPS_NAMED ? [`And ${count(gaps.length - MAX_GAPS_NAMED, 'more gap')}.`] : []),
+    ],
+    scale: (tallest) =>
+      tallest === 0
+        ? 'No events'
+        : `Tallest bar: ${count(tallest, 'event')} in ${toDuration((span.until - span.from) / BINS)}`,
+  };
+}
+
+function toVerdict({ watermark, gaps }: CoverageData['state'], now: number): string {
+  if (watermark === null) return 'Nothing is proven yet: no poll has read the list.';
+  const open = gaps.filter(({ acknowledged }) => acknowledged === null).length;
+  const known = gaps.length - open;
+  const except = [
+    open > 0 ? [count(open, 'open gap')] : [],
+    known > 0 ? [count(known, 'acknowledged gap')] : [],
+  ].flat();
+  return [
+    toSentence([
+      `Proven up to ${toTime(watermark)}`,
+      except.length > 0 && `except in ${except.join(' and in ')}`,
+    ]),
+    ...(watermark > now ? ['The watermark is in the future, because a clock was wrong.'] : []),
+  ].join(' ');
+}
+
+function toSentence(parts: readonly (string | false)[]): string {
+  return `${parts.filter((part) => part !== false).join(', ')}.`;
+}
+
+function number(value: number): string {
+  return value.toLocaleString('en-US');
+}
+
+function count(value: number, noun: string): string {
+  return `${number(value)} ${noun}${value === 1 ? '' : 's'}`;
+}
+
+function toTime(time: number): string {
+  return new Date(time).toISOString().slice(0, 19).replace('T', ' ');
+}
+
+function toDuration(ms: number): string {
+  const [size, unit] = (
+    [
+      [DAY, 'd'],
+      [HOUR, 'h'],
+      [MINUTE, 'min'],
+    ] as const
+  ).find(([size]) => ms >= size) ?? [1_000, 's'];
+  return `${Number((ms / size).toPrecision(2))} ${unit}`;
+}
+
+/** Distances between the marks of the axis. */
+const STEPS = [
+  ...[1, 2, 5, 15, 30].map((seconds) => seconds * 1_000),
+  ...[1, 2, 5, 15, 30].map((minutes) => minutes * MINUTE),
+  ...[1, 2, 3, 6, 12].map((hours) => hours * HOUR),
+  ...[1, 2, 7, 14, 30, 90, 180, 365, 730, 1_825, 3_650].map((days) => days * DAY),
+] as const;
+const MAX_AXIS_MARKS = 9;
+
+function drawAxis(span: Span, y: number): string {
+  const length = span.until - span.from;
+  const step = STEPS.find((size) => length / size <= MAX_AXIS_MARKS) ?? length / MAX_AXIS_MARKS;
+  const marks: string[] = [];
+  let date = '';
+  for (let time = Math.ceil(span.from / step) * step; time <= span.until; time += step) {
+    const [day = '', clock = ''] = toTime(time).split(' ');
+    const x = round(toX(time, span));
+    const shownClock = step < MINUTE ? clock : clock.slice(0, 5);
+    // A label in the middle of the last mark would be cut.
+    const anchor = x > PLOT.right - 20 ? 'end' : 'middle';
+    const labelX = anchor === 'end' ? PLOT.right + 15 : x;
+    const labels = step >= DAY ? [day] : [shownClock, ...(day === date ? [] : [day])];
+    date = day;
+    marks.push(
+      `<path class="grid" d="M${x} ${LANES_TOP}V${y + 5}"/>`,
+      ...labels.map(
+        (label, row) =>
+          `<text class="small ${anchor}" x="${labelX}" y="${y + 18 + row * 14}">${label}</text>`,
+      ),
+    );
+  }
+  return `<g>${marks.join('')}<text class="small" x="20" y="${y + 18}">created at (UTC)</text></g>`;
+}
+
+function drawLane(
+  { name, counts, bars, late, proven, open, acknowledged, pending }: Lane,
+  { y, span, tallest }: { readonly y: number; readonly span: Span; readonly tallest: number },
+): string {
+  const height = (events: number) => BAR.min + Math.sqrt(events / tallest) * (BAR.max - BAR.min);
+  const drawBars = (kind: string, bins: readonly number[], { base, sign }: typeof UP | typeof DOWN) => {
+    const d = bins.flatMap((events, bin) =>
+      events === 0 ? [] : `M${PLOT.left + (bin + 0.5) * BIN} ${base}v${round(sign * height(events))}`,
+    );
+    return d.length === 0 ? '' : `<path class="${kind}" d="${d.join('')}"/>`;
+  };
+  const onlyPruned = ({ all, dated }: Bars) => all.map((events, bin) => (events === dated[bin] ? 0 : events));
+  const boxes = { open: toBoxes(open, span), acknowledged: toBoxes(acknowledged, span) };
+  const caption = `${number(counts.push)} push, ${number(counts.pull)} pull`;
+  return [
+    `<g transform="translate(0 ${y})"><title>${escapeXml(`${name}: ${caption}`)}</title>`,
+    `<path class="line" d="M20 0H${PLOT.right}"/>`,
+    `<text class="name" x="20" y="27">${escapeXml(name)}</text>`,
+    `<text class="small" x="20" y="44">${caption}</text>`,
+    pending === null ? '<text class="small" x="20" y="61">not covered</text>' : drawPending(pending, span),
+    ...(proven === null ? [] : drawProven(proven, { span, gaps: [...boxes.open, ...boxes.acknowledged] })),
+    ...boxes.acknowledged.map((box) => drawGap('acknowledged', box)),
+    ...boxes.open.map((box) => drawGap('open', box)),
+    drawBars('pruned', onlyPruned(bars.push), UP),
+    drawBars('pruned', onlyPruned(bars.pull), DOWN),
+    drawBars('push', bars.push.dated, UP),
+    drawBars('pull', bars.pull.dated, DOWN),
+    late.length === 0 ? '' : `<path class="late" d="${late.map(toDiamond).join('')}"/>`,
+    '</g>',
+  ]
+    .filter((line) => line !== '')
+    .join('\n');
+}
+
+const UP = { base: LANE.push, sign: -1 } as const;
+const DOWN = { base: LANE.pull, sign: 1 } as const;
+
+function toDiamond(bin: number): string {
+  return `M${PLOT.left + (bin + 0.5) * BIN} ${LANE.late - 5}l4.5 5l-4.5 5l-4.5 -5z`;
+}
+
+function drawPending({ from, until }: Span, span: Span): string {
+  const [left, right] = [round(toX(from, span)), round(toX(until, span))];
+  if (right <= left) return '';
+  return `<path class="pending" d="M${left} ${LANE.band + LANE.bandHeight / 2}H${right}"/>`;
+}
+
+/** A gap as it is drawn. */
+interface Box {
+  readonly left: number;
+  readonly right: number;
+  /** The first gap in words. */
+  readonly text: string;
+  /** How many more gaps are drawn in the same place. */
+  readonly more: number;
+}
+
+/** Widens short gaps so that they can be seen, and merges those that would touch. */
+function toBoxes(gaps: readonly Stretch[], span: Span): readonly Box[] {
+  const boxes: Box[] = [];
+  for (const { from, until, text } of gaps.toSorted((a, b) => a.from - b.from)) {
+    const [begin, end] = [toX(from, span), toX(until, span)];
+    const width = Math.max(MIN_GAP_WIDTH, end - begin);
+    const left = Math.min(PLOT.right - width, Math.max(PLOT.left, (begin + end - width) / 2));
+    const last = boxes.at(-1);
+    if (last === undefined || left > last.right + 1) boxes.push({ left, right: left + width, text, more: 0 });
+    else
+      boxes[boxes.length - 1] = { ...last, right: Math.max(last.right, left + width), more: last.more + 1 };
+  }
+  return boxes;
+}
+
+function drawGap(kind: 'open' | 'acknowledged', { left, right, text, more }: Box): string {
+  const title = `${kind === 'open' ? 'Open gap' : 'Gap'} ${text}${more > 0 ? `, and ${more} more` : ''}`;
+  return `<rect class="${kind}" x="${round(left)}" y="${LANE.gap}" width="${round(right - left)}" height="${LANE.gapHeight}"><title>${escapeXml(title)}</title></rect>`;
+}
+
+/** The parts of what is proven that no gap covers. */
+function drawProven(
+  proven: Span,
+  { span, gaps }: { readonly span: Span; readonly gaps: readonly Box[] },
+): readonly string[] {
+  const parts: string[] = [];
+  const draw = (left: number, right: number) => {
+    const width = round(right - left);
+    if (width <= 0) return;
+    parts.push(
+      `<rect class="proven" x="${round(left)}" y="${LANE.band}" width="${width}" height="${LANE.bandHeight}"/>`,
+    );
+  };
+  let left = toX(proven.from, span);
+  const end = toX(proven.until, span);
+  for (const gap of gaps.toSorted((a, b) => a.left - b.left)) {
+    draw(left, Math.min(gap.left, end));
+    left = Math.max(left, gap.right);
+  }
+  draw(left, end);
+  return parts;
+}
+
+/** The opening date, the watermark and now, as lines through all lanes with a label above. */
+function drawMoments(
+  { now, state: { since, watermark } }: CoverageData,
+  { span, bottom }: { readonly span: Span; readonly bottom: number },
+): string {
+  const drawn = [
+    { kind: 'since', label: 'opening date', time: since },
+    { kind: 'watermark', label: 'watermark', time: watermark },
+    { kind: 'now', label: 'now', time: now },
+  ].flatMap(({ kind, label, time }, row) => {
+    if (time === null) return [];
+    const [x, y] = [round(toX(time, span)), LANES_TOP - 36 + row * 14];
+    const [anchor, shift] = x > WIDTH / 2 ? ['end', 4] : ['start', -4];
+    const text = kind === 'now' ? label : `${label} ${toTime(time)}${time > span.until ? ' →' : ''}`;
+    return {
+      line: `<path class="moment ${kind}" d="M${x} ${y + 4}V${bottom}"/>`,
+      label: `<text class="small label ${anchor}" x="${x + shift}" y="${y}">${text}</text>`,
+    };
+  });
+  // The labels are above all lines.
+  return [...drawn.map(({ line }) => line), ...drawn.map(({ label }) => label)].join('\n');
+}
+
+function drawLegend(y: number, scale: string): string {
+  const at = (index: number) => ({ x: PLOT.left + (index % 4) * 186, y: y + Math.floor(index / 4) * 22 });
+  const band = (kind: string, height: number) =>
+    `<rect class="${kind}" y="${-height / 2}" width="22" height="${height}"/>`;
+  const items = [
+    ['proven', band('proven', LANE.bandHeight)],
+    ['open gap', band('open', LANE.gapHeight)],
+    ['acknowledged gap', band('acknowledged', LANE.gapHeight)],
+    ['not proven yet', '<path class="pending" d="M0 0H22"/>'],
+    ['by push', '<path class="push" d="M5 7v-9M11 7v-14M17 7v-6"/>'],
+    ['recovered by pull', '<path class="pull" d="M5 -7v6M11 -7v14M17 -7v9"/>'],
+    ['listed late', '<path class="late" d="M11 -5l4.5 5l-4.5 5l-4.5 -5z"/>'],
+    ['pruned, at its receipt', '<path class="pruned" d="M5 7v-9M11 7v-14M17 7v-6"/>'],
+  ] as const;
+  const drawn = items.map(([label, mark], index) => {
+    const place = at(index);
+    return `<g transform="translate(${place.x} ${place.y})">${mark}<text class="small" x="30" y="4">${label}</text></g>`;
+  });
+  const last = at(items.length);
+  return `<g id="coverage-legend">${drawn.join('\n')}<text class="small" x="${last.x}" y="${last.y + 4}">${escapeXml(scale)}</text></g>`;
+}
+
+function round(value: number): number {
+  return Math.round(value * 10) / 10;
+}
+
+/** Text as XML can hold it: XML 1.0 has no control characters and no halves of surrogate pairs. */
+function escapeXml(text: string): string {
+  return text
+    .replaceAll(/[^\t\n\r\u0020-\uD7FF\uE000-\uFFFD\u{10000}-\u{10FFFF}]/gu, '\uFFFD')
+    .replaceAll(/[&<>"]/g, (character) => `&#${character.codePointAt(0)};`);
+}
+
+/** The colours differ in lightness, and no two marks share shape and place: the picture can be read without colour. */
+const STYLE = `<style>
+text { font: 13px system-ui, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif; fill: #1f2328 }
+.title { font-size: 18px; font-weight: 600 }
+.name { font-weight: 600 }
+.small { font-size: 11px; fill: #59636e }
+.middle { text-anchor: middle }
+.end { text-anchor: end }
+.page { fill: #ffffff }
+.label { paint-order: stroke; stroke: #ffffff; stroke-width: 4; stroke-linejoin: round }
+.grid, .line { stroke: #e6eaef; fill: none }
+.proven { fill: #1a7f37 }
+.open { fill: url(#coverage-open); stroke: #b3001b; stroke-width: 1.5 }
+.acknowledged { fill: url(#coverage-acknowledged); stroke: #6e7781 }
+#coverage-open rect { fill: #ffd7d9 }
+#coverage-open path { stroke: #b3001b; stroke-width: 2 }
+#coverage-acknowledged rect { fill: #f3f4f6 }
+#coverage-acknowledged circle { fill: #6e7781 }
+.pending { stroke: #8c959f; stroke-width: 2; stroke-dasharray: 2 4; fill: none }
+.push { stroke: #0a53be; stroke-width: 2.4; fill: none }
+.pull { stroke: #d9730d; stroke-width: 2.4; fill: none }
+.pruned { stroke: #b6bec8; stroke-width: 2.4; fill: none }
+.late { fill: #ffffff; stroke: #6f2da8; stroke-width: 1.6 }
+.moment { stroke: #59636e; fill: none }
+.since { stroke-dasharray: 1 3 }
+.watermark { stroke: #1a7f37; stroke-width: 1.5 }
+@media (prefers-color-scheme: dark) {
+text { fill: #e6edf3 }
+.small { fill: #9ba5b0 }
+.page { fill: #0d1117 }
+.label { stroke: #0d1117 }
+.grid, .line { stroke: #262c36 }
+.proven { fill: #3fb950 }
+.open { stroke: #ff7b72 }
+.acknowledged { stroke: #8b949e }
+#coverage-open rect { fill: #4a1216 }
+#coverage-open path { stroke: #ff7b72 }
+#coverage-acknowledged rect { fill: #21262d }
+#coverage-acknowledged circle { fill: #9ba5b0 }
+.pending { stroke: #6e7681 }
+.push { stroke: #79b8ff }
+.pull { stroke: #e3913b }
+.pruned { stroke: #6e7681 }
+.late { fill: #0d1117; stroke: #d2a8ff }
+.moment { stroke: #9ba5b0 }
+.watermark { stroke: #3fb950 }
+}
+</style>`;
+
+const PATTERNS = `<defs>
+<pattern id="coverage-open" width="6" height="6" patternUnits="userSpaceOnUse"><rect width="6" height="6"/><path d="M-1 7L7 -1M-1 1L1 -1M5 7L7 5"/></pattern>
+<pattern id="coverage-acknowledged" width="5" height="5" patternUnits="userSpaceOnUse"><rect width="5" height="5"/><circle cx="2.5" cy="2.5" r="1"/></pattern>
+</defs>`;

@@ -1,0 +1,123 @@
+import { createReadStream, type ReadStream, type Stats, statSync } from 'node:fs';
+import { finished, pipeline } from 'node:stream';
+import { CsvError, parse } from 'csv-parse';
+import { usageError } from './errors.js';
+import { toPlain } from './output.js';
+
+/** A row of a ledger: its place in the file, and the values of the columns that were asked for, in their order. */
+export interface LedgerRow {
+  readonly line: number;
+  readonly values: readonly string[];
+}
+
+/** A ledger whose header is read and checked. */
+export interface LedgerFile {
+  /** When the file was written last. */
+  readonly writtenAt: Date;
+  readonly sizeBytes: number;
+  readBytes(): number;
+  /** Can be read once. Rejects with exit 2 at a row that is not CSV; the message names the line, not its content. */
+  readonly rows: AsyncIterable<LedgerRow>;
+  close(): void;
+}
+
+/**
+ * Opens a CSV file with a header: RFC 4180, with or without a byte order mark, with any line ends.
+ *
+ * @param columns - the names of the columns to read.
+ * @throws {CommandError} exit 2 when the file cannot be read, or a column is missing or there twice.
+ */
+export async function openLedger(
+  path: string,
+  { columns, delimiter }: { readonly columns: readonly string[]; readonly delimiter: string },
+): Promise<LedgerFile> {
+  const stats = statFile(path);
+  const file: ReadStream = createReadStream(path);
+  const parser = parse({
+    bom: true,
+    delimiter,
+    info: true,
+    skip_empty_lines: true,
+    max_record_size: MAX_ROW_BYTES,
+  });
+  pipeline(file, parser, () => undefined);
+  // Without a listener an error between two reads would end the process; the next read rejects with it.
+  finished(parser, () => undefined);
+  const records: AsyncIterator<{
+    readonly record: readonly string[];
+    readonly info: { readonly lines: number };
+  }> = parser[Symbol.asyncIterator]();
+
+  async function next() {
+    try {
+      return await records.next();
+    } catch (error) {
+      throw toUsageError(path, error);
+    }
+  }
+
+  const header = await next();
+  if (header.done)
+    throw usageError(`--ledger ${path}: the file is empty. It needs a header with the names of its columns.`);
+  const names = header.value.record;
+  const places = columns.map((name) => findColumn(path, { name, names }));
+
+  return {
+    writtenAt: stats.mtime,
+    sizeBytes: stats.size,
+    readBytes: () => file.bytesRead,
+    close: () => file.destroy(),
+    rows: {
+      async *[Symbol.asyncIterator]() {
+        for (let step = await next(); !step.done; step = await next()) {
+          const { record, info } = step.value;
+          yield { line: info.lines, values: places.map((place) => record[place] ?? '') };
+        }
+      },
+    },
+  };
+}
+
+/** A longer row is a file without line ends, or a quote that is never closed. */
+const MAX_ROW_BYTES = 1_000_000;
+
+function statFile(path: string): Stats {
+  const stats = statSync(path, { throwIfNoEntry: false });
+  if (stats === undefined) throw usageError(`--ledger ${path}: there is no such file; check the path.`);
+  if (stats.isDirectory()) throw usageError(`--ledger ${path}: this is a folder, not a file.`);
+  return stats;
+}
+
+function findColumn(
+  path: string,
+  { name, names }: { readonly name: string; readonly names: readonly string[] },
+): number {
+  const place = names.indexOf(name);
+  const shown = names.map((one) => toPlain(one)).join(', ');
+  if (place === -1) {
+    throw usageError(
+      `--ledger ${path}: there is no column ${toPlain(name)}. The columns are: ${shown}. If this is one name, pass --delimiter.`,
+    );
+  }
+  if (names.lastIndexOf(name) === place) return place;
+  throw usageError(`--ledger ${path}: the column ${toPlain(name)} is there twice. Rename one.`);
+}
+
+const CSV_ERRORS: Readonly<Record<string, string>> = {
+  CSV_RECORD_INCONSISTENT_FIELDS_LENGTH: 'the row has more or fewer fields than the header',
+  CSV_QUOTE_NOT_CLOSED: 'a quote that opens before this line is never closed',
+  CSV_INVALID_CLOSING_QUOTE: 'a quote is followed by other characters',
+  INVALID_OPENING_QUOTE: 'a quote is inside a field that does not begin with one',
+  CSV_MAX_RECORD_SIZE: 'the row is longer than 1 MB; a quote may be open',
+};
+
+function toUsageError(path: string, error: unknown): unknown {
+  if (error instanceof CsvError) {
+    const what = CSV_ERRORS[error.code] ?? 'the row is not CSV';
+    const line = error['lines'] === undefined ? '' : `, line ${error['lines']}`;
+    return usageError(`--ledger ${path}${line}: ${what}. Check the file and --delimiter.`, { cause: error });
+  }
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  if (code === 'EACCES') return usageError(`--ledger ${path}: this user has no permission to read it.`);
+  return error;
+}

@@ -1,0 +1,56 @@
+/** Decimal amounts of any length and precision, as strings: a float would change them. */
+
+/** Longer strings are not amounts: to read one takes time that grows with the square of its length. */
+const MAX_LENGTH = 1_000;
+
+const DECIMAL = /^([+-]?)(\d+)(?:\.(\d+))?$/;
+
+/**
+ * The shortest way to write a decimal amount, so that equal amounts become equal strings: `1.50`, `+1.500` and `01.5`
+ * become `1.5`, and `-0` becomes `0`.
+ *
+ * @returns `undefined` for everything else: a number, an empty string, an exponent (`1e3`), separators (`1,000`), white
+ * space, or more than 1,000 characters.
+ *
+ * @example
+ * ```ts
+ * normalizeAmount('10.50') === normalizeAmount('10.5'); // true
+ * ```
+ */
+export function normalizeAmount(amount: unknown): string | undefined {
+  const parts = readAmount(amount);
+  return parts && writeAmount(parts);
+}
+
+/** The exact sum of two decimal amounts, in its shortest form; `undefined` when one of them is not an amount. */
+export function addAmounts(a: string, b: string): string | undefined {
+  const [left, right] = [readAmount(a), readAmount(b)];
+  if (left === undefined || right === undefined) return undefined;
+  const scale = Math.max(left.scale, right.scale);
+  return writeAmount({ units: toScale(left, scale) + toScale(right, scale), scale });
+}
+
+/** `units` divided by ten to the power of `scale`. */
+interface Amount {
+  readonly units: bigint;
+  readonly scale: number;
+}
+
+function readAmount(text: unknown): Amount | undefined {
+  if (typeof text !== 'string' || text.length > MAX_LENGTH) return undefined;
+  const [, sign, whole, fraction = ''] = DECIMAL.exec(text) ?? [];
+  if (whole === undefined) return undefined;
+  const units = BigInt(whole + fraction);
+  return { units: sign === '-' ? -units : units, scale: fraction.length };
+}
+
+function toScale({ units, scale }: Amount, wanted: number): bigint {
+  return units * 10n ** BigInt(wanted - scale);
+}
+
+function writeAmount({ units, scale }: Amount): string {
+  const digits = String(units < 0n ? -units : units).padStart(scale + 1, '0');
+  const whole = digits.slice(0, digits.length - scale);
+  const fraction = digits.slice(digits.length - scale).replace(/0+$/, '');
+  return `${units < 0n ? '-' : ''}${whole}${fraction === '' ? '' : `.${fraction}`}`;
+}

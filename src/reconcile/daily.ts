@@ -1,0 +1,76 @@
+import { createdAtMs, type UnknownEvent } from '../core/events.js';
+import { addAmounts } from './amount.js';
+
+/** The events and ledger entries of one day, type and currency. */
+export interface DailyTotal {
+  /** The day on which the events were created, in UTC: `2026-01-31`. */
+  readonly date: string;
+  readonly type: string;
+  /** What `amounts.currency` returned; `null` when it returned nothing or is not given. */
+  readonly currency: string | null;
+  /** Events that the list or the inbox has. */
+  readonly events: number;
+  /** Ledger entries of these events. */
+  readonly entries: number;
+  /** The exact sum of the events' amounts; `null` without `amounts`, or when an amount is not decimal. */
+  readonly eventAmount: string | null;
+  /** The exact sum of the entries' amounts; `null` without `amounts`, or when an amount is not decimal. */
+  readonly entryAmount: string | null;
+}
+
+/** Where the amounts are. Sums are exact: amounts are decimal strings, and never become floats. */
+export interface Amounts<Entry> {
+  /** The amount of an event; `undefined` when it has none, which adds nothing. */
+  readonly event: (event: UnknownEvent) => string | undefined;
+  /** The amount of a ledger entry; `undefined` when it has none, which adds nothing. */
+  readonly entry: (entry: Entry) => string | undefined;
+  /** The currency of an event: each has a sum of its own. @default one sum */
+  readonly currency?: ((event: UnknownEvent) => string | undefined) | undefined;
+}
+
+/** Adds up what belongs to a day, a type and a currency. */
+export interface DailyTotals<Entry> {
+  addEvent(event: UnknownEvent): void;
+  addEntry(entry: Entry, event: UnknownEvent): void;
+  /** By date, then type, then currency. */
+  list(): readonly DailyTotal[];
+}
+
+type Mutable<Value> = { -readonly [Name in keyof Value]: Value[Name] };
+
+export function createDailyTotals<Entry>(amounts: Amounts<Entry> | undefined): DailyTotals<Entry> {
+  const totals = new Map<string, Mutable<DailyTotal>>();
+  const zero = amounts === undefined ? null : '0';
+
+  function totalOf(event: UnknownEvent): Mutable<DailyTotal> {
+    const date = new Date(createdAtMs(event)).toISOString().slice(0, 10);
+    const { type } = event;
+    const currency = amounts?.currency?.(event) ?? null;
+    const key = JSON.stringify([date, type, currency]);
+    const known = totals.get(key);
+    if (known !== undefined) return known;
+    const total = { date, type, currency, events: 0, entries: 0, eventAmount: zero, entryAmount: zero };
+    totals.set(key, total);
+    return total;
+  }
+
+  return {
+    addEvent(event) {
+      const total = totalOf(event);
+      total.events += 1;
+      total.eventAmount = add(total.eventAmount, amounts?.event(event));
+    },
+    addEntry(entry, event) {
+      const total = totalOf(event);
+      total.entries += 1;
+      total.entryAmount = add(total.entryAmount, amounts?.entry(entry));
+    },
+    list: () => [...totals].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, total]) => total),
+  };
+}
+
+/** A sum that lacks one amount would look right, so it becomes `null`. */
+function add(sum: string | null, amount: string | undefined): string | null {
+  if (sum === null || amount === undefined) return sum;
+  return addAmounts(sum, amount) ?? null;
+}

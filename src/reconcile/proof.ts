@@ -1,0 +1,70 @@
+/** For which part of a span every event is known. Pure. Spans are `(from, until]` of `created_at`, in epoch ms. */
+import { EVENT_TYPES, type EventType } from '../core/events.js';
+import type { GapReason, PollState } from '../core/ports.js';
+import type { UnprovenReason } from './report.js';
+
+/** A span of time. */
+export interface Span {
+  /** Not part of the span. */
+  readonly from: number;
+  /** Part of the span. */
+  readonly until: number;
+}
+
+/** A span for which it is not proven that every event of these types is in the list or the inbox. */
+export interface UnprovenSpan extends Span {
+  readonly types: readonly EventType[];
+  readonly reason: UnprovenReason;
+}
+
+/** For each type the span of which one reading of the list has every event, and why it does not begin earlier. */
+export type ListProof = Readonly<Record<EventType, Span & { readonly reason: GapReason }>>;
+
+/** The parts of the span that neither the list nor the poller's state proves, types with the same ones together. */
+export function findUnproven(
+  span: Span,
+  { state, list }: { readonly state: PollState; readonly list: ListProof },
+): readonly UnprovenSpan[] {
+  const groups = new Map<string, UnprovenSpan>();
+  for (const type of EVENT_TYPES) {
+    const proven = [list[type], ...provenByPoller(state, type)];
+    for (const { from, until } of proven.reduce(subtractFromAll, [span])) {
+      const reason = from >= list[type].until ? 'not-settled' : list[type].reason;
+      const key = `${from} ${until} ${reason}`;
+      groups.set(key, { from, until, reason, types: [...(groups.get(key)?.types ?? []), type] });
+    }
+  }
+  return [...groups.values()].sort((a, b) => a.from - b.from);
+}
+
+/** What the poller has proven of a type: from the opening date to the watermark, except in the open gaps. */
+function provenByPoller(state: PollState, type: EventType): readonly Span[] {
+  if (state.watermark === null) return [];
+  const whole = {
+    from: state.since === null ? Number.NEGATIVE_INFINITY : state.since - 1,
+    until: state.watermark,
+  };
+  return state.gaps
+    .filter(({ acknowledged }) => acknowledged === null)
+    .flatMap(({ from, until }) => {
+      const end = until[type];
+      return end === undefined ? [] : [{ from, until: end }];
+    })
+    .reduce(subtractFromAll, [whole]);
+}
+
+function subtractFromAll(spans: readonly Span[], taken: Span): readonly Span[] {
+  return spans.flatMap((span) => subtract(span, taken));
+}
+
+function subtract(span: Span, taken: Span): readonly Span[] {
+  const before = { from: span.from, until: Math.min(span.until, taken.from) };
+  const after = { from: Math.max(span.from, taken.until), until: span.until };
+  // An empty `taken` would split the span in two parts that overlap.
+  if (taken.until <= taken.from) return isEmpty(span) ? [] : [span];
+  return [before, after].filter((part) => !isEmpty(part));
+}
+
+function isEmpty({ from, until }: Span): boolean {
+  return until <= from;
+}

@@ -1,0 +1,530 @@
+import { toIso } from '../catch-up/gaps.js';
+import type { PollerClient } from '../catch-up/list.js';
+import { ConfigError, orUnavailable } from '../core/errors.js';
+import { createdAtMs, EVENT_TYPES, type EventType, isEventType, type UnknownEvent } from '../core/events.js';
+import { boolean, date, func, integer, readOptions, required, rule, withMethods } from '../core/options.js';
+import type { Inbox, InboxOperations, InboxRecord, InboxState } from '../core/ports.js';
+import { type BookLine, type Books, createBooks } from './books.js';
+import { type Amounts, createDailyTotals, type DailyTotals } from './daily.js';
+import { findUnproven, type Span } from './proof.js';
+import { type ReadList, readList } from './read-list.js';
+import {
+  createFindingLog,
+  describeResult,
+  type Finding,
+  type FindingKind,
+  type FindingLog,
+  type ReconcileResult,
+} from './report.js';
+
+/** An entry of the app's own ledger. Fields beyond these are yours: `compare` gets them. */
+export interface LedgerEntry {
+  /** The id of the event that the entry was written for. */
+  readonly id: string;
+  /**
+   * When that event was created, ISO 8601, if the ledger has it. It is used only for an entry whose event neither the
+   * list nor the inbox has: such an entry from outside the span is left out, and from inside it is `extra`.
+   */
+  readonly createdAt?: string | undefined;
+}
+
+/** The part of an inbox that `reconcile` uses. */
+export type ReconcileInbox = Pick<Inbox<unknown>, 'record'> &
+  Pick<InboxOperations, 'find' | 'list' | 'count' | 'pollState'>;
+
+/** How far a run is. */
+export interface ReconcileProgress {
+  /** What runs now: the books are read in this order, then what seems wrong is looked up again. */
+  readonly step: 'list' | 'inbox' | 'ledger' | 'findings';
+  /** Requests, events, entries or ids so far. */
+  readonly done: number;
+  /** How many there are, if that is known. */
+  readonly total: number | undefined;
+}
+
+/** Options of {@link reconcile}. */
+export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry> {
+  /** Reads the list: a client of `stablehooks/client`. */
+  readonly client: PollerClient;
+  /** The inbox that the receivers of the app use. */
+  readonly inbox: ReconcileInbox;
+  /**
+   * The entries of the ledger, in any order, read once. All entries of events of the span must be among them; others
+   * are left out. Start the query when the first entry is asked for, not before: the inbox is read first.
+   */
+  readonly ledger: AsyncIterable<Entry> | Iterable<Entry>;
+  /**
+   * When the ledger was copied, if `ledger` is a copy, such as an exported file. Events that were done later are not
+   * judged by it, and `until` is at most this time by default. @default `ledger` is read from the ledger itself
+   */
+  readonly ledgerAt?: Date | undefined;
+  /** Events created before this time are left out, and those from before the poller's opening date. */
+  readonly since: Date;
+  /** Events created at this time or later are left out. @default `lagMs` before now: later events can still be listed */
+  readonly until?: Date | undefined;
+  /**
+   * Compares an entry with its event; returns what differs, in words, or nothing. Compare amounts with
+   * `normalizeAmount`, never as numbers. @default nothing is compared
+   */
+  readonly compare?:
+    | ((entry: Entry, event: UnknownEvent) => string | readonly string[] | undefined)
+    | undefined;
+  /** The types that have a ledger entry once they are done. @default all five */
+  readonly ledgerTypes?: readonly EventType[] | undefined;
+  /** Whether to add up events and entries per day and type. @default false */
+  readonly daily?: boolean | undefined;
+  /** Where the amounts are, for the sums of `daily`. @default no sums */
+  readonly amounts?: Amounts<Entry> | undefined;
+  /**
+   * Changes nothing. Otherwise listed events that neither the inbox nor the ledger has are recorded in the inbox, due
+   * now, so that the app's redrive or poller runs each once. @default false
+   */
+  readonly dryRun?: boolean | undefined;
+  /** The limit of the first query. @default 50 */
+  readonly limit?: number | undefined;
+  /** The highest limit of a query. @default 1_000 */
+  readonly maxLimit?: number | undefined;
+  /** How late an event can be listed after its `created_at`, in ms. Use the poller's. @default 300_000 */
+  readonly lagMs?: number | undefined;
+  /** By how much neighbours of the list can be out of order, in ms. Use the poller's. @default 1_000 */
+  readonly disorderMs?: number | undefined;
+  /** Ends the run early: it rejects with the reason. What was recorded stays. */
+  readonly signal?: AbortSignal | undefined;
+  /** Called with every finding, as it is found; it is waited for, and its rejection ends the run. @default none */
+  readonly onFinding?: ((finding: Finding) => void | Promise<void>) | undefined;
+  /** Called now and then with how far the run is. @default none */
+  readonly onProgress?: ((progress: ReconcileProgress) => void) | undefined;
+  /** The clock, in epoch ms. @default Date.now */
+  readonly now?: (() => number) | undefined;
+}
+
+/**
+ * Compares three books: what the service lists, what the inbox did, and the app's own ledger. Runs no handler.
+ *
+ * The app can receive events meanwhile: the books are read in an order in which an effect and its event are always
+ * found together, and what seems wrong is looked up again before it is reported. What cannot be told apart from an
+ * error then is counted as `unjudged`. Ids are kept in memory, and nothing else of an event or entry.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or makes no sense, when the span ends
+ * before the poller's opening date, or when an entry has no id.
+ * @throws {UnavailableError} `ERR_INBOX_FAILED`.
+ * @throws the client's error when the service answers no request; what `ledger`, `compare` or `onFinding` throws; the
+ * reason of `signal`.
+ *
+ * @example
+ * ```ts
+ * const result = await reconcile({ client, inbox, ledger, since: new Date('2026-01-01'), dryRun: true });
+ * if (!result.agree) console.error(result.diagnosis, result.findings);
+ * ```
+ */
+export async function reconcile<Entry extends LedgerEntry>(
+  options: ReconcileOptions<Entry>,
+): Promise<ReconcileResult> {
+  const settings = toSettings(options);
+  const { inbox, dryRun, signal } = settings;
+  // Before the list: it speaks of events that the inbox had then, and has now.
+  const state = await orUnavailable('ERR_INBOX_FAILED', inbox.pollState());
+  const since = Math.max(settings.since.getTime(), state.since ?? Number.NEGATIVE_INFINITY);
+  const { limit: lastLimit, oldest } = state;
+  const list = await readList({ ...settings, since, startedAt: settings.now(), lastLimit, oldest });
+  const ledgerAt = settings.ledgerAt?.getTime() ?? Number.POSITIVE_INFINITY;
+  const until = settings.until?.getTime() ?? Math.min(list.settledAt, ledgerAt);
+  if (until <= since) {
+    throw new ConfigError(
+      `reconcile: there is nothing to compare: the span begins at ${toIso(since)} (\`since\`, or the poller's opening date) and ends at ${toIso(until)} (\`until\`, or \`lagMs\` before now, or \`ledgerAt\`).`,
+    );
+  }
+  const run = createRun(settings, { span: { from: since - 1, until: until - 1 }, list });
+  run.addListed();
+  await run.readInbox();
+  await run.readLedger();
+  await run.judge();
+
+  const unproven = findUnproven(run.span, {
+    state: { ...state, watermark: state.watermark && Math.min(state.watermark, list.settledAt) },
+    list: list.proof,
+  }).map((part) => ({ ...part, from: toIso(part.from), until: toIso(part.until) }));
+  const summary = {
+    findings: run.log.counts(),
+    totals: run.totals,
+    unproven,
+    since: toIso(since),
+    until: toIso(until),
+    dryRun,
+  };
+  signal.throwIfAborted();
+  return {
+    agree: run.log.total() === 0 && unproven.length === 0 && run.totals.unjudged === 0,
+    complete: unproven.length === 0,
+    diagnosis: describeResult(summary),
+    ...summary,
+    daily: run.daily?.list() ?? null,
+    problems: list.problems,
+    requests: list.requests,
+  };
+}
+
+const NEVER = new AbortController().signal;
+
+function toSettings<Entry extends LedgerEntry>(options: ReconcileOptions<Entry>) {
+  const settings = readOptions('reconcile', options, {
+    client: required(
+      rule(
+        'a client, such as createClient of stablehooks/client returns',
+        (client) =>
+          typeof (client as PollerClient | null | undefined)?.events?.listWithProblems === 'function',
+      ),
+    ),
+    inbox: required(
+      withMethods('an inbox, such as sqliteInbox(db)', ['record', 'find', 'list', 'count', 'pollState']),
+    ),
+    ledger: required(rule('an iterable of entries, such as an array or an async generator', isIterable)),
+    ledgerAt: date(),
+    since: required(date()),
+    until: date(),
+    compare: func(),
+    ledgerTypes: rule(
+      `an array of event types (${EVENT_TYPES.join(', ')})`,
+      (types) => Array.isArray(types) && types.every(isEventType),
+      EVENT_TYPES,
+    ),
+    daily: boolean(false),
+    amounts: withMethods('an object with the functions `event` and `entry`', ['event', 'entry']),
+    dryRun: boolean(false),
+    limit: integer({ default: 50 }),
+    maxLimit: integer({ default: 1_000 }),
+    lagMs: integer({ default: 300_000, min: 0 }),
+    disorderMs: integer({ default: 1_000, min: 0 }),
+    signal: rule('an AbortSignal', (signal) => signal instanceof AbortSignal, NEVER),
+    onFinding: func((): void => undefined),
+    onProgress: func((): void => undefined),
+    now: func(Date.now),
+  });
+  if (settings.limit > settings.maxLimit) {
+    throw new ConfigError(
+      `reconcile: \`limit\` (${settings.limit}) must not be more than \`maxLimit\` (${settings.maxLimit}).`,
+    );
+  }
+  return settings;
+}
+
+function isIterable(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return Symbol.asyncIterator in value || Symbol.iterator in value;
+}
+
+type Settings<Entry extends LedgerEntry> = ReturnType<typeof toSettings<Entry>>;
+
+/** How many records or entries are read at a time. */
+const PAGE_SIZE = 1_000;
+
+/** How many lookups run at a time. */
+const LOOKUPS = 16;
+
+/**
+ * An event that moves while the pages are read is met again further on: an attempt ends after the state that it began
+ * in, and events that are taken to run again become `received`.
+ */
+const READING_ORDER: readonly InboxState[] = [
+  'parked',
+  'dead',
+  'received',
+  'leased',
+  'failed',
+  'received',
+  'leased',
+  'failed',
+  'done',
+  'dead',
+];
+
+/** One comparison. Its steps run in the order in which they are declared. */
+interface Run<Entry> {
+  readonly span: Span;
+  readonly totals: ReconcileResult['totals'];
+  readonly log: FindingLog;
+  readonly daily: DailyTotals<Entry> | undefined;
+  addListed(): void;
+  readInbox(): Promise<void>;
+  readLedger(): Promise<void>;
+  judge(): Promise<void>;
+}
+
+function createRun<Entry extends LedgerEntry>(
+  settings: Settings<Entry>,
+  { span, list }: { readonly span: Span; readonly list: ReadList },
+): Run<Entry> {
+  const { inbox, compare, lagMs, dryRun, signal, onProgress } = settings;
+  const ledgerTypes: ReadonlySet<string> = new Set(settings.ledgerTypes);
+  const books: Books = createBooks();
+  const log = createFindingLog(settings.onFinding);
+  const daily = settings.daily ? createDailyTotals(settings.amounts) : undefined;
+  const totals = {
+    listed: 0,
+    inbox: 0,
+    entries: 0,
+    outside: 0,
+    compared: 0,
+    parked: 0,
+    recorded: 0,
+    unjudged: 0,
+  };
+  /** Listed events that the inbox and the ledger do not have. No more than the list showed. */
+  const unseen: UnknownEvent[] = [];
+
+  const find = (id: string) => orUnavailable('ERR_INBOX_FAILED', inbox.find(id));
+  const ledgerAt = settings.ledgerAt?.getTime() ?? Number.POSITIVE_INFINITY;
+  const isIn = (at: number) => at > span.from && at <= span.until;
+  const eventOf = (id: string, record?: InboxRecord) =>
+    list.events.get(id)?.event ?? record?.event ?? undefined;
+
+  function addListed(): void {
+    for (const [id, { event, at }] of list.events) {
+      if (!isIn(at)) continue;
+      totals.listed += 1;
+      books.set(id, { listed: true, booked: ledgerTypes.has(event.type) });
+      daily?.addEvent(event);
+    }
+  }
+
+  /** Adds a record of the inbox to the books; `false` when its event is not of the span. */
+  function addRecord(record: InboxRecord): boolean {
+    const { id, type, state } = record;
+    const event = eventOf(id, record);
+    // A pruned event that the list does not show: it was created before it was received.
+    if (event === undefined && record.receivedAt + lagMs <= span.from) return false;
+    if (event !== undefined && !isIn(createdAtMs(event))) return false;
+    const known = books.get(id);
+    if (known === undefined || known.state === null) {
+      totals.inbox += 1;
+      if (known?.listed !== true && event !== undefined) daily?.addEvent(event);
+    }
+    books.set(id, {
+      state,
+      booked: ledgerTypes.has(type),
+      undated: event === undefined,
+      mustBeListed: event !== undefined && isProvenByList(event),
+    });
+    return true;
+  }
+
+  function isProvenByList(event: UnknownEvent): boolean {
+    if (!isEventType(event.type)) return false;
+    const { from, until } = list.proof[event.type];
+    const at = createdAtMs(event);
+    return at > from && at <= until;
+  }
+
+  async function readInbox(): Promise<void> {
+    const counts = await orUnavailable('ERR_INBOX_FAILED', inbox.count());
+    const total = counts.reduce((sum, { count }) => sum + count, 0);
+    let done = 0;
+    for (const state of READING_ORDER) {
+      let after: string | undefined;
+      for (;;) {
+        signal.throwIfAborted();
+        const page = await orUnavailable('ERR_INBOX_FAILED', inbox.list({ state, limit: PAGE_SIZE, after }));
+        for (const record of page) addRecord(record);
+        done += page.length;
+        onProgress({ step: 'inbox', done, total: Math.max(done, total) });
+        after = page.at(-1)?.id;
+        if (page.length < PAGE_SIZE || after === undefined) break;
+      }
+    }
+  }
+
+  async function readLedger(): Promise<void> {
+    let done = 0;
+    for await (const page of inPages(settings.ledger)) {
+      signal.throwIfAborted();
+      for (const { id } of page) {
+        if (typeof id !== 'string' || id === '') {
+          throw new ConfigError(
+            'reconcile: an entry of `ledger` has no `id`: it must be the id of an event.',
+          );
+        }
+      }
+      await inParallel(page, addEntry);
+      done += page.length;
+      onProgress({ step: 'ledger', done, total: undefined });
+    }
+  }
+
+  async function addEntry(entry: Entry): Promise<void> {
+    const { id } = entry;
+    let record: InboxRecord | undefined;
+    if (books.get(id) === undefined) {
+      record = await find(id);
+      const isOutside = record === undefined ? isEntryOutside(entry) : !addRecord(record);
+      // An event outside of the span that only the list has.
+      if (isOutside || (record === undefined && list.events.has(id))) {
+        totals.outside += 1;
+        return;
+      }
+    }
+    books.addEntry(id);
+    totals.entries += 1;
+    if (compare === undefined && daily === undefined) return;
+    const line = books.get(id);
+    // The ledger alone has it.
+    if (line === undefined || (line.state === null && !line.listed)) return;
+    const event = eventOf(id) ?? record?.event ?? (await find(id))?.event ?? undefined;
+    if (event === undefined) {
+      totals.unjudged += 1;
+      return;
+    }
+    daily?.addEntry(entry, event);
+    if (compare !== undefined) await compareWith(event, entry);
+  }
+
+  function isEntryOutside({ createdAt }: LedgerEntry): boolean {
+    const at = createdAt === undefined ? Number.NaN : Date.parse(createdAt);
+    return !Number.isNaN(at) && !isIn(at);
+  }
+
+  async function compareWith(event: UnknownEvent, entry: Entry): Promise<void> {
+    totals.compared += 1;
+    const differences = compare?.(entry, event) ?? [];
+    for (const detail of [differences].flat()) {
+      const { id, type, created_at: createdAt } = event;
+      const { state, entries } = books.get(id) ?? { state: null, entries: 1 };
+      await log.add({ kind: 'mismatched', id, type, createdAt, state, entries, detail });
+    }
+  }
+
+  async function judge(): Promise<void> {
+    let done = 0;
+    const total = books.size;
+    for await (const page of inPages(books)) {
+      signal.throwIfAborted();
+      await inParallel(page, ([id, line]) => judgeLine(id, line));
+      done += page.length;
+      onProgress({ step: 'findings', done, total });
+    }
+    await judgeUnseen();
+  }
+
+  async function judgeLine(id: string, line: BookLine): Promise<void> {
+    const { entries, booked } = line;
+    const isUnlisted = line.mustBeListed && !line.listed;
+    if (line.state === 'done' && entries === (booked ? 1 : 0) && !isUnlisted) return;
+    if (line.state === null && !line.listed) {
+      return log.add({ ...NOWHERE, id, entries, kind: 'extra', detail: DETAILS.extra });
+    }
+    // Again: its state can have changed since the inbox was read.
+    const record = await find(id);
+    const event = eventOf(id, record);
+    if (record === undefined && entries === 0 && event !== undefined) {
+      unseen.push(event);
+      return;
+    }
+    const state = record?.state ?? null;
+    const report = (kind: FindingKind, detail: string) =>
+      log.add({
+        kind,
+        id,
+        type: record?.type ?? event?.type ?? null,
+        createdAt: event?.created_at ?? null,
+        state,
+        entries,
+        detail,
+      });
+    if (isUnlisted) await report('unlisted', DETAILS.unlisted);
+    if (entries > 1 && booked) await report('doubled', `The ledger has ${entries} entries of it.`);
+    if (entries > 0 && !booked) await report('extra', DETAILS.unbooked);
+    if (state === null) return report('unseen', DETAILS.unseenWithEntry);
+    if (state === 'dead') return report('dead', entries > 0 ? DETAILS.deadWithEntry : DETAILS.dead);
+    if (state === 'parked' && !isEventType(record?.type ?? '')) {
+      totals.parked += 1;
+    } else if (state !== 'done') {
+      return report('waiting', entries > 0 ? DETAILS.waitingWithEntry : DETAILS.waiting);
+    } else if (entries === 0 && booked) {
+      // It ended after the inbox or the ledger was read, so its entry can be newer than that; or it is pruned.
+      const isSettled = line.state === 'done' && (record?.updatedAt ?? 0) < ledgerAt;
+      if (isSettled && !line.undated) return report('missing', DETAILS.missing);
+      totals.unjudged += 1;
+    }
+  }
+
+  /** Records what is unseen, unless this is a dry run, and reports it. */
+  async function judgeUnseen(): Promise<void> {
+    for await (const page of inPages(unseen)) {
+      signal.throwIfAborted();
+      const results = dryRun ? page.map(() => 'new' as const) : await record(page);
+      for (const [index, event] of page.entries()) {
+        // Its push arrived just now.
+        if (results[index] !== 'new') {
+          totals.unjudged += 1;
+          continue;
+        }
+        if (!dryRun) totals.recorded += 1;
+        const { id, type, created_at: createdAt } = event;
+        const state = dryRun ? null : isEventType(type) ? 'received' : 'parked';
+        const detail = dryRun ? DETAILS.unseen : DETAILS.recorded;
+        await log.add({ kind: 'unseen', id, type, createdAt, state, entries: 0, detail });
+      }
+    }
+  }
+
+  /** Events of unknown types are parked, as the poller parks them. */
+  async function record(events: readonly UnknownEvent[]): Promise<readonly (string | undefined)[]> {
+    const results = new Map<string, string>();
+    for (const known of [true, false]) {
+      const some = events.filter(({ type }) => isEventType(type) === known);
+      if (some.length === 0) continue;
+      const recording = inbox.record(some, { dueInMs: known ? 0 : null, origin: 'pull' });
+      const recorded = await orUnavailable('ERR_INBOX_FAILED', recording);
+      for (const [index, { id }] of some.entries()) results.set(id, recorded[index] ?? 'new');
+    }
+    return events.map(({ id }) => results.get(id));
+  }
+
+  return { span, totals, log, daily, addListed, readInbox, readLedger, judge };
+}
+
+/** What is known of an id that only the ledger has. */
+const NOWHERE = { type: null, createdAt: null, state: null } as const;
+
+const DETAILS = {
+  extra:
+    'The ledger has an entry of it, and neither the list nor the inbox has the event. Find out who wrote it.',
+  unbooked: 'The ledger has an entry of it, and events of its type have none. Find out who wrote it.',
+  unseen: 'The service lists it, and the inbox does not have it. Run without a dry run to record it.',
+  recorded:
+    "The service lists it, and the inbox did not have it. It is recorded now; the app's redrive or poller runs it.",
+  unseenWithEntry:
+    'The service lists it and the ledger has an entry of it, but the inbox does not have it. It is not recorded, because to run it could double its effect. Find out who wrote the entry.',
+  missing: 'It is done, and the ledger has no entry of it. Check its handler, and write the entry.',
+  waiting:
+    'It is in the inbox, and no attempt has succeeded. See its last error, and let the redrive or the poller run it.',
+  waitingWithEntry:
+    'The ledger has an entry of it, but it is not done: another attempt can double its effect. Its handler must write the entry in the transaction of the inbox, or check for it.',
+  dead: 'It is dead-lettered. See its last error; requeue it when the cause is fixed.',
+  deadWithEntry:
+    'It is dead-lettered, but the ledger has an entry of it: to requeue it can double its effect.',
+  unlisted:
+    'The inbox has it, and the service does not list it, although the list was complete for its time. Ask the service whether it sent it; if not, change the webhook secret.',
+} as const;
+
+/** Reads pages of items, which take less time than items one by one. */
+async function* inPages<Item>(
+  items: AsyncIterable<Item> | Iterable<Item>,
+): AsyncGenerator<readonly Item[], void, undefined> {
+  let page: Item[] = [];
+  for await (const item of items) {
+    page.push(item);
+    if (page.length < PAGE_SIZE) continue;
+    yield page;
+    page = [];
+  }
+  if (page.length > 0) yield page;
+}
+
+async function inParallel<Item>(items: readonly Item[], work: (item: Item) => Promise<void>): Promise<void> {
+  const queue = items.values();
+  await Promise.all(
+    Array.from({ length: LOOKUPS }, async () => {
+      for (const item of queue) await work(item);
+    }),
+  );
+}

@@ -1,0 +1,199 @@
+/** What a comparison of the books found. Plain data: it survives `JSON.stringify`. */
+import { describeReason } from '../catch-up/gaps.js';
+import type { PollProblem } from '../catch-up/report.js';
+import { EVENT_TYPES, type EventType } from '../core/events.js';
+import type { GapReason, InboxState } from '../core/ports.js';
+import type { DailyTotal } from './daily.js';
+
+/**
+ * What can be wrong with one event or one ledger entry.
+ *
+ * - `unseen`: the service lists the event, and the inbox does not have it.
+ * - `missing`: the event is done, and the ledger has no entry of it.
+ * - `doubled`: the ledger has several entries of the event.
+ * - `extra`: the ledger has an entry of an event that neither the list nor the inbox has, or of a type without entries.
+ * - `mismatched`: `compare` says that the entry and the event differ.
+ * - `waiting`: the event is in the inbox, and no attempt at it has succeeded yet.
+ * - `dead`: the event is dead-lettered.
+ * - `unlisted`: the inbox has the event, and the service does not list it, although the list was complete for its time.
+ */
+export type FindingKind =
+  | 'unseen'
+  | 'missing'
+  | 'doubled'
+  | 'extra'
+  | 'mismatched'
+  | 'waiting'
+  | 'dead'
+  | 'unlisted';
+
+/** Every {@link FindingKind}. */
+export const FINDING_KINDS: readonly FindingKind[] = [
+  'unseen',
+  'missing',
+  'doubled',
+  'extra',
+  'mismatched',
+  'waiting',
+  'dead',
+  'unlisted',
+];
+
+/** One thing that is wrong. An event can have several findings of different kinds, and several `mismatched` ones. */
+export interface Finding {
+  readonly kind: FindingKind;
+  /** The id of the event. */
+  readonly id: string;
+  /** The type of the event; `null` when only the ledger has the id. */
+  readonly type: string | null;
+  /** When the event was created, ISO; `null` when only the ledger has the id, or the event is pruned. */
+  readonly createdAt: string | null;
+  /** Its state in the inbox; `null` when the inbox does not have it. */
+  readonly state: InboxState | null;
+  /** How many entries of it the ledger has. */
+  readonly entries: number;
+  /** What is wrong and what to do: one or two sentences. */
+  readonly detail: string;
+}
+
+/** How often something was found, and where. */
+export interface FindingCount {
+  readonly count: number;
+  /** The ids, at most 1,000. */
+  readonly ids: readonly string[];
+}
+
+/** Why a span is not proven: as for a gap of the poller, or `not-settled`: later events of it can still be listed. */
+export type UnprovenReason = GapReason | 'not-settled';
+
+/** A span of `created_at` in which events can be missing from both the list and the inbox. Times are ISO. */
+export interface UnprovenPart {
+  readonly types: readonly EventType[];
+  /** Events created after this time can be missing. */
+  readonly from: string;
+  /** Events created after this time are not part of it. */
+  readonly until: string;
+  readonly reason: UnprovenReason;
+}
+
+/** The result of `reconcile`. */
+export interface ReconcileResult {
+  /** Whether there is no finding, the list is complete, and nothing was left unjudged. */
+  readonly agree: boolean;
+  /**
+   * Whether every event of the five types created in the span is in the list or the inbox: proven by the answers of the
+   * list, or by the polls before.
+   */
+  readonly complete: boolean;
+  /** Where that is not proven; empty when it is `complete`. */
+  readonly unproven: readonly UnprovenPart[];
+  /** Whether the books agree, and if not, why: a few sentences for an operator. */
+  readonly diagnosis: string;
+  /** The span begins with this time of `created_at`, ISO: the `since` asked for, or the opening date if that is later. */
+  readonly since: string;
+  /** Events created at this time or later are not part of the span, ISO. */
+  readonly until: string;
+  readonly totals: {
+    /** Events of the span that the list showed. */
+    readonly listed: number;
+    /** Events of the span in the inbox. */
+    readonly inbox: number;
+    /** Ledger entries of events of the span, and of no known event. */
+    readonly entries: number;
+    /** Ledger entries that are left out, because their events are not of the span. */
+    readonly outside: number;
+    /** Ledger entries that `compare` has seen. */
+    readonly compared: number;
+    /** Events of unknown types that the inbox keeps aside. No finding: this release cannot run them. */
+    readonly parked: number;
+    /** Of `unseen`, the events that this run recorded; always 0 in a dry run. */
+    readonly recorded: number;
+    /** What could not be judged: pruned events, and events that ended while the books were read. */
+    readonly unjudged: number;
+  };
+  readonly findings: Readonly<Record<FindingKind, FindingCount>>;
+  /** Totals per day, type and currency; `null` unless they were asked for. */
+  readonly daily: readonly DailyTotal[] | null;
+  /** What was wrong with the answers of the list. */
+  readonly problems: readonly PollProblem[];
+  /** Requests to the list; the client's own retries are not counted. */
+  readonly requests: number;
+  readonly dryRun: boolean;
+}
+
+/** How many ids of a kind a result holds. */
+const MAX_IDS = 1_000;
+
+/** Counts findings and passes each on. */
+export interface FindingLog {
+  add(finding: Finding): Promise<void>;
+  counts(): ReconcileResult['findings'];
+  /** Of all kinds. */
+  total(): number;
+}
+
+export function createFindingLog(onFinding: (finding: Finding) => unknown): FindingLog {
+  const none = () => ({ count: 0, ids: [] as string[] });
+  const found: Record<FindingKind, ReturnType<typeof none>> = {
+    unseen: none(),
+    missing: none(),
+    doubled: none(),
+    extra: none(),
+    mismatched: none(),
+    waiting: none(),
+    dead: none(),
+    unlisted: none(),
+  };
+  return {
+    async add(finding) {
+      const entry = found[finding.kind];
+      entry.count += 1;
+      if (entry.ids.length < MAX_IDS && !entry.ids.includes(finding.id)) entry.ids.push(finding.id);
+      await onFinding(finding);
+    },
+    counts: () => found,
+    total: () => Object.values(found).reduce((sum, { count }) => sum + count, 0),
+  };
+}
+
+/** Says in words whether the books agree. */
+export function describeResult({
+  findings,
+  totals,
+  unproven,
+  since,
+  until,
+  dryRun,
+}: Omit<ReconcileResult, 'agree' | 'complete' | 'diagnosis' | 'daily' | 'problems' | 'requests'>): string {
+  const kinds = FINDING_KINDS.filter((kind) => findings[kind].count > 0);
+  const span = `created from ${since} and before ${until}`;
+  const sentences =
+    kinds.length === 0
+      ? [
+          `Nothing is wrong with the ${totals.inbox} events ${span} and their ${totals.entries} ledger entries.`,
+        ]
+      : [`Of the events ${span}: ${kinds.map((kind) => `${findings[kind].count} ${kind}`).join(', ')}.`];
+  if (totals.recorded > 0) {
+    sentences.push(
+      `${totals.recorded} unseen events are now in the inbox; the app's redrive or poller runs them. Reconcile again afterwards.`,
+    );
+  } else if (dryRun && findings.unseen.count > 0) sentences.push('This was a dry run: nothing was recorded.');
+  const [first] = unproven;
+  if (first !== undefined) {
+    const more = unproven.length > 1 ? ` and ${unproven.length - 1} more spans` : '';
+    sentences.push(
+      `It is not proven that these are all events: ${first.types.length === EVENT_TYPES.length ? 'events' : `events of ${first.types.join(', ')}`} created after ${first.from} and up to ${first.until}${more} can be missing. ${describeUnproven(first.reason)}`,
+    );
+  }
+  if (totals.unjudged > 0) {
+    sentences.push(
+      `${totals.unjudged} could not be judged, because they ended while the books were read, or because their events are pruned. Reconcile again, and more often than the inbox is pruned.`,
+    );
+  }
+  return sentences.join(' ');
+}
+
+function describeUnproven(reason: UnprovenReason): string {
+  if (reason !== 'not-settled') return describeReason(reason);
+  return 'They are so new that more of them can still be listed. Choose an earlier end, or reconcile again later.';
+}
