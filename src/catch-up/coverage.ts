@@ -83,7 +83,7 @@ export interface SurveyOptions {
   readonly maxLimit: number;
   /** The limit that sufficed at the last poll; 0 for none. @default 0 */
   readonly lastLimit?: number | undefined;
-  /** When the oldest event was created that the list showed at the last poll. @default null */
+  /** When the oldest event was created that the list had at the last poll; `null` for an empty list. @default null */
   readonly oldest?: number | null | undefined;
 }
 
@@ -101,10 +101,10 @@ export interface SurveyResult {
   readonly verdicts: readonly ListVerdict[];
   /** The limit to begin with at the next poll. */
   readonly limit: number;
-  /** When the oldest event of the answers was created; `null` when there is none. */
+  /** For the `oldest` of the next survey. */
   readonly oldest: number | null;
-  /** Whether an answer that is complete lacks the oldest event of the last poll. */
-  readonly removed: boolean;
+  /** Events created up to here can have been removed from the list; `null` if there is no sign of that. */
+  readonly removedUntil: number | null;
 }
 
 /** Yields queries and takes their answers; `null` stands for a request that failed. */
@@ -123,7 +123,7 @@ interface Judged {
 export function* surveyList(options: SurveyOptions): Survey {
   const { startedAt, lagMs, disorderMs, maxLimit, lastLimit = 0, oldest = null } = options;
   const answers: ListAnswer[] = [];
-  let removed = false;
+  let removedUntil: number | null = null;
   /** The earlier of two clocks, so that a clock that is ahead cannot move the watermark too far. */
   const until = () => answers.reduce((time, { servedAt }) => Math.min(time, servedAt ?? time), startedAt);
   const settledAt = () => until() - lagMs;
@@ -152,7 +152,8 @@ export function* surveyList(options: SurveyOptions): Survey {
       const judged = isComplete(whole, MIN_CAP) ? complete(whole) : yield* judgeWindow(whole, target());
       const proven = judged.proof.from <= target() || judged.verdict === 'complete';
       // Until the watermark leaves the opening date there is nothing to prove.
-      if (proven || settledAt() <= target()) return conclude([judged]);
+      const hasTime = settledAt() <= target() && oldestTime([whole]) <= target();
+      if (proven || hasTime) return conclude([judged]);
       // Smaller than the limit: the whole list, or a cap. A larger limit cannot tell which.
       if (whole.size < limit || limit >= maxLimit) return yield* surveyTypes(judged);
       limit = Math.min(limit * 2, maxLimit);
@@ -221,12 +222,25 @@ export function* surveyList(options: SurveyOptions): Survey {
 
   /** What a complete answer proves: everything, unless events have been removed from the list. */
   function complete(answer: ListAnswer): Judged {
-    const wasRemoved = oldest !== null && oldestTime(answers) > oldest;
-    removed ||= wasRemoved;
+    if (oldest === null || oldestTime(answers) <= oldest) return judge(Number.NEGATIVE_INFINITY);
+    removedUntil = oldestTime(answers) + lagMs + disorderMs;
     // An event that was listed up to that age shows that the service keeps events at least as long.
-    const keptMs = oldest === null ? 0 : Math.min(watermark(), until()) - oldest;
-    const from = wasRemoved ? until() - keptMs : Number.NEGATIVE_INFINITY;
-    return { query: answer, answer, verdict: 'complete', proof: { from, reason: 'removed' } };
+    const keptMs = Math.min(watermark(), until()) - oldest;
+    return judge(Math.min(removedUntil, until() - keptMs + lagMs + disorderMs));
+
+    function judge(from: number): Judged {
+      return { query: answer, answer, verdict: 'complete', proof: { from, reason: 'removed' } };
+    }
+  }
+
+  /** What the next poll needs to know to notice that events have been removed. */
+  function oldestToKeep(judged: readonly Judged[]): number | null {
+    const oldestNow = oldestTime(answers);
+    const parts = judged.filter(({ query }) => query.type !== null);
+    const isWhole = (parts.length > 0 ? parts : judged).every(({ verdict }) => verdict === 'complete');
+    // What lies between the watermark and a list that is cut is not known.
+    const kept = isWhole ? oldestNow : Math.min(oldestNow, watermark());
+    return Number.isFinite(kept) ? kept : null;
   }
 
   function conclude(judged: readonly Judged[]): SurveyResult {
@@ -240,7 +254,6 @@ export function* surveyList(options: SurveyOptions): Survey {
           reason: 'no-answer',
         });
     const proofs = Object.fromEntries(EVENT_TYPES.map((type) => [type, proofOf(type)]));
-    const oldestNow = oldestTime(answers);
     return {
       answered: answers.length > 0,
       watermark: watermark(),
@@ -249,8 +262,8 @@ export function* surveyList(options: SurveyOptions): Survey {
       proofs: proofs as Record<EventType, Proof>,
       verdicts: checked.map(toVerdict),
       limit: nextLimit(checked),
-      oldest: Number.isFinite(oldestNow) ? oldestNow : null,
-      removed,
+      oldest: answers.length > 0 ? oldestToKeep(judged) : oldest,
+      removedUntil,
     };
   }
 

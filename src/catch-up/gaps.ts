@@ -37,14 +37,15 @@ export interface Advance {
  * this poll begins and is still not proven becomes longer.
  */
 export function advance(state: PollState, survey: SurveyResult): Advance {
-  const { answered, until, settledAt, proofs } = survey;
+  const { answered, until, settledAt } = survey;
   if (!answered) return { state, proven: false, opened: [], closed: [] };
   const isAhead = survey.watermark > until;
   // Nobody knows what a wrong clock skipped.
   const start = isAhead ? Math.min(state.since ?? 0, settledAt) : survey.watermark;
   const watermark = Math.max(start, settledAt);
 
-  const shrunk = state.gaps.map((gap) => (gap.acknowledged ? gap : shrink(gap, survey)));
+  const proofs = limitProofs(survey.proofs, state.gaps);
+  const shrunk = state.gaps.map((gap) => (gap.acknowledged ? gap : shrink(gap, { proofs, settledAt })));
   const closed = state.gaps.filter((_, index) => isEmpty(shrunk[index]));
   const kept = shrunk.filter((gap) => !isEmpty(gap));
 
@@ -69,10 +70,7 @@ export function advance(state: PollState, survey: SurveyResult): Advance {
             acknowledged: null,
           },
         ];
-  const removedUntil = survey.oldest ?? until;
-  const gaps = limitGaps([...extended, ...opened]).map((gap) =>
-    survey.removed ? { ...gap, removedUntil: Math.max(removedUntil, gap.removedUntil ?? removedUntil) } : gap,
-  );
+  const gaps = limitGaps([...extended, ...opened]).map((gap) => markRemoved(gap, survey));
   return {
     state: { ...state, watermark, gaps, limit: survey.limit, oldest: survey.oldest },
     proven: missing.length === 0,
@@ -81,12 +79,32 @@ export function advance(state: PollState, survey: SurveyResult): Advance {
   };
 }
 
+function markRemoved(gap: StoredGap, { removedUntil }: SurveyResult): StoredGap {
+  if (removedUntil === null) return gap;
+  return { ...gap, removedUntil: Math.max(removedUntil, gap.removedUntil ?? removedUntil) };
+}
+
+type Proofs = SurveyResult['proofs'];
+
+/** A complete list proves nothing of the time from which events have been removed since a gap was opened. */
+function limitProofs(proofs: Proofs, gaps: readonly StoredGap[]): Proofs {
+  const removedUntil = Math.max(...gaps.map((gap) => gap.removedUntil ?? Number.NEGATIVE_INFINITY));
+  const limited = EVENT_TYPES.map((type) => {
+    const proof = proofs[type];
+    const isAll = proof.from === Number.NEGATIVE_INFINITY;
+    return [type, isAll ? { from: removedUntil, reason: 'removed' } : proof] as const;
+  });
+  return Object.fromEntries(limited) as Proofs;
+}
+
 /** What is left of a gap that the answers of this poll prove in part or whole. */
-function shrink(gap: StoredGap, { proofs, settledAt }: SurveyResult): StoredGap {
+function shrink(
+  gap: StoredGap,
+  { proofs, settledAt }: Pick<SurveyResult, 'proofs' | 'settledAt'>,
+): StoredGap {
   const until = Object.entries(gap.until)
     .map(([type, end]) => {
-      const proven = proofs[type as EventType]?.from ?? end;
-      const from = proven === Number.NEGATIVE_INFINITY ? (gap.removedUntil ?? proven) : proven;
+      const from = proofs[type as EventType]?.from ?? end;
       // A clock that was set back: the proof ends before the gap does.
       return [type, end > settledAt ? end : Math.min(end, from)] as const;
     })
