@@ -93,14 +93,20 @@ export async function runScenario(options: RunOptions): Promise<RunResult> {
   };
   const memory = memoryInbox({ capacity: 10_000_000, now });
   const known = new Set<string>();
+  /** Listed events of the five types that the inbox does not have. */
+  const unseen = new Map<string, ServiceEvent>();
+  const markKnown = (id: string) => {
+    known.add(id);
+    unseen.delete(id);
+  };
   const inbox: typeof memory = {
     ...memory,
     claim: (event, claim) => {
-      known.add(event.id);
+      markKnown(event.id);
       return memory.claim(event, claim);
     },
     record: (events, record) => {
-      for (const { id } of events) known.add(id);
+      for (const { id } of events) markKnown(id);
       return memory.record(events, record);
     },
   };
@@ -162,13 +168,11 @@ export async function runScenario(options: RunOptions): Promise<RunResult> {
     poller = make();
   }
 
-  /** Listed events of the five types that the inbox does not have. */
-  const unseen = new Map<string, ServiceEvent>();
   function updateUnseen(): void {
     for (const listed of service.takeListed()) {
-      if (isEventType(listed.event.type)) unseen.set(listed.event.id, listed);
+      const { id, type } = listed.event;
+      if (isEventType(type) && !known.has(id)) unseen.set(id, listed);
     }
-    for (const id of unseen.keys()) if (known.has(id)) unseen.delete(id);
   }
 
   /** Each gap is told once when it opens, and once when it closes. */
