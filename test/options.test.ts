@@ -24,6 +24,7 @@ import { toNextApiRoute, toNextRoute } from 'stablehooks/next';
 import { toNodeHandler } from 'stablehooks/node';
 import { bullmqProcessor, bullmqQueue } from 'stablehooks/queues/bullmq';
 import { pgBossProcessor, pgBossQueue } from 'stablehooks/queues/pg-boss';
+import { reconcile } from 'stablehooks/reconcile';
 import { webhookEventSchema } from 'stablehooks/zod';
 import { createSandbox } from 'stablehooks-kit/sandbox';
 import { expect, test } from 'vitest';
@@ -52,7 +53,11 @@ const receiver = {
 const client = { events: { list: method, listWithProblems: method } };
 const day = '2026-03-01T00:00:00Z';
 const gap = { from: day, until: day, openedAt: day };
+const emptyList = {
+  events: { listWithProblems: async () => ({ events: [], problems: [], size: 0, servedAt: null }) },
+};
 const required = { secret: 'whsec_test', handlers: {} };
+const books = { client: emptyList, inbox: memoryInbox(), ledger: [], since: new Date(0) };
 const service = { baseUrl: 'http://localhost:1', token: 'token' };
 
 /** A factory that is called with arguments that its types refuse. */
@@ -85,6 +90,7 @@ const factories = {
   pgBossQueue: untyped(pgBossQueue),
   postgresInbox: untyped(postgresInbox),
   postgresMigrations: untyped(postgresMigrations),
+  reconcile: untyped(reconcile),
   redisInbox: untyped(redisInbox),
   sqliteInbox: untyped(sqliteInbox),
   toCronRoute: untyped(toCronRoute),
@@ -134,6 +140,8 @@ const refused: readonly (readonly [FactoryName, args: readonly unknown[], messag
   ],
   ['createPoller', [{ client: {}, receiver }], '`client` must be a client'],
   ['createPoller', [{ client, receiver, since: 'today' }], '`since` must be a valid Date'],
+  ['reconcile', [{ ...books, ledger: 7 }], '`ledger` must be an iterable'],
+  ['reconcile', [{ ...books, ledgerTypes: ['transfer.setled'] }], '`ledgerTypes` must be an array'],
   ['createClient', [{ ...service, baseUrl: 'localhost' }], '`baseUrl` must be'],
   ['createClient', [{ ...service, fetch: 'node-fetch' }], '`fetch` must be a function'],
   ['toCronRoute', [{ pollOnce: method }, { secret: ' ' }], '`secret` must be'],
@@ -294,6 +302,27 @@ const optional: readonly {
     ],
   },
   {
+    name: 'reconcile',
+    given: books,
+    names: [
+      'until',
+      'compare',
+      'ledgerTypes',
+      'copiedAt',
+      'daily',
+      'amounts',
+      'dryRun',
+      'limit',
+      'maxLimit',
+      'lagMs',
+      'disorderMs',
+      'signal',
+      'onFinding',
+      'onProgress',
+      'now',
+    ],
+  },
+  {
     name: 'createClient',
     given: service,
     names: [
@@ -382,6 +411,7 @@ const others = [
   'isKnownEvent',
   'listGaps',
   'logOutcome',
+  'normalizeAmount',
   'parseEvent',
   'sign',
   'toWebhookResponse',

@@ -83,8 +83,10 @@ export interface SurveyOptions {
   readonly maxLimit: number;
   /** The limit that sufficed at the last poll; 0 for none. @default 0 */
   readonly lastLimit?: number | undefined;
-  /** When the oldest event was created that the list had at the last poll; `null` for an empty list. @default null */
+  /** The `oldest` of the last survey. @default null */
   readonly oldest?: number | null | undefined;
+  /** A time at which the list still had it. @default the watermark */
+  readonly oldestSeenAt?: number | undefined;
 }
 
 /** The result of a survey. Times are epoch ms. */
@@ -101,11 +103,17 @@ export interface SurveyResult {
   readonly verdicts: readonly ListVerdict[];
   /** The limit to begin with at the next poll. */
   readonly limit: number;
-  /** For the `oldest` of the next survey. */
+  /**
+   * When the oldest event of the list was created; `null` for an empty list, and the first time of a `Date` for one that
+   * was cut.
+   */
   readonly oldest: number | null;
   /** Events created up to here can have been removed from the list; `null` if there is no sign of that. */
   readonly removedUntil: number | null;
 }
+
+/** The `oldest` after a list that was cut: what it had before is not known. The first time of a `Date`. */
+const UNKNOWN_TIME = -8.64e15;
 
 /** Yields queries and takes their answers; `null` stands for a request that failed. */
 export type Survey<Result = SurveyResult> = Generator<ListQuery, Result, ListAnswer | null>;
@@ -224,8 +232,9 @@ export function* surveyList(options: SurveyOptions): Survey {
   function complete(answer: ListAnswer): Judged {
     if (oldest === null || oldestTime(answers) <= oldest) return judge(Number.NEGATIVE_INFINITY);
     removedUntil = oldestTime(answers) + lagMs + disorderMs;
+    if (oldest === UNKNOWN_TIME) return judge(removedUntil);
     // An event that was listed up to that age shows that the service keeps events at least as long.
-    const keptMs = Math.min(watermark(), until()) - oldest;
+    const keptMs = Math.min(options.oldestSeenAt ?? watermark(), until()) - oldest;
     return judge(Math.min(removedUntil, until() - keptMs + lagMs + disorderMs));
 
     function judge(from: number): Judged {
@@ -238,9 +247,8 @@ export function* surveyList(options: SurveyOptions): Survey {
     const oldestNow = oldestTime(answers);
     const parts = judged.filter(({ query }) => query.type !== null);
     const isWhole = (parts.length > 0 ? parts : judged).every(({ verdict }) => verdict === 'complete');
-    // What lies between the watermark and a list that is cut is not known.
-    const kept = isWhole ? oldestNow : Math.min(oldestNow, watermark());
-    return Number.isFinite(kept) ? kept : null;
+    if (!isWhole) return UNKNOWN_TIME;
+    return Number.isFinite(oldestNow) ? oldestNow : null;
   }
 
   function conclude(judged: readonly Judged[]): SurveyResult {

@@ -102,7 +102,10 @@ export interface PollState {
   readonly gaps: readonly StoredGap[];
   /** The limit that sufficed at the last poll; 0 before one did. */
   readonly limit: number;
-  /** When the oldest event was created that the list had when it was last complete; `null` when there was none. */
+  /**
+   * When the oldest event was created that the list had at the last poll; `null` for an empty list, and the first time
+   * of a `Date` (-8.64e15) for one that was cut.
+   */
   readonly oldest: number | null;
 }
 

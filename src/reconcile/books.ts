@@ -2,6 +2,7 @@
  * What is known of each id, in one number: a million objects would take more memory than the ids themselves.
  */
 import { INBOX_STATES, type InboxState } from '../core/ports.js';
+import { createIdTable } from './id-table.js';
 
 /** What is known of one event, or of one id that only the ledger has. */
 export interface BookLine {
@@ -38,7 +39,7 @@ const BOOKED = 1 << 5;
 const UNDATED = 1 << 6;
 /** The number of entries is in the upper bits. */
 const ENTRY = 1 << 7;
-/** More entries count as this many, so that the number stays a small integer, which needs no memory of its own. */
+/** More entries count as this many. */
 const MAX_ENTRIES = 2 ** 22;
 
 const EMPTY: BookLine = {
@@ -51,7 +52,7 @@ const EMPTY: BookLine = {
 };
 
 export function createBooks(): Books {
-  const packed = new Map<string, number>();
+  const packed = createIdTable();
   return {
     get size() {
       return packed.size;

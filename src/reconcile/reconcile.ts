@@ -57,7 +57,7 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry> {
    * When the ledger was copied, if `ledger` is a copy, such as an exported file. Events that were done later are not
    * judged by it, and `until` is at most this time by default. @default `ledger` is read from the ledger itself
    */
-  readonly ledgerAt?: Date | undefined;
+  readonly copiedAt?: Date | undefined;
   /** Events created before this time are left out, and those from before the poller's opening date. */
   readonly since: Date;
   /** Events created at this time or later are left out. @default `lagMs` before now: later events can still be listed */
@@ -125,13 +125,15 @@ export async function reconcile<Entry extends LedgerEntry>(
   // Before the list: it speaks of events that the inbox had then, and has now.
   const state = await orUnavailable('ERR_INBOX_FAILED', inbox.pollState());
   const since = Math.max(settings.since.getTime(), state.since ?? Number.NEGATIVE_INFINITY);
-  const { limit: lastLimit, oldest } = state;
-  const list = await readList({ ...settings, since, startedAt: settings.now(), lastLimit, oldest });
-  const ledgerAt = settings.ledgerAt?.getTime() ?? Number.POSITIVE_INFINITY;
-  const until = settings.until?.getTime() ?? Math.min(list.settledAt, ledgerAt);
+  const { limit: lastLimit, oldest, watermark: oldestSeenAt } = state;
+  const startedAt = settings.now();
+  const found = oldestSeenAt === null ? {} : { oldest, oldestSeenAt };
+  const list = await readList({ ...settings, since, startedAt, lastLimit, ...found });
+  const copiedAt = settings.copiedAt?.getTime() ?? Number.POSITIVE_INFINITY;
+  const until = settings.until?.getTime() ?? Math.min(list.settledAt, copiedAt);
   if (until <= since) {
     throw new ConfigError(
-      `reconcile: there is nothing to compare: the span begins at ${toIso(since)} (\`since\`, or the poller's opening date) and ends at ${toIso(until)} (\`until\`, or \`lagMs\` before now, or \`ledgerAt\`).`,
+      `reconcile: there is nothing to compare: the span begins at ${toIso(since)} (\`since\`, or the poller's opening date) and ends at ${toIso(until)} (\`until\`, or \`lagMs\` before now, or \`copiedAt\`).`,
     );
   }
   const run = createRun(settings, { span: { from: since - 1, until: until - 1 }, list });
@@ -179,7 +181,7 @@ function toSettings<Entry extends LedgerEntry>(options: ReconcileOptions<Entry>)
       withMethods('an inbox, such as sqliteInbox(db)', ['record', 'find', 'list', 'count', 'pollState']),
     ),
     ledger: required(rule('an iterable of entries, such as an array or an async generator', isIterable)),
-    ledgerAt: date(),
+    copiedAt: date(),
     since: required(date()),
     until: date(),
     compare: func(),
@@ -215,8 +217,8 @@ function isIterable(value: unknown): boolean {
 
 type Settings<Entry extends LedgerEntry> = ReturnType<typeof toSettings<Entry>>;
 
-/** How many records or entries are read at a time. */
-const PAGE_SIZE = 1_000;
+/** How many records or entries are read at a time. What lives for longer than a young collection takes more memory. */
+const PAGE_SIZE = 500;
 
 /** How many lookups run at a time. */
 const LOOKUPS = 16;
@@ -273,7 +275,7 @@ function createRun<Entry extends LedgerEntry>(
   const unseen: UnknownEvent[] = [];
 
   const find = (id: string) => orUnavailable('ERR_INBOX_FAILED', inbox.find(id));
-  const ledgerAt = settings.ledgerAt?.getTime() ?? Number.POSITIVE_INFINITY;
+  const copiedAt = settings.copiedAt?.getTime() ?? Number.POSITIVE_INFINITY;
   const isIn = (at: number) => at > span.from && at <= span.until;
   const eventOf = (id: string, record?: InboxRecord) =>
     list.events.get(id)?.event ?? record?.event ?? undefined;
@@ -322,7 +324,7 @@ function createRun<Entry extends LedgerEntry>(
     for (const state of READING_ORDER) {
       let after: string | undefined;
       for (;;) {
-        signal.throwIfAborted();
+        await takeTurn(signal);
         const page = await orUnavailable('ERR_INBOX_FAILED', inbox.list({ state, limit: PAGE_SIZE, after }));
         for (const record of page) addRecord(record);
         done += page.length;
@@ -336,7 +338,7 @@ function createRun<Entry extends LedgerEntry>(
   async function readLedger(): Promise<void> {
     let done = 0;
     for await (const page of inPages(settings.ledger)) {
-      signal.throwIfAborted();
+      await takeTurn(signal);
       for (const { id } of page) {
         if (typeof id !== 'string' || id === '') {
           throw new ConfigError(
@@ -396,7 +398,7 @@ function createRun<Entry extends LedgerEntry>(
     let done = 0;
     const total = books.size;
     for await (const page of inPages(books)) {
-      signal.throwIfAborted();
+      await takeTurn(signal);
       await inParallel(page, ([id, line]) => judgeLine(id, line));
       done += page.length;
       onProgress({ step: 'findings', done, total });
@@ -440,7 +442,7 @@ function createRun<Entry extends LedgerEntry>(
       return report('waiting', entries > 0 ? DETAILS.waitingWithEntry : DETAILS.waiting);
     } else if (entries === 0 && booked) {
       // It ended after the inbox or the ledger was read, so its entry can be newer than that; or it is pruned.
-      const isSettled = line.state === 'done' && (record?.updatedAt ?? 0) < ledgerAt;
+      const isSettled = line.state === 'done' && (record?.updatedAt ?? 0) < copiedAt;
       if (isSettled && !line.undated) return report('missing', DETAILS.missing);
       totals.unjudged += 1;
     }
@@ -449,7 +451,7 @@ function createRun<Entry extends LedgerEntry>(
   /** Records what is unseen, unless this is a dry run, and reports it. */
   async function judgeUnseen(): Promise<void> {
     for await (const page of inPages(unseen)) {
-      signal.throwIfAborted();
+      await takeTurn(signal);
       const results = dryRun ? page.map(() => 'new' as const) : await record(page);
       for (const [index, event] of page.entries()) {
         // Its push arrived just now.
@@ -527,4 +529,13 @@ async function inParallel<Item>(items: readonly Item[], work: (item: Item) => Pr
       for (const item of queue) await work(item);
     }),
   );
+}
+
+/**
+ * Lets the rest of the process run between two pages: a database in this process answers without giving way, and
+ * requests, timers and Ctrl-C would wait for the end.
+ */
+async function takeTurn(signal: AbortSignal): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve, 0));
+  signal.throwIfAborted();
 }

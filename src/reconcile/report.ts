@@ -96,7 +96,7 @@ export interface ReconcileResult {
   readonly totals: {
     /** Events of the span that the list showed. */
     readonly listed: number;
-    /** Events of the span in the inbox. */
+    /** Events of the span that the inbox had when it was read. */
     readonly inbox: number;
     /** Ledger entries of events of the span, and of no known event. */
     readonly entries: number;
@@ -194,6 +194,13 @@ export function describeResult({
 }
 
 function describeUnproven(reason: UnprovenReason): string {
-  if (reason !== 'not-settled') return describeReason(reason);
-  return 'They are so new that more of them can still be listed. Choose an earlier end, or reconcile again later.';
+  return reason === 'not-reached' || reason === 'not-settled' ? REASONS[reason] : describeReason(reason);
 }
+
+/** Where the advice of a gap, which is about the next poll, does not help. */
+const REASONS = {
+  'not-reached':
+    'The list does not show that it reaches back so far, and no poll has proven it. Ask the service for its records of that time, and let a poller run from now on.',
+  'not-settled':
+    'They are so new that more of them can still be listed. Choose an earlier end, or reconcile again later.',
+} as const;

@@ -109,7 +109,7 @@ async function run({ flags, settings, printer, signal }: CommandContext<Reconcil
       client,
       inbox,
       ledger: readEntries(file, { flags, columns }),
-      ledgerAt: file.writtenAt,
+      copiedAt: file.writtenAt,
       since: toDate(flags.since, now),
       until: flags.until && toDate(flags.until, now),
       compare:

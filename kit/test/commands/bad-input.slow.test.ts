@@ -184,7 +184,7 @@ describe.concurrent('settings', () => {
 
   test('every command has help with an example, on stdout', async () => {
     const names =
-      'sandbox,trigger,listen,events list,events show,events replay,catch-up,gaps list,gaps acknowledge,verify,sign,inbox stats,inbox list,inbox show,inbox requeue,inbox redrive,inbox prune,wallets create,wallets limits,doctor';
+      'sandbox,trigger,listen,events list,events show,events replay,catch-up,gaps list,gaps acknowledge,reconcile,verify,sign,inbox stats,inbox list,inbox show,inbox requeue,inbox redrive,inbox prune,wallets create,wallets limits,doctor';
     const helps = names.split(',').map((name) => run([...name.split(' '), '--help']));
     for (const { stdout, stderr, exitCode } of await Promise.all(helps)) {
       expect(stdout).toMatch(/\nExample:\n {2}\S*.*stablehooks /);

@@ -1,0 +1,217 @@
+import { writeFile } from 'node:fs/promises';
+import type { UnknownEvent } from 'stablehooks';
+import { describe, expect, test } from 'vitest';
+import { makeFolder, run } from '../command.js';
+import { findClosedUrl } from '../http-server.js';
+import { startService } from '../service.js';
+import { openSqlite } from '../sqlite-file.js';
+
+const SINCE = '2026-01-01T00:00:00.000Z';
+const LEASE = { leaseMs: 60_000, origin: 'push' } as const;
+
+/** A service with events, an inbox in which all of them are done, and the rows of a ledger that agrees. */
+async function startBooks(amounts: readonly string[], options: Parameters<typeof startService>[0] = {}) {
+  const folder = await makeFolder();
+  const service = await startService({ clock: 'manual', startsAt: SINCE, ...options });
+  const events: UnknownEvent[] = [];
+  const emit = async (type: string, payload: Readonly<Record<string, unknown>>) => {
+    const event = service.sandbox.emit(type, payload);
+    await service.sandbox.clock.advance(10_000);
+    return event;
+  };
+  using inbox = await openSqlite(folder.at('app.db'));
+  for (const amount of amounts) {
+    const event = await emit('transfer.settled', { amount, chain: 'solana' });
+    const claim = await inbox.claim(event, LEASE);
+    if (claim.state === 'claimed') await inbox.complete(claim.lease);
+    events.push(event);
+  }
+  return {
+    folder,
+    service,
+    events,
+    emit,
+    ledger: ['event_id,amount', ...events.map(({ id }, index) => `${id},${amounts[index]}`)],
+    [Symbol.asyncDispose]: async () => {
+      await service[Symbol.asyncDispose]();
+      await folder[Symbol.asyncDispose]();
+    },
+  };
+}
+
+type Books = Awaited<ReturnType<typeof startBooks>>;
+
+/** Runs the command with a ledger of this content, once all events are old enough to be part of the span. */
+async function reconcile(
+  { folder, service }: Pick<Books, 'folder' | 'service'>,
+  ledger: string,
+  flags: readonly string[] = [],
+) {
+  await service.sandbox.clock.advance(600_000);
+  await writeFile(folder.at('ledger.csv'), ledger);
+  const places = ['--ledger', folder.at('ledger.csv'), '--inbox', folder.at('app.db')];
+  return run(['reconcile', ...places, '--since', SINCE, '--amount-column', 'amount', ...flags], service);
+}
+
+/** The kinds and ids of the findings that the command printed as CSV. */
+const findingsOf = (stdout: string) =>
+  stdout
+    .trim()
+    .split('\n')
+    .slice(1)
+    .map((line) => line.split(',').slice(0, 2).join(' '));
+
+describe.concurrent('reconcile', () => {
+  test('each error of the ledger is a line of CSV, and the exit code is 1', async () => {
+    await using books = await startBooks(['1.50', '2.50', '3.50', '4.50']);
+    const [header = '', good = '', , doubled = '', wrong = ''] = books.ledger;
+    const ids = books.events.map(({ id }) => id);
+    const unseen = (await books.emit('redeem.completed', {})).id;
+    const rows = [header, good, doubled, doubled, wrong.replace('4.50', '4.05'), 'evt_nobody,1'];
+    const { stdout, stderr, exitCode } = await reconcile(books, rows.join('\n'), ['--csv', '--dry-run']);
+    expect(findingsOf(stdout).toSorted()).toEqual(
+      [
+        `missing ${ids[1]}`,
+        `doubled ${ids[2]}`,
+        `mismatched ${ids[3]}`,
+        'extra evt_nobody',
+        `unseen ${unseen}`,
+      ].toSorted(),
+    );
+    expect(stdout).toContain('The amount is 4.05 in the ledger and 4.5 in the event.');
+    expect(stderr).toContain('1 unseen, 1 missing, 1 doubled, 1 extra, 1 mismatched');
+    expect(exitCode).toBe(1);
+  });
+
+  test('a dry run leaves an unseen event alone, and a normal run records it for the app', async () => {
+    await using books = await startBooks([]);
+    const { id } = await books.emit('transfer.settled', {});
+    using inbox = await openSqlite(books.folder.at('app.db'));
+    await reconcile(books, 'event_id,amount\n', ['--dry-run']);
+    expect(await inbox.find(id)).toBeUndefined();
+    const { stdout, exitCode } = await reconcile(books, 'event_id,amount\n');
+    expect(stdout).toContain('1 unseen');
+    expect(await inbox.find(id)).toMatchObject({ state: 'received', origin: 'pull' });
+    expect(exitCode).toBe(1);
+  });
+
+  test.each([
+    ['with a byte order mark and CRLF', '\uFEFF', '\r\n', ','],
+    ['with semicolons', '', '\n', ';'],
+    ['with tabs', '', '\n', '\t'],
+  ])('a ledger %s is read', async (_, mark, newline, delimiter) => {
+    await using books = await startBooks(['1.50', '2']);
+    const rows = books.ledger.map((row) => row.replace(',', delimiter));
+    const flags = ['--delimiter', delimiter === '\t' ? '\\t' : delimiter, '--json'];
+    const { stdout } = await reconcile(books, mark + rows.join(newline), flags);
+    expect(JSON.parse(stdout)).toMatchObject({ totals: { entries: 2, compared: 2 }, findings: NOTHING });
+  });
+
+  test('quoted values can contain delimiters, quotes and newlines, and columns can be in any order', async () => {
+    await using books = await startBooks(['1.50']);
+    const id = books.events[0]?.id;
+    const ledger = `memo,amount,event_id\n"a, ""b""\nc",+1.500,"${id}"\n`;
+    const { stdout } = await reconcile(books, ledger, ['--json']);
+    expect(JSON.parse(stdout)).toMatchObject({ totals: { compared: 1 }, findings: NOTHING });
+  });
+
+  test('an entry with an id of 100,000 characters is extra', async () => {
+    await using books = await startBooks([]);
+    const id = 'x'.repeat(100_000);
+    const { stdout, exitCode } = await reconcile(books, `event_id,amount\n${id},1\n`, ['--csv']);
+    expect(findingsOf(stdout)).toEqual([`extra ${id}`]);
+    expect(exitCode).toBe(1);
+  });
+
+  test.each(['1e3', '"1,000"', '', ' 1', '0x10', 'NaN', '1.', '.5'])(
+    'the amount %j is refused with its line',
+    async (amount) => {
+      await using books = await startBooks(['1']);
+      const ledger = [...books.ledger, `evt_2,${amount}`].join('\n');
+      const { stderr, exitCode } = await reconcile(books, ledger);
+      expect(stderr).toMatch(
+        /^stablehooks: --ledger \S+, line 3: the column amount is not a decimal number/m,
+      );
+      expect(exitCode).toBe(2);
+    },
+  );
+
+  test('a column that does not exist is wrong use, and the message names those that do', async () => {
+    await using books = await startBooks([]);
+    const { stderr, exitCode } = await reconcile(books, 'id,sum\n', ['--id-column', 'id']);
+    expect(stderr).toMatch(/there is no column amount\. The columns are: id, sum\./);
+    expect(exitCode).toBe(2);
+  });
+
+  test('a row that is not CSV is wrong use, with its line', async () => {
+    await using books = await startBooks([]);
+    const { stderr, exitCode } = await reconcile(books, 'event_id,amount\nevt_1,1\nevt_2,2,3\n');
+    expect(stderr).toMatch(/line 3: the row has more or fewer fields than the header/);
+    expect(exitCode).toBe(2);
+  });
+
+  test('other columns are compared as text, and types without entries are not missed', async () => {
+    await using books = await startBooks(['1']);
+    const [event] = books.events;
+    const ledger = (chain: unknown) => `event_id,amount,chain\n${event?.id},1,${chain}\n`;
+    const flags = ['--compare', 'chain=payload.chain', '--csv'];
+    const same = await reconcile(books, ledger(event?.payload['chain']), flags);
+    expect(findingsOf(same.stdout)).toEqual([]);
+    const different = await reconcile(books, ledger('doge'), flags);
+    expect(findingsOf(different.stdout)).toEqual([`mismatched ${event?.id}`]);
+    const unbooked = await reconcile(books, 'event_id,amount\n', [
+      '--ledger-types',
+      'redeem.completed',
+      '--csv',
+    ]);
+    expect(findingsOf(unbooked.stdout)).toEqual([]);
+  });
+
+  test('daily totals add decimal amounts exactly', async () => {
+    await using books = await startBooks(['0.1', '0.2', '9007199254740993']);
+    const { stdout } = await reconcile(books, books.ledger.join('\n'), ['--daily', '--json']);
+    const { daily } = JSON.parse(stdout);
+    expect(daily).toMatchObject([
+      { events: 3, entries: 3, eventAmount: '9007199254740993.3', entryAmount: '9007199254740993.3' },
+    ]);
+  });
+
+  test('the exit code is 0 if the books agree and the list is complete', async () => {
+    await using books = await startBooks(Array.from({ length: 100 }, () => '1.50'));
+    // The older events show that the list reaches back to the beginning of the span.
+    const since = books.events[40]?.created_at ?? '';
+    const { stdout, exitCode } = await reconcile(books, books.ledger.join('\n'), ['--since', since]);
+    expect(stdout).toMatch(/^list +60 events of the span in \d+ requests, complete\n/);
+    expect(stdout).toMatch(/\nagree +Nothing is wrong with the 60 events created from 2026-01-01T00:06:40/);
+    expect(exitCode).toBe(0);
+  });
+
+  test('the exit code is 1 if the list is not proven complete, although nothing else is wrong', async () => {
+    await using books = await startBooks(
+      Array.from({ length: 60 }, () => '1.50'),
+      { faults: { listOrder: 'shuffled', listCap: 60 } },
+    );
+    const { stdout, exitCode } = await reconcile(books, books.ledger.join('\n'), ['--json']);
+    expect(JSON.parse(stdout)).toMatchObject({ agree: false, complete: false, findings: NOTHING });
+    expect(exitCode).toBe(1);
+  });
+
+  test('a service that does not answer is exit 3, and a refused token is exit 2', async () => {
+    await using books = await startBooks([]);
+    const { env } = books.service;
+    const closed = { ...books.service, env: { ...env, STABLEHOOKS_BASE_URL: await findClosedUrl() } };
+    const unreachable = await reconcile({ folder: books.folder, service: closed }, 'event_id,amount\n');
+    expect(unreachable.stderr).toMatch(/^stablehooks: .*Nothing listens there.*\n$/);
+    expect(unreachable.exitCode).toBe(3);
+    const wrong = { ...books.service, env: { ...env, STABLEHOOKS_TOKEN: 'wrong' } };
+    const refused = await reconcile({ folder: books.folder, service: wrong }, 'event_id,amount\n');
+    expect(refused.exitCode).toBe(2);
+  });
+});
+
+const NOTHING = Object.fromEntries(
+  ['unseen', 'missing', 'doubled', 'extra', 'mismatched', 'waiting', 'dead', 'unlisted'].map((kind) => [
+    kind,
+    { count: 0, ids: [] },
+  ]),
+);

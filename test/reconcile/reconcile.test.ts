@@ -1,0 +1,257 @@
+import { EVENT_TYPES, memoryInbox, type UnknownEvent } from 'stablehooks';
+import { type LedgerEntry, type ReconcileOptions, reconcile } from 'stablehooks/reconcile';
+import { expect, test } from 'vitest';
+
+const NOW = Date.parse('2026-03-01T12:00:00Z');
+const SINCE = new Date('2026-03-01T00:00:00Z');
+const LEASE = { leaseMs: 1_000, origin: 'push' } as const;
+
+const makeEvent = (id: string, fields: Partial<UnknownEvent> = {}): UnknownEvent => ({
+  id,
+  type: 'transfer.settled',
+  created_at: '2026-03-01T06:00:00Z',
+  payload: {},
+  ...fields,
+});
+
+/** A client whose list has these events. */
+const listOf = (events: readonly UnknownEvent[]) => ({
+  events: {
+    async listWithProblems({ type, limit }: { readonly type?: string | undefined; readonly limit: number }) {
+      const matching = events.filter((event) => type === undefined || event.type === type).slice(0, limit);
+      return { events: matching, problems: [], size: matching.length, servedAt: NOW };
+    },
+  },
+});
+
+const makeInbox = () => memoryInbox({ now: () => NOW });
+
+async function finish(inbox: ReturnType<typeof makeInbox>, event: UnknownEvent): Promise<void> {
+  const claim = await inbox.claim(event, LEASE);
+  if (claim.state === 'claimed') await inbox.complete(claim.lease);
+}
+
+/** Reconciles the events of the list, unless an option says otherwise. */
+function compareBooks(
+  events: readonly UnknownEvent[],
+  options: Pick<ReconcileOptions, 'inbox' | 'ledger'> & Partial<ReconcileOptions>,
+) {
+  return reconcile({ client: listOf(events), since: SINCE, now: () => NOW, ...options });
+}
+
+test('an event that is pushed and handled while the books are read is no finding', async () => {
+  const inbox = makeInbox();
+  const events = [makeEvent('evt_1')];
+  const [event = makeEvent('')] = events;
+  async function* ledger() {
+    // The list and the inbox are read by now. Its handler writes the entry before the event is done.
+    const claim = await inbox.claim(event, LEASE);
+    yield { id: event.id };
+    if (claim.state === 'claimed') await inbox.complete(claim.lease);
+  }
+  const result = await compareBooks(events, { inbox, ledger: ledger() });
+  expect(result).toMatchObject({ agree: true, totals: { listed: 1, entries: 1, recorded: 0 } });
+});
+
+test('an event that ends after the ledger was read is unjudged, neither missing nor in agreement', async () => {
+  const inbox = makeInbox();
+  const event = makeEvent('evt_1');
+  async function* ledger(): AsyncGenerator<LedgerEntry> {
+    yield { id: 'evt_old', createdAt: '2026-02-01T00:00:00Z' };
+    await finish(inbox, event);
+  }
+  const result = await compareBooks([event], { inbox, ledger: ledger() });
+  expect(result).toMatchObject({ agree: false, complete: true, totals: { unjudged: 1 } });
+  expect(Object.values(result.findings).every(({ count }) => count === 0)).toBe(true);
+  expect(result.diagnosis).toContain('Reconcile again');
+});
+
+test('an event that was done after the ledger was copied is unjudged', async () => {
+  const inbox = makeInbox();
+  await finish(inbox, makeEvent('evt_1'));
+  const at = (time: number) => ({
+    inbox,
+    ledger: [],
+    copiedAt: new Date(time),
+    until: new Date(NOW - 400_000),
+  });
+  expect((await compareBooks([makeEvent('evt_1')], at(NOW))).totals.unjudged).toBe(1);
+  expect((await compareBooks([makeEvent('evt_1')], at(NOW + 1))).findings.missing.ids).toEqual(['evt_1']);
+});
+
+test('an unseen event is recorded and due at once, but not if the ledger has an entry of it', async () => {
+  const inbox = makeInbox();
+  const events = [
+    makeEvent('evt_new'),
+    makeEvent('evt_booked'),
+    makeEvent('evt_type', { type: 'wallet.frozen' }),
+  ];
+  const details: string[] = [];
+  const result = await compareBooks(events, {
+    inbox,
+    ledger: [{ id: 'evt_booked' }],
+    onFinding: ({ kind, id, detail, entries }) => void details.push(`${kind} ${id} ${entries} ${detail}`),
+  });
+  expect(result.findings.unseen.count).toBe(3);
+  expect(result.totals.recorded).toBe(2);
+  expect(details.find((line) => line.startsWith('unseen evt_booked 1'))).toContain('could double its effect');
+  const due = await inbox.takeDue({ limit: 10, visibilityTimeoutMs: 1_000, types: EVENT_TYPES });
+  expect(due.map(({ event }) => event.id)).toEqual(['evt_new']);
+  expect((await inbox.find('evt_type'))?.state).toBe('parked');
+  expect(await inbox.find('evt_booked')).toBeUndefined();
+});
+
+test('events from before the opening date of the poller are left alone', async () => {
+  const inbox = makeInbox();
+  const opening = Date.parse('2026-03-01T06:00:00Z');
+  await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });
+  await inbox.savePoll(
+    { since: opening, watermark: NOW - 300_000, gaps: [], limit: 50, oldest: null },
+    { holder: 'poller', leaseMs: 0 },
+  );
+  const old = makeEvent('evt_old', { created_at: '2026-03-01T05:59:59.999Z' });
+  const result = await compareBooks([old], { inbox, ledger: [] });
+  expect(result).toMatchObject({ agree: true, since: '2026-03-01T06:00:00.000Z' });
+  expect(await inbox.find('evt_old')).toBeUndefined();
+});
+
+test('a span is complete by the polls before, except where a gap is open', async () => {
+  const inbox = makeInbox();
+  const state = { since: SINCE.getTime(), watermark: NOW - 300_000, gaps: [], limit: 50, oldest: null };
+  const save = async (gaps: Parameters<typeof inbox.savePoll>[0]['gaps']) => {
+    await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });
+    await inbox.savePoll({ ...state, gaps }, { holder: 'poller', leaseMs: 0 });
+  };
+  // Fifty events at one time show neither an order nor that there are no more.
+  const events = Array.from({ length: 50 }, (_, index) => makeEvent(`evt_${index}`));
+  for (const event of events) await finish(inbox, event);
+  const ledger = events.map(({ id }) => ({ id }));
+
+  expect(await compareBooks(events, { inbox, ledger })).toMatchObject({ agree: false, complete: false });
+  await save([]);
+  expect(await compareBooks(events, { inbox, ledger })).toMatchObject({ agree: true, unproven: [] });
+
+  const from = Date.parse('2026-03-01T07:00:00Z');
+  const gap = {
+    from,
+    until: { 'transfer.settled': from + 1_000 },
+    reason: 'not-reached',
+    openedAt: NOW,
+    acknowledged: null,
+  } as const;
+  await save([gap]);
+  const result = await compareBooks(events, { inbox, ledger });
+  expect(result).toMatchObject({ agree: false, complete: false });
+  expect(result.unproven).toMatchObject([
+    { types: ['transfer.settled'], from: '2026-03-01T07:00:00.000Z', until: '2026-03-01T07:00:01.000Z' },
+  ]);
+  await save([{ ...gap, acknowledged: { by: 'ops', reason: 'compared by hand', at: NOW } }]);
+  expect((await compareBooks(events, { inbox, ledger })).complete).toBe(true);
+});
+
+test('a span that ends later than the lag allows is not complete', async () => {
+  const result = await compareBooks([], { inbox: makeInbox(), ledger: [], until: new Date(NOW) });
+  expect(result).toMatchObject({ agree: false, unproven: [{ reason: 'not-settled' }] });
+});
+
+test('pruned events are matched by id, and unjudged where their time or content is needed', async () => {
+  const inbox = memoryInbox({ now: () => NOW });
+  for (const id of ['evt_entered', 'evt_alone']) await finish(inbox, makeEvent(id));
+  await inbox.prune({ olderThanMs: 0 });
+  const ledger = [{ id: 'evt_entered' }];
+  const books = { inbox, ledger, since: SINCE };
+  expect(await compareBooks([], books)).toMatchObject({ totals: { entries: 1, outside: 0, unjudged: 1 } });
+  const compared = await compareBooks([], { ...books, compare: () => undefined });
+  expect(compared).toMatchObject({ agree: false, totals: { compared: 0, unjudged: 2 } });
+});
+
+test('daily totals are per day in UTC, type and currency, with exact sums', async () => {
+  const inbox = makeInbox();
+  const events = [
+    makeEvent('evt_1', {
+      created_at: '2026-03-01T00:30:00+01:00',
+      payload: { amount: '9', currency: 'USDC' },
+    }),
+    makeEvent('evt_2', { payload: { amount: '0.1', currency: 'USDC' } }),
+    makeEvent('evt_3', { payload: { amount: '0.2', currency: 'USDC' } }),
+    makeEvent('evt_4', { payload: { amount: '7', currency: 'EURC' } }),
+    makeEvent('evt_5', { type: 'redeem.completed', payload: { amount: 'much', currency: 'USDC' } }),
+  ];
+  for (const event of events) await finish(inbox, event);
+  const { daily } = await compareBooks(events, {
+    inbox,
+    ledger: events.map(({ id }) => ({ id })),
+    since: new Date('2026-02-28T00:00:00Z'),
+    daily: true,
+    amounts: {
+      event: ({ payload }) => String(payload['amount']),
+      entry: () => '0.10',
+      currency: ({ payload }) => String(payload['currency']),
+    },
+  });
+  const row = (date: string, type: string, currency: string, events: number, eventAmount: string | null) => ({
+    date,
+    type,
+    currency,
+    events,
+    entries: events,
+    eventAmount,
+    entryAmount: events === 2 ? '0.2' : '0.1',
+  });
+  expect(daily).toEqual([
+    row('2026-02-28', 'transfer.settled', 'USDC', 1, '9'),
+    row('2026-03-01', 'redeem.completed', 'USDC', 1, null),
+    row('2026-03-01', 'transfer.settled', 'EURC', 1, '7'),
+    row('2026-03-01', 'transfer.settled', 'USDC', 2, '0.3'),
+  ]);
+});
+
+test('it rejects with the error of the client when the service answers nothing', async () => {
+  const error = new Error('refused');
+  const client = { events: { listWithProblems: () => Promise.reject(error) } };
+  await expect(compareBooks([], { client, inbox: makeInbox(), ledger: [] })).rejects.toBe(error);
+});
+
+test('it ends with the reason of its signal, at every step', async () => {
+  const inbox = makeInbox();
+  await finish(inbox, makeEvent('evt_1'));
+  for (const step of ['inbox', 'ledger', 'findings']) {
+    const stop = new AbortController();
+    const running = compareBooks([makeEvent('evt_1')], {
+      inbox,
+      ledger: [{ id: 'evt_1' }],
+      signal: stop.signal,
+      onProgress: (progress) => {
+        if (progress.step === step) stop.abort(new Error(`stopped at ${step}`));
+      },
+    });
+    await expect(running).rejects.toThrow(`stopped at ${step}`);
+  }
+});
+
+test.each([
+  ['inbox', {}, '`inbox` must be an inbox'],
+  ['ledger', 7, '`ledger` must be an iterable'],
+  ['ledgerTypes', ['transfer.setled'], '`ledgerTypes` must be an array of event types'],
+  ['until', SINCE, 'there is nothing to compare'],
+  ['maxLimit', 10, '`limit` (50) must not be more than `maxLimit` (10)'],
+  ['ledger', [{ id: '' }], 'an entry of `ledger` has no `id`'],
+])('the option %s is refused as %j', async (name, value, message) => {
+  const running = compareBooks([], { inbox: makeInbox(), ledger: [], [name]: value });
+  await expect(running).rejects.toMatchObject({ code: 'ERR_CONFIG_INVALID' });
+  await expect(running).rejects.toThrow(message);
+});
+
+test('other work of the process runs between the pages, also with a database that answers at once', async () => {
+  const inbox = makeInbox();
+  for (let index = 0; index < 1_200; index += 1) await finish(inbox, makeEvent(`evt_${index}`));
+  let [turns, running] = [0, true];
+  const other = (async () => {
+    for (; running; turns += 1) await new Promise((resolve) => setTimeout(resolve, 0));
+  })();
+  await compareBooks([], { inbox, ledger: [] });
+  running = false;
+  await other;
+  // Three pages of the inbox and three of findings.
+  expect(turns).toBeGreaterThanOrEqual(6);
+});
