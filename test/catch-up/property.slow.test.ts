@@ -1,20 +1,21 @@
 import fc from 'fast-check';
-import { createReceiver, EVENT_TYPES, isEventType, memoryInbox, type UnknownEvent } from 'stablehooks';
+import { createReceiver, EVENT_TYPES, memoryInbox, type PollState, type UnknownEvent } from 'stablehooks';
 import { createPoller, type PollerClient } from 'stablehooks/catch-up';
 import { expect, test } from 'vitest';
 import {
+  createAudit,
   createList,
   createRandom,
   LAG_MS,
-  POLLS,
   type SimulatedServer,
   simulatedServer,
+  startOf,
 } from './simulated-list.js';
 
 const START = Date.parse('2026-03-01T12:00:00Z');
 
 interface Faults {
-  /** Events before the watermark that the inbox does not have. */
+  /** Events before the watermark and outside the gaps that the inbox does not have. */
   readonly missed: number;
   readonly twice: number;
   /** Events from before the opening date that the poller handled. */
@@ -22,6 +23,17 @@ interface Faults {
 }
 
 const quiet = { warn: () => undefined, error: () => undefined };
+
+/** The same state, with times in ms since the first poll. */
+function sinceStart(state: PollState): PollState {
+  const shift = (at: number | null) => (at === null ? null : at - START);
+  const gaps = state.gaps.map((gap) => ({
+    ...gap,
+    from: gap.from - START,
+    until: Object.fromEntries(Object.entries(gap.until).map(([type, end]) => [type, end - START])),
+  }));
+  return { ...state, since: shift(state.since), watermark: shift(state.watermark), gaps };
+}
 
 async function run(server: SimulatedServer): Promise<Faults> {
   const list = createList(server);
@@ -65,15 +77,14 @@ async function run(server: SimulatedServer): Promise<Faults> {
           events: answer.events.map(toEvent),
           problems: [],
           size: answer.size,
-          servedAt: START + time,
+          servedAt: answer.servedAt === null ? null : START + answer.servedAt,
         };
       },
     },
   };
   const { maxLimit } = server;
   const since = new Date(START + server.since);
-  // An hour ahead for every second server: the service's own clock limits the watermark.
-  const now = () => START + time + (server.seed % 2) * 3_600_000;
+  const now = () => START + time + server.clockMs;
   const poller = createPoller({
     client,
     receiver,
@@ -84,22 +95,29 @@ async function run(server: SimulatedServer): Promise<Faults> {
     logger: quiet,
   });
 
+  const audit = createAudit(list);
   let missed = 0;
-  for (; poll < POLLS; poll++) {
-    const pauseEnd = Math.max(time, poll * server.pauseMs);
+  for (; poll < server.polls; poll++) {
+    const pauseEnd = Math.max(time, startOf(server, poll));
     const pushed = list.events.filter(({ pushedAt }) => pushedAt > time - 1 && pushedAt <= pauseEnd);
     time = pauseEnd;
     for (const event of pushed) await receiver.accept(toEvent(event), 'push');
-    const watermark = Date.parse((await poller.pollOnce()).watermark ?? '') - START;
-    const behind = list.events.filter(
-      ({ type, at }) => isEventType(type) && at > server.since && at <= Math.min(watermark, time),
-    );
-    for (const { id, pushedAt } of behind) {
-      if ((await inbox.find(id)) === undefined && pushedAt > time) missed += 1;
-    }
+    const before = await inbox.pollState();
+    await poller.pollOnce();
+    const after = await inbox.pollState();
+    const stored = new Set<string>();
+    for (const { id } of list.events) if ((await inbox.find(id)) !== undefined) stored.add(id);
+    missed += audit.missed({
+      before: sinceStart(before),
+      after: sinceStart(after),
+      time,
+      isRecorded: ({ id, pushedAt }) => stored.has(id) || pushedAt <= time,
+    }).length;
   }
+  // Earlier than the date that was given if a clock is behind.
+  const opening = sinceStart(await inbox.pollState()).since ?? server.since;
   const old = list.events.filter(
-    ({ id, at, pushedAt }) => at < server.since && pushedAt > time && effects.has(id),
+    ({ id, at, pushedAt }) => at < opening && pushedAt > time && effects.has(id),
   );
   return { missed, twice: [...effects.values()].filter((count) => count > 1).length, old: old.length };
 }

@@ -1,6 +1,6 @@
-/** A list in virtual time. What the service does not specify (order, cap, lateness, faults) is random. */
+/** A list in virtual time. What the service does not specify (order, cap, lateness, clocks, faults) is random. */
 import fc from 'fast-check';
-import { EVENT_TYPES } from 'stablehooks';
+import { EVENT_TYPES, isEventType, type PollState } from 'stablehooks';
 import type { ListAnswer, ListQuery } from '../../src/catch-up/coverage.js';
 
 export const LAG_MS = 300_000;
@@ -11,8 +11,10 @@ export interface SimulatedEvent {
   readonly id: string;
   readonly type: string;
   readonly at: number;
-  /** When the list begins to show it. */
+  /** When the list begins to show it: at most {@link LAG_MS} after `at`, unless it is a stray. */
   readonly listedAt: number;
+  /** When the service removes it from the list, or never. */
+  readonly removedAt: number;
   /** When a push brought it, or never. */
   readonly pushedAt: number;
 }
@@ -24,9 +26,13 @@ const ORDERS = [
   'shuffled',
   'changing',
   'listed',
+  'newest-shown-oldest',
+  'listed-shown-reversed',
   'oldest-shown-newest',
   'shuffled-shown-newest',
 ] as const;
+
+type Order = (typeof ORDERS)[number];
 
 /** A random server. */
 export interface SimulatedServer {
@@ -34,46 +40,85 @@ export interface SimulatedServer {
   readonly backlog: number;
   readonly arrivals: number;
   readonly types: number;
-  readonly order: (typeof ORDERS)[number];
+  readonly order: Order;
   /** Used in turn: where there are several, the cap changes once in the middle of each poll. */
   readonly caps: readonly number[];
+  /** Cuts the list first and filters by type then. */
+  readonly filtersLate: boolean;
   readonly latenessMs: number;
+  /** By how much `created_at` is out of the order in which events happen. */
+  readonly jitterMs: number;
+  /** The share of events that are created up to {@link LAG_MS} before they are listed. */
+  readonly backdated: number;
+  /** How many events are listed later than {@link LAG_MS}: nobody can know of these, but they must not mislead. */
+  readonly strays: number;
+  /** For how long the list shows an event after it was created. */
+  readonly retentionMs: number;
+  /** How much the clock of this machine is ahead of the one that writes `created_at`. */
+  readonly clockMs: number;
+  /** How much the service's `Date` header is ahead of it; `null` for no header. */
+  readonly dateMs: number | null;
   readonly roundTripMs: number;
   readonly faults: number;
   readonly lostPushes: number;
+  readonly polls: number;
   readonly pauseMs: number;
+  /** How much longer the pause in the middle of the polls is. No push arrives then. */
+  readonly outageMs: number;
   readonly stepMs: number;
   readonly since: number;
   readonly maxLimit: number;
 }
 
-const cap = fc.oneof(
-  fc.constant(Number.POSITIVE_INFINITY),
-  fc.integer({ min: 50, max: 400 }),
-  fc.constantFrom(50, 100),
-);
+const HOUR = 3_600_000;
+const NEVER = Number.POSITIVE_INFINITY;
 
-export const simulatedServer: fc.Arbitrary<SimulatedServer> = fc.record({
-  seed: fc.integer({ min: 1, max: 2 ** 31 - 1 }),
-  backlog: fc.oneof(fc.integer({ min: 0, max: 60 }), fc.integer({ min: 0, max: 300 })),
-  arrivals: fc.integer({ min: 0, max: 120 }),
-  types: fc.integer({ min: 1, max: 6 }),
-  order: fc.constantFrom(...ORDERS),
-  caps: fc.oneof(
-    cap.map((size) => [size]),
-    fc.array(cap, { minLength: 2, maxLength: 4 }),
-  ),
-  latenessMs: fc.constantFrom(0, 1_000, LAG_MS),
-  roundTripMs: fc.constantFrom(1, 100, 3_000),
-  faults: fc.constantFrom(0, 0, 0.1),
-  lostPushes: fc.constantFrom(0.05, 0.5, 1),
-  pauseMs: fc.constantFrom(10_000, 60_000, 600_000, 7_200_000),
-  stepMs: fc.constantFrom(1, 1_000, 60_000),
-  since: fc.constantFrom(0, -3_600_000, -100_000_000),
-  maxLimit: fc.constantFrom(50, 200, 1_000),
-});
+const cap = fc.oneof(fc.constant(NEVER), fc.integer({ min: 50, max: 400 }), fc.constantFrom(50, 100));
 
-export const POLLS = 4;
+export const simulatedServer: fc.Arbitrary<SimulatedServer> = fc
+  .record({
+    seed: fc.integer({ min: 1, max: 2 ** 31 - 1 }),
+    backlog: fc.oneof(fc.integer({ min: 0, max: 60 }), fc.integer({ min: 0, max: 300 })),
+    arrivals: fc.integer({ min: 0, max: 120 }),
+    types: fc.integer({ min: 1, max: 6 }),
+    order: fc.constantFrom(...ORDERS),
+    caps: fc.oneof(
+      cap.map((size) => [size]),
+      fc.array(cap, { minLength: 2, maxLength: 4 }),
+    ),
+    filtersLate: fc.constantFrom(false, false, false, true),
+    latenessMs: fc.constantFrom(0, 1_000, LAG_MS),
+    jitterMs: fc.constantFrom(0, 50, 900),
+    backdated: fc.constantFrom(0, 0, 0.02, 0.2),
+    strays: fc.constantFrom(0, 0, 1, 2),
+    retentionMs: fc.oneof(
+      { weight: 3, arbitrary: fc.constant(NEVER) },
+      { weight: 2, arbitrary: fc.constantFrom(4 * HOUR, 12 * HOUR) },
+      { weight: 1, arbitrary: fc.integer({ min: 600_000, max: 2 * HOUR }) },
+    ),
+    clockMs: fc.constantFrom(0, 0, 60_000, HOUR, -60_000, -HOUR),
+    dateMs: fc.constantFrom(0, 0, null, 60_000, HOUR, -HOUR),
+    roundTripMs: fc.constantFrom(1, 100, 3_000),
+    faults: fc.constantFrom(0, 0, 0.1),
+    lostPushes: fc.constantFrom(0.05, 0.5, 1),
+    polls: fc.constant(4),
+    pauseMs: fc.constantFrom(10_000, 60_000, 600_000, 7_200_000),
+    outageMs: fc.constantFrom(0, 0, 3 * HOUR),
+    stepMs: fc.constantFrom(1, 1_000, 60_000),
+    since: fc.constantFrom(0, -HOUR, -100_000_000),
+    maxLimit: fc.constantFrom(50, 200, 1_000),
+  })
+  .map((server) => {
+    // The poller assumes that the earlier of the two clocks is not ahead by more than what the lag allows for.
+    const spareMs = LAG_MS - Math.max(server.latenessMs, server.backdated > 0 ? LAG_MS : server.jitterMs);
+    const isAhead = Math.min(server.clockMs, server.dateMs ?? NEVER) > spareMs;
+    return isAhead ? { ...server, clockMs: 0 } : server;
+  });
+
+/** When a poll of this server starts, in ms since the first. */
+export function startOf({ polls, pauseMs, outageMs }: SimulatedServer, poll: number): number {
+  return poll * pauseMs + (poll >= polls / 2 ? outageMs : 0);
+}
 
 /** A repeatable sequence of numbers from 0 up to 1 (mulberry32). */
 export function createRandom(seed: number): () => number {
@@ -96,23 +141,40 @@ export interface SimulatedList {
 export function createList(server: SimulatedServer): SimulatedList {
   const random = createRandom(server.seed);
   const kinds = [...EVENT_TYPES, UNKNOWN_TYPE].slice(0, server.types);
-  const event = (id: string, time: number): SimulatedEvent => {
-    const at = Math.floor(time / server.stepMs) * server.stepMs;
-    const listedAt = at + random() * server.latenessMs;
-    const pushedAt = random() < server.lostPushes ? Number.POSITIVE_INFINITY : at + random() * 60_000;
-    return { id, type: kinds[Math.floor(random() * kinds.length)] ?? UNKNOWN_TYPE, at, listedAt, pushedAt };
+  const end = startOf(server, server.polls);
+  const outage = {
+    from: startOf({ ...server, outageMs: 0 }, server.polls / 2 - 1),
+    until: startOf(server, server.polls / 2),
   };
-  const end = POLLS * server.pauseMs;
+  const event = (id: string, time: number): SimulatedEvent => {
+    const step = Math.floor(time / server.stepMs) * server.stepMs;
+    const jittered = Math.floor(step - random() * server.jitterMs);
+    const listedAt = Math.min(step + random() * server.latenessMs, jittered + LAG_MS);
+    const isBackdated = random() < server.backdated;
+    const at = isBackdated ? Math.ceil(listedAt - random() * LAG_MS) : jittered;
+    const type = kinds[Math.floor(random() * kinds.length)] ?? UNKNOWN_TYPE;
+    const arrival = listedAt + random() * 60_000;
+    const isLost =
+      random() < server.lostPushes ||
+      (server.outageMs > 0 && arrival > outage.from && arrival <= outage.until);
+    return { id, type, at, listedAt, removedAt: at + server.retentionMs, pushedAt: isLost ? NEVER : arrival };
+  };
+  const stray = (id: string): SimulatedEvent => {
+    const usual = event(id, random() * end);
+    const at = Math.floor(usual.listedAt - LAG_MS - 1 - random() * 6 * HOUR);
+    return { ...usual, at, removedAt: at + server.retentionMs, pushedAt: NEVER };
+  };
   const events = [
-    ...Array.from({ length: server.backlog }, (_, index) => event(`b${index}`, -random() * 7_200_000)),
+    ...Array.from({ length: server.backlog }, (_, index) => event(`b${index}`, -random() * 2 * HOUR)),
     ...Array.from({ length: server.arrivals }, (_, index) => event(`a${index}`, random() * end)),
+    ...Array.from({ length: server.strays }, (_, index) => stray(`s${index}`)),
   ];
   const storage = new Map(events.map(({ id }) => [id, random()]));
 
-  const rank = (order: SimulatedServer['order']): ((event: SimulatedEvent) => number) => {
-    if (order === 'newest') return ({ at }) => -at;
-    if (order === 'listed') return ({ listedAt }) => -listedAt;
-    if (order === 'oldest' || order === 'oldest-shown-newest') return ({ at }) => at;
+  const rank = (order: Order): ((event: SimulatedEvent) => number) => {
+    if (order.startsWith('newest')) return ({ at }) => -at;
+    if (order.startsWith('listed')) return ({ listedAt }) => -listedAt;
+    if (order.startsWith('oldest')) return ({ at }) => at;
     if (order === 'changing') return rank(ORDERS[Math.floor(random() * 3)] ?? 'newest');
     return ({ id }) => storage.get(id) ?? 0;
   };
@@ -121,9 +183,14 @@ export function createList(server: SimulatedServer): SimulatedList {
       .map((item) => ({ item, rank: key(item) }))
       .sort((a, b) => a.rank - b.rank)
       .map(({ item }) => item);
+  const show = (cut: readonly SimulatedEvent[]) => {
+    if (server.order.endsWith('shown-newest')) return sorted(cut, ({ at }) => -at);
+    if (server.order.endsWith('shown-oldest')) return sorted(cut, ({ at }) => at);
+    return server.order.endsWith('shown-reversed') ? cut.toReversed() : cut;
+  };
 
   // The cap changes at a random request of each poll, but not twice: nobody could detect that.
-  const changes = Array.from({ length: POLLS }, () => Math.floor(random() * 12));
+  const changes = Array.from({ length: server.polls }, () => Math.floor(random() * 12));
   const requests = changes.map(() => 0);
   const capAt = (poll: number) => {
     const count = requests[poll] ?? 0;
@@ -136,11 +203,48 @@ export function createList(server: SimulatedServer): SimulatedList {
     events,
     answer({ type, limit }, { time, poll }) {
       if (random() < server.faults) return null;
-      const listed = events.filter((item) => item.listedAt <= time && (type === null || item.type === type));
+      const matches = (item: SimulatedEvent) => type === null || item.type === type;
+      const listed = events.filter(
+        (item) => item.listedAt <= time && item.removedAt > time && (server.filtersLate || matches(item)),
+      );
       const size = Math.min(limit, capAt(poll));
-      const cut = sorted(listed, rank(server.order)).slice(0, size);
-      const shown = server.order.endsWith('shown-newest') ? sorted(cut, ({ at }) => -at) : cut;
-      return { type, limit, size: shown.length, events: shown, unreadable: [], servedAt: null };
+      const shown = show(sorted(listed, rank(server.order)).slice(0, size)).filter(matches);
+      const servedAt = server.dateMs === null ? null : time + server.dateMs;
+      return { type, limit, size: shown.length, events: shown, unreadable: [], servedAt };
+    },
+  };
+}
+
+/** Compares what a poller has recorded and calls proven with what the list had. */
+export interface Audit {
+  /** The events that are missing after a poll: created from the opening date up to the watermark, in no gap, not recorded. */
+  missed(poll: {
+    readonly before: PollState;
+    readonly after: PollState;
+    readonly time: number;
+    readonly isRecorded: (event: SimulatedEvent) => boolean;
+  }): readonly SimulatedEvent[];
+}
+
+/** The states of the poller have times as the list has them: ms since the first poll. */
+export function createAudit({ events }: SimulatedList): Audit {
+  const expected = new Set(
+    events.filter(({ type, at, listedAt }) => isEventType(type) && listedAt - at <= LAG_MS),
+  );
+  return {
+    missed({ before, after, time, isRecorded }) {
+      for (const event of expected) {
+        // A poller that has never seen an event on the list cannot know that the service removes any.
+        const isUnknowable = before.oldest === null && event.removedAt <= time;
+        if (isUnknowable || isRecorded(event)) expected.delete(event);
+      }
+      const { since, watermark, gaps } = after;
+      return [...expected].filter(
+        ({ type, at }) =>
+          at > (since ?? 0) &&
+          at <= (watermark ?? Number.NEGATIVE_INFINITY) &&
+          !gaps.some(({ from, until }) => at > from && at <= (until[type] ?? from)),
+      );
     },
   };
 }

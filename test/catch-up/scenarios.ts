@@ -1,0 +1,436 @@
+/**
+ * What the poller must prove, one scenario per kind of list: runs of hours and days on a virtual clock, with a poll each
+ * minute, and 60 % of the events of one type. `npm run coverage:scenarios` prints them, and a test runs them.
+ */
+import type { PollReport } from 'stablehooks/catch-up';
+import { type Poll, type RunOptions, type RunResult, runScenario } from './scenarios-run.js';
+import {
+  arrivals,
+  backdate,
+  burst,
+  businessHours,
+  DAY,
+  HOUR,
+  MINUTE,
+  SECOND,
+  type ServiceEvent,
+  type Traffic,
+} from './scenarios-service.js';
+import { createRandom } from './simulated-list.js';
+
+/** One row of the table. */
+export interface Scenario {
+  readonly title: string;
+  /** What the first release of the poller did, which proved with one time for all types. */
+  readonly before: string;
+  readonly required: string;
+  run(): Promise<Measured>;
+}
+
+export interface Measured {
+  /** In words. */
+  readonly now: string;
+  /** What is required and not so, each in words; empty when everything is met. */
+  readonly unmet: readonly string[];
+}
+
+/** A Monday. */
+const START = Date.parse('2026-03-02T00:00:00Z');
+const at = (hours: number) => START + hours * HOUR;
+/** The first poll, when the list has a history of six hours. */
+const FIRST = at(6);
+
+/** Events from the start of the history to an hour of the run. */
+function traffic(
+  seed: number,
+  options: Omit<Traffic, 'seed' | 'from' | 'until'> & { readonly hours: number },
+) {
+  const { hours, ...rest } = options;
+  return arrivals({ seed, from: START, until: at(hours), ...rest });
+}
+
+const span = (hours: number) => ({ from: FIRST, until: at(hours) });
+
+/** The polls that start at or after a time. */
+const since = ({ polls }: RunResult, time: number) => polls.filter((poll) => poll.time >= time);
+
+const isProven = ({ report }: Poll) => report.proven;
+
+function shareProven(polls: readonly Poll[]): number {
+  return polls.length === 0 ? 0 : polls.filter(isProven).length / polls.length;
+}
+
+function mean(polls: readonly Poll[], value: (poll: Poll) => number): number {
+  return polls.reduce((sum, poll) => sum + value(poll), 0) / Math.max(1, polls.length);
+}
+
+const requestsOf = ({ report }: Poll) => report.requests;
+const opened = ({ gapCalls }: RunResult) => gapCalls.filter(({ state }) => state === 'open').length;
+const sum = ({ polls }: RunResult, count: (report: PollReport) => number) =>
+  polls.reduce((total, { report }) => total + count(report), 0);
+
+const percent = (share: number) => `${(share * 100).toFixed(share > 0.995 && share < 1 ? 2 : 1)} %`;
+
+function describePolls(polls: readonly Poll[]): string {
+  return `${polls.filter(isProven).length} of ${polls.length} proven, ${mean(polls, requestsOf).toFixed(1)} requests per poll`;
+}
+
+function describeChanges({ changes }: RunResult): string {
+  return changes.length === 0 ? 'no change' : changes.map(({ change }) => change).join(', then ');
+}
+
+/** The conditions that are false, and what contradicts the truth. */
+function unmet(
+  run: Pick<RunResult, 'faults'>,
+  conditions: Readonly<Record<string, boolean>>,
+): readonly string[] {
+  return [...Object.keys(conditions).filter((name) => conditions[name] !== true), ...run.faults];
+}
+
+/** An outage of the application, after which the poller must open one gap and go on. */
+async function afterOutage(options: RunOptions, end: number): Promise<Measured> {
+  const run = await runScenario(options);
+  const [first, ...later] = since(run, end);
+  return {
+    now: `${describePolls(later)}; gaps opened: ${opened(run)}; ${run.unseen.length} unseen, all in the gap`,
+    unmet: unmet(run, {
+      'the first poll after the outage opens the gap': first?.report.gapsOpened.length === 1,
+      'one gap is opened': opened(run) === 1,
+      'the gap is logged once': run.lines.filter((line) => line.includes('can be missing')).length === 1,
+      'every later poll is proven': shareProven(later) === 1,
+      'at most 3 requests per poll': mean(later, requestsOf) <= 3,
+      'events are unseen, so that a gap is right': run.unseen.length > 0,
+    }),
+  };
+}
+
+/** A list of which nothing is unseen, and an operator who does what the diagnosis says. */
+async function operated(options: RunOptions, required: number): Promise<Measured> {
+  const run = await runScenario({ ...options, operated: true });
+  const lastChange = run.changes.at(-1)?.time ?? options.from;
+  const polls = since(run, lastChange + 1);
+  const share = shareProven(polls);
+  return {
+    now: `${percent(share)} (${describeChanges(run)}), ${mean(polls, requestsOf).toFixed(1)} requests per poll`,
+    unmet: unmet(run, {
+      [`at least ${percent(required)} proven`]: share >= required,
+      'at least three days after the last change': options.until - lastChange >= 3 * DAY,
+    }),
+  };
+}
+
+/** The event that is listed first after a time is created earlier. */
+function backdateOne(
+  events: readonly ServiceEvent[],
+  { after, byMs }: { readonly after: number; readonly byMs: number },
+): { readonly events: readonly ServiceEvent[]; readonly id: string } {
+  const index = events.findIndex(({ listedAt }) => listedAt > after);
+  const event = events[index];
+  if (event === undefined) throw new Error('No event is listed after this time.');
+  return { events: events.with(index, backdate(event, byMs)), id: event.event.id };
+}
+
+async function lateEvent(): Promise<Measured> {
+  const { events, id } = backdateOne(traffic(6, { perDay: 5_000, hours: 30 }), {
+    after: at(12),
+    byMs: 240 * SECOND,
+  });
+  const list = { events, order: 'listed', cap: 100 } as const;
+  const usual = await runScenario({ ...list, ...span(30) });
+  const short = await runScenario({ ...list, ...span(18), settings: { lagMs: MINUTE } });
+  const reportsOf = ({ polls }: RunResult) => polls.map(({ report }) => report.ids);
+  return {
+    now: `lag 300 s: ${percent(shareProven(usual.polls))}; lag 60 s: ${percent(shareProven(short.polls))}, late: ${sum(short, ({ late }) => late)}`,
+    unmet: unmet(
+      { faults: [...usual.faults, ...short.faults] },
+      {
+        'at least 99 % proven with a lag of 300 s': shareProven(usual.polls) >= 0.99,
+        'at least 99 % proven with a lag of 60 s': shareProven(short.polls) >= 0.99,
+        'the event is handled': usual.handled.has(id) && short.handled.has(id),
+        'the event is reported as new': reportsOf(usual).some((ids) => ids.new.includes(id)),
+        'with the lag of 60 s it is reported as late, once':
+          reportsOf(short).filter(({ late }) => late.includes(id)).length === 1,
+        'nothing else is late': sum(usual, ({ late }) => late) === 0 && sum(short, ({ late }) => late) === 1,
+      },
+    ),
+  };
+}
+
+async function ascendingWindow(): Promise<Measured> {
+  const list = { events: traffic(7, { perDay: 5_000, hours: 18 }), cap: 100, ...span(18) };
+  const ascending = await runScenario({ ...list, window: 'newest-ascending' });
+  const descending = await runScenario(list);
+  const [up, down] = [shareProven(ascending.polls), shareProven(descending.polls)];
+  return {
+    now: `${percent(up)}; descending ${percent(down)}`,
+    unmet: unmet(
+      { faults: [...ascending.faults, ...descending.faults] },
+      { 'as many proven as descending': up === down, 'at least 99 % proven': up >= 0.99 },
+    ),
+  };
+}
+
+async function oldestFirstCapped(): Promise<Measured> {
+  const run = await runScenario({
+    events: traffic(8, { perDay: 5_000, hours: 12 }),
+    window: 'oldest',
+    cap: 50,
+    ...span(12),
+  });
+  const lines = run.lines.filter((line) => line.includes('can be missing'));
+  const last = run.polls.at(-1)?.report.diagnosis ?? '';
+  return {
+    now: `${lines.length} line in ${run.polls.length} polls: "${last}"`,
+    unmet: unmet(run, {
+      'one line is logged': lines.length === 1,
+      // Before, the watermark has not left the opening date, so that there is nothing to prove.
+      'no poll is proven once the lag has passed': shareProven(since(run, FIRST + 10 * MINUTE)) === 0,
+      'the diagnosis says that new events are never shown, and to ask the service and use push':
+        /oldest/.test(last) && /50/.test(last) && /service/.test(last) && /push/.test(last),
+    }),
+  };
+}
+
+async function oldestFirstUncapped(): Promise<Measured> {
+  const run = await runScenario({
+    events: traffic(9, { perDay: 5_000, hours: 50 }),
+    window: 'oldest',
+    from: at(48),
+    until: at(48.25),
+    settings: { maxLimit: 100_000 },
+  });
+  const most = Math.max(...run.polls.map(requestsOf));
+  const later = run.polls.slice(run.polls.findIndex((poll) => requestsOf(poll) === most) + 1);
+  const rows = mean(later, (poll) => poll.rows) / 1_000;
+  return {
+    now: `${describePolls(later)}, ${rows.toFixed(0)}k rows per poll, after one that took ${most} requests`,
+    unmet: unmet(run, {
+      'every poll is proven': shareProven(run.polls) === 1,
+      'the limit is found in one poll': later.length >= 5,
+      // The whole list, each type, the whole list again and two probes: no smaller limits on the way.
+      'at most 9 requests per poll from then on': later.every((poll) => requestsOf(poll) <= 9),
+    }),
+  };
+}
+
+async function unansweredFirst(): Promise<Measured> {
+  const run = await runScenario({
+    events: traffic(10, { perDay: 5_000, hours: 12 }),
+    outages: [{ from: FIRST, until: FIRST + 30 * SECOND }],
+    clockAheadMs: HOUR,
+    cap: 100,
+    ...span(12),
+  });
+  const [first, ...later] = run.polls;
+  return {
+    now: `first poll: proven ${first?.report.proven}, watermark ${first?.report.watermark}; then ${describePolls(later)}, ${run.unseen.length} unseen`,
+    unmet: unmet(run, {
+      'the first poll proves nothing': first?.report.proven === false,
+      'no watermark before an answer': first?.report.watermark === null,
+      'every later poll is proven': shareProven(later) === 1,
+      'nothing is unseen': run.unseen.length === 0,
+    }),
+  };
+}
+
+/** The page of the first poll after the outage ends with an event that was created before the outage. */
+async function lateAtEndOfPage(): Promise<Measured> {
+  const end = at(18);
+  const size = 50;
+  const events = traffic(11, { perDay: 5_000, hours: 24 });
+  const last = events.filter(({ listedAt }) => listedAt <= end).at(-size)?.listedAt ?? end;
+  const list = backdateOne(events, { after: last - 1, byMs: 6.5 * HOUR });
+  const run = await runScenario({
+    events: list.events,
+    order: 'listed',
+    cap: size,
+    down: [{ from: at(12), until: end }],
+    ...span(24),
+  });
+  const [first, ...later] = since(run, end);
+  return {
+    now: `first poll: proven ${first?.report.proven}, gaps opened: ${opened(run)}; ${run.unseen.length} unseen, all in the gap`,
+    unmet: unmet(run, {
+      'the first poll after the outage opens the gap': first?.report.gapsOpened.length === 1,
+      'one gap is opened': opened(run) === 1,
+      'every later poll is proven': shareProven(later) === 1,
+    }),
+  };
+}
+
+const SERVERS = 1_000;
+
+/** Random services that cut the list first and filter then, with an outage of the application. */
+async function filteredLate(): Promise<Measured> {
+  const faults: string[] = [];
+  let falsely = 0;
+  let detected = 0;
+  let most = 0;
+  for (let seed = 1; seed <= SERVERS; seed++) {
+    const random = createRandom(seed);
+    const run = await runScenario({
+      events: arrivals({ seed, perDay: 200 + random() * 7_000, from: START, until: at(2) }),
+      cap: 50 + Math.floor(random() * 150),
+      filtersLate: true,
+      order: random() < 0.5 ? 'created' : 'listed',
+      window: random() < 0.7 ? 'newest' : random() < 0.5 ? 'newest-ascending' : 'oldest',
+      down: [{ from: START + 40 * MINUTE, until: START + (40 + random() * 60) * MINUTE }],
+      from: START + 30 * MINUTE,
+      until: at(2),
+      settings: { intervalMs: 20 * MINUTE, lagMs: random() < 0.5 ? MINUTE : 5 * MINUTE },
+    });
+    falsely += run.faults.length > 0 ? 1 : 0;
+    detected += run.polls.some(({ report }) =>
+      report.verdicts.some(({ reason }) => reason === 'filtered-late'),
+    )
+      ? 1
+      : 0;
+    most = Math.max(most, ...run.polls.map(requestsOf));
+    faults.push(...run.faults.slice(0, 1).map((fault) => `server ${seed}: ${fault}`));
+  }
+  return {
+    now: `false on ${falsely} of ${SERVERS}; detected on ${detected}`,
+    unmet: unmet(
+      { faults: faults.slice(0, 10) },
+      { 'false on none': falsely === 0, 'detected on some': detected > 0 },
+    ),
+  };
+}
+
+async function freshInbox(): Promise<Measured> {
+  const events = [
+    ...traffic(13, { perDay: 5_000, pushed: true, hours: 9 }),
+    // Just before the first poll, whose page it fills, and between two polls.
+    ...burst({ at: FIRST - 5 * SECOND, size: 120, pushed: true }),
+    ...burst({ at: FIRST + 10 * MINUTE - 10 * SECOND, size: 120, pushed: true }),
+  ];
+  const run = await runScenario({ events, cap: 200, ...span(9) });
+  const unseen = sum(run, ({ deliveredButUnseen }) => deliveredButUnseen);
+  const late = sum(run, (report) => report.late);
+  const problems = sum(run, (report) => report.problems.length);
+  return {
+    now: `deliveredButUnseen ${unseen}, late ${late}, problems ${problems}, gaps ${opened(run)}`,
+    unmet: unmet(run, {
+      'no event is called delivered but unseen': unseen === 0,
+      'no event is late': late === 0,
+      'no problem': problems === 0,
+      'no gap': opened(run) === 0,
+    }),
+  };
+}
+
+export const SCENARIOS: readonly Scenario[] = [
+  {
+    title: 'newest first, cap 100, 5,000/day, then a 6 h outage',
+    before: '0 of 2,160 after the outage, 9.2 requests per poll for ever, 853 unseen',
+    required: 'one gap, reported once; proven again from the next poll; ≤ 3 requests per poll',
+    run: () =>
+      afterOutage(
+        {
+          events: traffic(1, { perDay: 5_000, hours: 54 }),
+          cap: 100,
+          down: [{ from: at(12), until: at(18) }],
+          ...span(54),
+        },
+        at(18),
+      ),
+  },
+  {
+    title: 'uncapped, 24 h outage, default `maxLimit`',
+    before: '0 of 27 afterwards',
+    required: 'the same',
+    run: () =>
+      afterOutage(
+        {
+          events: traffic(2, { perDay: 5_000, hours: 42 }),
+          down: [{ from: at(12), until: at(36) }],
+          ...span(42),
+        },
+        at(36),
+      ),
+  },
+  {
+    title: 'cap 50, business hours, nothing unseen',
+    before: '17 %, then never',
+    required: '≥ 95 % with the `lagMs` that the diagnosis names',
+    run: () =>
+      operated(
+        {
+          events: traffic(3, { perDay: 5_000, factor: businessHours, hours: 84 }),
+          cap: 50,
+          ...span(84),
+        },
+        0.95,
+      ),
+  },
+  {
+    title: '20,000/day, cap 100, nothing unseen',
+    before: '1.3 %',
+    required: '≥ 95 % with the `lagMs` or interval that the diagnosis names',
+    run: () => operated({ events: traffic(4, { perDay: 20_000, hours: 81 }), cap: 100, ...span(81) }, 0.95),
+  },
+  {
+    title: 'listed by id, 50 ms jitter in `created_at`, nothing unseen',
+    before: '7 %, then never',
+    required: '≥ 99 %',
+    run: async () => {
+      const events = traffic(5, { perDay: 5_000, jitterMs: 50, hours: 30 });
+      const run = await runScenario({ events, order: 'listed', cap: 100, ...span(30) });
+      return {
+        now: `${percent(shareProven(run.polls))}, ${run.unseen.length} unseen`,
+        unmet: unmet(run, {
+          'at least 99 % proven': shareProven(run.polls) >= 0.99,
+          'nothing is unseen': run.unseen.length === 0,
+        }),
+      };
+    },
+  },
+  {
+    title: 'listed by id, one event backdated by 240 s',
+    before: 'stuck for 42 h',
+    required: 'never stuck; the late event is handled and reported',
+    run: lateEvent,
+  },
+  {
+    title: 'newest window shown ascending',
+    before: '0 %',
+    required: 'as descending',
+    run: ascendingWindow,
+  },
+  {
+    title: 'oldest first, cap 50',
+    before: '0 %, five lines a minute',
+    required: 'one line: this list can never show new events beyond its first 50; ask the service, use push',
+    run: oldestFirstCapped,
+  },
+  {
+    title: 'oldest first, uncapped',
+    before: 'proven, 15 requests and 43k rows per poll',
+    required: 'proven, starts at the limit that last sufficed',
+    run: oldestFirstUncapped,
+  },
+  {
+    title: 'first poll unanswered, local clock 1 h fast',
+    before: '`proven: true`, 145 listed events never seen',
+    required: 'no watermark before an answer',
+    run: unansweredFirst,
+  },
+  {
+    title: 'one late event as last element of the page after an outage',
+    before: '"continuous", 1,201 unseen',
+    required: 'a gap',
+    run: lateAtEndOfPage,
+  },
+  {
+    title: 'filter applied after the cap',
+    before: 'false on 28 of 1,000',
+    required: 'detected with one more request',
+    run: filteredLate,
+  },
+  {
+    title: 'fresh inbox; a burst of 120',
+    before: 'alarms `acknowledgedUnknown: 50`, `ERR_EVENT_LATE`',
+    required: 'none',
+    run: freshInbox,
+  },
+];
