@@ -91,8 +91,9 @@ export interface SurveyOptions {
 export interface SurveyResult {
   /** Whether the list answered at all. */
   readonly answered: boolean;
-  /** Where the survey tried to prove from. */
   readonly watermark: number;
+  /** Whether the watermark is in the future by both clocks: a clock was wrong. */
+  readonly isAhead: boolean;
   /** The start of the poll by the earlier of the two clocks. */
   readonly until: number;
   /** Until then less the lag: what was created later can still be listed. */
@@ -133,8 +134,11 @@ export function* surveyList(options: SurveyOptions): Survey {
     const said = answers.some(({ servedAt }) => servedAt !== null);
     return Math.min(options.watermark, said ? until() : settledAt());
   };
-  /** What is not proven begins here. A watermark in the future was set by a clock that was wrong: it proves nothing. */
-  const start = () => (watermark() > until() ? Number.NEGATIVE_INFINITY : watermark());
+  /** A watermark that both clocks have not reached was set by a clock that was wrong: it proves nothing. */
+  const isAhead = () =>
+    watermark() > answers.reduce((time, { servedAt }) => Math.max(time, servedAt ?? time), startedAt);
+  /** What is not proven begins here. */
+  const start = () => (isAhead() ? Number.NEGATIVE_INFINITY : watermark());
   const target = () => Math.min(start(), options.target ?? start());
 
   function* ask(query: ListQuery): Survey<ListAnswer | null> {
@@ -152,7 +156,7 @@ export function* surveyList(options: SurveyOptions): Survey {
       const judged = isComplete(whole, MIN_CAP) ? complete(whole) : yield* judgeWindow(whole, target());
       const proven = judged.proof.from <= target() || judged.verdict === 'complete';
       // Until the watermark leaves the opening date there is nothing to prove.
-      const hasTime = settledAt() <= target() && oldestTime([whole]) <= target();
+      const hasTime = settledAt() <= target() && oldestTime([whole], Number.NEGATIVE_INFINITY) <= target();
       if (proven || hasTime) return conclude([judged]);
       // Smaller than the limit: the whole list, or a cap. A larger limit cannot tell which.
       if (whole.size < limit || limit >= maxLimit) return yield* surveyTypes(judged);
@@ -220,15 +224,20 @@ export function* surveyList(options: SurveyOptions): Survey {
     return answer.size >= query.limit ? null : 'filtered-late';
   }
 
+  /** An event that is older than the oldest one before was listed late, and shows nothing of the others. */
+  function oldestNow(): number {
+    return oldestTime(answers, oldest?.at ?? Number.NEGATIVE_INFINITY);
+  }
+
   /** What a complete answer proves: everything, unless events have been removed from the list. */
   function complete(answer: ListAnswer): Judged {
     let from = Number.NEGATIVE_INFINITY;
-    if (oldest !== null && (oldest.at === null || oldestTime(answers) > oldest.at)) {
-      // A service that removes by age has everything that is newer than the oldest that it has.
-      removedUntil = oldestTime(answers) + lagMs + disorderMs;
+    if (oldest !== null && (oldest.at === null || oldestNow() > oldest.at)) {
       // An event that was listed up to an age shows that the service keeps events at least as long.
       const keptMs = oldest.at === null ? Number.NEGATIVE_INFINITY : oldest.seenAt - oldest.at;
-      from = Math.min(removedUntil, until() - keptMs + lagMs + disorderMs);
+      // A service that removes by age has everything that is newer than the oldest that it has.
+      from = Math.min(Math.min(oldestNow(), until() - keptMs) + lagMs + disorderMs, until());
+      removedUntil = from;
     }
     return { query: answer, answer, verdict: 'complete', proof: { from, reason: 'removed' } };
   }
@@ -239,7 +248,7 @@ export function* surveyList(options: SurveyOptions): Survey {
     const isWhole = (parts.length > 0 ? parts : judged).every(({ verdict }) => verdict === 'complete');
     // While the event that is known is listed, nothing newer has been removed, also when a list was cut meanwhile.
     if (!isWhole) return oldest ?? { at: null, seenAt: until() };
-    const at = oldestTime(answers);
+    const at = oldestNow();
     return Number.isFinite(at) ? { at, seenAt: until() } : null;
   }
 
@@ -257,6 +266,7 @@ export function* surveyList(options: SurveyOptions): Survey {
     return {
       answered: answers.length > 0,
       watermark: watermark(),
+      isAhead: isAhead(),
       until: until(),
       settledAt: settledAt(),
       proofs: proofs as Record<EventType, Proof>,
@@ -440,10 +450,10 @@ function measureDisorder(answer: ListAnswer): number | null {
   return Math.min(measure(distinct), measure(distinct.toReversed()));
 }
 
-/** Infinite when there is no event. */
-function oldestTime(answers: readonly ListAnswer[]): number {
+/** When the oldest event from `start` on was created; infinite when there is none. */
+function oldestTime(answers: readonly ListAnswer[], start: number): number {
   return answers.reduce(
-    (oldest, { events }) => events.reduce((time, { at }) => Math.min(time, at), oldest),
+    (oldest, { events }) => events.reduce((time, { at }) => (at < start ? time : Math.min(time, at)), oldest),
     Number.POSITIVE_INFINITY,
   );
 }

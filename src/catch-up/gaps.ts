@@ -28,6 +28,8 @@ export interface Advance {
   readonly state: PollState;
   /** Whether everything from the old watermark to the new one is proven. */
   readonly proven: boolean;
+  /** Why not; of no meaning if it is proven. */
+  readonly reason: GapReason;
   readonly opened: readonly StoredGap[];
   readonly closed: readonly StoredGap[];
 }
@@ -37,11 +39,12 @@ export interface Advance {
  * this poll begins and is still not proven becomes longer.
  */
 export function advance(state: PollState, survey: SurveyResult): Advance {
-  const { answered, until, settledAt } = survey;
-  if (!answered) return { state, proven: false, opened: [], closed: [] };
-  const isAhead = survey.watermark > until;
+  const { answered, isAhead, until, settledAt } = survey;
+  if (!answered) return { state, proven: false, reason: 'no-answer', opened: [], closed: [] };
   // Nobody knows what a wrong clock skipped.
   const start = isAhead ? Math.min(state.since ?? 0, settledAt) : survey.watermark;
+  // An event that was created at the opening date itself counts.
+  const begin = start === state.since ? start - 1 : start;
   const watermark = Math.max(start, settledAt);
 
   const proofs = limitProofs(survey.proofs, state.gaps);
@@ -50,33 +53,34 @@ export function advance(state: PollState, survey: SurveyResult): Advance {
   const kept = shrunk.filter((gap) => !isEmpty(gap));
 
   // Until the watermark leaves the opening date there is nothing to prove.
-  const missing = watermark > start ? EVENT_TYPES.filter((type) => proofs[type].from > start) : [];
+  const missing = watermark > start ? EVENT_TYPES.filter((type) => proofs[type].from > begin) : [];
   const ends = new Map(missing.map((type) => [type, Math.min(proofs[type].from, watermark)]));
   const extended = kept.map((gap) => extend(gap, { start, ends }));
   const isExtended = (type: EventType) => kept.some((gap) => endsAt(gap, type, start));
   const added = missing.filter((type) => !isExtended(type));
-  const reasons = added.map((type) => proofs[type].reason);
-  // The one that says most.
-  const reason = reasons.find((each) => each !== 'no-order') ?? reasons[0];
-  const opened: readonly StoredGap[] =
-    reason === undefined
-      ? []
-      : [
-          {
-            from: start,
-            until: Object.fromEntries(added.map((type) => [type, ends.get(type) ?? watermark])),
-            reason: isAhead ? 'clock' : reason,
-            openedAt: until,
-            acknowledged: null,
-          },
-        ];
+  const reason = isAhead ? 'clock' : reasonOf(missing, proofs);
+  const gap: StoredGap = {
+    from: begin,
+    until: Object.fromEntries(added.map((type) => [type, ends.get(type) ?? watermark])),
+    reason,
+    openedAt: until,
+    acknowledged: null,
+  };
+  const opened = added.length === 0 ? [] : [gap];
   const gaps = limitGaps([...extended, ...opened]).map((gap) => markRemoved(gap, survey));
   return {
     state: { ...state, watermark, gaps, limit: survey.limit, oldest: survey.oldest },
     proven: missing.length === 0,
+    reason,
     opened,
     closed,
   };
+}
+
+/** Of the reasons why types are not proven, the one that says most. */
+function reasonOf(types: readonly EventType[], proofs: Proofs): GapReason {
+  const reasons = types.map((type) => proofs[type].reason);
+  return reasons.find((each) => each !== 'no-order') ?? 'no-order';
 }
 
 function markRemoved(gap: StoredGap, { removedUntil }: SurveyResult): StoredGap {
@@ -87,7 +91,7 @@ function markRemoved(gap: StoredGap, { removedUntil }: SurveyResult): StoredGap 
 type Proofs = SurveyResult['proofs'];
 
 /** A complete list proves nothing of the time from which events have been removed since a gap was opened. */
-function limitProofs(proofs: Proofs, gaps: readonly StoredGap[]): Proofs {
+export function limitProofs(proofs: Proofs, gaps: readonly StoredGap[]): Proofs {
   const removedUntil = Math.max(...gaps.map((gap) => gap.removedUntil ?? Number.NEGATIVE_INFINITY));
   const limited = EVENT_TYPES.map((type) => {
     const proof = proofs[type];
@@ -139,18 +143,15 @@ function limitGaps(gaps: readonly StoredGap[]): readonly StoredGap[] {
   const until = { ...first.until };
   for (const [type, end] of Object.entries(second.until)) until[type] = Math.max(end, until[type] ?? end);
   const joined = { ...first, from: Math.min(first.from, second.from), until };
-  return limitGaps([...gaps.filter((gap) => gap.acknowledged !== null), joined, ...open]);
+  return limitGaps(gaps.flatMap((gap) => (gap === first ? [joined] : gap === second ? [] : [gap])));
 }
 
-/** Whether an event of this type and time is in a gap that is not acknowledged. */
+/** Whether an event of this type and time is in a gap. */
 export function isInGap(
   { gaps }: PollState,
   { type, at }: { readonly type: string; readonly at: number },
 ): boolean {
-  return gaps.some(
-    ({ from, until, acknowledged }) =>
-      acknowledged === null && at > from && at <= (until[type] ?? Number.NEGATIVE_INFINITY),
-  );
+  return gaps.some(({ from, until }) => at > from && at <= (until[type] ?? Number.NEGATIVE_INFINITY));
 }
 
 /** A stored gap for people. */
@@ -195,7 +196,7 @@ const REASONS: Readonly<Record<GapReason, string>> = {
   contradiction: 'two answers of the list contradict each other. Ask the service if this continues',
   removed: 'the service has removed events from the list. Poll more often than it removes them',
   malformed: 'an element of the list is not an event. Report it to the service',
-  'no-answer': 'the list did not answer',
+  'no-answer': 'the list was not read, or what it showed was not recorded',
   clock: 'the stored watermark was in the future, because a clock was wrong. Check the clocks',
 };
 
@@ -223,7 +224,7 @@ export interface Acknowledgement {
   readonly reason: string;
 }
 
-const SENTENCE = (length: number) =>
+const textOf = (length: number) =>
   rule(
     `a string of 1 to ${length} characters`,
     (value) => typeof value === 'string' && value.trim() !== '' && value.length <= length,
@@ -261,8 +262,8 @@ export async function acknowledgeGap(
 ): Promise<Gap | null> {
   readOptions('acknowledgeGap', { inbox, gap }, { inbox: required(INBOX), gap: required(GAP) });
   const { by, reason } = readOptions('acknowledgeGap', acknowledgement, {
-    by: required(SENTENCE(200)),
-    reason: required(SENTENCE(1_000)),
+    by: required(textOf(200)),
+    reason: required(textOf(1_000)),
   });
   const holder = crypto.randomUUID();
   const save = (state: PollState) =>

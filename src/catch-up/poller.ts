@@ -165,13 +165,14 @@ export function createPoller(options: PollerOptions): Poller {
         current = undefined;
       })
       .then(publish);
-    isFirst = false;
     return current;
   }
 
   function publish(report: PollReport): PollReport {
     const { logger, onReport, onGap } = settings;
     notify('onReport', onReport, { value: report, logger });
+    // The gaps are tried by the first poll that reads the list.
+    if (report.verdicts.some(({ verdict }) => verdict !== 'failed')) isFirst = false;
     const failure = failureOf(report);
     if (failure !== undefined && lastFailure === undefined) {
       log(logger, 'error', `the poll failed. ${failure.code}: ${failure.message}`);
@@ -357,17 +358,17 @@ async function pollUnderLease(
   const opened = { ...state, since: since === Number.NEGATIVE_INFINITY ? null : since };
   // A poll that was stopped before it read the whole list has found no gap.
   const next: Advance = halt.aborted
-    ? { state: opened, proven: false, opened: [], closed: [] }
+    ? { state: opened, proven: false, reason: 'no-answer', opened: [], closed: [] }
     : advance(opened, survey);
   const found = [...list.found.values()];
-  if (survey.watermark > survey.until) problems.push(problemOf('ERR_WATERMARK_AHEAD'));
-  const late = first ? [] : found.filter((event) => isLate(event, { state, since }));
+  if (survey.isAhead) problems.push(problemOf('ERR_WATERMARK_AHEAD'));
+  const late = first || survey.isAhead ? [] : found.filter((event) => isLate(event, { state, since }));
   if (late.length > 0) problems.push(problemOf('ERR_EVENT_LATE'));
 
   const dispatched = await dispatchEvents(found.filter(mustRun), { ...settings, signal: halt });
   if (signal.aborted) problems.push(problemOf('ERR_POLL_STOPPED'));
   const saved = await saveState(lease, { state: next.state, problems });
-  const kept = saved ? next : { ...next, state };
+  const kept = saved === true ? next : { ...next, state };
   return toReport({
     survey,
     advance: kept,
@@ -381,7 +382,7 @@ async function pollUnderLease(
     requests: list.requests(),
     problems: [...problems, ...list.problems(), ...dispatched.problems],
     diagnosis:
-      halt.aborted || !saved
+      halt.aborted || saved !== true
         ? 'This poll proves nothing, because it was stopped or its result was not saved: `problems` says why.'
         : diagnose({ survey, advance: next, settings }),
   });
@@ -565,16 +566,17 @@ async function acquireLease(
   };
 }
 
+/** Whether the state is saved; `null` if that is not known, because the inbox failed. */
 async function saveState(
   lease: PollLease,
   { state, problems }: { readonly state: PollState; readonly problems: PollProblem[] },
-): Promise<boolean> {
+): Promise<boolean | null> {
   try {
     const saved = await lease.release(state);
     if (!saved) problems.push(problemOf('ERR_LEASE_LOST'));
     return saved;
   } catch (error) {
     problems.push(toProblem(error, { code: 'ERR_INBOX_FAILED' }));
-    return false;
+    return null;
   }
 }

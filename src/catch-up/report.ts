@@ -7,7 +7,7 @@ import { type Advance, describeReason, type Gap, toGap, toIso } from './gaps.js'
 
 /** What one poll did and proved. Plain data: it survives `JSON.stringify`. */
 export interface PollReport {
-  /** Whether this poll has proven everything up to the new watermark that earlier polls had not: it opened no gap. */
+  /** Whether this poll has proven everything from the last watermark to the new one: it has neither opened nor extended a gap. */
   readonly proven: boolean;
   /**
    * Every event of the five types created from the opening date (`since`) up to this time is in the inbox, except in the
@@ -172,8 +172,8 @@ export function toReport({
 }: Pick<PollReport, 'skipped' | 'redriven' | 'requests' | 'problems' | 'diagnosis'> & {
   readonly survey: SurveyResult;
   readonly advance: Advance;
-  /** Whether the new state is in the inbox. */
-  readonly saved: boolean;
+  /** Whether the new state is in the inbox; `null` if that is not known. */
+  readonly saved: boolean | null;
   readonly found: readonly FoundEvent[];
   readonly late: readonly FoundEvent[];
   readonly dispatched: { readonly counts: OutcomeCounts; readonly recoveredIds: readonly string[] };
@@ -190,7 +190,7 @@ export function toReport({
   const open = gaps.filter(({ acknowledged }) => acknowledged === null);
   return {
     ...rest,
-    proven: advance.proven && saved,
+    proven: advance.proven && saved === true,
     watermark: watermark === null ? null : toIso(watermark),
     fetched: found.length + rest.skipped,
     new: unseen.length,
@@ -209,7 +209,8 @@ export function toReport({
     },
     verdicts: survey.verdicts,
     gaps: open.map((gap) => toGap(gap)),
-    gapsOpened: saved ? advance.opened.map((gap) => toGap(gap)) : [],
+    // If the state can be saved, a gap is told: better twice than never.
+    gapsOpened: saved !== false ? advance.opened.map((gap) => toGap(gap)) : [],
     gapsClosed: saved ? advance.closed.map((gap) => toGap(gap, 'closed')) : [],
     redriven,
     durationMs: 0,
@@ -233,7 +234,9 @@ interface Diagnosis {
 /** What the poll proved, or why it did not and which number to change. */
 export function diagnose(diagnosis: Diagnosis): string {
   const { survey, advance } = diagnosis;
-  if (!survey.answered) return 'The list did not answer, so nothing is proven and the watermark stays.';
+  if (!survey.answered) {
+    return 'The list was not read, or what it showed was not recorded, so nothing is proven and the watermark stays.';
+  }
   if (!advance.proven) return explainGap(diagnosis);
   const { watermark, gaps } = advance.state;
   const open = gaps.filter(({ acknowledged }) => acknowledged === null).length;
@@ -250,8 +253,7 @@ const OUTAGE_INTERVALS = 3;
 function explainGap({ survey, advance, settings }: Diagnosis): string {
   const { lagMs, disorderMs, intervalMs, maxLimit } = settings;
   const [whole] = survey.verdicts;
-  const missing = Object.values(survey.proofs).find(({ from }) => from > survey.watermark);
-  const reason = advance.opened[0]?.reason ?? missing?.reason ?? 'no-order';
+  const { reason } = advance;
   if (whole === undefined || !WINDOW_REASONS.has(reason)) return describeReason(reason);
   const { size, limit, windowMs, disorderMs: measuredMs } = whole;
   if (reason === 'oldest-first') {
@@ -270,29 +272,31 @@ function explainGap({ survey, advance, settings }: Diagnosis): string {
 
   const elapsedMs = survey.settledAt - survey.watermark;
   const shown = `The list shows the newest ${size} events, which is ${toWords(windowMs)} at the present rate`;
-  if (
-    elapsedMs > OUTAGE_INTERVALS * intervalMs &&
-    windowMs * PLANNED_SHARE > 2 * lagMs + disorderMs + intervalMs
-  ) {
-    return `${shown}, and ${toWords(elapsedMs)} were to be proven. Compare the books for the gap with reconcile, then acknowledge it.`;
-  }
-  const neededMs = 2 * lagMs + disorderMs + intervalMs;
   const plannedMs = windowMs * PLANNED_SHARE;
+  if (elapsedMs > OUTAGE_INTERVALS * intervalMs && plannedMs > 2 * lagMs + disorderMs + intervalMs) {
+    const seconds = Math.floor(roundDown(plannedMs - 2 * lagMs - disorderMs) / 1_000);
+    return `${shown}, and ${toWords(elapsedMs)} were to be proven. After an outage, compare the books for the gap with reconcile, then acknowledge it. If polls are always that far apart, poll every ${seconds} seconds.`;
+  }
+  const neededMs = 2 * lagMs + disorderMs + Math.max(intervalMs, elapsedMs);
   const changes: string[] = [];
   if (size >= limit && limit >= maxLimit) {
     const factor = Math.max(2, neededMs / Math.max(1, plannedMs));
     changes.push(`maxLimit to ${roundUp(Math.min(maxLimit * factor, 1e9), 100)}`);
   }
   const shorterMs = roundDown(plannedMs - 2 * lagMs - disorderMs);
-  // A lag is worth something only if the interval leaves room for it.
   const lowerMs = roundDown((plannedMs - intervalMs - disorderMs) / 2);
   if (lowerMs >= 1_000 && lowerMs < lagMs) changes.push(`lagMs to ${lowerMs}`);
   if (shorterMs >= 1_000 && shorterMs < intervalMs) changes.push(`intervalMs to ${shorterMs}`);
-  if (changes.length === 0) {
-    const thirdMs = Math.max(1_000, roundDown((plannedMs - disorderMs) / 3));
-    changes.push(`lagMs to ${Math.min(thirdMs, lagMs)} and intervalMs to ${Math.min(thirdMs, intervalMs)}`);
+  // The window is too short for either alone.
+  const thirdMs = Math.max(1_000, roundDown((plannedMs - disorderMs) / 3));
+  if (changes.length === 0 && thirdMs < lagMs && thirdMs < intervalMs) {
+    changes.push(`lagMs to ${thirdMs} and intervalMs to ${thirdMs}`);
   }
-  return `${shown}; ${toWords(neededMs)} are needed (2 x lagMs + disorderMs + intervalMs). Set ${changes.join(', or ')}.`;
+  const advice =
+    changes.length === 0
+      ? 'If this happens often, poll more often or lower lagMs.'
+      : `Set ${changes.join(', or ')}.`;
+  return `${shown}; ${toWords(neededMs)} were needed (2 x lagMs + disorderMs + the time since the last poll). ${advice}`;
 }
 
 /** The reasons for which the numbers of the list say what to change. */

@@ -183,7 +183,9 @@ test('a list that does not answer is logged once, and so is its return', async (
   const poller = createPoller({ client, receiver: receiverOf(), since: new Date(0), logger });
   const first = await poller.pollOnce();
   expect(first).toMatchObject({ proven: false, watermark: null, gaps: [] });
-  expect(first.diagnosis).toBe('The list did not answer, so nothing is proven and the watermark stays.');
+  expect(first.diagnosis).toBe(
+    'The list was not read, or what it showed was not recorded, so nothing is proven and the watermark stays.',
+  );
   await poller.pollOnce();
   down = false;
   await poller.pollOnce();
