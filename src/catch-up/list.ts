@@ -1,6 +1,12 @@
 import { createdAtMs, type EventType, encodeEvent, isEventType, type UnknownEvent } from '../core/events.js';
 import type { Receiver } from '../receiver/receiver.js';
-import type { ListAnswer, ListQuery } from './coverage.js';
+import {
+  type ListAnswer,
+  type ListQuery,
+  type SurveyOptions,
+  type SurveyResult,
+  surveyList,
+} from './coverage.js';
 import { type FoundEvent, type PollProblem, toProblem } from './report.js';
 
 /** The part of a client of `stablehooks/client` that the poller uses. */
@@ -132,6 +138,14 @@ export function createListReader({
     skipped: () => skipped.size,
     until: () => until,
   };
+}
+
+/** Surveys the list by reading it. */
+export async function runSurvey(list: ListReader, options: SurveyOptions): Promise<SurveyResult> {
+  const survey = surveyList(options);
+  let step = survey.next();
+  while (!step.done) step = survey.next(await list.read(step.value));
+  return step.value;
 }
 
 function readAnswer(

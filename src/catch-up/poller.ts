@@ -23,7 +23,6 @@ import {
   warnNotDurable,
 } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
-import { type SurveyOptions, type SurveyResult, surveyList } from './coverage.js';
 import {
   type Acknowledgement,
   type Advance,
@@ -33,7 +32,7 @@ import {
   type Gap,
   isInGap,
 } from './gaps.js';
-import { createListReader, type ListReader, type PollerClient } from './list.js';
+import { createListReader, type PollerClient, runSurvey } from './list.js';
 import {
   diagnose,
   EMPTY_REPORT,
@@ -438,13 +437,6 @@ function triesGaps(
 function oldestGap({ gaps }: PollState): number | undefined {
   const open = gaps.filter(({ acknowledged }) => acknowledged === null);
   return open.length === 0 ? undefined : Math.min(...open.map(({ from }) => from));
-}
-
-async function runSurvey(list: ListReader, options: SurveyOptions): Promise<SurveyResult> {
-  const survey = surveyList(options);
-  let step = survey.next();
-  while (!step.done) step = survey.next(await list.read(step.value));
-  return step.value;
 }
 
 /**

@@ -1,7 +1,9 @@
-import { type SurveyOptions, surveyList } from '../catch-up/coverage.js';
-import { createListReader, type PollerClient } from '../catch-up/list.js';
+import type { SurveyOptions } from '../catch-up/coverage.js';
+import { limitProofs } from '../catch-up/gaps.js';
+import { createListReader, type PollerClient, runSurvey } from '../catch-up/list.js';
 import type { FoundEvent, PollProblem } from '../catch-up/report.js';
 import { EVENT_TYPES } from '../core/events.js';
+import type { PollState } from '../core/ports.js';
 import type { ListProof } from './proof.js';
 
 /** What the list showed, and of which times it showed everything. */
@@ -9,6 +11,11 @@ export interface ReadList {
   /** The events from `since` on, by id. */
   readonly events: ReadonlyMap<string, FoundEvent>;
   readonly proof: ListProof;
+  /**
+   * The list has every event that was created later, if it was complete: a service that removes events by age has
+   * everything that is newer than the oldest that it shows. `-Infinity` if that is from before `since`.
+   */
+  readonly shownFrom: number;
   /** Events created later can still be listed, epoch ms. */
   readonly settledAt: number;
   readonly problems: readonly PollProblem[];
@@ -24,14 +31,17 @@ export interface ReadList {
 export async function readList({
   client,
   since,
+  state,
   signal,
   ...options
-}: Omit<SurveyOptions, 'watermark' | 'first'> & {
+}: Omit<SurveyOptions, 'watermark' | 'first' | 'lastLimit' | 'oldest'> & {
   readonly client: PollerClient;
+  /** What the poller knows of the list. */
+  readonly state: PollState;
   readonly since: number;
   readonly signal: AbortSignal;
 }): Promise<ReadList> {
-  const { startedAt, lagMs } = options;
+  const { startedAt, lagMs, disorderMs } = options;
   let failure: unknown;
   const list = createListReader({
     client: {
@@ -53,16 +63,21 @@ export async function readList({
     takeFrom: () => since,
     signal,
   });
-  const survey = surveyList({ ...options, watermark: since - 1 });
-  let step = survey.next();
-  while (!step.done) step = survey.next(await list.read(step.value));
+  const { limit: lastLimit, oldest } = state;
+  const survey = await runSurvey(list, { ...options, watermark: since - 1, lastLimit, oldest });
   signal.throwIfAborted();
-  const { answered, proofs, settledAt } = step.value;
+  const { answered, settledAt } = survey;
   if (!answered) throw failure;
+  const proofs = limitProofs(survey.proofs, state.gaps);
   const spans = EVENT_TYPES.map((type) => [type, { ...proofs[type], until: settledAt }]);
+  const oldestAt = [...list.found.values()].reduce(
+    (time, { at }) => Math.min(time, at),
+    Number.POSITIVE_INFINITY,
+  );
   return {
     events: list.found,
     proof: Object.fromEntries(spans) as ListProof,
+    shownFrom: list.skipped() > 0 ? Number.NEGATIVE_INFINITY : oldestAt + lagMs + disorderMs,
     settledAt,
     problems: list.problems(),
     requests: list.requests(),

@@ -6,7 +6,7 @@ import { boolean, date, func, integer, readOptions, required, rule, withMethods 
 import type { Inbox, InboxOperations, InboxRecord, InboxState } from '../core/ports.js';
 import { type BookLine, type Books, createBooks } from './books.js';
 import { type Amounts, createDailyTotals, type DailyTotals } from './daily.js';
-import { findUnproven, type Span } from './proof.js';
+import { findUnproven, type ListProof, type Span } from './proof.js';
 import { type ReadList, readList } from './read-list.js';
 import {
   createFindingLog,
@@ -125,8 +125,7 @@ export async function reconcile<Entry extends LedgerEntry>(
   // Before the list: it speaks of events that the inbox had then, and has now.
   const state = await orUnavailable('ERR_INBOX_FAILED', inbox.pollState());
   const since = Math.max(settings.since.getTime(), state.since ?? Number.NEGATIVE_INFINITY);
-  const { limit: lastLimit, oldest } = state;
-  const list = await readList({ ...settings, since, startedAt: settings.now(), lastLimit, oldest });
+  const list = await readList({ ...settings, since, state, startedAt: settings.now() });
   const copiedAt = settings.copiedAt?.getTime() ?? Number.POSITIVE_INFINITY;
   const until = settings.until?.getTime() ?? Math.min(list.settledAt, copiedAt);
   if (until <= since) {
@@ -142,7 +141,7 @@ export async function reconcile<Entry extends LedgerEntry>(
 
   const unproven = findUnproven(run.span, {
     state: { ...state, watermark: state.watermark && Math.min(state.watermark, list.settledAt) },
-    list: list.proof,
+    list: run.proof(),
   }).map((part) => ({ ...part, from: toIso(part.from), until: toIso(part.until) }));
   const summary = {
     findings: run.log.counts(),
@@ -248,6 +247,8 @@ interface Run<Entry> {
   readInbox(): Promise<void>;
   readLedger(): Promise<void>;
   judge(): Promise<void>;
+  /** What the list proves, after the inbox has been read. */
+  proof(): ListProof;
 }
 
 function createRun<Entry extends LedgerEntry>(
@@ -271,6 +272,9 @@ function createRun<Entry extends LedgerEntry>(
   };
   /** Listed events that the inbox and the ledger do not have. No more than the list showed. */
   const unseen: UnknownEvent[] = [];
+
+  /** Whether the inbox shows that the service removes events from its list. */
+  let removed = false;
 
   const find = (id: string) => orUnavailable('ERR_INBOX_FAILED', inbox.find(id));
   const copiedAt = settings.copiedAt?.getTime() ?? Number.POSITIVE_INFINITY;
@@ -305,6 +309,7 @@ function createRun<Entry extends LedgerEntry>(
       undated: event === undefined,
       mustBeListed: event !== undefined && isProvenByList(event),
     });
+    if (event !== undefined && known?.listed !== true && isRemoved(event)) removed = true;
     return true;
   }
 
@@ -312,7 +317,23 @@ function createRun<Entry extends LedgerEntry>(
     if (!isEventType(event.type)) return false;
     const { from, until } = list.proof[event.type];
     const at = createdAtMs(event);
-    return at > from && at <= until;
+    return at > from && at <= until && at > list.shownFrom;
+  }
+
+  /** An event that a complete list lacks because it is older than all that the list shows. */
+  function isRemoved(event: UnknownEvent): boolean {
+    const at = createdAtMs(event);
+    return isEventType(event.type) && at > list.proof[event.type].from && at <= list.shownFrom;
+  }
+
+  function proof(): ListProof {
+    if (!removed) return list.proof;
+    const limited = EVENT_TYPES.map((type) => {
+      const { from, ...rest } = list.proof[type];
+      const isLimited = from < list.shownFrom;
+      return [type, isLimited ? { ...rest, from: list.shownFrom, reason: 'removed' } : { ...rest, from }];
+    });
+    return Object.fromEntries(limited) as ListProof;
   }
 
   async function readInbox(): Promise<void> {
@@ -480,7 +501,7 @@ function createRun<Entry extends LedgerEntry>(
     return events.map(({ id }) => results.get(id));
   }
 
-  return { span, totals, log, daily, addListed, readInbox, readLedger, judge };
+  return { span, totals, log, daily, addListed, readInbox, readLedger, judge, proof };
 }
 
 /** What is known of an id that only the ledger has. */

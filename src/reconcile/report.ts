@@ -82,7 +82,7 @@ export interface ReconcileResult {
   readonly agree: boolean;
   /**
    * Whether every event of the five types created in the span is in the list or the inbox: proven by the answers of the
-   * list, or by the polls before.
+   * list or by the polls before, or accepted by a person who acknowledged the gap.
    */
   readonly complete: boolean;
   /** Where that is not proven; empty when it is `complete`. */

@@ -77,10 +77,9 @@ async function acknowledge({ flags, printer }: CommandContext<AcknowledgeFlags>)
   const from = toDate(flags.from, Date.now()).getTime();
   return withInbox(flags.inbox, async (inbox) => {
     const open = (await listGaps(inbox)).filter(isOpen);
-    const gap = open.find((candidate) => Date.parse(candidate.from) === from);
-    if (gap === undefined) throw noSuchGap(from, open);
-    const until = flags.until === undefined ? gap.until : toDate(flags.until, Date.now()).toISOString();
-    const acknowledged = await acknowledgeGap(inbox, { ...gap, until }, { by, reason });
+    const until = flags.until && toDate(flags.until, Date.now()).toISOString();
+    const gap = findGap(open, { from, until });
+    const acknowledged = await acknowledgeGap(inbox, { ...gap, until: until ?? gap.until }, { by, reason });
     if (acknowledged === null) {
       throw unreachableError(
         'Another process polls with this inbox, so nothing was acknowledged. Run the same command again.',
@@ -89,6 +88,24 @@ async function acknowledge({ flags, printer }: CommandContext<AcknowledgeFlags>)
     printer.print({ text: toText(acknowledged, flags.inbox), data: acknowledged });
     return EXIT.good;
   });
+}
+
+/** @throws {CommandError} exit 2 when no gap, or more than one, is meant. */
+function findGap(
+  open: readonly Gap[],
+  { from, until }: { readonly from: number; readonly until: string | undefined },
+): Gap {
+  if (until !== undefined && Date.parse(until) <= from)
+    throw usageError('--until must be later than --from.');
+  const found = open.filter((gap) => Date.parse(gap.from) === from);
+  const [gap = found[0], another] = found.length > 1 ? found.filter((each) => each.until === until) : found;
+  if (gap === undefined) throw noSuchGap(from, open);
+  if (another !== undefined || (found.length > 1 && gap.until !== until)) {
+    throw usageError(
+      `${found.length} open gaps begin at ${gap.from}. Pass --until as \`gaps list\` prints it: ${found.map((each) => each.until).join(' or ')}.`,
+    );
+  }
+  return gap;
 }
 
 function noSuchGap(from: number, open: readonly Gap[]): Error {

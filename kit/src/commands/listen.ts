@@ -218,7 +218,7 @@ function isPoll(content: unknown): boolean {
   if (typeof content !== 'object' || content === null || !('watermark' in content)) return false;
   const { since, watermark, gaps, limit, oldest } = toPollState(content as Partial<PollState>);
   return (
-    [since, watermark, oldest].every((value) => value === null || Number.isFinite(value)) &&
+    [since, watermark, oldest?.at ?? null].every((value) => value === null || Number.isFinite(value)) &&
     Number.isFinite(limit) &&
     Array.isArray(gaps) &&
     gaps.every((gap: unknown) => typeof gap === 'object' && gap !== null && 'until' in gap)

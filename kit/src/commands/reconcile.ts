@@ -43,8 +43,9 @@ interface ReconcileFlags {
   readonly idColumn: string;
   readonly timeColumn?: string;
   readonly amountColumn?: string;
-  readonly amountField: string;
-  readonly currencyField: string;
+  readonly amountField?: string;
+  readonly currencyField?: string;
+  readonly copiedAt?: Moment;
   readonly compare?: readonly string[];
   readonly ledgerTypes?: readonly EventType[];
   readonly delimiter: string;
@@ -70,11 +71,19 @@ export function reconcileCommand(): Command {
       'and before then (default: --lag ago, or when the file was written)',
       parseMoment,
     )
+    .option(
+      '--copied-at <time>',
+      'when the file was copied from the ledger (default: when it was written)',
+      parseMoment,
+    )
     .option('--id-column <name>', 'column with the id of the event', 'event_id')
     .option('--time-column <name>', 'column with the created_at of the event: leaves out older entries')
     .option('--amount-column <name>', 'column with a decimal amount, to compare with the event')
-    .option('--amount-field <path>', 'where the event has its amount', 'payload.amount')
-    .option('--currency-field <path>', 'where the event has its currency, for --daily', 'payload.currency')
+    .option('--amount-field <path>', 'where the event has its amount (default: payload.amount)')
+    .option(
+      '--currency-field <path>',
+      'where the event has its currency, for --daily (default: payload.currency)',
+    )
     .option('--compare <column=path>', 'another column to compare as text; can be repeated', collect)
     .option('--ledger-types <types>', 'types that have an entry, by commas (default: all five)', parseTypes)
     .option('--delimiter <character>', 'what separates the columns', parseDelimiter, ',')
@@ -95,6 +104,14 @@ async function run({ flags, settings, printer, signal }: CommandContext<Reconcil
   if (flags.csv && printer.json) throw usageError('--csv and --json exclude each other. Pass one of them.');
   if (flags.csv && flags.daily)
     throw usageError('--csv prints findings only. Pass --daily with --json, or alone.');
+  if (flags.amountField !== undefined && flags.amountColumn === undefined) {
+    throw usageError('--amount-field compares nothing by itself. Pass --amount-column, too.');
+  }
+  if (flags.currencyField !== undefined && (flags.amountColumn === undefined || flags.daily !== true)) {
+    throw usageError('--currency-field is for the sums of --daily. Pass --daily and --amount-column, too.');
+  }
+  const amountField = flags.amountField ?? 'payload.amount';
+  const currencyField = flags.currencyField ?? 'payload.currency';
   const now = Date.now();
   const pairs = (flags.compare ?? []).map(parsePair);
   const optional = [flags.timeColumn, flags.amountColumn].filter((name) => name !== undefined);
@@ -109,22 +126,22 @@ async function run({ flags, settings, printer, signal }: CommandContext<Reconcil
       client,
       inbox,
       ledger: readEntries(file, { flags, columns }),
-      copiedAt: file.writtenAt,
+      copiedAt: flags.copiedAt === undefined ? file.writtenAt : toDate(flags.copiedAt, now),
       since: toDate(flags.since, now),
       until: flags.until && toDate(flags.until, now),
       compare:
         flags.amountColumn === undefined && pairs.length === 0
           ? undefined
-          : (entry, event) => compareEntry(entry, event, { flags, pairs }),
+          : (entry, event) => compareEntry(entry, event, { amountField, pairs }),
       ledgerTypes: flags.ledgerTypes,
       daily: flags.daily === true,
       amounts:
         flags.amountColumn === undefined
           ? undefined
           : {
-              event: (event) => textAt(event, flags.amountField),
+              event: (event) => textAt(event, amountField),
               entry: ({ amount }) => amount,
-              currency: (event) => textAt(event, flags.currencyField),
+              currency: (event) => textAt(event, currencyField),
             },
       dryRun: flags.dryRun === true,
       lagMs: flags.lag,
@@ -204,13 +221,13 @@ function parsePair(value: string): Pair {
 function compareEntry(
   { amount, texts }: Entry,
   event: UnknownEvent,
-  { flags, pairs }: { readonly flags: ReconcileFlags; readonly pairs: readonly Pair[] },
+  { amountField, pairs }: { readonly amountField: string; readonly pairs: readonly Pair[] },
 ): readonly string[] {
   const differences: string[] = [];
   if (amount !== undefined) {
-    const expected = amountAt(event, flags.amountField);
+    const expected = amountAt(event, amountField);
     if (expected === undefined)
-      differences.push(`The event has no decimal string at ${flags.amountField}; the ledger has ${amount}.`);
+      differences.push(`The event has no decimal string at ${amountField}; the ledger has ${amount}.`);
     else if (expected !== amount)
       differences.push(`The amount is ${amount} in the ledger and ${expected} in the event.`);
   }

@@ -12,7 +12,7 @@ export interface LedgerRow {
 
 /** A ledger whose header is read and checked. */
 export interface LedgerFile {
-  /** When the file was written last. */
+  /** When the file was begun, or written last if that was earlier: an export is of a time before its end. */
   readonly writtenAt: Date;
   readonly sizeBytes: number;
   readBytes(): number;
@@ -63,7 +63,7 @@ export async function openLedger(
   const places = columns.map((name) => findColumn(path, { name, names }));
 
   return {
-    writtenAt: stats.mtime,
+    writtenAt: new Date(Math.min(stats.birthtimeMs || stats.mtimeMs, stats.mtimeMs)),
     sizeBytes: stats.size,
     readBytes: () => file.bytesRead,
     close: () => file.destroy(),
