@@ -280,9 +280,13 @@ interface PollOptions {
   readonly isFirst: boolean;
 }
 
-/** Why a poll did not read the list; `undefined` if it did, was stopped, or another process polls. */
+/**
+ * Why polls do not get on: the list was not read, or the watermark stands still. `undefined` if a poll was stopped, or
+ * another process polls.
+ */
 function failureOf({ verdicts, problems }: PollReport): PollProblem | undefined {
-  if (verdicts.some(({ verdict }) => verdict !== 'failed')) return undefined;
+  const behind = problems.find(({ code }) => code === 'ERR_CLOCK_BEHIND');
+  if (verdicts.some(({ verdict }) => verdict !== 'failed')) return behind;
   return problems.find(({ code }) => code !== 'ERR_POLL_BUSY' && code !== 'ERR_POLL_STOPPED');
 }
 
@@ -361,6 +365,9 @@ async function pollUnderLease(
     : advance(opened, survey);
   const found = [...list.found.values()];
   if (survey.isAhead) problems.push(problemOf('ERR_WATERMARK_AHEAD'));
+  // The header has whole seconds (RFC 9110, 6.6.1).
+  const isClockBehind = survey.until < startedAt - settings.lagMs - 1_000;
+  if (isClockBehind) problems.push(problemOf('ERR_CLOCK_BEHIND'));
   const late = first || survey.isAhead ? [] : found.filter((event) => isLate(event, { state, since }));
   if (late.length > 0) problems.push(problemOf('ERR_EVENT_LATE'));
 

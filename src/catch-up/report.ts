@@ -75,6 +75,7 @@ export interface PollProblem {
  * - `ERR_EVENT_CONFLICT`: two events with one id differ. The first is used.
  * - `ERR_EVENT_LATE`: events were listed only after the watermark had passed them. Raise `lagMs`.
  * - `ERR_WATERMARK_AHEAD`: the stored watermark was in the future, because a clock was wrong.
+ * - `ERR_CLOCK_BEHIND`: the service's clock is behind ours by more than `lagMs`, and the watermark follows it.
  * - `ERR_POLL_BUSY`: another process polls.
  * - `ERR_POLL_STOPPED`: the poll was stopped before its end.
  * - `ERR_LEASE_LOST`: this poll was too slow and another process polls now. The watermark was not saved.
@@ -84,6 +85,7 @@ export type PollProblemCode =
   | 'ERR_EVENT_CONFLICT'
   | 'ERR_EVENT_LATE'
   | 'ERR_WATERMARK_AHEAD'
+  | 'ERR_CLOCK_BEHIND'
   | 'ERR_POLL_BUSY'
   | 'ERR_POLL_STOPPED'
   | 'ERR_LEASE_LOST';
@@ -97,6 +99,8 @@ const MESSAGES = {
     'Another process took over the lease to poll, so the watermark was not saved. Raise leaseMs if this happens often.',
   ERR_WATERMARK_AHEAD:
     'The stored watermark was in the future, because a clock was wrong. It moves back, and what the list does not prove is a gap. Check the clocks.',
+  ERR_CLOCK_BEHIND:
+    "The `Date` header of the service's answers is older than this machine's clock by more than lagMs, and the watermark follows it. Check both clocks, and whether a cache answers for the service.",
   ERR_EVENT_LATE:
     'The list shows new events from before the watermark: they were listed later than lagMs after they were created. They are recorded, and `ids.late` has them. Raise lagMs.',
 } as const satisfies Partial<Record<PollProblemCode, string>>;
@@ -238,10 +242,15 @@ export function diagnose(diagnosis: Diagnosis): string {
     return 'The list was not read, or what it showed was not recorded, so nothing is proven and the watermark stays.';
   }
   if (!advance.proven) return explainGap(diagnosis);
-  const { watermark, gaps } = advance.state;
+  const { since, watermark, gaps } = advance.state;
   const open = gaps.filter(({ acknowledged }) => acknowledged === null).length;
-  const except = open === 0 ? '' : ` except in ${open === 1 ? 'one open gap' : `${open} open gaps`}`;
-  return `Every event created up to ${toIso(watermark ?? survey.settledAt)} is in the inbox${except}.`;
+  const except = [countOf(open, 'open gap'), countOf(gaps.length - open, 'acknowledged gap')].filter(Boolean);
+  const from = since === null ? '' : ` from ${toIso(since)}`;
+  return `Every event created${from} up to ${toIso(watermark ?? survey.settledAt)} is in the inbox${except.length > 0 ? `, except in ${except.join(' and ')}` : ''}.`;
+}
+
+function countOf(count: number, name: string): string {
+  return count === 0 ? '' : `${count} ${name}${count === 1 ? '' : 's'}`;
 }
 
 /** A window is planned for this share of what the list shows now: the rate of events varies. */
@@ -256,18 +265,19 @@ function explainGap({ survey, advance, settings }: Diagnosis): string {
   const { reason } = advance;
   if (whole === undefined || !WINDOW_REASONS.has(reason)) return describeReason(reason);
   const { size, limit, windowMs, disorderMs: measuredMs } = whole;
+  const isCutByUs = size >= limit && limit >= maxLimit;
   if (reason === 'oldest-first') {
-    return `The list shows its oldest events and is cut at ${size}, so it can never show new events beyond its first ${size}. Ask the service how to read the newest ones; until then only push brings them.`;
-  }
-  if (windowMs === null) {
-    if (measuredMs !== null && measuredMs > disorderMs && measuredMs < lagMs) {
-      return `The list is cut at ${size} events, and its neighbours are out of order by ${measuredMs} ms. Set disorderMs to ${roundUp(measuredMs * 1.5, 1_000)}.`;
+    if (isCutByUs) {
+      return `The list shows its oldest ${size} events, as many as maxLimit asks for. Set maxLimit to ${maxLimit * 2}.`;
     }
-    const more =
-      size >= limit && limit >= maxLimit
-        ? `Set maxLimit to ${maxLimit * 2}, or ask`
-        : 'Rely on push, and ask';
-    return `The list is cut at ${size} events and shows no order, so what it lacks cannot be known. ${more} the service for the newest events first.`;
+    return `The list shows its oldest events first, ${size} of them. If that is as many as it ever shows, it can never show new events beyond its first ${size}. Ask the service how to read the newest ones; until then rely on push.`;
+  }
+  if (reason === 'no-order' || windowMs === null) {
+    if (measuredMs !== null && measuredMs > disorderMs && measuredMs < lagMs) {
+      return `The list returned ${size} events, and neighbours are out of order by ${measuredMs} ms. Set disorderMs to ${roundUp(measuredMs * 1.5, 1_000)}.`;
+    }
+    const more = isCutByUs ? `Set maxLimit to ${maxLimit * 2}, or ask` : 'Rely on push, and ask';
+    return `The list returned ${size} events and shows no order, so what it lacks cannot be known. ${more} the service for the newest events first.`;
   }
 
   const elapsedMs = survey.settledAt - survey.watermark;
@@ -275,11 +285,11 @@ function explainGap({ survey, advance, settings }: Diagnosis): string {
   const plannedMs = windowMs * PLANNED_SHARE;
   if (elapsedMs > OUTAGE_INTERVALS * intervalMs && plannedMs > 2 * lagMs + disorderMs + intervalMs) {
     const seconds = Math.floor(roundDown(plannedMs - 2 * lagMs - disorderMs) / 1_000);
-    return `${shown}, and ${toWords(elapsedMs)} were to be proven. After an outage, compare the books for the gap with reconcile, then acknowledge it. If polls are always that far apart, poll every ${seconds} seconds.`;
+    return `${shown}, and ${toWords(elapsedMs)} were to be proven. Compare the books of the gap with reconcile, and acknowledge it when nothing is missing: after an outage, or if the list has no older events. If polls are always that far apart, poll every ${seconds} seconds.`;
   }
   const neededMs = 2 * lagMs + disorderMs + Math.max(intervalMs, elapsedMs);
   const changes: string[] = [];
-  if (size >= limit && limit >= maxLimit) {
+  if (isCutByUs) {
     const factor = Math.max(2, neededMs / Math.max(1, plannedMs));
     changes.push(`maxLimit to ${roundUp(Math.min(maxLimit * factor, 1e9), 100)}`);
   }

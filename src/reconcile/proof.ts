@@ -1,6 +1,6 @@
 /** For which part of a span every event is known. Pure. Spans are `(from, until]` of `created_at`, in epoch ms. */
 import { EVENT_TYPES, type EventType } from '../core/events.js';
-import type { GapReason, PollState } from '../core/ports.js';
+import type { GapReason, PollState, StoredGap } from '../core/ports.js';
 import type { UnprovenReason } from './report.js';
 
 /** A span of time. */
@@ -29,7 +29,7 @@ export function findUnproven(
   for (const type of EVENT_TYPES) {
     const proven = [list[type], ...provenByPoller(state, type)];
     for (const { from, until } of proven.reduce(subtractFromAll, [span])) {
-      const reason = from >= list[type].until ? 'not-settled' : list[type].reason;
+      const reason = reasonOf({ from, until }, { state, list: list[type], type });
       const key = `${from} ${until} ${reason}`;
       groups.set(key, { from, until, reason, types: [...(groups.get(key)?.types ?? []), type] });
     }
@@ -44,13 +44,30 @@ function provenByPoller(state: PollState, type: EventType): readonly Span[] {
     from: state.since === null ? Number.NEGATIVE_INFINITY : state.since - 1,
     until: state.watermark,
   };
-  return state.gaps
-    .filter(({ acknowledged }) => acknowledged === null)
-    .flatMap(({ from, until }) => {
-      const end = until[type];
-      return end === undefined ? [] : [{ from, until: end }];
-    })
-    .reduce(subtractFromAll, [whole]);
+  // A gap that a person has acknowledged is accepted, and not proven.
+  return state.gaps.flatMap((gap) => spanOf(gap, type)).reduce(subtractFromAll, [whole]);
+}
+
+function spanOf({ from, until }: StoredGap, type: EventType): readonly Span[] {
+  const end = until[type];
+  return end === undefined ? [] : [{ from, until: end }];
+}
+
+function reasonOf(
+  part: Span,
+  {
+    state,
+    list,
+    type,
+  }: { readonly state: PollState; readonly list: ListProof[EventType]; readonly type: EventType },
+): UnprovenReason {
+  if (part.from >= list.until) return 'not-settled';
+  const isAcknowledged = state.gaps.some(
+    (gap) =>
+      gap.acknowledged !== null &&
+      spanOf(gap, type).some(({ from, until }) => from <= part.from && until >= part.until),
+  );
+  return isAcknowledged ? 'acknowledged' : list.reason;
 }
 
 function subtractFromAll(spans: readonly Span[], taken: Span): readonly Span[] {

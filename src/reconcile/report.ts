@@ -63,8 +63,11 @@ export interface FindingCount {
   readonly ids: readonly string[];
 }
 
-/** Why a span is not proven: as for a gap of the poller, or `not-settled`: later events of it can still be listed. */
-export type UnprovenReason = GapReason | 'not-settled';
+/**
+ * Why a span is not proven: as for a gap of the poller; `not-settled`: later events of it can still be listed;
+ * `acknowledged`: a person accepted a gap without a proof.
+ */
+export type UnprovenReason = GapReason | 'not-settled' | 'acknowledged';
 
 /** A span of `created_at` in which events can be missing from both the list and the inbox. Times are ISO. */
 export interface UnprovenPart {
@@ -82,7 +85,7 @@ export interface ReconcileResult {
   readonly agree: boolean;
   /**
    * Whether every event of the five types created in the span is in the list or the inbox: proven by the answers of the
-   * list or by the polls before, or accepted by a person who acknowledged the gap.
+   * list or by the polls before.
    */
   readonly complete: boolean;
   /** Where that is not proven; empty when it is `complete`. */
@@ -180,7 +183,8 @@ export function describeResult({
   } else if (dryRun && findings.unseen.count > 0) sentences.push('This was a dry run: nothing was recorded.');
   const [first] = unproven;
   if (first !== undefined) {
-    const more = unproven.length > 1 ? ` and ${unproven.length - 1} more spans` : '';
+    const more =
+      unproven.length > 1 ? ` and ${unproven.length - 1} other span${unproven.length > 2 ? 's' : ''}` : '';
     sentences.push(
       `It is not proven that these are all events: ${first.types.length === EVENT_TYPES.length ? 'events' : `events of ${first.types.join(', ')}`} created after ${first.from} and up to ${first.until}${more} can be missing. ${describeUnproven(first.reason)}`,
     );
@@ -194,13 +198,15 @@ export function describeResult({
 }
 
 function describeUnproven(reason: UnprovenReason): string {
-  return reason === 'not-reached' || reason === 'not-settled' ? REASONS[reason] : describeReason(reason);
+  return reason in REASONS ? REASONS[reason as keyof typeof REASONS] : describeReason(reason as GapReason);
 }
 
 /** Where the advice of a gap, which is about the next poll, does not help. */
 const REASONS = {
   'not-reached':
     'The list does not show that it reaches back so far, and no poll has proven it. Ask the service for its records of that time, and let a poller run from now on.',
+  acknowledged:
+    'A person has acknowledged the gap there, which is no proof: `listGaps` says who, when and why.',
   'not-settled':
     'They are so new that more of them can still be listed. Choose an earlier end, or reconcile again later.',
 } as const;

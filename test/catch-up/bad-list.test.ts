@@ -191,5 +191,7 @@ test("a service's clock that is behind once neither moves the watermark back nor
   expect(watermark).toBe(new Date(START - 300_000).toISOString());
   // Such as an answer from a cache.
   servedAt = START - 7 * 60_000;
-  expect(await poller.pollOnce()).toMatchObject({ watermark, gaps: [], problems: [], late: 0 });
+  const stale = await poller.pollOnce();
+  expect(stale).toMatchObject({ watermark, gaps: [], late: 0 });
+  expect(stale.problems).toMatchObject([{ code: 'ERR_CLOCK_BEHIND' }]);
 });

@@ -124,7 +124,7 @@ test('an opening date in the future counts as the first poll, also when only our
     await it.poll(options);
     it.events.push(listed('new', START));
     it.clock.now += MINUTE_MS;
-    expect(await it.poll(options)).toMatchObject({ skipped: 1, handled: 1, problems: [] });
+    expect(await it.poll(options)).toMatchObject({ skipped: 1, handled: 1, late: 0, gaps: [] });
     expect(it.handled).toEqual(['new']);
   }
 });

@@ -172,6 +172,7 @@ function toSurvey(
     verdicts: [],
     limit: 50,
     oldest: null,
+    isAhead: false,
     removedUntil: null,
   };
 }

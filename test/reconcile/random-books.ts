@@ -160,6 +160,9 @@ export async function makeBooks(seed: number): Promise<RandomBooks> {
     if (!isOutside) plant('extra', id);
   }
 
+  // An event from before the span: the list goes back further than that.
+  const before = new Date(SINCE.getTime() - 10 * HOUR).toISOString();
+  listed.push({ id: `before_${seed}`, type: 'redeem.failed', created_at: before, payload: {} });
   const newestFirst = listed.toSorted((a, b) => Date.parse(b.created_at) - Date.parse(a.created_at));
   const cap = isCut ? 50 + Math.floor(random() * 30) : Number.POSITIVE_INFINITY;
   const client: PollerClient = {

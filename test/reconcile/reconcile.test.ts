@@ -146,7 +146,45 @@ test('a span is complete by the polls before, except where a gap is open', async
     { types: ['transfer.settled'], from: '2026-03-01T07:00:00.000Z', until: '2026-03-01T07:00:01.000Z' },
   ]);
   await save([{ ...gap, acknowledged: { by: 'ops', reason: 'compared by hand', at: NOW } }]);
-  expect((await compareBooks(events, { inbox, ledger })).complete).toBe(true);
+  expect((await compareBooks(events, { inbox, ledger })).unproven).toMatchObject([
+    { reason: 'acknowledged' },
+  ]);
+});
+
+test('a list from which the service has removed events proves only what is newer than the oldest that it shows', async () => {
+  const inbox = makeInbox();
+  const removed = makeEvent('evt_removed', { created_at: '2026-03-01T01:00:00Z' });
+  const kept = makeEvent('evt_kept');
+  for (const event of [removed, kept]) await finish(inbox, event);
+  const ledger = [{ id: removed.id }, { id: kept.id }];
+  const result = await compareBooks([kept], { inbox, ledger });
+  expect(result).toMatchObject({ agree: false, complete: false, findings: { unlisted: { count: 0 } } });
+  expect(result.unproven).toMatchObject([{ until: '2026-03-01T06:05:01.000Z', reason: 'removed' }]);
+  // Older events are listed, so that this one was not removed for its age.
+  const older = makeEvent('evt_older', { created_at: '2026-02-01T00:00:00Z' });
+  expect(await compareBooks([kept, older], { inbox, ledger })).toMatchObject({
+    complete: true,
+    findings: { unlisted: { ids: [removed.id] } },
+  });
+});
+
+test('what was removed from the list in a gap of the poller is not proven by a list that is complete now', async () => {
+  const inbox = makeInbox();
+  await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });
+  const end = Date.parse('2026-03-01T02:00:00Z');
+  const gap = {
+    from: SINCE.getTime() - 1,
+    until: { 'transfer.settled': end },
+    reason: 'removed',
+    openedAt: NOW,
+    removedUntil: end,
+    acknowledged: null,
+  } as const;
+  const state = { since: SINCE.getTime(), watermark: NOW - 300_000, gaps: [gap], limit: 50, oldest: null };
+  await inbox.savePoll(state, { holder: 'poller', leaseMs: 0 });
+  expect((await compareBooks([], { inbox, ledger: [] })).unproven).toMatchObject([
+    { types: ['transfer.settled'], until: '2026-03-01T02:00:00.000Z', reason: 'removed' },
+  ]);
 });
 
 test('a span that ends later than the lag allows is not complete', async () => {

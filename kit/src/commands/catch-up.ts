@@ -1,9 +1,12 @@
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { Command } from 'commander';
 import type { InboxOperations, InboxState } from 'stablehooks';
 import { describeGap, type PollReport } from 'stablehooks/catch-up';
 import { readCoverage, renderCoverage } from '../coverage-picture.js';
 import { printRow } from '../io/delivery.js';
+import { usageError } from '../io/errors.js';
 import { createForwarder } from '../io/forwarding.js';
 import { openInbox } from '../io/inbox.js';
 import { EXIT, type ExitCode, interruptedExit, type Paint, type Printer, toPlain } from '../io/output.js';
@@ -71,6 +74,7 @@ async function catchUp({
   signal,
 }: CommandContext<CatchUpFlags>): Promise<ExitCode> {
   const url = parseUrl(flags.to, '--to');
+  if (flags.report !== undefined) assertPicture(flags.report);
   const client = await settings.client();
   const { lag: lagMs, disorder: disorderMs, limit, maxLimit, since } = flags;
   const inbox = await openInbox(flags.inbox, true);
@@ -109,10 +113,20 @@ async function catchUp({
     }
     const undelivered = await countUndelivered(inbox, printer);
     if (undelivered > 0 && unreachable > 0) return EXIT.unreachable;
-    return report.proven && report.gaps.length === 0 && undelivered === 0 ? EXIT.good : EXIT.failed;
+    const isClockBehind = report.problems.some(({ code }) => code === 'ERR_CLOCK_BEHIND');
+    const isWhole = report.proven && report.gaps.length === 0 && !isClockBehind;
+    return isWhole && undelivered === 0 ? EXIT.good : EXIT.failed;
   } finally {
     inbox.close();
   }
+}
+
+/** @throws {CommandError} exit 2 when the file is not a picture of before, or its folder does not exist. */
+function assertPicture(path: string): void {
+  if (!existsSync(dirname(path))) throw usageError(`--report ${path}: there is no such folder.`);
+  if (!existsSync(path)) return;
+  const isPicture = statSync(path).isFile() && readFileSync(path, 'utf8').startsWith('<svg');
+  if (!isPicture) throw usageError(`--report ${path}: this file exists and is no SVG. Choose another one.`);
 }
 
 function toReportText(report: PollReport, { good, bad }: Paint): string {
@@ -120,6 +134,9 @@ function toReportText(report: PollReport, { good, bad }: Paint): string {
   const redriven = Object.entries(report.redriven ?? {}).filter(([, count]) => count > 0);
   return [
     `listed      ${fetched} events in ${requests} requests, ${durationMs} ms`,
+    ...(report.skipped > 0
+      ? [`skipped     ${report.skipped} created before the opening date; --since takes older ones`]
+      : []),
     `found       ${report.new} that this inbox did not know, ${recovered} of them delivered now`,
     `delivered   ${handled} now, ${duplicates} before, ${failed} failed`,
     ...(redriven.length > 0

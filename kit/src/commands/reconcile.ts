@@ -50,6 +50,7 @@ interface ReconcileFlags {
   readonly ledgerTypes?: readonly EventType[];
   readonly delimiter: string;
   readonly lag: number;
+  readonly disorder: number;
   readonly limit: number;
   readonly maxLimit: number;
   readonly daily?: boolean;
@@ -88,6 +89,12 @@ export function reconcileCommand(): Command {
     .option('--ledger-types <types>', 'types that have an entry, by commas (default: all five)', parseTypes)
     .option('--delimiter <character>', 'what separates the columns', parseDelimiter, ',')
     .option('--lag <duration>', 'how late an event may be listed', parseDuration, 300_000)
+    .option(
+      '--disorder <duration>',
+      'by how much neighbours of the list may be out of order',
+      parseDuration,
+      1_000,
+    )
     .option('--limit <number>', 'how many events to ask for at first', parseCount, 50)
     .option('--max-limit <number>', 'how many events to ask for at most', parseCount, 1_000)
     .option('--daily', 'print totals per day and type')
@@ -145,6 +152,7 @@ async function run({ flags, settings, printer, signal }: CommandContext<Reconcil
             },
       dryRun: flags.dryRun === true,
       lagMs: flags.lag,
+      disorderMs: flags.disorder,
       limit: flags.limit,
       maxLimit: Math.max(flags.limit, flags.maxLimit),
       signal,
@@ -193,7 +201,9 @@ function readEntry(
   const id = texts.get(idColumn) ?? '';
   if (id === '') throw wrong(idColumn, 'is empty. Each row needs the id of its event.');
   const createdAt = timeColumn && texts.get(timeColumn);
-  if (createdAt !== undefined && Number.isNaN(Date.parse(createdAt))) {
+  // Date.parse alone takes an amount for a time.
+  const isTime = /^\d{4}-\d\d-\d\d/.test(createdAt ?? '') && !Number.isNaN(Date.parse(createdAt ?? ''));
+  if (createdAt !== undefined && !isTime) {
     throw wrong(timeColumn ?? '', 'is not a time such as 2026-01-31T12:00:00Z.');
   }
   const amount = amountColumn === undefined ? undefined : normalizeAmount(texts.get(amountColumn));
