@@ -126,8 +126,10 @@ async function run({ flags, settings, printer, signal }: CommandContext<Reconcil
   const client = await settings.client();
   const file = await openLedger(flags.ledger, { columns, delimiter: flags.delimiter });
   const inbox = await openInbox(flags.inbox);
+  const comparesValues = flags.amountColumn !== undefined || pairs.length > 0;
+  const paths = new Set<string>();
   const progress = createProgress(printer, file);
-  const report = createReport(printer, flags.csv === true);
+  const report = createReport(printer, { csv: flags.csv === true, comparesValues });
   try {
     const result = await reconcile({
       client,
@@ -136,10 +138,12 @@ async function run({ flags, settings, printer, signal }: CommandContext<Reconcil
       copiedAt: flags.copiedAt === undefined ? file.writtenAt : toDate(flags.copiedAt, now),
       since: toDate(flags.since, now),
       until: flags.until && toDate(flags.until, now),
-      compare:
-        flags.amountColumn === undefined && pairs.length === 0
-          ? undefined
-          : (entry, event) => compareEntry(entry, event, { amountField, pairs }),
+      compare: !comparesValues
+        ? undefined
+        : (entry, event) => {
+            for (const { path } of pairs) if (textAt(event, path) !== undefined) paths.add(path);
+            return compareEntry(entry, event, { amountField, pairs });
+          },
       ledgerTypes: flags.ledgerTypes,
       daily: flags.daily === true,
       amounts:
@@ -164,6 +168,12 @@ async function run({ flags, settings, printer, signal }: CommandContext<Reconcil
     });
     progress.clear();
     report.end(result);
+    // An empty column would agree with a path that is misspelt.
+    const unknown = pairs.filter(({ path }) => !paths.has(path));
+    if (result.totals.compared > 0 && unknown.length > 0) {
+      const names = unknown.map(({ path }) => path).join(', ');
+      throw usageError(`--compare: no event has ${names}, so nothing was compared with it. Check the path.`);
+    }
     return result.agree ? EXIT.good : EXIT.failed;
   } finally {
     progress.clear();
@@ -309,7 +319,10 @@ const MAX_SHOWN = 20;
 const CSV_COLUMNS = ['kind', 'id', 'type', 'created_at', 'state', 'entries', 'detail'];
 
 /** Prints findings as they are found, and then the result. */
-function createReport(printer: Printer, csv: boolean) {
+function createReport(
+  printer: Printer,
+  { csv, comparesValues }: { readonly csv: boolean; readonly comparesValues: boolean },
+) {
   const shown = new Map<string, number>();
   if (csv) printer.print({ text: CSV_COLUMNS.join(','), data: null });
   return {
@@ -337,22 +350,31 @@ function createReport(printer: Printer, csv: boolean) {
         for (const [kind, count] of more)
           printer.note(`${count - MAX_SHOWN} more ${kind} are not shown; --json and --csv print all.`);
       }
-      printer.print({ text: toText(result, printer.paint), data: result });
+      printer.print({ text: toText(result, { paint: printer.paint, comparesValues }), data: result });
     },
   };
 }
 
-function toText(result: ReconcileResult, { good, bad }: Paint): string {
+function toText(
+  result: ReconcileResult,
+  { paint: { good, bad }, comparesValues }: { readonly paint: Paint; readonly comparesValues: boolean },
+): string {
   const { agree, complete, totals, problems, daily, requests } = result;
+  const hasFinding = Object.values(result.findings).some(({ count }) => count > 0);
   return [
     ...(daily === null ? [] : [toDailyTable(daily), '']),
     `list        ${totals.listed} events of the span in ${requests} requests, ${complete ? good('complete') : bad('not proven complete')}`,
     `inbox       ${totals.inbox} events of the span${totals.parked > 0 ? `, ${totals.parked} parked` : ''}`,
     `ledger      ${totals.entries} entries of the span, ${totals.outside} others`,
+    comparesValues
+      ? `compared    ${totals.compared} entries with their events`
+      : 'compared    only ids; --amount-column and --compare compare values',
     ...problems.map(({ code, message, id }) =>
       toPlain(`problem     ${code}${id ? ` ${id}` : ''}: ${message}`),
     ),
-    `${agree ? good('agree') : bad('differ')}${agree ? '       ' : '      '}${toPlain(result.diagnosis)}`,
+    agree
+      ? `${good('agree')}       ${toPlain(result.diagnosis)}`
+      : `${bad(hasFinding ? 'differ' : 'not shown')}   ${hasFinding ? '   ' : ''}${toPlain(result.diagnosis)}`,
   ].join('\n');
 }
 
