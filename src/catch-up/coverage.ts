@@ -156,8 +156,8 @@ export function* surveyList(options: SurveyOptions): Survey {
       const judged = isComplete(whole, MIN_CAP) ? complete(whole) : yield* judgeWindow(whole, target());
       const proven = judged.proof.from <= target() || judged.verdict === 'complete';
       // Until the watermark leaves the opening date there is nothing to prove.
-      const hasTime = settledAt() <= target() && oldestTime([whole], Number.NEGATIVE_INFINITY) <= target();
-      if (proven || hasTime) return conclude([judged]);
+      const isEarly = settledAt() <= target() && oldestTime([whole], Number.NEGATIVE_INFINITY) <= target();
+      if (proven || isEarly) return conclude([judged]);
       // Smaller than the limit: the whole list, or a cap. A larger limit cannot tell which.
       if (whole.size < limit || limit >= maxLimit) return yield* surveyTypes(judged);
       limit = Math.min(limit * 2, maxLimit);
