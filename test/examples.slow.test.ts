@@ -154,7 +154,9 @@ describe('examples/reconcile.ts', () => {
     const { id, payload } = sandbox.emit('transfer.settled');
     const { code, printed, ledger } = await runReconcile(sandbox);
     expect(ledger).toBe(`${id},${payload['amount']}\n`);
-    expect(printed).toMatch(/^Every event created up to 20\S+Z is in the inbox\.\nNothing is wrong /);
+    expect(printed).toMatch(
+      /^Every event created from 20\S+Z up to 20\S+Z is in the inbox\.\nNothing is wrong /,
+    );
     expect(code).toBe(0);
   });
 

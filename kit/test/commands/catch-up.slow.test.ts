@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { parseXml } from '@rgrove/parse-xml';
 import { describe, expect, test } from 'vitest';
 import { makeFolder, run, SECRET, start } from '../command.js';
@@ -16,7 +16,9 @@ describe.concurrent('catch-up', () => {
     const first = await run(args, service);
     expect(endpoint.handled().toSorted()).toEqual(ids.toSorted());
     expect(first.stdout).toMatch(/found +3 that this inbox did not know, 3 of them delivered now\n/);
-    expect(first.stdout).toMatch(/\nproven +Every event created up to 20\S+Z is in the inbox\.\n/);
+    expect(first.stdout).toMatch(
+      /\nproven +Every event created from 20\S+Z up to 20\S+Z is in the inbox\.\n/,
+    );
     expect(first.exitCode).toBe(0);
 
     const second = await run([...args, '--json'], service);
@@ -89,7 +91,7 @@ describe.concurrent('catch-up', () => {
     const args = ['catch-up', '--to', endpoint.url, '--inbox', folder.at('events.db')];
     const { stdout, exitCode } = await run(args, service);
     expect(stdout).toMatch(/\ngap closed {2}Events of transfer\.settled .*are not missing any more/);
-    expect(stdout).toMatch(/\nproven {6}Every event created up to 20\S+Z is in the inbox\.\n/);
+    expect(stdout).toMatch(/\nproven {6}Every event created from 20\S+Z up to 20\S+Z is in the inbox\.\n/);
     expect(exitCode).toBe(0);
     expect((await run([...args, '--json'], service)).stdout).toContain('"gapsClosed":[]');
   });
@@ -110,16 +112,23 @@ describe.concurrent('catch-up', () => {
     expect(svg).toMatch(/Proven up to 20[\d :-]+, except in 1 open gap\./);
   });
 
-  test('catch-up --report with a folder that does not exist is exit 2, and the poll is kept', async () => {
+  test('catch-up --report refuses a folder that does not exist and a file that is no picture, and delivers nothing', async () => {
     await using folder = await makeFolder();
     await using service = await startService();
     await using endpoint = await startEndpoint();
     fire(service.sandbox, 1);
     const args = ['catch-up', '--to', endpoint.url, '--inbox', folder.at('events.db'), '--since', '1h'];
-    const { stderr, exitCode } = await run([...args, '--report', folder.at('no/coverage.svg')], service);
-    expect(stderr).toMatch(/^stablehooks: .*There is no such file or folder\..*\n$/);
-    expect(exitCode).toBe(2);
-    expect((await run([...args, '--json'], service)).stdout).toContain('"new":0');
+    const other = folder.at('ledger.csv');
+    await writeFile(other, 'event_id\n');
+    for (const path of [folder.at('no/coverage.svg'), other]) {
+      const { stderr, exitCode } = await run([...args, '--report', path], service);
+      expect(stderr).toMatch(
+        /^stablehooks: --report .*: (there is no such folder|this file exists and is no SVG)\./,
+      );
+      expect(exitCode).toBe(2);
+    }
+    expect(await readFile(other, 'utf8')).toBe('event_id\n');
+    expect(endpoint.handled()).toEqual([]);
   });
 
   test('catch-up keeps what the endpoint refuses, and a later run delivers it', async () => {
