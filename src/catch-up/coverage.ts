@@ -385,8 +385,8 @@ function readOrder(answer: ListAnswer, disorderMs: number): Order | null {
     const tail = kept.map(({ at }) => at).sort((a, b) => a - b)[REACH_EVENTS - 1];
     if (tail === undefined || outliers * LATE_SHARE > events.length) continue;
     // Every choice of the outliers is one more way for chance.
-    const chance = logChance(kept, disorderMs) + outliers * Math.log(events.length);
-    if (chance < Math.log(MAX_CHANCE)) return { events: kept, tail };
+    const maxChance = Math.log(MAX_CHANCE) - outliers * Math.log(events.length);
+    if (isMoreThanChance(kept, { disorderMs, maxChance })) return { events: kept, tail };
   }
   return null;
 }
@@ -416,23 +416,31 @@ function withoutOutliers(events: readonly EventKey[], disorderMs: number): reado
   return notEarly.length > notLate.length ? notEarly : notLate.toReversed();
 }
 
+/** An event that can change places with more than these shows no order: to count them all would take too long. */
+const MAX_PLACES = 500;
+
 /**
- * The logarithm of the probability that events in random order are in this order: the product, step by step, of the
- * share of places that the next event can have, as those within the disorder can change places freely.
+ * Whether events in random order are in this order with less than a probability, given as its logarithm. It is the
+ * product, step by step, of the share of places that the next event can have, as those within the disorder can change
+ * places freely.
  */
-function logChance(events: readonly EventKey[], disorderMs: number): number {
+function isMoreThanChance(
+  events: readonly EventKey[],
+  { disorderMs, maxChance }: { readonly disorderMs: number; readonly maxChance: number },
+): boolean {
   let chance = 0;
   for (const [index, { at }] of events.entries()) {
     let places = 1;
-    for (let before = index - 1; before >= 0; before--) {
+    for (let before = index - 1; before >= 0 && places <= MAX_PLACES; before--) {
       const other = events[before]?.at ?? 0;
       // In order within the disorder, so all that come before are newer than this.
       if (other > at + 2 * disorderMs) break;
       if (other <= at + disorderMs) places += 1;
     }
-    chance += Math.log(places / (index + 1));
+    if (places <= MAX_PLACES) chance += Math.log(places / (index + 1));
+    if (chance < maxChance) return true;
   }
-  return chance;
+  return false;
 }
 
 /** By how much events are out of order, in the better direction and without {@link LATE_SHARE}, in ms. */
