@@ -127,6 +127,7 @@ export function* surveyList(options: SurveyOptions): Survey {
   let removedUntil: number | null = null;
   /** The earlier of two clocks, so that a clock that is ahead cannot move the watermark too far. */
   const until = () => answers.reduce((time, { servedAt }) => Math.min(time, servedAt ?? time), startedAt);
+  const latest = () => answers.reduce((time, { servedAt }) => Math.max(time, servedAt ?? time), startedAt);
   const settledAt = () => until() - lagMs;
   const watermark = () => {
     if (!options.first) return options.watermark;
@@ -135,8 +136,7 @@ export function* surveyList(options: SurveyOptions): Survey {
     return Math.min(options.watermark, said ? until() : settledAt());
   };
   /** A watermark that both clocks have not reached was set by a clock that was wrong: it proves nothing. */
-  const isAhead = () =>
-    watermark() > answers.reduce((time, { servedAt }) => Math.max(time, servedAt ?? time), startedAt);
+  const isAhead = () => watermark() > latest();
   /** What is not proven begins here. */
   const start = () => (isAhead() ? Number.NEGATIVE_INFINITY : watermark());
   const target = () => Math.min(start(), options.target ?? start());
@@ -235,8 +235,10 @@ export function* surveyList(options: SurveyOptions): Survey {
     if (oldest !== null && (oldest.at === null || oldestNow() > oldest.at)) {
       // An event that was listed up to an age shows that the service keeps events at least as long.
       const keptMs = oldest.at === null ? Number.NEGATIVE_INFINITY : oldest.seenAt - oldest.at;
-      // A service that removes by age has everything that is newer than the oldest that it has.
-      from = Math.min(Math.min(oldestNow(), until() - keptMs) + lagMs + disorderMs, until());
+      // A service that removes by age has everything that is newer than the oldest that it has. It judges the age by
+      // its own clock: ours can be so slow that what it has removed is in our future.
+      const removed = Math.min(oldestNow(), latest() - keptMs);
+      from = Number.isFinite(removed) ? removed + lagMs + disorderMs : latest();
       removedUntil = from;
     }
     return { query: answer, answer, verdict: 'complete', proof: { from, reason: 'removed' } };

@@ -112,7 +112,10 @@ export const simulatedServer: fc.Arbitrary<SimulatedServer> = fc
     // The poller assumes that the earlier of the two clocks is not ahead by more than what the lag allows for.
     const spareMs = LAG_MS - Math.max(server.latenessMs, server.backdated > 0 ? LAG_MS : server.jitterMs);
     const isAhead = Math.min(server.clockMs, server.dateMs ?? NEVER) > spareMs;
-    return isAhead ? { ...server, clockMs: 0 } : server;
+    // It also assumes that the service keeps events for longer than the later of the two clocks is behind.
+    const keptMs = server.retentionMs - 2 * LAG_MS;
+    const isBehind = Math.max(server.clockMs, server.dateMs ?? -NEVER) < -Math.max(keptMs, 0);
+    return isAhead || isBehind ? { ...server, clockMs: 0 } : server;
   });
 
 /** When a poll of this server starts, in ms since the first. */
