@@ -11,6 +11,7 @@ import {
   parseCount,
   parseDuration,
   parseUrl,
+  toKebab,
 } from '../io/settings.js';
 import { type Attempt, createSandbox, type FaultsInput, type FeedEntry } from '../sandbox/index.js';
 
@@ -132,10 +133,6 @@ function toFaults(flags: SandboxFlags): FaultsInput {
   return Object.fromEntries(
     names.flatMap((name) => (flags[name] === undefined ? [] : [[name, flags[name]]])),
   );
-}
-
-function toKebab(name: string): string {
-  return name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }
 
 function printFeed(printer: Printer, entry: FeedEntry): void {

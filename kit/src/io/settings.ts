@@ -17,6 +17,8 @@ export interface CommandContext<Flags> {
   readonly flags: Flags;
   /** The arguments beside the flags, in their order. */
   readonly args: readonly string[];
+  /** The names of the flags that were typed, such as `secretFile`: the others have their defaults. */
+  readonly given: ReadonlySet<string>;
   readonly settings: Settings;
   readonly printer: Printer;
   /** Aborts at Ctrl-C and when the output cannot be written: finish the current step, print how far it came. */
@@ -40,11 +42,27 @@ export function addAction<Flags>(
       process.exitCode = await run({
         flags,
         args: command.args,
+        given: new Set(Object.keys(flags).filter((name) => command.getOptionValueSource(name) === 'cli')),
         settings: createSettings(flags, env),
         printer: createPrinter({ stdout, stderr, env, json: flags.json === true, color: flags.color }),
         signal: interruption,
       });
     });
+}
+
+/**
+ * Refuses flags that would have no effect.
+ *
+ * @throws {CommandError} exit 2, naming the flag as it was typed.
+ */
+export function refuseFlags(given: ReadonlySet<string>, names: readonly string[], why: string): void {
+  const name = names.find((each) => given.has(each));
+  if (name !== undefined) throw usageError(`--${toKebab(name)} ${why}`);
+}
+
+/** `secretFile` as `secret-file`. */
+export function toKebab(name: string): string {
+  return name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }
 
 /** Adds the flags of commands that call the service. */
