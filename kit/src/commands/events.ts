@@ -4,7 +4,6 @@ import type { EventList } from 'stablehooks/client';
 import {
   createSender,
   type DeliveryRow,
-  describeAnswer,
   isAccepted,
   isNotDue,
   noteNotDue,
@@ -132,8 +131,7 @@ async function replay(context: CommandContext<ReplayFlags>): Promise<ExitCode> {
     throw usageError('Name the events to replay, or pass --since TIME, or --all.');
   if (args.length > 0) refuseFlags(given, ['all'], 'has no effect beside ids.');
   if (flags.since) refuseFlags(given, ['all'], 'has no effect beside --since.');
-  const url = parseUrl(flags.to, '--to');
-  const sender = await createSender(url, settings, flags.timeout);
+  const sender = await createSender(parseUrl(flags.to, '--to'), settings, flags.timeout);
   const selection = await selectEvents(context);
   const events = skipTo(args.length > 0 ? pickEvents(selection, args) : selection.events, flags.after);
 
@@ -146,9 +144,7 @@ async function replay(context: CommandContext<ReplayFlags>): Promise<ExitCode> {
     if (row.answer.kind === 'unreachable') {
       printRow(printer, row);
       noteUnaccepted(printer, [row.answer]);
-      printer.note(
-        `${url} cannot be reached: ${describeAnswer(row.answer)}. ${describeStop(rows, events.length)}`,
-      );
+      printer.note(describeStop(rows, events.length));
       return EXIT.unreachable;
     }
     rows.push(row);
