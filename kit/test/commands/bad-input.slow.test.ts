@@ -13,7 +13,23 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
   [[], /The command is missing\. See `stablehooks --help`/],
   [['evnts', 'list'], /unknown command 'evnts' \(Did you mean events\?\)/],
   [['events', 'lst'], /unknown command 'lst' .*See `stablehooks events --help`/],
-  [['verify'], /required option '--body <file>' not specified\. See `stablehooks verify --help`/],
+  [['verify'], /--body <file> and --signature <value> are required\. See `stablehooks verify --help`/],
+  [['verify', '--bodi', 'x', '--signature', 'x'], /unknown option '--bodi' \(Did you mean --body\?\)/],
+  [['verify', '--body', 'list.json', '--signature', 'x', '--header', 'X-A'], /--header has no effect: /],
+  [['trigger', 'redeem.failed', '--secret-file', 'list.json'], /--secret-file has no effect without --to/],
+  [['trigger', 'redeem.failed', '--encoding', 'hex'], /--encoding has no effect without --to/],
+  [['trigger', 'redeem.failed', '--header', 'X-A'], /--header has no effect without --to/],
+  [['trigger', 'redeem.failed', '--prefix', 'v1='], /--prefix has no effect without --to/],
+  [[...TRIGGER, '--base-url', 'http://127.0.0.1:9'], /--base-url has no effect with --to/],
+  [[...TRIGGER, '--token-file', 'list.json'], /--token-file has no effect with --to/],
+  [[...TRIGGER, '--rate', '5'], /--rate has no effect on one event: pass --count/],
+  [[...TRIGGER, '--set', 'payload.amount.value=1'], /payload\.amount is not an object\. Set it as a whole/],
+  [[...TRIGGER, '--set', 'payload:=[]'], /a payload must be a JSON object/],
+  [['events', 'list', '--since', '1h', '--until', '2h'], /--since is later than --until/],
+  [['events', 'replay', '--since', '1h', '--until', '2h', ...TO], /--since is later than --until/],
+  [['events', 'replay', 'evt_1', '--all', ...TO], /--all has no effect beside ids/],
+  [['events', 'replay', '--since', '1h', '--all', ...TO], /--all has no effect beside --since/],
+  [['events', 'list', '--type', 'a,,b'], /Write a name, or several with commas between them/],
   [
     ['trigger', 'transfer.setled', ...TO],
     /There is no event type transfer\.setled\. Did you mean transfer\.settled\?/,
@@ -147,7 +163,7 @@ describe.concurrent('the service', () => {
     const another = await run(['events', 'list'], {
       env: { ...service.env, STABLEHOOKS_BASE_URL: site.url },
     });
-    expect(another.stderr).toMatch(/^stablehooks: [^\n]+\(ERR_API_RESPONSE\)\n$/);
+    expect(another.stderr).toMatch(/^stablehooks: [^\n]+ is not the service: check --base-url [^\n]+\n$/);
     expect([failing.exitCode, another.exitCode]).toEqual([3, 3]);
   });
 

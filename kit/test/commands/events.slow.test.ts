@@ -57,6 +57,20 @@ describe.concurrent('events list', () => {
     );
   });
 
+  test('events list takes several types, as a list and repeated', async () => {
+    await using service = await startService();
+    const types = ['redeem.failed', 'transfer.failed', 'accept.confirmed'];
+    const ids = types.map((type) => service.sandbox.emit(type).id);
+    fire(service.sandbox, 1);
+    const flags = ['--type', 'redeem.failed,transfer.failed', '--type', 'accept.confirmed', '--json'];
+    const { stdout } = await run(['events', 'list', ...flags], service);
+    const listed = stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line).id);
+    expect(listed.toSorted()).toEqual(ids.toSorted());
+  });
+
   test('events list ends quietly when the reader closes the pipe', async () => {
     await using service = await startService();
     for (let index = 0; index < 2_000; index++) service.sandbox.emit('transfer.settled');
@@ -82,9 +96,13 @@ describe.concurrent('events show', () => {
     fire(service.sandbox, 2);
     const { stderr, exitCode } = await run(['events', 'show', 'evt_nope'], service);
     expect(stderr).toMatch(
-      /^stablehooks: Not among the 2 events .*: evt_nope\. Raise --limit, or check the id\.\n$/,
+      /^stablehooks: Not among the 2 selected events of the list: evt_nope\. Check the id\.\n$/,
     );
     expect(exitCode).toBe(2);
+    const full = await run(['events', 'show', 'evt_nope', '--limit', '1'], service);
+    expect(full.stderr).toContain(
+      'the 1 selected event of the list: evt_nope. Raise --limit, or check the id.',
+    );
   });
 });
 
@@ -140,7 +158,7 @@ describe.concurrent('events replay', () => {
       service,
     );
     expect(stderr).toContain(
-      'cannot be reached (ECONNREFUSED). Stopped: 0 of 3 sent. Run the same command again.',
+      'nothing listens there. Check that it is started, and the port.\nStopped: 0 of 3 sent. Run the same command again.',
     );
     expect(exitCode).toBe(3);
   });
@@ -152,7 +170,7 @@ describe.concurrent('events replay', () => {
     const [first] = fire(service.sandbox, 2);
     const { stderr, exitCode } = await run(['events', 'replay', '--all', '--to', site.url], service);
     expect(stderr).toContain(
-      `${first} and 1 more failed before and wait for their retry time. \`stablehooks inbox requeue INBOX ${first} …\``,
+      `${first} and 1 more failed before and wait for their retry time. \`stablehooks inbox requeue --inbox INBOX ${first} …\``,
     );
     expect(exitCode).toBe(1);
   });
@@ -166,5 +184,37 @@ describe.concurrent('events replay', () => {
     const { stdout, exitCode } = await run(['events', 'replay', '--all', '--to', endpoint.url], service);
     expect(stdout).toContain('500 ERR_HANDLER_FAILED');
     expect(exitCode).toBe(1);
+  });
+
+  test('events replay is exit 1 when a reply says that no handler ran', async () => {
+    await using service = await startService();
+    const reply = JSON.stringify({ outcome: 'dead' });
+    await using site = await serve((_, response) => void response.end(reply));
+    fire(service.sandbox, 2);
+    const { stdout, stderr, exitCode } = await run(['events', 'replay', '--all', '--to', site.url], service);
+    expect(stdout).toContain('200 dead');
+    expect(stderr).toContain('2 dead: the endpoint dead-lettered it.');
+    expect(exitCode).toBe(1);
+  });
+
+  test('events replay of a full list is exit 1, because it may not have sent all', async () => {
+    await using service = await startService();
+    await using endpoint = await startEndpoint();
+    const [first = ''] = fire(service.sandbox, 3);
+    const limited = ['--limit', '3', '--to', endpoint.url];
+    const all = await run(['events', 'replay', '--since', '1h', ...limited], service);
+    expect(all.stderr).toContain('There may be more: raise --limit.');
+    expect(all.stderr).toContain('3 of 3 sent');
+    const named = await run(['events', 'replay', first, ...limited], service);
+    expect([all.exitCode, named.exitCode]).toEqual([1, 0]);
+  });
+
+  test('events replay without an event in the span says that it sent nothing', async () => {
+    await using service = await startService();
+    await using endpoint = await startEndpoint();
+    const args = ['events', 'replay', '--since', '1h', '--to', endpoint.url];
+    const { stderr, exitCode } = await run(args, service);
+    expect(stderr).toBe('No event is selected: nothing was sent.\n');
+    expect(exitCode).toBe(0);
   });
 });

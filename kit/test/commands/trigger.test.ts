@@ -74,15 +74,34 @@ describe.concurrent('trigger', () => {
     const { stdout, stderr, exitCode } = await run(args);
     expect(stdout).toContain('503 ERR_EVENT_NOT_DUE');
     expect(stderr).toContain(
-      'evt_mine failed before and waits for its retry time. `stablehooks inbox requeue INBOX evt_mine` makes it due now',
+      'evt_mine failed before and waits for its retry time. `stablehooks inbox requeue --inbox INBOX evt_mine` makes it due now',
     );
     expect(exitCode).toBe(1);
+  });
+
+  test.for(['dead', 'ignored', 'parked'])(
+    'trigger is exit 1 when the endpoint answers 200 and its reply says that the event is %s',
+    async (outcome) => {
+      const reply = JSON.stringify({ outcome });
+      await using site = await serve((_, response) => void response.end(reply));
+      const { stdout, stderr, exitCode } = await run(['trigger', 'redeem.failed', '--to', site.url]);
+      expect(stdout).toContain(`  200 ${outcome}  `);
+      expect(stderr).toMatch(new RegExp(`^1 ${outcome}: the endpoint `));
+      expect(exitCode).toBe(1);
+    },
+  );
+
+  test('trigger --tamper changes a payload that says already that it is tampered with', async () => {
+    await using endpoint = await startEndpoint();
+    const set = ['--set', 'payload.tampered:=true'];
+    const args = ['trigger', 'redeem.failed', '--to', endpoint.url, '--tamper', ...set];
+    expect((await run(args)).stdout).toContain('401 ERR_SIGNATURE_MISMATCH');
   });
 
   test('trigger says that the sandbox has no endpoint', async () => {
     await using service = await startService();
     const { stderr, exitCode } = await run(['trigger', 'redeem.completed'], service);
-    expect(stderr).toContain('The sandbox has no endpoint to deliver to. Start it with --forward-to URL');
+    expect(stderr).toContain('The sandbox has no endpoint to deliver to. Start it with --to URL');
     expect(exitCode).toBe(2);
   });
 

@@ -26,7 +26,7 @@ test('wallets creates a wallet and changes its limits', async () => {
 test('a wallet that the service refuses is exit 2 with the message of the service', async () => {
   await using service = await startService();
   const { stderr, exitCode } = await run([...CREATE, '--per-tx', 'ten', '--daily', '25.00'], service);
-  expect(stderr).toMatch(/^stablehooks: The service answered 400: .*perTx.*\n$/);
+  expect(stderr).toMatch(/^stablehooks: The service answered 400: [^{\n]*perTx[^{\n]*\(ERR_API_STATUS\)\n$/);
   expect(exitCode).toBe(2);
 });
 
@@ -52,4 +52,24 @@ test('wallets limits refuses one limit without the other', async () => {
   const { stderr, exitCode } = await run(['wallets', 'limits', 'wal_1', '--daily', '5']);
   expect(stderr).toContain('Pass --per-tx and --daily together');
   expect(exitCode).toBe(2);
+});
+
+test('wallets create names all flags that are missing', async () => {
+  const { stderr, exitCode } = await run(['wallets', 'create', '--agent', 'agent-7']);
+  expect(stderr).toMatch(
+    /^stablehooks: --chain <name>, --per-tx <amount> and --daily <amount> are required\. See `stablehooks wallets create --help`\.\n$/,
+  );
+  expect(exitCode).toBe(2);
+});
+
+test.for([200, 404, 502])('a page answered with %i is not the service', async (status) => {
+  await using site = await serve(
+    (_, response) =>
+      void response.writeHead(status, { 'content-type': 'text/html' }).end('<!DOCTYPE html><p>Hello'),
+  );
+  const env = { STABLEHOOKS_BASE_URL: site.url, STABLEHOOKS_TOKEN: 'token' };
+  const { stderr, exitCode } = await run([...CREATE, '--per-tx', '1', '--daily', '2'], { env });
+  expect(stderr).toContain('This is not the service: check --base-url (STABLEHOOKS_BASE_URL).');
+  expect(stderr).not.toContain('<p>');
+  expect(exitCode).not.toBe(0);
 });

@@ -128,3 +128,91 @@ test('a string that is not a signature is malformed', BUSY_MACHINE, async () => 
     }),
   );
 });
+
+/** A body of JSON with everything that white space depends on, of more than this many bytes. */
+function largeValue(minBytes: number): unknown {
+  const row = {
+    id: 'evt_1',
+    empty: {},
+    none: [],
+    note: 'a "quoted", back\\slashed: {value}',
+    list: [1, [2], { a: null }],
+  };
+  return { rows: Array.from({ length: Math.ceil(minBytes / JSON.stringify(row).length) }, () => row) };
+}
+
+test.for([
+  ['compact', (value: unknown) => JSON.stringify(value), 'was compact'],
+  ['indented', (value: unknown) => JSON.stringify(value, null, 2), 'was indented by 2'],
+] as const)('a body of 2 MB whose JSON was %s before is explained', BUSY_MACHINE, async ([, write, what]) => {
+  const value = largeValue(2_000_000);
+  const signature = await sign(bytes(write(value)), { secret: 'secret' });
+  const other = write(value).includes('\n') ? JSON.stringify(value) : JSON.stringify(value, null, '\t');
+  const answer = await explainSignature({
+    body: bytes(other),
+    signature,
+    secret: bytes('secret'),
+    format: {},
+  });
+  expect(answer).toMatchObject({ verdict: 'explained', changes: [{ what: expect.stringContaining(what) }] });
+});
+
+test.for([10, 2_000_000])(
+  'JSON of %i bytes with spaces as Python writes it is explained',
+  BUSY_MACHINE,
+  async (size) => {
+    const value = { a: [1, { b: '"x,y": {}' }, []], pad: 'x'.repeat(size) };
+    const python = `{"a": [1, {"b": "\\"x,y\\": {}"}, []], "pad": "${value.pad}"}`;
+    const signature = await sign(bytes(python), { secret: 'secret' });
+    const answer = await explainSignature({
+      body: bytes(JSON.stringify(value)),
+      signature,
+      secret: bytes('secret'),
+      format: {},
+    });
+    expect(answer).toMatchObject({
+      verdict: 'explained',
+      changes: [{ what: expect.stringContaining('a space after each comma and colon') }],
+    });
+  },
+);
+
+test(
+  'a body of 16 MB is explained within seconds of the processor, with progress',
+  BUSY_MACHINE,
+  async () => {
+    const body = bytes(JSON.stringify(largeValue(16_000_000)));
+    const signature = await sign(bytes('{}'), { secret: 'secret' });
+    const start = process.cpuUsage();
+    const shown: number[] = [];
+    const answer = await explainSignature(
+      { body, signature, secret: bytes('other'), format: {} },
+      (tried, total) => shown.push(tried / total),
+    );
+    const { user, system } = process.cpuUsage(start);
+    expect(answer.verdict).toBe('unexplained');
+    expect(shown.length).toBeGreaterThan(5);
+    expect(shown.at(-1)).toBeLessThanOrEqual(1);
+    expect((user + system) / 1_000_000).toBeLessThan(12);
+  },
+);
+
+test.for([
+  ['a million brackets', bytes('['.repeat(1_000_000) + ']'.repeat(1_000_000))],
+  ['a million braces', bytes(`${'{"a":'.repeat(1_000_000)}1${'}'.repeat(1_000_000)}`)],
+  ['unclosed brackets', bytes('['.repeat(2_000_000))],
+  ['base64 of 16 MB', bytes('QUJD'.repeat(4_000_000))],
+  ['a string of 8 MB', bytes(JSON.stringify('a"\\'.repeat(2_000_000)))],
+] as const)('%s do not overflow the stack', BUSY_MACHINE, async ([, body]) => {
+  const signature = await sign(bytes('{}'), { secret: 'secret' });
+  const question = { body, signature, secret: bytes('other'), format: {} };
+  expect((await explainSignature(question)).verdict).toBe('unexplained');
+});
+
+test('a header or a secret of a megabyte is judged at once', BUSY_MACHINE, async () => {
+  const question = { body: bytes('{}'), secret: bytes('x'.repeat(1_000_000)), format: {} };
+  for (const signature of ['a'.repeat(1_000_000), 'a,'.repeat(500_000), ' '.repeat(1_000_000)])
+    expect((await explainSignature({ ...question, signature })).verdict).toBe('malformed');
+  const signature = await sign(bytes('{}'), { secret: question.secret });
+  expect((await explainSignature({ ...question, signature })).verdict).toBe('verified');
+});

@@ -1,6 +1,13 @@
 import { expect, test } from 'vitest';
-import { deliver } from '../../src/io/delivery.js';
-import { serve } from '../http-server.js';
+import {
+  deliver,
+  describeAnswer,
+  type EndpointAnswer,
+  isAccepted,
+  percentile,
+  summarise,
+} from '../../src/io/delivery.js';
+import { findClosedUrl, serve } from '../http-server.js';
 
 test('a delivery with an invalid header is unreachable, and leaves no timer behind', async () => {
   const body = new Uint8Array();
@@ -27,4 +34,72 @@ test('the body of a reply is not part of the answer, because commands keep thous
     elapsedMs: expect.any(Number),
   });
   expect(text).toBe('{"outcome":"handled"}');
+});
+
+const reply = (status: number, outcome?: string, elapsedMs = 1): EndpointAnswer => ({
+  kind: 'reply',
+  status,
+  outcome,
+  code: undefined,
+  elapsedMs,
+});
+
+test('an answer is accepted if it is 2xx and its reply does not say that no handler ran', () => {
+  for (const outcome of [undefined, 'handled', 'duplicate', 'queued', 'of another receiver'])
+    expect(isAccepted(reply(200, outcome))).toBe(true);
+  for (const outcome of ['dead', 'ignored', 'parked']) expect(isAccepted(reply(200, outcome))).toBe(false);
+  for (const status of [302, 404, 500]) expect(isAccepted(reply(status, 'handled'))).toBe(false);
+  expect(isAccepted({ kind: 'silence', elapsedMs: 1 })).toBe(false);
+});
+
+test('a percentile is a value that at least this share of the values does not exceed', () => {
+  for (let count = 1; count <= 250; count++) {
+    const values = Array.from({ length: count }, (_, index) => count - index);
+    for (const share of [0.5, 0.99]) {
+      const value = percentile(values, share);
+      expect(values.filter((each) => each <= value).length).toBeGreaterThanOrEqual(share * count);
+      expect(values.filter((each) => each < value).length).toBeLessThan(share * count);
+    }
+  }
+});
+
+test('the summary of fewer than 100 deliveries has the slowest reply within its 99 %', () => {
+  const rows = [...Array.from({ length: 99 }, () => reply(200, 'handled', 2)), reply(200, 'handled', 900)];
+  expect(
+    summarise(
+      rows.map((answer) => ({ answer })),
+      100,
+    ),
+  ).toBe('100 of 100 sent: 100 × 200 handled; median 2 ms, 99 % within 2 ms');
+  expect(
+    summarise(
+      rows.slice(50).map((answer) => ({ answer })),
+      50,
+    ),
+  ).toContain('99 % within 900 ms');
+});
+
+test('the summary counts a timeout, and not its time as that of a reply', () => {
+  const answers = [reply(200, 'handled', 5), { kind: 'silence', elapsedMs: 10_000 } as const];
+  expect(
+    summarise(
+      answers.map((answer) => ({ answer })),
+      2,
+    ),
+  ).toBe('2 of 2 sent: 1 × 200 handled, 1 × no answer; replies: median 5 ms, 99 % within 5 ms');
+});
+
+test('a timeout, a cut connection and a refused one are told apart', async () => {
+  await using slow = await serve(() => undefined);
+  await using cutting = await serve((request) => void request.socket.destroy());
+  const options = { headers: {}, body: new Uint8Array(), timeoutMs: 60_000 };
+  const said = async (url: string, timeoutMs = 60_000) =>
+    describeAnswer((await deliver(url, { ...options, timeoutMs })).answer);
+  expect(await said(slow.url, 50)).toMatch(/^no answer in \d+ ms$/);
+  expect(await said(cutting.url)).toBe('the connection was cut (ECONNRESET)');
+  expect(await said(await findClosedUrl())).toBe('nothing listens there (ECONNREFUSED)');
+  expect(describeAnswer({ kind: 'silence', elapsedMs: 10_004 })).toBe('no answer in 10 s');
+  expect(describeAnswer({ kind: 'unreachable', reason: 'DEPTH_ZERO_SELF_SIGNED_CERT', elapsedMs: 1 })).toBe(
+    'its certificate is not trusted (DEPTH_ZERO_SELF_SIGNED_CERT)',
+  );
 });

@@ -1,0 +1,110 @@
+import { describe, expect, test } from 'vitest';
+import { run, start } from '../command.js';
+import { findClosedUrl, serve } from '../http-server.js';
+import { startEndpoint, startService } from '../service.js';
+
+test('trigger prints the same rows in 50 runs with three endpoints', { timeout: 600_000 }, async () => {
+  await using first = await startEndpoint();
+  await using second = await startEndpoint();
+  await using third = await startEndpoint();
+  const urls = [first, second, third].map(({ url }) => url);
+  await using service = await startService({ endpoints: urls.map((url) => ({ url })) });
+  for (let round = 0; round < 50; round++) {
+    const { stdout, exitCode } = await run(['trigger', 'redeem.failed', '--duplicate'], service);
+    const rows = stdout
+      .trim()
+      .split('\n')
+      .map((line) => line.split(/ {2,}/));
+    expect(rows.map(([, , answer, , url]) => `${answer} ${url}`)).toEqual([
+      ...urls.map((url) => `200 handled ${url}`),
+      ...urls.map((url) => `200 duplicate ${url}`),
+    ]);
+    expect(new Set(rows.map(([, id]) => id)).size).toBe(1);
+    expect(exitCode).toBe(0);
+  }
+});
+
+describe.concurrent('trigger', () => {
+  test.for([
+    [401, 0, /^$/],
+    [403, 0, /^$/],
+    [404, 1, /404 does not show that the endpoint refused the signature: .* Check the path of --to\./],
+    [500, 1, /500 does not show that the endpoint refused the signature/],
+    [302, 1, /302 does not show that the endpoint refused the signature/],
+    [200, 1, /The endpoint accepted a wrong signature \(200\)/],
+  ] as const)('trigger --forge takes %i as exit %i', async ([status, code, says]) => {
+    await using site = await serve((_, response) => void response.writeHead(status).end());
+    const { stderr, exitCode } = await run(['trigger', 'redeem.failed', '--to', site.url, '--forge']);
+    expect(stderr).toMatch(says);
+    expect(exitCode).toBe(code);
+  });
+
+  test('trigger waits for every endpoint of the sandbox, and fails if one of them fails', async () => {
+    await using good = await startEndpoint();
+    await using bad = await startEndpoint(() => {
+      throw new Error('no');
+    });
+    const endpoints = [{ url: good.url }, { url: bad.url }];
+    await using service = await startService({ endpoints });
+    const { stdout, stderr, exitCode } = await run(['trigger', 'redeem.failed', '--duplicate'], service);
+    const lines = stdout.trim().split('\n');
+    const answers = lines.map((line) => / (\d{3} \w+) .* (http\S+)$/.exec(line)?.slice(1));
+    expect(answers.map((answer) => answer?.[1])).toEqual([good.url, bad.url, good.url, bad.url]);
+    expect(answers.map((answer) => answer?.[0]?.startsWith('200'))).toEqual([true, false, true, false]);
+    expect(stderr).toContain('4 of 4 sent: ');
+    expect(exitCode).toBe(1);
+  });
+
+  test.for([
+    ['drop', /lost \(fault drop\)/],
+    ['cut', /lost \(fault cut\)/],
+  ] as const)('an attempt that the sandbox loses by the fault %s is exit 1', async ([fault, says]) => {
+    await using endpoint = await startEndpoint();
+    await using service = await startService({
+      endpoints: [{ url: endpoint.url }],
+      faults: { [fault]: { next: 1 } },
+    });
+    const { stdout, stderr, exitCode } = await run(['trigger', 'redeem.failed'], service);
+    expect(stdout).toMatch(says);
+    expect(stderr).toContain(`1 lost: the sandbox has the fault ${fault}`);
+    expect(exitCode).toBe(1);
+  });
+
+  test('trigger says that the endpoint of the sandbox does not listen', async () => {
+    await using service = await startService({ endpoints: [{ url: await findClosedUrl() }] });
+    const { stdout, stderr, exitCode } = await run(['trigger', 'redeem.failed'], service);
+    expect(stdout).toContain('nothing listens there (ECONNREFUSED)');
+    expect(stderr).toContain('Check that it is started, and the port.');
+    expect(exitCode).toBe(3);
+  });
+
+  test('trigger is exit 3 when the sandbox ends before its attempt', async () => {
+    let arrived = () => {};
+    const held = new Promise<void>((resolve) => {
+      arrived = resolve;
+    });
+    await using site = await serve(() => arrived());
+    const service = await startService({ endpoints: [{ url: site.url }] });
+    const command = start(['trigger', 'redeem.failed', '--timeout', '10m'], service);
+    await held;
+    await service.sandbox.close();
+    const { stderr, exitCode } = await command.ended;
+    expect(stderr).toMatch(/^stablehooks: http\S+ (stopped to report what it delivers|cannot be reached)/);
+    expect(exitCode).toBe(3);
+  });
+
+  test('trigger through the sandbox is stopped by Ctrl-C, and says how many events were sent', async () => {
+    let arrived = () => {};
+    const held = new Promise<void>((resolve) => {
+      arrived = resolve;
+    });
+    await using site = await serve(() => arrived());
+    await using service = await startService({ endpoints: [{ url: site.url }] });
+    const command = start(['trigger', 'redeem.failed', '--timeout', '10m'], service);
+    await held;
+    command.interrupt();
+    const { stderr, exitCode } = await command.ended;
+    expect(stderr).toContain('0 of 1 sent');
+    expect(exitCode).toBe(130);
+  });
+});
