@@ -61,8 +61,8 @@ export function triggerCommand(): Command {
     .option('--count <number>', 'how many events', parseCount, 1)
     .option('--rate <number>', 'how many per second (default: one after the other)', parseRate)
     .option('--duplicate', 'send each event twice')
-    .option('--forge', 'sign with another secret; succeeds when the endpoint refuses it')
-    .option('--tamper', 'change the body after signing; succeeds when the endpoint refuses it')
+    .option('--forge', 'sign with another secret; succeeds if the answer is 401 or 403')
+    .option('--tamper', 'change the body after signing; succeeds if the answer is 401 or 403')
     .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000);
   addServiceFlags(addSecretFlags(command));
   addExample(command, [

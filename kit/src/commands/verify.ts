@@ -27,6 +27,8 @@ export function verifyCommand(): Command {
       collect,
     );
   addSecretFlags(command);
+  // The value of the header is --signature; its name has no effect.
+  command.options.find(({ long }) => long === '--header')?.hideHelp();
   addExample(command, ['stablehooks verify --body body.json --signature 5d41…']);
   return addAction(command, verify);
 }
