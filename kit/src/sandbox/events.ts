@@ -1,6 +1,7 @@
 import * as z from 'zod/mini';
 import { Fifo } from './fifo.js';
 import type { Random } from './random.js';
+import type { OnChange, StateRecord } from './state.js';
 import { check, nonEmptyString, SandboxError } from './validation.js';
 
 /** An event as the service lists it. */
@@ -28,7 +29,7 @@ export interface SandboxEventQuery {
   readonly until?: number | undefined;
 }
 
-/** The section `events` of the state file. */
+/** The events of a state file. */
 export interface EventLogState {
   readonly count: number;
   readonly events: readonly SandboxEvent[];
@@ -47,7 +48,7 @@ const eventInput = z.object({
 export type EventLog = ReturnType<typeof createEventLog>;
 
 /** Keeps the newest `maxEvents` events. Finding one by id and listing a type take no search. */
-export function createEventLog(random: Random, maxEvents: number) {
+export function createEventLog(random: Random, changed: OnChange, maxEvents: number) {
   let all = new Fifo<LoggedEvent>();
   let byType = new Map<string, Fifo<LoggedEvent>>();
   let byId = new Map<string, LoggedEvent>();
@@ -98,6 +99,7 @@ export function createEventLog(random: Random, maxEvents: number) {
         payload,
       };
       keep(event);
+      changed({ event });
       return event;
     },
 
@@ -117,7 +119,9 @@ export function createEventLog(random: Random, maxEvents: number) {
 
     markDelivered(id: string): void {
       const event = byId.get(id);
-      if (event !== undefined) event.delivered = true;
+      if (event === undefined || event.delivered) return;
+      event.delivered = true;
+      changed({ event });
     },
 
     /** Returns copies: a later delivery does not change them. */
@@ -136,7 +140,9 @@ export function createEventLog(random: Random, maxEvents: number) {
       return listed;
     },
 
-    save: (): EventLogState => ({ count, events: all.toArray() }),
+    *records(): Generator<StateRecord> {
+      for (const event of all.toArray()) yield { event };
+    },
     load(state: EventLogState | undefined): void {
       all = new Fifo();
       byType = new Map();

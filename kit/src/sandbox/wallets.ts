@@ -1,6 +1,7 @@
 import { type Limits, WALLET_CHAINS, type Wallet, type WalletChain } from 'stablehooks/client';
 import * as z from 'zod/mini';
 import type { Random } from './random.js';
+import type { OnChange, StateRecord } from './state.js';
 import {
   check,
   closedObject,
@@ -45,7 +46,7 @@ interface Spending {
   readonly now: number;
 }
 
-/** The section `wallets` of the state file. */
+/** The wallets of a state file. */
 export interface WalletsState {
   readonly accounts: readonly Account[];
 }
@@ -66,7 +67,7 @@ const limitsInput = closedObject({
 export type WalletStore = ReturnType<typeof createWalletStore>;
 
 /** @param initialBalance - the balance of each new wallet. */
-export function createWalletStore(random: Random, initialBalance: string) {
+export function createWalletStore(random: Random, changed: OnChange, initialBalance: string) {
   let accounts = new Map<string, Account>();
 
   function get(id: string): Account {
@@ -77,6 +78,7 @@ export function createWalletStore(random: Random, initialBalance: string) {
 
   function put(account: Account): Account {
     accounts.set(account.id, account);
+    changed({ wallet: account });
     return account;
   }
 
@@ -139,7 +141,9 @@ export function createWalletStore(random: Random, initialBalance: string) {
       put({ ...account, balance: addDecimals(account.balance, amount) });
     },
 
-    save: (): WalletsState => ({ accounts: [...accounts.values()] }),
+    *records(): Generator<StateRecord> {
+      for (const wallet of accounts.values()) yield { wallet };
+    },
     load(state: WalletsState | undefined): void {
       accounts = new Map(state?.accounts.map((account) => [account.id, account]));
     },
