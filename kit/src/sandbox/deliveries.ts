@@ -202,8 +202,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
       }
     },
     /** Newest first: pending deliveries, then ended ones. */
-    list: (): Delivery[] =>
-      [...ended.toArray(), ...[...pending.values()].map(toDelivery)].toReversed(),
+    list: (): Delivery[] => [...ended.toArray(), ...[...pending.values()].map(toDelivery)].toReversed(),
     /** Oldest first. */
     attempts: (): readonly Attempt[] => attempts.toArray(),
 

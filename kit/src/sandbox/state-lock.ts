@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import {
-  accessSync,
-  constants,
+  closeSync,
   linkSync,
+  openSync,
   readFileSync,
   realpathSync,
   renameSync,
@@ -57,26 +57,29 @@ export function lockStateFile(given: string): LockedStateFile {
 /** @throws {ConfigError} when the path cannot be that of a state file. */
 function resolvePath(given: string): string {
   const refuse = (what: string, fix: string) => new ConfigError(`The state file ${given} ${what}. ${fix}.`);
-  let folder: string;
-  try {
-    folder = realpathSync(dirname(given));
-    if (!statSync(folder).isDirectory()) throw new Error('It is a file.');
-  } catch {
-    throw refuse(
-      `cannot be in ${dirname(given)}, which is not a folder`,
-      'Create the folder, or give another path',
-    );
+  const folder = dirname(given);
+  if (!isFolder(folder)) {
+    throw refuse(`needs the folder ${folder}, which does not exist`, 'Create it, or give another path');
   }
   const stats = statSync(given, { throwIfNoEntry: false });
-  if (stats === undefined) return join(folder, basename(given));
-  if (stats.isDirectory()) throw refuse('is a folder', `Give a file in it, such as ${join(given, 'state.json')}`);
+  if (stats === undefined) return join(realpathSync(folder), basename(given));
+  if (stats.isDirectory())
+    throw refuse('is a folder', `Give a file in it, such as ${join(given, 'state.json')}`);
   if (!stats.isFile()) throw refuse('is not a regular file', 'Give another path');
   try {
-    accessSync(given, constants.R_OK | constants.W_OK);
+    closeSync(openSync(given, 'r+'));
   } catch {
     throw refuse('cannot be read and written by this user', 'Check its permissions, or give another path');
   }
   return realpathSync(given);
+}
+
+function isFolder(path: string): boolean {
+  try {
+    return statSync(path).isDirectory();
+  } catch {
+    return false;
+  }
 }
 
 /**
