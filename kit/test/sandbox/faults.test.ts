@@ -86,9 +86,10 @@ test('a client whose token function renews the token carries on after the token 
 async function pollerOf({ sandbox, url }: Awaited<ReturnType<typeof startSandbox>>) {
   const handled: string[] = [];
   const handler = (event: { readonly id: string }) => void handled.push(event.id);
+  const logger = { warn: () => undefined, error: () => undefined };
   const receiver = createReceiver({
     secret: sandbox.secret,
-    logger: { warn: () => undefined, error: () => undefined },
+    logger,
     onOutcome: () => undefined,
     handlers: Object.fromEntries(EVENT_TYPES.map((type) => [type, handler])),
   });
@@ -97,6 +98,7 @@ async function pollerOf({ sandbox, url }: Awaited<ReturnType<typeof startSandbox
   const poller = createPoller({
     client,
     receiver,
+    logger,
     now,
     since: new Date(now()),
     lagMs: 1000,

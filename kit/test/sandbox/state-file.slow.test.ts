@@ -10,6 +10,12 @@ vi.setConfig({ testTimeout: 300_000 });
 
 const EVENTS = 250_000;
 
+function stateFile(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'sandbox-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  return join(folder, 'state.json');
+}
+
 /** Runs the work, and returns the longest time in ms for which the event loop did nothing else. */
 async function longestBlock(work: () => Promise<void>): Promise<number> {
   const delays = monitorEventLoopDelay({ resolution: 1 });
@@ -22,9 +28,7 @@ async function longestBlock(work: () => Promise<void>): Promise<number> {
 }
 
 test('250,000 events are saved, as a whole and change by change, without blocking the event loop', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'sandbox-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
-  const path = join(folder, 'state.json');
+  const path = stateFile();
   const options = { stateFile: path, saveAfterMs: 600_000 };
   const payload = { amount: '1.00', memo: 'x'.repeat(300) };
   const sandbox = createSandbox(options);
@@ -46,4 +50,19 @@ test('250,000 events are saved, as a whole and change by change, without blockin
   expect(restored.events({ limit: 1 })).toEqual(sandbox.events({ limit: 1 }));
   expect(restored.events()).toHaveLength(EVENTS);
   await restored.close();
+});
+
+test('the file is rewritten when most of it is out of date', async () => {
+  const path = stateFile();
+  const sandbox = createSandbox({ stateFile: path, maxEvents: 1, saveAfterMs: 60_000 });
+  const text = 'x'.repeat(500_000);
+  let longest = 0;
+  for (let n = 0; n < 100; n++) {
+    sandbox.emit('accept.confirmed', { text });
+    await sandbox.save();
+    longest = Math.max(longest, statSync(path).size);
+  }
+  expect(longest).toBeGreaterThan(10_000_000);
+  expect(longest).toBeLessThan(22_000_000);
+  await sandbox.close();
 });
