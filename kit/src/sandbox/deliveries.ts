@@ -8,7 +8,6 @@ import type { FaultSource } from './faults.js';
 import type { Feed } from './feed.js';
 import { Fifo } from './fifo.js';
 import type { Random } from './random.js';
-import type { OnChange, StateRecord } from './state.js';
 
 /** `exhausted`: every attempt failed, the endpoint was removed, or a state file no longer holds the event. */
 export type DeliveryState = 'pending' | 'delivered' | 'exhausted';
@@ -62,6 +61,9 @@ interface DeliveryOptions {
   readonly maxEvents: number;
 }
 
+/** A delivery or an attempt, as a record of the state file. */
+export type DeliveryRecord = { readonly delivery: Delivery } | { readonly attempt: Attempt };
+
 /** The deliveries and attempts of a state file. */
 export interface DeliveriesState {
   readonly count: number;
@@ -71,7 +73,7 @@ export interface DeliveriesState {
 
 interface Parts {
   /** Called with what changed, for the state file. */
-  readonly changed: OnChange;
+  readonly changed: (record: DeliveryRecord) => void;
   readonly clock: Clock;
   readonly random: Random;
   readonly faults: FaultSource;
@@ -210,7 +212,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     stop,
 
     count: () => count,
-    *records(): Generator<StateRecord> {
+    *records(): Generator<DeliveryRecord> {
       for (const delivery of ended.toArray()) yield { delivery };
       for (const delivery of pending.values()) yield { delivery: toDelivery(delivery) };
       for (const attempt of attempts.toArray()) yield { attempt };

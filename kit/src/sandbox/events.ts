@@ -1,7 +1,6 @@
 import * as z from 'zod/mini';
 import { Fifo } from './fifo.js';
 import type { Random } from './random.js';
-import type { OnChange, StateRecord } from './state.js';
 import { check, nonEmptyString, SandboxError } from './validation.js';
 
 /** An event as the service lists it. */
@@ -29,6 +28,11 @@ export interface SandboxEventQuery {
   readonly until?: number | undefined;
 }
 
+/** An event, as a record of the state file. */
+export interface EventRecord {
+  readonly event: SandboxEvent;
+}
+
 /** The events of a state file. */
 export interface EventLogState {
   readonly count: number;
@@ -48,7 +52,7 @@ const eventInput = z.object({
 export type EventLog = ReturnType<typeof createEventLog>;
 
 /** Keeps the newest `maxEvents` events. Finding one by id and listing a type take no search. */
-export function createEventLog(random: Random, changed: OnChange, maxEvents: number) {
+export function createEventLog(random: Random, changed: (record: EventRecord) => void, maxEvents: number) {
   let all = new Fifo<LoggedEvent>();
   let byType = new Map<string, Fifo<LoggedEvent>>();
   let byId = new Map<string, LoggedEvent>();
@@ -140,7 +144,7 @@ export function createEventLog(random: Random, changed: OnChange, maxEvents: num
       return listed;
     },
 
-    *records(): Generator<StateRecord> {
+    *records(): Generator<EventRecord> {
       for (const event of all.toArray()) yield { event };
     },
     load(state: EventLogState | undefined): void {

@@ -6,7 +6,6 @@ import type { Clock } from './clock.js';
 import type { Feed } from './feed.js';
 import { Fifo } from './fifo.js';
 import type { Random } from './random.js';
-import type { OnChange, StateRecord } from './state.js';
 import {
   amount,
   check,
@@ -115,6 +114,12 @@ export interface MovementOperations {
   returnRedemption(id: string): Movement;
 }
 
+/** A movement and how it ends, as a record of the state file. */
+export interface MovementRecord {
+  readonly movement: Movement;
+  readonly end?: ScheduledEnd | undefined;
+}
+
 /** The movements of a state file. */
 export interface MovementsState {
   readonly count: number;
@@ -127,7 +132,7 @@ export interface ScheduledEndsState {
 }
 
 /** When and how a pending movement ends, or a completed redemption is returned. */
-export interface ScheduledEnd {
+interface ScheduledEnd {
   readonly movementId: string;
   readonly at: number;
   readonly reason: Movement['reason'];
@@ -136,7 +141,7 @@ export interface ScheduledEnd {
 
 interface Parts {
   /** Called with what changed, for the state file. */
-  readonly changed: OnChange;
+  readonly changed: (record: MovementRecord) => void;
   readonly clock: Clock;
   readonly random: Random;
   readonly wallets: WalletStore;
@@ -235,7 +240,7 @@ export function createMovements(
     else clock.after(waitMs, run);
   }
 
-  function toRecord(movement: Movement): StateRecord {
+  function toRecord(movement: Movement): MovementRecord {
     return { movement, end: scheduled.get(movement.id) };
   }
 
@@ -313,7 +318,7 @@ export function createMovements(
 
     movements: {
       count: () => count,
-      *records(): Generator<StateRecord> {
+      *records(): Generator<MovementRecord> {
         for (const movement of byId.values()) yield toRecord(movement);
       },
       load(state: MovementsState | undefined): void {

@@ -2,7 +2,11 @@ import { closeSync, existsSync, openSync, readFileSync, readSync } from 'node:fs
 import { StringDecoder } from 'node:string_decoder';
 import { ConfigError } from 'stablehooks';
 import * as z from 'zod/mini';
+import type { Attempt, Delivery } from './deliveries.js';
+import type { EventRecord } from './events.js';
+import type { MovementRecord } from './movements.js';
 import type { SandboxState, StateHead, StateRecord } from './state.js';
+import type { WalletRecord } from './wallets.js';
 
 /**
  * A state file is a log: its first line is {@link HEADER}, each other line is a {@link StateRecord}, and a line
@@ -133,11 +137,11 @@ function parseLine(line: string): StateRecord | SavedLine | undefined {
 
 /** Collects the newest record of each id. */
 function createLog() {
-  const wallets = new Map<string, Extract<StateRecord, { wallet: unknown }>['wallet']>();
-  const movements = new Map<string, Extract<StateRecord, { movement: unknown }>>();
-  const events = new Map<string, Extract<StateRecord, { event: unknown }>['event']>();
-  const deliveries = new Map<string, Extract<StateRecord, { delivery: unknown }>['delivery']>();
-  const attempts = new Map<string, Extract<StateRecord, { attempt: unknown }>['attempt']>();
+  const wallets = new Map<string, WalletRecord['wallet']>();
+  const movements = new Map<string, MovementRecord>();
+  const events = new Map<string, EventRecord['event']>();
+  const deliveries = new Map<string, Delivery>();
+  const attempts = new Map<string, Attempt>();
   return {
     apply(record: StateRecord): void {
       if ('wallet' in record) wallets.set(record.wallet.id, record.wallet);

@@ -1,7 +1,7 @@
 import { constants, statSync } from 'node:fs';
 import { type FileHandle, open, rename, rm } from 'node:fs/promises';
 import type { Feed } from './feed.js';
-import type { OnChange, StateHead, StateRecord } from './state.js';
+import type { StateHead, StateRecord } from './state.js';
 import type { LockedStateFile } from './state-lock.js';
 import { HEADER, type SavedLine } from './state-reader.js';
 
@@ -15,7 +15,7 @@ interface StateSource {
 /** Keeps the state of a sandbox in its file. */
 export interface StateKeeper {
   /** Each record that is new or has changed must be passed here. */
-  readonly changed: OnChange;
+  readonly changed: (record: StateRecord) => void;
   /** The next save writes everything: the state was replaced. */
   replaced(): void;
   /** Stops without a save: the file is left as it is. */

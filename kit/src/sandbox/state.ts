@@ -1,9 +1,9 @@
-import type { Attempt, DeliveriesState, Delivery } from './deliveries.js';
+import type { DeliveriesState, DeliveryRecord } from './deliveries.js';
 import type { EndpointsState } from './endpoints.js';
-import type { EventLogState, SandboxEvent } from './events.js';
+import type { EventLogState, EventRecord } from './events.js';
 import type { Faults } from './faults.js';
-import type { Movement, MovementsState, ScheduledEnd, ScheduledEndsState } from './movements.js';
-import type { Account, WalletsState } from './wallets.js';
+import type { MovementRecord, MovementsState, ScheduledEndsState } from './movements.js';
+import type { WalletRecord, WalletsState } from './wallets.js';
 
 /** Everything that a sandbox keeps. It holds the secrets of endpoints. */
 export interface SandboxState {
@@ -25,15 +25,7 @@ export type StateHead = Pick<SandboxState, 'seed' | 'now' | 'faults' | 'endpoint
 };
 
 /** One of the many things that a sandbox keeps. A later record of the same id replaces an earlier one. */
-export type StateRecord =
-  | { readonly wallet: Account }
-  | { readonly movement: Movement; readonly end?: ScheduledEnd | undefined }
-  | { readonly event: SandboxEvent }
-  | { readonly delivery: Delivery }
-  | { readonly attempt: Attempt };
-
-/** Is called with each record that is new or has changed. */
-export type OnChange = (record: StateRecord) => void;
+export type StateRecord = WalletRecord | MovementRecord | EventRecord | DeliveryRecord;
 
 /** The parts of the sandbox that have a section in the state. Loading `undefined` restores the initial state. */
 type StatefulParts = {

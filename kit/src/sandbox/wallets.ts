@@ -1,7 +1,6 @@
 import { type Limits, WALLET_CHAINS, type Wallet, type WalletChain } from 'stablehooks/client';
 import * as z from 'zod/mini';
 import type { Random } from './random.js';
-import type { OnChange, StateRecord } from './state.js';
 import {
   check,
   closedObject,
@@ -46,6 +45,11 @@ interface Spending {
   readonly now: number;
 }
 
+/** A wallet, as a record of the state file. */
+export interface WalletRecord {
+  readonly wallet: Account;
+}
+
 /** The wallets of a state file. */
 export interface WalletsState {
   readonly accounts: readonly Account[];
@@ -67,7 +71,11 @@ const limitsInput = closedObject({
 export type WalletStore = ReturnType<typeof createWalletStore>;
 
 /** @param initialBalance - the balance of each new wallet. */
-export function createWalletStore(random: Random, changed: OnChange, initialBalance: string) {
+export function createWalletStore(
+  random: Random,
+  changed: (record: WalletRecord) => void,
+  initialBalance: string,
+) {
   let accounts = new Map<string, Account>();
 
   function get(id: string): Account {
@@ -141,7 +149,7 @@ export function createWalletStore(random: Random, changed: OnChange, initialBala
       put({ ...account, balance: addDecimals(account.balance, amount) });
     },
 
-    *records(): Generator<StateRecord> {
+    *records(): Generator<WalletRecord> {
       for (const wallet of accounts.values()) yield { wallet };
     },
     load(state: WalletsState | undefined): void {

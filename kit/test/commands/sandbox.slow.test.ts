@@ -69,6 +69,11 @@ describe.concurrent('sandbox', () => {
     }
     second.interrupt();
     expect((await second.ended).exitCode).toBe(130);
+    const other = await run(['sandbox', ...state, '--to', endpoints[0] ?? '', '--encoding', 'base64']);
+    expect(other.stderr).toMatch(
+      /--encoding has no effect on http:\S+one: the state file has it with another/,
+    );
+    expect(other.exitCode).toBe(2);
   });
 
   test('sandbox warns of the default token on an address that other machines reach, and only then', async () => {
