@@ -39,10 +39,9 @@ describe('openapi.yaml', () => {
   });
 
   test('lists events as the webhooks show them, with whether they were delivered', () => {
-    const [listed] = document.paths['/v1/webhooks/events']?.['get']?.responses['200']?.content?.[
-      'application/json'
-    ]?.example as readonly [object];
-    expect(listed).toEqual({ ...exampleOf('transfer.failed'), delivered: true });
+    const list = document.paths['/v1/webhooks/events']?.['get']?.responses['200'];
+    const event = { ...exampleOf('transfer.failed'), delivered: true };
+    expect(list?.content?.['application/json']?.example).toEqual([event]);
   });
 });
 
