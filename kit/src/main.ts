@@ -2,7 +2,14 @@
 import { readFileSync, writeSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { toFailure } from './io/errors.js';
-import { EXIT, interruptedExit, interruption, isInterruption, watchInterruption } from './io/output.js';
+import {
+  EXIT,
+  interruptedExit,
+  interruption,
+  isInterruption,
+  watchInterruption,
+  wrapFor,
+} from './io/output.js';
 
 interface CommandEntry {
   readonly summary: string;
@@ -66,9 +73,14 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   },
 };
 
+/** The commands that `@bomb.sh/tab` adds: one prints the script for a shell, which calls the other at each Tab. */
+const COMPLETION = { script: 'completion', request: 'complete' } as const;
+
 const HELP_FOOTER = `
-Exit codes: 0 success, 1 the check failed, 2 wrong use, 3 unreachable, 130 interrupted.
-Settings come from flags, then from the environment: STABLEHOOKS_BASE_URL, STABLEHOOKS_TOKEN, STABLEHOOKS_SECRET.`;
+Exit codes: 0 success, 1 the check failed, 2 wrong use, 3 unreachable,
+130 interrupted.
+Settings come from flags, then from the environment (STABLEHOOKS_BASE_URL,
+STABLEHOOKS_TOKEN, STABLEHOOKS_SECRET), then from the file of --env-file.`;
 
 /** Better advice than commander's for some wrong uses. */
 const USAGE_HINTS = [
@@ -79,6 +91,11 @@ const USAGE_HINTS = [
   {
     pattern: /^unknown option '--token'/,
     hint: 'A token among the flags shows in the process list: set STABLEHOOKS_TOKEN, or pass --token-file FILE.',
+  },
+  { pattern: /^unknown option '--forward-to'/, hint: 'The endpoint is --to URL in every command.' },
+  {
+    pattern: /^unknown option '--types'/,
+    hint: 'Event types are --type in every command; it can be repeated.',
   },
 ] as const;
 
@@ -98,12 +115,19 @@ async function createProgram(): Promise<Command> {
   const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
   const root = new Command('stablehooks')
     .description('Tools for the webhooks of a stablecoin movement service.')
-    .version(String(version))
+    .version(String(version), '-v, --version')
     .addHelpText('after', HELP_FOOTER);
+  const completes = words[0] === COMPLETION.script || words[0] === COMPLETION.request;
   for (const [name, { summary, load }] of Object.entries(COMMANDS)) {
     // The second word counts, too: `stablehooks help trigger`.
-    const command = words.slice(0, 2).includes(name) ? await load() : new Command(name);
+    const command = completes || words.slice(0, 2).includes(name) ? await load() : new Command(name);
     root.addCommand(command.description(summary));
+  }
+  if (completes) {
+    const { default: addCompletion } = await import('@bomb.sh/tab/commander');
+    addCompletion(root, { completionCommandName: COMPLETION.script });
+  } else {
+    root.addCommand(new Command(COMPLETION.script).description('print the completion script of a shell'));
   }
   throwOnWrongUse(root);
   return root;
@@ -124,15 +148,20 @@ function fail(error: unknown): void {
   }
   const { exitCode, message } = toFailure(error);
   process.exitCode = exitCode;
-  process.stderr.write(`stablehooks: ${error instanceof CommanderError ? toUsageLine(error) : message}\n`);
+  if (error instanceof CommanderError && error.code === 'commander.help') {
+    // Without a command, or a subcommand where one is needed, nothing was done: the exit code is not 0.
+    process.stdout.write(typedCommand().helpInformation());
+    return;
+  }
+  const line = `stablehooks: ${error instanceof CommanderError ? toUsageLine(error) : message}`;
+  process.stderr.write(`${wrapFor(process.stderr, line)}\n`);
   // Commander's errors quote what was typed, which can be a secret; their stacks say nothing more.
   if (words.includes('--debug') && !(error instanceof CommanderError)) console.error(error);
 }
 
 /** Commander's message as one sentence, and the help to read. */
 function toUsageLine(error: CommanderError): string {
-  const help = `See \`${typedCommand()} --help\`.`;
-  if (error.code === 'commander.help') return `The command is missing. ${help}`;
+  const help = `See \`${nameOf(typedCommand())} --help\`.`;
   const message = error.message
     .replace(/^error: /, '')
     // The value of an unknown option can be a secret.
@@ -142,16 +171,19 @@ function toUsageLine(error: CommanderError): string {
   return known?.hint ?? `${message}${/[.?!)]$/.test(message) ? '' : '.'} ${help}`;
 }
 
-/** The names of the typed command and its subcommand, as far as they exist. */
-function typedCommand(): string {
-  const names = [program.name()];
-  let command: Command | undefined = program;
+/** The typed command or subcommand, as far as it exists. */
+function typedCommand(): Command {
+  let command = program;
   for (const word of words) {
-    command = command.commands.find((child) => child.name() === word);
-    if (command === undefined) break;
-    names.push(command.name());
+    const child = command.commands.find((each) => each.name() === word);
+    if (child === undefined) break;
+    command = child;
   }
-  return names.join(' ');
+  return command;
+}
+
+function nameOf(command: Command): string {
+  return command.parent === null ? command.name() : `${nameOf(command.parent)} ${command.name()}`;
 }
 
 /** A command can succeed although its output could not be written. */

@@ -1,4 +1,5 @@
 import { styleText } from 'node:util';
+import stringWidth from 'string-width';
 
 /** The exit codes, as `--help` lists them. */
 export const EXIT = {
@@ -43,6 +44,8 @@ export interface Printer {
   /** Whether results are printed as JSON. */
   readonly json: boolean;
   readonly paint: Paint;
+  /** How many columns a row can have: the width of the terminal, or 80 where there is none. */
+  readonly columns: number;
   /** Prints a result on stdout: its text, or under `--json` its data in one line. */
   print(result: Result): void;
   /** Prints a note on stderr, with and without `--json`. */
@@ -53,6 +56,7 @@ export interface Printer {
 /** The part of a stream that the printer uses. */
 export interface Output {
   readonly isTTY?: boolean | undefined;
+  readonly columns?: number | undefined;
   write(text: string): unknown;
 }
 
@@ -65,9 +69,13 @@ export interface PrinterOptions {
   readonly color: boolean;
 }
 
-/** Makes a printer. It prints colours only on a terminal, and never under NO_COLOR (no-color.org) or `--no-color`. */
+/**
+ * Makes a printer. It prints colours on a terminal only, or anywhere under FORCE_COLOR; never under `--no-color`, nor
+ * under NO_COLOR (no-color.org) unless FORCE_COLOR is set, as Node does. On a terminal no line is longer than the
+ * terminal is wide: a longer one is continued on the next line, at a word.
+ */
 export function createPrinter({ stdout, stderr, env, json, color }: PrinterOptions): Printer {
-  const coloured = color && !json && stdout.isTTY === true && !env['NO_COLOR'] && env['TERM'] !== 'dumb';
+  const coloured = color && !json && isColoured(stdout, env);
   const style = (name: Parameters<typeof styleText>[0]) => (text: string) =>
     coloured ? styleText(name, text, { validateStream: false }) : text;
   let bar = '';
@@ -80,13 +88,14 @@ export function createPrinter({ stdout, stderr, env, json, color }: PrinterOptio
   return {
     json,
     paint: { good: style('green'), bad: style('red'), doubtful: style('yellow'), faint: style('dim') },
+    columns: widthOf(stdout) ?? DEFAULT_COLUMNS,
     print({ text, data }) {
       clear();
-      stdout.write(`${json ? JSON.stringify(data) : text}\n`);
+      stdout.write(`${json ? JSON.stringify(data) : wrapFor(stdout, text)}\n`);
     },
     note(text) {
       clear();
-      stderr.write(`${text}\n`);
+      stderr.write(`${wrapFor(stderr, text)}\n`);
     },
     progress(label, total) {
       const shown = stderr.isTTY === true && env['TERM'] !== 'dumb' && total > 1;
@@ -105,6 +114,56 @@ export function createPrinter({ stdout, stderr, env, json, color }: PrinterOptio
   };
 }
 
+function isColoured(stdout: Output, env: PrinterOptions['env']): boolean {
+  const force = env['FORCE_COLOR'];
+  if (force !== undefined) return force !== '0' && force !== 'false';
+  return stdout.isTTY === true && !env['NO_COLOR'] && env['TERM'] !== 'dumb';
+}
+
+const DEFAULT_COLUMNS = 80;
+
+/** The width of a terminal; `undefined` for a file or a pipe. */
+function widthOf({ isTTY, columns }: Output): number | undefined {
+  // Some terminals say 0.
+  return isTTY === true ? columns || DEFAULT_COLUMNS : undefined;
+}
+
+/** The text as the stream shows it best: wrapped on a terminal, as it is in a file or a pipe. */
+export function wrapFor(stream: Output, text: string): string {
+  const columns = widthOf(stream);
+  return columns === undefined ? text : wrapWords(text, columns);
+}
+
+/** What is before the text of a line such as `found       3 events`, and where its next lines begin. */
+const LABEL = /^(?: *\S+ {2,}| *)/;
+
+/** No next line begins further to the right. */
+const MAX_INDENT = 16;
+
+/** Continues each line that is too long on the next one, at a space. A word that is too long stays whole. */
+export function wrapWords(text: string, columns: number): string {
+  return text
+    .split('\n')
+    .flatMap((line) => {
+      if (stringWidth(line) <= columns) return [line];
+      const label = LABEL.exec(line)?.[0].length ?? 0;
+      const indent = ' '.repeat(label <= MAX_INDENT ? label : 2);
+      const [first = '', ...words] = line.slice(label).split(/(?<=\S) +(?=\S)/);
+      const lines: string[] = [];
+      let current = line.slice(0, label) + first;
+      for (const word of words) {
+        const longer = `${current} ${word}`;
+        if (stringWidth(longer) <= columns) current = longer;
+        else {
+          lines.push(current);
+          current = indent + word;
+        }
+      }
+      return [...lines, current];
+    })
+    .join('\n');
+}
+
 const BAR_WIDTH = 24;
 
 /** A cell of a table: its text, and how it is coloured. */
@@ -116,14 +175,14 @@ export function toTable(columns: readonly string[], rows: readonly (readonly Cel
   const textOf = (cell: Cell = '') => toPlain(typeof cell === 'string' ? cell : cell.text);
   const widths = columns.map((_, column) =>
     // Not Math.max(...): there can be more rows than a call takes arguments.
-    lines.reduce((width, line) => Math.max(width, textOf(line[column]).length), 0),
+    lines.reduce((width, line) => Math.max(width, stringWidth(textOf(line[column]))), 0),
   );
   return lines
     .map((line) =>
       line
         .map((cell, column) => {
           const text = textOf(cell);
-          const gap = column === line.length - 1 ? '' : ' '.repeat((widths[column] ?? 0) - text.length);
+          const gap = column === line.length - 1 ? '' : ' '.repeat((widths[column] ?? 0) - stringWidth(text));
           return (typeof cell === 'string' ? text : cell.paint(text)) + gap;
         })
         .join('  ')
@@ -150,6 +209,18 @@ export function formatAge(ms: number): string {
   const first = parts.findIndex(([count]) => count > 0);
   const shown = parts.slice(first, first + 2).filter(([count]) => count > 0);
   return shown.map(([count, unit]) => `${count}${unit}`).join(' ');
+}
+
+/** A duration as flags take it, in the largest unit that gives a whole number: `300000` is `5m`. */
+export function formatDuration(ms: number): string {
+  const units = [
+    [86_400_000, 'd'],
+    [3_600_000, 'h'],
+    [60_000, 'm'],
+    [1_000, 's'],
+  ] as const;
+  const [size, unit] = units.find(([each]) => ms >= each && ms % each === 0) ?? [1, 'ms'];
+  return `${ms / size}${unit}`;
 }
 
 const controller = new AbortController();

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { parseEnv } from 'node:util';
+import { type Command, Help, InvalidArgumentError, Option } from 'commander';
 import {
   EVENT_TYPES,
   type EventType,
@@ -10,7 +11,14 @@ import {
 import type { Client } from 'stablehooks/client';
 import { nearestName } from '../nearest-name.js';
 import { usageError } from './errors.js';
-import { createPrinter, type ExitCode, interruption, type Printer, toPlain } from './output.js';
+import {
+  createPrinter,
+  type ExitCode,
+  formatDuration,
+  interruption,
+  type Printer,
+  toPlain,
+} from './output.js';
 
 /** What a command runs with. */
 export interface CommandContext<Flags> {
@@ -25,19 +33,27 @@ export interface CommandContext<Flags> {
   readonly signal: AbortSignal;
 }
 
+/** The flags that every command has. */
+interface CommonFlags {
+  readonly json?: boolean;
+  readonly color: boolean;
+  readonly envFile?: string;
+}
+
 /** Adds the flags that every command has, and what the command does. `run` gives the exit code of the process. */
 export function addAction<Flags>(
   command: Command,
   run: (context: CommandContext<Flags>) => Promise<ExitCode>,
 ): Command {
-  return command
+  command
+    .optionsGroup('Common:')
     .option('--json', 'print JSON, one value per line')
     .option('--no-color', 'print without colours, as under NO_COLOR')
+    .option('--env-file <file>', 'read environment variables that are not set from this file, such as .env')
     .option('--debug', 'print the stack of an error')
     .action(async () => {
-      const flags = command.opts<
-        Flags & SettingFlags & { readonly json?: boolean; readonly color: boolean }
-      >();
+      const flags = command.opts<Flags & SettingFlags & CommonFlags>();
+      if (flags.envFile !== undefined) await loadEnvironment(flags.envFile);
       const { env, stdout, stderr } = process;
       process.exitCode = await run({
         flags,
@@ -48,6 +64,33 @@ export function addAction<Flags>(
         signal: interruption,
       });
     });
+  describeOptions(command);
+  return command;
+}
+
+/** Completes what `--help` says of options and arguments: what is required, and defaults that can be typed. */
+function describeOptions(command: Command): void {
+  for (const option of command.options) {
+    const { parseArg, defaultValue } = option;
+    // Parsers of durations give ms, which nobody can type.
+    if (typeof defaultValue === 'number' && (parseArg === parseWait || parseArg === parseDuration))
+      option.defaultValueDescription = formatDuration(defaultValue);
+    if (option.mandatory && defaultValue === undefined) option.description += ' (required)';
+    // Not `choices()`, which would refuse a type without suggesting the nearest.
+    if (option.long === '--type') option.argChoices ??= [...EVENT_TYPES];
+  }
+  command.configureHelp({
+    optionDescription: (option) => new Help().optionDescription(option).replace(' (default: [])', ''),
+  });
+  for (const argument of command.registeredArguments)
+    if (argument.name() === 'type') argument.argChoices ??= [...EVENT_TYPES];
+}
+
+/** Sets the variables of a file in the format of `.env` (that of `node --env-file`), except those that are set. */
+async function loadEnvironment(path: string): Promise<void> {
+  const bytes = await readInput(path, '--env-file');
+  for (const [name, value] of Object.entries(parseEnv(new TextDecoder().decode(bytes))))
+    process.env[name] ??= value;
 }
 
 /**
@@ -68,6 +111,7 @@ export function toKebab(name: string): string {
 /** Adds the flags of commands that call the service. */
 export function addServiceFlags(command: Command): Command {
   return command
+    .optionsGroup('Service:')
     .option('--base-url <url>', 'base URL of the service (environment: STABLEHOOKS_BASE_URL)')
     .option(
       '--token-file <file>',
@@ -78,6 +122,7 @@ export function addServiceFlags(command: Command): Command {
 /** Adds the flags of commands that sign or verify. */
 export function addSecretFlags(command: Command): Command {
   return command
+    .optionsGroup('Signature:')
     .option(
       '--secret-file <file>',
       'file with the webhook secret, - for stdin (environment: STABLEHOOKS_SECRET)',
@@ -92,10 +137,16 @@ export function addSecretFlags(command: Command): Command {
     .option('--prefix <string>', 'what precedes the digits of the signature, such as sha256=');
 }
 
-/** Adds an example to `--help`. */
+/** Adds an example to `--help`. A command that is too long for a terminal is continued as shells do. */
 export function addExample(command: Command, lines: readonly string[]): Command {
-  return command.addHelpText('after', `\nExample:\n${lines.map((line) => `  ${line}`).join('\n')}`);
+  const toLines = (line: string) => {
+    if (line.length + 2 <= HELP_COLUMNS || !line.startsWith('stablehooks ')) return `  ${line}`;
+    return `  ${line.split(/ (?=--)/).join(' \\\n      ')}`;
+  };
+  return command.addHelpText('after', `\nExample:\n${lines.map(toLines).join('\n')}`);
 }
+
+const HELP_COLUMNS = 80;
 
 /** The flags that settings are read from; a command has those that it needs. */
 interface SettingFlags {
