@@ -36,10 +36,7 @@ const same: {
     NonNullable<operations['listWebhookEvents']['parameters']['query']>,
     Omit<EventQuery, 'signal'>
   >;
-  readonly list: Same<
-    Body<operations['listWebhookEvents']['responses']['200']>,
-    readonly UnknownEvent[]
-  >;
+  readonly list: Same<Body<operations['listWebhookEvents']['responses']['200']>, readonly UnknownEvent[]>;
   readonly webhooks: {
     readonly [Type in keyof webhooks]: Type extends WebhookEvent['type']
       ? Same<Delivered<Type>, WebhookEvent<Type>>
