@@ -164,7 +164,7 @@ describe.concurrent('catch-up', () => {
       'http://127.0.0.1:1/',
     ];
     const noEndpoint = await run(args, service);
-    expect(noEndpoint.stdout).toContain('no connection (ECONNREFUSED)');
+    expect(noEndpoint.stdout).toContain('nothing listens there (ECONNREFUSED)');
     expect(noEndpoint.exitCode).toBe(3);
     const noService = await run(args, {
       env: { ...service.env, STABLEHOOKS_BASE_URL: await findClosedUrl() },

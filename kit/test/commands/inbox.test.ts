@@ -214,7 +214,7 @@ describe.concurrent('inbox', () => {
     const after = await inbox.find(event.id);
     expect(after).toMatchObject({
       state: before?.state,
-      lastError: 'redrive: no connection (ECONNREFUSED)',
+      lastError: 'redrive: nothing listens there (ECONNREFUSED)',
     });
     const [dueBefore, dueAfter] = [before?.dueAt ?? 0, after?.dueAt ?? 0];
     if (retryAfterMs === 0) expect(dueAfter).toBeLessThanOrEqual(Date.now());

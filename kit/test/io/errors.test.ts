@@ -1,0 +1,31 @@
+import { ConfigError } from 'stablehooks';
+import { expect, test } from 'vitest';
+import { describeBody, toFailure } from '../../src/io/errors.js';
+
+test('a wrong option is wrong use of a flag, without the names of functions and codes', () => {
+  expect(toFailure(new ConfigError('createPoller: `lagMs` must be an integer from 1.'))).toEqual({
+    exitCode: 2,
+    message: '--lag must be an integer from 1.',
+  });
+  expect(toFailure(new ConfigError('acknowledgeGap: `by` must be a string that is not empty.')).message).toBe(
+    '--by must be a string that is not empty.',
+  );
+});
+
+test('of a problem the detail is printed, and the fields that it does not name', () => {
+  const errors = [{ field: 'limits.daily', detail: 'must be an amount' }];
+  expect(describeBody(JSON.stringify({ detail: 'Nothing was changed.', errors }))).toBe(
+    'Nothing was changed. limits.daily must be an amount.',
+  );
+  expect(describeBody('{"detail":5}')).toBe('{"detail":5}');
+  expect(describeBody(' down\u001b[2J ')).toBe('down·[2J');
+});
+
+test('an untrusted certificate names NODE_EXTRA_CA_CERTS, and is exit 3', () => {
+  const cause = Object.assign(new Error('self-signed certificate'), { code: 'DEPTH_ZERO_SELF_SIGNED_CERT' });
+  const { exitCode, message } = toFailure(new TypeError('fetch failed', { cause }));
+  expect(message).toMatch(
+    /^Its certificate is not trusted\. Set NODE_EXTRA_CA_CERTS .*\(DEPTH_ZERO_SELF_SIGNED_CERT\)$/,
+  );
+  expect(exitCode).toBe(3);
+});
