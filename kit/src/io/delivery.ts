@@ -227,8 +227,13 @@ export function printRow(printer: Printer, { event, answer }: DeliveryRow): void
   const words = toPlain(describeAnswer(answer));
   printer.print({
     text: `${toPlain(event.type)}  ${toPlain(event.id)}  ${paint(words)}  ${faint(`${answer.elapsedMs} ms`)}`,
-    data: { id: event.id, type: event.type, ...toData(answer) },
+    data: toRowData({ event, answer }),
   });
+}
+
+/** A row for `--json`. */
+export function toRowData({ event, answer }: DeliveryRow): object {
+  return { id: event.id, type: event.type, ...toData(answer) };
 }
 
 function toData(answer: EndpointAnswer): object {
@@ -253,7 +258,7 @@ export function noteNotDue(printer: Printer, ids: Iterable<string>): void {
       ? [`${id} failed before and waits for its retry time.`, id, 'it']
       : [`${id} and ${more.length} more failed before and wait for their retry time.`, `${id} …`, 'them'];
   printer.note(
-    `${wait} \`stablehooks inbox requeue INBOX ${command}\` makes ${them} due now: then send ${them} again, or let the app's redrive run ${them}.`,
+    `${wait} \`stablehooks inbox requeue --inbox INBOX ${command}\` makes ${them} due now: then send ${them} again, or let the app's redrive run ${them}.`,
   );
 }
 

@@ -265,3 +265,8 @@ export function interruptedExit(): ExitCode {
   if (!(reason instanceof Error && 'code' in reason)) return EXIT.interrupted;
   return reason.code === 'EPIPE' ? EXIT.good : EXIT.unreachable;
 }
+
+/** A number and its noun, such as `1 event` or `1,204 events`. */
+export function countOf(count: number, noun: string): string {
+  return `${count.toLocaleString('en-US')} ${noun}${count === 1 ? '' : 's'}`;
+}
