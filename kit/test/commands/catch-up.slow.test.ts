@@ -185,7 +185,7 @@ describe.concurrent('catch-up', () => {
     expect(full.exitCode).toBe(3);
 
     // What was written before the disk was full can still be read.
-    const stats = await run(['inbox', 'stats', folder.at('events.db'), '--json']);
+    const stats = await run(['inbox', 'stats', '--inbox', folder.at('events.db'), '--json']);
     expect(stats.exitCode).toBe(0);
   });
 

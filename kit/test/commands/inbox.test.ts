@@ -102,30 +102,37 @@ describe.concurrent('inbox', () => {
     expect(await receiver.accept(event, 'push')).toMatchObject({ kind: 'handled' });
   });
 
-  test('inbox requeue without ids takes the dead events, and refuses an id that is neither dead nor failed', async () => {
+  test('inbox requeue --all-dead takes the dead events, and requeue refuses an id that is neither dead nor failed', async () => {
     await using folder = await makeFolder();
     const path = folder.at('events.db');
     const dead = await fill(path);
-    const all = await run(['inbox', 'requeue', '--inbox', path, '--json']);
-    expect(JSON.parse(all.stdout)).toEqual({ requeued: 2 });
+    const all = await run(['inbox', 'requeue', '--inbox', path, '--all-dead', '--json']);
+    expect(JSON.parse(all.stdout)).toEqual({ requeued: 2, skipped: 0 });
     const again = await run(['inbox', 'requeue', '--inbox', path, dead[0] ?? '']);
     expect(again.stderr).toContain('is received, not dead or failed. See `stablehooks inbox list`.');
     expect(again.exitCode).toBe(2);
-    const none = await run(['inbox', 'requeue', '--inbox', path]);
-    expect(none).toMatchObject({ stdout: 'No dead events.\n', stderr: '', exitCode: 0 });
+    const unknown = await run(['inbox', 'requeue', '--inbox', path, 'evt_nobody']);
+    expect(unknown.stderr).toContain('evt_nobody is not in this inbox, not dead or failed.');
+    expect(unknown.exitCode).toBe(2);
+    const none = await run(['inbox', 'requeue', '--inbox', path, '--all-dead']);
+    expect(none).toMatchObject({
+      stdout: 'There are no dead events, so nothing was requeued.\n',
+      stderr: '',
+      exitCode: 0,
+    });
   });
 
-  test('inbox requeue says which event another process took meanwhile', async () => {
+  test('inbox requeue says which event another process took meanwhile, and is exit 1', async () => {
     await using folder = await makeFolder();
     const path = folder.at('events.db');
     const [first = '', second = ''] = await fill(path);
     takeTogether(path, { first, second });
     const both = await run(['inbox', 'requeue', '--inbox', path, first, second]);
     expect(both.stderr).toContain(
-      `${second} is no longer dead or failed: another process requeued it. It is skipped.\n`,
+      `${second} is no longer dead or failed: another process has changed it. It is skipped.\n`,
     );
     expect(both.stdout).toMatch(/^1 event requeued; /);
-    expect(both.exitCode).toBe(0);
+    expect(both.exitCode).toBe(1);
   });
 
   test('the help of inbox names requeue', async () => {
@@ -140,7 +147,9 @@ describe.concurrent('inbox', () => {
     const { stderr, exitCode } = await run([
       'inbox',
       'redrive',
-      '--inbox', folder.at('events.db'),
+      '--inbox',
+      folder.at('events.db'),
+      '--all-dead',
       '--to',
       endpoint.url,
     ]);
@@ -232,9 +241,9 @@ describe.concurrent('inbox', () => {
     const { stderr, exitCode } = await run(args);
     expect(endpoint.outcomes.map(({ event }) => event?.id)).toEqual([id]);
     expect(stderr).toContain(
-      `${other} is no longer dead or failed: another process requeued it. It is skipped.\n1 of 1 sent`,
+      `${other} is no longer dead or failed: another process has changed it. It is skipped.\n1 of 2 sent`,
     );
-    expect(exitCode).toBe(0);
+    expect(exitCode).toBe(1);
   });
 
   test('an event that the endpoint refuses after inbox redrive is dead again', async () => {
@@ -250,13 +259,6 @@ describe.concurrent('inbox', () => {
       state: 'dead',
       lastError: 'redrive: 500 ERR_HANDLER_FAILED',
     });
-  });
-
-  test('inbox prune deletes the JSON of done events, and keeps their ids', async () => {
-    await using folder = await makeFolder();
-    await fill(folder.at('events.db'));
-    const { stdout } = await run(['inbox', 'prune', '--inbox', folder.at('events.db'), '--older-than', '0s']);
-    expect(stdout).toBe('1 event pruned; its id is kept.\n');
   });
 
   test('inbox says what is wrong with a file that is not an inbox', async () => {
