@@ -98,9 +98,13 @@ async function openPlace(place: string, { create, name }: OpenOptions): Promise<
  * @throws {CommandError} exit 2.
  */
 function assertIsInbox(db: SqliteLike, name: string): void {
+  db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
   const tables = db.prepare("SELECT name FROM sqlite_master WHERE name = 'stablehooks_events'").all();
   if (tables.length === 0) throw usageError(`${name}: this SQLite file is no inbox. Check the path.`);
 }
+
+/** How long to wait while another process writes, in ms. */
+const BUSY_TIMEOUT_MS = 5_000;
 
 type SqliteDriver = new (path: string) => SqliteLike & { close(): void };
 

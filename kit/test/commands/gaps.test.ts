@@ -94,7 +94,10 @@ describe.concurrent('gaps', () => {
     const part = await run(['gaps', 'acknowledge', ...place, '--from', from, '--until', middle, ...AUDIT]);
     expect(JSON.parse(part.stdout)).toMatchObject({ state: 'acknowledged', from, until: middle });
     const list = await run(['gaps', 'list', ...place]);
-    const [gap, last] = list.stdout.trim().split('\n').map((line) => JSON.parse(line));
+    const [gap, last] = list.stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
     expect(gap).toMatchObject({ state: 'open', from: middle, until });
     expect(last).toEqual({ watermark: '2026-11-21T15:00:00.000Z', open: 1, acknowledged: 1 });
     expect(list.exitCode).toBe(1);
@@ -160,7 +163,9 @@ describe.concurrent('gaps', () => {
       ['--by', 'a'.repeat(201), '--reason', 'compared'],
     ]) {
       const { stderr, exitCode } = await run([...args, ...wrong]);
-      expect(stderr).toMatch(/option '--(by|reason) <\w+>' argument '[^']+' is invalid\. Write 1 to 1?\d00+ characters\./);
+      expect(stderr).toMatch(
+        /option '--(by|reason) <\w+>' argument '[^']+' is invalid\. Write 1 to 1?\d00+ characters\./,
+      );
       expect(exitCode).toBe(2);
     }
   });

@@ -35,7 +35,10 @@ async function expectRedriven(id: string, url: string): Promise<void> {
   const env = { INBOX_URL: url };
   const list = await run(['inbox', 'list', '--inbox', 'env:INBOX_URL', '--state', 'dead'], { env });
   expect(list.stdout).toContain(id);
-  const redrive = await run(['inbox', 'redrive', '--inbox', 'env:INBOX_URL', '--all-dead', '--to', endpoint.url], { env });
+  const redrive = await run(
+    ['inbox', 'redrive', '--inbox', 'env:INBOX_URL', '--all-dead', '--to', endpoint.url],
+    { env },
+  );
   expect(endpoint.handled()).toEqual([id]);
   expect(redrive.exitCode).toBe(0);
   const stats = await run(['inbox', 'stats', '--inbox', 'env:INBOX_URL'], { env });
@@ -45,7 +48,9 @@ async function expectRedriven(id: string, url: string): Promise<void> {
 test('inbox reads and redrives an inbox in Postgres', async () => {
   const postgres = await startPostgres();
   try {
-    const noTables = await run(['inbox', 'stats', '--inbox', 'env:INBOX_URL'], { env: { INBOX_URL: postgres.url } });
+    const noTables = await run(['inbox', 'stats', '--inbox', 'env:INBOX_URL'], {
+      env: { INBOX_URL: postgres.url },
+    });
     expect(noTables.stderr).toMatch(/^stablehooks: This database has no inbox: run the migrations[^\n]*\n$/);
     expect(noTables.exitCode).toBe(2);
 

@@ -171,7 +171,15 @@ describe.concurrent('inbox', () => {
       handlers: { 'transfer.failed': (event) => void handled.push(event.id) },
     });
     await using server = await serve(toNodeHandler(receiver));
-    const { exitCode } = await run(['inbox', 'redrive', '--inbox', folder.at('events.db'), id, '--to', server.url]);
+    const { exitCode } = await run([
+      'inbox',
+      'redrive',
+      '--inbox',
+      folder.at('events.db'),
+      id,
+      '--to',
+      server.url,
+    ]);
     expect(handled).toEqual([id]);
     expect(exitCode).toBe(0);
     expect(await inbox.find(id)).toMatchObject({ state: 'done' });
@@ -223,7 +231,7 @@ describe.concurrent('inbox', () => {
     const after = await inbox.find(event.id);
     expect(after).toMatchObject({
       state: before?.state,
-      lastError: 'redrive: no connection (ECONNREFUSED)',
+      lastError: expect.stringMatching(/^redrive: .*\(ECONNREFUSED\)$/),
     });
     const [dueBefore, dueAfter] = [before?.dueAt ?? 0, after?.dueAt ?? 0];
     if (retryAfterMs === 0) expect(dueAfter).toBeLessThanOrEqual(Date.now());
@@ -252,7 +260,15 @@ describe.concurrent('inbox', () => {
       throw new Error('still broken');
     });
     const [id = ''] = await fill(folder.at('events.db'));
-    const { exitCode } = await run(['inbox', 'redrive', '--inbox', folder.at('events.db'), id, '--to', endpoint.url]);
+    const { exitCode } = await run([
+      'inbox',
+      'redrive',
+      '--inbox',
+      folder.at('events.db'),
+      id,
+      '--to',
+      endpoint.url,
+    ]);
     expect(exitCode).toBe(1);
     using inbox = await openSqlite(folder.at('events.db'));
     expect(await inbox.find(id)).toMatchObject({
