@@ -184,9 +184,10 @@ function requeueCommand(): Command {
     ),
   );
   addExample(command, ['stablehooks inbox requeue evt_01 --inbox events.db']);
-  return addAction<PickFlags>(command, ({ args, flags, printer }) =>
-    withInbox(flags.inbox, async (inbox) => {
-      const picked = await pickRequeueable(inbox, args, flags);
+  return addAction<PickFlags>(command, ({ args, flags, printer }) => {
+    assertPick(args, flags);
+    return withInbox(flags.inbox, async (inbox) => {
+      const picked = await pickRequeueable(inbox, args);
       let requeued = 0;
       for (const { id } of picked) {
         if (await requeueOrNote(id, inbox, printer)) requeued += 1;
@@ -194,8 +195,8 @@ function requeueCommand(): Command {
       const text = picked.length === 0 ? NO_DEAD : describeRequeued(requeued);
       printer.print({ text, data: { requeued, skipped: picked.length - requeued } });
       return requeued === picked.length ? EXIT.good : EXIT.failed;
-    }),
-  );
+    });
+  });
 }
 
 const NO_DEAD = 'There are no dead events, so nothing was requeued.';
@@ -242,10 +243,11 @@ async function redrive({
   printer,
   signal,
 }: CommandContext<RedriveFlags>): Promise<ExitCode> {
+  assertPick(args, flags);
   const sender = await createSender(parseUrl(flags.to, '--to'), settings, flags.timeout);
   const inbox = await openInbox(flags.inbox);
   try {
-    const picked = await pickRequeueable(inbox, args, flags);
+    const picked = await pickRequeueable(inbox, args);
     if (picked.length === 0) {
       printer.note(NO_DEAD);
       return EXIT.good;
@@ -295,14 +297,20 @@ async function redrive({
 /** How many records are read at a time. */
 const PAGE_SIZE = 500;
 
-/** @throws {CommandError} exit 2 when nothing is named, or one of the ids is neither dead nor failed. */
+/** @throws {CommandError} exit 2 unless ids or --all-dead are given. */
+function assertPick(ids: readonly string[], { allDead = false }: PickFlags): void {
+  if (ids.length > 0 && allDead) throw usageError('Pass ids or --all-dead, not both.');
+  if (ids.length === 0 && !allDead) throw usageError('Name the events by their ids, or pass --all-dead.');
+}
+
+/**
+ * @param ids - none for all that are dead.
+ * @throws {CommandError} exit 2 when one of the ids is neither dead nor failed.
+ */
 async function pickRequeueable(
   inbox: InboxOperations,
   ids: readonly string[],
-  { allDead = false }: Pick<PickFlags, 'allDead'>,
 ): Promise<readonly InboxRecord[]> {
-  if (ids.length > 0 && allDead) throw usageError('Pass ids or --all-dead, not both.');
-  if (ids.length === 0 && !allDead) throw usageError('Name the events by their ids, or pass --all-dead.');
   if (ids.length > 0) {
     const found = await Promise.all(
       [...new Set(ids)].map(async (id) => ({ id, record: await inbox.find(id) })),

@@ -59,7 +59,7 @@ describe.concurrent('inbox', () => {
     const list = await run(['inbox', 'list', '--inbox', folder.at('events.db'), '--state', 'dead']);
     expect(list.stdout).toMatch(
       new RegExp(
-        `\ntransfer\\.failed +${id} +dead +1 +\\S+ +ERR_HANDLER_PERMANENT: the account was closed\n`,
+        `\ntransfer\\.failed +${id} +dead +\\S+\n +1 attempt: ERR_HANDLER_PERMANENT: the account was closed\n`,
       ),
     );
     const show = await run(['inbox', 'show', '--inbox', folder.at('events.db'), id]);
