@@ -83,7 +83,7 @@ const SCENARIOS: readonly Scenario[] = [
       '--amount-column',
       'amount',
     ],
-    exitCode: 1,
+    exitCode: 0,
   },
   { args: ['verify', '--body', 'body.json', '--signature', '00'.repeat(32)], exitCode: 1 },
   { args: ['verify', '--body', 'body.json', '--signature', 'RIGHT'], exitCode: 0 },
