@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import { readFileSync, writeSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
-import { toFailure } from './io/errors.js';
+import { describeMissingFlags, toFailure } from './io/errors.js';
 import {
   EXIT,
   interruptedExit,
@@ -158,7 +158,8 @@ function fail(error: unknown): void {
 /** Commander's message as one sentence, and the help to read. */
 function toUsageLine(error: CommanderError): string {
   const help = `See \`${nameOf(typedCommand())} --help\`.`;
-  const message = error.message
+  const isIncomplete = error.code === 'commander.missingMandatoryOptionValue';
+  const message = (isIncomplete ? describeMissingFlags(typedCommand(), words) : error.message)
     .replace(/^error: /, '')
     // The value of an unknown option can be a secret.
     .replace(/^(unknown option '[^'=]+)=.*'/s, "$1'")

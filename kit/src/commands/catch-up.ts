@@ -5,9 +5,9 @@ import { Command } from 'commander';
 import { EVENT_TYPES, type EventType, type InboxCount, type InboxState } from 'stablehooks';
 import { describeGap, type Gap, type PollReport } from 'stablehooks/catch-up';
 import { readCoverage, renderCoverage } from '../coverage-picture.js';
-import { type DeliveryRow, isQueued, outcomeOf, printRow } from '../io/delivery.js';
+import { type DeliveryRow, isQueued, isWithoutEffect, printRow } from '../io/delivery.js';
 import { usageError } from '../io/errors.js';
-import { createForwarder, isAccepted } from '../io/forwarding.js';
+import { createForwarder, isTaken } from '../io/forwarding.js';
 import { INBOX_PLACE, type OpenInbox, openInbox } from '../io/inbox.js';
 import {
   countOf,
@@ -168,7 +168,7 @@ function undeliveredOf({ counts }: CatchUpResult): readonly InboxCount[] {
 
 /** The events that the endpoint accepted without running a handler. It does not run one for a duplicate either. */
 function withoutHandler(rows: readonly DeliveryRow[]): readonly DeliveryRow[] {
-  return rows.filter(({ answer }) => ['ignored', 'parked'].includes(outcomeOf(answer) ?? ''));
+  return rows.filter(({ answer }) => isTaken(answer) && isWithoutEffect(answer));
 }
 
 /** The report, and what else decides on the exit code. */
@@ -182,7 +182,7 @@ function toText(result: CatchUpResult, { good, bad, doubtful }: Paint): string {
   const { fetched, recovered, handled, duplicates, failed, requests, durationMs } = report;
   const redriven = Object.entries(report.redriven ?? {}).filter(([, count]) => count > 0);
   const unknown = counts.find(({ state }) => state === 'parked')?.count ?? 0;
-  const queued = rows.filter(({ answer }) => isAccepted(answer) && isQueued(answer)).length;
+  const queued = rows.filter(({ answer }) => isTaken(answer) && isQueued(answer)).length;
   const ignored = withoutHandler(rows);
   const ignoredTypes = [...new Set(ignored.map(({ event }) => event.type))].join(', ');
   return [
@@ -242,7 +242,7 @@ function describeOpenGap(gap: Gap, { proven }: PollReport): string {
 
 /** The problems, except failed attempts: each has its own line above. */
 function toProblems({ report, rows }: CatchUpResult): readonly string[] {
-  const failed = new Set(rows.filter(({ answer }) => !isAccepted(answer)).map(({ event }) => event.id));
+  const failed = new Set(rows.filter(({ answer }) => !isTaken(answer)).map(({ event }) => event.id));
   return report.problems
     .filter(({ code, id }) => code !== 'ERR_HANDLER_FAILED' || id === undefined || !failed.has(id))
     .map(({ code, message, id }) =>

@@ -1,16 +1,19 @@
 import { Command } from 'commander';
 import { createdAtMs, isEventType, type UnknownEvent } from 'stablehooks';
+import type { EventList } from 'stablehooks/client';
 import {
   createSender,
   type DeliveryRow,
-  isDelivered,
+  isAccepted,
   isNotDue,
   noteNotDue,
+  noteUnaccepted,
   printRow,
   summarise,
 } from '../io/delivery.js';
 import { usageError } from '../io/errors.js';
 import {
+  countOf,
   EXIT,
   type ExitCode,
   formatAge,
@@ -25,11 +28,13 @@ import {
   addSecretFlags,
   addServiceFlags,
   type CommandContext,
+  collectNames,
   type Moment,
   parseCount,
   parseMoment,
   parseUrl,
   parseWait,
+  refuseFlags,
   suggestType,
   toDate,
 } from '../io/settings.js';
@@ -56,8 +61,8 @@ function listCommand(): Command {
 
 async function list(context: CommandContext<ListFlags>): Promise<ExitCode> {
   const { flags, printer } = context;
-  const found = await selectEvents(context);
-  const events = found.filter(({ delivered }) => !flags.undelivered || delivered !== true).toReversed();
+  const { events: selected } = await selectEvents(context);
+  const events = selected.filter(({ delivered }) => !flags.undelivered || delivered !== true).toReversed();
   printEvents(printer, events);
   return EXIT.good;
 }
@@ -121,13 +126,14 @@ function replayCommand(): Command {
 }
 
 async function replay(context: CommandContext<ReplayFlags>): Promise<ExitCode> {
-  const { args, flags, settings, printer, signal } = context;
+  const { args, flags, given, settings, printer, signal } = context;
   if (args.length === 0 && !flags.since && !flags.all)
     throw usageError('Name the events to replay, or pass --since TIME, or --all.');
-  const url = parseUrl(flags.to, '--to');
-  const sender = await createSender(url, settings, flags.timeout);
-  const found = await selectEvents(context);
-  const events = skipTo(args.length > 0 ? pickEvents(found, args) : found, flags.after);
+  if (args.length > 0) refuseFlags(given, ['all'], 'has no effect beside ids.');
+  if (flags.since) refuseFlags(given, ['all'], 'has no effect beside --since.');
+  const sender = await createSender(parseUrl(flags.to, '--to'), settings, flags.timeout);
+  const selection = await selectEvents(context);
+  const events = skipTo(args.length > 0 ? pickEvents(selection, args) : selection.events, flags.after);
 
   const rows: DeliveryRow[] = [];
   const progress = printer.progress('replay', events.length);
@@ -137,7 +143,8 @@ async function replay(context: CommandContext<ReplayFlags>): Promise<ExitCode> {
     // It was not sent: a continued replay starts with it.
     if (row.answer.kind === 'unreachable') {
       printRow(printer, row);
-      printer.note(`${url} cannot be reached (${row.answer.reason}). ${describeStop(rows, events.length)}`);
+      noteUnaccepted(printer, [row.answer]);
+      printer.note(describeStop(rows, events.length));
       return EXIT.unreachable;
     }
     rows.push(row);
@@ -149,12 +156,18 @@ async function replay(context: CommandContext<ReplayFlags>): Promise<ExitCode> {
     printer,
     rows.flatMap(({ event, answer }) => (isNotDue(answer) ? [event.id] : [])),
   );
+  const answers = rows.map(({ answer }) => answer);
+  noteUnaccepted(printer, answers);
   if (rows.length < events.length) {
     printer.note(describeStop(rows, events.length));
     return interruptedExit();
   }
-  printer.note(summarise(rows, events.length));
-  return rows.every(({ answer }) => isDelivered(answer)) ? EXIT.good : EXIT.failed;
+  printer.note(
+    rows.length === 0 ? 'No event is selected: nothing was sent.' : summarise(rows, events.length),
+  );
+  // Events that a full list left out were not sent. Ids were all found.
+  const complete = args.length > 0 || !selection.full;
+  return complete && answers.every(isAccepted) ? EXIT.good : EXIT.failed;
 }
 
 function skipTo(events: readonly UnknownEvent[], after: string | undefined): readonly UnknownEvent[] {
@@ -162,7 +175,7 @@ function skipTo(events: readonly UnknownEvent[], after: string | undefined): rea
   const at = events.findIndex(({ id }) => id === after);
   if (at >= 0) return events.slice(at + 1);
   throw usageError(
-    `--after ${toPlain(after)}: this event is not among the ${events.length} selected events. Check the id.`,
+    `--after ${toPlain(after)}: this event is not among the ${countOf(events.length, 'selected event')}. Check the id.`,
   );
 }
 
@@ -177,7 +190,7 @@ function describeStop(rows: readonly DeliveryRow[], total: number): string {
 
 /** The flags that select events of the list. */
 interface SelectionFlags {
-  readonly type?: string;
+  readonly type?: readonly string[];
   readonly since?: Moment;
   readonly until?: Moment;
   readonly limit: number;
@@ -185,42 +198,66 @@ interface SelectionFlags {
 
 function addSelectionFlags(command: Command, limit: number): Command {
   return command
-    .option('--type <type>', 'only events of this type')
+    .option('--type <type>', 'only events of this type; can be repeated, or a list with commas', collectNames)
     .option('--since <time>', 'only events created since then: 2h, 7d, 2026-01-31T12:00:00Z', parseMoment)
     .option('--until <time>', 'only events created until then', parseMoment)
-    .option('--limit <number>', 'how many events to ask the list for', parseCount, limit);
+    .option('--limit <number>', 'how many events to ask the list for, of each type', parseCount, limit);
+}
+
+/** The events that the flags select. */
+interface Selection {
+  /** Oldest first, each id once. */
+  readonly events: readonly UnknownEvent[];
+  /** Whether the list was as long as the limit, so that it may have left out events. */
+  readonly full: boolean;
 }
 
 /**
- * Asks for the list and returns the events that the flags select, oldest first, each id once.
+ * Asks for the list, of each type if there are several, and selects events.
  *
  * The service promises neither an order nor a cursor, so a full list may not be all.
+ *
+ * @throws {CommandError} exit 2 when no time is between the two given.
  */
 async function selectEvents({
   flags,
   settings,
   printer,
   signal,
-}: CommandContext<SelectionFlags>): Promise<readonly UnknownEvent[]> {
-  const { type, since, until, limit } = flags;
-  const client = await settings.client();
-  if (type !== undefined && !isEventType(type)) {
-    // It may be newer than this release, or misspelt.
-    printer.note(`This release does not know the event type ${toPlain(type)}. ${suggestType(type)}`);
-  }
-  const page = await client.events.listWithProblems({ type, limit, signal });
-  if (page.size >= limit) {
-    printer.note(
-      `The service listed ${page.size} events, which is the limit. There may be more: raise --limit.`,
-    );
-  }
-  if (page.problems.length > 0)
-    printer.note(`${page.problems.length} elements of the list are not events, and are skipped.`);
+}: CommandContext<SelectionFlags>): Promise<Selection> {
+  const { type: types = [], since, until, limit } = flags;
   const now = Date.now();
   const from = since === undefined ? -Infinity : toDate(since, now).getTime();
   const to = until === undefined ? Infinity : toDate(until, now).getTime();
-  const selected = page.events.filter((event) => createdAtMs(event) >= from && createdAtMs(event) <= to);
-  return [...new Map(selected.map((event) => [event.id, event])).values()].sort(byAge);
+  if (from > to)
+    throw usageError('--since is later than --until, so no event is between them. Swap the two.');
+  const client = await settings.client();
+  for (const type of types.filter((type) => !isEventType(type))) {
+    // It may be newer than this release, or misspelt.
+    printer.note(`This release does not know the event type ${toPlain(type)}. ${suggestType(type)}`);
+  }
+  const pages: EventList[] = [];
+  for (const type of types.length === 0 ? [undefined] : new Set(types)) {
+    pages.push(await client.events.listWithProblems({ type, limit, signal }));
+  }
+  const fullPage = pages.find(({ size }) => size >= limit);
+  if (fullPage !== undefined) {
+    printer.note(
+      `The service listed ${countOf(fullPage.size, 'event')}, which is the limit. There may be more: raise --limit.`,
+    );
+  }
+  const problems = pages.reduce((sum, page) => sum + page.problems.length, 0);
+  if (problems > 0)
+    printer.note(
+      problems === 1
+        ? '1 element of the list is not an event, and is skipped.'
+        : `${problems} elements of the list are not events, and are skipped.`,
+    );
+  const selected = pages
+    .flatMap(({ events }) => events)
+    .filter((event) => createdAtMs(event) >= from && createdAtMs(event) <= to);
+  const events = [...new Map(selected.map((event) => [event.id, event])).values()].sort(byAge);
+  return { events, full: fullPage !== undefined };
 }
 
 function byAge(a: UnknownEvent, b: UnknownEvent): number {
@@ -228,15 +265,16 @@ function byAge(a: UnknownEvent, b: UnknownEvent): number {
 }
 
 /**
- * The events with these ids, in the order of their creation.
+ * The selected events with these ids, in the order of their creation.
  *
- * @throws {CommandError} exit 2 when one is not in the list.
+ * @throws {CommandError} exit 2 when one is not among them.
  */
-function pickEvents(events: readonly UnknownEvent[], ids: readonly string[]): readonly UnknownEvent[] {
-  const missing = ids.filter((id) => !events.some((event) => event.id === id));
+function pickEvents({ events, full }: Selection, ids: readonly string[]): readonly UnknownEvent[] {
+  const known = new Set(events.map(({ id }) => id));
+  const missing = ids.filter((id) => !known.has(id));
   if (missing.length > 0) {
     throw usageError(
-      `Not among the ${events.length} events that the service listed: ${toPlain(missing.join(', '))}. Raise --limit, or check the id.`,
+      `Not among the ${countOf(events.length, 'selected event')} of the list: ${toPlain(missing.join(', '))}. ${full ? 'Raise --limit, or check the id.' : 'Check the id.'}`,
     );
   }
   return events.filter(({ id }) => ids.includes(id));

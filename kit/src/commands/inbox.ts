@@ -12,14 +12,15 @@ import {
   type DeliveryRow,
   describeAnswer,
   type EndpointAnswer,
+  isAccepted,
   isQueued,
-  outcomeOf,
+  noteUnaccepted,
   printRow,
   type Sender,
   summarise,
 } from '../io/delivery.js';
 import { usageError } from '../io/errors.js';
-import { isAccepted } from '../io/forwarding.js';
+import { isTaken } from '../io/forwarding.js';
 import { INBOX_PLACE, type OpenInbox, openInbox, withInbox } from '../io/inbox.js';
 import {
   countOf,
@@ -269,7 +270,7 @@ async function redrive({
       progress.show(rows.length + skipped);
     }
     progress.clear();
-    const refused = rows.filter(({ answer, queued }) => !isAccepted(answer) && !queued).length;
+    const refused = rows.filter(({ answer, queued }) => !isTaken(answer) && !queued).length;
     printer.note(`${summarise(rows, picked.length)}.`);
     if (refused > 0) {
       printer.note('What was not accepted is still in the inbox: dead, or failed until its retry time.');
@@ -280,15 +281,13 @@ async function redrive({
         `${queued} queued: a worker of the endpoint runs ${queued === 1 ? 'it' : 'them'}, and the effect was not shown. See \`stablehooks inbox show\` later.`,
       );
     }
-    const ignored = rows.filter(({ answer }) =>
-      ['ignored', 'parked'].includes(outcomeOf(answer) ?? ''),
-    ).length;
-    if (ignored > 0) {
-      printer.note(`${countOf(ignored, 'event')} ran no handler: the endpoint has none for this type.`);
-    }
+    const answers = rows.map(({ answer }) => answer);
+    noteUnaccepted(printer, answers);
     if (signal.aborted) return interruptedExit();
-    if (rows.some(({ answer }) => answer.kind === 'unreachable')) return EXIT.unreachable;
-    return rows.length === picked.length && refused + queued + ignored === 0 ? EXIT.good : EXIT.failed;
+    if (answers.some(({ kind }) => kind === 'unreachable')) return EXIT.unreachable;
+    return rows.length === picked.length && queued === 0 && answers.every(isAccepted)
+      ? EXIT.good
+      : EXIT.failed;
   } finally {
     await inbox.close();
   }
@@ -361,7 +360,7 @@ async function runAgain(
   if (queued || state !== 'received') return { answer, queued };
   const claim = await inbox.claim(event, { leaseMs: LEASE_MS, origin: 'redrive' });
   if (claim.state !== 'claimed') return { answer, queued };
-  if (isAccepted(answer)) await inbox.complete(claim.lease);
+  if (isTaken(answer)) await inbox.complete(claim.lease);
   else {
     const retryAfterMs = record.state === 'dead' ? null : Math.max(0, (record.dueAt ?? 0) - Date.now());
     await inbox.fail(claim.lease, { retryAfterMs, error: `redrive: ${describeAnswer(answer)}` });

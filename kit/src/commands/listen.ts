@@ -2,9 +2,18 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { Command } from 'commander';
 import { type EventType, type InboxOperations, type InboxState, memoryInbox } from 'stablehooks';
 import { describeGap } from 'stablehooks/catch-up';
-import { describeAnswer, type EndpointAnswer, isDelivered, statusOf, toRowData } from '../io/delivery.js';
+import {
+  describeAnswer,
+  type EndpointAnswer,
+  isAccepted,
+  isWithoutEffect,
+  noteUnaccepted,
+  outcomeOf,
+  statusOf,
+  toRowData,
+} from '../io/delivery.js';
 import { unreachableError } from '../io/errors.js';
-import { createForwarder, type ForwardingAttempt, isAccepted } from '../io/forwarding.js';
+import { createForwarder, type ForwardingAttempt } from '../io/forwarding.js';
 import { INBOX_PLACE, type OpenInbox, openInbox } from '../io/inbox.js';
 import {
   type ExitCode,
@@ -97,6 +106,7 @@ async function forward(
   const { since: stored } = await inbox.pollState();
   const start = new Date(Math.min(stored ?? since.getTime(), since.getTime()));
   const delivered = new Set<string>();
+  const withoutHandler = new Set<string>();
   const attempts = createAttemptLog(printer, url);
   const forwarder = await createForwarder(url, {
     settings,
@@ -114,7 +124,9 @@ async function forward(
       onGap: (gap) => printer.note(toFlagWords(describeGap(gap), '--interval')),
     },
     onAttempt(attempt) {
-      if (isAccepted(attempt.answer)) delivered.add(attempt.event.id);
+      const { answer, event, nextInMs } = attempt;
+      if (isAccepted(answer)) delivered.add(event.id);
+      else if (nextInMs === null) withoutHandler.add(event.id);
       attempts.add(attempt);
     },
   });
@@ -139,7 +151,8 @@ async function forward(
   }
   const waiting = await countWaiting(inbox);
   const next = flags.inbox === undefined ? '' : ' Run the same command again to continue.';
-  printer.note(`Stopped: ${delivered.size} delivered, ${waiting} waiting.${next}`);
+  const ignored = withoutHandler.size > 0 ? `, ${withoutHandler.size} without a handler` : '';
+  printer.note(`Stopped: ${delivered.size} delivered${ignored}, ${waiting} waiting.${next}`);
   return interruptedExit();
 }
 
@@ -170,6 +183,10 @@ function createOutage(printer: Printer, name: string) {
 function createAttemptLog(printer: Printer, url: string) {
   const endpoint = createOutage(printer, `The endpoint ${url}`);
   const advised = new Set<string>();
+  const adviseOnce = (topic: string, advise: () => void) => {
+    if (!advised.has(topic)) advise();
+    advised.add(topic);
+  };
   return {
     add(attempt: ForwardingAttempt): void {
       const { answer } = attempt;
@@ -181,9 +198,10 @@ function createAttemptLog(printer: Printer, url: string) {
       if (!isReached)
         endpoint.lost(`The endpoint ${url}: ${describeAnswer(answer)}. Its events wait and are sent again.`);
       const advice = adviseOn(answer, url);
-      if (advice === undefined || advised.has(advice)) return;
-      advised.add(advice);
-      printer.note(advice);
+      if (advice !== undefined) adviseOnce(advice, () => printer.note(advice));
+      if (isWithoutEffect(answer)) {
+        adviseOnce(outcomeOf(answer) ?? '', () => noteUnaccepted(printer, [answer]));
+      }
     },
   };
 }
@@ -220,7 +238,7 @@ function printAttempt(printer: Printer, { attempt, nextInMs, ...row }: Forwardin
 
 function paintOf(answer: EndpointAnswer, { good, bad, doubtful }: Paint): (text: string) => string {
   if (isAccepted(answer)) return good;
-  return isDelivered(answer) ? doubtful : bad;
+  return isWithoutEffect(answer) ? doubtful : bad;
 }
 
 /** The local time of day. */

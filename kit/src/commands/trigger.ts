@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Command, InvalidArgumentError } from 'commander';
 import type { EventType, UnknownEvent } from 'stablehooks';
@@ -5,18 +6,18 @@ import {
   createSender,
   type DeliveryRow,
   type EndpointAnswer,
-  isDelivered,
+  isAccepted,
   isNotDue,
   noteNotDue,
+  noteUnaccepted,
   printRow,
-  readOutcome,
   type Sender,
   statusOf,
   summarise,
   toBytes,
 } from '../io/delivery.js';
-import { type CommandError, unreachableError, usageError } from '../io/errors.js';
-import { EXIT, type ExitCode, interruptedExit, toPlain } from '../io/output.js';
+import { usageError } from '../io/errors.js';
+import { EXIT, type ExitCode, interruptedExit, isInterruption, type Printer, toPlain } from '../io/output.js';
 import {
   addAction,
   addExample,
@@ -30,9 +31,9 @@ import {
   parseUrl,
   parseWait,
   readPayload,
+  refuseFlags,
   type Settings,
 } from '../io/settings.js';
-import type { Attempt, Delivery } from '../sandbox/index.js';
 
 interface TriggerFlags {
   readonly to?: string;
@@ -81,35 +82,63 @@ function parseRate(value: string): number {
 
 async function trigger(context: CommandContext<TriggerFlags>): Promise<ExitCode> {
   const { args, flags, printer, signal } = context;
+  const { forge, tamper } = flags;
   const draft = await readDraft(parseEventType(args[0] ?? ''), flags);
-  const fire = await chooseFire(context);
+  const sender = await chooseFire(context);
   const times = flags.duplicate ? 2 : 1;
-  const total = flags.count * times;
+  const total = flags.count * times * sender.rowsPerEvent;
+  const expected = forge || tamper ? isRefused : isAccepted;
   const rows: Pick<DeliveryRow, 'answer'>[] = [];
   const notDue: string[] = [];
   const progress = printer.progress('trigger', total);
 
-  await repeat(flags.count, { perSecond: flags.rate, signal }, async () => {
-    const event = draft();
-    for (let time = 0; time < times; time++) {
-      const row = await fire(event);
+  async function fireOnce(event: UnknownEvent): Promise<void> {
+    for (const row of await sender.fire(event)) {
       rows.push({ answer: row.answer });
       if (isNotDue(row.answer)) notDue.push(row.event.id);
-      printRow(printer, row);
+      printRow(printer, row, expected);
       progress.show(rows.length);
     }
-  });
-  progress.clear();
+  }
+  try {
+    await repeat(flags.count, { perSecond: flags.rate, signal }, async () => {
+      const event = draft();
+      for (let time = 0; time < times; time++) await fireOnce(event);
+    });
+  } catch (error) {
+    // What was sent before Ctrl-C is summarised.
+    if (!isInterruption(error)) throw error;
+  } finally {
+    sender.close();
+    progress.clear();
+  }
+  const answers = rows.map(({ answer }) => answer);
   if (total > 1 || signal.aborted) printer.note(summarise(rows, total));
   noteNotDue(printer, notDue);
+  noteUnaccepted(printer, answers);
+  if (forge || tamper) noteNotRefused(printer, answers);
   if (signal.aborted) return interruptedExit();
-  if (rows.some(({ answer }) => answer.kind === 'unreachable')) return EXIT.unreachable;
-  const expected = flags.forge || flags.tamper ? isRefused : isDelivered;
-  return rows.every(({ answer }) => expected(answer)) ? EXIT.good : EXIT.failed;
+  if (answers.some(({ kind }) => kind === 'unreachable')) return EXIT.unreachable;
+  return rows.length >= total && answers.every(expected) ? EXIT.good : EXIT.failed;
 }
 
+/** Whether the endpoint refused the signature. Another 4xx does not show that it looked at it. */
 function isRefused(answer: EndpointAnswer): boolean {
-  return statusOf(answer) >= 400 && statusOf(answer) < 500;
+  return REFUSALS.has(statusOf(answer));
+}
+
+const REFUSALS: ReadonlySet<number> = new Set([401, 403]);
+
+/** Says what the replies show that are no refusal. */
+function noteNotRefused(printer: Printer, answers: readonly EndpointAnswer[]): void {
+  const statuses = answers.filter((answer) => answer.kind === 'reply' && !isRefused(answer)).map(statusOf);
+  for (const status of new Set(statuses)) {
+    printer.note(
+      status >= 200 && status < 300
+        ? `The endpoint accepted a wrong signature (${status}). It must verify each delivery, and answer 401 or 403 if the signature does not match.`
+        : `${status} does not show that the endpoint refused the signature: only 401 and 403 do. ${status === 404 ? 'Check the path of --to.' : 'See the log of the endpoint.'}`,
+    );
+  }
 }
 
 type Json = Record<string, unknown>;
@@ -123,7 +152,7 @@ async function readDraft(
   const { exampleEvent } = await import('stablehooks/testing');
   const payload = payloadFile === undefined ? exampleEvent(type).payload : await readPayload(payloadFile);
   const assignments = set.map(parseAssignment);
-  return () => {
+  const draft = () => {
     const event: Json = {
       ...exampleEvent(type, { created_at: new Date().toISOString() }),
       payload: structuredClone(payload),
@@ -131,6 +160,9 @@ async function readDraft(
     for (const assign of assignments) assign(event);
     return event as unknown as UnknownEvent;
   };
+  // An assignment that the payload cannot take is found before anything is sent.
+  draft();
+  return draft;
 }
 
 /** Parses one `--set`. `=` sets a string, because amounts are strings in this service; `:=` sets JSON. */
@@ -143,13 +175,20 @@ function parseAssignment(assignment: string): (event: Json) => void {
     throw usageError('--set takes payload.NAME=STRING, payload.NAME:=JSON, id=STRING or created_at=STRING.');
   }
   const parsed = operator === '=' ? value : parseJson(value);
+  if (path === 'payload' && !isObject(parsed))
+    throw usageError('--set payload: a payload must be a JSON object. Write payload:={"NAME": VALUE}.');
   return (event) => {
     let object = event;
-    for (const name of names.slice(0, -1)) {
-      const next = object[name];
-      const child = isObject(next) ? next : {};
-      object[name] = child;
-      object = child;
+    for (const [index, name] of names.slice(0, -1).entries()) {
+      const next = Object.hasOwn(object, name) ? object[name] : {};
+      if (!isObject(next)) {
+        const place = names.slice(0, index + 1).join('.');
+        throw usageError(
+          `--set ${toPlain(path)}: ${toPlain(place)} is not an object. Set it as a whole: ${toPlain(place)}:=JSON.`,
+        );
+      }
+      object[name] = next;
+      object = next;
     }
     object[names.at(-1) ?? ''] = parsed;
   };
@@ -196,17 +235,43 @@ async function repeat(
   if (failures.length > 0) throw failures[0];
 }
 
-/** Sends one event. The sandbox gives it another id. */
-type Fire = (event: UnknownEvent) => Promise<DeliveryRow>;
+/** Sends events. */
+interface EventSender {
+  /** How many rows one call of `fire` gives: one for each endpoint. */
+  readonly rowsPerEvent: number;
+  /** Sends one event and waits for the answers. The sandbox gives it another id. */
+  fire(event: UnknownEvent): Promise<readonly DeliveryRow[]>;
+  close(): void;
+}
 
-async function chooseFire({ flags, settings, signal }: CommandContext<TriggerFlags>): Promise<Fire> {
+async function chooseFire({
+  flags,
+  given,
+  settings,
+  signal,
+}: CommandContext<TriggerFlags>): Promise<EventSender> {
   const { to, timeout } = flags;
+  if (flags.count === 1) refuseFlags(given, ['rate'], 'has no effect on one event: pass --count, too.');
   if (to !== undefined) {
+    refuseFlags(
+      given,
+      ['baseUrl', 'tokenFile'],
+      'has no effect with --to: the event is sent from here, and the service is not asked.',
+    );
     const sender = await createSender(parseUrl(to, '--to'), settings, timeout);
-    return async (event) => ({ event, answer: await sendAs(event, sender, flags) });
+    return {
+      rowsPerEvent: 1,
+      fire: async (event) => [{ event, answer: await sendAs(event, sender, flags) }],
+      close: () => undefined,
+    };
   }
   if (flags.forge || flags.tamper)
     throw usageError('--forge and --tamper send the event from here: pass --to URL.');
+  refuseFlags(
+    given,
+    ['secretFile', 'encoding', 'header', 'prefix'],
+    'has no effect without --to: the sandbox signs with the settings of its endpoint.',
+  );
   if (flags.set.some((assignment) => !assignment.startsWith('payload')))
     throw usageError('The sandbox chooses id and created_at itself. Pass --to URL to set them.');
   return fireInSandbox(settings, { signal, timeoutMs: timeout });
@@ -214,102 +279,60 @@ async function chooseFire({ flags, settings, signal }: CommandContext<TriggerFla
 
 function sendAs(event: UnknownEvent, sender: Sender, flags: TriggerFlags): Promise<EndpointAnswer> {
   const signed = toBytes(event);
-  const body = flags.tamper ? toBytes({ ...event, payload: { ...event.payload, tampered: true } }) : signed;
-  return sender.sendBytes(body, signed, flags.forge ? 'forged' : undefined);
+  // Never what the payload already says: the body must differ from what was signed.
+  const tampered = event.payload['tampered'] !== true;
+  const body = flags.tamper ? toBytes({ ...event, payload: { ...event.payload, tampered } }) : signed;
+  return sender.sendBytes(body, signed, flags.forge ? randomUUID() : undefined);
 }
 
-/** How often the sandbox is asked for the attempt, in ms. */
-const ASK_INTERVAL_MS = 25;
+const NO_ENDPOINT =
+  'The sandbox has no endpoint to deliver to. Start it with --to URL, or pass --to URL here.';
 
-/** Has the sandbox fire events, and waits for the first attempt to deliver each. The same event is redelivered. */
+/** Has the sandbox fire events, and waits for the first attempt at each endpoint. The same event is redelivered. */
 async function fireInSandbox(
   settings: Settings,
-  { signal, timeoutMs }: { readonly signal: AbortSignal; readonly timeoutMs: number },
-): Promise<Fire> {
-  const ask = await createControl(settings, signal);
-  const endpoints = await ask('GET', '/endpoints');
-  if (!Array.isArray(endpoints)) throw notASandbox(settings.baseUrl());
+  options: { readonly signal: AbortSignal; readonly timeoutMs: number },
+): Promise<EventSender> {
+  // Loading it costs time that a delivery from here does not need.
+  const { connectSandbox } = await import('../io/sandbox-client.js');
+  const sandbox = await connectSandbox(settings, options);
+  const { endpoints } = sandbox;
   if (endpoints.length === 0) {
-    throw usageError(
-      'The sandbox has no endpoint to deliver to. Start it with --forward-to URL, or pass --to URL here.',
-    );
+    sandbox.close();
+    throw usageError(NO_ENDPOINT);
   }
   const fired = new WeakMap<UnknownEvent, string>();
 
-  async function fireNew({ type, payload }: UnknownEvent): Promise<string> {
-    const { id } = (await ask('POST', '/events', { type, payload })) as UnknownEvent;
-    return id;
-  }
-
-  /** Redelivers the event, and returns the ids of its earlier deliveries. */
-  async function redeliver(id: string): Promise<readonly string[]> {
-    const encoded = encodeURIComponent(id);
-    const before = (await ask('GET', `/deliveries?event=${encoded}`)) as readonly Delivery[];
-    await ask('POST', `/events/${encoded}/redeliver`);
-    return before.map((delivery) => delivery.id);
-  }
-
-  return async (event) => {
+  /** Fires or redelivers the event, and returns its id and the deliveries that this began. */
+  async function begin(event: UnknownEvent) {
     const known = fired.get(event);
-    const id = known ?? (await fireNew(event));
+    const earlier = known === undefined ? [] : await sandbox.deliveries(known);
+    const id = known ?? (await sandbox.emit(event.type, event.payload));
     fired.set(event, id);
-    const earlier = new Set(known === undefined ? [] : await redeliver(id));
-    const row = (answer: EndpointAnswer): DeliveryRow => ({ event: { ...event, id }, answer });
-    for (const until = performance.now() + timeoutMs; performance.now() < until; ) {
-      const attempts = (await ask('GET', `/attempts?event=${encodeURIComponent(id)}`)) as readonly Attempt[];
-      const next = attempts.find(({ deliveryId }) => !earlier.has(deliveryId));
-      if (next !== undefined) return row(toAnswer(next));
-      await wait(ASK_INTERVAL_MS, undefined, { signal });
-    }
-    return row({ kind: 'silence', elapsedMs: timeoutMs });
-  };
-}
+    if (known !== undefined) await sandbox.redeliver(id);
+    const before = new Set(earlier.map((delivery) => delivery.id));
+    return { id, deliveries: (await sandbox.deliveries(id)).filter((delivery) => !before.has(delivery.id)) };
+  }
 
-function toAnswer({ response, error, durationMs: elapsedMs }: Attempt): EndpointAnswer {
-  if (response === null) return { kind: 'unreachable', reason: error ?? 'no answer', elapsedMs };
-  return { kind: 'reply', status: response.status, ...readOutcome(response.body), elapsedMs };
-}
-
-/** Calls the control API of a sandbox. */
-type AskSandbox = (method: 'GET' | 'POST', path: string, body?: unknown) => Promise<unknown>;
-
-/** How much of an error's body is printed. */
-const MAX_BODY_SHOWN = 300;
-
-async function createControl(settings: Settings, signal: AbortSignal): Promise<AskSandbox> {
-  const baseUrl = settings.baseUrl();
-  const token = await settings.token();
-  return async (method, path, body) => {
-    const response = await fetch(`${baseUrl}/sandbox${path}`, {
-      method,
-      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-      signal,
-    }).catch((cause) => {
-      if (signal.aborted) throw cause;
-      throw unreachableError(
-        `${baseUrl} cannot be reached. Start \`stablehooks sandbox\`, or check --base-url.`,
-        { cause },
+  return {
+    rowsPerEvent: endpoints.length,
+    close: sandbox.close,
+    async fire(event) {
+      const { id, deliveries } = await begin(event);
+      const answers = deliveries.map(async (delivery) => ({
+        endpointId: delivery.endpointId,
+        answer: await sandbox.firstAnswer(delivery),
+      }));
+      const answered = await Promise.all(answers);
+      return endpoints.flatMap(({ id: endpointId, url }) =>
+        answered
+          .filter((one) => one.endpointId === endpointId)
+          .map(({ answer }) => ({
+            event: { ...event, id },
+            answer,
+            ...(endpoints.length > 1 && { endpoint: url }),
+          })),
       );
-    });
-    if (response.status === 401)
-      throw usageError('The sandbox refused the token. Set STABLEHOOKS_TOKEN to what the sandbox printed.');
-    // The service itself does not have /sandbox.
-    if (response.status === 404 && path === '/endpoints') throw notASandbox(baseUrl);
-    if (!response.ok) {
-      const error = response.status < 500 && response.status !== 429 ? usageError : unreachableError;
-      const message = toPlain((await response.text()).trim()).slice(0, MAX_BODY_SHOWN);
-      throw error(`The sandbox answered ${response.status}: ${message || 'no body'}`);
-    }
-    if (response.status === 204 || response.status === 202) return undefined;
-    return response.json().catch((cause) => {
-      throw cause instanceof SyntaxError ? notASandbox(baseUrl) : cause;
-    });
+    },
   };
-}
-
-function notASandbox(baseUrl: string): CommandError {
-  return usageError(
-    `${baseUrl} is not a sandbox, and only a sandbox fires events on request. Pass --to URL to send the event from here.`,
-  );
 }

@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { explainSignature, type SignatureExplanation } from '../explain/explain-signature.js';
-import { EXIT, type ExitCode, toPlain } from '../io/output.js';
+import { EXIT, type ExitCode, type Progress, toPlain } from '../io/output.js';
 import {
   addAction,
   addExample,
@@ -8,6 +8,7 @@ import {
   type CommandContext,
   collect,
   readInput,
+  refuseFlags,
 } from '../io/settings.js';
 
 interface VerifyFlags {
@@ -30,20 +31,36 @@ export function verifyCommand(): Command {
   return addAction(command, verify);
 }
 
-async function verify({ flags, settings, printer }: CommandContext<VerifyFlags>): Promise<ExitCode> {
+async function verify({
+  flags,
+  given,
+  settings,
+  printer,
+  signal,
+}: CommandContext<VerifyFlags>): Promise<ExitCode> {
+  refuseFlags(given, ['header'], 'has no effect: pass the value of the header as --signature.');
   const { encoding, prefix } = settings.signature;
   const body = await readInput(flags.body, '--body');
   const others: { readonly name: string; readonly body: Uint8Array }[] = [];
   for (const name of flags.other ?? []) {
     others.push({ name, body: await readInput(name, '--other') });
   }
-  const explanation = await explainSignature({
+  const question = {
     body,
     signature: flags.signature,
     secret: new TextEncoder().encode(await settings.secret()),
     format: { encoding, prefix },
     others,
+  };
+  let progress: Progress | undefined;
+  const explanation = await explainSignature(question, (tried, total) => {
+    signal.throwIfAborted();
+    // A small body is explained before anybody could read it.
+    if (body.length < MIN_PROGRESS_BYTES) return;
+    progress ??= printer.progress('verify', total);
+    progress.show(tried);
   });
+  progress?.clear();
   const { good, bad } = printer.paint;
   const yes = explanation.verdict === 'verified';
   printer.print({
@@ -54,6 +71,8 @@ async function verify({ flags, settings, printer }: CommandContext<VerifyFlags>)
   });
   return yes ? EXIT.good : EXIT.failed;
 }
+
+const MIN_PROGRESS_BYTES = 1_048_576;
 
 function toLines(explanation: SignatureExplanation): readonly string[] {
   if (explanation.verdict === 'malformed') {

@@ -1,6 +1,6 @@
-import { timingSafeEqual } from 'node:crypto';
+import { timingSafeEqual, webcrypto } from 'node:crypto';
 import { type SignatureFormat, sign } from 'stablehooks';
-import { listBodies, listMacs, listSecrets } from './known-changes.js';
+import { BODY_CHANGE_COUNT, eachChangedBody, listBodies, listMacs, listSecrets } from './known-changes.js';
 import type { Change, Variant } from './variants.js';
 
 /** The signature to explain. */
@@ -27,28 +27,39 @@ export type SignatureExplanation =
   | { readonly verdict: 'malformed' }
   | { readonly verdict: 'unexplained'; readonly tried: number };
 
-/** Larger bodies are tried with one change to the secret only, so that the answer takes seconds at most. */
+/** Larger bodies are tried with one change to the secret only. */
 const MAX_THOROUGH_BYTES = 65_536;
 
+/** Larger bodies are tried with one change in all, so that an answer takes seconds at most: hashing 16 MB takes 60 ms. */
+const MAX_PAIRED_BYTES = 1_048_576;
+
+/** Reports how many of the candidates were tried. */
+export type OnTried = (tried: number, total: number) => void;
+
 /** Explains a signature by trying known changes. The result contains neither the secret nor the body. */
-export async function explainSignature(question: SignatureQuestion): Promise<SignatureExplanation> {
+export async function explainSignature(
+  question: SignatureQuestion,
+  onTried: OnTried = () => undefined,
+): Promise<SignatureExplanation> {
   const { body, signature, secret, format, others = [] } = question;
   const macs = listMacs(signature, format);
   if (macs.length === 0) return { verdict: 'malformed' };
 
-  const candidates = pair([...listBodies(body), ...others.map(toOther)], listSecrets(secret, 2));
+  const { candidates, total } = listCandidates(body, secret, others.map(toOther));
+  let tried = 0;
   let best: readonly Change[] | undefined;
-  for (const { body, secret } of candidates) {
+  for await (const { candidate, mac } of withMacs(candidates)) {
+    tried += 1;
+    onTried(tried, total);
     // Candidates are sorted by the number of changes: the rest cannot be better.
-    const count = body.changes.length + secret.changes.length;
+    const count = countChanges(candidate);
     if (best !== undefined && count >= best.length) break;
-    const mac = Buffer.from(await sign(body.value, { secret: secret.value }), 'hex');
     const match = macs.find(({ value }) => timingSafeEqual(value, mac));
     if (match === undefined) continue;
-    const changes = [...body.changes, ...secret.changes, ...match.changes];
+    const changes = [...candidate.body.changes, ...candidate.secret.changes, ...match.changes];
     if (best === undefined || changes.length < best.length) best = changes;
   }
-  if (best === undefined) return { verdict: 'unexplained', tried: candidates.length * macs.length };
+  if (best === undefined) return { verdict: 'unexplained', tried: tried * macs.length };
   return best.length === 0 ? { verdict: 'verified' } : { verdict: 'explained', changes: best };
 }
 
@@ -57,17 +68,83 @@ interface Candidate {
   readonly secret: Variant<Uint8Array>;
 }
 
-/** All bodies with all secrets, those with the fewest changes first. */
+/** The candidates, those with the fewest changes first, and about how many there are. */
+interface Candidates {
+  readonly candidates: Iterable<Candidate>;
+  readonly total: number;
+}
+
+function countChanges({ body, secret }: Candidate): number {
+  return body.changes.length + secret.changes.length;
+}
+
+function listCandidates(
+  body: Uint8Array,
+  secret: Uint8Array,
+  others: readonly Variant<Uint8Array>[],
+): Candidates {
+  if (body.length > MAX_PAIRED_BYTES) {
+    const secrets = listSecrets(secret, 1);
+    const total = secrets.length + others.length + BODY_CHANGE_COUNT;
+    return { candidates: eachWithOneChange(body, secrets, others), total };
+  }
+  const candidates = pair([...listBodies(body), ...others], listSecrets(secret, 2));
+  return { candidates, total: candidates.length };
+}
+
+/** All bodies with all secrets. */
 function pair(
   bodies: readonly Variant<Uint8Array>[],
   secrets: readonly Variant<Uint8Array>[],
 ): readonly Candidate[] {
-  const count = ({ body, secret }: Candidate) => body.changes.length + secret.changes.length;
   return bodies
     .flatMap((body) => secrets.map((secret) => ({ body, secret })))
-    .filter(({ body, secret }) => body.value.length <= MAX_THOROUGH_BYTES || secret.changes.length <= 1)
-    .sort((a, b) => count(a) - count(b));
+    .filter(
+      ({ body, secret }) =>
+        (body.value.length <= MAX_THOROUGH_BYTES || secret.changes.length <= 1) &&
+        (body.value.length <= MAX_PAIRED_BYTES || countChanges({ body, secret }) <= 1),
+    )
+    .sort((a, b) => countChanges(a) - countChanges(b));
 }
+
+/** The body with each secret, then each other body with the secret at hand. */
+function* eachWithOneChange(
+  body: Uint8Array,
+  [secret, ...secrets]: readonly Variant<Uint8Array>[],
+  others: readonly Variant<Uint8Array>[],
+): Generator<Candidate, void> {
+  if (secret === undefined) return;
+  const own = { value: body, changes: [] };
+  yield { body: own, secret };
+  for (const other of others) yield { body: other, secret };
+  for (const changed of eachChangedBody(body)) yield { body: changed, secret };
+  for (const changed of secrets) yield { body: own, secret: changed };
+}
+
+/** How many large bodies are hashed at once. Each is in memory meanwhile. */
+const MAX_CONCURRENT = 3;
+
+/** Computes the MAC of each candidate, in order. */
+async function* withMacs(candidates: Iterable<Candidate>) {
+  const running: Promise<{ readonly candidate: Candidate; readonly mac: Uint8Array }>[] = [];
+  for (const candidate of candidates) {
+    const { body, secret } = candidate;
+    if (body.value.length <= MAX_PAIRED_BYTES) {
+      // What is small is done at once; starting a thread for it would take longer.
+      yield { candidate, mac: Buffer.from(await sign(body.value, { secret: secret.value }), 'hex') };
+      continue;
+    }
+    const key = await webcrypto.subtle.importKey('raw', secret.value, HMAC, false, ['sign']);
+    // Another thread computes it, while this one makes the next body.
+    const mac = webcrypto.subtle.sign(HMAC, key, body.value).then((bytes) => new Uint8Array(bytes));
+    running.push(mac.then((value) => ({ candidate, mac: value })));
+    const first = running.length < MAX_CONCURRENT ? undefined : running.shift();
+    if (first !== undefined) yield await first;
+  }
+  for (const one of running) yield await one;
+}
+
+const HMAC = { name: 'HMAC', hash: 'SHA-256' } as const;
 
 function toOther({ name, body }: { readonly name: string; readonly body: Uint8Array }): Variant<Uint8Array> {
   return {

@@ -31,8 +31,12 @@ const BODY_CHANGES = [
       fix: 'Prevent conversions of the file: git autocrlf, FTP in text mode and editors convert files.',
     },
     {
-      'its line ends became CRLF': (body) => rewrite(body, (text) => text.replaceAll('\r\n', '\n')),
-      'its line ends became LF': (body) => rewrite(body, (text) => text.replaceAll(/\r?\n/g, '\r\n')),
+      'its line ends became CRLF': (body) =>
+        asBuffer(body).includes('\r\n') ? rewrite(body, (text) => text.replaceAll('\r\n', '\n')) : undefined,
+      'its line ends became LF': (body) =>
+        asBuffer(body).includes('\n')
+          ? rewrite(body, (text) => text.replaceAll('\r\n', '\n').replaceAll('\n', '\r\n'))
+          : undefined,
       'a byte order mark (BOM) was added at its start': (body) =>
         startsWith(body, BOM) ? body.subarray(3) : undefined,
       'its byte order mark (BOM) was lost': (body) => Buffer.concat([BOM, body]),
@@ -53,22 +57,23 @@ const BODY_CHANGES = [
   ...toChanges<Uint8Array>(
     { part: 'body', fix: `A body parser or a proxy parsed the body and serialized it again. ${RAW}` },
     {
-      'its JSON was serialized again, and was compact': (body) =>
-        reserialize(body, (value) => JSON.stringify(value)),
-      'its JSON was serialized again, and was indented by 2': (body) =>
-        reserialize(body, (value) => JSON.stringify(value, null, 2)),
+      'its JSON was serialized again, and was compact': (body) => restyle(body, COMPACT),
+      'its JSON was serialized again, and was indented by 2': (body) => restyle(body, { indent: '  ' }),
       'its JSON was serialized again, and was indented by 4': (body) =>
-        reserialize(body, (value) => JSON.stringify(value, null, 4)),
+        ifSmall(body, () => restyle(body, { indent: '    ' })),
       'its JSON was serialized again, and was indented by tabs': (body) =>
-        reserialize(body, (value) => JSON.stringify(value, null, '\t')),
+        ifSmall(body, () => restyle(body, { indent: '\t' })),
       'its JSON was serialized again, and had a space after each comma and colon': (body) =>
-        reserialize(body, writeSpaced),
-      'its JSON was serialized again, and had sorted keys': (body) => reserialize(body, writeSorted),
+        restyle(body, SPACED),
+      'its JSON was serialized again, and had sorted keys': (body) =>
+        ifSmall(body, () => reserialize(body, writeSorted)),
       'its \\u escapes were decoded': (body) => rewrite(body, writeAscii),
       'its slashes lost their escapes': (body) =>
         rewrite(body, (text) => text.replaceAll(/(?<!\\)\//g, '\\/')),
       'it was wrapped into a JSON string': (body) =>
-        reserialize(body, (value) => (typeof value === 'string' ? value : undefined)),
+        ROLES[body[0] ?? 0] === QUOTE
+          ? reserialize(body, (value) => (typeof value === 'string' ? value : undefined))
+          : undefined,
       'it was read as Latin-1 and written as UTF-8': toLatin1,
     },
   ),
@@ -95,8 +100,23 @@ export function listBodies(body: Uint8Array): readonly Variant<Uint8Array>[] {
   });
 }
 
+/** How many bodies {@link eachChangedBody} can give. */
+export const BODY_CHANGE_COUNT = BODY_CHANGES.length;
+
+/** The bodies that one change leads to, each made when it is asked for: together they can take a gigabyte. */
+export function* eachChangedBody(body: Uint8Array): Generator<Variant<Uint8Array>, void> {
+  for (const { undo, ...change } of BODY_CHANGES) {
+    const value = undo(body);
+    if (value !== undefined && Buffer.compare(value, body) !== 0) yield { value, changes: [change] };
+  }
+}
+
 function startsWith(body: Uint8Array, start: Uint8Array): boolean {
   return start.every((byte, index) => body[index] === byte);
+}
+
+function asBuffer(body: Uint8Array): Buffer {
+  return Buffer.from(body.buffer, body.byteOffset, body.length);
 }
 
 function cutEnd(body: Uint8Array, end: Uint8Array): Uint8Array | undefined {
@@ -105,27 +125,51 @@ function cutEnd(body: Uint8Array, end: Uint8Array): Uint8Array | undefined {
 }
 
 function fromBase64(body: Uint8Array): Uint8Array | undefined {
-  const text = Buffer.from(body).toString('latin1').trim();
+  const text = asBuffer(body).toString('latin1').trim();
   return isBase64(text) ? Buffer.from(text, 'base64') : undefined;
 }
 
 function toLatin1(body: Uint8Array): Uint8Array | undefined {
-  const text = Buffer.from(body).toString('utf8');
-  return /^[\0-\xff]*$/.test(text) ? Buffer.from(text, 'latin1') : undefined;
+  const text = orUndefined(() => toText(body));
+  return text === undefined || /[^\0-\xff]/.test(text) ? undefined : Buffer.from(text, 'latin1');
 }
 
 /** Changes a body as a string; `undefined` if it is not UTF-8 or the change does not apply. */
 function rewrite(body: Uint8Array, change: (text: string) => string | undefined): Uint8Array | undefined {
-  const text = orUndefined(() => change(utf8.decode(body)));
+  const text = orUndefined(() => change(toText(body)));
   return text === undefined ? undefined : bytes.encode(text);
 }
 
-/** Parses the JSON and serializes it in another way; `undefined` if it is not JSON. */
+/**
+ * Parses the JSON and serializes it in another way; `undefined` if it is not JSON, or is nested more deeply than
+ * serializers can go.
+ */
 function reserialize(
   body: Uint8Array,
   write: (value: unknown) => string | undefined,
 ): Uint8Array | undefined {
-  return rewrite(body, (text) => write(JSON.parse(text.replace(/^\ufeff/, ''))));
+  const parsed = toValue(body);
+  if (parsed === undefined) return undefined;
+  const text = orUndefined(() => write(parsed.value));
+  return text === undefined ? undefined : bytes.encode(text);
+}
+
+/** The body as a string. @throws TypeError when it is not UTF-8. */
+const toText = onceForEach((body) => utf8.decode(body));
+
+/** The value of a JSON body; `undefined` if it is not JSON. */
+const toValue = onceForEach((body) =>
+  orUndefined(() => ({ value: JSON.parse(toText(body).replace(/^\ufeff/, '')) as unknown })),
+);
+
+/** Remembers the result for a body: several changes need it, and it takes long for a large body. */
+function onceForEach<Value>(make: (body: Uint8Array) => Value): (body: Uint8Array) => Value {
+  const made = new WeakMap<Uint8Array, { readonly value: Value }>();
+  return (body) => {
+    const known = made.get(body) ?? { value: make(body) };
+    made.set(body, known);
+    return known.value;
+  };
 }
 
 /** Escapes everything that is not ASCII, as Python and PHP do by default. */
@@ -136,14 +180,105 @@ function writeAscii(json: string): string {
   );
 }
 
-/** The format of Python's `json.dumps` by default. */
-function writeSpaced(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(writeSpaced).join(', ')}]`;
-  if (typeof value !== 'object' || value === null) return writeAscii(JSON.stringify(value));
-  const entries = Object.entries(value).map(
-    ([key, item]) => `${writeAscii(JSON.stringify(key))}: ${writeSpaced(item)}`,
-  );
-  return `{${entries.join(', ')}}`;
+/** Where JSON has white space. */
+interface JsonStyle {
+  /** The indentation of one level; without it, all is on one line. */
+  readonly indent?: string;
+  /** Whether a space follows each comma and colon of one line. */
+  readonly spaced?: boolean;
+}
+
+const COMPACT: JsonStyle = {};
+/** The style of Python's `json.dumps` by default, which also escapes what is not ASCII. */
+const SPACED: JsonStyle = { spaced: true };
+
+/** Larger bodies are not parsed, which takes seconds: only the likeliest changes of their white space are tried. */
+const MAX_PARSED_BYTES = 1_048_576;
+
+function ifSmall(body: Uint8Array, change: () => Uint8Array | undefined): Uint8Array | undefined {
+  return body.length > MAX_PARSED_BYTES ? undefined : change();
+}
+
+/** Serializes JSON again in a style; `undefined` if it is no object and no array. */
+function restyle(body: Uint8Array, style: JsonStyle): Uint8Array | undefined {
+  if (body.length > MAX_PARSED_BYTES) return changeWhiteSpace(body, style);
+  if (style.spaced) {
+    const ascii = reserialize(body, (value) => writeAscii(JSON.stringify(value)));
+    return ascii && changeWhiteSpace(ascii, style);
+  }
+  return reserialize(body, (value) => JSON.stringify(value, null, style.indent));
+}
+
+/** Indentation can multiply the size of deeply nested JSON: no more than this many times is tried. */
+const MAX_GROWTH = 4;
+
+/**
+ * Changes the white space of JSON to a style, without parsing it, so that neither size nor depth matters; `undefined`
+ * if it is no object and no array, or would become too large. What is not JSON becomes something else that is not.
+ */
+function changeWhiteSpace(
+  json: Uint8Array,
+  { indent = '', spaced = false }: JsonStyle,
+): Uint8Array | undefined {
+  const first = json.find((byte) => ROLES[byte] !== WHITE_SPACE) ?? 0;
+  if (ROLES[first] !== OPEN) return undefined;
+  const multiline = indent !== '';
+  const filler = indent.charCodeAt(0);
+  const out = new Uint8Array(json.length * MAX_GROWTH + 64);
+  let length = 0;
+  let depth = 0;
+  let before: number = COMMA;
+  for (let at = 0; at < json.length; at++) {
+    const byte = json[at] ?? 0;
+    const role = ROLES[byte] ?? OTHER;
+    if (role === WHITE_SPACE) continue;
+    // A line break with its indentation and a space are the most that is added to a byte.
+    if (length + depth * indent.length + 3 > out.length) return undefined;
+    if (role === CLOSE) depth = Math.max(0, depth - 1);
+    // An empty object or array stays on one line.
+    const breaks = before === COMMA || (before === OPEN) !== (role === CLOSE);
+    if (multiline && breaks && length > 0) {
+      out[length++] = LF;
+      for (let left = depth * indent.length; left > 0; left--) out[length++] = filler;
+    }
+    if (role === OPEN) depth += 1;
+    out[length++] = byte;
+    if (role === QUOTE) {
+      const end = endOfString(json, at);
+      if (length + end - at > out.length) return undefined;
+      while (at < end) {
+        at += 1;
+        out[length++] = json[at] ?? 0;
+      }
+    } else if ((role === COMMA && spaced) || (role === COLON && (spaced || multiline))) out[length++] = SPACE;
+    before = role;
+  }
+  return out.subarray(0, length);
+}
+
+const [SPACE, LF, BACKSLASH] = [0x20, 0x0a, 0x5c] as const;
+
+/** What a byte does in JSON, outside of strings. */
+const [OTHER, WHITE_SPACE, OPEN, CLOSE, QUOTE, COMMA, COLON] = [0, 1, 2, 3, 4, 5, 6] as const;
+
+/** The role of each byte: a table is much faster than comparisons. */
+const ROLES = new Uint8Array(256);
+for (const [role, characters] of [
+  [WHITE_SPACE, ' \n\r\t'],
+  [OPEN, '{['],
+  [CLOSE, '}]'],
+  [QUOTE, '"'],
+  [COMMA, ','],
+  [COLON, ':'],
+] as const) {
+  for (const character of characters) ROLES[character.charCodeAt(0)] = role;
+}
+
+/** Where the string that begins at a quote ends. */
+function endOfString(json: Uint8Array, start: number): number {
+  let at = start + 1;
+  while (at < json.length && json[at] !== 0x22) at += json[at] === BACKSLASH ? 2 : 1;
+  return Math.min(at, json.length - 1);
 }
 
 /** Compact, with the keys of each object sorted, as Go's maps and canonical JSON are. */
@@ -217,9 +352,13 @@ const SECRET_CHANGES = [
   ),
 ];
 
+/** A longer secret is a file that was named by mistake: no changes are tried. */
+const MAX_SECRET_BYTES = 4_096;
+
 /** The secret at hand, and the secrets that may have been meant; up to `depth` changes are tried in a row. */
 export function listSecrets(secret: Uint8Array, depth: number): readonly Variant<Uint8Array>[] {
-  return listVariants(secret, { changes: SECRET_CHANGES, depth, keyOf: toByteKey }).filter(
+  const rounds = secret.length > MAX_SECRET_BYTES ? 0 : depth;
+  return listVariants(secret, { changes: SECRET_CHANGES, depth: rounds, keyOf: toByteKey }).filter(
     ({ value }) => value.length > 0,
   );
 }
@@ -244,7 +383,8 @@ function isHex(text: string): boolean {
 }
 
 function isBase64(text: string): boolean {
-  return /^[0-9A-Za-z+/_-]{4,}={0,2}$/.test(text);
+  const digits = text.replace(/={1,2}$/, '');
+  return digits.length >= 4 && !/[^0-9A-Za-z+/_-]/.test(digits);
 }
 
 // --- The signature ---
@@ -288,8 +428,12 @@ const SIGNATURE_CHANGES = [
   ),
 ];
 
+/** No header with one signature, whatever was done to it, is longer. */
+const MAX_SIGNATURE_LENGTH = 4_096;
+
 /** The MACs (32 bytes) that the signature may stand for: first in this format, then with changes. */
 export function listMacs(signature: string, format: SignatureFormat): readonly Variant<Uint8Array>[] {
+  if (signature.length > MAX_SIGNATURE_LENGTH) return [];
   const strict = toMac(signature, format);
   const asGiven = strict === undefined ? [] : [{ value: strict, changes: [] }];
   const changed = listVariants(signature, {

@@ -2,6 +2,7 @@ import { type ClientRequest, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import { setTimeout as wait } from 'node:timers/promises';
 import { sign, type UnknownEvent } from 'stablehooks';
+import { connectionFailure } from './connection.js';
 import { type Printer, toPlain } from './output.js';
 import type { Settings } from './settings.js';
 
@@ -26,6 +27,7 @@ export interface DeliveryRequest {
  * - `reply`: with a status; `outcome` and `code` come from the reply of a stablehooks receiver.
  * - `silence`: not within the time limit.
  * - `unreachable`: there was no connection, or it broke; `reason` is the system's code.
+ * - `lost`: a sandbox did not let it arrive; `fault` is the fault that occurred.
  */
 export type EndpointAnswer = { readonly elapsedMs: number } & (
   | {
@@ -36,6 +38,7 @@ export type EndpointAnswer = { readonly elapsedMs: number } & (
     }
   | { readonly kind: 'silence' }
   | { readonly kind: 'unreachable'; readonly reason: string }
+  | { readonly kind: 'lost'; readonly fault: string }
 );
 
 /** In how many pieces a slow body is sent. */
@@ -152,10 +155,31 @@ export function readOutcome(text: string): {
   }
 }
 
-/** Whether the answer is 2xx. Nothing else means delivered. */
+/** Whether the answer is 2xx, so that the sender stops: nothing else means delivered. It need not have run. */
 export function isDelivered(answer: EndpointAnswer): boolean {
   const status = statusOf(answer);
   return status >= 200 && status < 300;
+}
+
+/** The outcomes that a stablehooks receiver answers 2xx although no handler ran to its end, and what they mean. */
+const WITHOUT_EFFECT: Readonly<Record<string, string>> = {
+  dead: 'the endpoint dead-lettered it. `stablehooks inbox show` prints the error, and `stablehooks inbox requeue` makes it due again.',
+  ignored: 'the endpoint has no handler for this type, so nothing ran.',
+  parked:
+    'the endpoint does not know this type, so nothing ran. It runs after a release that knows it redrives.',
+};
+
+/** Whether the answer is 2xx, but its reply says that no handler ran to its end: `dead`, `ignored` or `parked`. */
+export function isWithoutEffect(answer: EndpointAnswer): boolean {
+  return isDelivered(answer) && Object.hasOwn(WITHOUT_EFFECT, outcomeOf(answer) ?? '');
+}
+
+/**
+ * Whether the endpoint handled the event or put it into its queue, as far as its answer shows: 2xx, and not
+ * {@link isWithoutEffect}. A receiver that is not built with stablehooks shows its status only.
+ */
+export function isAccepted(answer: EndpointAnswer): boolean {
+  return isDelivered(answer) && !isWithoutEffect(answer);
 }
 
 /** Whether the endpoint accepted the event for later, so that its answer does not show the effect. */
@@ -173,11 +197,19 @@ export function outcomeOf(answer: EndpointAnswer): string | undefined {
   return answer.kind === 'reply' ? answer.outcome : undefined;
 }
 
-/** The answer in a few words: `200 handled`, `401 ERR_SIGNATURE_MISMATCH`, `no answer in 400 ms`. */
+/** The answer in a few words: `200 handled`, `401 ERR_SIGNATURE_MISMATCH`, `no answer in 10 s`. */
 export function describeAnswer(answer: EndpointAnswer): string {
-  if (answer.kind === 'silence') return `no answer in ${answer.elapsedMs} ms`;
-  if (answer.kind === 'unreachable') return `no connection (${answer.reason})`;
+  if (answer.kind === 'silence') return `no answer in ${formatWait(answer.elapsedMs)}`;
+  if (answer.kind === 'lost') return `lost (fault ${answer.fault})`;
+  if (answer.kind === 'unreachable') {
+    return `${connectionFailure(answer.reason)?.what ?? 'no connection'} (${answer.reason})`;
+  }
   return [answer.status, answer.code ?? answer.outcome].filter(Boolean).join(' ');
+}
+
+/** A time limit as it was typed, as far as a timer keeps it: `400 ms`, `1.5 s`. */
+function formatWait(ms: number): string {
+  return ms < 1_000 ? `${ms} ms` : `${Math.round(ms / 100) / 10} s`;
 }
 
 /** Sends signed events to one endpoint. */
@@ -218,29 +250,60 @@ export function toBytes({ delivered: _, ...event }: UnknownEvent): Uint8Array {
 export interface DeliveryRow {
   readonly event: UnknownEvent;
   readonly answer: EndpointAnswer;
+  /** The URL of the endpoint, where a command delivers to several. */
+  readonly endpoint?: string | undefined;
 }
 
-/** Prints one delivery as a line. */
-export function printRow(printer: Printer, { event, answer }: DeliveryRow): void {
-  const { good, bad, faint } = printer.paint;
-  const paint = isDelivered(answer) ? good : bad;
-  const words = toPlain(describeAnswer(answer));
+/**
+ * Prints one delivery: green if the answer is the expected one, yellow if it is 2xx without effect, otherwise red.
+ *
+ * @param expected - which answers are a success of the command. By default {@link isAccepted}.
+ */
+export function printRow(
+  printer: Printer,
+  { event, answer, endpoint }: DeliveryRow,
+  expected: (answer: EndpointAnswer) => boolean = isAccepted,
+): void {
+  const { good, bad, doubtful, faint } = printer.paint;
+  const failed = isWithoutEffect(answer) ? doubtful : bad;
+  const words = (expected(answer) ? good : failed)(toPlain(describeAnswer(answer)));
+  const row = [toPlain(event.type), toPlain(event.id), words, faint(`${answer.elapsedMs} ms`)];
+  if (endpoint !== undefined) row.push(faint(toPlain(endpoint)));
   printer.print({
-    text: `${toPlain(event.type)}  ${toPlain(event.id)}  ${paint(words)}  ${faint(`${answer.elapsedMs} ms`)}`,
-    data: toRowData({ event, answer }),
+    text: row.join('  '),
+    data: toRowData({ event, answer, endpoint }),
   });
 }
 
 /** A row for `--json`. */
-export function toRowData({ event, answer }: DeliveryRow): object {
-  return { id: event.id, type: event.type, ...toData(answer) };
+export function toRowData({ event, answer, endpoint }: DeliveryRow): object {
+  return { id: event.id, type: event.type, ...(endpoint !== undefined && { endpoint }), ...toData(answer) };
 }
 
 function toData(answer: EndpointAnswer): object {
   const { kind, elapsedMs } = answer;
   if (kind === 'reply')
     return { status: answer.status, outcome: answer.outcome, code: answer.code, elapsedMs };
-  return kind === 'silence' ? { error: 'silence', elapsedMs } : { error: answer.reason, elapsedMs };
+  if (kind === 'unreachable') return { error: answer.reason, elapsedMs };
+  return { error: kind, ...(kind === 'lost' && { fault: answer.fault }), elapsedMs };
+}
+
+/** Says once for each kind of answer that was no success what it means and what to do. */
+export function noteUnaccepted(printer: Printer, answers: readonly EndpointAnswer[]): void {
+  const meanings = answers.flatMap((answer) => meaningOf(answer) ?? []);
+  for (const [meaning, count] of countAlike(meanings)) printer.note(`${count} ${meaning}`);
+}
+
+function meaningOf(answer: EndpointAnswer): string | undefined {
+  if (isWithoutEffect(answer)) {
+    const outcome = outcomeOf(answer) ?? '';
+    return `${outcome}: ${WITHOUT_EFFECT[outcome]}`;
+  }
+  if (answer.kind === 'lost') {
+    return `lost: the sandbox has the fault ${answer.fault}, so the attempt did not reach the handler. The sandbox may retry it; its own output shows that.`;
+  }
+  const failure = answer.kind === 'unreachable' ? connectionFailure(answer.reason) : undefined;
+  return failure && `without an answer: ${failure.what}. ${failure.fix}`;
 }
 
 /** Whether the endpoint's inbox holds the event back until its retry time. */
@@ -262,17 +325,23 @@ export function noteNotDue(printer: Printer, ids: Iterable<string>): void {
   );
 }
 
-/** Counts deliveries by answer, and says how long they took. */
+/** Counts deliveries by answer, and says how long the replies took. */
 export function summarise(rows: readonly Pick<DeliveryRow, 'answer'>[], total: number): string {
   // Without the time of a silence, which would make each one a kind of its own.
   const words = rows.map(({ answer }) => (answer.kind === 'silence' ? 'no answer' : describeAnswer(answer)));
-  const times = rows.map(({ answer }) => answer.elapsedMs).sort((a, b) => a - b);
-  const at = (share: number) => times[Math.floor((times.length - 1) * share)] ?? 0;
   const kinds = countAlike(words).map(([kind, count]) => `${count} × ${kind}`);
   const sent = `${rows.length} of ${total} sent`;
-  return rows.length === 0
-    ? sent
-    : `${sent}: ${toPlain(kinds.join(', '))}; median ${at(0.5)} ms, 99 % within ${at(0.99)} ms`;
+  if (rows.length === 0) return sent;
+  const times = rows.flatMap(({ answer }) => (answer.kind === 'reply' ? answer.elapsedMs : []));
+  if (times.length === 0) return `${sent}: ${toPlain(kinds.join(', '))}`;
+  const who = times.length === rows.length ? '' : 'replies: ';
+  return `${sent}: ${toPlain(kinds.join(', '))}; ${who}median ${percentile(times, 0.5)} ms, 99 % within ${percentile(times, 0.99)} ms`;
+}
+
+/** The smallest of the values that at least this share of them does not exceed (the nearest-rank method). */
+export function percentile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.ceil(share * sorted.length) - 1] ?? 0;
 }
 
 /** Counts equal strings, in the order in which they first occur. */

@@ -1,5 +1,7 @@
-import { CommanderError } from 'commander';
+import { type Command, CommanderError } from 'commander';
 import { StablehooksError } from 'stablehooks';
+import { nearestName } from '../nearest-name.js';
+import { connectionFailure } from './connection.js';
 import { EXIT, type ExitCode, toPlain } from './output.js';
 
 /** An error that a command expects; its message is one line that says what to do. */
@@ -68,17 +70,63 @@ function statusOf(error: StablehooksError): number {
 }
 
 function messageOf(error: StablehooksError): string {
+  if (error.code === 'ERR_CONFIG_INVALID') return toFlagMessage(error.message);
   if (error.code === 'ERR_API_CONNECTION') return `${error.message} (${errorChain(error)[0]?.message})`;
+  const answer = 'answer' in error ? error.answer : undefined;
+  if (typeof answer === 'string' && isHtml(answer))
+    return `The service answered with a page. ${NOT_THE_SERVICE}`;
   // Without it, the id of a wallet that was created would be lost.
-  if ('answer' in error && error.answer !== undefined)
-    return `${error.message} (${error.code}) ${shorten(JSON.stringify(error.answer))}`;
+  if (answer !== undefined) return `${error.message} (${error.code}) ${shorten(JSON.stringify(answer))}`;
+  if (error.code === 'ERR_API_RESPONSE' && / is not JSON\./.test(error.message))
+    return `The service answered 2xx with something that is not JSON. ${NOT_THE_SERVICE} (${error.code})`;
   if (error.code !== 'ERR_API_STATUS') return `${error.message} (${error.code})`;
   const status = statusOf(error);
+  const body = 'body' in error && typeof error.body === 'string' ? error.body : '';
+  if (isHtml(body)) return `The service answered ${status} with a page. ${NOT_THE_SERVICE}`;
   if (status === 401 || status === 403) {
     return `The service refused the token (${status}). Set STABLEHOOKS_TOKEN or --token-file to one that is valid at this base URL.`;
   }
-  const body = 'body' in error && typeof error.body === 'string' ? error.body : '';
-  return `The service answered ${status}: ${shorten(body) || 'no body'} (${error.code})`;
+  return `The service answered ${status}: ${describeBody(body) || 'no body'} (${error.code})`;
+}
+
+const NOT_THE_SERVICE = 'This is not the service: check --base-url (STABLEHOOKS_BASE_URL).';
+
+/**
+ * The message of a wrong option as users of a command know it: without the name of the function, and with the option
+ * as a flag. `acknowledgeGap: \`lagMs\` must be an integer.` is `--lag must be an integer.`.
+ */
+function toFlagMessage(message: string): string {
+  const sentence = message.replace(/^[a-z][\w.]*: (?=\S)/, '');
+  const text = sentence.replaceAll(/`([a-z]\w*)`/g, (_, name: string) => {
+    const words = name.replace(/(?<=.)Ms$/, '').replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+    return `--${words}`;
+  });
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** The start of an error's body as a person reads it: of `application/problem+json`, the `detail`. */
+export function describeBody(body: string): string {
+  try {
+    const { detail, errors } = JSON.parse(body) ?? {};
+    if (typeof detail === 'string') return shorten([detail, ...fieldErrors(errors, detail)].join(' '));
+  } catch {
+    // It is not JSON: its start is all there is to show.
+  }
+  return shorten(body);
+}
+
+/** What the problem says of single fields, as far as its detail does not say it. */
+function fieldErrors(errors: unknown, detail: string): readonly string[] {
+  if (!Array.isArray(errors)) return [];
+  return errors.flatMap((error: unknown) => {
+    const { field, detail: what } = Object(error) as Readonly<Record<string, unknown>>;
+    if (typeof field !== 'string' || typeof what !== 'string' || detail.includes(field)) return [];
+    return [`${field} ${what}.`];
+  });
+}
+
+function isHtml(body: string): boolean {
+  return /^\s*(?:<!doctype html|<html|<head|<body)/i.test(body);
 }
 
 function shorten(body: string): string {
@@ -90,20 +138,13 @@ const MAX_BODY_SHOWN = 400;
 
 const DISK = 'Make room or choose another place; what was written before is kept.';
 
-/** Codes of the system, of SQLite and of Postgres for which the same command can succeed later (exit 3). */
+/** Codes of the disk, of SQLite and of Postgres for which the same command can succeed later (exit 3). */
 const UNREACHABLE: Readonly<Record<string, string>> = {
   ENOSPC: `The disk is full. ${DISK}`,
   EDQUOT: `The disk quota is used up. ${DISK}`,
   EFBIG: `The file cannot grow any further. ${DISK}`,
   SQLITE_FULL: `The disk is full. ${DISK}`,
   EIO: 'The disk does not work correctly. Check it.',
-  ECONNREFUSED: 'Nothing listens there. Check that it is started, and the port.',
-  ECONNRESET: 'The connection was cut. Try again.',
-  ENOTFOUND: 'There is no host of that name. Check the URL and the network.',
-  EAI_AGAIN: 'Host names cannot be looked up. Check the network.',
-  EHOSTUNREACH: 'The host cannot be reached. Check the network.',
-  ENETUNREACH: 'The network cannot be reached. Check the connection.',
-  ETIMEDOUT: 'The host did not answer in time. Check the network.',
   SQLITE_IOERR: `SQLite cannot write: the disk may be full. ${DISK}`,
   SQLITE_BUSY: 'Another process has locked the inbox file. Try again.',
 };
@@ -143,9 +184,36 @@ function systemFailure(error: Error): Failure | undefined {
   const toMessage = (advice: string) => `${place ? `${place}: ` : ''}${advice} (${name})`;
   // Of SQLite's extended codes (SQLITE_IOERR_WRITE) the first two words are the primary code.
   for (const key of [name, name.split('_', 2).join('_')]) {
-    const [later, now] = [UNREACHABLE[key], USAGE[key]];
+    const failure = connectionFailure(key);
+    const connection =
+      failure && `${failure.what.charAt(0).toUpperCase()}${failure.what.slice(1)}. ${failure.fix}`;
+    const [later, now] = [UNREACHABLE[key] ?? connection, USAGE[key]];
     if (later !== undefined) return { exitCode: EXIT.unreachable, message: toMessage(later) };
     if (now !== undefined) return { exitCode: EXIT.usage, message: toMessage(now) };
   }
   return undefined;
+}
+
+/**
+ * Commander names the first required flag that is missing. This names all of them, or the flag that was mistyped and
+ * is probably the missing one.
+ *
+ * @param command - the command that was typed.
+ * @param words - the words after it.
+ */
+export function describeMissingFlags(command: Command, words: readonly string[]): string {
+  const flags = command.options.flatMap(({ long, short }) => [long, short].flatMap((flag) => flag ?? []));
+  const missing = command.options.filter(
+    (option) => option.mandatory && command.getOptionValue(option.attributeName()) === undefined,
+  );
+  const mistyped = words
+    .map((word) => /^--[\w-]+/.exec(word)?.[0])
+    .find((word) => word !== undefined && !flags.includes(word));
+  if (mistyped !== undefined) {
+    const nearest = nearestName(mistyped, flags);
+    return `unknown option '${mistyped}'${nearest === undefined ? '' : ` (Did you mean ${nearest}?)`}`;
+  }
+  const names = missing.map(({ flags }) => flags);
+  const last = names.pop() ?? '';
+  return names.length === 0 ? `${last} is required` : `${names.join(', ')} and ${last} are required`;
 }

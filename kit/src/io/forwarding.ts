@@ -69,7 +69,7 @@ export async function createForwarder(url: string, options: ForwardingOptions): 
   const forward = async (event: WebhookEvent) => {
     const answer = await sender.send(event);
     answers.set(event.id, { event, answer });
-    if (!isAccepted(answer)) {
+    if (!isTaken(answer)) {
       throw new HandlerError('ERR_HANDLER_FAILED', `The endpoint: ${describeAnswer(answer)}.`);
     }
   };
@@ -112,8 +112,11 @@ export async function createForwarder(url: string, options: ForwardingOptions): 
   };
 }
 
-/** Whether the endpoint took the event over. A dead-lettered event is answered 200, and its handler did not succeed. */
-export function isAccepted(answer: EndpointAnswer): boolean {
+/**
+ * Whether the endpoint has taken the event over, so that it is not sent again: 2xx, also where it has no handler. An
+ * event that it dead-letters is answered 2xx, too, and stays in the inbox until a person has requeued it there.
+ */
+export function isTaken(answer: EndpointAnswer): boolean {
   return isDelivered(answer) && outcomeOf(answer) !== 'dead';
 }
 

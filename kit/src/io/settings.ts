@@ -370,6 +370,14 @@ export function collect(value: string, before: readonly string[] = []): readonly
   return [...before, value];
 }
 
+/** Collects the names of a flag that can be given several times, or as a list with commas. */
+export function collectNames(value: string, before: readonly string[] = []): readonly string[] {
+  const names = value.split(',').map((name) => name.trim());
+  if (names.includes(''))
+    throw new InvalidArgumentError('Write a name, or several with commas between them.');
+  return [...before, ...names];
+}
+
 /** Reads a whole number from 1. */
 export function parseCount(value: string): number {
   if (/^[1-9]\d{0,9}$/.test(value)) return Number(value);

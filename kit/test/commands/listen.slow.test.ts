@@ -114,6 +114,18 @@ describe.concurrent('listen', () => {
     expect((await command.ended).stderr).toContain('Stopped: 0 delivered, 1 waiting.');
   });
 
+  test('a listen whose endpoint has no handler says so once, and does not count the events as delivered', async () => {
+    await using service = await startService();
+    await using server = await serve((_, response) => void response.end('{"outcome":"ignored"}'));
+    const command = listen(server.url, { env: service.env });
+    await command.printed('Listening since');
+    for (const id of fire(service.sandbox, 2)) await command.printed(new RegExp(`${id} {2}200 ignored`));
+    command.interrupt();
+    const { stderr } = await command.ended;
+    expect(stderr.match(/the endpoint has no handler for this type/g)).toHaveLength(1);
+    expect(stderr).toContain('Stopped: 0 delivered, 2 without a handler, 0 waiting.');
+  });
+
   test('listen --type --since forwards only these types, since then', async () => {
     await using service = await startService();
     await using endpoint = await startEndpoint();

@@ -1,0 +1,81 @@
+/** A way in which a connection fails. */
+export interface ConnectionFailure {
+  /** Begins in lower case and has no full stop: it is a part of a row. */
+  readonly what: string;
+  readonly fix: string;
+}
+
+const CUT: ConnectionFailure = {
+  what: 'the connection was cut',
+  fix: 'Check whether the other side stopped, then try again.',
+};
+const LATE: ConnectionFailure = {
+  what: 'the host did not answer in time',
+  fix: 'Check the network.',
+};
+const UNTRUSTED: ConnectionFailure = {
+  what: 'its certificate is not trusted',
+  fix: 'Set NODE_EXTRA_CA_CERTS to the PEM file of the authority that signed it, or of the certificate itself if it is self-signed.',
+};
+const NO_TLS: ConnectionFailure = {
+  what: 'it does not speak TLS',
+  fix: 'Check the port; if it has no certificate, the URL begins with http:.',
+};
+const NO_HTTP: ConnectionFailure = {
+  what: 'it does not speak HTTP',
+  fix: 'Check the port; if it has a certificate, the URL begins with https:.',
+};
+
+/** By the code of the system, of Node's TLS, of its HTTP parser or of its `fetch`. */
+const FAILURES: Readonly<Record<string, ConnectionFailure>> = {
+  ECONNREFUSED: {
+    what: 'nothing listens there',
+    fix: 'Check that it is started, and the port.',
+  },
+  ECONNRESET: CUT,
+  EPIPE: CUT,
+  UND_ERR_SOCKET: CUT,
+  ENOTFOUND: {
+    what: 'there is no host of that name',
+    fix: 'Check the URL and the network.',
+  },
+  EAI_AGAIN: {
+    what: 'host names cannot be looked up',
+    fix: 'Check the network.',
+  },
+  EHOSTUNREACH: {
+    what: 'the host cannot be reached',
+    fix: 'Check the network.',
+  },
+  ENETUNREACH: {
+    what: 'the network cannot be reached',
+    fix: 'Check the connection.',
+  },
+  ETIMEDOUT: LATE,
+  UND_ERR_CONNECT_TIMEOUT: LATE,
+  UND_ERR_HEADERS_TIMEOUT: LATE,
+  UND_ERR_BODY_TIMEOUT: LATE,
+  DEPTH_ZERO_SELF_SIGNED_CERT: UNTRUSTED,
+  SELF_SIGNED_CERT_IN_CHAIN: UNTRUSTED,
+  UNABLE_TO_GET_ISSUER_CERT: UNTRUSTED,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNTRUSTED,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNTRUSTED,
+  CERT_HAS_EXPIRED: {
+    what: 'its certificate has expired',
+    fix: 'Renew the certificate.',
+  },
+  ERR_TLS_CERT_ALTNAME_INVALID: {
+    what: 'its certificate is for another host',
+    fix: 'Use a host name that the certificate has.',
+  },
+  EPROTO: NO_TLS,
+  ERR_SSL_WRONG_VERSION_NUMBER: NO_TLS,
+  ERR_SSL_PACKET_LENGTH_TOO_LONG: NO_TLS,
+  HPE_INVALID_CONSTANT: NO_HTTP,
+  HPE_INVALID_VERSION: NO_HTTP,
+};
+
+/** What the code of a failed connection means; `undefined` for other codes. */
+export function connectionFailure(code: string): ConnectionFailure | undefined {
+  return Object.hasOwn(FAILURES, code) ? FAILURES[code] : undefined;
+}
