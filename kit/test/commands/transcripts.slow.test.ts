@@ -53,6 +53,7 @@ const VARIABLE: readonly (readonly [RegExp, string])[] = [
   [/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME'],
   [/^\d\d:\d\d:\d\d\b/gm, 'CLOCK'],
   [/127\.0\.0\.1:\d+/g, '127.0.0.1:PORT'],
+  [/--seed \d+/g, '--seed N'],
   [/\b\d+ ms\b/g, 'N ms'],
   [/\b\d+(ms|[dhms])( \d+[hms])?(?= |$)/gm, 'AGE'],
   [/\d+ × (200 duplicate|503 ERR_EVENT_BUSY)/g, 'N × BUSY'],
