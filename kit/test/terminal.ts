@@ -29,7 +29,7 @@ const ROWS = 500;
 
 export async function runInTerminal(args: readonly string[], options: TerminalOptions): Promise<Screen> {
   const { columns, env = {}, cwd, interruptAt, type } = options;
-  const typing = type ?? (interruptAt && { at: interruptAt, text: '\u0003' });
+  const typing = type ?? (interruptAt === undefined ? undefined : { at: interruptAt, text: '\u0003' });
   const terminal = new headless.Terminal({ cols: columns, rows: ROWS, allowProposedApi: true });
   const pty = spawn(process.execPath, [MAIN, ...args], {
     cols: columns,
