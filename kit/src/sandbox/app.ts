@@ -10,6 +10,7 @@ import { LIST_ORDERS, type SandboxEvent } from './events.js';
 import type { FaultSource, FaultsInput } from './faults.js';
 import { type Feed, streamFeed } from './feed.js';
 import type { AcceptInput, RedeemInput, SendInput, TransferInput } from './movements.js';
+import { serveOpenapi } from './openapi.js';
 import type { SandboxOperations } from './sandbox.js';
 import type { RequestHandler } from './server.js';
 import { check, closedObject, milliseconds, nonEmptyString, oneOf, SandboxError } from './validation.js';
@@ -48,8 +49,9 @@ type ReadJson = <Claimed>(context: Context) => Promise<Claimed>;
 /** The sandbox over HTTP: the service under `/v1` and the control API under `/sandbox`. */
 export function createApp(parts: AppParts, options: AppOptions): RequestHandler {
   const app = new Hono<Env>();
-  // Before the token is checked: an orchestrator has none.
+  // Before the token is checked: an orchestrator has none, and the document is public.
   app.get('/health', (context) => context.json({ status: 'ok' }));
+  app.get('/openapi.json', serveOpenapi);
   app.use(async (context, next) => {
     const given = /^Bearer +(\S+) *$/i.exec(context.req.header('authorization') ?? '')?.[1];
     if (given === options.token) return next();
