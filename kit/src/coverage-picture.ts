@@ -1,4 +1,5 @@
 import { createdAtMs, EVENT_TYPES, INBOX_STATES, type InboxOperations, type PollState } from 'stablehooks';
+import { countOf } from './io/output.js';
 
 /** What the picture shows of an inbox. Times are epoch ms. */
 export interface CoverageData {
@@ -237,12 +238,12 @@ function toWords(
   const total = (name: keyof Lane['counts']) => lanes.reduce((sum, { counts }) => sum + counts[name], 0);
   const title = `Coverage from ${toTime(span.from)} to ${toTime(span.until)} UTC`;
   const counted = toSentence([
-    `${count(events.length, 'event')}: ${number(total('push'))} by push, ${number(total('pull'))} recovered by pull`,
+    `${countOf(events.length, 'event')}: ${number(total('push'))} by push, ${number(total('pull'))} recovered by pull`,
     total('late') > 0 && `${number(total('late'))} of them late`,
   ]);
   const hidden = [
-    total('outside') > 0 && `${count(total('outside'), 'event')} outside this time not shown.`,
-    total('pruned') > 0 && `${count(total('pruned'), 'pruned event')} shown at the time of receipt.`,
+    total('outside') > 0 && `${countOf(total('outside'), 'event')} outside this time not shown.`,
+    total('pruned') > 0 && `${countOf(total('pruned'), 'pruned event')} shown at the time of receipt.`,
   ].filter((line) => line !== false);
   const verdict = toVerdict({ since, watermark, gaps }, now);
   const named = gaps.slice(0, MAX_GAPS_NAMED).map(({ from, until, reason, acknowledged }) => {
@@ -270,12 +271,12 @@ function toWords(
         ]),
       ),
       ...named,
-      ...(gaps.length > MAX_GAPS_NAMED ? [`And ${count(gaps.length - MAX_GAPS_NAMED, 'more gap')}.`] : []),
+      ...(gaps.length > MAX_GAPS_NAMED ? [`And ${countOf(gaps.length - MAX_GAPS_NAMED, 'more gap')}.`] : []),
     ],
     scale: (tallest) =>
       tallest === 0
         ? 'No events'
-        : `Tallest bar: ${count(tallest, 'event')} in ${toDuration((span.until - span.from) / BINS)}`,
+        : `Tallest bar: ${countOf(tallest, 'event')} in ${toDuration((span.until - span.from) / BINS)}`,
   };
 }
 
@@ -284,8 +285,8 @@ function toVerdict({ watermark, gaps }: CoverageData['state'], now: number): str
   const open = gaps.filter(({ acknowledged }) => acknowledged === null).length;
   const known = gaps.length - open;
   const except = [
-    open > 0 ? [count(open, 'open gap')] : [],
-    known > 0 ? [count(known, 'acknowledged gap')] : [],
+    open > 0 ? [countOf(open, 'open gap')] : [],
+    known > 0 ? [countOf(known, 'acknowledged gap')] : [],
   ].flat();
   return [
     toSentence([
@@ -302,10 +303,6 @@ function toSentence(parts: readonly (string | false)[]): string {
 
 function number(value: number): string {
   return value.toLocaleString('en-US');
-}
-
-function count(value: number, noun: string): string {
-  return `${number(value)} ${noun}${value === 1 ? '' : 's'}`;
 }
 
 function toTime(time: number): string {

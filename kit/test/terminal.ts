@@ -11,6 +11,8 @@ export interface TerminalOptions {
   readonly cwd?: string;
   /** Presses Ctrl-C once the screen contains this. */
   readonly interruptAt?: string | RegExp;
+  /** Types the text once the screen contains this. */
+  readonly type?: { readonly at: string | RegExp; readonly text: string };
 }
 
 /** What a terminal shows after a command has ended. */
@@ -26,7 +28,8 @@ export interface Screen {
 const ROWS = 500;
 
 export async function runInTerminal(args: readonly string[], options: TerminalOptions): Promise<Screen> {
-  const { columns, env = {}, cwd, interruptAt } = options;
+  const { columns, env = {}, cwd, interruptAt, type } = options;
+  const typing = type ?? (interruptAt === undefined ? undefined : { at: interruptAt, text: '\u0003' });
   const terminal = new headless.Terminal({ cols: columns, rows: ROWS, allowProposedApi: true });
   const pty = spawn(process.execPath, [MAIN, ...args], {
     cols: columns,
@@ -35,13 +38,13 @@ export async function runInTerminal(args: readonly string[], options: TerminalOp
     env: { PATH: process.env['PATH'] ?? '', TERM: 'xterm-256color', ...env },
   });
   let written = Promise.resolve();
-  let interrupted = false;
+  let typed = false;
   pty.onData((data) => {
     written = written.then(() => new Promise<void>((resolve) => terminal.write(data, resolve)));
     written = written.then(() => {
-      if (interruptAt === undefined || interrupted || !matches(readRows(terminal).rows, interruptAt)) return;
-      interrupted = true;
-      pty.write('\u0003');
+      if (typing === undefined || typed || !matches(readRows(terminal).rows, typing.at)) return;
+      typed = true;
+      pty.write(typing.text);
     });
   });
   const exitCode = await new Promise<number>((resolve) => pty.onExit((ended) => resolve(ended.exitCode)));

@@ -331,8 +331,11 @@ async function pollUnderLease(
 
   let redriven: OutcomeCounts | null = null;
   const failedIds: string[] = [];
+  const redrivenIds = new Set<string>();
   const onOutcome = ({ kind, event }: Outcome) => {
-    if (event !== undefined && isFailure(kind)) failedIds.push(event.id);
+    if (event === undefined) return;
+    if (isFailure(kind)) failedIds.push(event.id);
+    if (kind === 'handled') redrivenIds.add(event.id);
   };
   try {
     redriven = await settings.receiver.redrive({ signal: halt, onOutcome });
@@ -384,6 +387,7 @@ async function pollUnderLease(
     late,
     dispatched,
     redriven,
+    redrivenIds,
     failedIds: [...failedIds, ...dispatched.failedIds],
     requests: list.requests(),
     problems: [...problems, ...list.problems(), ...dispatched.problems],

@@ -29,7 +29,7 @@ export interface PollReport {
   readonly deliveredButUnseen: number;
   /** Events, from the list or from the inbox, whose handler finished in this poll. */
   readonly handled: number;
-  /** Events of the list that were done before. Events that wait in the inbox, are dead or parked count only as `fetched`. */
+  /** Events of the list that were done before this poll. Events that wait in the inbox, are dead or parked count only as `fetched`. */
   readonly duplicates: number;
   /** Events, from the list or from the inbox, that this poll tried and that did not succeed. */
   readonly failed: number;
@@ -171,6 +171,7 @@ export function toReport({
   late,
   dispatched,
   redriven,
+  redrivenIds,
   failedIds,
   ...rest
 }: Pick<PollReport, 'skipped' | 'redriven' | 'requests' | 'problems' | 'diagnosis'> & {
@@ -181,6 +182,8 @@ export function toReport({
   readonly found: readonly FoundEvent[];
   readonly late: readonly FoundEvent[];
   readonly dispatched: { readonly counts: OutcomeCounts; readonly recoveredIds: readonly string[] };
+  /** The events of the inbox that this poll handled before it read the list, where they are done. */
+  readonly redrivenIds: ReadonlySet<string>;
   /** Of the list and of the inbox. */
   readonly failedIds: readonly string[];
 }): PollReport {
@@ -201,7 +204,9 @@ export function toReport({
     recovered: recoveredIds.length,
     deliveredButUnseen: unseenDelivered.length,
     handled: counts.handled + (redriven?.handled ?? 0),
-    duplicates: found.filter(({ result }) => result === 'done').length + counts.duplicate,
+    duplicates:
+      found.filter(({ result, event }) => result === 'done' && !redrivenIds.has(event.id)).length +
+      counts.duplicate,
     failed: failedIds.length,
     late: late.length,
     ids: {

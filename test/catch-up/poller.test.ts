@@ -280,6 +280,22 @@ test('an event that fails does not stop the others, waits until it is due, and r
   expect(it.took).toHaveLength(10);
 });
 
+test('an event that a poll redrives is handled by it, and not a duplicate although the list has it', async () => {
+  let down = true;
+  const it = await setUp({
+    handle: () => {
+      if (down) throw new Error('the ledger is down');
+    },
+  });
+  await fire(it, 1);
+  expect(await it.poller.pollOnce()).toMatchObject({ handled: 0, duplicates: 0, failed: 1 });
+  down = false;
+  await it.sandbox.clock.advance(MINUTE_MS);
+  const report = await it.poller.pollOnce();
+  expect(report).toMatchObject({ fetched: 1, handled: 1, duplicates: 0, redriven: { handled: 1 } });
+  expect(await it.poller.pollOnce()).toMatchObject({ handled: 0, duplicates: 1 });
+});
+
 test('an event of an unknown type is parked, counted as new, reported once, and does not prevent a proof', async () => {
   const reported: string[] = [];
   const it = await setUp({ onUnknown: (event) => void reported.push(event.id) });

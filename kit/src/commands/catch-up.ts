@@ -2,37 +2,42 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Command } from 'commander';
-import type { InboxOperations, InboxState } from 'stablehooks';
-import { describeGap, type PollReport } from 'stablehooks/catch-up';
+import { EVENT_TYPES, type EventType, type InboxCount, type InboxState } from 'stablehooks';
+import { describeGap, type Gap, type PollReport } from 'stablehooks/catch-up';
 import { readCoverage, renderCoverage } from '../coverage-picture.js';
-import { printRow } from '../io/delivery.js';
+import { type DeliveryRow, isQueued, isWithoutEffect, printRow } from '../io/delivery.js';
 import { usageError } from '../io/errors.js';
-import { createForwarder } from '../io/forwarding.js';
-import { openInbox } from '../io/inbox.js';
-import { EXIT, type ExitCode, interruptedExit, type Paint, type Printer, toPlain } from '../io/output.js';
+import { createForwarder, isTaken } from '../io/forwarding.js';
+import { INBOX_PLACE, type OpenInbox, openInbox } from '../io/inbox.js';
+import {
+  countOf,
+  EXIT,
+  type ExitCode,
+  interruptedExit,
+  type Paint,
+  type Printer,
+  toPlain,
+} from '../io/output.js';
+import { addPollFlags, type PollFlags, toFlagWords, toPollOptions } from '../io/poll-flags.js';
 import {
   addAction,
   addExample,
   addSecretFlags,
   addServiceFlags,
   type CommandContext,
+  collectTypes,
   type Moment,
-  parseCount,
-  parseDuration,
   parseMoment,
   parseUrl,
   parseWait,
   toDate,
 } from '../io/settings.js';
 
-interface CatchUpFlags {
+interface CatchUpFlags extends PollFlags {
   readonly to: string;
   readonly inbox: string;
+  readonly type?: readonly EventType[];
   readonly since?: Moment;
-  readonly lag: number;
-  readonly disorder: number;
-  readonly limit: number;
-  readonly maxLimit: number;
   readonly timeout: number;
   readonly report?: string;
 }
@@ -40,27 +45,16 @@ interface CatchUpFlags {
 export function catchUpCommand(): Command {
   const command = new Command('catch-up')
     .requiredOption('--to <url>', 'endpoint to forward to')
-    .requiredOption(
-      '--inbox <file>',
-      'SQLite file that remembers what was delivered; created if it does not exist',
-    )
+    .requiredOption('--inbox <location>', `${INBOX_PLACE}; a file is created if it does not exist`)
+    .option('--type <type>', 'only this event type; can be repeated (default: all)', collectTypes)
     .option(
       '--since <time>',
       'opening date: events created before it are left alone; the first poll stores it (default: now)',
       parseMoment,
     )
-    .option('--lag <duration>', 'how late an event may be listed (lagMs)', parseDuration, 300_000)
-    .option(
-      '--disorder <duration>',
-      'how far the list may be out of order (disorderMs)',
-      parseDuration,
-      1_000,
-    )
-    .option('--limit <number>', 'how many events to ask for at first', parseCount, 50)
-    .option('--max-limit <number>', 'how many events to ask for at most (maxLimit)', parseCount, 1_000)
     .option('--timeout <duration>', 'how long the endpoint has to answer', parseWait, 10_000)
     .option('--report <file>', 'SVG file to write a picture of the coverage to, after the poll');
-  addServiceFlags(addSecretFlags(command));
+  addServiceFlags(addSecretFlags(addPollFlags(command)));
   addExample(command, [
     'stablehooks catch-up --to http://localhost:3000/hooks --inbox events.db --since 7d --report coverage.svg',
   ]);
@@ -74,50 +68,46 @@ async function catchUp({
   signal,
 }: CommandContext<CatchUpFlags>): Promise<ExitCode> {
   const url = parseUrl(flags.to, '--to');
+  const pollOptions = toPollOptions(flags);
   if (flags.report !== undefined) assertPicture(flags.report);
   const client = await settings.client();
-  const { lag: lagMs, disorder: disorderMs, limit, maxLimit, since } = flags;
   const inbox = await openInbox(flags.inbox, true);
-  let unreachable = 0;
+  const rows: DeliveryRow[] = [];
   try {
     const forwarder = await createForwarder(url, {
       settings,
       client,
       inbox,
       timeoutMs: flags.timeout,
-      poll: {
-        lagMs,
-        disorderMs,
-        limit,
-        maxLimit: Math.max(limit, maxLimit),
-        since: since && toDate(since, Date.now()),
-      },
+      types: flags.type,
+      poll: { ...pollOptions, since: flags.since && toDate(flags.since, Date.now()) },
       onAttempt(row) {
-        if (row.answer.kind === 'unreachable') unreachable += 1;
+        rows.push(row);
         printRow(printer, row);
       },
     });
-    const report = await forwarder.pollOnce(signal);
-    if (!signal.aborted) forwarder.assertPolled(report);
-    printer.print({ text: toReportText(report, printer.paint), data: report });
+    const { report, serviceError, inboxError } = await forwarder.poll(signal);
+    if (serviceError !== undefined && inboxError === undefined) {
+      if (flags.report !== undefined) await writePicture(flags.report, { inbox, report, printer });
+      throw serviceError;
+    }
+    // Nothing is left to say of an inbox that cannot be read.
+    const counts = inboxError === undefined ? await inbox.count() : [];
+    const { since } = inboxError === undefined ? await inbox.pollState() : { since: null };
+    const result: CatchUpResult = { report, rows, counts, since };
+    printer.print({ text: toText(result, printer.paint), data: toData(result) });
+    if (inboxError !== undefined) {
+      if (flags.report !== undefined) printer.note(`${flags.report} was not written.`);
+      throw inboxError;
+    }
+    if (flags.report !== undefined) await writePicture(flags.report, { inbox, report, printer });
     if (signal.aborted) {
       printer.note('Interrupted. What was delivered is recorded: run the same command again to continue.');
       return interruptedExit();
     }
-    // When the inbox cannot be written, the report is incomplete.
-    if (forwarder.inboxError() !== undefined) throw forwarder.inboxError();
-    if (flags.report !== undefined) {
-      const coverage = await readCoverage(inbox, { now: Date.now(), late: report.ids.late });
-      await writeFile(flags.report, renderCoverage(coverage));
-      printer.note(`The picture of the coverage is in ${flags.report}.`);
-    }
-    const undelivered = await countUndelivered(inbox, printer);
-    if (undelivered > 0 && unreachable > 0) return EXIT.unreachable;
-    const isClockBehind = report.problems.some(({ code }) => code === 'ERR_CLOCK_BEHIND');
-    const isWhole = report.proven && report.gaps.length === 0 && !isClockBehind;
-    return isWhole && undelivered === 0 ? EXIT.good : EXIT.failed;
+    return toExitCode(result);
   } finally {
-    inbox.close();
+    await inbox.close();
   }
 }
 
@@ -129,42 +119,144 @@ function assertPicture(path: string): void {
   if (!isPicture) throw usageError(`--report ${path}: this file exists and is no SVG. Choose another one.`);
 }
 
-function toReportText(report: PollReport, { good, bad }: Paint): string {
+async function writePicture(
+  path: string,
+  {
+    inbox,
+    report,
+    printer,
+  }: { readonly inbox: OpenInbox; readonly report: PollReport; readonly printer: Printer },
+): Promise<void> {
+  const coverage = await readCoverage(inbox, { now: Date.now(), late: report.ids.late });
+  await writeFile(path, renderCoverage(coverage));
+  printer.note(`The picture of the coverage is in ${path}.`);
+}
+
+/** What the exit code and the text are made from. */
+interface CatchUpResult {
+  readonly report: PollReport;
+  /** The attempts of this run. */
+  readonly rows: readonly DeliveryRow[];
+  /** The events of the inbox by state; empty when the inbox failed. */
+  readonly counts: readonly InboxCount[];
+  /** The opening date, epoch ms. */
+  readonly since: number | null;
+}
+
+/** Exit 0: everything up to the watermark is proven, and a handler of the endpoint or its queue has every event. */
+function toExitCode(result: CatchUpResult): ExitCode {
+  const { report, rows } = result;
+  if (isJustOpened(result)) return EXIT.failed;
+  const undelivered = undeliveredOf(result).length > 0;
+  if (undelivered && rows.some(({ answer }) => answer.kind === 'unreachable')) return EXIT.unreachable;
+  const isClockBehind = report.problems.some(({ code }) => code === 'ERR_CLOCK_BEHIND');
+  const isWhole = report.proven && report.gaps.length === 0 && !isClockBehind;
+  return isWhole && !undelivered && withoutHandler(rows).length === 0 ? EXIT.good : EXIT.failed;
+}
+
+/** Whether the watermark is still at the opening date, so that no time is proven yet. */
+function isJustOpened({ report, since }: CatchUpResult): boolean {
+  return report.proven && since !== null && report.watermark === new Date(since).toISOString();
+}
+
+/** The states of events that the endpoint has not accepted, whether this run tried them or they wait for a retry. */
+const UNDELIVERED: ReadonlySet<InboxState> = new Set(['received', 'leased', 'failed', 'dead']);
+
+function undeliveredOf({ counts }: CatchUpResult): readonly InboxCount[] {
+  return counts.filter(({ state, count }) => count > 0 && UNDELIVERED.has(state));
+}
+
+/** The events that the endpoint accepted without running a handler. It does not run one for a duplicate either. */
+function withoutHandler(rows: readonly DeliveryRow[]): readonly DeliveryRow[] {
+  return rows.filter(({ answer }) => isTaken(answer) && isWithoutEffect(answer));
+}
+
+/** The report, and what else decides on the exit code. */
+function toData(result: CatchUpResult): object {
+  const undelivered = Object.fromEntries(undeliveredOf(result).map(({ state, count }) => [state, count]));
+  return { ...result.report, undelivered, withoutHandler: withoutHandler(result.rows).length };
+}
+
+function toText(result: CatchUpResult, { good, bad, doubtful }: Paint): string {
+  const { report, rows, counts } = result;
   const { fetched, recovered, handled, duplicates, failed, requests, durationMs } = report;
   const redriven = Object.entries(report.redriven ?? {}).filter(([, count]) => count > 0);
+  const unknown = counts.find(({ state }) => state === 'parked')?.count ?? 0;
+  const queued = rows.filter(({ answer }) => isTaken(answer) && isQueued(answer)).length;
+  const ignored = withoutHandler(rows);
+  const ignoredTypes = [...new Set(ignored.map(({ event }) => event.type))].join(', ');
   return [
-    `listed      ${fetched} events in ${requests} requests, ${durationMs} ms`,
-    ...(report.skipped > 0
-      ? [`skipped     ${report.skipped} created before the opening date; --since takes older ones`]
-      : []),
+    `listed      ${countOf(fetched, 'event')} in ${countOf(requests, 'request')}, ${durationMs} ms`,
+    report.skipped > 0 &&
+      `skipped     ${report.skipped} created before the opening date; --since takes older ones`,
     `found       ${report.new} that this inbox did not know, ${recovered} of them delivered now`,
     `delivered   ${handled} now, ${duplicates} before, ${failed} failed`,
-    ...(redriven.length > 0
-      ? [`run again   ${redriven.map(([kind, count]) => `${count} ${kind}`).join(', ')}`]
-      : []),
-    ...(report.deliveredButUnseen > 0
-      ? [`note        ${report.deliveredButUnseen} delivered to some endpoint, but not in this inbox`]
-      : []),
-    ...(report.late > 0
-      ? [`late        ${report.late} listed only after the watermark had passed them`]
-      : []),
-    report.proven
-      ? `${good('proven')}      ${report.diagnosis}`
-      : `${bad('unproven')}    ${report.diagnosis}`,
+    queued > 0 && `queued      ${queued} of them: a worker of the endpoint runs them later`,
+    ignored.length > 0 &&
+      `${doubtful('no handler')}  The endpoint runs no handler for ${ignoredTypes}: ${countOf(ignored.length, 'event')}. Add one, or pass the types that it handles with --type.`,
+    unknown > 0 &&
+      `parked      ${countOf(unknown, 'event')} of types that this release does not know; not forwarded`,
+    redriven.length > 0 && `run again   ${redriven.map(([kind, count]) => `${count} ${kind}`).join(', ')}`,
+    report.deliveredButUnseen > 0 &&
+      `note        ${report.deliveredButUnseen} delivered to some endpoint, but not in this inbox`,
+    report.late > 0 && `late        ${report.late} listed only after the watermark had passed them`,
+    toVerdict(result, { good, bad, doubtful }),
     ...toShortList('gaps', [
       ...report.gapsClosed.map((gap) => `${good('gap closed')}  ${describeGap(gap)}`),
-      ...report.gapsOpened.map((gap) => `${bad('gap opened')}  ${describeGap(gap)}`),
+      ...report.gapsOpened.map((gap) => `${bad('gap opened')}  ${describeOpenGap(gap, report)}`),
       ...report.gaps
         .filter(({ openedAt }) => !report.gapsOpened.some((gap) => gap.openedAt === openedAt))
-        .map((gap) => `${bad('gap open')}    ${describeGap(gap)}`),
+        .map((gap) => `${bad('gap open')}    ${describeOpenGap(gap, report)}`),
     ]),
-    ...toShortList(
-      'problems',
-      report.problems.map(({ code, message, id }) =>
-        toPlain(`problem     ${code}${id ? ` ${id}` : ''}: ${message}`),
-      ),
-    ),
-  ].join('\n');
+    ...toShortList('problems', toProblems(result)),
+    toUndelivered(result, bad),
+  ]
+    .filter((line) => typeof line === 'string')
+    .join('\n');
+}
+
+/** What the poll proved. Green only if nothing else in the report contradicts it. */
+function toVerdict(result: CatchUpResult, { good, bad, doubtful }: Omit<Paint, 'faint'>): string {
+  const { report } = result;
+  const diagnosis = toFlagWords(report.diagnosis, INTERVAL);
+  if (!report.proven) return `${bad('unproven')}    ${diagnosis}`;
+  if (isJustOpened(result)) {
+    return `${doubtful('not shown')}   Nothing is proven yet: the opening date is ${report.watermark}, and events can be listed later by --lag. Run the same command again after that time, or pass an earlier --since.`;
+  }
+  // Beside events that were not delivered, a green line would be read as success.
+  return toExitCode(result) === EXIT.good
+    ? `${good('proven')}      ${diagnosis}`
+    : `recorded    ${diagnosis}`;
+}
+
+/** What messages call the time from one poll to the next. */
+const INTERVAL = 'the time between runs';
+
+/** An open gap; the diagnosis of an unproven poll has the advice, and another one could contradict it. */
+function describeOpenGap(gap: Gap, { proven }: PollReport): string {
+  if (proven) return toFlagWords(describeGap(gap), INTERVAL);
+  const { types, from, until } = gap;
+  const which = types.length === EVENT_TYPES.length ? 'Events' : `Events of ${types.join(', ')}`;
+  return `${which} created after ${from} and up to ${until} can be missing.`;
+}
+
+/** The problems, except failed attempts: each has its own line above. */
+function toProblems({ report, rows }: CatchUpResult): readonly string[] {
+  const failed = new Set(rows.filter(({ answer }) => !isTaken(answer)).map(({ event }) => event.id));
+  return report.problems
+    .filter(({ code, id }) => code !== 'ERR_HANDLER_FAILED' || id === undefined || !failed.has(id))
+    .map(({ code, message, id }) =>
+      toPlain(`problem     ${code}${id ? ` ${id}` : ''}: ${toFlagWords(message, INTERVAL)}`),
+    );
+}
+
+function toUndelivered(result: CatchUpResult, bad: Paint['bad']): string | false {
+  const undelivered = undeliveredOf(result);
+  if (undelivered.length === 0) return false;
+  const words = undelivered.map(({ state, count }) => `${count} ${state}`).join(', ');
+  const isDead = undelivered.some(({ state }) => state === 'dead');
+  const dead = isDead ? ' `stablehooks inbox requeue --all-dead` makes dead events due again.' : '';
+  return `${bad('waiting')}     Not delivered yet: ${words}. Run the same command again.${dead}`;
 }
 
 /** How many gaps and how many problems are printed. */
@@ -176,18 +268,3 @@ function toShortList(what: string, lines: readonly string[]): readonly string[] 
     ? [...lines.slice(0, MAX_SHOWN), `            and ${more} more ${what}; --json prints all`]
     : lines;
 }
-
-/** Counts the events that the endpoint has not accepted yet, whether this run tried them or they wait for a retry. */
-async function countUndelivered(inbox: InboxOperations, printer: Printer): Promise<number> {
-  const counts = (await inbox.count()).filter(({ state }) => UNDELIVERED.has(state));
-  const undelivered = counts.reduce((sum, { count }) => sum + count, 0);
-  if (undelivered > 0) {
-    const words = counts.flatMap(({ state, count }) => (count > 0 ? [`${count} ${state}`] : []));
-    printer.note(
-      `Not delivered yet: ${words.join(', ')}. Run the same command again. For dead events, run \`stablehooks inbox requeue\` before it.`,
-    );
-  }
-  return undelivered;
-}
-
-const UNDELIVERED: ReadonlySet<InboxState> = new Set(['received', 'leased', 'failed', 'dead']);

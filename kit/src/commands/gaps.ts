@@ -1,4 +1,5 @@
-import { Command } from 'commander';
+import { Command, InvalidArgumentError } from 'commander';
+import { ConfigError } from 'stablehooks';
 import { acknowledgeGap, describeGap, type Gap, listGaps } from 'stablehooks/catch-up';
 import { unreachableError, usageError } from '../io/errors.js';
 import { INBOX_PLACE, withInbox } from '../io/inbox.js';
@@ -24,7 +25,7 @@ interface ListFlags {
 function listCommand(): Command {
   const command = new Command('list')
     .description('list the open gaps: spans for which no poll proved that every event is in the inbox')
-    .requiredOption('--inbox <place>', INBOX_PLACE)
+    .requiredOption('--inbox <location>', INBOX_PLACE)
     .option('--all', 'also those that were acknowledged: by whom, when and why');
   addExample(command, ['stablehooks gaps list --inbox events.db']);
   return addAction<ListFlags>(command, ({ flags, printer }) =>
@@ -34,16 +35,23 @@ function listCommand(): Command {
       const shown = flags.all ? gaps : open;
       for (const gap of shown) printer.print({ text: toText(gap, flags.inbox), data: gap });
 
-      const { watermark } = await inbox.pollState();
+      const { watermark: stored } = await inbox.pollState();
+      const watermark = stored === null ? null : new Date(stored).toISOString();
+      const data = { watermark, open: open.length, acknowledged: gaps.length - open.length };
       // Without a poll there is no gap, and nothing is proven either.
       if (watermark === null) {
-        printer.note('No poll has read the list yet, so nothing is proven. Poll first.');
+        printer.print({
+          text: 'No poll has read the list yet, so nothing is proven. Run `stablehooks catch-up` first.',
+          data,
+        });
         return EXIT.failed;
       }
       const hidden = gaps.length - shown.length;
-      printer.note(
-        `${countGaps(open.length, 'open')} before the watermark ${new Date(watermark).toISOString()}${hidden > 0 ? `; --all also shows ${countGaps(hidden, 'acknowledged')}` : ''}.`,
-      );
+      const more = hidden > 0 ? `; --all also shows ${countGaps(hidden, 'acknowledged')}` : '';
+      printer.print({
+        text: `${countGaps(open.length, 'open')} before the watermark ${watermark}${more}.`,
+        data,
+      });
       return open.length === 0 ? EXIT.good : EXIT.failed;
     }),
   );
@@ -60,16 +68,24 @@ interface AcknowledgeFlags {
 function acknowledgeCommand(): Command {
   const command = new Command('acknowledge')
     .description('accept a gap without a proof; the inbox keeps who did it, when and why')
-    .requiredOption('--inbox <place>', INBOX_PLACE)
+    .requiredOption('--inbox <location>', INBOX_PLACE)
     .requiredOption('--from <time>', 'where the gap begins, as `gaps list` prints it', parseMoment)
     .option('--until <time>', 'how far it is accepted; the rest stays open (default: all of it)', parseMoment)
-    .requiredOption('--by <name>', 'who accepts it')
-    .requiredOption('--reason <text>', 'why nothing is missing, or why that is accepted');
+    .requiredOption('--by <name>', 'who accepts it', textOf(200))
+    .requiredOption('--reason <text>', 'why nothing is missing, or why that is accepted', textOf(1_000));
   addExample(command, [
     'stablehooks gaps acknowledge --inbox events.db --from 2026-01-31T12:00:00.000Z \\',
     "    --by ada --reason 'compared with the ledger of January'",
   ]);
   return addAction(command, acknowledge);
+}
+
+/** Reads a text that the inbox can keep. */
+function textOf(length: number): (value: string) => string {
+  return (value) => {
+    if (value.trim() !== '' && value.length <= length) return value;
+    throw new InvalidArgumentError(`Write 1 to ${length} characters.`);
+  };
 }
 
 async function acknowledge({ flags, printer }: CommandContext<AcknowledgeFlags>): Promise<ExitCode> {
@@ -79,10 +95,15 @@ async function acknowledge({ flags, printer }: CommandContext<AcknowledgeFlags>)
     const open = (await listGaps(inbox)).filter(isOpen);
     const until = flags.until && toDate(flags.until, Date.now()).toISOString();
     const gap = findGap(open, { from, until });
-    const acknowledged = await acknowledgeGap(inbox, { ...gap, until: until ?? gap.until }, { by, reason });
+    const wanted = { ...gap, until: until ?? gap.until };
+    const acknowledged = await acknowledgeGap(inbox, wanted, { by, reason }).catch((error) => {
+      // It was open a moment ago.
+      if (error instanceof ConfigError) throw noLongerOpen(gap, error);
+      throw error;
+    });
     if (acknowledged === null) {
       throw unreachableError(
-        'Another process polls with this inbox, so nothing was acknowledged. Run the same command again.',
+        'Another process polls with this inbox, so nothing was acknowledged. Run the same command again, or stop that process before.',
       );
     }
     printer.print({ text: toText(acknowledged, flags.inbox), data: acknowledged });
@@ -114,6 +135,13 @@ function noSuchGap(from: number, open: readonly Gap[]): Error {
       ? 'There is no open gap at all.'
       : `Open gaps begin at ${open.map((gap) => gap.from).join(', ')}.`;
   return usageError(`No open gap begins at ${new Date(from).toISOString()}. ${exist}`);
+}
+
+function noLongerOpen({ from }: Gap, cause: Error): Error {
+  return usageError(
+    `The gap that begins at ${from} is no longer open: another process closed or acknowledged it. See \`gaps list --all\`.`,
+    { cause },
+  );
 }
 
 function isOpen({ state }: Gap): boolean {

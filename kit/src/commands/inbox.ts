@@ -6,23 +6,28 @@ import {
   type InboxState,
   type UnknownEvent,
 } from 'stablehooks';
+import { canAsk, confirm } from '../io/confirm.js';
 import {
   createSender,
   type DeliveryRow,
   describeAnswer,
   type EndpointAnswer,
-  isDelivered,
+  isAccepted,
   isQueued,
+  noteUnaccepted,
   printRow,
   type Sender,
   summarise,
 } from '../io/delivery.js';
 import { usageError } from '../io/errors.js';
+import { isTaken } from '../io/forwarding.js';
 import { INBOX_PLACE, type OpenInbox, openInbox, withInbox } from '../io/inbox.js';
 import {
+  countOf,
   EXIT,
   type ExitCode,
   formatAge,
+  formatDuration,
   interruptedExit,
   type Printer,
   toPlain,
@@ -49,13 +54,20 @@ export function inboxCommand(): Command {
     .addCommand(pruneCommand());
 }
 
+/** Every command of `inbox` has it. */
+interface InboxFlags {
+  readonly inbox: string;
+}
+
+function addInboxFlag(command: Command): Command {
+  return command.requiredOption('--inbox <location>', INBOX_PLACE);
+}
+
 function statsCommand(): Command {
-  const command = new Command('stats')
-    .description('count the events of each state')
-    .argument('<inbox>', INBOX_PLACE);
-  addExample(command, ['stablehooks inbox stats events.db']);
-  return addAction<object>(command, ({ args, printer }) =>
-    withInbox(args[0], async (inbox) => {
+  const command = addInboxFlag(new Command('stats').description('count the events of each state'));
+  addExample(command, ['stablehooks inbox stats --inbox events.db']);
+  return addAction<InboxFlags>(command, ({ flags, printer }) =>
+    withInbox(flags.inbox, async (inbox) => {
       const counts = await inbox.count();
       const { bad } = printer.paint;
       const rows = counts.map(({ state, count, oldest }) => [
@@ -69,26 +81,32 @@ function statsCommand(): Command {
   );
 }
 
+interface ListFlags extends InboxFlags {
+  readonly state?: InboxState;
+  readonly limit: number;
+}
+
 function listCommand(): Command {
-  const command = new Command('list')
-    .description('list events, oldest first')
-    .argument('<inbox>', INBOX_PLACE)
-    .addOption(new Option('--state <state>', 'only this state (default: all but done)').choices(INBOX_STATES))
+  const command = addInboxFlag(new Command('list').description('list events by state, oldest first'))
+    .addOption(new Option('--state <state>', 'only this state (default: all)').choices(INBOX_STATES))
     .option('--limit <number>', 'how many of a state at most', parseCount, 50);
-  addExample(command, ['stablehooks inbox list events.db --state dead']);
-  return addAction<{ readonly state?: InboxState; readonly limit: number }>(
-    command,
-    ({ args, flags, printer }) =>
-      withInbox(args[0], async (inbox) => {
-        const states =
-          flags.state === undefined ? INBOX_STATES.filter((state) => state !== 'done') : [flags.state];
-        const pages: (readonly InboxRecord[])[] = [];
-        for (const state of states) pages.push(await inbox.list({ state, limit: flags.limit }));
-        printRecords(printer, pages.flat());
-        if (pages.some(({ length }) => length === flags.limit))
-          printer.note('There may be more. Raise --limit.');
-        return EXIT.good;
-      }),
+  addExample(command, ['stablehooks inbox list --inbox events.db --state dead']);
+  return addAction<ListFlags>(command, ({ flags, printer }) =>
+    withInbox(flags.inbox, async (inbox) => {
+      const { limit } = flags;
+      const pages: (readonly InboxRecord[])[] = [];
+      for (const state of flags.state === undefined ? INBOX_STATES : [flags.state]) {
+        // One more shows whether there are more.
+        pages.push(await inbox.list({ state, limit: limit + 1 }));
+      }
+      printRecords(
+        printer,
+        pages.flatMap((page) => page.slice(0, limit)),
+      );
+      const cut = pages.flatMap((page) => (page.length > limit && page[0] ? [page[0].state] : []));
+      if (cut.length > 0) printer.note(`There are more that are ${cut.join(', ')}. Raise --limit.`);
+      return EXIT.good;
+    }),
   );
 }
 
@@ -97,27 +115,33 @@ function printRecords(printer: Printer, records: readonly InboxRecord[]): void {
     for (const record of records) printer.print({ text: '', data: record });
     return;
   }
-  const rows = records.map(({ type, id, state, attempts, receivedAt, lastError }) => [
+  if (records.length === 0) {
+    printer.print({ text: 'No events.', data: null });
+    return;
+  }
+  const rows = records.map(({ type, id, state, receivedAt }) => [
     type,
     id,
     state,
-    String(attempts),
     formatAge(Date.now() - receivedAt),
-    lastError ?? '',
   ]);
-  const columns = ['type', 'id', 'state', 'attempts', 'age', 'last error'];
-  printer.print({ text: records.length === 0 ? 'No events.' : toTable(columns, rows), data: null });
+  const [head = '', ...lines] = toTable(['type', 'id', 'state', 'age'], rows).split('\n');
+  const text = records.flatMap(({ attempts, lastError }, index) => [
+    lines[index] ?? '',
+    ...(lastError === null ? [] : [`  ${countOf(attempts, 'attempt')}: ${toPlain(lastError)}`]),
+  ]);
+  printer.print({ text: [head, ...text].join('\n'), data: null });
 }
 
 function showCommand(): Command {
-  const command = new Command('show')
-    .description('print the record of one event, with its last attempts')
-    .argument('<inbox>', INBOX_PLACE)
-    .argument('<id>', 'id of the event');
-  addExample(command, ['stablehooks inbox show events.db evt_01']);
-  return addAction<object>(command, ({ args, printer }) =>
-    withInbox(args[0], async (inbox) => {
-      const id = args[1] ?? '';
+  const command = addInboxFlag(
+    new Command('show')
+      .description('print the record of one event, with its last attempts')
+      .argument('<id>', 'id of the event'),
+  );
+  addExample(command, ['stablehooks inbox show evt_01 --inbox events.db']);
+  return addAction<InboxFlags>(command, ({ args: [id = ''], flags, printer }) =>
+    withInbox(flags.inbox, async (inbox) => {
       const record = await inbox.find(id);
       if (record === undefined) throw usageError(`The inbox has no event ${toPlain(id)}. Check the id.`);
       printer.print({ text: JSON.stringify(withTimes(record), null, 2), data: record });
@@ -143,61 +167,73 @@ function withTimes(record: InboxRecord): object {
   };
 }
 
-const IDS = 'ids of dead or failed events (default: all that are dead)';
+interface PickFlags extends InboxFlags {
+  readonly allDead?: boolean;
+}
+
+/** Adds how events are picked to be run again. */
+function addPick(command: Command): Command {
+  return addInboxFlag(command)
+    .argument('[ids...]', 'ids of dead or failed events')
+    .option('--all-dead', 'all events that are dead');
+}
 
 function requeueCommand(): Command {
-  const command = new Command('requeue')
-    .description('make dead or failed events due now; the next delivery or redrive runs them')
-    .argument('<inbox>', INBOX_PLACE)
-    .argument('[ids...]', IDS);
-  addExample(command, ['stablehooks inbox requeue events.db evt_01']);
-  return addAction<object>(command, ({ args, printer }) =>
-    withInbox(args[0], async (inbox) => {
-      const picked = await pickRequeueable(inbox, args.slice(1));
+  const command = addPick(
+    new Command('requeue').description(
+      'make dead or failed events due now; the next delivery or redrive runs them',
+    ),
+  );
+  addExample(command, ['stablehooks inbox requeue evt_01 --inbox events.db']);
+  return addAction<PickFlags>(command, ({ args, flags, printer }) => {
+    assertPick(args, flags);
+    return withInbox(flags.inbox, async (inbox) => {
+      const picked = await pickRequeueable(inbox, args);
       let requeued = 0;
       for (const { id } of picked) {
         if (await requeueOrNote(id, inbox, printer)) requeued += 1;
       }
-      const text = picked.length === 0 ? 'No dead events.' : describeRequeued(requeued);
-      printer.print({ text, data: { requeued } });
-      return EXIT.good;
-    }),
-  );
+      const text = picked.length === 0 ? NO_DEAD : describeRequeued(requeued);
+      printer.print({ text, data: { requeued, skipped: picked.length - requeued } });
+      return requeued === picked.length ? EXIT.good : EXIT.failed;
+    });
+  });
 }
 
+const NO_DEAD = 'There are no dead events, so nothing was requeued.';
+
 function describeRequeued(count: number): string {
-  const counted = `${countEvents(count)} requeued`;
+  const counted = `${countOf(count, 'event')} requeued`;
   if (count === 0) return `${counted}.`;
   return `${counted}; the receiver's redrive() or its poller runs ${count === 1 ? 'it' : 'them'}, or the next delivery.`;
 }
 
-function countEvents(count: number): string {
-  return count === 1 ? '1 event' : `${count} events`;
-}
-
-/** Requeues an event. Answers `false`, and says so, when another process took it after it was listed. */
+/** Requeues an event. Answers `false`, and says so, when another process changed it after it was listed. */
 async function requeueOrNote(id: string, inbox: InboxOperations, printer: Printer): Promise<boolean> {
   const requeued = await inbox.requeue(id);
   if (!requeued) {
-    printer.note(`${toPlain(id)} is no longer dead or failed: another process requeued it. It is skipped.`);
+    printer.note(
+      `${toPlain(id)} is no longer dead or failed: another process has changed it. It is skipped.`,
+    );
   }
   return requeued;
 }
 
-interface RedriveFlags {
+interface RedriveFlags extends PickFlags {
   readonly to: string;
   readonly timeout: number;
 }
 
 function redriveCommand(): Command {
-  const command = new Command('redrive')
-    .description('requeue dead or failed events, and send them to an endpoint')
-    .argument('<inbox>', INBOX_PLACE)
-    .argument('[ids...]', IDS)
+  const command = addPick(
+    new Command('redrive').description('requeue dead or failed events, and send them to an endpoint'),
+  )
     .requiredOption('--to <url>', 'endpoint that runs them; `inbox requeue` leaves that to the app')
     .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000);
   addSecretFlags(command);
-  addExample(command, ['stablehooks inbox redrive events.db --to http://localhost:3000/hooks']);
+  addExample(command, [
+    'stablehooks inbox redrive --all-dead --inbox events.db --to http://localhost:3000/hooks',
+  ]);
   return addAction(command, redrive);
 }
 
@@ -208,20 +244,23 @@ async function redrive({
   printer,
   signal,
 }: CommandContext<RedriveFlags>): Promise<ExitCode> {
-  const [place = '', ...ids] = args;
+  assertPick(args, flags);
   const sender = await createSender(parseUrl(flags.to, '--to'), settings, flags.timeout);
-  const inbox = await openInbox(place);
+  const inbox = await openInbox(flags.inbox);
   try {
-    const picked = await pickRequeueable(inbox, ids);
+    const picked = await pickRequeueable(inbox, args);
+    if (picked.length === 0) {
+      printer.note(NO_DEAD);
+      return EXIT.good;
+    }
     const rows: RedriveRow[] = [];
     let skipped = 0;
     const progress = printer.progress('redrive', picked.length);
     for (const record of picked) {
       const { event } = record;
       if (signal.aborted || rows.at(-1)?.answer.kind === 'unreachable') break;
-      if (event === null) continue;
       // Sent from here, too, an event that another process requeued could run twice.
-      if (!(await requeueOrNote(event.id, inbox, printer))) {
+      if (event === null || !(await requeueOrNote(event.id, inbox, printer))) {
         skipped += 1;
         continue;
       }
@@ -231,19 +270,24 @@ async function redrive({
       progress.show(rows.length + skipped);
     }
     progress.clear();
-    const total = picked.length - skipped;
-    printer.note(
-      `${summarise(rows, total)}. What was not accepted is still in the inbox: dead, or failed until its retry time.`,
-    );
+    const refused = rows.filter(({ answer, queued }) => !isTaken(answer) && !queued).length;
+    printer.note(`${summarise(rows, picked.length)}.`);
+    if (refused > 0) {
+      printer.note('What was not accepted is still in the inbox: dead, or failed until its retry time.');
+    }
     const queued = rows.filter((row) => row.queued).length;
     if (queued > 0) {
       printer.note(
         `${queued} queued: a worker of the endpoint runs ${queued === 1 ? 'it' : 'them'}, and the effect was not shown. See \`stablehooks inbox show\` later.`,
       );
     }
+    const answers = rows.map(({ answer }) => answer);
+    noteUnaccepted(printer, answers);
     if (signal.aborted) return interruptedExit();
-    if (rows.some(({ answer }) => answer.kind === 'unreachable')) return EXIT.unreachable;
-    return rows.every(({ answer, queued }) => isDelivered(answer) && !queued) ? EXIT.good : EXIT.failed;
+    if (answers.some(({ kind }) => kind === 'unreachable')) return EXIT.unreachable;
+    return rows.length === picked.length && queued === 0 && answers.every(isAccepted)
+      ? EXIT.good
+      : EXIT.failed;
   } finally {
     await inbox.close();
   }
@@ -252,7 +296,16 @@ async function redrive({
 /** How many records are read at a time. */
 const PAGE_SIZE = 500;
 
-/** @throws {CommandError} exit 2 when one of the ids is neither dead nor failed. */
+/** @throws {CommandError} exit 2 unless ids or --all-dead are given. */
+function assertPick(ids: readonly string[], { allDead = false }: PickFlags): void {
+  if (ids.length > 0 && allDead) throw usageError('Pass ids or --all-dead, not both.');
+  if (ids.length === 0 && !allDead) throw usageError('Name the events by their ids, or pass --all-dead.');
+}
+
+/**
+ * @param ids - none for all that are dead.
+ * @throws {CommandError} exit 2 when one of the ids is neither dead nor failed.
+ */
 async function pickRequeueable(
   inbox: InboxOperations,
   ids: readonly string[],
@@ -307,7 +360,7 @@ async function runAgain(
   if (queued || state !== 'received') return { answer, queued };
   const claim = await inbox.claim(event, { leaseMs: LEASE_MS, origin: 'redrive' });
   if (claim.state !== 'claimed') return { answer, queued };
-  if (isDelivered(answer)) await inbox.complete(claim.lease);
+  if (isTaken(answer)) await inbox.complete(claim.lease);
   else {
     const retryAfterMs = record.state === 'dead' ? null : Math.max(0, (record.dueAt ?? 0) - Date.now());
     await inbox.fail(claim.lease, { retryAfterMs, error: `redrive: ${describeAnswer(answer)}` });
@@ -318,20 +371,73 @@ async function runAgain(
 /** The result is recorded in the next step. */
 const LEASE_MS = 5_000;
 
+interface PruneFlags extends InboxFlags {
+  readonly olderThan: number;
+  readonly dryRun?: boolean;
+  readonly yes?: boolean;
+}
+
 function pruneCommand(): Command {
-  const command = new Command('prune')
-    .description('delete the JSON of done events; their ids stay, so that replays stay duplicates')
-    .argument('<inbox>', INBOX_PLACE)
-    .requiredOption('--older-than <duration>', 'how long the events must have been done', parseDuration);
-  addExample(command, ['stablehooks inbox prune events.db --older-than 30d']);
-  return addAction<{ readonly olderThan: number }>(command, ({ args, flags, printer }) =>
-    withInbox(args[0], async (inbox) => {
-      const pruned = await inbox.prune({ olderThanMs: flags.olderThan });
-      printer.print({
-        text: `${countEvents(pruned)} pruned; ${pruned === 1 ? 'its id is' : 'their ids are'} kept.`,
-        data: { pruned },
-      });
-      return EXIT.good;
-    }),
-  );
+  const command = addInboxFlag(
+    new Command('prune').description(
+      'delete the JSON of done events; their ids stay, so that replays stay duplicates',
+    ),
+  )
+    .requiredOption('--older-than <duration>', 'how long the events must have been done', parseDuration)
+    .option('--dry-run', 'delete nothing, and print how many it would be')
+    .option('--yes', 'do not ask');
+  addExample(command, ['stablehooks inbox prune --inbox events.db --older-than 30d --dry-run']);
+  return addAction(command, prune);
+}
+
+async function prune({ flags, printer, signal }: CommandContext<PruneFlags>): Promise<ExitCode> {
+  const { olderThan: olderThanMs, dryRun = false, yes = false } = flags;
+  if (dryRun && yes)
+    throw usageError('--dry-run deletes nothing, so there is nothing to confirm with --yes.');
+  if (!dryRun && !yes && !canAsk()) {
+    throw usageError(
+      'What is pruned cannot be restored. Pass --yes to prune without a question, or --dry-run.',
+    );
+  }
+  return withInbox(flags.inbox, async (inbox) => {
+    const age = `done for ${formatDuration(olderThanMs)} or longer`;
+    if (!yes) {
+      const count = await countPrunable(inbox, { olderThanMs, signal });
+      const events = `${countOf(count, 'event')} ${age}`;
+      if (dryRun) {
+        printer.print({ text: `${events} would be pruned; nothing was changed.`, data: { prunable: count } });
+        return EXIT.good;
+      }
+      if (count > 0 && !(await confirm(`Delete the JSON of ${events}?`, signal))) {
+        printer.note('Nothing was pruned.');
+        return signal.aborted ? interruptedExit() : EXIT.failed;
+      }
+    }
+    const pruned = await inbox.prune({ olderThanMs });
+    const kept = pruned === 1 ? 'its id is kept' : 'their ids are kept';
+    const text =
+      pruned === 0
+        ? `No event is ${age}, so nothing was pruned.`
+        : `${countOf(pruned, 'event')} pruned; ${kept}.`;
+    printer.print({ text, data: { pruned } });
+    return EXIT.good;
+  });
+}
+
+/** Counts the done events that `prune` would prune, by the clock of this machine. */
+async function countPrunable(
+  inbox: InboxOperations,
+  { olderThanMs, signal }: { readonly olderThanMs: number; readonly signal: AbortSignal },
+): Promise<number> {
+  const until = Date.now() - olderThanMs;
+  let count = 0;
+  for (let after: string | undefined, more = true; more; ) {
+    signal.throwIfAborted();
+    const page = await inbox.list({ state: 'done', limit: PAGE_SIZE, after });
+    count += page.filter(({ event, updatedAt }) => event !== null && updatedAt <= until).length;
+    after = page.at(-1)?.id;
+    // Oldest first by their receipt, and none was done before that.
+    more = page.length === PAGE_SIZE && (page.at(-1)?.receivedAt ?? until) <= until;
+  }
+  return count;
 }

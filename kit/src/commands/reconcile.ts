@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError } from 'commander';
-import type { EventType, UnknownEvent } from 'stablehooks';
+import { ConfigError, type EventType, type UnknownEvent } from 'stablehooks';
 import {
   type DailyTotal,
   type Finding,
@@ -12,6 +12,7 @@ import { usageError } from '../io/errors.js';
 import { INBOX_PLACE, openInbox } from '../io/inbox.js';
 import { type LedgerFile, type LedgerRow, openLedger } from '../io/ledger.js';
 import {
+  countOf,
   EXIT,
   type ExitCode,
   type Paint,
@@ -20,6 +21,7 @@ import {
   toPlain,
   toTable,
 } from '../io/output.js';
+import { addPollFlags, type PollFlags, toFlagWords, toPollOptions } from '../io/poll-flags.js';
 import {
   addAction,
   addExample,
@@ -28,14 +30,12 @@ import {
   collect,
   isObject,
   type Moment,
-  parseCount,
-  parseDuration,
   parseEventType,
   parseMoment,
   toDate,
 } from '../io/settings.js';
 
-interface ReconcileFlags {
+interface ReconcileFlags extends PollFlags {
   readonly ledger: string;
   readonly inbox: string;
   readonly since: Moment;
@@ -49,10 +49,6 @@ interface ReconcileFlags {
   readonly compare?: readonly string[];
   readonly ledgerTypes?: readonly EventType[];
   readonly delimiter: string;
-  readonly lag: number;
-  readonly disorder: number;
-  readonly limit: number;
-  readonly maxLimit: number;
   readonly daily?: boolean;
   readonly csv?: boolean;
   readonly dryRun?: boolean;
@@ -60,8 +56,8 @@ interface ReconcileFlags {
 
 export function reconcileCommand(): Command {
   const command = new Command('reconcile')
-    .requiredOption('--ledger <file>', 'CSV file with a header: your entries, one row each')
-    .requiredOption('--inbox <inbox>', INBOX_PLACE)
+    .requiredOption('--ledger <file>', 'CSV file with a header: your entries, one row each; - for stdin')
+    .requiredOption('--inbox <location>', INBOX_PLACE)
     .requiredOption(
       '--since <time>',
       'compare events created from then on: a date, or how long ago',
@@ -88,19 +84,10 @@ export function reconcileCommand(): Command {
     .option('--compare <column=path>', 'another column to compare as text; can be repeated', collect)
     .option('--ledger-types <types>', 'types that have an entry, by commas (default: all five)', parseTypes)
     .option('--delimiter <character>', 'what separates the columns', parseDelimiter, ',')
-    .option('--lag <duration>', 'how late an event may be listed', parseDuration, 300_000)
-    .option(
-      '--disorder <duration>',
-      'by how much neighbours of the list may be out of order',
-      parseDuration,
-      1_000,
-    )
-    .option('--limit <number>', 'how many events to ask for at first', parseCount, 50)
-    .option('--max-limit <number>', 'how many events to ask for at most', parseCount, 1_000)
     .option('--daily', 'print totals per day and type')
     .option('--csv', 'print the findings as CSV')
     .option('--dry-run', 'change nothing: do not record unseen events in the inbox');
-  addServiceFlags(command);
+  addServiceFlags(addPollFlags(command));
   addExample(command, [
     'stablehooks reconcile --ledger ledger.csv --inbox events.db --since 7d --amount-column amount --dry-run',
   ]);
@@ -117,6 +104,7 @@ async function run({ flags, settings, printer, signal }: CommandContext<Reconcil
   if (flags.currencyField !== undefined && (flags.amountColumn === undefined || flags.daily !== true)) {
     throw usageError('--currency-field is for the sums of --daily. Pass --daily and --amount-column, too.');
   }
+  const pollOptions = toPollOptions(flags);
   const amountField = flags.amountField ?? 'payload.amount';
   const currencyField = flags.currencyField ?? 'payload.currency';
   const now = Date.now();
@@ -124,8 +112,13 @@ async function run({ flags, settings, printer, signal }: CommandContext<Reconcil
   const optional = [flags.timeColumn, flags.amountColumn].filter((name) => name !== undefined);
   const columns = [flags.idColumn, ...optional, ...pairs.map(({ column }) => column)];
   const client = await settings.client();
-  const file = await openLedger(flags.ledger, { columns, delimiter: flags.delimiter });
   const inbox = await openInbox(flags.inbox);
+  const file = await openLedger(flags.ledger, { columns, delimiter: flags.delimiter }).catch(
+    async (error) => {
+      await inbox.close();
+      throw error;
+    },
+  );
   const comparesValues = flags.amountColumn !== undefined || pairs.length > 0;
   const paths = new Set<string>();
   const progress = createProgress(printer, file);
@@ -155,10 +148,7 @@ async function run({ flags, settings, printer, signal }: CommandContext<Reconcil
               currency: (event) => textAt(event, currencyField),
             },
       dryRun: flags.dryRun === true,
-      lagMs: flags.lag,
-      disorderMs: flags.disorder,
-      limit: flags.limit,
-      maxLimit: Math.max(flags.limit, flags.maxLimit),
+      ...pollOptions,
       signal,
       onFinding: (finding) => {
         progress.clear();
@@ -175,12 +165,25 @@ async function run({ flags, settings, printer, signal }: CommandContext<Reconcil
       throw usageError(`--compare: no event has ${names}, so nothing was compared with it. Check the path.`);
     }
     return result.agree ? EXIT.good : EXIT.failed;
+  } catch (error) {
+    throw error instanceof ConfigError ? usageError(toSentence(error.message), { cause: error }) : error;
   } finally {
     progress.clear();
     file.close();
     await inbox.close();
   }
 }
+
+/** The message of a wrong option of `reconcile` in the words of flags. */
+function toSentence(message: string): string {
+  const text = toFlagWords(message.replace(/^reconcile: /, ''), INTERVAL)
+    .replaceAll('copiedAt', '--copied-at')
+    .replaceAll(/`(since|until)`/g, '`--$1`');
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** What messages call the time from one poll to the next. */
+const INTERVAL = 'the time between polls';
 
 /** A row of the ledger as it is compared. */
 interface Entry {
@@ -342,7 +345,7 @@ function createReport(
     },
     end(result: ReconcileResult): void {
       if (csv) {
-        printer.note(result.diagnosis);
+        printer.note(toFlagWords(result.diagnosis, INTERVAL));
         return;
       }
       if (!printer.json) {
@@ -360,22 +363,27 @@ function toText(
   { paint: { good, bad }, comparesValues }: { readonly paint: Paint; readonly comparesValues: boolean },
 ): string {
   const { agree, complete, totals, problems, daily, requests } = result;
+  const diagnosis = toPlain(toFlagWords(result.diagnosis, INTERVAL));
   const hasFinding = Object.values(result.findings).some(({ count }) => count > 0);
   return [
     ...(daily === null ? [] : [toDailyTable(daily), '']),
-    `list        ${totals.listed} events of the span in ${requests} requests, ${complete ? good('complete') : bad('not proven complete')}`,
-    `inbox       ${totals.inbox} events of the span${totals.parked > 0 ? `, ${totals.parked} parked` : ''}`,
-    `ledger      ${totals.entries} entries of the span, ${totals.outside} others`,
+    `list        ${countOf(totals.listed, 'event')} of the span in ${countOf(requests, 'request')}, ${complete ? good('complete') : bad('not proven complete')}`,
+    `inbox       ${countOf(totals.inbox, 'event')} of the span${totals.parked > 0 ? `, ${totals.parked} parked` : ''}`,
+    `ledger      ${countEntries(totals.entries)} of the span, ${totals.outside} others`,
     comparesValues
-      ? `compared    ${totals.compared} entries with their events`
+      ? `compared    ${countEntries(totals.compared)} with ${totals.compared === 1 ? 'its event' : 'their events'}`
       : 'compared    only ids; --amount-column and --compare compare values',
     ...problems.map(({ code, message, id }) =>
       toPlain(`problem     ${code}${id ? ` ${id}` : ''}: ${message}`),
     ),
     agree
-      ? `${good('agree')}       ${toPlain(result.diagnosis)}`
-      : `${bad(hasFinding ? 'differ' : 'not shown')}   ${hasFinding ? '   ' : ''}${toPlain(result.diagnosis)}`,
+      ? `${good('agree')}       ${diagnosis}`
+      : `${bad(hasFinding ? 'differ' : 'not shown')}   ${hasFinding ? '   ' : ''}${diagnosis}`,
   ].join('\n');
+}
+
+function countEntries(count: number): string {
+  return count === 1 ? '1 entry' : `${count} entries`;
 }
 
 function toDailyTable(daily: readonly DailyTotal[]): string {

@@ -1,10 +1,16 @@
-import { createdAtMs, createReceiver, EVENT_TYPES, type EventType, type WebhookEvent } from 'stablehooks';
+import { createReceiver, EVENT_TYPES, type EventType, HandlerError, type WebhookEvent } from 'stablehooks';
 import { createPoller, type PollerOptions, type PollReport } from 'stablehooks/catch-up';
 import type { Client } from 'stablehooks/client';
-import type { Inbox } from 'stablehooks/conformance';
-import { createSender, type DeliveryRow, describeAnswer, isDelivered } from './delivery.js';
-import { CommandError } from './errors.js';
-import { EXIT } from './output.js';
+import type { Inbox, Lease } from 'stablehooks/conformance';
+import {
+  createSender,
+  type DeliveryRow,
+  describeAnswer,
+  type EndpointAnswer,
+  isDelivered,
+  outcomeOf,
+} from './delivery.js';
+import { CommandError, toFailure, unreachableError } from './errors.js';
 import type { Settings } from './settings.js';
 
 /** How events are forwarded. */
@@ -15,26 +21,34 @@ interface ForwardingOptions {
   readonly timeoutMs: number;
   /** The types to forward; others are recorded only. @default all known types */
   readonly types?: readonly EventType[] | undefined;
-  /** Events created before this time (ms since 1970) are recorded only. @default 0 */
-  readonly startMs?: number | undefined;
   readonly poll: Omit<PollerOptions, 'client' | 'receiver'>;
   /** After how many failed attempts an event is dead. @default the receiver's */
   readonly maxAttempts?: number | undefined;
-  /** Called after each attempt. */
-  readonly onAttempt: (row: DeliveryRow) => void;
+  /** Called after each attempt, once its end is recorded. */
+  readonly onAttempt: (attempt: ForwardingAttempt) => void;
+}
+
+/** One attempt to forward an event. */
+export interface ForwardingAttempt extends DeliveryRow {
+  /** Which attempt it was, from 1. */
+  readonly attempt: number;
+  /** When the event is tried again, in ms from now; `null` when it is not. */
+  readonly nextInMs: number | null;
+}
+
+/** What one poll did. */
+export interface ForwardingPoll {
+  readonly report: PollReport;
+  /** Why the list was not read; the message names the service. `undefined` if it was, or if the poll was stopped. */
+  readonly serviceError: CommandError | undefined;
+  /** What the inbox rejected with: then the report is incomplete. */
+  readonly inboxError: unknown;
 }
 
 /** Polls the list of the service and forwards what is new. */
 export interface Forwarder {
-  pollOnce(signal: AbortSignal): Promise<PollReport>;
-  /**
-   * A poll that could not ask the service or record an event is an error of the command and not a finding.
-   *
-   * @throws whatever the service or the inbox rejected with.
-   */
-  assertPolled(report: PollReport): void;
-  /** What the inbox last rejected with; `undefined` while it works. */
-  inboxError(): unknown;
+  /** Never rejects. */
+  poll(signal: AbortSignal): Promise<ForwardingPoll>;
 }
 
 /** Each attempt and each problem of a poll is printed as a line of the command. */
@@ -42,23 +56,30 @@ const logger = { warn: () => undefined, error: () => undefined };
 
 /**
  * Makes a forwarder: a receiver whose handlers send each event to the endpoint, signed, and a poller in front of
- * it. An event that is not answered 2xx fails in the inbox, and is sent again when it is due.
+ * it. An event that the endpoint does not accept fails in the inbox, and is sent again when it is due.
  */
 export async function createForwarder(url: string, options: ForwardingOptions): Promise<Forwarder> {
-  const { settings, client, timeoutMs, types = EVENT_TYPES, startMs = 0, onAttempt } = options;
+  const { settings, client, timeoutMs, types = EVENT_TYPES, onAttempt } = options;
   const service = watchErrors(client.events);
   const inbox = watchErrors(options.inbox);
   const sender = await createSender(url, settings, timeoutMs);
+  /** The answers whose attempts have not ended in the inbox yet, by the ids of their events. */
+  const answers = new Map<string, DeliveryRow>();
 
   const forward = async (event: WebhookEvent) => {
-    if (createdAtMs(event) < startMs) return;
     const answer = await sender.send(event);
-    onAttempt({ event, answer });
-    if (!isDelivered(answer)) throw new Error(`${url} answered ${describeAnswer(answer)}`);
+    answers.set(event.id, { event, answer });
+    if (!isTaken(answer)) {
+      throw new HandlerError('ERR_HANDLER_FAILED', `The endpoint: ${describeAnswer(answer)}.`);
+    }
   };
   const receiver = createReceiver({
     secret: await settings.secret(),
-    inbox: inbox.target,
+    inbox: watchAttempts(inbox.target, (lease, nextInMs) => {
+      const row = answers.get(lease.id);
+      answers.delete(lease.id);
+      if (row !== undefined) onAttempt({ ...row, attempt: lease.attempt, nextInMs });
+    }),
     handlers: Object.fromEntries(types.map((type) => [type, forward])),
     // The endpoint's time limit must end an attempt before the handler's limit does.
     handlerTimeoutMs: timeoutMs + 5_000,
@@ -69,16 +90,58 @@ export async function createForwarder(url: string, options: ForwardingOptions): 
   });
   const poller = createPoller({ ...options.poll, logger, client: { events: service.target }, receiver });
 
+  /** A poll that could not ask the service is an error of the command and not a finding. */
+  function toServiceError({ proven, fetched, problems }: PollReport): CommandError | undefined {
+    if (proven || fetched > 0) return undefined;
+    const busy = problems.some(({ code }) => code === 'ERR_POLL_BUSY');
+    if (busy) return unreachableError('Another process polls with this inbox. Stop it, or run this again.');
+    const error = service.lastError();
+    if (error === undefined) return undefined;
+    const { exitCode, message } = toFailure(error);
+    return new CommandError(exitCode, `The service at ${settings.baseUrl()}: ${message}`, { cause: error });
+  }
+
   return {
-    pollOnce: (signal) => poller.pollOnce({ signal }),
-    assertPolled(report) {
-      if (report.proven || report.fetched > 0) return;
-      const error = inbox.lastError() ?? service.lastError();
-      if (error !== undefined) throw error;
-      const busy = report.problems.find(({ code }) => code === 'ERR_POLL_BUSY');
-      if (busy !== undefined) throw new CommandError(EXIT.unreachable, busy.message);
+    async poll(signal) {
+      service.forget();
+      inbox.forget();
+      const report = await poller.pollOnce({ signal });
+      const serviceError = signal.aborted ? undefined : toServiceError(report);
+      return { report, serviceError, inboxError: inbox.lastError() };
     },
-    inboxError: inbox.lastError,
+  };
+}
+
+/**
+ * Whether the endpoint has taken the event over, so that it is not sent again: 2xx, also where it has no handler. An
+ * event that it dead-letters is answered 2xx, too, and stays in the inbox until a person has requeued it there.
+ */
+export function isTaken(answer: EndpointAnswer): boolean {
+  return isDelivered(answer) && outcomeOf(answer) !== 'dead';
+}
+
+/** The inbox, with a call after each attempt that has ended: `nextInMs` is `null` unless the event is tried again. */
+function watchAttempts(
+  // A transaction would stay open for as long as the endpoint takes, and no handler here writes in it.
+  { transaction: _, ...inbox }: Inbox,
+  onEnd: (lease: Lease, nextInMs: number | null) => void,
+): Inbox {
+  return {
+    ...inbox,
+    async complete(lease) {
+      try {
+        return await inbox.complete(lease);
+      } finally {
+        onEnd(lease, null);
+      }
+    },
+    async fail(lease, options) {
+      try {
+        return await inbox.fail(lease, options);
+      } finally {
+        onEnd(lease, options.retryAfterMs);
+      }
+    },
   };
 }
 
@@ -102,5 +165,11 @@ function watchErrors<Target extends object>(object: Target) {
       };
     },
   });
-  return { target, lastError: () => last };
+  return {
+    target,
+    lastError: () => last,
+    forget() {
+      last = undefined;
+    },
+  };
 }

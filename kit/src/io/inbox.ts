@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { InboxOperations } from 'stablehooks';
 import type { Inbox } from 'stablehooks/conformance';
@@ -72,25 +72,54 @@ async function openPlace(place: string, { create, name }: OpenOptions): Promise<
     throw usageError(`${which}: an inbox is an SQLite file, or a postgres: or redis: URL.`);
   }
   const found = statSync(place, { throwIfNoEntry: false });
-  if (found === undefined && !create)
-    throw usageError(`${name}: there is no such inbox file. Check the path.`);
   if (found?.isDirectory())
     throw usageError(`${name}: this is a folder, and an inbox is a file. Check the path.`);
-  return openSqlite(place);
+  if (found === undefined && !create)
+    throw usageError(`${name}: there is no such inbox file. Check the path.`);
+  const folder = dirname(place);
+  // The errors of the drivers differ, and most of them do not name it.
+  if (found === undefined && statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true) {
+    const which = name === place ? `there is no folder ${folder}` : 'its folder does not exist';
+    throw usageError(`${name}: ${which}. Create it, or check the path.`);
+  }
+  const db = new (await findSqlite())(place);
+  try {
+    if (!create) assertIsInbox(db, name);
+    return { ...sqliteInbox(db), close: () => db.close() };
+  } catch (error) {
+    db.close();
+    throw error;
+  }
 }
+
+/**
+ * Another program's database must not get the tables of an inbox because of a wrong path.
+ *
+ * @throws {CommandError} exit 2.
+ */
+function assertIsInbox(db: SqliteLike, name: string): void {
+  db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
+  const tables = db.prepare("SELECT name FROM sqlite_master WHERE name = 'stablehooks_events'").all();
+  if (tables.length === 0) throw usageError(`${name}: this SQLite file is no inbox. Check the path.`);
+}
+
+/** How long to wait while another process writes, in ms. */
+const BUSY_TIMEOUT_MS = 5_000;
 
 type SqliteDriver = new (path: string) => SqliteLike & { close(): void };
 
-async function openSqlite(path: string): Promise<OpenInbox> {
-  if (process.getBuiltinModule?.('node:sqlite') !== undefined) return sqliteInbox(path);
+async function findSqlite(): Promise<SqliteDriver> {
+  const builtin = process.getBuiltinModule?.('node:sqlite') as
+    | { readonly DatabaseSync: SqliteDriver }
+    | undefined;
+  if (builtin !== undefined) return builtin.DatabaseSync;
   const drivers = await importFromProject<{ libsql: SqliteDriver; 'better-sqlite3': SqliteDriver }>(
     ['libsql', 'better-sqlite3'],
     `Node ${process.versions.node} does not have node:sqlite (Node 22.13 and later do).`,
   );
   const Driver = drivers.libsql ?? drivers['better-sqlite3'];
   if (Driver === undefined) throw noDefaultExport('libsql');
-  const db = new Driver(path);
-  return { ...sqliteInbox(db), close: () => db.close() };
+  return Driver;
 }
 
 /** How long to wait for a connection, in ms. */

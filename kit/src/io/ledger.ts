@@ -1,8 +1,9 @@
-import { createReadStream, type ReadStream, type Stats, statSync } from 'node:fs';
+import { createReadStream, type Stats, statSync } from 'node:fs';
 import { finished, pipeline } from 'node:stream';
 import { CsvError, parse } from 'csv-parse';
 import { usageError } from './errors.js';
 import { toPlain } from './output.js';
+import { claimStdin } from './settings.js';
 
 /** A row of a ledger: its place in the file, and the values of the columns that were asked for, in their order. */
 export interface LedgerRow {
@@ -12,8 +13,12 @@ export interface LedgerRow {
 
 /** A ledger whose header is read and checked. */
 export interface LedgerFile {
-  /** When the file was begun, or written last if that was earlier: an export is of a time before its end. */
+  /**
+   * When the file was begun, or written last if that was earlier: an export is of a time before its end. For standard
+   * input it is now, because nothing tells when the export was made.
+   */
   readonly writtenAt: Date;
+  /** 0 for standard input. */
   readonly sizeBytes: number;
   readBytes(): number;
   /** Can be read once. Rejects with exit 2 at a row that is not CSV; the message names the line, not its content. */
@@ -22,7 +27,8 @@ export interface LedgerFile {
 }
 
 /**
- * Opens a CSV file with a header: RFC 4180, with or without a byte order mark, with any line ends.
+ * Opens a CSV file with a header: RFC 4180, with or without a byte order mark, with any line ends. `-` is standard
+ * input.
  *
  * @param columns - the names of the columns to read.
  * @throws {CommandError} exit 2 when the file cannot be read, or a column is missing or there twice.
@@ -31,8 +37,7 @@ export async function openLedger(
   path: string,
   { columns, delimiter }: { readonly columns: readonly string[]; readonly delimiter: string },
 ): Promise<LedgerFile> {
-  const stats = statFile(path);
-  const file: ReadStream = createReadStream(path);
+  const { file, sizeBytes, writtenAt, readBytes } = path === '-' ? openStdin() : openFile(path);
   const parser = parse({
     bom: true,
     delimiter,
@@ -56,16 +61,26 @@ export async function openLedger(
     }
   }
 
-  const header = await next();
-  if (header.done)
-    throw usageError(`--ledger ${path}: the file is empty. It needs a header with the names of its columns.`);
-  const names = header.value.record;
-  const places = columns.map((name) => findColumn(path, { name, names }));
+  async function readHeader(): Promise<readonly number[]> {
+    const header = await next();
+    if (header.done)
+      throw usageError(
+        `--ledger ${path}: the file is empty. It needs a header with the names of its columns.`,
+      );
+    const names = header.value.record;
+    return columns.map((name) => findColumn(path, { name, names }));
+  }
+
+  const places = await readHeader().catch((error) => {
+    // Standard input that nobody reads would keep the process.
+    file.destroy();
+    throw error;
+  });
 
   return {
-    writtenAt: new Date(Math.min(stats.birthtimeMs || stats.mtimeMs, stats.mtimeMs)),
-    sizeBytes: stats.size,
-    readBytes: () => file.bytesRead,
+    writtenAt,
+    sizeBytes,
+    readBytes,
     close: () => file.destroy(),
     rows: {
       async *[Symbol.asyncIterator]() {
@@ -80,6 +95,18 @@ export async function openLedger(
 
 /** A longer row is a file without line ends, or a quote that is never closed. */
 const MAX_ROW_BYTES = 1_000_000;
+
+function openFile(path: string) {
+  const { birthtimeMs, mtimeMs, size: sizeBytes } = statFile(path);
+  const file = createReadStream(path);
+  const writtenAt = new Date(Math.min(birthtimeMs || mtimeMs, mtimeMs));
+  return { file, sizeBytes, writtenAt, readBytes: () => file.bytesRead };
+}
+
+function openStdin() {
+  claimStdin('--ledger');
+  return { file: process.stdin, sizeBytes: 0, writtenAt: new Date(), readBytes: () => 0 };
+}
 
 function statFile(path: string): Stats {
   const stats = statSync(path, { throwIfNoEntry: false });

@@ -304,16 +304,23 @@ export function parseUrl(value: string, name: string): string {
 let stdinFlag: string | undefined;
 
 /**
+ * Notes that a flag reads standard input.
+ *
+ * @throws {CommandError} exit 2 when another flag reads it.
+ */
+export function claimStdin(flag: string): void {
+  if (stdinFlag !== undefined)
+    throw usageError(`${flag} -: standard input is already read for ${stdinFlag}. Pass a file.`);
+  stdinFlag = flag;
+}
+
+/**
  * Reads the bytes of a file, or of standard input if the path is `-`.
  *
  * @throws {CommandError} exit 2, naming the flag and the path.
  */
 export async function readInput(path: string, flag: string): Promise<Uint8Array> {
-  if (path === '-') {
-    if (stdinFlag !== undefined)
-      throw usageError(`${flag} -: standard input is already read for ${stdinFlag}. Pass a file.`);
-    stdinFlag = flag;
-  }
+  if (path === '-') claimStdin(flag);
   try {
     return await (path === '-' ? readStdin() : readFile(path));
   } catch (cause) {
@@ -380,8 +387,9 @@ export function parseCount(value: string): number {
 const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 const DURATION = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/;
 
-/** Reads a duration such as `500ms` or `2h` into ms. */
+/** Reads a duration such as `500ms`, `2h` or `0` into ms. */
 export function parseDuration(value: string): number {
+  if (value === '0') return 0;
   const [, digits, unit] = DURATION.exec(value) ?? [];
   const ms = Number(digits) * (UNIT_MS[unit as keyof typeof UNIT_MS] ?? Number.NaN);
   if (Number.isFinite(ms)) return Math.round(ms);
@@ -429,4 +437,13 @@ export function parseEventType(value: string): EventType {
 export function suggestType(value: string): string {
   const nearest = nearestName(value, EVENT_TYPES);
   return nearest === undefined ? `The types are ${EVENT_TYPES.join(', ')}.` : `Did you mean ${nearest}?`;
+}
+
+/**
+ * Collects the types of `--type`, which can be repeated and can be a list separated by commas.
+ *
+ * @throws {CommandError} exit 2 for a type that does not exist, with the nearest one.
+ */
+export function collectTypes(value: string, before: readonly EventType[] = []): readonly EventType[] {
+  return [...before, ...value.split(',').map((type) => parseEventType(type.trim()))];
 }

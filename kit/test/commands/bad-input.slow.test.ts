@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { makeFolder, run, SECRET } from '../command.js';
 import { findClosedUrl, serve } from '../http-server.js';
 import { startService, TOKEN } from '../service.js';
+import { openSqlite } from '../sqlite-file.js';
 
 const TO = ['--to', 'http://127.0.0.1:9/hooks'];
 const WITH_PASSWORD = `http://user:${TOKEN}@127.0.0.1:9/hooks`;
@@ -35,17 +36,44 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
     /There is no event type transfer\.setled\. Did you mean transfer\.settled\?/,
   ],
   [['trigger', 'zzz', ...TO], /The types are accept\.confirmed, /],
-  [['listen', '--forward-to', 'http://x/', '--types', 'redeem.faild'], /Did you mean redeem\.failed\?/],
+  [['listen', '--to', 'http://x/', '--type', 'redeem.faild'], /Did you mean redeem\.failed\?/],
+  [['listen', '--to', 'http://x/', '--interval', '2'], /Write a duration as a number and a unit: 500ms, 2s/],
   [
-    ['listen', '--forward-to', 'http://x/', '--every', '2'],
-    /Write a duration as a number and a unit: 500ms, 2s/,
+    ['catch-up', ...TO, '--inbox', 'no/app.db'],
+    /no\/app\.db: there is no folder no\. Create it, or check the path/,
+  ],
+  [['listen', ...TO, '--inbox', 'no/app.db'], /no\/app\.db: there is no folder no\. Create it/],
+  [
+    ['catch-up', ...TO, '--inbox', 'app.db', '--limit', '2000'],
+    /--limit 2000 is more than --max-limit 1000\. Pass --max-limit 2000, too/,
   ],
   [
-    ['listen', '--forward-to', 'http://x/', '--state', '/dev/full'],
-    /\/dev\/full is not a state file of `listen`/,
+    [
+      'reconcile',
+      '--ledger',
+      'empty',
+      '--inbox',
+      'app.db',
+      '--since',
+      '1d',
+      '--limit',
+      '9',
+      '--max-limit',
+      '8',
+    ],
+    /--limit 9 is more than --max-limit 8/,
   ],
-  [['listen', '--forward-to', 'http://x/', '--every', '0s'], /Write a duration from 1ms to 24d/],
-  [['listen', '--forward-to', 'http://x/', '--every', '30d'], /Write a duration from 1ms to 24d/],
+  [['inbox', 'requeue', '--inbox', 'app.db'], /Name the events by their ids, or pass --all-dead/],
+  [
+    ['inbox', 'redrive', '--inbox', 'app.db', ...TO, '--all-dead', 'evt_1'],
+    /Pass ids or --all-dead, not both/,
+  ],
+  [
+    ['inbox', 'prune', '--inbox', 'app.db', '--older-than', '30d'],
+    /What is pruned cannot be restored\. Pass --yes to prune without a question, or --dry-run/,
+  ],
+  [['listen', '--to', 'http://x/', '--interval', '0s'], /Write a duration from 1ms to 24d/],
+  [['listen', '--to', 'http://x/', '--interval', '30d'], /Write a duration from 1ms to 24d/],
   [[...TRIGGER, '--timeout', '25d'], /Write a duration from 1ms to 24d/],
   [[...TRIGGER, '--rate', '1e-9'], /Write a number from 0\.00001/],
   [
@@ -86,16 +114,19 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
     ['wallets', 'create', '--agent', 'a', '--chain', 'arc', '--per-tx', '1', '--daily', '2'],
     /Allowed choices are tempo, solana, base/,
   ],
-  [['inbox', 'stats', 'folder'], /folder: this is a folder, and an inbox is a file/],
+  [['inbox', 'stats', '--inbox', 'folder'], /folder: this is a folder, and an inbox is a file/],
   [['events', 'list', '--token', TOKEN], /A token among the flags shows in the process list/],
   [['events', 'list', `--token=${TOKEN}`], /A token among the flags shows in the process list/],
   [['events', 'list', `--tokn=${TOKEN}`], /unknown option '--tokn'/],
   [['events', 'list', `--token=${TOKEN}`, '--debug'], /A token among the flags shows in the process list/],
-  [['inbox', 'stats', 'env:INBOX'], /env:INBOX: an inbox is an SQLite file, or a postgres: or redis: URL/],
-  [['inbox', 'stats', 'mysql://host/db'], /This URL: an inbox is an SQLite file/],
-  [['inbox', 'stats', 'env:NO_FILE'], /env:NO_FILE: there is no such inbox file/],
+  [
+    ['inbox', 'stats', '--inbox', 'env:INBOX'],
+    /env:INBOX: an inbox is an SQLite file, or a postgres: or redis: URL/,
+  ],
+  [['inbox', 'stats', '--inbox', 'mysql://host/db'], /This URL: an inbox is an SQLite file/],
+  [['inbox', 'stats', '--inbox', 'env:NO_FILE'], /env:NO_FILE: there is no such inbox file/],
   [['trigger', 'redeem.failed', '--to', WITH_PASSWORD], /--to contains a user or a password/],
-  [['listen', '--forward-to', WITH_PASSWORD], /--forward-to contains a user or a password/],
+  [['listen', '--to', WITH_PASSWORD], /--to contains a user or a password/],
   [[...TRIGGER, '--header', 'bad header'], /--header must be the name of a header/],
   [[...TRIGGER, '--prefix', 'sha256 \u{1F511}'], /--prefix must contain ASCII characters only/],
   [['doctor', 'http://127.0.0.1:9/', '--effects', ''], /--effects must be a URL/],
@@ -112,6 +143,7 @@ describe.concurrent('wrong use', () => {
     await writeFile(folder.at('not.json'), '{"amount": 10.50');
     await writeFile(folder.at('list.json'), '[]');
     await writeFile(folder.at('empty'), '\n');
+    (await openSqlite(folder.at('app.db')))[Symbol.dispose]();
     await writeFile(folder.at('latin1'), Buffer.from('whsec_ä', 'latin1'));
     const env = {
       STABLEHOOKS_BASE_URL: 'http://127.0.0.1:9',

@@ -2,7 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { parseXml } from '@rgrove/parse-xml';
 import { describe, expect, test } from 'vitest';
 import { makeFolder, run, SECRET, start } from '../command.js';
-import { findClosedUrl } from '../http-server.js';
+import { findClosedUrl, serve } from '../http-server.js';
 import { fire, startEndpoint, startService } from '../service.js';
 import { openSqlite } from '../sqlite-file.js';
 
@@ -57,14 +57,15 @@ describe.concurrent('catch-up', () => {
     const args = ['catch-up', '--to', endpoint.url, '--inbox', folder.at('events.db'), '--since', '1h'];
     const { stdout, exitCode } = await run(args, service);
     expect(stdout).toMatch(/\nunproven {4}[A-Z].*\.\n/);
+    // The diagnosis above has the advice.
     expect(stdout).toMatch(
-      /\ngap opened {2}Events .*created after 20\S+Z and up to 20\S+Z can be missing: .*\n/,
+      /\ngap opened {2}Events .*created after 20\S+Z and up to 20\S+Z can be missing\.\n/,
     );
     expect(exitCode).toBe(1);
 
     // The next poll says that the gap is still open, and not that it opened.
     const next = await run(args, service);
-    expect(next.stdout).toMatch(/\ngap open {4}Events .*can be missing: /);
+    expect(next.stdout).toMatch(/\ngap open {4}Events .*can be missing/);
     expect(next.stdout).not.toContain('gap opened');
     expect(next.exitCode).toBe(1);
   });
@@ -143,10 +144,21 @@ describe.concurrent('catch-up', () => {
     const failed = await run(args, service);
     expect(failed.stdout).toMatch(/delivered +0 now, 0 before, 2 failed\n/);
     expect(failed.exitCode).toBe(1);
-    expect(failed.stderr).toContain('Not delivered yet: 2 failed. Run the same command again');
+    expect(failed.stdout).toMatch(/\nwaiting +Not delivered yet: 2 failed\. Run the same command again\.\n$/);
+    expect(failed.stdout).not.toContain('\nproven');
+    expect(failed.stdout).toMatch(/\nrecorded +Every event created from /);
+    expect(failed.stdout).not.toContain('threw');
     down = false;
     // Each event is due some random time after its failure; until then the command is exit 1.
-    for (let exitCode: number | null = 1; exitCode !== 0; ) ({ exitCode } = await run(args, service));
+    const now: number[] = [];
+    for (let exitCode: number | null = 1; exitCode !== 0; ) {
+      const again = await run([...args, '--json'], service);
+      exitCode = again.exitCode;
+      const { handled, duplicates } = JSON.parse(again.stdout.trim().split('\n').at(-1) ?? '');
+      // An event that this run delivered was not delivered before.
+      expect(duplicates).toBe(now.reduce((sum, count) => sum + count, 0));
+      now.push(handled);
+    }
     expect(endpoint.handled().toSorted()).toEqual(ids.toSorted());
   });
 
@@ -169,8 +181,93 @@ describe.concurrent('catch-up', () => {
     const noService = await run(args, {
       env: { ...service.env, STABLEHOOKS_BASE_URL: await findClosedUrl() },
     });
-    expect(noService.stderr).toMatch(/^stablehooks: .*Nothing listens there.*\(ECONNREFUSED\)\n$/);
+    expect(noService.stderr).toMatch(/^stablehooks: The service at http:\S+: .*ECONNREFUSED.*\n$/);
     expect(noService.exitCode).toBe(3);
+  });
+
+  test('catch-up --report writes the picture from the inbox when the service cannot be reached', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService();
+    await using endpoint = await startEndpoint();
+    fire(service.sandbox, 2);
+    const report = folder.at('coverage.svg');
+    const args = ['catch-up', '--to', endpoint.url, '--inbox', folder.at('events.db'), '--since', '1h'];
+    expect((await run(args, service)).exitCode).toBe(0);
+    const env = { ...service.env, STABLEHOOKS_BASE_URL: await findClosedUrl() };
+    const { stderr, exitCode } = await run([...args, '--report', report], { env });
+    expect(stderr).toMatch(/^The picture of the coverage is in \S+\.\nstablehooks: The service at /);
+    expect(exitCode).toBe(3);
+    expect(await readFile(report, 'utf8')).toContain('2 events: 0 by push, 2 recovered by pull.');
+  });
+
+  test('catch-up is exit 1 and names the types when the endpoint has no handler for them', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService();
+    await using server = await serve((_, response) => void response.end('{"outcome":"ignored"}'));
+    fire(service.sandbox, 2);
+    const args = ['catch-up', '--to', server.url, '--inbox', folder.at('events.db'), '--since', '1h'];
+    const { stdout, exitCode } = await run(args, service);
+    expect(stdout).toContain(
+      '\nno handler  The endpoint runs no handler for transfer.settled: 2 events. Add one, or pass the types that it handles with --type.\n',
+    );
+    expect(stdout).not.toContain('\nproven');
+    expect(exitCode).toBe(1);
+  });
+
+  test('catch-up --type forwards only this type, and is exit 0 if the endpoint handled it', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService();
+    await using endpoint = await startEndpoint();
+    fire(service.sandbox, 1);
+    const { id } = service.sandbox.emit('redeem.failed');
+    const args = ['catch-up', '--to', endpoint.url, '--inbox', folder.at('events.db'), '--since', '1h'];
+    const { stdout, exitCode } = await run([...args, '--type', 'redeem.failed'], service);
+    expect(endpoint.handled()).toEqual([id]);
+    expect(stdout).toMatch(/\ndelivered +1 now, 0 before, 0 failed\n/);
+    expect(exitCode).toBe(0);
+  });
+
+  test.for([
+    ['dead-letters each event', 200, '{"outcome":"dead"}', '200 dead'],
+    ['has no such path', 404, 'Not found', '404'],
+  ] as const)('catch-up to an endpoint that %s is exit 1, and the inbox keeps its answer', async (row) => {
+    const [, status, body, says] = row;
+    await using folder = await makeFolder();
+    await using service = await startService();
+    await using server = await serve((_, response) => void response.writeHead(status).end(body));
+    const [id = ''] = fire(service.sandbox, 1);
+    const args = ['catch-up', '--to', server.url, '--inbox', folder.at('events.db'), '--since', '1h'];
+    const { stdout, exitCode } = await run(args, service);
+    expect(stdout).toMatch(new RegExp(`^transfer\\.settled {2}${id} {2}${says} {2}`));
+    expect(stdout).toMatch(/\ndelivered +0 now, 0 before, 1 failed\n/);
+    expect(stdout).not.toMatch(/threw|\nproven/);
+    expect(exitCode).toBe(1);
+    using inbox = await openSqlite(folder.at('events.db'));
+    expect(await inbox.find(id)).toMatchObject({
+      state: 'failed',
+      lastError: `ERR_HANDLER_FAILED: The endpoint: ${says}.`,
+    });
+  });
+
+  test('catch-up whose watermark is still at the opening date is exit 1, because nothing is proven', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService();
+    await using endpoint = await startEndpoint();
+    const args = ['catch-up', '--to', endpoint.url, '--inbox', folder.at('events.db')];
+    const { stdout, exitCode } = await run(args, service);
+    expect(stdout).toMatch(/\nnot shown {3}Nothing is proven yet: the opening date is 20\S+Z, /);
+    expect(exitCode).toBe(1);
+  });
+
+  test('the advice of catch-up names flags, which can be typed', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService({ faults: { listCap: 50 } });
+    await using endpoint = await startEndpoint();
+    fire(service.sandbox, 60);
+    const args = ['catch-up', '--to', endpoint.url, '--inbox', folder.at('events.db'), '--since', '1h'];
+    const { stdout } = await run([...args, '--disorder', '0'], service);
+    expect(stdout).toMatch(/\nunproven .*--lag/);
+    expect(stdout).not.toMatch(/lagMs|disorderMs|maxLimit|intervalMs/);
   });
 
   test('catch-up on a full disk is exit 3 and one line, and leaves the file readable', async () => {
@@ -185,7 +282,7 @@ describe.concurrent('catch-up', () => {
     expect(full.exitCode).toBe(3);
 
     // What was written before the disk was full can still be read.
-    const stats = await run(['inbox', 'stats', folder.at('events.db'), '--json']);
+    const stats = await run(['inbox', 'stats', '--inbox', folder.at('events.db'), '--json']);
     expect(stats.exitCode).toBe(0);
   });
 

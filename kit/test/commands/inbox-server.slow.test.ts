@@ -33,19 +33,24 @@ async function leaveDead(inbox: Inbox): Promise<string> {
 async function expectRedriven(id: string, url: string): Promise<void> {
   await using endpoint = await startEndpoint();
   const env = { INBOX_URL: url };
-  const list = await run(['inbox', 'list', 'env:INBOX_URL', '--state', 'dead'], { env });
+  const list = await run(['inbox', 'list', '--inbox', 'env:INBOX_URL', '--state', 'dead'], { env });
   expect(list.stdout).toContain(id);
-  const redrive = await run(['inbox', 'redrive', 'env:INBOX_URL', '--to', endpoint.url], { env });
+  const redrive = await run(
+    ['inbox', 'redrive', '--inbox', 'env:INBOX_URL', '--all-dead', '--to', endpoint.url],
+    { env },
+  );
   expect(endpoint.handled()).toEqual([id]);
   expect(redrive.exitCode).toBe(0);
-  const stats = await run(['inbox', 'stats', 'env:INBOX_URL'], { env });
+  const stats = await run(['inbox', 'stats', '--inbox', 'env:INBOX_URL'], { env });
   expect(stats.stdout).toMatch(/\ndone +1 /);
 }
 
 test('inbox reads and redrives an inbox in Postgres', async () => {
   const postgres = await startPostgres();
   try {
-    const noTables = await run(['inbox', 'stats', 'env:INBOX_URL'], { env: { INBOX_URL: postgres.url } });
+    const noTables = await run(['inbox', 'stats', '--inbox', 'env:INBOX_URL'], {
+      env: { INBOX_URL: postgres.url },
+    });
     expect(noTables.stderr).toMatch(/^stablehooks: This database has no inbox: run the migrations[^\n]*\n$/);
     expect(noTables.exitCode).toBe(2);
 
@@ -75,13 +80,13 @@ describeWithRedis('a Redis', () => {
 
 test.for(['postgres', 'redis'])('an inbox in %s that cannot be reached is exit 3', async (scheme) => {
   const url = (await findClosedUrl()).replace('http', scheme);
-  const { stderr, exitCode } = await run(['inbox', 'stats', url]);
+  const { stderr, exitCode } = await run(['inbox', 'stats', '--inbox', url]);
   expect(stderr).toMatch(/^stablehooks: 127\.0\.0\.1:\d+: Nothing listens there[^\n]*\(ECONNREFUSED\)\n$/);
   expect(exitCode).toBe(3);
 });
 
 test('a URL with a password is refused, because the process list would show it', async () => {
-  const { stderr, exitCode } = await run(['inbox', 'stats', 'postgres://me:hunter2@127.0.0.1/db']);
+  const { stderr, exitCode } = await run(['inbox', 'stats', '--inbox', 'postgres://me:hunter2@127.0.0.1/db']);
   expect(stderr).toMatch(
     /A password in the URL shows in the process list: put the URL into an environment variable/,
   );

@@ -45,7 +45,7 @@ describe.concurrent('inbox', () => {
   test('inbox stats counts the events of each state', async () => {
     await using folder = await makeFolder();
     await fill(folder.at('events.db'));
-    const { stdout, exitCode } = await run(['inbox', 'stats', folder.at('events.db')]);
+    const { stdout, exitCode } = await run(['inbox', 'stats', '--inbox', folder.at('events.db')]);
     expect(stdout).toMatch(/^STATE +EVENTS +OLDEST\n/);
     expect(stdout).toMatch(/\ndone +1 +\d+(ms|s)\n/);
     expect(stdout).toMatch(/\ndead +2 +\d+(ms|s)\n/);
@@ -56,13 +56,13 @@ describe.concurrent('inbox', () => {
   test('inbox list and inbox show print why an event failed', async () => {
     await using folder = await makeFolder();
     const [id = ''] = await fill(folder.at('events.db'));
-    const list = await run(['inbox', 'list', folder.at('events.db'), '--state', 'dead']);
+    const list = await run(['inbox', 'list', '--inbox', folder.at('events.db'), '--state', 'dead']);
     expect(list.stdout).toMatch(
       new RegExp(
-        `\ntransfer\\.failed +${id} +dead +1 +\\S+ +ERR_HANDLER_PERMANENT: the account was closed\n`,
+        `\ntransfer\\.failed +${id} +dead +\\S+\n +1 attempt: ERR_HANDLER_PERMANENT: the account was closed\n`,
       ),
     );
-    const show = await run(['inbox', 'show', folder.at('events.db'), id]);
+    const show = await run(['inbox', 'show', '--inbox', folder.at('events.db'), id]);
     expect(JSON.parse(show.stdout)).toMatchObject({ id, state: 'dead', event: { type: 'transfer.failed' } });
   });
 
@@ -80,7 +80,7 @@ describe.concurrent('inbox', () => {
       handlers: { 'redeem.failed': () => undefined },
       logger: SILENT,
     });
-    const show = await run(['inbox', 'show', path, event.id]);
+    const show = await run(['inbox', 'show', '--inbox', path, event.id]);
     expect(JSON.parse(show.stdout)).toMatchObject({
       state: 'failed',
       history: [
@@ -96,36 +96,43 @@ describe.concurrent('inbox', () => {
     const early = await receiver.accept(event, 'push');
     expect(early).toMatchObject({ kind: 'busy', error: { code: 'ERR_EVENT_NOT_DUE' } });
 
-    const { stdout, exitCode } = await run(['inbox', 'requeue', path, event.id]);
+    const { stdout, exitCode } = await run(['inbox', 'requeue', '--inbox', path, event.id]);
     expect(stdout).toMatch(/^1 event requeued; the receiver's redrive\(\) or its poller runs it, /);
     expect(exitCode).toBe(0);
     expect(await receiver.accept(event, 'push')).toMatchObject({ kind: 'handled' });
   });
 
-  test('inbox requeue without ids takes the dead events, and refuses an id that is neither dead nor failed', async () => {
+  test('inbox requeue --all-dead takes the dead events, and requeue refuses an id that is neither dead nor failed', async () => {
     await using folder = await makeFolder();
     const path = folder.at('events.db');
     const dead = await fill(path);
-    const all = await run(['inbox', 'requeue', path, '--json']);
-    expect(JSON.parse(all.stdout)).toEqual({ requeued: 2 });
-    const again = await run(['inbox', 'requeue', path, dead[0] ?? '']);
+    const all = await run(['inbox', 'requeue', '--inbox', path, '--all-dead', '--json']);
+    expect(JSON.parse(all.stdout)).toEqual({ requeued: 2, skipped: 0 });
+    const again = await run(['inbox', 'requeue', '--inbox', path, dead[0] ?? '']);
     expect(again.stderr).toContain('is received, not dead or failed. See `stablehooks inbox list`.');
     expect(again.exitCode).toBe(2);
-    const none = await run(['inbox', 'requeue', path]);
-    expect(none).toMatchObject({ stdout: 'No dead events.\n', stderr: '', exitCode: 0 });
+    const unknown = await run(['inbox', 'requeue', '--inbox', path, 'evt_nobody']);
+    expect(unknown.stderr).toContain('evt_nobody is not in this inbox, not dead or failed.');
+    expect(unknown.exitCode).toBe(2);
+    const none = await run(['inbox', 'requeue', '--inbox', path, '--all-dead']);
+    expect(none).toMatchObject({
+      stdout: 'There are no dead events, so nothing was requeued.\n',
+      stderr: '',
+      exitCode: 0,
+    });
   });
 
-  test('inbox requeue says which event another process took meanwhile', async () => {
+  test('inbox requeue says which event another process took meanwhile, and is exit 1', async () => {
     await using folder = await makeFolder();
     const path = folder.at('events.db');
     const [first = '', second = ''] = await fill(path);
     takeTogether(path, { first, second });
-    const both = await run(['inbox', 'requeue', path, first, second]);
+    const both = await run(['inbox', 'requeue', '--inbox', path, first, second]);
     expect(both.stderr).toContain(
-      `${second} is no longer dead or failed: another process requeued it. It is skipped.\n`,
+      `${second} is no longer dead or failed: another process has changed it. It is skipped.\n`,
     );
     expect(both.stdout).toMatch(/^1 event requeued; /);
-    expect(both.exitCode).toBe(0);
+    expect(both.exitCode).toBe(1);
   });
 
   test('the help of inbox names requeue', async () => {
@@ -140,14 +147,16 @@ describe.concurrent('inbox', () => {
     const { stderr, exitCode } = await run([
       'inbox',
       'redrive',
+      '--inbox',
       folder.at('events.db'),
+      '--all-dead',
       '--to',
       endpoint.url,
     ]);
     expect(endpoint.handled().toSorted()).toEqual(ids);
     expect(stderr).toContain('2 of 2 sent: 2 × 200 handled');
     expect(exitCode).toBe(0);
-    const { stdout } = await run(['inbox', 'stats', folder.at('events.db'), '--json']);
+    const { stdout } = await run(['inbox', 'stats', '--inbox', folder.at('events.db'), '--json']);
     expect(JSON.parse(stdout)).toContainEqual(expect.objectContaining({ state: 'done', count: 3 }));
   });
 
@@ -162,7 +171,15 @@ describe.concurrent('inbox', () => {
       handlers: { 'transfer.failed': (event) => void handled.push(event.id) },
     });
     await using server = await serve(toNodeHandler(receiver));
-    const { exitCode } = await run(['inbox', 'redrive', folder.at('events.db'), id, '--to', server.url]);
+    const { exitCode } = await run([
+      'inbox',
+      'redrive',
+      '--inbox',
+      folder.at('events.db'),
+      id,
+      '--to',
+      server.url,
+    ]);
     expect(handled).toEqual([id]);
     expect(exitCode).toBe(0);
     expect(await inbox.find(id)).toMatchObject({ state: 'done' });
@@ -183,7 +200,7 @@ describe.concurrent('inbox', () => {
       handlers: { 'transfer.failed': (event) => void handled.push(event.id) },
     });
     await using server = await serve(toNodeHandler(receiver));
-    const { stderr, exitCode } = await run(['inbox', 'redrive', path, id, '--to', server.url]);
+    const { stderr, exitCode } = await run(['inbox', 'redrive', '--inbox', path, id, '--to', server.url]);
     expect(stderr).toContain('1 of 1 sent: 1 × 202 queued');
     expect(stderr).toContain('1 queued: a worker of the endpoint runs it, and the effect was not shown.');
     expect(exitCode).toBe(1);
@@ -207,7 +224,7 @@ describe.concurrent('inbox', () => {
     if (claim.state !== 'claimed') throw new Error(`The event is ${claim.state}.`);
     await inbox.fail(claim.lease, { retryAfterMs, error: 'the ledger is down' });
     const before = await inbox.find(event.id);
-    const args = ['inbox', 'redrive', path, event.id, '--to', await findClosedUrl()];
+    const args = ['inbox', 'redrive', '--inbox', path, event.id, '--to', await findClosedUrl()];
     const { stderr, exitCode } = await run(args);
     expect(stderr).toContain('is still in the inbox: dead, or failed until its retry time.');
     expect(exitCode).toBe(3);
@@ -228,13 +245,13 @@ describe.concurrent('inbox', () => {
     using inbox = await openSqlite(folder.at('events.db'));
     // Another process requeues the second one while the first is on its way.
     await using endpoint = await startEndpoint(async () => void (await inbox.requeue(other)));
-    const args = ['inbox', 'redrive', folder.at('events.db'), id, id, other, '--to', endpoint.url];
+    const args = ['inbox', 'redrive', '--inbox', folder.at('events.db'), id, id, other, '--to', endpoint.url];
     const { stderr, exitCode } = await run(args);
     expect(endpoint.outcomes.map(({ event }) => event?.id)).toEqual([id]);
     expect(stderr).toContain(
-      `${other} is no longer dead or failed: another process requeued it. It is skipped.\n1 of 1 sent`,
+      `${other} is no longer dead or failed: another process has changed it. It is skipped.\n1 of 2 sent`,
     );
-    expect(exitCode).toBe(0);
+    expect(exitCode).toBe(1);
   });
 
   test('an event that the endpoint refuses after inbox redrive is dead again', async () => {
@@ -243,7 +260,15 @@ describe.concurrent('inbox', () => {
       throw new Error('still broken');
     });
     const [id = ''] = await fill(folder.at('events.db'));
-    const { exitCode } = await run(['inbox', 'redrive', folder.at('events.db'), id, '--to', endpoint.url]);
+    const { exitCode } = await run([
+      'inbox',
+      'redrive',
+      '--inbox',
+      folder.at('events.db'),
+      id,
+      '--to',
+      endpoint.url,
+    ]);
     expect(exitCode).toBe(1);
     using inbox = await openSqlite(folder.at('events.db'));
     expect(await inbox.find(id)).toMatchObject({
@@ -252,24 +277,17 @@ describe.concurrent('inbox', () => {
     });
   });
 
-  test('inbox prune deletes the JSON of done events, and keeps their ids', async () => {
-    await using folder = await makeFolder();
-    await fill(folder.at('events.db'));
-    const { stdout } = await run(['inbox', 'prune', folder.at('events.db'), '--older-than', '0s']);
-    expect(stdout).toBe('1 event pruned; its id is kept.\n');
-  });
-
   test('inbox says what is wrong with a file that is not an inbox', async () => {
     await using folder = await makeFolder();
     await writeFile(
       folder.at('notes.txt'),
       'this is no database, but it is long enough to be taken for one'.repeat(20),
     );
-    const noFile = await run(['inbox', 'stats', folder.at('nope.db')]);
+    const noFile = await run(['inbox', 'stats', '--inbox', folder.at('nope.db')]);
     expect(noFile.stderr).toMatch(/nope\.db: there is no such inbox file\. Check the path\.\n$/);
-    const noDatabase = await run(['inbox', 'stats', folder.at('notes.txt')]);
+    const noDatabase = await run(['inbox', 'stats', '--inbox', folder.at('notes.txt')]);
     expect(noDatabase.stderr).toMatch(/^stablehooks: .*not an SQLite database.*\n$/);
-    const alive = await run(['inbox', 'redrive', folder.at('nope.db')]);
+    const alive = await run(['inbox', 'redrive', '--inbox', folder.at('nope.db')]);
     expect([noFile.exitCode, noDatabase.exitCode, alive.exitCode]).toEqual([2, 2, 2]);
   });
 });

@@ -1,42 +1,42 @@
-import { readFile, stat, writeFile } from 'node:fs/promises';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { createSandbox } from 'stablehooks-kit/sandbox';
 import { describe, expect, test } from 'vitest';
 import { makeFolder, run, SECRET, start } from '../command.js';
+import { findClosedUrl, serve } from '../http-server.js';
 import { fire, startEndpoint, startService, TOKEN } from '../service.js';
+import { openSqlite } from '../sqlite-file.js';
 
-function listen(
-  to: string,
-  options: { readonly state: string; readonly env: object; readonly flags?: readonly string[] },
-) {
-  const args = [
-    'listen',
-    '--forward-to',
-    to,
-    '--state',
-    options.state,
-    '--every',
-    '50ms',
-    ...(options.flags ?? []),
-  ];
-  return start(args, { env: { ...options.env } });
+interface ListenOptions {
+  readonly inbox?: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly flags?: readonly string[];
+}
+
+function listen(to: string, { inbox, env, flags = [] }: ListenOptions) {
+  const kept = inbox === undefined ? [] : ['--inbox', inbox];
+  return start(['listen', '--to', to, '--interval', '50ms', ...kept, ...flags], { env });
 }
 
 describe.concurrent('listen', () => {
-  test('listen forwards each new event once, across restarts', async () => {
+  test('listen --inbox forwards each new event once, across restarts, and Ctrl-C is exit 130', async () => {
     await using folder = await makeFolder();
     await using service = await startService();
     await using endpoint = await startEndpoint();
     fire(service.sandbox, 2);
-    const options = { state: folder.at('state'), env: service.env };
+    const options = { inbox: folder.at('app.db'), env: service.env };
 
     const first = listen(endpoint.url, options);
-    await first.printed('Listening since');
+    await first.printed(`The state is in ${folder.at('app.db')}.`);
     const early = fire(service.sandbox, 2);
     await first.printed(early[1] ?? '');
     first.interrupt();
     const ended = await first.ended;
-    expect(ended.stderr).toContain('Stopped after 2 deliveries. The state is saved in ');
-    expect(ended.exitCode).toBe(0);
+    expect(ended.stderr).toContain(
+      '\nStopped: 2 delivered, 0 waiting. Run the same command again to continue.\n',
+    );
+    expect(ended.exitCode).toBe(130);
 
     // Fired while nobody listens.
     const late = fire(service.sandbox, 2);
@@ -46,33 +46,100 @@ describe.concurrent('listen', () => {
     await second.ended;
     expect(endpoint.handled().toSorted()).toEqual([...early, ...late].toSorted());
     expect(endpoint.outcomes.every(({ kind }) => kind === 'handled')).toBe(true);
-    expect(await readFile(folder.at('state'), 'utf8')).not.toContain(SECRET);
   });
 
-  test('listen retries what the endpoint did not accept', async () => {
-    await using folder = await makeFolder();
+  test('listen without --inbox says that nothing is kept, and its next run begins anew', async () => {
+    await using service = await startService();
+    await using endpoint = await startEndpoint();
+    const first = listen(endpoint.url, { env: service.env });
+    await first.printed('Nothing is kept after the end (--inbox keeps it).');
+    const [id = ''] = fire(service.sandbox, 1);
+    await first.printed(id);
+    first.interrupt();
+    expect((await first.ended).stderr).toContain('\nStopped: 1 delivered, 0 waiting.\n');
+    const again = listen(endpoint.url, { env: service.env, flags: ['--since', '1h'] });
+    await again.printed(new RegExp(`${id} {2}200 duplicate`));
+    again.interrupt();
+    await again.ended;
+  });
+
+  test('listen retries what the endpoint did not accept, and prints the attempt and the next try', async () => {
     await using service = await startService();
     let failures = 1;
     await using endpoint = await startEndpoint(() => {
       if (failures-- > 0) throw new Error('not now');
     });
-    const command = listen(endpoint.url, { state: folder.at('state'), env: service.env });
+    const command = listen(endpoint.url, { env: service.env });
     await command.printed('Listening since');
     const [id = ''] = fire(service.sandbox, 1);
-    await command.printed(new RegExp(`${id} {2}500[^]*${id} {2}200 handled`));
+    const time = '\\d\\d:\\d\\d:\\d\\d';
+    const failed = `${time} {2}transfer\\.settled {2}${id}\n {10}500 ERR_HANDLER_FAILED {2}\\d+ ms {2}attempt 1 {2}next in \\S+\n`;
+    const done = `${time} {2}transfer\\.settled {2}${id}\n {10}200 handled {2}\\d+ ms {2}attempt 2\n`;
+    await command.printed(new RegExp(`${failed}${done}`));
     command.interrupt();
-    await command.ended;
+    const { stdout } = await command.ended;
     expect(endpoint.handled()).toEqual([id]);
+    for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
   });
 
-  test('listen --types --since forwards only these types, since then', async () => {
-    await using folder = await makeFolder();
+  test('listen --json prints the attempt, the answer and the next try of each delivery', async () => {
+    await using service = await startService();
+    await using endpoint = await startEndpoint(() => {
+      throw new Error('never');
+    });
+    const command = listen(endpoint.url, { env: service.env, flags: ['--json'] });
+    await command.printed('Listening since');
+    const [id = ''] = fire(service.sandbox, 1);
+    await command.printed(id);
+    command.interrupt();
+    const { stdout, stderr } = await command.ended;
+    expect(JSON.parse(stdout.split('\n')[0] ?? '')).toMatchObject({
+      id,
+      status: 500,
+      code: 'ERR_HANDLER_FAILED',
+      attempt: 1,
+      nextInMs: expect.any(Number),
+    });
+    expect(stderr).toContain('Stopped: 0 delivered, 1 waiting.');
+  });
+
+  test('a listen whose endpoint dead-letters the event counts it as waiting, and not as delivered', async () => {
+    await using service = await startService();
+    await using server = await serve((_, response) => void response.end('{"outcome":"dead"}'));
+    const command = listen(server.url, { env: service.env });
+    await command.printed('Listening since');
+    const [id = ''] = fire(service.sandbox, 1);
+    await command.printed(new RegExp(`${id}\n +200 dead .* attempt 1 {2}next in`));
+    command.interrupt();
+    expect((await command.ended).stderr).toContain('Stopped: 0 delivered, 1 waiting.');
+  });
+
+  test('a listen whose endpoint has no handler says so once, and does not count the events as delivered', async () => {
+    await using service = await startService();
+    await using server = await serve((_, response) => void response.end('{"outcome":"ignored"}'));
+    const command = listen(server.url, { env: service.env });
+    await command.printed('Listening since');
+    for (const id of fire(service.sandbox, 2)) await command.printed(new RegExp(`${id} {2}200 ignored`));
+    command.interrupt();
+    const { stderr } = await command.ended;
+    expect(stderr.match(/the endpoint has no handler for this type/g)).toHaveLength(1);
+    expect(stderr).toContain('Stopped: 0 delivered, 2 without a handler, 0 waiting.');
+  });
+
+  test('listen --type --since forwards only these types, since then', async () => {
     await using service = await startService();
     await using endpoint = await startEndpoint();
     service.sandbox.emit('redeem.failed');
     const { id } = service.sandbox.emit('accept.confirmed');
-    const flags = ['--types', 'accept.confirmed,transfer.failed', '--since', '1h'];
-    const command = listen(endpoint.url, { state: folder.at('state'), env: service.env, flags });
+    const flags = [
+      '--type',
+      'accept.confirmed,redeem.completed',
+      '--type',
+      'transfer.failed',
+      '--since',
+      '1h',
+    ];
+    const command = listen(endpoint.url, { env: service.env, flags });
     await command.printed(id);
     const { id: last } = service.sandbox.emit('transfer.failed');
     await command.printed(last);
@@ -81,23 +148,112 @@ describe.concurrent('listen', () => {
     expect(endpoint.handled()).toEqual([id, last]);
   });
 
-  test('listen continues after the service was unreachable', async () => {
+  test('a second listen on the same inbox is exit 3, and the first one goes on', async () => {
     await using folder = await makeFolder();
+    await using service = await startService();
+    await using endpoint = await startEndpoint();
+    const options = { inbox: folder.at('app.db'), env: service.env };
+    const first = listen(endpoint.url, options);
+    await first.printed('Listening since');
+    const second = await listen(endpoint.url, options).ended;
+    expect(second).toEqual({
+      stdout: '',
+      stderr:
+        'stablehooks: Another process polls with this inbox. Stop it, or pass another --inbox. If it was killed, try again in 10 s.\n',
+      exitCode: 3,
+    });
+    const catchUp = await run(['catch-up', '--to', endpoint.url, '--inbox', options.inbox], service);
+    expect(catchUp.stderr).toContain('Another process polls with this inbox.');
+    expect(catchUp.exitCode).toBe(3);
+    const [id = ''] = fire(service.sandbox, 1);
+    await first.printed(id);
+    first.interrupt();
+    await first.ended;
+
+    // Its end has released the inbox.
+    const third = listen(endpoint.url, options);
+    await third.printed('Listening since');
+    third.interrupt();
+    expect((await third.ended).exitCode).toBe(130);
+  });
+
+  test('a listen that was killed does not keep others from its inbox for more than 10 s', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService();
+    await using endpoint = await startEndpoint();
+    const command = listen(endpoint.url, { inbox: folder.at('app.db'), env: service.env });
+    await command.printed('Listening since');
+    command.interrupt('SIGKILL');
+    await command.ended;
+    const { default: Database } = await import('libsql');
+    const db = new Database(folder.at('app.db'));
+    const later = sqliteInbox(db, { now: () => Date.now() + 10_001 });
+    expect(await later.acquirePoll({ holder: 'another', leaseMs: 0 })).not.toBeNull();
+    db.close();
+  });
+
+  test('listen says once that the service is lost, and once that it answers again', async () => {
     await using endpoint = await startEndpoint();
     const sandbox = createSandbox({ token: TOKEN, secret: SECRET });
     const listening = await sandbox.listen(0);
     const env = { STABLEHOOKS_BASE_URL: listening.url, STABLEHOOKS_TOKEN: TOKEN };
-    const command = listen(endpoint.url, { state: folder.at('state'), env });
+    const command = listen(endpoint.url, { env });
     await command.printed('Listening since');
     await command.printed(fire(sandbox, 1)[0] ?? '');
     await listening.close();
-    const output = await command.printed('Trying again every 50 ms.');
+    const output = await command.printed('Trying again every 50ms.');
+    expect(output).toMatch(new RegExp(`\n\\d\\d:\\d\\d:\\d\\d {2}The service at ${listening.url}: .*\n`));
     expect(output).not.toMatch(/\n\s+at /);
     await sandbox.listen(Number(new URL(listening.url).port));
+    await command.printed(`The service at ${listening.url} answers again.`);
     await command.printed(fire(sandbox, 1)[0] ?? '');
     command.interrupt();
-    expect((await command.ended).exitCode).toBe(0);
+    const { stderr, exitCode } = await command.ended;
+    expect(stderr.match(/Trying again/g)).toHaveLength(1);
+    expect(stderr.match(/answers again/g)).toHaveLength(1);
+    expect(exitCode).toBe(130);
     await sandbox.close();
+  });
+
+  test('listen says once that the endpoint is lost, and once that it answers again', async () => {
+    await using service = await startService();
+    const closed = await findClosedUrl();
+    const command = listen(closed, { env: service.env });
+    await command.printed('Listening since');
+    const ids = fire(service.sandbox, 2);
+    for (const id of ids) await command.printed(id);
+    const server = createServer((_, response) => void response.end());
+    await once(server.listen(Number(new URL(closed).port), '127.0.0.1'), 'listening');
+    await using _ = await serve(server);
+    await command.printed(`The endpoint ${closed} answers again.`);
+    for (const id of ids) await command.printed(new RegExp(`${id}\n +200 `));
+    command.interrupt();
+    const { stderr } = await command.ended;
+    expect(stderr.match(/ECONNREFUSED/g)).toHaveLength(1);
+    expect(stderr.match(/answers again/g)).toHaveLength(1);
+    expect(stderr).toContain('Stopped: 2 delivered, 0 waiting.');
+  });
+
+  test('listen whose service cannot be reached at the start is exit 3, and names the service', async () => {
+    const url = await findClosedUrl();
+    const env = { STABLEHOOKS_BASE_URL: url, STABLEHOOKS_TOKEN: TOKEN };
+    const { stderr, exitCode } = await listen('http://127.0.0.1:1/', { env }).ended;
+    expect(stderr).toMatch(new RegExp(`\nstablehooks: The service at ${url}: .*ECONNREFUSED.*\n$`));
+    expect(exitCode).toBe(3);
+  });
+
+  test('listen points to doctor when the endpoint refuses the signature', async () => {
+    await using service = await startService();
+    await using endpoint = await startEndpoint();
+    const env = { ...service.env, STABLEHOOKS_SECRET: 'another secret' };
+    const command = listen(endpoint.url, { env });
+    await command.printed('Listening since');
+    fire(service.sandbox, 2);
+    await command.printed(
+      `The endpoint refuses the signature. \`stablehooks doctor ${endpoint.url}\` finds out why.`,
+    );
+    command.interrupt();
+    expect((await command.ended).stderr.match(/stablehooks doctor/g)).toHaveLength(1);
   });
 
   test('listen says once that events can be missing, and not again after a restart', async () => {
@@ -105,9 +261,8 @@ describe.concurrent('listen', () => {
     await using service = await startService({ faults: { listOrder: 'oldest', listCap: 50 } });
     await using endpoint = await startEndpoint();
     const ids = fire(service.sandbox, 60);
-    const flags = ['--forward-to', endpoint.url, '--state', folder.at('state')];
-    const args = ['listen', ...flags, '--since', '1h', '--every', '50ms'];
-    const first = start(args, service);
+    const options = { inbox: folder.at('app.db'), env: service.env, flags: ['--since', '1h'] };
+    const first = listen(endpoint.url, options);
     await first.printed(/Events .*created after 20\S+Z and up to 20\S+Z can be missing: /);
     // This one is found by a later poll.
     service.sandbox.faults.set({ listOrder: 'newest' });
@@ -116,89 +271,35 @@ describe.concurrent('listen', () => {
     expect((await first.ended).stderr.match(/can be missing/g)).toHaveLength(1);
 
     const [id = ''] = fire(service.sandbox, 1);
-    const second = start(args, service);
+    const second = listen(endpoint.url, options);
     await second.printed(id);
     second.interrupt();
     expect((await second.ended).stderr).not.toContain('can be missing');
-  });
-
-  test('listen continues with the state file of an earlier release', async () => {
-    await using folder = await makeFolder();
-    await using service = await startService();
-    await using endpoint = await startEndpoint();
-    const [before = '', after = ''] = fire(service.sandbox, 2);
-    const startMs = Date.now() - 3_600_000;
-    const lines = [{ startMs }, { poll: { watermark: startMs, largest: 50 } }, { done: before }];
-    await writeFile(folder.at('state'), lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
-    const flags = ['--forward-to', endpoint.url, '--state', folder.at('state'), '--every', '50ms'];
-    const command = start(['listen', ...flags], service);
-    await command.printed(after);
-    command.interrupt();
-    expect((await command.ended).exitCode).toBe(0);
-    expect(endpoint.handled()).toEqual([after]);
   });
 
   test('listen on a full disk ends with one line, and loses nothing', async () => {
     await using folder = await makeFolder();
     await using service = await startService();
     await using endpoint = await startEndpoint();
-    const args = [
-      'listen',
-      '--forward-to',
-      endpoint.url,
-      '--state',
-      folder.at('state'),
-      '--since',
-      '1h',
-      '--every',
-      '50ms',
-    ];
-    const ids = fire(service.sandbox, 40);
-    const limited = await run(args, { env: service.env, fileLimitBytes: 4_096 });
-    expect(limited.stderr).toMatch(
-      /\nstablehooks: .*Make room or choose another place.* \((EFBIG|ENOSPC)\)\n$/,
-    );
+    const inbox = folder.at('app.db');
+    (await openSqlite(inbox))[Symbol.dispose]();
+    const args = ['listen', '--to', endpoint.url, '--inbox', inbox, '--since', '1h', '--interval', '50ms'];
+    const ids = fire(service.sandbox, 120);
+    const limited = await run(args, { env: service.env, fileLimitBytes: 131_072 });
+    expect(limited.stderr).toMatch(/\nstablehooks: [^\n]*Make room or choose another place[^\n]*\n$/);
     expect(limited.exitCode).toBe(3);
 
-    const again = start(args, service);
-    for (const id of ids) await again.printed(id);
+    // The lease to poll could not be released on the full disk, so it has to lapse.
+    let again = start(args, service);
+    const begins = () =>
+      again.printed('Listening since').then(
+        () => true,
+        () => false,
+      );
+    while (!(await begins())) again = start(args, service);
+    for (const id of ids.filter((each) => !endpoint.handled().includes(each))) await again.printed(id);
     again.interrupt();
     await again.ended;
     expect(endpoint.handled().toSorted()).toEqual(ids.toSorted());
-  });
-
-  test.for([
-    ['notes', 'do not lose this\n'],
-    ['a package', '{"name":"mine","version":"1.0.0"}\n'],
-    ['another journal', '{"done":"evt_1"}\n'],
-    ['no event', '{"startMs":1}\n{"event":null}\n{"done":"evt_1"}\n'],
-    ['another object', '{"startMs":1,"seed":7}\n'],
-  ] as const)(
-    'listen refuses a state file that is another file, and leaves it unchanged: %s',
-    async ([, text]) => {
-      await using folder = await makeFolder();
-      await writeFile(folder.at('notes.txt'), text);
-      const args = ['listen', '--forward-to', 'http://127.0.0.1:1/', '--state', folder.at('notes.txt')];
-      const env = { STABLEHOOKS_BASE_URL: 'http://127.0.0.1:1', STABLEHOOKS_TOKEN: TOKEN };
-      const { stderr, exitCode } = await run(args, { env });
-      expect(stderr).toMatch(/notes\.txt is not a state file of `listen`/);
-      expect(exitCode).toBe(2);
-      expect(await readFile(folder.at('notes.txt'), 'utf8')).toBe(text);
-    },
-  );
-
-  test('listen keeps a private state file, ignores half a line at its end, and forgets the oldest of very many ids', async () => {
-    await using folder = await makeFolder();
-    await using service = await startService();
-    const place = folder.at('state');
-    const done = Array.from({ length: 100_002 }, (_, index) => `{"done":"evt_${index}"}`);
-    await writeFile(place, ['{"startMs":1}', ...done, '{"ev'].join('\n'));
-    const command = listen('http://127.0.0.1:1/', { state: place, env: service.env });
-    await command.printed('Listening since 1970-01-01T00:00:00.001Z');
-    command.interrupt();
-    await command.ended;
-    const lines = (await readFile(place, 'utf8')).split('\n');
-    expect(lines.filter((line) => line.includes('"done"'))).toEqual(done.slice(2));
-    expect((await stat(place)).mode & 0o777).toBe(0o600);
   });
 });

@@ -3,7 +3,7 @@ import type { UnknownEvent } from 'stablehooks';
 import { describe, expect, test } from 'vitest';
 import { makeFolder, run } from '../command.js';
 import { findClosedUrl } from '../http-server.js';
-import { startService } from '../service.js';
+import { startService, TOKEN } from '../service.js';
 import { openSqlite } from '../sqlite-file.js';
 
 const SINCE = '2026-01-01T00:00:00.000Z';
@@ -107,6 +107,29 @@ describe.concurrent('reconcile', () => {
     expect(JSON.parse(stdout)).toMatchObject({ totals: { entries: 2, compared: 2 }, findings: NOTHING });
   });
 
+  test('a ledger is read from standard input with -', async () => {
+    await using books = await startBooks(['1.50', '2']);
+    await books.service.sandbox.clock.advance(600_000);
+    const places = ['--ledger', '-', '--inbox', books.folder.at('app.db'), '--since', SINCE];
+    const args = ['reconcile', ...places, '--amount-column', 'amount', '--json'];
+    const input = books.ledger.join('\n');
+    const { stdout } = await run(args, { ...books.service, input });
+    expect(JSON.parse(stdout)).toMatchObject({ totals: { entries: 2, compared: 2 }, findings: NOTHING });
+    const twice = await run([...args, '--token-file', '-'], { ...books.service, input: TOKEN });
+    expect(twice.stderr).toContain(
+      '--ledger -: standard input is already read for --token-file. Pass a file.',
+    );
+    expect(twice.exitCode).toBe(2);
+  });
+
+  test('a span without time is wrong use, in the words of the flags', async () => {
+    await using books = await startBooks([]);
+    const { stderr, exitCode } = await reconcile(books, 'event_id,amount\n', ['--until', SINCE]);
+    expect(stderr).toMatch(/^stablehooks: There is nothing to compare: .*--until.*--copied-at/);
+    expect(stderr).not.toMatch(/lagMs|copiedAt|ERR_CONFIG/);
+    expect(exitCode).toBe(2);
+  });
+
   test('quoted values can contain delimiters, quotes and newlines, and columns can be in any order', async () => {
     await using books = await startBooks(['1.50']);
     const id = books.events[0]?.id;
@@ -201,7 +224,7 @@ describe.concurrent('reconcile', () => {
     const { env } = books.service;
     const closed = { ...books.service, env: { ...env, STABLEHOOKS_BASE_URL: await findClosedUrl() } };
     const unreachable = await reconcile({ folder: books.folder, service: closed }, 'event_id,amount\n');
-    expect(unreachable.stderr).toMatch(/^stablehooks: .*Nothing listens there.*\n$/);
+    expect(unreachable.stderr).toMatch(/^stablehooks: .*ECONNREFUSED.*\n$/);
     expect(unreachable.exitCode).toBe(3);
     const wrong = { ...books.service, env: { ...env, STABLEHOOKS_TOKEN: 'wrong' } };
     const refused = await reconcile({ folder: books.folder, service: wrong }, 'event_id,amount\n');

@@ -51,6 +51,7 @@ const VARIABLE: readonly (readonly [RegExp, string])[] = [
   [/\b0x[0-9a-f]{40}\b/g, 'ADDRESS'],
   [/\b[0-9a-f]{64}\b/g, 'SIGNATURE'],
   [/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME'],
+  [/^\d\d:\d\d:\d\d\b/gm, 'CLOCK'],
   [/127\.0\.0\.1:\d+/g, '127.0.0.1:PORT'],
   [/--seed \d+/g, '--seed N'],
   [/\b\d+ ms\b/g, 'N ms'],

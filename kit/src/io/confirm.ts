@@ -1,0 +1,20 @@
+import { createInterface } from 'node:readline';
+
+/** Whether somebody can answer a question: standard input and stderr are a terminal. */
+export function canAsk(): boolean {
+  return process.stdin.isTTY === true && process.stderr.isTTY === true;
+}
+
+/** Asks on stderr. Only `y` and `yes` are a yes; the end of the input and Ctrl-C are a no. */
+export async function confirm(question: string, signal: AbortSignal): Promise<boolean> {
+  // With `terminal`, readline would take Ctrl-C for itself.
+  const lines = createInterface({ input: process.stdin, terminal: false, signal });
+  try {
+    process.stderr.write(`${question} [y/N] `);
+    for await (const line of lines) return /^y(es)?$/i.test(line.trim());
+    return false;
+  } finally {
+    lines.close();
+    process.stdin.destroy();
+  }
+}

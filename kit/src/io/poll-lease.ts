@@ -1,0 +1,50 @@
+import type { Inbox } from 'stablehooks/conformance';
+import { unreachableError } from './errors.js';
+
+/** How long no other process can poll after this one was killed, in ms. */
+export const POLL_LEASE_MS = 10_000;
+
+/** An inbox whose lease to poll this process has until it releases it. */
+export interface HeldInbox<Held> {
+  /** The inbox for a poller: its polls neither acquire nor release the lease. */
+  readonly inbox: Held;
+  /** Lets other processes poll. */
+  release(): Promise<void>;
+}
+
+/**
+ * Acquires the lease to poll and renews it between polls, so that no second process forwards from the same inbox.
+ * When another process has it nevertheless, because this one was suspended, the next poll reports `ERR_POLL_BUSY`.
+ *
+ * @throws {CommandError} exit 3 while another process has the lease.
+ */
+export async function holdPollLease<Held extends Pick<Inbox, 'acquirePoll' | 'savePoll'>>(
+  inbox: Held,
+): Promise<HeldInbox<Held>> {
+  const holder = crypto.randomUUID();
+  const acquire = () => inbox.acquirePoll({ holder, leaseMs: POLL_LEASE_MS });
+  if ((await acquire()) === null) {
+    throw unreachableError(
+      `Another process polls with this inbox. Stop it, or pass another --inbox. If it was killed, try again in ${POLL_LEASE_MS / 1_000} s.`,
+    );
+  }
+  let renewal: Promise<unknown> = Promise.resolve();
+  const timer = setInterval(() => {
+    // What fails here fails in the next poll, too, which reports it.
+    renewal = renewal.then(acquire).catch(() => undefined);
+  }, POLL_LEASE_MS / 3);
+
+  return {
+    inbox: {
+      ...inbox,
+      acquirePoll: acquire,
+      savePoll: (state) => inbox.savePoll(state, { holder, leaseMs: POLL_LEASE_MS }),
+    } satisfies Held as Held,
+    async release() {
+      clearInterval(timer);
+      await renewal;
+      const state = await acquire();
+      if (state !== null) await inbox.savePoll(state, { holder, leaseMs: 0 });
+    },
+  };
+}
