@@ -90,7 +90,12 @@ const MAX_BODY_SHOWN = 400;
 
 const DISK = 'Make room or choose another place; what was written before is kept.';
 
-/** Codes of the system, of SQLite and of Postgres for which the same command can succeed later (exit 3). */
+const UNTRUSTED =
+  'The certificate is not from an authority that Node trusts. If it is yours, set NODE_EXTRA_CA_CERTS to the file of its authority, or of the certificate itself if it is self-signed.';
+
+const NO_TLS = 'The port does not speak TLS. Check the port, or use http:// instead of https://.';
+
+/** Codes of the system, of TLS, of SQLite and of Postgres for which the same command can succeed later (exit 3). */
 const UNREACHABLE: Readonly<Record<string, string>> = {
   ENOSPC: `The disk is full. ${DISK}`,
   EDQUOT: `The disk quota is used up. ${DISK}`,
@@ -104,9 +109,26 @@ const UNREACHABLE: Readonly<Record<string, string>> = {
   EHOSTUNREACH: 'The host cannot be reached. Check the network.',
   ENETUNREACH: 'The network cannot be reached. Check the connection.',
   ETIMEDOUT: 'The host did not answer in time. Check the network.',
+  DEPTH_ZERO_SELF_SIGNED_CERT: UNTRUSTED,
+  SELF_SIGNED_CERT_IN_CHAIN: UNTRUSTED,
+  UNABLE_TO_GET_ISSUER_CERT: UNTRUSTED,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNTRUSTED,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNTRUSTED,
+  CERT_HAS_EXPIRED: 'The certificate has expired. Renew it.',
+  CERT_NOT_YET_VALID: 'The certificate is not valid yet. Check the clocks of both sides.',
+  ERR_TLS_CERT_ALTNAME_INVALID:
+    'The certificate is for another host name. Use a name that it contains, or issue it for this one.',
+  EPROTO: NO_TLS,
+  ERR_SSL_WRONG_VERSION_NUMBER: NO_TLS,
+  ERR_SSL_PACKET_LENGTH_TOO_LONG: NO_TLS,
   SQLITE_IOERR: `SQLite cannot write: the disk may be full. ${DISK}`,
   SQLITE_BUSY: 'Another process has locked the inbox file. Try again.',
 };
+
+/** What to do about the code of a connection that failed; `undefined` for other codes. */
+export function connectionAdvice(code: string): string | undefined {
+  return UNREACHABLE[code];
+}
 
 /** Codes for which the command itself must change (exit 2). */
 const USAGE: Readonly<Record<string, string>> = {
