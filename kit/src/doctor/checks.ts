@@ -149,7 +149,7 @@ export const DELIVERY_CHECKS: readonly Check[] = [
   },
   { name: 'doubled', expected: 'one effect', run: checkDuplicate },
   { name: 'concurrent', expected: 'one effect', run: checkConcurrent },
-  { name: 'failing handler', expected: '5xx or done', run: checkFailure },
+  { name: 'failing handler', expected: '5xx / done', run: checkFailure },
 ];
 
 function encode(text: string): Uint8Array {

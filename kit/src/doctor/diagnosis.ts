@@ -9,7 +9,7 @@ import { type SendOptions, type TestEvent, type TestedEndpoint, toBody } from '.
 /** The result of a genuine delivery, and what the other checks can still show. */
 export interface GenuineResult extends CheckResult {
   readonly answer: EndpointAnswer;
-  /** Whether the endpoint tells a genuine delivery from a forged one: if both are answered 401, it does not. */
+  /** Whether a refused forgery can show something: it cannot beside a genuine delivery that is refused, too. */
   readonly comparable: boolean;
 }
 
@@ -22,8 +22,8 @@ export async function checkGenuine(endpoint: TestedEndpoint, secret: string): Pr
   const result = judgeDelivery(answer);
   const unexplained = result.verdict === 'fail' && result.fix === undefined;
   const fix = unexplained ? await findFix(endpoint, answer, secret) : result.fix;
-  const refused = statusOf(answer) === 401 || statusOf(answer) === 403;
-  const comparable = answer.kind === 'reply' && !refused && !isRedirect(answer) && !isAbsent(answer);
+  const status = statusOf(answer);
+  const comparable = (status >= 200 && status < 300) || status >= 500;
   return { ...result, fix, answer, comparable };
 }
 

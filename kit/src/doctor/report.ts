@@ -1,4 +1,4 @@
-import { type Printer, toPlain } from '../io/output.js';
+import { type Printer, toPlain, wrapWords } from '../io/output.js';
 import type { Check, CheckResult } from './checks.js';
 
 /** The result of a check, and what it expects. */
@@ -61,12 +61,14 @@ export function createReport(printer: Printer, total: number): Report {
   };
 }
 
+const MAX_COLUMNS = 80;
+
 /** The columns before the last one, which takes what is left of 80. */
 const COLUMNS = [
   ['verdict', 9],
   ['check', 15],
-  ['expected', 11],
-  ['time', 8],
+  ['expected', 10],
+  ['time', 7],
 ] as const;
 
 const HEADER = toLine([...COLUMNS.map(([name]) => name.toUpperCase()), 'GOT']);
@@ -78,7 +80,7 @@ function toLine(words: readonly string[]): string {
 
 /** A row; what does not fit into its last column is continued below it. */
 function toLines(words: readonly string[], got: string, paint: (text: string) => string): readonly string[] {
-  const [first = '', ...more] = fold(toPlain(got), 80 - INDENT);
+  const [first = '', ...more] = fold(toPlain(got), MAX_COLUMNS - INDENT);
   const line = toLine([...words, first]);
   const { length } = words[0] ?? '';
   return [
@@ -87,10 +89,10 @@ function toLines(words: readonly string[], got: string, paint: (text: string) =>
   ];
 }
 
-/** Splits a list at its commas into lines of at most so many characters. */
+/** Splits a list at its commas into lines of at most so many columns; a longer item is split at its spaces. */
 function fold(list: string, width: number): readonly string[] {
   const lines: string[] = [];
-  for (const item of list.split(/(?<=,) /)) {
+  for (const item of list.split(/(?<=,) /).flatMap((each) => wrapWords(each, width).split('\n'))) {
     const joined = `${lines.at(-1)} ${item}`;
     if (lines.length > 0 && joined.length <= width) lines[lines.length - 1] = joined;
     else lines.push(item);
