@@ -1,16 +1,18 @@
 import { Command, InvalidArgumentError } from 'commander';
 import type { EventType } from 'stablehooks';
 import { type Check, type CheckResult, DELIVERY_CHECKS, REFUSAL_CHECKS } from '../doctor/checks.js';
-import { checkGenuine } from '../doctor/diagnosis.js';
+import { adviceOf, checkGenuine } from '../doctor/diagnosis.js';
 import { createTestedEndpoint } from '../doctor/endpoint.js';
+import { createReport } from '../doctor/report.js';
 import { unreachableError, usageError } from '../io/errors.js';
-import { EXIT, type ExitCode, interruptedExit, type Printer, toTable } from '../io/output.js';
+import { EXIT, type ExitCode, interruptedExit } from '../io/output.js';
 import {
   addAction,
   addExample,
   addSecretFlags,
   type CommandContext,
   parseCount,
+  parseEventType,
   parseUrl,
   parseWait,
   readPayload,
@@ -35,9 +37,6 @@ function parseOversize(text: string): number {
 
 const DEFAULT_TYPE: EventType = 'accept.confirmed';
 
-/** One line of the report. */
-type Row = CheckResult & Pick<Check, 'name' | 'expected'>;
-
 export function doctorCommand(): Command {
   const command = new Command('doctor')
     .argument('<url>', 'URL of the endpoint')
@@ -55,8 +54,9 @@ export function doctorCommand(): Command {
   addExample(command, [
     'stablehooks doctor http://localhost:3000/hooks',
     '',
-    'In test events, payload.test is true and the id begins with evt_doctor_. To check failures, too,',
-    'let the handler throw when payload.doctor is "failing-handler".',
+    'In test events, payload.test is true and the id begins with evt_doctor_.',
+    'To show what a failure does, let the handler throw when payload.doctor is',
+    '"failing-handler". Exit 0 means that every check was shown and passed.',
   ]);
   return addAction(command, examine);
 }
@@ -74,7 +74,7 @@ async function examine({
     url: parseUrl(url, 'The URL'),
     secret,
     signature: settings.signature,
-    type: flags.type,
+    type: parseEventType(flags.type),
     payload: flags.payload === undefined ? {} : await readPayload(flags.payload),
     timeoutMs: flags.timeout,
     oversizeBytes: flags.oversize,
@@ -82,35 +82,41 @@ async function examine({
     signal,
   });
 
-  const { answer, ...genuine } = await checkGenuine(endpoint, secret);
-  if (signal.aborted) return interruptedExit();
-  if (answer.kind === 'unreachable') {
-    throw unreachableError(
-      `${url} cannot be reached (${answer.reason}). Check that it is started, and the port.`,
-    );
+  const report = createReport(printer, TOTAL);
+  const { answer, comparable, ...genuine } = await checkGenuine(endpoint, secret);
+  if (answer.kind === 'unreachable' && !signal.aborted) {
+    report.clear();
+    throw unreachableError(`${url} cannot be reached (${answer.reason}). ${adviceOf(answer.reason)}`);
   }
-  const rows: Row[] = [{ name: 'genuine', expected: '2xx', ...genuine }];
-  const checks = [...REFUSAL_CHECKS, ...DELIVERY_CHECKS];
-  const progress = printer.progress('doctor', checks.length + 1);
   try {
+    // An interrupted check says nothing about the endpoint.
+    if (!signal.aborted) report.add({ ...GENUINE, ...genuine });
     // Before the checks need it, so that a wrong URL is reported at once.
     if (genuine.verdict === 'pass') await endpoint.effects(endpoint.event('genuine').id);
-    for (const check of checks) {
-      progress.show(rows.length);
-      const skipped =
-        genuine.verdict !== 'pass' && (answer.kind === 'silence' || DELIVERY_CHECKS.includes(check));
-      const finding = skipped ? SKIPPED : await check.run(endpoint);
-      // An interrupted check says nothing about the endpoint.
+    for (const check of CHECKS) {
       if (signal.aborted) break;
-      rows.push({ ...check, ...finding });
+      const shows = REFUSAL_CHECKS.includes(check) ? comparable : genuine.verdict === 'pass';
+      const result = shows ? await check.run(endpoint) : NOT_RUN;
+      if (!signal.aborted) report.add({ ...check, ...result });
     }
   } finally {
-    progress.clear();
-    report(printer, rows, checks.length + 1);
+    report.end();
   }
   if (signal.aborted) return interruptedExit();
-  return rows.every(({ verdict }) => verdict === 'pass') ? EXIT.good : EXIT.failed;
+  return report.passed ? EXIT.good : EXIT.failed;
 }
+
+const CHECKS: readonly Check[] = [...REFUSAL_CHECKS, ...DELIVERY_CHECKS];
+const GENUINE = { name: 'genuine', expected: '2xx' } as const;
+
+/** How many checks there are. */
+const TOTAL = 1 + CHECKS.length;
+
+const NOT_RUN: CheckResult = {
+  verdict: 'not shown',
+  got: 'not run',
+  fix: 'Not run, because the genuine delivery was not handled.',
+};
 
 function readEffectsUrl(text: string): string {
   const url = parseUrl(text, '--effects');
@@ -118,31 +124,4 @@ function readEffectsUrl(text: string): string {
   throw usageError(
     '--effects needs {id} in it, for the id of the event: http://localhost:3000/effects/{id}.',
   );
-}
-
-const SKIPPED: CheckResult = { verdict: 'skipped', got: 'not run: genuine deliveries are refused' };
-
-/** Prints the checks that ran, out of `total`. */
-function report(printer: Printer, rows: readonly Row[], total: number): void {
-  const { good, bad, doubtful, faint } = printer.paint;
-  const paints = { pass: good, fail: bad, unproven: doubtful, skipped: faint } as const;
-  const table = toTable(
-    ['check', 'expected', 'got', 'verdict'],
-    rows.map(({ name, expected, got, verdict }) => [
-      name,
-      expected,
-      got,
-      { text: verdict, paint: paints[verdict] },
-    ]),
-  );
-  const fixes = rows.flatMap(({ name, fix }) => (fix === undefined ? [] : [`${name}: ${fix}`]));
-  const passed = rows.filter(({ verdict }) => verdict === 'pass').length;
-  const summary = `${passed} of ${total} passed`;
-  printer.print({
-    text: [table, ...(fixes.length > 0 ? ['', 'Fixes', ...fixes] : []), '', summary].join('\n'),
-    data: {
-      passed: passed === total,
-      checks: rows.map(({ name, expected, got, verdict, fix }) => ({ name, expected, got, verdict, fix })),
-    },
-  });
 }

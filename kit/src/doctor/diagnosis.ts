@@ -1,59 +1,211 @@
 import { SIGNATURE_ENCODINGS } from 'stablehooks';
 import { listSecrets } from '../explain/known-changes.js';
+import { connectionFailure } from '../io/connection.js';
 import { describeAnswer, type EndpointAnswer, isDelivered, statusOf } from '../io/delivery.js';
-import type { CheckResult } from './checks.js';
-import { type SendOptions, type TestedEndpoint, toBody } from './endpoint.js';
+import { toPlain } from '../io/output.js';
+import { type CheckResult, judgeDelivery } from './checks.js';
+import { type SendOptions, type TestEvent, type TestedEndpoint, toBody } from './endpoint.js';
+
+/** The result of a genuine delivery, and what the other checks can still show. */
+export interface GenuineResult extends CheckResult {
+  readonly answer: EndpointAnswer;
+  /** Whether a refused forgery can show something: it cannot beside a genuine delivery that is refused, too. */
+  readonly comparable: boolean;
+}
+
+/** Statuses of a path where nothing accepts a POST. */
+const ABSENT: ReadonlySet<number> = new Set([404, 405, 410]);
+
+/** Sends a genuine delivery. If it is not accepted, tries deliveries that differ in one thing to find out why. */
+export async function checkGenuine(endpoint: TestedEndpoint, secret: string): Promise<GenuineResult> {
+  const answer = await endpoint.send(toBody(endpoint.event('genuine')));
+  const result = judgeDelivery(answer);
+  const unexplained = result.verdict === 'fail' && result.fix === undefined;
+  const fix = unexplained ? await findFix(endpoint, answer, secret) : result.fix;
+  const status = statusOf(answer);
+  const comparable = (status >= 200 && status < 300) || status >= 500;
+  return { ...result, fix, answer, comparable };
+}
+
+/** What to do when the genuine delivery had no connection, or lost it. */
+export function adviceOf(reason: string): string {
+  if (reason === 'ECONNRESET' || reason === 'EPIPE') {
+    return 'It closed the connection without an answer: see its log. If the port expects TLS, use https://.';
+  }
+  if (reason.startsWith('HPE_')) return 'It does not answer as an HTTP server does. Check the port.';
+  return connectionFailure(reason)?.fix ?? 'Check that it is started, and the port.';
+}
 
 const PARSER =
   'A body parser before the receiver consumed the bytes (it skips other content types, and those are accepted). Mount the receiver before the parser.';
+const UNAVAILABLE_BODY =
+  'A body parser before the receiver consumed the bytes. Mount the receiver before the parser.';
 const NEVER_ANSWERS =
-  'It never answers: it may wait for a body that a body parser has consumed, or for work without a time limit. Mount the receiver before the parser; limit the time of the handler.';
+  'It never answers a POST, whether it is genuine or forged: it may wait for a body that a body parser before the receiver has consumed, or forget to answer. Mount the receiver before the parser; see its log.';
+const ANOTHER_SECRET =
+  'It has another secret than this one: a signature of the same form, in the same header, over the same bytes does not match. Set both sides to the same secret.';
+const SEE_LOG =
+  'It fails on a genuine delivery: see its log; pass a payload that its handler accepts with --payload FILE.';
 
-/** The fix for each code in the reply of a stablehooks receiver. */
+/** The fix for codes in the reply of a stablehooks receiver that have one cause. */
 const FIXES: Readonly<Record<string, string>> = {
-  ERR_BODY_UNAVAILABLE: PARSER,
-  ERR_SIGNATURE_MISSING:
-    'It expects another header: pass its name with --header, and let proxies pass the header on.',
-  ERR_SIGNATURE_MALFORMED:
-    'It expects another encoding or prefix: pass --encoding or --prefix as the service uses them.',
+  ERR_BODY_UNAVAILABLE: UNAVAILABLE_BODY,
+  ERR_BODY_ENCODED: 'Something before it compresses the body: turn that off, in a proxy for example.',
+  ERR_BODY_TOO_LARGE:
+    'Its maxBodyBytes is smaller than the test event: raise it, or pass a smaller --payload.',
+  ERR_BODY_INCOMPLETE: 'Something before it, such as a proxy, changes the length of the body or cuts it off.',
+  ERR_BODY_TIMEOUT: 'The body does not arrive: something before it, such as a proxy, holds the body back.',
   ERR_PAYLOAD_INVALID: 'The test payload does not match its schema: pass one that does with --payload FILE.',
   ERR_HANDLER_FAILED:
     'Its handler threw on the test payload: see its log, or pass a payload that the handler accepts with --payload FILE.',
   ERR_HANDLER_TIMEOUT: 'Its handler did not end in time: see its log.',
+  ERR_RECEIVER_CLOSED: 'It is stopping. Start it again.',
   ERR_INBOX_FAILED: 'It cannot reach its inbox: see its log.',
   ERR_QUEUE_FAILED: 'It cannot reach its queue: see its log.',
+  ERR_SECRET_UNAVAILABLE: 'Its secret function failed or took too long: see its log.',
+  ERR_CONFIG_INVALID:
+    'A setting of the receiver is wrong, and its log names it. If the secret comes from a function or a file, it may end with a newline: use .trim().',
 };
 
-/** Sends a genuine delivery. If it is refused, tries deliveries that differ in one thing to find out why. */
-export async function checkGenuine(
-  endpoint: TestedEndpoint,
-  secret: string,
-): Promise<CheckResult & { readonly answer: EndpointAnswer }> {
-  const answer = await endpoint.send(toBody(endpoint.event('genuine')));
-  const got = describeAnswer(answer);
-  if (isDelivered(answer)) return { verdict: 'pass', got, answer };
-  return { verdict: 'fail', got, answer, fix: await findFix(endpoint, answer, secret) };
-}
+/** The fix for codes that can have several causes, when no other delivery shows which one. */
+const UNCLEAR_FIXES: Readonly<Record<string, (endpoint: TestedEndpoint) => string>> = {
+  ERR_SIGNATURE_MISSING: ({ header }) =>
+    `It finds no signature in ${header}: set signatureHeader of the receiver to the header that the service sends, or pass its name with --header; let proxies pass it on.`,
+  ERR_SIGNATURE_MALFORMED: () =>
+    'It cannot read the form of the signature: pass --encoding or --prefix as the service uses them, and set the same for the receiver.',
+  ERR_SIGNATURE_MISMATCH: () => ANOTHER_SECRET,
+};
 
 async function findFix(endpoint: TestedEndpoint, answer: EndpointAnswer, secret: string): Promise<string> {
-  const known = answer.kind === 'reply' && answer.code !== undefined ? FIXES[answer.code] : undefined;
+  if (answer.kind === 'unreachable') return adviceOf(answer.reason);
+  if (answer.kind === 'silence') return explainSilence(endpoint);
+  if (isRedirect(answer)) return explainRedirect(endpoint, answer);
+  const known = answer.code === undefined ? undefined : FIXES[answer.code];
   if (known !== undefined) return known;
-  if ([404, 405].includes(statusOf(answer))) {
-    return 'Nothing accepts a POST at this URL: check the path, and that the receiver is mounted there.';
+  if (isAbsent(answer)) return findPaths(endpoint);
+
+  const event = endpoint.event('diagnosis');
+  for (const { options, fix } of listDifferences(endpoint, event, secret)) {
+    if (isDelivered(await endpoint.send(toBody(event), options))) return fix;
   }
-  for (const { options, fix } of listDifferences(secret)) {
-    const other = await endpoint.send(toBody(endpoint.event('diagnosis')), options);
-    if (isDelivered(other)) return fix;
-    if (other.kind === 'silence') return NEVER_ANSWERS;
+  if (await isBodyChanged(endpoint)) {
+    return 'The body is changed before it is verified: the signature of an empty object is accepted, that of an event is not. Let proxies pass the body on byte for byte, and verify the raw bytes.';
   }
-  if (answer.kind === 'silence') return NEVER_ANSWERS;
-  return statusOf(answer) < 500
-    ? 'It expects another secret or another header, or does not verify the raw bytes: compare its secret with this one, and set --header.'
-    : 'It fails on a genuine delivery: see its log; pass a payload that its handler accepts with --payload FILE.';
+  const unclear = answer.code === undefined ? undefined : UNCLEAR_FIXES[answer.code];
+  if (unclear !== undefined) return unclear(endpoint);
+  return answer.status < 500
+    ? `It refuses a genuine delivery, and its reply does not say why: it has another secret, reads another header than ${endpoint.header} (--header), or does not verify the raw bytes.`
+    : SEE_LOG;
 }
 
+function isAbsent(answer: EndpointAnswer): boolean {
+  return ABSENT.has(statusOf(answer));
+}
+
+function isRedirect(answer: EndpointAnswer): boolean {
+  return statusOf(answer) >= 300 && statusOf(answer) < 400;
+}
+
+function explainRedirect({ url }: TestedEndpoint, answer: EndpointAnswer & { kind: 'reply' }): string {
+  const target = answer.location;
+  if (target === undefined || !URL.canParse(target, url)) {
+    return `It redirects (${answer.status}), and does not say where. Answer deliveries at this URL.`;
+  }
+  const { origin, pathname, search } = new URL(target, url);
+  // A query can hold a token.
+  const shown = toPlain(`${origin}${pathname}${search === '' ? '' : '?…'}`);
+  return `It redirects (${answer.status}) with Location: ${shown}. Deliveries do not follow redirects: register that URL if the receiver is there, or answer at this one without a redirect, or a login.`;
+}
+
+/** How many times longer than the time limit to wait for the answer of a slow handler. */
+const PATIENCE = 6;
+
+/** Finds out whether the handler is slow or the body is never read, when a genuine delivery is not answered. */
+async function explainSilence(endpoint: TestedEndpoint): Promise<string> {
+  const body = toBody(endpoint.event('silence'));
+  const refused = await endpoint.sendForged(body);
+  if (refused.kind !== 'reply') {
+    const unparsed = await endpoint.send(body, { contentType: 'application/octet-stream' });
+    return unparsed.kind === 'reply' ? PARSER : NEVER_ANSWERS;
+  }
+  const timeoutMs = endpoint.timeoutMs * PATIENCE;
+  const late = await endpoint.send(toBody(endpoint.event('late')), { timeoutMs });
+  const when =
+    late.kind === 'reply'
+      ? `It answers after ${toSeconds(late.elapsedMs)} s (${describeAnswer(late)})`
+      : `It does not answer within ${toSeconds(timeoutMs)} s`;
+  return `${when}, and this check waits for ${toSeconds(endpoint.timeoutMs)} s (--timeout). A forged delivery is refused after ${refused.elapsedMs} ms, so the handler is slow: enqueue the work durably and answer 202, or make it faster.`;
+}
+
+function toSeconds(ms: number): string {
+  return String(Math.round(ms / 100) / 10);
+}
+
+/** Where receivers often are. */
+const USUAL_PATHS = [
+  '/',
+  '/hooks',
+  '/hook',
+  '/webhooks',
+  '/webhook',
+  '/api/hooks',
+  '/api/webhooks',
+  '/api/webhook',
+];
+
+/** Says at which usual paths something accepts a POST, when nothing does at this one. */
+async function findPaths(endpoint: TestedEndpoint): Promise<string> {
+  const { pathname } = new URL(endpoint.url);
+  // Some routers tell apart the path with and without a slash at its end.
+  const toggled = pathname.endsWith('/') ? pathname.slice(0, -1) : `${pathname}/`;
+  const paths = [...new Set([toggled, ...USUAL_PATHS])].filter((path) => path !== '' && path !== pathname);
+  const probes = await Promise.all(paths.map(async (path) => ({ path, answer: await endpoint.probe(path) })));
+  const found = probes.filter(
+    ({ answer }) => statusOf(answer) > 0 && !isRedirect(answer) && !isAbsent(answer),
+  );
+  const nothing = `Nothing accepts a POST at ${toPlain(pathname)}`;
+  if (found.length === 0) {
+    return `${nothing}, nor at the usual paths (${USUAL_PATHS.join(', ')}): check the path, and that the receiver is mounted there.`;
+  }
+  const answers = found.map(({ path, answer }) => `${path} (${describeAnswer(answer)})`).join(', ');
+  return `${nothing}. An unsigned POST is answered at ${toPlain(answers)}: check the path.`;
+}
+
+/** Whether a signature over a body that no JSON writer changes is accepted, unlike that of an event. */
+async function isBodyChanged(endpoint: TestedEndpoint): Promise<boolean> {
+  const body = new TextEncoder().encode('{}');
+  const forged = await endpoint.sendForged(body);
+  const genuine = await endpoint.send(body);
+  return (
+    genuine.kind === 'reply' &&
+    (statusOf(forged) === 401 || statusOf(forged) === 403) &&
+    statusOf(genuine) !== statusOf(forged)
+  );
+}
+
+/** Names of headers that services send signatures in. */
+const USUAL_HEADERS = [
+  'x-service-signature',
+  'x-signature',
+  'x-webhook-signature',
+  'webhook-signature',
+  'x-hub-signature-256',
+  'signature',
+];
+
+/** How proxies and parsers write JSON. */
+const JSON_FORMS: readonly (readonly [form: string, indent: string])[] = [
+  ['indented by 2 spaces', '  '],
+  ['indented by 4 spaces', '    '],
+  ['indented by tabs', '\t'],
+];
+
 /** Deliveries that differ in one thing, and the fix if the endpoint accepts one. */
-function listDifferences(secret: string): readonly { readonly options: SendOptions; readonly fix: string }[] {
+function listDifferences(
+  endpoint: TestedEndpoint,
+  event: TestEvent,
+  secret: string,
+): readonly { readonly options: SendOptions; readonly fix: string }[] {
   const others = listSecrets(new TextEncoder().encode(secret), 1).filter(({ changes }) => changes.length > 0);
   return [
     { options: { contentType: 'application/octet-stream' }, fix: PARSER },
@@ -65,9 +217,19 @@ function listDifferences(secret: string): readonly { readonly options: SendOptio
       options: { prefix: 'sha256=' },
       fix: 'It accepts the signature only with the prefix sha256=. Accept it as the service sends it, or pass --prefix.',
     },
+    ...USUAL_HEADERS.filter((header) => header !== endpoint.header.toLowerCase()).map((header) => ({
+      options: { header },
+      fix: `It reads the signature from ${header}, and this check sends it in ${endpoint.header}. Read the header that the service sends, or pass --header ${header} if that is the one.`,
+    })),
     ...others.map(({ value, changes }) => ({
       options: { secret: value },
       fix: `It has another form of this secret: ${changes.map(({ what }) => what).join(', ')}. Set both to the same string.`,
     })),
+    ...JSON_FORMS.flatMap(([form, indent]) =>
+      ['', '\n'].map((end) => ({
+        options: { signed: new TextEncoder().encode(JSON.stringify(event, null, indent) + end) },
+        fix: `The body is changed before it is verified: it arrives as JSON that is ${form}. Let proxies pass the body on byte for byte, and verify the raw bytes.`,
+      })),
+    ),
   ];
 }

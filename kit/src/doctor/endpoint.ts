@@ -13,11 +13,15 @@ export interface TestEvent {
 }
 
 /** How a delivery differs from a genuine one. */
-export interface SendOptions extends Pick<DeliveryRequest, 'method' | 'cutAtBytes' | 'pauseMs'> {
+export interface SendOptions
+  extends Pick<DeliveryRequest, 'method' | 'cutAtBytes' | 'pauseMs'>,
+    Partial<Pick<DeliveryRequest, 'timeoutMs'>> {
   /** The bytes that are signed. @default the body that is sent */
   readonly signed?: Uint8Array | undefined;
   /** @default the secret from the settings */
   readonly secret?: Uint8Array | undefined;
+  /** The name of the header. @default as the settings say */
+  readonly header?: string | undefined;
   /** @default as the settings say */
   readonly encoding?: SignatureEncoding | undefined;
   /** @default as the settings say */
@@ -30,6 +34,9 @@ export interface SendOptions extends Pick<DeliveryRequest, 'method' | 'cutAtByte
 
 /** The endpoint that is checked. */
 export interface TestedEndpoint {
+  readonly url: string;
+  /** The name of the header that carries the signature. */
+  readonly header: string;
   readonly timeoutMs: number;
   /** The size of a body that must be refused, in bytes. */
   readonly oversizeBytes: number;
@@ -42,6 +49,10 @@ export interface TestedEndpoint {
     },
   ): TestEvent;
   send(body: Uint8Array, options?: SendOptions): Promise<EndpointAnswer>;
+  /** Sends a delivery with the signature of another secret. */
+  sendForged(body: Uint8Array, options?: SendOptions): Promise<EndpointAnswer>;
+  /** Posts an empty JSON object without a signature to another path of the same host. */
+  probe(path: string): Promise<EndpointAnswer>;
   /**
    * How often the event took effect, by `--effects`; `undefined` without it.
    *
@@ -62,21 +73,31 @@ interface EndpointOptions {
   readonly signal: AbortSignal;
 }
 
+const OTHER_SECRET = new TextEncoder().encode('not the secret of this endpoint');
+
 export function createTestedEndpoint(options: EndpointOptions): TestedEndpoint {
   const { url, secret, signature, timeoutMs, oversizeBytes, effectsUrl, signal } = options;
   const run = randomBytes(4).toString('hex');
 
   async function headersOf(body: Uint8Array, send: SendOptions): Promise<Readonly<Record<string, string>>> {
-    const { signed = body, unsigned, contentType = 'application/json' } = send;
+    const { signed = body, unsigned, header = signature.header, contentType = 'application/json' } = send;
     const value = await sign(signed, {
       secret: send.secret ?? secret,
       encoding: send.encoding ?? signature.encoding,
       prefix: send.prefix ?? signature.prefix,
     });
-    return { 'content-type': contentType, ...(!unsigned && { [signature.header]: value }) };
+    return { 'content-type': contentType, ...(!unsigned && { [header]: value }) };
   }
 
+  const send: TestedEndpoint['send'] = async (body, options = {}) => {
+    const headers = await headersOf(body, options);
+    const { answer } = await deliver(url, { timeoutMs, ...options, headers, body, signal });
+    return answer;
+  };
+
   return {
+    url,
+    header: signature.header,
     timeoutMs,
     oversizeBytes,
     event: (check, { type = options.type, payload } = {}) => ({
@@ -85,9 +106,12 @@ export function createTestedEndpoint(options: EndpointOptions): TestedEndpoint {
       created_at: new Date().toISOString(),
       payload: { ...options.payload, ...payload, test: true, doctor: check },
     }),
-    async send(body, options = {}) {
-      const headers = await headersOf(body, options);
-      const { answer } = await deliver(url, { ...options, headers, body, timeoutMs, signal });
+    send,
+    sendForged: (body, options) => send(body, { ...options, secret: OTHER_SECRET }),
+    async probe(path) {
+      const headers = { 'content-type': 'application/json' };
+      const body = new TextEncoder().encode('{}');
+      const { answer } = await deliver(new URL(path, url).href, { headers, body, timeoutMs, signal });
       return answer;
     },
     async effects(id) {
@@ -115,10 +139,12 @@ export function createTestedEndpoint(options: EndpointOptions): TestedEndpoint {
   };
 }
 
+/** The count; NaN for what is not one, such as `null` for an event that is not known. */
 function readCount(text: string): number {
   try {
     const value: unknown = JSON.parse(text);
-    return Number(typeof value === 'object' && value !== null && 'count' in value ? value.count : value);
+    const count = typeof value === 'object' && value !== null && 'count' in value ? value.count : value;
+    return typeof count === 'number' && count >= 0 ? count : Number.NaN;
   } catch {
     return Number.NaN;
   }

@@ -64,6 +64,10 @@ const FAILURES: Readonly<Record<string, ConnectionFailure>> = {
     what: 'its certificate has expired',
     fix: 'Renew the certificate.',
   },
+  CERT_NOT_YET_VALID: {
+    what: 'its certificate is not valid yet',
+    fix: 'Check the clocks of both sides.',
+  },
   ERR_TLS_CERT_ALTNAME_INVALID: {
     what: 'its certificate is for another host',
     fix: 'Use a host name that the certificate has.',

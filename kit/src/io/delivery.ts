@@ -35,6 +35,8 @@ export type EndpointAnswer = { readonly elapsedMs: number } & (
       readonly status: number;
       readonly outcome: string | undefined;
       readonly code: string | undefined;
+      /** Where a redirect points to, as it was received. */
+      readonly location?: string | undefined;
     }
   | { readonly kind: 'silence' }
   | { readonly kind: 'unreachable'; readonly reason: string }
@@ -95,7 +97,13 @@ function exchange(url: string, delivery: DeliveryRequest): Promise<Exchange> {
       });
       response.on('error', () => end({ kind: 'unreachable', reason: 'ECONNRESET' }));
       response.on('end', () =>
-        end({ kind: 'reply', status: response.statusCode ?? 0, text, ...readOutcome(text) }),
+        end({
+          kind: 'reply',
+          status: response.statusCode ?? 0,
+          location: response.headers.location,
+          text,
+          ...readOutcome(text),
+        }),
       );
     });
     write(sent, delivery).catch(fail);

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { chmod, readFile, symlink, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import { createReceiver, PermanentError } from 'stablehooks';
+import { createReceiver, PermanentError, type UnknownPayload } from 'stablehooks';
 import { toNodeHandler } from 'stablehooks/node';
 import { exampleEvent } from 'stablehooks/testing';
 import { expect, test } from 'vitest';
@@ -15,7 +15,9 @@ const ENDPOINT = 'http://localhost:3000/hooks';
 const handlers = {
   'transfer.settled': () => undefined,
   'transfer.failed': () => undefined,
-  'accept.confirmed': () => undefined,
+  'accept.confirmed': ({ payload }: { readonly payload: UnknownPayload }) => {
+    if (payload['doctor'] === 'failing-handler') throw new Error('doctor asked for it');
+  },
 };
 
 /** One `$` line, and what it prints. */

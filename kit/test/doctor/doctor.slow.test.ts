@@ -4,7 +4,7 @@ import express from 'express';
 import express4 from 'express4';
 import fastify from 'fastify';
 import { Hono } from 'hono';
-import { createReceiver, type Handler, type UnknownPayload } from 'stablehooks';
+import { createReceiver, EVENT_TYPES, PermanentError } from 'stablehooks';
 import { toExpressHandler } from 'stablehooks/express';
 import { toFastifyPlugin } from 'stablehooks/fastify';
 import { toFetchHandler } from 'stablehooks/fetch';
@@ -14,50 +14,32 @@ import { describe, expect, test } from 'vitest';
 import { createFetchServer } from '../../../test/adapters/fetch-server.js';
 import { run, SECRET, start } from '../command.js';
 import { serve } from '../http-server.js';
+import { examine } from './examine.js';
 import { ackBeforeFailure } from './wrong-receivers/ack-before-failure.js';
 import { checkThenInsert } from './wrong-receivers/check-then-insert.js';
 import { hangs } from './wrong-receivers/hangs.js';
 import { noDedupe } from './wrong-receivers/no-dedupe.js';
 import { otherEncoding } from './wrong-receivers/other-encoding.js';
-import { parserFirst } from './wrong-receivers/parser-first.js';
-import { parserFirstHanging } from './wrong-receivers/parser-first-hanging.js';
 import { reStringifiedBody } from './wrong-receivers/re-stringified-body.js';
 import { recordBeforeWork } from './wrong-receivers/record-before-work.js';
 import { refusesUnknown } from './wrong-receivers/refuses-unknown.js';
+import { createListener, failingOnRequest, QUIET } from './wrong-receivers/stablehooks-receiver.js';
 import { takesForged } from './wrong-receivers/takes-forged.js';
 import { createPlainReceiver, takeOnce, verifyRaw } from './wrong-receivers/wrong-receiver.js';
 
-/** A line of the report. */
-interface Line {
-  readonly name: string;
-  readonly verdict: string;
-  readonly got: string;
-  readonly fix?: string;
-}
-
-async function examine(url: string, flags: readonly string[] = []) {
-  const ended = await run(['doctor', url, '--json', ...flags]);
-  const { checks = [] } = JSON.parse(ended.stdout || '{}') as { readonly checks?: readonly Line[] };
-  return { ...ended, checks, wrong: checks.filter(({ verdict }) => verdict !== 'pass') };
-}
-
-const handler: Handler<'accept.confirmed', UnknownPayload, undefined> = ({ payload }) => {
-  if (payload['doctor'] === 'failing-handler') throw new Error('asked to fail');
-};
-const quiet = { secret: SECRET, onOutcome: () => undefined };
-const failing = () => createReceiver({ ...quiet, handlers: { 'accept.confirmed': handler } });
-const plain = () => createReceiver({ ...quiet, handlers: { 'accept.confirmed': () => undefined } });
+const options = { secret: SECRET, logger: QUIET };
+const failing = () => createReceiver({ ...options, handlers: { 'accept.confirmed': failingOnRequest } });
 
 const adapters: Readonly<Record<string, () => Promise<RequestListener | ReturnType<typeof createServer>>>> = {
   'Express 5': async () => express().all('/hooks', toExpressHandler(failing())),
-  'Express 4': async () => express4().all('/hooks', toExpressHandler(plain())),
+  'Express 4': async () => express4().all('/hooks', toExpressHandler(failing())),
   Fastify: async () => {
     const app = fastify();
     await app.register(toFastifyPlugin(failing()), { prefix: '/hooks' });
     await app.ready();
     return app.server;
   },
-  'node:http': async () => toNodeHandler(plain()),
+  'node:http': async () => toNodeHandler(failing()),
   Hono: async () => {
     const handler = toFetchHandler(failing());
     const app = new Hono().all('/hooks', ({ req }) => handler(req.raw));
@@ -65,14 +47,14 @@ const adapters: Readonly<Record<string, () => Promise<RequestListener | ReturnTy
       typeof createServer
     >;
   },
-  fetch: async () => createFetchServer(toFetchHandler(plain())),
+  fetch: async () => createFetchServer(toFetchHandler(failing())),
   'Next App Router': async () => {
     const { POST } = toNextRoute(failing());
     return createFetchServer(async (request) =>
       request.method === 'POST' ? POST(request) : new Response(null, { status: 405 }),
     );
   },
-  'Next Pages Router': async () => createServer(toNextApiRoute(plain())),
+  'Next Pages Router': async () => createServer(toNextApiRoute(failing())),
 };
 
 describe.concurrent('right endpoints', () => {
@@ -86,29 +68,132 @@ describe.concurrent('right endpoints', () => {
 
   test('every check of doctor passes on another receiver whose effects can be counted', async () => {
     await using server = await serve(createPlainReceiver({ authentic: verifyRaw(SECRET), take: takeOnce }));
-    const { wrong } = await examine(`${server.url}/hooks`, ['--effects', `${server.url}/effects/{id}`]);
+    const flags = ['--effects', `${server.url}/effects/{id}`];
+    const { wrong, exitCode } = await examine(`${server.url}/hooks`, flags);
     expect(wrong).toEqual([]);
+    expect(exitCode).toBe(0);
+  });
+
+  test('doctor accuses a right receiver of nothing when its replies do not name outcomes', async () => {
+    await using server = await serve(createPlainReceiver({ authentic: verifyRaw(SECRET), take: takeOnce }));
+    const { stdout, exitCode } = await run(['doctor', `${server.url}/hooks`]);
+    expect(stdout).not.toContain('Failed');
+    expect(stdout).toContain('doubled, concurrent: The replies do not say how often the event took effect.');
+    expect(stdout).toContain('failing handler: No handler failed. Let it throw when payload.doctor is');
+    expect(stdout).toMatch(/\n11 of 14 passed, 3 not shown\n$/);
+    expect(exitCode).toBe(1);
+  });
+
+  test('doctor passes a receiver that closes the connection on a large body and answers afterwards', async () => {
+    await using server = await serve(fragile((request) => void request.socket.destroy()));
+    const { checks, exitCode } = await examine(`${server.url}/hooks`);
+    expect(checks.find(({ name }) => name === 'oversized')).toMatchObject({ verdict: 'pass' });
+    expect(exitCode).toBe(0);
+  });
+});
+
+/** A good receiver until the large body comes, to which `onLarge` is done. */
+function fragile(onLarge: (request: IncomingMessage) => void): RequestListener {
+  const receive = toNodeHandler(failing());
+  return (request, response) =>
+    Number(request.headers['content-length']) > 1_048_576 ? onLarge(request) : receive(request, response);
+}
+
+/** No reply shows that an event took effect, and doctor must not exit with 0. */
+describe.concurrent('exit 0 needs evidence', () => {
+  const handlers = { 'transfer.settled': () => undefined };
+
+  test.for(EVENT_TYPES)('a receiver without handlers does not pass with --type %s', async (type) => {
+    await using server = await serve(createListener({ secret: SECRET, handlers: {} }));
+    const { exitCode, checks, counts } = await examine(`${server.url}/hooks`, ['--type', type]);
+    expect(checks[0]).toMatchObject({ verdict: 'not shown', got: '200 ignored' });
+    expect(checks).toHaveLength(14);
+    expect(counts).toEqual({ passed: 4, failed: 0, notShown: 10 });
+    expect(exitCode).toBe(1);
+  });
+
+  test('--type chooses the handler that runs', async () => {
+    await using server = await serve(createListener({ secret: SECRET, handlers }));
+    const { checks } = await examine(`${server.url}/hooks`, ['--type', 'transfer.settled']);
+    expect(checks[0]).toMatchObject({ verdict: 'pass', got: '200 handled' });
+  });
+
+  test('a mistyped --type is wrong use, and the nearest type is suggested', async () => {
+    const { exitCode, stderr } = await examine('http://127.0.0.1:1/', ['--type', 'transfer.setled']);
+    expect(stderr).toBe(
+      'stablehooks: There is no event type transfer.setled. Did you mean transfer.settled?\n',
+    );
+    expect(exitCode).toBe(2);
+  });
+
+  test('at a path that is not there nothing passes', async () => {
+    await using server = await serve((_, response) => void response.writeHead(404).end());
+    const { exitCode, counts, checks } = await examine(`${server.url}/hooks`);
+    expect(counts).toEqual({ passed: 0, failed: 1, notShown: 13 });
+    expect(checks[0]?.fix).toMatch(/^Nothing accepts a POST at \/hooks, nor at the usual paths/);
+    expect(exitCode).toBe(1);
+  });
+
+  test('an endpoint that refuses everything with 401 or 413 passes nothing', async () => {
+    for (const status of [401, 413]) {
+      await using server = await serve((_, response) => void response.writeHead(status).end());
+      const { exitCode, checks } = await examine(`${server.url}/hooks`);
+      const passed = checks.filter(({ verdict }) => verdict === 'pass').map(({ name }) => name);
+      expect({ status, passed }).toEqual({ status, passed: [] });
+      expect(exitCode).toBe(1);
+    }
+  });
+
+  test.for([400, 404])('a refusal with %s does not pass: 401 or 403 is needed', async (status) => {
+    const verify = verifyRaw(SECRET);
+    await using server = await serve(
+      createPlainReceiver({ authentic: verify, take: takeOnce, refusal: status }),
+    );
+    const { exitCode, checks } = await examine(`${server.url}/hooks`);
+    expect(checks.find(({ name }) => name === 'forged')).toMatchObject({
+      verdict: 'fail',
+      fix: expect.stringMatching(/^Answer 401 or 403/),
+    });
+    expect(exitCode).toBe(1);
+  });
+
+  test('a handler that gives up on every event does not pass', async () => {
+    const giveUp = () => {
+      throw new PermanentError('never');
+    };
+    await using server = await serve(
+      createListener({ secret: SECRET, handlers: { 'accept.confirmed': giveUp } }),
+    );
+    const { exitCode, checks } = await examine(`${server.url}/hooks`);
+    expect(checks[0]).toMatchObject({ verdict: 'fail', got: '200 dead' });
+    expect(exitCode).toBe(1);
+  });
+
+  test('a reply that only says queued does not show one effect', async () => {
+    const queued: RequestListener = (request, response) =>
+      request.resume().on('end', () => response.writeHead(202).end('{"outcome":"queued"}'));
+    await using server = await serve(queued);
+    const { exitCode, checks } = await examine(`${server.url}/hooks`);
+    const verdicts = new Map(checks.map(({ name, verdict }) => [name, verdict]));
+    expect(['doubled', 'concurrent', 'failing handler'].map((name) => verdicts.get(name))).toEqual(
+      Array(3).fill('not shown'),
+    );
+    expect(exitCode).toBe(1);
+  });
+
+  test('a count that is not a number is not counted as an effect', async () => {
+    await using effects = await serve((_, response) => void response.end('true'));
+    await using server = await serve(createListener({ secret: SECRET }));
+    const { exitCode, stderr } = await examine(`${server.url}/hooks`, ['--effects', `${effects.url}/{id}`]);
+    expect(stderr).toContain('--effects must answer 200 with how often');
+    expect(exitCode).toBe(2);
   });
 });
 
 const faults = [
-  {
-    receiver: parserFirst,
-    check: 'genuine',
-    fix: /body parser before the receiver/,
-    neverAnswers: true,
-  },
-  {
-    receiver: parserFirstHanging,
-    check: 'genuine',
-    fix: /body parser before the receiver/,
-    neverAnswers: true,
-  },
   { receiver: reStringifiedBody, check: 'pretty-printed', fix: /parsed and serialized again/ },
   { receiver: otherEncoding, check: 'genuine', fix: /signature as base64 only/ },
-  { receiver: noDedupe, check: 'doubled', fix: /Claim each event by its id/ },
-  { receiver: checkThenInsert, check: 'concurrent duplicates', fix: /one atomic step/ },
-  { receiver: ackBeforeFailure, check: 'failing handler', fix: /2xx before the work is done/ },
+  { receiver: checkThenInsert, check: 'concurrent', fix: /one atomic step/ },
   { receiver: recordBeforeWork, check: 'failing handler', fix: /after the work, not before/ },
   { receiver: takesForged, check: 'forged', fix: /Verify before anything else/ },
   { receiver: refusesUnknown, check: 'unknown type', fix: /newer than this release/ },
@@ -132,7 +217,7 @@ describe.concurrent('wrong endpoints', () => {
     async ({ receiver }) => {
       await using server = await serve(receiver(SECRET));
       const { exitCode, wrong } = await examine(`${server.url}/hooks`);
-      expect(wrong.map(({ verdict }) => verdict)).toEqual(['unproven', 'unproven', 'unproven']);
+      expect(wrong.map(({ verdict }) => verdict)).toEqual(Array(3).fill('not shown'));
       expect(exitCode).toBe(1);
     },
   );
@@ -141,9 +226,11 @@ describe.concurrent('wrong endpoints', () => {
 test('doctor prints a table and the fixes, and neither the secret nor colours into a pipe', async () => {
   await using server = await serve(takesForged(SECRET));
   const { stdout, stderr, exitCode } = await run(['doctor', `${server.url}/hooks`]);
-  expect(stdout).toMatch(/^CHECK +EXPECTED +GOT +VERDICT\n/);
-  expect(stdout).toMatch(/\nforged +401 +200 +fail\n/);
-  expect(stdout).toContain('forged: Verify before anything else');
+  expect(stdout).toMatch(/^VERDICT +CHECK +EXPECTED +TIME +GOT\n/);
+  expect(stdout).toMatch(/\nfail +forged +401 or 403 +\d+ ms +200\n/);
+  const rows = stdout.slice(0, stdout.indexOf('\n\n')).split('\n');
+  expect(rows.filter((row) => row.length > 80)).toEqual([]);
+  expect(stdout).toContain('forged, tampered: Verify before anything else');
   expect(stdout + stderr).not.toContain(SECRET);
   expect(stdout).not.toContain('\u001b');
   expect(exitCode).toBe(1);
@@ -156,20 +243,6 @@ test('doctor is exit 3 when the endpoint cannot be reached', async () => {
 });
 
 describe.concurrent('an endpoint that closes connections', () => {
-  /** A good receiver until the large body comes, to which `onLarge` is done. */
-  const fragile = (onLarge: (request: IncomingMessage) => void): RequestListener => {
-    const receive = toNodeHandler(plain());
-    return (request, response) =>
-      Number(request.headers['content-length']) > 1_048_576 ? onLarge(request) : receive(request, response);
-  };
-
-  test('doctor accepts a closed connection as a refusal if the endpoint answers afterwards', async () => {
-    await using server = await serve(fragile((request) => void request.socket.destroy()));
-    const { checks, exitCode } = await examine(`${server.url}/hooks`);
-    expect(checks.find(({ name }) => name === 'oversized')).toMatchObject({ verdict: 'pass' });
-    expect(exitCode).toBe(0);
-  });
-
   test('doctor fails an endpoint that the oversized body ends, and says that nothing listens any more', async () => {
     const http = createServer(
       fragile(() => {
@@ -181,7 +254,7 @@ describe.concurrent('an endpoint that closes connections', () => {
     const { checks, exitCode } = await examine(`${server.url}/hooks`);
     expect(checks.find(({ name }) => name === 'oversized')).toMatchObject({
       verdict: 'fail',
-      got: expect.stringMatching(/\(ECONNRESET|EPIPE\), then nothing listens there \(ECONNREFUSED\)$/),
+      got: expect.stringMatching(/\((ECONNRESET|EPIPE)\), nothing listens there \(ECONNREFUSED\)$/),
     });
     const gone = checks.find(({ name }) => name === 'pretty-printed');
     expect(gone?.fix).toContain('Nothing listens any more');
@@ -196,17 +269,19 @@ describe.concurrent('an endpoint that closes connections', () => {
     await using server = await serve(fragile(large));
     const command = start(['doctor', `${server.url}/hooks`]);
     await arrived;
+    // Rows appear as they are known.
+    expect(await command.printed('wrong method')).toMatch(/^VERDICT .*\npass +genuine /);
     command.interrupt();
     const { stdout, exitCode } = await command.ended;
     expect(stdout).not.toContain('oversized');
-    expect(stdout).toContain('5 of 14 passed');
+    expect(stdout).toContain('5 of 14 passed, 9 not shown');
     expect(exitCode).toBe(130);
   });
 });
 
 describe.concurrent('--effects', () => {
   test('doctor reports an unreachable --effects before the other checks', async () => {
-    await using server = await serve(toNodeHandler(plain()));
+    await using server = await serve(toNodeHandler(failing()));
     const ended = await examine(`${server.url}/hooks`, ['--effects', 'http://127.0.0.1:1/{id}']);
     expect(ended.checks.map(({ name }) => name)).toEqual(['genuine']);
     expect(ended.stderr).toMatch(/^stablehooks: --effects cannot be reached: .*ECONNREFUSED.*\n$/);
@@ -216,7 +291,7 @@ describe.concurrent('--effects', () => {
   test('doctor prints its results when --effects fails later', async () => {
     let asked = 0;
     await using effects = await serve((_, response) => void response.end(asked++ === 0 ? '1' : 'oops'));
-    await using server = await serve(toNodeHandler(plain()));
+    await using server = await serve(toNodeHandler(failing()));
     const ended = await examine(`${server.url}/hooks`, ['--effects', `${effects.url}/{id}`]);
     expect(ended.checks.at(-1)?.name).toBe('cut off');
     expect(ended.stderr).toMatch(/^stablehooks: --effects must answer 200 with how often/);

@@ -52,10 +52,12 @@ export interface Steps {
   readonly authentic: (body: Buffer, signature: string) => boolean;
   /** Handles an authentic event; resolves when the reply can be sent. */
   readonly take: (id: string, ledger: Ledger) => void | Promise<void>;
+  /** The status of what is not authentic. @default 401 */
+  readonly refusal?: number;
 }
 
 /** Makes a receiver that is right, apart from the given steps. */
-export function createPlainReceiver({ authentic, take }: Steps): RequestListener {
+export function createPlainReceiver({ authentic, take, refusal = 401 }: Steps): RequestListener {
   const ledger = createLedger();
   return async (request, response) => {
     const effects = /^\/effects\/(.+)$/.exec(request.url ?? '');
@@ -64,7 +66,7 @@ export function createPlainReceiver({ authentic, take }: Steps): RequestListener
     try {
       const body = await readBody(request);
       if (body === undefined) return answer(response, 413);
-      if (!authentic(body, signatureOf(request))) return answer(response, 401);
+      if (!authentic(body, signatureOf(request))) return answer(response, refusal);
       await take(JSON.parse(body.toString()).id, ledger);
       answer(response, 200, 'ok');
     } catch {

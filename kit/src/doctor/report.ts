@@ -1,0 +1,115 @@
+import { type Printer, toPlain, wrapWords } from '../io/output.js';
+import type { Check, CheckResult } from './checks.js';
+
+/** The result of a check, and what it expects. */
+type Row = CheckResult & Pick<Check, 'name' | 'expected'>;
+
+/** Prints each check as soon as its result is known. */
+export interface Report {
+  /** Prints the row of a check. A check that was not run has none: it is named at the end. */
+  add(row: Row): void;
+  /** Prints what to do about each check that did not pass, then the counts. */
+  end(): void;
+  /** Removes the progress bar. */
+  clear(): void;
+  /** Whether every check was run and passed. */
+  readonly passed: boolean;
+}
+
+/** Starts the report of `total` checks, and shows its progress on a terminal. */
+export function createReport(printer: Printer, total: number): Report {
+  const { good, bad, doubtful } = printer.paint;
+  const paints = { pass: good, fail: bad, 'not shown': doubtful } as const;
+  const progress = printer.progress('doctor', total);
+  const rows: Row[] = [];
+  const count = (verdict: Row['verdict']) => rows.filter((row) => row.verdict === verdict).length;
+  progress.show(0);
+
+  return {
+    add(row) {
+      const { name, expected, got, verdict, elapsedMs, fix } = row;
+      const words = [verdict, name, expected, toTime(elapsedMs)];
+      const lines = [...(rows.length === 0 ? [HEADER] : []), ...toLines(words, got, paints[verdict])];
+      rows.push(row);
+      if (printer.json || elapsedMs !== undefined) {
+        printer.print({
+          text: lines.join('\n'),
+          data: { name, expected, got, verdict, elapsedMs, fix },
+        });
+      }
+      progress.show(rows.length);
+    },
+    end() {
+      const [passed, failed] = [count('pass'), count('fail')];
+      // The checks that an interruption prevented are not shown, either.
+      const notShown = total - passed - failed;
+      const counts = [`${passed} of ${total} passed`];
+      if (failed > 0) counts.push(`${failed} failed`);
+      if (notShown > 0) counts.push(`${notShown} not shown`);
+      const text = [
+        ...listFixes('Failed', rows, 'fail'),
+        ...listFixes('Not shown', rows, 'not shown'),
+        '',
+        counts.join(', '),
+      ];
+      printer.print({ text: text.join('\n'), data: { passed, failed, notShown } });
+    },
+    clear: () => progress.clear(),
+    get passed() {
+      return count('pass') === total;
+    },
+  };
+}
+
+const MAX_COLUMNS = 80;
+
+/** The columns before the last one, which takes what is left of 80. */
+const COLUMNS = [
+  ['verdict', 9],
+  ['check', 15],
+  ['expected', 10],
+  ['time', 7],
+] as const;
+
+const HEADER = toLine([...COLUMNS.map(([name]) => name.toUpperCase()), 'GOT']);
+const INDENT = COLUMNS.reduce((sum, [, width]) => sum + width + 2, 0);
+
+function toLine(words: readonly string[]): string {
+  return words.map((word, index) => word.padEnd(COLUMNS[index]?.[1] ?? 0)).join('  ');
+}
+
+/** A row; what does not fit into its last column is continued below it. */
+function toLines(words: readonly string[], got: string, paint: (text: string) => string): readonly string[] {
+  const [first = '', ...more] = fold(toPlain(got), MAX_COLUMNS - INDENT);
+  const line = toLine([...words, first]);
+  const { length } = words[0] ?? '';
+  return [
+    paint(line.slice(0, length)) + line.slice(length),
+    ...more.map((each) => ' '.repeat(INDENT) + each),
+  ];
+}
+
+/** Splits a list at its commas into lines of at most so many columns; a longer item is split at its spaces. */
+function fold(list: string, width: number): readonly string[] {
+  const lines: string[] = [];
+  for (const item of list.split(/(?<=,) /).flatMap((each) => wrapWords(each, width).split('\n'))) {
+    const joined = `${lines.at(-1)} ${item}`;
+    if (lines.length > 0 && joined.length <= width) lines[lines.length - 1] = joined;
+    else lines.push(item);
+  }
+  return lines;
+}
+
+function toTime(ms = 0): string {
+  return ms < 10_000 ? `${ms} ms` : `${(ms / 1_000).toFixed(1)} s`;
+}
+
+/** The fixes of the checks with this verdict; checks with the same fix share a line. */
+function listFixes(title: string, rows: readonly Row[], verdict: Row['verdict']): readonly string[] {
+  const names = new Map<string, string[]>();
+  for (const { name, fix, verdict: own } of rows) {
+    if (own === verdict && fix !== undefined) names.set(fix, [...(names.get(fix) ?? []), name]);
+  }
+  const lines = [...names].map(([fix, those]) => `${those.join(', ')}: ${fix}`);
+  return lines.length === 0 ? [] : ['', title, ...lines];
+}
