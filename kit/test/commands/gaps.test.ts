@@ -156,7 +156,7 @@ describe.concurrent('gaps', () => {
     await fill(folder.at('events.db'));
     const args = ['gaps', 'acknowledge', '--inbox', folder.at('events.db'), '--from', from];
     const missing = await run([...args, '--by', 'ada']);
-    expect(missing.stderr).toContain("required option '--reason <text>' not specified");
+    expect(missing.stderr).toContain('--reason <text> is required');
     expect(missing.exitCode).toBe(2);
     for (const wrong of [
       ['--by', 'ada', '--reason', ' '],
