@@ -78,7 +78,7 @@ const UNCLEAR_FIXES: Readonly<Record<string, (endpoint: TestedEndpoint) => strin
 
 async function findFix(endpoint: TestedEndpoint, answer: EndpointAnswer, secret: string): Promise<string> {
   if (answer.kind === 'unreachable') return adviceOf(answer.reason);
-  if (answer.kind === 'silence') return explainSilence(endpoint);
+  if (answer.kind !== 'reply') return explainSilence(endpoint);
   if (isRedirect(answer)) return explainRedirect(endpoint, answer);
   const known = answer.code === undefined ? undefined : FIXES[answer.code];
   if (known !== undefined) return known;
