@@ -3,12 +3,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { vi } from 'vitest';
 
 const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url));
-
-// A test can start dozens of processes, one after the other, and each takes seconds on a busy machine.
-vi.setConfig({ testTimeout: 120_000 });
 
 /** The secret that the tests sign with. No output may contain it. */
 export const SECRET = 'whsec_cli_4b1d';

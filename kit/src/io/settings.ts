@@ -46,6 +46,7 @@ export function addAction<Flags>(
   run: (context: CommandContext<Flags>) => Promise<ExitCode>,
 ): Command {
   command
+    .optionsGroup('Common:')
     .option('--json', 'print JSON, one value per line')
     .option('--no-color', 'print without colours, as under NO_COLOR')
     .option('--env-file <file>', 'read environment variables that are not set from this file, such as .env')
@@ -110,6 +111,7 @@ export function toKebab(name: string): string {
 /** Adds the flags of commands that call the service. */
 export function addServiceFlags(command: Command): Command {
   return command
+    .optionsGroup('Service:')
     .option('--base-url <url>', 'base URL of the service (environment: STABLEHOOKS_BASE_URL)')
     .option(
       '--token-file <file>',
@@ -120,6 +122,7 @@ export function addServiceFlags(command: Command): Command {
 /** Adds the flags of commands that sign or verify. */
 export function addSecretFlags(command: Command): Command {
   return command
+    .optionsGroup('Signature:')
     .option(
       '--secret-file <file>',
       'file with the webhook secret, - for stdin (environment: STABLEHOOKS_SECRET)',

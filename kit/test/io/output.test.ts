@@ -1,5 +1,8 @@
+import fc from 'fast-check';
+import stringWidth from 'string-width';
 import { describe, expect, test } from 'vitest';
-import { createPrinter, toPlain, toTable } from '../../src/io/output.js';
+import { createPrinter, formatDuration, toPlain, toTable, wrapWords } from '../../src/io/output.js';
+import { parseDuration } from '../../src/io/settings.js';
 
 function print({ isTTY = true, env = {}, json = false, color = true } = {}) {
   const out = { stdout: '', stderr: '' };
@@ -30,6 +33,12 @@ describe('colours', () => {
     ['--no-color', { color: false }],
   ] as const)('colours are not printed under %s', ([, options]) => {
     expect(print(options).stdout).toBe('no\n');
+  });
+
+  test('FORCE_COLOR prints colours into a pipe, and FORCE_COLOR=0 does not on a terminal', () => {
+    expect(print({ isTTY: false, env: { FORCE_COLOR: '1' } }).stdout).toContain('\u001b[31m');
+    expect(print({ env: { FORCE_COLOR: '0' } }).stdout).toBe('no\n');
+    expect(print({ isTTY: false, color: false, env: { FORCE_COLOR: '1' } }).stdout).toBe('no\n');
   });
 
   test('colours are not printed in JSON', () => {
@@ -69,4 +78,56 @@ test('a table can have more rows than a call takes arguments', () => {
   const lines = toTable(['id', 'name'], rows).split('\n');
   expect(lines).toHaveLength(rows.length + 1);
   expect(lines[1]).toBe('0       x');
+});
+
+describe('long lines', () => {
+  test('a long line is continued below its text, at a word', () => {
+    expect(wrapWords('found       1 that this inbox did not know', 30)).toBe(
+      'found       1 that this inbox\n            did not know',
+    );
+    expect(wrapWords('  fix: save the body byte for byte', 20)).toBe('  fix: save the body\n  byte for byte');
+  });
+
+  test('no line is wider than the terminal unless one word is, and no word is lost', () => {
+    const word = fc.oneof(
+      fc.string({ unit: 'grapheme', minLength: 1, maxLength: 12 }),
+      fc.constant('日本語'),
+    );
+    fc.assert(
+      fc.property(fc.array(word, { maxLength: 30 }), fc.integer({ min: 20, max: 120 }), (words, columns) => {
+        const clean = words.map((each) => each.replaceAll(/\s/g, '') || 'x');
+        const wrapped = wrapWords(clean.join(' '), columns);
+        expect(wrapped.split(/\s+/)).toEqual(clean.join(' ').split(/\s+/));
+        for (const line of wrapped.split('\n')) {
+          if (line.trim().includes(' ')) expect(stringWidth(line)).toBeLessThanOrEqual(columns);
+        }
+      }),
+    );
+  });
+
+  test('a table aligns wide characters', () => {
+    const table = toTable(
+      ['name', 'n'],
+      [
+        ['日本', '1'],
+        ['ab', '2'],
+      ],
+    );
+    expect(table).toBe('NAME  N\n日本  1\nab    2');
+  });
+});
+
+test('a duration is printed as a flag takes it', () => {
+  expect([300_000, 1_500, 86_400_000, 7_200_000, 0].map(formatDuration)).toEqual([
+    '5m',
+    '1500ms',
+    '1d',
+    '2h',
+    '0ms',
+  ]);
+  fc.assert(
+    fc.property(fc.nat({ max: 1_000_000_000 }), (ms) => {
+      expect(parseDuration(formatDuration(ms))).toBe(ms);
+    }),
+  );
 });

@@ -1,0 +1,196 @@
+/** Exit code 0 must be impossible when what a command reports did not happen. */
+import { writeFile } from 'node:fs/promises';
+import { createServer, type RequestListener } from 'node:http';
+import { exampleEvent } from 'stablehooks/testing';
+import { describe, expect, test } from 'vitest';
+import { makeFolder, run, SECRET, start } from '../command.js';
+import { findClosedUrl, serve } from '../http-server.js';
+import { startEndpoint, startService, TOKEN } from '../service.js';
+import { openSqlite } from '../sqlite-file.js';
+
+const reply =
+  (status: number, body = '', headers: Readonly<Record<string, string>> = {}): RequestListener =>
+  (request, response) => {
+    request.resume();
+    request.on('end', () => response.writeHead(status, headers).end(body));
+  };
+const json = { 'content-type': 'application/json' };
+const cut: RequestListener = (request) => request.socket.destroy();
+
+/** Endpoints where no event takes effect. */
+const ENDPOINTS: Readonly<Record<string, RequestListener | undefined>> = {
+  'does not listen': undefined,
+  'cuts connections': cut,
+  'answers 500': reply(500),
+  'answers 404': reply(404),
+  'answers 401': reply(401, '{"code":"ERR_SIGNATURE_MISMATCH"}', json),
+  'answers 302': reply(302, '', { location: '/elsewhere' }),
+  'gives each event up': reply(200, '{"outcome":"dead","code":"ERR_HANDLER_PERMANENT"}', json),
+  'has no handler': reply(200, '{"outcome":"ignored"}', json),
+};
+
+/** Services that answer nothing that a command can use. */
+const SERVICES: Readonly<Record<string, RequestListener | undefined>> = {
+  'does not listen': undefined,
+  'cuts connections': cut,
+  'answers 500': reply(500),
+  'answers 401': reply(401),
+  'answers 404': reply(404),
+  'answers HTML': reply(200, '<!doctype html><title>Welcome</title>', { 'content-type': 'text/html' }),
+  'answers another JSON': reply(200, '{}', json),
+};
+
+async function startServer(handler: RequestListener | undefined): Promise<{ url: string } & AsyncDisposable> {
+  if (handler !== undefined) return serve(createServer(handler));
+  return { url: await findClosedUrl(), [Symbol.asyncDispose]: async () => undefined };
+}
+
+/** A folder with a body, an inbox with one dead event, and an empty ledger. */
+async function makeWorld() {
+  const folder = await makeFolder();
+  const event = exampleEvent('transfer.settled');
+  await writeFile(folder.at('body.json'), JSON.stringify(event));
+  await writeFile(folder.at('ledger.csv'), 'event_id,amount\n');
+  using inbox = await openSqlite(folder.at('app.db'));
+  const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+  if (claim.state === 'claimed')
+    await inbox.fail(claim.lease, { error: 'the account was closed', retryAfterMs: null });
+  return { folder, event };
+}
+
+/** What sends an event to an endpoint. `URL` is the endpoint, `ID` the dead event of the inbox. */
+const SENDERS: readonly (readonly string[])[] = [
+  ['trigger', 'transfer.settled', '--to', 'URL', '--timeout', '5s'],
+  ['trigger', 'transfer.settled', '--timeout', '5s'],
+  ['events', 'replay', '--all', '--to', 'URL', '--timeout', '5s'],
+  ['catch-up', '--to', 'URL', '--inbox', 'new.db', '--since', '1h', '--timeout', '5s'],
+  ['inbox', 'redrive', 'ID', '--inbox', 'app.db', '--to', 'URL', '--timeout', '5s'],
+  ['doctor', 'URL', '--timeout', '5s'],
+];
+
+describe.concurrent('an endpoint where no event takes effect', () => {
+  for (const [what, handler] of Object.entries(ENDPOINTS)) {
+    for (const words of SENDERS) {
+      test(`stablehooks ${words.join(' ')} does not exit with 0 when the endpoint ${what}`, async () => {
+        await using endpoint = await startServer(handler);
+        const url = `${endpoint.url}/hooks`;
+        await using service = await startService({ endpoints: [{ url }], maxAttempts: 1 });
+        service.sandbox.emit('transfer.settled');
+        const { folder, event } = await makeWorld();
+        await using _ = folder;
+        const args = words.map((word) => word.replace('URL', url).replace(/^ID$/, event.id));
+        const ended = await run(args, { env: service.env, cwd: folder.path });
+        expect(ended.exitCode, ended.stdout + ended.stderr).not.toBe(0);
+        expect([1, 2, 3], ended.stdout + ended.stderr).toContain(ended.exitCode);
+      });
+    }
+  }
+
+  test.for(['forge', 'tamper'])('trigger --%s exits with 0 only for 401 or 403', async (flag) => {
+    const exits: Record<number, number | null> = {};
+    for (const status of [200, 302, 400, 401, 403, 404, 500]) {
+      await using endpoint = await startServer(reply(status));
+      const args = ['trigger', 'transfer.settled', '--to', endpoint.url, `--${flag}`];
+      exits[status] = (await run(args)).exitCode;
+    }
+    expect(exits).toEqual({ 200: 1, 302: 1, 400: 1, 401: 0, 403: 0, 404: 1, 500: 1 });
+  });
+});
+
+/** What asks the service. */
+const ASKERS: readonly (readonly string[])[] = [
+  ['trigger', 'transfer.settled'],
+  ['listen', '--to', 'URL'],
+  ['events', 'list'],
+  ['events', 'show', 'evt_1'],
+  ['events', 'replay', '--all', '--to', 'URL'],
+  ['catch-up', '--to', 'URL', '--inbox', 'new.db', '--since', '1h'],
+  ['reconcile', '--ledger', 'ledger.csv', '--inbox', 'app.db', '--since', '1h', '--amount-column', 'amount'],
+  ['wallets', 'create', '--agent', 'a', '--chain', 'base', '--per-tx', '1', '--daily', '2'],
+  ['wallets', 'limits', 'wal_1', '--per-tx', '1', '--daily', '2'],
+  ['types', '--since', '30d', '--out', 'payloads.ts'],
+];
+
+describe.concurrent('a service that answers nothing of use', () => {
+  for (const [what, handler] of Object.entries(SERVICES)) {
+    for (const words of ASKERS) {
+      test(`stablehooks ${words.join(' ')} does not exit with 0 when the service ${what}`, async () => {
+        await using service = await startServer(handler);
+        await using endpoint = await startEndpoint();
+        const { folder } = await makeWorld();
+        await using _ = folder;
+        const env = { STABLEHOOKS_BASE_URL: service.url, STABLEHOOKS_TOKEN: TOKEN };
+        const args = words.map((word) => word.replace('URL', endpoint.url));
+        const ended = await run(args, { env, cwd: folder.path });
+        expect([1, 2, 3], ended.stdout + ended.stderr).toContain(ended.exitCode);
+      });
+    }
+  }
+});
+
+/** What reads or changes files only, where it cannot do what it says. */
+const LOCAL: readonly (readonly string[])[] = [
+  ['verify', '--body', 'body.json', '--signature', '00'.repeat(32)],
+  ['verify', '--body', 'no-such.json', '--signature', '00'],
+  ['sign', '--body', 'no-such.json'],
+  ['inbox', 'stats', '--inbox', 'no-such.db'],
+  ['inbox', 'list', '--inbox', 'no-such.db'],
+  ['inbox', 'show', 'evt_unknown', '--inbox', 'app.db'],
+  ['inbox', 'requeue', 'evt_unknown', '--inbox', 'app.db'],
+  ['inbox', 'prune', '--older-than', '1ms', '--inbox', 'app.db'],
+  ['inbox', 'prune', '--older-than', '1ms', '--inbox', 'no-such.db', '--yes'],
+  ['gaps', 'list', '--inbox', 'app.db'],
+  ['gaps', 'list', '--inbox', 'no-such.db'],
+  ['gaps', 'acknowledge', '--inbox', 'app.db', '--from', '2026-01-01', '--by', 'me', '--reason', 'checked'],
+  ['types', '--from', 'no-such.json', '--out', 'payloads.ts'],
+  ['types', '--inbox', 'no-such.db', '--out', 'payloads.ts'],
+  ['sandbox', '--port', '1', '--host', '192.0.2.1'],
+  ['sandbox', '--port', '0', '--state', 'no-such-folder/state'],
+  ['completion', 'tcsh'],
+];
+
+describe.concurrent('files', () => {
+  test.for(LOCAL)('stablehooks %j does not exit with 0', async (words) => {
+    const { folder } = await makeWorld();
+    await using _ = folder;
+    const ended = await run(words, { cwd: folder.path });
+    expect([1, 2, 3], ended.stdout + ended.stderr).toContain(ended.exitCode);
+    expect(ended.stderr + ended.stdout).not.toContain(SECRET);
+  });
+});
+
+describe.concurrent('Ctrl-C', () => {
+  test('sandbox and listen exit with 130', async () => {
+    await using service = await startService();
+    await using endpoint = await startEndpoint();
+    const running = [
+      { command: start(['sandbox', '--port', '0']), ready: /Ctrl-C ends it/ },
+      { command: start(['listen', '--to', endpoint.url], { env: service.env }), ready: /Ctrl-C ends it/ },
+    ];
+    for (const { command, ready } of running) {
+      await command.printed(ready);
+      command.interrupt();
+      expect((await command.ended).exitCode).toBe(130);
+    }
+  });
+});
+
+test('each command of the help is in one of these tables', async () => {
+  const listed = new Set([...SENDERS, ...ASKERS, ...LOCAL].map((words) => words.slice(0, 2).join(' ')));
+  const names = async (words: readonly string[]) => {
+    const { stdout } = await run([...words, '--help']);
+    const [, block = ''] = /^Commands:\n((?: .*\n)*)/m.exec(stdout) ?? [];
+    return [...block.matchAll(/^ {2}([\w-]+)/gm)]
+      .map(([, name = '']) => name)
+      .filter((name) => name !== 'help');
+  };
+  for (const command of await names([])) {
+    const children = await names([command]);
+    const all = children.length > 0 ? children.map((child) => `${command} ${child}`) : [command];
+    for (const each of all)
+      expect(
+        [...listed].some((words) => words.startsWith(each)),
+        each,
+      ).toBe(true);
+  }
+});

@@ -1,0 +1,73 @@
+/** Runs a command in a pseudo-terminal, and reads what the terminal then shows. */
+import { fileURLToPath } from 'node:url';
+import { spawn } from '@lydell/node-pty';
+import headless from '@xterm/headless';
+
+const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url));
+
+export interface TerminalOptions {
+  readonly columns: number;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+  /** Presses Ctrl-C once the screen contains this. */
+  readonly interruptAt?: string | RegExp;
+}
+
+/** What a terminal shows after a command has ended. */
+export interface Screen {
+  readonly exitCode: number;
+  /** The rows as the command printed them, without those that are empty at the end. */
+  readonly rows: readonly string[];
+  /** The rows that the terminal itself continued on the next line, because they are longer than it is wide. */
+  readonly wrapped: readonly string[];
+}
+
+/** So many rows are kept: the longest output of the tests has fewer. */
+const ROWS = 500;
+
+export async function runInTerminal(args: readonly string[], options: TerminalOptions): Promise<Screen> {
+  const { columns, env = {}, cwd, interruptAt } = options;
+  const terminal = new headless.Terminal({ cols: columns, rows: ROWS, allowProposedApi: true });
+  const pty = spawn(process.execPath, [MAIN, ...args], {
+    cols: columns,
+    rows: ROWS,
+    ...(cwd !== undefined && { cwd }),
+    env: { PATH: process.env['PATH'] ?? '', TERM: 'xterm-256color', ...env },
+  });
+  let written = Promise.resolve();
+  let interrupted = false;
+  pty.onData((data) => {
+    written = written.then(() => new Promise<void>((resolve) => terminal.write(data, resolve)));
+    written = written.then(() => {
+      if (interruptAt === undefined || interrupted || !matches(readRows(terminal).rows, interruptAt)) return;
+      interrupted = true;
+      pty.write('\u0003');
+    });
+  });
+  const exitCode = await new Promise<number>((resolve) => pty.onExit((ended) => resolve(ended.exitCode)));
+  await written;
+  const screen = { exitCode, ...readRows(terminal) };
+  terminal.dispose();
+  return screen;
+}
+
+function matches(rows: readonly string[], pattern: string | RegExp): boolean {
+  const text = rows.join('\n');
+  return typeof pattern === 'string' ? text.includes(pattern) : pattern.test(text);
+}
+
+function readRows(terminal: headless.Terminal): Pick<Screen, 'rows' | 'wrapped'> {
+  const { active } = terminal.buffer;
+  const rows: string[] = [];
+  const wrapped = new Set<number>();
+  for (let index = 0; index < active.length; index++) {
+    const line = active.getLine(index);
+    const text = line?.translateToString(true) ?? '';
+    if (line?.isWrapped) {
+      wrapped.add(rows.length - 1);
+      rows.push(`${rows.pop() ?? ''}${text}`);
+    } else rows.push(text);
+  }
+  while (rows.at(-1) === '') rows.pop();
+  return { rows, wrapped: rows.filter((_, index) => wrapped.has(index)) };
+}
