@@ -59,6 +59,10 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'inspect an inbox, requeue or redrive dead events, prune',
     load: async () => (await import('./commands/inbox.js')).inboxCommand(),
   },
+  types: {
+    summary: 'learn zod schemas of payloads from real events',
+    load: async () => (await import('./commands/learn-types.js')).typesCommand(),
+  },
   wallets: {
     summary: 'create a wallet, change its limits',
     load: async () => (await import('./commands/wallets.js')).walletsCommand(),

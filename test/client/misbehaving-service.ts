@@ -3,6 +3,7 @@ import { createServer, type IncomingHttpHeaders, type RequestListener, type Serv
 import { createServer as createTlsServer, type ServerOptions } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
+import { collectDeviations, requestDeviations } from '../openapi/check.js';
 
 /** A request as it arrived. */
 export interface Arrived {
@@ -23,7 +24,10 @@ export interface MisbehavingService {
   readonly arrived: readonly Arrived[];
 }
 
-/** Starts a service that gives these answers in order, and then the last one each time. Closed when the test ends. */
+/**
+ * Starts a service that gives these answers in order, and then the last one each time. Closed when the test ends, which
+ * fails if a request was not as `openapi.yaml` describes it.
+ */
 export async function misbehavingService(...answers: readonly Answer[]): Promise<MisbehavingService> {
   const { arrived, listener } = answering(answers);
   return { baseUrl: `http://${await listen(createServer(listener))}`, arrived };
@@ -39,11 +43,13 @@ export async function selfSignedService(options: ServerOptions, answer: Answer):
 
 function answering(answers: readonly Answer[]): { arrived: Arrived[]; listener: RequestListener } {
   const arrived: Arrived[] = [];
+  const collect = collectDeviations();
   const listener: RequestListener = async (request, response) => {
     let body = '';
     for await (const chunk of request) body += chunk;
     const { method = '', url = '', headers } = request;
     arrived.push({ method, url, headers, body });
+    collect(`${method} ${url}`, requestDeviations({ method, url, headers, body }));
     answers[Math.min(arrived.length, answers.length) - 1]?.(response, { method, url, headers, body });
   };
   return { arrived, listener };

@@ -1,6 +1,7 @@
 import { type ClientOptions, createClient } from 'stablehooks/client';
 import { createSandbox, type Faults } from 'stablehooks-kit/sandbox';
 import { afterEach, describe, expect, test } from 'vitest';
+import { describedFetch } from '../openapi/check.js';
 
 const input = {
   agentId: 'agent-7',
@@ -27,6 +28,8 @@ async function setUp({
     baseWaitMs: 1,
     maxWaitMs: 5,
     onRetry: ({ error }) => void retried.push(error.code),
+    // Half of a response is on purpose.
+    ...(faults?.apiMalformed ? {} : { fetch: describedFetch() }),
     ...options,
   });
   return { sandbox, client, retried };

@@ -76,6 +76,7 @@ export const CONSUMERS: readonly Consumer[] = [
     },
   }),
   { name: 'lambda', prove: proveLambda },
+  { name: 'openapi', prove: proveOpenapi },
 ];
 
 function serverOf(name: string, server: Server = {}): Consumer {
@@ -139,4 +140,13 @@ async function proveLambda(folder: string): Promise<readonly string[]> {
     await gateways.stop();
   }
   return failures;
+}
+
+/** The types of the client, and those that openapi-typescript makes of the document in the package. */
+async function proveOpenapi(cwd: string): Promise<readonly string[]> {
+  const generator = 'node_modules/openapi-typescript/bin/cli.js';
+  const document = 'node_modules/stablehooks/openapi.yaml';
+  await run({ args: [generator, document, '--immutable', '--output', 'service.d.ts'], cwd });
+  await run({ args: TSC, cwd });
+  return [];
 }

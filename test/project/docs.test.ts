@@ -94,7 +94,7 @@ describe('the names in README and docs', () => {
     const real = Object.keys(exports)
       .filter((subpath) => subpath !== './package.json')
       .map((subpath) => `${name}${subpath.slice(1)}`);
-    const quoted = everything.match(/(?<=['`])stablehooks(?:-kit)?(?:\/[a-z-]+)*(?=['`])/g) ?? [];
+    const quoted = everything.match(/(?<=['`])stablehooks(?:-kit)?(?:\/[a-z.-]+)*(?=['`])/g) ?? [];
     const named = new Set(quoted.filter((path) => path.split('/')[0] === name));
     // A package is named by its name, too, where it exports nothing under it.
     if (!real.includes(name)) named.delete(name);

@@ -1,0 +1,130 @@
+import {
+  createdAtMs,
+  EVENT_TYPES,
+  EventError,
+  INBOX_STATES,
+  parseEvent,
+  type UnknownEvent,
+} from 'stablehooks';
+import type { Client } from 'stablehooks/client';
+import { usageError } from '../io/errors.js';
+import type { OpenInbox } from '../io/inbox.js';
+
+/** Events, and what was found that cannot be learned from. */
+export interface FoundEvents {
+  readonly events: readonly UnknownEvent[];
+  /** In plain words, such as that a list was cut. */
+  readonly notes: readonly string[];
+  /** How many elements were not events. */
+  readonly malformed: number;
+}
+
+/**
+ * Asks the service for the newest events of each type, so that a frequent type does not hide a rare one.
+ *
+ * @param limit - how many of each type.
+ */
+export async function listEvents(
+  client: Client,
+  { limit, signal }: { readonly limit: number; readonly signal: AbortSignal },
+): Promise<FoundEvents> {
+  const found = new Map<string, UnknownEvent>();
+  const notes: string[] = [];
+  let malformed = 0;
+  for (const type of EVENT_TYPES) {
+    const page = await client.events.listWithProblems({ type, limit, signal });
+    for (const event of page.events) found.set(event.id, event);
+    malformed += page.problems.length;
+    if (page.size >= limit)
+      notes.push(`The service listed ${page.size} ${type}, which is the limit. Raise --limit to read more.`);
+  }
+  return { events: [...found.values()], notes, malformed };
+}
+
+const PAGE_SIZE = 500;
+
+/** Reads the events of an inbox, of every state. */
+export async function inboxEvents(inbox: OpenInbox, signal: AbortSignal): Promise<FoundEvents> {
+  const events: UnknownEvent[] = [];
+  let pruned = 0;
+  for (const state of INBOX_STATES) {
+    let after: string | undefined;
+    for (let more = true; more && !signal.aborted; ) {
+      const page = await inbox.list({ state, limit: PAGE_SIZE, after });
+      for (const { event } of page) {
+        if (event === null) pruned += 1;
+        else events.push(event);
+      }
+      after = page.at(-1)?.id;
+      more = page.length === PAGE_SIZE;
+    }
+  }
+  const notes = pruned === 0 ? [] : [`${pruned} events of the inbox are pruned: their payloads are gone.`];
+  return { events, notes, malformed: 0 };
+}
+
+/**
+ * Reads a JSON array of events, or one event per line.
+ *
+ * @param name - what messages call the text.
+ * @throws {CommandError} exit 2 when an element is not an event; the message names its place and never its content.
+ */
+export function parseEvents(bytes: Uint8Array, name: string): FoundEvents {
+  const elements = parseJson(bytes) ?? toLines(bytes, name);
+  const events = elements.map(({ place, value }) => {
+    try {
+      return toEvent(value);
+    } catch (cause) {
+      if (!(cause instanceof EventError)) throw cause;
+      throw usageError(`${name}, ${place}: ${cause.message}`, { cause });
+    }
+  });
+  return { events, notes: [], malformed: 0 };
+}
+
+interface Element {
+  readonly place: string;
+  readonly value: unknown;
+}
+
+/** The elements of the array; `undefined` when the text is not one JSON array. */
+function parseJson(bytes: Uint8Array): readonly Element[] | undefined {
+  const value = tryParse(new TextDecoder().decode(bytes));
+  if (!Array.isArray(value)) return undefined;
+  return value.map((element: unknown, index) => ({ place: `element ${index + 1}`, value: element }));
+}
+
+function toLines(bytes: Uint8Array, name: string): readonly Element[] {
+  return new TextDecoder()
+    .decode(bytes)
+    .split('\n')
+    .map((line, index) => ({ line: line.trim(), place: `line ${index + 1}` }))
+    .filter(({ line }) => line !== '')
+    .map(({ line, place }) => {
+      const value = tryParse(line);
+      if (value !== undefined) return { place, value };
+      throw usageError(
+        `${name}, ${place}: this is not JSON. Pass a JSON array of events, or one event per line.`,
+      );
+    });
+}
+
+function tryParse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function toEvent(value: unknown): UnknownEvent {
+  return parseEvent(Buffer.from(JSON.stringify(value))).event;
+}
+
+/** The events created since then. */
+export function createdSince(
+  events: readonly UnknownEvent[],
+  since: Date | undefined,
+): readonly UnknownEvent[] {
+  return since === undefined ? events : events.filter((event) => createdAtMs(event) >= since.getTime());
+}

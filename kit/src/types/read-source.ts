@@ -1,0 +1,169 @@
+import { type EventType, isEventType } from 'stablehooks';
+import type { Field, Shape } from './shape.js';
+import { FIRST_LINE, type LearnedPayloads } from './source-text.js';
+
+/** The text is not what `stablehooks types` writes. */
+export class SourceError extends Error {
+  /** From 1. */
+  readonly line: number;
+
+  constructor(line: number, options?: ErrorOptions) {
+    super(`Line ${line} is not as \`stablehooks types\` writes it.`, options);
+    this.line = line;
+  }
+}
+
+/**
+ * Reads the shapes from a module that `toSource` wrote. Formatting and comments make no difference. Nothing of the
+ * module is run.
+ *
+ * @throws {SourceError} at anything else: it would be lost when the file is written again.
+ */
+export function readSource(text: string): LearnedPayloads {
+  if (!text.startsWith(FIRST_LINE)) throw new SourceError(1);
+  const tokens = new Tokens(text);
+  const learned = new Map<EventType, Shape>();
+  tokens.expect(/import\s*\*\s*as\s+z\s+from\s*['"]zod['"]\s*;?/);
+  tokens.expect(/export\s+const\s+payloads\s*=\s*\{/);
+  tokens.list('}', () => {
+    const type = tokens.key();
+    if (!isEventType(type)) tokens.fail();
+    else learned.set(type, readShape(tokens));
+  });
+  const end = /;|export\s+type\s+\w+\s*=\s*z\.output<\(?typeof payloads\)?\[['"][\w.]+['"]\]>/;
+  while (tokens.take(end) !== undefined);
+  tokens.expect(/$/);
+  return learned;
+}
+
+/** Reads the text from its begin to its end, without white space and comments. */
+class Tokens {
+  readonly #text: string;
+  #at = 0;
+
+  constructor(text: string) {
+    this.#text = text;
+    this.#skip();
+  }
+
+  /** Takes what the pattern matches here. */
+  take(pattern: RegExp): string | undefined {
+    const found = this.#match(pattern);
+    if (found === undefined) return undefined;
+    this.#at += found.length;
+    this.#skip();
+    return found;
+  }
+
+  #skip(): void {
+    this.#at += this.#match(/(?:\s|\/\/.*|\/\*[\s\S]*?\*\/)*/)?.length ?? 0;
+  }
+
+  #match(pattern: RegExp): string | undefined {
+    const here = new RegExp(pattern, 'y');
+    here.lastIndex = this.#at;
+    return here.exec(this.#text)?.[0];
+  }
+
+  expect(pattern: RegExp): string {
+    return this.take(pattern) ?? this.fail();
+  }
+
+  /** Reads elements with commas between them, and after the last one if there is one, up to the end. */
+  list(end: '}' | ']' | ')', readElement: () => void): void {
+    const close = new RegExp(`\\${end}`);
+    while (this.take(close) === undefined) {
+      readElement();
+      if (this.take(/,/) !== undefined) continue;
+      this.expect(close);
+      return;
+    }
+  }
+
+  key(): string {
+    const name = this.take(/[A-Za-z_$][\w$]*/) ?? this.string();
+    this.expect(/:/);
+    return name;
+  }
+
+  string(): string {
+    const literal = this.expect(/'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"/);
+    // As JSON: with double quotes, in which a single quote has no escape.
+    const inside = literal.slice(1, -1).replaceAll(/\\.|"/g, (one) => {
+      if (one === '"') return '\\"';
+      return one === "\\'" ? "'" : one;
+    });
+    try {
+      return JSON.parse(`"${inside}"`);
+    } catch (cause) {
+      return this.fail(cause);
+    }
+  }
+
+  fail(cause?: unknown): never {
+    throw new SourceError(this.#text.slice(0, this.#at).split('\n').length, { cause });
+  }
+}
+
+/** An expression of zod, with what `z.optional` says of the field that it is the schema of. */
+function readField(tokens: Tokens): Field {
+  const optional = tokens.take(/z\s*\.\s*optional\s*\(/) !== undefined;
+  const shape = readShape(tokens);
+  if (optional) closeCall(tokens);
+  return { shape, optional };
+}
+
+function closeCall(tokens: Tokens): void {
+  tokens.take(/,/);
+  tokens.expect(/\)/);
+}
+
+function readShape(tokens: Tokens): Shape {
+  const name = tokens.expect(/z\s*\.\s*\w+\s*\(/).replaceAll(/[\s.(]|^z/g, '');
+  const read = READERS[name];
+  const shape = read === undefined ? tokens.fail() : read(tokens);
+  closeCall(tokens);
+  return shape;
+}
+
+/** What is between the parentheses of each function of zod that `toSource` writes. */
+const READERS: Readonly<Record<string, (tokens: Tokens) => Shape>> = {
+  unknown: () => ({}),
+  null: () => ({ null: true }),
+  boolean: () => ({ boolean: true }),
+  int: () => ({ number: 'integer' }),
+  number: () => ({ number: 'any' }),
+  string: () => ({ string: 'any' }),
+  nullable: (tokens) => ({ ...readShape(tokens), null: true }),
+  array: (tokens) => ({ array: readShape(tokens) }),
+  enum(tokens) {
+    const values = new Set<string>();
+    tokens.expect(/\[/);
+    tokens.list(']', () => void values.add(tokens.string()));
+    return { string: values };
+  },
+  union(tokens) {
+    let shape: Shape = {};
+    tokens.expect(/\[/);
+    tokens.list(']', () => {
+      const next = readShape(tokens);
+      // Two of one kind are not written by us, and one would be lost.
+      if (Object.keys(next).some((kind) => kind in shape)) tokens.fail();
+      shape = { ...shape, ...next };
+    });
+    return shape;
+  },
+  record(tokens) {
+    tokens.expect(/z\.string\(\)\s*,/);
+    return { map: readShape(tokens) };
+  },
+  looseObject(tokens) {
+    const object = new Map<string, Field>();
+    tokens.expect(/\{/);
+    tokens.list('}', () => {
+      const key = tokens.key();
+      object.set(key, readField(tokens));
+    });
+    return { object };
+  },
+};

@@ -1,0 +1,122 @@
+import { fileURLToPath } from 'node:url';
+import { createConfig, lint } from '@redocly/openapi-core';
+import { EVENT_TYPES } from 'stablehooks';
+import { exampleEvent } from 'stablehooks/testing';
+import { createSandbox } from 'stablehooks-kit/sandbox';
+import { describe, expect, test } from 'vitest';
+import {
+  DOCUMENT_PATH,
+  deliveryDeviations,
+  document,
+  requestDeviations,
+  responseDeviations,
+} from './check.js';
+
+describe('openapi.yaml', () => {
+  test('is valid OpenAPI 3.1 with valid examples, by the validator of Redocly', async () => {
+    const config = await createConfig({
+      extends: ['recommended'],
+      rules: {
+        'no-invalid-media-type-examples': 'error',
+        'no-unused-components': 'error',
+        // The service does not specify which errors it answers: `default` describes them.
+        'operation-4xx-response': 'off',
+      },
+    });
+    const problems = await lint({ ref: fileURLToPath(DOCUMENT_PATH), config });
+    expect(problems.map(({ ruleId, message, location }) => [ruleId, message, location[0]?.pointer])).toEqual(
+      [],
+    );
+  });
+
+  test('has one webhook for each event type, with the payload of exampleEvent as its example', () => {
+    expect(Object.keys(document.webhooks)).toEqual([...EVENT_TYPES]);
+    for (const type of EVENT_TYPES) {
+      const example = exampleOf(type);
+      expect(example).toEqual(exampleEvent(type, { id: example.id }));
+      expect(deliveryDeviations(JSON.stringify(example))).toEqual([]);
+    }
+  });
+
+  test('lists events as the webhooks show them, with whether they were delivered', () => {
+    const list = document.paths['/v1/webhooks/events']?.['get']?.responses['200'];
+    const event = { ...exampleOf('transfer.failed'), delivered: true };
+    expect(list?.content?.['application/json']?.example).toEqual([event]);
+  });
+});
+
+function exampleOf(type: string): { readonly id: string } {
+  const name = type.replaceAll(/(?:^|\.)(\w)/g, (_, letter) => letter.toUpperCase());
+  return document.components.examples[name]?.value as { readonly id: string };
+}
+
+describe('the sandbox', () => {
+  test('serves the document at /openapi.json without a token, with itself as the only server', async () => {
+    const sandbox = createSandbox();
+    const response = await sandbox.fetch(new Request('http://localhost:4010/openapi.json'));
+    expect(response.status).toBe(200);
+    expect(response.headers.get('content-type')).toMatch(/^application\/json/);
+    const served = await response.json();
+    expect(served).toEqual({
+      ...document,
+      servers: [{ url: 'http://localhost:4010', description: 'This sandbox' }],
+    });
+  });
+});
+
+describe('the checks of requests and responses', () => {
+  const wallet = document.components.examples['Wallet']?.value as object;
+  const response = { method: 'POST', url: '/v1/wallets', status: 201, contentType: 'application/json' };
+  const input = { agentId: 'a', chain: 'base', limits: { perTx: '1', daily: '2' }, allowlist: [] };
+  const request = {
+    method: 'POST',
+    url: 'http://localhost/base/v1/wallets',
+    headers: { authorization: 'Bearer token', 'content-type': 'application/json' },
+    body: JSON.stringify(input),
+  };
+
+  test('accept what the document describes', () => {
+    const newer = { ...wallet, chain: 'arc', newer: 1 };
+    expect(responseDeviations({ ...response, body: JSON.stringify(newer) })).toEqual([]);
+    const error = { ...response, status: 418, contentType: 'application/problem+json', body: '{"any":1}' };
+    expect(responseDeviations(error)).toEqual([]);
+    expect(requestDeviations(request)).toEqual([]);
+    const list = { ...request, method: 'GET', url: '/v1/webhooks/events?type=a&limit=7', body: '' };
+    expect(requestDeviations(list)).toEqual([]);
+    const event = { ...exampleEvent('redeem.failed'), type: 'newer', newer: 1 };
+    expect(deliveryDeviations(JSON.stringify(event))).toEqual([]);
+  });
+
+  test.each([
+    ['a missing field', { body: JSON.stringify({ ...wallet, balance: undefined }) }],
+    ['a field of another type', { body: JSON.stringify({ ...wallet, balance: 1 }) }],
+    ['half of the JSON', { body: '{"id":' }],
+    ['another media type', { body: JSON.stringify(wallet), contentType: 'text/html' }],
+    ['a status below 400 that is not described', { body: JSON.stringify(wallet), status: 302 }],
+    ['success where there is no operation', { body: '{}', url: '/v1/nothing' }],
+  ])('report a response with %s', (_, change) => {
+    expect(responseDeviations({ ...response, ...change })).not.toEqual([]);
+  });
+
+  test.each([
+    ['no token', { headers: { 'content-type': 'application/json' } }],
+    ['no content type', { headers: { authorization: 'Bearer token' } }],
+    ['a chain without wallets', { body: JSON.stringify({ ...input, chain: 'arc' }) }],
+    ['a missing field', { body: JSON.stringify({ ...input, limits: undefined }) }],
+    ['a path that is no operation', { url: '/v1/wallet' }],
+    ['an unknown query parameter', { method: 'GET', url: '/v1/webhooks/events?cursor=1', body: '' }],
+    ['a limit that is no integer', { method: 'GET', url: '/v1/webhooks/events?limit=many', body: '' }],
+  ])('report a request with %s', (_, change) => {
+    expect(requestDeviations({ ...request, ...change })).not.toEqual([]);
+  });
+
+  test.each([
+    ['without an id', { id: undefined }],
+    ['with another date', { created_at: '14.7.2026' }],
+    ['with a payload that is an array', { payload: [] }],
+  ])('report a webhook %s', (_, change) => {
+    expect(deliveryDeviations(JSON.stringify({ ...exampleEvent('redeem.failed'), ...change }))).not.toEqual(
+      [],
+    );
+  });
+});
