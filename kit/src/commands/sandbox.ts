@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { SIGNATURE_ENCODINGS, type SignatureEncoding } from 'stablehooks';
+import { SIGNATURE_ENCODINGS, SIGNATURE_HEADER, type SignatureEncoding } from 'stablehooks';
 import { readOutcome } from '../io/delivery.js';
-import { EXIT, type ExitCode, type Printer, toPlain } from '../io/output.js';
+import { type ExitCode, interruptedExit, type Printer, toPlain } from '../io/output.js';
 import {
   addAction,
   addExample,
@@ -11,93 +11,182 @@ import {
   parseCount,
   parseDuration,
   parseUrl,
+  parseWait,
+  refuseFlags,
   toKebab,
 } from '../io/settings.js';
-import { type Attempt, createSandbox, type FaultsInput, type FeedEntry } from '../sandbox/index.js';
+import {
+  type Attempt,
+  createSandbox,
+  type Endpoint,
+  type FaultsInput,
+  type FeedEntry,
+} from '../sandbox/index.js';
+import { DEFAULT_TOKEN, readSandboxOptions } from '../sandbox/options.js';
+import { decimal } from '../sandbox/validation.js';
 
-interface SandboxFlags extends FaultsInput {
+interface SandboxFlags extends Omit<FaultsInput, `${string}Ms`> {
   readonly port: number;
   readonly host: string;
-  readonly forwardTo: readonly string[];
+  readonly to: readonly string[];
   readonly state?: string;
   readonly seed?: number;
   readonly encoding: SignatureEncoding;
   readonly header?: string;
+  readonly maxAttempts: number;
+  readonly retryBase: number;
+  readonly timeout: number;
+  readonly movementTime: number;
+  readonly balance: string;
   readonly listLag?: number;
+  readonly dateSkew?: number;
+  readonly tokenExpiry?: number;
 }
+
+type ChanceFlags = Readonly<Partial<Record<keyof FaultsInput, string>>>;
 
 /** FaultsInput with a chance, each of them a flag. */
 const CHANCES = {
-  drop: 'attempts that never arrive',
-  duplicate: 'attempts that arrive twice',
-  reorder: 'events that later ones overtake',
-  delay: 'events that come late',
-  corruptSignature: 'attempts with a wrong signature',
-  reserialise: 'bodies that are serialized again after signing',
-  cut: 'attempts cut off halfway',
-  apiTooManyRequests: 'requests answered 429',
-  apiServerError: 'requests answered 500',
-  apiSlow: 'requests answered late',
-  apiMalformed: 'requests answered with half of the JSON',
-  listWrongDelivered: 'listed events whose delivered flag is wrong',
-} as const satisfies Partial<Record<keyof FaultsInput, string>>;
+  deliveries: {
+    drop: 'attempts that never arrive',
+    duplicate: 'attempts that arrive twice',
+    reorder: 'events that later ones overtake',
+    delay: 'events that come late',
+    corruptSignature: 'attempts with a wrong signature',
+    reserialise: 'bodies that are serialized again after signing',
+    cut: 'attempts cut off halfway',
+    reset: 'attempts that arrive and are reset before the answer',
+  },
+  api: {
+    apiTooManyRequests: 'requests answered 429',
+    apiServerError: 'requests answered 500',
+    apiSlow: 'requests answered late',
+    apiMalformed: 'requests answered with half of the JSON',
+    apiReset: 'requests that take effect and are reset before the answer',
+  },
+  list: {
+    listDuplicate: 'events that are listed twice',
+    listWrongDelivered: 'listed events whose delivered flag is wrong',
+  },
+} as const satisfies Readonly<Record<string, ChanceFlags>>;
+
+const DEFAULTS = readSandboxOptions({});
 
 export function sandboxCommand(): Command {
   const command = new Command('sandbox')
+    .option('--to <url>', 'endpoint that events are delivered to; can be repeated', collect, [])
     .option('--port <number>', 'port to listen on, 0 for any', parseWhole, 4010)
     .option('--host <address>', 'address to listen on', '127.0.0.1')
-    .option('--forward-to <url>', 'endpoint that events are delivered to; can be repeated', collect, [])
     .option(
       '--token-file <file>',
       'file with the token that requests must have (environment: STABLEHOOKS_TOKEN)',
     )
     .option('--secret-file <file>', 'file with the secret to sign with (environment: STABLEHOOKS_SECRET)')
-    .option('--state <file>', 'JSON file that keeps the state (default: memory only)')
-    .option('--seed <number>', 'the same seed gives the same run', parseWhole)
+    .option('--state <file>', 'file that keeps the state over a restart (default: memory only)')
+    .option('--seed <number>', 'repeats the ids and faults of the run with this seed', parseWhole);
+  command
+    .optionsGroup('Deliveries:')
     .addOption(
       new Option('--encoding <name>', 'encoding of the signatures')
         .choices(SIGNATURE_ENCODINGS)
         .default('hex'),
     )
-    .option('--header <name>', 'header of the signature (default: X-SERVICE-Signature)');
-  for (const [fault, what] of Object.entries(CHANCES)) {
-    command.option(`--${toKebab(fault)} <chance>`, `chance, from 0 to 1, of ${what}`, parseChance);
-  }
+    .option('--header <name>', `header of the signature (default: ${SIGNATURE_HEADER})`)
+    .option('--timeout <duration>', 'how long an endpoint has to answer', parseWait, DEFAULTS.timeoutMs)
+    .option(
+      '--max-attempts <number>',
+      'attempts of each delivery; 1 never retries',
+      parseCount,
+      DEFAULTS.maxAttempts,
+    )
+    .option(
+      '--retry-base <duration>',
+      'the first wait between attempts, which then doubles',
+      parseWait,
+      DEFAULTS.retryBaseMs,
+    );
   command
+    .optionsGroup('Movements:')
+    .option(
+      '--movement-time <duration>',
+      'how long a movement is pending',
+      parseDuration,
+      DEFAULTS.movementMs,
+    )
+    .option(
+      '--balance <amount>',
+      'what each new wallet holds, in USDC',
+      parseBalance,
+      DEFAULTS.initialBalance,
+    );
+  addChances(command.optionsGroup('Faults of deliveries:'), CHANCES.deliveries);
+  addChances(command.optionsGroup('Faults of the API:'), CHANCES.api)
+    .option('--token-expiry <duration>', 'how long the token is valid, until it is renewed', parseDuration)
+    .option('--date-skew <duration>', 'how far the Date header is off, such as 5m or -5m', parseSkew);
+  addChances(command.optionsGroup('Faults of the list:'), CHANCES.list)
     .addOption(
       new Option('--list-order <order>', 'order of the list').choices(['newest', 'oldest', 'shuffled']),
     )
     .option('--list-cap <number>', 'how many events the list returns at most', parseCount)
+    .option('--list-filter-after-cap', 'filter by type after the list was cut to its limit')
     .option('--list-lag <duration>', 'how long after its creation an event is listed', parseDuration);
-  addExample(command, ['stablehooks sandbox --forward-to http://localhost:3000/hooks --drop 0.2 --seed 42']);
-  return addAction(command, runSandbox);
+  addExample(command, ['stablehooks sandbox --to http://localhost:3000/hooks --drop 0.2']);
+  return addAction(command.optionsGroup('Options:'), runSandbox);
+}
+
+function addChances(command: Command, chances: ChanceFlags): Command {
+  for (const [fault, what] of Object.entries(chances)) {
+    command.option(`--${toKebab(fault)} <chance>`, `chance, from 0 to 1, of ${what}`, parseChance);
+  }
+  return command;
 }
 
 async function runSandbox({
   flags,
+  given,
   settings,
   printer,
   signal,
 }: CommandContext<SandboxFlags>): Promise<ExitCode> {
-  const { port, host, state, seed, encoding, header, listLag } = flags;
+  const { port, host, to, state, seed, encoding, header } = flags;
+  if (to.length === 0) refuseFlags(given, ['encoding', 'header'], 'has no effect without --to.');
   const [token, secret] = [await settings.optional.token(), await settings.optional.secret()];
   const sandbox = createSandbox({
     token,
     secret,
     seed,
     stateFile: state,
-    faults: { ...toFaults(flags), ...(listLag !== undefined && { listLagMs: listLag }) },
-    endpoints: flags.forwardTo.map((url) => ({
-      url: parseUrl(url, '--forward-to'),
-      encoding,
-      signatureHeader: header,
-    })),
+    faults: toFaults(flags),
+    timeoutMs: flags.timeout,
+    maxAttempts: flags.maxAttempts,
+    retryBaseMs: flags.retryBase,
+    retryMaxMs: Math.max(DEFAULTS.retryMaxMs, flags.retryBase),
+    movementMs: flags.movementTime,
+    initialBalance: flags.balance,
+    endpoints: to.map((url) => ({ url: parseUrl(url, '--to'), encoding, signatureHeader: header })),
   });
   try {
     const { url } = await sandbox.listen(port, { hostname: host });
-    sandbox.subscribe((entry) => printFeed(printer, entry));
-    greet(printer, {
+    const endpoints = sandbox.endpoints
+      .list()
+      .map((endpoint) => ({ url: endpoint.url, restored: !to.includes(endpoint.url) }));
+    refuseOtherSigning(sandbox.endpoints.list(), flags, given);
+    sandbox.subscribe((entry) =>
+      printFeed(printer, entry, { severalEndpoints: sandbox.endpoints.list().length > 1 }),
+    );
+    if (!isLoopback(host) && sandbox.token === DEFAULT_TOKEN) {
+      printer.note(
+        `Warning: every machine that reaches ${host} can use this sandbox, because its token is the default one. Set STABLEHOOKS_TOKEN, or pass --token-file FILE.`,
+      );
+    }
+    if (seed !== undefined && state === undefined) {
+      printer.note(
+        `With --seed, the ids of events repeat from run to run: an app that kept running answers "duplicate". Leave --seed out for new ids.`,
+      );
+    }
+    const greeting = {
       url,
+      endpoints,
       seed: sandbox.seed,
       settings: {
         STABLEHOOKS_BASE_URL: url,
@@ -105,54 +194,112 @@ async function runSandbox({
         ...(token === undefined && { STABLEHOOKS_TOKEN: sandbox.token }),
         ...(secret === undefined && { STABLEHOOKS_SECRET: sandbox.secret }),
       },
-    });
+    };
+    greet(printer, greeting, state !== undefined);
     if (!signal.aborted) await once(signal, 'abort');
-    return EXIT.good;
+    return interruptedExit();
   } finally {
     await sandbox.close();
   }
 }
 
+/** An endpoint of the state file keeps what it was added with. */
+function refuseOtherSigning(
+  endpoints: readonly Endpoint[],
+  { to, encoding, header }: SandboxFlags,
+  given: ReadonlySet<string>,
+): void {
+  for (const endpoint of endpoints.filter(({ url }) => to.includes(url))) {
+    const why = `has no effect on ${endpoint.url}: the state file has it with another. Remove that endpoint with DELETE /sandbox/endpoints/${endpoint.id}, or use another --state.`;
+    if (endpoint.encoding !== encoding) refuseFlags(given, ['encoding'], why);
+    if (header !== undefined && endpoint.signatureHeader !== header) refuseFlags(given, ['header'], why);
+  }
+}
+
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127\./.test(host);
+}
+
 interface Greeting {
   readonly url: string;
+  /** Where events go; `restored` from the state file, and not from a flag. */
+  readonly endpoints: readonly { readonly url: string; readonly restored: boolean }[];
   readonly seed: number;
   /** Environment variables for other commands. */
   readonly settings: Readonly<Record<string, string>>;
 }
 
-function greet(printer: Printer, greeting: Greeting): void {
-  const { url, seed, settings } = greeting;
-  const lines = Object.entries(settings).map(([name, value]) => `export ${name}=${value}`);
-  const head = `The service runs at ${url} (seed ${seed}). Paste into another terminal:`;
-  const text = [head, '', ...lines, '', 'Ctrl-C ends it.'].join('\n');
+function greet(printer: Printer, greeting: Greeting, hasState: boolean): void {
+  const { url, endpoints, seed, settings } = greeting;
+  const targets = endpoints.map(
+    (one) => `${toPlain(one.url)}${one.restored ? ' (from the state file)' : ''}`,
+  );
+  const text = [
+    `The service runs at ${url}`,
+    ...(targets.length > 0
+      ? targets.map((target) => `Events go to ${target}`)
+      : ['Events go to no endpoint, because there was no --to. They are listed only.']),
+    'Paste into another terminal:',
+    '',
+    ...Object.entries(settings).map(([name, value]) => `export ${name}=${value}`),
+    '',
+    hasState ? 'Ctrl-C ends it.' : `Ctrl-C ends it. --seed ${seed} repeats it with the same ids.`,
+  ].join('\n');
   printer.print({ text, data: { kind: 'sandbox.listening', ...greeting } });
 }
 
-function toFaults(flags: SandboxFlags): FaultsInput {
-  const names = [...Object.keys(CHANCES), 'listOrder', 'listCap'] as (keyof FaultsInput)[];
-  return Object.fromEntries(
-    names.flatMap((name) => (flags[name] === undefined ? [] : [[name, flags[name]]])),
-  );
+function toFaults({ listLag, dateSkew, tokenExpiry, ...flags }: SandboxFlags): FaultsInput {
+  const names = [
+    ...Object.values(CHANCES).flatMap((chances) => Object.keys(chances)),
+    ...['listOrder', 'listCap', 'listFilterAfterCap'],
+  ] as (keyof typeof flags & keyof FaultsInput)[];
+  return {
+    ...Object.fromEntries(names.map((name) => [name, flags[name]])),
+    ...{ listLagMs: listLag, dateSkewMs: dateSkew, tokenExpiryMs: tokenExpiry },
+  };
 }
 
-function printFeed(printer: Printer, entry: FeedEntry): void {
-  printer.print({ text: toPlain(toLine(entry)), data: entry });
+interface FeedContext {
+  /** Whether a row has to say which endpoint it is about. */
+  readonly severalEndpoints: boolean;
 }
 
-function toLine({ at, kind, data }: FeedEntry): string {
-  const time = at.slice(11, 23);
-  if (kind === 'attempt.made') return `${time}  ${describeAttempt(data as Attempt)}`;
+function printFeed(printer: Printer, entry: FeedEntry, context: FeedContext): void {
+  const [row = '', ...details] = toLines(entry, context);
+  const text = [`${entry.at.slice(11, 19)}  ${row}`, ...details.map((detail) => `${INDENT}${detail}`)]
+    .map(toPlain)
+    .join('\n');
+  printer.print({ text, data: entry });
+}
+
+/** As wide as the time and the space after it. */
+const INDENT = ' '.repeat(10);
+
+/** A row, and what does not fit into it. */
+function toLines({ kind, data }: FeedEntry, context: FeedContext): readonly string[] {
+  if (kind === 'attempt.made') return describeAttempt(data as Attempt, context);
   const about = data as Readonly<Record<string, unknown>> | null;
-  const words = ['type', 'eventId', 'id', 'kind', 'state', 'url'].map((name) => about?.[name]);
-  return `${time}  ${[kind, ...words.filter((word) => typeof word === 'string')].join('  ')}`;
+  const named = FEED_FIELDS.find((names) => names.some((name) => typeof about?.[name] === 'string')) ?? [];
+  const words = named.map((name) => about?.[name]).filter((word) => typeof word === 'string');
+  return [[kind, ...words].join('  ')];
 }
 
-function describeAttempt({ eventId, number, request, response, error, durationMs, faults }: Attempt): string {
+/** What is printed of an entry: the first of these that it has. A row with more would not fit. */
+const FEED_FIELDS = [['eventId'], ['url'], ['type', 'id'], ['id', 'state']] as const;
+
+function describeAttempt(
+  { eventId, number, request, response, error, durationMs, faults }: Attempt,
+  { severalEndpoints }: FeedContext,
+): readonly string[] {
   const { outcome, code } = readOutcome(response?.body ?? '');
   const result =
-    response === null ? (error ?? 'no answer') : [response.status, code ?? outcome].filter(Boolean).join(' ');
-  const injected = faults.length > 0 ? `  [${faults.join(', ')}]` : '';
-  return `attempt ${number}  ${eventId}  ${request.url}  ${result}  ${durationMs} ms${injected}`;
+    response === null ? 'no answer' : [response.status, code ?? outcome].filter(Boolean).join(' ');
+  return [
+    `attempt ${number}  ${eventId}  ${result}  ${durationMs} ms`,
+    ...(severalEndpoints ? [request.url] : []),
+    ...(faults.length > 0 ? [`faults: ${faults.join(', ')}`] : []),
+    ...(error === null ? [] : [error]),
+  ];
 }
 
 function parseWhole(value: string): number {
@@ -164,4 +311,14 @@ function parseChance(value: string): number {
   const chance = Number(value);
   if (value.trim() !== '' && chance >= 0 && chance <= 1) return chance;
   throw new InvalidArgumentError('Write a chance as a number from 0 (never) to 1 (always).');
+}
+
+function parseSkew(value: string): number {
+  const skew = parseDuration(value.replace(/^[+-]/, ''));
+  return value.startsWith('-') ? -skew : skew;
+}
+
+function parseBalance(value: string): string {
+  if (decimal.safeParse(value).success) return value;
+  throw new InvalidArgumentError('Write a decimal amount of zero or more, such as 10.50.');
 }

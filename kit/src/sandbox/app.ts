@@ -1,4 +1,5 @@
 import type { HttpBindings } from '@hono/node-server';
+import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { type Context, Hono } from 'hono';
 import { methodNotAllowed } from 'hono/method-not-allowed';
 import type { Wallet } from 'stablehooks/client';
@@ -22,6 +23,8 @@ interface AppParts {
   readonly feed: Feed;
   /** Numbers the requests under `/v1`, from 1 after each reset. */
   readonly nextRequest: () => number;
+  /** When the token was last renewed, by the sandbox's clock. */
+  readonly tokenRenewedAt: () => number;
 }
 
 interface AppOptions {
@@ -46,13 +49,13 @@ type ReadJson = <Claimed>(context: Context) => Promise<Claimed>;
 /** The sandbox over HTTP: the service under `/v1` and the control API under `/sandbox`. */
 export function createApp(parts: AppParts, options: AppOptions): RequestHandler {
   const app = new Hono<Env>();
-  // Above the check of the token: the document is public.
+  // Before the token is checked: an orchestrator has none, and the document is public.
+  app.get('/health', (context) => context.json({ status: 'ok' }));
   app.get('/openapi.json', serveOpenapi);
   app.use(async (context, next) => {
     const given = /^Bearer +(\S+) *$/i.exec(context.req.header('authorization') ?? '')?.[1];
     if (given === options.token) return next();
-    const message = 'Send `Authorization: Bearer <token>` with the token of this sandbox.';
-    return toProblem(new SandboxError('ERR_SANDBOX_TOKEN', message), { 'www-authenticate': 'Bearer' });
+    return refuseToken('Send `Authorization: Bearer <token>` with the token of this sandbox.');
   });
   app.use(
     methodNotAllowed({
@@ -72,6 +75,7 @@ export function createApp(parts: AppParts, options: AppOptions): RequestHandler 
   });
   app.onError((error) => {
     if (error instanceof SandboxError) return toProblem(error);
+    if (error instanceof ConnectionReset) throw error;
     console.error(error);
     return toProblem(new SandboxError('ERR_SANDBOX_FAILED', 'The sandbox failed. Its log shows the error.'));
   });
@@ -80,12 +84,20 @@ export function createApp(parts: AppParts, options: AppOptions): RequestHandler 
 
 /** The three routes of the service, and their faults. */
 function serviceRoutes(parts: AppParts, readJson: ReadJson, maxLimit: number): Hono<Env> {
-  const { sandbox, clock, faults, nextRequest } = parts;
+  const { sandbox, clock, faults, nextRequest, tokenRenewedAt } = parts;
   const routes = new Hono<Env>();
 
   routes.use(async (context, next) => {
+    await next();
+    // The clock that dates the events: a client compares the two.
+    context.res.headers.set('date', new Date(clock.now() + faults.get().dateSkewMs).toUTCString());
+  });
+  routes.use(async (context, next) => {
     const key = `request:${nextRequest()}`;
-    const { apiRetryAfterMs, apiSlowMs } = faults.get();
+    const { apiRetryAfterMs, apiSlowMs, tokenExpiryMs } = faults.get();
+    if (tokenExpiryMs !== null && clock.now() - tokenRenewedAt() >= tokenExpiryMs) {
+      return refuseToken('The token has expired. Renew it with `POST /sandbox/token/renew`.');
+    }
     if (faults.occurs('apiSlow', key)) await clock.wait(apiSlowMs);
     if (faults.occurs('apiTooManyRequests', key)) {
       const problem = new SandboxError('ERR_SANDBOX_BUSY', 'Nothing was changed: too many requests.');
@@ -95,9 +107,12 @@ function serviceRoutes(parts: AppParts, readJson: ReadJson, maxLimit: number): H
       return toProblem(new SandboxError('ERR_SANDBOX_FAILED', 'Nothing was changed: the service failed.'));
     }
     await next();
-    if (!faults.occurs('apiMalformed', key)) return;
-    const whole = await context.res.text();
-    context.res = new Response(whole.slice(0, Math.ceil(whole.length / 2)), context.res);
+    if (faults.occurs('apiReset', key)) {
+      context.res = resetConnection(context);
+    } else if (faults.occurs('apiMalformed', key)) {
+      const whole = await context.res.text();
+      context.res = new Response(whole.slice(0, Math.ceil(whole.length / 2)), context.res);
+    }
     return;
   });
 
@@ -120,9 +135,7 @@ function serviceRoutes(parts: AppParts, readJson: ReadJson, maxLimit: number): H
   );
   const query = z.object({ type: z.optional(nonEmptyString), limit: z._default(serviceLimit, 50) });
   routes.get('/webhooks/events', (context) => {
-    const events = listWithFaults(parts, check(query, context.req.query()));
-    // The clock that dates the events: a client compares the two.
-    return context.json(events, 200, { date: new Date(clock.now()).toUTCString() });
+    return context.json(listWithFaults(parts, check(query, context.req.query())));
   });
   return routes;
 }
@@ -131,16 +144,38 @@ function listWithFaults(
   { sandbox, clock, faults }: AppParts,
   { type, limit }: { readonly type?: string | undefined; readonly limit: number },
 ): readonly SandboxEvent[] {
-  const { listOrder, listCap, listLagMs } = faults.get();
+  const { listOrder, listCap, listFilterAfterCap, listLagMs } = faults.get();
+  const rows = Math.min(limit, listCap ?? limit);
   const listed = sandbox.events({
-    type,
+    type: listFilterAfterCap ? undefined : type,
     order: listOrder,
-    limit: Math.min(limit, listCap ?? limit),
+    limit: rows,
     until: listLagMs === 0 ? undefined : clock.now() - listLagMs,
   });
-  return listed.map((event) =>
-    faults.occurs('listWrongDelivered', event.id) ? { ...event, delivered: !event.delivered } : event,
-  );
+  return listed
+    .filter((event) => type === undefined || event.type === type)
+    .flatMap((event) => (faults.occurs('listDuplicate', event.id) ? [event, event] : [event]))
+    .slice(0, rows)
+    .map((event) =>
+      faults.occurs('listWrongDelivered', event.id) ? { ...event, delivered: !event.delivered } : event,
+    );
+}
+
+/** In process there is no connection: the call fails as `fetch` does when one is reset. */
+class ConnectionReset extends TypeError {
+  constructor() {
+    super('fetch failed', { cause: Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }) });
+  }
+}
+
+/** @throws {ConnectionReset} without a socket */
+function resetConnection(context: Context<Env>): Response {
+  const outgoing = context.env?.outgoing;
+  if (outgoing === undefined) throw new ConnectionReset();
+  if (outgoing.socket !== null && 'resetAndDestroy' in outgoing.socket) outgoing.socket.resetAndDestroy();
+  else outgoing.destroy();
+  // A copy: that one is shared, and headers are set on this one.
+  return new Response(null, RESPONSE_ALREADY_SENT);
 }
 
 /** The service specifies the reason phrase and no number: 201 fits it. */
@@ -238,6 +273,10 @@ function controlRoutes({ sandbox, feed }: AppParts, readJson: ReadJson): Hono<En
   );
   routes.delete('/faults', (context) => context.json(sandbox.faults.clear()));
 
+  routes.post('/token/renew', () => {
+    sandbox.renewToken();
+    return noContent();
+  });
   routes.get('/clock', clock);
   routes.post('/clock/advance', async (context) => {
     await sandbox.clock.advance(check(advanceInput, await readJson<unknown>(context)).ms);
@@ -280,6 +319,10 @@ async function readBody<Claimed>(context: Context, maxBodyBytes: number): Promis
     const errors = [{ field: 'body', detail: 'must be JSON' }];
     throw new SandboxError('ERR_SANDBOX_INPUT', 'Nothing was changed: the body is not JSON.', { errors });
   }
+}
+
+function refuseToken(message: string): Response {
+  return toProblem(new SandboxError('ERR_SANDBOX_TOKEN', message), { 'www-authenticate': 'Bearer' });
 }
 
 /** The `application/problem+json` (RFC 9457) of a refused request. */

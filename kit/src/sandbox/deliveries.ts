@@ -45,7 +45,7 @@ export interface Attempt {
   } | null;
   /** Why there is no response, or `null`. */
   readonly error: string | null;
-  /** The faults that occurred: `drop`, `duplicate`, `corruptSignature`, `reserialise`, `cut`. */
+  /** The faults that occurred: `drop`, `duplicate`, `corruptSignature`, `reserialise`, `cut`, `reset`. */
   readonly faults: readonly string[];
 }
 
@@ -61,7 +61,10 @@ interface DeliveryOptions {
   readonly maxEvents: number;
 }
 
-/** The section `deliveries` of the state file. */
+/** A delivery or an attempt, as a record of the state file. */
+export type DeliveryRecord = { readonly delivery: Delivery } | { readonly attempt: Attempt };
+
+/** The deliveries and attempts of a state file. */
 export interface DeliveriesState {
   readonly count: number;
   readonly deliveries: readonly Delivery[];
@@ -69,6 +72,8 @@ export interface DeliveriesState {
 }
 
 interface Parts {
+  /** Called with what changed, for the state file. */
+  readonly changed: (record: DeliveryRecord) => void;
   readonly clock: Clock;
   readonly random: Random;
   readonly faults: FaultSource;
@@ -76,6 +81,9 @@ interface Parts {
   readonly events: EventLog;
   readonly feed: Feed;
 }
+
+/** How far away a `Retry-After` may put the next attempt: an endpoint cannot postpone one for ever. */
+const MAX_RETRY_AFTER_MS = 3_600_000;
 
 type PendingDelivery = { -readonly [Field in keyof Delivery]: Delivery[Field] } & {
   readonly event: SandboxEvent;
@@ -88,7 +96,7 @@ interface Session {
 }
 
 export function createDeliveries(parts: Parts, options: DeliveryOptions) {
-  const { clock, random, faults, endpoints, events, feed } = parts;
+  const { changed, clock, random, faults, endpoints, events, feed } = parts;
   let pending = new Map<string, PendingDelivery>();
   let ended = new Fifo<Delivery>();
   let attempts = new Fifo<Attempt>();
@@ -103,6 +111,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     const reordered = faults.occurs('reorder', id) ? Math.ceil(random.number(`hold:${id}`) * reorderMs) : 0;
     const delayed = faults.occurs('delay', id) ? delayMs : 0;
     const delivery = { id, eventId: event.id, endpointId: target.id, state: 'pending', attempts: 0 } as const;
+    changed({ delivery });
     track({ ...delivery, event }, reordered + delayed);
   }
 
@@ -131,6 +140,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     // The endpoint was a function: a state file does not hold it.
     if (target === undefined) return end(delivery, 'exhausted');
     delivery.attempts += 1;
+    changed({ delivery: toDelivery(delivery) });
     const abort = new AbortController();
     of.underWay.add(abort);
     const { event, id: deliveryId, attempts: number } = delivery;
@@ -144,6 +154,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     if (of.ended) return;
     for (const one of made) {
       attempts.push(one);
+      changed({ attempt: one });
       if (attempts.length > options.maxAttemptsKept) attempts.shift();
       feed.publish('attempt.made', one);
     }
@@ -156,14 +167,21 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     const fullMs = Math.min(options.retryBaseMs * 2 ** Math.min(number - 1, 52), options.retryMaxMs);
     // Deliveries that failed together are not retried together.
     const jitter = 0.5 + random.number(`retry:${deliveryId}:${number}`) / 2;
-    enqueue(delivery, Math.max(1, Math.round(fullMs * jitter)));
+    const askedMs = Math.max(...made.map(({ response }) => readRetryAfter(response?.headers, clock.now())));
+    const waitMs = Math.max(1, Math.round(fullMs * jitter), Math.min(askedMs, MAX_RETRY_AFTER_MS));
+    enqueue(delivery, waitMs);
+  }
+
+  function keepEnded(delivery: Delivery): void {
+    ended.push(delivery);
+    if (ended.length > options.maxEvents) ended.shift();
   }
 
   function end(delivery: PendingDelivery, state: DeliveryState): void {
     delivery.state = state;
     pending.delete(delivery.id);
-    ended.push(toDelivery(delivery));
-    if (ended.length > options.maxEvents) ended.shift();
+    keepEnded(toDelivery(delivery));
+    changed({ delivery: toDelivery(delivery) });
     feed.publish(`delivery.${state}`, toDelivery(delivery));
     clock.end();
   }
@@ -173,8 +191,6 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     queues.close();
     for (const abort of session.underWay) abort.abort(new Error('The sandbox was closed or reset.'));
   }
-
-  const all = (): Delivery[] => [...ended.toArray(), ...[...pending.values()].map(toDelivery)];
 
   return {
     /** Starts a delivery of the event to every endpoint. */
@@ -188,14 +204,19 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
       }
     },
     /** Newest first: pending deliveries, then ended ones. */
-    list: (): Delivery[] => all().toReversed(),
+    list: (): Delivery[] => [...ended.toArray(), ...[...pending.values()].map(toDelivery)].toReversed(),
     /** Oldest first. */
     attempts: (): readonly Attempt[] => attempts.toArray(),
 
     /** Aborts every attempt under way and begins no other. */
     stop,
 
-    save: (): DeliveriesState => ({ count, deliveries: all(), attempts: attempts.toArray() }),
+    count: () => count,
+    *records(): Generator<DeliveryRecord> {
+      for (const delivery of ended.toArray()) yield { delivery };
+      for (const delivery of pending.values()) yield { delivery: toDelivery(delivery) };
+      for (const attempt of attempts.toArray()) yield { attempt };
+    },
     load(state: DeliveriesState | undefined): void {
       stop();
       session = { ended: false, underWay: new Set() };
@@ -204,12 +225,11 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
       attempts = new Fifo();
       queues = queuesOf(session);
       count = state?.count ?? 0;
-      for (const one of state?.attempts ?? []) attempts.push(one);
+      for (const one of state?.attempts.slice(-options.maxAttemptsKept) ?? []) attempts.push(one);
       for (const delivery of state?.deliveries ?? []) {
         const event = events.find(delivery.eventId);
-        if (delivery.state !== 'pending') ended.push(delivery);
-        else if (event === undefined) ended.push({ ...delivery, state: 'exhausted' });
-        else track({ ...delivery, event }, 0);
+        if (delivery.state === 'pending' && event !== undefined) track({ ...delivery, event }, 0);
+        else keepEnded(delivery.state === 'pending' ? { ...delivery, state: 'exhausted' } : delivery);
       }
     },
   };
@@ -272,9 +292,10 @@ interface AttemptPlan {
   readonly abort: AbortController;
 }
 
-const ATTEMPT_FAULTS = ['drop', 'corruptSignature', 'reserialise', 'cut'] as const;
+const ATTEMPT_FAULTS = ['drop', 'corruptSignature', 'reserialise', 'cut', 'reset'] as const;
 const KEPT_RESPONSE_BYTES = 1024;
 const CUT = 'The connection was cut halfway through the body.';
+const RESET = 'The connection was reset before the answer.';
 
 /** Makes one attempt. Never rejects: a failure is the `error` of the attempt. */
 async function makeAttempt(plan: AttemptPlan, clock: Clock, faults: FaultSource): Promise<Attempt> {
@@ -302,9 +323,12 @@ async function makeAttempt(plan: AttemptPlan, clock: Clock, faults: FaultSource)
     if (occurred.includes('drop')) throw new Error('The delivery was dropped before it arrived.');
     // Signing is asynchronous: an attempt that was aborted meanwhile must not arrive.
     signal.throwIfAborted();
+    const bytesSent = new TextEncoder().encode(sent);
     const sending = occurred.includes('cut')
-      ? sendHalf(target, headers, new TextEncoder().encode(sent), signal)
-      : sendRequest(target, { headers, body: sent, signal });
+      ? sendHalf(target, headers, bytesSent, signal)
+      : occurred.includes('reset')
+        ? sendAndReset(target, headers, bytesSent, signal)
+        : sendRequest(target, { headers, body: sent, signal });
     response = await untilAborted(sending, signal);
   } catch (cause) {
     error = toMessage(signal.aborted ? signal.reason : cause);
@@ -347,22 +371,43 @@ function sendHalf(
     });
     return sendRequest(target, { headers, body, duplex: 'half', signal });
   }
-  // Not `fetch`: it reads a stream before it is connected, and would then send nothing.
   return new Promise((_, reject) => {
-    const send = new URL(target.url).protocol === 'https:' ? requestHttps : requestHttp;
-    const length = String(bytes.length);
-    const request = send(target.url, {
-      // A new connection: the other side can close a kept one at the moment of its reuse.
-      agent: false,
-      method: 'POST',
-      headers: { ...headers, 'content-length': length },
-      signal,
-    });
+    const request = openRequest(target, { ...headers, 'content-length': String(bytes.length) }, signal);
     request.on('error', reject);
     // Without an error when the endpoint answered before it had the whole body.
     request.on('close', () => reject(new Error(CUT)));
     request.write(half, () => request.destroy(new Error(CUT)));
   });
+}
+
+/** Sends the whole request, and resets the connection when the answer begins: the endpoint has then handled it. */
+async function sendAndReset(
+  target: Target,
+  headers: Readonly<Record<string, string>>,
+  bytes: Uint8Array<ArrayBuffer>,
+  signal: AbortSignal,
+): Promise<never> {
+  if (target.fetch !== undefined) {
+    await sendRequest(target, { headers, body: bytes, signal });
+    throw new Error(RESET);
+  }
+  return new Promise((_, reject) => {
+    const request = openRequest(target, { ...headers, 'content-length': String(bytes.length) }, signal);
+    request.on('error', reject);
+    request.on('response', (response) => {
+      reject(new Error(RESET));
+      response.on('error', () => {});
+      response.socket.resetAndDestroy();
+    });
+    request.end(bytes);
+  });
+}
+
+/** Not `fetch`, which hides its connection, and reads a stream before it is connected. */
+function openRequest(target: Target, headers: Readonly<Record<string, string>>, signal: AbortSignal) {
+  const send = new URL(target.url).protocol === 'https:' ? requestHttps : requestHttp;
+  // A new connection: the other side can close a kept one at the moment of its reuse.
+  return send(target.url, { agent: false, method: 'POST', headers, signal });
 }
 
 async function readStart(body: ReadableStream<Uint8Array> | null): Promise<string> {
@@ -386,6 +431,16 @@ function untilAborted<Value>(work: Promise<Value>, signal: AbortSignal): Promise
     signal.addEventListener('abort', abort, { once: true });
     work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
   });
+}
+
+/** How long the endpoint asks to wait, in ms: seconds or a date (RFC 9110, section 10.2.3); 0 when it does not. */
+function readRetryAfter(headers: Readonly<Record<string, string>> = {}, now: number): number {
+  const { 'retry-after': value = '', date = '' } = headers;
+  if (/^\d+$/.test(value)) return Number(value) * 1000;
+  const at = Date.parse(value);
+  // Compared with the endpoint's own clock, which made the date, as far as it is known.
+  const from = Date.parse(date) || now;
+  return Number.isNaN(at) ? 0 : Math.max(0, at - from);
 }
 
 /** Another signature of the same form. */

@@ -28,7 +28,12 @@ export interface SandboxEventQuery {
   readonly until?: number | undefined;
 }
 
-/** The section `events` of the state file. */
+/** An event, as a record of the state file. */
+export interface EventRecord {
+  readonly event: SandboxEvent;
+}
+
+/** The events of a state file. */
 export interface EventLogState {
   readonly count: number;
   readonly events: readonly SandboxEvent[];
@@ -47,7 +52,7 @@ const eventInput = z.object({
 export type EventLog = ReturnType<typeof createEventLog>;
 
 /** Keeps the newest `maxEvents` events. Finding one by id and listing a type take no search. */
-export function createEventLog(random: Random, maxEvents: number) {
+export function createEventLog(random: Random, changed: (record: EventRecord) => void, maxEvents: number) {
   let all = new Fifo<LoggedEvent>();
   let byType = new Map<string, Fifo<LoggedEvent>>();
   let byId = new Map<string, LoggedEvent>();
@@ -98,6 +103,7 @@ export function createEventLog(random: Random, maxEvents: number) {
         payload,
       };
       keep(event);
+      changed({ event });
       return event;
     },
 
@@ -117,7 +123,9 @@ export function createEventLog(random: Random, maxEvents: number) {
 
     markDelivered(id: string): void {
       const event = byId.get(id);
-      if (event !== undefined) event.delivered = true;
+      if (event === undefined || event.delivered) return;
+      event.delivered = true;
+      changed({ event });
     },
 
     /** Returns copies: a later delivery does not change them. */
@@ -136,7 +144,9 @@ export function createEventLog(random: Random, maxEvents: number) {
       return listed;
     },
 
-    save: (): EventLogState => ({ count, events: all.toArray() }),
+    *records(): Generator<EventRecord> {
+      for (const event of all.toArray()) yield { event };
+    },
     load(state: EventLogState | undefined): void {
       all = new Fifo();
       byType = new Map();

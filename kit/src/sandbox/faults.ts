@@ -1,7 +1,7 @@
 import * as z from 'zod/mini';
 import { LIST_ORDERS, type ListOrder } from './events.js';
 import type { Random } from './random.js';
-import { check, closedObject, milliseconds, oneOf } from './validation.js';
+import { check, closedObject, milliseconds, oneOf, signedMilliseconds } from './validation.js';
 
 /** How often a fault occurs: a probability from 0 to 1, or the next `next` times and then no more. */
 export type Chance = number | { readonly next: number };
@@ -26,6 +26,8 @@ export interface Faults {
   readonly reserialise: Chance;
   /** An attempt's connection is cut halfway through the body. @default 0 */
   readonly cut: Chance;
+  /** An attempt arrives, and its connection is reset before the answer: the service sees a failure. @default 0 */
+  readonly reset: Chance;
   /** A request under `/v1` is answered 429 and changes nothing. @default 0 */
   readonly apiTooManyRequests: Chance;
   /** The `Retry-After` of a 429, rounded up to seconds. @default 1000 */
@@ -38,12 +40,25 @@ export interface Faults {
   readonly apiSlowMs: number;
   /** A request under `/v1` takes effect, but half of the JSON in its response is missing. @default 0 */
   readonly apiMalformed: Chance;
+  /** A request under `/v1` takes effect, and its connection is reset before the answer. @default 0 */
+  readonly apiReset: Chance;
+  /** How far the `Date` of the answers under `/v1` is off; a negative number is in the past. @default 0 */
+  readonly dateSkewMs: number;
+  /**
+   * How long the token is valid under `/v1`: from the start, and again from each `renewToken` and reset. Then the
+   * answer is 401. @default null, for ever
+   */
+  readonly tokenExpiryMs: number | null;
   /** The order of the list. A limit cuts off what comes last. @default 'newest' */
   readonly listOrder: ListOrder;
   /** The most events that the list returns, whatever the `limit`; the response does not show it. @default null, no cap */
   readonly listCap: number | null;
+  /** Whether a query by type is cut to its limit before it is filtered, and so lacks events. @default false */
+  readonly listFilterAfterCap: boolean;
   /** How long after its creation an event is first listed. @default 0 */
   readonly listLagMs: number;
+  /** An event is listed twice; the list has no more rows than without. @default 0 */
+  readonly listDuplicate: Chance;
   /** An event's listed `delivered` flag is wrong. @default 0 */
   readonly listWrongDelivered: Chance;
 }
@@ -52,7 +67,7 @@ export interface Faults {
 export type FaultsInput = { readonly [Name in keyof Faults]?: Faults[Name] | undefined };
 
 /** The faults that occur by chance. */
-type ChanceFault = Exclude<keyof Faults, `${string}Ms` | 'listOrder' | 'listCap'>;
+type ChanceFault = Exclude<keyof Faults, `${string}Ms` | 'listOrder' | 'listCap' | 'listFilterAfterCap'>;
 
 const NO_FAULTS: Faults = {
   drop: 0,
@@ -64,15 +79,21 @@ const NO_FAULTS: Faults = {
   corruptSignature: 0,
   reserialise: 0,
   cut: 0,
+  reset: 0,
   apiTooManyRequests: 0,
   apiRetryAfterMs: 1000,
   apiServerError: 0,
   apiSlow: 0,
   apiSlowMs: 1000,
   apiMalformed: 0,
+  apiReset: 0,
+  dateSkewMs: 0,
+  tokenExpiryMs: null,
   listOrder: 'newest',
   listCap: null,
+  listFilterAfterCap: false,
   listLagMs: 0,
+  listDuplicate: 0,
   listWrongDelivered: 0,
 };
 
@@ -97,15 +118,21 @@ export const faultsInput = closedObject({
   corruptSignature: chance,
   reserialise: chance,
   cut: chance,
+  reset: chance,
   apiTooManyRequests: chance,
   apiRetryAfterMs: duration,
   apiServerError: chance,
   apiSlow: chance,
   apiSlowMs: duration,
   apiMalformed: chance,
+  apiReset: chance,
+  dateSkewMs: z.optional(signedMilliseconds),
+  tokenExpiryMs: z.optional(z.nullable(milliseconds)),
   listOrder: z.optional(oneOf(LIST_ORDERS)),
   listCap: z.optional(z.nullable(z.int('must be an integer').check(z.minimum(1, 'must be 1 or more')))),
+  listFilterAfterCap: z.optional(z.boolean('must be true or false')),
   listLagMs: duration,
+  listDuplicate: chance,
   listWrongDelivered: chance,
 });
 

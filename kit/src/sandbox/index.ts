@@ -7,18 +7,14 @@ import { createEventLog, type SandboxEvent } from './events.js';
 import { createFaults } from './faults.js';
 import { createFeed } from './feed.js';
 import { createMovements, randomPayload } from './movements.js';
-import { readSandboxOptions, type SandboxOptions } from './options.js';
+import { readSandboxOptions, type SandboxOptions, type SandboxSettings } from './options.js';
 import { createRandom } from './random.js';
 import type { Sandbox, SandboxOperations } from './sandbox.js';
 import { type Listening, listen } from './server.js';
-import {
-  invalidStateFile,
-  keepState,
-  loadState,
-  readStateFile,
-  type SandboxState,
-  saveState,
-} from './state.js';
+import { loadState, type SandboxState, type StateHead, type StateRecord } from './state.js';
+import { type LockedStateFile, lockStateFile } from './state-lock.js';
+import { invalidStateFile, readStateFile } from './state-reader.js';
+import { keepState, NO_KEEPER } from './state-writer.js';
 import { createWalletStore, toWallet } from './wallets.js';
 
 export type { ClockMode, SandboxClock } from './clock.js';
@@ -59,9 +55,20 @@ export type { Account, LimitsInput, WalletInput } from './wallets.js';
  */
 export function createSandbox(options: SandboxOptions = {}): Sandbox {
   const settings = readSandboxOptions(options);
-  const { token, secret, stateFile } = settings;
-  const saved = stateFile === undefined ? undefined : readStateFile(stateFile);
-  const seed = settings.seed ?? saved?.seed ?? Math.floor(Math.random() * 2 ** 32);
+  if (settings.stateFile === undefined) return startSandbox(settings, undefined);
+  const file = lockStateFile(settings.stateFile);
+  try {
+    return startSandbox(settings, file);
+  } catch (error) {
+    file.release();
+    throw error;
+  }
+}
+
+function startSandbox(settings: SandboxSettings, file: LockedStateFile | undefined): Sandbox {
+  const { token, secret } = settings;
+  const saved = file && readStateFile(file.path);
+  const seed = settings.seed ?? saved?.state.seed ?? Math.floor(Math.random() * 2 ** 32);
 
   const random = createRandom(seed);
   const { settleTimeoutMs } = settings;
@@ -70,12 +77,39 @@ export function createSandbox(options: SandboxOptions = {}): Sandbox {
   const feed = createFeed(clock.now);
   const faults = createFaults(random, settings.faults);
   const endpoints = createEndpoints(random, settings);
-  const wallets = createWalletStore(random, settings.initialBalance);
-  const events = createEventLog(random, settings.maxEvents);
-  const deliveries = createDeliveries({ clock, random, faults, endpoints, events, feed }, settings);
-  const movements = createMovements({ clock, random, wallets, feed, fire }, settings);
+  const keeper =
+    file === undefined
+      ? NO_KEEPER
+      : keepState(
+          { feed, head, records },
+          { file, saveAfterMs: settings.saveAfterMs, appendable: saved?.appendable === true },
+        );
+  const { changed } = keeper;
+  const wallets = createWalletStore(random, changed, settings.initialBalance);
+  const events = createEventLog(random, changed, settings.maxEvents);
+  const deliveries = createDeliveries({ changed, clock, random, faults, endpoints, events, feed }, settings);
+  const movements = createMovements({ changed, clock, random, wallets, feed, fire }, settings);
   const listening = new Set<Listening>();
   let requests = 0;
+  let tokenRenewedAt = 0;
+
+  function head(): StateHead {
+    return {
+      ...{ seed, now: clock.now(), faults: faults.save(), endpoints: endpoints.save() },
+      counts: {
+        movements: movements.movements.count(),
+        events: events.count(),
+        deliveries: deliveries.count(),
+      },
+    };
+  }
+
+  function* records(): Generator<StateRecord> {
+    yield* wallets.records();
+    yield* movements.movements.records();
+    yield* events.records();
+    yield* deliveries.records();
+  }
 
   function fire(type: string, payload: unknown): SandboxEvent {
     const event = events.append({ type, payload }, clock.now());
@@ -99,17 +133,18 @@ export function createSandbox(options: SandboxOptions = {}): Sandbox {
   function load(state: SandboxState | undefined): void {
     clock.restart(state?.now);
     requests = 0;
+    tokenRenewedAt = clock.now();
     loadState(parts, state);
   }
 
   try {
-    load(saved);
+    load(saved?.state);
   } catch {
     load(undefined);
+    keeper.discard();
     // Without the cause: it may quote the file, and the file holds secrets.
-    throw invalidStateFile(stateFile);
+    throw invalidStateFile(file?.path);
   }
-  const keeper = keepState({ feed, state: () => saveState(parts, { seed, now: clock.now() }) }, settings);
 
   const operations: SandboxOperations = {
     ...movements.operations,
@@ -162,15 +197,20 @@ export function createSandbox(options: SandboxOptions = {}): Sandbox {
     },
     movements: ({ limit } = {}) => movements.list().slice(0, limit),
     subscribe: feed.subscribe,
+    renewToken: () => {
+      tokenRenewedAt = clock.now();
+      feed.publish('token.renewed', {});
+    },
     settled: clock.settled,
     reset: () => {
+      keeper.replaced();
       load(undefined);
       feed.publish('sandbox.reset', {});
     },
   };
 
-  const nextRequest = () => ++requests;
-  const handler = createApp({ sandbox: operations, clock, faults, feed, nextRequest }, settings);
+  const api = { nextRequest: () => ++requests, tokenRenewedAt: () => tokenRenewedAt };
+  const handler = createApp({ sandbox: operations, clock, faults, feed, ...api }, settings);
 
   return {
     ...operations,

@@ -114,13 +114,19 @@ export interface MovementOperations {
   returnRedemption(id: string): Movement;
 }
 
-/** The section `movements` of the state file. */
+/** A movement and how it ends, as a record of the state file. */
+export interface MovementRecord {
+  readonly movement: Movement;
+  readonly end?: ScheduledEnd | undefined;
+}
+
+/** The movements of a state file. */
 export interface MovementsState {
   readonly count: number;
   readonly movements: readonly Movement[];
 }
 
-/** The section `money` of the state file. */
+/** How the movements of a state file end. */
 export interface ScheduledEndsState {
   readonly endings: readonly ScheduledEnd[];
 }
@@ -134,6 +140,8 @@ interface ScheduledEnd {
 }
 
 interface Parts {
+  /** Called with what changed, for the state file. */
+  readonly changed: (record: MovementRecord) => void;
   readonly clock: Clock;
   readonly random: Random;
   readonly wallets: WalletStore;
@@ -170,12 +178,13 @@ const redeemInput = closedObject({
 
 /** Keeps the pending movements and the newest `maxEvents` ended ones. */
 export function createMovements(
-  { clock, random, wallets, feed, fire }: Parts,
+  { changed, clock, random, wallets, feed, fire }: Parts,
   { movementMs, maxEvents }: { readonly movementMs: number; readonly maxEvents: number },
 ) {
   let byId = new Map<string, Movement>();
   let ended = new Fifo<string>();
-  let scheduled = new Set<ScheduledEnd>();
+  /** By movement: none has two at a time. */
+  let scheduled = new Map<string, ScheduledEnd>();
   let count = 0;
 
   /** @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` */
@@ -217,17 +226,22 @@ export function createMovements(
   }
 
   function schedule(end: ScheduledEnd): void {
-    scheduled.add(end);
+    scheduled.set(end.movementId, end);
+    changed(toRecord(get(end.movementId)));
     const pending = get(end.movementId).state === 'pending';
     if (pending) clock.begin();
     const run = () => {
-      scheduled.delete(end);
+      scheduled.delete(end.movementId);
       conclude(end);
       if (pending) clock.end();
     };
     const waitMs = end.at - clock.now();
     if (waitMs <= 0) run();
     else clock.after(waitMs, run);
+  }
+
+  function toRecord(movement: Movement): MovementRecord {
+    return { movement, end: scheduled.get(movement.id) };
   }
 
   function conclude({ movementId, reason, returnsAfterMs }: ScheduledEnd): void {
@@ -237,6 +251,7 @@ export function createMovements(
     const state = reason === null ? SUCCESS[before.kind] : 'failed';
     const movement: Movement = { ...before, state, reason, updatedAt: new Date(clock.now()).toISOString() };
     byId.set(movementId, movement);
+    changed(toRecord(movement));
     // A redemption that the bank returns ends twice.
     if (before.state === 'pending') countEnded(movement);
     settleWallet(movement);
@@ -302,11 +317,14 @@ export function createMovements(
     list: (): Movement[] => [...byId.values()].reverse(),
 
     movements: {
-      save: (): MovementsState => ({ count, movements: [...byId.values()] }),
+      count: () => count,
+      *records(): Generator<MovementRecord> {
+        for (const movement of byId.values()) yield toRecord(movement);
+      },
       load(state: MovementsState | undefined): void {
         byId = new Map();
         ended = new Fifo();
-        scheduled = new Set();
+        scheduled = new Map();
         count = state?.count ?? 0;
         for (const movement of state?.movements ?? []) {
           byId.set(movement.id, movement);
@@ -316,10 +334,9 @@ export function createMovements(
     },
 
     scheduledEnds: {
-      save: (): ScheduledEndsState => ({ endings: [...scheduled] }),
       /** Movements that are due fire their events at once: load events and deliveries before. */
       load(state: ScheduledEndsState | undefined): void {
-        scheduled = new Set();
+        scheduled = new Map();
         for (const end of state?.endings ?? []) if (byId.has(end.movementId)) schedule(end);
       },
     },

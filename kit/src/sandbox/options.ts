@@ -40,9 +40,12 @@ export interface SandboxOptions {
   readonly timeoutMs?: number | undefined;
   /** How many attempts a delivery gets; 1 never retries. @default 8 */
   readonly maxAttempts?: number | undefined;
-  /** The wait after the first attempt. It doubles each time; up to half of it is taken off. @default 1000 */
+  /**
+   * The wait after the first attempt. It doubles each time; up to half of it is taken off. A longer `Retry-After` of
+   * the endpoint replaces it, up to an hour. @default 1000
+   */
   readonly retryBaseMs?: number | undefined;
-  /** The longest wait between attempts. @default 60_000 */
+  /** The longest wait between attempts, without a `Retry-After`. @default 60_000 */
   readonly retryMaxMs?: number | undefined;
   /** How many attempts run at once towards one endpoint. @default 16 */
   readonly concurrency?: number | undefined;
@@ -54,11 +57,17 @@ export interface SandboxOptions {
   readonly maxEvents?: number | undefined;
   /** How many attempts are kept, the newest. @default 10_000 */
   readonly maxAttemptsKept?: number | undefined;
-  /** A JSON file that the state is loaded from, if it exists, and saved to. @default none: memory only */
+  /**
+   * A file that the state is loaded from, if it exists, and saved to. It is locked until `close`: two sandboxes
+   * cannot use the same one. @default none: memory only
+   */
   readonly stateFile?: string | undefined;
   /** How long after a change the state is saved. @default 1000 */
   readonly saveAfterMs?: number | undefined;
 }
+
+/** Everybody knows it: a sandbox that other machines can reach needs another one. */
+export const DEFAULT_TOKEN = 'sandbox-token';
 
 const integerFrom = (min: number) =>
   z.int('must be an integer').check(z.minimum(min, `must be at least ${min}`));
@@ -69,7 +78,7 @@ const shape = {
     z
       .string('must be a string')
       .check(z.regex(/^[!-~]+$/, 'must consist of visible ASCII characters, without spaces')),
-    'sandbox-token',
+    DEFAULT_TOKEN,
   ),
   secret: z._default(secret, 'sandbox-secret'),
   seed: z.optional(z.int('must be an integer')),
@@ -97,12 +106,15 @@ const shape = {
 } satisfies Readonly<Record<keyof SandboxOptions, z.ZodMiniType>>;
 const schema = z.object(shape, 'must be an object');
 
+/** The checked options, with the defaults. */
+export type SandboxSettings = z.output<typeof schema>;
+
 /**
  * Checks the options and fills in the defaults.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option and never its value.
  */
-export function readSandboxOptions(options: SandboxOptions): z.output<typeof schema> {
+export function readSandboxOptions(options: SandboxOptions): SandboxSettings {
   if (typeof options !== 'object' || options === null || Array.isArray(options)) {
     throw new ConfigError('createSandbox: the options must be an object.');
   }

@@ -47,6 +47,9 @@ export interface SandboxOperations extends MovementOperations {
    */
   subscribe(listener: (entry: FeedEntry) => void): () => void;
 
+  /** Makes the token valid again for `tokenExpiryMs`. Without this fault, nothing changes. */
+  renewToken(): void;
+
   /** Resolves once no movement and no delivery is pending; moves a manual clock as far as needed. */
   settled(): Promise<void>;
   /** Restores the state at creation. The same calls then give the same ids and the same faults again. */

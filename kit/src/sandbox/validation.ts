@@ -103,6 +103,14 @@ export const milliseconds = z
   .int('must be an integer, in milliseconds')
   .check(z.minimum(0, 'must not be negative'), z.maximum(LONGEST_MS, `must be at most ${LONGEST_MS}`));
 
+/** A difference between two clocks. */
+export const signedMilliseconds = z
+  .int('must be an integer, in milliseconds')
+  .check(
+    z.minimum(-LONGEST_MS, `must be at least ${-LONGEST_MS}`),
+    z.maximum(LONGEST_MS, `must be at most ${LONGEST_MS}`),
+  );
+
 export function oneOf<const Value extends string>(values: readonly Value[]) {
   return z.enum(values, `must be one of ${values.join(', ')}`);
 }

@@ -45,7 +45,12 @@ interface Spending {
   readonly now: number;
 }
 
-/** The section `wallets` of the state file. */
+/** A wallet, as a record of the state file. */
+export interface WalletRecord {
+  readonly wallet: Account;
+}
+
+/** The wallets of a state file. */
 export interface WalletsState {
   readonly accounts: readonly Account[];
 }
@@ -66,7 +71,11 @@ const limitsInput = closedObject({
 export type WalletStore = ReturnType<typeof createWalletStore>;
 
 /** @param initialBalance - the balance of each new wallet. */
-export function createWalletStore(random: Random, initialBalance: string) {
+export function createWalletStore(
+  random: Random,
+  changed: (record: WalletRecord) => void,
+  initialBalance: string,
+) {
   let accounts = new Map<string, Account>();
 
   function get(id: string): Account {
@@ -77,6 +86,7 @@ export function createWalletStore(random: Random, initialBalance: string) {
 
   function put(account: Account): Account {
     accounts.set(account.id, account);
+    changed({ wallet: account });
     return account;
   }
 
@@ -139,7 +149,9 @@ export function createWalletStore(random: Random, initialBalance: string) {
       put({ ...account, balance: addDecimals(account.balance, amount) });
     },
 
-    save: (): WalletsState => ({ accounts: [...accounts.values()] }),
+    *records(): Generator<WalletRecord> {
+      for (const wallet of accounts.values()) yield { wallet };
+    },
     load(state: WalletsState | undefined): void {
       accounts = new Map(state?.accounts.map((account) => [account.id, account]));
     },

@@ -16,42 +16,36 @@ function pasted(output: string): Record<string, string> {
 describe.concurrent('sandbox', () => {
   test('sandbox prints settings that work when they are pasted, then a line for each event and attempt', async () => {
     await using endpoint = await startEndpoint();
-    const command = start(['sandbox', '--port', '0', '--forward-to', endpoint.url], {});
+    const command = start(['sandbox', '--port', '0', '--to', endpoint.url], {});
     const env = pasted(await command.printed('Ctrl-C ends it.'));
     expect(Object.keys(env)).toEqual(['STABLEHOOKS_BASE_URL', 'STABLEHOOKS_TOKEN']);
     const fired = await run(['trigger', 'accept.confirmed'], { env });
     expect(fired.stdout).toContain('200 handled');
     await command.printed(/event\.fired {2}accept\.confirmed {2}evt_\w+\n/);
-    await command.printed(/attempt 1 {2}evt_\w+ {2}http\S+ {2}200 handled {2}\d+ ms\n/);
+    const output = await command.printed(/attempt 1 {2}evt_\w+ {2}200 handled {2}\d+ ms\n/);
+    expect(output).toContain(`Events go to ${endpoint.url}\n`);
+    await command.printed(/delivery\.delivered {2}evt_\w+\n/);
     command.interrupt();
     const { stdout, stderr, exitCode } = await command.ended;
     // The secret came from the environment: it is there already.
     expect(stdout + stderr).not.toContain(SECRET);
-    expect(exitCode).toBe(0);
+    expect(exitCode).toBe(130);
+    for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
   });
 
   test('sandbox generates a token and a secret, and injects the faults of its flags', async () => {
     await using endpoint = await startEndpoint();
-    const args = [
-      'sandbox',
-      '--port',
-      '0',
-      '--seed',
-      '7',
-      '--forward-to',
-      endpoint.url,
-      '--corrupt-signature',
-      '1',
-    ];
+    const args = ['sandbox', '--port', '0', '--seed', '7', '--to', endpoint.url, '--corrupt-signature', '1'];
     const command = start(args, { env: BARE });
     const output = await command.printed('Ctrl-C ends it.');
-    expect(output).toContain('(seed 7)');
+    expect(output).toContain('--seed 7 repeats it with the same ids.');
+    expect(output).toContain('With --seed, the ids of events repeat from run to run');
     const env = pasted(output);
     expect(Object.keys(env)).toContain('STABLEHOOKS_SECRET');
     const fired = await run(['trigger', 'accept.confirmed'], { env });
     expect(fired.stdout).toContain('401 ERR_SIGNATURE_MISMATCH');
     expect(fired.exitCode).toBe(1);
-    await command.printed('[corruptSignature]');
+    await command.printed('\n          faults: corruptSignature\n');
     command.interrupt();
     await command.ended;
   });
@@ -82,9 +76,16 @@ describe.concurrent('sandbox', () => {
       });
       expect(await response.json()).toHaveLength(1);
       command.interrupt();
-      expect((await command.ended).exitCode).toBe(0);
+      expect((await command.ended).exitCode).toBe(130);
     }
     expect(existsSync(folder.at('state.json'))).toBe(true);
+  });
+
+  test('sandbox without --to says that events are listed only', async () => {
+    const command = start(['sandbox', '--port', '0']);
+    expect(await command.printed('Ctrl-C ends it.')).toContain('Events go to no endpoint');
+    command.interrupt();
+    await command.ended;
   });
 
   test.for([

@@ -52,6 +52,7 @@ const VARIABLE: readonly (readonly [RegExp, string])[] = [
   [/\b[0-9a-f]{64}\b/g, 'SIGNATURE'],
   [/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME'],
   [/127\.0\.0\.1:\d+/g, '127.0.0.1:PORT'],
+  [/--seed \d+/g, '--seed N'],
   [/\b\d+ ms\b/g, 'N ms'],
   [/\b\d+(ms|[dhms])( \d+[hms])?(?= |$)/gm, 'AGE'],
   [/\d+ × (200 duplicate|503 ERR_EVENT_BUSY)/g, 'N × BUSY'],

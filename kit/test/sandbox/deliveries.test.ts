@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto';
 import { createServer, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { createSandbox, SandboxError, type SandboxOptions } from 'stablehooks-kit/sandbox';
@@ -55,6 +56,85 @@ test('a delivery is retried with growing waits, the same bytes and the same sign
   }
   expect(sandbox.events()).toMatchObject([{ delivered: true }]);
   expect(sandbox.deliveries()).toMatchObject([{ state: 'delivered', attempts: 4 }]);
+});
+
+/** How long after the first attempt the second one began, in ms. */
+async function secondAttemptAfter(headers: Readonly<Record<string, string>>): Promise<number> {
+  const sandbox = createSandbox({
+    seed: 1,
+    clock: 'manual',
+    maxAttempts: 2,
+    endpoints: [{ fetch: () => new Response(null, { status: 503, headers }) }],
+  });
+  onTestFinished(() => sandbox.close());
+  sandbox.emit('accept.confirmed');
+  await sandbox.settled();
+  const [first, second] = sandbox.attempts().map(({ startedAt }) => Date.parse(startedAt));
+  return (second ?? Number.NaN) - (first ?? Number.NaN);
+}
+
+test('a delivery is attempted again no earlier than the Retry-After of the endpoint, in seconds or as a date', async () => {
+  const backoffMs = await secondAttemptAfter({});
+  expect(backoffMs).toBeLessThanOrEqual(1000);
+  expect(await secondAttemptAfter({ 'retry-after': '120' })).toBe(120_000);
+  // The clock of the sandbox starts there.
+  expect(await secondAttemptAfter({ 'retry-after': 'Thu, 01 Jan 2026 00:05:00 GMT' })).toBe(300_000);
+  const ownClock = {
+    date: 'Mon, 06 Jul 2020 10:00:00 GMT',
+    'retry-after': 'Mon, 06 Jul 2020 10:01:30 GMT',
+  };
+  expect(await secondAttemptAfter(ownClock)).toBe(90_000);
+});
+
+test('a Retry-After waits at most an hour, and one that is shorter, past or unreadable leaves the wait as it is', async () => {
+  const backoffMs = await secondAttemptAfter({});
+  for (const far of ['86400', '9'.repeat(400), 'Fri, 01 Jan 2027 00:00:00 GMT']) {
+    expect(await secondAttemptAfter({ 'retry-after': far })).toBe(3_600_000);
+  }
+  for (const value of ['0', '-5', 'soon', '', 'Mon, 06 Jul 2020 10:00:00 GMT']) {
+    expect(await secondAttemptAfter({ 'retry-after': value })).toBe(backoffMs);
+  }
+});
+
+test('an attempt that is reset arrived at the endpoint, counts as failed, and is retried', async () => {
+  const bodies: string[] = [];
+  const server = createServer(async (request, response) => {
+    let body = '';
+    for await (const chunk of request) body += chunk;
+    bodies.push(body);
+    response.end('handled');
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo;
+  const seen: string[] = [];
+  const { sandbox } = await startSandbox({
+    faults: { reset: { next: 2 } },
+    retryBaseMs: 1,
+    endpoints: [
+      { url: `http://127.0.0.1:${port}/` },
+      {
+        fetch: async (request) => {
+          seen.push(await request.text());
+          return new Response('handled');
+        },
+      },
+    ],
+  });
+  sandbox.emit('accept.confirmed');
+  await sandbox.settled();
+  expect(bodies).toHaveLength(2);
+  expect(seen).toHaveLength(2);
+  expect(new Set([...bodies, ...seen]).size).toBe(1);
+  const attempts = sandbox.attempts().filter(({ faults }) => faults.includes('reset'));
+  expect(attempts).toHaveLength(2);
+  for (const { response, error } of attempts) {
+    expect(response).toBeNull();
+    expect(error).toBe('The connection was reset before the answer.');
+  }
+  expect(sandbox.deliveries().map(({ state }) => state)).toEqual(['delivered', 'delivered']);
 });
 
 test('a delivery is exhausted after maxAttempts, and redeliver starts another', async () => {

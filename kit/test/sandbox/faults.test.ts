@@ -1,6 +1,8 @@
-import { ConfigError } from 'stablehooks';
+import { ConfigError, createReceiver, EVENT_TYPES } from 'stablehooks';
+import { createPoller } from 'stablehooks/catch-up';
+import { createClient } from 'stablehooks/client';
 import { createSandbox } from 'stablehooks-kit/sandbox';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { startSandbox } from './sandbox-server.js';
 
 const wallet = { agentId: 'agent', chain: 'base', limits: { perTx: '1', daily: '1' } } as const;
@@ -30,6 +32,130 @@ test('a malformed response is half of the JSON, and the request took effect', as
   expect(headers.get('content-type')).toMatch(/json/);
   expect(() => JSON.parse(text)).toThrow();
   expect(sandbox.wallets.list()).toHaveLength(1);
+});
+
+test('a reset connection of the API leaves the effect of the request, and the client reports the connection', async () => {
+  const { sandbox, url } = await startSandbox({ faults: { apiReset: { next: 1 } } });
+  const client = createClient({ baseUrl: url, token: sandbox.token, retries: 0 });
+  const created = client.wallets.create({ ...wallet, allowlist: [] });
+  await expect(created).rejects.toMatchObject({ code: 'ERR_API_CONNECTION' });
+  expect(sandbox.wallets.list()).toHaveLength(1);
+  expect(await client.events.list()).toEqual([]);
+  sandbox.faults.set({ apiReset: { next: 1 } });
+  await expect(client.events.list()).rejects.toMatchObject({ code: 'ERR_API_CONNECTION' });
+});
+
+test('a reset connection without a socket rejects as fetch does', async () => {
+  const sandbox = createSandbox({ faults: { apiReset: 1 } });
+  const headers = { authorization: `Bearer ${sandbox.token}` };
+  const asked = sandbox.fetch(new Request('http://sandbox.invalid/v1/webhooks/events', { headers }));
+  await expect(asked).rejects.toMatchObject({ message: 'fetch failed', cause: { code: 'ECONNRESET' } });
+});
+
+test('an expired token is answered 401 under /v1 only, until it is renewed or the fault is cleared', async () => {
+  const { ask, sandbox } = await startSandbox({ clock: 'manual', faults: { tokenExpiryMs: 1000 } });
+  const status = async () => (await ask('/v1/webhooks/events')).status;
+  await sandbox.clock.advance(999);
+  expect(await status()).toBe(200);
+  await sandbox.clock.advance(1);
+  const expired = await ask('/v1/wallets', { json: wallet });
+  expect(expired).toMatchObject({ status: 401, json: { code: 'ERR_SANDBOX_TOKEN' } });
+  expect(sandbox.wallets.list()).toEqual([]);
+  expect((await ask('/sandbox/token/renew', { method: 'POST' })).status).toBe(204);
+  expect(await status()).toBe(200);
+  await sandbox.clock.advance(1000);
+  expect(await status()).toBe(401);
+  sandbox.faults.clear();
+  expect(await status()).toBe(200);
+});
+
+test('a client whose token function renews the token carries on after the token has expired', async () => {
+  const { sandbox, url } = await startSandbox({ clock: 'manual', faults: { tokenExpiryMs: 1000 } });
+  const renewals: boolean[] = [];
+  const token = ({ renew }: { readonly renew: boolean }) => {
+    renewals.push(renew);
+    if (renew) sandbox.renewToken();
+    return sandbox.token;
+  };
+  const client = createClient({ baseUrl: url, token, retries: 0 });
+  await sandbox.clock.advance(5000);
+  expect(await client.events.list()).toEqual([]);
+  expect(renewals).toEqual([false, true]);
+});
+
+async function pollerOf({ sandbox, url }: Awaited<ReturnType<typeof startSandbox>>) {
+  const handled: string[] = [];
+  const handler = (event: { readonly id: string }) => void handled.push(event.id);
+  const logger = { warn: () => undefined, error: () => undefined };
+  const receiver = createReceiver({
+    secret: sandbox.secret,
+    logger,
+    onOutcome: () => undefined,
+    handlers: Object.fromEntries(EVENT_TYPES.map((type) => [type, handler])),
+  });
+  const client = createClient({ baseUrl: url, token: sandbox.token, retries: 0 });
+  const { now } = sandbox.clock;
+  const poller = createPoller({
+    client,
+    receiver,
+    logger,
+    now,
+    since: new Date(now()),
+    lagMs: 1000,
+    onReport: () => {},
+  });
+  onTestFinished(() => poller.stop());
+  return { poller, handled };
+}
+
+test('a list with duplicate rows has no more rows than its limit, and a poller handles each event once', async () => {
+  const server = await startSandbox({ clock: 'manual', faults: { listDuplicate: 0.5 } });
+  const { ask, sandbox } = server;
+  const { poller, handled } = await pollerOf(server);
+  const ids = Array.from({ length: 20 }, () => sandbox.emit('accept.confirmed').id);
+  const rows = async (limit: number) => {
+    const { json } = await ask(`/v1/webhooks/events?limit=${limit}`);
+    return (Array.isArray(json) ? json : []).map(({ id }) => String(id));
+  };
+  const all = await rows(100);
+  expect(all.length).toBeGreaterThan(20);
+  expect(all.length).toBeLessThan(40);
+  expect(new Set(all)).toEqual(new Set(ids));
+  expect(await rows(10)).toHaveLength(10);
+  await sandbox.clock.advance(5000);
+  await poller.pollOnce();
+  expect(handled.toSorted()).toEqual(ids.toSorted());
+});
+
+test.each([3_600_000, -3_600_000])(
+  'a Date header that is %d ms off shows in each answer, and hides no event from a poller',
+  async (dateSkewMs) => {
+    const server = await startSandbox({ clock: 'manual', faults: { dateSkewMs } });
+    const { ask, sandbox } = server;
+    const { poller, handled } = await pollerOf(server);
+    for (const path of ['/v1/webhooks/events', '/v1/webhooks/events?limit=0']) {
+      const { headers } = await ask(path);
+      expect(Date.parse(headers.get('date') ?? '') - sandbox.clock.now()).toBe(dateSkewMs);
+    }
+    const ids: string[] = [];
+    for (let poll = 0; poll < 3; poll++) {
+      ids.push(sandbox.emit('accept.confirmed').id);
+      await sandbox.clock.advance(60_000);
+      await poller.pollOnce();
+    }
+    expect(handled).toEqual(ids);
+  },
+);
+
+test('a list that is filtered after it was cut lacks older events of the type', async () => {
+  const { sandbox, url } = await startSandbox({ faults: { listFilterAfterCap: true } });
+  const client = createClient({ baseUrl: url, token: sandbox.token, retries: 0 });
+  const { id } = sandbox.emit('accept.confirmed');
+  for (let n = 0; n < 5; n++) sandbox.emit('transfer.settled');
+  expect(await client.events.list({ type: 'accept.confirmed', limit: 5 })).toEqual([]);
+  expect(await client.events.list({ type: 'accept.confirmed', limit: 6 })).toMatchObject([{ id }]);
+  sandbox.faults.clear();
+  expect(await client.events.list({ type: 'accept.confirmed', limit: 1 })).toMatchObject([{ id }]);
 });
 
 async function listedBy(query: string, options: Parameters<typeof startSandbox>[0]) {
@@ -87,6 +213,9 @@ test.each([
   ['listOrder', { listOrder: 'random' }],
   ['delayMs', { delayMs: -5 }],
   ['listLagMs', { listLagMs: Number.MAX_SAFE_INTEGER }],
+  ['dateSkewMs', { dateSkewMs: -Number.MAX_SAFE_INTEGER }],
+  ['tokenExpiryMs', { tokenExpiryMs: -1 }],
+  ['listFilterAfterCap', { listFilterAfterCap: 1 }],
   ['dropp', { dropp: 1 }],
 ])('an invalid fault is refused by its name, %s, and the others stay', async (field, json) => {
   const { ask, sandbox } = await startSandbox({ faults: { duplicate: 0.5 } });

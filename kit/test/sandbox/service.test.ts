@@ -237,3 +237,13 @@ describe('webhooks', () => {
     expect(listed).toEqual(expect.arrayContaining(events.map((event) => ({ ...event, delivered: true }))));
   });
 });
+
+test('the health of the sandbox is answered without a token, and nothing else is', async () => {
+  const { url } = await startSandbox();
+  const health = await fetch(`${url}/health`);
+  expect(health.status).toBe(200);
+  expect(await health.json()).toEqual({ status: 'ok' });
+  for (const path of ['/', '/health/', '/v1/webhooks/events', '/sandbox/clock']) {
+    expect((await fetch(url + path)).status).toBe(401);
+  }
+});

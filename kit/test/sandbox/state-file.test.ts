@@ -1,5 +1,17 @@
+import { spawnSync } from 'node:child_process';
 import { createHmac } from 'node:crypto';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Attempt, createSandbox } from 'stablehooks-kit/sandbox';
@@ -167,4 +179,212 @@ test('each attempt fails with the reason when the state file holds an invalid se
   expect(sandbox.attempts()[0]?.error).toMatch(
     /`secret` must be a string that is not empty, without white space around it/,
   );
+});
+
+/** What the sandbox wrote before its state file was a log. */
+const EARLIER_FORMAT = {
+  version: 1,
+  seed: 5,
+  now: Date.parse('2026-01-01T00:00:01.000Z'),
+  faults: { drop: 0.25, listCap: null },
+  endpoints: {
+    count: 1,
+    endpoints: [
+      { id: 'end_1', url: 'http://127.0.0.1:1/', encoding: 'hex', signatureHeader: 'X-Own', secret: 'own' },
+    ],
+  },
+  wallets: { accounts: [] },
+  movements: {
+    count: 1,
+    movements: [
+      {
+        ...{ id: 'accept_1', kind: 'accept', state: 'pending', amount: '1.00', chain: 'base' },
+        ...{ walletId: null, from: '0x1', to: '0x2', reason: null },
+        ...{ createdAt: '2026-01-01T00:00:00.000Z', updatedAt: '2026-01-01T00:00:00.000Z' },
+      },
+    ],
+  },
+  events: {
+    count: 1,
+    events: [
+      {
+        ...{ id: 'evt_1', type: 'redeem.failed', delivered: true },
+        ...{ created_at: '2026-01-01T00:00:00.000Z', payload: { amount: '1.00' } },
+      },
+    ],
+  },
+  deliveries: {
+    count: 1,
+    deliveries: [{ id: 'del_1', eventId: 'evt_1', endpointId: 'end_1', state: 'delivered', attempts: 1 }],
+    attempts: [],
+  },
+  money: { endings: [{ movementId: 'accept_1', at: Date.parse('2026-01-01T00:00:02.000Z'), reason: null }] },
+};
+
+test.each([0, 2])(
+  'a state file of the earlier format is read and converted, indented by %d',
+  async (indent) => {
+    const path = stateFile();
+    writeFileSync(path, JSON.stringify(EARLIER_FORMAT, null, indent));
+    for (const round of ['read', 'converted']) {
+      const sandbox = createSandbox({ stateFile: path, clock: 'manual', maxAttempts: 1 });
+      expect([round, sandbox.seed, sandbox.faults.get().drop]).toEqual([round, 5, 0.25]);
+      expect(sandbox.endpoints.list()).toMatchObject([{ id: 'end_1', signatureHeader: 'X-Own' }]);
+      expect(sandbox.events()).toMatchObject([{ id: 'evt_1', delivered: true }]);
+      expect(sandbox.deliveries()).toMatchObject([{ id: 'del_1', state: 'delivered' }]);
+      expect(sandbox.movements()).toMatchObject([{ id: 'accept_1', state: 'pending' }]);
+      await sandbox.close();
+    }
+    const sandbox = createSandbox({ stateFile: path, clock: 'manual', maxAttempts: 1 });
+    await sandbox.settled();
+    expect(sandbox.movements()).toMatchObject([{ id: 'accept_1', state: 'confirmed' }]);
+    await sandbox.close();
+  },
+);
+
+test('a save appends what changed, and the file gives the same state after each', async () => {
+  const path = stateFile();
+  const options = {
+    stateFile: path,
+    clock: 'manual',
+    movementMs: 10,
+    maxAttempts: 2,
+    saveAfterMs: 60_000,
+  } as const;
+  const first = createSandbox({ ...options, endpoints: [{ url: 'http://127.0.0.1:1/' }] });
+  first.emit('accept.confirmed');
+  await first.save();
+  const before = saved(path);
+  first.redeem({ returnsAfterMs: 60_000 });
+  await first.clock.advance(100);
+  await first.save();
+  const after = saved(path);
+  expect(after.startsWith(before)).toBe(true);
+  expect(after.slice(before.length)).not.toContain(first.events({ order: 'oldest' })[0]?.payload.toString());
+  await first.settled();
+  await first.close();
+  const second = createSandbox(options);
+  expect(second.events()).toEqual(first.events());
+  expect(second.deliveries()).toEqual(first.deliveries());
+  expect(second.attempts()).toEqual(first.attempts());
+  expect(second.movements()).toEqual(first.movements());
+  await second.clock.advance(60_000);
+  expect(second.movements()).toMatchObject([{ state: 'failed', reason: 'bank' }]);
+  await second.close();
+});
+
+test('half a line, and a save that did not end, do not count, and the next save repairs the file', async () => {
+  const path = stateFile();
+  const first = createSandbox({ stateFile: path });
+  const kept = first.emit('accept.confirmed');
+  await first.close();
+  const whole = saved(path);
+  const event = whole.split('\n').find((line) => line.startsWith('{"event"')) ?? '';
+  for (const end of [`${event.replaceAll(kept.id, 'evt_torn')}\n`, '{"eve', '\u0000\u0000']) {
+    writeFileSync(path, whole + end);
+    const second = createSandbox({ stateFile: path });
+    expect(second.events().map(({ id }) => id)).toEqual([kept.id]);
+    const { id } = second.emit('redeem.failed');
+    await second.close();
+    const third = createSandbox({ stateFile: path });
+    expect(third.events().map((one) => one.id)).toEqual([id, kept.id]);
+    await third.close();
+  }
+  const broken = whole.replace(event, event.slice(0, 20));
+  writeFileSync(path, broken);
+  expect(() => createSandbox({ stateFile: path })).toThrow(/is not a state file/);
+  expect(saved(path)).toBe(broken);
+});
+
+test('the file is rewritten when it was removed or changed, and after a reset', async () => {
+  const path = stateFile();
+  const options = { stateFile: path, saveAfterMs: 60_000 };
+  const sandbox = createSandbox(options);
+  await sandbox.save();
+  rmSync(path);
+  const { id } = sandbox.emit('accept.confirmed');
+  await sandbox.save();
+  expect(saved(path)).toContain(id);
+  appendFileSync(path, 'by hand');
+  await sandbox.save();
+  expect(saved(path)).not.toContain('by hand');
+  sandbox.reset();
+  await sandbox.close();
+  expect(saved(path)).not.toContain('"event"');
+  const second = createSandbox(options);
+  expect(second.events()).toEqual([]);
+  await second.close();
+});
+
+test('a state file that another sandbox uses is refused until that one is closed', async () => {
+  const path = stateFile();
+  const first = createSandbox({ stateFile: path });
+  await first.save();
+  const before = saved(path);
+  expect(() => createSandbox({ stateFile: path })).toThrow(
+    /is used by another sandbox \(process \d+\)\. Stop that one, or give another path/,
+  );
+  expect(saved(path)).toBe(before);
+  await first.close();
+  const second = createSandbox({ stateFile: path });
+  // The file is not its own any more.
+  await first.close();
+  expect(() => createSandbox({ stateFile: path })).toThrow(/is used by another sandbox/);
+  await second.close();
+  expect(readdirSync(join(path, '..'))).toEqual(['state.json']);
+});
+
+test('the lock of a process that has ended, or of this id in another container, is taken over', async () => {
+  const path = stateFile();
+  const { pid } = spawnSync(process.execPath, ['--version']);
+  for (const owner of [pid, process.pid]) {
+    writeFileSync(`${path}.lock`, `${owner}\n`);
+    const sandbox = createSandbox({ stateFile: path });
+    expect(readFileSync(`${path}.lock`, 'utf8')).toBe(`${process.pid}\n`);
+    await sandbox.close();
+    expect(readdirSync(join(path, '..'))).toEqual(['state.json']);
+  }
+  for (const owner of [`${process.ppid}\n`, '']) {
+    writeFileSync(`${path}.lock`, owner);
+    expect(() => createSandbox({ stateFile: path })).toThrow(/is used by another sandbox.*remove .*\.lock/);
+  }
+});
+
+/** Runs something as a user who may do only what the permissions say. */
+function asUser<Result>(run: () => Result): Result {
+  if (process.geteuid?.() !== 0) return run();
+  process.seteuid?.(65_534);
+  try {
+    return run();
+  } finally {
+    process.seteuid?.(0);
+  }
+}
+
+test('a path that cannot be a state file is refused at the start with what to do', () => {
+  const folder = join(stateFile(), '..');
+  chmodSync(folder, 0o777);
+  const at = (...names: string[]) => join(folder, ...names);
+  mkdirSync(at('sealed'), { mode: 0o555 });
+  writeFileSync(at('note.txt'), 'a note');
+  chmodSync(at('note.txt'), 0o666);
+  writeFileSync(at('read-only.json'), '{}');
+  chmodSync(at('read-only.json'), 0o444);
+  for (const [path, says] of [
+    [at('missing', 'state.json'), /needs the folder .*missing, which does not exist. Create it/],
+    [at('note.txt', 'state.json'), /needs the folder .*note\.txt, which does not exist/],
+    [at('note.txt', 'deep', 'state.json'), /needs the folder/],
+    [at('sealed'), /is a folder. Give a file in it/],
+    [at('sealed', 'state.json'), /cannot be written: this user cannot write to its folder/],
+    [at('read-only.json'), /cannot be read and written by this user. Check its permissions/],
+    ['/dev/null', /is not a regular file/],
+    [at('note.txt'), /is not a state file/],
+  ] as const) {
+    if (path === '/dev/null' && !existsSync(path)) continue;
+    const start = () => asUser(() => createSandbox({ stateFile: path }));
+    expect(start).toThrow(says);
+    expect(start).toThrow(path);
+  }
+  expect(readdirSync(folder).sort()).toEqual(['note.txt', 'read-only.json', 'sealed']);
+  expect(readFileSync(at('note.txt'), 'utf8')).toBe('a note');
 });

@@ -1,0 +1,162 @@
+import { describe, expect, test } from 'vitest';
+import { makeFolder, run, start } from '../command.js';
+import { TOKEN } from '../service.js';
+
+/** The settings that it printed, as the environment of other commands. */
+function pasted(output: string): Record<string, string> {
+  return Object.fromEntries(
+    [...output.matchAll(/^export (\w+)=(.*)$/gm)].map(([, name, value]) => [name, value]),
+  );
+}
+
+const isListening = (line: string) => line.includes('sandbox.listening');
+
+describe.concurrent('sandbox', () => {
+  test('sandbox gives new ids at each start, and the same ones with the same --seed', async () => {
+    const firstId = async (flags: readonly string[]) => {
+      const command = start(['sandbox', '--port', '0', '--json', ...flags]);
+      const [line = ''] = (await command.printed(/sandbox\.listening.*\n/)).split('\n').filter(isListening);
+      const { settings } = JSON.parse(line);
+      const fired = await fetch(`${settings.STABLEHOOKS_BASE_URL}/sandbox/events`, {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer ${settings.STABLEHOOKS_TOKEN}`,
+          'content-type': 'application/json',
+        },
+        body: '{"type":"accept.confirmed"}',
+      });
+      const { id } = (await fired.json()) as { readonly id: string };
+      command.interrupt('SIGTERM');
+      expect((await command.ended).exitCode).toBe(130);
+      return id;
+    };
+    const seed = ['--seed', '42'];
+    const ids = await Promise.all([[], [], seed, seed].map(firstId));
+    expect(ids[2]).toBe(ids[3]);
+    expect(new Set(ids).size).toBe(3);
+  });
+
+  test('sandbox shows every endpoint, also those of the state file, and which one an attempt went to', async () => {
+    await using folder = await makeFolder();
+    const endpoints = ['http://127.0.0.1:1/one', 'http://127.0.0.1:1/two', 'http://127.0.0.1:1/three'];
+    const state = ['--port', '0', '--state', folder.at('state.json'), '--max-attempts', '1'];
+    const flags = endpoints.slice(0, 2).flatMap((url) => ['--to', url]);
+    const first = start(['sandbox', ...state, ...flags]);
+    expect(await first.printed('Ctrl-C ends it.')).toContain(
+      `Events go to ${endpoints[0]}\nEvents go to ${endpoints[1]}\n`,
+    );
+    first.interrupt();
+    await first.ended;
+    const second = start(['sandbox', ...state, '--to', endpoints[2] ?? ''], {
+      env: { STABLEHOOKS_TOKEN: TOKEN },
+    });
+    const output = await second.printed('Ctrl-C ends it.');
+    expect(output).toContain(
+      [
+        `Events go to ${endpoints[0]} (from the state file)`,
+        `Events go to ${endpoints[1]} (from the state file)`,
+        `Events go to ${endpoints[2]}\n`,
+      ].join('\n'),
+    );
+    const env = { ...pasted(output), STABLEHOOKS_TOKEN: TOKEN };
+    await run(['trigger', 'accept.confirmed'], { env });
+    // No retry: --max-attempts is 1.
+    await second.printed(/(?:[\s\S]*delivery\.exhausted){3}/);
+    for (const url of endpoints) {
+      await second.printed(
+        new RegExp(`attempt 1 {2}evt_\\w+ {2}no answer {2}\\d+ ms\n {10}${url}\n {10}\\S`),
+      );
+    }
+    second.interrupt();
+    expect((await second.ended).exitCode).toBe(130);
+    const other = await run(['sandbox', ...state, '--to', endpoints[0] ?? '', '--encoding', 'base64']);
+    expect(other.stderr).toMatch(
+      /--encoding has no effect on http:\S+one: the state file has it with another/,
+    );
+    expect(other.exitCode).toBe(2);
+  });
+
+  test('sandbox warns of the default token on an address that other machines reach, and only then', async () => {
+    const said = async (flags: readonly string[], env: Readonly<Record<string, string>>) => {
+      const command = start(['sandbox', '--port', '0', ...flags], { env });
+      await command.printed('Ctrl-C ends it.');
+      command.interrupt();
+      return (await command.ended).stderr;
+    };
+    const open = ['--host', '0.0.0.0'];
+    const [warned, ...silent] = await Promise.all([
+      said(open, {}),
+      said(open, { STABLEHOOKS_TOKEN: TOKEN }),
+      said([], {}),
+      said(['--host', 'localhost'], {}),
+    ]);
+    expect(warned).toMatch(/^Warning: every machine that reaches 0\.0\.0\.0 can use this sandbox.*\n/);
+    expect(warned?.trim().split('\n')).toHaveLength(1);
+    for (const stderr of silent) expect(stderr).not.toContain('Warning');
+  });
+
+  test('sandbox has the time limit, the waits, the movement time and the balance of its flags', async () => {
+    const flags = [
+      ...['--timeout', '5s', '--max-attempts', '2', '--retry-base', '1ms', '--movement-time', '3h'],
+      ...['--balance', '7.25', '--token-expiry', '0ms', '--date-skew', '-2m', '--list-filter-after-cap'],
+    ];
+    const command = start(['sandbox', '--port', '0', '--to', 'http://127.0.0.1:1/', ...flags]);
+    const { STABLEHOOKS_BASE_URL: url, STABLEHOOKS_TOKEN: token } = pasted(
+      await command.printed('Ctrl-C ends it.'),
+    );
+    const ask = async (path: string, body?: unknown) => {
+      const response = await fetch(`${url}${path}`, {
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+        ...(body !== undefined && { method: 'POST', body: JSON.stringify(body) }),
+      });
+      return { response, json: response.status === 204 ? undefined : await response.json() };
+    };
+    const expired = await ask('/v1/webhooks/events');
+    expect(expired.response.status).toBe(401);
+    const skewMs = Date.parse(expired.response.headers.get('date') ?? '') - Date.now();
+    expect(skewMs).toBeLessThan(-60_000);
+    expect((await ask('/sandbox/faults')).json).toMatchObject({
+      dateSkewMs: -120_000,
+      tokenExpiryMs: 0,
+      listFilterAfterCap: true,
+    });
+    await fetch(`${url}/sandbox/faults`, { method: 'DELETE', headers: { authorization: `Bearer ${token}` } });
+    const wallet = { agentId: 'a', chain: 'base', limits: { perTx: '1', daily: '1' } };
+    expect((await ask('/v1/wallets', wallet)).json).toMatchObject({ balance: '7.25' });
+    expect((await ask('/sandbox/accepts', {})).json).toMatchObject({ state: 'pending' });
+    await ask('/sandbox/events', { type: 'redeem.failed' });
+    await command.printed(/attempt 2[\s\S]*delivery\.exhausted/);
+    command.interrupt();
+    await command.ended;
+  });
+
+  test('sandbox refuses a state file that another process uses, and takes it over once that one was killed', async () => {
+    await using folder = await makeFolder();
+    const args = ['sandbox', '--port', '0', '--state', folder.at('state.json')];
+    const first = start(args);
+    await first.printed('Ctrl-C ends it.');
+    const second = await run(args);
+    expect(second.stderr).toMatch(/state\.json is used by another sandbox \(process \d+\)\. Stop that one/);
+    expect(second.exitCode).toBe(2);
+    first.interrupt('SIGKILL');
+    await first.ended;
+    const third = start(args);
+    await third.printed('Ctrl-C ends it.');
+    third.interrupt();
+    expect((await third.ended).exitCode).toBe(130);
+  });
+
+  test.for([
+    [['--state', 'missing/state.json'], /needs the folder missing, which does not exist\. Create it/],
+    [['--state', '.'], /The state file \. is a folder/],
+    [['--encoding', 'base64'], /--encoding has no effect without --to/],
+    [['--header', 'X-Other'], /--header has no effect without --to/],
+    [['--balance', '-1'], /Write a decimal amount of zero or more/],
+    [['--max-attempts', '0'], /Write a whole number from 1/],
+    [['--date-skew', '5'], /Write a duration/],
+  ] as const)('sandbox refuses an invalid setting with exit 2: %j', async ([flags, says]) => {
+    const { stderr, exitCode } = await run(['sandbox', '--port', '0', ...flags]);
+    expect(stderr).toMatch(says);
+    expect(exitCode).toBe(2);
+  });
+});
