@@ -117,24 +117,31 @@ export function deliveryDeviations(body: string): readonly string[] {
 /** Fails the test, at its end, if anything deviated from the document. Call it before the first exchange of the test. */
 export function collectDeviations(): (where: string, deviations: readonly string[]) => void {
   const collected: string[] = [];
-  onTestFinished(() => {
+  onTestFinished(async () => {
+    // What arrived last may still be compared.
+    await new Promise(setImmediate);
     if (collected.length > 0) throw new Error(`Not as openapi.yaml describes it:\n${collected.join('\n')}`);
   });
   return (where, deviations) => void collected.push(...deviations.map((one) => `${where}: ${one}`));
 }
 
-/** The platform's fetch, as an option of the client: its requests and the responses must be as the document describes. */
+/**
+ * The platform's fetch, as an option of the client: its requests and the responses must be as the document describes. They
+ * are compared after the client has the response, so that its time limits are those of the test.
+ */
 export function describedFetch(): (url: string, init: RequestInit) => Promise<Response> {
   const collect = collectDeviations();
   return async (url, init) => {
     const exchange = { method: init.method ?? 'GET', url };
-    const headers = Object.fromEntries(new Headers(init.headers));
-    collect(`request ${url}`, requestDeviations({ ...exchange, headers, body: String(init.body ?? '') }));
     const response = await fetch(url, init);
     const { status } = response;
     const contentType = response.headers.get('content-type');
     const body = await response.clone().text();
-    collect(`response ${status} ${url}`, responseDeviations({ ...exchange, status, contentType, body }));
+    setImmediate(() => {
+      const headers = Object.fromEntries(new Headers(init.headers));
+      collect(`request ${url}`, requestDeviations({ ...exchange, headers, body: String(init.body ?? '') }));
+      collect(`response ${status} ${url}`, responseDeviations({ ...exchange, status, contentType, body }));
+    });
     return response;
   };
 }
