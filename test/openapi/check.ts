@@ -1,6 +1,6 @@
 /** Compares requests, responses and deliveries with `openapi.yaml`. */
 import { readFileSync } from 'node:fs';
-import { Ajv2020 } from 'ajv/dist/2020.js';
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import { onTestFinished } from 'vitest';
 import { parse } from 'yaml';
 import * as z from 'zod/mini';
@@ -75,7 +75,7 @@ export function requestDeviations(request: SentRequest): readonly string[] {
     const schema = known.get(name);
     if (schema === undefined) return [`the query parameter ${name} is unknown`];
     const typed = 'type' in schema && schema.type === 'integer' ? Number(value) : value;
-    return validate(schema, typed).map((error) => `the query parameter ${name} ${error}`);
+    return errorsOf(ajv.compile(schema), typed).map((error) => `the query parameter ${name} ${error}`);
   });
   if (!/^Bearer \S+$/.test(String(request.headers['authorization']))) deviations.push('no bearer token');
   if (operation.requestBody === undefined) {
@@ -117,24 +117,31 @@ export function deliveryDeviations(body: string): readonly string[] {
 /** Fails the test, at its end, if anything deviated from the document. Call it before the first exchange of the test. */
 export function collectDeviations(): (where: string, deviations: readonly string[]) => void {
   const collected: string[] = [];
-  onTestFinished(() => {
+  onTestFinished(async () => {
+    // What arrived last may still be compared.
+    await new Promise(setImmediate);
     if (collected.length > 0) throw new Error(`Not as openapi.yaml describes it:\n${collected.join('\n')}`);
   });
   return (where, deviations) => void collected.push(...deviations.map((one) => `${where}: ${one}`));
 }
 
-/** The platform's fetch, as an option of the client: its requests and the responses must be as the document describes. */
+/**
+ * The platform's fetch, as an option of the client: its requests and the responses must be as the document describes. They
+ * are compared after the client has the response, so that its time limits are those of the test.
+ */
 export function describedFetch(): (url: string, init: RequestInit) => Promise<Response> {
   const collect = collectDeviations();
   return async (url, init) => {
     const exchange = { method: init.method ?? 'GET', url };
-    const headers = Object.fromEntries(new Headers(init.headers));
-    collect(`request ${url}`, requestDeviations({ ...exchange, headers, body: String(init.body ?? '') }));
     const response = await fetch(url, init);
     const { status } = response;
     const contentType = response.headers.get('content-type');
     const body = await response.clone().text();
-    collect(`response ${status} ${url}`, responseDeviations({ ...exchange, status, contentType, body }));
+    setImmediate(() => {
+      const headers = Object.fromEntries(new Headers(init.headers));
+      collect(`request ${url}`, requestDeviations({ ...exchange, headers, body: String(init.body ?? '') }));
+      collect(`response ${status} ${url}`, responseDeviations({ ...exchange, status, contentType, body }));
+    });
     return response;
   };
 }
@@ -156,14 +163,18 @@ function bodyDeviations(pointer: string, body: string): readonly string[] {
   return validateAt(`${pointer}/schema`, body);
 }
 
+const checks = new Map<string, ValidateFunction>();
+
 function validateAt(pointer: string, body: string): readonly string[] {
   const value = parseJson(body);
   if (value === undefined) return ['the body is not JSON'];
-  return validate({ $ref: ID + encodeURI(pointer) }, value).map((error) => `the body ${error}`);
+  // Compiled once: compiling takes longer than the exchange that is checked.
+  const check = checks.get(pointer) ?? ajv.compile({ $ref: ID + encodeURI(pointer) });
+  checks.set(pointer, check);
+  return errorsOf(check, value).map((error) => `the body ${error}`);
 }
 
-function validate(schema: object, value: unknown): readonly string[] {
-  const check = ajv.compile(schema);
+function errorsOf(check: ValidateFunction, value: unknown): readonly string[] {
   if (check(value)) return [];
   return (check.errors ?? []).map(({ instancePath, message }) => `${instancePath} ${message}`.trim());
 }

@@ -11,8 +11,8 @@ const root = fileURLToPath(new URL('../../', import.meta.url));
 
 /** What `stablehooks` brings to production at most, itself included. */
 const MOST_PACKAGES = 13;
-/** Node loads an ES module with `require` from 20.19 on, so that is not a fault. All other resolutions must be right. */
-const ATTW = ['--ignore-rules', 'cjs-resolves-to-esm'];
+/** Node loads an ES module with `require` from 20.19 on, so that is not a fault. All other resolutions of code must be right. */
+const ATTW = ['--ignore-rules', 'cjs-resolves-to-esm', '--exclude-entrypoints', 'openapi.yaml'];
 const TOOLS = ['hono', '@hono/node-server', 'commander', 'stablehooks-kit'];
 
 /** A signed delivery is handled and a forged one is rejected, by the public names. */
