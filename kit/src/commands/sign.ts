@@ -14,7 +14,8 @@ export function signCommand(): Command {
   );
   addSecretFlags(command);
   addExample(command, [
-    'curl -H "$(stablehooks sign --body body.json)" --data-binary @body.json http://localhost:3000/hooks',
+    'curl -H "$(stablehooks sign --body body.json)" \\\\',
+    '  --data-binary @body.json http://localhost:3000/hooks',
   ]);
   return addAction(command, printHeader);
 }

@@ -11,7 +11,6 @@ const TRIGGER = ['trigger', 'transfer.settled', ...TO];
 
 /** What is typed, the exit code, and what the line says. */
 const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] = [
-  [[], /The command is missing\. See `stablehooks --help`/],
   [['evnts', 'list'], /unknown command 'evnts' \(Did you mean events\?\)/],
   [['events', 'lst'], /unknown command 'lst' .*See `stablehooks events --help`/],
   [['verify'], /--body <file> and --signature <value> are required\. See `stablehooks verify --help`/],
