@@ -14,7 +14,7 @@ export function signCommand(): Command {
   );
   addSecretFlags(command);
   addExample(command, [
-    'curl -H "$(stablehooks sign --body body.json)" \\\\',
+    'curl -H "$(stablehooks sign --body body.json)" \\',
     '  --data-binary @body.json http://localhost:3000/hooks',
   ]);
   return addAction(command, printHeader);

@@ -97,7 +97,7 @@ const NOT_THE_SERVICE = 'This is not the service: check --base-url (STABLEHOOKS_
  */
 function toFlagMessage(message: string): string {
   const sentence = message.replace(/^[a-z][\w.]*: (?=\S)/, '');
-  const text = sentence.replaceAll(/`([a-z]\w*)`/g, (_, name: string) => {
+  const text = sentence.replaceAll(/`(?:\w+\.)*([a-z]\w*)`/g, (_, name: string) => {
     const words = name.replace(/(?<=.)Ms$/, '').replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
     return `--${words}`;
   });
