@@ -4,6 +4,7 @@ import { type Check, type CheckResult, DELIVERY_CHECKS, REFUSAL_CHECKS } from '.
 import { adviceOf, checkGenuine } from '../doctor/diagnosis.js';
 import { createTestedEndpoint } from '../doctor/endpoint.js';
 import { createReport } from '../doctor/report.js';
+import { describeAnswer } from '../io/delivery.js';
 import { unreachableError, usageError } from '../io/errors.js';
 import { EXIT, type ExitCode, interruptedExit } from '../io/output.js';
 import {
@@ -88,7 +89,7 @@ async function examine({
   const { answer, comparable, ...genuine } = await checkGenuine(endpoint, secret);
   if (answer.kind === 'unreachable' && !signal.aborted) {
     report.clear();
-    throw unreachableError(`${url} cannot be reached (${answer.reason}). ${adviceOf(answer.reason)}`);
+    throw unreachableError(`${url} cannot be reached: ${describeAnswer(answer)}. ${adviceOf(answer.reason)}`);
   }
   try {
     // An interrupted check says nothing about the endpoint.

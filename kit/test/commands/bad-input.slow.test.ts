@@ -240,7 +240,7 @@ describe.concurrent('settings', () => {
       expect(exitCode).toBe(0);
     }
     expect((await run(['--help'])).stdout).toContain(
-      'Exit codes: 0 success, 1 the check failed, 2 wrong use, 3 unreachable, 130 interrupted.',
+      'Exit codes: 0 success, 1 the check failed, 2 wrong use, 3 unreachable,\n130 interrupted.',
     );
   });
 
