@@ -25,10 +25,15 @@ const VARIABLE: readonly (readonly [RegExp, string])[] = [
   [/\b\d+(ms|[dhms])( \d+[hms])?(?= |$)/gm, 'AGE'],
 ];
 
-/** The words without how lines are broken and columns are filled, which depend on the length of what differs. */
-function toWords(rows: readonly string[]): readonly string[] {
+/** The words without how lines are broken and columns are filled, which depends on the length of what differs. */
+function toWords(rows: readonly string[]): string {
   const text = VARIABLE.reduce((all, [pattern, word]) => all.replaceAll(pattern, word), rows.join('\n'));
-  return text.split(/\s{2,}|\n/).filter((part) => part.trim() !== '');
+  const words = text.replaceAll(/\s+/g, ' ').trim();
+  // Of simultaneous deliveries of one event, one is handled.
+  return words.replaceAll(
+    /(?:(?:\d+ × )?(?:200 handled|200 duplicate|503 ERR_EVENT_BUSY)(?:, | |$)){2,}/g,
+    'ONE HANDLED ',
+  );
 }
 
 /** A word that alone is longer than the terminal is wide, such as a signature, cannot be shown in one row. */
