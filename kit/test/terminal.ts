@@ -27,31 +27,43 @@ export interface Screen {
 /** So many rows are kept: the longest output of the tests has fewer. */
 const ROWS = 500;
 
+/**
+ * Runs the command and prints its exit code after it. It then waits for a key: the last bytes of a process that ends can
+ * be lost with its pseudo-terminal.
+ */
+const SCRIPT = `trap : INT; "$@"; printf '\\nEXIT %s\\n' "$?"; read -r _`;
+const EXIT = /\n\n?EXIT (\d+)$/;
+
 export async function runInTerminal(args: readonly string[], options: TerminalOptions): Promise<Screen> {
   const { columns, env = {}, cwd, interruptAt, type } = options;
   const typing = type ?? (interruptAt === undefined ? undefined : { at: interruptAt, text: '\u0003' });
   const terminal = new headless.Terminal({ cols: columns, rows: ROWS, allowProposedApi: true });
-  const pty = spawn(process.execPath, [MAIN, ...args], {
+  const pty = spawn('sh', ['-c', SCRIPT, 'sh', process.execPath, MAIN, ...args], {
     cols: columns,
     rows: ROWS,
     ...(cwd !== undefined && { cwd }),
     env: { PATH: process.env['PATH'] ?? '', TERM: 'xterm-256color', ...env },
   });
-  let written = Promise.resolve();
-  let typed = false;
-  pty.onData((data) => {
-    written = written.then(() => new Promise<void>((resolve) => terminal.write(data, resolve)));
-    written = written.then(() => {
-      if (typing === undefined || typed || !matches(readRows(terminal).rows, typing.at)) return;
-      typed = true;
-      pty.write(typing.text);
-    });
+  const ended = new Promise<void>((resolve) => pty.onExit(() => resolve()));
+  const exitCode = await new Promise<number>((resolve) => {
+    let typed = false;
+    pty.onData((data) =>
+      terminal.write(data, () => {
+        const { rows } = readRows(terminal);
+        const [, code] = EXIT.exec(`\n${rows.join('\n')}`) ?? [];
+        if (code !== undefined) resolve(Number(code));
+        else if (typing !== undefined && !typed && matches(rows, typing.at)) {
+          typed = true;
+          pty.write(typing.text);
+        }
+      }),
+    );
   });
-  const exitCode = await new Promise<number>((resolve) => pty.onExit((ended) => resolve(ended.exitCode)));
-  await written;
-  const screen = { exitCode, ...readRows(terminal) };
+  const { rows, wrapped } = readRows(terminal);
+  pty.write('\n');
+  await ended;
   terminal.dispose();
-  return screen;
+  return { exitCode, rows: rows.slice(0, -1), wrapped };
 }
 
 function matches(rows: readonly string[], pattern: string | RegExp): boolean {

@@ -317,7 +317,9 @@ async function pickRequeueable(
     const wrong = found.find(({ record }) => record?.state !== 'dead' && record?.state !== 'failed');
     if (wrong !== undefined) {
       throw usageError(
-        `${toPlain(wrong.id)} is ${wrong.record?.state ?? 'not in this inbox'}, not dead or failed. See \`stablehooks inbox list\`.`,
+        wrong.record === undefined
+          ? `${toPlain(wrong.id)} is not in this inbox. See \`stablehooks inbox list\`.`
+          : `${toPlain(wrong.id)} is ${wrong.record.state}, and only dead and failed events can be requeued.`,
       );
     }
     return found.flatMap(({ record }) => record ?? []);
