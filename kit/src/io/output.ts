@@ -259,11 +259,11 @@ export function isInterruption(error: unknown): boolean {
   return error === interruption.reason || (error instanceof Error && error.name === 'AbortError');
 }
 
-/** The exit code of an interrupted command. A reader that closes the pipe is no error; a full disk is one. */
+/** The exit code of a command that an interruption cut off: by Ctrl-C, a reader that closed the pipe, or a full disk. */
 export function interruptedExit(): ExitCode {
   const { reason } = interruption;
-  if (!(reason instanceof Error && 'code' in reason)) return EXIT.interrupted;
-  return reason.code === 'EPIPE' ? EXIT.good : EXIT.unreachable;
+  const isLost = reason instanceof Error && 'code' in reason && reason.code !== 'EPIPE';
+  return isLost ? EXIT.unreachable : EXIT.interrupted;
 }
 
 /** A number and its noun, such as `1 event` or `1,204 events`. */
