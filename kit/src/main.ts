@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { readFileSync, writeSync } from 'node:fs';
-import { Command, CommanderError } from 'commander';
+import { Argument, Command, CommanderError } from 'commander';
+import { completionScript, SHELLS, suggest } from './completion.js';
 import { describeMissingFlags, toFailure } from './io/errors.js';
 import {
   EXIT,
@@ -73,8 +74,8 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   },
 };
 
-/** The commands that `@bomb.sh/tab` adds: one prints the script for a shell, which calls the other at each Tab. */
-const COMPLETION = { script: 'completion', request: 'complete' } as const;
+/** What the script of `completion` calls at each Tab, with the words that are typed. */
+const COMPLETE = 'complete';
 
 const HELP_FOOTER = `
 Exit codes: 0 success, 1 the check failed, 2 wrong use, 3 unreachable,
@@ -117,17 +118,26 @@ async function createProgram(): Promise<Command> {
     .description('Tools for the webhooks of a stablecoin movement service.')
     .version(String(version), '-v, --version')
     .addHelpText('after', HELP_FOOTER);
-  const completes = words[0] === COMPLETION.script || words[0] === COMPLETION.request;
+  const completes = words[0] === COMPLETE;
   for (const [name, { summary, load }] of Object.entries(COMMANDS)) {
     // The second word counts, too: `stablehooks help trigger`.
     const command = completes || words.slice(0, 2).includes(name) ? await load() : new Command(name);
     root.addCommand(command.description(summary));
   }
+  root
+    .command('completion')
+    .description('print the script that completes commands with Tab')
+    .addArgument(new Argument('<shell>', 'your shell').choices(SHELLS))
+    .action((shell) => {
+      process.stdout.write(completionScript(shell));
+    });
   if (completes) {
-    const { default: addCompletion } = await import('@bomb.sh/tab/commander');
-    addCompletion(root, { completionCommandName: COMPLETION.script });
-  } else {
-    root.addCommand(new Command(COMPLETION.script).description('print the completion script of a shell'));
+    root
+      .command(COMPLETE, { hidden: true })
+      .argument('[words...]')
+      .action((typed: readonly string[]) => {
+        for (const each of suggest(root, typed)) process.stdout.write(`${each}\n`);
+      });
   }
   throwOnWrongUse(root);
   return root;

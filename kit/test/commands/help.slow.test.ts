@@ -1,9 +1,11 @@
 import { execFile } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { chmod, readFile, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { EVENT_TYPES } from 'stablehooks';
 import { expect, test } from 'vitest';
-import { run } from '../command.js';
+import { makeFolder, run } from '../command.js';
 
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
 /** The help of a command, or of a subcommand. */
@@ -179,17 +181,37 @@ test('a call without a command prints the help, and is no success', async () => 
   }
 });
 
-test.for(['bash', 'zsh', 'fish'])('completion %s prints a script that the shell can read', async (shell) => {
+test.for(['zsh', 'fish'])('completion %s prints a script that evaluates no typed word', async (shell) => {
   const { stdout, exitCode } = await run(['completion', shell]);
   expect(exitCode).toBe(0);
   expect(stdout).toContain('stablehooks complete --');
-  if (shell === 'bash') await promisify(execFile)('bash', ['-n', '-c', stdout]);
+  expect(stdout).not.toContain('eval');
+});
+
+test('bash completes with the script of completion alone, and runs nothing that is typed', async () => {
+  await using folder = await makeFolder();
+  const main = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
+  await writeFile(folder.at('stablehooks'), `#!/bin/sh\nexec '${process.execPath}' '${main}' "$@"\n`);
+  await chmod(folder.at('stablehooks'), 0o755);
+  await writeFile(folder.at('script'), (await run(['completion', 'bash'])).stdout);
+  const complete = async (...words: readonly string[]) => {
+    const typed = words.map((word) => `'${word}'`).join(' ');
+    // Twice, as when ~/.bashrc is read again.
+    const lines = ['. ./script', '. ./script', `COMP_WORDS=(${typed})`, `COMP_CWORD=${words.length - 1}`];
+    const shell = ['--norc', '-c', `${lines.join('; ')}; _stablehooks; printf '%s\n' "\${COMPREPLY[@]}"`];
+    const env = { PATH: `${folder.path}:${process.env['PATH']}` };
+    return (await promisify(execFile)('bash', shell, { cwd: folder.path, env })).stdout.trim().split('\n');
+  };
+  expect(await complete('stablehooks', 'ev')).toEqual(['events']);
+  expect(await complete('stablehooks', 'trigger', '')).toEqual([...EVENT_TYPES]);
+  expect(await complete('stablehooks', 'sign', '--body', '$(touch ran)', '--enc')).toEqual(['--encoding']);
+  expect(existsSync(folder.at('ran'))).toBe(false);
 });
 
 test('completion suggests commands, flags and event types', async () => {
   const suggest = async (...words: string[]) => {
     const { stdout } = await run(['complete', '--', ...words]);
-    return stdout.split('\n').map((line) => line.split('\t')[0]);
+    return stdout.trim().split('\n');
   };
   expect(await suggest('tri')).toContain('trigger');
   expect(await suggest('trigger', '')).toContain('transfer.settled');
