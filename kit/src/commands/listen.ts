@@ -105,8 +105,8 @@ async function forward(
   const since = toDate(flags.since ?? { agoMs: 0 }, Date.now());
   const { since: stored } = await inbox.pollState();
   const start = new Date(Math.min(stored ?? since.getTime(), since.getTime()));
-  const delivered = new Set<string>();
-  const withoutHandler = new Set<string>();
+  let delivered = 0;
+  let withoutHandler = 0;
   const attempts = createAttemptLog(printer, url);
   const forwarder = await createForwarder(url, {
     settings,
@@ -124,9 +124,9 @@ async function forward(
       onGap: (gap) => printer.note(toFlagWords(describeGap(gap), '--interval')),
     },
     onAttempt(attempt) {
-      const { answer, event, nextInMs } = attempt;
-      if (isAccepted(answer)) delivered.add(event.id);
-      else if (nextInMs === null) withoutHandler.add(event.id);
+      const { answer, nextInMs } = attempt;
+      if (isAccepted(answer)) delivered += 1;
+      else if (nextInMs === null) withoutHandler += 1;
       attempts.add(attempt);
     },
   });
@@ -151,8 +151,8 @@ async function forward(
   }
   const waiting = await countWaiting(inbox);
   const next = flags.inbox === undefined ? '' : ' Run the same command again to continue.';
-  const ignored = withoutHandler.size > 0 ? `, ${withoutHandler.size} without a handler` : '';
-  printer.note(`Stopped: ${delivered.size} delivered${ignored}, ${waiting} waiting.${next}`);
+  const ignored = withoutHandler > 0 ? `, ${withoutHandler} without a handler` : '';
+  printer.note(`Stopped: ${delivered} delivered${ignored}, ${waiting} waiting.${next}`);
   return interruptedExit();
 }
 

@@ -166,11 +166,12 @@ async function runSandbox({
     endpoints: to.map((url) => ({ url: parseUrl(url, '--to'), encoding, signatureHeader: header })),
   });
   try {
+    // Before anything is awaited, so that no delivery of the state file is sent.
+    refuseOtherSigning(sandbox.endpoints.list(), flags, given);
     const { url } = await sandbox.listen(port, { hostname: host });
     const endpoints = sandbox.endpoints
       .list()
       .map((endpoint) => ({ url: endpoint.url, restored: !to.includes(endpoint.url) }));
-    refuseOtherSigning(sandbox.endpoints.list(), flags, given);
     sandbox.subscribe((entry) =>
       printFeed(printer, entry, { severalEndpoints: sandbox.endpoints.list().length > 1 }),
     );
@@ -210,9 +211,14 @@ function refuseOtherSigning(
   given: ReadonlySet<string>,
 ): void {
   for (const endpoint of endpoints.filter(({ url }) => to.includes(url))) {
-    const why = `has no effect on ${endpoint.url}: the state file has it with another. Remove that endpoint with DELETE /sandbox/endpoints/${endpoint.id}, or use another --state.`;
-    if (endpoint.encoding !== encoding) refuseFlags(given, ['encoding'], why);
-    if (header !== undefined && endpoint.signatureHeader !== header) refuseFlags(given, ['header'], why);
+    const why = (kept: string, flag: string) =>
+      `has no effect on ${endpoint.url}: the state file has it with ${kept}. Leave out ${flag}, or use another --state.`;
+    if (endpoint.encoding !== encoding) {
+      refuseFlags(given, ['encoding'], why(endpoint.encoding, '--encoding'));
+    }
+    if (header !== undefined && endpoint.signatureHeader !== header) {
+      refuseFlags(given, ['header'], why(endpoint.signatureHeader, '--header'));
+    }
   }
 }
 

@@ -116,9 +116,13 @@ async function trigger(context: CommandContext<TriggerFlags>): Promise<ExitCode>
   if (total > 1 || signal.aborted) printer.note(summarise(rows, total));
   noteNotDue(printer, notDue);
   noteUnaccepted(printer, answers);
+  const isUnreached = answers.some(({ kind }) => kind === 'unreachable');
+  if (isUnreached && flags.to === undefined) {
+    printer.note('The sandbox makes this connection, in its own environment and network.');
+  }
   if (forge || tamper) noteNotRefused(printer, answers);
   if (signal.aborted) return interruptedExit();
-  if (answers.some(({ kind }) => kind === 'unreachable')) return EXIT.unreachable;
+  if (isUnreached) return EXIT.unreachable;
   return rows.length >= total && answers.every(expected) ? EXIT.good : EXIT.failed;
 }
 

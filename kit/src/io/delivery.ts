@@ -27,7 +27,7 @@ export interface DeliveryRequest {
  * - `reply`: with a status; `outcome` and `code` come from the reply of a stablehooks receiver.
  * - `silence`: not within the time limit.
  * - `unreachable`: there was no connection, or it broke; `reason` is the system's code.
- * - `lost`: a sandbox did not let it arrive; `fault` is the fault that occurred.
+ * - `lost`: a sandbox lost the delivery, or the answer if `fault` is `reset`. `fault` is the fault that occurred.
  */
 export type EndpointAnswer = { readonly elapsedMs: number } & (
   | {
@@ -208,11 +208,17 @@ export function outcomeOf(answer: EndpointAnswer): string | undefined {
 /** The answer in a few words: `200 handled`, `401 ERR_SIGNATURE_MISMATCH`, `no answer in 10 s`. */
 export function describeAnswer(answer: EndpointAnswer): string {
   if (answer.kind === 'silence') return `no answer in ${formatWait(answer.elapsedMs)}`;
-  if (answer.kind === 'lost') return `lost (fault ${answer.fault})`;
+  if (answer.kind === 'lost')
+    return `${isAnswerLost(answer) ? 'answer lost' : 'lost'} (fault ${answer.fault})`;
   if (answer.kind === 'unreachable') {
     return `${connectionFailure(answer.reason)?.what ?? 'no connection'} (${answer.reason})`;
   }
   return [answer.status, answer.code ?? answer.outcome].filter(Boolean).join(' ');
+}
+
+/** Whether the delivery arrived, and the sandbox only dropped the answer. */
+function isAnswerLost({ fault }: { readonly fault: string }): boolean {
+  return fault === 'reset';
 }
 
 /** A time limit as it was typed, as far as a timer keeps it: `400 ms`, `1.5 s`. */
@@ -308,7 +314,9 @@ function meaningOf(answer: EndpointAnswer): string | undefined {
     return `${outcome}: ${WITHOUT_EFFECT[outcome]}`;
   }
   if (answer.kind === 'lost') {
-    return `lost: the sandbox has the fault ${answer.fault}, so the attempt did not reach the handler. The sandbox may retry it; its own output shows that.`;
+    return isAnswerLost(answer)
+      ? `answer lost: the sandbox dropped the answer (fault ${answer.fault}), so the result is not known. The handler may have run. The sandbox may retry it; its own output shows that.`
+      : `lost: the sandbox has the fault ${answer.fault}, so the attempt did not reach the handler. The sandbox may retry it; its own output shows that.`;
   }
   const failure = answer.kind === 'unreachable' ? connectionFailure(answer.reason) : undefined;
   return failure && `without an answer: ${failure.what}. ${failure.fix}`;

@@ -4,11 +4,14 @@ import { unreachableError } from './errors.js';
 /** How long no other process can poll after this one was killed, in ms. */
 export const POLL_LEASE_MS = 10_000;
 
+/** How long a release may take, in ms. Later, the lease has almost lapsed by itself. */
+const MAX_RELEASE_MS = 5_000;
+
 /** An inbox whose lease to poll this process has until it releases it. */
 export interface HeldInbox<Held> {
   /** The inbox for a poller: its polls neither acquire nor release the lease. */
   readonly inbox: Held;
-  /** Lets other processes poll. */
+  /** Lets other processes poll. Gives up after 5 seconds: the lease then lapses by itself. */
   release(): Promise<void>;
 }
 
@@ -28,11 +31,21 @@ export async function holdPollLease<Held extends Pick<Inbox, 'acquirePoll' | 'sa
       `Another process polls with this inbox. Stop it, or pass another --inbox. If it was killed, try again in ${POLL_LEASE_MS / 1_000} s.`,
     );
   }
-  let renewal: Promise<unknown> = Promise.resolve();
+  let renewal: Promise<unknown> | undefined;
   const timer = setInterval(() => {
     // What fails here fails in the next poll, too, which reports it.
-    renewal = renewal.then(acquire).catch(() => undefined);
+    renewal ??= acquire()
+      .catch(() => undefined)
+      .finally(() => {
+        renewal = undefined;
+      });
   }, POLL_LEASE_MS / 3);
+
+  async function letGo(): Promise<void> {
+    await renewal;
+    const state = await acquire();
+    if (state !== null) await inbox.savePoll(state, { holder, leaseMs: 0 });
+  }
 
   return {
     inbox: {
@@ -42,9 +55,11 @@ export async function holdPollLease<Held extends Pick<Inbox, 'acquirePoll' | 'sa
     } satisfies Held as Held,
     async release() {
       clearInterval(timer);
-      await renewal;
-      const state = await acquire();
-      if (state !== null) await inbox.savePoll(state, { holder, leaseMs: 0 });
+      let giveUp: NodeJS.Timeout | undefined;
+      const late = new Promise<void>((resolve) => {
+        giveUp = setTimeout(resolve, MAX_RELEASE_MS);
+      });
+      await Promise.race([letGo(), late]).finally(() => clearTimeout(giveUp));
     },
   };
 }

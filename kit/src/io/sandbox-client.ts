@@ -1,3 +1,4 @@
+import { ATTEMPT_TIMEOUT } from '../sandbox/deliveries.js';
 import type { Attempt, Delivery, Endpoint } from '../sandbox/index.js';
 import { type EndpointAnswer, readOutcome } from './delivery.js';
 import { type CommandError, describeBody, unreachableError, usageError } from './errors.js';
@@ -74,6 +75,9 @@ export async function connectSandbox(
   };
 }
 
+/** How many attempts are remembered that nobody has asked for: other clients of the sandbox cause attempts, too. */
+const MAX_KNOWN = 10_000;
+
 /** Waits for the answer to the first attempt of a delivery. Each can be asked for once. */
 type FirstAttempt = (deliveryId: string, timeoutMs: number) => Promise<EndpointAnswer>;
 
@@ -104,8 +108,10 @@ async function followAttempts(
       if (deliveryId === undefined || answer === undefined) continue;
       const waiter = waiting.get(deliveryId);
       if (waiter !== undefined) waiter.resolve(answer);
-      // A retry is not the first attempt.
+      // A duplicate is not the first attempt.
       else if (!known.has(deliveryId)) known.set(deliveryId, answer);
+      const [oldest] = known.keys();
+      if (known.size > MAX_KNOWN && oldest !== undefined) known.delete(oldest);
     }
   }
   function stop(cause?: unknown): void {
@@ -156,27 +162,29 @@ async function* readEntries(response: Response): AsyncGenerator<Entry, void> {
 function readEntry(kind: string, data: unknown): readonly [string, EndpointAnswer] | undefined {
   if (kind === 'attempt.made') {
     const attempt = data as Attempt;
-    return [attempt.deliveryId, toAnswer(attempt)];
+    return attempt.number === 1 ? [attempt.deliveryId, toAnswer(attempt)] : undefined;
   }
+  if (kind !== 'delivery.exhausted') return undefined;
+  const { id, attempts } = data as Delivery;
   // A delivery that ends without an attempt: its endpoint was removed, or there is none any more.
-  if (kind === 'delivery.exhausted') {
-    return [(data as Delivery).id, { kind: 'unreachable', reason: 'the endpoint was removed', elapsedMs: 0 }];
-  }
-  return undefined;
+  return attempts === 0
+    ? [id, { kind: 'unreachable', reason: 'the endpoint was removed', elapsedMs: 0 }]
+    : undefined;
 }
 
-/** Faults that prevent an attempt from reaching the endpoint as a whole. */
-const LOSSES = ['drop', 'cut'] as const;
+/** Faults that prevent an answer. */
+const LOSSES = ['drop', 'cut', 'reset'] as const;
 
-function toAnswer({ response, error, faults, durationMs: elapsedMs }: Attempt): EndpointAnswer {
+function toAnswer(attempt: Attempt): EndpointAnswer {
+  const { response, error, errorCode, faults, durationMs: elapsedMs } = attempt;
   if (response !== null)
     return { kind: 'reply', status: response.status, ...readOutcome(response.body), elapsedMs };
+  if (errorCode === ATTEMPT_TIMEOUT) return { kind: 'silence', elapsedMs };
+  // An error with a code is the endpoint's, even if a fault occurred.
+  if (errorCode !== null) return { kind: 'unreachable', reason: errorCode, elapsedMs };
   const fault = LOSSES.find((name) => faults.includes(name));
   if (fault !== undefined) return { kind: 'lost', fault, elapsedMs };
-  // The sandbox reports failures as sentences.
-  const reason = error ?? 'no answer';
-  if (/did not answer within/.test(reason)) return { kind: 'silence', elapsedMs };
-  return { kind: 'unreachable', reason: /\bE[A-Z]{4,}\b/.exec(reason)?.[0] ?? reason, elapsedMs };
+  return { kind: 'unreachable', reason: error ?? 'no answer', elapsedMs };
 }
 
 /** Sends a request to the control API. */

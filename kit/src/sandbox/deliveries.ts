@@ -45,6 +45,11 @@ export interface Attempt {
   } | null;
   /** Why there is no response, or `null`. */
   readonly error: string | null;
+  /**
+   * The code of that error, such as `ECONNREFUSED` or `DEPTH_ZERO_SELF_SIGNED_CERT`; `ERR_ATTEMPT_TIMEOUT` when the
+   * endpoint did not answer in time. `null` without an error, or when it has no code, as that of a fault.
+   */
+  readonly errorCode: string | null;
   /** The faults that occurred: `drop`, `duplicate`, `corruptSignature`, `reserialise`, `cut`, `reset`. */
   readonly faults: readonly string[];
 }
@@ -225,7 +230,10 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
       attempts = new Fifo();
       queues = queuesOf(session);
       count = state?.count ?? 0;
-      for (const one of state?.attempts.slice(-options.maxAttemptsKept) ?? []) attempts.push(one);
+      for (const one of state?.attempts.slice(-options.maxAttemptsKept) ?? []) {
+        // Earlier versions did not save the code.
+        attempts.push({ ...one, errorCode: one.errorCode ?? null });
+      }
       for (const delivery of state?.deliveries ?? []) {
         const event = events.find(delivery.eventId);
         if (delivery.state === 'pending' && event !== undefined) track({ ...delivery, event }, 0);
@@ -297,6 +305,9 @@ const KEPT_RESPONSE_BYTES = 1024;
 const CUT = 'The connection was cut halfway through the body.';
 const RESET = 'The connection was reset before the answer.';
 
+/** The code of an attempt that was not answered in time. */
+export const ATTEMPT_TIMEOUT = 'ERR_ATTEMPT_TIMEOUT';
+
 /** Makes one attempt. Never rejects: a failure is the `error` of the attempt. */
 async function makeAttempt(plan: AttemptPlan, clock: Clock, faults: FaultSource): Promise<Attempt> {
   const { event, target, deliveryId, number, timeoutMs, abort } = plan;
@@ -313,8 +324,9 @@ async function makeAttempt(plan: AttemptPlan, clock: Clock, faults: FaultSource)
 
   const startedAt = clock.now();
   let response: Attempt['response'] = null;
-  let error: string | null = null;
-  const late = new Error(`The endpoint did not answer within ${timeoutMs} ms.`);
+  let failure: AttemptFailure = { error: null, errorCode: null };
+  const message = `The endpoint did not answer within ${timeoutMs} ms.`;
+  const late = Object.assign(new Error(message), { code: ATTEMPT_TIMEOUT });
   const cancel = clock.after(timeoutMs, () => abort.abort(late));
   const { signal } = abort;
   try {
@@ -331,7 +343,7 @@ async function makeAttempt(plan: AttemptPlan, clock: Clock, faults: FaultSource)
         : sendRequest(target, { headers, body: sent, signal });
     response = await untilAborted(sending, signal);
   } catch (cause) {
-    error = toMessage(signal.aborted ? signal.reason : cause);
+    failure = toFailure(signal.aborted ? signal.reason : cause);
   } finally {
     cancel();
   }
@@ -340,7 +352,7 @@ async function makeAttempt(plan: AttemptPlan, clock: Clock, faults: FaultSource)
     startedAt: new Date(startedAt).toISOString(),
     durationMs: clock.now() - startedAt,
     request: { method: 'POST', url: target.url, headers, body: sent },
-    ...{ response, error, faults: occurred },
+    ...{ response, ...failure, faults: occurred },
   };
 }
 
@@ -448,10 +460,15 @@ function corrupt(signature: string): string {
   return (signature.startsWith('0') ? '1' : '0') + signature.slice(1);
 }
 
+type AttemptFailure = Pick<Attempt, 'error' | 'errorCode'>;
+
 /** `fetch` puts the reason of a failure into the cause. */
-function toMessage(thrown: unknown): string {
+function toFailure(thrown: unknown): AttemptFailure {
   const cause = thrown instanceof Error && thrown.cause instanceof Error ? thrown.cause : thrown;
-  return cause instanceof Error
-    ? cause.message || cause.name
-    : 'The endpoint threw a value that is not an error.';
+  if (!(cause instanceof Error)) {
+    return { error: 'The endpoint threw a value that is not an error.', errorCode: null };
+  }
+  const errorCode = 'code' in cause && typeof cause.code === 'string' ? cause.code : null;
+  // A host with several addresses that all refuse gives an error without a message.
+  return { error: cause.message || errorCode || cause.name, errorCode };
 }

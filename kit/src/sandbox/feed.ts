@@ -37,28 +37,41 @@ export function createFeed(now: () => number): Feed {
 /** How many entries a reader of the stream may be behind before it is disconnected: this bounds the memory. */
 const MAX_LAG = 10_000;
 
-/** Streams the feed as server-sent events, each entry as `event: <kind>`, until the reader disconnects. */
+/** How often a comment is sent, in ms: a client or a proxy may disconnect from a stream that is silent for minutes. */
+const PING_INTERVAL_MS = 15_000;
+
+/**
+ * Streams the feed as server-sent events, each entry as `event: <kind>`, until the reader disconnects. The comment
+ * `: ping` is sent every 15 seconds.
+ */
 export function streamFeed(feed: Feed): Response {
   const encoder = new TextEncoder();
-  let unsubscribe = () => {};
+  let stop = () => {};
   const body = new ReadableStream<Uint8Array>(
     {
       start: (reader) => {
         // Sent at once: the reader then knows that it misses nothing from now on.
         reader.enqueue(encoder.encode(': open\n\n'));
-        unsubscribe = feed.subscribe((entry) => {
+        const pings = setInterval(() => {
+          if ((reader.desiredSize ?? 0) > 0) reader.enqueue(encoder.encode(': ping\n\n'));
+        }, PING_INTERVAL_MS).unref();
+        const unsubscribe = feed.subscribe((entry) => {
           if ((reader.desiredSize ?? 0) > 0) {
             reader.enqueue(encoder.encode(`event: ${entry.kind}\ndata: ${JSON.stringify(entry)}\n\n`));
             return;
           }
-          unsubscribe();
+          stop();
           // Unlike `close`, this drops the queued entries and disconnects.
           reader.error(
             new Error(`A reader of the stream was disconnected: it was ${MAX_LAG} entries behind.`),
           );
         });
+        stop = () => {
+          clearInterval(pings);
+          unsubscribe();
+        };
       },
-      cancel: () => unsubscribe(),
+      cancel: () => stop(),
     },
     new CountQueuingStrategy({ highWaterMark: MAX_LAG }),
   );

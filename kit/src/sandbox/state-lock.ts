@@ -1,15 +1,4 @@
-import { randomUUID } from 'node:crypto';
-import {
-  closeSync,
-  linkSync,
-  openSync,
-  readFileSync,
-  realpathSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { closeSync, openSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { ConfigError } from 'stablehooks';
 
@@ -27,24 +16,13 @@ const held = new Set<string>();
  * Checks that the state can be kept at this path, and locks it with the file `<path>.lock`. The lock of a process
  * that has ended is taken over.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the path: no folder, not a file, no permission, or in use.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the path: no folder, not a file, no permission, a full disk, or
+ *   in use.
  */
 export function lockStateFile(given: string): LockedStateFile {
   const path = resolvePath(given);
   const lock = `${path}.lock`;
-  for (;;) {
-    try {
-      writeFileSync(lock, `${process.pid}\n`, { flag: 'wx', mode: 0o600 });
-      break;
-    } catch (cause) {
-      if (codeOf(cause) !== 'EEXIST') {
-        throw new ConfigError(
-          `The state file ${given} cannot be written: this user cannot write to its folder. Check the permissions, or give another path.`,
-        );
-      }
-    }
-    takeOver(lock, given);
-  }
+  while (!createLock(lock, given)) removeStale(lock, given);
   held.add(lock);
   return {
     path,
@@ -53,6 +31,40 @@ export function lockStateFile(given: string): LockedStateFile {
     },
   };
 }
+
+/**
+ * Returns `false` when the lock exists.
+ *
+ * @throws {ConfigError} when it cannot be written. Then nothing is left of it.
+ */
+function createLock(lock: string, given: string): boolean {
+  let created = false;
+  try {
+    const file = openSync(lock, 'wx', 0o600);
+    created = true;
+    try {
+      writeFileSync(file, `${process.pid}\n`);
+    } finally {
+      closeSync(file);
+    }
+    return true;
+  } catch (cause) {
+    const code = codeOf(cause);
+    if (code === 'EEXIST') return false;
+    if (created) rmSync(lock, { force: true });
+    const why = WRITE_FAILURES[code] ?? `its lock ${lock} could not be written (${code}). Check the disk`;
+    throw new ConfigError(`The state file ${given} cannot be written: ${why}, or give another path.`);
+  }
+}
+
+/** Why a folder takes no file, and what to do. */
+const WRITE_FAILURES: Readonly<Record<string, string>> = {
+  EACCES: 'this user cannot write to its folder. Check the permissions',
+  EPERM: 'this user cannot write to its folder. Check the permissions',
+  EROFS: 'its file system is read-only. Check how it is mounted',
+  ENOSPC: 'the disk is full. Free some space',
+  EDQUOT: 'the quota of this user is used up. Free some space',
+};
 
 /** @throws {ConfigError} when the path cannot be that of a state file. */
 function resolvePath(given: string): string {
@@ -83,29 +95,44 @@ function isFolder(path: string): boolean {
 }
 
 /**
- * Removes a lock whose process has ended.
+ * Removes a lock whose process has ended. Only one process does this at a time: otherwise one could remove what
+ * another has created since.
  *
- * @throws {ConfigError} when the process still runs.
+ * @throws {ConfigError} when the process still runs, or another process removes the lock right now.
  */
-function takeOver(lock: string, given: string): void {
-  const owner = readOwner(lock);
-  // It was released meanwhile.
-  if (owner === undefined) return;
-  if (held.has(lock) || (owner !== process.pid && isRunning(owner))) {
-    throw new ConfigError(
-      `The state file ${given} is used by another sandbox (process ${owner}). Stop that one, or give another path. If process ${owner} is not a sandbox, remove ${lock}.`,
-    );
-  }
-  // Not removed at once: another process may have replaced it since it was read, and gets it back.
-  const aside = `${lock}.${randomUUID()}`;
+function removeStale(lock: string, given: string): void {
+  if (!isStale(lock, given)) return;
+  const removal = `${lock}.removal`;
+  if (!createLock(removal, given)) throw inUse(given, removal);
   try {
-    renameSync(lock, aside);
-    if (readOwner(aside) !== owner) linkSync(aside, lock);
-  } catch (cause) {
-    if (!['ENOENT', 'EEXIST'].includes(codeOf(cause))) throw cause;
+    // Another process may have removed it before this one was the only one. A stale lock changes no more.
+    if (isStale(lock, given)) rmSync(lock);
   } finally {
-    rmSync(aside, { force: true });
+    rmSync(removal, { force: true });
   }
+}
+
+/**
+ * Returns `false` when there is no lock any more.
+ *
+ * @throws {ConfigError} when its process runs, or is not known.
+ */
+function isStale(lock: string, given: string): boolean {
+  const owner = readOwner(lock);
+  if (owner === undefined) return false;
+  if (held.has(lock) || (owner !== process.pid && isRunning(owner))) throw inUse(given, lock, owner);
+  return true;
+}
+
+/** @param owner - not a number when the lock does not name its process. */
+function inUse(given: string, lock: string, owner = Number.NaN): ConfigError {
+  const [by, unless] =
+    owner > 0
+      ? [`another sandbox (process ${owner})`, `process ${owner} is not a sandbox`]
+      : ['another sandbox', 'no sandbox uses it'];
+  return new ConfigError(
+    `The state file ${given} is used by ${by}. Stop that one, or give another path. If ${unless}, remove ${lock}.`,
+  );
 }
 
 /** `undefined` when there is no lock. */

@@ -128,7 +128,8 @@ export function keepState(
     await rename(draft, path);
     size = written;
     rewrittenSize = written;
-    mustRewrite = false;
+    // The state can be replaced during the rename, too.
+    mustRewrite = before !== replacements;
   }
 
   function save(): Promise<void> {

@@ -1,5 +1,7 @@
+import { createSandbox } from 'stablehooks-kit/sandbox';
 import { describe, expect, test } from 'vitest';
 import { makeFolder, run, start } from '../command.js';
+import { serve } from '../http-server.js';
 import { TOKEN } from '../service.js';
 
 /** The settings that it printed, as the environment of other commands. */
@@ -71,9 +73,34 @@ describe.concurrent('sandbox', () => {
     expect((await second.ended).exitCode).toBe(130);
     const other = await run(['sandbox', ...state, '--to', endpoints[0] ?? '', '--encoding', 'base64']);
     expect(other.stderr).toMatch(
-      /--encoding has no effect on http:\S+one: the state file has it with another/,
+      /--encoding has no effect on http:\S+one: the state file has it with hex\. Leave out --encoding, or use another --state\./,
     );
     expect(other.exitCode).toBe(2);
+  });
+
+  test('sandbox sends nothing when it refuses to sign otherwise than the state file says', async () => {
+    await using folder = await makeFolder();
+    let arrived = 0;
+    await using site = await serve((_, response) => {
+      arrived += 1;
+      response.writeHead(500).end();
+    });
+    const path = folder.at('state.json');
+    const faults = { delay: 1, delayMs: 3_600_000 };
+    const first = createSandbox({ stateFile: path, faults, endpoints: [{ url: site.url }] });
+    for (let fired = 0; fired < 10; fired++) first.emit('accept.confirmed');
+    await first.close();
+    expect(first.deliveries({ state: 'pending' })).toHaveLength(10);
+    for (const flags of [
+      ['--encoding', 'base64'],
+      ['--header', 'X-Other'],
+    ]) {
+      const to = ['sandbox', '--port', '0', '--state', path, '--to', site.url];
+      const { stderr, exitCode } = await run([...to, ...flags]);
+      expect(stderr).toContain(`Leave out ${flags[0]}, or use another --state.`);
+      expect(exitCode).toBe(2);
+    }
+    expect(arrived).toBe(0);
   });
 
   test('sandbox warns of the default token on an address that other machines reach, and only then', async () => {

@@ -1,5 +1,7 @@
+import { createServer } from 'node:https';
 import { describe, expect, test } from 'vitest';
 import { run, start } from '../command.js';
+import { makeCertificate } from '../doctor/certificate.js';
 import { findClosedUrl, serve } from '../http-server.js';
 import { startEndpoint, startService } from '../service.js';
 
@@ -68,6 +70,39 @@ describe.concurrent('trigger', () => {
     expect(stdout).toMatch(says);
     expect(stderr).toContain(`1 lost: the sandbox has the fault ${fault}`);
     expect(exitCode).toBe(1);
+  });
+
+  test('an answer that the sandbox drops by the fault reset is exit 1, although the handler ran', async () => {
+    await using endpoint = await startEndpoint();
+    await using service = await startService({
+      endpoints: [{ url: endpoint.url }],
+      faults: { reset: { next: 1 } },
+    });
+    const { stdout, stderr, exitCode } = await run(['trigger', 'redeem.failed'], service);
+    expect(stdout).toContain('answer lost (fault reset)');
+    expect(stderr).toContain('1 answer lost: the sandbox dropped the answer (fault reset)');
+    expect(endpoint.outcomes[0]?.kind).toBe('handled');
+    expect(exitCode).toBe(1);
+  });
+
+  test('trigger says that the endpoint of the sandbox closes the connection', async () => {
+    await using site = await serve((request) => void request.socket.destroy());
+    await using service = await startService({ endpoints: [{ url: site.url }] });
+    const { stdout, stderr, exitCode } = await run(['trigger', 'redeem.failed'], service);
+    expect(stdout).toContain('the connection was cut (UND_ERR_SOCKET)');
+    expect(stderr).toContain('Check whether the other side stopped, then try again.');
+    expect(stderr).toContain('The sandbox makes this connection');
+    expect(exitCode).toBe(3);
+  });
+
+  test('trigger says that the sandbox does not trust the certificate of its endpoint', async () => {
+    await using site = await serve(createServer(makeCertificate()));
+    const url = site.url.replace('http:', 'https:');
+    await using service = await startService({ endpoints: [{ url }] });
+    const { stdout, stderr, exitCode } = await run(['trigger', 'redeem.failed'], service);
+    expect(stdout).toContain('its certificate is not trusted (DEPTH_ZERO_SELF_SIGNED_CERT)');
+    expect(stderr).toContain('Set NODE_EXTRA_CA_CERTS to the PEM file');
+    expect(exitCode).toBe(3);
   });
 
   test('trigger says that the endpoint of the sandbox does not listen', async () => {

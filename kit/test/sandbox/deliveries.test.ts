@@ -5,6 +5,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { createSandbox, SandboxError, type SandboxOptions } from 'stablehooks-kit/sandbox';
 import { expect, onTestFinished, test } from 'vitest';
+import { findClosedUrl, serve } from '../http-server.js';
 import { startSandbox } from './sandbox-server.js';
 
 interface Arrival {
@@ -203,7 +204,8 @@ test('an endpoint that never answers times out, is retried and delays no other e
   await sandbox.settled();
   const toSilent = sandbox.attempts().filter(({ endpointId }) => endpointId === silent.id);
   expect(toSilent).toHaveLength(24);
-  for (const { error, durationMs } of toSilent) {
+  for (const { error, errorCode, durationMs } of toSilent) {
+    expect(errorCode).toBe('ERR_ATTEMPT_TIMEOUT');
     expect(error).toBe('The endpoint did not answer within 5000 ms.');
     expect(durationMs).toBe(5000);
   }
@@ -234,6 +236,42 @@ test('an endpoint that never answers times out alone by the real clock and over 
     [1, false],
     [0, true],
   ]);
+});
+
+test('an attempt without an answer has the code of its error, in the list of attempts and in the stream', async () => {
+  await using closing = await serve((request) => void request.socket.destroy());
+  const closed = (await findClosedUrl()).replace('127.0.0.1', 'localhost');
+  await using answering = await serve((_, response) => void response.end());
+  const { sandbox, ask } = await startSandbox({
+    maxAttempts: 1,
+    endpoints: [{ url: closing.url }, { url: closed }],
+  });
+  const streamed: unknown[] = [];
+  sandbox.subscribe(({ kind, data }) => kind === 'attempt.made' && streamed.push(data));
+  sandbox.emit('accept.confirmed');
+  await sandbox.settled();
+  sandbox.endpoints.add({ url: answering.url });
+  sandbox.faults.set({ reset: 1 });
+  sandbox.emit('accept.confirmed');
+  await sandbox.settled();
+  const { json } = await ask('/sandbox/attempts');
+  expect(json).toEqual(streamed);
+  const codes = sandbox.endpoints
+    .list()
+    .map(({ id }) => sandbox.attempts().findLast(({ endpointId }) => endpointId === id))
+    .map((attempt) => [attempt?.errorCode, attempt?.error]);
+  expect(codes).toEqual([
+    // With the fault, the sandbox sends without `fetch`.
+    ['ECONNRESET', 'socket hang up'],
+    ['ECONNREFUSED', expect.stringContaining('ECONNREFUSED')],
+    [null, 'The connection was reset before the answer.'],
+  ]);
+  expect(sandbox.attempts().slice(0, 2)).toEqual(
+    expect.arrayContaining([
+      expect.objectContaining({ errorCode: 'UND_ERR_SOCKET', error: 'other side closed' }),
+      expect.objectContaining({ errorCode: 'ECONNREFUSED', error: expect.stringContaining('ECONNREFUSED') }),
+    ]),
+  );
 });
 
 test('a fault of { next: 1 } occurs in the next attempt only', async () => {

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { createHmac } from 'node:crypto';
-import {
+import fs, {
   appendFileSync,
   chmodSync,
   existsSync,
@@ -12,10 +12,12 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
+import promises from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Attempt, createSandbox } from 'stablehooks-kit/sandbox';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { startSandbox } from './sandbox-server.js';
 
 function stateFile(): string {
@@ -242,6 +244,23 @@ test.each([0, 2])(
   },
 );
 
+test('an attempt that an earlier version saved has no code of its error', async () => {
+  const path = stateFile();
+  const first = createSandbox({
+    stateFile: path,
+    maxAttempts: 1,
+    endpoints: [{ url: 'http://127.0.0.1:1/' }],
+  });
+  first.emit('accept.confirmed');
+  await first.settled();
+  await first.close();
+  writeFileSync(path, saved(path).replaceAll(/"errorCode":("\w+"|null),/g, ''));
+  expect(saved(path)).toContain('"attempt"');
+  expect(saved(path)).not.toContain('errorCode');
+  const { sandbox } = await startSandbox({ stateFile: path });
+  expect(sandbox.attempts()).toMatchObject([{ errorCode: null }]);
+});
+
 test('a save appends what changed, and the file gives the same state after each', async () => {
   const path = stateFile();
   const options = {
@@ -316,6 +335,35 @@ test('the file is rewritten when it was removed or changed, and after a reset', 
   await second.close();
 });
 
+/** Puts the spies on Node's file system in the place of what others import, until the test ends. */
+function applySpies(...spies: readonly { mockRestore(): void }[]): void {
+  syncBuiltinESMExports();
+  onTestFinished(() => {
+    for (const spy of spies) spy.mockRestore();
+    syncBuiltinESMExports();
+  });
+}
+
+test('a reset while the file is put into its place is saved next', async () => {
+  const path = stateFile();
+  const sandbox = createSandbox({ stateFile: path, saveAfterMs: 60_000 });
+  sandbox.emit('accept.confirmed');
+  let renames = 0;
+  const { rename } = promises;
+  applySpies(
+    vi.spyOn(promises, 'rename').mockImplementation(async (from, to) => {
+      await rename(from, to);
+      renames += 1;
+      if (renames === 1) sandbox.reset();
+    }),
+  );
+  await sandbox.save();
+  expect(saved(path)).toContain('"event"');
+  await sandbox.close();
+  expect(renames).toBe(2);
+  expect(saved(path)).not.toContain('"event"');
+});
+
 test('a state file that another sandbox uses is refused until that one is closed', async () => {
   const path = stateFile();
   const first = createSandbox({ stateFile: path });
@@ -347,7 +395,72 @@ test('the lock of a process that has ended, or of this id in another container, 
   for (const owner of [`${process.ppid}\n`, '']) {
     writeFileSync(`${path}.lock`, owner);
     expect(() => createSandbox({ stateFile: path })).toThrow(/is used by another sandbox.*remove .*\.lock/);
+    expect(() => createSandbox({ stateFile: path })).not.toThrow(/NaN/);
   }
+});
+
+test('a lock that replaces a stale one while it is taken over is never removed', () => {
+  const path = stateFile();
+  const lock = `${path}.lock`;
+  const { pid } = spawnSync(process.execPath, ['--version']);
+  writeFileSync(lock, `${pid}\n`);
+  const other = `${process.ppid}\n`;
+  const { readFileSync: read, renameSync, rmSync: remove } = fs;
+  let isReplaced = false;
+  const found: string[] = [];
+  const look = () => {
+    if (isReplaced) found.push(existsSync(lock) ? String(read(lock)) : 'no lock');
+  };
+  applySpies(
+    // Another process takes the lock over right after it was read for the first time.
+    vi.spyOn(fs, 'readFileSync').mockImplementation((file, options) => {
+      const content = read(file, options);
+      if (file === lock && !isReplaced) {
+        writeFileSync(lock, other);
+        isReplaced = true;
+      }
+      return content;
+    }),
+    vi.spyOn(fs, 'renameSync').mockImplementation((from, to) => {
+      renameSync(from, to);
+      look();
+    }),
+    vi.spyOn(fs, 'rmSync').mockImplementation((file, options) => {
+      remove(file, options);
+      look();
+    }),
+  );
+  expect(() => createSandbox({ stateFile: path })).toThrow(/is used by another sandbox/);
+  look();
+  expect(new Set(found)).toEqual(new Set([other]));
+});
+
+test('a stale lock that another process removes at this moment is left to that one', () => {
+  const path = stateFile();
+  const { pid } = spawnSync(process.execPath, ['--version']);
+  writeFileSync(`${path}.lock`, `${pid}\n`);
+  writeFileSync(`${path}.lock.removal`, `${process.ppid}\n`);
+  expect(() => createSandbox({ stateFile: path })).toThrow(
+    /is used by another sandbox\. .* If no sandbox uses it, remove .*\.lock\.removal\.$/,
+  );
+  expect(readFileSync(`${path}.lock`, 'utf8')).toBe(`${pid}\n`);
+});
+
+test.each([
+  ['ENOSPC', /cannot be written: the disk is full\. Free some space, or give another path\.$/],
+  ['EIO', /cannot be written: its lock .*state\.json\.lock could not be written \(EIO\)\. Check the disk/],
+] as const)('a lock that cannot be written because of %s is refused and leaves no file', (code, says) => {
+  const path = stateFile();
+  const { writeFileSync: write } = fs;
+  applySpies(
+    vi.spyOn(fs, 'writeFileSync').mockImplementation((file, _, options) => {
+      // The file is there, and takes no content.
+      write(file, '', options);
+      throw Object.assign(new Error(`${code}: failed`), { code });
+    }),
+  );
+  expect(() => createSandbox({ stateFile: path })).toThrow(says);
+  expect(readdirSync(join(path, '..'))).toEqual([]);
 });
 
 /** Runs something as a user who may do only what the permissions say. */

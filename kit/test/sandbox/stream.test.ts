@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { expect, onTestFinished, test, vi } from 'vitest';
+import { createFeed, streamFeed } from '../../src/sandbox/feed.js';
 import { startSandbox } from './sandbox-server.js';
 
 test('the stream sends what happens as server-sent events', async () => {
@@ -25,6 +26,19 @@ test('the stream sends what happens as server-sent events', async () => {
     'delivery.delivered',
   ]);
   expect(text).toContain(id);
+});
+
+test('the stream sends a comment every 15 seconds until its reader disconnects', async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const reader = streamFeed(createFeed(Date.now)).body?.pipeThrough(new TextDecoderStream()).getReader();
+  expect(await reader?.read()).toEqual({ value: ': open\n\n', done: false });
+  for (let pings = 0; pings < 3; pings++) {
+    vi.advanceTimersByTime(15_000);
+    expect(await reader?.read()).toEqual({ value: ': ping\n\n', done: false });
+  }
+  await reader?.cancel();
+  expect(vi.getTimerCount()).toBe(0);
 });
 
 test('an error of a listener is logged and affects neither other listeners nor deliveries', async () => {
