@@ -195,19 +195,21 @@ describe.concurrent('the service', () => {
     const failing = await run(['events', 'list'], service);
     expect(failing.stderr).toMatch(/^stablehooks: The service answered 500: [^\n]+\n$/);
     await using site = await serve((_, response) => void response.end('<!doctype html><p>Hello'));
-    await using elsewhere = await serve((_, response) => {
-      response.writeHead(302, { location: '/login' }).end();
-    });
-    const redirected = await run(['events', 'list'], {
-      env: { ...service.env, STABLEHOOKS_BASE_URL: elsewhere.url },
-    });
-    expect(redirected.stderr).toContain('Set --base-url to the target.');
-    expect(redirected.exitCode).toBe(2);
     const another = await run(['events', 'list'], {
       env: { ...service.env, STABLEHOOKS_BASE_URL: site.url },
     });
     expect(another.stderr).toMatch(/^stablehooks: [^\n]+ is not the service: check --base-url [^\n]+\n$/);
     expect([failing.exitCode, another.exitCode]).toEqual([3, 3]);
+  });
+
+  test('a service that redirects is exit 2, and the flag to change is named', async () => {
+    await using server = await serve((_, response) => {
+      response.writeHead(302, { location: '/login' }).end();
+    });
+    const env = { STABLEHOOKS_BASE_URL: server.url, STABLEHOOKS_TOKEN: TOKEN };
+    const { exitCode, stderr } = await run(['events', 'list'], { env });
+    expect(stderr).toContain('Set --base-url to the target.');
+    expect(exitCode).toBe(2);
   });
 
   test('a missing base URL, a missing token and a padded token are exit 2', async () => {
