@@ -7,6 +7,7 @@ import { describeGap, type Gap, type PollReport } from 'stablehooks/catch-up';
 import { readCoverage, renderCoverage } from '../coverage-picture.js';
 import { type DeliveryRow, isQueued, isWithoutEffect, printRow } from '../io/delivery.js';
 import { usageError } from '../io/errors.js';
+import { toFlagWords } from '../io/flag-words.js';
 import { createForwarder, isTaken } from '../io/forwarding.js';
 import { INBOX_PLACE, type OpenInbox, openInbox } from '../io/inbox.js';
 import {
@@ -18,7 +19,7 @@ import {
   type Printer,
   toPlain,
 } from '../io/output.js';
-import { addPollFlags, type PollFlags, toFlagWords, toPollOptions } from '../io/poll-flags.js';
+import { addPollFlags, type PollFlags, toPollOptions } from '../io/poll-flags.js';
 import {
   addAction,
   addExample,

@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import { EVENT_TYPES, type EventType, isKnownEvent, type UnknownEvent } from 'stablehooks';
 import { usageError } from '../io/errors.js';
 import { INBOX_PLACE, withInbox } from '../io/inbox.js';
-import { EXIT, type ExitCode, interruptedExit, type Paint, toPlain, toTable } from '../io/output.js';
+import { countOf, EXIT, type ExitCode, interruptedExit, type Paint, toPlain, toTable } from '../io/output.js';
 import {
   addAction,
   addExample,
@@ -28,6 +28,7 @@ import { readSource, SourceError } from '../types/read-source.js';
 import {
   compareShapes,
   type Difference,
+  type Field,
   type LearningRules,
   type Shape,
   shapesInside,
@@ -44,6 +45,7 @@ interface TypesFlags {
   readonly limit: number;
   readonly enum?: readonly string[];
   readonly map?: readonly string[];
+  readonly keepKeys?: boolean;
 }
 
 export function typesCommand(): Command {
@@ -56,7 +58,8 @@ export function typesCommand(): Command {
     .option('--since <time>', 'only events created since then: 30d, 2026-01-31T12:00:00Z', parseMoment)
     .option('--limit <number>', 'how many events of each type to ask the service for', parseCount, 1_000)
     .option('--enum <field>', 'write the strings of this field into the file; repeatable', collect)
-    .option('--map <field>', 'the keys of this object are data, such as ids; repeatable', collect);
+    .option('--map <field>', 'the keys of this object are data, such as ids; repeatable', collect)
+    .option('--keep-keys', 'write keys that look like ids, too: they are names of fields');
   addServiceFlags(command);
   addExample(command, [
     'stablehooks types --since 30d --out src/payloads.ts --enum redeem.failed.reason',
@@ -80,8 +83,12 @@ async function learnTypes(context: CommandContext<TypesFlags>): Promise<ExitCode
   const selected = createdSince(found.events, since);
   const events = selected.filter(isKnownEvent);
   const unknown = selected.length - events.length;
-  if (unknown > 0) printer.note(`${unknown} events of types that this release does not know are skipped.`);
-  if (found.malformed > 0) printer.note(`${found.malformed} elements of the list are not events.`);
+  if (unknown > 0)
+    printer.note(`Skipped: ${countOf(unknown, 'event')} of a type that this release does not know.`);
+  if (found.malformed > 0)
+    printer.note(
+      `Skipped: ${countOf(found.malformed, 'element')} of the list that cannot be read as an event.`,
+    );
   if (events.length === 0) {
     printer.print({
       text: `not shown: no events${since ? ' since then' : ''}. Nothing was ${flags.check ? 'compared' : 'written'}.`,
@@ -103,6 +110,7 @@ async function learnTypes(context: CommandContext<TypesFlags>): Promise<ExitCode
   }
   const learned = learn(events, summary.before, rules);
   checkRulesApplied(learned, flags);
+  if (!flags.keepKeys) refuseIds(learned, summary);
   await writeLearned(context, { ...summary, learned, isNew: before === undefined });
   return EXIT.good;
 }
@@ -117,7 +125,11 @@ function refuseUnused({ check, from, inbox }: TypesFlags, given: ReadonlySet<str
       `has no effect with ${source}: the service is not asked.`,
     );
   if (check)
-    refuseFlags(given, ['enum', 'map'], 'has no effect with --check: the file says what each field is.');
+    refuseFlags(
+      given,
+      ['enum', 'map', 'keepKeys'],
+      'has no effect with --check: the file says what each field is.',
+    );
 }
 
 /** @throws {CommandError} exit 2 when a field does not begin with an event type. */
@@ -218,13 +230,35 @@ async function writeLearned({ printer }: CommandContext<TypesFlags>, summary: Wr
     changed ? `${out} is written.` : `${out} has all of this already, and is unchanged.`,
   ];
   printer.print({ text: lines.join('\n'), data: { out, changed, types, differences } });
-  for (const { field, shape } of [...learned].flatMap(([type, shape]) => [...shapesInside(shape, type)])) {
-    const count = [...(shape.object?.keys() ?? [])].filter((key) => LIKE_AN_ID.test(key)).length;
-    if (count === 0) continue;
-    printer.note(
-      `${toPlain(field)} has ${count} keys that look like ids, and they are in the file. If keys are data, delete the file and pass --map '${toPlain(field)}'.`,
-    );
-  }
+}
+
+/**
+ * Refuses new keys that look like ids: keys are written into the file, and values must not be.
+ *
+ * @throws {CommandError} exit 2, before anything is written; the message names the object and not its keys.
+ */
+function refuseIds(learned: LearnedPayloads, { before, out }: Summary): void {
+  const known = new Map(objectsInside(before));
+  const found = objectsInside(learned).flatMap(([field, object]) => {
+    const keys = [...object.keys()].filter((key) => LIKE_AN_ID.test(key) && !known.get(field)?.has(key));
+    return keys.length === 0 ? [] : [{ field, count: keys.length }];
+  });
+  // What is inside such an object has one of its keys in its name.
+  const outer = found.filter(({ field }) => !found.some((other) => field.startsWith(`${other.field}.`)));
+  if (outer.length === 0) return;
+  const places = outer.map(({ field, count }) => `${count} in ${toPlain(field)}`).join(', ');
+  const maps = outer.map(({ field }) => `--map '${toPlain(field)}'`).join(' ');
+  // A rule does not change an object that the file has.
+  const pass = outer.some(({ field }) => known.has(field)) ? `delete ${out} and pass` : 'pass';
+  throw usageError(
+    `Nothing was written, because keys look like ids: ${places}. If keys are data, ${pass} ${maps}; if they are names of fields, pass --keep-keys.`,
+  );
+}
+
+function objectsInside(learned: LearnedPayloads): readonly (readonly [string, ReadonlyMap<string, Field>])[] {
+  return [...learned]
+    .flatMap(([type, shape]) => [...shapesInside(shape, type)])
+    .flatMap(({ field, shape }) => (shape.object === undefined ? [] : [[field, shape.object] as const]));
 }
 
 /** Names of fields have few digits and are short. */
@@ -281,7 +315,7 @@ function printComparison(
     toTypeTable(types, printer.paint),
     ...mismatches.flatMap(({ type, field, what, events, firstId }) => [
       toPlain(`${field} ${what}`),
-      toPlain(`    in ${events} of ${counts.get(type)} events, such as ${firstId}`),
+      toPlain(`    in ${events} of ${countOf(counts.get(type) ?? 0, 'event')}, such as ${firstId}`),
     ]),
     differs
       ? `The events are not as ${out} says. To accept them, run the same command without --check.`

@@ -13,6 +13,7 @@ import {
   toRowData,
 } from '../io/delivery.js';
 import { unreachableError } from '../io/errors.js';
+import { toFlagWords } from '../io/flag-words.js';
 import { createForwarder, type ForwardingAttempt } from '../io/forwarding.js';
 import { INBOX_PLACE, type OpenInbox, openInbox } from '../io/inbox.js';
 import {
@@ -24,7 +25,7 @@ import {
   type Printer,
   toPlain,
 } from '../io/output.js';
-import { addPollFlags, type PollFlags, toFlagWords, toPollOptions } from '../io/poll-flags.js';
+import { addPollFlags, type PollFlags, toPollOptions } from '../io/poll-flags.js';
 import { holdPollLease, POLL_LEASE_MS } from '../io/poll-lease.js';
 import {
   addAction,

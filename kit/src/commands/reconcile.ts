@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError } from 'commander';
-import { ConfigError, type EventType, type UnknownEvent } from 'stablehooks';
+import type { EventType, UnknownEvent } from 'stablehooks';
 import {
   type DailyTotal,
   type Finding,
@@ -9,6 +9,7 @@ import {
   reconcile,
 } from 'stablehooks/reconcile';
 import { usageError } from '../io/errors.js';
+import { toFlagWords } from '../io/flag-words.js';
 import { INBOX_PLACE, openInbox } from '../io/inbox.js';
 import { type LedgerFile, type LedgerRow, openLedger } from '../io/ledger.js';
 import {
@@ -21,7 +22,7 @@ import {
   toPlain,
   toTable,
 } from '../io/output.js';
-import { addPollFlags, type PollFlags, toFlagWords, toPollOptions } from '../io/poll-flags.js';
+import { addPollFlags, type PollFlags, toPollOptions } from '../io/poll-flags.js';
 import {
   addAction,
   addExample,
@@ -165,25 +166,12 @@ async function run({ flags, settings, printer, signal }: CommandContext<Reconcil
       throw usageError(`--compare: no event has ${names}, so nothing was compared with it. Check the path.`);
     }
     return result.agree ? EXIT.good : EXIT.failed;
-  } catch (error) {
-    throw error instanceof ConfigError ? usageError(toSentence(error.message), { cause: error }) : error;
   } finally {
     progress.clear();
     file.close();
     await inbox.close();
   }
 }
-
-/** The message of a wrong option of `reconcile` in the words of flags. */
-function toSentence(message: string): string {
-  const text = toFlagWords(message.replace(/^reconcile: /, ''), INTERVAL)
-    .replaceAll('copiedAt', '--copied-at')
-    .replaceAll(/`(since|until)`/g, '`--$1`');
-  return text.charAt(0).toUpperCase() + text.slice(1);
-}
-
-/** What messages call the time from one poll to the next. */
-const INTERVAL = 'the time between polls';
 
 /** A row of the ledger as it is compared. */
 interface Entry {
@@ -345,7 +333,7 @@ function createReport(
     },
     end(result: ReconcileResult): void {
       if (csv) {
-        printer.note(toFlagWords(result.diagnosis, INTERVAL));
+        printer.note(toFlagWords(result.diagnosis));
         return;
       }
       if (!printer.json) {
@@ -363,7 +351,7 @@ function toText(
   { paint: { good, bad }, comparesValues }: { readonly paint: Paint; readonly comparesValues: boolean },
 ): string {
   const { agree, complete, totals, problems, daily, requests } = result;
-  const diagnosis = toPlain(toFlagWords(result.diagnosis, INTERVAL));
+  const diagnosis = toPlain(toFlagWords(result.diagnosis));
   const hasFinding = Object.values(result.findings).some(({ count }) => count > 0);
   return [
     ...(daily === null ? [] : [toDailyTable(daily), '']),

@@ -8,6 +8,7 @@ import {
   type EndpointAnswer,
   isAccepted,
   isNotDue,
+  isSignatureRefused,
   noteNotDue,
   noteUnaccepted,
   printRow,
@@ -87,7 +88,7 @@ async function trigger(context: CommandContext<TriggerFlags>): Promise<ExitCode>
   const sender = await chooseFire(context);
   const times = flags.duplicate ? 2 : 1;
   const total = flags.count * times * sender.rowsPerEvent;
-  const expected = forge || tamper ? isRefused : isAccepted;
+  const expected = forge || tamper ? isSignatureRefused : isAccepted;
   const rows: Pick<DeliveryRow, 'answer'>[] = [];
   const notDue: string[] = [];
   const progress = printer.progress('trigger', total);
@@ -126,16 +127,11 @@ async function trigger(context: CommandContext<TriggerFlags>): Promise<ExitCode>
   return rows.length >= total && answers.every(expected) ? EXIT.good : EXIT.failed;
 }
 
-/** Whether the endpoint refused the signature. Another 4xx does not show that it looked at it. */
-function isRefused(answer: EndpointAnswer): boolean {
-  return REFUSALS.has(statusOf(answer));
-}
-
-const REFUSALS: ReadonlySet<number> = new Set([401, 403]);
-
 /** Says what the replies show that are no refusal. */
 function noteNotRefused(printer: Printer, answers: readonly EndpointAnswer[]): void {
-  const statuses = answers.filter((answer) => answer.kind === 'reply' && !isRefused(answer)).map(statusOf);
+  const statuses = answers
+    .filter((answer) => answer.kind === 'reply' && !isSignatureRefused(answer))
+    .map(statusOf);
   for (const status of new Set(statuses)) {
     printer.note(
       status >= 200 && status < 300

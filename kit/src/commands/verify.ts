@@ -8,7 +8,6 @@ import {
   type CommandContext,
   collect,
   readInput,
-  refuseFlags,
 } from '../io/settings.js';
 
 interface VerifyFlags {
@@ -26,21 +25,13 @@ export function verifyCommand(): Command {
       'body of another delivery, to which the signature may belong; can be repeated',
       collect,
     );
-  addSecretFlags(command);
   // The value of the header is --signature; its name has no effect.
-  command.options.find(({ long }) => long === '--header')?.hideHelp();
+  addSecretFlags(command, { header: false });
   addExample(command, ['stablehooks verify --body body.json --signature 5d41…']);
   return addAction(command, verify);
 }
 
-async function verify({
-  flags,
-  given,
-  settings,
-  printer,
-  signal,
-}: CommandContext<VerifyFlags>): Promise<ExitCode> {
-  refuseFlags(given, ['header'], 'has no effect: pass the value of the header as --signature.');
+async function verify({ flags, settings, printer, signal }: CommandContext<VerifyFlags>): Promise<ExitCode> {
   const { encoding, prefix } = settings.signature;
   const body = await readInput(flags.body, '--body');
   const others: { readonly name: string; readonly body: Uint8Array }[] = [];

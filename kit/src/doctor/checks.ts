@@ -6,6 +6,8 @@ import {
   type EndpointAnswer,
   isDelivered,
   isQueued,
+  isSignatureRefused,
+  noHandlerRan,
   outcomeOf,
   statusOf,
 } from '../io/delivery.js';
@@ -44,6 +46,9 @@ const RESERIALIZED =
 const STOPPED_BY_SIZE =
   'After the large body it does not accept a small one: limit how much is read, so that a body cannot end the process.';
 
+const ANSWER_413 = 'Answer 413 to a body over the limit, before reading all of it.';
+const SIZE_NOT_NAMED = `The reply does not say that the size was the reason: the endpoint may have read the whole body. ${ANSWER_413}`;
+
 /** Error codes of a connection that the endpoint closed. */
 const CLOSED_CODES: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE']);
 
@@ -74,7 +79,7 @@ export const REFUSAL_CHECKS: readonly Check[] = [
     expected: '4xx',
     run: async (endpoint) => {
       const answer = await endpoint.send(new Uint8Array(), { method: 'GET' });
-      if (isRefused(answer)) return toResult('pass', [answer]);
+      if (isClientError(answer)) return toResult('pass', [answer]);
       const fix =
         statusOf(answer) >= 500 || answer.kind !== 'reply'
           ? 'Answer 405 to every method but POST.'
@@ -86,7 +91,7 @@ export const REFUSAL_CHECKS: readonly Check[] = [
 
 /** Checks that need an endpoint whose handler runs for genuine deliveries. */
 export const DELIVERY_CHECKS: readonly Check[] = [
-  { name: 'oversized', expected: '4xx', run: checkOversized },
+  { name: 'oversized', expected: '413', run: checkOversized },
   {
     name: 'pretty-printed',
     expected: '2xx',
@@ -114,7 +119,7 @@ export const DELIVERY_CHECKS: readonly Check[] = [
     run: async (endpoint) => {
       const answer = await endpoint.send(toBody(endpoint.event('unknown-type', { type: 'doctor.unknown' })));
       // Nothing can handle it yet.
-      if (NO_HANDLER.has(outcomeOf(answer))) return toResult('pass', [answer]);
+      if (noHandlerRan(answer)) return toResult('pass', [answer]);
       return judgeDelivery(
         answer,
         'Accept types that are newer than this release, and store them: an error makes the service retry them forever.',
@@ -178,9 +183,6 @@ function stoppedFix(answer: EndpointAnswer): string | undefined {
   return answer.kind === 'unreachable' && answer.reason === 'ECONNREFUSED' ? STOPPED : undefined;
 }
 
-/** Outcomes of a known event for which no handler ran. */
-const NO_HANDLER: ReadonlySet<string | undefined> = new Set(['ignored', 'parked']);
-
 const HANDLER_GAVE_UP =
   'Its handler gave up on the test event (PermanentError), so nothing runs it again: see its log, or pass a payload that the handler accepts with --payload FILE.';
 const NOT_NEW =
@@ -192,7 +194,7 @@ export function judgeDelivery(answer: EndpointAnswer, fix?: string): CheckResult
   if (outcome === 'dead') return toResult('fail', [answer], HANDLER_GAVE_UP);
   if (!isDelivered(answer)) return toResult('fail', [answer], stoppedFix(answer) ?? fix);
   if (outcome === 'duplicate') return toResult('fail', [answer], NOT_NEW);
-  if (!NO_HANDLER.has(outcome)) return toResult('pass', [answer]);
+  if (!noHandlerRan(answer)) return toResult('pass', [answer]);
   const how = `No handler ran. Use --type with a type that has one: ${EVENT_TYPES.join(', ')}.`;
   return toResult('not shown', [answer], how);
 }
@@ -200,13 +202,13 @@ export function judgeDelivery(answer: EndpointAnswer, fix?: string): CheckResult
 /** What is not authentic must be answered 401 or 403: 2xx accepts it, and 5xx asks for a retry. */
 function expectForgeryRefused(answer: EndpointAnswer): CheckResult {
   const status = statusOf(answer);
-  if (status === 401 || status === 403) return toResult('pass', [answer]);
-  if (status >= 200 && status < 300) return toResult('fail', [answer], VERIFY_FIRST);
+  if (isSignatureRefused(answer)) return toResult('pass', [answer]);
+  if (isDelivered(answer)) return toResult('fail', [answer], VERIFY_FIRST);
   const fix = status >= 300 && status < 500 ? OTHER_REFUSAL : FAILED_ON_FORGERY;
   return toResult('fail', [answer], stoppedFix(answer) ?? fix);
 }
 
-function isRefused(answer: EndpointAnswer): boolean {
+function isClientError(answer: EndpointAnswer): boolean {
   return statusOf(answer) >= 400 && statusOf(answer) < 500;
 }
 
@@ -218,15 +220,18 @@ async function checkOversized(endpoint: TestedEndpoint): Promise<CheckResult> {
   if (!isDelivered(small)) return toResult('fail', [large, small], STOPPED_BY_SIZE);
   // Some servers close the connection.
   const closed = large.kind === 'unreachable' && CLOSED_CODES.has(large.reason);
-  if (closed || isRefused(large)) return toResult('pass', [large]);
+  if (closed || statusOf(large) === 413) return toResult('pass', [large]);
+  if (isClientError(large)) return toResult('not shown', [large], SIZE_NOT_NAMED);
   const fix = isDelivered(large)
     ? `Limit the body (${endpoint.oversizeBytes} bytes were read): anybody can fill the memory with large bodies.`
-    : 'Answer 413 to a body over the limit, before reading all of it.';
+    : ANSWER_413;
   return toResult('fail', [large], fix);
 }
 
 const NO_DEDUPE =
   'Claim each event by its id in one atomic step before the work, and keep the ids of done events: deliveries can come twice.';
+const HANDLED_TWICE =
+  'Two deliveries of one event were handled. If several processes run, pass a durable inbox to all of them (sqliteInbox, postgresInbox or redisInbox); otherwise claim each event by its id in one atomic step before the work.';
 const SEPARATE_INBOXES =
   'Two deliveries of one event were handled: this inbox remembers only one process. Pass a durable one to all processes: sqliteInbox, postgresInbox or redisInbox.';
 const ACK_BEFORE_WORK =
@@ -270,7 +275,11 @@ async function judgeOnce(
 ): Promise<CheckResult> {
   const outcomes = answers.filter(isDelivered).map(outcomeOf);
   const handled = outcomes.filter((outcome) => outcome === 'handled').length;
-  if (handled > 1) return toResult('fail', answers, SEPARATE_INBOXES);
+  if (handled > 1) {
+    // Ids are remembered, but not by all that handle.
+    const fix = outcomes.includes('duplicate') ? SEPARATE_INBOXES : HANDLED_TWICE;
+    return toResult('fail', answers, fix);
+  }
   const effects = await countEffects(endpoint, { id, queued: answers.some(isQueued) });
   if (effects !== undefined) {
     if (effects === 1) return withEffects(toResult('pass', answers), effects);
@@ -279,6 +288,24 @@ async function judgeOnce(
   const shown =
     handled === 1 && outcomes.every((outcome) => outcome === 'handled' || outcome === 'duplicate');
   return shown ? toResult('pass', answers) : toResult('not shown', answers, SHOW_EFFECTS);
+}
+
+const NOT_RUN_YET =
+  'The event is queued, and nothing has run it within the time limit (--timeout): see the log of the worker.';
+
+/** A genuine delivery that was answered 2xx must have had its effect, as far as `--effects` counts. */
+export async function judgeEffect(
+  endpoint: TestedEndpoint,
+  { id, answer }: { readonly id: string; readonly answer: EndpointAnswer },
+): Promise<CheckResult> {
+  const queued = isQueued(answer);
+  const effects = await countEffects(endpoint, { id, queued });
+  if (effects === undefined) return toResult('pass', [answer]);
+  if (effects > 0) return withEffects(toResult('pass', [answer]), effects);
+  const result = queued
+    ? toResult('not shown', [answer], NOT_RUN_YET)
+    : toResult('fail', [answer], ACK_BEFORE_WORK);
+  return withEffects(result, effects);
 }
 
 function withEffects(result: CheckResult, effects: number): CheckResult {

@@ -1,9 +1,15 @@
 import { SIGNATURE_ENCODINGS } from 'stablehooks';
 import { listSecrets } from '../explain/known-changes.js';
 import { connectionFailure } from '../io/connection.js';
-import { describeAnswer, type EndpointAnswer, isDelivered, statusOf } from '../io/delivery.js';
+import {
+  describeAnswer,
+  type EndpointAnswer,
+  isDelivered,
+  isSignatureRefused,
+  statusOf,
+} from '../io/delivery.js';
 import { toPlain } from '../io/output.js';
-import { type CheckResult, judgeDelivery } from './checks.js';
+import { type CheckResult, judgeDelivery, judgeEffect } from './checks.js';
 import { type SendOptions, type TestEvent, type TestedEndpoint, toBody } from './endpoint.js';
 
 /** The result of a genuine delivery, and what the other checks can still show. */
@@ -16,10 +22,17 @@ export interface GenuineResult extends CheckResult {
 /** Statuses of a path where nothing accepts a POST. */
 const ABSENT: ReadonlySet<number> = new Set([404, 405, 410]);
 
-/** Sends a genuine delivery. If it is not accepted, tries deliveries that differ in one thing to find out why. */
+/**
+ * Sends a genuine delivery. If it is not accepted, tries deliveries that differ in one thing to find out why.
+ *
+ * @throws {CommandError} when `--effects` gives no count.
+ */
 export async function checkGenuine(endpoint: TestedEndpoint, secret: string): Promise<GenuineResult> {
-  const answer = await endpoint.send(toBody(endpoint.event('genuine')));
-  const result = judgeDelivery(answer);
+  const event = endpoint.event('genuine');
+  const answer = await endpoint.send(toBody(event));
+  const delivery = judgeDelivery(answer);
+  const result =
+    delivery.verdict === 'pass' ? await judgeEffect(endpoint, { id: event.id, answer }) : delivery;
   const unexplained = result.verdict === 'fail' && result.fix === undefined;
   const fix = unexplained ? await findFix(endpoint, answer, secret) : result.fix;
   const status = statusOf(answer);
@@ -29,10 +42,6 @@ export async function checkGenuine(endpoint: TestedEndpoint, secret: string): Pr
 
 /** What to do when the genuine delivery had no connection, or lost it. */
 export function adviceOf(reason: string): string {
-  if (reason === 'ECONNRESET' || reason === 'EPIPE') {
-    return 'It closed the connection without an answer: see its log. If the port expects TLS, use https://.';
-  }
-  if (reason.startsWith('HPE_')) return 'It does not answer as an HTTP server does. Check the port.';
   return connectionFailure(reason)?.fix ?? 'Check that it is started, and the port.';
 }
 
@@ -176,11 +185,7 @@ async function isBodyChanged(endpoint: TestedEndpoint): Promise<boolean> {
   const body = new TextEncoder().encode('{}');
   const forged = await endpoint.sendForged(body);
   const genuine = await endpoint.send(body);
-  return (
-    genuine.kind === 'reply' &&
-    (statusOf(forged) === 401 || statusOf(forged) === 403) &&
-    statusOf(genuine) !== statusOf(forged)
-  );
+  return genuine.kind === 'reply' && isSignatureRefused(forged) && statusOf(genuine) !== statusOf(forged);
 }
 
 /** Names of headers that services send signatures in. */

@@ -7,7 +7,7 @@ export interface ConnectionFailure {
 
 const CUT: ConnectionFailure = {
   what: 'the connection was cut',
-  fix: 'Check whether the other side stopped, then try again.',
+  fix: 'See the log of the other side. If its port expects TLS, the URL begins with https:.',
 };
 const LATE: ConnectionFailure = {
   what: 'the host did not answer in time',
@@ -75,11 +75,11 @@ const FAILURES: Readonly<Record<string, ConnectionFailure>> = {
   EPROTO: NO_TLS,
   ERR_SSL_WRONG_VERSION_NUMBER: NO_TLS,
   ERR_SSL_PACKET_LENGTH_TOO_LONG: NO_TLS,
-  HPE_INVALID_CONSTANT: NO_HTTP,
-  HPE_INVALID_VERSION: NO_HTTP,
 };
 
 /** What the code of a failed connection means; `undefined` for other codes. */
 export function connectionFailure(code: string): ConnectionFailure | undefined {
+  // Each code of Node's HTTP parser says that something in the answer is not HTTP.
+  if (code.startsWith('HPE_')) return NO_HTTP;
   return Object.hasOwn(FAILURES, code) ? FAILURES[code] : undefined;
 }

@@ -190,6 +190,16 @@ export function isAccepted(answer: EndpointAnswer): boolean {
   return isDelivered(answer) && !isWithoutEffect(answer);
 }
 
+/** Whether the reply says that the endpoint has no handler for the event: 2xx with `ignored` or `parked`. */
+export function noHandlerRan(answer: EndpointAnswer): boolean {
+  return isWithoutEffect(answer) && outcomeOf(answer) !== 'dead';
+}
+
+/** Whether the endpoint refused the signature: 401 or 403. Another 4xx does not show that it looked at it. */
+export function isSignatureRefused(answer: EndpointAnswer): boolean {
+  return statusOf(answer) === 401 || statusOf(answer) === 403;
+}
+
 /** Whether the endpoint accepted the event for later, so that its answer does not show the effect. */
 export function isQueued(answer: EndpointAnswer): boolean {
   return statusOf(answer) === 202 || outcomeOf(answer) === 'queued';

@@ -2,6 +2,7 @@ import { type Command, CommanderError } from 'commander';
 import { StablehooksError } from 'stablehooks';
 import { nearestName } from '../nearest-name.js';
 import { connectionFailure } from './connection.js';
+import { toFlagWords } from './flag-words.js';
 import { EXIT, type ExitCode, toPlain } from './output.js';
 
 /** An error that a command expects; its message is one line that says what to do. */
@@ -70,17 +71,19 @@ function statusOf(error: StablehooksError): number {
 }
 
 function messageOf(error: StablehooksError): string {
-  if (error.code === 'ERR_CONFIG_INVALID') return toFlagMessage(error.message);
-  if (error.code === 'ERR_API_CONNECTION') return `${error.message} (${errorChain(error)[0]?.message})`;
+  const message = toFlagMessage(error.message);
+  if (error.code === 'ERR_CONFIG_INVALID') return message;
+  if (error.code === 'ERR_API_CONNECTION') return `${message} (${errorChain(error)[0]?.message})`;
   const answer = 'answer' in error ? error.answer : undefined;
   if (typeof answer === 'string' && isHtml(answer))
     return `The service answered with a page. ${NOT_THE_SERVICE}`;
   // Without it, the id of a wallet that was created would be lost.
-  if (answer !== undefined) return `${error.message} (${error.code}) ${shorten(JSON.stringify(answer))}`;
+  if (answer !== undefined) return `${message} (${error.code}) ${shorten(JSON.stringify(answer))}`;
   if (error.code === 'ERR_API_RESPONSE' && / is not JSON\./.test(error.message))
     return `The service answered 2xx with something that is not JSON. ${NOT_THE_SERVICE} (${error.code})`;
-  if (error.code !== 'ERR_API_STATUS') return `${error.message} (${error.code})`;
   const status = statusOf(error);
+  // Of a redirect only the message says what to do.
+  if (error.code !== 'ERR_API_STATUS' || status < 400) return `${message} (${error.code})`;
   const body = 'body' in error && typeof error.body === 'string' ? error.body : '';
   if (isHtml(body)) return `The service answered ${status} with a page. ${NOT_THE_SERVICE}`;
   if (status === 401 || status === 403) {
@@ -92,15 +95,11 @@ function messageOf(error: StablehooksError): string {
 const NOT_THE_SERVICE = 'This is not the service: check --base-url (STABLEHOOKS_BASE_URL).';
 
 /**
- * The message of a wrong option as users of a command know it: without the name of the function, and with the option
- * as a flag. `acknowledgeGap: \`lagMs\` must be an integer.` is `--lag must be an integer.`.
+ * A message as users of a command know it: without the name of the function, and with options as flags.
+ * `acknowledgeGap: \`lagMs\` must be an integer.` is `--lag must be an integer.`.
  */
 function toFlagMessage(message: string): string {
-  const sentence = message.replace(/^[a-z][\w.]*: (?=\S)/, '');
-  const text = sentence.replaceAll(/`(?:\w+\.)*([a-z]\w*)`/g, (_, name: string) => {
-    const words = name.replace(/(?<=.)Ms$/, '').replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-    return `--${words}`;
-  });
+  const text = toFlagWords(message.replace(/^[a-z][\w.]*: (?=\S)/, ''));
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 

@@ -32,25 +32,3 @@ export function toPollOptions({ lag: lagMs, disorder: disorderMs, limit, maxLimi
   }
   return { lagMs, disorderMs, limit, maxLimit } as const;
 }
-
-const FLAG_WORDS: readonly (readonly [RegExp, string])[] = [
-  [/\b(lagMs|disorderMs|intervalMs) to (\d+)/g, '$1 to $2ms'],
-  [/\blagMs\b/g, '--lag'],
-  [/\bdisorderMs\b/g, '--disorder'],
-  [/\bmaxLimit\b/g, '--max-limit'],
-  [/`ids\.late` has them/g, '--json prints their ids'],
-  [/`problems` says why/g, 'the problems say why'],
-  [/ Raise leaseMs if this happens often\./g, ''],
-];
-
-/**
- * A message of the poller with the names of flags instead of those of options.
- *
- * @param interval - what the command calls the time from one poll to the next.
- */
-export function toFlagWords(text: string, interval: string): string {
-  return FLAG_WORDS.reduce((words, [pattern, flag]) => words.replaceAll(pattern, flag), text).replaceAll(
-    /\bintervalMs\b/g,
-    interval,
-  );
-}

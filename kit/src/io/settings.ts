@@ -119,9 +119,13 @@ export function addServiceFlags(command: Command): Command {
     );
 }
 
-/** Adds the flags of commands that sign or verify. */
-export function addSecretFlags(command: Command): Command {
-  return command
+/**
+ * Adds the flags of commands that sign or verify.
+ *
+ * @param header - whether the command needs the name of the header.
+ */
+export function addSecretFlags(command: Command, { header = true } = {}): Command {
+  command
     .optionsGroup('Signature:')
     .option(
       '--secret-file <file>',
@@ -132,9 +136,9 @@ export function addSecretFlags(command: Command): Command {
         '--encoding <name>',
         'encoding of the signature (default: hex to send, any to verify)',
       ).choices(SIGNATURE_ENCODINGS),
-    )
-    .option('--header <name>', `header of the signature (default: ${SIGNATURE_HEADER})`)
-    .option('--prefix <string>', 'what precedes the digits of the signature, such as sha256=');
+    );
+  if (header) command.option('--header <name>', `header of the signature (default: ${SIGNATURE_HEADER})`);
+  return command.option('--prefix <string>', 'what precedes the digits of the signature, such as sha256=');
 }
 
 /** Adds an example to `--help`. A command that is too long for a terminal is continued as shells do. */

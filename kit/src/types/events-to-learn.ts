@@ -9,6 +9,7 @@ import {
 import type { Client } from 'stablehooks/client';
 import { usageError } from '../io/errors.js';
 import type { OpenInbox } from '../io/inbox.js';
+import { countOf } from '../io/output.js';
 
 /** Events, and what was found that cannot be learned from. */
 export interface FoundEvents {
@@ -59,7 +60,10 @@ export async function inboxEvents(inbox: OpenInbox, signal: AbortSignal): Promis
       more = page.length === PAGE_SIZE;
     }
   }
-  const notes = pruned === 0 ? [] : [`${pruned} events of the inbox are pruned: their payloads are gone.`];
+  const notes =
+    pruned === 0
+      ? []
+      : [`${countOf(pruned, 'pruned event')} of the inbox cannot be learned: the payload is deleted.`];
   return { events, notes, malformed: 0 };
 }
 

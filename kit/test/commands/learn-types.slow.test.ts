@@ -149,17 +149,40 @@ createReceiver({ secret: 'x', payloads, handlers: {
     expect(stdout).toMatch(/^transfer\.settled +0 +not learned: no events$/m);
   });
 
-  test('notes keys that look like ids, and --map keeps them out of the file', async () => {
+  test('writes keys that look like ids only with --keep-keys, and --map keeps them out of the file', async () => {
+    const event = { ...failed, payload: { balances: { wal_01JZ8Q5F1D2222: { '0xabcdef': '1.00' } } } };
     await using folder = await makeFolder();
-    const event = { ...failed, payload: { balances: { wal_01JZ8Q5F1D2222: '1.00' } } };
-    const { stderr } = await learn(folder.path, [event]);
-    expect(stderr).toContain('redeem.failed.balances has 1 keys that look like ids');
-    await using other = await makeFolder();
-    const mapped = await learn(other.path, [event], ['--map', 'redeem.failed.balances']);
-    expect(mapped.stderr).toBe('');
-    const source = await readFile(other.at('payloads.ts'), 'utf8');
-    expect(source).toContain('balances: z.record(z.string(), z.string()),');
+    const refused = await learn(folder.path, [event]);
+    expect(refused).toMatchObject({ exitCode: 2, stdout: '' });
+    expect(refused.stderr).toBe(
+      "stablehooks: Nothing was written, because keys look like ids: 1 in redeem.failed.balances. If keys are data, pass --map 'redeem.failed.balances'; if they are names of fields, pass --keep-keys.\n",
+    );
+    await expect(readFile(folder.at('payloads.ts'))).rejects.toThrow('ENOENT');
+
+    const maps = ['--map', 'redeem.failed.balances', '--map', 'redeem.failed.balances.*'];
+    const mapped = await learn(folder.path, [event], maps);
+    expect(mapped).toMatchObject({ exitCode: 0, stderr: '' });
+    const source = await readFile(folder.at('payloads.ts'), 'utf8');
+    expect(source).toContain('balances: z.record(z.string(), z.record(z.string(), z.string())),');
     expect(source).not.toContain('wal_');
+
+    await using other = await makeFolder();
+    const kept = await learn(other.path, [event], ['--keep-keys']);
+    expect(kept.exitCode).toBe(0);
+    expect(await readFile(other.at('payloads.ts'), 'utf8')).toContain('wal_01JZ8Q5F1D2222');
+    // The file has these keys: another run need not say it again.
+    expect((await learn(other.path, [event])).exitCode).toBe(0);
+  });
+
+  test('leaves a file as it is when a new key of its object looks like an id', async () => {
+    await using folder = await makeFolder();
+    const withKey = (key: string) => ({ ...failed, payload: { balances: { [key]: '1.00' } } });
+    await learn(folder.path, [withKey('usdc')]);
+    const before = await readFile(folder.at('payloads.ts'), 'utf8');
+    const { exitCode, stderr } = await learn(folder.path, [withKey('0xabcdef')]);
+    expect(exitCode).toBe(2);
+    expect(stderr).toContain("delete payloads.ts and pass --map 'redeem.failed.balances'");
+    expect(await readFile(folder.at('payloads.ts'), 'utf8')).toBe(before);
   });
 });
 
@@ -201,7 +224,7 @@ describe('stablehooks types --check', () => {
     await learn(folder.path, [failed]);
     const { exitCode, stdout } = await learn(folder.path, [settled], ['--check']);
     expect(exitCode).toBe(1);
-    expect(stdout).toContain('transfer.settled is not learned\n');
+    expect(stdout).toContain('transfer.settled is not learned\n    in 1 of 1 event, such as ');
   });
 
   test('prints one JSON value with the differences', async () => {
@@ -223,9 +246,12 @@ describe('stablehooks types never succeeds', () => {
     await learn(folder.path, [failed]);
     const before = await readFile(folder.at('payloads.ts'), 'utf8');
     for (const events of [[], [{ ...failed, type: 'newer.type' }]]) {
-      const { exitCode, stdout } = await learn(folder.path, events, args);
+      const { exitCode, stdout, stderr } = await learn(folder.path, events, args);
       expect(exitCode).toBe(1);
       expect(stdout).toContain('not shown: no events');
+      expect(stderr).toBe(
+        events.length === 0 ? '' : 'Skipped: 1 event of a type that this release does not know.\n',
+      );
     }
     expect(await readFile(folder.at('payloads.ts'), 'utf8')).toBe(before);
   });
@@ -249,6 +275,11 @@ describe('stablehooks types never succeeds', () => {
       'an enum for a check',
       ['--out', 'p.ts', '--check', '--enum', 'redeem.failed.x'],
       /--enum has no effect with --check/,
+    ],
+    [
+      'keys to keep for a check',
+      ['--out', 'p.ts', '--check', '--keep-keys'],
+      /--keep-keys has no effect with --check/,
     ],
     ['an enum of no type', ['--out', 'p.ts', '--enum', 'redeem.faild.x'], /write an event type and a field/],
     [

@@ -242,7 +242,9 @@ test('doctor prints a table and the fixes, and neither the secret nor colours in
 
 test('doctor is exit 3 when the endpoint cannot be reached', async () => {
   const { exitCode, stderr } = await run(['doctor', 'http://127.0.0.1:1/hooks']);
-  expect(stderr).toMatch(/^stablehooks: .*cannot be reached \(ECONNREFUSED\).*\n$/);
+  expect(stderr).toMatch(
+    /^stablehooks: .*cannot be reached: nothing listens there \(ECONNREFUSED\)\. [^\n]+\n$/,
+  );
   expect(exitCode).toBe(3);
 });
 
@@ -287,7 +289,7 @@ describe.concurrent('--effects', () => {
   test('doctor reports an unreachable --effects before the other checks', async () => {
     await using server = await serve(toNodeHandler(failing()));
     const ended = await examine(`${server.url}/hooks`, ['--effects', 'http://127.0.0.1:1/{id}']);
-    expect(ended.checks.map(({ name }) => name)).toEqual(['genuine']);
+    expect(ended.checks).toEqual([]);
     expect(ended.stderr).toMatch(/^stablehooks: --effects cannot be reached: .*ECONNREFUSED.*\n$/);
     expect(ended.exitCode).toBe(3);
   });

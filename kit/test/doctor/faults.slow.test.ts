@@ -1,4 +1,5 @@
 import { writeFile } from 'node:fs/promises';
+import type { RequestListener } from 'node:http';
 import { createServer } from 'node:https';
 import { describe, expect, test } from 'vitest';
 import { makeFolder, SECRET } from '../command.js';
@@ -19,7 +20,10 @@ import { createListener } from './wrong-receivers/stablehooks-receiver.js';
 import { wrongHeader } from './wrong-receivers/wrong-header.js';
 import { wrongPath } from './wrong-receivers/wrong-path.js';
 import {
+  answer,
   createPlainReceiver,
+  readBody,
+  signatureOf,
   takeOnce,
   verifyRaw,
   type WrongReceiver,
@@ -40,6 +44,31 @@ interface Fault {
 }
 
 const listening = (receiver: WrongReceiver) => () => serve(receiver(SECRET));
+
+/** Answers each genuine delivery in the same way. No event has an effect. */
+function answering({
+  status,
+  reply = '',
+  large = 413,
+}: {
+  readonly status: number;
+  readonly reply?: string;
+  readonly large?: number;
+}): RequestListener {
+  return async (request, response) => {
+    if (request.url?.startsWith('/effects/')) return answer(response, 200, '0');
+    // A body that is cut off has no end to wait for.
+    const body = await readBody(request).catch(() => undefined);
+    if (body === undefined) return answer(response, large);
+    return verifyRaw(SECRET)(body, signatureOf(request))
+      ? answer(response, status, reply)
+      : answer(response, 401);
+  };
+}
+
+/** Checks the signature and nothing else. */
+const verifiesOnly: WrongReceiver = (secret) =>
+  createPlainReceiver({ authentic: verifyRaw(secret), take: () => undefined });
 
 const FAULTS: readonly Fault[] = [
   {
@@ -105,6 +134,35 @@ const FAULTS: readonly Fault[] = [
     start: () => startClusterWithMemory(SECRET),
     check: 'concurrent',
     fix: 'Two deliveries of one event were handled: this inbox remembers only one process. Pass a durable one to all processes',
+  },
+  {
+    name: 'is one process that replies handled to each delivery',
+    start: () => serve(answering({ status: 200, reply: '{"outcome":"handled"}' })),
+    check: 'concurrent',
+    fix: 'Two deliveries of one event were handled. If several processes run, pass a durable inbox to all of them (sqliteInbox, postgresInbox or redisInbox); otherwise claim each event by its id in one atomic step before the work.',
+  },
+  {
+    name: 'verifies, and does nothing',
+    start: listening(verifiesOnly),
+    check: 'genuine',
+    fix: 'It answers 2xx before the work is done',
+    counted: true,
+  },
+  {
+    name: 'puts events into a queue that nothing runs',
+    start: () => serve(answering({ status: 202, reply: '{"outcome":"queued"}' })),
+    check: 'genuine',
+    verdict: 'not shown',
+    fix: 'The event is queued, and nothing has run it within the time limit (--timeout): see the log of the worker.',
+    counted: true,
+    timeout: '1s',
+  },
+  {
+    name: 'answers 422 to a large body, as to each that its schema does not accept',
+    start: () => serve(answering({ status: 200, large: 422 })),
+    check: 'oversized',
+    verdict: 'not shown',
+    fix: 'The reply does not say that the size was the reason: the endpoint may have read the whole body. Answer 413',
   },
   {
     name: 'has no handler',

@@ -1,4 +1,5 @@
 import { ConfigError } from 'stablehooks';
+import { createClient } from 'stablehooks/client';
 import { expect, test } from 'vitest';
 import { describeBody, toFailure } from '../../src/io/errors.js';
 
@@ -7,9 +8,26 @@ test('a wrong option is wrong use of a flag, without the names of functions and 
     exitCode: 2,
     message: '--lag must be an integer from 1.',
   });
+  expect(
+    toFailure(new ConfigError('createSandbox: `token` must be text; `secret` must not be empty.')),
+  ).toEqual({
+    exitCode: 2,
+    message: '--token-file must be text; --secret-file must not be empty.',
+  });
   expect(toFailure(new ConfigError('acknowledgeGap: `by` must be a string that is not empty.')).message).toBe(
     '--by must be a string that is not empty.',
   );
+});
+
+test('the advice of the client names flags', async () => {
+  const client = createClient({ baseUrl: 'http://127.0.0.1:9', token: 'token', retries: 0 });
+  const error = await client.events.list().catch((thrown: unknown) => thrown);
+  expect(toFailure(error)).toEqual({
+    exitCode: 3,
+    message: expect.stringMatching(
+      / fetch refuses this port\. Set --base-url to another one\. \(bad port\)$/,
+    ),
+  });
 });
 
 test('of a problem the detail is printed, and the fields that it does not name', () => {
