@@ -2,7 +2,6 @@ import {
   createReceiver,
   EVENT_TYPES,
   type EventType,
-  type HandlerContext,
   HandlerError,
   type InboxOperations,
   type WebhookEvent,
@@ -68,10 +67,10 @@ export async function createForwarder(url: string, options: ForwardingOptions): 
   /** The answers whose attempts have not ended in the inbox yet, by the ids of their events. */
   const answers = new Map<string, DeliveryRow>();
 
-  const forward = async (event: WebhookEvent, { attempt }: HandlerContext<undefined>) => {
+  const forward = async (event: WebhookEvent) => {
     const answer = await sender.send(event);
     answers.set(event.id, { event, answer });
-    const lastError = attempt > 1 ? (await inbox.target.find(event.id))?.lastError : null;
+    const lastError = (await inbox.target.find(event.id))?.lastError;
     if (!isEnd(answer, lastError)) {
       throw new HandlerError('ERR_HANDLER_FAILED', `The endpoint: ${toLastError(answer, lastError)}.`);
     }
