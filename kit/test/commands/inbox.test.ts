@@ -112,7 +112,7 @@ describe.concurrent('inbox', () => {
     expect(again.stderr).toContain('is received, and only dead and failed events can be requeued.');
     expect(again.exitCode).toBe(2);
     const unknown = await run(['inbox', 'requeue', '--inbox', path, 'evt_nobody']);
-    expect(unknown.stderr).toContain('evt_nobody is not in this inbox, not dead or failed.');
+    expect(unknown.stderr).toContain('is not in this inbox. See `stablehooks inbox list`.');
     expect(unknown.exitCode).toBe(2);
     const none = await run(['inbox', 'requeue', '--inbox', path, '--all-dead']);
     expect(none).toMatchObject({
