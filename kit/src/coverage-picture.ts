@@ -1,4 +1,5 @@
 import { createdAtMs, EVENT_TYPES, INBOX_STATES, type InboxOperations, type PollState } from 'stablehooks';
+import { recordsOf } from './io/inbox.js';
 import { countOf } from './io/output.js';
 
 /** What the picture shows of an inbox. Times are epoch ms. */
@@ -22,9 +23,6 @@ export interface CoverageEvent {
   readonly pruned: boolean;
 }
 
-/** How many records are read at a time. */
-const PAGE_SIZE = 1_000;
-
 /**
  * Reads from an inbox what {@link renderCoverage} shows: the poller's state and the time and origin of each event.
  *
@@ -39,19 +37,14 @@ export async function readCoverage(
   // By id: an event can pass into a later state while the pages are read.
   const events = new Map<string, CoverageEvent>();
   for (const state of INBOX_STATES) {
-    for (let after: string | undefined, more = true; more; ) {
-      const page = await inbox.list({ state, limit: PAGE_SIZE, after });
-      for (const { id, type, origin, receivedAt, event } of page) {
-        events.set(id, {
-          type,
-          at: event === null ? receivedAt : createdAtMs(event),
-          source: origin === 'pull' ? 'pull' : 'push',
-          late: lateIds.has(id),
-          pruned: event === null,
-        });
-      }
-      after = page.at(-1)?.id;
-      more = page.length === PAGE_SIZE;
+    for await (const { id, type, origin, receivedAt, event } of recordsOf(inbox, state)) {
+      events.set(id, {
+        type,
+        at: event === null ? receivedAt : createdAtMs(event),
+        source: origin === 'pull' ? 'pull' : 'push',
+        late: lateIds.has(id),
+        pruned: event === null,
+      });
     }
   }
   return { now, state: await inbox.pollState(), events: [...events.values()] };

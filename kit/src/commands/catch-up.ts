@@ -2,14 +2,14 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Command } from 'commander';
-import { EVENT_TYPES, type EventType, type InboxCount, type InboxState } from 'stablehooks';
+import { EVENT_TYPES, type EventType, type InboxState } from 'stablehooks';
 import { describeGap, type Gap, type PollReport } from 'stablehooks/catch-up';
 import { readCoverage, renderCoverage } from '../coverage-picture.js';
-import { type DeliveryRow, isQueued, isWithoutEffect, printRow } from '../io/delivery.js';
+import { countAlike, isQueued, printRow } from '../io/delivery.js';
 import { usageError } from '../io/errors.js';
 import { toFlagWords } from '../io/flag-words.js';
-import { createForwarder, isTaken } from '../io/forwarding.js';
-import { INBOX_PLACE, type OpenInbox, openInbox } from '../io/inbox.js';
+import { createForwarder, type ForwardingAttempt } from '../io/forwarding.js';
+import { INBOX_PLACE, type OpenInbox, openInbox, recordsOf } from '../io/inbox.js';
 import {
   countOf,
   EXIT,
@@ -33,6 +33,7 @@ import {
   parseWait,
   toDate,
 } from '../io/settings.js';
+import { hasTakenEffect, isWithoutHandler } from '../io/without-handler.js';
 
 interface CatchUpFlags extends PollFlags {
   readonly to: string;
@@ -73,7 +74,7 @@ async function catchUp({
   if (flags.report !== undefined) assertPicture(flags.report);
   const client = await settings.client();
   const inbox = await openInbox(flags.inbox, true);
-  const rows: DeliveryRow[] = [];
+  const rows: ForwardingAttempt[] = [];
   try {
     const forwarder = await createForwarder(url, {
       settings,
@@ -81,10 +82,12 @@ async function catchUp({
       inbox,
       timeoutMs: flags.timeout,
       types: flags.type,
+      // Not what the endpoint has no handler for: it is sent again, so that a later run does not pass it over.
+      isEnd: hasTakenEffect,
       poll: { ...pollOptions, since: flags.since && toDate(flags.since, Date.now()) },
       onAttempt(row) {
         rows.push(row);
-        printRow(printer, row);
+        printRow(printer, row, () => isDone(row));
       },
     });
     const { report, serviceError, inboxError } = await forwarder.poll(signal);
@@ -93,9 +96,9 @@ async function catchUp({
       throw serviceError;
     }
     // Nothing is left to say of an inbox that cannot be read.
-    const counts = inboxError === undefined ? await inbox.count() : [];
+    const undelivered = inboxError === undefined ? await listUndelivered(inbox, flags.type) : [];
     const { since } = inboxError === undefined ? await inbox.pollState() : { since: null };
-    const result: CatchUpResult = { report, rows, counts, since };
+    const result: CatchUpResult = { report, rows, undelivered, types: flags.type, since };
     printer.print({ text: toText(result, printer.paint), data: toData(result) });
     if (inboxError !== undefined) {
       if (flags.report !== undefined) printer.note(`${flags.report} was not written.`);
@@ -137,22 +140,24 @@ async function writePicture(
 interface CatchUpResult {
   readonly report: PollReport;
   /** The attempts of this run. */
-  readonly rows: readonly DeliveryRow[];
-  /** The events of the inbox by state; empty when the inbox failed. */
-  readonly counts: readonly InboxCount[];
+  readonly rows: readonly ForwardingAttempt[];
+  /** Empty when the inbox failed. */
+  readonly undelivered: readonly Undelivered[];
+  /** The types that were forwarded; others count as done. `undefined` for all. */
+  readonly types: readonly EventType[] | undefined;
   /** The opening date, epoch ms. */
   readonly since: number | null;
 }
 
 /** Exit 0: everything up to the watermark is proven, and a handler of the endpoint or its queue has every event. */
 function toExitCode(result: CatchUpResult): ExitCode {
-  const { report, rows } = result;
+  const { report, rows, undelivered } = result;
   if (isJustOpened(result)) return EXIT.failed;
-  const undelivered = undeliveredOf(result).length > 0;
-  if (undelivered && rows.some(({ answer }) => answer.kind === 'unreachable')) return EXIT.unreachable;
+  if (undelivered.length > 0 && rows.some(({ answer }) => answer.kind === 'unreachable'))
+    return EXIT.unreachable;
   const isClockBehind = report.problems.some(({ code }) => code === 'ERR_CLOCK_BEHIND');
   const isWhole = report.proven && report.gaps.length === 0 && !isClockBehind;
-  return isWhole && !undelivered && withoutHandler(rows).length === 0 ? EXIT.good : EXIT.failed;
+  return isWhole && undelivered.length === 0 ? EXIT.good : EXIT.failed;
 }
 
 /** Whether the watermark is still at the opening date, so that no time is proven yet. */
@@ -160,43 +165,67 @@ function isJustOpened({ report, since }: CatchUpResult): boolean {
   return report.proven && since !== null && report.watermark === new Date(since).toISOString();
 }
 
-/** The states of events that the endpoint has not accepted, whether this run tried them or they wait for a retry. */
-const UNDELIVERED: ReadonlySet<InboxState> = new Set(['received', 'leased', 'failed', 'dead']);
-
-function undeliveredOf({ counts }: CatchUpResult): readonly InboxCount[] {
-  return counts.filter(({ state, count }) => count > 0 && UNDELIVERED.has(state));
+/** An event of the inbox that no handler or queue of the endpoint has, whether this or an earlier run found that out. */
+interface Undelivered {
+  readonly type: string;
+  readonly state: InboxState;
+  /** Whether the endpoint took it without running a handler. */
+  readonly ignored: boolean;
 }
 
-/** The events that the endpoint accepted without running a handler. It does not run one for a duplicate either. */
-function withoutHandler(rows: readonly DeliveryRow[]): readonly DeliveryRow[] {
-  return rows.filter(({ answer }) => isTaken(answer) && isWithoutEffect(answer));
+/** In the order in which events pass from one to the next, so that one that does so meanwhile is not left out. */
+const UNDELIVERED = ['parked', 'dead', 'failed', 'received', 'leased'] satisfies readonly InboxState[];
+
+/** @param types - leaves out the events of other types. By default none, so that unknown types count, too. */
+async function listUndelivered(
+  inbox: OpenInbox,
+  types: readonly string[] | undefined,
+): Promise<readonly Undelivered[]> {
+  const undelivered: Undelivered[] = [];
+  for (const state of UNDELIVERED) {
+    for await (const { type, lastError } of recordsOf(inbox, state)) {
+      if (types?.includes(type) ?? true)
+        undelivered.push({ type, state, ignored: isWithoutHandler(lastError) });
+    }
+  }
+  return undelivered;
+}
+
+/** Whether the attempt was the last one. */
+function isDone({ nextInMs }: ForwardingAttempt): boolean {
+  return nextInMs === null;
 }
 
 /** The report, and what else decides on the exit code. */
 function toData(result: CatchUpResult): object {
-  const undelivered = Object.fromEntries(undeliveredOf(result).map(({ state, count }) => [state, count]));
-  return { ...result.report, undelivered, withoutHandler: withoutHandler(result.rows).length };
+  const { report, undelivered } = result;
+  return {
+    ...report,
+    undelivered: Object.fromEntries(countAlike(undelivered.map(({ state }) => state))),
+    withoutHandler: undelivered.filter(({ ignored }) => ignored).length,
+  };
 }
 
 function toText(result: CatchUpResult, { good, bad, doubtful }: Paint): string {
-  const { report, rows, counts } = result;
+  const { report, rows, undelivered, types } = result;
   const { fetched, recovered, handled, duplicates, failed, requests, durationMs } = report;
   const redriven = Object.entries(report.redriven ?? {}).filter(([, count]) => count > 0);
-  const unknown = counts.find(({ state }) => state === 'parked')?.count ?? 0;
-  const queued = rows.filter(({ answer }) => isTaken(answer) && isQueued(answer)).length;
-  const ignored = withoutHandler(rows);
-  const ignoredTypes = [...new Set(ignored.map(({ event }) => event.type))].join(', ');
+  const unknown = undelivered.filter(({ state }) => state === 'parked').length;
+  const queued = rows.filter((row) => isDone(row) && isQueued(row.answer)).length;
+  const ignored = undelivered.filter((event) => event.ignored);
+  const ignoredTypes = [...new Set(ignored.map(({ type }) => type))].join(', ');
   return [
     `listed      ${countOf(fetched, 'event')} in ${countOf(requests, 'request')}, ${durationMs} ms`,
     report.skipped > 0 &&
       `skipped     ${report.skipped} created before the opening date; --since takes older ones`,
-    `found       ${report.new} that this inbox did not know, ${recovered} of them delivered now`,
+    // Of what --type leaves out, some count as recovered.
+    `found       ${report.new} that this inbox did not know${types === undefined ? `, ${recovered} of them delivered now` : ''}`,
     `delivered   ${handled} now, ${duplicates} before, ${failed} failed`,
     queued > 0 && `queued      ${queued} of them: a worker of the endpoint runs them later`,
     ignored.length > 0 &&
-      `${doubtful('no handler')}  The endpoint runs no handler for ${ignoredTypes}: ${countOf(ignored.length, 'event')}. Add one, or pass the types that it handles with --type.`,
+      `${doubtful('no handler')}  The endpoint runs no handler for ${toPlain(ignoredTypes)}: ${countOf(ignored.length, 'event')}. Add one, or pass the types that it handles with --type.`,
     unknown > 0 &&
-      `parked      ${countOf(unknown, 'event')} of types that this release does not know; not forwarded`,
+      `${bad('parked')}      Not forwarded: ${countOf(unknown, 'event')} of types that this release does not know. Upgrade stablehooks-kit, or pass the types to forward with --type.`,
     redriven.length > 0 && `run again   ${redriven.map(([kind, count]) => `${count} ${kind}`).join(', ')}`,
     report.deliveredButUnseen > 0 &&
       `note        ${report.deliveredButUnseen} delivered to some endpoint, but not in this inbox`,
@@ -243,7 +272,7 @@ function describeOpenGap(gap: Gap, { proven }: PollReport): string {
 
 /** The problems, except failed attempts: each has its own line above. */
 function toProblems({ report, rows }: CatchUpResult): readonly string[] {
-  const failed = new Set(rows.filter(({ answer }) => !isTaken(answer)).map(({ event }) => event.id));
+  const failed = new Set(rows.filter((row) => !isDone(row)).map(({ event }) => event.id));
   return report.problems
     .filter(({ code, id }) => code !== 'ERR_HANDLER_FAILED' || id === undefined || !failed.has(id))
     .map(({ code, message, id }) =>
@@ -251,11 +280,13 @@ function toProblems({ report, rows }: CatchUpResult): readonly string[] {
     );
 }
 
-function toUndelivered(result: CatchUpResult, bad: Paint['bad']): string | false {
-  const undelivered = undeliveredOf(result);
-  if (undelivered.length === 0) return false;
-  const words = undelivered.map(({ state, count }) => `${count} ${state}`).join(', ');
-  const isDead = undelivered.some(({ state }) => state === 'dead');
+function toUndelivered({ undelivered }: CatchUpResult, bad: Paint['bad']): string | false {
+  // The others have lines of their own: to run again does not help them.
+  const waiting = undelivered.filter(({ state, ignored }) => state !== 'parked' && !ignored);
+  if (waiting.length === 0) return false;
+  const counts = countAlike(waiting.map(({ state }) => state));
+  const words = counts.map(([state, count]) => `${count} ${state}`).join(', ');
+  const isDead = waiting.some(({ state }) => state === 'dead');
   const dead = isDead ? ' `stablehooks inbox requeue --all-dead` makes dead events due again.' : '';
   return `${bad('waiting')}     Not delivered yet: ${words}. Run the same command again.${dead}`;
 }

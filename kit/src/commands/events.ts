@@ -12,6 +12,7 @@ import {
   summarise,
 } from '../io/delivery.js';
 import { usageError } from '../io/errors.js';
+import { describeCut } from '../io/event-list.js';
 import {
   countOf,
   EXIT,
@@ -162,11 +163,18 @@ async function replay(context: CommandContext<ReplayFlags>): Promise<ExitCode> {
     printer.note(describeStop(rows, events.length));
     return interruptedExit();
   }
-  printer.note(
-    rows.length === 0 ? 'No event is selected: nothing was sent.' : summarise(rows, events.length),
-  );
-  // Events that a full list left out were not sent. Ids were all found.
-  const complete = args.length > 0 || !selection.full;
+  if (rows.length === 0) {
+    printer.note('No event is selected: nothing was sent.');
+    return EXIT.failed;
+  }
+  printer.note(summarise(rows, events.length));
+  // Events that the list left out were not sent. Ids were all found.
+  const complete = args.length > 0 || selection.complete;
+  if (!complete) {
+    printer.note(
+      'The list may have left out events, which were not sent: name the ids, or use `stablehooks catch-up`, which proves more.',
+    );
+  }
   return complete && answers.every(isAccepted) ? EXIT.good : EXIT.failed;
 }
 
@@ -208,14 +216,14 @@ function addSelectionFlags(command: Command, limit: number): Command {
 interface Selection {
   /** Oldest first, each id once. */
   readonly events: readonly UnknownEvent[];
-  /** Whether the list was as long as the limit, so that it may have left out events. */
-  readonly full: boolean;
+  /** Whether the list shows every event: no limit can have cut it, and every element is an event. */
+  readonly complete: boolean;
 }
 
 /**
  * Asks for the list, of each type if there are several, and selects events.
  *
- * The service promises neither an order nor a cursor, so a full list may not be all.
+ * The service promises neither an order nor a cursor, so a list that a limit can have cut may not be all.
  *
  * @throws {CommandError} exit 2 when no time is between the two given.
  */
@@ -240,24 +248,16 @@ async function selectEvents({
   for (const type of types.length === 0 ? [undefined] : new Set(types)) {
     pages.push(await client.events.listWithProblems({ type, limit, signal }));
   }
-  const fullPage = pages.find(({ size }) => size >= limit);
-  if (fullPage !== undefined) {
-    printer.note(
-      `The service listed ${countOf(fullPage.size, 'event')}, which is the limit. There may be more: raise --limit.`,
-    );
-  }
+  const [cut] = pages.flatMap(({ size }) => describeCut(size, limit) ?? []);
+  if (cut !== undefined) printer.note(cut);
   const problems = pages.reduce((sum, page) => sum + page.problems.length, 0);
   if (problems > 0)
-    printer.note(
-      problems === 1
-        ? '1 element of the list is not an event, and is skipped.'
-        : `${problems} elements of the list are not events, and are skipped.`,
-    );
+    printer.note(`Skipped ${countOf(problems, 'element')} of the list without the form of an event.`);
   const selected = pages
     .flatMap(({ events }) => events)
     .filter((event) => createdAtMs(event) >= from && createdAtMs(event) <= to);
   const events = [...new Map(selected.map((event) => [event.id, event])).values()].sort(byAge);
-  return { events, full: fullPage !== undefined };
+  return { events, complete: cut === undefined && problems === 0 };
 }
 
 function byAge(a: UnknownEvent, b: UnknownEvent): number {
@@ -269,12 +269,12 @@ function byAge(a: UnknownEvent, b: UnknownEvent): number {
  *
  * @throws {CommandError} exit 2 when one is not among them.
  */
-function pickEvents({ events, full }: Selection, ids: readonly string[]): readonly UnknownEvent[] {
+function pickEvents({ events, complete }: Selection, ids: readonly string[]): readonly UnknownEvent[] {
   const known = new Set(events.map(({ id }) => id));
   const missing = ids.filter((id) => !known.has(id));
   if (missing.length > 0) {
     throw usageError(
-      `Not among the ${countOf(events.length, 'selected event')} of the list: ${toPlain(missing.join(', '))}. ${full ? 'Raise --limit, or check the id.' : 'Check the id.'}`,
+      `Not among the ${countOf(events.length, 'selected event')} of the list: ${toPlain(missing.join(', '))}. ${complete ? 'Check the id.' : 'The list may not show it: pass its --type or another --limit, or check the id.'}`,
     );
   }
   return events.filter(({ id }) => ids.includes(id));

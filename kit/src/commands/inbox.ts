@@ -10,9 +10,7 @@ import { canAsk, confirm } from '../io/confirm.js';
 import {
   createSender,
   type DeliveryRow,
-  describeAnswer,
   type EndpointAnswer,
-  isAccepted,
   isQueued,
   noteUnaccepted,
   printRow,
@@ -20,8 +18,7 @@ import {
   summarise,
 } from '../io/delivery.js';
 import { usageError } from '../io/errors.js';
-import { isTaken } from '../io/forwarding.js';
-import { INBOX_PLACE, type OpenInbox, openInbox, withInbox } from '../io/inbox.js';
+import { INBOX_PLACE, type OpenInbox, openInbox, recordsOf, withInbox } from '../io/inbox.js';
 import {
   countOf,
   EXIT,
@@ -43,6 +40,7 @@ import {
   parseUrl,
   parseWait,
 } from '../io/settings.js';
+import { hasTakenEffect, toLastError } from '../io/without-handler.js';
 
 export function inboxCommand(): Command {
   return new Command('inbox')
@@ -193,14 +191,14 @@ function requeueCommand(): Command {
       for (const { id } of picked) {
         if (await requeueOrNote(id, inbox, printer)) requeued += 1;
       }
-      const text = picked.length === 0 ? NO_DEAD : describeRequeued(requeued);
+      const text = picked.length === 0 ? `${NO_DEAD} requeued.` : describeRequeued(requeued);
       printer.print({ text, data: { requeued, skipped: picked.length - requeued } });
       return requeued === picked.length ? EXIT.good : EXIT.failed;
     });
   });
 }
 
-const NO_DEAD = 'There are no dead events, so nothing was requeued.';
+const NO_DEAD = 'There are no dead events, so nothing was';
 
 function describeRequeued(count: number): string {
   const counted = `${countOf(count, 'event')} requeued`;
@@ -250,7 +248,7 @@ async function redrive({
   try {
     const picked = await pickRequeueable(inbox, args);
     if (picked.length === 0) {
-      printer.note(NO_DEAD);
+      printer.print({ text: `${NO_DEAD} sent.`, data: { sent: 0 } });
       return EXIT.good;
     }
     const rows: RedriveRow[] = [];
@@ -266,14 +264,14 @@ async function redrive({
       }
       const row = { event, ...(await runAgain({ event, record }, inbox, sender)) };
       rows.push(row);
-      printRow(printer, row);
+      printRow(printer, row, () => row.done);
       progress.show(rows.length + skipped);
     }
     progress.clear();
-    const refused = rows.filter(({ answer, queued }) => !isTaken(answer) && !queued).length;
+    const refused = rows.filter(({ done, queued }) => !done && !queued).length;
     printer.note(`${summarise(rows, picked.length)}.`);
     if (refused > 0) {
-      printer.note('What was not accepted is still in the inbox: dead, or failed until its retry time.');
+      printer.note('What no handler ran is still in the inbox: dead, or failed until its retry time.');
     }
     const queued = rows.filter((row) => row.queued).length;
     if (queued > 0) {
@@ -285,16 +283,13 @@ async function redrive({
     noteUnaccepted(printer, answers);
     if (signal.aborted) return interruptedExit();
     if (answers.some(({ kind }) => kind === 'unreachable')) return EXIT.unreachable;
-    return rows.length === picked.length && queued === 0 && answers.every(isAccepted)
+    return rows.length === picked.length && queued === 0 && rows.every(({ done }) => done)
       ? EXIT.good
       : EXIT.failed;
   } finally {
     await inbox.close();
   }
 }
-
-/** How many records are read at a time. */
-const PAGE_SIZE = 500;
 
 /** @throws {CommandError} exit 2 unless ids or --all-dead are given. */
 function assertPick(ids: readonly string[], { allDead = false }: PickFlags): void {
@@ -325,11 +320,7 @@ async function pickRequeueable(
     return found.flatMap(({ record }) => record ?? []);
   }
   const dead: InboxRecord[] = [];
-  for (let more = true; more; ) {
-    const page = await inbox.list({ state: 'dead', limit: PAGE_SIZE, after: dead.at(-1)?.id });
-    dead.push(...page);
-    more = page.length === PAGE_SIZE;
-  }
+  for await (const record of recordsOf(inbox, 'dead')) dead.push(record);
   return dead;
 }
 
@@ -339,13 +330,15 @@ interface RedriveRow extends DeliveryRow, Redriven {}
 /** How an event was sent again. */
 interface Redriven {
   readonly answer: EndpointAnswer;
+  /** Whether the endpoint handled it, or, if it is queued, accepted it for later. */
+  readonly done: boolean;
   /** Whether the endpoint only accepted it for later, so that the answer does not show its effect. */
   readonly queued: boolean;
 }
 
 /**
  * Sends a requeued event. If the endpoint uses this same inbox, it records the result itself, and a lease held here
- * would block it. If it does not, the result is recorded here, by its answer: what was not accepted becomes again what
+ * would block it. If it does not, the result is recorded here, by its answer: what no handler ran becomes again what
  * it was, dead or failed until its retry time. A queued event stays received, so that the worker can claim it.
  *
  * @param before - the event, and its record before it was requeued.
@@ -358,16 +351,23 @@ async function runAgain(
   const { event, record } = before;
   const answer = await sender.send(event);
   const state = (await inbox.find(event.id))?.state;
-  const queued = isQueued(answer) && state !== 'done';
-  if (queued || state !== 'received') return { answer, queued };
+  const result = {
+    answer,
+    done: hasTakenEffect(answer, record.lastError),
+    queued: isQueued(answer) && state !== 'done',
+  };
+  if (result.queued || state !== 'received') return result;
   const claim = await inbox.claim(event, { leaseMs: LEASE_MS, origin: 'redrive' });
-  if (claim.state !== 'claimed') return { answer, queued };
-  if (isTaken(answer)) await inbox.complete(claim.lease);
+  if (claim.state !== 'claimed') return result;
+  if (result.done) await inbox.complete(claim.lease);
   else {
     const retryAfterMs = record.state === 'dead' ? null : Math.max(0, (record.dueAt ?? 0) - Date.now());
-    await inbox.fail(claim.lease, { retryAfterMs, error: `redrive: ${describeAnswer(answer)}` });
+    await inbox.fail(claim.lease, {
+      retryAfterMs,
+      error: `redrive: ${toLastError(answer, record.lastError)}`,
+    });
   }
-  return { answer, queued };
+  return result;
 }
 
 /** The result is recorded in the next step. */
@@ -433,13 +433,11 @@ async function countPrunable(
 ): Promise<number> {
   const until = Date.now() - olderThanMs;
   let count = 0;
-  for (let after: string | undefined, more = true; more; ) {
+  for await (const { event, receivedAt, updatedAt } of recordsOf(inbox, 'done')) {
     signal.throwIfAborted();
-    const page = await inbox.list({ state: 'done', limit: PAGE_SIZE, after });
-    count += page.filter(({ event, updatedAt }) => event !== null && updatedAt <= until).length;
-    after = page.at(-1)?.id;
     // Oldest first by their receipt, and none was done before that.
-    more = page.length === PAGE_SIZE && (page.at(-1)?.receivedAt ?? until) <= until;
+    if (receivedAt > until) break;
+    if (event !== null && updatedAt <= until) count += 1;
   }
   return count;
 }

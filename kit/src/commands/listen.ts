@@ -14,7 +14,7 @@ import {
 } from '../io/delivery.js';
 import { unreachableError } from '../io/errors.js';
 import { toFlagWords } from '../io/flag-words.js';
-import { createForwarder, type ForwardingAttempt } from '../io/forwarding.js';
+import { createForwarder, type ForwardingAttempt, isTaken } from '../io/forwarding.js';
 import { INBOX_PLACE, type OpenInbox, openInbox } from '../io/inbox.js';
 import {
   type ExitCode,
@@ -115,8 +115,8 @@ async function forward(
     inbox,
     timeoutMs: flags.timeout,
     types: flags.type,
-    // It tries again for as long as it runs.
-    maxAttempts: 2 ** 31 - 1,
+    // What the endpoint has no handler for would be printed again and again.
+    isEnd: isTaken,
     poll: {
       ...pollOptions,
       since: start,

@@ -333,7 +333,7 @@ function createReport(
     },
     end(result: ReconcileResult): void {
       if (csv) {
-        printer.note(toFlagWords(result.diagnosis));
+        printer.note(hasNothing(result) ? NOTHING : toFlagWords(result.diagnosis));
         return;
       }
       if (!printer.json) {
@@ -364,11 +364,23 @@ function toText(
     ...problems.map(({ code, message, id }) =>
       toPlain(`problem     ${code}${id ? ` ${id}` : ''}: ${message}`),
     ),
-    agree
-      ? `${good('agree')}       ${diagnosis}`
-      : `${bad(hasFinding ? 'differ' : 'not shown')}   ${hasFinding ? '   ' : ''}${diagnosis}`,
+    toVerdict(),
   ].join('\n');
+
+  function toVerdict(): string {
+    if (hasNothing(result)) return NOTHING;
+    if (agree) return `${good('agree')}       ${diagnosis}`;
+    return `${bad(hasFinding ? 'differ' : 'not shown')}   ${hasFinding ? '   ' : ''}${diagnosis}`;
+  }
 }
+
+/** Books without an event of the span agree, but a check of nothing shows nothing. */
+function hasNothing({ agree, totals }: ReconcileResult): boolean {
+  return agree && totals.listed === 0 && totals.inbox === 0 && totals.entries === 0;
+}
+
+const NOTHING =
+  'Nothing to compare: the span is proven complete, and neither the list nor the inbox has an event of the five types in it, nor the ledger an entry.';
 
 function countEntries(count: number): string {
   return count === 1 ? '1 entry' : `${count} entries`;

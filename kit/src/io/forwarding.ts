@@ -1,29 +1,30 @@
-import { createReceiver, EVENT_TYPES, type EventType, HandlerError, type WebhookEvent } from 'stablehooks';
+import {
+  createReceiver,
+  EVENT_TYPES,
+  type EventType,
+  HandlerError,
+  type InboxOperations,
+  type WebhookEvent,
+} from 'stablehooks';
 import { createPoller, type PollerOptions, type PollReport } from 'stablehooks/catch-up';
 import type { Client } from 'stablehooks/client';
 import type { Inbox, Lease } from 'stablehooks/conformance';
-import {
-  createSender,
-  type DeliveryRow,
-  describeAnswer,
-  type EndpointAnswer,
-  isDelivered,
-  outcomeOf,
-} from './delivery.js';
+import { createSender, type DeliveryRow, type EndpointAnswer, isDelivered, outcomeOf } from './delivery.js';
 import { CommandError, toFailure, unreachableError } from './errors.js';
 import type { Settings } from './settings.js';
+import { toLastError } from './without-handler.js';
 
 /** How events are forwarded. */
 interface ForwardingOptions {
   readonly settings: Settings;
   readonly client: Client;
-  readonly inbox: Inbox;
+  readonly inbox: Inbox & Pick<InboxOperations, 'find'>;
   readonly timeoutMs: number;
-  /** The types to forward; others are recorded only. @default all known types */
+  /** The types to forward; others are recorded as done. @default all known types */
   readonly types?: readonly EventType[] | undefined;
   readonly poll: Omit<PollerOptions, 'client' | 'receiver'>;
-  /** After how many failed attempts an event is dead. @default the receiver's */
-  readonly maxAttempts?: number | undefined;
+  /** Which answers end the attempts at an event, given its last error; after others it is sent again. */
+  readonly isEnd: (answer: EndpointAnswer, lastError: string | null | undefined) => boolean;
   /** Called after each attempt, once its end is recorded. */
   readonly onAttempt: (attempt: ForwardingAttempt) => void;
 }
@@ -56,10 +57,10 @@ const logger = { warn: () => undefined, error: () => undefined };
 
 /**
  * Makes a forwarder: a receiver whose handlers send each event to the endpoint, signed, and a poller in front of
- * it. An event that the endpoint does not accept fails in the inbox, and is sent again when it is due.
+ * it. An event whose answer is no end fails in the inbox, and is sent again when it is due, however often it failed.
  */
 export async function createForwarder(url: string, options: ForwardingOptions): Promise<Forwarder> {
-  const { settings, client, timeoutMs, types = EVENT_TYPES, onAttempt } = options;
+  const { settings, client, timeoutMs, types = EVENT_TYPES, isEnd, onAttempt } = options;
   const service = watchErrors(client.events);
   const inbox = watchErrors(options.inbox);
   const sender = await createSender(url, settings, timeoutMs);
@@ -69,8 +70,9 @@ export async function createForwarder(url: string, options: ForwardingOptions): 
   const forward = async (event: WebhookEvent) => {
     const answer = await sender.send(event);
     answers.set(event.id, { event, answer });
-    if (!isTaken(answer)) {
-      throw new HandlerError('ERR_HANDLER_FAILED', `The endpoint: ${describeAnswer(answer)}.`);
+    const lastError = (await inbox.target.find(event.id))?.lastError;
+    if (!isEnd(answer, lastError)) {
+      throw new HandlerError('ERR_HANDLER_FAILED', `The endpoint: ${toLastError(answer, lastError)}.`);
     }
   };
   const receiver = createReceiver({
@@ -85,7 +87,8 @@ export async function createForwarder(url: string, options: ForwardingOptions): 
     handlerTimeoutMs: timeoutMs + 5_000,
     // Short, because after a crash the events that were held wait this long.
     leaseMs: timeoutMs + 10_000,
-    maxAttempts: options.maxAttempts,
+    // Whether an event is given up is for the endpoint to say.
+    maxAttempts: 2 ** 31 - 1,
     logger,
   });
   const poller = createPoller({ ...options.poll, logger, client: { events: service.target }, receiver });

@@ -2,7 +2,7 @@ import { statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import type { InboxOperations } from 'stablehooks';
+import type { InboxOperations, InboxRecord, InboxState } from 'stablehooks';
 import type { Inbox } from 'stablehooks/conformance';
 import { type PgLike, postgresInbox } from 'stablehooks/inboxes/postgres';
 import {
@@ -58,6 +58,22 @@ export async function withInbox<Result>(
   }
 }
 
+/** How many records are read at a time. */
+const PAGE_SIZE = 500;
+
+/** The records of one state, the first received first. An event that changes its state meanwhile can be left out. */
+export async function* recordsOf(
+  inbox: Pick<InboxOperations, 'list'>,
+  state: InboxState,
+): AsyncGenerator<InboxRecord, void, undefined> {
+  for (let after: string | undefined, more = true; more; ) {
+    const page = await inbox.list({ state, limit: PAGE_SIZE, after });
+    yield* page;
+    after = page.at(-1)?.id;
+    more = page.length === PAGE_SIZE;
+  }
+}
+
 interface OpenOptions {
   readonly create: boolean;
   /** What messages call the place: the value of a variable can contain a password. */
@@ -84,7 +100,7 @@ async function openPlace(place: string, { create, name }: OpenOptions): Promise<
   }
   const db = new (await findSqlite())(place);
   try {
-    if (!create) assertIsInbox(db, name);
+    assertIsInbox(db, { create, name });
     return { ...sqliteInbox(db), close: () => db.close() };
   } catch (error) {
     db.close();
@@ -95,12 +111,15 @@ async function openPlace(place: string, { create, name }: OpenOptions): Promise<
 /**
  * Another program's database must not get the tables of an inbox because of a wrong path.
  *
- * @throws {CommandError} exit 2.
+ * @throws {CommandError} exit 2 when it has other tables only, or, unless it may be created, none.
  */
-function assertIsInbox(db: SqliteLike, name: string): void {
+function assertIsInbox(db: SqliteLike, { create, name }: OpenOptions): void {
   db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
-  const tables = db.prepare("SELECT name FROM sqlite_master WHERE name = 'stablehooks_events'").all();
-  if (tables.length === 0) throw usageError(`${name}: this SQLite file is no inbox. Check the path.`);
+  const rows = db.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all();
+  const tables = (rows as readonly { readonly name: string }[]).map((table) => table.name);
+  const isEmpty = tables.length === 0;
+  if (tables.includes('stablehooks_events') || (isEmpty && create)) return;
+  throw usageError(`${name}: this SQLite file is no inbox. Check the path.`);
 }
 
 /** How long to wait while another process writes, in ms. */

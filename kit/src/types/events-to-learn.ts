@@ -8,7 +8,8 @@ import {
 } from 'stablehooks';
 import type { Client } from 'stablehooks/client';
 import { usageError } from '../io/errors.js';
-import type { OpenInbox } from '../io/inbox.js';
+import { describeCut } from '../io/event-list.js';
+import { type OpenInbox, recordsOf } from '../io/inbox.js';
 import { countOf } from '../io/output.js';
 
 /** Events, and what was found that cannot be learned from. */
@@ -36,28 +37,21 @@ export async function listEvents(
     const page = await client.events.listWithProblems({ type, limit, signal });
     for (const event of page.events) found.set(event.id, event);
     malformed += page.problems.length;
-    if (page.size >= limit)
-      notes.push(`The service listed ${page.size} ${type}, which is the limit. Raise --limit to read more.`);
+    const cut = describeCut(page.size, limit, `${type} event`);
+    if (cut !== undefined) notes.push(cut);
   }
   return { events: [...found.values()], notes, malformed };
 }
-
-const PAGE_SIZE = 500;
 
 /** Reads the events of an inbox, of every state. */
 export async function inboxEvents(inbox: OpenInbox, signal: AbortSignal): Promise<FoundEvents> {
   const events: UnknownEvent[] = [];
   let pruned = 0;
   for (const state of INBOX_STATES) {
-    let after: string | undefined;
-    for (let more = true; more && !signal.aborted; ) {
-      const page = await inbox.list({ state, limit: PAGE_SIZE, after });
-      for (const { event } of page) {
-        if (event === null) pruned += 1;
-        else events.push(event);
-      }
-      after = page.at(-1)?.id;
-      more = page.length === PAGE_SIZE;
+    for await (const { event } of recordsOf(inbox, state)) {
+      if (signal.aborted) break;
+      if (event === null) pruned += 1;
+      else events.push(event);
     }
   }
   const notes =

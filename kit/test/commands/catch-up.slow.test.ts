@@ -1,5 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { parseXml } from '@rgrove/parse-xml';
+import Database from 'libsql';
 import { describe, expect, test } from 'vitest';
 import { makeFolder, run, SECRET, start } from '../command.js';
 import { findClosedUrl, serve } from '../http-server.js';
@@ -210,8 +211,100 @@ describe.concurrent('catch-up', () => {
     expect(stdout).toContain(
       '\nno handler  The endpoint runs no handler for transfer.settled: 2 events. Add one, or pass the types that it handles with --type.\n',
     );
-    expect(stdout).not.toContain('\nproven');
+    expect(stdout).toMatch(/\ndelivered +0 now, 0 before, 2 failed\n/);
+    expect(stdout).toContain('this inbox did not know, 0 of them delivered now\n');
+    expect(stdout).not.toMatch(/\nproven|\nwaiting/);
     expect(exitCode).toBe(1);
+  });
+
+  test('catch-up counts an event that no handler ran in each later run, until a handler runs it', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService();
+    let outcome = 'ignored';
+    await using server = await serve((_, response) => void response.end(JSON.stringify({ outcome })));
+    const [id = ''] = fire(service.sandbox, 1);
+    const inbox = ['--inbox', folder.at('events.db')];
+    const args = ['catch-up', '--to', server.url, ...inbox, '--since', '1h'];
+    expect((await run(args, service)).exitCode).toBe(1);
+
+    const early = await run(args, service);
+    expect(early.stdout).toContain(
+      '\nno handler  The endpoint runs no handler for transfer.settled: 1 event.',
+    );
+    expect(early.stdout).not.toContain('\nproven');
+    expect(early.exitCode).toBe(1);
+
+    // An endpoint that records what it ignores answers `duplicate` to it, and has run nothing. Nor has one that fails.
+    for (outcome of ['ignored', 'duplicate', 'dead', 'duplicate']) {
+      await run(['inbox', 'requeue', id, ...inbox]);
+      const { stdout, exitCode } = await run([...args, '--json'], service);
+      const [attempt = '', report = ''] = stdout.split('\n');
+      expect(JSON.parse(attempt)).toMatchObject({ id, outcome });
+      expect(JSON.parse(report)).toMatchObject({ handled: 0, undelivered: { failed: 1 }, withoutHandler: 1 });
+      expect(exitCode).toBe(1);
+    }
+
+    outcome = 'handled';
+    await run(['inbox', 'requeue', id, ...inbox]);
+    const last = await run(args, service);
+    expect(last.stdout).toContain('\nproven');
+    expect(last.exitCode).toBe(0);
+  });
+
+  test('catch-up --type is exit 0 although an earlier run found that the endpoint has no handler for another type', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService();
+    await using server = await serve((_, response) => void response.end('{"outcome":"ignored"}'));
+    fire(service.sandbox, 1);
+    const args = ['catch-up', '--to', server.url, '--inbox', folder.at('events.db'), '--since', '1h'];
+    expect((await run(args, service)).exitCode).toBe(1);
+    const others = await run([...args, '--type', 'redeem.failed'], service);
+    expect(others.stdout).toContain('\nproven');
+    expect(others.exitCode).toBe(0);
+  });
+
+  test('catch-up is exit 1 while it cannot forward an event of an unknown type, unless --type leaves it out', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService();
+    await using endpoint = await startEndpoint();
+    service.sandbox.emit('transfer.reversed');
+    const args = ['catch-up', '--to', endpoint.url, '--inbox', folder.at('events.db'), '--since', '1h'];
+    for (const _ of ['first', 'second']) {
+      const { stdout, exitCode } = await run(args, service);
+      expect(stdout).toContain(
+        '\nparked      Not forwarded: 1 event of types that this release does not know. Upgrade stablehooks-kit, or pass the types to forward with --type.\n',
+      );
+      expect(stdout).not.toMatch(/\nproven|\nwaiting/);
+      expect(exitCode).toBe(1);
+    }
+    const selected = await run([...args, '--type', 'transfer.settled'], service);
+    expect(selected.stdout).toContain('\nproven');
+    expect(selected.exitCode).toBe(0);
+  });
+
+  test('catch-up and listen leave a database of another program alone', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService();
+    await using endpoint = await startEndpoint();
+    const db = new Database(folder.at('app.db'));
+    db.exec('CREATE TABLE customers (id INTEGER)');
+    for (const command of ['catch-up', 'listen']) {
+      const args = [command, '--to', endpoint.url, '--inbox', folder.at('app.db')];
+      const { stderr, exitCode } = await run(args, service);
+      expect(stderr).toMatch(/app\.db: this SQLite file is no inbox\. Check the path\.\n$/);
+      expect(exitCode).toBe(2);
+    }
+    expect(db.prepare('SELECT name FROM sqlite_master').all()).toEqual([{ name: 'customers' }]);
+    db.close();
+  });
+
+  test('catch-up creates its tables in an empty file', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService();
+    await using endpoint = await startEndpoint();
+    await writeFile(folder.at('events.db'), '');
+    const args = ['catch-up', '--to', endpoint.url, '--inbox', folder.at('events.db'), '--since', '1h'];
+    expect((await run(args, service)).exitCode).toBe(0);
   });
 
   test('catch-up --type forwards only this type, and is exit 0 if the endpoint handled it', async () => {
@@ -223,6 +316,7 @@ describe.concurrent('catch-up', () => {
     const args = ['catch-up', '--to', endpoint.url, '--inbox', folder.at('events.db'), '--since', '1h'];
     const { stdout, exitCode } = await run([...args, '--type', 'redeem.failed'], service);
     expect(endpoint.handled()).toEqual([id]);
+    expect(stdout).toMatch(/\nfound +2 that this inbox did not know\n/);
     expect(stdout).toMatch(/\ndelivered +1 now, 0 before, 0 failed\n/);
     expect(exitCode).toBe(0);
   });

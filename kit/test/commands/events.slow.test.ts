@@ -1,3 +1,4 @@
+import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
 import { run, SECRET, start } from '../command.js';
 import { serve } from '../http-server.js';
@@ -78,7 +79,7 @@ describe.concurrent('events list', () => {
     await command.printed('transfer.settled');
     command.closeOutput();
     const { stderr, exitCode } = await command.ended;
-    expect(stderr).toBe('');
+    expect(stderr).toMatch(/^The service listed 2,000 events\. There may be more: [^\n]*\n$/);
     expect(exitCode).toBe(0);
   });
 });
@@ -101,7 +102,7 @@ describe.concurrent('events show', () => {
     expect(exitCode).toBe(2);
     const full = await run(['events', 'show', 'evt_nope', '--limit', '1'], service);
     expect(full.stderr).toContain(
-      'the 1 selected event of the list: evt_nope. Raise --limit, or check the id.',
+      'the 1 selected event of the list: evt_nope. The list may not show it: pass its --type or another --limit, or check the id.',
     );
   });
 });
@@ -215,6 +216,36 @@ describe.concurrent('events replay', () => {
     const args = ['events', 'replay', '--since', '1h', '--to', endpoint.url];
     const { stderr, exitCode } = await run(args, service);
     expect(stderr).toBe('No event is selected: nothing was sent.\n');
-    expect(exitCode).toBe(0);
+    expect(exitCode).toBe(1);
+  });
+
+  test('events replay of a list that the service can have cut is exit 1, because it may not have sent all', async () => {
+    await using service = await startService({ faults: { listCap: 60 } });
+    await using endpoint = await startEndpoint();
+    for (let count = 0; count < 100; count++) service.sandbox.emit('transfer.settled');
+    const { stderr, exitCode } = await run(['events', 'replay', '--all', '--to', endpoint.url], service);
+    expect(stderr).toMatch(
+      /^The service listed 60 events\. There may be more: it can cut answers of 50 or more at a limit of its own\.\n/,
+    );
+    expect(stderr).toContain('60 of 60 sent: 60 × 200 handled');
+    expect(stderr).toMatch(/\nThe list may have left out events, .* use `stablehooks catch-up`, .*\n$/);
+    expect(exitCode).toBe(1);
+
+    const missing = await run(['events', 'show', 'evt_nope'], service);
+    expect(missing.stderr).toContain('The list may not show it');
+  });
+
+  test('events replay of a list with an element that is no event is exit 1, unless ids are named', async () => {
+    const event = exampleEvent('transfer.settled');
+    await using service = await serve((_, response) => {
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify([event, { id: 7 }]));
+    });
+    await using endpoint = await startEndpoint();
+    const env = { STABLEHOOKS_BASE_URL: service.url, STABLEHOOKS_TOKEN: TOKEN };
+    const all = await run(['events', 'replay', '--all', '--to', endpoint.url], { env });
+    expect(all.stderr).toContain('Skipped 1 element of the list without the form of an event.\n');
+    expect(all.stderr).toContain('1 of 1 sent');
+    const named = await run(['events', 'replay', event.id, '--to', endpoint.url], { env });
+    expect([all.exitCode, named.exitCode], named.stderr).toEqual([1, 0]);
   });
 });

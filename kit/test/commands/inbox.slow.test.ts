@@ -130,19 +130,27 @@ describe.concurrent('inbox list', () => {
 describe.concurrent('inbox redrive', () => {
   test.for([
     ['dead', 'dead'],
-    ['ignored', 'done'],
-    ['parked', 'done'],
-  ] as const)('inbox redrive to an endpoint that answers 200 %s is exit 1', async ([outcome, state]) => {
-    await using folder = await makeFolder();
-    const id = await fill(folder.at('events.db'));
-    await using server = await serve((_, response) => void response.end(JSON.stringify({ outcome })));
-    const args = ['inbox', 'redrive', id, '--inbox', folder.at('events.db'), '--to', server.url];
-    const { stdout, exitCode } = await run(args);
-    expect(stdout).toContain(`200 ${outcome}`);
-    expect(exitCode).toBe(1);
-    using inbox = await openSqlite(folder.at('events.db'));
-    expect(await inbox.find(id)).toMatchObject({ state });
-  });
+    ['ignored', 'ignored'],
+    ['parked', 'parked'],
+    ['ignored', 'duplicate'],
+  ] as const)(
+    'inbox redrive to an endpoint that answers 200 %s and then 200 %s is exit 1, and the event stays dead',
+    async ([first, second]) => {
+      await using folder = await makeFolder();
+      const id = await fill(folder.at('events.db'));
+      let outcome = '';
+      await using server = await serve((_, response) => void response.end(JSON.stringify({ outcome })));
+      const args = ['inbox', 'redrive', '--all-dead', '--inbox', folder.at('events.db'), '--to', server.url];
+      for (outcome of [first, second]) {
+        const { stdout, stderr, exitCode } = await run(args);
+        expect(stdout).toContain(`200 ${outcome}`);
+        expect(stderr).toContain('What no handler ran is still in the inbox');
+        expect(exitCode).toBe(1);
+        using inbox = await openSqlite(folder.at('events.db'));
+        expect(await inbox.find(id)).toMatchObject({ state: 'dead' });
+      }
+    },
+  );
 
   test('inbox redrive --all-dead without dead events says so', async () => {
     await using folder = await makeFolder();
@@ -157,10 +165,11 @@ describe.concurrent('inbox redrive', () => {
       'http://127.0.0.1:1',
     ];
     expect(await run(args)).toEqual({
-      stdout: '',
-      stderr: 'There are no dead events, so nothing was requeued.\n',
+      stdout: 'There are no dead events, so nothing was sent.\n',
+      stderr: '',
       exitCode: 0,
     });
+    expect(await run([...args, '--json'])).toEqual({ stdout: '{"sent":0}\n', stderr: '', exitCode: 0 });
   });
 });
 

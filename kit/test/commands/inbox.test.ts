@@ -109,10 +109,10 @@ describe.concurrent('inbox', () => {
     const all = await run(['inbox', 'requeue', '--inbox', path, '--all-dead', '--json']);
     expect(JSON.parse(all.stdout)).toEqual({ requeued: 2, skipped: 0 });
     const again = await run(['inbox', 'requeue', '--inbox', path, dead[0] ?? '']);
-    expect(again.stderr).toContain('is received, not dead or failed. See `stablehooks inbox list`.');
+    expect(again.stderr).toContain('is received, and only dead and failed events can be requeued.');
     expect(again.exitCode).toBe(2);
     const unknown = await run(['inbox', 'requeue', '--inbox', path, 'evt_nobody']);
-    expect(unknown.stderr).toContain('evt_nobody is not in this inbox, not dead or failed.');
+    expect(unknown.stderr).toContain('is not in this inbox. See `stablehooks inbox list`.');
     expect(unknown.exitCode).toBe(2);
     const none = await run(['inbox', 'requeue', '--inbox', path, '--all-dead']);
     expect(none).toMatchObject({

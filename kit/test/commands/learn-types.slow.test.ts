@@ -114,7 +114,9 @@ createReceiver({ secret: 'x', payloads, handlers: {
     expect(exitCode).toBe(0);
     expect(stdout).toMatch(/^redeem\.failed +1 +learned$/m);
     expect(stdout).toMatch(/^transfer\.settled +20 +learned$/m);
-    expect(stderr).toContain('listed 20 transfer.settled, which is the limit. Raise --limit');
+    expect(stderr).toContain(
+      'listed 20 transfer.settled events, which is the limit. There may be more: raise --limit.',
+    );
   });
 
   test('learns from an inbox, events of every state included', async () => {

@@ -199,6 +199,16 @@ describe.concurrent('reconcile', () => {
     ]);
   });
 
+  test('books without anything to compare are exit 0, and are not said to agree', async () => {
+    await using books = await startBooks([]);
+    for (const flags of [[], ['--csv']]) {
+      const { stdout, stderr, exitCode } = await reconcile(books, 'event_id,amount\n', flags);
+      expect(stdout + stderr).toMatch(/\nNothing to compare: the span is proven complete, /);
+      expect(stdout + stderr).not.toMatch(/agree|Nothing is wrong/);
+      expect(exitCode).toBe(0);
+    }
+  });
+
   test('the exit code is 0 if the books agree and the list is complete', async () => {
     await using books = await startBooks(Array.from({ length: 100 }, () => '1.50'));
     // The older events show that the list reaches back to the beginning of the span.
