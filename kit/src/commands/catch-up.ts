@@ -288,7 +288,7 @@ function toUndelivered({ undelivered }: CatchUpResult, bad: Paint['bad']): strin
   const words = counts.map(([state, count]) => `${count} ${state}`).join(', ');
   const isDead = waiting.some(({ state }) => state === 'dead');
   const dead = isDead ? ' `stablehooks inbox requeue --all-dead` makes dead events due again.' : '';
-  return `${bad('waiting')}     Not delivered yet: ${words}. Run the same command again.${dead}`;
+  return `${bad('waiting')}     Not delivered yet: ${words}. \`stablehooks doctor\` finds what is wrong with an endpoint; then run the same command again.${dead}`;
 }
 
 /** How many gaps and how many problems are printed. */

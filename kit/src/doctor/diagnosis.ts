@@ -50,7 +50,7 @@ const PARSER =
 const UNAVAILABLE_BODY =
   'A body parser before the receiver consumed the bytes. Mount the receiver before the parser.';
 const NEVER_ANSWERS =
-  'It never answers a POST, whether it is genuine or forged: it may wait for a body that a body parser before the receiver has consumed, or forget to answer. Mount the receiver before the parser; see its log.';
+  'It answers no POST in that time, whether it is genuine or forged. If it is slow to answer, pass a longer --timeout. If not, it may wait for a body that a body parser before the receiver has consumed, or forget to answer: mount the receiver before the parser, and see its log.';
 const ANOTHER_SECRET =
   'It has another secret than this one: a signature of the same form, in the same header, over the same bytes does not match. Set both sides to the same secret.';
 const SEE_LOG =

@@ -42,7 +42,10 @@ function classify(thrown: unknown): Failure {
   if (thrown instanceof CommandError) return thrown;
   if (thrown instanceof CommanderError) return { exitCode: EXIT.usage, message: thrown.message };
   const system = errorChain(thrown).map(systemFailure).find(Boolean);
-  if (system) return system;
+  // What has perhaps been carried out must not be advised to be tried again.
+  const isUnclear =
+    thrown instanceof StablehooksError && isChange(thrown) && !('unsent' in thrown && thrown.unsent);
+  if (system && !isUnclear) return system;
   if (thrown instanceof StablehooksError) return { exitCode: exitCodeOf(thrown), message: messageOf(thrown) };
   const message = thrown instanceof Error ? thrown.message : String(thrown);
   return { exitCode: EXIT.failed, message: `${message} (Unexpected: run again with --debug and report it.)` };
@@ -70,6 +73,11 @@ function statusOf(error: StablehooksError): number {
   return 'status' in error && typeof error.status === 'number' ? error.status : 500;
 }
 
+/** Whether the request that failed changes something at the service. */
+function isChange(error: StablehooksError): boolean {
+  return 'method' in error && (error.method === 'POST' || error.method === 'PATCH');
+}
+
 function messageOf(error: StablehooksError): string {
   const message = toFlagMessage(error.message);
   if (error.code === 'ERR_CONFIG_INVALID') return message;
@@ -85,7 +93,13 @@ function messageOf(error: StablehooksError): string {
   // Of a redirect only the message says what to do.
   if (error.code !== 'ERR_API_STATUS' || status < 400) return `${message} (${error.code})`;
   const body = 'body' in error && typeof error.body === 'string' ? error.body : '';
-  if (isHtml(body)) return `The service answered ${status} with a page. ${NOT_THE_SERVICE}`;
+  if (isHtml(body)) {
+    if (status < 500) return `The service answered ${status} with a page. ${NOT_THE_SERVICE}`;
+    const unclear = isChange(error)
+      ? ' It may have carried the request out: check before you repeat it.'
+      : '';
+    return `The service answered ${status} with a page, as a proxy does when the service behind it is down.${unclear} If this continues, check --base-url (STABLEHOOKS_BASE_URL).`;
+  }
   if (status === 401 || status === 403) {
     return `The service refused the token (${status}). Set STABLEHOOKS_TOKEN or --token-file to one that is valid at this base URL.`;
   }

@@ -68,7 +68,8 @@ export function createSandbox(options: SandboxOptions = {}): Sandbox {
 function startSandbox(settings: SandboxSettings, file: LockedStateFile | undefined): Sandbox {
   const { token, secret } = settings;
   const saved = file && readStateFile(file.path);
-  const seed = settings.seed ?? saved?.state.seed ?? Math.floor(Math.random() * 2 ** 32);
+  // Not the seed of the state: the counts of what was not saved before a crash begin again, and so would its ids.
+  const seed = settings.seed ?? Math.floor(Math.random() * 2 ** 32);
 
   const random = createRandom(seed);
   const { settleTimeoutMs } = settings;
@@ -95,7 +96,7 @@ function startSandbox(settings: SandboxSettings, file: LockedStateFile | undefin
 
   function head(): StateHead {
     return {
-      ...{ seed, now: clock.now(), faults: faults.save(), endpoints: endpoints.save() },
+      ...{ now: clock.now(), faults: faults.save(), endpoints: endpoints.save() },
       counts: {
         movements: movements.movements.count(),
         events: events.count(),

@@ -29,7 +29,7 @@ export interface ReadState {
 
 /** Each part checks its own section when it loads it. */
 const section = z.looseObject({});
-const head = { seed: z.int(), now: z.int(), faults: section, endpoints: section };
+const head = { now: z.int(), faults: section, endpoints: section };
 const savedSchema = z.object({
   ...head,
   counts: z.object({ movements: z.int(), events: z.int(), deliveries: z.int() }),

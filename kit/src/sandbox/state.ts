@@ -7,7 +7,6 @@ import type { WalletRecord, WalletsState } from './wallets.js';
 
 /** Everything that a sandbox keeps. It holds the secrets of endpoints. */
 export interface SandboxState {
-  readonly seed: number;
   readonly now: number;
   readonly faults: Faults;
   readonly endpoints: EndpointsState;
@@ -19,7 +18,7 @@ export interface SandboxState {
 }
 
 /** The part of the state that is small enough to be written as a whole with every save. */
-export type StateHead = Pick<SandboxState, 'seed' | 'now' | 'faults' | 'endpoints'> & {
+export type StateHead = Pick<SandboxState, 'now' | 'faults' | 'endpoints'> & {
   /** How many of each have been made, forgotten ones included: ids count up. */
   readonly counts: { readonly [Name in 'movements' | 'events' | 'deliveries']: number };
 };
@@ -29,7 +28,7 @@ export type StateRecord = WalletRecord | MovementRecord | EventRecord | Delivery
 
 /** The parts of the sandbox that have a section in the state. Loading `undefined` restores the initial state. */
 type StatefulParts = {
-  readonly [Name in Exclude<keyof SandboxState, 'seed' | 'now'>]: {
+  readonly [Name in Exclude<keyof SandboxState, 'now'>]: {
     load(state: SandboxState[Name] | undefined): void;
   };
 };

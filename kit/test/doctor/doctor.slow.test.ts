@@ -201,7 +201,7 @@ const faults = [
   { receiver: recordBeforeWork, check: 'failing handler', fix: /after the work, not before/ },
   { receiver: takesForged, check: 'forged', fix: /Verify before anything else/ },
   { receiver: refusesUnknown, check: 'unknown type', fix: /newer than this release/ },
-  { receiver: hangs, check: 'genuine', fix: /never answers/, neverAnswers: true },
+  { receiver: hangs, check: 'genuine', fix: /answers no POST in that time/, neverAnswers: true },
 ] as const;
 
 describe.concurrent('wrong endpoints', () => {

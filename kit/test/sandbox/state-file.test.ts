@@ -230,7 +230,7 @@ test.each([0, 2])(
     writeFileSync(path, JSON.stringify(EARLIER_FORMAT, null, indent));
     for (const round of ['read', 'converted']) {
       const sandbox = createSandbox({ stateFile: path, clock: 'manual', maxAttempts: 1 });
-      expect([round, sandbox.seed, sandbox.faults.get().drop]).toEqual([round, 5, 0.25]);
+      expect([round, sandbox.faults.get().drop]).toEqual([round, 0.25]);
       expect(sandbox.endpoints.list()).toMatchObject([{ id: 'end_1', signatureHeader: 'X-Own' }]);
       expect(sandbox.events()).toMatchObject([{ id: 'evt_1', delivered: true }]);
       expect(sandbox.deliveries()).toMatchObject([{ id: 'del_1', state: 'delivered' }]);
@@ -500,4 +500,20 @@ test('a path that cannot be a state file is refused at the start with what to do
   }
   expect(readdirSync(folder).sort()).toEqual(['note.txt', 'read-only.json', 'sealed']);
   expect(readFileSync(at('note.txt'), 'utf8')).toBe('a note');
+});
+
+test('an event that was not saved before a crash does not give its id to another one', async () => {
+  const path = stateFile();
+  const first = createSandbox({ stateFile: path, clock: 'manual' });
+  first.emit('transfer.settled');
+  await first.close();
+  const saved = readFileSync(path);
+  const second = createSandbox({ stateFile: path, clock: 'manual' });
+  const { id } = second.emit('transfer.settled');
+  await second.close();
+  writeFileSync(path, saved);
+  const third = createSandbox({ stateFile: path, clock: 'manual' });
+  expect(third.emit('redeem.failed').id).not.toBe(id);
+  expect(third.events()).toHaveLength(2);
+  await third.close();
 });
