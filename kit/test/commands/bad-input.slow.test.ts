@@ -285,7 +285,7 @@ describe.concurrent('settings', () => {
   test('output to a full disk is exit 3 and one line', async () => {
     await using service = await startService();
     await using folder = await makeFolder();
-    for (let index = 0; index < 50; index++) service.sandbox.emit('transfer.settled');
+    for (let index = 0; index < 40; index++) service.sandbox.emit('transfer.settled');
     const { stderr, exitCode } = await run(['events', 'list', '--json', '--limit', '100'], {
       env: service.env,
       cwd: folder.path,

@@ -145,7 +145,9 @@ describe.concurrent('catch-up', () => {
     const failed = await run(args, service);
     expect(failed.stdout).toMatch(/delivered +0 now, 0 before, 2 failed\n/);
     expect(failed.exitCode).toBe(1);
-    expect(failed.stdout).toMatch(/\nwaiting +Not delivered yet: 2 failed\. Run the same command again\.\n$/);
+    expect(failed.stdout).toMatch(
+      /\nwaiting +Not delivered yet: 2 failed\. `stablehooks doctor` finds what is wrong .* run the same command again\.\n$/,
+    );
     expect(failed.stdout).not.toContain('\nproven');
     expect(failed.stdout).toMatch(/\nrecorded +Every event created from /);
     expect(failed.stdout).not.toContain('threw');

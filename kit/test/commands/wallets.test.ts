@@ -62,14 +62,27 @@ test('wallets create names all flags that are missing', async () => {
   expect(exitCode).toBe(2);
 });
 
-test.for([200, 404, 502])('a page answered with %i is not the service', async (status) => {
+const PAGES = [
+  [200, /This is not the service: check --base-url \(STABLEHOOKS_BASE_URL\)\./],
+  [404, /This is not the service: check --base-url \(STABLEHOOKS_BASE_URL\)\./],
+  [502, /as a proxy does when the service behind it is down\. It may have carried the request out/],
+] as const;
+
+test.for(PAGES)('a page answered with %i is explained', async ([status, says]) => {
   await using site = await serve(
     (_, response) =>
       void response.writeHead(status, { 'content-type': 'text/html' }).end('<!DOCTYPE html><p>Hello'),
   );
   const env = { STABLEHOOKS_BASE_URL: site.url, STABLEHOOKS_TOKEN: 'token' };
   const { stderr, exitCode } = await run([...CREATE, '--per-tx', '1', '--daily', '2'], { env });
-  expect(stderr).toContain('This is not the service: check --base-url (STABLEHOOKS_BASE_URL).');
+  expect(stderr).toMatch(says);
   expect(stderr).not.toContain('<p>');
   expect(exitCode).not.toBe(0);
+});
+
+test('a wallet that may have been created is not advised to be created again', async () => {
+  await using service = await startService({ faults: { apiReset: 1 } });
+  const { stderr, exitCode } = await run([...CREATE, '--per-tx', '1', '--daily', '2'], service);
+  expect(stderr).toContain('The service may have carried it out. Check before you send it again.');
+  expect(exitCode).toBe(3);
 });
