@@ -6,6 +6,7 @@ import {
   describeAnswer,
   type EndpointAnswer,
   isAccepted,
+  isDelivered,
   isWithoutEffect,
   noteUnaccepted,
   outcomeOf,
@@ -14,7 +15,7 @@ import {
 } from '../io/delivery.js';
 import { unreachableError } from '../io/errors.js';
 import { toFlagWords } from '../io/flag-words.js';
-import { createForwarder, type ForwardingAttempt, isTaken } from '../io/forwarding.js';
+import { createForwarder, type ForwardingAttempt } from '../io/forwarding.js';
 import { INBOX_PLACE, type OpenInbox, openInbox } from '../io/inbox.js';
 import {
   type ExitCode,
@@ -155,6 +156,14 @@ async function forward(
   const ignored = withoutHandler > 0 ? `, ${withoutHandler} without a handler` : '';
   printer.note(`Stopped: ${delivered} delivered${ignored}, ${waiting} waiting.${next}`);
   return interruptedExit();
+}
+
+/**
+ * Whether the endpoint has taken the event over, so that it is not sent again: 2xx, also where it has no handler. An
+ * event that it dead-letters is answered 2xx, too, and stays in the inbox until a person has requeued it there.
+ */
+function isTaken(answer: EndpointAnswer): boolean {
+  return isDelivered(answer) && outcomeOf(answer) !== 'dead';
 }
 
 const WAITING: ReadonlySet<InboxState> = new Set(['received', 'leased', 'failed']);

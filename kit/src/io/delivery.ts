@@ -37,6 +37,8 @@ export type EndpointAnswer = { readonly elapsedMs: number } & (
       readonly code: string | undefined;
       /** Where a redirect points to, as it was received. */
       readonly location?: string | undefined;
+      /** The fault of a sandbox that made the signature wrong. */
+      readonly fault?: string | undefined;
     }
   | { readonly kind: 'silence' }
   | { readonly kind: 'unreachable'; readonly reason: string }
@@ -184,10 +186,15 @@ export function isWithoutEffect(answer: EndpointAnswer): boolean {
 
 /**
  * Whether the endpoint handled the event or put it into its queue, as far as its answer shows: 2xx, and not
- * {@link isWithoutEffect}. A receiver that is not built with stablehooks shows its status only.
+ * {@link isWithoutEffect}. A receiver that is not built with stablehooks shows its status only. A delivery that a
+ * sandbox made wrong by a fault must be refused, so 2xx is no success.
  */
 export function isAccepted(answer: EndpointAnswer): boolean {
-  return isDelivered(answer) && !isWithoutEffect(answer);
+  return isDelivered(answer) && !isWithoutEffect(answer) && faultOf(answer) === undefined;
+}
+
+function faultOf(answer: EndpointAnswer): string | undefined {
+  return answer.kind === 'reply' ? answer.fault : undefined;
 }
 
 /** Whether the reply says that the endpoint has no handler for the event: 2xx with `ignored` or `parked`. */
@@ -223,7 +230,8 @@ export function describeAnswer(answer: EndpointAnswer): string {
   if (answer.kind === 'unreachable') {
     return `${connectionFailure(answer.reason)?.what ?? 'no connection'} (${answer.reason})`;
   }
-  return [answer.status, answer.code ?? answer.outcome].filter(Boolean).join(' ');
+  const fault = answer.fault && `(fault ${answer.fault})`;
+  return [answer.status, answer.code ?? answer.outcome, fault].filter(Boolean).join(' ');
 }
 
 /** Whether the delivery arrived, and the sandbox only dropped the answer. */
@@ -307,7 +315,13 @@ export function toRowData({ event, answer, endpoint }: DeliveryRow): object {
 function toData(answer: EndpointAnswer): object {
   const { kind, elapsedMs } = answer;
   if (kind === 'reply')
-    return { status: answer.status, outcome: answer.outcome, code: answer.code, elapsedMs };
+    return {
+      status: answer.status,
+      outcome: answer.outcome,
+      code: answer.code,
+      fault: answer.fault,
+      elapsedMs,
+    };
   if (kind === 'unreachable') return { error: answer.reason, elapsedMs };
   return { error: kind, ...(kind === 'lost' && { fault: answer.fault }), elapsedMs };
 }
@@ -319,6 +333,11 @@ export function noteUnaccepted(printer: Printer, answers: readonly EndpointAnswe
 }
 
 function meaningOf(answer: EndpointAnswer): string | undefined {
+  const fault = faultOf(answer);
+  if (fault !== undefined && isDelivered(answer))
+    return `accepted although the sandbox made the signature wrong (fault ${fault}). The endpoint must verify each delivery over the bytes that it received.`;
+  if (fault !== undefined && isSignatureRefused(answer))
+    return `refused, as it must be: the sandbox made the signature wrong (fault ${fault}). The sandbox may retry it; its own output shows that.`;
   if (isWithoutEffect(answer)) {
     const outcome = outcomeOf(answer) ?? '';
     return `${outcome}: ${WITHOUT_EFFECT[outcome]}`;

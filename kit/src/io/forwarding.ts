@@ -9,7 +9,7 @@ import {
 import { createPoller, type PollerOptions, type PollReport } from 'stablehooks/catch-up';
 import type { Client } from 'stablehooks/client';
 import type { Inbox, Lease } from 'stablehooks/conformance';
-import { createSender, type DeliveryRow, type EndpointAnswer, isDelivered, outcomeOf } from './delivery.js';
+import { createSender, type DeliveryRow, type EndpointAnswer } from './delivery.js';
 import { CommandError, toFailure, unreachableError } from './errors.js';
 import type { Settings } from './settings.js';
 import { toLastError } from './without-handler.js';
@@ -113,14 +113,6 @@ export async function createForwarder(url: string, options: ForwardingOptions): 
       return { report, serviceError, inboxError: inbox.lastError() };
     },
   };
-}
-
-/**
- * Whether the endpoint has taken the event over, so that it is not sent again: 2xx, also where it has no handler. An
- * event that it dead-letters is answered 2xx, too, and stays in the inbox until a person has requeued it there.
- */
-export function isTaken(answer: EndpointAnswer): boolean {
-  return isDelivered(answer) && outcomeOf(answer) !== 'dead';
 }
 
 /** The inbox, with a call after each attempt that has ended: `nextInMs` is `null` unless the event is tried again. */

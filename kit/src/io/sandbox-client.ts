@@ -175,10 +175,15 @@ function readEntry(kind: string, data: unknown): readonly [string, EndpointAnswe
 /** Faults that prevent an answer. */
 const LOSSES = ['drop', 'cut', 'reset'] as const;
 
+/** Faults for which a receiver rightly refuses the delivery. */
+const FORGERIES = ['corruptSignature', 'reserialise'] as const;
+
 function toAnswer(attempt: Attempt): EndpointAnswer {
   const { response, error, errorCode, faults, durationMs: elapsedMs } = attempt;
-  if (response !== null)
-    return { kind: 'reply', status: response.status, ...readOutcome(response.body), elapsedMs };
+  if (response !== null) {
+    const fault = FORGERIES.find((name) => faults.includes(name));
+    return { kind: 'reply', status: response.status, ...readOutcome(response.body), fault, elapsedMs };
+  }
   if (errorCode === ATTEMPT_TIMEOUT) return { kind: 'silence', elapsedMs };
   // An error with a code is the endpoint's, even if a fault occurred.
   if (errorCode !== null) return { kind: 'unreachable', reason: errorCode, elapsedMs };

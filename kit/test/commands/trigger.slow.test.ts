@@ -72,6 +72,37 @@ describe.concurrent('trigger', () => {
     expect(exitCode).toBe(1);
   });
 
+  test.for(['corruptSignature', 'reserialise'] as const)(
+    'a refusal is exit 1 and names the fault %s that made the sandbox send a wrong signature',
+    async (fault) => {
+      await using endpoint = await startEndpoint();
+      await using service = await startService({
+        endpoints: [{ url: endpoint.url }],
+        faults: { [fault]: { next: 1 } },
+      });
+      const { stdout, stderr, exitCode } = await run(['trigger', 'redeem.failed'], service);
+      expect(stdout).toContain(`401 ERR_SIGNATURE_MISMATCH (fault ${fault})`);
+      expect(stderr).toContain(
+        `1 refused, as it must be: the sandbox made the signature wrong (fault ${fault})`,
+      );
+      expect(exitCode).toBe(1);
+    },
+  );
+
+  test('an endpoint that accepts a signature which the sandbox made wrong is exit 1', async () => {
+    await using site = await serve((request, response) => {
+      request.resume().on('end', () => response.end());
+    });
+    await using service = await startService({
+      endpoints: [{ url: site.url }],
+      faults: { corruptSignature: { next: 1 } },
+    });
+    const { stdout, stderr, exitCode } = await run(['trigger', 'redeem.failed'], service);
+    expect(stdout).toContain('200 (fault corruptSignature)');
+    expect(stderr).toContain('1 accepted although the sandbox made the signature wrong');
+    expect(exitCode).toBe(1);
+  });
+
   test('an answer that the sandbox drops by the fault reset is exit 1, although the handler ran', async () => {
     await using endpoint = await startEndpoint();
     await using service = await startService({
@@ -90,7 +121,7 @@ describe.concurrent('trigger', () => {
     await using service = await startService({ endpoints: [{ url: site.url }] });
     const { stdout, stderr, exitCode } = await run(['trigger', 'redeem.failed'], service);
     expect(stdout).toContain('the connection was cut (UND_ERR_SOCKET)');
-    expect(stderr).toContain('Check whether the other side stopped, then try again.');
+    expect(stderr).toContain('See the log of the other side. If its port expects TLS');
     expect(stderr).toContain('The sandbox makes this connection');
     expect(exitCode).toBe(3);
   });
