@@ -1,6 +1,7 @@
+import { writeFile } from 'node:fs/promises';
 import { createServer } from 'node:https';
 import { describe, expect, test } from 'vitest';
-import { run, start } from '../command.js';
+import { makeFolder, run, SECRET, start } from '../command.js';
 import { makeCertificate } from '../doctor/certificate.js';
 import { findClosedUrl, serve } from '../http-server.js';
 import { startEndpoint, startService } from '../service.js';
@@ -172,5 +173,171 @@ describe.concurrent('trigger', () => {
     const { stderr, exitCode } = await command.ended;
     expect(stderr).toContain('0 of 1 sent');
     expect(exitCode).toBe(130);
+  });
+
+  test('trigger --to sends an example event with the values of --set', async () => {
+    await using endpoint = await startEndpoint();
+    const set = ['--set', 'payload.amount=10.50', '--set', 'payload.tries:=3', '--set', 'id=evt_mine'];
+    const { stdout, exitCode } = await run(['trigger', 'transfer.settled', '--to', endpoint.url, ...set]);
+    expect(stdout).toMatch(/^transfer\.settled {2}evt_mine {2}200 handled {2}\d+ ms\n$/);
+    expect(endpoint.outcomes[0]?.event?.payload).toMatchObject({ amount: '10.50', tries: 3 });
+    expect(exitCode).toBe(0);
+  });
+
+  test('trigger --payload sends the payload of a file', async () => {
+    await using folder = await makeFolder();
+    await using endpoint = await startEndpoint();
+    await writeFile(folder.at('payload.json'), '{"note":"Zoë"}');
+    await run(['trigger', 'redeem.failed', '--to', endpoint.url, '--payload', folder.at('payload.json')]);
+    expect(endpoint.outcomes[0]?.event?.payload).toEqual({ note: 'Zoë' });
+  });
+
+  test.for([
+    ['--forge', 'hex'],
+    ['--tamper', 'base64'],
+  ] as const)('trigger %s succeeds when the endpoint refuses the delivery', async ([flag, encoding]) => {
+    await using endpoint = await startEndpoint();
+    const args = ['trigger', 'transfer.settled', '--to', endpoint.url, flag, '--encoding', encoding];
+    const { stdout, exitCode } = await run(args);
+    expect(stdout).toContain('401 ERR_SIGNATURE_MISMATCH');
+    expect(exitCode).toBe(0);
+  });
+
+  test('trigger sends many events at a rate, each twice, and prints a summary', async () => {
+    await using endpoint = await startEndpoint();
+    const many = ['--count', '20', '--rate', '200', '--duplicate', '--json'];
+    const { stdout, stderr, exitCode } = await run([
+      'trigger',
+      'accept.confirmed',
+      '--to',
+      endpoint.url,
+      ...many,
+    ]);
+    const rows = stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(rows.filter(({ outcome }) => outcome === 'handled')).toHaveLength(20);
+    expect(rows.filter(({ outcome }) => outcome === 'duplicate')).toHaveLength(20);
+    expect(stderr).toContain('40 of 40 sent: ');
+    expect(stderr).not.toContain('\r');
+    expect(exitCode).toBe(0);
+  });
+
+  test('trigger has the sandbox fire an event, and prints how the endpoint answered', async () => {
+    await using endpoint = await startEndpoint();
+    await using service = await startService({ endpoints: [{ url: endpoint.url }] });
+    const args = ['trigger', 'redeem.completed', '--set', 'payload.amount=7.00', '--duplicate'];
+    const { stdout, exitCode } = await run(args, service);
+    const [event] = service.sandbox.events();
+    expect(stdout).toMatch(
+      new RegExp(`^redeem\\.completed {2}${event?.id} {2}200 handled .*\n.* 200 duplicate`),
+    );
+    expect(event?.payload['amount']).toBe('7.00');
+    expect(exitCode).toBe(0);
+  });
+
+  test('trigger says how to run an event now that waits for its retry time', async () => {
+    const reply = JSON.stringify({ outcome: 'busy', code: 'ERR_EVENT_NOT_DUE' });
+    await using site = await serve((_, response) => void response.writeHead(503).end(reply));
+    const args = ['trigger', 'redeem.failed', '--to', site.url, '--set', 'id=evt_mine', '--duplicate'];
+    const { stdout, stderr, exitCode } = await run(args);
+    expect(stdout).toContain('503 ERR_EVENT_NOT_DUE');
+    expect(stderr).toContain(
+      'evt_mine failed before and waits for its retry time. `stablehooks inbox requeue --inbox INBOX evt_mine` makes it due now',
+    );
+    expect(exitCode).toBe(1);
+  });
+
+  test.for(['dead', 'ignored', 'parked'])(
+    'trigger is exit 1 when the endpoint answers 200 and its reply says that the event is %s',
+    async (outcome) => {
+      const reply = JSON.stringify({ outcome });
+      await using site = await serve((_, response) => void response.end(reply));
+      const { stdout, stderr, exitCode } = await run(['trigger', 'redeem.failed', '--to', site.url]);
+      expect(stdout).toContain(`  200 ${outcome}  `);
+      expect(stderr).toMatch(new RegExp(`^1 ${outcome}: the endpoint `));
+      expect(exitCode).toBe(1);
+    },
+  );
+
+  test('trigger --tamper changes a payload that says already that it is tampered with', async () => {
+    await using endpoint = await startEndpoint();
+    const set = ['--set', 'payload.tampered:=true'];
+    const args = ['trigger', 'redeem.failed', '--to', endpoint.url, '--tamper', ...set];
+    expect((await run(args)).stdout).toContain('401 ERR_SIGNATURE_MISMATCH');
+  });
+
+  test('trigger says that the sandbox has no endpoint', async () => {
+    await using service = await startService();
+    const { stderr, exitCode } = await run(['trigger', 'redeem.completed'], service);
+    expect(stderr).toContain('The sandbox has no endpoint to deliver to. Start it with --to URL');
+    expect(exitCode).toBe(2);
+  });
+
+  test('control characters in the reply of an endpoint are not printed', async () => {
+    const reply = JSON.stringify({ outcome: '\u001b[2J' });
+    await using site = await serve((_, response) => void response.end(reply));
+    const { stdout, stderr } = await run(['trigger', 'redeem.failed', '--to', site.url, '--count', '2']);
+    expect(stderr).toContain('2 × 200 ·[2J');
+    expect(stdout + stderr).not.toContain('\u001b');
+  });
+
+  test('trigger --duplicate redelivers the same event after a timeout', async () => {
+    const held: (() => void)[] = [];
+    await using endpoint = await startEndpoint(() => new Promise<void>((resolve) => held.push(resolve)));
+    await using service = await startService({ endpoints: [{ url: endpoint.url }] });
+    const args = ['trigger', 'redeem.completed', '--duplicate', '--timeout', '2s'];
+    const { stdout, exitCode } = await run(args, service);
+    expect(stdout).toMatch(/^redeem\.completed {2}(\S+) {2}no answer in .*\nredeem\.completed {2}\1 {2}503 /);
+    expect(service.sandbox.events()).toHaveLength(1);
+    expect(service.sandbox.deliveries()).toHaveLength(2);
+    expect(exitCode).toBe(1);
+    for (const release of held) release();
+  });
+
+  test.for([
+    ['a page', 200, '<!doctype html>', 2, /^stablehooks: http\S+ is not a sandbox, /],
+    ['other JSON', 200, '{"a":1}', 2, /^stablehooks: http\S+ is not a sandbox, /],
+    ['a failure', 500, 'down\u001b[2J', 3, /^stablehooks: The sandbox answered 500: down·\[2J\n$/],
+  ] as const)(
+    'trigger says that the base URL is not a working sandbox: %s',
+    async ([, status, body, code, says]) => {
+      await using site = await serve((_, response) => void response.writeHead(status).end(body));
+      const env = { STABLEHOOKS_BASE_URL: site.url, STABLEHOOKS_TOKEN: 'x' };
+      const { stderr, exitCode } = await run(['trigger', 'redeem.completed'], { env });
+      expect(stderr).toMatch(says);
+      expect(exitCode).toBe(code);
+    },
+  );
+
+  test('trigger stopped by Ctrl-C prints how many events were sent', async () => {
+    await using endpoint = await startEndpoint();
+    const command = start([
+      'trigger',
+      'transfer.settled',
+      '--to',
+      endpoint.url,
+      '--count',
+      '1000',
+      '--rate',
+      '50',
+    ]);
+    await command.printed('200 handled');
+    command.interrupt();
+    const { stdout, stderr, exitCode } = await command.ended;
+    const sent = stdout.trim().split('\n').length;
+    expect(stderr).toContain(`${sent} of 1000 sent: ${sent} × 200 handled`);
+    expect(endpoint.handled()).toHaveLength(sent);
+    expect(exitCode).toBe(130);
+  });
+
+  test('trigger refuses --secret, because the process list would show it', async () => {
+    const { stderr, exitCode } = await run(['trigger', 'transfer.settled', '--secret', SECRET]);
+    expect(stderr).toContain(
+      'shows in the process list: set STABLEHOOKS_SECRET, or pass --secret-file FILE.',
+    );
+    expect(stderr).not.toContain(SECRET);
+    expect(exitCode).toBe(2);
   });
 });
