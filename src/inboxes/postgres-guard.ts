@@ -39,7 +39,7 @@ export function guardClient<Client extends object>(client: Client): GuardedTrans
     const text = typeof config.text === 'string' ? config.text : '';
     if (typeof config.submit === 'function') {
       // pg-cursor and pg-query-stream send themselves, and there is no promise of a result.
-      guard.admit(text);
+      guard.check(text);
       return native.query(query, ...rest);
     }
     const values = rest.find((argument) => typeof argument !== 'function') ?? config.values;
@@ -83,7 +83,7 @@ interface Guard extends Omit<GuardedTransaction<unknown>, 'tx'> {
   /** Sends a statement of the handler, or the savepoint that it becomes; rejects when it must not be sent. */
   run(text: string, send: Send): Promise<unknown>;
   /** Throws when a statement that cannot be changed must not be sent. */
-  admit(text: string): void;
+  check(text: string): void;
 }
 
 function createGuard(): Guard {
@@ -149,7 +149,7 @@ function createGuard(): Guard {
     watches: true,
     isRunning: () => running > 0,
     hasEndedCleanly: () => endedBy === sent,
-    admit(text) {
+    check(text) {
       assertOpen();
       if (readControl(text) !== undefined) throw refusal(BELONGS_TO_INBOX);
       sent += 1;

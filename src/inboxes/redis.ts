@@ -244,7 +244,7 @@ type RecordFields = readonly [
  * The poller's state as JSON, empty before this release has saved it. The other fields are what the release before
  * saved. It polls with these alone: it neither reads nor changes the state of this release.
  */
-type PollFields = readonly [state: string, since: string, horizon: string];
+type PollFields = readonly [state: string, since: string, watermark: string];
 
 /** An attempt as the scripts store it; one that did not fail has no error. */
 type AttemptFields = readonly [
@@ -323,10 +323,10 @@ function toRecords(reply: unknown): readonly InboxRecord[] {
   });
 }
 
-function toPollState([state, since, horizon]: PollFields): PollState {
+function toPollState([state, since, watermark]: PollFields): PollState {
   if (state !== '') return JSON.parse(state) as PollState;
   const time = (value: string) => (value === '' ? null : Number(value));
-  return { ...EMPTY_POLL_STATE, since: time(since), watermark: time(horizon) };
+  return { ...EMPTY_POLL_STATE, since: time(since), watermark: time(watermark) };
 }
 
 function toAttempt([attempt, startedAt, endedAt, result, error = '']: AttemptFields): InboxAttempt {

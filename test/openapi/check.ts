@@ -107,7 +107,7 @@ export function responseDeviations(response: ReceivedResponse): readonly string[
   return bodyDeviations(`${at}/content/${type.replaceAll('/', '~1')}`, body);
 }
 
-/** What of the body of a webhook the document does not describe: by its type, or as any event if it is unknown. */
+/** Lists what the document does not describe in the body of a webhook. An unknown type is compared as any event. */
 export function deliveryDeviations(body: string): readonly string[] {
   const type = z.safeParse(z.object({ type: z.string() }), parseJson(body)).data?.type ?? '';
   if (!Object.hasOwn(document.webhooks, type)) return validateAt('#/components/schemas/WebhookEvent', body);

@@ -271,7 +271,9 @@ async function redrive({
     const refused = rows.filter(({ done, queued }) => !done && !queued).length;
     printer.note(`${summarise(rows, picked.length)}.`);
     if (refused > 0) {
-      printer.note('What no handler ran is still in the inbox: dead, or failed until its retry time.');
+      printer.note(
+        'Events that no handler ran are still in the inbox: dead, or failed until their retry time.',
+      );
     }
     const queued = rows.filter((row) => row.queued).length;
     if (queued > 0) {

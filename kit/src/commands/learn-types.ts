@@ -1,6 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import { EVENT_TYPES, type EventType, isKnownEvent, type UnknownEvent } from 'stablehooks';
+import { countAlike } from '../io/delivery.js';
 import { usageError } from '../io/errors.js';
 import { INBOX_PLACE, withInbox } from '../io/inbox.js';
 import { countOf, EXIT, type ExitCode, interruptedExit, type Paint, toPlain, toTable } from '../io/output.js';
@@ -97,8 +98,7 @@ async function learnTypes(context: CommandContext<TypesFlags>): Promise<ExitCode
     return EXIT.failed;
   }
 
-  const counts = new Map<string, number>();
-  for (const { type } of events) counts.set(type, (counts.get(type) ?? 0) + 1);
+  const counts = new Map(countAlike(events.map(({ type }) => type)));
   const summary = { counts, before: before ?? new Map(), out: flags.out };
   if (flags.check) {
     const differs = printComparison(context, {

@@ -2,6 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { Command } from 'commander';
 import { type EventType, type InboxOperations, type InboxState, memoryInbox } from 'stablehooks';
 import { describeGap } from 'stablehooks/catch-up';
+import type { Client } from 'stablehooks/client';
 import {
   describeAnswer,
   type EndpointAnswer,
@@ -94,7 +95,7 @@ function openMemory(): OpenInbox {
 
 interface Listening {
   readonly url: string;
-  readonly client: Parameters<typeof createForwarder>[1]['client'];
+  readonly client: Client;
   readonly inbox: OpenInbox;
   readonly pollOptions: ReturnType<typeof toPollOptions>;
 }

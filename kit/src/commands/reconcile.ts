@@ -29,9 +29,9 @@ import {
   addServiceFlags,
   type CommandContext,
   collect,
+  collectTypes,
   isObject,
   type Moment,
-  parseEventType,
   parseMoment,
   toDate,
 } from '../io/settings.js';
@@ -83,7 +83,9 @@ export function reconcileCommand(): Command {
       'where the event has its currency, for --daily (default: payload.currency)',
     )
     .option('--compare <column=path>', 'another column to compare as text; can be repeated', collect)
-    .option('--ledger-types <types>', 'types that have an entry, by commas (default: all five)', parseTypes)
+    .option('--ledger-types <types>', 'types that have an entry, by commas (default: all five)', (value) =>
+      collectTypes(value),
+    )
     .option('--delimiter <character>', 'what separates the columns', parseDelimiter, ',')
     .option('--daily', 'print totals per day and type')
     .option('--csv', 'print the findings as CSV')
@@ -270,10 +272,6 @@ function valueAt(event: UnknownEvent, path: string): unknown {
       (value, name) => (isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined),
       event,
     );
-}
-
-function parseTypes(value: string): readonly EventType[] {
-  return value.split(',').map((type) => parseEventType(type.trim()));
 }
 
 function parseDelimiter(value: string): string {

@@ -52,8 +52,7 @@ async function verify({ flags, settings, printer, signal }: CommandContext<Verif
     if (body.length < MIN_PROGRESS_BYTES) return;
     progress ??= printer.progress('verify', total);
     progress.show(tried);
-  });
-  progress?.clear();
+  }).finally(() => progress?.clear());
   const { good, bad } = printer.paint;
   const yes = explanation.verdict === 'verified';
   printer.print({

@@ -11,6 +11,7 @@ import {
   outcomeOf,
   statusOf,
 } from '../io/delivery.js';
+import { countOf } from '../io/output.js';
 import { type TestedEndpoint, toBody } from './endpoint.js';
 
 /**
@@ -309,7 +310,7 @@ export async function judgeEffect(
 }
 
 function withEffects(result: CheckResult, effects: number): CheckResult {
-  return { ...result, got: `${result.got}, ${effects} ${effects === 1 ? 'effect' : 'effects'}` };
+  return { ...result, got: `${result.got}, ${countOf(effects, 'effect')}` };
 }
 
 const LET_IT_FAIL =

@@ -34,7 +34,7 @@ const MAX_THOROUGH_BYTES = 65_536;
 const MAX_PAIRED_BYTES = 1_048_576;
 
 /** Reports how many of the candidates were tried. */
-export type OnTried = (tried: number, total: number) => void;
+type OnTried = (tried: number, total: number) => void;
 
 /** Explains a signature by trying known changes. The result contains neither the secret nor the body. */
 export async function explainSignature(

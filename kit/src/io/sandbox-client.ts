@@ -15,10 +15,10 @@ export interface SandboxClient {
   /**
    * Waits for the first attempt of a delivery; `silence` if there is none within the time limit.
    *
-   * @throws {CommandError} exit 3 when the sandbox stops to report.
+   * @throws {CommandError} exit 3 when the sandbox stops reporting.
    */
   firstAnswer(delivery: Delivery): Promise<EndpointAnswer>;
-  /** Stops to follow the attempts. Otherwise the connection keeps the process running. */
+  /** Stops following the attempts. Until then the connection keeps the process running. */
   close(): void;
 }
 
@@ -52,7 +52,7 @@ export async function connectSandbox(
     signal.aborted
       ? signal.reason
       : unreachableError(
-          `${settings.baseUrl()} stopped to report what it delivers, so the result is not known. See the output of the sandbox.`,
+          `${settings.baseUrl()} stopped reporting what it delivers, so the result is not known. See the output of the sandbox.`,
           { cause },
         ),
   );

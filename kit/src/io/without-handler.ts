@@ -1,5 +1,5 @@
 /** Events that an endpoint answered without running a handler: how an inbox remembers them. */
-import { describeAnswer, type EndpointAnswer, isAccepted, isDelivered, outcomeOf } from './delivery.js';
+import { describeAnswer, type EndpointAnswer, isAccepted, noHandlerRan, outcomeOf } from './delivery.js';
 
 /** Part of the last error of such an event. */
 const MARK = 'no handler ran';
@@ -24,6 +24,5 @@ export function hasTakenEffect(answer: EndpointAnswer, lastError: string | null 
  * attempt or in an earlier one.
  */
 export function toLastError(answer: EndpointAnswer, lastError: string | null | undefined): string {
-  const isIgnored = isDelivered(answer) && ['ignored', 'parked'].includes(outcomeOf(answer) ?? '');
-  return describeAnswer(answer) + (isIgnored || isWithoutHandler(lastError) ? `, ${MARK}` : '');
+  return describeAnswer(answer) + (noHandlerRan(answer) || isWithoutHandler(lastError) ? `, ${MARK}` : '');
 }

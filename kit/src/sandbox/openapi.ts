@@ -5,15 +5,11 @@ import type { Context } from 'hono';
 /** Answers with the OpenAPI document of the service as JSON. Its only server is this sandbox. */
 export async function serveOpenapi(context: Context): Promise<Response> {
   const { origin } = new URL(context.req.url);
-  return context.json({ ...(await document()), servers: [{ url: origin, description: 'This sandbox' }] });
+  loaded ??= load();
+  return context.json({ ...(await loaded), servers: [{ url: origin, description: 'This sandbox' }] });
 }
 
 let loaded: Promise<object> | undefined;
-
-function document(): Promise<object> {
-  loaded ??= load();
-  return loaded;
-}
 
 /** `stablehooks` ships the document, so that it is written once. The parser is loaded only when somebody asks. */
 async function load(): Promise<object> {

@@ -68,7 +68,8 @@ export async function inboxEvents(inbox: OpenInbox, signal: AbortSignal): Promis
  * @throws {CommandError} exit 2 when an element is not an event; the message names its place and never its content.
  */
 export function parseEvents(bytes: Uint8Array, name: string): FoundEvents {
-  const elements = parseJson(bytes) ?? toLines(bytes, name);
+  const text = new TextDecoder().decode(bytes);
+  const elements = parseJson(text) ?? toLines(text, name);
   const events = elements.map(({ place, value }) => {
     try {
       return toEvent(value);
@@ -86,15 +87,14 @@ interface Element {
 }
 
 /** The elements of the array; `undefined` when the text is not one JSON array. */
-function parseJson(bytes: Uint8Array): readonly Element[] | undefined {
-  const value = tryParse(new TextDecoder().decode(bytes));
+function parseJson(text: string): readonly Element[] | undefined {
+  const value = tryParse(text);
   if (!Array.isArray(value)) return undefined;
   return value.map((element: unknown, index) => ({ place: `element ${index + 1}`, value: element }));
 }
 
-function toLines(bytes: Uint8Array, name: string): readonly Element[] {
-  return new TextDecoder()
-    .decode(bytes)
+function toLines(text: string, name: string): readonly Element[] {
+  return text
     .split('\n')
     .map((line, index) => ({ line: line.trim(), place: `line ${index + 1}` }))
     .filter(({ line }) => line !== '')

@@ -1,34 +1,19 @@
 import { writeFile } from 'node:fs/promises';
 import Database from 'libsql';
-import { createReceiver, PermanentError, type UnknownEvent } from 'stablehooks';
+import { createReceiver, type UnknownEvent } from 'stablehooks';
 import { toNodeHandler } from 'stablehooks/node';
 import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
 import { makeFolder, run, SECRET } from '../command.js';
 import { findClosedUrl, serve } from '../http-server.js';
 import { SILENT, startEndpoint } from '../service.js';
-import { openSqlite } from '../sqlite-file.js';
+import { deliverToFile, openSqlite } from '../sqlite-file.js';
 
 /** A file with one event done, two dead and one parked. */
 async function fill(path: string): Promise<readonly string[]> {
-  using inbox = await openSqlite(path);
-  const receiver = createReceiver({
-    secret: SECRET,
-    inbox,
-    logger: SILENT,
-    handlers: {
-      'transfer.failed': () => {
-        throw new PermanentError('the account was closed');
-      },
-    },
-  });
   const dead = [exampleEvent('transfer.failed'), exampleEvent('transfer.failed')];
-  const events = [
-    exampleEvent('accept.confirmed'),
-    ...dead,
-    { ...exampleEvent('redeem.failed'), type: 'card.issued' },
-  ];
-  for (const event of events) await receiver.accept(event, 'push');
+  const unknown = { ...exampleEvent('redeem.failed'), type: 'card.issued' };
+  await deliverToFile(path, [exampleEvent('accept.confirmed'), ...dead, unknown]);
   return dead.map(({ id }) => id).toSorted();
 }
 

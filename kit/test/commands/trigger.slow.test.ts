@@ -156,7 +156,7 @@ describe.concurrent('trigger', () => {
     await held;
     await service.sandbox.close();
     const { stderr, exitCode } = await command.ended;
-    expect(stderr).toMatch(/^stablehooks: http\S+ (stopped to report what it delivers|cannot be reached)/);
+    expect(stderr).toMatch(/^stablehooks: http\S+ (stopped reporting what it delivers|cannot be reached)/);
     expect(exitCode).toBe(3);
   });
 
