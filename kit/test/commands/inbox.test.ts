@@ -211,7 +211,7 @@ describe.concurrent('inbox', () => {
     const before = await inbox.find(event.id);
     const args = ['inbox', 'redrive', '--inbox', path, event.id, '--to', await findClosedUrl()];
     const { stderr, exitCode } = await run(args);
-    expect(stderr).toContain('is still in the inbox: dead, or failed until its retry time.');
+    expect(stderr).toContain('are still in the inbox: dead, or failed until their retry time.');
     expect(exitCode).toBe(3);
     const after = await inbox.find(event.id);
     expect(after).toMatchObject({
