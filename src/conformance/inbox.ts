@@ -790,21 +790,26 @@ const operationCases: readonly InboxCase[] = [
     },
   },
   {
-    name: 'listing page by page returns each record of the state once',
+    name: 'listing page by page returns each record of the state once, in both orders',
     async run({ inbox }) {
       const events = someEvents(7);
-      for (const event of events) await inbox.record([event], DUE);
+      // Four of them at the same time, so that their ids decide.
+      for (const event of events.slice(0, 3)) await inbox.record([event], DUE);
+      await inbox.record(events.slice(3), DUE);
       await claimed(inbox, someEvent());
-      const seen: string[] = [];
-      for (let after: string | undefined; ; ) {
-        const page = await inbox.list({ state: 'received', limit: 3, after });
-        if (page.length === 0) break;
-        assert.ok(page.length <= 3 && page.every(({ state }) => state === 'received'));
-        seen.push(...page.map(({ id }) => id));
-        after = page.at(-1)?.id;
+      const seen = { oldest: [] as string[], newest: [] as string[] };
+      for (const order of ['oldest', 'newest'] as const) {
+        for (let after: string | undefined; ; ) {
+          const page = await inbox.list({ state: 'received', limit: 3, after, order });
+          if (page.length === 0) break;
+          assert.ok(page.length <= 3 && page.every(({ state }) => state === 'received'));
+          seen[order].push(...page.map(({ id }) => id));
+          after = page.at(-1)?.id;
+        }
       }
-      assert.equal(seen.length, 7);
-      assert.deepEqual(new Set(seen), new Set(events.map(({ id }) => id)));
+      assert.equal(seen.oldest.length, 7);
+      assert.deepEqual(new Set(seen.oldest), new Set(events.map(({ id }) => id)));
+      assert.deepEqual(seen.newest, seen.oldest.toReversed());
     },
   },
   {
@@ -817,11 +822,13 @@ const operationCases: readonly InboxCase[] = [
       const [second, fourth] = [all[1], all[3]];
       assert.ok(second && fourth);
       for (const last of [second, fourth]) await inbox.requeue(last.id);
-      const after = async ({ id }: InboxRecord) =>
-        (await inbox.list({ state: 'dead', limit: 9, after: id })).map((record) => record.id);
-      const dead = (from: number) => all.slice(from).flatMap(({ id }) => (id === fourth.id ? [] : [id]));
-      assert.deepEqual(await after(second), dead(2));
-      assert.deepEqual(await after(fourth), dead(4));
+      const after = async ({ id }: InboxRecord, order?: 'newest') =>
+        (await inbox.list({ state: 'dead', limit: 9, after: id, order })).map((record) => record.id);
+      const dead = all.map(({ id }) => (id === second.id || id === fourth.id ? [] : [id]));
+      assert.deepEqual(await after(second), dead.slice(2).flat());
+      assert.deepEqual(await after(fourth), dead.slice(4).flat());
+      assert.deepEqual(await after(second, 'newest'), dead.slice(0, 1).flat());
+      assert.deepEqual(await after(fourth, 'newest'), dead.slice(0, 3).toReversed().flat());
     },
   },
   {

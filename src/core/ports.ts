@@ -268,13 +268,15 @@ export interface InboxOperations {
   /** One event's record, or `undefined`. */
   find(id: string): Promise<InboxRecord | undefined>;
   /**
-   * Records of one state, oldest first by `receivedAt`, then id. `after` is the id of the last record seen; it may
-   * have left the state.
+   * Records of one state, by `receivedAt`, then id. `after` is the id of the last record seen; it may have left the
+   * state.
    */
   list(options: {
     readonly state: InboxState;
     readonly limit: number;
     readonly after?: string | undefined;
+    /** @default 'oldest' */
+    readonly order?: 'oldest' | 'newest' | undefined;
   }): Promise<readonly InboxRecord[]>;
   /** One entry per state, in the order of {@link INBOX_STATES}. */
   count(): Promise<readonly InboxCount[]>;

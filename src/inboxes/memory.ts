@@ -154,11 +154,12 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       return stored && toRecord(stored);
     },
 
-    async list({ state, limit, after }) {
+    async list({ state, limit, after, order = 'oldest' }) {
       const last = after === undefined ? undefined : get(after);
+      const compare: typeof byAge = order === 'oldest' ? byAge : (one, other) => byAge(other, one);
       return [...(state === 'done' ? done : open).values()]
-        .filter((stored) => stored.record.state === state && (last === undefined || byAge(stored, last) > 0))
-        .sort(byAge)
+        .filter((stored) => stored.record.state === state && (last === undefined || compare(stored, last) > 0))
+        .sort(compare)
         .slice(0, limit)
         .map(toRecord);
     },

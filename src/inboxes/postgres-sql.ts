@@ -206,6 +206,12 @@ export function writeStatements(name: string) {
   ${ms('received_at')} AS received_ms, ${ms('updated_at')} AS updated_ms, ${ms('due_at')} AS due_ms`;
   const pollState = `since::double precision AS since, watermark::double precision AS watermark, gaps,
   list_limit AS "limit", oldest`;
+  const list = (
+    isAfter: '>' | '<',
+    direction: 'ASC' | 'DESC',
+  ) => `SELECT ${record} FROM ${events} WHERE state ${EQ} $1::pg_catalog.text AND ($3::pg_catalog.text IS NULL
+  OR (received_at, id) ${operator(isAfter)} (SELECT received_at, id FROM ${events} WHERE id ${EQ} $3::pg_catalog.text))
+ORDER BY received_at ${direction}, id ${direction} LIMIT $2::int`;
   const markDone = `UPDATE ${events} AS e SET state = 'done', due_at = NULL, token = NULL, last_error = NULL,
   updated_at = ${CLOCK}, history = ${history("'done'", CLOCK, 'NULL::pg_catalog.text')}
 WHERE e.id ${EQ} $1::pg_catalog.text AND e.token ${EQ} $2::pg_catalog.uuid`;
@@ -314,9 +320,7 @@ WHERE holder ${EQ} $1::pg_catalog.text RETURNING 1 AS saved`,
     find: `SELECT ${record} FROM ${events} WHERE id ${EQ} $1::pg_catalog.text`,
 
     /** state, limit, id to continue after or null */
-    list: `SELECT ${record} FROM ${events} WHERE state ${EQ} $1::pg_catalog.text AND ($3::pg_catalog.text IS NULL
-  OR (received_at, id) ${operator('>')} (SELECT received_at, id FROM ${events} WHERE id ${EQ} $3::pg_catalog.text))
-ORDER BY received_at, id LIMIT $2::int`,
+    list: { oldest: list('>', 'ASC'), newest: list('<', 'DESC') },
 
     count: `SELECT state, pg_catalog.count(*)::double precision AS count, ${ms('pg_catalog.min(updated_at)')} AS oldest
 FROM ${events} GROUP BY state`,

@@ -289,8 +289,8 @@ export function postgresInbox(
       return row && toRecord(row);
     },
 
-    async list({ state, limit, after = null }) {
-      return (await send<EventRow>(statements.list, [state, limit, after])).map(toRecord);
+    async list({ state, limit, after = null, order = 'oldest' }) {
+      return (await send<EventRow>(statements.list[order], [state, limit, after])).map(toRecord);
     },
 
     async count() {

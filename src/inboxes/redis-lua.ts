@@ -271,23 +271,26 @@ return pollState()`,
 if not known(ARGV[1]) then return '[]' end
 return answer({ read(ARGV[1]) })`,
 
-  /** state, limit, id to continue after or '' → records */
+  /** state, limit, id to continue after or '', 'oldest' or 'newest' → records */
   list: `
-local state, limit, after = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local state, limit, after, newest = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4] == 'newest'
 local key = base .. ':in:' .. state
 local start = 0
-if after ~= '' then start = redis.call('ZRANK', key, after) or -1 end
+if after ~= '' then start = redis.call(newest and 'ZREVRANK' or 'ZRANK', key, after) or -1 end
 local at = start < 0 and get(after, 'receivedAt')
 if at then
-  -- It has left the state: go on from where it stood, behind those of the same time and a lesser id.
-  start = redis.call('ZCOUNT', key, '-inf', '(' .. at) - 1
-  for _, id in ipairs(redis.call('ZRANGEBYSCORE', key, at, at)) do if before(id, after) then start = start + 1 end end
+  -- It has left the state: go on from where it stood, behind those of the same time that precede it by their ids.
+  if newest then start = redis.call('ZCOUNT', key, '(' .. at, '+inf') - 1
+  else start = redis.call('ZCOUNT', key, '-inf', '(' .. at) - 1 end
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', key, at, at)) do
+    if id ~= after and before(id, after) ~= newest then start = start + 1 end
+  end
 end
 if after ~= '' then start = start + 1 end
 local records = {}
 while #records < limit do
   local from = start + #records
-  local ids = redis.call('ZRANGE', key, from, from + limit - #records - 1)
+  local ids = redis.call(newest and 'ZREVRANGE' or 'ZRANGE', key, from, from + limit - #records - 1)
   if #ids == 0 then break end
   for _, id in ipairs(ids) do
     if indexed(id) == state then records[#records + 1] = read(id) else unlist(id, state) end

@@ -200,8 +200,8 @@ export function redisInbox(
       return toRecords(await scripts.find([id]))[0];
     },
 
-    async list({ state, limit, after = '' }) {
-      return toRecords(await scripts.list([state, limit, after]));
+    async list({ state, limit, after = '', order = 'oldest' }) {
+      return toRecords(await scripts.list([state, limit, after, order]));
     },
 
     async count() {

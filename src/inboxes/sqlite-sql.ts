@@ -210,6 +210,10 @@ export function prepareStatements(db: SqliteLike) {
       `SELECT * FROM stablehooks_events WHERE state = ? AND (received_at, id) > (?, ?)
       ORDER BY received_at, id LIMIT ?`,
     ),
+    listNewest: rows<EventRow>(
+      `SELECT * FROM stablehooks_events WHERE state = ? AND (received_at, id) < (?, ?)
+      ORDER BY received_at DESC, id DESC LIMIT ?`,
+    ),
     count: rows<{ readonly state: InboxState; readonly count: number; readonly oldest: number }>(
       'SELECT state, count(*) AS count, min(updated_at) AS oldest FROM stablehooks_events GROUP BY state',
     ),

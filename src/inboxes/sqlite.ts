@@ -180,8 +180,12 @@ export function sqliteInbox(file: string | SqliteLike, options: SqliteInboxOptio
       return sql.find(id).map(toRecord)[0];
     },
 
-    async list({ state, limit, after: last }) {
+    async list({ state, limit, after: last, order = 'oldest' }) {
       const [from] = last === undefined ? [] : sql.find(last);
+      if (order === 'newest') {
+        const { received_at: at, id } = from ?? { received_at: Number.MAX_SAFE_INTEGER, id: '' };
+        return sql.listNewest(state, at, id, limit).map(toRecord);
+      }
       return sql.list(state, from?.received_at ?? 0, from?.id ?? '', limit).map(toRecord);
     },
 

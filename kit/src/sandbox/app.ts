@@ -5,6 +5,7 @@ import { methodNotAllowed } from 'hono/method-not-allowed';
 import type { Wallet } from 'stablehooks/client';
 import * as z from 'zod/mini';
 import type { Clock } from './clock.js';
+import type { Resending } from './deliveries.js';
 import { type EndpointInput, secretInput } from './endpoints.js';
 import { LIST_ORDERS, type SandboxEvent } from './events.js';
 import type { FaultSource, FaultsInput } from './faults.js';
@@ -245,6 +246,9 @@ function controlRoutes({ sandbox, feed }: AppParts, readJson: ReadJson): Hono<En
     sandbox.redeliver(context.req.param('id'));
     return context.body(null, 202);
   });
+  routes.post('/deliveries/:id/resend', async (context) =>
+    context.json(await sandbox.resend(context.req.param('id'), await readJson<Resending>(context)), 201),
+  );
   routes.get('/deliveries', (context) => {
     const { event, state, limit } = check(deliveryQuery, context.req.query());
     return context.json(sandbox.deliveries({ eventId: event, state, limit }));

@@ -28,7 +28,7 @@ export interface Clock extends SandboxClock {
   /** Resolves after so much time. Stopping or restarting the clock resolves it, too. */
   wait(ms: number): Promise<void>;
   /** Delays the next move of the time until the work is done. */
-  waitFor(work: Promise<void>): void;
+  waitFor(work: Promise<unknown>): void;
   /** Counts a movement or delivery as pending until `end`. */
   begin(): void;
   end(): void;
@@ -56,7 +56,7 @@ export function createClock({
   readonly settleTimeoutMs: number;
 }): Clock {
   const timers = new Timers();
-  const awaited = new Set<Promise<void>>();
+  const awaited = new Set<Promise<unknown>>();
   const waiting = new Set<() => void>();
   let pending = 0;
   let ahead = 0;

@@ -8,6 +8,7 @@ import type { FaultSource } from './faults.js';
 import type { Feed } from './feed.js';
 import { Fifo } from './fifo.js';
 import type { Random } from './random.js';
+import { SandboxError } from './validation.js';
 
 /** `exhausted`: every attempt failed, the endpoint was removed, or a state file no longer holds the event. */
 export type DeliveryState = 'pending' | 'delivered' | 'exhausted';
@@ -90,6 +91,23 @@ interface Parts {
 /** How far away a `Retry-After` may put the next attempt: an endpoint cannot postpone one for ever. */
 const MAX_RETRY_AFTER_MS = 3_600_000;
 
+/** What another delivery of an event differs in. */
+export interface Resending {
+  /** Where to deliver it, signed with the secret of its endpoint. @default the URL of its endpoint */
+  readonly url?: string | undefined;
+  /** The body to sign and to send. @default the event */
+  readonly body?: string | undefined;
+}
+
+const NO_DELIVERY = 'There is no delivery with this id any more. List the deliveries.';
+
+/** A person who sends an event again wants to see how the endpoint answers. */
+const NO_FAULTS: Pick<FaultSource, 'occurs'> = { occurs: () => false };
+
+function isDelivered({ response }: Attempt): boolean {
+  return Math.floor((response?.status ?? 0) / 100) === 2;
+}
+
 type PendingDelivery = { -readonly [Field in keyof Delivery]: Delivery[Field] } & {
   readonly event: SandboxEvent;
 };
@@ -153,17 +171,12 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     const duplicated = faults.occurs('duplicate', `${deliveryId}:${number}`);
     const copies = duplicated ? [[], ['duplicate']] : [[]];
     const made = await Promise.all(
-      copies.map((known) => makeAttempt({ ...plan, faults: known }, clock, faults)),
+      copies.map((known) => makeAttempt({ ...plan, faults: known }, { clock, faults })),
     );
     of.underWay.delete(abort);
     if (of.ended) return;
-    for (const one of made) {
-      attempts.push(one);
-      changed({ attempt: one });
-      if (attempts.length > options.maxAttemptsKept) attempts.shift();
-      feed.publish('attempt.made', one);
-    }
-    const delivered = made.some(({ response }) => Math.floor((response?.status ?? 0) / 100) === 2);
+    made.forEach(keepAttempt);
+    const delivered = made.some(isDelivered);
     if (delivered) events.markDelivered(delivery.eventId);
     // The endpoint was removed meanwhile.
     if (delivery.state !== 'pending') return;
@@ -177,6 +190,48 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     enqueue(delivery, waitMs);
   }
 
+  function keepAttempt(attempt: Attempt): void {
+    attempts.push(attempt);
+    changed({ attempt });
+    if (attempts.length > options.maxAttemptsKept) attempts.shift();
+    feed.publish('attempt.made', attempt);
+  }
+
+  async function resend(deliveryId: string, { url, body }: Resending): Promise<Attempt> {
+    const of = session;
+    const earlier = pending.get(deliveryId) ?? ended.toArray().find(({ id }) => id === deliveryId);
+    if (earlier === undefined) throw new SandboxError('ERR_SANDBOX_NOT_FOUND', NO_DELIVERY);
+    const event = events.get(earlier.eventId);
+    const target = endpoints.get(earlier.endpointId);
+    count += 1;
+    const id = `del_${random.hex(`delivery:${count}`, 16)}`;
+    const delivery = { id, eventId: event.id, endpointId: target.id, attempts: 1 };
+    const abort = new AbortController();
+    of.underWay.add(abort);
+    const made = makeAttempt(
+      {
+        ...{ event, deliveryId: id, number: 1, timeoutMs: options.timeoutMs, abort, faults: [], body },
+        target: url === undefined ? target : { ...target, url, fetch: undefined },
+      },
+      { clock, faults: NO_FAULTS },
+    );
+    clock.waitFor(made);
+    const attempt = await made;
+    of.underWay.delete(abort);
+    if (of.ended) return attempt;
+    keepAttempt(attempt);
+    // Another body, or another endpoint, does not show that this one has the event.
+    if (isDelivered(attempt) && url === undefined && body === undefined) events.markDelivered(event.id);
+    finish({ ...delivery, state: isDelivered(attempt) ? 'delivered' : 'exhausted' });
+    return attempt;
+  }
+
+  function finish(delivery: Delivery): void {
+    keepEnded(delivery);
+    changed({ delivery });
+    feed.publish(`delivery.${delivery.state}`, delivery);
+  }
+
   function keepEnded(delivery: Delivery): void {
     ended.push(delivery);
     if (ended.length > options.maxEvents) ended.shift();
@@ -185,9 +240,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
   function end(delivery: PendingDelivery, state: DeliveryState): void {
     delivery.state = state;
     pending.delete(delivery.id);
-    keepEnded(toDelivery(delivery));
-    changed({ delivery: toDelivery(delivery) });
-    feed.publish(`delivery.${state}`, toDelivery(delivery));
+    finish(toDelivery(delivery));
     clock.end();
   }
 
@@ -202,6 +255,8 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     begin(event: SandboxEvent): void {
       for (const target of endpoints.list()) start(event, target);
     },
+    /** Delivers the event of a delivery to its endpoint once more. @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` */
+    resend,
     /** Ends the pending deliveries of an endpoint as `exhausted`. */
     abandon(endpointId: string): void {
       for (const delivery of pending.values()) {
@@ -295,6 +350,8 @@ interface AttemptPlan {
   readonly number: number;
   /** Faults that are known before: `duplicate`. */
   readonly faults: readonly string[];
+  /** The body to send instead of the event. */
+  readonly body?: string | undefined;
   readonly timeoutMs: number;
   /** Aborted at the time limit, and when the sandbox is reset or closed. */
   readonly abort: AbortController;
@@ -309,13 +366,16 @@ const RESET = 'The connection was reset before the answer.';
 export const ATTEMPT_TIMEOUT = 'ERR_ATTEMPT_TIMEOUT';
 
 /** Makes one attempt. Never rejects: a failure is the `error` of the attempt. */
-async function makeAttempt(plan: AttemptPlan, clock: Clock, faults: FaultSource): Promise<Attempt> {
+async function makeAttempt(
+  plan: AttemptPlan,
+  { clock, faults }: { readonly clock: Clock; readonly faults: Pick<FaultSource, 'occurs'> },
+): Promise<Attempt> {
   const { event, target, deliveryId, number, timeoutMs, abort } = plan;
   const key = `${deliveryId}:${number}:${plan.faults.length}`;
   const occurred = [...plan.faults, ...ATTEMPT_FAULTS.filter((fault) => faults.occurs(fault, key))];
 
   const { id, type, created_at, payload } = event;
-  const body = JSON.stringify({ id, type, created_at, payload });
+  const body = plan.body ?? JSON.stringify({ id, type, created_at, payload });
   const bytes = new TextEncoder().encode(body);
   const sent = occurred.includes('reserialise')
     ? JSON.stringify({ id, type, created_at, payload }, null, 1)

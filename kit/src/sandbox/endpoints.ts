@@ -77,6 +77,7 @@ export const endpointInput = closedObject({
     error: 'is missing: an endpoint needs a url, or a fetch function',
   }),
 );
+export const resendInput = closedObject({ url: z.optional(url), body: z.optional(z.string('must be a string')) });
 export const secretInput = closedObject({ secret });
 
 export type Endpoints = ReturnType<typeof createEndpoints>;
@@ -112,6 +113,7 @@ export function createEndpoints(
 
   return {
     add: (input: EndpointInput): Target => add(check(endpointInput, input)),
+    get,
     find: (id: string): Target | undefined => targets.get(id),
     list: (): readonly Target[] => [...targets.values()],
     remove(id: string): void {

@@ -2,7 +2,7 @@
 import { createApp } from './app.js';
 import { createClock } from './clock.js';
 import { createDeliveries } from './deliveries.js';
-import { createEndpoints, toEndpoint } from './endpoints.js';
+import { createEndpoints, resendInput, toEndpoint } from './endpoints.js';
 import { createEventLog, type SandboxEvent } from './events.js';
 import { createFaults } from './faults.js';
 import { createFeed } from './feed.js';
@@ -15,10 +15,11 @@ import { loadState, type SandboxState, type StateHead, type StateRecord } from '
 import { type LockedStateFile, lockStateFile } from './state-lock.js';
 import { invalidStateFile, readStateFile } from './state-reader.js';
 import { keepState, NO_KEEPER } from './state-writer.js';
+import { check } from './validation.js';
 import { createWalletStore, toWallet } from './wallets.js';
 
 export type { ClockMode, SandboxClock } from './clock.js';
-export type { Attempt, Delivery, DeliveryState } from './deliveries.js';
+export type { Attempt, Delivery, DeliveryState, Resending } from './deliveries.js';
 export type { Endpoint, EndpointFetch, EndpointInput, SandboxEndpoints } from './endpoints.js';
 export type { ListOrder, SandboxEvent, SandboxEventQuery } from './events.js';
 export type { Chance, Faults, FaultsInput, SandboxFaults } from './faults.js';
@@ -186,6 +187,7 @@ function startSandbox(settings: SandboxSettings, file: LockedStateFile | undefin
     },
     events: events.list,
     redeliver: (eventId) => deliveries.begin(events.get(eventId)),
+    resend: async (deliveryId, change = {}) => deliveries.resend(deliveryId, check(resendInput, change)),
     deliveries: ({ eventId, state, limit } = {}) =>
       deliveries
         .list()

@@ -1,6 +1,6 @@
 import type { Wallet } from 'stablehooks/client';
 import type { SandboxClock } from './clock.js';
-import type { Attempt, Delivery, DeliveryState } from './deliveries.js';
+import type { Attempt, Delivery, DeliveryState, Resending } from './deliveries.js';
 import type { SandboxEndpoints } from './endpoints.js';
 import type { SandboxEvent, SandboxEventQuery } from './events.js';
 import type { SandboxFaults } from './faults.js';
@@ -35,6 +35,14 @@ export interface SandboxOperations extends MovementOperations {
   events(query?: SandboxEventQuery): readonly SandboxEvent[];
   /** Delivers an event to every endpoint again, whether it was delivered before or not. */
   redeliver(eventId: string): void;
+  /**
+   * Delivers the event of a delivery to its endpoint once more, now: one attempt, without faults. With `body`, that is
+   * signed and sent instead of the event; with `url`, it is sent there.
+   *
+   * @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` when the delivery, its event or its endpoint is no longer kept;
+   * `ERR_SANDBOX_INPUT` when the URL cannot be used.
+   */
+  resend(deliveryId: string, change?: Resending): Promise<Attempt>;
   /** Pending deliveries first, then ended ones, the newest end first. */
   deliveries(query?: DeliveryQuery): readonly Delivery[];
   /** Oldest first; with a limit, the newest of them. */
