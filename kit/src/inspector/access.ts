@@ -1,0 +1,114 @@
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+
+/** Who may use the inspector. Each check gives a refusal, or `undefined`. */
+export interface Access {
+  /** Checks every request. */
+  check(request: Request): Promise<Refusal | undefined>;
+  /** Adds to the answer of the page what later requests need. */
+  admit(request: Request, headers: Headers): void;
+  /** What each action must carry in the header `x-inspector-token`. */
+  readonly actionToken: string;
+}
+
+/** Why a request is refused. */
+export interface Refusal {
+  readonly status: 400 | 401 | 403;
+  readonly message: string;
+}
+
+/** The header of an action: another origin cannot send it without a preflight, which is refused. */
+export const ACTION_HEADER = 'x-inspector-token';
+
+/** For apps: the app decides by each request, such as by its session. */
+export function appAccess(authorize: (request: Request) => boolean | Promise<boolean>): Access {
+  const actionToken = createToken();
+  return {
+    actionToken,
+    async check(request) {
+      // `true` and nothing else: a function that returns a user, or forgets to return, must not open the page.
+      if ((await authorize(request)) !== true) {
+        return { status: 403, message: 'The function given as `authorize` refused this request.' };
+      }
+      return checkOrigin(request) ?? checkAction(request, actionToken);
+    },
+    admit: () => undefined,
+  };
+}
+
+/**
+ * For tools on this machine: whoever has the token of the printed URL. It is exchanged for a cookie, so that it leaves
+ * the address bar, and so that other sites cannot use it (`SameSite=Strict`).
+ *
+ * @param port - of the server; cookies do not tell ports apart, so it is part of the cookie's name.
+ */
+export function tokenAccess(port: () => number): Access & { readonly token: string } {
+  const [token, session, actionToken] = [createToken(), createToken(), createToken()];
+  const cookieName = () => `stablehooks_inspector_${port()}`;
+  return {
+    token,
+    actionToken,
+    async check(request) {
+      const refused = checkHost(request, port()) ?? checkOrigin(request);
+      if (refused !== undefined) return refused;
+      if (!isEqual(readCookie(request, cookieName()), session) && !hasToken(request, token)) {
+        return { status: 401, message: 'Open the URL that the command printed: it has the token.' };
+      }
+      return checkAction(request, actionToken);
+    },
+    admit(request, headers) {
+      if (!hasToken(request, token)) return;
+      headers.append('set-cookie', `${cookieName()}=${session}; Path=/; HttpOnly; SameSite=Strict`);
+    },
+  };
+}
+
+function hasToken(request: Request, token: string): boolean {
+  return request.method === 'GET' && isEqual(new URL(request.url).searchParams.get('token'), token);
+}
+
+/** A name that resolves to this machine by DNS rebinding must not reach the page. */
+function checkHost(request: Request, port: number): Refusal | undefined {
+  const host = request.headers.get('host') ?? '';
+  if (['127.0.0.1', 'localhost', '[::1]'].some((name) => host === `${name}:${port}`)) return undefined;
+  return { status: 403, message: `Open the inspector at http://127.0.0.1:${port}.` };
+}
+
+/** Another site must neither act nor read, whatever the browser sends along. */
+function checkOrigin(request: Request): Refusal | undefined {
+  const site = request.headers.get('sec-fetch-site');
+  const origin = request.headers.get('origin');
+  const foreign: Refusal = { status: 403, message: 'This request comes from another site.' };
+  if (origin !== null && toHost(origin) !== request.headers.get('host')) return foreign;
+  if (site === null || site === 'same-origin' || site === 'none') return undefined;
+  // A link on another site may open the page, which shows nothing without the cookie.
+  const isNavigation = request.method === 'GET' && request.headers.get('sec-fetch-mode') === 'navigate';
+  return isNavigation && request.headers.get('sec-fetch-dest') === 'document' ? undefined : foreign;
+}
+
+function toHost(origin: string): string | undefined {
+  return URL.canParse(origin) ? new URL(origin).host : undefined;
+}
+
+function checkAction(request: Request, actionToken: string): Refusal | undefined {
+  if (request.method === 'GET' || request.method === 'HEAD') return undefined;
+  if (isEqual(request.headers.get(ACTION_HEADER), actionToken)) return undefined;
+  return { status: 403, message: `The header ${ACTION_HEADER} is missing or outdated. Reload the page.` };
+}
+
+function readCookie(request: Request, name: string): string | null {
+  for (const pair of (request.headers.get('cookie') ?? '').split(';')) {
+    const [key, value] = pair.trim().split('=');
+    if (key === name && value !== undefined) return value;
+  }
+  return null;
+}
+
+function createToken(): string {
+  return randomBytes(32).toString('base64url');
+}
+
+/** In constant time, also for other lengths. */
+function isEqual(given: string | null, expected: string): boolean {
+  const hash = (value: string) => createHash('sha256').update(value).digest();
+  return given !== null && timingSafeEqual(hash(given), hash(expected));
+}
