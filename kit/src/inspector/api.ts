@@ -1,6 +1,6 @@
 /** What the page asks for and gets: types only, which the server and the page share. */
 import type { InboxAttempt, InboxCount, InboxState } from 'stablehooks';
-import type { SignatureExplanation } from '../explain/explain-signature.js';
+import type { Verdict } from '../explain/verdict.js';
 
 /** The views of the page. A source has some of them. */
 export type View = 'deliveries' | 'inbox' | 'coverage' | 'service';
@@ -86,16 +86,6 @@ export interface AttemptDetail extends AttemptRow {
   readonly verdict: Verdict;
   /** The name of the header that holds the signature. */
   readonly signatureHeader: string;
-}
-
-/** What the bytes, the signature and the reply show. The sentences contain neither secret nor payload. */
-export interface Verdict {
-  /** Whether the signature matches the bytes and the secret of the endpoint. */
-  readonly explanation: SignatureExplanation;
-  /** What happened, in one sentence. */
-  readonly what: string;
-  /** What to do about it; `null` when nothing is wrong. */
-  readonly fix: string | null;
 }
 
 /** `GET api/inbox/counts` */

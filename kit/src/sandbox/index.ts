@@ -1,4 +1,5 @@
 /** `stablehooks-kit/sandbox`: the service on your machine. */
+import { judgeAttempt } from '../explain/verdict.js';
 import { createApp } from './app.js';
 import { createClock } from './clock.js';
 import { createDeliveries } from './deliveries.js';
@@ -18,6 +19,7 @@ import { keepState, NO_KEEPER } from './state-writer.js';
 import { check } from './validation.js';
 import { createWalletStore, toWallet } from './wallets.js';
 
+export type { Verdict } from '../explain/verdict.js';
 export type { ClockMode, SandboxClock } from './clock.js';
 export type { Attempt, Delivery, DeliveryState, Resending } from './deliveries.js';
 export type { Endpoint, EndpointFetch, EndpointInput, SandboxEndpoints } from './endpoints.js';
@@ -188,6 +190,7 @@ function startSandbox(settings: SandboxSettings, file: LockedStateFile | undefin
     events: events.list,
     redeliver: (eventId) => deliveries.begin(events.get(eventId)),
     resend: async (deliveryId, change = {}) => deliveries.resend(deliveryId, check(resendInput, change)),
+    explain: (attempt) => judgeAttempt(attempt, endpoints.find(attempt.endpointId)),
     deliveries: ({ eventId, state, limit } = {}) =>
       deliveries
         .list()

@@ -1,4 +1,5 @@
 import type { Wallet } from 'stablehooks/client';
+import type { Verdict } from '../explain/verdict.js';
 import type { SandboxClock } from './clock.js';
 import type { Attempt, Delivery, DeliveryState, Resending } from './deliveries.js';
 import type { SandboxEndpoints } from './endpoints.js';
@@ -43,6 +44,8 @@ export interface SandboxOperations extends MovementOperations {
    * `ERR_SANDBOX_INPUT` when the URL cannot be used.
    */
   resend(deliveryId: string, change?: Resending): Promise<Attempt>;
+  /** Says whether the signature of an attempt is right, and what its answer says about the endpoint. */
+  explain(attempt: Attempt): Promise<Verdict>;
   /** Pending deliveries first, then ended ones, the newest end first. */
   deliveries(query?: DeliveryQuery): readonly Delivery[];
   /** Oldest first; with a limit, the newest of them. */

@@ -1,9 +1,18 @@
 import type { SignatureEncoding } from 'stablehooks';
-import { explainSignature, type SignatureExplanation } from '../explain/explain-signature.js';
 import { connectionFailure } from '../io/connection.js';
 import { readOutcome } from '../io/delivery.js';
 import type { Attempt } from '../sandbox/index.js';
-import type { Verdict } from './api.js';
+import { explainSignature, type SignatureExplanation } from './explain-signature.js';
+
+/** What the bytes, the signature and the reply of an attempt show. The sentences contain neither secret nor payload. */
+export interface Verdict {
+  /** Whether the signature matches the bytes and the secret; `null` when the endpoint was removed, and its secret with it. */
+  readonly explanation: SignatureExplanation | null;
+  /** What happened. */
+  readonly what: string;
+  /** What to do about it; `null` when nothing is wrong. */
+  readonly fix: string | null;
+}
 
 /** What the receiver should have verified with. The secret is used here and never leaves. */
 interface Expected {
@@ -15,8 +24,9 @@ interface Expected {
 type Answered = Pick<Attempt, 'request' | 'response' | 'error' | 'errorCode' | 'faults'>;
 
 /** Judges an attempt: whether its signature was right, and what the answer says about the receiver. */
-export async function judgeAttempt(attempt: Answered, expected: Expected): Promise<Verdict> {
+export async function judgeAttempt(attempt: Answered, expected: Expected | undefined): Promise<Verdict> {
   const { request } = attempt;
+  if (expected === undefined) return { explanation: null, ...describeAnswer(attempt, true) };
   const explanation = await explainSignature({
     body: new TextEncoder().encode(request.body),
     signature: request.headers[expected.signatureHeader] ?? '',
