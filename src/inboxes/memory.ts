@@ -158,7 +158,9 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       const last = after === undefined ? undefined : get(after);
       const compare: typeof byAge = order === 'oldest' ? byAge : (one, other) => byAge(other, one);
       return [...(state === 'done' ? done : open).values()]
-        .filter((stored) => stored.record.state === state && (last === undefined || compare(stored, last) > 0))
+        .filter(
+          (stored) => stored.record.state === state && (last === undefined || compare(stored, last) > 0),
+        )
         .sort(compare)
         .slice(0, limit)
         .map(toRecord);

@@ -1,7 +1,6 @@
 import type { SignatureEncoding } from 'stablehooks';
 import { connectionFailure } from '../io/connection.js';
 import { readOutcome } from '../io/delivery.js';
-import type { Attempt } from '../sandbox/index.js';
 import { explainSignature, type SignatureExplanation } from './explain-signature.js';
 
 /** What the bytes, the signature and the reply of an attempt show. The sentences contain neither secret nor payload. */
@@ -21,7 +20,17 @@ interface Expected {
   readonly signatureHeader: string;
 }
 
-type Answered = Pick<Attempt, 'request' | 'response' | 'error' | 'errorCode' | 'faults'>;
+/** What of an attempt is judged. */
+interface Answered {
+  readonly request: { readonly headers: Readonly<Record<string, string>>; readonly body: string };
+  /** `null` when there is none. */
+  readonly response: { readonly status: number; readonly body: string } | null;
+  /** Why there is no response, and the code of that, or `null`. */
+  readonly error: string | null;
+  readonly errorCode: string | null;
+  /** The faults of the sandbox that occurred. */
+  readonly faults: readonly string[];
+}
 
 /** Judges an attempt: whether its signature was right, and what the answer says about the receiver. */
 export async function judgeAttempt(attempt: Answered, expected: Expected | undefined): Promise<Verdict> {
@@ -108,7 +117,10 @@ const REPLIES: Readonly<Record<string, Finding>> = {
 function describeAnswer({ response, error, errorCode, faults }: Answered, verified: boolean): Finding {
   if (response === null) {
     if (faults.length > 0 && errorCode === null)
-      return { what: `There was no answer: ${error ?? 'the connection ended'} (fault ${faults.join(', ')})`, fix: null };
+      return {
+        what: `There was no answer: ${error ?? 'the connection ended'} (fault ${faults.join(', ')})`,
+        fix: null,
+      };
     const failure = errorCode === null ? undefined : connectionFailure(errorCode);
     return {
       what: `There was no answer: ${failure?.what ?? error ?? 'the connection ended'}.`,

@@ -1,20 +1,56 @@
 /** What the page asks for and gets: types only, which the server and the page share. */
 import type { InboxAttempt, InboxCount, InboxState } from 'stablehooks';
-import type { Verdict } from '../explain/verdict.js';
+import type { Gap } from 'stablehooks/catch-up';
+import type { Account, Endpoint, Faults, FaultsInput, Movement } from '../sandbox/index.js';
 
 /** The views of the page. A source has some of them. */
 export type View = 'deliveries' | 'inbox' | 'coverage' | 'service';
 
-/** What the page can do, beside looking. */
-export type ActionName =
-  | 'resend'
-  | 'requeue'
-  | 'run'
-  | 'prune'
-  | 'acknowledge-gap'
-  | 'fire'
-  | 'set-faults'
-  | 'advance-clock';
+/** What the page asks with each action: `POST api/actions/<name>` with this as JSON. */
+export interface ActionInputs {
+  /** Makes one more attempt at a delivery; with `body` (base64) of other bytes, with `url` to another endpoint. */
+  readonly resend: {
+    readonly id: string;
+    readonly url?: string | undefined;
+    readonly body?: string | undefined;
+  };
+  /** Makes a dead or failed event due now. */
+  readonly requeue: { readonly id: string };
+  /** Runs an event now. */
+  readonly run: { readonly id: string };
+  /** Removes the JSON of events that have been done for so long. */
+  readonly prune: { readonly olderThanMs: number };
+  readonly 'acknowledge-gap': { readonly id: string; readonly by: string; readonly reason: string };
+  /** Fires an event; an example payload of the type by default. */
+  readonly fire: { readonly type: string; readonly payload?: Readonly<Record<string, unknown>> | undefined };
+  readonly 'set-faults': FaultsInput;
+  readonly 'clear-faults': Readonly<Record<string, never>>;
+  readonly 'advance-clock': { readonly ms: number };
+}
+
+export type ActionName = keyof ActionInputs;
+
+/** What an action answers. */
+export interface ActionResults {
+  /** The id of the new attempt. */
+  readonly resend: { readonly id: string };
+  /** `done` is false when the event was neither dead nor failed. */
+  readonly requeue: { readonly done: boolean };
+  /** The outcome, such as `handled`. */
+  readonly run: { readonly outcome: string };
+  readonly prune: { readonly pruned: number };
+  readonly 'acknowledge-gap': { readonly done: boolean };
+  /** The id of the event. */
+  readonly fire: { readonly id: string };
+  readonly 'set-faults': Faults;
+  readonly 'clear-faults': Faults;
+  readonly 'advance-clock': { readonly now: string };
+}
+
+/** Every refused or failed request. */
+export interface Problem {
+  readonly message: string;
+}
 
 /** `GET api/session` */
 export interface Session {
@@ -56,19 +92,32 @@ export interface AttemptRow {
   readonly faults: readonly string[];
 }
 
-/** `GET api/deliveries`: the newest first. */
+/** `GET api/deliveries?limit&before` with an {@link AttemptFilter}: the newest first. */
 export interface AttemptPage {
   readonly rows: readonly AttemptRow[];
   /** To be passed as `before` for the next page; `null` at the end. */
   readonly next: string | null;
 }
 
-/** What `GET api/deliveries` selects by; `text` is looked for in the body and in the reply. */
+/** What attempts are selected by; `id` is a part of an id of an event or attempt, `text` of a body, in any case. */
 export interface AttemptFilter {
   readonly type?: string | undefined;
   readonly kind?: AttemptKind | undefined;
   readonly id?: string | undefined;
   readonly text?: string | undefined;
+}
+
+/** `GET api/deliveries/stats` with an {@link AttemptFilter}: counts of all attempts that are kept, for the charts. */
+export interface AttemptStats {
+  /** Outcomes over time: the start of the first bucket in epoch ms, the width of each, and the counts by kind. */
+  readonly from: number;
+  readonly stepMs: number;
+  readonly kinds: Readonly<Record<AttemptKind, readonly number[]>>;
+  /** How many attempts took at most `boundsMs[i]` and more than the bound before; the last count has no bound. */
+  readonly latency: { readonly boundsMs: readonly number[]; readonly counts: readonly number[] };
+  readonly total: number;
+  /** The types that occur, for the filter. */
+  readonly types: readonly string[];
 }
 
 /** A request or a response, byte for byte. */
@@ -78,12 +127,21 @@ export interface Message {
   readonly body: string;
 }
 
+/** What the bytes, the signature and the reply of an attempt show, in sentences. */
+export interface AttemptVerdict {
+  readonly what: string;
+  /** What to do about it; `null` when nothing is wrong. */
+  readonly fix: string | null;
+}
+
 /** `GET api/deliveries/:id` */
 export interface AttemptDetail extends AttemptRow {
   readonly request: Message & { readonly method: string; readonly url: string };
-  readonly response: (Message & { readonly status: number; /** Whether only its start was kept. */ readonly cut: boolean }) | null;
+  readonly response:
+    | (Message & { readonly status: number /** Whether only its start was kept. */; readonly cut: boolean })
+    | null;
   readonly error: string | null;
-  readonly verdict: Verdict;
+  readonly verdict: AttemptVerdict;
   /** The name of the header that holds the signature. */
   readonly signatureHeader: string;
 }
@@ -104,16 +162,64 @@ export interface InboxRow {
   readonly lastError: string | null;
 }
 
-/** `GET api/inbox/events?state&order&after` */
+/** `GET api/inbox/events?state&order&limit&after` */
 export interface InboxPage {
   readonly rows: readonly InboxRow[];
+  /** To be passed as `after` for the next page; `null` at the end. */
   readonly next: string | null;
 }
 
-/** `GET api/inbox/events/:id` */
+/** `GET api/inbox/events/:id`, and with `?payload=1` the JSON of the event. */
 export interface InboxDetail extends InboxRow {
   readonly history: readonly InboxAttempt[];
-  /** The JSON of the event with `?payload=1`; `null` without it, and once the event is pruned. */
+  /** `null` unless it was asked for, and once the event is pruned. */
   readonly json: string | null;
   readonly pruned: boolean;
 }
+
+/** A gap, with an id for the action and its sentence. */
+export interface GapRow extends Gap {
+  readonly id: string;
+  readonly text: string;
+}
+
+/** `GET api/coverage`; with `?draw=1` the picture is drawn anew. Times are epoch ms. */
+export interface CoverageReport {
+  readonly since: number | null;
+  /** Every event created up to here is in the inbox, except in the gaps; `null` before the first poll. */
+  readonly watermark: number | null;
+  readonly gaps: readonly GapRow[];
+  /** What the last poll said, in sentences; `null` when this source knows no polls. */
+  readonly diagnosis: string | null;
+  /**
+   * The picture at `api/coverage.svg`: drawn from all events, which takes seconds in a large inbox. `read` of `total`
+   * events while it is drawn; `at` is when the inbox was read.
+   */
+  readonly picture:
+    | { readonly state: 'none' }
+    | { readonly state: 'drawing'; readonly read: number; readonly total: number }
+    | { readonly state: 'failed'; readonly why: string }
+    | { readonly state: 'ready'; readonly at: number };
+}
+
+/** `GET api/service` */
+export interface ServiceReport {
+  readonly wallets: readonly Account[];
+  readonly movements: readonly Movement[];
+  readonly endpoints: readonly Endpoint[];
+  readonly faults: Faults;
+  /** `now` is ISO 8601. */
+  readonly clock: { readonly mode: string; readonly now: string };
+  /** An example payload of each type, for the form. */
+  readonly examples: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+}
+
+/** `GET api/stream`: server-sent events, each with its `kind` as the event's name. */
+export type StreamEntry =
+  /** An attempt was made. */
+  | { readonly kind: 'attempt'; readonly row: AttemptRow }
+  /** What a view shows has changed: it asks again. */
+  | { readonly kind: 'changed'; readonly view: View }
+  /** The source cannot be read since `since` (ISO 8601). */
+  | { readonly kind: 'lost'; readonly since: string; readonly why: string }
+  | { readonly kind: 'recovered' };

@@ -1,13 +1,21 @@
 import type { InboxOperations, UnknownEvent } from 'stablehooks';
-import type { Account, Endpoint, Faults, FaultsInput, Movement } from '../sandbox/index.js';
-import type { AttemptDetail, AttemptFilter, AttemptPage } from './api.js';
-import type { StreamEntry } from './stream.js';
+import type { PollReport } from 'stablehooks/catch-up';
+import type {
+  ActionInputs,
+  AttemptDetail,
+  AttemptFilter,
+  AttemptPage,
+  AttemptStats,
+  ServiceReport,
+  StreamEntry,
+} from './api.js';
 
-/** What an inspector shows. Each part is one view of the page; a source has those that it can show. */
+/** What an inspector shows. Each part is a view of the page, or two; a source has those that it can show. */
 export interface InspectorSource {
-  /** What the page is called, such as `sandbox` or `app.db`. Never a URL with a password. */
+  /** What the page calls it, such as `sandbox` or `app.db`. It must not contain a password. */
   readonly name: string;
   readonly deliveries?: DeliveriesPart | undefined;
+  /** Also gives the view of the coverage. */
   readonly inbox?: InboxPart | undefined;
   readonly service?: ServicePart | undefined;
   /** Calls the listener with what happens, until the returned function is called. */
@@ -18,31 +26,31 @@ export interface InspectorSource {
 export interface DeliveriesPart {
   /** The newest first; `before` is the id of the last row of the page before. */
   list(query: AttemptFilter & { readonly limit: number; readonly before?: string | undefined }): AttemptPage;
+  stats(filter: AttemptFilter): AttemptStats;
   /** `undefined` when it is no longer kept. */
   find(id: string): Promise<AttemptDetail | undefined>;
-  /** Makes one more attempt, and resolves to its id. */
+  /** Makes one more attempt, and resolves to its id. The body is the bytes to send instead. */
   resend(
     id: string,
-    change: { readonly url?: string | undefined; readonly body?: string | undefined },
+    change: { readonly url?: string | undefined; readonly body?: Uint8Array | undefined },
   ): Promise<string>;
 }
 
 /** An inbox. */
 export interface InboxPart {
   readonly operations: InboxOperations;
-  /** Runs an event now. Without it, the page makes the event due, and the app's redrive runs it. */
+  /** Runs an event now, and resolves to its outcome. Without it, the page has no action `run`. */
   readonly run?: ((event: UnknownEvent) => Promise<string>) | undefined;
+  /** What the last poll reported, where this process polls. */
+  readonly lastReport?: (() => PollReport | undefined) | undefined;
 }
 
 /** The world of a sandbox. */
 export interface ServicePart {
-  wallets(): readonly Account[];
-  movements(): readonly Movement[];
-  endpoints(): readonly Endpoint[];
-  readonly faults: { get(): Faults; set(change: FaultsInput): Faults };
-  readonly clock: { readonly mode: string; now(): number; advance(ms: number): Promise<void> };
+  report(): ServiceReport;
   /** Fires an event of any type, and gives its id. */
-  fire(type: string, payload: Readonly<Record<string, unknown>> | undefined): string;
-  /** Example payloads by type, for the form. */
-  readonly examples: Readonly<Record<string, unknown>>;
+  fire(input: ActionInputs['fire']): string;
+  setFaults(change: ActionInputs['set-faults']): void;
+  clearFaults(): void;
+  advanceClock(ms: number): Promise<void>;
 }

@@ -77,7 +77,10 @@ export const endpointInput = closedObject({
     error: 'is missing: an endpoint needs a url, or a fetch function',
   }),
 );
-export const resendInput = closedObject({ url: z.optional(url), body: z.optional(z.string('must be a string')) });
+export const resendInput = closedObject({
+  url: z.optional(url),
+  body: z.optional(z.string('must be a string')),
+});
 export const secretInput = closedObject({ secret });
 
 export type Endpoints = ReturnType<typeof createEndpoints>;

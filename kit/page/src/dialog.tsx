@@ -1,0 +1,43 @@
+import type { ComponentChildren } from 'preact';
+import { useEffect, useId, useRef } from 'preact/hooks';
+
+/** A modal form. The browser keeps the focus inside, and Escape closes it. */
+export function Dialog({
+  title,
+  submit,
+  onSubmit,
+  onClose,
+  children,
+}: {
+  readonly title: string;
+  /** The label of the button that submits. */
+  readonly submit: string;
+  readonly onSubmit: () => void;
+  readonly onClose: () => void;
+  readonly children: ComponentChildren;
+}) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const titleId = useId();
+  useEffect(() => dialog.current?.showModal(), []);
+  return (
+    <dialog ref={dialog} aria-labelledby={titleId} onClose={onClose}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          onSubmit();
+        }}
+      >
+        <h2 id={titleId}>{title}</h2>
+        {children}
+        <div class="buttons">
+          <button type="submit" class="primary">
+            {submit}
+          </button>
+          <button type="button" onClick={() => dialog.current?.close()}>
+            Cancel
+          </button>
+        </div>
+      </form>
+    </dialog>
+  );
+}

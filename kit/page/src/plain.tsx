@@ -1,0 +1,19 @@
+/**
+ * Characters that change how other text is shown, or are not seen: controls, bidirectional marks, zero-width characters,
+ * and halves of pairs. They are shown as their code points.
+ */
+const HIDDEN =
+  /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cn}]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
+
+/** A string from elsewhere on one line, such as an id or an error: what is hidden in it is shown. */
+export function Plain({ text }: { readonly text: string }) {
+  return <bdi>{toPlain(text)}</bdi>;
+}
+
+/** The string with `\u{202e}` in place of what is hidden. With `lines`, tabs and line ends stay. */
+export function toPlain(text: string, { lines = false } = {}): string {
+  return text.replace(HIDDEN, (character) => {
+    if (lines && /[\n\t]/.test(character)) return character;
+    return `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`;
+  });
+}

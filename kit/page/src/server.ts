@@ -1,0 +1,63 @@
+import { signal } from '@preact/signals';
+import type { ActionInputs, ActionName, ActionResults, Problem, Session } from '../../src/inspector/api.js';
+
+/** What the page may show and do; `undefined` until the server has answered. */
+export const session = signal<Session | undefined>(undefined);
+
+/** A request that the server refused, or could not answer. Its message is for the reader. */
+export class RequestFailed extends Error {
+  /** 0: there was no answer. */
+  readonly status: number;
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+type Query = Readonly<Record<string, string | number | undefined>>;
+
+/** Asks the server, such as `ask('inbox/events', { state: 'dead' })`. Rejects with {@link RequestFailed}. */
+export async function ask<Answer>(
+  path: string,
+  query: Query = {},
+  signal: AbortSignal | null = null,
+): Promise<Answer> {
+  const given = Object.entries(query).flatMap(([name, value]) =>
+    value === undefined ? [] : [[name, `${value}`]],
+  );
+  const search = new URLSearchParams(given).toString();
+  return answer(fetch(`./api/${path}${search === '' ? '' : `?${search}`}`, { signal }));
+}
+
+/** Does something. Rejects with {@link RequestFailed}. */
+export async function act<Name extends ActionName>(
+  name: Name,
+  input: ActionInputs[Name],
+): Promise<ActionResults[Name]> {
+  return answer(
+    fetch(`./api/actions/${name}`, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        'x-inspector-token': session.value?.actionToken ?? '',
+      },
+      body: JSON.stringify(input),
+    }),
+  );
+}
+
+/** Whether the page may use an action. */
+export function can(name: ActionName): boolean {
+  return session.value?.actions.includes(name) === true;
+}
+
+async function answer<Answer>(pending: Promise<Response>): Promise<Answer> {
+  const response = await pending.catch((error: unknown) => {
+    // An aborted request is not a failure: who aborted it knows.
+    if (error instanceof DOMException && error.name === 'AbortError') throw error;
+    throw new RequestFailed(0, 'The inspector does not answer. Check that its process still runs.');
+  });
+  if (response.ok) return response.json();
+  const problem: Partial<Problem> = await response.json().catch(() => ({}));
+  throw new RequestFailed(response.status, problem.message ?? `The inspector answered ${response.status}.`);
+}

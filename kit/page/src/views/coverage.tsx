@@ -1,0 +1,3 @@
+export function CoverageView() {
+  return <h2>Coverage</h2>;
+}

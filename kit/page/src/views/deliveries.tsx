@@ -1,0 +1,3 @@
+export function DeliveriesView() {
+  return <h2>Deliveries</h2>;
+}

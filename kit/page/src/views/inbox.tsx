@@ -1,0 +1,3 @@
+export function InboxView() {
+  return <h2>Inbox</h2>;
+}

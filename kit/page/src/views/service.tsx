@@ -1,0 +1,3 @@
+export function ServiceView() {
+  return <h2>Service</h2>;
+}

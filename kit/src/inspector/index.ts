@@ -1,0 +1,61 @@
+/** `stablehooks-kit/inspector`: a page that shows every delivery, the inbox, what is proven, and the sandbox. */
+import { ConfigError } from 'stablehooks';
+import { appAccess } from './access.js';
+import type { ActionName } from './api.js';
+import { createHandler } from './handler.js';
+import type { InspectorSource } from './source.js';
+
+export type {
+  ActionInputs,
+  ActionName,
+  AttemptDetail,
+  AttemptFilter,
+  AttemptKind,
+  AttemptPage,
+  AttemptRow,
+  AttemptStats,
+  AttemptVerdict,
+  Message,
+  ServiceReport,
+  StreamEntry,
+  View,
+} from './api.js';
+export type { DeliveriesPart, InboxPart, InspectorSource, ServicePart } from './source.js';
+
+/** Options of `createInspector`. */
+export interface InspectorOptions {
+  /** What is shown: `fromSandbox`, `fromInbox`, or your own. */
+  readonly source: InspectorSource;
+  /** What the page can do, beside looking. @default none */
+  readonly actions?: readonly ActionName[] | undefined;
+  /**
+   * Says whether a request can see the page, and use its actions. It is called for each request; only `true` admits
+   * it, and an error refuses it. Check the session of an operator here.
+   */
+  readonly authorize: (request: Request) => boolean | Promise<boolean>;
+  /** Where the page is mounted, if the framework does not remove this from the URL. @default '/' */
+  readonly basePath?: string | undefined;
+}
+
+/** A page to mount in an app. */
+export interface Inspector {
+  /** Answers the page, its files, its data and its actions. Never rejects. */
+  fetch(request: Request): Promise<Response>;
+  /** Stops watching the source, and disconnects every page. */
+  close(): void;
+}
+
+/**
+ * Creates an inspector to mount in an app.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
+ */
+export function createInspector(options: InspectorOptions): Inspector {
+  const { source, actions = [], authorize, basePath = '/' } = options;
+  if (typeof authorize !== 'function') {
+    throw new ConfigError(
+      'createInspector: authorize is missing. Give a function that says which requests can see the page.',
+    );
+  }
+  return createHandler({ source, actions, basePath, access: appAccess(authorize) });
+}

@@ -1,0 +1,37 @@
+import { readFile } from 'node:fs/promises';
+import { extname } from 'node:path';
+
+/** Built by `npm run build`. The path is the same from the source as from the built package. */
+const FOLDER = new URL('../../dist/inspector/page/', import.meta.url);
+
+const TYPES: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml',
+};
+
+/** No script, style or request but those of this origin, and no frame around the page. */
+export const PAGE_HEADERS = {
+  'content-security-policy': [
+    "default-src 'none'",
+    ...["script-src 'self'", "style-src 'self'", "img-src 'self'", "connect-src 'self'"],
+    ...["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
+    ...["require-trusted-types-for 'script'", "trusted-types 'none'"],
+  ].join('; '),
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-resource-policy': 'same-origin',
+  'cross-origin-opener-policy': 'same-origin',
+} as const;
+
+/** A file of the page: `index.html`, or one in `assets`, whose names change with their content. */
+export async function readPageFile(name: string): Promise<Response | undefined> {
+  if (!/^(index\.html|assets\/[\w-]+\.(js|css|svg))$/.test(name)) return undefined;
+  const bytes = await readFile(new URL(name, FOLDER)).catch(() => undefined);
+  if (bytes === undefined) return undefined;
+  const cached = name.startsWith('assets/') ? 'private, max-age=31536000, immutable' : 'no-store';
+  return new Response(bytes, {
+    headers: { 'content-type': TYPES[extname(name)] ?? '', 'cache-control': cached },
+  });
+}
