@@ -27,7 +27,7 @@ class Refused extends Error {
 /** Creates the handler of an inspector: the page, its data and its actions. */
 export function createHandler({ source, actions, access, basePath }: InspectorParts) {
   const stream = createStream();
-  const unsubscribe = source.subscribe(stream.publish);
+  const unsubscribe = source.subscribe(stream.publish, stream.isRead);
   const app = new Hono().basePath(basePath);
 
   app.use(async (context, next) => {

@@ -1,5 +1,6 @@
 import type { InboxOperations, UnknownEvent } from 'stablehooks';
 import type { PollReport } from 'stablehooks/catch-up';
+import type { Inbox } from 'stablehooks/conformance';
 import type {
   ActionInputs,
   AttemptDetail,
@@ -18,8 +19,11 @@ export interface InspectorSource {
   /** Also gives the view of the coverage. */
   readonly inbox?: InboxPart | undefined;
   readonly service?: ServicePart | undefined;
-  /** Calls the listener with what happens, until the returned function is called. */
-  subscribe(listener: (entry: StreamEntry) => void): () => void;
+  /**
+   * Calls the listener with what happens, until the returned function is called. A source that must ask for what
+   * happens can leave that while nobody watches.
+   */
+  subscribe(listener: (entry: StreamEntry) => void, isWatched: () => boolean): () => void;
 }
 
 /** Attempts at deliveries. */
@@ -36,9 +40,12 @@ export interface DeliveriesPart {
   ): Promise<string>;
 }
 
+/** What the page does with an inbox. Every inbox of `stablehooks` can do it. */
+export type InspectedInbox = InboxOperations & Pick<Inbox<unknown>, 'acquirePoll' | 'savePoll'>;
+
 /** An inbox. */
 export interface InboxPart {
-  readonly operations: InboxOperations;
+  readonly operations: InspectedInbox;
   /** Runs an event now, and resolves to its outcome. Without it, the page has no action `run`. */
   readonly run?: ((event: UnknownEvent) => Promise<string>) | undefined;
   /** What the last poll reported, where this process polls. */
