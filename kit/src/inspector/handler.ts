@@ -20,6 +20,12 @@ import { PAGE_HEADERS, readPageFile } from './page-files.js';
 import type { DeliveriesPart, InboxPart, InspectorSource, ServicePart } from './source.js';
 import { createStream } from './stream.js';
 
+/** Every action. */
+export const ACTION_NAMES: readonly ActionName[] = [
+  ...(['resend', 'requeue', 'run', 'prune', 'acknowledge-gap'] as const),
+  ...(['fire', 'set-faults', 'clear-faults', 'advance-clock'] as const),
+];
+
 /** What an inspector consists of. */
 interface InspectorParts {
   readonly source: InspectorSource;
@@ -44,7 +50,7 @@ const MAX_BODY_BYTES = 2 * 1_048_576;
 /** Creates the handler of an inspector: the page, its data and its actions. */
 export function createHandler({ source, actions, access, basePath }: InspectorParts) {
   const stream = createStream();
-  const unsubscribe = source.subscribe(stream.publish);
+  const unsubscribe = source.subscribe(stream.publish, stream.isRead);
   const coverage = source.inbox && createCoverage(source.inbox);
   const runs = createActions(source, coverage);
   const session: Session = {
