@@ -20,6 +20,7 @@ export type {
   StreamEntry,
   View,
 } from './api.js';
+export { fromSandbox } from './sandbox-source.js';
 export type { DeliveriesPart, InboxPart, InspectorSource, ServicePart } from './source.js';
 
 /** Options of `createInspector`. */
