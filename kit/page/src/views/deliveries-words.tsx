@@ -2,20 +2,18 @@ import type { AttemptKind } from '../../../src/inspector/api.js';
 import { toPlain } from '../plain';
 
 /** How each kind is shown: with a sign and a word, because not everybody sees the color. */
-export const KINDS: Readonly<
-  Record<AttemptKind, { readonly sign: string; readonly word: string; readonly tone: string }>
-> = {
-  accepted: { sign: '✓', word: 'Accepted', tone: 'good' },
-  'without-effect': { sign: '○', word: 'Without effect', tone: 'doubtful' },
-  refused: { sign: '✕', word: 'Refused', tone: 'bad' },
-  failed: { sign: '!', word: 'Failed', tone: 'bad' },
-  unanswered: { sign: '?', word: 'Unanswered', tone: 'bad' },
+export const KINDS: Readonly<Record<AttemptKind, { readonly sign: string; readonly word: string }>> = {
+  accepted: { sign: '✓', word: 'Accepted' },
+  'without-effect': { sign: '○', word: 'Without effect' },
+  refused: { sign: '✕', word: 'Refused' },
+  failed: { sign: '!', word: 'Failed' },
+  unanswered: { sign: '?', word: 'Unanswered' },
 };
 
 export function KindMark({ kind }: { readonly kind: AttemptKind }) {
-  const { sign, word, tone } = KINDS[kind];
+  const { sign, word } = KINDS[kind];
   return (
-    <span class={`kind ${tone}`}>
+    <span class={`kind kind-${kind}`}>
       <span class="kind-sign" aria-hidden="true">
         {sign}
       </span>

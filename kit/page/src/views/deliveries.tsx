@@ -6,6 +6,7 @@ import { follow, go, hrefWith, param } from '../url';
 import { AttemptPanel } from './deliveries-detail';
 import { useAttemptStats, useAttempts } from './deliveries-list';
 import { formatMs, KINDS, KindMark, toTime } from './deliveries-words';
+import { DeliveryCharts } from './delivery-charts';
 import './deliveries.css';
 
 /** Every attempt at a delivery: the list, and beside it the one that is open. */
@@ -24,10 +25,11 @@ export function DeliveriesView() {
   return (
     <div class="deliveries" ref={view} data-open={opened !== undefined}>
       <h2 class="unseen">Deliveries</h2>
-      <div class="deliveries-list">
+      <div class="deliveries-above">
+        <DeliveryCharts filter={filter} />
         <Filters filter={filter} stats={stats} />
-        <AttemptList filter={filter} />
       </div>
+      <AttemptList filter={filter} />
       {opened !== undefined && <AttemptPanel id={opened} />}
     </div>
   );
@@ -39,7 +41,7 @@ function useReturn(view: { readonly current: HTMLElement | null }, opened: strin
   // Before the change is made.
   if (last.current.id === undefined && opened !== undefined) last.current.scrollY = scrollY;
   if (last.current.id !== undefined && opened === undefined) {
-    last.current.wasHidden = view.current?.querySelector<HTMLElement>('.deliveries-list')?.offsetHeight === 0;
+    last.current.wasHidden = view.current?.querySelector<HTMLElement>('.deliveries-rows')?.offsetHeight === 0;
   }
   useLayoutEffect(() => {
     const { id, wasHidden } = last.current;
@@ -145,7 +147,7 @@ function FilterField({
 }: {
   readonly name: 'id' | 'text';
   readonly label: string;
-  readonly field?: RefObject<HTMLInputElement>;
+  readonly field?: RefObject<HTMLInputElement | null>;
 }) {
   const value = param(name) ?? '';
   const [typed, setTyped] = useState<string>();
