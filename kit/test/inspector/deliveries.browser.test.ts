@@ -151,11 +151,11 @@ describe('why an event failed, and how to run it again', () => {
       .getByText(`${Buffer.byteLength(text)} bytes`, { exact: true })
       .waitFor();
 
-    const [attempt] = sandbox.attempts({ limit: 1 });
     const [{ id = '' } = {}] = fromSandbox(sandbox).deliveries?.list({ limit: 1 }).rows ?? [];
-    expect(attempt?.number).toBe(2);
     await fromSandbox(sandbox).deliveries?.resend(id, { body: Buffer.from('ff0d0a', 'hex') });
-    await page.getByRole('link', { name: 'Attempt 3', exact: false }).click();
+    const others = page.getByRole('region', { name: 'Other attempts of this event' });
+    await until(async () => (await others.getByRole('link').count()) === 2);
+    await others.getByRole('link').first().click();
     await detailOf(page).getByText('3 bytes, not UTF-8').waitFor();
     await button(page, /Resend edited/).click();
     const hex = page.getByRole('textbox', { name: /as hex/ });
@@ -229,13 +229,17 @@ describe('copies', () => {
   }
 
   test('the copied curl sends exactly the bytes and the signature of the attempt', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'stablehooks-'));
     const bodies: Buffer[] = [];
     const got = await copyEach('Copy as curl', async (copied, body) => {
-      const { stderr, exitCode } = await runProgram('sh', ['-c', copied]);
+      // In a file, because it is too long for an argument.
+      await writeFile(join(folder, 'copied.sh'), copied);
+      const { stderr, exitCode } = await runProgram('sh', [join(folder, 'copied.sh')]);
       expect(stderr).not.toContain('curl:');
       expect(exitCode).toBe(0);
       bodies.push(body);
     });
+    await rm(folder, { recursive: true });
     // The first is the event; then each is sent by the sandbox, and by curl.
     const [sent, repeated] = [
       got.filter((_, at) => at % 2 === 1),
@@ -288,10 +292,13 @@ describe('copies', () => {
     const before = got.length;
     const tsx = join(root, 'node_modules/tsx/dist/cli.mjs');
     const env = { ...process.env, STABLEHOOKS_SECRET: SECRET };
-    const ran = await runProgram(process.execPath, [tsx, '--test', ...files], { cwd: folder, env });
+    // In one process, which starts once.
+    const all = join(folder, 'all.ts');
+    await writeFile(all, files.map((file) => `import ${JSON.stringify(file)};\n`).join(''));
+    const ran = await runProgram(process.execPath, [tsx, all], { cwd: folder, env });
     expect(ran.stdout).toContain(`pass ${AWKWARD.length}`);
     expect(ran.exitCode).toBe(0);
-    // The files run beside each other.
+    // The order is not specified.
     const hex = (all: readonly Buffer[]) => all.map((body) => body.toString('hex')).sort();
     expect(hex(got.slice(before).map(({ body }) => body))).toEqual(hex(bodies));
     await rm(folder, { recursive: true });
