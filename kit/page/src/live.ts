@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals';
-import type { StreamEntry } from '../../src/inspector/api.js';
+import type { StreamEntry, View } from '../../src/inspector/api.js';
 
 /** What listeners get: an entry of the stream, or `reset` when some were missed and everything is asked for again. */
 export type LiveEntry = StreamEntry | { readonly kind: 'reset' };
@@ -21,6 +21,17 @@ let lastId: string | undefined;
 export function onLive(listener: (entry: LiveEntry) => void): () => void {
   listeners.add(listener);
   return () => listeners.delete(listener);
+}
+
+/** Which entries make what a view shows stale. */
+export function staleFor(view: View): (entry: LiveEntry) => boolean {
+  return (entry) =>
+    entry.kind === 'reset' || entry.kind === 'recovered' || (entry.kind === 'changed' && entry.view === view);
+}
+
+/** Tells the listeners what an action of this page has changed, before the stream does. */
+export function tellChanged(view: View): void {
+  for (const listener of listeners) listener({ kind: 'changed', view });
 }
 
 /** What the tab with the stream tells the others. */
