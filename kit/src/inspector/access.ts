@@ -66,10 +66,15 @@ function hasToken(request: Request, token: string): boolean {
   return request.method === 'GET' && isEqual(new URL(request.url).searchParams.get('token'), token);
 }
 
+/** Whether a host name always means this machine. */
+export function isLoopback(hostname: string): boolean {
+  return ['127.0.0.1', 'localhost', '[::1]'].includes(hostname);
+}
+
 /** A name that resolves to this machine by DNS rebinding must not reach the page. */
 function checkHost(request: Request, port: number): Refusal | undefined {
-  const host = request.headers.get('host') ?? '';
-  if (['127.0.0.1', 'localhost', '[::1]'].some((name) => host === `${name}:${port}`)) return undefined;
+  const [, hostname = '', given] = /^(.*?)(?::(\d+))?$/.exec(request.headers.get('host') ?? '') ?? [];
+  if (isLoopback(hostname) && Number(given ?? 80) === port) return undefined;
   return { status: 403, message: `Open the inspector at http://127.0.0.1:${port}.` };
 }
 

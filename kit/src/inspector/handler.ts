@@ -1,22 +1,36 @@
 import { Hono } from 'hono';
-import { ConfigError } from 'stablehooks';
+import { ConfigError, INBOX_STATES, type InboxRecord } from 'stablehooks';
+import * as z from 'zod/mini';
 import { SandboxError } from '../sandbox/validation.js';
 import type { Access } from './access.js';
-import type { ActionName, Problem, Session, View } from './api.js';
+import type {
+  ActionInputs,
+  ActionName,
+  ActionResults,
+  AttemptFilter,
+  InboxDetail,
+  InboxPage,
+  InboxRow,
+  Problem,
+  Session,
+  View,
+} from './api.js';
+import { type Coverage, createCoverage } from './coverage.js';
 import { PAGE_HEADERS, readPageFile } from './page-files.js';
-import type { InspectorSource } from './source.js';
+import type { DeliveriesPart, InboxPart, InspectorSource, ServicePart } from './source.js';
 import { createStream } from './stream.js';
 
 /** What an inspector consists of. */
-export interface InspectorParts {
+interface InspectorParts {
   readonly source: InspectorSource;
   readonly actions: readonly ActionName[];
   readonly access: Access;
+  /** Begins and ends with a slash. */
   readonly basePath: string;
 }
 
-/** A request that cannot be answered, and why. */
-class Refused extends Error {
+/** A request that is refused, or cannot be answered. The message is for the reader of the page. */
+class RequestRefused extends Error {
   readonly status: number;
   constructor(status: number, message: string) {
     super(message);
@@ -24,51 +38,73 @@ class Refused extends Error {
   }
 }
 
+/** The largest body of an action: a delivery of 1 MiB in base64, and its envelope. */
+const MAX_BODY_BYTES = 2 * 1_048_576;
+
 /** Creates the handler of an inspector: the page, its data and its actions. */
 export function createHandler({ source, actions, access, basePath }: InspectorParts) {
   const stream = createStream();
   const unsubscribe = source.subscribe(stream.publish);
-  const app = new Hono().basePath(basePath);
+  const coverage = source.inbox && createCoverage(source.inbox);
+  const runs = createActions(source, coverage);
+  const session: Session = {
+    name: source.name,
+    views: viewsOf(source),
+    actions: actions.filter((name) => runs[name] !== undefined),
+    actionToken: access.actionToken,
+  };
 
+  const app = new Hono();
   app.use(async (context, next) => {
     const refused = await access.check(context.req.raw);
-    if (refused !== undefined) throw new Refused(refused.status, refused.message);
+    if (refused !== undefined) throw new RequestRefused(refused.status, refused.message);
     await next();
   });
   app.get('/', async (context) => {
     const page = await readPageFile('index.html');
-    if (page === undefined)
-      throw new ConfigError('The files of the page are missing. Install the package again.');
+    if (page === undefined) throw new ConfigError('The page is missing. Install stablehooks-kit again.');
     access.admit(context.req.raw, page.headers);
     return page;
   });
   app.get('/assets/:file', async (context) => {
     const file = await readPageFile(`assets/${context.req.param('file')}`);
-    if (file === undefined) throw new Refused(404, 'There is no such file. Reload the page.');
+    if (file === undefined) throw new RequestRefused(404, 'There is no such file. Reload the page.');
     return file;
   });
-
-  const session: Session = {
-    name: source.name,
-    views: viewsOf(source),
-    actions,
-    actionToken: access.actionToken,
-  };
   app.get('/api/session', (context) => context.json(session));
   app.get('/api/stream', (context) => stream.respond(context.req.raw));
-
+  if (source.deliveries) app.route('/api/deliveries', deliveryRoutes(source.deliveries));
+  if (source.inbox) app.route('/api/inbox', inboxRoutes(source.inbox));
+  if (coverage) app.route('/api', coverageRoutes(coverage));
+  if (source.service) app.route('/api/service', serviceRoutes(source.service));
+  app.post('/api/actions/:name', async (context) => {
+    const name = session.actions.find((each) => each === context.req.param('name'));
+    const run = name && runs[name];
+    if (run === undefined) throw new RequestRefused(403, 'This inspector does not allow this action.');
+    return context.json(await run(await readJson(context.req.raw)));
+  });
   app.notFound(() => problem(404, 'There is nothing at this path.'));
   app.onError((error) => {
-    if (error instanceof Refused || error instanceof SandboxError)
+    if (error instanceof RequestRefused || error instanceof SandboxError) {
       return problem(error.status, error.message);
+    }
     console.error(error);
-    return problem(500, 'The inspector failed. Its log shows the error.');
+    return problem(500, 'The inspector failed. The log of its process shows the error.');
   });
 
   return {
     async fetch(request: Request): Promise<Response> {
-      const response = await app.fetch(request);
+      const { pathname, search } = new URL(request.url);
+      if (`${pathname}/` === basePath) {
+        // The page asks for its files by relative URLs.
+        return new Response(null, { status: 308, headers: { location: `${basePath}${search}` } });
+      }
+      const isInside = pathname.startsWith(basePath);
+      const path = isInside ? pathname.slice(basePath.length - 1) : '/outside';
+      const inner = new Request(new URL(`${path}${search}`, request.url), request);
+      const response = await app.fetch(inner);
       for (const [name, value] of Object.entries(PAGE_HEADERS)) response.headers.set(name, value);
+      if (!response.headers.has('cache-control')) response.headers.set('cache-control', 'no-store');
       return response;
     },
     close(): void {
@@ -86,6 +122,171 @@ function viewsOf({ deliveries, inbox, service }: InspectorSource): readonly View
   ];
 }
 
+const optional = z.optional(z.string());
+const limit = z._default(z.coerce.number().check(z.int(), z.minimum(1), z.maximum(500)), 100);
+const filterQuery = z.object({
+  type: optional,
+  kind: z.optional(z.enum(['accepted', 'without-effect', 'refused', 'failed', 'unanswered'])),
+  id: optional,
+  text: optional,
+});
+
+function deliveryRoutes(deliveries: DeliveriesPart): Hono {
+  const query = z.extend(filterQuery, { limit, before: optional });
+  return new Hono()
+    .get('/', (context) => context.json(deliveries.list(parse(query, context.req.query()))))
+    .get('/stats', (context) =>
+      context.json(deliveries.stats(parse(filterQuery, context.req.query()) satisfies AttemptFilter)),
+    )
+    .get('/:id', async (context) => {
+      const attempt = await deliveries.find(context.req.param('id'));
+      if (attempt === undefined) throw new RequestRefused(404, 'This attempt is no longer kept.');
+      return context.json(attempt);
+    });
+}
+
+function inboxRoutes({ operations }: InboxPart): Hono {
+  const query = z.object({
+    state: z.enum(INBOX_STATES),
+    order: z._default(z.enum(['newest', 'oldest']), 'newest'),
+    limit,
+    after: optional,
+  });
+  return new Hono()
+    .get('/counts', async (context) => context.json(await operations.count()))
+    .get('/events', async (context) => {
+      const wanted = parse(query, context.req.query());
+      const records = await operations.list(wanted);
+      const next = records.length < wanted.limit ? null : (records.at(-1)?.id ?? null);
+      return context.json({ rows: records.map(toInboxRow), next } satisfies InboxPage);
+    })
+    .get('/events/:id', async (context) => {
+      const record = await findRecord(operations, context.req.param('id'));
+      return context.json(toInboxDetail(record, context.req.query('payload') === '1'));
+    });
+}
+
+function coverageRoutes(coverage: Coverage): Hono {
+  return new Hono()
+    .get('/coverage', async (context) =>
+      context.json(await coverage.report({ draw: context.req.query('draw') === '1' })),
+    )
+    .get('/coverage.svg', (context) => {
+      const svg = coverage.picture();
+      if (svg === undefined) throw new RequestRefused(404, 'The picture is not drawn yet.');
+      return context.body(svg, 200, { 'content-type': 'image/svg+xml' });
+    });
+}
+
+function serviceRoutes(service: ServicePart): Hono {
+  return new Hono().get('/', (context) => context.json(service.report()));
+}
+
+async function findRecord(operations: InboxPart['operations'], id: string): Promise<InboxRecord> {
+  const record = await operations.find(id);
+  if (record === undefined) throw new RequestRefused(404, 'The inbox has no event with this id.');
+  return record;
+}
+
+function toInboxRow({ history: _, event: __, ...row }: InboxRecord): InboxRow {
+  return row;
+}
+
+function toInboxDetail(record: InboxRecord, withPayload: boolean): InboxDetail {
+  const { history, event } = record;
+  const json = withPayload && event !== null ? JSON.stringify(event) : null;
+  return { ...toInboxRow(record), history, json, pruned: event === null };
+}
+
+type Actions = {
+  readonly [Name in ActionName]?: ((input: unknown) => Promise<ActionResults[Name]>) | undefined;
+};
+
+const id = z.string().check(z.minLength(1));
+const json = z.record(z.string(), z.unknown());
+
+/** The actions that the source has. Each checks its input. */
+function createActions(
+  { deliveries, inbox, service }: InspectorSource,
+  coverage: Coverage | undefined,
+): Actions {
+  return {
+    ...(deliveries && {
+      resend: async (input) => {
+        const wanted = parse(z.object({ id, url: optional, body: z.optional(z.base64()) }), input);
+        const body = wanted.body === undefined ? undefined : Buffer.from(wanted.body, 'base64');
+        return { id: await deliveries.resend(wanted.id, { url: wanted.url, body }) };
+      },
+    }),
+    ...(inbox && {
+      requeue: async (input) => ({ done: await inbox.operations.requeue(parse(z.object({ id }), input).id) }),
+      prune: async (input) => ({
+        pruned: await inbox.operations.prune(
+          parse(z.object({ olderThanMs: z.number().check(z.minimum(0)) }), input),
+        ),
+      }),
+    }),
+    ...(inbox?.run && { run: runOf(inbox, inbox.run) }),
+    ...(coverage && {
+      'acknowledge-gap': async (input) => ({
+        done: await coverage.acknowledge(parse(z.object({ id, by: id, reason: id }), input)),
+      }),
+    }),
+    ...(service && {
+      fire: async (input) => ({
+        id: service.fire(parse(z.object({ type: id, payload: z.optional(json) }), input)),
+      }),
+      'set-faults': async (input) => {
+        // The sandbox checks each of them.
+        service.setFaults(parse(json, input) as ActionInputs['set-faults']);
+        return service.report().faults;
+      },
+      'clear-faults': async () => {
+        service.clearFaults();
+        return service.report().faults;
+      },
+      'advance-clock': async (input) => {
+        await service.advanceClock(parse(z.object({ ms: z.number().check(z.minimum(0)) }), input).ms);
+        return { now: service.report().clock.now };
+      },
+    }),
+  };
+}
+
+function runOf({ operations }: InboxPart, run: NonNullable<InboxPart['run']>) {
+  return async (input: unknown) => {
+    const { event } = await findRecord(operations, parse(z.object({ id }), input).id);
+    if (event === null) throw new RequestRefused(409, 'The event is pruned, so it cannot run.');
+    return { outcome: await run(event) };
+  };
+}
+
+function parse<Schema extends z.ZodMiniType>(schema: Schema, input: unknown): z.output<Schema> {
+  const result = z.safeParse(schema, input);
+  if (result.success) return result.data;
+  const fields = result.error.issues.map(({ path }) => path.join('.') || 'the body');
+  throw new RequestRefused(400, `Nothing was changed: ${fields.join(', ')} cannot be used.`);
+}
+
+async function readJson(request: Request): Promise<unknown> {
+  if (!/^application\/json\b/i.test(request.headers.get('content-type') ?? '')) {
+    throw new RequestRefused(415, 'Send JSON as `content-type: application/json`.');
+  }
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  // Counted while reading: a body without `content-length` can be too large, too.
+  for await (const chunk of (request.body as ReadableStream<Uint8Array> | null) ?? []) {
+    size += chunk.length;
+    if (size > MAX_BODY_BYTES) throw new RequestRefused(413, 'Nothing was changed: the body is too large.');
+    chunks.push(chunk);
+  }
+  try {
+    return JSON.parse(Buffer.concat(chunks).toString());
+  } catch {
+    throw new RequestRefused(400, 'Nothing was changed: the body is not JSON.');
+  }
+}
+
 function problem(status: number, message: string): Response {
-  return Response.json({ message } satisfies Problem, { status, headers: { 'cache-control': 'no-store' } });
+  return Response.json({ message } satisfies Problem, { status });
 }

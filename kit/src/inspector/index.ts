@@ -57,5 +57,6 @@ export function createInspector(options: InspectorOptions): Inspector {
       'createInspector: authorize is missing. Give a function that says which requests can see the page.',
     );
   }
-  return createHandler({ source, actions, basePath, access: appAccess(authorize) });
+  const path = `/${basePath}/`.replace(/\/+/g, '/');
+  return createHandler({ source, actions, basePath: path, access: appAccess(authorize) });
 }

@@ -1,5 +1,6 @@
 import type { InboxOperations, UnknownEvent } from 'stablehooks';
 import type { PollReport } from 'stablehooks/catch-up';
+import type { Inbox } from 'stablehooks/conformance';
 import type {
   ActionInputs,
   AttemptDetail,
@@ -38,7 +39,7 @@ export interface DeliveriesPart {
 
 /** An inbox. */
 export interface InboxPart {
-  readonly operations: InboxOperations;
+  readonly operations: InboxOperations & Pick<Inbox<unknown>, 'acquirePoll' | 'savePoll'>;
   /** Runs an event now, and resolves to its outcome. Without it, the page has no action `run`. */
   readonly run?: ((event: UnknownEvent) => Promise<string>) | undefined;
   /** What the last poll reported, where this process polls. */

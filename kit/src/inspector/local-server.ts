@@ -1,0 +1,52 @@
+import { type Listening, listen } from '../sandbox/server.js';
+import { isLoopback, tokenAccess } from './access.js';
+import type { ActionName } from './api.js';
+import { createHandler } from './handler.js';
+import type { InspectorSource } from './source.js';
+
+/** Every action: whoever has the token of a tool on this machine may do what its commands do. */
+export const ALL_ACTIONS: readonly ActionName[] = [
+  ...(['resend', 'requeue', 'run', 'prune', 'acknowledge-gap'] as const),
+  ...(['fire', 'set-faults', 'clear-faults', 'advance-clock'] as const),
+];
+
+/** An inspector for the tools of this machine. It is opened by the URL with its token. */
+export interface LocalInspector {
+  fetch(request: Request): Promise<Response>;
+  /** The URL to open at a server with this base URL. It holds the token. */
+  urlAt(baseUrl: string): string;
+  close(): void;
+}
+
+/** Creates an inspector that a tool serves at the root of its own server. */
+export function createLocalInspector(source: InspectorSource, actions = ALL_ACTIONS): LocalInspector {
+  let port = 0;
+  const access = tokenAccess(() => port);
+  const handler = createHandler({ source, actions, access, basePath: '/' });
+  return {
+    ...handler,
+    urlAt(baseUrl) {
+      const url = new URL(`/?token=${access.token}`, baseUrl);
+      port = Number(url.port);
+      // The address of all interfaces is no place to go to, and only names of the loopback are admitted.
+      if (!isLoopback(url.hostname)) url.hostname = '127.0.0.1';
+      return url.href;
+    },
+  };
+}
+
+/** Serves an inspector on a port of the loopback; 0 picks a free one. */
+export async function serveInspector(
+  source: InspectorSource,
+  { port, actions }: { readonly port: number; readonly actions?: readonly ActionName[] | undefined },
+): Promise<Listening> {
+  const inspector = createLocalInspector(source, actions);
+  const server = await listen(inspector.fetch, port);
+  return {
+    url: inspector.urlAt(server.url),
+    async close() {
+      inspector.close();
+      await server.close();
+    },
+  };
+}
