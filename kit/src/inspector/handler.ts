@@ -44,7 +44,7 @@ const MAX_BODY_BYTES = 2 * 1_048_576;
 /** Creates the handler of an inspector: the page, its data and its actions. */
 export function createHandler({ source, actions, access, basePath }: InspectorParts) {
   const stream = createStream();
-  const unsubscribe = source.subscribe(stream.publish);
+  const unsubscribe = source.subscribe(stream.publish, stream.isRead);
   const coverage = source.inbox && createCoverage(source.inbox);
   const runs = createActions(source, coverage);
   const session: Session = {

@@ -20,7 +20,8 @@ export type {
   StreamEntry,
   View,
 } from './api.js';
-export type { DeliveriesPart, InboxPart, InspectorSource, ServicePart } from './source.js';
+export { fromInbox, type InboxSourceOptions } from './inbox-source.js';
+export type { DeliveriesPart, InboxPart, InspectedInbox, InspectorSource, ServicePart } from './source.js';
 
 /** Options of `createInspector`. */
 export interface InspectorOptions {
