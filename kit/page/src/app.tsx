@@ -6,6 +6,7 @@ import { useLoaded } from './load';
 import { Notice } from './notice';
 import { Plain } from './plain';
 import { ask, session } from './server';
+import { SourceState } from './source-state';
 import { follow as followLink, go, hrefOf, param } from './url';
 import { CoverageView } from './views/coverage';
 import { DeliveriesView } from './views/deliveries';
@@ -59,6 +60,7 @@ export function App() {
           again …
         </p>
       )}
+      {connection.value.open && <SourceState name={data.name} />}
       <main id="main" tabIndex={-1}>
         {VIEWS[view].content()}
       </main>

@@ -3,14 +3,18 @@ import type { InboxDetail } from '../../../src/inspector/api.js';
 import { Bytes } from '../bytes';
 import { staleFor, tellChanged } from '../live';
 import { useLoaded } from '../load';
-import { attempt, tellReader } from '../notice';
+import { attempt } from '../notice';
 import { Plain, toPlain } from '../plain';
 import { act, ask, can } from '../server';
 import { Time } from '../time';
 import { follow, hrefWith } from '../url';
 
-/** Outcomes after which the event has taken effect, or had before. */
-const GOOD_OUTCOMES = ['handled', 'duplicate', 'queued'];
+/** Outcomes after which nothing is left to do here. */
+const GOOD_OUTCOMES: Readonly<Record<string, string>> = {
+  handled: 'ran: its handler finished',
+  duplicate: 'was done before',
+  queued: 'is in the queue',
+};
 
 const pathOf = (id: string) => `inbox/events/${encodeURIComponent(id)}`;
 
@@ -94,7 +98,8 @@ function Facts({ event }: { readonly event: InboxDetail }) {
           {history.map(({ attempt: number, startedAt, endedAt, result, error }, index) => (
             <li key={index} value={number}>
               <strong class={result === 'done' ? 'good' : 'bad'}>{result}</strong> – started{' '}
-              <Time at={startedAt} />, ended <Time at={endedAt} /> ({(endedAt - startedAt).toLocaleString()} ms)
+              <Time at={startedAt} />, ended <Time at={endedAt} /> ({(endedAt - startedAt).toLocaleString()}{' '}
+              ms)
               {result === 'lapsed' && <p>Its lease ended before it did, such as when the process stopped.</p>}
               {error !== null && <p class="inbox-text">{toPlain(error, { lines: true })}</p>}
             </li>
@@ -117,21 +122,24 @@ function Actions({ event: { id, state, pruned } }: { readonly event: InboxDetail
   }
   const requeue = () =>
     attempt(
-      () => act('requeue', { id }),
-      ({ done }) =>
-        done
-          ? `${toPlain(id)} is due now, and its attempts count from 0.`
-          : `${toPlain(id)} was not requeued: it is neither dead nor failed any more.`,
+      async () => {
+        const { done } = await act('requeue', { id });
+        if (!done)
+          throw new Error(`${toPlain(id)} was not requeued: it is neither dead nor failed any more.`);
+      },
+      () => `${toPlain(id)} is due now, and its attempts count from 0.`,
     );
-  async function run() {
-    const result = await attempt(
-      () => act('run', { id }),
-      ({ outcome }) => describeRun(id, outcome),
+  const run = () =>
+    attempt(
+      async () => {
+        const { outcome } = await act('run', { id });
+        const good = GOOD_OUTCOMES[outcome];
+        if (good === undefined)
+          throw new Error(`${toPlain(id)} was run, and ended with ${toPlain(outcome)}.`);
+        return good;
+      },
+      (good) => `${toPlain(id)} ${good}.`,
     );
-    if (result !== undefined && !GOOD_OUTCOMES.includes(result.outcome)) {
-      tellReader(describeRun(id, result.outcome), true);
-    }
-  }
   const canRequeue = can('requeue') && (state === 'dead' || state === 'failed');
   const canRun = can('run') && state !== 'done' && state !== 'leased' && !pruned;
   if (!canRequeue && !canRun) return null;
@@ -149,12 +157,6 @@ function Actions({ event: { id, state, pruned } }: { readonly event: InboxDetail
       )}
     </div>
   );
-}
-
-function describeRun(id: string, outcome: string): string {
-  const ran = { handled: 'ran: its handler finished', duplicate: 'was already done', queued: 'is in the queue' };
-  const text = (ran as Readonly<Record<string, string>>)[outcome] ?? `ended with ${toPlain(outcome)}`;
-  return `${toPlain(id)} ${text}.`;
 }
 
 function Payload({ id }: { readonly id: string }) {

@@ -1,6 +1,6 @@
 import { elementScroll, observeElementOffset, observeElementRect, Virtualizer } from '@tanstack/virtual-core';
 import { useCallback, useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks';
-import type { InboxPage, InboxState } from '../../../src/inspector/api.js';
+import type { InboxPage, InboxRow } from '../../../src/inspector/api.js';
 import { connection, onLive, staleFor } from '../live';
 import { Plain, toPlain } from '../plain';
 import { ask } from '../server';
@@ -8,7 +8,8 @@ import { Time } from '../time';
 import { follow, hrefWith, param } from '../url';
 import { createPages, type ListedRow, PAGE_ROWS } from './inbox-pages';
 
-/** As in the style: the place of a row is computed from it. */
+// As in the style: the place of a row is computed from them.
+const HEAD_HEIGHT = 32;
 const ROW_HEIGHT = 46;
 const OVERSCAN_ROWS = 8;
 const isStale = staleFor('inbox');
@@ -19,15 +20,15 @@ export function InboxList({
   order,
   total,
 }: {
-  readonly state: InboxState;
+  readonly state: InboxRow['state'];
   readonly order: 'newest' | 'oldest';
   /** How many events are in the state, as far as it is known. */
   readonly total: number | undefined;
 }) {
   const [, render] = useReducer((count: number) => count + 1, 0);
   const [reading, readAgain] = useReducer((count: number) => count + 1, 0);
-  const scroller = useRef<HTMLDivElement | null>(null);
-  const setScroller = useCallback((element: HTMLDivElement | null) => {
+  const scroller = useRef<HTMLElement | null>(null);
+  const setScroller = useCallback((element: HTMLElement | null) => {
     scroller.current = element;
     // The keys scroll what has the focus.
     if (element !== null) element.tabIndex = 0;
@@ -47,14 +48,14 @@ export function InboxList({
     scrollToFn: elementScroll,
     onChange: () => render(undefined),
   };
-  const [virtual] = useState(() => new Virtualizer<HTMLDivElement, HTMLTableRowElement>(options));
+  const [virtual] = useState(() => new Virtualizer<HTMLElement, HTMLTableRowElement>(options));
   virtual.setOptions(options);
   useLayoutEffect(() => virtual._didMount(), []);
   useLayoutEffect(() => virtual._willUpdate());
 
   const items = virtual.getVirtualItems();
   const { start: above = 0, index: first = 0 } = items[0] ?? {};
-  const { end = 0, index: last = 0 } = items.at(-1) ?? {};
+  const { index: last = 0 } = items.at(-1) ?? {};
   const hasFocus = useRef(false);
   useEffect(() => {
     pages.show(first, last);
@@ -96,56 +97,46 @@ export function InboxList({
           </button>
         )}
       </p>
-      <div
+      <section
         class="inbox-scroll"
         ref={setScroller}
-        role="region"
         aria-label={`Events that are ${state}`}
         onFocusIn={() => (hasFocus.current = true)}
         onFocusOut={({ relatedTarget }) => {
           if (relatedTarget !== null) hasFocus.current = false;
         }}
       >
-        <table class="inbox-list" aria-rowcount={Math.max(total ?? 0, count) + 1}>
-          <thead>
-            <tr aria-rowindex={1}>
-              <th scope="col">Event</th>
-              <th scope="col">Received</th>
-              <th scope="col" class="inbox-more">
-                Origin
-              </th>
-              <th scope="col" class="inbox-more">
-                Attempts
-              </th>
-              <th scope="col" class="inbox-more">
-                {dueTitle}
-              </th>
-              <th scope="col">Last error</th>
-            </tr>
-          </thead>
-          <tbody>
-            <Spacer height={above} />
-            {items.map(({ index, key }) => (
-              <Row key={key} index={index} row={pages.at(index)} state={state} />
-            ))}
-            <Spacer height={virtual.getTotalSize() - end} />
-          </tbody>
-        </table>
-      </div>
+        {/* The rows that are not in the document have their place. */}
+        <div style={{ height: `${virtual.getTotalSize() + HEAD_HEIGHT}px`, paddingTop: `${above}px` }}>
+          <table class="inbox-list" aria-rowcount={Math.max(total ?? 0, count) + 1}>
+            <thead>
+              <tr aria-rowindex={1}>
+                <th scope="col">Event</th>
+                <th scope="col">Received</th>
+                <th scope="col" class="inbox-more">
+                  Origin
+                </th>
+                <th scope="col" class="inbox-more">
+                  Attempts
+                </th>
+                <th scope="col" class="inbox-more">
+                  {dueTitle}
+                </th>
+                <th scope="col">Last error</th>
+              </tr>
+            </thead>
+            <tbody>
+              {items.map(({ index, key }) => (
+                <Row key={key} index={index} row={pages.at(index)} state={state} />
+              ))}
+            </tbody>
+          </table>
+        </div>
+      </section>
       <p class="faint">
         {count.toLocaleString()} of {(total ?? count).toLocaleString()} read, the {order} first.
       </p>
     </>
-  );
-}
-
-/** The place of rows that are not in the document. */
-function Spacer({ height }: { readonly height: number }) {
-  if (height <= 0) return null;
-  return (
-    <tr aria-hidden="true" class="inbox-spacer">
-      <td colSpan={6} style={{ height: `${height}px` }} />
-    </tr>
   );
 }
 
@@ -156,7 +147,7 @@ function Row({
 }: {
   readonly row: ListedRow | 'left' | undefined;
   readonly index: number;
-  readonly state: InboxState;
+  readonly state: InboxRow['state'];
 }) {
   if (row === undefined || row === 'left') {
     return (

@@ -89,7 +89,8 @@ export function createPages({
     const more = end === undefined || !isLast ? [] : rows.filter((row) => isAfter(row, end));
     const kept = [...merged, ...more].slice(0, isLast ? PAGE_ROWS : page?.length);
     // Every page before the last one is full. Where it is not, what follows counts as added.
-    if (isLast) hasMore = kept.length === PAGE_ROWS && (next !== null || merged.length + more.length > PAGE_ROWS);
+    if (isLast)
+      hasMore = kept.length === PAGE_ROWS && (next !== null || merged.length + more.length > PAGE_ROWS);
     pages[index] = isLast
       ? { after, length: kept.length, end: kept.at(-1), rows: kept }
       : { after, length: page?.length ?? 0, end, rows: kept };

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { InboxCounts, InboxState } from '../../../src/inspector/api.js';
+import type { InboxCounts, InboxRow } from '../../../src/inspector/api.js';
 import { Dialog } from '../dialog';
 import { staleFor, tellChanged } from '../live';
 import { useLoaded } from '../load';
@@ -11,6 +11,8 @@ import { follow, go, hrefWith, param } from '../url';
 import './inbox.css';
 import { InboxEvent } from './inbox-event';
 import { InboxList } from './inbox-list';
+
+type InboxState = InboxRow['state'];
 
 /** What a state means. What needs a person comes first. */
 const STATES: Readonly<Record<InboxState, string>> = {
@@ -80,10 +82,7 @@ export function InboxView() {
               <p class="faint">{STATES[state]}</p>
               <label class="inbox-order">
                 Order
-                <select
-                  value={order}
-                  onChange={({ currentTarget }) => go({ order: currentTarget.value })}
-                >
+                <select value={order} onChange={({ currentTarget }) => go({ order: currentTarget.value })}>
                   <option value="newest">newest first</option>
                   <option value="oldest">oldest first</option>
                 </select>
@@ -160,8 +159,9 @@ function Prune() {
       {isAsking && (
         <Dialog title="Prune the inbox" submit="Prune" onSubmit={prune} onClose={() => setAsking(false)}>
           <p>
-            This removes the payloads and the attempts of events that have been done for longer than this. Their
-            ids stay, so that an event that is delivered again is still a duplicate. It cannot be undone.
+            This removes the payloads and the attempts of events that have been done for longer than this.
+            Their ids stay, so that an event that is delivered again is still a duplicate. It cannot be
+            undone.
           </p>
           <label>
             Done for more than this many days
