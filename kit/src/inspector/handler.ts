@@ -20,6 +20,12 @@ import { PAGE_HEADERS, readPageFile } from './page-files.js';
 import type { DeliveriesPart, InboxPart, InspectorSource, ServicePart } from './source.js';
 import { createStream } from './stream.js';
 
+/** Every action. */
+export const ACTION_NAMES: readonly ActionName[] = [
+  ...(['resend', 'requeue', 'run', 'prune', 'acknowledge-gap'] as const),
+  ...(['fire', 'set-faults', 'clear-faults', 'advance-clock'] as const),
+];
+
 /** What an inspector consists of. */
 interface InspectorParts {
   readonly source: InspectorSource;

@@ -2,6 +2,7 @@ import { type ClientRequest, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import { setTimeout as wait } from 'node:timers/promises';
 import { sign, type UnknownEvent } from 'stablehooks';
+import { ATTEMPT_TIMEOUT, type Attempt } from '../sandbox/deliveries.js';
 import { connectionFailure } from './connection.js';
 import { type Printer, toPlain } from './output.js';
 import type { Settings } from './settings.js';
@@ -163,6 +164,29 @@ export function readOutcome(text: string): {
   } catch {
     return { outcome: undefined, code: undefined };
   }
+}
+
+/** Faults of a sandbox that prevent an answer. */
+const LOSSES = ['drop', 'cut', 'reset'] as const;
+
+/** Faults of a sandbox for which a receiver rightly refuses the delivery. */
+const FORGERIES = ['corruptSignature', 'reserialise'] as const;
+
+/** How the endpoint answered an attempt of a sandbox. */
+export function answerOf(attempt: Attempt): EndpointAnswer {
+  const { response, error, errorCode, faults, durationMs: elapsedMs } = attempt;
+  if (response !== null) {
+    const { status, body } = response;
+    const { location } = response.headers;
+    const fault = FORGERIES.find((name) => faults.includes(name));
+    return { kind: 'reply', status, location, ...readOutcome(body), fault, elapsedMs };
+  }
+  if (errorCode === ATTEMPT_TIMEOUT) return { kind: 'silence', elapsedMs };
+  // An error with a code is the endpoint's, even if a fault occurred.
+  if (errorCode !== null) return { kind: 'unreachable', reason: errorCode, elapsedMs };
+  const fault = LOSSES.find((name) => faults.includes(name));
+  if (fault !== undefined) return { kind: 'lost', fault, elapsedMs };
+  return { kind: 'unreachable', reason: error ?? 'no answer', elapsedMs };
 }
 
 /** Whether the answer is 2xx, so that the sender stops: nothing else means delivered. It need not have run. */

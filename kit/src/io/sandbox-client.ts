@@ -1,6 +1,5 @@
-import { ATTEMPT_TIMEOUT } from '../sandbox/deliveries.js';
 import type { Attempt, Delivery, Endpoint } from '../sandbox/index.js';
-import { type EndpointAnswer, readOutcome } from './delivery.js';
+import { answerOf, type EndpointAnswer } from './delivery.js';
 import { type CommandError, describeBody, unreachableError, usageError } from './errors.js';
 import { toPlain } from './output.js';
 import type { Settings } from './settings.js';
@@ -162,7 +161,7 @@ async function* readEntries(response: Response): AsyncGenerator<Entry, void> {
 function readEntry(kind: string, data: unknown): readonly [string, EndpointAnswer] | undefined {
   if (kind === 'attempt.made') {
     const attempt = data as Attempt;
-    return attempt.number === 1 ? [attempt.deliveryId, toAnswer(attempt)] : undefined;
+    return attempt.number === 1 ? [attempt.deliveryId, answerOf(attempt)] : undefined;
   }
   if (kind !== 'delivery.exhausted') return undefined;
   const { id, attempts } = data as Delivery;
@@ -170,26 +169,6 @@ function readEntry(kind: string, data: unknown): readonly [string, EndpointAnswe
   return attempts === 0
     ? [id, { kind: 'unreachable', reason: 'the endpoint was removed', elapsedMs: 0 }]
     : undefined;
-}
-
-/** Faults that prevent an answer. */
-const LOSSES = ['drop', 'cut', 'reset'] as const;
-
-/** Faults for which a receiver rightly refuses the delivery. */
-const FORGERIES = ['corruptSignature', 'reserialise'] as const;
-
-function toAnswer(attempt: Attempt): EndpointAnswer {
-  const { response, error, errorCode, faults, durationMs: elapsedMs } = attempt;
-  if (response !== null) {
-    const fault = FORGERIES.find((name) => faults.includes(name));
-    return { kind: 'reply', status: response.status, ...readOutcome(response.body), fault, elapsedMs };
-  }
-  if (errorCode === ATTEMPT_TIMEOUT) return { kind: 'silence', elapsedMs };
-  // An error with a code is the endpoint's, even if a fault occurred.
-  if (errorCode !== null) return { kind: 'unreachable', reason: errorCode, elapsedMs };
-  const fault = LOSSES.find((name) => faults.includes(name));
-  if (fault !== undefined) return { kind: 'lost', fault, elapsedMs };
-  return { kind: 'unreachable', reason: error ?? 'no answer', elapsedMs };
 }
 
 /** Sends a request to the control API. */

@@ -5,7 +5,6 @@ import { methodNotAllowed } from 'hono/method-not-allowed';
 import type { Wallet } from 'stablehooks/client';
 import * as z from 'zod/mini';
 import type { Clock } from './clock.js';
-import type { Resending } from './deliveries.js';
 import { type EndpointInput, secretInput } from './endpoints.js';
 import { LIST_ORDERS, type SandboxEvent } from './events.js';
 import type { FaultSource, FaultsInput } from './faults.js';
@@ -206,6 +205,10 @@ const emitInput = closedObject({
   type: nonEmptyString,
   payload: z.optional(z.record(z.string(), z.unknown(), 'must be a JSON object')),
 });
+const resendInput = closedObject({
+  url: z.optional(nonEmptyString),
+  body: z.optional(z.base64('must be base64')),
+});
 const advanceInput = closedObject({ ms: milliseconds });
 
 /** Each route is one operation of the sandbox. */
@@ -246,9 +249,11 @@ function controlRoutes({ sandbox, feed }: AppParts, readJson: ReadJson): Hono<En
     sandbox.redeliver(context.req.param('id'));
     return context.body(null, 202);
   });
-  routes.post('/deliveries/:id/resend', async (context) =>
-    context.json(await sandbox.resend(context.req.param('id'), await readJson<Resending>(context)), 201),
-  );
+  routes.post('/deliveries/:id/resend', async (context) => {
+    const { url, body } = check(resendInput, await readJson<unknown>(context));
+    const bytes = body === undefined ? undefined : Buffer.from(body, 'base64');
+    return context.json(await sandbox.resend(context.req.param('id'), { url, body: bytes }), 201);
+  });
   routes.get('/deliveries', (context) => {
     const { event, state, limit } = check(deliveryQuery, context.req.query());
     return context.json(sandbox.deliveries({ eventId: event, state, limit }));

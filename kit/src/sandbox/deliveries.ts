@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import { sign } from 'stablehooks';
@@ -23,27 +24,36 @@ export interface Delivery {
   readonly attempts: number;
 }
 
+/** A body, byte for byte. */
+export interface MessageBody {
+  readonly body: string;
+  /** The bytes in base64, only where they are not UTF-8: then `body` has U+FFFD in place of what is not. */
+  readonly bodyBase64?: string | undefined;
+}
+
 /** What one attempt sent and received. */
 export interface Attempt {
   readonly deliveryId: string;
   readonly eventId: string;
+  /** The type of the event. */
+  readonly type: string;
   readonly endpointId: string;
   /** Which attempt of the delivery, from 1. A duplicate has the number of its original. */
   readonly number: number;
   readonly startedAt: string;
   readonly durationMs: number;
-  readonly request: {
+  readonly request: MessageBody & {
     readonly method: 'POST';
     readonly url: string;
     readonly headers: Readonly<Record<string, string>>;
-    readonly body: string;
   };
   /** `null` when there is none. Of the body, the first 1,024 bytes. */
-  readonly response: {
-    readonly status: number;
-    readonly headers: Readonly<Record<string, string>>;
-    readonly body: string;
-  } | null;
+  readonly response:
+    | (MessageBody & {
+        readonly status: number;
+        readonly headers: Readonly<Record<string, string>>;
+      })
+    | null;
   /** Why there is no response, or `null`. */
   readonly error: string | null;
   /**
@@ -95,8 +105,8 @@ const MAX_RETRY_AFTER_MS = 3_600_000;
 export interface Resending {
   /** Where to deliver it, signed with the secret of its endpoint. @default the URL of its endpoint */
   readonly url?: string | undefined;
-  /** The body to sign and to send. @default the event */
-  readonly body?: string | undefined;
+  /** The body to sign and to send, as a string or as bytes, which need not be UTF-8. @default the event */
+  readonly body?: string | Uint8Array | undefined;
 }
 
 const NO_DELIVERY = 'There is no delivery with this id any more. List the deliveries.';
@@ -286,8 +296,9 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
       queues = queuesOf(session);
       count = state?.count ?? 0;
       for (const one of state?.attempts.slice(-options.maxAttemptsKept) ?? []) {
-        // Earlier versions did not save the code.
-        attempts.push({ ...one, errorCode: one.errorCode ?? null });
+        // Earlier versions saved neither the code nor the type.
+        const type = one.type ?? events.find(one.eventId)?.type ?? 'unknown';
+        attempts.push({ ...one, type, errorCode: one.errorCode ?? null });
       }
       for (const delivery of state?.deliveries ?? []) {
         const event = events.find(delivery.eventId);
@@ -351,7 +362,7 @@ interface AttemptPlan {
   /** Faults that are known before: `duplicate`. */
   readonly faults: readonly string[];
   /** The body to send instead of the event. */
-  readonly body?: string | undefined;
+  readonly body?: string | Uint8Array | undefined;
   readonly timeoutMs: number;
   /** Aborted at the time limit, and when the sandbox is reset or closed. */
   readonly abort: AbortController;
@@ -375,11 +386,10 @@ async function makeAttempt(
   const occurred = [...plan.faults, ...ATTEMPT_FAULTS.filter((fault) => faults.occurs(fault, key))];
 
   const { id, type, created_at, payload } = event;
-  const body = plan.body ?? JSON.stringify({ id, type, created_at, payload });
-  const bytes = new TextEncoder().encode(body);
+  const signed = toBytes(plan.body ?? JSON.stringify({ id, type, created_at, payload }));
   const sent = occurred.includes('reserialise')
-    ? JSON.stringify({ id, type, created_at, payload }, null, 1)
-    : body;
+    ? toBytes(JSON.stringify({ id, type, created_at, payload }, null, 1))
+    : signed;
   const headers: Record<string, string> = { 'content-type': 'application/json' };
 
   const startedAt = clock.now();
@@ -390,16 +400,15 @@ async function makeAttempt(
   const cancel = clock.after(timeoutMs, () => abort.abort(late));
   const { signal } = abort;
   try {
-    const signature = await sign(bytes, { secret: target.secret, encoding: target.encoding });
+    const signature = await sign(signed, { secret: target.secret, encoding: target.encoding });
     headers[target.signatureHeader] = occurred.includes('corruptSignature') ? corrupt(signature) : signature;
     if (occurred.includes('drop')) throw new Error('The delivery was dropped before it arrived.');
     // Signing is asynchronous: an attempt that was aborted meanwhile must not arrive.
     signal.throwIfAborted();
-    const bytesSent = new TextEncoder().encode(sent);
     const sending = occurred.includes('cut')
-      ? sendHalf(target, headers, bytesSent, signal)
+      ? sendHalf(target, headers, sent, signal)
       : occurred.includes('reset')
-        ? sendAndReset(target, headers, bytesSent, signal)
+        ? sendAndReset(target, headers, sent, signal)
         : sendRequest(target, { headers, body: sent, signal });
     response = await untilAborted(sending, signal);
   } catch (cause) {
@@ -408,10 +417,10 @@ async function makeAttempt(
     cancel();
   }
   return {
-    ...{ deliveryId, eventId: id, endpointId: target.id, number },
+    ...{ deliveryId, eventId: id, type, endpointId: target.id, number },
     startedAt: new Date(startedAt).toISOString(),
     durationMs: clock.now() - startedAt,
-    request: { method: 'POST', url: target.url, headers, body: sent },
+    request: { method: 'POST', url: target.url, headers, ...toMessageBody(sent) },
     ...{ response, ...failure, faults: occurred },
   };
 }
@@ -424,7 +433,7 @@ async function sendRequest(
   const { status, headers, body } = await send(
     new Request(url, { method: 'POST', redirect: 'manual', ...init }),
   );
-  return { status, headers: Object.fromEntries(headers), body: await readStart(body) };
+  return { status, headers: Object.fromEntries(headers), ...toMessageBody(await readStart(body)) };
 }
 
 /** Sends half of the body, then cuts the connection. */
@@ -482,17 +491,30 @@ function openRequest(target: Target, headers: Readonly<Record<string, string>>, 
   return send(target.url, { agent: false, method: 'POST', headers, signal });
 }
 
-async function readStart(body: ReadableStream<Uint8Array> | null): Promise<string> {
-  if (body === null) return '';
-  const decoder = new TextDecoder();
-  let text = '';
+async function readStart(body: ReadableStream<Uint8Array> | null): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
   let left = KEPT_RESPONSE_BYTES;
-  for await (const chunk of body) {
-    text += decoder.decode(chunk.subarray(0, left), { stream: true });
+  for await (const chunk of body ?? []) {
+    chunks.push(chunk.subarray(0, left));
     left -= chunk.length;
     if (left <= 0) break;
   }
-  return text + decoder.decode();
+  return Buffer.concat(chunks);
+}
+
+/** A copy: the caller may change its bytes later. */
+function toBytes(body: string | Uint8Array): Uint8Array<ArrayBuffer> {
+  return typeof body === 'string' ? new TextEncoder().encode(body) : Uint8Array.from(body);
+}
+
+function toMessageBody(bytes: Uint8Array): MessageBody {
+  const body = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
+  return isUtf8(bytes) ? { body } : { body, bodyBase64: Buffer.from(bytes).toString('base64') };
+}
+
+/** The bytes of a body that an attempt has kept. */
+export function bytesOf({ body, bodyBase64 }: MessageBody): Uint8Array {
+  return bodyBase64 === undefined ? new TextEncoder().encode(body) : Buffer.from(bodyBase64, 'base64');
 }
 
 /** Ends the attempt also when an endpoint function ignores the signal. */

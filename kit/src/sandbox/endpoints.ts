@@ -79,7 +79,9 @@ export const endpointInput = closedObject({
 );
 export const resendInput = closedObject({
   url: z.optional(url),
-  body: z.optional(z.string('must be a string')),
+  body: z.optional(
+    z.union([z.string(), z.instanceof(Uint8Array)], { error: 'must be a string or a Uint8Array' }),
+  ),
 });
 export const secretInput = closedObject({ secret });
 

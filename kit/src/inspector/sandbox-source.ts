@@ -1,0 +1,133 @@
+import { EVENT_TYPES, SIGNATURE_HEADER } from 'stablehooks';
+import { exampleEvent } from 'stablehooks/testing';
+import { answerOf } from '../io/delivery.js';
+import { bytesOf } from '../sandbox/deliveries.js';
+import type { Attempt, Sandbox } from '../sandbox/index.js';
+import type { AttemptDetail, Message, StreamEntry } from './api.js';
+import { countAttempts, type KeptAttempt, listAttempts, toResult } from './attempt-list.js';
+import type { DeliveriesPart, InspectorSource, ServicePart } from './source.js';
+
+/** How many movements the page gets: the newest. */
+const MAX_MOVEMENTS = 200;
+
+/** A sandbox in this process as the source of an inspector: its deliveries and its world. */
+export function fromSandbox(sandbox: Sandbox): InspectorSource {
+  return {
+    name: 'sandbox',
+    deliveries: createDeliveriesPart(sandbox),
+    service: createServicePart(sandbox),
+    subscribe: (listener) =>
+      sandbox.subscribe(({ kind, data }) => {
+        for (const entry of toEntries(kind, data)) listener(entry);
+      }),
+  };
+}
+
+function createDeliveriesPart(sandbox: Sandbox): DeliveriesPart {
+  function find(id: string): Attempt | undefined {
+    return sandbox.attempts().findLast((attempt) => toKept(attempt).row.id === id);
+  }
+  return {
+    list: (query) => listAttempts(newestFirst(sandbox), query),
+    stats: (filter) => countAttempts(newestFirst(sandbox), filter),
+    async find(id) {
+      const attempt = find(id);
+      return attempt && toDetail(sandbox, attempt);
+    },
+    async resend(id, change) {
+      const [deliveryId = ''] = id.split('.');
+      return toKept(await sandbox.resend(deliveryId, change)).row.id;
+    },
+  };
+}
+
+function* newestFirst(sandbox: Sandbox): Generator<KeptAttempt> {
+  const attempts = sandbox.attempts();
+  for (let index = attempts.length - 1; index >= 0; index -= 1) {
+    const attempt = attempts[index];
+    if (attempt !== undefined) yield toKept(attempt);
+  }
+}
+
+/** Each attempt is read once: its reply must be parsed for the outcome. */
+const read = new WeakMap<Attempt, KeptAttempt>();
+
+function toKept(attempt: Attempt): KeptAttempt {
+  const known = read.get(attempt);
+  if (known !== undefined) return known;
+  const { deliveryId, number, eventId, type, startedAt, request, response, faults } = attempt;
+  const id = `${deliveryId}.${number}${faults.includes('duplicate') ? '.duplicate' : ''}`;
+  const kept = {
+    row: {
+      ...{ id, at: startedAt, eventId, type, endpoint: request.url, attempt: number },
+      ...toResult(answerOf(attempt)),
+      faults,
+    },
+    bodies: [request.body, response?.body ?? ''],
+  };
+  read.set(attempt, kept);
+  return kept;
+}
+
+/** A response of this length was probably longer: an attempt keeps its first 1,024 bytes. */
+const KEPT_RESPONSE_BYTES = 1_024;
+
+async function toDetail(sandbox: Sandbox, attempt: Attempt): Promise<AttemptDetail> {
+  const { request, response, error } = attempt;
+  const { what, fix } = await sandbox.explain(attempt);
+  return {
+    ...toKept(attempt).row,
+    request: { ...toMessage(request), method: request.method, url: request.url },
+    response: response && {
+      ...toMessage(response),
+      status: response.status,
+      cut:
+        bytesOf(response).length === KEPT_RESPONSE_BYTES &&
+        response.headers['content-length'] !== String(KEPT_RESPONSE_BYTES),
+    },
+    error,
+    verdict: { what, fix },
+    // The other header of a delivery is `content-type`.
+    signatureHeader: Object.keys(request.headers).find((name) => name !== 'content-type') ?? SIGNATURE_HEADER,
+  };
+}
+
+function toMessage({ headers, ...body }: NonNullable<Attempt['response']> | Attempt['request']): Message {
+  return { headers, body: Buffer.from(bytesOf(body)).toString('base64') };
+}
+
+function createServicePart(sandbox: Sandbox): ServicePart {
+  const examples = Object.fromEntries(EVENT_TYPES.map((type) => [type, exampleEvent(type).payload]));
+  return {
+    report: () => ({
+      wallets: sandbox.wallets.list(),
+      movements: sandbox.movements({ limit: MAX_MOVEMENTS }),
+      endpoints: sandbox.endpoints.list(),
+      faults: sandbox.faults.get(),
+      clock: { mode: sandbox.clock.mode, now: new Date(sandbox.clock.now()).toISOString() },
+      examples,
+    }),
+    fire: ({ type, payload }) => sandbox.emit(type, payload).id,
+    setFaults: (change) => {
+      sandbox.faults.set(change);
+    },
+    clearFaults: () => {
+      sandbox.faults.clear();
+    },
+    advanceClock: (ms) => sandbox.clock.advance(ms),
+  };
+}
+
+/** Entries of the feed that the view of the service shows. */
+const SERVICE_ENTRY = /^(wallet|movement|endpoint|faults|clock)\./;
+
+function* toEntries(kind: string, data: unknown): Generator<StreamEntry> {
+  if (kind === 'attempt.made') {
+    const { row } = toKept(data as Attempt);
+    yield { kind: 'attempt', row };
+    // A fault that occurs a number of times has one time less.
+    if (row.faults.length > 0) yield { kind: 'changed', view: 'service' };
+  }
+  if (kind === 'sandbox.reset') yield { kind: 'changed', view: 'deliveries' };
+  if (kind === 'sandbox.reset' || SERVICE_ENTRY.test(kind)) yield { kind: 'changed', view: 'service' };
+}
