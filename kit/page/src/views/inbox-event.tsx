@@ -124,21 +124,19 @@ function Actions({ event: { id, state, pruned } }: { readonly event: InboxDetail
     attempt(
       async () => {
         const { done } = await act('requeue', { id });
-        if (!done)
-          throw new Error(`${toPlain(id)} was not requeued: it is neither dead nor failed any more.`);
+        if (!done) throw new Error(`${id} was not requeued: it is neither dead nor failed any more.`);
       },
-      () => `${toPlain(id)} is due now, and its attempts count from 0.`,
+      () => `${id} is due now, and its attempts count from 0.`,
     );
   const run = () =>
     attempt(
       async () => {
         const { outcome } = await act('run', { id });
         const good = GOOD_OUTCOMES[outcome];
-        if (good === undefined)
-          throw new Error(`${toPlain(id)} was run, and ended with ${toPlain(outcome)}.`);
+        if (good === undefined) throw new Error(`${id} was run, and ended with ${outcome}.`);
         return good;
       },
-      (good) => `${toPlain(id)} ${good}.`,
+      (good) => `${id} ${good}.`,
     );
   const canRequeue = can('requeue') && (state === 'dead' || state === 'failed');
   const canRun = can('run') && state !== 'done' && state !== 'leased' && !pruned;
