@@ -50,7 +50,7 @@ const MAX_BODY_BYTES = 2 * 1_048_576;
 /** Creates the handler of an inspector: the page, its data and its actions. */
 export function createHandler({ source, actions, access, basePath }: InspectorParts) {
   const stream = createStream();
-  const unsubscribe = source.subscribe(stream.publish);
+  const unsubscribe = source.subscribe(stream.publish, stream.isRead);
   const coverage = source.inbox && createCoverage(source.inbox);
   const runs = createActions(source, coverage);
   const session: Omit<Session, 'position'> = {
@@ -263,8 +263,10 @@ function createActions(
 
 function runOf({ operations }: InboxPart, run: NonNullable<InboxPart['run']>) {
   return async (input: unknown) => {
-    const { event } = await findRecord(operations, parse(z.object({ id }), input).id);
+    const { event, state } = await findRecord(operations, parse(z.object({ id }), input).id);
     if (event === null) throw new RequestRefused(409, 'The event is pruned, so it cannot run.');
+    // A receiver runs neither a dead event nor, before it is due, a failed one.
+    if (state === 'dead' || state === 'failed') await operations.requeue(event.id);
     return { outcome: await run(event) };
   };
 }

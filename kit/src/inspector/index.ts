@@ -1,7 +1,6 @@
 /** `stablehooks-kit/inspector`: a page that shows every delivery, the inbox, what is proven, and the sandbox. */
 import * as z from 'zod/mini';
-import { checkOptions } from '../check-options.js';
-import { nonEmptyString, oneOf } from '../sandbox/validation.js';
+import { nonEmptyString, oneOf, readOptions } from '../sandbox/validation.js';
 import { appAccess } from './access.js';
 import type { ActionName } from './api.js';
 import { ACTION_NAMES, createHandler } from './handler.js';
@@ -22,8 +21,9 @@ export type {
   StreamEntry,
   View,
 } from './api.js';
+export { fromInbox, type InboxSourceOptions } from './inbox-source.js';
 export { fromSandbox } from './sandbox-source.js';
-export type { DeliveriesPart, InboxPart, InspectorSource, ServicePart } from './source.js';
+export type { DeliveriesPart, InboxPart, InspectedInbox, InspectorSource, ServicePart } from './source.js';
 
 /** Options of `createInspector`. */
 export interface InspectorOptions {
@@ -67,7 +67,7 @@ const shape = {
  * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
  */
 export function createInspector(options: InspectorOptions): Inspector {
-  const { source, actions, authorize, basePath } = checkOptions('createInspector', shape, options);
+  const { source, actions, authorize, basePath } = readOptions('createInspector', options, shape);
   const path = `/${basePath}/`.replace(/\/+/g, '/');
   return createHandler({ source, actions, basePath: path, access: appAccess(authorize) });
 }

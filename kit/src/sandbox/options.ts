@@ -1,9 +1,8 @@
 import * as z from 'zod/mini';
-import { checkOptions } from '../check-options.js';
 import type { ClockMode } from './clock.js';
 import { type EndpointInput, endpointInput } from './endpoints.js';
 import { type FaultsInput, faultsInput } from './faults.js';
-import { decimal, milliseconds, nonEmptyString, oneOf, secret } from './validation.js';
+import { decimal, milliseconds, nonEmptyString, oneOf, readOptions, secret } from './validation.js';
 
 /** Options of `createSandbox`. */
 export interface SandboxOptions {
@@ -97,7 +96,7 @@ const shape = {
 } satisfies Readonly<Record<keyof SandboxOptions, z.ZodMiniType>>;
 
 /** The checked options, with the defaults. */
-export type SandboxSettings = ReturnType<typeof checkOptions<typeof shape>>;
+export type SandboxSettings = z.output<z.ZodMiniObject<typeof shape>>;
 
 /**
  * Checks the options and fills in the defaults.
@@ -105,5 +104,5 @@ export type SandboxSettings = ReturnType<typeof checkOptions<typeof shape>>;
  * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option and never its value.
  */
 export function readSandboxOptions(options: SandboxOptions): SandboxSettings {
-  return checkOptions('createSandbox', shape, options);
+  return readOptions('createSandbox', options, shape);
 }
