@@ -6,6 +6,7 @@ import { useLoaded } from './load';
 import { forgetNotice, Notice } from './notice';
 import { Plain, toPlain } from './plain';
 import { ask, session } from './server';
+import { SourceState } from './source-state';
 import { follow as followLink, go, hrefOf, param } from './url';
 import { CoverageView } from './views/coverage';
 import { DeliveriesView } from './views/deliveries';
@@ -83,6 +84,7 @@ export function App() {
         {connection.value.open && <span class="live">Live</span>}
       </header>
       <Disconnected />
+      <SourceState name={name} />
       <main id="main" tabIndex={-1} ref={main}>
         {VIEWS[view].content()}
       </main>

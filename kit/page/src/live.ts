@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals';
-import type { StreamEntry } from '../../src/inspector/api.js';
+import type { StreamEntry, View } from '../../src/inspector/api.js';
 import { ask, RequestFailed } from './server';
 
 /** What listeners get: an entry of the stream, or `reset` when some were missed and everything is asked for again. */
@@ -12,6 +12,9 @@ export const connection = signal<{
   readonly refused?: string | undefined;
 }>({ open: true, since: new Date().toISOString() });
 
+/** Since when the source cannot be read (ISO 8601), and why; `undefined` while it can be read. */
+export const lost = signal<Extract<StreamEntry, { readonly kind: 'lost' }> | undefined>(undefined);
+
 const KINDS: readonly LiveEntry['kind'][] = ['attempt', 'changed', 'lost', 'recovered', 'reset'];
 const REOPEN_AFTER_MS = 2_000;
 
@@ -23,6 +26,17 @@ let lastId: string | undefined;
 export function onLive(listener: (entry: LiveEntry) => void): () => void {
   listeners.add(listener);
   return () => listeners.delete(listener);
+}
+
+/** Which entries make what a view shows stale. */
+export function staleFor(view: View): (entry: LiveEntry) => boolean {
+  return (entry) =>
+    entry.kind === 'reset' || entry.kind === 'recovered' || (entry.kind === 'changed' && entry.view === view);
+}
+
+/** Tells the listeners what an action of this page has changed, before the stream does. */
+export function tellChanged(view: View): void {
+  for (const listener of listeners) listener({ kind: 'changed', view });
 }
 
 /** What the tab with the stream tells the others. */
@@ -49,7 +63,9 @@ export function follow(position: string): void {
   const share = (shared: Shared) => channel.postMessage(shared);
   channel.onmessage = ({ data }: MessageEvent<Shared>) => {
     if ('hello' in data) {
-      if (isReading) share({ connection: connection.value });
+      if (!isReading) return;
+      share({ connection: connection.value });
+      if (lost.value !== undefined && lastId !== undefined) share({ entry: lost.value, id: lastId });
     } else if ('entry' in data) {
       tell(data.entry, data.id);
     } else {
@@ -67,6 +83,9 @@ export function follow(position: string): void {
 
 function tell(entry: LiveEntry, id: string): void {
   lastId = id;
+  if (entry.kind === 'lost') lost.value = entry;
+  // After `reset`, the server tells again that the source is lost.
+  if (entry.kind === 'recovered' || entry.kind === 'reset') lost.value = undefined;
   for (const listener of listeners) listener(entry);
 }
 

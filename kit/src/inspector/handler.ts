@@ -263,8 +263,10 @@ function createActions(
 
 function runOf({ operations }: InboxPart, run: NonNullable<InboxPart['run']>) {
   return async (input: unknown) => {
-    const { event } = await findRecord(operations, parse(z.object({ id }), input).id);
+    const { event, state } = await findRecord(operations, parse(z.object({ id }), input).id);
     if (event === null) throw new RequestRefused(409, 'The event is pruned, so it cannot run.');
+    // A receiver runs neither a dead event nor, before it is due, a failed one.
+    if (state === 'dead' || state === 'failed') await operations.requeue(event.id);
     return { outcome: await run(event) };
   };
 }

@@ -106,8 +106,7 @@ export function createStream(): Stream {
             // Its id makes a page that is disconnected before the first entry ask for what it misses.
             const id = `${run}-${count - (missed?.length ?? 0)}`;
             const first = `retry: 1000\nid: ${id}\nevent: ${missed === undefined ? 'reset' : 'open'}\ndata: {}\n\n`;
-            const rest = last !== null && missed !== undefined ? missed : [lost ?? ''];
-            reader.enqueue(encoder.encode([first, ...rest].join('')));
+            reader.enqueue(encoder.encode([first, ...(missed ?? []), lost ?? ''].join('')));
             pings ??= setInterval(() => send(': ping\n\n'), PING_INTERVAL_MS).unref();
           },
           cancel: () => remove(own),
