@@ -120,7 +120,7 @@ describe('why an event failed, and how to run it again', () => {
 
     await rows.filter({ hasText: event.id }).click();
     await detailOf(page).getByText('The handler threw.').waitFor();
-    await detailOf(page).getByText('See the log of the endpoint for its error.').waitFor();
+    await detailOf(page).getByText('The log of the endpoint shows the error.').waitFor();
     await button(page, 'Resend').click();
 
     await detailOf(page).getByText('The handler ran to its end.').waitFor();
