@@ -12,7 +12,8 @@ const pace = { eventsPerSecond: 150, killEveryMs: 1_000, settleTimeoutMs: 300_00
 const timeout = pace.settleTimeoutMs + (events / pace.eventsPerSecond) * 10_000;
 
 describeWithRedis('chaos', () => {
-  test.each(['bullmq', 'pg-boss'] as const)(
+  // At the same time: each engine mostly waits for its own processes and servers.
+  test.concurrent.each(['bullmq', 'pg-boss'] as const)(
     `over %s, each of ${events} events takes effect once while processes are killed and servers restart`,
     { timeout },
     async (engine) => {

@@ -20,6 +20,12 @@ import { PAGE_HEADERS, readPageFile } from './page-files.js';
 import type { DeliveriesPart, InboxPart, InspectorSource, ServicePart } from './source.js';
 import { createStream } from './stream.js';
 
+/** Every action. */
+export const ACTION_NAMES: readonly ActionName[] = [
+  ...(['resend', 'requeue', 'run', 'prune', 'acknowledge-gap'] as const),
+  ...(['fire', 'set-faults', 'clear-faults', 'advance-clock'] as const),
+];
+
 /** What an inspector consists of. */
 interface InspectorParts {
   readonly source: InspectorSource;
@@ -44,10 +50,10 @@ const MAX_BODY_BYTES = 2 * 1_048_576;
 /** Creates the handler of an inspector: the page, its data and its actions. */
 export function createHandler({ source, actions, access, basePath }: InspectorParts) {
   const stream = createStream();
-  const unsubscribe = source.subscribe(stream.publish);
+  const unsubscribe = source.subscribe(stream.publish, stream.isRead);
   const coverage = source.inbox && createCoverage(source.inbox);
   const runs = createActions(source, coverage);
-  const session: Session = {
+  const session: Omit<Session, 'position'> = {
     name: source.name,
     views: viewsOf(source),
     actions: actions.filter((name) => runs[name] !== undefined),
@@ -71,7 +77,9 @@ export function createHandler({ source, actions, access, basePath }: InspectorPa
     if (file === undefined) throw new RequestRefused(404, 'There is no such file. Reload the page.');
     return file;
   });
-  app.get('/api/session', (context) => context.json(session));
+  app.get('/api/session', (context) =>
+    context.json({ ...session, position: stream.position() } satisfies Session),
+  );
   app.get('/api/stream', (context) => stream.respond(context.req.raw));
   if (source.deliveries) app.route('/api/deliveries', deliveryRoutes(source.deliveries));
   if (source.inbox) app.route('/api/inbox', inboxRoutes(source.inbox));
@@ -255,8 +263,10 @@ function createActions(
 
 function runOf({ operations }: InboxPart, run: NonNullable<InboxPart['run']>) {
   return async (input: unknown) => {
-    const { event } = await findRecord(operations, parse(z.object({ id }), input).id);
+    const { event, state } = await findRecord(operations, parse(z.object({ id }), input).id);
     if (event === null) throw new RequestRefused(409, 'The event is pruned, so it cannot run.');
+    // A receiver runs neither a dead event nor, before it is due, a failed one.
+    if (state === 'dead' || state === 'failed') await operations.requeue(event.id);
     return { outcome: await run(event) };
   };
 }

@@ -1,8 +1,9 @@
 /** `stablehooks-kit/inspector`: a page that shows every delivery, the inbox, what is proven, and the sandbox. */
-import { ConfigError } from 'stablehooks';
+import * as z from 'zod/mini';
+import { nonEmptyString, oneOf, readOptions } from '../sandbox/validation.js';
 import { appAccess } from './access.js';
 import type { ActionName } from './api.js';
-import { createHandler } from './handler.js';
+import { ACTION_NAMES, createHandler } from './handler.js';
 import type { InspectorSource } from './source.js';
 
 export type {
@@ -20,8 +21,9 @@ export type {
   StreamEntry,
   View,
 } from './api.js';
+export { fromInbox, type InboxSourceOptions } from './inbox-source.js';
 export { fromSandbox } from './sandbox-source.js';
-export type { DeliveriesPart, InboxPart, InspectorSource, ServicePart } from './source.js';
+export type { DeliveriesPart, InboxPart, InspectedInbox, InspectorSource, ServicePart } from './source.js';
 
 /** Options of `createInspector`. */
 export interface InspectorOptions {
@@ -46,18 +48,26 @@ export interface Inspector {
   close(): void;
 }
 
+const shape = {
+  source: z.custom<InspectorSource>(
+    (value) => typeof value === 'object' && value !== null && 'subscribe' in value,
+    'must be a source, such as fromSandbox(sandbox) or fromInbox(inbox)',
+  ),
+  actions: z._default(z.array(oneOf(ACTION_NAMES), 'must be a list of actions'), []),
+  authorize: z.custom<InspectorOptions['authorize']>(
+    (value) => typeof value === 'function',
+    'must be a function that says which requests can see the page',
+  ),
+  basePath: z._default(nonEmptyString, '/'),
+} satisfies Readonly<Record<keyof InspectorOptions, z.ZodMiniType>>;
+
 /**
  * Creates an inspector to mount in an app.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
  */
 export function createInspector(options: InspectorOptions): Inspector {
-  const { source, actions = [], authorize, basePath = '/' } = options;
-  if (typeof authorize !== 'function') {
-    throw new ConfigError(
-      'createInspector: authorize is missing. Give a function that says which requests can see the page.',
-    );
-  }
+  const { source, actions, authorize, basePath } = readOptions('createInspector', options, shape);
   const path = `/${basePath}/`.replace(/\/+/g, '/');
   return createHandler({ source, actions, basePath: path, access: appAccess(authorize) });
 }

@@ -1,14 +1,8 @@
 import { type Listening, listen } from '../sandbox/server.js';
 import { isLoopback, tokenAccess } from './access.js';
 import type { ActionName } from './api.js';
-import { createHandler } from './handler.js';
+import { ACTION_NAMES, createHandler } from './handler.js';
 import type { InspectorSource } from './source.js';
-
-/** Every action: whoever has the token of a tool on this machine may do what its commands do. */
-export const ALL_ACTIONS: readonly ActionName[] = [
-  ...(['resend', 'requeue', 'run', 'prune', 'acknowledge-gap'] as const),
-  ...(['fire', 'set-faults', 'clear-faults', 'advance-clock'] as const),
-];
 
 /** An inspector for the tools of this machine. It is opened by the URL with its token. */
 export interface LocalInspector {
@@ -18,8 +12,11 @@ export interface LocalInspector {
   close(): void;
 }
 
-/** Creates an inspector that a tool serves at the root of its own server. */
-export function createLocalInspector(source: InspectorSource, actions = ALL_ACTIONS): LocalInspector {
+/** Creates an inspector that a tool serves at the root of its own server. By default it has every action of its source. */
+export function createLocalInspector(
+  source: InspectorSource,
+  actions: readonly ActionName[] = ACTION_NAMES,
+): LocalInspector {
   let port = 0;
   const access = tokenAccess(() => port);
   const handler = createHandler({ source, actions, access, basePath: '/' });

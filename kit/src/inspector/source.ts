@@ -19,8 +19,11 @@ export interface InspectorSource {
   /** Also gives the view of the coverage. */
   readonly inbox?: InboxPart | undefined;
   readonly service?: ServicePart | undefined;
-  /** Calls the listener with what happens, until the returned function is called. */
-  subscribe(listener: (entry: StreamEntry) => void): () => void;
+  /**
+   * Calls the listener with what happens, until the returned function is called. A source that must ask for what
+   * happens can leave that while nobody watches.
+   */
+  subscribe(listener: (entry: StreamEntry) => void, isWatched: () => boolean): () => void;
 }
 
 /** Attempts at deliveries. */
@@ -37,9 +40,12 @@ export interface DeliveriesPart {
   ): Promise<string>;
 }
 
+/** What the page does with an inbox. Every inbox of `stablehooks` can do it. */
+export type InspectedInbox = InboxOperations & Pick<Inbox<unknown>, 'acquirePoll' | 'savePoll'>;
+
 /** An inbox. */
 export interface InboxPart {
-  readonly operations: InboxOperations & Pick<Inbox<unknown>, 'acquirePoll' | 'savePoll'>;
+  readonly operations: InspectedInbox;
   /** Runs an event now, and resolves to its outcome. Without it, the page has no action `run`. */
   readonly run?: ((event: UnknownEvent) => Promise<string>) | undefined;
   /** What the last poll reported, where this process polls. */

@@ -4,12 +4,16 @@ import type { StreamEntry } from './api.js';
 /** Tells every page what happens. */
 export interface Stream {
   publish(entry: StreamEntry): void;
+  /** The id of the last entry. */
+  position(): string;
   /**
    * Answers with server-sent events. With `Last-Event-ID`, or `?after` for a page that takes over from another, it
    * begins with what was missed since; if that is no longer known, with `reset`, and the page asks for everything
    * again.
    */
   respond(request: Request): Response;
+  /** Whether a page is connected. */
+  isRead(): boolean;
   close(): void;
 }
 
@@ -33,6 +37,8 @@ export function createStream(): Stream {
   /** What was not sent yet. The last of `kept`, but for what changed twice. */
   let unsent: string[] = [];
   let count = 0;
+  /** Since when the source is lost, for a page that is opened then. */
+  let lost: string | undefined;
   let sending: NodeJS.Timeout | undefined;
   let pings: NodeJS.Timeout | undefined;
 
@@ -75,13 +81,17 @@ export function createStream(): Stream {
   return {
     publish(entry) {
       count += 1;
-      const text = `id: ${run}-${count}\nevent: ${entry.kind}\ndata: ${JSON.stringify(entry)}\n\n`;
+      const data = `event: ${entry.kind}\ndata: ${JSON.stringify(entry)}\n\n`;
+      const text = `id: ${run}-${count}\n${data}`;
+      if (entry.kind === 'lost') lost = data;
+      if (entry.kind === 'recovered') lost = undefined;
       kept.push(text);
       if (kept.length > KEPT) kept.shift();
       if (readers.size === 0) return;
       unsent.push(text);
       sending ??= setTimeout(flush, SEND_INTERVAL_MS).unref();
     },
+    position: () => `${run}-${count}`,
     respond(request) {
       // What was not sent is for the readers before.
       flush();
@@ -96,7 +106,7 @@ export function createStream(): Stream {
             // Its id makes a page that is disconnected before the first entry ask for what it misses.
             const id = `${run}-${count - (missed?.length ?? 0)}`;
             const first = `retry: 1000\nid: ${id}\nevent: ${missed === undefined ? 'reset' : 'open'}\ndata: {}\n\n`;
-            reader.enqueue(encoder.encode([first, ...(missed ?? [])].join('')));
+            reader.enqueue(encoder.encode([first, ...(missed ?? []), lost ?? ''].join('')));
             pings ??= setInterval(() => send(': ping\n\n'), PING_INTERVAL_MS).unref();
           },
           cancel: () => remove(own),
@@ -107,6 +117,7 @@ export function createStream(): Stream {
         headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store' },
       });
     },
+    isRead: () => readers.size > 0,
     close() {
       flush();
       for (const reader of readers) reader.close();

@@ -1,18 +1,8 @@
-import { ConfigError } from 'stablehooks';
 import * as z from 'zod/mini';
 import type { ClockMode } from './clock.js';
 import { type EndpointInput, endpointInput } from './endpoints.js';
 import { type FaultsInput, faultsInput } from './faults.js';
-import {
-  decimal,
-  milliseconds,
-  nonEmptyString,
-  oneOf,
-  secret,
-  suggestName,
-  toFieldErrors,
-  toSentence,
-} from './validation.js';
+import { decimal, milliseconds, nonEmptyString, oneOf, readOptions, secret } from './validation.js';
 
 /** Options of `createSandbox`. */
 export interface SandboxOptions {
@@ -104,10 +94,9 @@ const shape = {
   stateFile: z.optional(nonEmptyString),
   saveAfterMs: z._default(integerFrom(0), 1000),
 } satisfies Readonly<Record<keyof SandboxOptions, z.ZodMiniType>>;
-const schema = z.object(shape, 'must be an object');
 
 /** The checked options, with the defaults. */
-export type SandboxSettings = z.output<typeof schema>;
+export type SandboxSettings = z.output<z.ZodMiniObject<typeof shape>>;
 
 /**
  * Checks the options and fills in the defaults.
@@ -115,16 +104,5 @@ export type SandboxSettings = z.output<typeof schema>;
  * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option and never its value.
  */
 export function readSandboxOptions(options: SandboxOptions): SandboxSettings {
-  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
-    throw new ConfigError('createSandbox: the options must be an object.');
-  }
-  const unknown = Object.keys(options).find((name) => !Object.hasOwn(shape, name));
-  if (unknown !== undefined) {
-    const fix = suggestName(unknown, Object.keys(shape));
-    throw new ConfigError(`createSandbox: unknown option \`${unknown}\`. ${fix}`);
-  }
-  const result = z.safeParse(schema, options);
-  if (result.success) return result.data;
-  const text = toFieldErrors(result.error).map(({ field, detail }) => `\`${field}\` ${detail}`);
-  throw new ConfigError(toSentence(`createSandbox: ${text.join('; ')}`));
+  return readOptions('createSandbox', options, shape);
 }

@@ -1,4 +1,4 @@
-import { StablehooksError } from 'stablehooks';
+import { ConfigError, StablehooksError } from 'stablehooks';
 import * as z from 'zod/mini';
 import { nearestName } from '../nearest-name.js';
 
@@ -57,8 +57,33 @@ export function check<Schema extends z.ZodMiniType>(schema: Schema, input: unkno
   throw new SandboxError('ERR_SANDBOX_INPUT', toSentence(`Nothing was changed: ${text}`), { errors });
 }
 
+/**
+ * Checks the options of a factory and fills in the defaults.
+ *
+ * @param where - the factory; it begins every message.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option and never its value.
+ */
+export function readOptions<const Shape extends z.core.$ZodShape>(
+  where: string,
+  options: object,
+  shape: Shape,
+): z.output<z.ZodMiniObject<Shape>> {
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+    throw new ConfigError(`${where}: the options must be an object.`);
+  }
+  const unknown = Object.keys(options).find((name) => !Object.hasOwn(shape, name));
+  if (unknown !== undefined) {
+    const fix = suggestName(unknown, Object.keys(shape));
+    throw new ConfigError(`${where}: unknown option \`${unknown}\`. ${fix}`);
+  }
+  const result = z.safeParse(z.object(shape), options);
+  if (result.success) return result.data;
+  const text = toFieldErrors(result.error).map(({ field, detail }) => `\`${field}\` ${detail}`);
+  throw new ConfigError(toSentence(`${where}: ${text.join('; ')}`));
+}
+
 /** Ends a message that may end with a question. */
-export function toSentence(text: string): string {
+function toSentence(text: string): string {
   return text.endsWith('?') ? text : `${text}.`;
 }
 
