@@ -1,11 +1,12 @@
 import type { ComponentChildren } from 'preact';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import type { Session, View } from '../../src/inspector/api.js';
 import { connection, follow } from './live';
 import { useLoaded } from './load';
-import { Notice } from './notice';
-import { Plain } from './plain';
+import { forgetNotice, Notice } from './notice';
+import { Plain, toPlain } from './plain';
 import { ask, session } from './server';
+import { SourceState } from './source-state';
 import { follow as followLink, go, hrefOf, param } from './url';
 import { CoverageView } from './views/coverage';
 import { DeliveriesView } from './views/deliveries';
@@ -21,16 +22,44 @@ const VIEWS: Readonly<Record<View, { readonly title: string; readonly content: (
 
 /** The page: a header with the views, and the view that the URL names. */
 export function App() {
-  const { data, error } = useLoaded('session', (signal) => ask<Session>('session', {}, signal));
-  session.value = data;
+  const { error, reload } = useLoaded('session', async (signal) => {
+    const answer = await ask<Session>('session', {}, signal);
+    // Before a view asks for anything: what happens from here on reaches it by the stream.
+    follow(answer.position);
+    session.value = answer;
+  });
   useEffect(() => {
     // Removes the token from the address bar.
     go({}, { replace: true });
-    follow();
   }, []);
-  if (data === undefined) return <main class="empty">{error ?? 'Loading …'}</main>;
-  const view = data.views.find((each) => each === param('view')) ?? data.views[0] ?? 'deliveries';
-  document.title = `${VIEWS[view].title} – ${data.name}`;
+
+  const { name = '', views = [] } = session.value ?? {};
+  const view = views.find((each) => each === param('view')) ?? views[0];
+  const main = useRef<HTMLElement>(null);
+  const shown = useRef(view);
+  useEffect(() => {
+    if (view === undefined) return;
+    document.title = `${VIEWS[view].title} – ${toPlain(name)}`;
+    if (shown.current !== undefined && shown.current !== view) {
+      forgetNotice();
+      scrollTo(0, 0);
+      main.current?.focus({ preventScroll: true });
+    }
+    shown.current = view;
+  }, [view, name]);
+
+  if (view === undefined) {
+    return (
+      <main class="empty">
+        <p role="status">{error ?? 'Loading …'}</p>
+        {error !== undefined && (
+          <button type="button" onClick={reload}>
+            Try again
+          </button>
+        )}
+      </main>
+    );
+  }
   return (
     <>
       <a class="skip" href="#main">
@@ -38,10 +67,10 @@ export function App() {
       </a>
       <header>
         <h1>
-          <Plain text={data.name} />
+          <Plain text={name} />
         </h1>
         <nav aria-label="Views">
-          {data.views.map((each) => (
+          {views.map((each) => (
             <a
               key={each}
               href={hrefOf({ view: each })}
@@ -52,17 +81,30 @@ export function App() {
             </a>
           ))}
         </nav>
+        {connection.value.open && <span class="live">Live</span>}
       </header>
-      {!connection.value.open && (
-        <p class="banner" role="alert">
-          The inspector has not answered since {new Date(connection.value.since).toLocaleTimeString()}. Trying
-          again …
-        </p>
-      )}
-      <main id="main" tabIndex={-1}>
+      <Disconnected />
+      <SourceState name={name} />
+      <main id="main" tabIndex={-1} ref={main}>
         {VIEWS[view].content()}
       </main>
       <Notice />
     </>
+  );
+}
+
+/** Since when the page shows what was, and what to do. */
+function Disconnected() {
+  const { open, since, refused } = connection.value;
+  return (
+    <div role="alert">
+      {!open && (
+        <p class="banner">
+          {refused === undefined ? 'The inspector does not answer.' : toPlain(refused)} The page shows what it
+          knew at <time dateTime={since}>{new Date(since).toLocaleTimeString()}</time>, and tries to connect
+          again.
+        </p>
+      )}
+    </div>
   );
 }

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef } from 'preact/hooks';
 
-/** A modal form. The browser keeps the focus inside, and Escape closes it. */
+/** A modal form. The browser keeps the focus inside, closes it by Escape, and then returns the focus. */
 export function Dialog({
   title,
   submit,
@@ -18,7 +18,12 @@ export function Dialog({
 }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const titleId = useId();
-  useEffect(() => dialog.current?.showModal(), []);
+  useEffect(() => {
+    const element = dialog.current;
+    element?.showModal();
+    // Removed while it is open, it would not return the focus.
+    return () => element?.close();
+  }, []);
   return (
     <dialog ref={dialog} aria-labelledby={titleId} onClose={onClose}>
       <form

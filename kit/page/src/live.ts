@@ -1,14 +1,19 @@
 import { signal } from '@preact/signals';
-import type { StreamEntry } from '../../src/inspector/api.js';
+import type { StreamEntry, View } from '../../src/inspector/api.js';
+import { ask, RequestFailed } from './server';
 
 /** What listeners get: an entry of the stream, or `reset` when some were missed and everything is asked for again. */
 export type LiveEntry = StreamEntry | { readonly kind: 'reset' };
 
-/** Whether the stream is open; if not, since when (ISO 8601). */
-export const connection = signal<{ readonly open: boolean; readonly since: string }>({
-  open: true,
-  since: new Date().toISOString(),
-});
+/** Whether the stream is open; if not, since when (ISO 8601), and why if the server refuses it. */
+export const connection = signal<{
+  readonly open: boolean;
+  readonly since: string;
+  readonly refused?: string | undefined;
+}>({ open: true, since: new Date().toISOString() });
+
+/** Since when the source cannot be read (ISO 8601), and why; `undefined` while it can be read. */
+export const lost = signal<Extract<StreamEntry, { readonly kind: 'lost' }> | undefined>(undefined);
 
 const KINDS: readonly LiveEntry['kind'][] = ['attempt', 'changed', 'lost', 'recovered', 'reset'];
 const REOPEN_AFTER_MS = 2_000;
@@ -23,6 +28,17 @@ export function onLive(listener: (entry: LiveEntry) => void): () => void {
   return () => listeners.delete(listener);
 }
 
+/** Which entries make what a view shows stale. */
+export function staleFor(view: View): (entry: LiveEntry) => boolean {
+  return (entry) =>
+    entry.kind === 'reset' || entry.kind === 'recovered' || (entry.kind === 'changed' && entry.view === view);
+}
+
+/** Tells the listeners what an action of this page has changed, before the stream does. */
+export function tellChanged(view: View): void {
+  for (const listener of listeners) listener({ kind: 'changed', view });
+}
+
 /** What the tab with the stream tells the others. */
 type Shared =
   | { readonly entry: LiveEntry; readonly id: string }
@@ -30,10 +46,13 @@ type Shared =
   | { readonly hello: true };
 
 /**
- * Follows the stream. A browser keeps six connections to a host, so one tab holds the stream and shares it with the
- * others; when it is closed, the next one takes over.
+ * Follows the stream from a position; later calls do nothing. A browser keeps six connections to a host, so one tab
+ * holds the stream and shares it with the others; when it is closed, the next one takes over.
  */
-export function follow(): void {
+export function follow(position: string): void {
+  if (lastId !== undefined) return;
+  lastId = position;
+  // Browsers have locks only where the origin is secure, which the loopback is.
   if (!('locks' in navigator)) {
     read(() => undefined);
     return;
@@ -44,7 +63,9 @@ export function follow(): void {
   const share = (shared: Shared) => channel.postMessage(shared);
   channel.onmessage = ({ data }: MessageEvent<Shared>) => {
     if ('hello' in data) {
-      if (isReading) share({ connection: connection.value });
+      if (!isReading) return;
+      share({ connection: connection.value });
+      if (lost.value !== undefined && lastId !== undefined) share({ entry: lost.value, id: lastId });
     } else if ('entry' in data) {
       tell(data.entry, data.id);
     } else {
@@ -62,21 +83,19 @@ export function follow(): void {
 
 function tell(entry: LiveEntry, id: string): void {
   lastId = id;
+  if (entry.kind === 'lost') lost.value = entry;
+  // After `reset`, the server tells again that the source is lost.
+  if (entry.kind === 'recovered' || entry.kind === 'reset') lost.value = undefined;
   for (const listener of listeners) listener(entry);
 }
 
 function read(share: (shared: Shared) => void): void {
-  const source = new EventSource(lastId === undefined ? './api/stream' : `./api/stream?after=${lastId}`);
-  const setOpen = (open: boolean) => {
-    if (connection.value.open === open) return;
-    connection.value = { open, since: new Date().toISOString() };
-    share({ connection: connection.value });
+  const source = new EventSource(`./api/stream?${new URLSearchParams({ after: lastId ?? '' })}`);
+  const connect = (now: typeof connection.value) => {
+    connection.value = now;
+    share({ connection: now });
   };
-  source.addEventListener('open', (event) => {
-    setOpen(true);
-    // The first entry of the stream: its id is needed also when nothing happens before the connection is lost.
-    if ('lastEventId' in event && typeof event.lastEventId === 'string') lastId = event.lastEventId;
-  });
+  source.addEventListener('open', () => connect({ open: true, since: new Date().toISOString() }));
   for (const kind of KINDS) {
     source.addEventListener(kind, ({ data, lastEventId: id }: MessageEvent<string>) => {
       const entry = { kind, ...JSON.parse(data) } as LiveEntry;
@@ -84,9 +103,28 @@ function read(share: (shared: Shared) => void): void {
       share({ entry, id });
     });
   }
-  source.addEventListener('error', () => {
-    setOpen(false);
+  source.addEventListener('error', async () => {
+    const { open, since } = connection.value;
+    if (open) connect({ open: false, since: new Date().toISOString() });
     // The browser tries again by itself, unless the server answered with an error.
-    if (source.readyState === EventSource.CLOSED) setTimeout(() => read(share), REOPEN_AFTER_MS);
+    if (source.readyState !== EventSource.CLOSED) return;
+    const refused = await findRefusal();
+    if (refused !== undefined)
+      connect({ open: false, since: open ? connection.value.since : since, refused });
+    setTimeout(() => read(share), REOPEN_AFTER_MS);
   });
+}
+
+/** Why the server refuses the stream: an `EventSource` does not say it. */
+async function findRefusal(): Promise<string | undefined> {
+  try {
+    await ask('session');
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof RequestFailed) || error.status === 0) return undefined;
+    // Every process has a token of its own.
+    return error.status === 401
+      ? 'The process was restarted: open the URL that it printed now.'
+      : error.message;
+  }
 }

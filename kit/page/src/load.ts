@@ -6,48 +6,83 @@ export interface Loaded<Data> {
   readonly data: Data | undefined;
   /** Why the last load failed, for the reader. */
   readonly error: string | undefined;
+  /** Loads it now, such as after an action. */
   readonly reload: () => void;
 }
 
 /**
  * Loads something now, when the key changes, when the connection returns, and when an entry of the stream makes it
- * stale.
+ * stale: one request at a time, with `restMs` between an answer and the next request, and none while nobody sees the
+ * page. A busy source is then not kept busy by those who watch it.
  */
 export function useLoaded<Data>(
   key: string,
   load: (signal: AbortSignal) => Promise<Data>,
   isStale: (entry: LiveEntry) => boolean = ({ kind }) => kind === 'reset',
+  restMs = 250,
 ): Loaded<Data> {
   const [result, setResult] = useState<{
     readonly key: string;
-    readonly data?: Data;
+    readonly data?: Data | undefined;
     readonly error?: string | undefined;
   }>({ key });
-  const [count, setCount] = useState(0);
   const latest = useRef({ load, isStale });
   latest.current = { load, isStale };
-  const reload = () => setCount((before) => before + 1);
+  const reload = useRef(() => {});
   const isOpen = connection.value.open;
 
   useEffect(() => {
     if (!isOpen) return;
     const abort = new AbortController();
-    latest.current.load(abort.signal).then(
-      (data) => setResult({ key, data }),
-      (error: unknown) => {
-        if (abort.signal.aborted) return;
+    let isLoading = false;
+    let rest: ReturnType<typeof setTimeout> | undefined;
+    let stale = false;
+
+    async function run(): Promise<void> {
+      clearTimeout(rest);
+      [isLoading, stale] = [true, false];
+      try {
+        const data = await latest.current.load(abort.signal);
+        if (!abort.signal.aborted) setResult({ key, data });
+      } catch (error) {
         const message = error instanceof Error ? error.message : 'It failed.';
-        setResult((before) => (before.key === key ? { ...before, error: message } : { key, error: message }));
-      },
-    );
-    return () => abort.abort();
-  }, [key, count, isOpen]);
-  useEffect(
-    () =>
-      onLive((entry) => {
-        if (latest.current.isStale(entry)) reload();
-      }),
-    [],
-  );
-  return { data: result.key === key ? result.data : undefined, error: result.error, reload };
+        if (!abort.signal.aborted)
+          setResult((before) => ({
+            key,
+            data: before.key === key ? before.data : undefined,
+            error: message,
+          }));
+      }
+      isLoading = false;
+      if (abort.signal.aborted) return;
+      rest = setTimeout(() => {
+        rest = undefined;
+        runIfStale();
+      }, restMs);
+    }
+    function runIfStale(): void {
+      if (stale && !isLoading && rest === undefined && !document.hidden) void run();
+    }
+
+    reload.current = () => {
+      stale = true;
+      // A request under way may be older than the action.
+      if (!isLoading) void run();
+    };
+    const unsubscribe = onLive((entry) => {
+      stale ||= latest.current.isStale(entry);
+      runIfStale();
+    });
+    document.addEventListener('visibilitychange', runIfStale);
+    void run();
+    return () => {
+      abort.abort();
+      clearTimeout(rest);
+      unsubscribe();
+      document.removeEventListener('visibilitychange', runIfStale);
+    };
+  }, [key, isOpen, restMs]);
+
+  const { data, error } = result.key === key ? result : {};
+  return { data, error, reload: () => reload.current() };
 }

@@ -1,4 +1,5 @@
 import { signal } from '@preact/signals';
+import { Plain } from './plain';
 
 /** What the last action did, or why it failed. */
 const notice = signal<{ readonly text: string; readonly failed: boolean } | undefined>(undefined);
@@ -10,10 +11,10 @@ export async function attempt<Result>(
 ): Promise<Result | undefined> {
   try {
     const result = await work();
-    notice.value = { text: describe(result), failed: false };
+    tellReader(describe(result));
     return result;
   } catch (error) {
-    notice.value = { text: error instanceof Error ? error.message : 'It failed.', failed: true };
+    tellReader(error instanceof Error ? error.message : 'It failed.', true);
     return undefined;
   }
 }
@@ -23,15 +24,23 @@ export function tellReader(text: string, failed = false): void {
   notice.value = { text, failed };
 }
 
+/** Removes what was told, such as when the reader turns to something else. */
+export function forgetNotice(): void {
+  notice.value = undefined;
+}
+
+/** The place of the notice. It is always in the page, so that a screen reader hears of what appears in it. */
 export function Notice() {
-  const { text = '', failed = false } = notice.value ?? {};
+  const told = notice.value;
   return (
-    <div class={failed ? 'notice notice-failed' : 'notice'} role="status" hidden={text === ''}>
-      <span>{text}</span>
-      {text !== '' && (
-        <button type="button" class="quiet" onClick={() => (notice.value = undefined)}>
-          Dismiss
-        </button>
+    <div class="notices" role="status">
+      {told !== undefined && (
+        <div class={told.failed ? 'notice notice-failed' : 'notice'}>
+          <Plain text={told.text} />
+          <button type="button" class="quiet" onClick={forgetNotice}>
+            Dismiss
+          </button>
+        </div>
       )}
     </div>
   );

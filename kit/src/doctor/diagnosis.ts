@@ -1,5 +1,6 @@
 import { SIGNATURE_ENCODINGS } from 'stablehooks';
 import { listSecrets } from '../explain/known-changes.js';
+import { findingOf } from '../explain/replies.js';
 import { connectionFailure } from '../io/connection.js';
 import {
   describeAnswer,
@@ -47,8 +48,6 @@ export function adviceOf(reason: string): string {
 
 const PARSER =
   'A body parser before the receiver consumed the bytes (it skips other content types, and those are accepted). Mount the receiver before the parser.';
-const UNAVAILABLE_BODY =
-  'A body parser before the receiver consumed the bytes. Mount the receiver before the parser.';
 const NEVER_ANSWERS =
   'It answers no POST in that time, whether it is genuine or forged. If it is slow to answer, pass a longer --timeout. If not, it may wait for a body that a body parser before the receiver has consumed, or forget to answer: mount the receiver before the parser, and see its log.';
 const ANOTHER_SECRET =
@@ -56,24 +55,13 @@ const ANOTHER_SECRET =
 const SEE_LOG =
   'It fails on a genuine delivery: see its log; pass a payload that its handler accepts with --payload FILE.';
 
-/** The fix for codes in the reply of a stablehooks receiver that have one cause. */
-const FIXES: Readonly<Record<string, string>> = {
-  ERR_BODY_UNAVAILABLE: UNAVAILABLE_BODY,
-  ERR_BODY_ENCODED: 'Something before it compresses the body: turn that off, in a proxy for example.',
+/** The fix for codes in the reply of a stablehooks receiver that the test event itself can cause. */
+const EVENT_FIXES: Readonly<Record<string, string>> = {
   ERR_BODY_TOO_LARGE:
     'Its maxBodyBytes is smaller than the test event: raise it, or pass a smaller --payload.',
-  ERR_BODY_INCOMPLETE: 'Something before it, such as a proxy, changes the length of the body or cuts it off.',
-  ERR_BODY_TIMEOUT: 'The body does not arrive: something before it, such as a proxy, holds the body back.',
   ERR_PAYLOAD_INVALID: 'The test payload does not match its schema: pass one that does with --payload FILE.',
   ERR_HANDLER_FAILED:
     'Its handler threw on the test payload: see its log, or pass a payload that the handler accepts with --payload FILE.',
-  ERR_HANDLER_TIMEOUT: 'Its handler did not end in time: see its log.',
-  ERR_RECEIVER_CLOSED: 'It is stopping. Start it again.',
-  ERR_INBOX_FAILED: 'It cannot reach its inbox: see its log.',
-  ERR_QUEUE_FAILED: 'It cannot reach its queue: see its log.',
-  ERR_SECRET_UNAVAILABLE: 'Its secret function failed or took too long: see its log.',
-  ERR_CONFIG_INVALID:
-    'A setting of the receiver is wrong, and its log names it. If the secret comes from a function or a file, it may end with a newline: use .trim().',
 };
 
 /** The fix for codes that can have several causes, when no other delivery shows which one. */
@@ -89,7 +77,7 @@ async function findFix(endpoint: TestedEndpoint, answer: EndpointAnswer, secret:
   if (answer.kind === 'unreachable') return adviceOf(answer.reason);
   if (answer.kind !== 'reply') return explainSilence(endpoint);
   if (isRedirect(answer)) return explainRedirect(endpoint, answer);
-  const known = answer.code === undefined ? undefined : FIXES[answer.code];
+  const known = fixOf(answer.code);
   if (known !== undefined) return known;
   if (isAbsent(answer)) return findPaths(endpoint);
 
@@ -105,6 +93,14 @@ async function findFix(endpoint: TestedEndpoint, answer: EndpointAnswer, secret:
   return answer.status < 500
     ? `It refuses a genuine delivery, and its reply does not say why: it has another secret, reads another header than ${endpoint.header} (--header), or does not verify the raw bytes.`
     : SEE_LOG;
+}
+
+/** The fix for codes that have one cause. */
+function fixOf(code: string | undefined): string | undefined {
+  if (code === undefined || Object.hasOwn(UNCLEAR_FIXES, code)) return undefined;
+  if (Object.hasOwn(EVENT_FIXES, code)) return EVENT_FIXES[code];
+  const { what, fix } = findingOf(code) ?? {};
+  return fix ? `${what} ${fix}` : undefined;
 }
 
 function isAbsent(answer: EndpointAnswer): boolean {

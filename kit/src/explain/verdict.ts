@@ -1,154 +1,158 @@
-import type { SignatureEncoding } from 'stablehooks';
+import type { SignatureFormat } from 'stablehooks';
 import { connectionFailure } from '../io/connection.js';
-import { readOutcome } from '../io/delivery.js';
-import { explainSignature, type SignatureExplanation } from './explain-signature.js';
+import { type EndpointAnswer, isDelivered, isSignatureRefused } from '../io/delivery.js';
+import { explainSignature } from './explain-signature.js';
+import { type Finding, findingOf } from './replies.js';
 
-/** What the bytes, the signature and the reply of an attempt show. The sentences contain neither secret nor payload. */
+/** What the bytes, the signature and the answer of an attempt show. The sentences contain neither secret nor payload. */
 export interface Verdict {
-  /** Whether the signature matches the bytes and the secret; `null` when the endpoint was removed, and its secret with it. */
-  readonly explanation: SignatureExplanation | null;
   /** What happened. */
   readonly what: string;
   /** What to do about it; `null` when nothing is wrong. */
   readonly fix: string | null;
 }
 
-/** What the receiver should have verified with. The secret is used here and never leaves. */
-interface Expected {
+/** What of an attempt is judged. */
+interface JudgedAttempt {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array;
+  readonly answer: EndpointAnswer;
+}
+
+/** What the endpoint verifies with. The secret is used here and never leaves. */
+export interface Signing extends SignatureFormat {
   readonly secret: string;
-  readonly encoding: SignatureEncoding;
   readonly signatureHeader: string;
 }
 
-/** What of an attempt is judged. */
-interface Answered {
-  readonly request: { readonly headers: Readonly<Record<string, string>>; readonly body: string };
-  /** `null` when there is none. */
-  readonly response: { readonly status: number; readonly body: string } | null;
-  /** Why there is no response, and the code of that, or `null`. */
-  readonly error: string | null;
-  readonly errorCode: string | null;
-  /** The faults of the sandbox that occurred. */
-  readonly faults: readonly string[];
+/**
+ * Judges an attempt: whether its signature was right, and what the answer says about the endpoint.
+ *
+ * @param signing - `undefined` when it is no longer known: then the signature is not judged.
+ */
+export async function judgeAttempt(attempt: JudgedAttempt, signing: Signing | undefined): Promise<Verdict> {
+  const { answer } = attempt;
+  if (answer.kind !== 'reply') return describeSilence(answer);
+  if (signing === undefined) return describeReply(answer);
+  const mismatch = await findMismatch(attempt, signing);
+  if (mismatch === undefined) {
+    const reply = isSignatureRefused(answer) ? describeRefusal(answer) : describeReply(answer);
+    return { what: `The signature is right. ${reply.what}`, fix: reply.fix };
+  }
+  if (isDelivered(answer)) {
+    return {
+      what: `${mismatch.what} The endpoint accepted it all the same.`,
+      fix: 'The endpoint must verify each delivery over the bytes that it received.',
+    };
+  }
+  if (isSignatureRefused(answer)) {
+    return { what: `${mismatch.what} The endpoint refused it, as it must.`, fix: mismatch.fix };
+  }
+  const reply = describeReply(answer);
+  return { what: `${mismatch.what} ${reply.what}`, fix: reply.fix ?? mismatch.fix };
 }
 
-/** Judges an attempt: whether its signature was right, and what the answer says about the receiver. */
-export async function judgeAttempt(attempt: Answered, expected: Expected | undefined): Promise<Verdict> {
-  const { request } = attempt;
-  if (expected === undefined) return { explanation: null, ...describeAnswer(attempt, true) };
+type Reply = EndpointAnswer & { readonly kind: 'reply' };
+
+/** Why the signature does not match; `undefined` when it does. A fault of a sandbox needs no fix. */
+async function findMismatch(
+  { headers, body, answer }: JudgedAttempt,
+  { secret, signatureHeader, encoding, prefix }: Signing,
+): Promise<Finding | undefined> {
+  const fault = answer.kind === 'reply' ? answer.fault : undefined;
+  if (fault === 'corruptSignature') {
+    return { what: 'The sandbox made the signature wrong (fault corruptSignature).', fix: null };
+  }
   const explanation = await explainSignature({
-    body: new TextEncoder().encode(request.body),
-    signature: request.headers[expected.signatureHeader] ?? '',
-    secret: new TextEncoder().encode(expected.secret),
-    format: { encoding: expected.encoding, prefix: '' },
+    ...{ body, signature: headers[signatureHeader] ?? '', secret: new TextEncoder().encode(secret) },
+    format: { encoding, prefix },
+    thorough: false,
   });
-  const signature = describeSignature(explanation);
-  const answer = describeAnswer(attempt, explanation.verdict === 'verified');
-  return { explanation, what: `${signature.what} ${answer.what}`, fix: signature.fix ?? answer.fix };
-}
-
-interface Finding {
-  readonly what: string;
-  readonly fix: string | null;
-}
-
-function describeSignature(explanation: SignatureExplanation): Finding {
   switch (explanation.verdict) {
     case 'verified':
-      return { what: 'The signature matches these bytes and the secret of the endpoint.', fix: null };
-    case 'explained':
+      return undefined;
+    case 'explained': {
+      const changes = explanation.changes.map(({ part, what }) => `the ${part}: ${what}`).join('; ');
       return {
-        what: `The signature does not match: ${explanation.changes.map(({ part, what }) => `the ${part}: ${what}`).join('; ')}.`,
-        fix: explanation.changes.map(({ fix }) => fix).join(' '),
+        what: `The signature does not match. The cause: ${changes}${fault === undefined ? '' : ` (fault ${fault})`}.`,
+        fix: fault === undefined ? explanation.changes.map(({ fix }) => fix).join(' ') : null,
       };
+    }
     case 'malformed':
-      return { what: 'The value of the header is no signature.', fix: 'Check the name of the header.' };
+      return {
+        what: `The header ${signatureHeader} of the delivery has no signature.`,
+        fix: 'Set the same encoding and prefix on both sides.',
+      };
     case 'unexplained':
       return {
-        what: 'The signature does not match, and no known change explains it: it was made with another secret, or of other content.',
-        fix: 'Set both sides to the same secret.',
+        what: 'The signature does not match, and no known change explains it: the delivery was signed with another secret than the present one, or its content was changed.',
+        fix: 'Set both sides to the same secret, and send it again.',
       };
   }
 }
 
-/** What a status says where its reply does not say more. */
-const STATUSES: Readonly<Record<number, Finding>> = {
-  404: { what: 'Nothing is at this path.', fix: 'Check the path of the endpoint.' },
-  405: { what: 'This path accepts no POST.', fix: 'Check the path of the endpoint.' },
-  413: { what: 'The body is larger than the endpoint accepts.', fix: 'Raise its maxBodyBytes.' },
-};
-
-/** What the codes and outcomes of a stablehooks receiver say. */
-const REPLIES: Readonly<Record<string, Finding>> = {
-  handled: { what: 'The handler ran to its end.', fix: null },
-  duplicate: { what: 'The event had taken effect before, so nothing ran again.', fix: null },
-  queued: { what: 'The event is in the queue of the endpoint.', fix: null },
-  busy: { what: 'Another attempt at this event was running.', fix: null },
-  ignored: { what: 'The endpoint has no handler for this type, so nothing ran.', fix: 'Add a handler.' },
-  parked: {
-    what: 'The endpoint does not know this type, so nothing ran.',
-    fix: 'It runs after a release that knows it redrives.',
-  },
-  dead: {
-    what: 'The endpoint dead-lettered the event.',
-    fix: 'See its last error in the inbox, then requeue it.',
-  },
-  ERR_SIGNATURE_MISSING: {
-    what: 'The endpoint found no signature.',
-    fix: 'Set signatureHeader of the receiver to the header of this request, and let proxies pass it on.',
-  },
-  ERR_SIGNATURE_MALFORMED: {
-    what: 'The endpoint cannot read the form of the signature.',
-    fix: 'Set the same encoding and prefix on both sides.',
-  },
-  ERR_BODY_UNAVAILABLE: {
-    what: 'A body parser before the receiver consumed the bytes.',
-    fix: 'Mount the receiver before the parser.',
-  },
-  ERR_HANDLER_FAILED: { what: 'The handler threw.', fix: 'See the log of the endpoint for its error.' },
-  ERR_HANDLER_TIMEOUT: { what: 'The handler did not end in time.', fix: 'See the log of the endpoint.' },
-  ERR_PAYLOAD_INVALID: { what: 'The payload does not match its schema.', fix: 'Correct the schema.' },
-  ERR_EVENT_NOT_DUE: { what: 'The event failed before and waits for its retry time.', fix: null },
-  ERR_INBOX_FAILED: { what: 'The endpoint cannot reach its inbox.', fix: 'See its log.' },
-  ERR_QUEUE_FAILED: { what: 'The endpoint cannot reach its queue.', fix: 'See its log.' },
-  ERR_CONFIG_INVALID: { what: 'A setting of the receiver is wrong.', fix: 'Its log names the setting.' },
-};
-
-function describeAnswer({ response, error, errorCode, faults }: Answered, verified: boolean): Finding {
-  if (response === null) {
-    if (faults.length > 0 && errorCode === null)
+function describeSilence(answer: Exclude<EndpointAnswer, Reply>): Finding {
+  switch (answer.kind) {
+    case 'silence':
       return {
-        what: `There was no answer: ${error ?? 'the connection ended'} (fault ${faults.join(', ')})`,
-        fix: null,
+        what: `The endpoint did not answer within ${answer.elapsedMs} ms.`,
+        fix: 'If its handler is slow, enqueue the work durably and answer 202. If it answers nothing at all, a body parser before the receiver may have consumed the body: mount the receiver before the parser.',
       };
-    const failure = errorCode === null ? undefined : connectionFailure(errorCode);
-    return {
-      what: `There was no answer: ${failure?.what ?? error ?? 'the connection ended'}.`,
-      fix: failure?.fix ?? null,
-    };
+    case 'lost':
+      return { what: LOSSES[answer.fault] ?? `It was lost (fault ${answer.fault}).`, fix: null };
+    case 'unreachable': {
+      const failure = connectionFailure(answer.reason);
+      return {
+        what: `There was no answer${failure === undefined ? '' : `: ${failure.what}`}.`,
+        fix: failure?.fix ?? 'The error of the attempt and the log of the endpoint say why.',
+      };
+    }
   }
-  const { status, body } = response;
-  const { outcome, code } = readOutcome(body);
-  const name = code ?? outcome ?? '';
-  if (status === 401 || status === 403) return describeRefusal(name, verified);
-  const known = Object.hasOwn(REPLIES, name) ? REPLIES[name] : STATUSES[status];
+}
+
+/** What the faults of a sandbox do that prevent an answer. */
+const LOSSES: Readonly<Record<string, string>> = {
+  drop: 'The sandbox dropped the delivery before it arrived (fault drop).',
+  cut: 'The sandbox cut the connection halfway through the body (fault cut), so no handler ran.',
+  reset: 'The sandbox reset the connection before the answer (fault reset), so the handler may have run.',
+};
+
+/** What a status says where the reply does not say more. */
+const STATUSES: Readonly<Record<number, Finding>> = {
+  404: { what: 'Nothing is at this path.', fix: 'Check the path, and that the receiver is mounted there.' },
+  405: { what: 'This path accepts no POST.', fix: 'Check the path, and that the receiver is mounted there.' },
+  410: { what: 'Nothing is at this path any more.', fix: 'Check the path of the endpoint.' },
+  413: {
+    what: 'The body is larger than the endpoint, or a proxy before it, accepts.',
+    fix: 'Raise the limit of the proxy or the parser, or maxBodyBytes of the receiver.',
+  },
+  415: {
+    what: 'The endpoint does not accept this content type or encoding.',
+    fix: 'Accept application/json.',
+  },
+  429: { what: 'The endpoint answered that there are too many requests.', fix: null },
+};
+
+function describeReply({ status, code, outcome }: Reply): Finding {
+  const known = findingOf(code ?? outcome) ?? STATUSES[status];
   if (known !== undefined) return known;
   if (status >= 200 && status < 300) return { what: `The endpoint accepted it (${status}).`, fix: null };
-  if (status >= 300 && status < 400)
+  if (status >= 300 && status < 400) {
     return {
-      what: `The endpoint redirects (${status}), which deliveries do not follow.`,
-      fix: 'Deliver to the URL of the receiver itself.',
+      what: `The endpoint redirects (${status}), and deliveries do not follow redirects.`,
+      fix: 'Deliver to the URL of the receiver itself, or answer there without a redirect, or a login.',
     };
-  return { what: `The endpoint answered ${status}.`, fix: 'See the log of the endpoint.' };
+  }
+  return { what: `The endpoint answered ${status}.`, fix: 'The log of the endpoint may say why.' };
 }
 
-function describeRefusal(name: string, verified: boolean): Finding {
-  if (!verified) return { what: 'The endpoint refused it, as it must.', fix: null };
-  const known = name === 'ERR_SIGNATURE_MISMATCH' ? undefined : REPLIES[name];
-  return (
-    known ?? {
-      what: 'The endpoint refused it all the same: it has another secret, or it verifies other bytes than these.',
-      fix: 'Set both sides to the same secret, and verify the raw bytes before any parser. `stablehooks doctor URL` finds out which.',
-    }
-  );
+/** The signature is right, and the endpoint says that it is not. */
+function describeRefusal({ status, code }: Reply): Finding {
+  const known = findingOf(code);
+  if (known !== undefined)
+    return { what: `The endpoint refused it all the same. ${known.what}`, fix: known.fix };
+  return {
+    what: `The endpoint refused it all the same (${status}), and its reply does not say why: it has another secret, reads another header, does not verify the raw bytes, or asks for a login.`,
+    fix: 'Set both sides to the same secret, and verify the raw bytes. `stablehooks doctor URL` finds out which it is.',
+  };
 }

@@ -61,6 +61,8 @@ export interface Session {
   readonly actions: readonly ActionName[];
   /** To be sent as the header `x-inspector-token` with each action. */
   readonly actionToken: string;
+  /** Where the stream is now: with this as `?after`, it misses nothing that happens after this answer. */
+  readonly position: string;
 }
 
 /**

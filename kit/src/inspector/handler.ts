@@ -53,7 +53,7 @@ export function createHandler({ source, actions, access, basePath }: InspectorPa
   const unsubscribe = source.subscribe(stream.publish, stream.isRead);
   const coverage = source.inbox && createCoverage(source.inbox);
   const runs = createActions(source, coverage);
-  const session: Session = {
+  const session: Omit<Session, 'position'> = {
     name: source.name,
     views: viewsOf(source),
     actions: actions.filter((name) => runs[name] !== undefined),
@@ -77,7 +77,9 @@ export function createHandler({ source, actions, access, basePath }: InspectorPa
     if (file === undefined) throw new RequestRefused(404, 'There is no such file. Reload the page.');
     return file;
   });
-  app.get('/api/session', (context) => context.json(session));
+  app.get('/api/session', (context) =>
+    context.json({ ...session, position: stream.position() } satisfies Session),
+  );
   app.get('/api/stream', (context) => stream.respond(context.req.raw));
   if (source.deliveries) app.route('/api/deliveries', deliveryRoutes(source.deliveries));
   if (source.inbox) app.route('/api/inbox', inboxRoutes(source.inbox));
@@ -261,8 +263,10 @@ function createActions(
 
 function runOf({ operations }: InboxPart, run: NonNullable<InboxPart['run']>) {
   return async (input: unknown) => {
-    const { event } = await findRecord(operations, parse(z.object({ id }), input).id);
+    const { event, state } = await findRecord(operations, parse(z.object({ id }), input).id);
     if (event === null) throw new RequestRefused(409, 'The event is pruned, so it cannot run.');
+    // A receiver runs neither a dead event nor, before it is due, a failed one.
+    if (state === 'dead' || state === 'failed') await operations.requeue(event.id);
     return { outcome: await run(event) };
   };
 }

@@ -4,6 +4,8 @@ import type { StreamEntry } from './api.js';
 /** Tells every page what happens. */
 export interface Stream {
   publish(entry: StreamEntry): void;
+  /** The id of the last entry. */
+  position(): string;
   /**
    * Answers with server-sent events. With `Last-Event-ID`, or `?after` for a page that takes over from another, it
    * begins with what was missed since; if that is no longer known, with `reset`, and the page asks for everything
@@ -89,6 +91,7 @@ export function createStream(): Stream {
       unsent.push(text);
       sending ??= setTimeout(flush, SEND_INTERVAL_MS).unref();
     },
+    position: () => `${run}-${count}`,
     respond(request) {
       // What was not sent is for the readers before.
       flush();
@@ -103,8 +106,7 @@ export function createStream(): Stream {
             // Its id makes a page that is disconnected before the first entry ask for what it misses.
             const id = `${run}-${count - (missed?.length ?? 0)}`;
             const first = `retry: 1000\nid: ${id}\nevent: ${missed === undefined ? 'reset' : 'open'}\ndata: {}\n\n`;
-            const rest = last !== null && missed !== undefined ? missed : [lost ?? ''];
-            reader.enqueue(encoder.encode([first, ...rest].join('')));
+            reader.enqueue(encoder.encode([first, ...(missed ?? []), lost ?? ''].join('')));
             pings ??= setInterval(() => send(': ping\n\n'), PING_INTERVAL_MS).unref();
           },
           cancel: () => remove(own),

@@ -1,8 +1,9 @@
 /** `stablehooks-kit/sandbox`: the service on your machine. */
 import { judgeAttempt } from '../explain/verdict.js';
+import { answerOf } from '../io/delivery.js';
 import { createApp } from './app.js';
 import { createClock } from './clock.js';
-import { createDeliveries } from './deliveries.js';
+import { bytesOf, createDeliveries } from './deliveries.js';
 import { createEndpoints, resendInput, toEndpoint } from './endpoints.js';
 import { createEventLog, type SandboxEvent } from './events.js';
 import { createFaults } from './faults.js';
@@ -190,7 +191,11 @@ function startSandbox(settings: SandboxSettings, file: LockedStateFile | undefin
     events: events.list,
     redeliver: (eventId) => deliveries.begin(events.get(eventId)),
     resend: async (deliveryId, change = {}) => deliveries.resend(deliveryId, check(resendInput, change)),
-    explain: (attempt) => judgeAttempt(attempt, endpoints.find(attempt.endpointId)),
+    explain: (attempt) => {
+      const { headers } = attempt.request;
+      const judged = { headers, body: bytesOf(attempt.request), answer: answerOf(attempt) };
+      return judgeAttempt(judged, endpoints.find(attempt.endpointId));
+    },
     deliveries: ({ eventId, state, limit } = {}) =>
       deliveries
         .list()

@@ -1,3 +1,181 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import type { InboxCounts, InboxRow } from '../../../src/inspector/api.js';
+import { Dialog } from '../dialog';
+import { staleFor, tellChanged } from '../live';
+import { useLoaded } from '../load';
+import { attempt } from '../notice';
+import { toPlain } from '../plain';
+import { act, ask, can } from '../server';
+import { formatAge } from '../time';
+import { follow, go, hrefWith, param } from '../url';
+import './inbox.css';
+import { InboxEvent } from './inbox-event';
+import { InboxList } from './inbox-list';
+
+type InboxState = InboxRow['state'];
+
+/** What a state means. What needs a person comes first. */
+const STATES: Readonly<Record<InboxState, string>> = {
+  dead: 'They have failed for good, and run again only if a person requeues them.',
+  failed: 'They have failed, and run again when they are due.',
+  leased: 'A process runs them now.',
+  received: 'They are recorded, and run when they are due.',
+  parked: 'No handler knows their type. They wait for a release that does.',
+  done: 'Their handler finished.',
+};
+const NAMES = Object.keys(STATES) as readonly InboxState[];
+const DAY_MS = 86_400_000;
+
+/** The events of an inbox by their state, and one of them in detail. */
 export function InboxView() {
-  return <h2>Inbox</h2>;
+  const counts = useLoaded(
+    'inbox/counts',
+    (signal) => ask<InboxCounts>('inbox/counts', {}, signal),
+    staleFor('inbox'),
+  );
+  const countOf = (state: InboxState) => counts.data?.find((each) => each.state === state);
+  const named = NAMES.find((each) => each === param('state'));
+  const first = NAMES.find((each) => (countOf(each)?.count ?? 0) > 0);
+  const state = named ?? first;
+  const order = param('order') === 'oldest' ? 'oldest' : 'newest';
+  const event = param('event');
+  useEffect(() => {
+    // It stays when others arrive.
+    if (named === undefined && first !== undefined) go({ state: first }, { replace: true });
+  }, [named, first]);
+  useReturnOfFocus(event);
+
+  return (
+    <div class={event === undefined ? 'inbox' : 'inbox inbox-with-event'}>
+      <section class="inbox-main" aria-labelledby="inbox-title">
+        <div class="inbox-bar">
+          <h2 id="inbox-title">Inbox</h2>
+          <Find />
+          {can('prune') && <Prune />}
+        </div>
+        {counts.error !== undefined && (
+          <p class="bad" role="alert">
+            The counts could not be read: <bdi>{toPlain(counts.error)}</bdi>
+          </p>
+        )}
+        <nav class="inbox-states" aria-label="States">
+          {NAMES.map((each) => {
+            const { count, oldest = null } = countOf(each) ?? {};
+            return (
+              <a
+                key={each}
+                href={hrefWith({ state: each, event: undefined })}
+                aria-current={each === state ? 'true' : undefined}
+                onClick={follow}
+              >
+                <span>{each}</span> <strong>{count?.toLocaleString() ?? '…'}</strong>
+                {oldest !== null && <small> oldest {formatAge(Date.now() - oldest)}</small>}
+              </a>
+            );
+          })}
+        </nav>
+        {state === undefined ? (
+          <p class="empty">{counts.data === undefined ? 'Loading …' : 'The inbox has no events yet.'}</p>
+        ) : (
+          <>
+            <div class="inbox-bar">
+              <p class="faint">{STATES[state]}</p>
+              <label class="inbox-order">
+                Order
+                <select value={order} onChange={({ currentTarget }) => go({ order: currentTarget.value })}>
+                  <option value="newest">newest first</option>
+                  <option value="oldest">oldest first</option>
+                </select>
+              </label>
+            </div>
+            <InboxList key={`${state} ${order}`} state={state} order={order} total={countOf(state)?.count} />
+          </>
+        )}
+      </section>
+      {event !== undefined && <InboxEvent key={event} id={event} />}
+    </div>
+  );
+}
+
+/** When the event is closed, the focus returns to its row. */
+function useReturnOfFocus(event: string | undefined): void {
+  const before = useRef(event);
+  useEffect(() => {
+    const closed = before.current;
+    before.current = event;
+    if (event !== undefined || closed === undefined) return;
+    const row = document.querySelector<HTMLElement>(`[data-event="${CSS.escape(closed)}"]`);
+    (row ?? document.querySelector<HTMLElement>('.inbox-scroll'))?.focus();
+  }, [event]);
+}
+
+function Find() {
+  const [id, setId] = useState('');
+  return (
+    <search>
+      <form
+        class="inbox-find"
+        onSubmit={(submitted) => {
+          submitted.preventDefault();
+          if (id.trim() !== '') go({ event: id.trim() });
+        }}
+      >
+        <label>
+          Id of an event
+          <input
+            type="search"
+            value={id}
+            spellcheck={false}
+            autocomplete="off"
+            onInput={({ currentTarget }) => setId(currentTarget.value)}
+          />
+        </label>
+        <button type="submit">Find</button>
+      </form>
+    </search>
+  );
+}
+
+function Prune() {
+  const [isAsking, setAsking] = useState(false);
+  const [days, setDays] = useState('30');
+  const [isRunning, setRunning] = useState(false);
+  async function prune() {
+    setAsking(false);
+    setRunning(true);
+    await attempt(
+      () => act('prune', { olderThanMs: Number(days) * DAY_MS }),
+      ({ pruned }) =>
+        pruned === 1 ? '1 event was pruned.' : `${pruned.toLocaleString()} events were pruned.`,
+    );
+    setRunning(false);
+    tellChanged('inbox');
+  }
+  return (
+    <>
+      <button type="button" disabled={isRunning} onClick={() => setAsking(true)}>
+        {isRunning ? 'Pruning …' : 'Prune …'}
+      </button>
+      {isAsking && (
+        <Dialog title="Prune the inbox" submit="Prune" onSubmit={prune} onClose={() => setAsking(false)}>
+          <p>
+            This removes the payloads and the attempts of events that have been done for longer than this.
+            Their ids stay, so that an event that is delivered again is still a duplicate. It cannot be
+            undone.
+          </p>
+          <label>
+            Done for more than this many days
+            <input
+              type="number"
+              min="0"
+              step="any"
+              required
+              value={days}
+              onInput={({ currentTarget }) => setDays(currentTarget.value)}
+            />
+          </label>
+        </Dialog>
+      )}
+    </>
+  );
 }

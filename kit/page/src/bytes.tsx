@@ -1,0 +1,151 @@
+import { useId, useMemo, useState } from 'preact/hooks';
+import './bytes.css';
+import { toPlain } from './plain';
+
+/** How many bytes are shown at once: a larger body takes longer to lay out than a reader waits. */
+const PAGE_BYTES = { text: 32_768, hex: 4_096, json: 32_768 } as const;
+const ROW_BYTES = 16;
+/** How many lines of the box are seen at once. */
+const MAX_LINES = 24;
+/** Beyond it, the indentation of each line no longer grows: a body of brackets alone would grow with its square. */
+const MAX_INDENT = 32;
+
+type Form = keyof typeof PAGE_BYTES;
+const FORMS: readonly (readonly [Form, string])[] = [
+  ['text', 'Text'],
+  ['hex', 'Hex'],
+  ['json', 'Indented JSON'],
+];
+
+/** A body from elsewhere, in a box of its own: as text, as hex, and if it is JSON, indented. Nothing in it is run. */
+export function Bytes({ bytes, label }: { readonly bytes: Uint8Array; readonly label: string }) {
+  const text = useMemo(() => decodeUtf8(bytes), [bytes]);
+  const indented = useMemo(() => (text === undefined ? undefined : indentJson(text)), [text]);
+  const [chosen, setChosen] = useState<Form>();
+  const [page, setPage] = useState({ of: bytes, start: 0 });
+  const group = useId();
+  const form =
+    chosen === undefined || (chosen === 'json' && indented === undefined)
+      ? text === undefined
+        ? 'hex'
+        : 'text'
+      : chosen;
+
+  if (bytes.length === 0) return <p class="faint">No body.</p>;
+  const shown = form === 'json' && indented !== undefined ? indented : bytes;
+  const size = PAGE_BYTES[form];
+  const start = page.of === shown && page.start < shown.length ? page.start - (page.start % size) : 0;
+  const end = Math.min(start + size, shown.length);
+  const turn = (to: number) => setPage({ of: shown, start: to });
+  const content = form === 'hex' ? toHexRows(shown, start, end) : textOf(shown, start, end);
+  return (
+    <div class="bytes">
+      <div class="bytes-bar">
+        <fieldset class="bytes-forms" aria-label={`Form of: ${label}`}>
+          {FORMS.filter(([each]) => each !== 'json' || indented !== undefined).map(([each, title]) => (
+            <label key={each}>
+              <input type="radio" name={group} checked={each === form} onChange={() => setChosen(each)} />
+              {title}
+            </label>
+          ))}
+        </fieldset>
+        <span class="faint">
+          {formatBytes(bytes.length)}
+          {text === undefined && ', not UTF-8'}
+        </span>
+        {shown.length > size && (
+          <span class="bytes-pages">
+            <button type="button" disabled={start === 0} onClick={() => turn(start - size)}>
+              Previous
+            </button>
+            <span>
+              {start.toLocaleString('en')} to {(end - 1).toLocaleString('en')}
+            </span>
+            <button type="button" disabled={end === shown.length} onClick={() => turn(end)}>
+              Next
+            </button>
+          </span>
+        )}
+      </div>
+      {form === 'json' && <p class="faint">Indented for reading: these are not the exact bytes.</p>}
+      {form === 'text' && text === undefined && (
+        <p class="faint">Bytes that are not UTF-8 are shown as �. Hex shows them.</p>
+      )}
+      {/* Not an element with text: this one takes the focus, scrolls and selects by itself. */}
+      <textarea
+        class={form === 'hex' ? 'bytes-box bytes-hex' : 'bytes-box'}
+        aria-label={label}
+        readOnly
+        spellcheck={false}
+        rows={Math.min(content.split('\n').length, MAX_LINES)}
+        value={content}
+      />
+    </div>
+  );
+}
+
+/** The text of bytes, or `undefined` if they are not UTF-8. */
+export function decodeUtf8(bytes: Uint8Array): string | undefined {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+export function decodeBase64(base64: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+}
+
+/** Such as `1,024 bytes`. */
+export function formatBytes(count: number): string {
+  return count === 1 ? '1 byte' : `${count.toLocaleString('en')} bytes`;
+}
+
+function textOf(bytes: Uint8Array, start: number, end: number): string {
+  const part = bytes.subarray(toCharacterStart(bytes, start), toCharacterStart(bytes, end));
+  return toPlain(new TextDecoder('utf-8', { ignoreBOM: true }).decode(part), { lines: true });
+}
+
+/** Both pages beside a border agree on where the character at it begins. */
+function toCharacterStart(bytes: Uint8Array, at: number): number {
+  let start = at;
+  while (start < bytes.length && start < at + 3 && ((bytes[start] ?? 0) & 0xc0) === 0x80) start += 1;
+  return start;
+}
+
+function toHexRows(bytes: Uint8Array, start: number, end: number): string {
+  const rows: string[] = [];
+  for (let at = start; at < end; at += ROW_BYTES) {
+    const row = [...bytes.subarray(at, Math.min(at + ROW_BYTES, end))];
+    const hex = row.map((byte) => byte.toString(16).padStart(2, '0')).join(' ');
+    const ascii = row.map((byte) => (byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : '.')).join('');
+    rows.push(`${at.toString(16).padStart(8, '0')}  ${hex.padEnd(ROW_BYTES * 3 - 1)}  ${ascii}`);
+  }
+  return rows.join('\n');
+}
+
+/** The same tokens on lines of their own: numbers keep their digits, and names that occur twice stay. */
+function indentJson(text: string): Uint8Array | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value !== 'object' || value === null) return undefined;
+  } catch {
+    return undefined;
+  }
+  let depth = 0;
+  let last = '';
+  const parts: string[] = [];
+  const line = () => `\n${'  '.repeat(Math.min(depth, MAX_INDENT))}`;
+  for (const [token] of text.matchAll(/"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|[^\s"{}[\],:]+/g)) {
+    const opens = token === '{' || token === '[';
+    const closes = token === '}' || token === ']';
+    const isEmpty = closes && (last === '{' || last === '[');
+    if (closes) depth -= 1;
+    if ((closes && !isEmpty) || (!closes && /^[{[,]$/.test(last))) parts.push(line());
+    parts.push(token === ':' ? ': ' : token);
+    if (opens) depth += 1;
+    last = token;
+  }
+  return new TextEncoder().encode(parts.join(''));
+}

@@ -1,0 +1,19 @@
+import { connection, lost } from './live';
+import { Plain } from './plain';
+import { Time } from './time';
+
+/** Tells the reader that what the page shows is old, because the source cannot be read. */
+export function SourceState({ name }: { readonly name: string }) {
+  const isLost = lost.value !== undefined && connection.value.open;
+  return (
+    <div role="alert">
+      {isLost && (
+        <p class="banner">
+          <Plain text={name} /> cannot be read since <Time at={lost.value.since} />.{' '}
+          <Plain text={lost.value.why} /> The page shows what was read before, and goes on when it can be
+          read.
+        </p>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,244 @@
+import './delivery-charts.css';
+import 'uplot/dist/uPlot.min.css';
+import { signal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import uPlot from 'uplot';
+import type { AttemptFilter, AttemptKind, AttemptStats } from '../../../src/inspector/api.js';
+import { useLoaded } from '../load';
+import { ask } from '../server';
+import { go, param } from '../url';
+
+/** What each kind is called, from the bottom of a bar to its top. Its colour is the variable `--<kind>` of the CSS. */
+const KINDS: readonly (readonly [AttemptKind, string])[] = [
+  ['accepted', 'accepted'],
+  ['without-effect', 'without effect'],
+  ['refused', 'refused'],
+  ['failed', 'failed'],
+  ['unanswered', 'unanswered'],
+];
+const HEIGHT = 150;
+/** A reader cannot follow more, and each answer counts every attempt that is kept. */
+const REFRESH_MS = 1_000;
+
+const darkScheme = matchMedia('(prefers-color-scheme: dark)');
+const isDark = signal(darkScheme.matches);
+darkScheme.addEventListener('change', ({ matches }) => {
+  isDark.value = matches;
+});
+
+/** Outcomes over time and the distribution of the latency, of the attempts that a filter selects. */
+export function DeliveryCharts({ filter }: { readonly filter: AttemptFilter }) {
+  const isOpen = param('charts') !== 'closed';
+  return (
+    <details
+      class="charts"
+      open={isOpen}
+      onToggle={({ currentTarget: { open } }) => {
+        if (open !== isOpen) go({ charts: open ? undefined : 'closed' }, { replace: true });
+      }}
+    >
+      <summary>Charts</summary>
+      {isOpen && <Charts filter={filter} />}
+    </details>
+  );
+}
+
+function Charts({ filter: { type, kind, id, text } }: { readonly filter: AttemptFilter }) {
+  const query = { type, kind, id, text };
+  const { data, error } = useLoaded<AttemptStats>(
+    `stats ${JSON.stringify(query)}`,
+    (signal) => ask('deliveries/stats', query, signal),
+    (entry) =>
+      entry.kind === 'attempt' ||
+      entry.kind === 'reset' ||
+      (entry.kind === 'changed' && entry.view === 'deliveries'),
+    REFRESH_MS,
+  );
+  if (data === undefined) return <p class="faint">{error ?? 'Loading …'}</p>;
+  if (data.total === 0) return <p class="faint">There is no attempt to draw.</p>;
+  const counts = KINDS.flatMap(([kind, name]) => {
+    const count = data.kinds[kind].reduce((sum, each) => sum + each, 0);
+    return count === 0 ? [] : [`${count} ${name}`];
+  });
+  const { boundsMs } = data.latency;
+  // The colours are read when a chart is made.
+  const scheme = isDark.value ? 'dark' : 'light';
+  return (
+    <div class="charts-row">
+      <figure>
+        <figcaption>
+          <strong>Outcomes</strong> {counts.join(', ')}
+        </figcaption>
+        <Plot key={scheme} options={outcomeOptions} data={stack(data)} />
+      </figure>
+      <figure>
+        <figcaption>
+          <strong>Latency</strong> median {percentile(data, 0.5)}, 95 % {percentile(data, 0.95)}
+        </figcaption>
+        <Plot
+          key={`${scheme} ${boundsMs}`}
+          options={latencyOptions(boundsMs)}
+          data={[data.latency.counts.map((_, index) => index), [...data.latency.counts]]}
+        />
+      </figure>
+    </div>
+  );
+}
+
+/** The bucket that holds the given part of the attempts, counted from the fastest. */
+function percentile({ latency: { boundsMs, counts } }: AttemptStats, part: number): string {
+  const total = counts.reduce((sum, each) => sum + each, 0);
+  let sum = 0;
+  const index = counts.findIndex((count) => {
+    sum += count;
+    return sum > 0 && sum >= total * part;
+  });
+  return bucketName(boundsMs, index);
+}
+
+function bucketName(boundsMs: readonly number[], index: number): string {
+  const bound = boundsMs[index];
+  return bound === undefined ? `> ${shortMs(boundsMs.at(-1) ?? 0)}` : `≤ ${shortMs(bound)}`;
+}
+
+function shortMs(ms: number): string {
+  return ms < 1_000 ? `${ms} ms` : `${ms / 1_000} s`;
+}
+
+/** The middle of each bucket of time, and for each kind its count with those below: drawn from the top down. */
+function stack({ from, stepMs, kinds }: AttemptStats): uPlot.AlignedData {
+  const times = kinds.accepted.map((_, index) => from + (index + 0.5) * stepMs);
+  const sums = times.map(() => 0);
+  const layers = KINDS.map(([kind]) => {
+    for (const [index, count] of kinds[kind].entries()) sums[index] = (sums[index] ?? 0) + count;
+    return [...sums];
+  });
+  return [times, ...layers.reverse()];
+}
+
+/** How a chart is drawn in a width, with the colours of the scheme. */
+type Options = (width: number, color: (variable: string) => string) => uPlot.Options;
+
+const outcomeOptions: Options = (width, color) => ({
+  ...commonOptions(width),
+  ms: 1,
+  scales: { x: { time: true, range: aroundBars }, y: FROM_ZERO },
+  axes: [
+    { ...axis(color), space: 90, values: (_, times) => times.map((time) => formatTime(time, times)) },
+    countAxis(color),
+  ],
+  series: [
+    { label: 'Around', value: (_, time) => (time === null ? '' : new Date(time).toLocaleTimeString()) },
+    ...KINDS.toReversed().map(
+      ([kind, label]): uPlot.Series => ({
+        label,
+        ...bars(color(`--${kind}`)),
+        value: ({ data }, sum, layer, index) =>
+          index === null ? '' : `${sum - Number(data[layer + 1]?.[index] ?? 0)}`,
+      }),
+    ),
+  ],
+});
+
+const latencyOptions =
+  (boundsMs: readonly number[]): Options =>
+  (width, color) => ({
+    ...commonOptions(width),
+    scales: { x: { time: false, range: [-0.5, boundsMs.length + 0.5] }, y: FROM_ZERO },
+    axes: [
+      {
+        ...axis(color),
+        space: 64,
+        incrs: [1, 2, 4],
+        values: (_, indexes) => indexes.map((index) => bucketName(boundsMs, index)),
+      },
+      countAxis(color),
+    ],
+    series: [
+      { label: 'Took', value: (_, index) => (index === null ? '' : bucketName(boundsMs, index)) },
+      {
+        label: 'attempts',
+        ...bars(color('--accent')),
+        value: (_, count) => (count === null ? '' : `${count}`),
+      },
+    ],
+  });
+
+const FROM_ZERO: uPlot.Scale = { range: (_, __, max) => [0, Math.max(max, 1)] };
+
+const commonOptions = (width: number) => ({
+  width,
+  height: HEIGHT,
+  // Dragging would select a span, which the live data moves away.
+  cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
+});
+
+const bars = (fill: string) => ({
+  fill,
+  width: 0,
+  points: { show: false },
+  ...(uPlot.paths.bars && { paths: uPlot.paths.bars({ size: [0.85, 40] }) }),
+});
+
+const axis = (color: (variable: string) => string) => ({
+  stroke: color('--faint'),
+  grid: { stroke: color('--line'), width: 1 },
+  ticks: { stroke: color('--line'), width: 1 },
+});
+
+const countAxis = (color: (variable: string) => string): uPlot.Axis => ({
+  ...axis(color),
+  size: 46,
+  space: 30,
+  incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 100_000],
+});
+
+/** Half a bucket on each side, so that the outer bars are whole. */
+function aroundBars({ data: [times] }: uPlot, min: number, max: number): uPlot.Range.MinMax {
+  const half = ((times[1] ?? 0) - (times[0] ?? 0)) / 2 || 500;
+  return [min - half, max + half];
+}
+
+function formatTime(time: number, times: readonly number[]): string {
+  const span = (times.at(-1) ?? 0) - (times[0] ?? 0);
+  const date = { month: 'short', day: 'numeric' } as const;
+  const clock = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' } as const;
+  const isShort = span < 600_000;
+  return new Intl.DateTimeFormat(undefined, {
+    ...(span > 86_400_000 && date),
+    ...clock,
+    ...(isShort && { second: '2-digit' }),
+  }).format(time);
+}
+
+/** A chart as wide as its place. Its caption says the same to those who do not see it. */
+function Plot({ options, data }: { readonly options: Options; readonly data: uPlot.AlignedData }) {
+  const place = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot>(null);
+  useEffect(() => {
+    const element = place.current;
+    if (element === null) return;
+    const colors = (variable: string) => resolveColor(element, variable);
+    const made = new uPlot(options(element.clientWidth, colors), data, element);
+    plot.current = made;
+    const resizes = new ResizeObserver(() => {
+      const width = element.clientWidth;
+      if (width > 0 && width !== made.width) made.setSize({ width, height: HEIGHT });
+    });
+    resizes.observe(element);
+    return () => {
+      resizes.disconnect();
+      made.destroy();
+    };
+  }, []);
+  useEffect(() => plot.current?.setData(data), [data]);
+  return <div class="plot" ref={place} aria-hidden="true" />;
+}
+
+/** A canvas does not know variables, and their values can depend on the scheme. */
+function resolveColor(element: HTMLElement, variable: string): string {
+  element.style.color = `var(${variable})`;
+  const { color } = getComputedStyle(element);
+  element.style.color = '';
+  return color;
+}

@@ -1,0 +1,179 @@
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import type { InboxDetail } from '../../../src/inspector/api.js';
+import { Bytes } from '../bytes';
+import { staleFor, tellChanged } from '../live';
+import { useLoaded } from '../load';
+import { attempt } from '../notice';
+import { Plain, toPlain } from '../plain';
+import { act, ask, can } from '../server';
+import { Time } from '../time';
+import { follow, hrefWith } from '../url';
+
+/** Outcomes after which nothing is left to do here. */
+const GOOD_OUTCOMES: Readonly<Record<string, string>> = {
+  handled: 'ran: its handler finished',
+  duplicate: 'was done before',
+  queued: 'is in the queue',
+};
+
+const pathOf = (id: string) => `inbox/events/${encodeURIComponent(id)}`;
+
+/** One event: its state, its attempts, and what can be done. The payload is not even asked for before it is shown. */
+export function InboxEvent({ id }: { readonly id: string }) {
+  const { data, error, reload } = useLoaded(
+    pathOf(id),
+    (signal) => ask<InboxDetail>(pathOf(id), {}, signal),
+    staleFor('inbox'),
+  );
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => {
+    // Not when the page was opened with the event.
+    if (document.activeElement !== document.body) heading.current?.focus();
+  }, []);
+  return (
+    <section class="inbox-event" aria-labelledby="inbox-event-title">
+      <div class="inbox-bar">
+        <h3 id="inbox-event-title" ref={heading} tabIndex={-1}>
+          <Plain text={id} />
+        </h3>
+        <a href={hrefWith({ event: undefined })} onClick={follow}>
+          Close
+        </a>
+      </div>
+      {error !== undefined && (
+        <p class="bad" role="alert">
+          <bdi>{toPlain(error)}</bdi>{' '}
+          <button type="button" onClick={reload}>
+            Try again
+          </button>
+        </p>
+      )}
+      {data === undefined && error === undefined && <p class="faint">Loading …</p>}
+      {data !== undefined && <Facts event={data} />}
+    </section>
+  );
+}
+
+function Facts({ event }: { readonly event: InboxDetail }) {
+  const { state, type, origin, attempts, receivedAt, updatedAt, dueAt, lastError, history, pruned } = event;
+  return (
+    <>
+      <Actions event={event} />
+      <dl class="inbox-facts">
+        <dt>State</dt>
+        <dd>
+          <strong class={state === 'dead' || state === 'failed' ? 'bad' : undefined}>{state}</strong> since{' '}
+          <Time at={updatedAt} />
+        </dd>
+        <dt>Type</dt>
+        <dd>
+          <Plain text={type} />
+        </dd>
+        <dt>Received</dt>
+        <dd>
+          <Time at={receivedAt} />, by {origin}
+        </dd>
+        <dt>Attempts</dt>
+        <dd>{attempts}</dd>
+        {dueAt !== null && (
+          <>
+            <dt>{state === 'leased' ? 'Lease until' : 'Due'}</dt>
+            <dd>
+              <Time at={dueAt} />
+            </dd>
+          </>
+        )}
+      </dl>
+      {lastError !== null && (
+        <>
+          <h4>Last error</h4>
+          <p class="inbox-text">{toPlain(lastError, { lines: true })}</p>
+        </>
+      )}
+      <h4>Attempts that have ended</h4>
+      {history.length === 0 ? (
+        <p class="faint">{pruned ? 'They are pruned.' : 'None.'}</p>
+      ) : (
+        <ol class="inbox-history">
+          {history.map(({ attempt: number, startedAt, endedAt, result, error }, index) => (
+            <li key={index} value={number}>
+              <strong class={result === 'done' ? 'good' : 'bad'}>{result}</strong> – started{' '}
+              <Time at={startedAt} />, ended <Time at={endedAt} /> ({(endedAt - startedAt).toLocaleString()}{' '}
+              ms)
+              {result === 'lapsed' && <p>Its lease ended before it did, such as when the process stopped.</p>}
+              {error !== null && <p class="inbox-text">{toPlain(error, { lines: true })}</p>}
+            </li>
+          ))}
+        </ol>
+      )}
+      <h4>Payload</h4>
+      {pruned ? <p class="faint">It is pruned.</p> : <Payload id={event.id} />}
+    </>
+  );
+}
+
+function Actions({ event: { id, state, pruned } }: { readonly event: InboxDetail }) {
+  const [isBusy, setBusy] = useState(false);
+  async function during(work: () => Promise<unknown>) {
+    setBusy(true);
+    await work();
+    setBusy(false);
+    tellChanged('inbox');
+  }
+  const requeue = () =>
+    attempt(
+      async () => {
+        const { done } = await act('requeue', { id });
+        if (!done) throw new Error(`${id} was not requeued: it is neither dead nor failed any more.`);
+      },
+      () => `${id} is due now, and its attempts count from 0.`,
+    );
+  const run = () =>
+    attempt(
+      async () => {
+        const { outcome } = await act('run', { id });
+        const good = GOOD_OUTCOMES[outcome];
+        if (good === undefined) throw new Error(`${id} was run, and ended with ${outcome}.`);
+        return good;
+      },
+      (good) => `${id} ${good}.`,
+    );
+  const canRequeue = can('requeue') && (state === 'dead' || state === 'failed');
+  const canRun = can('run') && state !== 'done' && state !== 'leased' && !pruned;
+  if (!canRequeue && !canRun) return null;
+  return (
+    <div class="buttons">
+      {canRun && (
+        <button type="button" class="primary" disabled={isBusy} onClick={() => during(run)}>
+          Run now
+        </button>
+      )}
+      {canRequeue && (
+        <button type="button" disabled={isBusy} onClick={() => during(requeue)}>
+          Requeue
+        </button>
+      )}
+    </div>
+  );
+}
+
+function Payload({ id }: { readonly id: string }) {
+  const [isAsked, setAsked] = useState(false);
+  if (isAsked) return <ShownPayload id={id} />;
+  return (
+    <button type="button" onClick={() => setAsked(true)}>
+      Show payload
+    </button>
+  );
+}
+
+function ShownPayload({ id }: { readonly id: string }) {
+  const { data, error } = useLoaded(`payload of ${id}`, (signal) =>
+    ask<InboxDetail>(pathOf(id), { payload: 1 }, signal),
+  );
+  const json = data?.json;
+  const bytes = useMemo(() => new TextEncoder().encode(json ?? ''), [json]);
+  if (error !== undefined) return <p class="bad">{toPlain(error)}</p>;
+  if (data === undefined) return <p class="faint">Loading …</p>;
+  return json === null ? <p class="faint">It is pruned.</p> : <Bytes bytes={bytes} label="Payload" />;
+}

@@ -1,0 +1,91 @@
+import { useEffect, useMemo, useState } from 'preact/hooks';
+import type { ServiceReport } from '../../../src/inspector/api.js';
+import { DURATION_HINT, formatDuration, parseDuration } from '../duration';
+import { attempt, tellReader } from '../notice';
+import { act, can } from '../server';
+
+const STEPS_MS = [1_000, 60_000, 3_600_000, 86_400_000] as const;
+
+/** The sandbox's time, and moving it ahead. */
+export function Clock({
+  clock,
+  reload,
+}: {
+  readonly clock: ServiceReport['clock'];
+  readonly reload: () => void;
+}) {
+  const isManual = clock.mode === 'manual';
+  const now = useTime(clock);
+  const [typed, setTyped] = useState('');
+  const [isAdvancing, setAdvancing] = useState(false);
+  const typedMs = parseDuration(typed);
+  const isWrong = typed !== '' && !(typedMs !== undefined && typedMs >= 0);
+
+  async function advance(ms: number): Promise<void> {
+    setAdvancing(true);
+    await attempt(
+      () => act('advance-clock', { ms }),
+      (after) => `Advanced by ${formatDuration(ms)}. It is now ${toUtc(after.now)}.`,
+    );
+    setAdvancing(false);
+    reload();
+  }
+
+  return (
+    <section class={isManual ? 'clock clock-manual' : 'clock'} aria-labelledby="clock-title">
+      <h3 id="clock-title">
+        Clock <span class="badge">{isManual ? 'manual' : 'real'}</span>
+      </h3>
+      <p class="now">
+        <time dateTime={now}>{toUtc(now)}</time>
+      </p>
+      <p class="faint">
+        {isManual ? 'The time stands still until it is advanced.' : 'The time runs by itself.'} What becomes
+        due on the way happens in order: attempts, movements, expiries.
+      </p>
+      {can('advance-clock') && (
+        <form
+          class="buttons"
+          onSubmit={(event) => {
+            event.preventDefault();
+            if (typed === '' || isWrong || typedMs === undefined) tellReader(DURATION_HINT, true);
+            else void advance(typedMs);
+          }}
+        >
+          {STEPS_MS.map((ms) => (
+            <button key={ms} type="button" disabled={isAdvancing} onClick={() => void advance(ms)}>
+              +{formatDuration(ms)}
+            </button>
+          ))}
+          <input
+            class="duration"
+            aria-label="Advance by"
+            placeholder="90s"
+            value={typed}
+            aria-invalid={isWrong}
+            onInput={({ currentTarget: { value } }) => setTyped(value)}
+          />
+          <button type="submit" disabled={isAdvancing}>
+            {isAdvancing ? 'Advancing …' : 'Advance'}
+          </button>
+        </form>
+      )}
+    </section>
+  );
+}
+
+/** The sandbox's time now: a real clock goes on between two answers. */
+function useTime({ mode, now }: ServiceReport['clock']): string {
+  const answeredAt = useMemo(() => Date.now(), [now]);
+  const [, tick] = useState(0);
+  useEffect(() => {
+    if (mode === 'manual') return;
+    const ticks = setInterval(() => tick((count) => count + 1), 1_000);
+    return () => clearInterval(ticks);
+  }, [mode]);
+  return mode === 'manual' ? now : new Date(Date.parse(now) + Date.now() - answeredAt).toISOString();
+}
+
+function toUtc(iso: string): string {
+  return `${iso.slice(0, 19).replace('T', ' ')} UTC`;
+}

@@ -1,0 +1,97 @@
+/** What an answer says about the endpoint. */
+export interface Finding {
+  /** What happened. */
+  readonly what: string;
+  /** What to do about it; `null` when nothing is wrong. */
+  readonly fix: string | null;
+}
+
+/** What the codes and outcomes in the reply of a stablehooks receiver say. */
+const REPLIES: Readonly<Record<string, Finding>> = {
+  handled: { what: 'The handler ran to its end.', fix: null },
+  duplicate: { what: 'The event had taken effect before, so nothing ran again.', fix: null },
+  queued: { what: 'The endpoint stored the event and runs it later.', fix: null },
+  ignored: { what: 'The endpoint has no handler for this type, so nothing ran.', fix: 'Add a handler.' },
+  parked: {
+    what: 'The endpoint does not know this type, so nothing ran.',
+    fix: 'It runs after a release that knows it redrives.',
+  },
+  dead: {
+    what: 'The endpoint dead-lettered the event.',
+    fix: 'Read its last error in the inbox, correct the cause, and requeue it.',
+  },
+  ERR_SIGNATURE_MISSING: {
+    what: 'The endpoint found no signature.',
+    fix: 'Set signatureHeader of the receiver to the header that the service sends, and let proxies pass it on.',
+  },
+  ERR_SIGNATURE_MALFORMED: {
+    what: 'The endpoint cannot read the form of the signature.',
+    fix: 'Set the encoding and the prefix of the receiver to those that the service uses.',
+  },
+  ERR_SIGNATURE_MISMATCH: {
+    what: 'It has another secret, or verifies other bytes than those of the delivery.',
+    fix: 'Set both sides to the same secret, and verify the raw bytes. `stablehooks doctor URL` finds out which it is.',
+  },
+  ERR_METHOD_NOT_ALLOWED: {
+    what: 'The request reached the receiver with another method than POST.',
+    fix: 'Check what is before the receiver, such as a redirect or a proxy.',
+  },
+  ERR_BODY_UNAVAILABLE: {
+    what: 'A body parser before the receiver consumed the bytes.',
+    fix: 'Mount the receiver before the parser.',
+  },
+  ERR_BODY_ENCODED: {
+    what: 'Something before the receiver compresses the body.',
+    fix: 'Turn that off, in a proxy for example.',
+  },
+  ERR_BODY_TOO_LARGE: {
+    what: 'The body is larger than maxBodyBytes of the receiver.',
+    fix: 'Raise maxBodyBytes if the service sends such bodies.',
+  },
+  ERR_BODY_INCOMPLETE: {
+    what: 'The body did not arrive as long as its content-length says.',
+    fix: 'Check whether something before the receiver, such as a proxy, changes the body or cuts it off.',
+  },
+  ERR_BODY_TIMEOUT: {
+    what: 'The body did not arrive in time.',
+    fix: 'Check whether something before the receiver, such as a proxy, holds the body back.',
+  },
+  ERR_EVENT_MALFORMED: {
+    what: 'The body is signed, but is not an event.',
+    fix: 'Compare it with the description of the service.',
+  },
+  ERR_PAYLOAD_INVALID: {
+    what: 'The payload does not match the schema of the receiver.',
+    fix: 'Correct the schema. The event stays in the inbox and runs again.',
+  },
+  ERR_HANDLER_FAILED: {
+    what: 'The handler threw.',
+    fix: 'The log of the endpoint shows the error. Correct the handler; the event runs again.',
+  },
+  ERR_HANDLER_TIMEOUT: {
+    what: 'The handler did not end in time.',
+    fix: 'Make it faster, raise handlerTimeoutMs, or enqueue the work.',
+  },
+  ERR_EVENT_BUSY: { what: 'Another attempt at this event was running.', fix: null },
+  ERR_EVENT_NOT_DUE: { what: 'The event failed before and waits for its retry time.', fix: null },
+  ERR_LEASE_LOST: {
+    what: 'The handler ran longer than leaseMs, so another process could run the event.',
+    fix: 'Raise leaseMs, or make the handler faster.',
+  },
+  ERR_RECEIVER_CLOSED: { what: 'The endpoint is stopping.', fix: 'Start it again.' },
+  ERR_INBOX_FAILED: { what: 'The endpoint cannot reach its inbox.', fix: 'See its log.' },
+  ERR_QUEUE_FAILED: { what: 'The endpoint cannot reach its queue.', fix: 'See its log.' },
+  ERR_SECRET_UNAVAILABLE: {
+    what: 'The secret function of the endpoint failed or took too long.',
+    fix: 'See its log.',
+  },
+  ERR_CONFIG_INVALID: {
+    what: 'A setting of the receiver is wrong, and its log names it.',
+    fix: 'If the secret comes from a function or a file, it may end with a newline: use .trim().',
+  },
+};
+
+/** What the code or the outcome of a reply says; `undefined` for others. */
+export function findingOf(name: string | undefined): Finding | undefined {
+  return name !== undefined && Object.hasOwn(REPLIES, name) ? REPLIES[name] : undefined;
+}

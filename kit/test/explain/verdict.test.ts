@@ -1,0 +1,280 @@
+import type { RequestListener } from 'node:http';
+import express from 'express';
+import { createReceiver, PermanentError, type ReceiverOptions } from 'stablehooks';
+import { toExpressHandler } from 'stablehooks/express';
+import { toNodeHandler } from 'stablehooks/node';
+import { createSandbox, type SandboxOptions } from 'stablehooks-kit/sandbox';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { findClosedUrl, serve } from '../http-server.js';
+import { SILENT } from '../service.js';
+
+const SECRET = 'whsec_of_the_verdict';
+const RIGHT = 'The signature is right.';
+const AS_IT_MUST = 'The endpoint refused it, as it must.';
+
+function receiver(options: Partial<ReceiverOptions> = {}): RequestListener {
+  const handlers = { 'accept.confirmed': () => undefined };
+  return toNodeHandler(createReceiver({ secret: SECRET, logger: SILENT, handlers, ...options }));
+}
+
+/** Delivers an event to a URL once, and explains the attempt. */
+async function explainAt(url: string, options: SandboxOptions = {}, type = 'accept.confirmed') {
+  const sandbox = createSandbox({ secret: SECRET, maxAttempts: 1, endpoints: [{ url }], ...options });
+  onTestFinished(() => sandbox.close());
+  sandbox.emit(type);
+  await sandbox.settled();
+  const [attempt] = sandbox.attempts();
+  if (attempt === undefined) throw new Error('No attempt was made.');
+  return sandbox.explain(attempt);
+}
+
+async function explain(listener: RequestListener, options?: SandboxOptions, type?: string) {
+  await using server = await serve(listener);
+  return await explainAt(`${server.url}/hooks`, options, type);
+}
+
+/** The JSON of every delivery is consumed before the receiver gets it. */
+const parserInFront: RequestListener = express()
+  .use(express.json())
+  .post(
+    '/hooks',
+    toExpressHandler(
+      createReceiver({ secret: SECRET, logger: SILENT, handlers: { 'accept.confirmed': () => undefined } }),
+    ),
+  );
+
+const answering =
+  (status: number, headers: Record<string, string> = {}): RequestListener =>
+  (request, response) => {
+    request.resume().on('end', () => response.writeHead(status, headers).end());
+  };
+
+interface Case {
+  readonly when: string;
+  readonly listener: RequestListener;
+  readonly options?: SandboxOptions;
+  readonly type?: string;
+  readonly what: string;
+  /** `null`: nothing is wrong. */
+  readonly fix: string | null;
+}
+
+const failing = (error: Error) =>
+  receiver({
+    handlers: {
+      'accept.confirmed': () => {
+        throw error;
+      },
+    },
+  });
+
+const CASES: readonly Case[] = [
+  { when: 'was handled', listener: receiver(), what: `${RIGHT} The handler ran to its end.`, fix: null },
+  {
+    when: 'met another secret',
+    listener: receiver({ secret: 'whsec_another' }),
+    what: `${RIGHT} The endpoint refused it all the same. It has another secret, or verifies other bytes than those of the delivery.`,
+    fix: 'Set both sides to the same secret, and verify the raw bytes. `stablehooks doctor URL` finds out which it is.',
+  },
+  {
+    when: 'met a receiver that reads another header',
+    listener: receiver({ signatureHeader: 'x-other-signature' }),
+    what: `${RIGHT} The endpoint refused it all the same. The endpoint found no signature.`,
+    fix: 'Set signatureHeader of the receiver to the header that the service sends, and let proxies pass it on.',
+  },
+  {
+    when: 'met a receiver that wants a prefix',
+    listener: receiver({ signaturePrefix: 'sha256=' }),
+    what: `${RIGHT} The endpoint refused it all the same. The endpoint cannot read the form of the signature.`,
+    fix: 'Set the encoding and the prefix of the receiver to those that the service uses.',
+  },
+  {
+    when: 'was refused by an endpoint that does not say why',
+    listener: answering(403),
+    what: `${RIGHT} The endpoint refused it all the same (403), and its reply does not say why: it has another secret, reads another header, does not verify the raw bytes, or asks for a login.`,
+    fix: 'Set both sides to the same secret, and verify the raw bytes. `stablehooks doctor URL` finds out which it is.',
+  },
+  {
+    when: 'was pretty-printed after signing, and refused',
+    listener: receiver(),
+    options: { faults: { reserialise: 1 } },
+    what: `The signature does not match. The cause: the body: its JSON was serialized again, and was compact (fault reserialise). ${AS_IT_MUST}`,
+    fix: null,
+  },
+  {
+    when: 'was pretty-printed after signing, and accepted',
+    listener: answering(200),
+    options: { faults: { reserialise: 1 } },
+    what: 'The signature does not match. The cause: the body: its JSON was serialized again, and was compact (fault reserialise). The endpoint accepted it all the same.',
+    fix: 'The endpoint must verify each delivery over the bytes that it received.',
+  },
+  {
+    when: 'had a corrupted signature, and was refused',
+    listener: receiver(),
+    options: { faults: { corruptSignature: 1 } },
+    what: `The sandbox made the signature wrong (fault corruptSignature). ${AS_IT_MUST}`,
+    fix: null,
+  },
+  {
+    when: 'had a corrupted signature, and was accepted',
+    listener: answering(204),
+    options: { faults: { corruptSignature: 1 } },
+    what: 'The sandbox made the signature wrong (fault corruptSignature). The endpoint accepted it all the same.',
+    fix: 'The endpoint must verify each delivery over the bytes that it received.',
+  },
+  {
+    when: 'was dead-lettered',
+    listener: failing(new PermanentError('The account is closed.')),
+    what: `${RIGHT} The endpoint dead-lettered the event.`,
+    fix: 'Read its last error in the inbox, correct the cause, and requeue it.',
+  },
+  {
+    when: 'was ignored',
+    listener: receiver(),
+    type: 'redeem.failed',
+    what: `${RIGHT} The endpoint has no handler for this type, so nothing ran.`,
+    fix: 'Add a handler.',
+  },
+  {
+    when: 'was parked',
+    listener: receiver(),
+    type: 'wallet.frozen',
+    what: `${RIGHT} The endpoint does not know this type, so nothing ran.`,
+    fix: 'It runs after a release that knows it redrives.',
+  },
+  {
+    when: 'met a handler that throws',
+    listener: failing(new Error('No such account.')),
+    what: `${RIGHT} The handler threw.`,
+    fix: 'The log of the endpoint shows the error. Correct the handler; the event runs again.',
+  },
+  {
+    when: 'met a handler that is too slow',
+    listener: receiver({
+      handlerTimeoutMs: 1,
+      handlers: { 'accept.confirmed': (_, { signal }) => aborted(signal) },
+    }),
+    what: `${RIGHT} The handler did not end in time.`,
+    fix: 'Make it faster, raise handlerTimeoutMs, or enqueue the work.',
+  },
+  {
+    when: 'met a body parser in front of the receiver',
+    listener: parserInFront,
+    what: `${RIGHT} A body parser before the receiver consumed the bytes.`,
+    fix: 'Mount the receiver before the parser.',
+  },
+  {
+    when: 'was too large for the receiver',
+    listener: receiver({ maxBodyBytes: 10 }),
+    what: `${RIGHT} The body is larger than maxBodyBytes of the receiver.`,
+    fix: 'Raise maxBodyBytes if the service sends such bodies.',
+  },
+  {
+    when: 'was too large for a proxy',
+    listener: answering(413),
+    what: `${RIGHT} The body is larger than the endpoint, or a proxy before it, accepts.`,
+    fix: 'Raise the limit of the proxy or the parser, or maxBodyBytes of the receiver.',
+  },
+  {
+    when: 'met a path where nothing is',
+    listener: answering(404),
+    what: `${RIGHT} Nothing is at this path.`,
+    fix: 'Check the path, and that the receiver is mounted there.',
+  },
+  {
+    when: 'met a path that accepts no POST',
+    listener: answering(405),
+    what: `${RIGHT} This path accepts no POST.`,
+    fix: 'Check the path, and that the receiver is mounted there.',
+  },
+  {
+    when: 'was redirected',
+    listener: answering(307, { location: '/login' }),
+    what: `${RIGHT} The endpoint redirects (307), and deliveries do not follow redirects.`,
+    fix: 'Deliver to the URL of the receiver itself, or answer there without a redirect, or a login.',
+  },
+  {
+    when: 'was accepted by a receiver of another make',
+    listener: answering(204),
+    what: `${RIGHT} The endpoint accepted it (204).`,
+    fix: null,
+  },
+  {
+    when: 'met an endpoint that fails and does not say why',
+    listener: answering(502),
+    what: `${RIGHT} The endpoint answered 502.`,
+    fix: 'The log of the endpoint may say why.',
+  },
+  {
+    when: 'was dropped',
+    listener: receiver(),
+    options: { faults: { drop: 1 } },
+    what: 'The sandbox dropped the delivery before it arrived (fault drop).',
+    fix: null,
+  },
+  {
+    when: 'was cut',
+    listener: receiver(),
+    options: { faults: { cut: 1 } },
+    what: 'The sandbox cut the connection halfway through the body (fault cut), so no handler ran.',
+    fix: null,
+  },
+  {
+    when: 'was reset',
+    listener: receiver(),
+    options: { faults: { reset: 1 } },
+    what: 'The sandbox reset the connection before the answer (fault reset), so the handler may have run.',
+    fix: null,
+  },
+  {
+    when: 'lost its connection at the endpoint',
+    listener: (request) => request.socket.destroy(),
+    what: 'There was no answer: the connection was cut.',
+    fix: 'See the log of the other side. If its port expects TLS, the URL begins with https:.',
+  },
+];
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => signal.addEventListener('abort', () => resolve()));
+}
+
+describe.concurrent('an attempt is explained', () => {
+  test.for(CASES)('that $when', async ({ listener, options, type, what, fix }) => {
+    expect(await explain(listener, options, type)).toEqual({ what, fix });
+  });
+});
+
+test('an attempt at an endpoint that never answers is explained by the time limit', async () => {
+  const verdict = await explain(() => undefined, { timeoutMs: 20 });
+  expect(verdict.what).toMatch(/^The endpoint did not answer within \d+ ms\.$/);
+  expect(verdict.fix).toContain('a body parser before the receiver may have consumed the body');
+});
+
+test('an attempt at a port where nothing listens is explained by that', async () => {
+  expect(await explainAt(await findClosedUrl())).toEqual({
+    what: 'There was no answer: nothing listens there.',
+    fix: 'Check that it is started, and the port.',
+  });
+});
+
+test('an attempt that was signed with an earlier secret is explained by another secret, in each encoding', async () => {
+  await using server = await serve(receiver({ encoding: 'base64' }));
+  const sandbox = createSandbox({
+    secret: SECRET,
+    maxAttempts: 1,
+    endpoints: [{ url: server.url, encoding: 'base64' }],
+  });
+  onTestFinished(() => sandbox.close());
+  sandbox.emit('accept.confirmed');
+  await sandbox.settled();
+  const [attempt] = sandbox.attempts();
+  const [endpoint] = sandbox.endpoints.list();
+  if (attempt === undefined || endpoint === undefined) throw new Error('No attempt was made.');
+  expect((await sandbox.explain(attempt)).fix).toBeNull();
+  sandbox.endpoints.rotateSecret(endpoint.id, 'whsec_next');
+  const { what, fix } = await sandbox.explain(attempt);
+  expect(what).toContain('signed with another secret than the present one');
+  expect(`${what} ${fix}`).not.toMatch(/whsec/);
+  sandbox.endpoints.remove(endpoint.id);
+  expect(await sandbox.explain(attempt)).toEqual({ what: 'The handler ran to its end.', fix: null });
+});
