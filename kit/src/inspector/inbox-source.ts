@@ -16,8 +16,8 @@ export interface InboxSourceOptions {
    */
   readonly pollIntervalMs?: number | undefined;
   /**
-   * Runs an event now, and resolves to its outcome, such as `async (event) => (await receiver.accept(event)).kind`.
-   * The action `run` needs it. @default none
+   * Runs an event now, and resolves to its outcome, such as
+   * `async (event) => (await receiver.accept(event, 'redrive')).kind`. The action `run` needs it. @default none
    */
   readonly run?: ((event: UnknownEvent) => Promise<string>) | undefined;
   /** What the last poll reported, if this process polls. @default none */
