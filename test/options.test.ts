@@ -26,6 +26,7 @@ import { bullmqProcessor, bullmqQueue } from 'stablehooks/queues/bullmq';
 import { pgBossProcessor, pgBossQueue } from 'stablehooks/queues/pg-boss';
 import { reconcile } from 'stablehooks/reconcile';
 import { webhookEventSchema } from 'stablehooks/zod';
+import { createInspector, fromInbox } from 'stablehooks-kit/inspector';
 import { createSandbox } from 'stablehooks-kit/sandbox';
 import { expect, test } from 'vitest';
 import manifest from '../package.json' with { type: 'json' };
@@ -58,6 +59,7 @@ const emptyList = {
 };
 const required = { secret: 'whsec_test', handlers: {} };
 const books = { client: emptyList, inbox: memoryInbox(), ledger: [], since: new Date(0) };
+const source = { name: 'app', subscribe: () => () => undefined };
 const service = { baseUrl: 'http://localhost:1', token: 'token' };
 
 /** A factory that is called with arguments that its types refuse. */
@@ -73,9 +75,11 @@ const factories = {
   bullmqQueue: untyped(bullmqQueue),
   createClient: untyped(createClient),
   acknowledgeGap: untyped(acknowledgeGap),
+  createInspector: untyped(createInspector),
   createPoller: untyped(createPoller),
   createReceiver: untyped(createReceiver),
   createSandbox: untyped(createSandbox),
+  fromInbox: untyped(fromInbox),
   fromIoredis: untyped(fromIoredis),
   fromNodeRedis: untyped(fromNodeRedis),
   fromDrizzle: untyped(fromDrizzle),
@@ -147,6 +151,25 @@ const refused: readonly (readonly [FactoryName, args: readonly unknown[], messag
   ['toCronRoute', [{ pollOnce: method }, { secret: ' ' }], '`secret` must be'],
   ['webhookEventSchema', [{ 'transfer.settled': { amount: 'string' } }], '`transfer.settled` must be'],
   ['createSandbox', [{ maxAttempts: 'many' }], '`maxAttempts` must'],
+  ['createInspector', [], 'the options must be an object'],
+  ['createInspector', [{ source }], '`authorize` must be a function'],
+  ['createInspector', [{ source, authorize: true }], '`authorize` must be a function'],
+  ['createInspector', [{ authorize: method }], '`source` must be a source'],
+  [
+    'createInspector',
+    [{ source, authorize: method, actions: ['restart'] }],
+    '`actions.0` must be one of resend',
+  ],
+  ['fromInbox', [{}, { name: 'app' }], 'the inbox must be one, such as sqliteInbox()'],
+  ['fromInbox', [memoryInbox()], 'the options must be an object'],
+  ['fromInbox', [memoryInbox(), {}], '`name` must be a string'],
+  [
+    'fromInbox',
+    [memoryInbox(), { name: 'postgres://app:hunter2@db/app' }],
+    '`name` must not contain a password',
+  ],
+  ['fromInbox', [memoryInbox(), { name: 'app', pollIntervalMs: 1 }], '`pollIntervalMs` must be at least 100'],
+  ['fromInbox', [memoryInbox(), { name: 'app', run: 'now' }], '`run` must be a function'],
   ['toExpressHandler', [], '`receiver` must be a receiver'],
   ['toFastifyPlugin', [{}], '`receiver` must be a receiver'],
   ['toFetchHandler', [null], '`receiver` must be a receiver'],
@@ -362,6 +385,17 @@ const optional: readonly {
       'stateFile',
       'saveAfterMs',
     ],
+  },
+  {
+    name: 'createInspector',
+    given: { source, authorize: method },
+    names: ['source', 'actions', 'authorize', 'basePath'],
+  },
+  {
+    name: 'fromInbox',
+    first: [memoryInbox()],
+    given: { name: 'app' },
+    names: ['name', 'pollIntervalMs', 'run', 'lastReport'],
   },
   {
     name: 'toCronRoute',

@@ -23,15 +23,20 @@ export interface CoverageEvent {
   readonly pruned: boolean;
 }
 
-/**
- * Reads from an inbox what {@link renderCoverage} shows: the poller's state and the time and origin of each event.
- *
- * @param options - `now` in epoch ms, and the ids of late events: the inbox does not record which events were late, the
- * report of a poll does.
- */
+/** Options of {@link readCoverage}. */
+interface ReadOptions {
+  /** Epoch ms. */
+  readonly now: number;
+  /** The ids of late events: the inbox does not record which events were late, the report of a poll does. */
+  readonly late?: readonly string[] | undefined;
+  /** Called after every 500 events with how many were read; the next ones are read when it has resolved. */
+  readonly onRead?: ((read: number) => Promise<void>) | undefined;
+}
+
+/** Reads from an inbox what {@link renderCoverage} shows: the poller's state and the time and origin of each event. */
 export async function readCoverage(
   inbox: Pick<InboxOperations, 'pollState' | 'list'>,
-  { now, late = [] }: { readonly now: number; readonly late?: readonly string[] | undefined },
+  { now, late = [], onRead }: ReadOptions,
 ): Promise<CoverageData> {
   const lateIds = new Set(late);
   // By id: an event can pass into a later state while the pages are read.
@@ -45,6 +50,7 @@ export async function readCoverage(
         late: lateIds.has(id),
         pruned: event === null,
       });
+      if (events.size % 500 === 0) await onRead?.(events.size);
     }
   }
   return { now, state: await inbox.pollState(), events: [...events.values()] };
@@ -57,8 +63,17 @@ export async function readCoverage(
  * pixels and not on the number of events.
  */
 export function renderCoverage(data: CoverageData): string {
+  const steps = drawCoverage(data);
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return value;
+  }
+}
+
+/** The same in steps of a few ms, for a process that does something else, too. */
+export function* drawCoverage(data: CoverageData): Generator<void, string, void> {
   const span = toSpan(data);
-  const lanes = toLanes(data, span);
+  const lanes = yield* toLanes(data, span);
   const words = toWords(data, { span, lanes });
   const bottom = LANES_TOP + lanes.length * LANE_HEIGHT;
   const height = bottom + 132;
@@ -109,13 +124,19 @@ const DAY = 24 * HOUR;
  * the future do not squeeze everything else into one pixel: the former are counted, the latter is marked at the edge.
  */
 function toSpan({ now, state: { since, watermark, gaps }, events }: CoverageData): Span {
-  const times = Float64Array.from(events, ({ at }) => at).sort();
+  const step = Math.ceil(events.length / MAX_TIMES_SORTED);
+  const some =
+    step > 1 ? Array.from({ length: MAX_TIMES_SORTED }, (_, index) => events[index * step]) : events;
+  const times = Float64Array.from(some.flatMap((event) => event?.at ?? [])).sort();
   const known = [since, watermark, times[Math.floor(times.length / 100)], ...gaps.map(({ from }) => from)];
   const first = known.reduce<number>((least, time) => Math.min(least, time ?? least), now);
   const from = Math.min(first, now - MINUTE);
   const until = Math.min(Math.max(now, watermark ?? now), now + (now - from) / 4);
   return { from, until };
 }
+
+/** Of more events, some show where they begin. */
+const MAX_TIMES_SORTED = 20_000;
 
 function toX(time: number, { from, until }: Span): number {
   const share = (time - from) / (until - from);
@@ -149,46 +170,59 @@ interface Lane {
 
 const OTHER = 'other types';
 
-function toLanes(data: CoverageData, span: Span): readonly Lane[] {
-  const known: ReadonlySet<string> = new Set(EVENT_TYPES);
-  const byLane = new Map<string, CoverageEvent[]>();
-  for (const event of data.events) {
-    const name = known.has(event.type) ? event.type : OTHER;
-    const lane = byLane.get(name);
-    if (lane === undefined) byLane.set(name, [event]);
-    else lane.push(event);
+/** How many events are counted between two steps of the drawing. */
+const EVENTS_PER_STEP = 20_000;
+
+function* toLanes(data: CoverageData, span: Span): Generator<void, readonly Lane[], void> {
+  const tallies = new Map<string, Tally>(EVENT_TYPES.map((type) => [type, emptyTally()]));
+  const others = emptyTally();
+  for (const [index, event] of data.events.entries()) {
+    if (index % EVENTS_PER_STEP === EVENTS_PER_STEP - 1) yield;
+    const tally = tallies.get(event.type) ?? others;
+    if (tally === others) tallies.set(OTHER, others);
+    countEvent(tally, event, span);
   }
-  const others = byLane.has(OTHER) ? [OTHER] : [];
-  return [...EVENT_TYPES, ...others].map((name) => ({
+  return [...tallies].map(([name, { late, ...counted }]) => ({
     name,
-    ...countEvents(byLane.get(name) ?? [], span),
+    ...counted,
+    late: [...late],
     ...toCoverage(name, { data, span }),
   }));
 }
 
-function countEvents(
-  events: readonly CoverageEvent[],
-  { from, until }: Span,
-): Pick<Lane, 'counts' | 'bars' | 'late'> {
-  const counts = { push: 0, pull: 0, late: 0, pruned: 0, outside: 0 };
+/** What is counted of the events of a lane. */
+interface Tally {
+  readonly counts: Record<keyof Lane['counts'], number>;
+  readonly bars: Readonly<Record<'push' | 'pull', Readonly<Record<keyof Bars, number[]>>>>;
+  readonly late: Set<number>;
+}
+
+function emptyTally(): Tally {
   const bins = () => ({ all: new Array<number>(BINS).fill(0), dated: new Array<number>(BINS).fill(0) });
-  const bars = { push: bins(), pull: bins() };
-  const late = new Set<number>();
-  for (const { at, source, late: isLate, pruned } of events) {
-    counts[source] += 1;
-    if (isLate) counts.late += 1;
-    if (pruned) counts.pruned += 1;
-    if (at < from || at > until) {
-      counts.outside += 1;
-      continue;
-    }
-    const bin = Math.min(BINS - 1, Math.floor(((at - from) / (until - from)) * BINS));
-    const { all, dated } = bars[source];
-    all[bin] = (all[bin] ?? 0) + 1;
-    if (!pruned) dated[bin] = (dated[bin] ?? 0) + 1;
-    if (isLate) late.add(bin);
+  return {
+    counts: { push: 0, pull: 0, late: 0, pruned: 0, outside: 0 },
+    bars: { push: bins(), pull: bins() },
+    late: new Set(),
+  };
+}
+
+function countEvent(
+  { counts, bars, late }: Tally,
+  { at, source, late: isLate, pruned }: CoverageEvent,
+  { from, until }: Span,
+): void {
+  counts[source] += 1;
+  if (isLate) counts.late += 1;
+  if (pruned) counts.pruned += 1;
+  if (at < from || at > until) {
+    counts.outside += 1;
+    return;
   }
-  return { counts, bars, late: [...late] };
+  const bin = Math.min(BINS - 1, Math.floor(((at - from) / (until - from)) * BINS));
+  const { all, dated } = bars[source];
+  all[bin] = (all[bin] ?? 0) + 1;
+  if (!pruned) dated[bin] = (dated[bin] ?? 0) + 1;
+  if (isLate) late.add(bin);
 }
 
 function toCoverage(

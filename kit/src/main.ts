@@ -60,6 +60,10 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'inspect an inbox, requeue or redrive dead events, prune',
     load: async () => (await import('./commands/inbox.js')).inboxCommand(),
   },
+  inspect: {
+    summary: 'show an inbox as a page: its events, and what is proven',
+    load: async () => (await import('./commands/inspect.js')).inspectCommand(),
+  },
   types: {
     summary: 'learn zod schemas of payloads from real events',
     load: async () => (await import('./commands/learn-types.js')).typesCommand(),

@@ -289,8 +289,12 @@ export function postgresInbox(
       return row && toRecord(row);
     },
 
-    async list({ state, limit, after = null, order = 'oldest' }) {
-      return (await send<EventRow>(statements.list[order], [state, limit, after])).map(toRecord);
+    async list({ state, limit, after, order = 'oldest' }) {
+      const { first, after: next } = statements.list[order];
+      const rows = await (after === undefined
+        ? send<EventRow>(first, [state, limit])
+        : send<EventRow>(next, [state, limit, after]));
+      return rows.map(toRecord);
     },
 
     async count() {

@@ -1,12 +1,13 @@
 import { ConfigError } from '../core/errors.js';
 import type { UnknownEvent } from '../core/events.js';
-import type {
-  InboxAttempt,
-  InboxRecord,
-  InboxState,
-  OldestListed,
-  PollState,
-  StoredGap,
+import {
+  INBOX_STATES,
+  type InboxAttempt,
+  type InboxRecord,
+  type InboxState,
+  type OldestListed,
+  type PollState,
+  type StoredGap,
 } from '../core/ports.js';
 import { atomically, type SqliteLike } from './sqlite-connection.js';
 
@@ -57,6 +58,9 @@ const MIGRATIONS: readonly string[] = [
   ALTER TABLE stablehooks_poll ADD COLUMN gaps TEXT NOT NULL DEFAULT '[]';
   ALTER TABLE stablehooks_poll ADD COLUMN list_limit INTEGER NOT NULL DEFAULT 0;
   ALTER TABLE stablehooks_poll ADD COLUMN oldest TEXT;
+  `,
+  `
+  CREATE INDEX stablehooks_pruned ON stablehooks_events (updated_at) WHERE state = 'done' AND event IS NULL;
   `,
 ];
 
@@ -214,8 +218,19 @@ export function prepareStatements(db: SqliteLike) {
       `SELECT * FROM stablehooks_events WHERE state = ? AND (received_at, id) < (?, ?)
       ORDER BY received_at DESC, id DESC LIMIT ?`,
     ),
-    count: rows<{ readonly state: InboxState; readonly count: number; readonly oldest: number }>(
-      'SELECT state, count(*) AS count, min(updated_at) AS oldest FROM stablehooks_events GROUP BY state',
+    // Most events are done. To count all rows, and to look up the least of an index, takes a fraction of the time that
+    // reading the done ones takes.
+    count: rows<{ readonly state: InboxState; readonly count: number; readonly oldest: number | null }>(
+      `WITH open AS MATERIALIZED (
+        SELECT state, count(*) AS count, min(updated_at) AS oldest FROM stablehooks_events
+        WHERE state IN (${INBOX_STATES.filter((state) => state !== 'done').map((state) => `'${state}'`)}) GROUP BY state)
+      SELECT state, count, oldest FROM open UNION ALL
+      SELECT 'done', (SELECT count(*) FROM stablehooks_events) - (SELECT coalesce(sum(count), 0) FROM open),
+        (SELECT min(oldest) FROM (
+          SELECT min(updated_at) AS oldest FROM stablehooks_events INDEXED BY stablehooks_prunable
+          WHERE state = 'done' AND event IS NOT NULL UNION ALL
+          SELECT min(updated_at) FROM stablehooks_events INDEXED BY stablehooks_pruned
+          WHERE state = 'done' AND event IS NULL))`,
     ),
     requeue: rows<Pick<EventRow, 'id'>>(
       `UPDATE stablehooks_events SET state = 'received', attempts = 0, due_at = ?, updated_at = ?

@@ -299,6 +299,10 @@ test('each statement of the Postgres inbox finds its rows by an index among 80,0
     find: await used(() => inbox.find(event.id)),
     list: await used(() => inbox.list({ state: 'done', limit: 50 })),
     listAfter: await used(() => inbox.list({ state: 'done', limit: 50, after: 'evt_done_40000' })),
+    listNewest: await used(() => inbox.list({ state: 'done', limit: 50, order: 'newest' })),
+    listNewestAfter: await used(() =>
+      inbox.list({ state: 'done', limit: 50, order: 'newest', after: 'evt_done_40000' }),
+    ),
     count: await used(() => inbox.count()),
     requeue: await used(() => inbox.requeue('evt_dead_1')),
     prune: await used(() => inbox.prune({ olderThanMs: 0 })),
@@ -312,7 +316,9 @@ test('each statement of the Postgres inbox finds its rows by an index among 80,0
     find: ['events_pkey'],
     list: ['events_state'],
     listAfter: ['events_pkey', 'events_state'],
-    count: ['events_state'],
+    listNewest: ['events_state'],
+    listNewestAfter: ['events_pkey', 'events_state'],
+    count: ['events_pruned', 'events_state', 'events_whole'],
     requeue: ['events_pkey'],
     prune: ['events_pkey', 'events_whole'],
   });

@@ -19,8 +19,8 @@ test.each(statements)('the SQLite statement finds its rows by an index: %s', (sq
   // `count` reads every entry of an index that contains all its columns, not the rows with their JSON.
   const scans = steps.filter((step) => /^SCAN stablehooks_events(?! USING COVERING INDEX)/.test(step));
   expect(scans).toEqual([]);
-  // One state can hold nearly all rows.
-  expect(steps.filter((step) => step.endsWith('(state=?)'))).toEqual([]);
+  // One state can hold nearly all rows. `count` reads the entries of the others, which hold few.
+  expect(steps.filter((step) => /(?<!COVERING INDEX \w+ )\(state=\?\)$/.test(step))).toEqual([]);
   // Only the few parked events of types that have become known are sorted.
   const sorts = steps.filter((step) => step.includes('TEMP B-TREE'));
   expect(sorts).toHaveLength(sql.includes('json_each') ? 1 : 0);

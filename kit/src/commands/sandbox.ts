@@ -14,6 +14,7 @@ import {
   parseDuration,
   parseUrl,
   parseWait,
+  parseWhole,
   refuseFlags,
   toKebab,
 } from '../io/settings.js';
@@ -322,11 +323,6 @@ function describeAttempt(
     ...(faults.length > 0 ? [`faults: ${faults.join(', ')}`] : []),
     ...(error === null ? [] : [error]),
   ];
-}
-
-function parseWhole(value: string): number {
-  if (/^\d{1,15}$/.test(value)) return Number(value);
-  throw new InvalidArgumentError('Write a whole number.');
 }
 
 function parseChance(value: string): number {

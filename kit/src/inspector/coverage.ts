@@ -1,37 +1,57 @@
+import { setImmediate } from 'node:timers/promises';
 import { acknowledgeGap, describeGap, type Gap, listGaps } from 'stablehooks/catch-up';
-import { readCoverage, renderCoverage } from '../coverage-picture.js';
+import { drawCoverage, readCoverage } from '../coverage-picture.js';
 import type { ActionInputs, CoverageReport, GapRow } from './api.js';
+import { describeLoss } from './inbox-source.js';
 import type { InboxPart } from './source.js';
 
 /** What the page shows of the coverage of an inbox. */
 export interface Coverage {
   /** With `draw`, the picture is drawn anew in the background. */
   report(options: { readonly draw: boolean }): Promise<CoverageReport>;
-  /** The last picture, as SVG; `undefined` before the first one. */
+  /** The last picture that was drawn, as SVG; `undefined` before the first one. */
   picture(): string | undefined;
   /** Resolves to `false` when there is no such open gap, or while another process polls. */
   acknowledge(input: ActionInputs['acknowledge-gap']): Promise<boolean>;
+  /** Ends the drawing. */
+  close(): void;
 }
 
 export function createCoverage({ operations, lastReport }: InboxPart): Coverage {
   let picture: CoverageReport['picture'] = { state: 'none' };
   let drawn: string | undefined;
+  let isClosed = false;
 
+  /** Reads all events and draws them, and lets the process do something else every few ms. */
   async function draw(): Promise<void> {
     picture = { state: 'drawing', read: 0, total: 0 };
     const now = Date.now();
     try {
-      drawn = renderCoverage(await readCoverage(operations, { now, late: lastReport?.()?.ids.late }));
+      const total = (await operations.count()).reduce((sum, { count }) => sum + count, 0);
+      const data = await readCoverage(operations, {
+        now,
+        late: lastReport?.()?.ids.late,
+        async onRead(read) {
+          if (isClosed) throw new Error('The inspector is closed.');
+          // Events that arrive meanwhile are read, too.
+          picture = { state: 'drawing', read, total: Math.max(read, total) };
+          await setImmediate();
+        },
+      });
+      const steps = drawCoverage(data);
+      let step = steps.next();
+      for (; !step.done; step = steps.next()) await setImmediate();
+      drawn = step.value;
       picture = { state: 'ready', at: now };
-    } catch {
-      picture = { state: 'failed', why: 'The inbox could not be read.' };
+    } catch (error) {
+      picture = { state: 'failed', why: describeLoss(error) };
     }
   }
 
   return {
     async report(options) {
       if (picture.state !== 'drawing' && (options.draw || picture.state === 'none')) void draw();
-      const [{ since, watermark }, gaps] = await Promise.all([operations.pollState(), listGaps(operations)]);
+      const [{ since, watermark }, gaps] = [await operations.pollState(), await listGaps(operations)];
       const diagnosis = lastReport?.()?.diagnosis ?? null;
       return { since, watermark, gaps: gaps.map(toRow), diagnosis, picture };
     },
@@ -40,6 +60,9 @@ export function createCoverage({ operations, lastReport }: InboxPart): Coverage 
       const gap = (await listGaps(operations)).find((each) => each.state === 'open' && toId(each) === id);
       return gap !== undefined && (await acknowledgeGap(operations, gap, { by, reason })) !== null;
     },
+    close() {
+      isClosed = true;
+    },
   };
 }
 
@@ -47,6 +70,7 @@ function toRow(gap: Gap): GapRow {
   return { ...gap, id: toId(gap), text: describeGap(gap) };
 }
 
+/** A part of a gap that is acknowledged leaves another with the same opening. */
 function toId({ openedAt, from, until }: Gap): string {
   return [openedAt, from, until].join('|');
 }

@@ -1,5 +1,5 @@
 import { Hono } from 'hono';
-import { ConfigError, INBOX_STATES, type InboxRecord } from 'stablehooks';
+import { ConfigError, INBOX_STATES, type InboxRecord, type InboxState } from 'stablehooks';
 import * as z from 'zod/mini';
 import { SandboxError } from '../sandbox/validation.js';
 import type { Access } from './access.js';
@@ -16,6 +16,7 @@ import type {
   View,
 } from './api.js';
 import { type Coverage, createCoverage } from './coverage.js';
+import { describeLoss } from './inbox-source.js';
 import { PAGE_HEADERS, readPageFile } from './page-files.js';
 import type { DeliveriesPart, InboxPart, InspectorSource, ServicePart } from './source.js';
 import { createStream } from './stream.js';
@@ -117,6 +118,7 @@ export function createHandler({ source, actions, access, basePath }: InspectorPa
     },
     close(): void {
       unsubscribe();
+      coverage?.close();
       stream.close();
     },
   };
@@ -161,10 +163,10 @@ function inboxRoutes({ operations }: InboxPart): Hono {
     after: optional,
   });
   return new Hono()
-    .get('/counts', async (context) => context.json(await operations.count()))
+    .get('/counts', async (context) => context.json(await ask(operations.count())))
     .get('/events', async (context) => {
       const wanted = parse(query, context.req.query());
-      const records = await operations.list(wanted);
+      const records = await ask(operations.list(wanted));
       const next = records.length < wanted.limit ? null : (records.at(-1)?.id ?? null);
       return context.json({ rows: records.map(toInboxRow), next } satisfies InboxPage);
     })
@@ -177,7 +179,7 @@ function inboxRoutes({ operations }: InboxPart): Hono {
 function coverageRoutes(coverage: Coverage): Hono {
   return new Hono()
     .get('/coverage', async (context) =>
-      context.json(await coverage.report({ draw: context.req.query('draw') === '1' })),
+      context.json(await ask(coverage.report({ draw: context.req.query('draw') === '1' }))),
     )
     .get('/coverage.svg', (context) => {
       const svg = coverage.picture();
@@ -191,7 +193,7 @@ function serviceRoutes(service: ServicePart): Hono {
 }
 
 async function findRecord(operations: InboxPart['operations'], id: string): Promise<InboxRecord> {
-  const record = await operations.find(id);
+  const record = await ask(operations.find(id));
   if (record === undefined) throw new RequestRefused(404, 'The inbox has no event with this id.');
   return record;
 }
@@ -227,17 +229,25 @@ function createActions(
       },
     }),
     ...(inbox && {
-      requeue: async (input) => ({ done: await inbox.operations.requeue(parse(z.object({ id }), input).id) }),
-      prune: async (input) => ({
-        pruned: await inbox.operations.prune(
-          parse(z.object({ olderThanMs: z.number().check(z.minimum(0)) }), input),
-        ),
-      }),
+      requeue: async (input) => {
+        const { state, ...record } = await findRecord(inbox.operations, parse(z.object({ id }), input).id);
+        if (!REQUEUEABLE.has(state)) {
+          throw new RequestRefused(
+            409,
+            `The event is ${state}, and only dead and failed events can be requeued.`,
+          );
+        }
+        return { done: await ask(inbox.operations.requeue(record.id)) };
+      },
+      prune: async (input) => {
+        const options = parse(z.object({ olderThanMs: z.number().check(z.minimum(0)) }), input);
+        return { pruned: await ask(inbox.operations.prune(options)) };
+      },
     }),
     ...(inbox?.run && { run: runOf(inbox, inbox.run) }),
     ...(coverage && {
       'acknowledge-gap': async (input) => ({
-        done: await coverage.acknowledge(parse(z.object({ id, by: id, reason: id }), input)),
+        done: await ask(coverage.acknowledge(parse(z.object({ id, by: id, reason: id }), input))),
       }),
     }),
     ...(service && {
@@ -261,14 +271,34 @@ function createActions(
   };
 }
 
+/** The states from which an event is requeued. */
+const REQUEUEABLE: ReadonlySet<InboxState> = new Set(['dead', 'failed']);
+
+/** Runs an event that waits, and one that failed at once instead of at its retry time. */
 function runOf({ operations }: InboxPart, run: NonNullable<InboxPart['run']>) {
   return async (input: unknown) => {
-    const { event, state } = await findRecord(operations, parse(z.object({ id }), input).id);
+    const record = await findRecord(operations, parse(z.object({ id }), input).id);
+    const { state, event } = record;
+    if (state === 'done') throw new RequestRefused(409, 'The event is done, so it is not run again.');
+    if (state === 'leased') throw new RequestRefused(409, 'The event runs now.');
     if (event === null) throw new RequestRefused(409, 'The event is pruned, so it cannot run.');
-    // A receiver runs neither a dead event nor, before it is due, a failed one.
-    if (state === 'dead' || state === 'failed') await operations.requeue(event.id);
+    if (REQUEUEABLE.has(state)) await ask(operations.requeue(record.id));
     return { outcome: await run(event) };
   };
+}
+
+/**
+ * What an inbox answers.
+ *
+ * @throws {RequestRefused} 503 with the code of the error: its message can quote a connection string.
+ */
+async function ask<Answer>(answer: Promise<Answer>): Promise<Answer> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (error instanceof ConfigError) throw new RequestRefused(409, error.message);
+    throw new RequestRefused(503, describeLoss(error));
+  }
 }
 
 function parse<Schema extends z.ZodMiniType>(schema: Schema, input: unknown): z.output<Schema> {

@@ -1,4 +1,4 @@
-import { ConfigError, type InboxOperations, type UnknownEvent } from 'stablehooks';
+import { ConfigError, type UnknownEvent } from 'stablehooks';
 import type { PollReport } from 'stablehooks/catch-up';
 import * as z from 'zod/mini';
 import { connectionFailure } from '../io/connection.js';
@@ -16,25 +16,19 @@ export interface InboxSourceOptions {
    */
   readonly pollIntervalMs?: number | undefined;
   /**
-   * Runs an event now, and resolves to its outcome, such as `async (event) => (await receiver.accept(event)).kind`.
-   * The action `run` needs it. @default none
+   * Runs an event now, and resolves to its outcome, such as
+   * `async (event) => (await receiver.accept(event, 'redrive')).kind`. The action `run` needs it. @default none
    */
   readonly run?: ((event: UnknownEvent) => Promise<string>) | undefined;
   /** What the last poll reported, if this process polls. @default none */
   readonly lastReport?: (() => PollReport | undefined) | undefined;
 }
 
-const METHODS = [
-  ...([
-    'find',
-    'list',
-    'count',
-    'pollState',
-    'requeue',
-    'prune',
-  ] as const satisfies readonly (keyof InboxOperations)[]),
+/** What the inspector calls of an inbox. */
+export const INBOX_METHODS = [
+  ...(['find', 'list', 'count', 'pollState', 'requeue', 'prune'] as const),
   ...(['acquirePoll', 'savePoll'] as const),
-];
+] satisfies readonly (keyof InspectedInbox)[];
 
 const isFunction = (value: unknown) => typeof value === 'function';
 const shape = {
@@ -67,7 +61,7 @@ const MAX_PAUSE_MS = 10_000;
  */
 export function fromInbox(inbox: InspectedInbox, options: InboxSourceOptions): InspectorSource {
   const methods: Readonly<Record<string, unknown>> = Object(inbox);
-  if (!METHODS.every((name) => typeof methods[name] === 'function')) {
+  if (!INBOX_METHODS.every((name) => typeof methods[name] === 'function')) {
     throw new ConfigError('fromInbox: the inbox must be one, such as sqliteInbox() or memoryInbox().');
   }
   const { name, pollIntervalMs, run, lastReport } = readOptions('fromInbox', options, shape);

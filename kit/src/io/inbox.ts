@@ -18,6 +18,8 @@ import { usageError } from './errors.js';
 /** An inbox that a command has opened and must close. */
 export interface OpenInbox extends Omit<Inbox, 'transaction'>, InboxOperations {
   close(): unknown;
+  /** Whether the path still names the file that was opened. Without it, the place is not a file. */
+  isCurrent?(): boolean;
 }
 
 /** What `openInbox` takes, for `--help`. */
@@ -101,7 +103,9 @@ async function openPlace(place: string, { create, name }: OpenOptions): Promise<
   const db = new (await findSqlite())(place);
   try {
     assertIsInbox(db, { create, name });
-    return { ...sqliteInbox(db), close: () => db.close() };
+    const inode = () => statSync(place, { throwIfNoEntry: false })?.ino;
+    const opened = inode();
+    return { ...sqliteInbox(db), close: () => db.close(), isCurrent: () => inode() === opened };
   } catch (error) {
     db.close();
     throw error;
@@ -150,13 +154,15 @@ interface Pg {
     readonly connectionString: string;
     readonly connectionTimeoutMillis: number;
     readonly max: number;
-  }) => PgLike & { end(): Promise<void> };
+  }) => PgLike & { end(): Promise<void>; on(event: 'error', listener: () => void): void };
 }
 
 async function openPostgres(connectionString: string): Promise<OpenInbox> {
   const { pg } = await importFromProject<{ pg: Pg }>(['pg'], 'An inbox in Postgres needs its driver.');
   if (pg === undefined) throw noDefaultExport('pg');
   const pool = new pg.Pool({ connectionString, connectionTimeoutMillis: CONNECT_TIMEOUT_MS, max: 2 });
+  // Without a listener, a connection that is cut while nothing uses it ends the process.
+  pool.on('error', () => undefined);
   return { ...postgresInbox(pool), close: () => pool.end() };
 }
 

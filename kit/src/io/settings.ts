@@ -382,6 +382,12 @@ export function collectNames(value: string, before: readonly string[] = []): rea
   return [...before, ...names];
 }
 
+/** A whole number from 0, such as a port. */
+export function parseWhole(value: string): number {
+  if (/^\d{1,15}$/.test(value)) return Number(value);
+  throw new InvalidArgumentError('Write a whole number.');
+}
+
 /** Reads a whole number from 1. */
 export function parseCount(value: string): number {
   if (/^[1-9]\d{0,9}$/.test(value)) return Number(value);

@@ -117,6 +117,8 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
     /Allowed choices are tempo, solana, base/,
   ],
   [['inbox', 'stats', '--inbox', 'folder'], /folder: this is a folder, and an inbox is a file/],
+  [['inspect', '--inbox', 'no-such.db'], /no-such\.db: there is no such inbox file/],
+  [['inspect', '--inbox', 'app.db', '--port', 'x'], /Write a whole number/],
   [['events', 'list', '--token', TOKEN], /A token among the flags shows in the process list/],
   [['events', 'list', `--token=${TOKEN}`], /A token among the flags shows in the process list/],
   [['events', 'list', `--tokn=${TOKEN}`], /unknown option '--tokn'/],
@@ -269,7 +271,7 @@ describe.concurrent('settings', () => {
 
   test('every command has help with an example, on stdout', async () => {
     const names =
-      'sandbox,trigger,listen,events list,events show,events replay,catch-up,gaps list,gaps acknowledge,reconcile,verify,sign,inbox stats,inbox list,inbox show,inbox requeue,inbox redrive,inbox prune,wallets create,wallets limits,doctor';
+      'sandbox,trigger,listen,events list,events show,events replay,catch-up,gaps list,gaps acknowledge,reconcile,verify,sign,inbox stats,inbox list,inbox show,inbox requeue,inbox redrive,inbox prune,inspect,wallets create,wallets limits,doctor';
     const helps = names.split(',').map((name) => run([...name.split(' '), '--help']));
     for (const { stdout, stderr, exitCode } of await Promise.all(helps)) {
       expect(stdout).toMatch(/\nExample:\n {2}\S*.*stablehooks /);

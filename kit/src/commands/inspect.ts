@@ -1,0 +1,78 @@
+import { once } from 'node:events';
+import { Command } from 'commander';
+import { fromInbox, INBOX_METHODS } from '../inspector/inbox-source.js';
+import { serveInspector } from '../inspector/local-server.js';
+import type { InspectedInbox } from '../inspector/source.js';
+import { INBOX_PLACE, type OpenInbox, openInbox } from '../io/inbox.js';
+import { type ExitCode, interruptedExit } from '../io/output.js';
+import { addAction, addExample, type CommandContext, parseWhole } from '../io/settings.js';
+
+interface InspectFlags {
+  readonly inbox: string;
+  readonly port: number;
+  readonly readOnly?: boolean;
+}
+
+export function inspectCommand(): Command {
+  const command = new Command('inspect')
+    .requiredOption('--inbox <location>', INBOX_PLACE)
+    .option('--port <number>', 'port of this machine to listen on, 0 for any', parseWhole, 0)
+    .option('--read-only', 'without the actions of the page: requeue, prune, acknowledge a gap');
+  addExample(command, ['stablehooks inspect --inbox events.db']);
+  return addAction(command, inspect);
+}
+
+async function inspect({ flags, printer, signal }: CommandContext<InspectFlags>): Promise<ExitCode> {
+  await using inbox = openAgain(flags.inbox);
+  // A place that is wrong from the start ends the command.
+  await inbox.operations.count();
+  const source = fromInbox(inbox.operations, { name: flags.inbox });
+  const server = await serveInspector(source, {
+    port: flags.port,
+    ...(flags.readOnly && { actions: [] }),
+  });
+  try {
+    printer.print({
+      text: `The page of ${flags.inbox}:\n${server.url}\nCtrl-C ends it.`,
+      data: { kind: 'inspector.listening', url: server.url },
+    });
+    if (!signal.aborted) await once(signal, 'abort');
+    return interruptedExit();
+  } finally {
+    await server.close();
+  }
+}
+
+/** An inbox that is opened again at the next call after one that failed, or when its file was replaced. */
+function openAgain(place: string): AsyncDisposable & { readonly operations: InspectedInbox } {
+  let opened: Promise<OpenInbox> | undefined;
+
+  /** Calls that fail together close it once, and not the one that was opened since. */
+  async function close(failed: Promise<OpenInbox> | undefined): Promise<void> {
+    if (failed === undefined || opened !== failed) return;
+    opened = undefined;
+    // What has failed can fail to close, too.
+    await failed.then((inbox) => inbox.close()).catch(() => undefined);
+  }
+
+  const call =
+    (name: (typeof INBOX_METHODS)[number]) =>
+    async (...values: readonly unknown[]) => {
+      opened ??= openInbox(place);
+      const mine = opened;
+      try {
+        const inbox = await mine;
+        if (inbox.isCurrent?.() === false) throw new Error('The file of the inbox was replaced.');
+        return await (inbox[name] as (...values: readonly unknown[]) => Promise<unknown>)(...values);
+      } catch (error) {
+        void close(mine);
+        throw error;
+      }
+    };
+  return {
+    operations: Object.fromEntries(
+      INBOX_METHODS.map((name) => [name, call(name)]),
+    ) as unknown as InspectedInbox,
+    [Symbol.asyncDispose]: () => close(opened),
+  };
+}
