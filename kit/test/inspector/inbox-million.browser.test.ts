@@ -62,18 +62,25 @@ test('a long list is read as far as it is scrolled, and only what is near is kep
   const list = page.getByRole('region', { name: 'Events that are received' });
   const rows = list.locator('tbody tr');
   await page.getByRole('link', { name: 'evt_1000000' }).waitFor();
-  const pagesRead = () => requests.filter((path) => /^inbox\/events\?.*limit=100/.test(path)).length;
-  expect(pagesRead()).toBe(1);
+  const pagesRead = () => requests.filter((path) => /^inbox\/events\?.*limit=100/.test(path));
+  expect(pagesRead()).toHaveLength(1);
   await expect.poll(() => list.getByRole('table').getAttribute('aria-rowcount')).toBe(`${EVENTS + 1}`);
 
   await list.focus();
-  for (let pages = 2; pages <= 21; pages += 1) {
-    await page.keyboard.press('End');
-    await expect.poll(pagesRead).toBeGreaterThanOrEqual(pages);
-  }
-  const deepest = page.getByRole('link', { name: /^evt_099[78]/ }).first();
-  await deepest.waitFor();
-  expect(pagesRead()).toBeLessThanOrEqual(23);
+  await expect
+    .poll(
+      async () => {
+        await page.keyboard.press('End');
+        return pagesRead().length;
+      },
+      { timeout: 60_000 },
+    )
+    .toBeGreaterThanOrEqual(21);
+  await page
+    .getByRole('link', { name: /^evt_099[78]/ })
+    .first()
+    .waitFor();
+  expect(new Set(pagesRead()).size).toBe(pagesRead().length);
   expect(await rows.count()).toBeLessThan(60);
   // Each row is the one of its place: the newest is the last that was inserted.
   const places = await rows.evaluateAll((all) =>
@@ -83,11 +90,11 @@ test('a long list is read as far as it is scrolled, and only what is near is kep
     if (id !== undefined) expect(id).toBe(`evt_${`${EVENTS + 2 - Number(place)}`.padStart(7, '0')}`);
   }
 
-  const before = pagesRead();
+  const before = pagesRead().length;
   await list.evaluate((element) => element.scrollTo({ top: 46 * 700 }));
   await page.getByRole('link', { name: 'evt_0999295' }).waitFor();
   // It was forgotten, and is read again.
-  expect(pagesRead()).toBeGreaterThan(before);
+  expect(pagesRead().length).toBeGreaterThan(before);
   await page.keyboard.press('Home');
   await page.getByRole('link', { name: 'evt_1000000' }).waitFor();
   expect(errors).toEqual([]);
