@@ -5,7 +5,7 @@ import { getRequestListener } from '@hono/node-server';
 import Database from 'libsql';
 import { createReceiver, PermanentError, type Receiver, type UnknownEvent } from 'stablehooks';
 import { type SqliteInbox, sqliteInbox } from 'stablehooks/inboxes/sqlite';
-import { type ActionName, createInspector, fromInbox, type InspectedInbox } from 'stablehooks-kit/inspector';
+import { type ActionName, createInspector, fromInbox } from 'stablehooks-kit/inspector';
 import { SECRET } from '../command.js';
 import { serve } from '../http-server.js';
 import { SILENT } from '../service.js';
@@ -20,30 +20,16 @@ export interface InspectedApp extends AsyncDisposable {
   readonly receiver: Receiver;
   /** What the handler of each type does with an event; it finishes by default. */
   work: (event: UnknownEvent) => void;
-  /** Closes the connection to the file. */
-  disconnect(): void;
-  /** Opens the file again. */
-  reconnect(): void;
+  /** Makes every statement of the inbox fail, as SQLite does when the file is not what it was. */
+  loseTable(): void;
+  restoreTable(): void;
 }
 
 /** Starts it. The inspector looks at the inbox as often as it can. */
 export async function startInspectedApp(actions: readonly ActionName[] = ACTIONS): Promise<InspectedApp> {
   const folder = await mkdtemp(join(tmpdir(), 'inspected-'));
-  const open = () => {
-    const opened = new Database(join(folder, 'app.db'));
-    return { db: opened, inbox: sqliteInbox(opened) };
-  };
-  let { db, inbox } = open();
-  const current: InspectedInbox = {
-    find: (id) => inbox.find(id),
-    list: (options) => inbox.list(options),
-    count: () => inbox.count(),
-    pollState: () => inbox.pollState(),
-    requeue: (id) => inbox.requeue(id),
-    prune: (options) => inbox.prune(options),
-    acquirePoll: (options) => inbox.acquirePoll(options),
-    savePoll: (state, options) => inbox.savePoll(state, options),
-  };
+  const db = new Database(join(folder, 'app.db'));
+  const inbox = sqliteInbox(db);
   const handler = (event: UnknownEvent) => app.work(event);
   const receiver = createReceiver({
     secret: SECRET,
@@ -52,7 +38,7 @@ export async function startInspectedApp(actions: readonly ActionName[] = ACTIONS
     handlers: { 'transfer.settled': handler, 'transfer.failed': handler },
   });
   const inspector = createInspector({
-    source: fromInbox(current, {
+    source: fromInbox(inbox, {
       name: 'app.db',
       pollIntervalMs: 100,
       run: async (event) => (await receiver.accept(event, 'redrive')).kind,
@@ -63,18 +49,12 @@ export async function startInspectedApp(actions: readonly ActionName[] = ACTIONS
   const server = await serve(getRequestListener(inspector.fetch));
   const app: InspectedApp = {
     url: server.url,
-    get inbox() {
-      return inbox;
-    },
-    get db() {
-      return db;
-    },
+    inbox,
+    db,
     receiver,
     work: () => undefined,
-    disconnect: () => void db.close(),
-    reconnect() {
-      ({ db, inbox } = open());
-    },
+    loseTable: () => void db.exec('ALTER TABLE stablehooks_events RENAME TO elsewhere'),
+    restoreTable: () => void db.exec('ALTER TABLE elsewhere RENAME TO stablehooks_events'),
     async [Symbol.asyncDispose]() {
       inspector.close();
       await server[Symbol.asyncDispose]();

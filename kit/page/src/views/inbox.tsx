@@ -86,8 +86,8 @@ export function InboxView() {
                 aria-current={each === state ? 'true' : undefined}
                 onClick={follow}
               >
-                <span>{each}</span> <strong>{count?.toLocaleString() ?? '…'}</strong>
-                {oldest !== null && <small> oldest {formatAge(Date.now() - oldest)}</small>}
+                {each} <strong>{count?.toLocaleString() ?? '…'}</strong>
+                <small>{oldest === null ? '–' : `oldest ${formatAge(Date.now() - oldest)}`}</small>
               </a>
             );
           })}
