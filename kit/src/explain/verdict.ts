@@ -72,9 +72,9 @@ async function findMismatch(
     case 'verified':
       return undefined;
     case 'explained': {
-      const changes = explanation.changes.map(({ part, what }) => `the ${part}: ${what}`).join('; ');
+      const changes = explanation.changes.map(({ part, what }) => `the ${part}: ${what}`).join('; and ');
       return {
-        what: `The signature does not match. The cause: ${changes}${fault === undefined ? '' : ` (fault ${fault})`}.`,
+        what: `The signature does not match because of ${changes}${fault === undefined ? '' : ` (fault ${fault})`}.`,
         fix: fault === undefined ? explanation.changes.map(({ fix }) => fix).join(' ') : null,
       };
     }

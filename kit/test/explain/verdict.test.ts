@@ -98,14 +98,14 @@ const CASES: readonly Case[] = [
     when: 'was pretty-printed after signing, and refused',
     listener: receiver(),
     options: { faults: { reserialise: 1 } },
-    what: `The signature does not match. The cause: the body: its JSON was serialized again, and was compact (fault reserialise). ${AS_IT_MUST}`,
+    what: `The signature does not match because of the body: its JSON was serialized again, and was compact (fault reserialise). ${AS_IT_MUST}`,
     fix: null,
   },
   {
     when: 'was pretty-printed after signing, and accepted',
     listener: answering(200),
     options: { faults: { reserialise: 1 } },
-    what: 'The signature does not match. The cause: the body: its JSON was serialized again, and was compact (fault reserialise). The endpoint accepted it all the same.',
+    what: 'The signature does not match because of the body: its JSON was serialized again, and was compact (fault reserialise). The endpoint accepted it all the same.',
     fix: 'The endpoint must verify each delivery over the bytes that it received.',
   },
   {

@@ -17,10 +17,10 @@ const SECRET_PATHS = ['api/session', 'api/deliveries', 'api/service', 'api/strea
 async function startSandbox() {
   const sandbox = start(['sandbox', '--port', '0', '--json']);
   const [line = ''] = (await sandbox.printed(/\n/)).split('\n');
-  const { url, inspectorUrl } = JSON.parse(line);
+  const { url, inspector } = JSON.parse(line);
   return {
     url: String(url),
-    inspectorUrl: String(inspectorUrl),
+    inspectorUrl: String(inspector),
     async [Symbol.asyncDispose]() {
       sandbox.interrupt();
       await sandbox.ended;
@@ -91,7 +91,7 @@ describe('a page of another origin', () => {
     );
     expect(await fire(actionToken)).toBe('no answer');
     const [answer] = await Promise.all([
-      page.waitForResponse(({ url }) => url().endsWith('/fire')),
+      page.waitForResponse((response) => response.url().endsWith('/fire')),
       page.getByRole('button').click(),
     ]);
     expect(answer.status()).toBe(403);

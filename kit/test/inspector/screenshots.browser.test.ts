@@ -1,6 +1,6 @@
 /**
- * Writes a picture of each view to `kit/test/inspector/screenshots`. With SCREENSHOTS=docs, those that the README and the
- * docs show are written there.
+ * Writes a picture of each view to `kit/test/inspector/screenshots`, and with SCREENSHOTS=docs that of the README to
+ * `docs/images`.
  */
 import { mkdir } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
@@ -18,11 +18,8 @@ import { NARROW, useBrowser, WIDE } from './browser.js';
 const { open, closePages } = useBrowser();
 afterEach(closePages);
 
-const FOLDER = fileURLToPath(
-  process.env['SCREENSHOTS'] === 'docs'
-    ? new URL('../../../docs/images/', import.meta.url)
-    : new URL('screenshots/', import.meta.url),
-);
+const FOLDER = fileURLToPath(new URL('screenshots/', import.meta.url));
+const README_PICTURE = fileURLToPath(new URL('../../../docs/images/inspector.png', import.meta.url));
 const silent = { warn: () => undefined, error: () => undefined };
 
 test('a picture of each view is written, wide and light, narrow and dark', async () => {
@@ -45,7 +42,7 @@ test('a picture of each view is written, wide and light, narrow and dark', async
   const sandbox = createSandbox({
     seed: 7,
     endpoints: [{ url: `${app.url}/hooks` }],
-    faults: { corruptSignature: 0.12, drop: 0.05 },
+    faults: { reserialise: 0.12, drop: 0.05 },
     retryBaseMs: 50,
   });
   const client = createClient({
@@ -53,7 +50,7 @@ test('a picture of each view is written, wide and light, narrow and dark', async
     token: sandbox.token,
     fetch: (url, init) => sandbox.fetch(new Request(url, init)),
   });
-  const poller = createPoller({ client, receiver, logger: silent, since: new Date(0), backfill: true });
+  const poller = createPoller({ client, receiver, logger: silent, since: new Date(Date.now() - 3_600_000) });
   sandbox.wallets.create({ agentId: 'treasury', chain: 'solana', limits: { perTx: '500', daily: '2000' } });
   for (let round = 0; round < 25; round += 1) {
     sandbox.accept();
@@ -81,12 +78,16 @@ test('a picture of each view is written, wide and light, narrow and dark', async
       await page.goto(`${server.url}/?view=${view}`);
       await page.locator(`main :is(table, [role="table"], [role="grid"], img, fieldset)`).first().waitFor();
       if (view === 'deliveries') {
-        const refused = page.locator('tr, [role="row"]').filter({ hasText: 'Refused' }).first();
-        await refused.getByText('ERR_SIGNATURE_MISMATCH').click();
-        await page.getByText('The signature does not match').first().waitFor();
+        await page.getByText('ERR_SIGNATURE_MISMATCH').first().click();
+        await page.getByText('does not match because of').first().waitFor();
       }
       const picture = await page.screenshot({ path: `${FOLDER}${view}-${look}.png`, animations: 'disabled' });
       expect(picture.length).toBeGreaterThan(10_000);
+      if (process.env['SCREENSHOTS'] === 'docs' && view === 'deliveries' && look === 'wide') {
+        await page.setViewportSize({ width: 1200, height: 720 });
+        await page.screenshot({ path: README_PICTURE, animations: 'disabled' });
+        await page.setViewportSize(options.viewport);
+      }
       // No view scrolls sideways.
       expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(options.viewport.width);
     }

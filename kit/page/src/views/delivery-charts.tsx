@@ -20,6 +20,9 @@ const HEIGHT = 150;
 /** A reader cannot follow more, and each answer counts every attempt that is kept. */
 const REFRESH_MS = 1_000;
 
+/** On a small screen they would push the list away. */
+const DEFAULT = matchMedia('(width >= 48rem)').matches ? 'open' : 'closed';
+
 const darkScheme = matchMedia('(prefers-color-scheme: dark)');
 const isDark = signal(darkScheme.matches);
 darkScheme.addEventListener('change', ({ matches }) => {
@@ -28,13 +31,14 @@ darkScheme.addEventListener('change', ({ matches }) => {
 
 /** Outcomes over time and the distribution of the latency, of the attempts that a filter selects. */
 export function DeliveryCharts({ filter }: { readonly filter: AttemptFilter }) {
-  const isOpen = param('charts') !== 'closed';
+  const isOpen = (param('charts') ?? DEFAULT) === 'open';
   return (
     <details
       class="charts"
       open={isOpen}
       onToggle={({ currentTarget: { open } }) => {
-        if (open !== isOpen) go({ charts: open ? undefined : 'closed' }, { replace: true });
+        const wanted = open ? 'open' : 'closed';
+        if (open !== isOpen) go({ charts: wanted === DEFAULT ? undefined : wanted }, { replace: true });
       }}
     >
       <summary>Charts</summary>
