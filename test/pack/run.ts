@@ -1,8 +1,9 @@
 /** Checks the tarballs of both packages with publint and attw, installs them as users do, and runs small programs. */
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
 import { run } from '../child.js';
 import { report } from '../report.js';
 import { npm, packTarballs, type Tarballs } from '../tarball.js';
@@ -13,6 +14,8 @@ const root = fileURLToPath(new URL('../../', import.meta.url));
 const MOST_PACKAGES = 13;
 /** Node loads an ES module with `require` from 20.19 on, so that is not a fault. All other resolutions of code must be right. */
 const ATTW = ['--ignore-rules', 'cjs-resolves-to-esm', '--exclude-entrypoints', 'openapi.yaml'];
+/** The files of the inspector's page together, each compressed with gzip, in kB of 1,000 bytes. */
+const MOST_PAGE_KB = 120;
 const TOOLS = ['hono', '@hono/node-server', 'commander', 'stablehooks-kit'];
 
 /** A signed delivery is handled and a forged one is rejected, by the public names. */
@@ -160,12 +163,27 @@ try {
     await report(`publint ${name}`, lint('publint', ['--strict']));
     await report(`attw ${name}`, lint('attw', ATTW));
   }
+  await report("the size of the inspector's page", measurePage);
   for (const [index, project] of PROJECTS.entries()) {
     await report(project.name, () => prove(project, { folder: join(work, String(index)), tarballs }));
   }
 } finally {
   await tarballs.remove();
   await rm(work, { recursive: true, force: true });
+}
+
+/** Prints the size of the inspector's page, and says if it is too large. */
+async function measurePage(): Promise<readonly string[]> {
+  const folder = join(root, 'kit/dist/inspector/page');
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile());
+  const bodies = await Promise.all(files.map(({ parentPath, name }) => readFile(join(parentPath, name))));
+  const kB = bodies.reduce((sum, body) => sum + gzipSync(body).length, 0) / 1_000;
+  console.log(`       ${files.length} files, ${kB.toFixed(1)} kB with gzip`);
+  return [
+    ...(files.some(({ name }) => name === 'index.html') ? [] : ['there is no index.html']),
+    ...(kB > MOST_PAGE_KB ? [`${kB.toFixed(1)} kB are more than ${MOST_PAGE_KB}`] : []),
+  ];
 }
 
 /** Installs and runs a project, and says what is wrong with it. */

@@ -55,6 +55,9 @@ export function Bytes({ bytes, label }: { readonly bytes: Uint8Array; readonly l
         </span>
         {shown.length > size && (
           <span class="bytes-pages">
+            <button type="button" disabled={start === 0} onClick={() => turn(0)}>
+              First
+            </button>
             <button type="button" disabled={start === 0} onClick={() => turn(start - size)}>
               Previous
             </button>
@@ -63,6 +66,13 @@ export function Bytes({ bytes, label }: { readonly bytes: Uint8Array; readonly l
             </span>
             <button type="button" disabled={end === shown.length} onClick={() => turn(end)}>
               Next
+            </button>
+            <button
+              type="button"
+              disabled={end === shown.length}
+              onClick={() => turn(shown.length - 1 - ((shown.length - 1) % size))}
+            >
+              Last
             </button>
           </span>
         )}
@@ -94,7 +104,10 @@ export function decodeUtf8(bytes: Uint8Array): string | undefined {
 }
 
 export function decodeBase64(base64: string): Uint8Array<ArrayBuffer> {
-  return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+  const binary = atob(base64);
+  const bytes = new Uint8Array(binary.length);
+  for (let index = 0; index < bytes.length; index += 1) bytes[index] = binary.charCodeAt(index);
+  return bytes;
 }
 
 /** Such as `1,024 bytes`. */

@@ -4,14 +4,13 @@ import { Time } from './time';
 
 /** Tells the reader that what the page shows is old, because the source cannot be read. */
 export function SourceState({ name }: { readonly name: string }) {
-  const isLost = lost.value !== undefined && connection.value.open;
+  const state = connection.value.open ? lost.value : undefined;
   return (
     <div role="alert">
-      {isLost && (
+      {state !== undefined && (
         <p class="banner">
-          <Plain text={name} /> cannot be read since <Time at={lost.value.since} />.{' '}
-          <Plain text={lost.value.why} /> The page shows what was read before, and goes on when it can be
-          read.
+          <Plain text={name} /> cannot be read since <Time at={state.since} />. <Plain text={state.why} /> The
+          page shows what was read before, and goes on when it can be read.
         </p>
       )}
     </div>

@@ -1,8 +1,11 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Command } from 'commander';
 import { type EventType, type InboxOperations, type InboxState, memoryInbox } from 'stablehooks';
-import { describeGap } from 'stablehooks/catch-up';
+import { describeGap, type PollReport } from 'stablehooks/catch-up';
 import type { Client } from 'stablehooks/client';
+import { createForwardingSource } from '../inspector/forwarding-source.js';
+import { fromInbox } from '../inspector/inbox-source.js';
+import { serveInspector } from '../inspector/local-server.js';
 import {
   describeAnswer,
   type EndpointAnswer,
@@ -50,6 +53,7 @@ interface ListenFlags extends PollFlags {
   readonly interval: number;
   readonly since?: Moment;
   readonly timeout: number;
+  readonly inspect?: boolean;
 }
 
 export function listenCommand(): Command {
@@ -59,7 +63,8 @@ export function listenCommand(): Command {
     .option('--type <type>', 'only this event type; can be repeated (default: all)', collectTypes)
     .option('--since <time>', 'start of the events, when the inbox is new (default: now)', parseMoment)
     .option('--interval <duration>', 'time from one poll to the next', parseWait, 2_000)
-    .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000);
+    .option('--timeout <duration>', 'how long to wait for an answer', parseWait, 10_000)
+    .option('--inspect', 'serve a page that shows each delivery and the inbox, and print its URL');
   addServiceFlags(addSecretFlags(addPollFlags(command)));
   addExample(command, [
     'stablehooks listen --to http://localhost:3000/hooks --type transfer.settled,transfer.failed',
@@ -75,9 +80,12 @@ async function listen(context: CommandContext<ListenFlags>): Promise<ExitCode> {
   const opened = flags.inbox === undefined ? openMemory() : await openInbox(flags.inbox, true);
   try {
     const { inbox, release } = await holdPollLease(opened);
+    let inspection: Inspection | undefined;
     try {
-      return await forward(context, { url, client, inbox, pollOptions });
+      if (flags.inspect === true) inspection = await inspect(context, inbox);
+      return await forward(context, { url, client, inbox, pollOptions, inspection });
     } finally {
+      await inspection?.close();
       // Without it the lease lapses; what failed before must be told instead.
       await release().catch(() => undefined);
     }
@@ -93,16 +101,46 @@ function openMemory(): OpenInbox {
   };
 }
 
+/** The page of `--inspect`, and what it is told. */
+interface Inspection {
+  add(attempt: ForwardingAttempt): void;
+  polled(report: PollReport): void;
+  close(): Promise<void>;
+}
+
+async function inspect(
+  { flags, settings, printer }: CommandContext<ListenFlags>,
+  inbox: OpenInbox,
+): Promise<Inspection> {
+  let lastReport: PollReport | undefined;
+  const source = createForwardingSource({
+    inbox: fromInbox(inbox, { name: flags.inbox ?? 'listen', lastReport: () => lastReport }),
+    settings,
+    timeoutMs: flags.timeout,
+  });
+  // A gap is not acknowledged between two polls: the next one would save its own state over it.
+  const { url, close } = await serveInspector(source, { port: 0, actions: ['resend', 'requeue', 'prune'] });
+  printer.note(`The inspector shows every delivery, and why it failed:\n${url}`);
+  return {
+    add: source.add,
+    polled: (report) => {
+      lastReport = report;
+    },
+    close,
+  };
+}
+
 interface Listening {
   readonly url: string;
   readonly client: Client;
   readonly inbox: OpenInbox;
   readonly pollOptions: ReturnType<typeof toPollOptions>;
+  readonly inspection: Inspection | undefined;
 }
 
 async function forward(
   { flags, settings, printer, signal }: CommandContext<ListenFlags>,
-  { url, client, inbox, pollOptions }: Listening,
+  { url, client, inbox, pollOptions, inspection }: Listening,
 ): Promise<ExitCode> {
   // An inbox that was used before keeps its own.
   const since = toDate(flags.since ?? { agoMs: 0 }, Date.now());
@@ -131,6 +169,7 @@ async function forward(
       if (isAccepted(answer)) delivered += 1;
       else if (nextInMs === null) withoutHandler += 1;
       attempts.add(attempt);
+      inspection?.add(attempt);
     },
   });
 
@@ -142,6 +181,7 @@ async function forward(
   const service = createOutage(printer, `The service at ${settings.baseUrl()}`);
   for (let polls = 0; !signal.aborted; polls++) {
     const { report, serviceError, inboxError } = await forwarder.poll(signal);
+    inspection?.polled(report);
     if (inboxError !== undefined) throw inboxError;
     if (report.problems.some(({ code }) => code === 'ERR_POLL_BUSY' || code === 'ERR_LEASE_LOST')) {
       throw unreachableError('Another process has begun to poll with this inbox, so this one ends.');

@@ -1,6 +1,8 @@
 import { once } from 'node:events';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { SIGNATURE_ENCODINGS, SIGNATURE_HEADER, type SignatureEncoding } from 'stablehooks';
+import { createLocalInspector } from '../inspector/local-server.js';
+import { fromSandbox } from '../inspector/sandbox-source.js';
 import { readOutcome } from '../io/delivery.js';
 import { type ExitCode, interruptedExit, type Printer, toPlain } from '../io/output.js';
 import {
@@ -166,10 +168,12 @@ async function runSandbox({
     initialBalance: flags.balance,
     endpoints: to.map((url) => ({ url: parseUrl(url, '--to'), encoding, signatureHeader: header })),
   });
+  // At another address, nobody could open it: it is for this machine only.
+  const inspector = isReachedByLoopback(host) ? createLocalInspector(fromSandbox(sandbox)) : undefined;
   try {
     // Before anything is awaited, so that no delivery of the state file is sent.
     refuseOtherSigning(sandbox.endpoints.list(), flags, given);
-    const { url } = await sandbox.listen(port, { hostname: host });
+    const { url } = await sandbox.listen(port, { hostname: host, page: inspector?.fetch });
     const endpoints = sandbox.endpoints
       .list()
       .map((endpoint) => ({ url: endpoint.url, restored: !to.includes(endpoint.url) }));
@@ -188,6 +192,7 @@ async function runSandbox({
     }
     const greeting = {
       url,
+      inspector: inspector?.urlAt(url),
       endpoints,
       seed: sandbox.seed,
       settings: {
@@ -201,6 +206,7 @@ async function runSandbox({
     if (!signal.aborted) await once(signal, 'abort');
     return interruptedExit();
   } finally {
+    inspector?.close();
     await sandbox.close();
   }
 }
@@ -227,8 +233,14 @@ function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127\./.test(host);
 }
 
+function isReachedByLoopback(host: string): boolean {
+  return ['127.0.0.1', 'localhost', '::1', '0.0.0.0', '::'].includes(host);
+}
+
 interface Greeting {
   readonly url: string;
+  /** The URL of the inspector, with its token. */
+  readonly inspector: string | undefined;
   /** Where events go; `restored` from the state file, and not from a flag. */
   readonly endpoints: readonly { readonly url: string; readonly restored: boolean }[];
   readonly seed: number;
@@ -237,12 +249,16 @@ interface Greeting {
 }
 
 function greet(printer: Printer, greeting: Greeting, hasState: boolean): void {
-  const { url, endpoints, seed, settings } = greeting;
+  const { url, inspector, endpoints, seed, settings } = greeting;
   const targets = endpoints.map(
     (one) => `${toPlain(one.url)}${one.restored ? ' (from the state file)' : ''}`,
   );
   const text = [
     `The service runs at ${url}`,
+    // On a line of its own, which it nearly fills.
+    ...(inspector === undefined
+      ? ['The inspector needs a --host that this machine reaches as 127.0.0.1.']
+      : ['The inspector shows every delivery, and why it failed:', inspector]),
     ...(targets.length > 0
       ? targets.map((target) => `Events go to ${target}`)
       : ['Events go to no endpoint, because there was no --to. They are listed only.']),

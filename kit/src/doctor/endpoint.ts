@@ -117,7 +117,7 @@ export function createTestedEndpoint(options: EndpointOptions): TestedEndpoint {
     async effects(id) {
       if (effectsUrl === undefined) return undefined;
       const at = effectsUrl.replaceAll('{id}', encodeURIComponent(id));
-      const { answer, text } = await deliver(at, {
+      const { answer, reply } = await deliver(at, {
         method: 'GET',
         headers: {},
         body: new Uint8Array(),
@@ -130,7 +130,7 @@ export function createTestedEndpoint(options: EndpointOptions): TestedEndpoint {
           `--effects cannot be reached: ${describeAnswer(answer)}. Check that it is started, and the URL.`,
         );
       }
-      const count = answer.status === 200 ? readCount(text) : Number.NaN;
+      const count = answer.status === 200 ? readCount(String(reply?.body ?? '')) : Number.NaN;
       if (Number.isInteger(count)) return count;
       throw usageError(
         '--effects must answer 200 with how often the event {id} took effect: a number, or {"count": number}.',

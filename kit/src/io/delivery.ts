@@ -49,21 +49,30 @@ export type EndpointAnswer = { readonly elapsedMs: number } & (
 /** In how many pieces a slow body is sent. */
 const PIECES = 3;
 
-/** How much of a reply is read, in characters. */
-const MAX_REPLY_LENGTH = 65_536;
+/** How much of a reply is read, in bytes. */
+const MAX_REPLY_BYTES = 65_536;
 
-/**
- * Sends one request. Never rejects, and follows no redirect. The body of the reply is not part of the answer,
- * because commands keep answers by the thousand.
- */
-export async function deliver(
-  url: string,
-  delivery: DeliveryRequest,
-): Promise<{ readonly answer: EndpointAnswer; readonly text: string }> {
+/** What a reply consists of, beside what the answer says. */
+export interface Reply {
+  readonly headers: Readonly<Record<string, string>>;
+  /** Its first 64 KiB. */
+  readonly body: Buffer;
+}
+
+/** What one request led to. */
+export interface Delivered {
+  /** Without the reply, because commands keep answers by the thousand. */
+  readonly answer: EndpointAnswer;
+  /** `undefined` without a reply. */
+  readonly reply: Reply | undefined;
+}
+
+/** Sends one request. Never rejects, and follows no redirect. */
+export async function deliver(url: string, delivery: DeliveryRequest): Promise<Delivered> {
   const start = performance.now();
-  const { text = '', ...ended } = await exchange(url, delivery);
+  const { reply, ...ended } = await exchange(url, delivery);
   const elapsedMs = Math.round(performance.now() - start);
-  return { answer: { ...ended, elapsedMs } as EndpointAnswer, text };
+  return { answer: { ...ended, elapsedMs } as EndpointAnswer, reply };
 }
 
 type Exchange = (EndpointAnswer extends infer One
@@ -71,7 +80,7 @@ type Exchange = (EndpointAnswer extends infer One
     ? Omit<One, 'elapsedMs'>
     : never
   : never) & {
-  readonly text?: string;
+  readonly reply?: Reply;
 };
 
 function exchange(url: string, delivery: DeliveryRequest): Promise<Exchange> {
@@ -93,24 +102,30 @@ function exchange(url: string, delivery: DeliveryRequest): Promise<Exchange> {
     const fail = (error: unknown) => end({ kind: 'unreachable', reason: reasonOf(error) });
     sent.on('error', fail);
     sent.on('response', (response) => {
-      let text = '';
-      response.setEncoding('utf8');
-      response.on('data', (chunk: string) => {
-        if (text.length < MAX_REPLY_LENGTH) text += chunk;
+      const chunks: Buffer[] = [];
+      let left = MAX_REPLY_BYTES;
+      response.on('data', (chunk: Buffer) => {
+        if (left > 0) chunks.push(chunk.subarray(0, left));
+        left -= chunk.length;
       });
       response.on('error', () => end({ kind: 'unreachable', reason: 'ECONNRESET' }));
-      response.on('end', () =>
+      response.on('end', () => {
+        const body = Buffer.concat(chunks);
         end({
           kind: 'reply',
           status: response.statusCode ?? 0,
           location: response.headers.location,
-          text,
-          ...readOutcome(text),
-        }),
-      );
+          reply: { headers: toRecord(response.headersDistinct), body },
+          ...readOutcome(body.toString()),
+        });
+      });
     });
     write(sent, delivery).catch(fail);
   });
+}
+
+function toRecord(headers: NodeJS.Dict<string[]>): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(headers).map(([name, values = []]) => [name, values.join(', ')]));
 }
 
 /** @throws Node's error for a header or a URL that no request can have. */
@@ -273,6 +288,16 @@ export interface Sender {
   send(event: UnknownEvent): Promise<EndpointAnswer>;
   /** Sends a body with the signature of other bytes, or of another secret. */
   sendBytes(body: Uint8Array, signed: Uint8Array, secret?: string): Promise<EndpointAnswer>;
+  /** Sends a body with its signature, and says what was sent and received. */
+  sendKept(body: Uint8Array): Promise<SentDelivery>;
+}
+
+/** A delivery that was sent, byte for byte. */
+export interface SentDelivery extends Delivered {
+  readonly at: Date;
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array;
 }
 
 /** Makes a sender that signs as the settings say. Ctrl-C does not abort a delivery that has begun. */
@@ -280,20 +305,19 @@ export async function createSender(url: string, settings: Settings, timeoutMs: n
   const ownSecret = await settings.secret();
   const { header, encoding, prefix } = settings.signature;
 
-  const sendBytes: Sender['sendBytes'] = async (body, signed, secret = ownSecret) => {
+  async function sendSigned(body: Uint8Array, signed: Uint8Array, secret: string): Promise<SentDelivery> {
     const headers = {
       'content-type': 'application/json',
       [header]: await sign(signed, { secret, encoding, prefix }),
     };
-    const { answer } = await deliver(url, { headers, body, timeoutMs });
-    return answer;
-  };
+    const at = new Date();
+    return { at, url, headers, body, ...(await deliver(url, { headers, body, timeoutMs })) };
+  }
+  const sendKept: Sender['sendKept'] = (body) => sendSigned(body, body, ownSecret);
   return {
-    sendBytes,
-    send(event) {
-      const body = toBytes(event);
-      return sendBytes(body, body);
-    },
+    sendKept,
+    sendBytes: async (body, signed, secret = ownSecret) => (await sendSigned(body, signed, secret)).answer,
+    send: async (event) => (await sendKept(toBytes(event))).answer,
   };
 }
 

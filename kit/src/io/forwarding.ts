@@ -9,7 +9,13 @@ import {
 import { createPoller, type PollerOptions, type PollReport } from 'stablehooks/catch-up';
 import type { Client } from 'stablehooks/client';
 import type { Inbox, Lease } from 'stablehooks/conformance';
-import { createSender, type DeliveryRow, type EndpointAnswer } from './delivery.js';
+import {
+  createSender,
+  type DeliveryRow,
+  type EndpointAnswer,
+  type SentDelivery,
+  toBytes,
+} from './delivery.js';
 import { CommandError, toFailure, unreachableError } from './errors.js';
 import type { Settings } from './settings.js';
 import { toLastError } from './without-handler.js';
@@ -35,6 +41,8 @@ export interface ForwardingAttempt extends DeliveryRow {
   readonly attempt: number;
   /** When the event is tried again, in ms from now; `null` when it is not. */
   readonly nextInMs: number | null;
+  /** What was sent and received. */
+  readonly sent: SentDelivery;
 }
 
 /** What one poll did. */
@@ -65,11 +73,12 @@ export async function createForwarder(url: string, options: ForwardingOptions): 
   const inbox = watchErrors(options.inbox);
   const sender = await createSender(url, settings, timeoutMs);
   /** The answers whose attempts have not ended in the inbox yet, by the ids of their events. */
-  const answers = new Map<string, DeliveryRow>();
+  const answers = new Map<string, Pick<ForwardingAttempt, 'event' | 'answer' | 'sent'>>();
 
   const forward = async (event: WebhookEvent) => {
-    const answer = await sender.send(event);
-    answers.set(event.id, { event, answer });
+    const sent = await sender.sendKept(toBytes(event));
+    const { answer } = sent;
+    answers.set(event.id, { event, answer, sent });
     const lastError = (await inbox.target.find(event.id))?.lastError;
     if (!isEnd(answer, lastError)) {
       throw new HandlerError('ERR_HANDLER_FAILED', `The endpoint: ${toLastError(answer, lastError)}.`);

@@ -14,6 +14,11 @@ export interface Listening {
 export interface ListenOptions {
   /** @default '127.0.0.1' */
   readonly hostname?: string | undefined;
+  /**
+   * Answers what a page for people consists of: `/`, `/api/*` and `/assets/*`. These requests need no token of the
+   * sandbox, so it must check itself who asks. @default none: they are answered as other paths are
+   */
+  readonly page?: RequestHandler | undefined;
 }
 
 /** Answers a request. Over a socket it also gets Node's own request and response. */
@@ -22,17 +27,25 @@ export type RequestHandler = (
   bindings?: HttpBindings | undefined,
 ) => Response | Promise<Response>;
 
+function isOfPage({ pathname }: URL): boolean {
+  return pathname === '/' || pathname.startsWith('/api/') || pathname.startsWith('/assets/');
+}
+
 export async function listen(
   handler: RequestHandler,
   port: number,
-  { hostname = '127.0.0.1' }: ListenOptions = {},
+  { hostname = '127.0.0.1', page }: ListenOptions = {},
 ): Promise<Listening> {
   if (!Number.isInteger(port) || port < 0 || port > 65_535) {
     throw new ConfigError(`The sandbox cannot listen on port ${port}. Give an integer from 0 to 65535.`);
   }
-  const listener = getRequestListener((request, bindings) => handler(request, bindings as HttpBindings), {
-    overrideGlobalObjects: false,
-  });
+  const listener = getRequestListener(
+    (request, bindings) => {
+      const answer = page !== undefined && isOfPage(new URL(request.url)) ? page : handler;
+      return answer(request, bindings as HttpBindings);
+    },
+    { overrideGlobalObjects: false },
+  );
   const server = createServer(listener);
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);

@@ -20,6 +20,7 @@ const VARIABLE: readonly (readonly [RegExp, string])[] = [
   [/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME'],
   [/\b\d\d:\d\d:\d\d(\.\d+)?/g, 'TIME'],
   [/127\.0\.0\.1:\d+/g, '127.0.0.1:PORT'],
+  [/\?token=[\w-]+/g, '?token=TOKEN'],
   [/\b\d+(\.\d+)? ?(ms|s)\b/g, 'N ms'],
   [/\bseed \d+/g, 'seed N'],
   [/\b\d+(ms|[dhms])( \d+[hms])?(?= |$)/g, 'AGE'],

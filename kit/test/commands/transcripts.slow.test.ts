@@ -55,6 +55,7 @@ const VARIABLE: readonly (readonly [RegExp, string])[] = [
   [/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME'],
   [/^\d\d:\d\d:\d\d\b/gm, 'CLOCK'],
   [/127\.0\.0\.1:\d+/g, '127.0.0.1:PORT'],
+  [/\?token=[\w-]+/g, '?token=TOKEN'],
   [/--seed \d+/g, '--seed N'],
   [/\b\d+ ms\b/g, 'N ms'],
   [/\b\d+(ms|[dhms])( \d+[hms])?(?= |$)/gm, 'AGE'],

@@ -278,3 +278,29 @@ test('an attempt that was signed with an earlier secret is explained by another 
   sandbox.endpoints.remove(endpoint.id);
   expect(await sandbox.explain(attempt)).toEqual({ what: 'The handler ran to its end.', fix: null });
 });
+
+test('a sandbox answers other requests while it explains a wrong signature of 1 MiB', async () => {
+  await using server = await serve(answering(401));
+  const sandbox = createSandbox({ secret: SECRET, maxAttempts: 1, endpoints: [{ url: server.url }] });
+  onTestFinished(() => sandbox.close());
+  const { url } = await sandbox.listen(0);
+  const rows = Array.from({ length: 14_000 }, (_, index) => ({
+    index,
+    name: 'a "quoted" näme\n',
+    url: 'a/b',
+  }));
+  sandbox.emit('accept.confirmed', { rows });
+  await sandbox.settled();
+  const [attempt] = sandbox.attempts();
+  const [endpoint] = sandbox.endpoints.list();
+  if (attempt === undefined || endpoint === undefined) throw new Error('No attempt was made.');
+  sandbox.endpoints.rotateSecret(endpoint.id, 'whsec_next');
+  let isExplained = false;
+  const explained = sandbox.explain(attempt).then((verdict) => {
+    isExplained = true;
+    return verdict;
+  });
+  expect((await fetch(`${url}/health`)).status).toBe(200);
+  expect(isExplained).toBe(false);
+  expect((await explained).what).toContain('another secret than the present one');
+});

@@ -1,4 +1,5 @@
 /** Chromium for the tests of the inspector's page. */
+import axe from 'axe-core';
 import {
   type Browser,
   type BrowserContext,
@@ -64,4 +65,13 @@ export function useBrowser() {
       contexts.clear();
     },
   };
+}
+
+/** What axe finds in a page, for the message of a failure. */
+export async function findViolations(page: Page): Promise<readonly string[]> {
+  await page.evaluate(axe.source);
+  return page.evaluate(async () => {
+    const { violations } = await (globalThis as unknown as { axe: typeof axe }).axe.run();
+    return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
+  });
 }

@@ -50,7 +50,8 @@ export function toTest({ eventId, type, request, signatureHeader }: AttemptDetai
     text === undefined
       ? `Buffer.from(${toLiteral(request.body)}, 'base64')`
       : `new TextEncoder().encode(\n    ${toLiteral(text)},\n  )`;
-  const signature = request.headers[signatureHeader.toLowerCase()] ?? request.headers[signatureHeader] ?? '';
+  const isSignature = (name: string) => name.toLowerCase() === signatureHeader.toLowerCase();
+  const signature = Object.entries(request.headers).find(([name]) => isSignature(name))?.[1] ?? '';
   const [, prefix = '', value = ''] = /^(.*?)([0-9a-f]{64}|[\w+/-]{43}=?)$/i.exec(signature) ?? [];
   const options = [
     'secret',

@@ -77,7 +77,7 @@ function Detail({ detail }: { readonly detail: AttemptDetail }) {
         <Fact name="Event" value={detail.eventId} />
         <Fact name="Endpoint" value={detail.endpoint} />
         <Fact name="Attempt" value={`${detail.attempt}`} />
-        <Fact name="Time" value={`${toTime(detail.at)} (${detail.at})`} />
+        <Fact name="Time" value={detail.at} />
         <Fact name="Duration" value={formatMs(detail.durationMs)} />
         <Fact name="Status" value={`${detail.status ?? 'none'}`} />
         <Fact name="Outcome" value={detail.outcome ?? 'none'} />
@@ -154,7 +154,7 @@ function Siblings({ detail: { id, eventId } }: { readonly detail: AttemptRow }) 
   const others = data?.rows.filter((row) => row.eventId === eventId && row.id !== id) ?? [];
   if (others.length === 0) return null;
   return (
-    <nav aria-label="Other attempts of this event">
+    <section aria-label="Other attempts of this event">
       <h4>Other attempts of this event</h4>
       <ul class="deliveries-siblings">
         {others.map((row) => (
@@ -166,7 +166,7 @@ function Siblings({ detail: { id, eventId } }: { readonly detail: AttemptRow }) 
           </li>
         ))}
       </ul>
-    </nav>
+    </section>
   );
 }
 

@@ -10,6 +10,8 @@ const PAGE_ROWS = 100;
 /** What the stream does not tell is asked for again this long after the last answer. */
 const LIST_REST_MS = 1_000;
 const STATS_REST_MS = 3_000;
+/** After the list was drawn, it is left alone for so many times as long. */
+const REST_FACTOR = 4;
 
 type LiveAttempt = LiveEntry & { readonly kind: 'attempt' };
 
@@ -83,9 +85,18 @@ export function useAttempts(
   useEffect(() => {
     let frame = 0;
     let queue: AttemptRow[] = [];
+    let restsUntil = 0;
 
-    function flush(): void {
-      frame = 0;
+    function flush(now: number): void {
+      if (now < restsUntil) {
+        frame = requestAnimationFrame(flush);
+        return;
+      }
+      // When the rows are drawn, it is known how long they take: most of the time is left to the reader.
+      frame = requestAnimationFrame((drawn) => {
+        restsUntil = drawn + REST_FACTOR * (drawn - now);
+        frame = queue.length === 0 ? 0 : requestAnimationFrame(flush);
+      });
       const rows = queue.reverse();
       queue = [];
       arrived.current = [...rows, ...arrived.current].slice(0, MAX_ROWS);

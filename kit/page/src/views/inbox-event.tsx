@@ -33,9 +33,9 @@ export function InboxEvent({ id }: { readonly id: string }) {
   return (
     <section class="inbox-event" aria-labelledby="inbox-event-title">
       <div class="inbox-bar">
-        <h3 id="inbox-event-title" ref={heading} tabIndex={-1}>
+        <h2 id="inbox-event-title" ref={heading} tabIndex={-1}>
           <Plain text={id} />
-        </h3>
+        </h2>
         <a href={hrefWith({ event: undefined })} onClick={follow}>
           Close
         </a>
@@ -86,11 +86,11 @@ function Facts({ event }: { readonly event: InboxDetail }) {
       </dl>
       {lastError !== null && (
         <>
-          <h4>Last error</h4>
+          <h3>Last error</h3>
           <p class="inbox-text">{toPlain(lastError, { lines: true })}</p>
         </>
       )}
-      <h4>Attempts that have ended</h4>
+      <h3>Attempts that have ended</h3>
       {history.length === 0 ? (
         <p class="faint">{pruned ? 'They are pruned.' : 'None.'}</p>
       ) : (
@@ -106,7 +106,7 @@ function Facts({ event }: { readonly event: InboxDetail }) {
           ))}
         </ol>
       )}
-      <h4>Payload</h4>
+      <h3>Payload</h3>
       {pruned ? <p class="faint">It is pruned.</p> : <Payload id={event.id} />}
     </>
   );

@@ -19,11 +19,14 @@ export function InboxList({
   state,
   order,
   total,
+  onListed,
 }: {
   readonly state: InboxRow['state'];
   readonly order: 'newest' | 'oldest';
   /** How many events are in the state, as far as it is known. */
   readonly total: number | undefined;
+  /** Called when the first rows are there, or could not be read. */
+  readonly onListed: () => void;
 }) {
   const [, render] = useReducer((count: number) => count + 1, 0);
   const [reading, readAgain] = useReducer((count: number) => count + 1, 0);
@@ -74,6 +77,10 @@ export function InboxList({
   }, [pages, isOpen]);
 
   const { added, error, count, hasMore } = pages;
+  const isListed = count > 0 || !hasMore || error !== undefined;
+  useEffect(() => {
+    if (isListed) onListed();
+  }, [isListed]);
   if (count === 0 && !hasMore) return <p class="empty">No event is {state} now.</p>;
   const dueTitle = state === 'leased' ? 'Lease until' : 'Due';
   return (

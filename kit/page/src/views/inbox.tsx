@@ -1,8 +1,8 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { InboxCounts, InboxRow } from '../../../src/inspector/api.js';
+import type { InboxCounts, InboxPage, InboxRow } from '../../../src/inspector/api.js';
 import { Dialog } from '../dialog';
 import { staleFor, tellChanged } from '../live';
-import { useLoaded } from '../load';
+import { type Loaded, useLoaded } from '../load';
 import { attempt } from '../notice';
 import { toPlain } from '../plain';
 import { act, ask, can } from '../server';
@@ -25,24 +25,42 @@ const STATES: Readonly<Record<InboxState, string>> = {
 };
 const NAMES = Object.keys(STATES) as readonly InboxState[];
 const DAY_MS = 86_400_000;
+const isStale = staleFor('inbox');
+
+/** The first state that has events, or `null`. */
+async function findFirstState(signal: AbortSignal): Promise<InboxState | null> {
+  for (const state of NAMES) {
+    const { rows } = await ask<InboxPage>('inbox/events', { state, limit: 1 }, signal);
+    if (rows.length > 0) return state;
+  }
+  return null;
+}
 
 /** The events of an inbox by their state, and one of them in detail. */
 export function InboxView() {
-  const counts = useLoaded(
-    'inbox/counts',
-    (signal) => ask<InboxCounts>('inbox/counts', {}, signal),
-    staleFor('inbox'),
-  );
-  const countOf = (state: InboxState) => counts.data?.find((each) => each.state === state);
   const named = NAMES.find((each) => each === param('state'));
-  const first = NAMES.find((each) => (countOf(each)?.count ?? 0) > 0);
-  const state = named ?? first;
+  const first: Loaded<InboxState | null> = useLoaded(
+    'first state',
+    async (signal) => named ?? findFirstState(signal),
+    (entry) => isEmpty && isStale(entry),
+  );
+  const isEmpty = first.data === null;
+  const state = named ?? first.data ?? undefined;
+  // To count a million events takes longer than to list the first of them, so the list is asked for first.
+  const [isListed, setListed] = useState(false);
+  const isCounted = isListed || isEmpty;
+  const counts = useLoaded(
+    isCounted ? 'counts' : 'no counts yet',
+    async (signal) => (isCounted ? ask<InboxCounts>('inbox/counts', {}, signal) : undefined),
+    isStale,
+  );
+  const countOf = (each: InboxState) => counts.data?.find((count) => count.state === each);
   const order = param('order') === 'oldest' ? 'oldest' : 'newest';
   const event = param('event');
   useEffect(() => {
-    // It stays when others arrive.
-    if (named === undefined && first !== undefined) go({ state: first }, { replace: true });
-  }, [named, first]);
+    // So that it stays when others arrive.
+    if (named === undefined && state !== undefined) go({ state }, { replace: true });
+  }, [named, state]);
   useReturnOfFocus(event);
 
   return (
@@ -68,14 +86,14 @@ export function InboxView() {
                 aria-current={each === state ? 'true' : undefined}
                 onClick={follow}
               >
-                <span>{each}</span> <strong>{count?.toLocaleString() ?? '…'}</strong>
-                {oldest !== null && <small> oldest {formatAge(Date.now() - oldest)}</small>}
+                {each} <strong>{count?.toLocaleString() ?? '…'}</strong>
+                <small>{oldest === null ? '–' : `oldest ${formatAge(Date.now() - oldest)}`}</small>
               </a>
             );
           })}
         </nav>
         {state === undefined ? (
-          <p class="empty">{counts.data === undefined ? 'Loading …' : 'The inbox has no events yet.'}</p>
+          <p class="empty">{isEmpty ? 'The inbox has no events yet.' : (first.error ?? 'Loading …')}</p>
         ) : (
           <>
             <div class="inbox-bar">
@@ -88,7 +106,13 @@ export function InboxView() {
                 </select>
               </label>
             </div>
-            <InboxList key={`${state} ${order}`} state={state} order={order} total={countOf(state)?.count} />
+            <InboxList
+              key={`${state} ${order}`}
+              state={state}
+              order={order}
+              total={countOf(state)?.count}
+              onListed={() => setListed(true)}
+            />
           </>
         )}
       </section>

@@ -67,7 +67,7 @@ const FAULTS: Readonly<Record<FaultName, Fault>> = {
   ),
   apiReset: chance(
     'Answers of the service',
-    'Reset',
+    'Connection reset',
     'A request takes effect, and its connection is reset before the answer.',
   ),
   dateSkewMs: {

@@ -1,6 +1,7 @@
 import './service.css';
 import type { ComponentChildren } from 'preact';
 import type { ServiceReport } from '../../../src/inspector/api.js';
+import { staleFor } from '../live';
 import { useLoaded } from '../load';
 import { Plain } from '../plain';
 import { ask, can } from '../server';
@@ -13,7 +14,7 @@ export function ServiceView() {
   const { data, error, reload } = useLoaded<ServiceReport>(
     'service',
     (signal) => ask('service', {}, signal),
-    (entry) => entry.kind === 'reset' || (entry.kind === 'changed' && entry.view === 'service'),
+    staleFor('service'),
   );
   if (data === undefined) {
     return (

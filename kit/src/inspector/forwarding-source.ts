@@ -1,0 +1,159 @@
+import type { UnknownEvent } from 'stablehooks';
+import { judgeAttempt } from '../explain/verdict.js';
+import { createSender, describeAnswer, type SentDelivery } from '../io/delivery.js';
+import type { ForwardingAttempt } from '../io/forwarding.js';
+import type { Settings } from '../io/settings.js';
+import { resendInput } from '../sandbox/endpoints.js';
+import { Fifo } from '../sandbox/fifo.js';
+import { check, SandboxError } from '../sandbox/validation.js';
+import type { AttemptDetail, StreamEntry } from './api.js';
+import { countAttempts, type KeptAttempt, listAttempts, toResult } from './attempt-list.js';
+import type { DeliveriesPart, InspectorSource } from './source.js';
+
+/** The deliveries that a command forwards, and its inbox, as the source of an inspector. */
+export interface ForwardingSource extends InspectorSource {
+  /** Keeps an attempt, and tells every page. */
+  add(attempt: ForwardingAttempt): void;
+}
+
+/** What a forwarding source consists of. */
+interface ForwardingParts {
+  /** The inbox, as `fromInbox` shows it. */
+  readonly inbox: InspectorSource;
+  readonly settings: Settings;
+  /** How long an endpoint has to answer what is sent again, in ms. */
+  readonly timeoutMs: number;
+}
+
+interface KeptDelivery extends KeptAttempt {
+  readonly event: UnknownEvent;
+  /** Its reply is the start of what was received. */
+  readonly sent: SentDelivery;
+  readonly isReplyCut: boolean;
+}
+
+/** The newest are kept: so many, and no more than so many bytes of their bodies. */
+const MAX_ATTEMPTS = 10_000;
+const MAX_BYTES = 64 * 1_048_576;
+/** How much of a response is kept. */
+const MAX_RESPONSE_BYTES = 1_024;
+
+/** Shows what a command forwards. */
+export function createForwardingSource({ inbox, settings, timeoutMs }: ForwardingParts): ForwardingSource {
+  const attempts = new Fifo<KeptDelivery>();
+  const listeners = new Set<(entry: StreamEntry) => void>();
+  let bytes = 0;
+  let count = 0;
+
+  function keep(event: UnknownEvent, attempt: number, sent: SentDelivery): string {
+    count += 1;
+    const kept = toKept({ id: `att_${count}`, event, attempt, sent });
+    attempts.push(kept);
+    bytes += sizeOf(kept);
+    while (attempts.length > MAX_ATTEMPTS || (bytes > MAX_BYTES && attempts.length > 1)) {
+      const oldest = attempts.shift();
+      bytes -= oldest === undefined ? 0 : sizeOf(oldest);
+    }
+    for (const listener of listeners) listener({ kind: 'attempt', row: kept.row });
+    return kept.row.id;
+  }
+
+  function* newestFirst(): Generator<KeptDelivery> {
+    for (let index = attempts.length - 1; index >= 0; index -= 1) {
+      const attempt = attempts.at(index);
+      if (attempt !== undefined) yield attempt;
+    }
+  }
+
+  const find = (id: string) => attempts.toArray().findLast(({ row }) => row.id === id);
+
+  const deliveries: DeliveriesPart = {
+    list: (query) => listAttempts(newestFirst(), query),
+    stats: (filter) => countAttempts(newestFirst(), filter),
+    async find(id) {
+      const kept = find(id);
+      return kept && toDetail(kept, settings);
+    },
+    async resend(id, change) {
+      const { url, body } = check(resendInput, change);
+      const kept = find(id);
+      if (kept === undefined) {
+        throw new SandboxError('ERR_SANDBOX_NOT_FOUND', 'This attempt is no longer kept. Send a newer one.');
+      }
+      const { event, sent } = kept;
+      const sender = await createSender(url ?? sent.url, settings, timeoutMs);
+      return keep(event, 1, await sender.sendKept(body === undefined ? sent.body : Buffer.from(body)));
+    },
+  };
+
+  return {
+    ...inbox,
+    deliveries,
+    add: ({ event, attempt, sent }) => {
+      keep(event, attempt, sent);
+    },
+    subscribe(listener, isWatched) {
+      listeners.add(listener);
+      const unsubscribe = inbox.subscribe(listener, isWatched);
+      return () => {
+        listeners.delete(listener);
+        unsubscribe();
+      };
+    },
+  };
+}
+
+interface NewAttempt {
+  readonly id: string;
+  readonly event: UnknownEvent;
+  readonly attempt: number;
+  readonly sent: SentDelivery;
+}
+
+function toKept({ id, event, attempt, sent }: NewAttempt): KeptDelivery {
+  const { at, url, headers, body, answer, reply } = sent;
+  // A copy: a view of the first bytes would keep all of them.
+  const start = reply && {
+    headers: reply.headers,
+    body: Buffer.from(reply.body.subarray(0, MAX_RESPONSE_BYTES)),
+  };
+  return {
+    row: {
+      ...{ id, at: at.toISOString(), eventId: event.id, type: event.type, endpoint: url, attempt },
+      ...toResult(answer),
+      faults: [],
+    },
+    get bodies() {
+      return [Buffer.from(body).toString(), start?.body.toString() ?? ''];
+    },
+    event,
+    sent: { at, url, headers, body, answer, reply: start },
+    isReplyCut: (reply?.body.length ?? 0) > MAX_RESPONSE_BYTES,
+  };
+}
+
+function sizeOf({ sent }: KeptDelivery): number {
+  return sent.body.length + (sent.reply?.body.length ?? 0);
+}
+
+async function toDetail({ row, sent, isReplyCut }: KeptDelivery, settings: Settings): Promise<AttemptDetail> {
+  const { url, headers, body, answer, reply } = sent;
+  const { header, encoding, prefix } = settings.signature;
+  const signing = { secret: await settings.secret(), signatureHeader: header, encoding, prefix };
+  return {
+    ...row,
+    request: { method: 'POST', url, headers, body: Buffer.from(body).toString('base64') },
+    response:
+      answer.kind === 'reply' && reply !== undefined
+        ? {
+            status: answer.status,
+            headers: reply.headers,
+            body: reply.body.toString('base64'),
+            cut: isReplyCut,
+          }
+        : null,
+    error: answer.kind === 'reply' ? null : describeAnswer(answer),
+    verdict: await judgeAttempt({ headers, body, answer }, signing),
+    signatureHeader: header,
+  };
+}

@@ -1,0 +1,150 @@
+/** The inspector that `stablehooks sandbox` and `stablehooks listen --inspect` serve, over HTTP. */
+import type { AttemptDetail, AttemptPage } from 'stablehooks-kit/inspector';
+import { describe, expect, test } from 'vitest';
+import type { CoverageReport, InboxPage } from '../../src/inspector/api.js';
+import { makeFolder, SECRET, start } from '../command.js';
+import { startEndpoint, startService, TOKEN } from '../service.js';
+import { inspectorUrlIn, openSession } from './session.js';
+
+/** Asks until the answer has what is waited for; the limit of the test ends it. */
+async function until<Answer>(
+  ask: () => Promise<Answer>,
+  isThere: (answer: Answer) => boolean,
+): Promise<Answer> {
+  for (;;) {
+    const answer = await ask();
+    if (isThere(answer)) return answer;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+describe.concurrent('the inspector of a command', () => {
+  test('sandbox prints the URL of its inspector, which fires, explains and sends again', async () => {
+    await using endpoint = await startEndpoint();
+    const command = start(['sandbox', '--port', '0', '--to', endpoint.url], {
+      env: { STABLEHOOKS_TOKEN: TOKEN },
+    });
+    const url = inspectorUrlIn(await command.printed('Ctrl-C ends it.'));
+    const { session, ask, act } = await openSession(url);
+    expect(session).toMatchObject({ name: 'sandbox', views: ['deliveries', 'service'] });
+    const fired = await act('fire', { type: 'transfer.settled', payload: { note: 'written here' } });
+    const { rows } = await until(
+      () => ask<AttemptPage>('deliveries'),
+      (page) => page.rows.length > 0,
+    );
+    expect(rows).toMatchObject([
+      { eventId: fired.id, type: 'transfer.settled', kind: 'accepted', status: 200 },
+    ]);
+    const id = rows[0]?.id ?? '';
+    const detail = await ask<AttemptDetail>(`deliveries/${id}`);
+    expect(detail.verdict).toEqual({
+      what: 'The signature is right. The handler ran to its end.',
+      fix: null,
+    });
+    expect(Buffer.from(detail.request.body, 'base64').toString()).toContain('written here');
+    const again = await act('resend', { id });
+    expect(await ask<AttemptDetail>(`deliveries/${again.id}`)).toMatchObject({ outcome: 'duplicate' });
+    command.interrupt();
+    const { stdout, exitCode } = await command.ended;
+    expect(exitCode).toBe(130);
+    expect(stdout).not.toContain(TOKEN);
+  });
+
+  test('the token of the service is needed for its routes, whoever may use the page, and the other way round', async () => {
+    const command = start(['sandbox', '--port', '0', '--json'], { env: { STABLEHOOKS_TOKEN: TOKEN } });
+    const [line = ''] = (await command.printed(/sandbox\.listening.*\n/)).split('\n');
+    const greeting = JSON.parse(line) as { readonly url: string; readonly inspector: string };
+    expect(greeting.inspector).toBe(inspectorUrlIn(line));
+    const page = await fetch(greeting.inspector);
+    expect(page.status).toBe(200);
+    const [cookie = ''] = page.headers.get('set-cookie')?.split(';') ?? [];
+    const status = async (path: string, headers: Record<string, string>) =>
+      (await fetch(greeting.url + path, { headers })).status;
+    const [asPage, asService] = [{ cookie }, { authorization: `Bearer ${TOKEN}` }];
+    for (const path of ['/v1/webhooks/events', '/sandbox/events', '/sandbox/stream']) {
+      expect(await status(path, asPage)).toBe(401);
+    }
+    expect(await status('/sandbox/events', asService)).toBe(200);
+    for (const path of ['/', '/api/session', '/api/deliveries', '/assets/index.js']) {
+      expect(await status(path, asService)).toBe(401);
+    }
+    expect(await status('/api/session', asPage)).toBe(200);
+    command.interrupt();
+    await command.ended;
+  });
+
+  test('sandbox at an address that is not of the loopback offers no page that nobody could open', async () => {
+    const command = start(['sandbox', '--port', '0', '--host', '127.0.0.2'], {
+      env: { STABLEHOOKS_TOKEN: TOKEN },
+    });
+    const output = await command.printed('Ctrl-C ends it.');
+    expect(output).toContain('The inspector needs a --host that this machine reaches as 127.0.0.1.');
+    expect(output).not.toContain('?token=');
+    const [url = ''] = /http:\/\/127\.0\.0\.2:\d+/.exec(output) ?? [];
+    expect((await fetch(`${url}/`)).status).toBe(401);
+    command.interrupt();
+    await command.ended;
+  });
+
+  test('listen --inspect shows what it forwards, why it failed, its inbox and what is proven', async () => {
+    await using folder = await makeFolder();
+    let works = false;
+    await using endpoint = await startEndpoint(() => {
+      if (!works) throw new Error('not yet');
+    });
+    await using service = await startService();
+    const place = folder.at('listen.db');
+    const command = start(
+      ['listen', '--to', endpoint.url, '--inspect', '--inbox', place, '--since', '1h', '--interval', '100ms'],
+      { env: service.env },
+    );
+    const url = inspectorUrlIn(await command.printed('?token='));
+    const { session, ask, act } = await openSession(url);
+    expect(session).toMatchObject({
+      name: place,
+      views: ['deliveries', 'inbox', 'coverage'],
+      actions: ['resend', 'requeue', 'prune'],
+    });
+    const event = service.sandbox.emit('transfer.settled');
+    const isThere = ({ rows }: AttemptPage) => rows.length > 0;
+    const { rows } = await until(() => ask<AttemptPage>('deliveries?kind=failed'), isThere);
+    const id = rows.at(-1)?.id ?? '';
+    expect(rows.at(-1)).toMatchObject({ eventId: event.id, attempt: 1, status: 500, endpoint: endpoint.url });
+    const detail = await ask<AttemptDetail>(`deliveries/${id}`);
+    expect(detail).toMatchObject({
+      signatureHeader: 'X-SERVICE-Signature',
+      verdict: { what: 'The signature is right. The handler threw.' },
+      response: { status: 500, cut: false, headers: { 'content-type': 'application/problem+json' } },
+    });
+    const { delivered: _, ...sent } = event;
+    expect(JSON.parse(Buffer.from(detail.request.body, 'base64').toString())).toEqual(sent);
+    expect((await ask<AttemptPage>(`deliveries?text=${event.id}`)).rows.length).toBeGreaterThan(0);
+    // Between two attempts it is leased.
+    const isFailed = (page: InboxPage) => page.rows.some((row) => row.id === event.id);
+    await until(() => ask<InboxPage>('inbox/events?state=failed'), isFailed);
+
+    works = true;
+    const bytes = Buffer.from([0xff, 0x00]);
+    const edited = await act('resend', { id, body: bytes.toString('base64') });
+    expect(await ask<AttemptDetail>(`deliveries/${edited.id}`)).toMatchObject({
+      request: { body: bytes.toString('base64') },
+      outcome: 'ERR_EVENT_MALFORMED',
+    });
+    // The command itself may be sending it, too.
+    await until(
+      async () => ask<AttemptDetail>(`deliveries/${(await act('resend', { id })).id}`),
+      ({ kind }) => kind === 'accepted',
+    );
+    expect(endpoint.handled()).toEqual([event.id]);
+    await expect(act('resend', { id, url: 'file:///etc/passwd' })).rejects.toThrow('400: ');
+    const coverage = await until(
+      () => ask<CoverageReport>('coverage'),
+      ({ diagnosis }) => diagnosis !== null,
+    );
+    expect(coverage.watermark).not.toBeNull();
+    command.interrupt();
+    const { exitCode, stdout, stderr } = await command.ended;
+    expect(exitCode).toBe(130);
+    expect(stdout + stderr).not.toContain(SECRET);
+  });
+});

@@ -1,0 +1,151 @@
+import type { PollState, StoredGap } from 'stablehooks';
+import { exampleEvent } from 'stablehooks/testing';
+import { afterEach, expect, test } from 'vitest';
+import { findViolations, NARROW, useBrowser, WIDE } from './browser.js';
+import { type InspectedApp, startInspectedApp } from './inspected-inbox.js';
+
+const HOUR = 3_600_000;
+const { open, closePages } = useBrowser();
+const apps: InspectedApp[] = [];
+afterEach(async () => {
+  await closePages();
+  for (const app of apps.splice(0)) await app[Symbol.asyncDispose]();
+});
+
+async function startApp(...args: Parameters<typeof startInspectedApp>): Promise<InspectedApp> {
+  const app = await startInspectedApp(...args);
+  apps.push(app);
+  return app;
+}
+
+/** Saves what a poll would: proven from ten hours ago up to one hour ago, except in the gaps. */
+async function savePoll(app: InspectedApp, gaps: readonly StoredGap[]): Promise<void> {
+  const state = await app.inbox.acquirePoll({ holder: 'test', leaseMs: HOUR });
+  const now = Date.now();
+  const polled: PollState = {
+    since: now - 10 * HOUR,
+    watermark: now - HOUR,
+    limit: 50,
+    oldest: null,
+    ...(state === null ? {} : { oldest: state.oldest }),
+    gaps,
+  };
+  expect(await app.inbox.savePoll(polled, { holder: 'test', leaseMs: 0 })).toBe(true);
+}
+
+function gap(): StoredGap {
+  const from = Date.now() - 5 * HOUR;
+  return {
+    from,
+    until: { 'transfer.settled': from + HOUR },
+    reason: 'not-reached',
+    openedAt: from + HOUR,
+    acknowledged: null,
+  };
+}
+
+test('before the first poll nothing is called proven', async () => {
+  const app = await startApp();
+  await app.receiver.accept(exampleEvent('transfer.settled'), 'push');
+  const { page, errors } = await open(`${app.url}/?view=coverage`);
+  await page.getByText('Nothing is proven yet: no poll has read the list of the service.').waitFor();
+  await page.getByText('Unknown before the first poll.').waitFor();
+  const picture = page.getByRole('img', { name: /nothing is proven yet/ });
+  await picture.waitFor();
+  expect(await page.locator('main').innerText()).not.toMatch(/proven up to/i);
+  expect(errors).toEqual([]);
+});
+
+test('a poll that proves something changes the words, which name the time that is not proven', async () => {
+  const app = await startApp();
+  const { page } = await open(`${app.url}/?view=coverage`);
+  await page.getByText('Nothing is proven yet').waitFor();
+  await savePoll(app, []);
+  await page.getByText(/^Proven up to .*\d/).waitFor();
+  await page.getByText('That is 1 h ago; nothing is proven of the time since.').waitFor();
+  await page.getByText('None between the opening date and the watermark.').waitFor();
+});
+
+test('the picture is loaded, and drawn again on demand', async () => {
+  const app = await startApp();
+  await app.receiver.accept(exampleEvent('transfer.settled'), 'push');
+  const { page, errors } = await open(`${app.url}/?view=coverage`);
+  const picture = page.getByRole('img', { name: /^Coverage over time/ });
+  await picture.waitFor();
+  const isLoaded = () => picture.evaluate((image) => (image as HTMLImageElement).naturalWidth > 0);
+  await expect.poll(isLoaded).toBe(true);
+  const before = await picture.getAttribute('src');
+  await page.getByRole('button', { name: 'Draw again' }).click();
+  await expect.poll(() => picture.getAttribute('src')).not.toBe(before);
+  await expect.poll(isLoaded).toBe(true);
+  expect(errors).toEqual([]);
+});
+
+test('a gap shows its types, its span and why, and is acknowledged with a name and a reason', async () => {
+  const app = await startApp();
+  await savePoll(app, [gap()]);
+  const { page } = await open(`${app.url}/?view=coverage`);
+  await page.getByText(/, except in 1 open gap\.$/).waitFor();
+  const item = page.getByRole('listitem').filter({ hasText: 'transfer.settled' });
+  await item.getByText(/can be missing/).waitFor();
+  await item.getByRole('button', { name: 'Acknowledge …' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Acknowledge the gap' });
+  // Without a reason the browser does not submit it.
+  await dialog.getByLabel('Your name').fill('Ada');
+  await dialog.getByRole('button', { name: 'Acknowledge' }).click();
+  expect((await app.inbox.pollState()).gaps).toMatchObject([{ acknowledged: null }]);
+  await dialog.getByLabel('Reason').fill('The books agree.');
+  await dialog.getByRole('button', { name: 'Acknowledge' }).click();
+  await page.getByText('The gap is acknowledged.').waitFor();
+  await item.getByText(/^acknowledged by Ada, .*: The books agree\.$/).waitFor();
+  await page.getByText('1 gap is acknowledged, not proven.').waitFor();
+  expect((await app.inbox.pollState()).gaps).toMatchObject([
+    { acknowledged: { by: 'Ada', reason: 'The books agree.' } },
+  ]);
+  expect(await item.getByRole('button').count()).toBe(0);
+});
+
+test('a gap that cannot be acknowledged while a poll runs stays open, and the page says so', async () => {
+  const app = await startApp();
+  await savePoll(app, [gap()]);
+  const { page } = await open(`${app.url}/?view=coverage`);
+  await page.getByRole('button', { name: 'Acknowledge …' }).click();
+  await app.inbox.acquirePoll({ holder: 'a poll', leaseMs: HOUR });
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Your name').fill('Ada');
+  await dialog.getByLabel('Reason').fill('The books agree.');
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  await page.getByText('The gap was not acknowledged').waitFor();
+  await page.getByRole('listitem').getByText('open', { exact: true }).waitFor();
+});
+
+test('without the action, a gap has no button', async () => {
+  const app = await startApp([]);
+  await savePoll(app, [gap()]);
+  const { page } = await open(`${app.url}/?view=coverage`);
+  await page
+    .getByRole('listitem')
+    .getByText(/can be missing/)
+    .waitFor();
+  expect(await page.getByRole('listitem').getByRole('button').count()).toBe(0);
+});
+
+test.each([
+  { viewport: WIDE, colorScheme: 'light' },
+  { viewport: WIDE, colorScheme: 'dark' },
+  { viewport: NARROW, colorScheme: 'light' },
+  { viewport: NARROW, colorScheme: 'dark' },
+] as const)(
+  'the coverage fits and axe finds nothing at $viewport.width px, $colorScheme',
+  async (options) => {
+    const app = await startApp();
+    await savePoll(app, [gap(), { ...gap(), acknowledged: { by: 'Ada', reason: 'x'.repeat(900), at: 1 } }]);
+    const { page } = await open(`${app.url}/?view=coverage`, options);
+    await page.getByRole('img', { name: /^Coverage over time/ }).waitFor();
+    expect(await findViolations(page)).toEqual([]);
+    expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(
+      0,
+    );
+  },
+);

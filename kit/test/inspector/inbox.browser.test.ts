@@ -1,0 +1,317 @@
+import type { UnknownEvent } from 'stablehooks';
+import { exampleEvent } from 'stablehooks/testing';
+import { afterEach, describe, expect, test } from 'vitest';
+import { findViolations, NARROW, useBrowser, WIDE } from './browser.js';
+import { giveUp, type InspectedApp, startInspectedApp } from './inspected-inbox.js';
+
+const { open, closePages } = useBrowser();
+const apps: InspectedApp[] = [];
+afterEach(async () => {
+  await closePages();
+  for (const app of apps.splice(0)) await app[Symbol.asyncDispose]();
+});
+
+async function startApp(...args: Parameters<typeof startInspectedApp>): Promise<InspectedApp> {
+  const app = await startInspectedApp(...args);
+  apps.push(app);
+  return app;
+}
+
+function eventOf(id: string, payload = {}): UnknownEvent {
+  return exampleEvent('transfer.settled', { id, payload: { note: 'a payload', ...payload } });
+}
+
+/** Delivers events whose handler gives up, so that they are dead. */
+async function deliverDead(app: InspectedApp, events: readonly UnknownEvent[]): Promise<void> {
+  app.work = giveUp;
+  for (const event of events) await app.receiver.accept(event, 'push');
+  app.work = () => undefined;
+}
+
+test('the state that needs a person is opened first, with how many there are of each', async () => {
+  const app = await startApp();
+  await app.receiver.accept(eventOf('evt_done'), 'push');
+  await deliverDead(app, [eventOf('evt_dead')]);
+  await app.inbox.record([eventOf('evt_parked')], { origin: 'pull', dueInMs: null });
+  const { page, errors } = await open(app.url);
+  const row = page.getByRole('row').filter({ hasText: 'evt_dead' });
+  await row.getByText('the account was closed').waitFor();
+  expect(new URL(page.url()).search).toBe('?state=dead');
+  const states = page.getByRole('navigation', { name: 'States' }).getByRole('link');
+  await expect
+    .poll(async () => (await states.allInnerTexts()).map((text) => text.replace(/\s+(oldest.*|–)$/, '')))
+    .toEqual(['dead 1', 'failed 0', 'leased 0', 'received 0', 'parked 1', 'done 1']);
+  expect(await states.first().innerText()).toMatch(/oldest \d+ s$/);
+  await states.filter({ hasText: 'parked' }).click();
+  await page.getByRole('link', { name: 'evt_parked' }).waitFor();
+  expect(new URL(page.url()).search).toBe('?state=parked');
+  await page.reload();
+  await page.getByRole('link', { name: 'evt_parked' }).waitFor();
+  expect(errors).toEqual([]);
+});
+
+test('an empty inbox is said to be empty, and shows the first event that comes', async () => {
+  const app = await startApp();
+  const { page } = await open(app.url);
+  await page.getByText('The inbox has no events yet.').waitFor();
+  await app.receiver.accept(eventOf('evt_first'), 'push');
+  await page.getByRole('link', { name: 'evt_first' }).waitFor();
+});
+
+test('an event shows its attempts with their errors', async () => {
+  const app = await startApp();
+  app.work = () => {
+    throw new Error('the bank is closed');
+  };
+  await app.receiver.accept(eventOf('evt_1'), 'push');
+  await app.inbox.requeue('evt_1');
+  await deliverDead(app, [eventOf('evt_1')]);
+  const { page } = await open(app.url);
+  await page.getByRole('link', { name: 'evt_1' }).click();
+  const detail = page.getByRole('region', { name: 'evt_1' });
+  await expect
+    .poll(() => detail.getByRole('listitem').allInnerTexts())
+    .toEqual([
+      expect.stringMatching(/^failed – started .*, ended .* ms\)\s+.*the bank is closed$/s),
+      expect.stringMatching(/^dead – started .*the account was closed$/s),
+    ]);
+  expect(new URL(page.url()).searchParams.get('event')).toBe('evt_1');
+});
+
+test('a payload does not reach the browser before it is asked for', async () => {
+  const app = await startApp();
+  await deliverDead(app, [eventOf('evt_1', { iban: 'DE02120300000000202051' })]);
+  const { page, requests } = await open('about:blank');
+  const bodies: Promise<string>[] = [];
+  page.on('response', (response) => {
+    if (/\/api\/(?!stream)/.test(response.url())) bodies.push(response.text());
+  });
+  await page.goto(app.url);
+  await page.getByRole('link', { name: 'evt_1' }).click();
+  const show = page.getByRole('button', { name: 'Show payload' });
+  await show.waitFor();
+  expect(requests).toContain('inbox/events/evt_1');
+  expect((await Promise.all(bodies)).join()).not.toContain('DE02120300000000202051');
+  await show.click();
+  await expect
+    .poll(() => page.getByRole('textbox', { name: 'Payload' }).inputValue())
+    .toContain('DE02120300000000202051');
+});
+
+test('a dead event is requeued: it is due, the page says so, and its row stays where it is', async () => {
+  const app = await startApp();
+  await deliverDead(app, [eventOf('evt_1'), eventOf('evt_2')]);
+  const { page } = await open(app.url);
+  await page.getByRole('link', { name: 'evt_2' }).click();
+  await page.getByRole('button', { name: 'Requeue' }).click();
+  await page.getByText('evt_2 is due now, and its attempts count from 0.').waitFor();
+  expect(await app.inbox.find('evt_2')).toMatchObject({ state: 'received', attempts: 0 });
+  await page.getByRole('row').filter({ hasText: 'evt_2' }).getByText('No longer dead.').waitFor();
+  expect(await page.getByRole('row').getByRole('link').allInnerTexts()).toEqual(['evt_2', 'evt_1']);
+  await page.getByRole('region', { name: 'evt_2' }).getByText('received', { exact: true }).waitFor();
+  await expect.poll(() => page.getByRole('button', { name: 'Requeue' }).count()).toBe(0);
+});
+
+test('an event that is no longer dead is not requeued, and the page says why', async () => {
+  const app = await startApp();
+  await deliverDead(app, [eventOf('evt_1')]);
+  const { page } = await open(`${app.url}/?event=evt_1`);
+  const requeue = page.getByRole('button', { name: 'Requeue' });
+  await requeue.waitFor();
+  await page.route('**/api/actions/requeue', async (route) => {
+    await app.inbox.requeue('evt_1');
+    await route.continue();
+  });
+  await requeue.click();
+  await page.getByText('evt_1 was not requeued: it is neither dead nor failed any more.').waitFor();
+});
+
+test('a dead event that is run now is handled, and one that fails again says how it ended', async () => {
+  const app = await startApp();
+  await deliverDead(app, [eventOf('evt_1')]);
+  const { page } = await open(`${app.url}/?event=evt_1`);
+  const run = page.getByRole('button', { name: 'Run now' });
+  app.work = giveUp;
+  await run.click();
+  await page.getByText('evt_1 was run, and ended with dead.').waitFor();
+  app.work = () => undefined;
+  await run.click();
+  await page.getByText('evt_1 ran: its handler finished.').waitFor();
+  expect(await app.inbox.find('evt_1')).toMatchObject({ state: 'done' });
+  await expect.poll(() => run.count()).toBe(0);
+});
+
+test('a failed event that is not due yet is run now', async () => {
+  const app = await startApp();
+  app.work = () => {
+    throw new Error('the bank is closed');
+  };
+  await app.receiver.accept(eventOf('evt_1'), 'push');
+  app.work = () => undefined;
+  const { page } = await open(`${app.url}/?event=evt_1`);
+  await page.getByRole('button', { name: 'Run now' }).click();
+  await page.getByText('evt_1 ran: its handler finished.').waitFor();
+});
+
+test('prune asks, does nothing when it is cancelled, and removes payloads and no ids', async () => {
+  const app = await startApp();
+  await app.receiver.accept(eventOf('evt_1'), 'push');
+  const { page } = await open(`${app.url}/?event=evt_1`);
+  await page.getByRole('button', { name: 'Show payload' }).waitFor();
+  const dialog = page.getByRole('dialog', { name: 'Prune the inbox' });
+  await page.getByRole('button', { name: 'Prune …' }).click();
+  await dialog.getByText('Their ids stay').waitFor();
+  await page.keyboard.press('Escape');
+  await expect.poll(() => dialog.count()).toBe(0);
+  expect((await app.inbox.find('evt_1'))?.event).not.toBeNull();
+  await page.getByRole('button', { name: 'Prune …' }).click();
+  await dialog.getByLabel('Done for more than this many days').fill('0');
+  await dialog.getByRole('button', { name: 'Prune' }).click();
+  await page.getByText('1 event was pruned.').waitFor();
+  expect(await app.inbox.find('evt_1')).toMatchObject({ state: 'done', event: null });
+  await page.getByText('It is pruned.').waitFor();
+});
+
+test('the page offers only the actions that the app allows', async () => {
+  const app = await startApp([]);
+  await deliverDead(app, [eventOf('evt_1')]);
+  const { page } = await open(`${app.url}/?event=evt_1`);
+  await page.getByRole('button', { name: 'Show payload' }).waitFor();
+  expect(await page.getByRole('button').allInnerTexts()).toEqual(['Find', 'Show payload']);
+});
+
+test.each([{ viewport: WIDE }, { viewport: NARROW }])(
+  'new events do not move the rows that one reads at $viewport.width px, and are shown on demand',
+  async (options) => {
+    const app = await startApp();
+    await deliverDead(app, [eventOf('evt_1'), eventOf('evt_2')]);
+    const { page } = await open(app.url, options);
+    const row = page.getByRole('row').filter({ hasText: 'evt_1' });
+    await page.getByRole('link', { name: 'evt_1' }).waitFor();
+    const before = await row.boundingBox();
+    await deliverDead(app, [eventOf('evt_3')]);
+    await page.getByText('1 new.').waitFor();
+    expect(await row.boundingBox()).toEqual(before);
+    await page.getByRole('button', { name: 'Read the list again' }).click();
+    await page.getByRole('link', { name: 'evt_3' }).waitFor();
+    expect(await page.getByRole('row').getByRole('link').allInnerTexts()).toEqual([
+      'evt_3',
+      'evt_2',
+      'evt_1',
+    ]);
+  },
+);
+
+test('with the oldest first, new events appear at the end', async () => {
+  const app = await startApp();
+  await deliverDead(app, [eventOf('evt_1')]);
+  const { page } = await open(app.url);
+  await page.getByLabel('Order').selectOption('oldest first');
+  await expect.poll(() => new URL(page.url()).searchParams.get('order')).toBe('oldest');
+  await page.getByText('the oldest first').waitFor();
+  await deliverDead(app, [eventOf('evt_2')]);
+  await page.getByRole('link', { name: 'evt_2' }).waitFor();
+  expect(await page.getByRole('row').getByRole('link').allInnerTexts()).toEqual(['evt_1', 'evt_2']);
+});
+
+test('an event is found by its id, and an unknown id is told', async () => {
+  const app = await startApp();
+  await deliverDead(app, [eventOf('evt/1 ?%')]);
+  const { page } = await open(app.url);
+  const id = page.getByLabel('Id of an event');
+  await id.fill('evt/1 ?%');
+  await id.press('Enter');
+  await page.getByRole('region', { name: 'evt/1 ?%' }).getByText('transfer.settled').waitFor();
+  await id.fill('evt_unknown');
+  await id.press('Enter');
+  await page.getByText('The inbox has no event with this id.').waitFor();
+});
+
+test('a lost inbox is shown with the time since when, in each tab, and the page goes on after it', async () => {
+  const app = await startApp();
+  await deliverDead(app, [eventOf('evt_1')]);
+  const { page, context } = await open(app.url);
+  await page.getByRole('link', { name: 'evt_1' }).waitFor();
+  app.loseTable();
+  const banner = page.getByText(/^app\.db cannot be read since .*\d:\d\d/);
+  await banner.waitFor();
+  await page.getByRole('link', { name: 'evt_1' }).waitFor();
+  const second = await open(app.url, { context });
+  await second.page.getByText(/^app\.db cannot be read since/).waitFor();
+  app.restoreTable();
+  await expect.poll(() => banner.count()).toBe(0);
+  await app.inbox.requeue('evt_1');
+  await page.getByText('No longer dead.').waitFor();
+  await expect.poll(() => second.page.getByText(/cannot be read since/).count()).toBe(0);
+});
+
+test('the view is used by keyboard alone, and the focus returns to the row', async () => {
+  const app = await startApp();
+  await deliverDead(app, [eventOf('evt_1')]);
+  const { page } = await open(app.url);
+  await page.getByRole('link', { name: 'evt_1' }).waitFor();
+  async function tabTo(name: string | RegExp): Promise<void> {
+    const target = page.getByRole('link', { name }).or(page.getByRole('button', { name })).first();
+    for (let presses = 0; presses < 40; presses += 1) {
+      if (await target.evaluate((element) => element === document.activeElement)) return;
+      await page.keyboard.press('Tab');
+    }
+    throw new Error(`The focus did not reach ${name}.`);
+  }
+  await tabTo('evt_1');
+  await page.keyboard.press('Enter');
+  await page.getByRole('region', { name: 'evt_1' }).waitFor();
+  await tabTo('Close');
+  await page.keyboard.press('Enter');
+  await expect.poll(() => page.evaluate(() => document.activeElement?.textContent)).toBe('evt_1');
+  await page.keyboard.press('Enter');
+  await tabTo('Run now');
+  await page.keyboard.press('Enter');
+  await page.getByText('evt_1 ran: its handler finished.').waitFor();
+});
+
+test('ids, types and errors with markup and hidden characters are shown as text', async () => {
+  const app = await startApp();
+  const id = '<img src=x onerror=alert(1)>\u202e\u0007';
+  app.work = () => {
+    throw new Error('<script>alert(1)</script>\u2066 javascript:alert(1)');
+  };
+  await app.receiver.accept(eventOf(id, { text: '</textarea><script>alert(1)</script>\u202e' }), 'push');
+  const { page, errors } = await open(app.url);
+  let dialogs = 0;
+  page.on('dialog', () => (dialogs += 1));
+  await page.getByRole('link', { name: '<img src=x onerror=alert(1)>\\u{202e}\\u{7}' }).click();
+  await page.getByRole('button', { name: 'Show payload' }).click();
+  await expect
+    .poll(() => page.getByRole('textbox', { name: 'Payload' }).inputValue())
+    .toContain('</textarea><script>alert(1)</script>\\u{202e}');
+  expect(await page.locator('main img, main script').count()).toBe(0);
+  expect(await page.locator('main').innerText()).not.toMatch(/\p{Cf}/u);
+  expect(dialogs).toBe(0);
+  expect(errors).toEqual([]);
+});
+
+describe.each([
+  { viewport: WIDE, colorScheme: 'light' },
+  { viewport: WIDE, colorScheme: 'dark' },
+  { viewport: NARROW, colorScheme: 'light' },
+  { viewport: NARROW, colorScheme: 'dark' },
+] as const)('at $viewport.width px, $colorScheme', (options) => {
+  test('list and event fit, and axe finds nothing', async () => {
+    const app = await startApp();
+    await deliverDead(app, [eventOf(`evt_${'long'.repeat(60)}`), eventOf('evt_1')]);
+    const { page } = await open(app.url, options);
+    const overflow = () => page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    await page.getByRole('link', { name: 'evt_1', exact: true }).waitFor();
+    expect(await findViolations(page)).toEqual([]);
+    expect(await overflow()).toBeLessThanOrEqual(0);
+    await page.getByRole('link', { name: 'evt_longlong' }).click();
+    await page.getByRole('button', { name: 'Show payload' }).click();
+    await page.getByRole('textbox', { name: 'Payload' }).waitFor();
+    expect(await findViolations(page)).toEqual([]);
+    expect(await overflow()).toBeLessThanOrEqual(0);
+    await page.getByRole('link', { name: 'Close' }).click();
+    await page.getByRole('link', { name: 'evt_1', exact: true }).click();
+    await page.getByRole('region', { name: 'evt_1', exact: true }).waitFor();
+  });
+});

@@ -1,0 +1,255 @@
+import { getRequestListener } from '@hono/node-server';
+import { createInspector, fromSandbox } from 'stablehooks-kit/inspector';
+import { createSandbox, type Sandbox, type SandboxOptions } from 'stablehooks-kit/sandbox';
+import { afterEach, expect, test } from 'vitest';
+import { serveInspector } from '../../src/inspector/local-server.js';
+import { serve } from '../http-server.js';
+import { useBrowser } from './browser.js';
+
+const { open, closePages } = useBrowser();
+const closing: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  await closePages();
+  for (const close of closing.splice(0)) await close();
+});
+
+/** A sandbox, and its service view in a browser. */
+async function openService(options: SandboxOptions = {}, prepare: (sandbox: Sandbox) => void = () => {}) {
+  const sandbox = createSandbox({ seed: 1, clock: 'manual', ...options });
+  prepare(sandbox);
+  const server = await serveInspector(fromSandbox(sandbox), { port: 0 });
+  closing.push(server.close, sandbox.close);
+  const opened = await open(`${server.url}&view=service`);
+  await opened.page.getByRole('heading', { name: 'Faults' }).waitFor();
+  return { ...opened, sandbox, notice: opened.page.getByRole('status') };
+}
+
+test('a wallet is shown with its limits, its balance and what it has spent today of its daily limit', async () => {
+  const { page, sandbox, errors } = await openService({}, ({ wallets, send }) => {
+    const limits = { perTx: '50.00', daily: '100.00' };
+    const { id } = wallets.create({
+      agentId: 'agent-7',
+      label: 'ops',
+      chain: 'base',
+      limits,
+      allowlist: ['0xa'],
+    });
+    send(id, { amount: '42.50', to: '0xa' });
+  });
+  const row = page.getByRole('region', { name: 'Wallets, table' }).getByRole('row').nth(1);
+  await row.getByText('42.50 of 100.00').waitFor();
+  const meter = row.getByRole('meter', { name: 'Spent today' });
+  expect(await meter.evaluate((element) => (element as HTMLMeterElement).value)).toBeCloseTo(0.425);
+  expect(await row.getByRole('cell').allInnerTexts()).toEqual([
+    expect.stringContaining('ops'),
+    'agent-7',
+    'base',
+    '9957.50',
+    '50.00',
+    '42.50 of 100.00',
+    '0xa',
+  ]);
+  await sandbox.clock.advance(86_400_000);
+  await row.getByText('0 of 100.00').waitFor();
+  expect(errors).toEqual([]);
+});
+
+test('a movement that begins in the sandbox appears, with the reason when it failed', async () => {
+  const { page, sandbox } = await openService();
+  await page.getByText('No movement yet').waitFor();
+  sandbox.redeem({ amount: '7.25', failsWith: 'bank' });
+  const row = page.getByRole('region', { name: 'Movements, table' }).getByRole('row').nth(1);
+  await row.getByText('failed: bank').waitFor();
+  await row.getByText('7.25').waitFor();
+});
+
+test('the endpoints of the sandbox are shown without their secret', async () => {
+  const { page } = await openService({
+    endpoints: [{ url: 'http://127.0.0.1:9/hooks', secret: 'whsec_hidden', encoding: 'base64' }],
+  });
+  const row = page.getByRole('region', { name: 'Endpoints, table' }).getByRole('row').nth(1);
+  await row.getByText('http://127.0.0.1:9/hooks').waitFor();
+  await row.getByText('base64').waitFor();
+  expect(await page.content()).not.toContain('whsec_hidden');
+});
+
+test('the slider of a fault moves by the keyboard, and each step takes effect in the sandbox', async () => {
+  const { page, sandbox, notice } = await openService();
+  const slider = page.getByRole('slider', { name: 'Drop: chance' });
+  await slider.focus();
+  for (let step = 0; step < 5; step += 1) await page.keyboard.press('ArrowRight');
+  await expect.poll(() => sandbox.faults.get().drop).toBeCloseTo(0.05);
+  await notice.getByText('Drop: 5 %.').waitFor();
+  expect(await slider.inputValue()).toBe('0.05');
+  await page.keyboard.press('End');
+  await expect.poll(() => sandbox.faults.get().drop).toBe(1);
+  await page.getByText('1 active').waitFor();
+});
+
+test('a fault occurs the next two times, and the page shows how many are left', async () => {
+  const endpoints = [{ fetch: async () => new Response() }];
+  const { page, sandbox } = await openService({ endpoints });
+  await page.getByRole('combobox', { name: 'Drop: how often' }).selectOption('the next times');
+  const times = page.getByRole('textbox', { name: 'Drop: the next times' });
+  await times.fill('2');
+  await times.press('Enter');
+  await expect.poll(() => sandbox.faults.get().drop).toEqual({ next: 2 });
+  sandbox.accept();
+  await sandbox.settled();
+  await expect.poll(() => times.inputValue()).toBe('0');
+  expect(sandbox.attempts().map(({ faults }) => faults)).toEqual([['drop'], ['drop'], []]);
+});
+
+test('a switch, an order, a cap and durations take effect in the sandbox', async () => {
+  const { page, sandbox } = await openService();
+  await page.getByRole('switch', { name: 'Filter after the cap' }).focus();
+  await page.keyboard.press('Space');
+  await page.getByRole('combobox', { name: 'Order', exact: true }).selectOption('shuffled');
+  for (const [name, typed] of [
+    ['Cap', '20'],
+    ['Wrong date', '-2h'],
+    ['Token expires after', '90s'],
+    ['Delay: for', '1.5s'],
+  ] as const) {
+    await page.getByRole('textbox', { name, exact: true }).fill(typed);
+    await page.keyboard.press('Tab');
+  }
+  await expect
+    .poll(() => sandbox.faults.get())
+    .toMatchObject({
+      ...{ listFilterAfterCap: true, listOrder: 'shuffled', listCap: 20 },
+      ...{ dateSkewMs: -7_200_000, tokenExpiryMs: 90_000, delayMs: 1_500 },
+    });
+  await page.getByRole('textbox', { name: 'Cap', exact: true }).fill('');
+  await page.keyboard.press('Enter');
+  await expect.poll(() => sandbox.faults.get().listCap).toBe(null);
+});
+
+test('a value that cannot be used is refused with what to write, and changes nothing', async () => {
+  const { page, sandbox, notice, requests } = await openService();
+  const before = sandbox.faults.get();
+  const chance = page.getByRole('textbox', { name: 'Drop: chance' });
+  await chance.fill('1.5');
+  await chance.press('Enter');
+  await notice.getByText('Write a number from 0 to 1').waitFor();
+  expect(await chance.getAttribute('aria-invalid')).toBe('true');
+  const lag = page.getByRole('textbox', { name: 'Lag', exact: true });
+  await lag.fill('-5s');
+  await lag.press('Enter');
+  await notice.getByText('Write a duration as a number and a unit').waitFor();
+  expect(sandbox.faults.get()).toEqual(before);
+  expect(requests.filter((path) => path.startsWith('actions/'))).toEqual([]);
+});
+
+test('what is typed stays while the sandbox changes', async () => {
+  const { page, sandbox } = await openService();
+  const lag = page.getByRole('textbox', { name: 'Lag', exact: true });
+  const payload = page.getByRole('textbox', { name: 'Payload' });
+  await payload.fill('{ "half": ');
+  await lag.fill('12');
+  sandbox.faults.set({ cut: 0.25, listLagMs: 3_000 });
+  sandbox.accept({ amount: '3.50' });
+  await page.getByRole('region', { name: 'Movements, table' }).getByText('3.50').waitFor();
+  await expect.poll(() => page.getByRole('slider', { name: 'Cut: chance' }).inputValue()).toBe('0.25');
+  expect(await lag.inputValue()).toBe('12');
+  expect(await payload.inputValue()).toBe('{ "half": ');
+  await lag.press('Escape');
+  expect(await lag.inputValue()).toBe('3s');
+});
+
+test('all faults are cleared at once', async () => {
+  const { page, sandbox, notice } = await openService({ faults: { drop: 0.5, listCap: 3, apiSlow: 1 } });
+  await page.getByText('3 active').waitFor();
+  await page.getByRole('button', { name: 'Clear all' }).click();
+  await notice.getByText('All faults are cleared.').waitFor();
+  expect(sandbox.faults.get()).toMatchObject({ drop: 0, listCap: null, apiSlow: 0 });
+  await expect.poll(() => page.getByRole('slider', { name: 'Drop: chance' }).inputValue()).toBe('0');
+  expect(await page.getByRole('button', { name: 'Clear all' }).isDisabled()).toBe(true);
+});
+
+test('a manual clock stands still until it is advanced, by a button or by a typed duration', async () => {
+  const { page, sandbox, notice } = await openService();
+  const clock = page.getByRole('region', { name: 'Clock' });
+  await clock.getByText('manual', { exact: true }).waitFor();
+  await clock.getByText('2026-01-01 00:00:00 UTC').waitFor();
+  await clock.getByRole('button', { name: '+1h' }).click();
+  await notice.getByText('Advanced by 1h. It is now 2026-01-01 01:00:00 UTC.').waitFor();
+  await clock.getByRole('textbox', { name: 'Advance by' }).fill('90s');
+  await page.keyboard.press('Enter');
+  await clock.getByText('2026-01-01 01:01:30 UTC').waitFor();
+  expect(new Date(sandbox.clock.now()).toISOString()).toBe('2026-01-01T01:01:30.000Z');
+  await clock.getByRole('textbox', { name: 'Advance by' }).fill('soon');
+  await page.keyboard.press('Enter');
+  await notice.getByText('Write a duration as a number and a unit').waitFor();
+  expect(new Date(sandbox.clock.now()).toISOString()).toBe('2026-01-01T01:01:30.000Z');
+});
+
+test('a real clock goes on by itself', async () => {
+  const { page } = await openService({ clock: 'real' });
+  const clock = page.getByRole('region', { name: 'Clock' });
+  await clock.getByText('real', { exact: true }).waitFor();
+  const before = await clock.getByRole('time').innerText();
+  await expect.poll(() => clock.getByRole('time').innerText()).not.toBe(before);
+});
+
+test('an event is fired with its example, with an edited payload, and with a type that nobody knows', async () => {
+  const { page, sandbox, notice } = await openService();
+  await page.getByRole('combobox', { name: 'Type' }).selectOption('redeem.failed');
+  const payload = page.getByRole('textbox', { name: 'Payload' });
+  expect(JSON.parse(await payload.inputValue())).toHaveProperty('redeem_id');
+  await page.getByRole('button', { name: 'Fire' }).click();
+  await notice.getByText('Fired redeem.failed as evt_').waitFor();
+
+  await payload.fill('{ "amount": "0.10", "note": "<b>\u202e" }');
+  await page.getByRole('button', { name: 'Fire' }).click();
+  await expect.poll(() => sandbox.events()).toHaveLength(2);
+
+  await page.getByRole('combobox', { name: 'Type' }).selectOption('another type …');
+  await page.getByRole('textbox', { name: 'Name of the type' }).fill('transfer.reversed');
+  await page.keyboard.press('Enter');
+  await notice.getByText('Fired transfer.reversed as evt_').waitFor();
+  expect(sandbox.events({ order: 'oldest' }).map(({ type, payload }) => [type, payload])).toEqual([
+    ['redeem.failed', expect.objectContaining({ redeem_id: expect.any(String) })],
+    ['redeem.failed', { amount: '0.10', note: '<b>\u202e' }],
+    ['transfer.reversed', {}],
+  ]);
+
+  // Each type keeps what was edited, until the example is wanted again.
+  await page.getByRole('combobox', { name: 'Type' }).selectOption('redeem.failed');
+  expect(await payload.inputValue()).toContain('0.10');
+  await page.getByRole('button', { name: 'Use the example' }).click();
+  expect(JSON.parse(await payload.inputValue())).toHaveProperty('redeem_id');
+});
+
+test.each([
+  ['{\n  "amount": "1.00",\n  oops\n}', 'This is not JSON at line 3, column 3', 24],
+  ['{ "amount": "1.00", }', 'This is not JSON at line 1, column 21', 20],
+  ['', 'This is not JSON at line 1, column 1', 0],
+  ['["a"]', 'A payload is a JSON object', 0],
+])('a payload that is no JSON object is refused with where it fails: %j', async (text, problem, position) => {
+  const { page, sandbox, notice } = await openService();
+  const payload = page.getByRole('textbox', { name: 'Payload' });
+  await payload.fill(text);
+  await page.getByRole('button', { name: 'Fire' }).click();
+  await notice.getByText(`Nothing was fired. ${problem}`).waitFor();
+  expect(await payload.getAttribute('aria-invalid')).toBe('true');
+  // The caret is where it fails.
+  const caret = await payload.evaluate((element) =>
+    element === document.activeElement ? (element as HTMLTextAreaElement).selectionStart : undefined,
+  );
+  expect(caret).toBe(position);
+  expect(sandbox.events()).toEqual([]);
+});
+
+test('what the inspector does not allow is not offered', async () => {
+  const sandbox = createSandbox({ clock: 'manual' });
+  const inspector = createInspector({ source: fromSandbox(sandbox), authorize: () => true });
+  await using server = await serve(getRequestListener(inspector.fetch));
+  const { page, errors } = await open(`${server.url}/?view=service`);
+  await page.getByText('This inspector does not allow changes of faults.').waitFor();
+  expect(await page.getByRole('slider', { name: 'Drop: chance' }).isDisabled()).toBe(true);
+  expect(await page.getByRole('main').getByRole('button').allInnerTexts()).toEqual([]);
+  expect(errors).toEqual([]);
+  inspector.close();
+  await sandbox.close();
+});
