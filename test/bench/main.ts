@@ -4,6 +4,7 @@ import { cpus } from 'node:os';
 import { measureCatchUp } from './catch-up.js';
 import { measureClaims } from './claims.js';
 import { digits, toSvg, toTable } from './format.js';
+import { measureInspector } from './inspector.js';
 import { measureServers } from './servers.js';
 import { measureVerify } from './verify.js';
 import { measureBundles, measureImports } from './weight.js';
@@ -16,6 +17,9 @@ const bundles = await measureBundles();
 const imports = await measureImports({ rounds: quick ? 1 : 15 });
 const { claims, prunedSize } = await measureClaims(
   quick ? { rounds: 1, events: 200, pruned: 1_000 } : { rounds: 7, events: 2_000, pruned: 500_000 },
+);
+const inspected = await measureInspector(
+  quick ? { rounds: 1, deliveries: 200 } : { rounds: 15, deliveries: 2_000 },
 );
 const backlogs = await measureCatchUp(quick ? [10_000] : [10_000, 100_000, 1_000_000]);
 
@@ -76,6 +80,15 @@ const tables = [
   `A done event, pruned, with an id of 36 characters takes ${Object.entries(prunedSize)
     .map(([part, bytes]) => `${Math.round(bytes)} B (${part})`)
     .join(' + ')}.`,
+  "## Deliveries of a sandbox while pages read the inspector's stream",
+  toTable(
+    ['pages', 'deliveries/s', 'ratio'],
+    inspected.map(({ readers, deliveriesPerSecond, ratio }) => [
+      String(readers),
+      digits(deliveriesPerSecond),
+      `${ratio.toFixed(2)}×`,
+    ]),
+  ),
   '## Import in a fresh process: median ms, and of zod/mini',
   toTable(
     ['', 'ms', 'ratio'],
