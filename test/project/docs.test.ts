@@ -14,6 +14,7 @@ const packages = ['package.json', 'kit/package.json'].map(
 const pages = [
   'README.md',
   ...readdirSync(join(root, 'docs'))
+    .filter((name) => name.endsWith('.md'))
     .sort()
     .map((name) => `docs/${name}`),
 ];
