@@ -34,8 +34,7 @@ export type ActionName = keyof ActionInputs;
 export interface ActionResults {
   /** The id of the new attempt. */
   readonly resend: { readonly id: string };
-  /** `done` is false when the event was neither dead nor failed. */
-  readonly requeue: { readonly done: boolean };
+  readonly requeue: Readonly<Record<string, never>>;
   /** The outcome, such as `handled`. */
   readonly run: { readonly outcome: string };
   readonly prune: { readonly pruned: number };

@@ -1,5 +1,5 @@
 import { Hono } from 'hono';
-import { ConfigError, INBOX_STATES, type InboxRecord, type InboxState } from 'stablehooks';
+import { ConfigError, INBOX_STATES, type InboxRecord } from 'stablehooks';
 import * as z from 'zod/mini';
 import { SandboxError } from '../sandbox/validation.js';
 import type { Access } from './access.js';
@@ -230,14 +230,11 @@ function createActions(
     }),
     ...(inbox && {
       requeue: async (input) => {
-        const { state, ...record } = await findRecord(inbox.operations, parse(z.object({ id }), input).id);
-        if (!REQUEUEABLE.has(state)) {
-          throw new RequestRefused(
-            409,
-            `The event is ${state}, and only dead and failed events can be requeued.`,
-          );
-        }
-        return { done: await ask(inbox.operations.requeue(record.id)) };
+        const wanted = parse(z.object({ id }), input).id;
+        if (await ask(inbox.operations.requeue(wanted))) return {};
+        const { state } = await findRecord(inbox.operations, wanted);
+        const why = `it is ${state}, and only dead and failed events can be requeued`;
+        throw new RequestRefused(409, `The event was not requeued: ${why}.`);
       },
       prune: async (input) => {
         const options = parse(z.object({ olderThanMs: z.number().check(z.minimum(0)) }), input);
@@ -271,9 +268,6 @@ function createActions(
   };
 }
 
-/** The states from which an event is requeued. */
-const REQUEUEABLE: ReadonlySet<InboxState> = new Set(['dead', 'failed']);
-
 /** Runs an event that waits, and one that failed at once instead of at its retry time. */
 function runOf({ operations }: InboxPart, run: NonNullable<InboxPart['run']>) {
   return async (input: unknown) => {
@@ -282,7 +276,7 @@ function runOf({ operations }: InboxPart, run: NonNullable<InboxPart['run']>) {
     if (state === 'done') throw new RequestRefused(409, 'The event is done, so it is not run again.');
     if (state === 'leased') throw new RequestRefused(409, 'The event runs now.');
     if (event === null) throw new RequestRefused(409, 'The event is pruned, so it cannot run.');
-    if (REQUEUEABLE.has(state)) await ask(operations.requeue(record.id));
+    if (state === 'dead' || state === 'failed') await ask(operations.requeue(record.id));
     return { outcome: await run(event) };
   };
 }

@@ -123,7 +123,7 @@ test('an event that is no longer dead is not requeued, and the page says why', a
     await route.continue();
   });
   await requeue.click();
-  await page.getByText('evt_1 was not requeued: it is neither dead nor failed any more.').waitFor();
+  await page.getByText('The event was not requeued: it is received,').waitFor();
 });
 
 test('a dead event that is run now is handled, and one that fails again says how it ended', async () => {

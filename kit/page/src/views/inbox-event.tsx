@@ -122,10 +122,7 @@ function Actions({ event: { id, state, pruned } }: { readonly event: InboxDetail
   }
   const requeue = () =>
     attempt(
-      async () => {
-        const { done } = await act('requeue', { id });
-        if (!done) throw new Error(`${id} was not requeued: it is neither dead nor failed any more.`);
-      },
+      () => act('requeue', { id }),
       () => `${id} is due now, and its attempts count from 0.`,
     );
   const run = () =>
