@@ -66,6 +66,17 @@ test('a poll that proves something changes the words, which name the time that i
   await page.getByText('None between the opening date and the watermark.').waitFor();
 });
 
+test('the time that is not proven grows while nothing changes', async () => {
+  const app = await startApp();
+  await savePoll(app, []);
+  const { page } = await open('about:blank');
+  await page.clock.install();
+  await page.goto(`${app.url}/?view=coverage`);
+  await page.getByText('That is 1 h ago; nothing is proven of the time since.').waitFor();
+  await page.clock.fastForward('02:00:00');
+  await page.getByText('That is 3 h ago; nothing is proven of the time since.').waitFor();
+});
+
 test('the picture is loaded, and drawn again on demand', async () => {
   const app = await startApp();
   await app.receiver.accept(exampleEvent('transfer.settled'), 'push');
