@@ -250,7 +250,10 @@ test('the charts say in words what they draw, follow what happens, and are drawn
   const light = await drawn();
   sandbox.emit('transfer.settled');
   await sandbox.settled();
-  await expect.poll(() => outcomes.getByText('accepted').first().innerText()).not.toBe(before);
+  // Counting all attempts takes the sandbox a while, so the page rests between two requests for the counts.
+  await expect
+    .poll(() => outcomes.getByText('accepted').first().innerText(), { timeout: 60_000 })
+    .not.toBe(before);
   await page.emulateMedia({ colorScheme: 'dark' });
   await expect.poll(drawn).not.toBe(light);
   await page.setViewportSize(NARROW);
