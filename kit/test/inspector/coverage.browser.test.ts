@@ -73,6 +73,8 @@ test('the time that is not proven grows while nothing changes', async () => {
   await page.clock.install();
   await page.goto(`${app.url}/?view=coverage`);
   await page.getByText('That is 1 h ago; nothing is proven of the time since.').waitFor();
+  // Until then, the page asks how far it is drawn.
+  await page.getByRole('img', { name: /^Coverage over time/ }).waitFor();
   await page.clock.fastForward('02:00:00');
   await page.getByText('That is 3 h ago; nothing is proven of the time since.').waitFor();
 });

@@ -167,8 +167,10 @@ test('a lease that has ended is told from one that holds', async () => {
   const { page } = await open(`${app.url}/?event=evt_running&state=leased`);
   await page.getByText('A process runs them, or has stopped before it finished').waitFor();
   await page.getByRole('term').filter({ hasText: 'Lease until' }).waitFor();
+  expect(await page.getByRole('button', { name: 'Run now' }).count()).toBe(0);
   await page.getByRole('link', { name: 'evt_stopped' }).click();
   await page.getByRole('term').filter({ hasText: 'Lease ended' }).waitFor();
+  await page.getByRole('button', { name: 'Run now' }).waitFor();
 });
 
 test('the age of the oldest grows while nothing changes', async () => {

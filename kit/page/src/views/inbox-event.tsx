@@ -87,7 +87,7 @@ function Facts({ event }: { readonly event: InboxDetail }) {
         <dd>{attempts}</dd>
         {dueAt !== null && (
           <>
-            <dt>{state !== 'leased' ? 'Due' : dueAt > now.value ? 'Lease until' : 'Lease ended'}</dt>
+            <dt>{state !== 'leased' ? 'Due' : isLeased(event) ? 'Lease until' : 'Lease ended'}</dt>
             <dd>
               <Time at={dueAt} />
             </dd>
@@ -122,7 +122,13 @@ function Facts({ event }: { readonly event: InboxDetail }) {
   );
 }
 
-function Actions({ event: { id, state, pruned } }: { readonly event: InboxDetail }) {
+/** Whether a process runs the event. Once its lease has ended, none does, although the state stays. */
+function isLeased({ state, dueAt }: InboxDetail): boolean {
+  return state === 'leased' && (dueAt ?? 0) > now.value;
+}
+
+function Actions({ event }: { readonly event: InboxDetail }) {
+  const { id, state, pruned } = event;
   const [isBusy, setBusy] = useState(false);
   async function during(work: () => Promise<unknown>) {
     setBusy(true);
@@ -146,7 +152,7 @@ function Actions({ event: { id, state, pruned } }: { readonly event: InboxDetail
       (good) => `${id} ${good}.`,
     );
   const canRequeue = can('requeue') && (state === 'dead' || state === 'failed');
-  const canRun = can('run') && state !== 'done' && state !== 'leased' && !pruned;
+  const canRun = can('run') && state !== 'done' && !isLeased(event) && !pruned;
   if (!canRequeue && !canRun) return null;
   return (
     <div class="buttons">
