@@ -384,6 +384,24 @@ describe('the list', () => {
     await page.getByText('No attempt has all of this.').waitFor();
   });
 
+  test('what is typed while the URL takes what was typed before is not lost', async () => {
+    const sandbox = startSandbox([await startReceiver()]);
+    sandbox.emit('transfer.settled');
+    const { page } = await inspectSandbox(sandbox);
+    const field = page.getByRole('searchbox', { name: 'Id contains' });
+    const inUrl = () => new URL(page.url()).searchParams.get('id');
+    await page.clock.install();
+    await page.clock.pauseAt(Date.now() + 60_000);
+    await field.pressSequentially('evt');
+    await page.clock.runFor(250);
+    await expect.poll(inUrl).toBe('evt');
+    await field.press('_');
+    await page.clock.runFor(100);
+    expect(await field.inputValue()).toBe('evt_');
+    await page.clock.runFor(150);
+    await expect.poll(inUrl).toBe('evt_');
+  });
+
   test('new rows appear at the top, and do not move what one reads', async () => {
     const { url } = await startRecorder();
     const sandbox = startSandbox([url]);

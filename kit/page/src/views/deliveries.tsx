@@ -156,7 +156,9 @@ function FilterField({
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   useEffect(() => () => clearTimeout(timer.current), []);
   // What is typed wins until the URL has it; then a link or Back can change it.
-  useEffect(() => setTyped(undefined), [value]);
+  useEffect(() => {
+    if (timer.current === undefined) setTyped(undefined);
+  }, [value]);
   return (
     <label>
       {label}
@@ -169,10 +171,10 @@ function FilterField({
         onInput={({ currentTarget }) => {
           setTyped(currentTarget.value);
           clearTimeout(timer.current);
-          timer.current = setTimeout(
-            () => filterBy({ [name]: currentTarget.value }, { replace: true }),
-            TYPING_MS,
-          );
+          timer.current = setTimeout(() => {
+            timer.current = undefined;
+            filterBy({ [name]: currentTarget.value }, { replace: true });
+          }, TYPING_MS);
         }}
       />
     </label>
