@@ -243,7 +243,9 @@ test('the charts say in words what they draw, follow what happens, and are drawn
   const server = await startServer(inspect(sandbox).fetch);
   const { page, errors } = await open(server.url, { colorScheme: 'light' });
   const outcomes = page.getByRole('figure').filter({ hasText: 'Outcomes' });
-  const before = await outcomes.getByText('accepted').first().innerText();
+  const words = () => outcomes.locator('figcaption').innerText();
+  await outcomes.getByText('accepted').waitFor();
+  const before = await words();
   await page.getByRole('figure').filter({ hasText: 'median ≤' }).waitFor();
   const drawn = () =>
     outcomes.locator('canvas').evaluate((canvas) => (canvas as HTMLCanvasElement).toDataURL());
@@ -251,9 +253,7 @@ test('the charts say in words what they draw, follow what happens, and are drawn
   sandbox.emit('transfer.settled');
   await sandbox.settled();
   // Counting all attempts takes the sandbox a while, so the page rests between two requests for the counts.
-  await expect
-    .poll(() => outcomes.getByText('accepted').first().innerText(), { timeout: 60_000 })
-    .not.toBe(before);
+  await expect.poll(words, { timeout: 60_000 }).not.toBe(before);
   await page.emulateMedia({ colorScheme: 'dark' });
   await expect.poll(drawn).not.toBe(light);
   await page.setViewportSize(NARROW);
