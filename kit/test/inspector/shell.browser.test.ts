@@ -244,7 +244,7 @@ test('the charts say in words what they draw, follow what happens, and are drawn
   const { page, errors } = await open(server.url, { colorScheme: 'light' });
   const outcomes = page.getByRole('figure').filter({ hasText: 'Outcomes' });
   const words = () => outcomes.locator('figcaption').innerText();
-  await outcomes.getByText('accepted').waitFor();
+  await outcomes.locator('figcaption').getByText('accepted').waitFor();
   const before = await words();
   await page.getByRole('figure').filter({ hasText: 'median ≤' }).waitFor();
   const drawn = () =>
