@@ -1,7 +1,8 @@
 /** Times for people: in the zone and the language of the browser. */
 
-const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
-const DAY_AND_CLOCK = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+const clock = { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' } as const;
+const CLOCK = new Intl.DateTimeFormat(undefined, clock);
+const DAY_AND_CLOCK = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', ...clock });
 
 /** A time in epoch ms or ISO 8601. The day is left out if it is today. */
 export function Time({ at }: { readonly at: number | string }) {
