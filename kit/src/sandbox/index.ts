@@ -1,6 +1,6 @@
 /** `stablehooks-kit/sandbox`: the service on your machine. */
 import { judgeAttempt } from '../explain/verdict.js';
-import { answerOf } from '../io/delivery.js';
+import { answerOf } from './answer.js';
 import { createApp } from './app.js';
 import { createClock } from './clock.js';
 import { bytesOf, createDeliveries } from './deliveries.js';

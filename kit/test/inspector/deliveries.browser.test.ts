@@ -597,7 +597,14 @@ function sourceOf(
   entries = new Set<(entry: StreamEntry) => void>(),
   detail: Partial<AttemptDetail> = {},
 ): InspectorSource {
-  const zeros = { accepted: [0], 'without-effect': [0], refused: [0], failed: [0], unanswered: [0] };
+  const zeros = {
+    accepted: [0],
+    'wrongly-accepted': [0],
+    'without-effect': [0],
+    refused: [0],
+    failed: [0],
+    unanswered: [0],
+  };
   return {
     name: 'a source of the test',
     deliveries: {
