@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type EndpointAnswer, faultOf, isDelivered, statusOf } from '../explain/answer.js';
 import { describeAnswer, isWithoutEffect } from '../io/delivery.js';
+import { Fifo } from '../sandbox/fifo.js';
 import {
   ATTEMPT_KINDS,
   type AttemptFilter,
@@ -43,16 +44,21 @@ function kindOf(answer: EndpointAnswer): AttemptKind {
 const TURN_MS = 10;
 /** For so many texts, it is kept which attempts were searched, and what was found: a page asks for the same again. */
 const MAX_TEXTS = 8;
-/** For so many filters, the counts are kept until the next attempt. */
-const MAX_COUNTS = 32;
+/** For so many filters, the counts are kept. */
+const MAX_TALLIES = 16;
 
-/** Lists and counts the attempts that a source keeps. @param attempts - gives them, the oldest first */
-export function createAttemptList(
-  attempts: () => readonly KeptAttempt[],
+/**
+ * Lists and counts the attempts that a source keeps.
+ *
+ * @param attempts - gives them, the oldest first.
+ * @param toKept - reads one of them. It must give the same object each time.
+ */
+export function createAttemptList<Attempt>(
+  attempts: () => readonly Attempt[],
+  toKept: (attempt: Attempt) => KeptAttempt,
 ): Pick<DeliveriesPart, 'list' | 'stats'> {
   const searched = new Map<string, WeakMap<KeptAttempt, boolean>>();
-  let newest: KeptAttempt | undefined;
-  let counts = new Map<string, Promise<AttemptStats>>();
+  const tallies = new Map<string, ReturnType<typeof createTally<Attempt>>>();
 
   async function select(
     among: readonly KeptAttempt[],
@@ -89,7 +95,7 @@ export function createAttemptList(
 
   return {
     async list({ limit, before, ...filter }) {
-      const all = attempts();
+      const all = attempts().map(toKept);
       const end = before === undefined ? all.length : all.findLastIndex(({ row }) => row.id === before);
       const selected = await select(all.slice(0, Math.max(0, end)), filter);
       const rows = selected
@@ -99,18 +105,12 @@ export function createAttemptList(
       return { rows, next: selected.length > limit ? (rows.at(-1)?.id ?? null) : null };
     },
     stats(filter) {
-      const all = attempts();
-      if (all.at(-1) !== newest) counts = new Map();
-      newest = all.at(-1);
       const { type, kind, id, text } = filter;
       const key = JSON.stringify([type, kind, id, text]);
-      const known = counts.get(key);
-      if (known !== undefined) return known;
-      if (counts.size >= MAX_COUNTS) counts.clear();
-      const types = [...new Set(all.map(({ row }) => row.type))].sort();
-      const counted = select(all, filter).then((selected) => ({ ...countAttempts(selected), types }));
-      counts.set(key, counted);
-      return counted;
+      const tally = tallies.get(key) ?? createTally((among) => select(among, filter), toKept);
+      if (!tallies.has(key) && tallies.size >= MAX_TALLIES) tallies.clear();
+      tallies.set(key, tally);
+      return tally.stats(attempts);
     },
   };
 }
@@ -123,25 +123,90 @@ const STEPS_MS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 21_60
   (s) => s * 1_000,
 );
 
-function countAttempts(attempts: readonly KeptAttempt[]): Omit<AttemptStats, 'types'> {
-  let [first, last] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
-  for (const { at } of attempts) {
-    first = Math.min(first, at);
-    last = Math.max(last, at);
+/** Counts of the attempts that are selected. Only those that came or went since the last time are looked at. */
+function createTally<Attempt>(
+  select: (among: readonly KeptAttempt[]) => Promise<readonly KeptAttempt[]>,
+  toKept: (attempt: Attempt) => KeptAttempt,
+) {
+  let seen: readonly Attempt[] = [];
+  let followed = Promise.resolve();
+  const selected = new Fifo<KeptAttempt>();
+  const types = new Map<string, number>();
+  const latency = Array<number>(BOUNDS_MS.length + 1).fill(0);
+  /** By the time in seconds: every width of a bucket is a multiple of one. */
+  const seconds = new Map<number, Map<AttemptKind, number>>();
+
+  function count({ at, row }: KeptAttempt, by: 1 | -1): void {
+    const second = Math.floor(at / 1_000);
+    const kinds = seconds.get(second) ?? new Map<AttemptKind, number>();
+    add(kinds, row.kind, by);
+    if (kinds.size === 0) seconds.delete(second);
+    else seconds.set(second, kinds);
+    const bound = boundOf(row.durationMs);
+    latency[bound] = (latency[bound] ?? 0) + by;
   }
-  const stepMs = stepOf(last - first);
-  const from = attempts.length === 0 ? 0 : Math.floor(first / stepMs) * stepMs;
-  const buckets = attempts.length === 0 ? 0 : Math.floor((last - from) / stepMs) + 1;
-  const kinds = Object.fromEntries(
-    ATTEMPT_KINDS.map((kind) => [kind, Array<number>(buckets).fill(0)]),
-  ) as Record<AttemptKind, number[]>;
-  const counts = Array<number>(BOUNDS_MS.length + 1).fill(0);
-  for (const { at, row } of attempts) {
-    increment(kinds[row.kind], Math.floor((at - from) / stepMs));
-    const bound = BOUNDS_MS.findIndex((ms) => row.durationMs <= ms);
-    increment(counts, bound === -1 ? BOUNDS_MS.length : bound);
+
+  async function follow(all: readonly Attempt[]): Promise<void> {
+    const known = all.lastIndexOf(seen.at(-1) as Attempt) + 1;
+    const gone = known === 0 ? seen : seen.slice(0, seen.indexOf(all[0] as Attempt));
+    const came = all.slice(known).map(toKept);
+    const found = await select(came);
+    const dropped = new Set(gone.map(toKept));
+    for (const { row } of dropped) add(types, row.type, -1);
+    for (let oldest = selected.at(0); oldest !== undefined && dropped.has(oldest); oldest = selected.at(0)) {
+      selected.shift();
+      count(oldest, -1);
+    }
+    for (const { row } of came) add(types, row.type, 1);
+    for (const attempt of found) {
+      selected.push(attempt);
+      count(attempt, 1);
+    }
+    seen = all;
   }
-  return { from, stepMs, kinds, latency: { boundsMs: BOUNDS_MS, counts }, total: attempts.length };
+
+  function toStats(): AttemptStats {
+    let [first, last] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+    for (const second of seconds.keys()) {
+      first = Math.min(first, second * 1_000);
+      last = Math.max(last, second * 1_000);
+    }
+    const stepMs = stepOf(last - first);
+    const from = selected.length === 0 ? 0 : Math.floor(first / stepMs) * stepMs;
+    const buckets = selected.length === 0 ? 0 : Math.floor((last - from) / stepMs) + 1;
+    const kinds = Object.fromEntries(
+      ATTEMPT_KINDS.map((kind) => [kind, Array<number>(buckets).fill(0)]),
+    ) as Record<AttemptKind, number[]>;
+    for (const [second, each] of seconds) {
+      const bucket = Math.floor((second * 1_000 - from) / stepMs);
+      for (const [kind, count] of each) kinds[kind][bucket] = (kinds[kind][bucket] ?? 0) + count;
+    }
+    return {
+      ...{ from, stepMs, kinds, latency: { boundsMs: BOUNDS_MS, counts: [...latency] } },
+      total: selected.length,
+      types: [...types.keys()].sort(),
+    };
+  }
+
+  return {
+    /** One after another: a search takes turns. */
+    async stats(attempts: () => readonly Attempt[]): Promise<AttemptStats> {
+      followed = followed.then(() => follow(attempts()));
+      await followed;
+      return toStats();
+    },
+  };
+}
+
+function add<Name>(counts: Map<Name, number>, name: Name, by: 1 | -1): void {
+  const count = (counts.get(name) ?? 0) + by;
+  if (count === 0) counts.delete(name);
+  else counts.set(name, count);
+}
+
+function boundOf(durationMs: number): number {
+  const bound = BOUNDS_MS.findIndex((ms) => durationMs <= ms);
+  return bound === -1 ? BOUNDS_MS.length : bound;
 }
 
 /** The width that gives at most {@link MAX_BUCKETS} buckets, but for one more where the span is not aligned. */
@@ -150,8 +215,4 @@ function stepOf(spanMs: number): number {
   if (!(spanMs > 0)) return shortest;
   const least = spanMs / MAX_BUCKETS;
   return STEPS_MS.find((step) => step >= least) ?? Math.ceil(least / DAY_MS) * DAY_MS;
-}
-
-function increment(counts: number[], index: number): void {
-  counts[index] = (counts[index] ?? 0) + 1;
 }

@@ -60,7 +60,10 @@ export function createForwardingSource({ inbox, settings, timeoutMs }: Forwardin
   const find = (id: string) => attempts.toArray().findLast(({ row }) => row.id === id);
 
   const deliveries: DeliveriesPart = {
-    ...createAttemptList(() => attempts.toArray()),
+    ...createAttemptList(
+      () => attempts.toArray(),
+      (kept) => kept,
+    ),
     async find(id) {
       const kept = find(id);
       return kept && toDetail(kept, settings);

@@ -29,7 +29,7 @@ function createDeliveriesPart(sandbox: Sandbox): DeliveriesPart {
     return sandbox.attempts().findLast((attempt) => toKept(attempt).row.id === id);
   }
   return {
-    ...createAttemptList(() => sandbox.attempts().map(toKept)),
+    ...createAttemptList(() => sandbox.attempts(), toKept),
     async find(id) {
       const attempt = find(id);
       return attempt && toDetail(sandbox, attempt);

@@ -19,8 +19,24 @@ function keepAttempts(count: number, body: string) {
     };
     return { row, at: index, bodies };
   };
-  const kept = Array.from({ length: count }, (_, index) => keep(index));
-  return { reads, list: createAttemptList(() => kept), add: () => kept.push(keep(kept.length)) };
+  let made = count;
+  let kept = Array.from({ length: count }, (_, index) => keep(index));
+  const looks: string[] = [];
+  const list = createAttemptList(
+    () => kept,
+    (one) => {
+      looks.push(one.row.id);
+      return one;
+    },
+  );
+  const add = () => {
+    kept = [...kept, keep(made)];
+    made += 1;
+  };
+  const drop = () => {
+    kept = kept.slice(1);
+  };
+  return { reads, looks, list, add, drop };
 }
 
 test('bodies are read only to be searched, and once for each text', async () => {
@@ -44,12 +60,26 @@ test('other work of the process runs while bodies are searched', async () => {
   expect(await searched).toMatchObject({ total: 0 });
 });
 
-test('counts are kept until the next attempt, for each filter', async () => {
-  const { list, add } = keepAttempts(3, '');
-  const [all, one] = await Promise.all([list.stats({}), list.stats({ id: 'att_1' })]);
-  expect([all.total, one.total]).toEqual([3, 1]);
-  expect(await list.stats({})).toBe(all);
-  expect(await list.stats({ id: 'att_1' })).toBe(one);
+test('counts follow the attempts that come and go, without a look at the others', async () => {
+  const { list, add, drop, looks } = keepAttempts(1_000, '');
+  expect(await list.stats({})).toMatchObject({ total: 1_000, kinds: { accepted: [1_000] } });
+  looks.length = 0;
   add();
-  expect(await list.stats({})).toMatchObject({ total: 4 });
+  drop();
+  drop();
+  const { total, kinds, latency, from, types } = await list.stats({});
+  expect([total, kinds.accepted, latency.counts[0], from]).toEqual([999, [998, 1], 999, 0]);
+  expect(types).toEqual(['accept.confirmed']);
+  expect(looks.toSorted()).toEqual(['att_0', 'att_1', 'att_1000']);
+  // The same with a filter that was not asked for before.
+  expect(await list.stats({ type: 'accept.confirmed' })).toEqual(await list.stats({}));
+});
+
+test('counts begin anew when every attempt is another one', async () => {
+  const { list, add, drop } = keepAttempts(3, '');
+  await Promise.all([list.stats({}), list.stats({})]);
+  for (let n = 0; n < 3; n++) drop();
+  expect(await list.stats({})).toMatchObject({ total: 0, types: [], kinds: { accepted: [] } });
+  for (let n = 0; n < 2; n++) add();
+  expect(await list.stats({})).toMatchObject({ total: 2, kinds: { accepted: [2] } });
 });
