@@ -81,7 +81,7 @@ export const ATTEMPT_KINDS = [
  * - `wrongly-accepted`: 2xx, although a fault of the sandbox made the signature wrong.
  * - `without-effect`: 2xx with `dead`, `ignored` or `parked`.
  * - `failed`: 5xx, 408, 409, 425 or 429: later, the answer can be another.
- * - `refused`: any other status.
+ * - `refused`: every other status.
  * - `unanswered`: no answer.
  */
 export type AttemptKind = (typeof ATTEMPT_KINDS)[number];
