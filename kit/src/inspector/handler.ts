@@ -3,17 +3,18 @@ import { ConfigError, INBOX_STATES, type InboxRecord } from 'stablehooks';
 import * as z from 'zod/mini';
 import { SandboxError } from '../sandbox/validation.js';
 import type { Access } from './access.js';
-import type {
-  ActionInputs,
-  ActionName,
-  ActionResults,
-  AttemptFilter,
-  InboxDetail,
-  InboxPage,
-  InboxRow,
-  Problem,
-  Session,
-  View,
+import {
+  type ActionInputs,
+  type ActionName,
+  type ActionResults,
+  ATTEMPT_KINDS,
+  type AttemptFilter,
+  type InboxDetail,
+  type InboxPage,
+  type InboxRow,
+  type Problem,
+  type Session,
+  type View,
 } from './api.js';
 import { type Coverage, createCoverage } from './coverage.js';
 import { describeLoss } from './inbox-source.js';
@@ -136,7 +137,7 @@ const optional = z.optional(z.string());
 const limit = z._default(z.coerce.number().check(z.int(), z.minimum(1), z.maximum(500)), 100);
 const filterQuery = z.object({
   type: optional,
-  kind: z.optional(z.enum(['accepted', 'without-effect', 'refused', 'failed', 'unanswered'])),
+  kind: z.optional(z.enum(ATTEMPT_KINDS)),
   id: optional,
   text: optional,
 });
@@ -144,9 +145,9 @@ const filterQuery = z.object({
 function deliveryRoutes(deliveries: DeliveriesPart): Hono {
   const query = z.extend(filterQuery, { limit, before: optional });
   return new Hono()
-    .get('/', (context) => context.json(deliveries.list(parse(query, context.req.query()))))
-    .get('/stats', (context) =>
-      context.json(deliveries.stats(parse(filterQuery, context.req.query()) satisfies AttemptFilter)),
+    .get('/', async (context) => context.json(await deliveries.list(parse(query, context.req.query()))))
+    .get('/stats', async (context) =>
+      context.json(await deliveries.stats(parse(filterQuery, context.req.query()) satisfies AttemptFilter)),
     )
     .get('/:id', async (context) => {
       const attempt = await deliveries.find(context.req.param('id'));

@@ -1,7 +1,7 @@
 import { ConfigError, type UnknownEvent } from 'stablehooks';
 import type { PollReport } from 'stablehooks/catch-up';
 import * as z from 'zod/mini';
-import { connectionFailure } from '../io/connection.js';
+import { connectionFailure } from '../explain/connection.js';
 import { nonEmptyString, readOptions } from '../sandbox/validation.js';
 import type { StreamEntry } from './api.js';
 import type { InspectedInbox, InspectorSource } from './source.js';

@@ -4,6 +4,7 @@ import { toPlain } from '../plain';
 /** How each kind is shown: with a sign and a word, because not everybody sees the color. */
 export const KINDS: Readonly<Record<AttemptKind, { readonly sign: string; readonly word: string }>> = {
   accepted: { sign: '✓', word: 'Accepted' },
+  'wrongly-accepted': { sign: '‼', word: 'Accepted although wrong' },
   'without-effect': { sign: '○', word: 'Without effect' },
   refused: { sign: '✕', word: 'Refused' },
   failed: { sign: '!', word: 'Failed' },

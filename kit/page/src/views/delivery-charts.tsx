@@ -11,6 +11,7 @@ import { go, param } from '../url';
 /** What each kind is called, from the bottom of a bar to its top. Its colour is the variable `--<kind>` of the CSS. */
 const KINDS: readonly (readonly [AttemptKind, string])[] = [
   ['accepted', 'accepted'],
+  ['wrongly-accepted', 'accepted although wrong'],
   ['without-effect', 'without effect'],
   ['refused', 'refused'],
   ['failed', 'failed'],
