@@ -4,7 +4,8 @@ import { fromInbox, INBOX_METHODS } from '../inspector/inbox-source.js';
 import { serveInspector } from '../inspector/local-server.js';
 import type { InspectedInbox } from '../inspector/source.js';
 import { INBOX_PLACE, type OpenInbox, openInbox } from '../io/inbox.js';
-import { type ExitCode, interruptedExit } from '../io/output.js';
+import { type ExitCode, interruptedExit, toPlain } from '../io/output.js';
+import { namePlace } from '../io/place.js';
 import { addAction, addExample, type CommandContext, parseWhole } from '../io/settings.js';
 
 interface InspectFlags {
@@ -26,14 +27,15 @@ async function inspect({ flags, printer, signal }: CommandContext<InspectFlags>)
   await using inbox = openAgain(flags.inbox);
   // A place that is wrong from the start ends the command.
   await inbox.operations.count();
-  const source = fromInbox(inbox.operations, { name: flags.inbox });
+  const name = namePlace(flags.inbox);
+  const source = fromInbox(inbox.operations, { name });
   const server = await serveInspector(source, {
     port: flags.port,
     ...(flags.readOnly && { actions: [] }),
   });
   try {
     printer.print({
-      text: `The page of ${flags.inbox}:\n${server.url}\nCtrl-C ends it.`,
+      text: `The page of ${toPlain(name)}:\n${server.url}\nCtrl-C ends it.`,
       data: { kind: 'inspector.listening', url: server.url },
     });
     if (!signal.aborted) await once(signal, 'abort');

@@ -28,6 +28,7 @@ import {
   type Printer,
   toPlain,
 } from '../io/output.js';
+import { namePlace } from '../io/place.js';
 import { addPollFlags, type PollFlags, toPollOptions } from '../io/poll-flags.js';
 import { holdPollLease, POLL_LEASE_MS } from '../io/poll-lease.js';
 import {
@@ -112,7 +113,7 @@ async function inspect(
 ): Promise<Inspection> {
   let lastReport: PollReport | undefined;
   const source = createForwardingSource({
-    inbox: fromInbox(inbox, { name: flags.inbox ?? 'listen', lastReport: () => lastReport }),
+    inbox: fromInbox(inbox, { name: namePlace(flags.inbox ?? 'listen'), lastReport: () => lastReport }),
     settings,
     timeoutMs: flags.timeout,
   });

@@ -2,6 +2,7 @@ import { ConfigError, type UnknownEvent } from 'stablehooks';
 import type { PollReport } from 'stablehooks/catch-up';
 import * as z from 'zod/mini';
 import { connectionFailure } from '../explain/connection.js';
+import { hasPassword } from '../io/place.js';
 import { nonEmptyString, readOptions } from '../sandbox/validation.js';
 import type { StreamEntry } from './api.js';
 import type { InspectedInbox, InspectorSource } from './source.js';
@@ -32,9 +33,7 @@ export const INBOX_METHODS = [
 
 const isFunction = (value: unknown) => typeof value === 'function';
 const shape = {
-  name: nonEmptyString.check(
-    z.refine((name) => !URL.canParse(name) || new URL(name).password === '', 'must not contain a password'),
-  ),
+  name: nonEmptyString.check(z.refine((name) => !hasPassword(name), 'must not contain a password')),
   pollIntervalMs: z._default(
     z
       .int('must be an integer, in milliseconds')

@@ -14,6 +14,7 @@ import {
 } from 'stablehooks/inboxes/redis';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { usageError } from './errors.js';
+import { hasPassword } from './place.js';
 
 /** An inbox that a command has opened and must close. */
 export interface OpenInbox extends Omit<Inbox, 'transaction'>, InboxOperations {
@@ -39,7 +40,7 @@ export async function openInbox(place: string, create = false): Promise<OpenInbo
     if (!value) throw usageError(`${place}: there is no such environment variable, or it is empty.`);
     return openPlace(value, { create, name: place });
   }
-  if (URL.canParse(place) && new URL(place).password !== '') {
+  if (hasPassword(place)) {
     throw usageError(
       'A password in the URL shows in the process list: put the URL into an environment variable, and pass env:NAME.',
     );
