@@ -81,7 +81,8 @@ export function createPages({
     stale.delete(index);
     const isLast = index >= pages.length - 1;
     const inside = page?.end === undefined ? rows : rowsUpTo(page.end, { page, rows });
-    const merged = page?.end === undefined ? rows : merge(page, { inside, rows, isAll: next === null });
+    const isAll = next === null || inside.length < rows.length;
+    const merged = page?.end === undefined ? rows : merge(page, { inside, isAll });
     const more = isLast ? rows.filter((row) => !inside.includes(row)) : [];
     const kept = [...merged, ...more].slice(0, isLast ? PAGE_ROWS : page?.length);
     // Every page before the last one is full. Where it is not, what follows counts as added.
@@ -102,34 +103,22 @@ export function createPages({
     end: InboxRow,
     { page: { rows: before = [] }, rows }: { readonly page: Page; readonly rows: readonly InboxRow[] },
   ): readonly InboxRow[] {
-    const place = rows.findIndex(({ id }) => id === end.id);
-    if (place >= 0) return rows.slice(0, place + 1);
-    const known = new Set(before.map(({ id }) => id));
-    return rows.filter((row) => isBefore(row, end) || known.has(row.id));
+    const known = new Set([end, ...before].map(({ id }) => id));
+    const reach = rows.findLastIndex(({ id }) => known.has(id));
+    return rows.filter((row, index) => index <= reach || isBefore(row, end));
   }
 
-  /** The rows of a page that was read before, in their places. */
+  /** The rows of a page that was read before, in their places. With `isAll`, no row of the page was left out. */
   function merge(
     { rows: before }: Page,
-    {
-      inside,
-      rows,
-      isAll,
-    }: {
-      readonly inside: readonly InboxRow[];
-      readonly rows: readonly InboxRow[];
-      readonly isAll: boolean;
-    },
+    { inside, isAll }: { readonly inside: readonly InboxRow[]; readonly isAll: boolean },
   ): readonly ListedRow[] {
     if (before === undefined) return inside;
-    const reach = rows.at(-1);
     const known = new Set(before.map(({ id }) => id));
     for (const { id } of inside) if (!known.has(id)) added.add(id);
     const found = new Map(inside.map((row) => [row.id, row]));
-    return before.map((row) => {
-      const isCovered = isAll || (reach !== undefined && isBefore(row, reach));
-      return found.get(row.id) ?? (isCovered ? { ...row, left: true } : row);
-    });
+    const reach = isAll ? before.length : before.findLastIndex(({ id }) => found.has(id));
+    return before.map((row, index) => found.get(row.id) ?? (index < reach ? { ...row, left: true } : row));
   }
 
   async function work(): Promise<void> {
