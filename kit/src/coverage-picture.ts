@@ -73,10 +73,10 @@ export async function readCoverage(
 /** So many groups of events are kept: some dozens in each column of a lane. */
 const MAX_GROUPS = 20_000;
 
-/** Counts events by all that the picture shows. A group is of 1 ms at first, and of longer spans once there are too many. */
+/** Counts events by all that the picture shows. Groups become longer when there are too many. */
 function createTally() {
   let groups = new Map<string, CoverageEvents>();
-  let stepMs = 1;
+  let stepMs = 100;
 
   function put(event: CoverageEvents): void {
     const { count, type, at, source, late, pruned } = event;
@@ -90,9 +90,10 @@ function createTally() {
     add(event: Omit<CoverageEvents, 'count'>): void {
       put({ ...event, count: 1 });
       while (groups.size > MAX_GROUPS) {
-        const before = groups.values();
+        const before = [...groups.values()];
+        do stepMs *= 2;
+        while (new Set(before.map(({ at }) => Math.floor(at / stepMs))).size > MAX_GROUPS / 2);
         groups = new Map();
-        stepMs *= 2;
         for (const group of before) put(group);
       }
     },
