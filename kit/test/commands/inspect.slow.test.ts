@@ -72,11 +72,11 @@ describe.concurrent('an SQLite file', () => {
     const detail = await inspector.get(`inbox/events/${event.id}`);
     expect(JSON.parse(detail.text)).toMatchObject({ json: null, history: [{ result: 'dead' }] });
 
-    expect(JSON.parse((await inspector.act('requeue', { id: event.id })).text)).toEqual({ done: true });
+    expect(JSON.parse((await inspector.act('requeue', { id: event.id })).text)).toEqual({});
     const again = await inspector.act('requeue', { id: event.id });
     expect(again.status).toBe(409);
     expect(JSON.parse(again.text).message).toBe(
-      'The event is received, and only dead and failed events can be requeued.',
+      'The event was not requeued: it is received, and only dead and failed events can be requeued.',
     );
     using inbox = await openSqlite(folder.at('app.db'));
     expect(await inbox.find(event.id)).toMatchObject({ state: 'received' });
