@@ -24,7 +24,7 @@ export function inspectCommand(): Command {
 }
 
 async function inspect({ flags, printer, signal }: CommandContext<InspectFlags>): Promise<ExitCode> {
-  await using inbox = openAgain(flags.inbox);
+  await using inbox = openAgain(flags.inbox, { migrate: !flags.readOnly });
   // A place that is wrong from the start ends the command.
   await inbox.operations.count();
   const name = namePlace(flags.inbox);
@@ -46,7 +46,10 @@ async function inspect({ flags, printer, signal }: CommandContext<InspectFlags>)
 }
 
 /** An inbox that is opened again at the next call after one that failed, or when its file was replaced. */
-function openAgain(place: string): AsyncDisposable & { readonly operations: InspectedInbox } {
+function openAgain(
+  place: string,
+  options: { readonly migrate: boolean },
+): AsyncDisposable & { readonly operations: InspectedInbox } {
   let opened: Promise<OpenInbox> | undefined;
 
   /** Calls that fail together close it once, and not the one that was opened since. */
@@ -60,7 +63,7 @@ function openAgain(place: string): AsyncDisposable & { readonly operations: Insp
   const call =
     (name: (typeof INBOX_METHODS)[number]) =>
     async (...values: readonly unknown[]) => {
-      opened ??= openInbox(place);
+      opened ??= openInbox(place, options);
       const mine = opened;
       try {
         const inbox = await mine;

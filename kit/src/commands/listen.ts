@@ -7,6 +7,7 @@ import { type EndpointAnswer, isDelivered, statusOf } from '../explain/answer.js
 import { createForwardingSource } from '../inspector/forwarding-source.js';
 import { fromInbox } from '../inspector/inbox-source.js';
 import { serveInspector } from '../inspector/local-server.js';
+import type { LastReport } from '../inspector/source.js';
 import {
   describeAnswer,
   isAccepted,
@@ -76,7 +77,7 @@ async function listen(context: CommandContext<ListenFlags>): Promise<ExitCode> {
   const url = parseUrl(flags.to, '--to');
   const pollOptions = toPollOptions(flags);
   const client = await settings.client();
-  const opened = flags.inbox === undefined ? openMemory() : await openInbox(flags.inbox, true);
+  const opened = flags.inbox === undefined ? openMemory() : await openInbox(flags.inbox, { create: true });
   try {
     const { inbox, release } = await holdPollLease(opened);
     let inspection: Inspection | undefined;
@@ -111,9 +112,9 @@ async function inspect(
   { flags, settings, printer }: CommandContext<ListenFlags>,
   inbox: OpenInbox,
 ): Promise<Inspection> {
-  let lastReport: PollReport | undefined;
+  let last: LastReport | undefined;
   const source = createForwardingSource({
-    inbox: fromInbox(inbox, { name: namePlace(flags.inbox ?? 'listen'), lastReport: () => lastReport }),
+    inbox: fromInbox(inbox, { name: namePlace(flags.inbox ?? 'listen'), lastReport: () => last }),
     settings,
     timeoutMs: flags.timeout,
   });
@@ -123,7 +124,7 @@ async function inspect(
   return {
     add: source.add,
     polled: (report) => {
-      lastReport = report;
+      last = { report, at: Date.now() };
     },
     close,
   };

@@ -195,14 +195,21 @@ export interface GapRow extends Gap {
   readonly text: string;
 }
 
-/** `GET api/coverage`; with `?draw=1` the picture is drawn anew. Times are epoch ms. */
+/**
+ * `GET api/coverage`. `POST api/coverage` with the header of actions begins to draw the picture anew, and answers the
+ * same. Times are epoch ms.
+ */
 export interface CoverageReport {
   readonly since: number | null;
   /** Every event created up to here is in the inbox, except in the gaps; `null` before the first poll. */
   readonly watermark: number | null;
   readonly gaps: readonly GapRow[];
-  /** What the last poll said, in sentences; `null` when this source knows no polls. */
-  readonly diagnosis: string | null;
+  /** What the last poll said, in sentences; `null` when this source knows no polls, or there was none yet. */
+  readonly lastPoll: {
+    readonly at: number;
+    readonly diagnosis: string;
+    readonly problems: readonly string[];
+  } | null;
   /**
    * The picture at `api/coverage.svg`: drawn from all events, which takes seconds in a large inbox. `read` of `total`
    * events while it is drawn; `at` is when the inbox was read.

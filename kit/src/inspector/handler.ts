@@ -187,15 +187,20 @@ function inboxRoutes({ operations }: InboxPart): Hono {
 }
 
 function coverageRoutes(coverage: Coverage): Hono {
-  return new Hono()
-    .get('/coverage', async (context) =>
-      context.json(await ask(coverage.report({ draw: context.req.query('draw') === '1' }))),
-    )
-    .get('/coverage.svg', (context) => {
-      const svg = coverage.picture();
-      if (svg === undefined) throw new RequestRefused(404, 'The picture is not drawn yet.');
-      return context.body(svg, 200, { 'content-type': 'image/svg+xml' });
-    });
+  return (
+    new Hono()
+      .get('/coverage', async (context) => context.json(await ask(coverage.report())))
+      // Whoever may look may have it drawn: it changes nothing in the inbox.
+      .post('/coverage', async (context) => {
+        coverage.draw();
+        return context.json(await ask(coverage.report()));
+      })
+      .get('/coverage.svg', (context) => {
+        const svg = coverage.picture();
+        if (svg === undefined) throw new RequestRefused(404, 'The picture is not drawn yet.');
+        return context.body(svg, 200, { 'content-type': 'image/svg+xml' });
+      })
+  );
 }
 
 function serviceRoutes(service: ServicePart): Hono {

@@ -49,13 +49,19 @@ export interface DeliveriesPart {
 /** What the page does with an inbox. Every inbox of `stablehooks` can do it. */
 export type InspectedInbox = InboxOperations & Pick<Inbox<unknown>, 'acquirePoll' | 'savePoll'>;
 
+/** What the last poll reported, and when, in epoch ms. */
+export interface LastReport {
+  readonly report: PollReport;
+  readonly at: number;
+}
+
 /** An inbox. */
 export interface InboxPart {
   readonly operations: InspectedInbox;
   /** Runs an event now, and resolves to its outcome. Without it, the page has no action `run`. */
   readonly run?: ((event: UnknownEvent) => Promise<string>) | undefined;
   /** What the last poll reported, where this process polls. */
-  readonly lastReport?: (() => PollReport | undefined) | undefined;
+  readonly lastReport?: (() => LastReport | undefined) | undefined;
 }
 
 /** The world of a sandbox. */

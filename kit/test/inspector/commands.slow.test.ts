@@ -176,7 +176,7 @@ describe.concurrent('the inspector of a command', () => {
     await expect(act('resend', { id, url: 'file:///etc/passwd' })).rejects.toThrow('400: ');
     const coverage = await until(
       () => ask<CoverageReport>('coverage'),
-      ({ diagnosis }) => diagnosis !== null,
+      ({ lastPoll }) => lastPoll !== null,
     );
     expect(coverage.watermark).not.toBeNull();
     command.interrupt();
