@@ -1,12 +1,12 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import type { Session, View } from '../../src/inspector/api.js';
-import { connection, follow } from './live';
+import { connection, follow, lost } from './live';
 import { useLoaded } from './load';
 import { forgetNotice, Notice } from './notice';
 import { Plain, toPlain } from './plain';
 import { ask, session } from './server';
-import { SourceState } from './source-state';
+import { Time } from './time';
 import { follow as followLink, go, hrefOf, param } from './url';
 import { CoverageView } from './views/coverage';
 import { DeliveriesView } from './views/deliveries';
@@ -51,7 +51,9 @@ export function App() {
   if (view === undefined) {
     return (
       <main class="empty">
-        <p role="status">{error ?? 'Loading …'}</p>
+        <p role="status">
+          <Plain text={error ?? 'Loading …'} />
+        </p>
         {error !== undefined && (
           <button type="button" onClick={reload}>
             Try again
@@ -84,7 +86,7 @@ export function App() {
         {connection.value.open && <span class="live">Live</span>}
       </header>
       <Disconnected />
-      <SourceState name={name} />
+      <Lost name={name} />
       <main id="main" tabIndex={-1} ref={main}>
         {VIEWS[view].content()}
       </main>
@@ -101,8 +103,22 @@ function Disconnected() {
       {!open && (
         <p class="banner">
           {refused === undefined ? 'The inspector does not answer.' : toPlain(refused)} The page shows what it
-          knew at <time dateTime={since}>{new Date(since).toLocaleTimeString()}</time>, and tries to connect
-          again.
+          knew at <Time at={since} />, and tries to connect again.
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** Since when the source cannot be read, so that what the page shows is old. */
+function Lost({ name }: { readonly name: string }) {
+  const state = connection.value.open ? lost.value : undefined;
+  return (
+    <div role="alert">
+      {state !== undefined && (
+        <p class="banner">
+          <Plain text={name} /> cannot be read since <Time at={state.since} />. <Plain text={state.why} /> The
+          page shows what was read before, and goes on when it can be read.
         </p>
       )}
     </div>

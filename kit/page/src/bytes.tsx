@@ -4,7 +4,8 @@ import { toPlain } from './plain';
 
 /** How many bytes are shown at once: a larger body takes longer to lay out than a reader waits. */
 const PAGE_BYTES = { text: 32_768, hex: 4_096, json: 32_768 } as const;
-const ROW_BYTES = 16;
+/** How many bytes a row of hex has. */
+export const HEX_ROW_BYTES = 16;
 /** How many lines of the box are seen at once. */
 const MAX_LINES = 24;
 /** Beyond it, the indentation of each line no longer grows: a body of brackets alone would grow with its square. */
@@ -111,7 +112,7 @@ export function decodeBase64(base64: string): Uint8Array<ArrayBuffer> {
 }
 
 /** Such as `1,024 bytes`. */
-export function formatBytes(count: number): string {
+function formatBytes(count: number): string {
   return count === 1 ? '1 byte' : `${count.toLocaleString('en')} bytes`;
 }
 
@@ -127,13 +128,19 @@ function toCharacterStart(bytes: Uint8Array, at: number): number {
   return start;
 }
 
+/** Such as `ff 0d 0a`. */
+export function toHex(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join(' ');
+}
+
 function toHexRows(bytes: Uint8Array, start: number, end: number): string {
   const rows: string[] = [];
-  for (let at = start; at < end; at += ROW_BYTES) {
-    const row = [...bytes.subarray(at, Math.min(at + ROW_BYTES, end))];
-    const hex = row.map((byte) => byte.toString(16).padStart(2, '0')).join(' ');
-    const ascii = row.map((byte) => (byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : '.')).join('');
-    rows.push(`${at.toString(16).padStart(8, '0')}  ${hex.padEnd(ROW_BYTES * 3 - 1)}  ${ascii}`);
+  for (let at = start; at < end; at += HEX_ROW_BYTES) {
+    const row = bytes.subarray(at, Math.min(at + HEX_ROW_BYTES, end));
+    const ascii = [...row]
+      .map((byte) => (byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : '.'))
+      .join('');
+    rows.push(`${at.toString(16).padStart(8, '0')}  ${toHex(row).padEnd(HEX_ROW_BYTES * 3 - 1)}  ${ascii}`);
   }
   return rows.join('\n');
 }

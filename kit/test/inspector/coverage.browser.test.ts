@@ -90,6 +90,19 @@ test('a poll that fails shows what it reported, its problems and when', async ()
   await page.getByText('Nothing is proven yet').waitFor();
 });
 
+test('the time that is not proven grows while nothing changes', async () => {
+  const app = await startApp();
+  await savePoll(app, []);
+  const { page } = await open('about:blank');
+  await page.clock.install();
+  await page.goto(`${app.url}/?view=coverage`);
+  await page.getByText('That is 1 h ago; nothing is proven of the time since.').waitFor();
+  // Until then, the page asks how far it is drawn.
+  await page.getByRole('img', { name: /^Coverage over time/ }).waitFor();
+  await page.clock.fastForward('02:00:00');
+  await page.getByText('That is 3 h ago; nothing is proven of the time since.').waitFor();
+});
+
 test('the picture is loaded, and drawn again on demand', async () => {
   const app = await startApp();
   await app.receiver.accept(exampleEvent('transfer.settled'), 'push');

@@ -31,6 +31,7 @@ test('the events of a million are the ones that an inbox records', async () => {
   app.db.exec("DELETE FROM stablehooks_events WHERE id = 'evt_recorded'");
 });
 
+// A limit of time, which no other test of the page has: this one is what is promised to the reader of a large inbox.
 test('an inbox of one million events shows its first rows within a second', async () => {
   let best = Number.POSITIVE_INFINITY;
   // Other work can make the machine slower for a while: the best of several runs counts.

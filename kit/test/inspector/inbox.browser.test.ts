@@ -4,6 +4,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { findViolations, NARROW, useBrowser, WIDE } from './browser.js';
 import { giveUp, type InspectedApp, startInspectedApp } from './inspected-inbox.js';
 
+const HOUR = 3_600_000;
 const { open, closePages } = useBrowser();
 const apps: InspectedApp[] = [];
 afterEach(async () => {
@@ -151,12 +152,55 @@ test('a dead event that is run now is handled, and one that fails again says how
   const run = page.getByRole('button', { name: 'Run now' });
   app.work = giveUp;
   await run.click();
-  await page.getByText('evt_1 was run, and ended with dead.').waitFor();
+  await page.getByText('evt_1 failed for good. See its last error.').waitFor();
   app.work = () => undefined;
   await run.click();
   await page.getByText('evt_1 ran: its handler finished.').waitFor();
   expect(await app.inbox.find('evt_1')).toMatchObject({ state: 'done' });
   await expect.poll(() => run.count()).toBe(0);
+});
+
+test('an event that is run without a handler is not said to have run', async () => {
+  const app = await startApp();
+  const ignored = exampleEvent('accept.confirmed', { id: 'evt_ignored' });
+  const unknown = { ...ignored, id: 'evt_unknown', type: 'ledger.closed' };
+  await app.inbox.record([ignored, unknown], { origin: 'push', dueInMs: 0 });
+  const { page } = await open(`${app.url}/?event=evt_ignored`);
+  await page.getByRole('button', { name: 'Run now' }).click();
+  await page.getByText('evt_ignored is done: its type has no handler, so nothing ran.').waitFor();
+  await page.goto(`${app.url}/?event=evt_unknown`);
+  await page.getByRole('button', { name: 'Run now' }).click();
+  await page.getByText('evt_unknown did not run: its type is unknown').waitFor();
+});
+
+test('a lease that has ended is told from one that holds', async () => {
+  const app = await startApp();
+  for (const [id, leaseMs] of [
+    ['evt_stopped', 1],
+    ['evt_running', HOUR],
+  ] as const) {
+    await app.inbox.record([eventOf(id)], { origin: 'push', dueInMs: 0 });
+    await app.inbox.claim(eventOf(id), { leaseMs, origin: 'push' });
+  }
+  const { page } = await open(`${app.url}/?event=evt_running&state=leased`);
+  await page.getByText('A process runs them, or has stopped before it finished').waitFor();
+  await page.getByRole('term').filter({ hasText: 'Lease until' }).waitFor();
+  expect(await page.getByRole('button', { name: 'Run now' }).count()).toBe(0);
+  await page.getByRole('link', { name: 'evt_stopped' }).click();
+  await page.getByRole('term').filter({ hasText: 'Lease ended' }).waitFor();
+  await page.getByRole('button', { name: 'Run now' }).waitFor();
+});
+
+test('the age of the oldest grows while nothing changes', async () => {
+  const app = await startApp();
+  await deliverDead(app, [eventOf('evt_1')]);
+  const { page } = await open('about:blank');
+  await page.clock.install();
+  await page.goto(app.url);
+  const dead = page.getByRole('navigation', { name: 'States' }).getByRole('link').filter({ hasText: 'dead' });
+  await dead.getByText(/^oldest \d+ s$/).waitFor();
+  await page.clock.fastForward('03:00');
+  await dead.getByText('oldest 3 min').waitFor();
 });
 
 test('a failed event that is not due yet is run now', async () => {

@@ -20,6 +20,13 @@ afterEach(closePages);
 
 const FOLDER = fileURLToPath(new URL('screenshots/', import.meta.url));
 const README_PICTURE = fileURLToPath(new URL('../../../docs/images/inspector.png', import.meta.url));
+/** What each view shows once it has loaded. */
+const SHOWN = {
+  deliveries: '.deliveries-rows tbody a',
+  inbox: '.inbox-states small:has-text("oldest")',
+  coverage: 'main img',
+  service: 'main fieldset',
+} as const;
 const silent = { warn: () => undefined, error: () => undefined };
 
 test('a picture of each view is written, wide and light, narrow and dark', async () => {
@@ -74,10 +81,14 @@ test('a picture of each view is written, wide and light, narrow and dark', async
     ['narrow', { viewport: NARROW, colorScheme: 'dark' }],
   ] as const) {
     const { page, errors } = await open(server.url, { ...options, timezoneId: 'UTC', locale: 'en-GB' });
-    for (const view of ['deliveries', 'inbox', 'coverage', 'service']) {
+    for (const view of ['deliveries', 'inbox', 'coverage', 'service'] as const) {
       await page.goto(`${server.url}/?view=${view}`);
-      await page.locator(`main :is(table, [role="table"], [role="grid"], img, fieldset)`).first().waitFor();
+      await page.locator(SHOWN[view]).first().waitFor();
       if (view === 'deliveries') {
+        // The list alone, with its charts.
+        await page.evaluate(() => document.querySelector('details')?.setAttribute('open', ''));
+        await page.locator('canvas').nth(1).waitFor();
+        await page.screenshot({ path: `${FOLDER}list-${look}.png`, animations: 'disabled' });
         await page.getByText('ERR_SIGNATURE_MISMATCH').first().click();
         await page.getByText('does not match because of').first().waitFor();
       }

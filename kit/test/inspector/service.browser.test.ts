@@ -246,6 +246,60 @@ test.each([
   },
 );
 
+test('names of the sandbox and messages of the server are shown as text, with what is hidden in them', async () => {
+  const text = '<img src=x onerror="globalThis.pwned = 1">\u202e\u0007';
+  const sandbox = createSandbox({ clock: 'manual' });
+  const source = fromSandbox(sandbox);
+  const limits = { perTx: '50.00', daily: '100.00' };
+  sandbox.wallets.create({ agentId: 'agent-7', chain: 'base', limits });
+  sandbox.redeem({ failsWith: 'bank' });
+  const { service } = source;
+  if (service === undefined) throw new Error('A sandbox has a service.');
+  const report = () => {
+    const { wallets, movements, endpoints, ...rest } = service.report();
+    return {
+      ...rest,
+      wallets: wallets.map((each) => ({ ...each, address: text, chain: text as 'base' })),
+      movements: movements.map((each) => ({ ...each, reason: text as 'bank', chain: text as 'base' })),
+      endpoints: endpoints.map((each) => ({ ...each, signatureHeader: text })),
+    };
+  };
+  sandbox.endpoints.add({ url: 'http://127.0.0.1:9/hooks' });
+  const server = await serveInspector({ ...source, service: { ...service, report } }, { port: 0 });
+  closing.push(server.close, sandbox.close);
+  const { page, errors } = await open(`${server.url}&view=service`);
+  const shown = toShown(text);
+  for (const name of ['Wallets', 'Movements', 'Endpoints']) {
+    await page
+      .getByRole('region', { name: `${name}, table` })
+      .getByText(shown)
+      .first()
+      .waitFor();
+  }
+  expect(await page.getByRole('cell', { name: shown }).first().getAttribute('title')).toBe(shown);
+  expect(await page.locator('main').innerHTML()).not.toMatch(/\p{Cf}/u);
+  expect(errors).toEqual([]);
+
+  // A message of the server, in each view and before any of them.
+  for (const [path, failing] of [
+    ['?view=service', 'service'],
+    ['?', 'deliveries?*'],
+    ['?', 'session'],
+  ]) {
+    await page.route(`**/api/${failing}`, (route) => route.fulfill({ status: 503, json: { message: text } }));
+    await page.goto(new URL(path ?? '', page.url()).href);
+    await page.getByText(shown).first().waitFor();
+    expect(await page.locator('main').innerHTML()).not.toMatch(/\p{Cf}/u);
+    await page.unrouteAll();
+  }
+  expect(await page.evaluate(() => 'pwned' in globalThis)).toBe(false);
+});
+
+/** A text as the page shows it. */
+function toShown(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}]/gu, (hidden) => `\\u{${hidden.codePointAt(0)?.toString(16)}}`);
+}
+
 test('what the inspector does not allow is not offered', async () => {
   const sandbox = createSandbox({ clock: 'manual' });
   const inspector = createInspector({ source: fromSandbox(sandbox), authorize: () => true });

@@ -6,7 +6,7 @@ import { useLoaded } from '../load';
 import { attempt } from '../notice';
 import { Plain, toPlain } from '../plain';
 import { act, ask, can, post } from '../server';
-import { formatAge, Time } from '../time';
+import { Age, Time } from '../time';
 import './coverage.css';
 
 /** While a picture is drawn, it is asked this often how far it is. */
@@ -71,7 +71,7 @@ function Proven({ report: { since, watermark, gaps, lastPoll } }: { readonly rep
             Proven up to <Time at={watermark} />
             {open > 0 && `, except in ${open.toLocaleString()} open ${open === 1 ? 'gap' : 'gaps'}`}.
           </strong>{' '}
-          That is {formatAge(Date.now() - watermark)} ago; nothing is proven of the time since.
+          That is <Age since={watermark} /> ago; nothing is proven of the time since.
           {acknowledged > 0 &&
             ` ${acknowledged.toLocaleString()} ${acknowledged === 1 ? 'gap is' : 'gaps are'} acknowledged, not proven.`}
         </p>

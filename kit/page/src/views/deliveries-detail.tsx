@@ -6,10 +6,11 @@ import { useLoaded } from '../load';
 import { tellReader } from '../notice';
 import { Plain } from '../plain';
 import { ask, can } from '../server';
+import { Time } from '../time';
 import { follow, go, hrefWith } from '../url';
 import { toCurl, toFixture, toTest } from './deliveries-copies';
 import { Resend } from './deliveries-resend';
-import { formatMs, KindMark, toTime } from './deliveries-words';
+import { formatMs, KindMark } from './deliveries-words';
 
 /** One attempt: why it ended as it did, what was sent and received, and what can be done with it. */
 export function AttemptPanel({ id }: { readonly id: string }) {
@@ -45,7 +46,7 @@ export function AttemptPanel({ id }: { readonly id: string }) {
       </div>
       {data === undefined ? (
         <p class={error === undefined ? 'faint' : 'bad'} role={error === undefined ? undefined : 'alert'}>
-          {error ?? 'Loading …'}
+          <Plain text={error ?? 'Loading …'} />
         </p>
       ) : (
         <Detail key={id} detail={data} />
@@ -145,13 +146,14 @@ function Contents({ message, label }: { readonly message: Message; readonly labe
 const MAX_SIBLINGS = 50;
 
 /** The other attempts of the event. */
-function Siblings({ detail: { id, eventId } }: { readonly detail: AttemptRow }) {
+function Siblings({ detail: { id, eventId, endpoint } }: { readonly detail: AttemptRow }) {
   const { data } = useLoaded(
     `event ${eventId}`,
     (signal) => ask<AttemptPage>('deliveries', { id: eventId, limit: MAX_SIBLINGS }, signal),
     (entry) => entry.kind === 'reset' || (entry.kind === 'attempt' && entry.row.eventId === eventId),
   );
-  const others = data?.rows.filter((row) => row.eventId === eventId && row.id !== id) ?? [];
+  const all = data?.rows.filter((row) => row.eventId === eventId) ?? [];
+  const others = all.filter((row) => row.id !== id);
   if (others.length === 0) return null;
   return (
     <section aria-label="Other attempts of this event">
@@ -160,14 +162,27 @@ function Siblings({ detail: { id, eventId } }: { readonly detail: AttemptRow }) 
         {others.map((row) => (
           <li key={row.id}>
             <a href={hrefWith({ attempt: row.id })} onClick={follow}>
-              Attempt {row.attempt}, {toTime(row.at)}
+              {nameAttempt(row, all)}, <Time at={row.at} exact />
             </a>{' '}
             <KindMark kind={row.kind} />
+            {row.endpoint !== endpoint && (
+              <span class="faint">
+                to <Plain text={row.endpoint} />
+              </span>
+            )}
           </li>
         ))}
       </ul>
     </section>
   );
+}
+
+/** A delivery that a person sends again begins at attempt 1, as the first one did. */
+function nameAttempt(row: AttemptRow, newestFirst: readonly AttemptRow[]): string {
+  const isFirst = (each: AttemptRow) => each.attempt === 1 && each.endpoint === row.endpoint;
+  const isAgain =
+    isFirst(row) && !row.faults.includes('duplicate') && newestFirst.findLast(isFirst)?.id !== row.id;
+  return isAgain ? 'Sent again' : `Attempt ${row.attempt}`;
 }
 
 const COPIES = [

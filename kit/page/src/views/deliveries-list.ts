@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { AttemptFilter, AttemptPage, AttemptRow, AttemptStats } from '../../../src/inspector/api.js';
 import { type LiveEntry, onLive } from '../live';
-import { useLoaded } from '../load';
+import { type Loaded, useLoaded } from '../load';
 import { ask } from '../server';
 
 /** How many rows the list has: new ones push the oldest onto the next page. */
@@ -134,18 +134,21 @@ export function useAttempts(
   };
 }
 
-/** How many attempts there are of each kind, and the types that occur. The filter's own kind makes no difference. */
-export function useAttemptStats({ type, id, text }: AttemptFilter): AttemptStats | undefined {
-  const filter = { type, id, text };
-  const { data } = useLoaded(
-    JSON.stringify(filter),
-    (signal) => ask<AttemptStats>('deliveries/stats', filter, signal),
-    (entry) => isStale(entry) || matches(entry, filter),
+/** Counts of the attempts that a filter selects; `undefined` selects nothing, and nothing is asked for. */
+export function useAttemptStats(
+  filter: AttemptFilter | undefined,
+): Pick<Loaded<AttemptStats | undefined>, 'data' | 'error'> {
+  const { data, error } = useLoaded(
+    JSON.stringify(filter ?? null),
+    async (signal) =>
+      filter === undefined ? undefined : ask<AttemptStats>('deliveries/stats', { ...filter }, signal),
+    (entry) => filter !== undefined && (isStale(entry) || matches(entry, filter)),
     STATS_REST_MS,
   );
+  // While those of another filter are loaded, those of before stay.
   const latest = useRef(data);
   latest.current = data ?? latest.current;
-  return latest.current;
+  return { data: latest.current, error };
 }
 
 function isStale(entry: LiveEntry): boolean {

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { ActionInputs, AttemptDetail } from '../../../src/inspector/api.js';
-import { decodeBase64, decodeUtf8 } from '../bytes';
+import { decodeBase64, decodeUtf8, HEX_ROW_BYTES, toHex } from '../bytes';
 import { Dialog } from '../dialog';
 import { attempt } from '../notice';
 import { act } from '../server';
@@ -110,16 +110,13 @@ function EditUrl({ url, onClose, onSubmit }: Editing & { readonly url: string })
   );
 }
 
-const HEX_ROW_BYTES = 16;
-
 /** Text that a field gives back as it was: a field turns every line end into `\n`. Other bytes as hex. */
 function toEditable(bytes: Uint8Array): { readonly content: string; readonly isHex: boolean } {
   const text = decodeUtf8(bytes);
   if (text !== undefined && !text.includes('\r')) return { content: text, isHex: false };
   const rows: string[] = [];
   for (let at = 0; at < bytes.length; at += HEX_ROW_BYTES) {
-    const row = [...bytes.subarray(at, at + HEX_ROW_BYTES)];
-    rows.push(row.map((byte) => byte.toString(16).padStart(2, '0')).join(' '));
+    rows.push(toHex(bytes.subarray(at, at + HEX_ROW_BYTES)));
   }
   return { content: rows.join('\n'), isHex: true };
 }

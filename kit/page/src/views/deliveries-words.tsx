@@ -1,5 +1,4 @@
 import type { AttemptKind } from '../../../src/inspector/api.js';
-import { toPlain } from '../plain';
 
 /** How each kind is shown: with a sign and a word, because not everybody sees the color. */
 export const KINDS: Readonly<Record<AttemptKind, { readonly sign: string; readonly word: string }>> = {
@@ -21,17 +20,6 @@ export function KindMark({ kind }: { readonly kind: AttemptKind }) {
       {word}
     </span>
   );
-}
-
-/** The local time, with the day unless it is today. */
-export function toTime(iso: string): string {
-  const date = new Date(iso);
-  if (Number.isNaN(date.getTime())) return toPlain(iso);
-  const two = (value: number) => `${value}`.padStart(2, '0');
-  const time = [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(':');
-  const isToday = date.toDateString() === new Date().toDateString();
-  const day = [date.getFullYear(), date.getMonth() + 1, date.getDate()].map(two).join('-');
-  return isToday ? `${time}.${`${date.getMilliseconds()}`.padStart(3, '0')}` : `${day} ${time}`;
 }
 
 export function formatMs(ms: number): string {

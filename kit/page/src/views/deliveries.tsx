@@ -2,10 +2,11 @@ import type { RefObject } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { AttemptFilter, AttemptKind, AttemptRow, AttemptStats } from '../../../src/inspector/api.js';
 import { Plain, toPlain } from '../plain';
+import { Time } from '../time';
 import { follow, go, hrefWith, param } from '../url';
 import { AttemptPanel } from './deliveries-detail';
 import { useAttemptStats, useAttempts } from './deliveries-list';
-import { formatMs, KINDS, KindMark, toTime } from './deliveries-words';
+import { formatMs, KINDS, KindMark } from './deliveries-words';
 import { DeliveryCharts } from './delivery-charts';
 import './deliveries.css';
 
@@ -18,7 +19,8 @@ export function DeliveriesView() {
     id: param('id'),
     text: param('text'),
   };
-  const stats = useAttemptStats(filter);
+  // The kind makes no difference to how many there are of each.
+  const { data: stats, error } = useAttemptStats({ ...filter, kind: undefined });
   const opened = param('attempt');
   const view = useRef<HTMLDivElement>(null);
   useReturn(view, opened);
@@ -26,7 +28,7 @@ export function DeliveriesView() {
     <div class="deliveries" ref={view} data-open={opened !== undefined}>
       <h2 class="unseen">Deliveries</h2>
       <div class="deliveries-above">
-        <DeliveryCharts filter={filter} />
+        <DeliveryCharts filter={filter} all={stats} error={error} />
         <Filters filter={filter} stats={stats} />
       </div>
       <AttemptList filter={filter} />
@@ -154,7 +156,9 @@ function FilterField({
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   useEffect(() => () => clearTimeout(timer.current), []);
   // What is typed wins until the URL has it; then a link or Back can change it.
-  useEffect(() => setTyped(undefined), [value]);
+  useEffect(() => {
+    if (timer.current === undefined) setTyped(undefined);
+  }, [value]);
   return (
     <label>
       {label}
@@ -167,10 +171,10 @@ function FilterField({
         onInput={({ currentTarget }) => {
           setTyped(currentTarget.value);
           clearTimeout(timer.current);
-          timer.current = setTimeout(
-            () => filterBy({ [name]: currentTarget.value }, { replace: true }),
-            TYPING_MS,
-          );
+          timer.current = setTimeout(() => {
+            timer.current = undefined;
+            filterBy({ [name]: currentTarget.value }, { replace: true });
+          }, TYPING_MS);
         }}
       />
     </label>
@@ -238,7 +242,7 @@ function AttemptList({ filter }: { readonly filter: AttemptFilter }) {
       </p>
       {error !== undefined && (
         <p class="bad" role="alert">
-          {error}{' '}
+          <Plain text={error} />{' '}
           <button type="button" onClick={reload}>
             Try again
           </button>
@@ -332,9 +336,7 @@ function Row({
       }}
     >
       <td class="deliveries-at">
-        <time dateTime={row.at} title={toPlain(row.at)}>
-          {toTime(row.at)}
-        </time>
+        <Time at={row.at} exact />
       </td>
       <td class="deliveries-event">
         <a

@@ -4,22 +4,15 @@ import { signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import type { AttemptFilter, AttemptKind, AttemptStats } from '../../../src/inspector/api.js';
-import { useLoaded } from '../load';
-import { ask } from '../server';
+import { Plain } from '../plain';
 import { go, param } from '../url';
+import { useAttemptStats } from './deliveries-list';
+import { KINDS } from './deliveries-words';
 
-/** What each kind is called, from the bottom of a bar to its top. Its colour is the variable `--<kind>` of the CSS. */
-const KINDS: readonly (readonly [AttemptKind, string])[] = [
-  ['accepted', 'accepted'],
-  ['wrongly-accepted', 'accepted although wrong'],
-  ['without-effect', 'without effect'],
-  ['refused', 'refused'],
-  ['failed', 'failed'],
-  ['unanswered', 'unanswered'],
-];
+/** The kinds from the bottom of a bar to its top. The color of each is the variable `--<kind>` of the CSS. */
+const LAYERS = Object.keys(KINDS) as readonly AttemptKind[];
+const nameOf = (kind: AttemptKind) => KINDS[kind].word.toLowerCase();
 const HEIGHT = 150;
-/** A reader cannot follow more, and each answer counts every attempt that is kept. */
-const REFRESH_MS = 1_000;
 
 /** On a small screen they would push the list away. */
 const DEFAULT = matchMedia('(width >= 48rem)').matches ? 'open' : 'closed';
@@ -31,7 +24,7 @@ darkScheme.addEventListener('change', ({ matches }) => {
 });
 
 /** Outcomes over time and the distribution of the latency, of the attempts that a filter selects. */
-export function DeliveryCharts({ filter }: { readonly filter: AttemptFilter }) {
+export function DeliveryCharts(props: ChartsProps) {
   const isOpen = (param('charts') ?? DEFAULT) === 'open';
   return (
     <details
@@ -43,36 +36,46 @@ export function DeliveryCharts({ filter }: { readonly filter: AttemptFilter }) {
       }}
     >
       <summary>Charts</summary>
-      {isOpen && <Charts filter={filter} />}
+      {isOpen && <Charts {...props} />}
     </details>
   );
 }
 
-function Charts({ filter: { type, kind, id, text } }: { readonly filter: AttemptFilter }) {
-  const query = { type, kind, id, text };
-  const { data, error } = useLoaded<AttemptStats>(
-    `stats ${JSON.stringify(query)}`,
-    (signal) => ask('deliveries/stats', query, signal),
-    (entry) =>
-      entry.kind === 'attempt' ||
-      entry.kind === 'reset' ||
-      (entry.kind === 'changed' && entry.view === 'deliveries'),
-    REFRESH_MS,
-  );
-  if (data === undefined) return <p class="faint">{error ?? 'Loading …'}</p>;
+interface ChartsProps {
+  readonly filter: AttemptFilter;
+  /** The counts of all kinds. */
+  readonly all: AttemptStats | undefined;
+  /** Why they could not be loaded. */
+  readonly error: string | undefined;
+}
+
+function Charts({ filter, all, error }: ChartsProps) {
+  const ofKind = useAttemptStats(filter.kind === undefined ? undefined : filter);
+  const { data, error: problem } = filter.kind === undefined ? { data: all, error } : ofKind;
+  if (data === undefined) {
+    return (
+      <p class="faint">
+        <Plain text={problem ?? 'Loading …'} />
+      </p>
+    );
+  }
   if (data.total === 0) return <p class="faint">There is no attempt to draw.</p>;
-  const counts = KINDS.flatMap(([kind, name]) => {
-    const count = data.kinds[kind].reduce((sum, each) => sum + each, 0);
-    return count === 0 ? [] : [`${count} ${name}`];
-  });
+  const counts = LAYERS.map((kind) => [kind, data.kinds[kind].reduce((sum, each) => sum + each, 0)] as const);
   const { boundsMs } = data.latency;
-  // The colours are read when a chart is made.
+  // The colors are read when a chart is made.
   const scheme = isDark.value ? 'dark' : 'light';
   return (
     <div class="charts-row">
       <figure>
         <figcaption>
-          <strong>Outcomes</strong> {counts.join(', ')}
+          <strong>Outcomes</strong>
+          {counts
+            .filter(([, count]) => count > 0)
+            .map(([kind, count]) => (
+              <span key={kind} class={`charts-kind kind-${kind}`}>
+                {count.toLocaleString('en')} {nameOf(kind)}
+              </span>
+            ))}
         </figcaption>
         <Plot key={scheme} options={outcomeOptions} data={stack(data)} />
       </figure>
@@ -114,14 +117,14 @@ function shortMs(ms: number): string {
 function stack({ from, stepMs, kinds }: AttemptStats): uPlot.AlignedData {
   const times = kinds.accepted.map((_, index) => from + (index + 0.5) * stepMs);
   const sums = times.map(() => 0);
-  const layers = KINDS.map(([kind]) => {
+  const layers = LAYERS.map((kind) => {
     for (const [index, count] of kinds[kind].entries()) sums[index] = (sums[index] ?? 0) + count;
     return [...sums];
   });
   return [times, ...layers.reverse()];
 }
 
-/** How a chart is drawn in a width, with the colours of the scheme. */
+/** How a chart is drawn in a width, with the colors of the scheme. */
 type Options = (width: number, color: (variable: string) => string) => uPlot.Options;
 
 const outcomeOptions: Options = (width, color) => ({
@@ -129,14 +132,18 @@ const outcomeOptions: Options = (width, color) => ({
   ms: 1,
   scales: { x: { time: true, range: aroundBars }, y: FROM_ZERO },
   axes: [
-    { ...axis(color), space: 90, values: (_, times) => times.map((time) => formatTime(time, times)) },
+    {
+      ...axis(color),
+      ...{ size: X_AXIS_HEIGHT, space: 90, incrs: TIME_STEPS_MS },
+      values: (_, times) => times.map((time) => formatTime(time, times)),
+    },
     countAxis(color),
   ],
   series: [
     { label: 'Around', value: (_, time) => (time === null ? '' : new Date(time).toLocaleTimeString()) },
-    ...KINDS.toReversed().map(
-      ([kind, label]): uPlot.Series => ({
-        label,
+    ...LAYERS.toReversed().map(
+      (kind): uPlot.Series => ({
+        label: nameOf(kind),
         ...bars(color(`--${kind}`)),
         value: ({ data }, sum, layer, index) =>
           index === null ? '' : `${sum - Number(data[layer + 1]?.[index] ?? 0)}`,
@@ -153,8 +160,7 @@ const latencyOptions =
     axes: [
       {
         ...axis(color),
-        space: 64,
-        incrs: [1, 2, 4],
+        ...{ size: X_AXIS_HEIGHT, space: 64, incrs: [1, 2, 4] },
         values: (_, indexes) => indexes.map((index) => bucketName(boundsMs, index)),
       },
       countAxis(color),
@@ -169,11 +175,19 @@ const latencyOptions =
     ],
   });
 
+const X_AXIS_HEIGHT = 30;
+/** Steps of the labels of time: none is shorter than what a label shows. */
+const TIME_STEPS_MS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400]
+  .map((seconds) => seconds * 1_000)
+  .concat([2, 5, 10, 30, 100].map((days) => days * 86_400_000));
+
 const FROM_ZERO: uPlot.Scale = { range: (_, __, max) => [0, Math.max(max, 1)] };
 
 const commonOptions = (width: number) => ({
   width,
   height: HEIGHT,
+  // Half of the last label is beyond the end of its axis.
+  padding: [null, 32, null, null] as uPlot.Padding,
   // Dragging would select a span, which the live data moves away.
   cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
 });

@@ -6,15 +6,25 @@ import { useEvery, useLoaded } from '../load';
 import { attempt } from '../notice';
 import { Plain, toPlain } from '../plain';
 import { act, ask, can } from '../server';
-import { Time } from '../time';
+import { now, Time } from '../time';
 import { follow, hrefWith } from '../url';
 import { REFRESH_MS } from './inbox-list';
 
 /** Outcomes after which nothing is left to do here. */
 const GOOD_OUTCOMES: Readonly<Record<string, string>> = {
   handled: 'ran: its handler finished',
-  duplicate: 'was done before',
+  duplicate: 'was done before, so it did not run again',
+  ignored: 'is done: its type has no handler, so nothing ran',
   queued: 'is in the queue',
+};
+/** The others. */
+const BAD_OUTCOMES: Readonly<Record<string, string>> = {
+  failed: 'failed, and runs again when it is due. See its last error',
+  dead: 'failed for good. See its last error',
+  parked: 'did not run: its type is unknown to this release, and it waits for one that knows it',
+  busy: 'has no result: another process has it, it is not due yet, or the app is closing',
+  unavailable: 'has no result: the inbox, the queue or the secret could not be reached. Try again',
+  rejected: 'did not run: it is not a valid event',
 };
 
 const pathOf = (id: string) => `inbox/events/${encodeURIComponent(id)}`;
@@ -73,13 +83,13 @@ function Facts({ event }: { readonly event: InboxDetail }) {
         </dd>
         <dt>Received</dt>
         <dd>
-          <Time at={receivedAt} />, by {origin}
+          <Time at={receivedAt} />, by <Plain text={origin} />
         </dd>
         <dt>Attempts</dt>
         <dd>{attempts}</dd>
         {dueAt !== null && (
           <>
-            <dt>{state === 'leased' ? 'Lease until' : 'Due'}</dt>
+            <dt>{state !== 'leased' ? 'Due' : isLeased(event) ? 'Lease until' : 'Lease ended'}</dt>
             <dd>
               <Time at={dueAt} />
             </dd>
@@ -114,7 +124,13 @@ function Facts({ event }: { readonly event: InboxDetail }) {
   );
 }
 
-function Actions({ event: { id, state, pruned } }: { readonly event: InboxDetail }) {
+/** Whether a process runs the event. Once its lease has ended, none does, although the state stays. */
+function isLeased({ state, dueAt }: InboxDetail): boolean {
+  return state === 'leased' && (dueAt ?? 0) > now.value;
+}
+
+function Actions({ event }: { readonly event: InboxDetail }) {
+  const { id, state, pruned } = event;
   const [isBusy, setBusy] = useState(false);
   async function during(work: () => Promise<unknown>) {
     setBusy(true);
@@ -132,13 +148,13 @@ function Actions({ event: { id, state, pruned } }: { readonly event: InboxDetail
       async () => {
         const { outcome } = await act('run', { id });
         const good = GOOD_OUTCOMES[outcome];
-        if (good === undefined) throw new Error(`${id} was run, and ended with ${outcome}.`);
-        return good;
+        if (good !== undefined) return good;
+        throw new Error(`${id} ${BAD_OUTCOMES[outcome] ?? `ended with ${outcome}`}.`);
       },
       (good) => `${id} ${good}.`,
     );
   const canRequeue = can('requeue') && (state === 'dead' || state === 'failed');
-  const canRun = can('run') && state !== 'done' && state !== 'leased' && !pruned;
+  const canRun = can('run') && state !== 'done' && !isLeased(event) && !pruned;
   if (!canRequeue && !canRun) return null;
   return (
     <div class="buttons">

@@ -186,7 +186,9 @@ function Row({
       <td>
         <Time at={row.receivedAt} />
       </td>
-      <td class="inbox-more">{row.origin}</td>
+      <td class="inbox-more">
+        <Plain text={row.origin} />
+      </td>
       <td class="inbox-more">{row.attempts}</td>
       <td class="inbox-more">{row.dueAt === null ? '–' : <Time at={row.dueAt} />}</td>
       <td>{row.lastError === null ? '–' : <Plain text={row.lastError} />}</td>

@@ -6,7 +6,7 @@ import { type Loaded, useLoaded } from '../load';
 import { attempt } from '../notice';
 import { toPlain } from '../plain';
 import { act, ask, can } from '../server';
-import { formatAge } from '../time';
+import { Age } from '../time';
 import { follow, go, hrefWith, param } from '../url';
 import './inbox.css';
 import { InboxEvent } from './inbox-event';
@@ -18,10 +18,11 @@ type InboxState = InboxRow['state'];
 const STATES: Readonly<Record<InboxState, string>> = {
   dead: 'They have failed for good, and run again only if a person requeues them.',
   failed: 'They have failed, and run again when they are due.',
-  leased: 'A process runs them now.',
+  leased:
+    'A process runs them, or has stopped before it finished: then their lease ends, and they run again.',
   received: 'They are recorded, and run when they are due.',
   parked: 'No handler knows their type. They wait for a release that does.',
-  done: 'Their handler finished.',
+  done: 'Their handler finished, or they need none.',
 };
 const NAMES = Object.keys(STATES) as readonly InboxState[];
 const DAY_MS = 86_400_000;
@@ -87,13 +88,23 @@ export function InboxView() {
                 onClick={follow}
               >
                 {each} <strong>{count?.toLocaleString() ?? '…'}</strong>
-                <small>{oldest === null ? '–' : `oldest ${formatAge(Date.now() - oldest)}`}</small>
+                <small>
+                  {oldest === null ? (
+                    '–'
+                  ) : (
+                    <>
+                      oldest <Age since={oldest} />
+                    </>
+                  )}
+                </small>
               </a>
             );
           })}
         </nav>
         {state === undefined ? (
-          <p class="empty">{isEmpty ? 'The inbox has no events yet.' : (first.error ?? 'Loading …')}</p>
+          <p class="empty">
+            {isEmpty ? 'The inbox has no events yet.' : toPlain(first.error ?? 'Loading …')}
+          </p>
         ) : (
           <>
             <div class="inbox-bar">

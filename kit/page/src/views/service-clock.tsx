@@ -1,8 +1,9 @@
-import { useEffect, useMemo, useState } from 'preact/hooks';
+import { useMemo, useState } from 'preact/hooks';
 import type { ServiceReport } from '../../../src/inspector/api.js';
 import { DURATION_HINT, formatDuration, parseDuration } from '../duration';
 import { attempt, tellReader } from '../notice';
 import { act, can } from '../server';
+import { now as clockOfPage, toUtc } from '../time';
 
 const STEPS_MS = [1_000, 60_000, 3_600_000, 86_400_000] as const;
 
@@ -25,7 +26,7 @@ export function Clock({
     setAdvancing(true);
     await attempt(
       () => act('advance-clock', { ms }),
-      (after) => `Advanced by ${formatDuration(ms)}. It is now ${toUtc(after.now)}.`,
+      (after) => `Advanced by ${formatDuration(ms)}. It is now ${toUtc(after.now)} UTC.`,
     );
     setAdvancing(false);
     reload();
@@ -37,7 +38,7 @@ export function Clock({
         Clock <span class="badge">{isManual ? 'manual' : 'real'}</span>
       </h3>
       <p class="now">
-        <time dateTime={now}>{toUtc(now)}</time>
+        <time dateTime={now}>{toUtc(now)} UTC</time>
       </p>
       <p class="faint">
         {isManual ? 'The time stands still until it is advanced.' : 'The time runs by itself.'} What becomes
@@ -77,15 +78,6 @@ export function Clock({
 /** The sandbox's time now: a real clock goes on between two answers. */
 function useTime({ mode, now }: ServiceReport['clock']): string {
   const answeredAt = useMemo(() => Date.now(), [now]);
-  const [, tick] = useState(0);
-  useEffect(() => {
-    if (mode === 'manual') return;
-    const ticks = setInterval(() => tick((count) => count + 1), 1_000);
-    return () => clearInterval(ticks);
-  }, [mode]);
-  return mode === 'manual' ? now : new Date(Date.parse(now) + Date.now() - answeredAt).toISOString();
-}
-
-function toUtc(iso: string): string {
-  return `${iso.slice(0, 19).replace('T', ' ')} UTC`;
+  if (mode === 'manual') return now;
+  return new Date(Date.parse(now) + Math.max(0, clockOfPage.value - answeredAt)).toISOString();
 }

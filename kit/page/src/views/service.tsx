@@ -3,8 +3,9 @@ import type { ComponentChildren } from 'preact';
 import type { ServiceReport } from '../../../src/inspector/api.js';
 import { staleFor } from '../live';
 import { useLoaded } from '../load';
-import { Plain } from '../plain';
+import { Plain, toPlain } from '../plain';
 import { ask, can } from '../server';
+import { toUtc } from '../time';
 import { Clock } from './service-clock';
 import { FaultPanel } from './service-faults';
 import { Fire } from './service-fire';
@@ -20,7 +21,9 @@ export function ServiceView() {
     return (
       <>
         <h2>Service</h2>
-        <p class="empty">{error ?? 'Loading …'}</p>
+        <p class="empty">
+          <Plain text={error ?? 'Loading …'} />
+        </p>
       </>
     );
   }
@@ -28,7 +31,11 @@ export function ServiceView() {
   return (
     <>
       <h2>Service</h2>
-      {error !== undefined && <p class="bad">{error}</p>}
+      {error !== undefined && (
+        <p class="bad">
+          <Plain text={error} />
+        </p>
+      )}
       <div class="service">
         <div class="service-actions">
           <Clock clock={clock} reload={reload} />
@@ -115,7 +122,9 @@ function Wallets({ wallets, today }: { readonly wallets: ServiceReport['wallets'
             <td>
               <Plain text={agentId} />
             </td>
-            <td title={address}>{chain}</td>
+            <td title={toPlain(address)}>
+              <Plain text={chain} />
+            </td>
             <td class="number">{balance}</td>
             <td class="number">{limits.perTx}</td>
             <td>
@@ -173,7 +182,7 @@ function Movements({ movements }: { readonly movements: ServiceReport['movements
   return (
     <Listing
       title="Movements"
-      columns={['Begun', 'Kind', 'State', '#Amount', 'Chain', 'From', 'To', 'Id']}
+      columns={['Begun (UTC)', 'Kind', 'State', '#Amount', 'Chain', 'From', 'To', 'Id']}
       empty={
         <>
           No movement yet. <code>POST /sandbox/accepts</code>, <code>POST /sandbox/transfers</code> and{' '}
@@ -184,10 +193,16 @@ function Movements({ movements }: { readonly movements: ServiceReport['movements
       {movements.map(({ id, kind, state, reason, amount, chain, walletId, from, to, createdAt }) => (
         <tr key={id}>
           <td class="time">{toUtc(createdAt)}</td>
-          <td>{kind}</td>
-          <td class={STATE_CLASSES[state]}>{reason === null ? state : `${state}: ${reason}`}</td>
+          <td>
+            <Plain text={kind} />
+          </td>
+          <td class={STATE_CLASSES[state]}>
+            <Plain text={reason === null ? state : `${state}: ${reason}`} />
+          </td>
           <td class="number">{amount}</td>
-          <td>{chain}</td>
+          <td>
+            <Plain text={chain} />
+          </td>
           <td class="mono">
             <Plain text={walletId !== null && kind !== 'accept' ? walletId : from} />
           </td>
@@ -219,7 +234,9 @@ function Endpoints({ endpoints }: { readonly endpoints: ServiceReport['endpoints
           <td class="mono">
             <Plain text={url} />
           </td>
-          <td class="mono">{signatureHeader}</td>
+          <td class="mono">
+            <Plain text={signatureHeader} />
+          </td>
           <td>{encoding}</td>
           <td class="mono">
             <Plain text={id} />
@@ -228,9 +245,4 @@ function Endpoints({ endpoints }: { readonly endpoints: ServiceReport['endpoints
       ))}
     </Listing>
   );
-}
-
-/** The sandbox's time, which events have in UTC. */
-function toUtc(iso: string): string {
-  return iso.replace('T', ' ').replace(/\.\d+Z$/, '');
 }
