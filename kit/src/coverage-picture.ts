@@ -7,19 +7,21 @@ export interface CoverageData {
   /** When the inbox was read. */
   readonly now: number;
   readonly state: Pick<PollState, 'since' | 'watermark' | 'gaps'>;
-  readonly events: readonly CoverageEvent[];
+  readonly events: readonly CoverageEvents[];
 }
 
-/** An event in the picture. */
-export interface CoverageEvent {
+/** Events in the picture that differ in nothing that it shows. */
+export interface CoverageEvents {
+  readonly count: number;
+  /** One of the five types, or {@link OTHER}. */
   readonly type: string;
-  /** When it was created; when it was received, if it is pruned. */
+  /** When the first of them was created; when it was received, if they are pruned. */
   readonly at: number;
-  /** What brought it first: a delivery, or the list. */
+  /** What brought them first: a delivery, or the list. */
   readonly source: 'push' | 'pull';
-  /** Whether it was listed only after the watermark had passed it. */
+  /** Whether they were listed only after the watermark had passed them. */
   readonly late: boolean;
-  /** Whether its JSON, and with it `created_at`, is no longer in the inbox. */
+  /** Whether their JSON, and with it `created_at`, is no longer in the inbox. */
   readonly pruned: boolean;
 }
 
@@ -33,27 +35,74 @@ interface ReadOptions {
   readonly onRead?: ((read: number) => Promise<void>) | undefined;
 }
 
-/** Reads from an inbox what {@link renderCoverage} shows: the poller's state and the time and origin of each event. */
+/** Done events come last: most events are done, and stay it. */
+const READING_ORDER = [...INBOX_STATES.filter((state) => state !== 'done'), 'done'] as const;
+/** So many ids are kept of events that can pass into a later state while the pages are read. Of more, some count twice. */
+const MAX_IDS = 100_000;
+
+/**
+ * Reads from an inbox what {@link renderCoverage} shows: the poller's state and the time and origin of the events. They
+ * are counted while they are read, so that the memory does not depend on their number.
+ */
 export async function readCoverage(
   inbox: Pick<InboxOperations, 'pollState' | 'list'>,
   { now, late = [], onRead }: ReadOptions,
 ): Promise<CoverageData> {
   const lateIds = new Set(late);
-  // By id: an event can pass into a later state while the pages are read.
-  const events = new Map<string, CoverageEvent>();
-  for (const state of INBOX_STATES) {
+  const ids = new Set<string>();
+  const tally = createTally();
+  let read = 0;
+  for (const state of READING_ORDER) {
     for await (const { id, type, origin, receivedAt, event } of recordsOf(inbox, state)) {
-      events.set(id, {
-        type,
+      if (ids.has(id)) continue;
+      if (state !== 'done' && ids.size < MAX_IDS) ids.add(id);
+      tally.add({
+        type: isCovered(type) ? type : OTHER,
         at: event === null ? receivedAt : createdAtMs(event),
         source: origin === 'pull' ? 'pull' : 'push',
         late: lateIds.has(id),
         pruned: event === null,
       });
-      if (events.size % 500 === 0) await onRead?.(events.size);
+      read += 1;
+      if (read % 500 === 0) await onRead?.(read);
     }
   }
-  return { now, state: await inbox.pollState(), events: [...events.values()] };
+  return { now, state: await inbox.pollState(), events: tally.events() };
+}
+
+/** So many groups of events are kept: some dozens in each column of a lane. */
+const MAX_GROUPS = 20_000;
+
+/** Counts events by all that the picture shows. Groups become longer when there are too many. */
+function createTally() {
+  let groups = new Map<string, CoverageEvents>();
+  let stepMs = 100;
+
+  function put(event: CoverageEvents): void {
+    const { count, type, at, source, late, pruned } = event;
+    const key = [type, Math.floor(at / stepMs), source, late, pruned].join();
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, event);
+    else groups.set(key, { ...group, count: group.count + count, at: Math.min(group.at, at) });
+  }
+
+  return {
+    add(event: Omit<CoverageEvents, 'count'>): void {
+      put({ ...event, count: 1 });
+      while (groups.size > MAX_GROUPS) {
+        const before = [...groups.values()];
+        do stepMs *= 2;
+        while (new Set(before.map(({ at }) => Math.floor(at / stepMs))).size > MAX_GROUPS / 2);
+        groups = new Map();
+        for (const group of before) put(group);
+      }
+    },
+    events: () => [...groups.values()],
+  };
+}
+
+function isCovered(type: string): boolean {
+  return EVENT_TYPES.some((each) => each === type);
 }
 
 /**
@@ -63,17 +112,8 @@ export async function readCoverage(
  * pixels and not on the number of events.
  */
 export function renderCoverage(data: CoverageData): string {
-  const steps = drawCoverage(data);
-  for (;;) {
-    const { done, value } = steps.next();
-    if (done) return value;
-  }
-}
-
-/** The same in steps of a few ms, for a process that does something else, too. */
-export function* drawCoverage(data: CoverageData): Generator<void, string, void> {
   const span = toSpan(data);
-  const lanes = yield* toLanes(data, span);
+  const lanes = toLanes(data, span);
   const words = toWords(data, { span, lanes });
   const bottom = LANES_TOP + lanes.length * LANE_HEIGHT;
   const height = bottom + 132;
@@ -124,19 +164,26 @@ const DAY = 24 * HOUR;
  * the future do not squeeze everything else into one pixel: the former are counted, the latter is marked at the edge.
  */
 function toSpan({ now, state: { since, watermark, gaps }, events }: CoverageData): Span {
-  const step = Math.ceil(events.length / MAX_TIMES_SORTED);
-  const some =
-    step > 1 ? Array.from({ length: MAX_TIMES_SORTED }, (_, index) => events[index * step]) : events;
-  const times = Float64Array.from(some.flatMap((event) => event?.at ?? [])).sort();
-  const known = [since, watermark, times[Math.floor(times.length / 100)], ...gaps.map(({ from }) => from)];
+  const known = [since, watermark, firstOf(events), ...gaps.map(({ from }) => from)];
   const first = known.reduce<number>((least, time) => Math.min(least, time ?? least), now);
   const from = Math.min(first, now - MINUTE);
   const until = Math.min(Math.max(now, watermark ?? now), now + (now - from) / 4);
   return { from, until };
 }
 
-/** Of more events, some show where they begin. */
-const MAX_TIMES_SORTED = 20_000;
+/** The time before which less than 1 % of the events were created. */
+function firstOf(events: CoverageData['events']): number | undefined {
+  let rest = Math.floor(sumOf(events) / 100);
+  for (const { at, count } of events.toSorted((a, b) => a.at - b.at)) {
+    rest -= count;
+    if (rest < 0) return at;
+  }
+  return undefined;
+}
+
+function sumOf(events: CoverageData['events']): number {
+  return events.reduce((sum, { count }) => sum + count, 0);
+}
 
 function toX(time: number, { from, until }: Span): number {
   const share = (time - from) / (until - from);
@@ -170,17 +217,13 @@ interface Lane {
 
 const OTHER = 'other types';
 
-/** How many events are counted between two steps of the drawing. */
-const EVENTS_PER_STEP = 20_000;
-
-function* toLanes(data: CoverageData, span: Span): Generator<void, readonly Lane[], void> {
+function toLanes(data: CoverageData, span: Span): readonly Lane[] {
   const tallies = new Map<string, Tally>(EVENT_TYPES.map((type) => [type, emptyTally()]));
   const others = emptyTally();
-  for (const [index, event] of data.events.entries()) {
-    if (index % EVENTS_PER_STEP === EVENTS_PER_STEP - 1) yield;
+  for (const event of data.events) {
     const tally = tallies.get(event.type) ?? others;
     if (tally === others) tallies.set(OTHER, others);
-    countEvent(tally, event, span);
+    countEvents(tally, event, span);
   }
   return [...tallies].map(([name, { late, ...counted }]) => ({
     name,
@@ -206,22 +249,22 @@ function emptyTally(): Tally {
   };
 }
 
-function countEvent(
+function countEvents(
   { counts, bars, late }: Tally,
-  { at, source, late: isLate, pruned }: CoverageEvent,
+  { count, at, source, late: isLate, pruned }: CoverageEvents,
   { from, until }: Span,
 ): void {
-  counts[source] += 1;
-  if (isLate) counts.late += 1;
-  if (pruned) counts.pruned += 1;
+  counts[source] += count;
+  if (isLate) counts.late += count;
+  if (pruned) counts.pruned += count;
   if (at < from || at > until) {
-    counts.outside += 1;
+    counts.outside += count;
     return;
   }
   const bin = Math.min(BINS - 1, Math.floor(((at - from) / (until - from)) * BINS));
   const { all, dated } = bars[source];
-  all[bin] = (all[bin] ?? 0) + 1;
-  if (!pruned) dated[bin] = (dated[bin] ?? 0) + 1;
+  all[bin] = (all[bin] ?? 0) + count;
+  if (!pruned) dated[bin] = (dated[bin] ?? 0) + count;
   if (isLate) late.add(bin);
 }
 
@@ -265,7 +308,7 @@ function toWords(
   const total = (name: keyof Lane['counts']) => lanes.reduce((sum, { counts }) => sum + counts[name], 0);
   const title = `Coverage from ${toTime(span.from)} to ${toTime(span.until)} UTC`;
   const counted = toSentence([
-    `${countOf(events.length, 'event')}: ${number(total('push'))} by push, ${number(total('pull'))} recovered by pull`,
+    `${countOf(sumOf(events), 'event')}: ${number(total('push'))} by push, ${number(total('pull'))} recovered by pull`,
     total('late') > 0 && `${number(total('late'))} of them late`,
   ]);
   const hidden = [

@@ -1,10 +1,10 @@
 import { parseXml, XmlElement } from '@rgrove/parse-xml';
-import { EVENT_TYPES, memoryInbox, type StoredGap } from 'stablehooks';
+import { EVENT_TYPES, memoryInbox, type StoredGap, type UnknownEvent } from 'stablehooks';
 import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
 import {
   type CoverageData,
-  type CoverageEvent,
+  type CoverageEvents,
   readCoverage,
   renderCoverage,
 } from '../src/coverage-picture.js';
@@ -14,8 +14,9 @@ const NOW = Date.parse('2026-11-21T10:00:00Z');
 /** The left and the right edge of the lanes. */
 const [LEFT, RIGHT] = [176, 980];
 
-function event(overrides: Partial<CoverageEvent> = {}): CoverageEvent {
+function event(overrides: Partial<CoverageEvents> = {}): CoverageEvents {
   return {
+    count: 1,
     type: 'transfer.settled',
     at: NOW - HOUR,
     source: 'push',
@@ -276,6 +277,22 @@ function groupByRow(labels: readonly XmlElement[]): readonly (readonly XmlElemen
   return [...rows].map((y) => labels.filter(({ attributes }) => attributes['y'] === y));
 }
 
+/** An inbox whose events are all done. */
+function listing(events: readonly UnknownEvent[]): Parameters<typeof readCoverage>[0] {
+  const records = events.map((event) => ({
+    ...{ id: event.id, type: event.type, state: 'done' as const, attempts: 1, origin: 'pull' as const },
+    ...{ receivedAt: NOW, updatedAt: NOW, dueAt: null, lastError: null, history: [], event },
+  }));
+  return {
+    pollState: () => memoryInbox().pollState(),
+    async list({ state, limit = 100, after }) {
+      if (state !== 'done') return [];
+      const from = after === undefined ? 0 : Number(after.slice('evt_'.length)) + 1;
+      return records.slice(from, from + limit);
+    },
+  };
+}
+
 describe('what the picture shows of an inbox', () => {
   test('all events of an inbox are read, whatever their state and however many', async () => {
     const inbox = memoryInbox();
@@ -294,8 +311,46 @@ describe('what the picture shows of an inbox', () => {
     expect(events.filter(({ source }) => source === 'pull')).toHaveLength(1_500);
     expect(events.filter(({ late }) => late).map((late) => late.at)).toEqual([NOW + 7_000]);
     expect(events.filter(({ source }) => source === 'push')).toEqual([
-      { type: 'redeem.failed', at: NOW, source: 'push', late: false, pruned: false },
+      { count: 1, type: 'redeem.failed', at: NOW, source: 'push', late: false, pruned: false },
     ]);
+  });
+
+  test('many events are read into a bounded number of groups, and the picture shows every one of them', async () => {
+    const examples = EVENT_TYPES.map((type) => exampleEvent(type));
+    const listed = Array.from({ length: 30_000 }, (_, index) => ({
+      ...(examples[index % 5] ?? exampleEvent('redeem.failed')),
+      id: `evt_${index}`,
+      created_at: new Date(NOW - HOUR + 120 * index).toISOString(),
+    }));
+    const old = { ...exampleEvent('redeem.failed'), created_at: '1970-01-01T00:00:00.000Z' };
+    const inbox = listing([...listed, old]);
+    const data = await readCoverage(inbox, { now: NOW });
+    expect(data.events.length).toBeLessThanOrEqual(20_000);
+    expect(data.events.length).toBeGreaterThan(5_000);
+    const picture = open(renderCoverage({ ...data, state: { ...data.state, since: NOW - HOUR } }));
+    expect(picture.desc).toContain('30,001 events: 0 by push, 30,001 recovered by pull.');
+    expect(picture.desc).toContain('1 event outside this time not shown.');
+    expect(picture.marks('redeem.failed', 'pull')).toBe((RIGHT - LEFT) / 3);
+  });
+
+  test('an event that is done while the pages are read is counted once', async () => {
+    const inbox = memoryInbox();
+    const event = exampleEvent('transfer.failed');
+    await inbox.record([event], { dueInMs: 0, origin: 'pull' });
+    const reading: typeof inbox = {
+      ...inbox,
+      async list(query) {
+        const page = await inbox.list(query);
+        if (query.state === 'received') {
+          const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'pull' });
+          if (claim.state === 'claimed') await inbox.complete(claim.lease);
+        }
+        return page;
+      },
+    };
+    const { events } = await readCoverage(reading, { now: NOW });
+    expect(events).toMatchObject([{ count: 1, type: 'transfer.failed' }]);
+    expect(await inbox.find(event.id)).toMatchObject({ state: 'done' });
   });
 
   test('a pruned event is read with the time of its receipt', async () => {

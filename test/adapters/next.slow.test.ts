@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { basename, join } from 'node:path';
@@ -6,9 +7,11 @@ import { adapterContract } from 'stablehooks/conformance';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Listening, listenAsProcess, run } from '../child.js';
+import { blocksOf, sectionOf } from '../project/markdown.js';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 const example = fileURLToPath(new URL('../../examples/next', import.meta.url));
+const kit = fileURLToPath(new URL('../../kit', import.meta.url));
 const next = createRequire(import.meta.url).resolve('next/dist/bin/next');
 const secret = 'whsec_example';
 
@@ -27,7 +30,28 @@ const ROUTES = {
     import { toNextApiRoute } from 'stablehooks/next';
     import { createContractReceiver } from 'stablehooks/conformance';
     export default toNextApiRoute(createContractReceiver());`,
+  'app/ops/hooks/[[...path]]/route.ts': mountInspector(),
+  'next.config.ts': `
+    export default { skipTrailingSlashRedirect: true, serverExternalPackages: ['stablehooks-kit'] };`,
 };
+
+/** The block of docs/inspector.md, with an inspector. */
+function mountInspector(): string {
+  const page = readFileSync(new URL('../../docs/inspector.md', import.meta.url), 'utf8');
+  const block = blocksOf(sectionOf(page, 'Frameworks'), 'ts').find((text) =>
+    text.includes('export const GET'),
+  );
+  const inspector = `
+    import { memoryInbox } from 'stablehooks';
+    import { createInspector, fromInbox } from 'stablehooks-kit/inspector';
+    const inspector: Inspector = createInspector({
+      source: fromInbox(memoryInbox(), { name: 'payments' }),
+      actions: ['prune'],
+      authorize: () => true,
+      basePath: '/ops/hooks',
+    });`;
+  return block?.replace('declare const inspector: Inspector;', inspector) ?? '';
+}
 
 let app: string | undefined;
 let server: Listening | undefined;
@@ -42,6 +66,10 @@ beforeAll(async () => {
   for (const [path, source] of Object.entries(ROUTES)) {
     await mkdir(join(app, path, '..'), { recursive: true });
     await writeFile(join(app, path), source);
+  }
+  // As it is installed: Next bundles a linked package, also one that it is told to leave out.
+  for (const path of ['package.json', 'dist']) {
+    await cp(join(kit, path), join(app, 'node_modules/stablehooks-kit', path), { recursive: true });
   }
   await run({ args: [next, 'build'], cwd: app });
   const args = [next, 'start', '--port', '0', '--hostname', '127.0.0.1'];
@@ -75,6 +103,22 @@ test.each(['/hooks', '/api/hooks', '/edge'])(
     expect((await fetch(signed.url, signed)).status).toBe(200);
   },
 );
+
+test('the inspector of docs/inspector.md is mounted: its page, its files and its actions work', async () => {
+  expect((await fetch(at('/ops/hooks'))).url).toBe(at('/ops/hooks/'));
+  const page = await (await fetch(at('/ops/hooks/'))).text();
+  const [, script = ''] = /src="\.\/(assets\/[^"]+)"/.exec(page) ?? [];
+  expect((await fetch(at(`/ops/hooks/${script}`))).headers.get('content-type')).toMatch(/^text\/javascript/);
+  const session = await fetch(at('/ops/hooks/api/session'));
+  const [cookie = ''] = session.headers.get('set-cookie')?.split(';') ?? [];
+  const { actionToken } = await session.json();
+  const answer = await fetch(at('/ops/hooks/api/actions/prune'), {
+    method: 'POST',
+    headers: { cookie, 'x-inspector-token': actionToken, 'content-type': 'application/json' },
+    body: '{"olderThanMs":0}',
+  });
+  expect(await answer.text()).toBe('{"pruned":0}');
+});
 
 test('a Next API route that does not turn off the body parser is answered 500 at once', async () => {
   const url = at('/api/parsed');

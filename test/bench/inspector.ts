@@ -1,4 +1,4 @@
-/** Deliveries per second of a sandbox while pages read the inspector's stream, and while none does. */
+/** Deliveries per second of a sandbox while pages of the inspector are open, and while none is. */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -9,14 +9,14 @@ import { createSandbox } from 'stablehooks-kit/sandbox';
 import { listenAsProcess } from '../child.js';
 import { median } from './measurement.js';
 
-/** How many pages of a browser that share nothing: tabs of one browser share one stream. */
-const READERS = 10;
+/** How many pages that share nothing: tabs of one browser share one stream, and those that nobody sees ask for nothing. */
+const PAGES = 10;
 
 /** What a sandbox delivers. */
 export interface InspectedResult {
-  readonly readers: number;
+  readonly pages: number;
   readonly deliveriesPerSecond: number;
-  /** Of the deliveries per second without readers, in the same round: the median over the rounds. */
+  /** Of the deliveries per second without pages, in the same round: the median over the rounds. */
   readonly ratio: number;
 }
 
@@ -28,17 +28,17 @@ export async function measureInspector({
   readonly rounds: number;
   readonly deliveries: number;
 }): Promise<readonly InspectedResult[]> {
-  const program = fileURLToPath(new URL('stream-readers.ts', import.meta.url));
+  const program = fileURLToPath(new URL('inspector-pages.ts', import.meta.url));
   const cwd = fileURLToPath(new URL('.', import.meta.url));
   const other = await listenAsProcess({ args: ['--import', 'tsx', program], cwd });
   const sandbox = createSandbox({ endpoints: [{ url: `${other.address}/hooks` }] });
   const inspector = createInspector({ source: fromSandbox(sandbox), authorize: () => true });
   const server = createServer(getRequestListener(inspector.fetch));
   await once(server.listen(0, '127.0.0.1'), 'listening');
-  const stream = `http://127.0.0.1:${(server.address() as AddressInfo).port}/api/stream`;
+  const api = `http://127.0.0.1:${(server.address() as AddressInfo).port}/api`;
 
-  async function deliver(readers: number): Promise<number> {
-    await fetch(`${other.address}/streams?readers=${readers}&url=${encodeURIComponent(stream)}`);
+  async function deliver(pages: number): Promise<number> {
+    await fetch(`${other.address}/pages?pages=${pages}&api=${encodeURIComponent(api)}`);
     const begun = performance.now();
     for (let sent = 0; sent < deliveries; sent++) sandbox.emit('transfer.settled');
     await sandbox.settled();
@@ -50,7 +50,7 @@ export async function measureInspector({
     for (let round = 0; round <= rounds; round++) {
       const order = round % 2 === 0 ? (['none', 'some'] as const) : (['some', 'none'] as const);
       for (const which of order) {
-        const perSecond = await deliver(which === 'some' ? READERS : 0);
+        const perSecond = await deliver(which === 'some' ? PAGES : 0);
         if (round > 0) found[which].push(perSecond);
       }
     }
@@ -62,7 +62,7 @@ export async function measureInspector({
     await other.stop();
   }
   return Object.values(found).map((perSecond, index) => ({
-    readers: index * READERS,
+    pages: index * PAGES,
     deliveriesPerSecond: median(perSecond),
     ratio: median(perSecond.map((each, round) => each / (found.none[round] ?? Number.NaN))),
   }));

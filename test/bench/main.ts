@@ -80,11 +80,11 @@ const tables = [
   `A done event, pruned, with an id of 36 characters takes ${Object.entries(prunedSize)
     .map(([part, bytes]) => `${Math.round(bytes)} B (${part})`)
     .join(' + ')}.`,
-  "## Deliveries of a sandbox while pages read the inspector's stream",
+  '## Deliveries of a sandbox while pages of the inspector are open',
   toTable(
     ['pages', 'deliveries/s', 'ratio'],
-    inspected.map(({ readers, deliveriesPerSecond, ratio }) => [
-      String(readers),
+    inspected.map(({ pages, deliveriesPerSecond, ratio }) => [
+      String(pages),
       digits(deliveriesPerSecond),
       `${ratio.toFixed(2)}×`,
     ]),

@@ -10,6 +10,18 @@ export interface Loaded<Data> {
   readonly reload: () => void;
 }
 
+/** Does something again and again, such as to show what no entry of the stream tells, while somebody sees the page. */
+export function useEvery(intervalMs: number, work: () => void): void {
+  const latest = useRef(work);
+  latest.current = work;
+  useEffect(() => {
+    const timer = setInterval(() => {
+      if (!document.hidden && connection.value.open) latest.current();
+    }, intervalMs);
+    return () => clearInterval(timer);
+  }, [intervalMs]);
+}
+
 /**
  * Loads something now, when the key changes, when the connection returns, and when an entry of the stream makes it
  * stale: one request at a time, with `restMs` between an answer and the next request, and none while nobody sees the

@@ -34,8 +34,13 @@ export async function act<Name extends ActionName>(
   name: Name,
   input: ActionInputs[Name],
 ): Promise<ActionResults[Name]> {
+  return post(`actions/${name}`, input);
+}
+
+/** Has the server do something that is no action: whoever sees the page may. Rejects with {@link RequestFailed}. */
+export async function post<Answer>(path: string, input: unknown = {}): Promise<Answer> {
   return answer(
-    fetch(`./api/actions/${name}`, {
+    fetch(`./api/${path}`, {
       method: 'POST',
       headers: {
         'content-type': 'application/json',

@@ -2,8 +2,9 @@ import { signal } from '@preact/signals';
 
 /** Times for people: in the zone and the language of the browser. */
 
-const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
-const DAY_AND_CLOCK = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+const clock = { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' } as const;
+const CLOCK = new Intl.DateTimeFormat(undefined, clock);
+const DAY_AND_CLOCK = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', ...clock });
 
 /** The time in epoch ms; what reads it is rendered again each second. */
 export const now = signal(Date.now());

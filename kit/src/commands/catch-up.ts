@@ -73,7 +73,7 @@ async function catchUp({
   const pollOptions = toPollOptions(flags);
   if (flags.report !== undefined) assertPicture(flags.report);
   const client = await settings.client();
-  const inbox = await openInbox(flags.inbox, true);
+  const inbox = await openInbox(flags.inbox, { create: true });
   const rows: ForwardingAttempt[] = [];
   try {
     const forwarder = await createForwarder(url, {

@@ -12,6 +12,7 @@ import {
   parseMoment,
   toDate,
 } from '../io/settings.js';
+import { toShellWord } from '../shell-word.js';
 
 export function gapsCommand(): Command {
   return new Command('gaps').addCommand(listCommand()).addCommand(acknowledgeCommand());
@@ -158,13 +159,8 @@ function toText(gap: Gap, place: string): string {
   if (!isOpen(gap)) return text;
   return [
     text,
-    `              stablehooks gaps acknowledge --inbox ${quote(place)} \\`,
+    `              stablehooks gaps acknowledge --inbox ${toShellWord(place)} \\`,
     `                --from ${gap.from} --until ${gap.until} \\`,
     '                --by NAME --reason TEXT',
   ].join('\n');
-}
-
-/** Quotes a word for a shell if it needs that. */
-function quote(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }

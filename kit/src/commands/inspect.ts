@@ -4,7 +4,8 @@ import { fromInbox, INBOX_METHODS } from '../inspector/inbox-source.js';
 import { serveInspector } from '../inspector/local-server.js';
 import type { InspectedInbox } from '../inspector/source.js';
 import { INBOX_PLACE, type OpenInbox, openInbox } from '../io/inbox.js';
-import { type ExitCode, interruptedExit } from '../io/output.js';
+import { type ExitCode, interruptedExit, toPlain } from '../io/output.js';
+import { namePlace } from '../io/place.js';
 import { addAction, addExample, type CommandContext, parseWhole } from '../io/settings.js';
 
 interface InspectFlags {
@@ -23,17 +24,18 @@ export function inspectCommand(): Command {
 }
 
 async function inspect({ flags, printer, signal }: CommandContext<InspectFlags>): Promise<ExitCode> {
-  await using inbox = openAgain(flags.inbox);
+  await using inbox = openAgain(flags.inbox, { migrate: !flags.readOnly });
   // A place that is wrong from the start ends the command.
   await inbox.operations.count();
-  const source = fromInbox(inbox.operations, { name: flags.inbox });
+  const name = namePlace(flags.inbox);
+  const source = fromInbox(inbox.operations, { name });
   const server = await serveInspector(source, {
     port: flags.port,
     ...(flags.readOnly && { actions: [] }),
   });
   try {
     printer.print({
-      text: `The page of ${flags.inbox}:\n${server.url}\nCtrl-C ends it.`,
+      text: `The page of ${toPlain(name)}:\n${server.url}\nCtrl-C ends it.`,
       data: { kind: 'inspector.listening', url: server.url },
     });
     if (!signal.aborted) await once(signal, 'abort');
@@ -44,7 +46,10 @@ async function inspect({ flags, printer, signal }: CommandContext<InspectFlags>)
 }
 
 /** An inbox that is opened again at the next call after one that failed, or when its file was replaced. */
-function openAgain(place: string): AsyncDisposable & { readonly operations: InspectedInbox } {
+function openAgain(
+  place: string,
+  options: { readonly migrate: boolean },
+): AsyncDisposable & { readonly operations: InspectedInbox } {
   let opened: Promise<OpenInbox> | undefined;
 
   /** Calls that fail together close it once, and not the one that was opened since. */
@@ -58,7 +63,7 @@ function openAgain(place: string): AsyncDisposable & { readonly operations: Insp
   const call =
     (name: (typeof INBOX_METHODS)[number]) =>
     async (...values: readonly unknown[]) => {
-      opened ??= openInbox(place);
+      opened ??= openInbox(place, options);
       const mine = opened;
       try {
         const inbox = await mine;

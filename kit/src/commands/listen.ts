@@ -3,18 +3,17 @@ import { Command } from 'commander';
 import { type EventType, type InboxOperations, type InboxState, memoryInbox } from 'stablehooks';
 import { describeGap, type PollReport } from 'stablehooks/catch-up';
 import type { Client } from 'stablehooks/client';
+import { type EndpointAnswer, isDelivered, statusOf } from '../explain/answer.js';
 import { createForwardingSource } from '../inspector/forwarding-source.js';
 import { fromInbox } from '../inspector/inbox-source.js';
 import { serveInspector } from '../inspector/local-server.js';
+import type { LastReport } from '../inspector/source.js';
 import {
   describeAnswer,
-  type EndpointAnswer,
   isAccepted,
-  isDelivered,
   isWithoutEffect,
   noteUnaccepted,
   outcomeOf,
-  statusOf,
   toRowData,
 } from '../io/delivery.js';
 import { unreachableError } from '../io/errors.js';
@@ -30,6 +29,7 @@ import {
   type Printer,
   toPlain,
 } from '../io/output.js';
+import { namePlace } from '../io/place.js';
 import { addPollFlags, type PollFlags, toPollOptions } from '../io/poll-flags.js';
 import { holdPollLease, POLL_LEASE_MS } from '../io/poll-lease.js';
 import {
@@ -77,7 +77,7 @@ async function listen(context: CommandContext<ListenFlags>): Promise<ExitCode> {
   const url = parseUrl(flags.to, '--to');
   const pollOptions = toPollOptions(flags);
   const client = await settings.client();
-  const opened = flags.inbox === undefined ? openMemory() : await openInbox(flags.inbox, true);
+  const opened = flags.inbox === undefined ? openMemory() : await openInbox(flags.inbox, { create: true });
   try {
     const { inbox, release } = await holdPollLease(opened);
     let inspection: Inspection | undefined;
@@ -112,9 +112,9 @@ async function inspect(
   { flags, settings, printer }: CommandContext<ListenFlags>,
   inbox: OpenInbox,
 ): Promise<Inspection> {
-  let lastReport: PollReport | undefined;
+  let last: LastReport | undefined;
   const source = createForwardingSource({
-    inbox: fromInbox(inbox, { name: flags.inbox ?? 'listen', lastReport: () => lastReport }),
+    inbox: fromInbox(inbox, { name: namePlace(flags.inbox ?? 'listen'), lastReport: () => last }),
     settings,
     timeoutMs: flags.timeout,
   });
@@ -124,7 +124,7 @@ async function inspect(
   return {
     add: source.add,
     polled: (report) => {
-      lastReport = report;
+      last = { report, at: Date.now() };
     },
     close,
   };

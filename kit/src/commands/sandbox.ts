@@ -1,9 +1,10 @@
 import { once } from 'node:events';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { SIGNATURE_ENCODINGS, SIGNATURE_HEADER, type SignatureEncoding } from 'stablehooks';
+import { readOutcome } from '../explain/answer.js';
+import { isLoopback } from '../inspector/access.js';
 import { createLocalInspector } from '../inspector/local-server.js';
 import { fromSandbox } from '../inspector/sandbox-source.js';
-import { readOutcome } from '../io/delivery.js';
 import { type ExitCode, interruptedExit, type Printer, toPlain } from '../io/output.js';
 import {
   addAction,
@@ -169,7 +170,8 @@ async function runSandbox({
     endpoints: to.map((url) => ({ url: parseUrl(url, '--to'), encoding, signatureHeader: header })),
   });
   // At another address, nobody could open it: it is for this machine only.
-  const inspector = isReachedByLoopback(host) ? createLocalInspector(fromSandbox(sandbox)) : undefined;
+  const isReached = isLoopback(host) || ['0.0.0.0', '::'].includes(host);
+  const inspector = isReached ? createLocalInspector(fromSandbox(sandbox)) : undefined;
   try {
     // Before anything is awaited, so that no delivery of the state file is sent.
     refuseOtherSigning(sandbox.endpoints.list(), flags, given);
@@ -227,14 +229,6 @@ function refuseOtherSigning(
       refuseFlags(given, ['header'], why(endpoint.signatureHeader, '--header'));
     }
   }
-}
-
-function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || /^127\./.test(host);
-}
-
-function isReachedByLoopback(host: string): boolean {
-  return ['127.0.0.1', 'localhost', '::1', '0.0.0.0', '::'].includes(host);
 }
 
 interface Greeting {

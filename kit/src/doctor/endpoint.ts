@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { type SignatureEncoding, sign } from 'stablehooks';
-import { type DeliveryRequest, deliver, describeAnswer, type EndpointAnswer } from '../io/delivery.js';
+import type { EndpointAnswer } from '../explain/answer.js';
+import { type DeliveryRequest, deliver, describeAnswer } from '../io/delivery.js';
 import { unreachableError, usageError } from '../io/errors.js';
 import type { Settings } from '../io/settings.js';
 

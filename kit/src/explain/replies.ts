@@ -58,7 +58,7 @@ const REPLIES: Readonly<Record<string, Finding>> = {
   },
   ERR_EVENT_MALFORMED: {
     what: 'The body is signed, but is not an event.',
-    fix: 'Compare it with the description of the service.',
+    fix: 'An event is a JSON object with the strings id, type and created_at, and the object payload.',
   },
   ERR_PAYLOAD_INVALID: {
     what: 'The payload does not match the schema of the receiver.',
@@ -73,7 +73,10 @@ const REPLIES: Readonly<Record<string, Finding>> = {
     fix: 'Make it faster, raise handlerTimeoutMs, or enqueue the work.',
   },
   ERR_EVENT_BUSY: { what: 'Another attempt at this event was running.', fix: null },
-  ERR_EVENT_NOT_DUE: { what: 'The event failed before and waits for its retry time.', fix: null },
+  ERR_EVENT_NOT_DUE: {
+    what: 'The event failed before and waits for its retry time, so nothing ran.',
+    fix: 'Send it again after the Retry-After of the answer. To run it now, requeue it in the inbox of the endpoint before: `stablehooks inbox requeue`, or Requeue in its inspector.',
+  },
   ERR_LEASE_LOST: {
     what: 'The handler ran longer than leaseMs, so another process could run the event.',
     fix: 'Raise leaseMs, or make the handler faster.',

@@ -1,6 +1,6 @@
-import type { SignatureFormat } from 'stablehooks';
-import { connectionFailure } from '../io/connection.js';
-import { type EndpointAnswer, isDelivered, isSignatureRefused } from '../io/delivery.js';
+import { type SignatureFormat, sign } from 'stablehooks';
+import { type EndpointAnswer, faultOf, isDelivered, isSignatureRefused, type LOSSES } from './answer.js';
+import { connectionFailure } from './connection.js';
 import { explainSignature } from './explain-signature.js';
 import { type Finding, findingOf } from './replies.js';
 
@@ -26,7 +26,8 @@ export interface Signing extends SignatureFormat {
 }
 
 /**
- * Judges an attempt: whether its signature was right, and what the answer says about the endpoint.
+ * Judges an attempt that this process, or an earlier run of it, signed: whether its signature was right, and what the
+ * answer says about the endpoint.
  *
  * @param signing - `undefined` when it is no longer known: then the signature is not judged.
  */
@@ -34,61 +35,64 @@ export async function judgeAttempt(attempt: JudgedAttempt, signing: Signing | un
   const { answer } = attempt;
   if (answer.kind !== 'reply') return describeSilence(answer);
   if (signing === undefined) return describeReply(answer);
-  const mismatch = await findMismatch(attempt, signing);
-  if (mismatch === undefined) {
+  const fault = faultOf(answer);
+  const isRight = await isSignedWith(attempt, signing);
+  if (fault === undefined && !isRight) return describeEarlierSecret(answer);
+  if (fault === undefined || isRight) {
     const reply = isSignatureRefused(answer) ? describeRefusal(answer) : describeReply(answer);
     return { what: `The signature is right. ${reply.what}`, fix: reply.fix };
   }
+  const mismatch = await describeFault(fault, attempt, signing);
   if (isDelivered(answer)) {
     return {
-      what: `${mismatch.what} The endpoint accepted it all the same.`,
+      what: `${mismatch} The endpoint accepted it all the same.`,
       fix: 'The endpoint must verify each delivery over the bytes that it received.',
     };
   }
   if (isSignatureRefused(answer)) {
-    return { what: `${mismatch.what} The endpoint refused it, as it must.`, fix: mismatch.fix };
+    return { what: `${mismatch} The endpoint refused it, as it must.`, fix: null };
   }
   const reply = describeReply(answer);
-  return { what: `${mismatch.what} ${reply.what}`, fix: reply.fix ?? mismatch.fix };
+  return { what: `${mismatch} ${reply.what}`, fix: reply.fix };
 }
 
 type Reply = EndpointAnswer & { readonly kind: 'reply' };
 
-/** Why the signature does not match; `undefined` when it does. A fault of a sandbox needs no fix. */
-async function findMismatch(
-  { headers, body, answer }: JudgedAttempt,
+async function isSignedWith(
+  { headers, body }: JudgedAttempt,
+  { secret, signatureHeader, encoding, prefix = '' }: Signing,
+): Promise<boolean> {
+  return headers[signatureHeader] === (await sign(body, { secret, encoding, prefix }));
+}
+
+/** What a fault of a sandbox did to the signature. It needs no fix. */
+async function describeFault(
+  fault: string,
+  { headers, body }: JudgedAttempt,
   { secret, signatureHeader, encoding, prefix }: Signing,
-): Promise<Finding | undefined> {
-  const fault = answer.kind === 'reply' ? answer.fault : undefined;
-  if (fault === 'corruptSignature') {
-    return { what: 'The sandbox made the signature wrong (fault corruptSignature).', fix: null };
-  }
+): Promise<string> {
+  if (fault === 'corruptSignature') return 'The sandbox made the signature wrong (fault corruptSignature).';
   const explanation = await explainSignature({
     ...{ body, signature: headers[signatureHeader] ?? '', secret: new TextEncoder().encode(secret) },
     format: { encoding, prefix },
     thorough: false,
   });
-  switch (explanation.verdict) {
-    case 'verified':
-      return undefined;
-    case 'explained': {
-      const changes = explanation.changes.map(({ part, what }) => `the ${part}: ${what}`).join('; and ');
-      return {
-        what: `The signature does not match because of ${changes}${fault === undefined ? '' : ` (fault ${fault})`}.`,
-        fix: fault === undefined ? explanation.changes.map(({ fix }) => fix).join(' ') : null,
-      };
-    }
-    case 'malformed':
-      return {
-        what: `The header ${signatureHeader} of the delivery has no signature.`,
-        fix: 'Set the same encoding and prefix on both sides.',
-      };
-    case 'unexplained':
-      return {
-        what: 'The signature does not match, and no known change explains it: the delivery was signed with another secret than the present one, or its content was changed.',
-        fix: 'Set both sides to the same secret, and send it again.',
-      };
-  }
+  // After a change of the secret, nothing explains it.
+  if (explanation.verdict !== 'explained') return `The sandbox changed the signed body (fault ${fault}).`;
+  const changes = explanation.changes.map(({ part, what }) => `the ${part}: ${what}`).join('; and ');
+  return `The signature does not match because of ${changes} (fault ${fault}).`;
+}
+
+/**
+ * Without a fault, the signature was right when the delivery was sent: only the secret can have changed since. That
+ * accuses nobody.
+ */
+function describeEarlierSecret(answer: Reply): Finding {
+  const what =
+    'The delivery was signed with another secret than the present one: the secret was changed since.';
+  if (isSignatureRefused(answer)) return { what: `${what} The endpoint refused it.`, fix: null };
+  const reply = describeReply(answer);
+  return { what: `${what} ${reply.what}`, fix: reply.fix };
 }
 
 function describeSilence(answer: Exclude<EndpointAnswer, Reply>): Finding {
@@ -99,7 +103,7 @@ function describeSilence(answer: Exclude<EndpointAnswer, Reply>): Finding {
         fix: 'If its handler is slow, enqueue the work durably and answer 202. If it answers nothing at all, a body parser before the receiver may have consumed the body: mount the receiver before the parser.',
       };
     case 'lost':
-      return { what: LOSSES[answer.fault] ?? `It was lost (fault ${answer.fault}).`, fix: null };
+      return { what: WHY_LOST[answer.fault], fix: null };
     case 'unreachable': {
       const failure = connectionFailure(answer.reason);
       return {
@@ -111,7 +115,7 @@ function describeSilence(answer: Exclude<EndpointAnswer, Reply>): Finding {
 }
 
 /** What the faults of a sandbox do that prevent an answer. */
-const LOSSES: Readonly<Record<string, string>> = {
+const WHY_LOST: Readonly<Record<(typeof LOSSES)[number], string>> = {
   drop: 'The sandbox dropped the delivery before it arrived (fault drop).',
   cut: 'The sandbox cut the connection halfway through the body (fault cut), so no handler ran.',
   reset: 'The sandbox reset the connection before the answer (fault reset), so the handler may have run.',
@@ -133,10 +137,12 @@ const STATUSES: Readonly<Record<number, Finding>> = {
   429: { what: 'The endpoint answered that there are too many requests.', fix: null },
 };
 
-function describeReply({ status, code, outcome }: Reply): Finding {
-  const known = findingOf(code ?? outcome) ?? STATUSES[status];
+function describeReply(answer: Reply): Finding {
+  const { status, code, outcome } = answer;
+  // A receiver replies an outcome with 2xx, and a code with any other status.
+  const known = findingOf(isDelivered(answer) ? outcome : code) ?? STATUSES[status];
   if (known !== undefined) return known;
-  if (status >= 200 && status < 300) return { what: `The endpoint accepted it (${status}).`, fix: null };
+  if (isDelivered(answer)) return { what: `The endpoint accepted it (${status}).`, fix: null };
   if (status >= 300 && status < 400) {
     return {
       what: `The endpoint redirects (${status}), and deliveries do not follow redirects.`,

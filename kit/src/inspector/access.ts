@@ -2,12 +2,16 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 
 /** Who may use the inspector. Each check gives a refusal, or `undefined`. */
 export interface Access {
-  /** Checks every request. */
-  check(request: Request): Promise<Refusal | undefined>;
+  /**
+   * Checks every request.
+   *
+   * @param remoteAddress - where it comes from, if it came over a socket.
+   */
+  check(request: Request, remoteAddress: string | undefined): Promise<Refusal | undefined>;
   /** Adds to the answer of the page what later requests need. */
   admit(request: Request, headers: Headers): void;
-  /** What each action must carry in the header `x-inspector-token`. */
-  readonly actionToken: string;
+  /** What each action must carry in the header `x-inspector-token`. The headers of the answer get its cookie. */
+  actionToken(request: Request, headers: Headers): string;
 }
 
 /** Why a request is refused. */
@@ -17,19 +21,34 @@ export interface Refusal {
 }
 
 /** The header of an action: another origin cannot send it without a preflight, which is refused. */
-export const ACTION_HEADER = 'x-inspector-token';
+const ACTION_HEADER = 'x-inspector-token';
 
-/** For apps: the app decides by each request, such as by its session. */
+/** The cookie that an action's token must be equal to. */
+const ACTION_COOKIE = 'stablehooks_inspector_action';
+
+/**
+ * For apps: the app decides by each request, such as by its session. The token of actions is also a cookie, and no
+ * process keeps it, so that every process of the app admits what another one has given out.
+ */
 export function appAccess(authorize: (request: Request) => boolean | Promise<boolean>): Access {
-  const actionToken = createToken();
+  const readToken = (request: Request) => {
+    const value = readCookie(request, ACTION_COOKIE);
+    return value !== null && /^[\w-]{43}$/.test(value) ? value : undefined;
+  };
   return {
-    actionToken,
+    actionToken(request, headers) {
+      // All tabs have one, because they share the cookie.
+      const token = readToken(request) ?? createToken();
+      // Without a path it is sent where this request was sent, also behind a proxy that changes paths.
+      headers.append('set-cookie', `${ACTION_COOKIE}=${token}; HttpOnly; SameSite=Strict`);
+      return token;
+    },
     async check(request) {
       // `true` and nothing else: a function that returns a user, or forgets to return, must not open the page.
       if ((await authorize(request)) !== true) {
         return { status: 403, message: 'The function given as `authorize` refused this request.' };
       }
-      return checkOrigin(request) ?? checkAction(request, actionToken);
+      return checkOrigin(request) ?? checkAction(request, readToken(request));
     },
     admit: () => undefined,
   };
@@ -46,9 +65,9 @@ export function tokenAccess(port: () => number): Access & { readonly token: stri
   const cookieName = () => `stablehooks_inspector_${port()}`;
   return {
     token,
-    actionToken,
-    async check(request) {
-      const refused = checkHost(request, port()) ?? checkOrigin(request);
+    actionToken: () => actionToken,
+    async check(request, remoteAddress) {
+      const refused = checkRemote(remoteAddress) ?? checkHost(request, port()) ?? checkOrigin(request);
       if (refused !== undefined) return refused;
       if (!isEqual(readCookie(request, cookieName()), session) && !hasToken(request, token)) {
         return { status: 401, message: 'Open the URL that the command printed: it has the token.' };
@@ -66,9 +85,15 @@ function hasToken(request: Request, token: string): boolean {
   return request.method === 'GET' && isEqual(new URL(request.url).searchParams.get('token'), token);
 }
 
-/** Whether a host name always means this machine. */
+/** Whether a host name always means this machine, as in a URL or to listen on. */
 export function isLoopback(hostname: string): boolean {
-  return ['127.0.0.1', 'localhost', '[::1]'].includes(hostname);
+  return ['127.0.0.1', 'localhost', '[::1]', '::1'].includes(hostname);
+}
+
+/** The server of a tool can listen on all interfaces for another purpose. */
+function checkRemote(address: string | undefined): Refusal | undefined {
+  if (address === undefined || /^(::ffff:)?127\.|^::1$/.test(address)) return undefined;
+  return { status: 403, message: 'Only the machine on which the command runs can open the inspector.' };
 }
 
 /** A name that resolves to this machine by DNS rebinding must not reach the page. */
@@ -81,10 +106,15 @@ function checkHost(request: Request, port: number): Refusal | undefined {
 /** Another site must neither act nor read, whatever the browser sends along. */
 function checkOrigin(request: Request): Refusal | undefined {
   const site = request.headers.get('sec-fetch-site');
-  const origin = request.headers.get('origin');
   const foreign: Refusal = { status: 403, message: 'This request comes from another site.' };
-  if (origin !== null && toHost(origin) !== request.headers.get('host')) return foreign;
-  if (site === null || site === 'same-origin' || site === 'none') return undefined;
+  if (site === null) {
+    // An older browser, or a URL with http: and another host than this machine.
+    const origin = request.headers.get('origin');
+    const host = request.headers.get('host') ?? new URL(request.url).host;
+    return origin === null || toHost(origin) === host ? undefined : foreign;
+  }
+  // The browser has compared the origins. A proxy can change the host.
+  if (site === 'same-origin' || site === 'none') return undefined;
   // A link on another site may open the page, which shows nothing without the cookie.
   const isNavigation = request.method === 'GET' && request.headers.get('sec-fetch-mode') === 'navigate';
   return isNavigation && request.headers.get('sec-fetch-dest') === 'document' ? undefined : foreign;
@@ -94,9 +124,10 @@ function toHost(origin: string): string | undefined {
   return URL.canParse(origin) ? new URL(origin).host : undefined;
 }
 
-function checkAction(request: Request, actionToken: string): Refusal | undefined {
+function checkAction(request: Request, actionToken: string | undefined): Refusal | undefined {
   if (request.method === 'GET' || request.method === 'HEAD') return undefined;
-  if (isEqual(request.headers.get(ACTION_HEADER), actionToken)) return undefined;
+  const given = request.headers.get(ACTION_HEADER);
+  if (actionToken !== undefined && isEqual(given, actionToken)) return undefined;
   return { status: 403, message: `The header ${ACTION_HEADER} is missing or outdated. Reload the page.` };
 }
 

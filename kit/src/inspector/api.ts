@@ -1,4 +1,4 @@
-/** What the page asks for and gets: types only, which the server and the page share. */
+/** What the page asks for and gets, which the server and the page share. */
 import type { InboxAttempt, InboxCount, InboxState } from 'stablehooks';
 import type { Gap } from 'stablehooks/catch-up';
 import type { Account, Endpoint, Faults, FaultsInput, Movement } from '../sandbox/index.js';
@@ -64,16 +64,27 @@ export interface Session {
   readonly position: string;
 }
 
+/** Every {@link AttemptKind}. */
+export const ATTEMPT_KINDS = [
+  'accepted',
+  'wrongly-accepted',
+  'without-effect',
+  'refused',
+  'failed',
+  'unanswered',
+] as const;
+
 /**
- * How an attempt ended.
+ * How an endpoint answered an attempt.
  *
  * - `accepted`: 2xx, and no reply says that nothing ran.
+ * - `wrongly-accepted`: 2xx, although a fault of the sandbox made the signature wrong.
  * - `without-effect`: 2xx with `dead`, `ignored` or `parked`.
- * - `refused`: 4xx, or another status that ends the attempts.
- * - `failed`: 5xx, 408, 409, 425, 429: the sender tries again.
+ * - `failed`: 5xx, 408, 409, 425 or 429: later, the answer can be another.
+ * - `refused`: every other status.
  * - `unanswered`: no answer.
  */
-export type AttemptKind = 'accepted' | 'without-effect' | 'refused' | 'failed' | 'unanswered';
+export type AttemptKind = (typeof ATTEMPT_KINDS)[number];
 
 /** One attempt in the list of deliveries. Times are ISO 8601. */
 export interface AttemptRow {
@@ -184,14 +195,21 @@ export interface GapRow extends Gap {
   readonly text: string;
 }
 
-/** `GET api/coverage`; with `?draw=1` the picture is drawn anew. Times are epoch ms. */
+/**
+ * `GET api/coverage`. `POST api/coverage` with the header of actions begins to draw the picture anew, and answers the
+ * same. Times are epoch ms.
+ */
 export interface CoverageReport {
   readonly since: number | null;
   /** Every event created up to here is in the inbox, except in the gaps; `null` before the first poll. */
   readonly watermark: number | null;
   readonly gaps: readonly GapRow[];
-  /** What the last poll said, in sentences; `null` when this source knows no polls. */
-  readonly diagnosis: string | null;
+  /** What the last poll said, in sentences; `null` when this source knows no polls, or there was none yet. */
+  readonly lastPoll: {
+    readonly at: number;
+    readonly diagnosis: string;
+    readonly problems: readonly string[];
+  } | null;
   /**
    * The picture at `api/coverage.svg`: drawn from all events, which takes seconds in a large inbox. `read` of `total`
    * events while it is drawn; `at` is when the inbox was read.

@@ -1,17 +1,23 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { type EndpointAnswer, faultOf, isDelivered, statusOf } from '../explain/answer.js';
+import { describeAnswer, isWithoutEffect } from '../io/delivery.js';
+import { Fifo } from '../sandbox/fifo.js';
 import {
-  describeAnswer,
-  type EndpointAnswer,
-  isDelivered,
-  isWithoutEffect,
-  statusOf,
-} from '../io/delivery.js';
-import type { AttemptFilter, AttemptKind, AttemptPage, AttemptRow, AttemptStats } from './api.js';
+  ATTEMPT_KINDS,
+  type AttemptFilter,
+  type AttemptKind,
+  type AttemptRow,
+  type AttemptStats,
+} from './api.js';
+import type { DeliveriesPart } from './source.js';
 
 /** An attempt that a source keeps. */
 export interface KeptAttempt {
   readonly row: AttemptRow;
+  /** When it began, in epoch ms. */
+  readonly at: number;
   /** What the filter `text` looks in. */
-  readonly bodies: readonly string[];
+  readonly bodies: () => readonly string[];
 }
 
 /** What a row says about the answer. */
@@ -24,47 +30,89 @@ export function toResult(
   return { kind, status: answer.status, outcome: answer.code ?? answer.outcome ?? null, durationMs };
 }
 
-/** Statuses below 500 after which a sender tries again. */
-const RETRIED: ReadonlySet<number> = new Set([408, 409, 425, 429]);
+/** Statuses below 500 that say that the answer can be another later. */
+const TEMPORARY: ReadonlySet<number> = new Set([408, 409, 425, 429]);
 
 function kindOf(answer: EndpointAnswer): AttemptKind {
   if (answer.kind !== 'reply') return 'unanswered';
+  if (isDelivered(answer) && faultOf(answer) !== undefined) return 'wrongly-accepted';
   if (isDelivered(answer)) return isWithoutEffect(answer) ? 'without-effect' : 'accepted';
-  return statusOf(answer) >= 500 || RETRIED.has(statusOf(answer)) ? 'failed' : 'refused';
+  return statusOf(answer) >= 500 || TEMPORARY.has(statusOf(answer)) ? 'failed' : 'refused';
 }
 
-/** Lists one page of the attempts that the filter selects. */
-export function listAttempts(
-  newestFirst: Iterable<KeptAttempt>,
-  {
-    limit,
-    before,
-    ...filter
-  }: AttemptFilter & { readonly limit: number; readonly before?: string | undefined },
-): AttemptPage {
-  const isSelected = createFilter(filter);
-  const rows: AttemptRow[] = [];
-  let isPassed = before === undefined;
-  for (const attempt of newestFirst) {
-    if (!isPassed) {
-      isPassed = attempt.row.id === before;
-      continue;
-    }
-    if (!isSelected(attempt)) continue;
-    if (rows.length === limit) return { rows, next: rows.at(-1)?.id ?? null };
-    rows.push(attempt.row);
+/** Other work of the process gets its turn this often, while bodies are searched. */
+const TURN_MS = 10;
+/** For so many texts, it is kept which attempts were searched, and what was found: a page asks for the same again. */
+const MAX_TEXTS = 8;
+/** For so many filters, the counts are kept. */
+const MAX_TALLIES = 16;
+
+/**
+ * Lists and counts the attempts that a source keeps.
+ *
+ * @param attempts - gives them, the oldest first.
+ * @param toKept - reads one of them. It must give the same object each time.
+ */
+export function createAttemptList<Attempt>(
+  attempts: () => readonly Attempt[],
+  toKept: (attempt: Attempt) => KeptAttempt,
+): Pick<DeliveriesPart, 'list' | 'stats'> {
+  const searched = new Map<string, WeakMap<KeptAttempt, boolean>>();
+  const tallies = new Map<string, ReturnType<typeof createTally<Attempt>>>();
+
+  async function select(
+    among: readonly KeptAttempt[],
+    { type, kind, id, text }: AttemptFilter,
+  ): Promise<readonly KeptAttempt[]> {
+    const idPart = id?.toLowerCase();
+    const selected = among.filter(
+      ({ row }) =>
+        (type === undefined || row.type === type) &&
+        (kind === undefined || row.kind === kind) &&
+        (idPart === undefined || [row.eventId, row.id].some((one) => one.toLowerCase().includes(idPart))),
+    );
+    return text === undefined ? selected : search(selected, text.toLowerCase());
   }
-  return { rows, next: null };
-}
 
-function createFilter({ type, kind, id, text }: AttemptFilter): (attempt: KeptAttempt) => boolean {
-  const [idPart, textPart] = [id?.toLowerCase(), text?.toLowerCase()];
-  return ({ row, bodies }) =>
-    (type === undefined || row.type === type) &&
-    (kind === undefined || row.kind === kind) &&
-    (idPart === undefined || [row.eventId, row.id].some((one) => one.toLowerCase().includes(idPart))) &&
-    // Last, because it takes longest.
-    (textPart === undefined || bodies.some((body) => body.toLowerCase().includes(textPart)));
+  async function search(among: readonly KeptAttempt[], text: string): Promise<readonly KeptAttempt[]> {
+    const known = searched.get(text) ?? new WeakMap<KeptAttempt, boolean>();
+    if (!searched.has(text) && searched.size >= MAX_TEXTS) searched.clear();
+    searched.set(text, known);
+    const found: KeptAttempt[] = [];
+    let turnEnds = performance.now() + TURN_MS;
+    for (const attempt of among) {
+      if (performance.now() > turnEnds) {
+        await nextTurn();
+        turnEnds = performance.now() + TURN_MS;
+      }
+      const isFound =
+        known.get(attempt) ?? attempt.bodies().some((body) => body.toLowerCase().includes(text));
+      known.set(attempt, isFound);
+      if (isFound) found.push(attempt);
+    }
+    return found;
+  }
+
+  return {
+    async list({ limit, before, ...filter }) {
+      const all = attempts().map(toKept);
+      const end = before === undefined ? all.length : all.findLastIndex(({ row }) => row.id === before);
+      const selected = await select(all.slice(0, Math.max(0, end)), filter);
+      const rows = selected
+        .slice(-limit)
+        .reverse()
+        .map(({ row }) => row);
+      return { rows, next: selected.length > limit ? (rows.at(-1)?.id ?? null) : null };
+    },
+    stats(filter) {
+      const { type, kind, id, text } = filter;
+      const key = JSON.stringify([type, kind, id, text]);
+      const tally = tallies.get(key) ?? createTally((among) => select(among, filter), toKept);
+      if (!tallies.has(key) && tallies.size >= MAX_TALLIES) tallies.clear();
+      tallies.set(key, tally);
+      return tally.stats(attempts);
+    },
+  };
 }
 
 const BOUNDS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000] as const;
@@ -75,43 +123,90 @@ const STEPS_MS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 21_60
   (s) => s * 1_000,
 );
 
-/** Counts the attempts that the filter selects. The types are those of all attempts. */
-export function countAttempts(attempts: Iterable<KeptAttempt>, filter: AttemptFilter): AttemptStats {
-  const isSelected = createFilter(filter);
-  const types = new Set<string>();
-  const selected: { readonly at: number; readonly row: AttemptRow }[] = [];
-  let [first, last] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
-  for (const attempt of attempts) {
-    const { row } = attempt;
-    types.add(row.type);
-    if (!isSelected(attempt)) continue;
-    const at = Date.parse(row.at);
-    selected.push({ at, row });
-    first = Math.min(first, at);
-    last = Math.max(last, at);
+/** Counts of the attempts that are selected. Only those that came or went since the last time are looked at. */
+function createTally<Attempt>(
+  select: (among: readonly KeptAttempt[]) => Promise<readonly KeptAttempt[]>,
+  toKept: (attempt: Attempt) => KeptAttempt,
+) {
+  let seen: readonly Attempt[] = [];
+  let followed = Promise.resolve();
+  const selected = new Fifo<KeptAttempt>();
+  const types = new Map<string, number>();
+  const latency = Array<number>(BOUNDS_MS.length + 1).fill(0);
+  /** By the time in seconds: every width of a bucket is a multiple of one. */
+  const seconds = new Map<number, Map<AttemptKind, number>>();
+
+  function count({ at, row }: KeptAttempt, by: 1 | -1): void {
+    const second = Math.floor(at / 1_000);
+    const kinds = seconds.get(second) ?? new Map<AttemptKind, number>();
+    add(kinds, row.kind, by);
+    if (kinds.size === 0) seconds.delete(second);
+    else seconds.set(second, kinds);
+    const bound = boundOf(row.durationMs);
+    latency[bound] = (latency[bound] ?? 0) + by;
   }
-  const stepMs = stepOf(last - first);
-  const from = selected.length === 0 ? 0 : Math.floor(first / stepMs) * stepMs;
-  const buckets = selected.length === 0 ? 0 : Math.floor((last - from) / stepMs) + 1;
-  const zeros = () => Array<number>(buckets).fill(0);
-  const kinds: Record<AttemptKind, number[]> = {
-    accepted: zeros(),
-    'without-effect': zeros(),
-    refused: zeros(),
-    failed: zeros(),
-    unanswered: zeros(),
-  };
-  const counts = Array<number>(BOUNDS_MS.length + 1).fill(0);
-  for (const { at, row } of selected) {
-    increment(kinds[row.kind], Math.floor((at - from) / stepMs));
-    const bound = BOUNDS_MS.findIndex((ms) => row.durationMs <= ms);
-    increment(counts, bound === -1 ? BOUNDS_MS.length : bound);
+
+  async function follow(all: readonly Attempt[]): Promise<void> {
+    const known = all.lastIndexOf(seen.at(-1) as Attempt) + 1;
+    const gone = known === 0 ? seen : seen.slice(0, seen.indexOf(all[0] as Attempt));
+    const came = all.slice(known).map(toKept);
+    const found = await select(came);
+    const dropped = new Set(gone.map(toKept));
+    for (const { row } of dropped) add(types, row.type, -1);
+    for (let oldest = selected.at(0); oldest !== undefined && dropped.has(oldest); oldest = selected.at(0)) {
+      selected.shift();
+      count(oldest, -1);
+    }
+    for (const { row } of came) add(types, row.type, 1);
+    for (const attempt of found) {
+      selected.push(attempt);
+      count(attempt, 1);
+    }
+    seen = all;
   }
+
+  function toStats(): AttemptStats {
+    let [first, last] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+    for (const second of seconds.keys()) {
+      first = Math.min(first, second * 1_000);
+      last = Math.max(last, second * 1_000);
+    }
+    const stepMs = stepOf(last - first);
+    const from = selected.length === 0 ? 0 : Math.floor(first / stepMs) * stepMs;
+    const buckets = selected.length === 0 ? 0 : Math.floor((last - from) / stepMs) + 1;
+    const kinds = Object.fromEntries(
+      ATTEMPT_KINDS.map((kind) => [kind, Array<number>(buckets).fill(0)]),
+    ) as Record<AttemptKind, number[]>;
+    for (const [second, each] of seconds) {
+      const bucket = Math.floor((second * 1_000 - from) / stepMs);
+      for (const [kind, count] of each) kinds[kind][bucket] = (kinds[kind][bucket] ?? 0) + count;
+    }
+    return {
+      ...{ from, stepMs, kinds, latency: { boundsMs: BOUNDS_MS, counts: [...latency] } },
+      total: selected.length,
+      types: [...types.keys()].sort(),
+    };
+  }
+
   return {
-    ...{ from, stepMs, kinds, latency: { boundsMs: BOUNDS_MS, counts } },
-    total: selected.length,
-    types: [...types].sort(),
+    /** One after another: a search takes turns. */
+    async stats(attempts: () => readonly Attempt[]): Promise<AttemptStats> {
+      followed = followed.then(() => follow(attempts()));
+      await followed;
+      return toStats();
+    },
   };
+}
+
+function add<Name>(counts: Map<Name, number>, name: Name, by: 1 | -1): void {
+  const count = (counts.get(name) ?? 0) + by;
+  if (count === 0) counts.delete(name);
+  else counts.set(name, count);
+}
+
+function boundOf(durationMs: number): number {
+  const bound = BOUNDS_MS.findIndex((ms) => durationMs <= ms);
+  return bound === -1 ? BOUNDS_MS.length : bound;
 }
 
 /** The width that gives at most {@link MAX_BUCKETS} buckets, but for one more where the span is not aligned. */
@@ -120,8 +215,4 @@ function stepOf(spanMs: number): number {
   if (!(spanMs > 0)) return shortest;
   const least = spanMs / MAX_BUCKETS;
   return STEPS_MS.find((step) => step >= least) ?? Math.ceil(least / DAY_MS) * DAY_MS;
-}
-
-function increment(counts: number[], index: number): void {
-  counts[index] = (counts[index] ?? 0) + 1;
 }

@@ -1,14 +1,15 @@
 import { setImmediate } from 'node:timers/promises';
 import { acknowledgeGap, describeGap, type Gap, listGaps } from 'stablehooks/catch-up';
-import { drawCoverage, readCoverage } from '../coverage-picture.js';
+import { readCoverage, renderCoverage } from '../coverage-picture.js';
 import type { ActionInputs, CoverageReport, GapRow } from './api.js';
 import { describeLoss } from './inbox-source.js';
-import type { InboxPart } from './source.js';
+import type { InboxPart, LastReport } from './source.js';
 
 /** What the page shows of the coverage of an inbox. */
 export interface Coverage {
-  /** With `draw`, the picture is drawn anew in the background. */
-  report(options: { readonly draw: boolean }): Promise<CoverageReport>;
+  report(): Promise<CoverageReport>;
+  /** Begins to draw the picture anew in the background, unless it is being drawn. */
+  draw(): void;
   /** The last picture that was drawn, as SVG; `undefined` before the first one. */
   picture(): string | undefined;
   /** Resolves to `false` when there is no such open gap, or while another process polls. */
@@ -22,7 +23,7 @@ export function createCoverage({ operations, lastReport }: InboxPart): Coverage 
   let drawn: string | undefined;
   let isClosed = false;
 
-  /** Reads all events and draws them, and lets the process do something else every few ms. */
+  /** Reads all events and draws them, and lets the process do something else after each page of them. */
   async function draw(): Promise<void> {
     picture = { state: 'drawing', read: 0, total: 0 };
     const now = Date.now();
@@ -30,7 +31,7 @@ export function createCoverage({ operations, lastReport }: InboxPart): Coverage 
       const total = (await operations.count()).reduce((sum, { count }) => sum + count, 0);
       const data = await readCoverage(operations, {
         now,
-        late: lastReport?.()?.ids.late,
+        late: lastReport?.()?.report.ids.late,
         async onRead(read) {
           if (isClosed) throw new Error('The inspector is closed.');
           // Events that arrive meanwhile are read, too.
@@ -38,10 +39,7 @@ export function createCoverage({ operations, lastReport }: InboxPart): Coverage 
           await setImmediate();
         },
       });
-      const steps = drawCoverage(data);
-      let step = steps.next();
-      for (; !step.done; step = steps.next()) await setImmediate();
-      drawn = step.value;
+      drawn = renderCoverage(data);
       picture = { state: 'ready', at: now };
     } catch (error) {
       picture = { state: 'failed', why: describeLoss(error) };
@@ -49,11 +47,12 @@ export function createCoverage({ operations, lastReport }: InboxPart): Coverage 
   }
 
   return {
-    async report(options) {
-      if (picture.state !== 'drawing' && (options.draw || picture.state === 'none')) void draw();
+    async report() {
       const [{ since, watermark }, gaps] = [await operations.pollState(), await listGaps(operations)];
-      const diagnosis = lastReport?.()?.diagnosis ?? null;
-      return { since, watermark, gaps: gaps.map(toRow), diagnosis, picture };
+      return { since, watermark, gaps: gaps.map(toRow), lastPoll: toLastPoll(lastReport?.()), picture };
+    },
+    draw() {
+      if (picture.state !== 'drawing') void draw();
     },
     picture: () => drawn,
     async acknowledge({ id, by, reason }) {
@@ -64,6 +63,15 @@ export function createCoverage({ operations, lastReport }: InboxPart): Coverage 
       isClosed = true;
     },
   };
+}
+
+function toLastPoll(last: LastReport | undefined): CoverageReport['lastPoll'] {
+  if (last === undefined) return null;
+  const { at, report } = last;
+  const problems = report.problems.map(({ id, message }) =>
+    id === undefined ? message : `${id}: ${message}`,
+  );
+  return { at, diagnosis: report.diagnosis, problems };
 }
 
 function toRow(gap: Gap): GapRow {

@@ -3,11 +3,12 @@ import { judgeAttempt } from '../explain/verdict.js';
 import { createSender, describeAnswer, type SentDelivery } from '../io/delivery.js';
 import type { ForwardingAttempt } from '../io/forwarding.js';
 import type { Settings } from '../io/settings.js';
+import { KEPT_RESPONSE_BYTES } from '../sandbox/deliveries.js';
 import { resendInput } from '../sandbox/endpoints.js';
 import { Fifo } from '../sandbox/fifo.js';
 import { check, SandboxError } from '../sandbox/validation.js';
 import type { AttemptDetail, StreamEntry } from './api.js';
-import { countAttempts, type KeptAttempt, listAttempts, toResult } from './attempt-list.js';
+import { createAttemptList, type KeptAttempt, toResult } from './attempt-list.js';
 import type { DeliveriesPart, InspectorSource } from './source.js';
 
 /** The deliveries that a command forwards, and its inbox, as the source of an inspector. */
@@ -35,8 +36,6 @@ interface KeptDelivery extends KeptAttempt {
 /** The newest are kept: so many, and no more than so many bytes of their bodies. */
 const MAX_ATTEMPTS = 10_000;
 const MAX_BYTES = 64 * 1_048_576;
-/** How much of a response is kept. */
-const MAX_RESPONSE_BYTES = 1_024;
 
 /** Shows what a command forwards. */
 export function createForwardingSource({ inbox, settings, timeoutMs }: ForwardingParts): ForwardingSource {
@@ -58,18 +57,13 @@ export function createForwardingSource({ inbox, settings, timeoutMs }: Forwardin
     return kept.row.id;
   }
 
-  function* newestFirst(): Generator<KeptDelivery> {
-    for (let index = attempts.length - 1; index >= 0; index -= 1) {
-      const attempt = attempts.at(index);
-      if (attempt !== undefined) yield attempt;
-    }
-  }
-
   const find = (id: string) => attempts.toArray().findLast(({ row }) => row.id === id);
 
   const deliveries: DeliveriesPart = {
-    list: (query) => listAttempts(newestFirst(), query),
-    stats: (filter) => countAttempts(newestFirst(), filter),
+    ...createAttemptList(
+      () => attempts.toArray(),
+      (kept) => kept,
+    ),
     async find(id) {
       const kept = find(id);
       return kept && toDetail(kept, settings);
@@ -115,7 +109,7 @@ function toKept({ id, event, attempt, sent }: NewAttempt): KeptDelivery {
   // A copy: a view of the first bytes would keep all of them.
   const start = reply && {
     headers: reply.headers,
-    body: Buffer.from(reply.body.subarray(0, MAX_RESPONSE_BYTES)),
+    body: Buffer.from(reply.body.subarray(0, KEPT_RESPONSE_BYTES)),
   };
   return {
     row: {
@@ -123,12 +117,12 @@ function toKept({ id, event, attempt, sent }: NewAttempt): KeptDelivery {
       ...toResult(answer),
       faults: [],
     },
-    get bodies() {
-      return [Buffer.from(body).toString(), start?.body.toString() ?? ''];
-    },
+    at: at.getTime(),
+    // Decoded only to be searched.
+    bodies: () => [Buffer.from(body).toString(), start?.body.toString() ?? ''],
     event,
     sent: { at, url, headers, body, answer, reply: start },
-    isReplyCut: (reply?.body.length ?? 0) > MAX_RESPONSE_BYTES,
+    isReplyCut: (reply?.body.length ?? 0) > KEPT_RESPONSE_BYTES,
   };
 }
 

@@ -1,19 +1,21 @@
+import type { HttpBindings } from '@hono/node-server';
 import { Hono } from 'hono';
 import { ConfigError, INBOX_STATES, type InboxRecord } from 'stablehooks';
 import * as z from 'zod/mini';
 import { SandboxError } from '../sandbox/validation.js';
 import type { Access } from './access.js';
-import type {
-  ActionInputs,
-  ActionName,
-  ActionResults,
-  AttemptFilter,
-  InboxDetail,
-  InboxPage,
-  InboxRow,
-  Problem,
-  Session,
-  View,
+import {
+  type ActionInputs,
+  type ActionName,
+  type ActionResults,
+  ATTEMPT_KINDS,
+  type AttemptFilter,
+  type InboxDetail,
+  type InboxPage,
+  type InboxRow,
+  type Problem,
+  type Session,
+  type View,
 } from './api.js';
 import { type Coverage, createCoverage } from './coverage.js';
 import { describeLoss } from './inbox-source.js';
@@ -54,18 +56,27 @@ export function createHandler({ source, actions, access, basePath }: InspectorPa
   const unsubscribe = source.subscribe(stream.publish, stream.isRead);
   const coverage = source.inbox && createCoverage(source.inbox);
   const runs = createActions(source, coverage);
-  const session: Omit<Session, 'position'> = {
+  const session: Omit<Session, 'position' | 'actionToken'> = {
     name: source.name,
     views: viewsOf(source),
     actions: actions.filter((name) => runs[name] !== undefined),
-    actionToken: access.actionToken,
   };
 
-  const app = new Hono();
+  // Routes are found below the base path. `authorize` gets the request of the client as it is.
+  const app = new Hono<{ Bindings: Partial<HttpBindings> }>({
+    getPath(request) {
+      const { pathname } = new URL(request.url);
+      return pathname.startsWith(basePath) ? pathname.slice(basePath.length - 1) : '/outside';
+    },
+  });
   app.use(async (context, next) => {
-    const refused = await access.check(context.req.raw);
-    if (refused !== undefined) throw new RequestRefused(refused.status, refused.message);
-    await next();
+    const refused = await access.check(context.req.raw, context.env.incoming?.socket.remoteAddress);
+    if (refused === undefined) return next();
+    // Who opens the page in a browser reads this.
+    const isOpened = context.req.header('accept')?.includes('text/html') === true;
+    return isOpened
+      ? context.text(refused.message, refused.status)
+      : problem(refused.status, refused.message);
   });
   app.get('/', async (context) => {
     const page = await readPageFile('index.html');
@@ -78,10 +89,17 @@ export function createHandler({ source, actions, access, basePath }: InspectorPa
     if (file === undefined) throw new RequestRefused(404, 'There is no such file. Reload the page.');
     return file;
   });
-  app.get('/api/session', (context) =>
-    context.json({ ...session, position: stream.position() } satisfies Session),
-  );
-  app.get('/api/stream', (context) => stream.respond(context.req.raw));
+  app.get('/api/session', (context) => {
+    const headers = new Headers();
+    const actionToken = access.actionToken(context.req.raw, headers);
+    const answer: Session = { ...session, actionToken, position: stream.position() };
+    return Response.json(answer, { headers });
+  });
+  app.get('/api/stream', (context) => {
+    // Hono answers HEAD as GET without the body, and nobody would end the stream.
+    if (context.req.method === 'HEAD') throw new RequestRefused(405, 'Ask for the stream by GET.');
+    return stream.respond(context.req.raw);
+  });
   if (source.deliveries) app.route('/api/deliveries', deliveryRoutes(source.deliveries));
   if (source.inbox) app.route('/api/inbox', inboxRoutes(source.inbox));
   if (coverage) app.route('/api', coverageRoutes(coverage));
@@ -93,25 +111,17 @@ export function createHandler({ source, actions, access, basePath }: InspectorPa
     return context.json(await run(await readJson(context.req.raw)));
   });
   app.notFound(() => problem(404, 'There is nothing at this path.'));
-  app.onError((error) => {
-    if (error instanceof RequestRefused || error instanceof SandboxError) {
-      return problem(error.status, error.message);
-    }
-    console.error(error);
-    return problem(500, 'The inspector failed. The log of its process shows the error.');
-  });
+  app.onError(toProblem);
 
   return {
-    async fetch(request: Request): Promise<Response> {
+    async fetch(request: Request, bindings: Partial<HttpBindings> = {}): Promise<Response> {
       const { pathname, search } = new URL(request.url);
       if (`${pathname}/` === basePath) {
         // The page asks for its files by relative URLs.
         return new Response(null, { status: 308, headers: { location: `${basePath}${search}` } });
       }
-      const isInside = pathname.startsWith(basePath);
-      const path = isInside ? pathname.slice(basePath.length - 1) : '/outside';
-      const inner = new Request(new URL(`${path}${search}`, request.url), request);
-      const response = await app.fetch(inner);
+      // Hono rejects when what was thrown is not an error, such as by `authorize`.
+      const response = await Promise.resolve(app.fetch(request, bindings)).catch(toProblem);
       for (const [name, value] of Object.entries(PAGE_HEADERS)) response.headers.set(name, value);
       if (!response.headers.has('cache-control')) response.headers.set('cache-control', 'no-store');
       return response;
@@ -136,7 +146,7 @@ const optional = z.optional(z.string());
 const limit = z._default(z.coerce.number().check(z.int(), z.minimum(1), z.maximum(500)), 100);
 const filterQuery = z.object({
   type: optional,
-  kind: z.optional(z.enum(['accepted', 'without-effect', 'refused', 'failed', 'unanswered'])),
+  kind: z.optional(z.enum(ATTEMPT_KINDS)),
   id: optional,
   text: optional,
 });
@@ -144,9 +154,9 @@ const filterQuery = z.object({
 function deliveryRoutes(deliveries: DeliveriesPart): Hono {
   const query = z.extend(filterQuery, { limit, before: optional });
   return new Hono()
-    .get('/', (context) => context.json(deliveries.list(parse(query, context.req.query()))))
-    .get('/stats', (context) =>
-      context.json(deliveries.stats(parse(filterQuery, context.req.query()) satisfies AttemptFilter)),
+    .get('/', async (context) => context.json(await deliveries.list(parse(query, context.req.query()))))
+    .get('/stats', async (context) =>
+      context.json(await deliveries.stats(parse(filterQuery, context.req.query()) satisfies AttemptFilter)),
     )
     .get('/:id', async (context) => {
       const attempt = await deliveries.find(context.req.param('id'));
@@ -177,15 +187,20 @@ function inboxRoutes({ operations }: InboxPart): Hono {
 }
 
 function coverageRoutes(coverage: Coverage): Hono {
-  return new Hono()
-    .get('/coverage', async (context) =>
-      context.json(await ask(coverage.report({ draw: context.req.query('draw') === '1' }))),
-    )
-    .get('/coverage.svg', (context) => {
-      const svg = coverage.picture();
-      if (svg === undefined) throw new RequestRefused(404, 'The picture is not drawn yet.');
-      return context.body(svg, 200, { 'content-type': 'image/svg+xml' });
-    });
+  return (
+    new Hono()
+      .get('/coverage', async (context) => context.json(await ask(coverage.report())))
+      // Whoever may look may have it drawn: it changes nothing in the inbox.
+      .post('/coverage', async (context) => {
+        coverage.draw();
+        return context.json(await ask(coverage.report()));
+      })
+      .get('/coverage.svg', (context) => {
+        const svg = coverage.picture();
+        if (svg === undefined) throw new RequestRefused(404, 'The picture is not drawn yet.');
+        return context.body(svg, 200, { 'content-type': 'image/svg+xml' });
+      })
+  );
 }
 
 function serviceRoutes(service: ServicePart): Hono {
@@ -272,12 +287,22 @@ function createActions(
 function runOf({ operations }: InboxPart, run: NonNullable<InboxPart['run']>) {
   return async (input: unknown) => {
     const record = await findRecord(operations, parse(z.object({ id }), input).id);
-    const { state, event } = record;
+    const { state, event, dueAt } = record;
     if (state === 'done') throw new RequestRefused(409, 'The event is done, so it is not run again.');
-    if (state === 'leased') throw new RequestRefused(409, 'The event runs now.');
+    // After its lease has ended, nothing runs it, so it can be run again.
+    if (state === 'leased' && (dueAt ?? 0) > Date.now()) throw new RequestRefused(409, 'The event runs now.');
     if (event === null) throw new RequestRefused(409, 'The event is pruned, so it cannot run.');
-    if (state === 'dead' || state === 'failed') await ask(operations.requeue(record.id));
-    return { outcome: await run(event) };
+    const isRequeued = (state === 'dead' || state === 'failed') && (await ask(operations.requeue(record.id)));
+    try {
+      return { outcome: await run(event) };
+    } catch (error) {
+      console.error(error);
+      const before = isRequeued ? ' after it was requeued: it is due now, with no attempts' : '';
+      throw new RequestRefused(
+        500,
+        `The event could not be run${before}. The log of the process shows the error.`,
+      );
+    }
   };
 }
 
@@ -319,6 +344,14 @@ async function readJson(request: Request): Promise<unknown> {
   } catch {
     throw new RequestRefused(400, 'Nothing was changed: the body is not JSON.');
   }
+}
+
+function toProblem(error: unknown): Response {
+  if (error instanceof RequestRefused || error instanceof SandboxError) {
+    return problem(error.status, error.message);
+  }
+  console.error(error);
+  return problem(500, 'The inspector failed. The log of its process shows the error.');
 }
 
 function problem(status: number, message: string): Response {

@@ -1,10 +1,10 @@
-import { ConfigError, type UnknownEvent } from 'stablehooks';
-import type { PollReport } from 'stablehooks/catch-up';
+import { ConfigError, type InboxCount, type UnknownEvent } from 'stablehooks';
 import * as z from 'zod/mini';
-import { connectionFailure } from '../io/connection.js';
+import { connectionFailure } from '../explain/connection.js';
+import { hasPassword } from '../io/place.js';
 import { nonEmptyString, readOptions } from '../sandbox/validation.js';
 import type { StreamEntry } from './api.js';
-import type { InspectedInbox, InspectorSource } from './source.js';
+import type { InspectedInbox, InspectorSource, LastReport } from './source.js';
 
 /** Options of `fromInbox`. */
 export interface InboxSourceOptions {
@@ -20,8 +20,8 @@ export interface InboxSourceOptions {
    * `async (event) => (await receiver.accept(event, 'redrive')).kind`. The action `run` needs it. @default none
    */
   readonly run?: ((event: UnknownEvent) => Promise<string>) | undefined;
-  /** What the last poll reported, if this process polls. @default none */
-  readonly lastReport?: (() => PollReport | undefined) | undefined;
+  /** What the last poll reported, and when, if this process polls. @default none */
+  readonly lastReport?: (() => LastReport | undefined) | undefined;
 }
 
 /** What the inspector calls of an inbox. */
@@ -32,9 +32,7 @@ export const INBOX_METHODS = [
 
 const isFunction = (value: unknown) => typeof value === 'function';
 const shape = {
-  name: nonEmptyString.check(
-    z.refine((name) => !URL.canParse(name) || new URL(name).password === '', 'must not contain a password'),
-  ),
+  name: nonEmptyString.check(z.refine((name) => !hasPassword(name), 'must not contain a password')),
   pollIntervalMs: z._default(
     z
       .int('must be an integer, in milliseconds')
@@ -47,9 +45,9 @@ const shape = {
   ),
 } satisfies Readonly<Record<keyof InboxSourceOptions, z.ZodMiniType>>;
 
-/** After this long without an answer the inbox counts as lost. It is not asked again before it answers or fails. */
+/** After this long without an answer the inbox counts as lost, and is asked anew. */
 const TIME_LIMIT_MS = 10_000;
-/** The share of the time in which the inbox is asked, at most: an SQLite inbox blocks the app while it answers. */
+/** The share of the time in which the source looks at the inbox, if the pauses suffice for it: an SQLite inbox blocks the app while it answers. */
 const MAX_LOAD = 0.02;
 /** The longest pause for that reason: an inbox that answers again must be noticed. */
 const MAX_PAUSE_MS = 10_000;
@@ -65,22 +63,79 @@ export function fromInbox(inbox: InspectedInbox, options: InboxSourceOptions): I
     throw new ConfigError('fromInbox: the inbox must be one, such as sqliteInbox() or memoryInbox().');
   }
   const { name, pollIntervalMs, run, lastReport } = readOptions('fromInbox', options, shape);
+  /** What the last look counted, while a page is open: a count can take long, and each page wants it. */
+  let counted: readonly InboxCount[] | undefined;
+  /** What an action changes is counted anew. */
+  const changing =
+    <Values extends readonly unknown[], Answer>(work: (...values: Values) => Promise<Answer>) =>
+    async (...values: Values) => {
+      try {
+        return await work(...values);
+      } finally {
+        counted = undefined;
+      }
+    };
+  const operations: InspectedInbox = {
+    find: (id) => inTime(inbox.find(id)),
+    list: (query) => inTime(inbox.list(query)),
+    count: async () => counted ?? inTime(inbox.count()),
+    pollState: () => inTime(inbox.pollState()),
+    requeue: changing((id) => inbox.requeue(id)),
+    prune: changing((given) => inbox.prune(given)),
+    acquirePoll: (given) => inbox.acquirePoll(given),
+    savePoll: (state, given) => inbox.savePoll(state, given),
+  };
   return {
     name,
-    inbox: { operations: inbox, run, lastReport },
-    subscribe: (listener, isWatched) => watch(inbox, { listener, isWatched, pollIntervalMs }),
+    inbox: { operations, run: run && changing(run), lastReport },
+    subscribe: (listener, isWatched) =>
+      watch({
+        listener,
+        isWatched,
+        pollIntervalMs,
+        async look() {
+          counted = undefined;
+          const counts = await operations.count();
+          const polled = [await operations.pollState(), lastReport?.()?.at];
+          counted = counts;
+          return { inbox: counts, coverage: polled };
+        },
+        rest() {
+          counted = undefined;
+        },
+      }),
   };
+}
+
+/** An inbox that never answers, such as after a connection was lost without a word. */
+class NoAnswer extends Error {}
+
+/** @throws {NoAnswer} after the time limit. */
+async function inTime<Answer>(answer: Promise<Answer>): Promise<Answer> {
+  let timer: NodeJS.Timeout | undefined;
+  const limit = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new NoAnswer()), TIME_LIMIT_MS).unref();
+  });
+  try {
+    return await Promise.race([answer, limit]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 interface Watch {
   readonly listener: (entry: StreamEntry) => void;
   readonly isWatched: () => boolean;
   readonly pollIntervalMs: number;
+  /** What the views show, as far as it tells a change. */
+  readonly look: () => Promise<Readonly<Record<'inbox' | 'coverage', unknown>>>;
+  /** Called instead of a look while nobody watches, and at the end. */
+  readonly rest: () => void;
 }
 
 /** Looks at an inbox again and again, and says what has changed. Never looks twice at the same time. */
-function watch(inbox: InspectedInbox, { listener, isWatched, pollIntervalMs }: Watch): () => void {
-  const seen = new Map<'inbox' | 'coverage', string>();
+function watch({ listener, isWatched, pollIntervalMs, look, rest }: Watch): () => void {
+  const seen = new Map<string, string>();
   let isClosed = false;
   let isLost = false;
   let timer: NodeJS.Timeout;
@@ -89,38 +144,34 @@ function watch(inbox: InspectedInbox, { listener, isWatched, pollIntervalMs }: W
     if (!isClosed) listener(entry);
   }
 
+  /** The first look tells a change, too: the page has asked before it. */
   function compare(view: 'inbox' | 'coverage', found: unknown): void {
     const text = JSON.stringify(found);
-    const before = seen.get(view);
+    if (seen.get(view) !== text) tell({ kind: 'changed', view });
     seen.set(view, text);
-    if (before !== undefined && before !== text) tell({ kind: 'changed', view });
   }
 
-  function lose(why: string): void {
-    if (isLost) return;
-    isLost = true;
-    tell({ kind: 'lost', since: new Date().toISOString(), why });
-  }
-
-  async function look(): Promise<void> {
-    const limit = setTimeout(lose, TIME_LIMIT_MS, 'The inbox does not answer.').unref();
+  async function lookAndTell(): Promise<void> {
     try {
-      const counts = await inbox.count();
-      const state = await inbox.pollState();
+      const { inbox, coverage } = await look();
       if (isLost) tell({ kind: 'recovered' });
       isLost = false;
-      compare('inbox', counts);
-      compare('coverage', state);
+      compare('inbox', inbox);
+      compare('coverage', coverage);
     } catch (error) {
-      lose(describeLoss(error));
-    } finally {
-      clearTimeout(limit);
+      if (!isLost) tell({ kind: 'lost', since: new Date().toISOString(), why: describeLoss(error) });
+      isLost = true;
     }
   }
 
   async function lookOn(): Promise<void> {
     const begun = performance.now();
-    if (isWatched()) await look();
+    if (isWatched()) {
+      await lookAndTell();
+    } else {
+      seen.clear();
+      rest();
+    }
     const pauseMs = Math.min((performance.now() - begun) / MAX_LOAD, MAX_PAUSE_MS);
     if (!isClosed) timer = setTimeout(lookOn, Math.max(pollIntervalMs, pauseMs)).unref();
   }
@@ -129,11 +180,13 @@ function watch(inbox: InspectedInbox, { listener, isWatched, pollIntervalMs }: W
   return () => {
     isClosed = true;
     clearTimeout(timer);
+    rest();
   };
 }
 
 /** Why an inbox cannot be read. Messages of drivers can quote a connection string, so only their codes are used. */
 export function describeLoss(thrown: unknown): string {
+  if (thrown instanceof NoAnswer) return 'The inbox does not answer.';
   const codes: string[] = [];
   for (let error = thrown; error instanceof Error && codes.length < 8; error = error.cause) {
     const code = 'code' in error && typeof error.code === 'string' ? error.code : '';

@@ -23,7 +23,14 @@ export type {
 } from './api.js';
 export { fromInbox, type InboxSourceOptions } from './inbox-source.js';
 export { fromSandbox } from './sandbox-source.js';
-export type { DeliveriesPart, InboxPart, InspectedInbox, InspectorSource, ServicePart } from './source.js';
+export type {
+  DeliveriesPart,
+  InboxPart,
+  InspectedInbox,
+  InspectorSource,
+  LastReport,
+  ServicePart,
+} from './source.js';
 
 /** Options of `createInspector`. */
 export interface InspectorOptions {

@@ -1,4 +1,4 @@
-import { type Listening, listen } from '../sandbox/server.js';
+import { type Listening, listen, type RequestHandler } from '../sandbox/server.js';
 import { isLoopback, tokenAccess } from './access.js';
 import type { ActionName } from './api.js';
 import { ACTION_NAMES, createHandler } from './handler.js';
@@ -6,7 +6,7 @@ import type { InspectorSource } from './source.js';
 
 /** An inspector for the tools of this machine. It is opened by the URL with its token. */
 export interface LocalInspector {
-  fetch(request: Request): Promise<Response>;
+  readonly fetch: RequestHandler;
   /** The URL to open at a server with this base URL. It holds the token. */
   urlAt(baseUrl: string): string;
   close(): void;

@@ -1,10 +1,11 @@
 import { EVENT_TYPES, SIGNATURE_HEADER } from 'stablehooks';
 import { exampleEvent } from 'stablehooks/testing';
-import { answerOf } from '../io/delivery.js';
-import { bytesOf } from '../sandbox/deliveries.js';
+import { answerOf } from '../sandbox/answer.js';
+import { bytesOf, KEPT_RESPONSE_BYTES } from '../sandbox/deliveries.js';
 import type { Attempt, Sandbox } from '../sandbox/index.js';
+import { SandboxError } from '../sandbox/validation.js';
 import type { AttemptDetail, Message, StreamEntry } from './api.js';
-import { countAttempts, type KeptAttempt, listAttempts, toResult } from './attempt-list.js';
+import { createAttemptList, type KeptAttempt, toResult } from './attempt-list.js';
 import type { DeliveriesPart, InspectorSource, ServicePart } from './source.js';
 
 /** How many movements the page gets: the newest. */
@@ -28,25 +29,23 @@ function createDeliveriesPart(sandbox: Sandbox): DeliveriesPart {
     return sandbox.attempts().findLast((attempt) => toKept(attempt).row.id === id);
   }
   return {
-    list: (query) => listAttempts(newestFirst(sandbox), query),
-    stats: (filter) => countAttempts(newestFirst(sandbox), filter),
+    ...createAttemptList(() => sandbox.attempts(), toKept),
     async find(id) {
       const attempt = find(id);
       return attempt && toDetail(sandbox, attempt);
     },
-    async resend(id, change) {
-      const [deliveryId = ''] = id.split('.');
-      return toKept(await sandbox.resend(deliveryId, change)).row.id;
+    async resend(id, { url, body }) {
+      const attempt = find(id);
+      if (attempt === undefined) {
+        throw new SandboxError('ERR_SANDBOX_NOT_FOUND', 'This attempt is no longer kept. Send a newer one.');
+      }
+      const { deliveryId, request, faults } = attempt;
+      // A fault changed the bytes after the sandbox had signed them: what is sent again meets none.
+      const own = faults.includes('reserialise') ? undefined : bytesOf(request);
+      const resent = await sandbox.resend(deliveryId, { url: url ?? request.url, body: body ?? own });
+      return toKept(resent).row.id;
     },
   };
-}
-
-function* newestFirst(sandbox: Sandbox): Generator<KeptAttempt> {
-  const attempts = sandbox.attempts();
-  for (let index = attempts.length - 1; index >= 0; index -= 1) {
-    const attempt = attempts[index];
-    if (attempt !== undefined) yield toKept(attempt);
-  }
 }
 
 /** Each attempt is read once: its reply must be parsed for the outcome. */
@@ -63,14 +62,12 @@ function toKept(attempt: Attempt): KeptAttempt {
       ...toResult(answerOf(attempt)),
       faults,
     },
-    bodies: [request.body, response?.body ?? ''],
+    at: Date.parse(startedAt),
+    bodies: () => [request.body, response?.body ?? ''],
   };
   read.set(attempt, kept);
   return kept;
 }
-
-/** A response of this length was probably longer: an attempt keeps its first 1,024 bytes. */
-const KEPT_RESPONSE_BYTES = 1_024;
 
 async function toDetail(sandbox: Sandbox, attempt: Attempt): Promise<AttemptDetail> {
   const { request, response, error } = attempt;
@@ -81,6 +78,7 @@ async function toDetail(sandbox: Sandbox, attempt: Attempt): Promise<AttemptDeta
     response: response && {
       ...toMessage(response),
       status: response.status,
+      // As much as is kept: it was probably longer.
       cut:
         bytesOf(response).length === KEPT_RESPONSE_BYTES &&
         response.headers['content-length'] !== String(KEPT_RESPONSE_BYTES),

@@ -26,14 +26,20 @@ export interface InspectorSource {
   subscribe(listener: (entry: StreamEntry) => void, isWatched: () => boolean): () => void;
 }
 
+/** One page of a list of attempts. */
+export interface AttemptQuery extends AttemptFilter {
+  readonly limit: number;
+  readonly before?: string | undefined;
+}
+
 /** Attempts at deliveries. */
 export interface DeliveriesPart {
   /** The newest first; `before` is the id of the last row of the page before. */
-  list(query: AttemptFilter & { readonly limit: number; readonly before?: string | undefined }): AttemptPage;
-  stats(filter: AttemptFilter): AttemptStats;
+  list(query: AttemptQuery): AttemptPage | Promise<AttemptPage>;
+  stats(filter: AttemptFilter): AttemptStats | Promise<AttemptStats>;
   /** `undefined` when it is no longer kept. */
   find(id: string): Promise<AttemptDetail | undefined>;
-  /** Makes one more attempt, and resolves to its id. The body is the bytes to send instead. */
+  /** Sends the bytes of an attempt to its URL once more, or others, and resolves to the id of the new attempt. */
   resend(
     id: string,
     change: { readonly url?: string | undefined; readonly body?: Uint8Array | undefined },
@@ -43,13 +49,19 @@ export interface DeliveriesPart {
 /** What the page does with an inbox. Every inbox of `stablehooks` can do it. */
 export type InspectedInbox = InboxOperations & Pick<Inbox<unknown>, 'acquirePoll' | 'savePoll'>;
 
+/** What the last poll reported, and when, in epoch ms. */
+export interface LastReport {
+  readonly report: PollReport;
+  readonly at: number;
+}
+
 /** An inbox. */
 export interface InboxPart {
   readonly operations: InspectedInbox;
   /** Runs an event now, and resolves to its outcome. Without it, the page has no action `run`. */
   readonly run?: ((event: UnknownEvent) => Promise<string>) | undefined;
   /** What the last poll reported, where this process polls. */
-  readonly lastReport?: (() => PollReport | undefined) | undefined;
+  readonly lastReport?: (() => LastReport | undefined) | undefined;
 }
 
 /** The world of a sandbox. */

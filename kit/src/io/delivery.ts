@@ -2,8 +2,15 @@ import { type ClientRequest, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import { setTimeout as wait } from 'node:timers/promises';
 import { sign, type UnknownEvent } from 'stablehooks';
-import { ATTEMPT_TIMEOUT, type Attempt } from '../sandbox/deliveries.js';
-import { connectionFailure } from './connection.js';
+import {
+  type EndpointAnswer,
+  faultOf,
+  isDelivered,
+  isSignatureRefused,
+  readOutcome,
+  statusOf,
+} from '../explain/answer.js';
+import { connectionFailure } from '../explain/connection.js';
 import { type Printer, toPlain } from './output.js';
 import type { Settings } from './settings.js';
 
@@ -21,30 +28,6 @@ export interface DeliveryRequest {
   /** Sends the body in pieces, with a pause of so many ms between them. @default 0, in one piece */
   readonly pauseMs?: number | undefined;
 }
-
-/**
- * How an endpoint answered.
- *
- * - `reply`: with a status; `outcome` and `code` come from the reply of a stablehooks receiver.
- * - `silence`: not within the time limit.
- * - `unreachable`: there was no connection, or it broke; `reason` is the system's code.
- * - `lost`: a sandbox lost the delivery, or the answer if `fault` is `reset`. `fault` is the fault that occurred.
- */
-export type EndpointAnswer = { readonly elapsedMs: number } & (
-  | {
-      readonly kind: 'reply';
-      readonly status: number;
-      readonly outcome: string | undefined;
-      readonly code: string | undefined;
-      /** Where a redirect points to, as it was received. */
-      readonly location?: string | undefined;
-      /** The fault of a sandbox that made the signature wrong. */
-      readonly fault?: string | undefined;
-    }
-  | { readonly kind: 'silence' }
-  | { readonly kind: 'unreachable'; readonly reason: string }
-  | { readonly kind: 'lost'; readonly fault: string }
-);
 
 /** In how many pieces a slow body is sent. */
 const PIECES = 3;
@@ -165,51 +148,6 @@ async function write(sent: ClientRequest, { body, cutAtBytes, pauseMs = 0 }: Del
   sent.end(body);
 }
 
-/** The outcome and the code in the reply of a stablehooks receiver; `undefined` for other replies. */
-export function readOutcome(text: string): {
-  readonly outcome: string | undefined;
-  readonly code: string | undefined;
-} {
-  try {
-    const { outcome, code } = JSON.parse(text) ?? {};
-    return {
-      outcome: typeof outcome === 'string' ? outcome : undefined,
-      code: typeof code === 'string' ? code : undefined,
-    };
-  } catch {
-    return { outcome: undefined, code: undefined };
-  }
-}
-
-/** Faults of a sandbox that prevent an answer. */
-const LOSSES = ['drop', 'cut', 'reset'] as const;
-
-/** Faults of a sandbox for which a receiver rightly refuses the delivery. */
-const FORGERIES = ['corruptSignature', 'reserialise'] as const;
-
-/** How the endpoint answered an attempt of a sandbox. */
-export function answerOf(attempt: Attempt): EndpointAnswer {
-  const { response, error, errorCode, faults, durationMs: elapsedMs } = attempt;
-  if (response !== null) {
-    const { status, body } = response;
-    const { location } = response.headers;
-    const fault = FORGERIES.find((name) => faults.includes(name));
-    return { kind: 'reply', status, location, ...readOutcome(body), fault, elapsedMs };
-  }
-  if (errorCode === ATTEMPT_TIMEOUT) return { kind: 'silence', elapsedMs };
-  // An error with a code is the endpoint's, even if a fault occurred.
-  if (errorCode !== null) return { kind: 'unreachable', reason: errorCode, elapsedMs };
-  const fault = LOSSES.find((name) => faults.includes(name));
-  if (fault !== undefined) return { kind: 'lost', fault, elapsedMs };
-  return { kind: 'unreachable', reason: error ?? 'no answer', elapsedMs };
-}
-
-/** Whether the answer is 2xx, so that the sender stops: nothing else means delivered. It need not have run. */
-export function isDelivered(answer: EndpointAnswer): boolean {
-  const status = statusOf(answer);
-  return status >= 200 && status < 300;
-}
-
 /** The outcomes that a stablehooks receiver answers 2xx although no handler ran to its end, and what they mean. */
 const WITHOUT_EFFECT: Readonly<Record<string, string>> = {
   dead: 'the endpoint dead-lettered it. `stablehooks inbox show` prints the error, and `stablehooks inbox requeue` makes it due again.',
@@ -232,28 +170,14 @@ export function isAccepted(answer: EndpointAnswer): boolean {
   return isDelivered(answer) && !isWithoutEffect(answer) && faultOf(answer) === undefined;
 }
 
-function faultOf(answer: EndpointAnswer): string | undefined {
-  return answer.kind === 'reply' ? answer.fault : undefined;
-}
-
 /** Whether the reply says that the endpoint has no handler for the event: 2xx with `ignored` or `parked`. */
 export function noHandlerRan(answer: EndpointAnswer): boolean {
   return isWithoutEffect(answer) && outcomeOf(answer) !== 'dead';
 }
 
-/** Whether the endpoint refused the signature: 401 or 403. Another 4xx does not show that it looked at it. */
-export function isSignatureRefused(answer: EndpointAnswer): boolean {
-  return statusOf(answer) === 401 || statusOf(answer) === 403;
-}
-
 /** Whether the endpoint accepted the event for later, so that its answer does not show the effect. */
 export function isQueued(answer: EndpointAnswer): boolean {
   return statusOf(answer) === 202 || outcomeOf(answer) === 'queued';
-}
-
-/** The status of a reply; 0 without a reply. */
-export function statusOf(answer: EndpointAnswer): number {
-  return answer.kind === 'reply' ? answer.status : 0;
 }
 
 /** The outcome that a stablehooks receiver replied; `undefined` from other receivers. */

@@ -1,7 +1,7 @@
 import { type Command, CommanderError } from 'commander';
 import { StablehooksError } from 'stablehooks';
+import { connectionFailure } from '../explain/connection.js';
 import { nearestName } from '../nearest-name.js';
-import { connectionFailure } from './connection.js';
 import { toFlagWords } from './flag-words.js';
 import { EXIT, type ExitCode, toPlain } from './output.js';
 

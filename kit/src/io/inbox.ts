@@ -14,6 +14,7 @@ import {
 } from 'stablehooks/inboxes/redis';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { usageError } from './errors.js';
+import { hasPassword } from './place.js';
 
 /** An inbox that a command has opened and must close. */
 export interface OpenInbox extends Omit<Inbox, 'transaction'>, InboxOperations {
@@ -29,22 +30,24 @@ export const INBOX_PLACE = 'SQLite file, postgres: or redis: URL, or env:NAME of
  * Opens an inbox: an SQLite file, a `postgres:` or `redis:` URL, or `env:NAME` for the place in that variable.
  * Drivers come from the project in the current folder.
  *
- * @param create - whether to create a file that does not exist.
  * @throws {CommandError} exit 2 when there is no such file, or no driver; the message says which one to install.
  */
-export async function openInbox(place: string, create = false): Promise<OpenInbox> {
+export async function openInbox(
+  place: string,
+  { create = false, migrate = true }: Partial<Pick<OpenOptions, 'create' | 'migrate'>> = {},
+): Promise<OpenInbox> {
   const [, variable] = /^env:(\w+)$/.exec(place) ?? [];
   if (variable !== undefined) {
     const value = process.env[variable];
     if (!value) throw usageError(`${place}: there is no such environment variable, or it is empty.`);
-    return openPlace(value, { create, name: place });
+    return openPlace(value, { create, migrate, name: place });
   }
-  if (URL.canParse(place) && new URL(place).password !== '') {
+  if (hasPassword(place)) {
     throw usageError(
       'A password in the URL shows in the process list: put the URL into an environment variable, and pass env:NAME.',
     );
   }
-  return openPlace(place, { create, name: place });
+  return openPlace(place, { create, migrate, name: place });
 }
 
 /** Opens an inbox for one piece of work, and closes it at its end. */
@@ -77,12 +80,15 @@ export async function* recordsOf(
 }
 
 interface OpenOptions {
+  /** Whether to create a file that does not exist. @default false */
   readonly create: boolean;
+  /** Whether to bring a file of an older release to this one; that release cannot use it any more. @default true */
+  readonly migrate: boolean;
   /** What messages call the place: the value of a variable can contain a password. */
   readonly name: string;
 }
 
-async function openPlace(place: string, { create, name }: OpenOptions): Promise<OpenInbox> {
+async function openPlace(place: string, { create, migrate, name }: OpenOptions): Promise<OpenInbox> {
   if (/^postgres(ql)?:/.test(place)) return openPostgres(place);
   if (/^rediss?:/.test(place)) return openRedis(place);
   if (/^[a-z][\w+.-]*:\/\//i.test(place)) {
@@ -100,9 +106,11 @@ async function openPlace(place: string, { create, name }: OpenOptions): Promise<
     const which = name === place ? `there is no folder ${folder}` : 'its folder does not exist';
     throw usageError(`${name}: ${which}. Create it, or check the path.`);
   }
-  const db = new (await findSqlite())(place);
+  const Sqlite = await findSqlite();
+  const db = new Sqlite(place);
   try {
     assertIsInbox(db, { create, name });
+    if (!migrate) assertIsOfThisRelease(db, { Sqlite, name });
     const inode = () => statSync(place, { throwIfNoEntry: false })?.ino;
     const opened = inode();
     return { ...sqliteInbox(db), close: () => db.close(), isCurrent: () => inode() === opened };
@@ -117,13 +125,32 @@ async function openPlace(place: string, { create, name }: OpenOptions): Promise<
  *
  * @throws {CommandError} exit 2 when it has other tables only, or, unless it may be created, none.
  */
-function assertIsInbox(db: SqliteLike, { create, name }: OpenOptions): void {
+function assertIsInbox(db: SqliteLike, { create, name }: Pick<OpenOptions, 'create' | 'name'>): void {
   db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
   const rows = db.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all();
   const tables = (rows as readonly { readonly name: string }[]).map((table) => table.name);
   const isEmpty = tables.length === 0;
   if (tables.includes('stablehooks_events') || (isEmpty && create)) return;
   throw usageError(`${name}: this SQLite file is no inbox. Check the path.`);
+}
+
+/** @throws {CommandError} exit 2 when an older release wrote the file: to open it would migrate it. */
+function assertIsOfThisRelease(
+  db: SqliteLike,
+  { Sqlite, name }: Pick<OpenOptions, 'name'> & { readonly Sqlite: SqliteDriver },
+): void {
+  const versionOf = (file: SqliteLike) =>
+    JSON.stringify(file.prepare('SELECT version FROM stablehooks_schema').all());
+  const fresh = new Sqlite(':memory:');
+  try {
+    sqliteInbox(fresh);
+    if (versionOf(db) === versionOf(fresh)) return;
+  } finally {
+    fresh.close();
+  }
+  throw usageError(
+    `${name}: another release of stablehooks wrote this file, and to open it with this release would change it. Use the kit of the app's release, or leave out --read-only once the app is upgraded.`,
+  );
 }
 
 /** How long to wait while another process writes, in ms. */
@@ -147,12 +174,15 @@ async function findSqlite(): Promise<SqliteDriver> {
 
 /** How long to wait for a connection, in ms. */
 const CONNECT_TIMEOUT_MS = 5_000;
+/** How long to wait for an answer, in ms: a connection can be lost without a word. */
+const ANSWER_TIMEOUT_MS = 60_000;
 
 /** The part of `pg` that is used. */
 interface Pg {
   readonly Pool: new (options: {
     readonly connectionString: string;
     readonly connectionTimeoutMillis: number;
+    readonly query_timeout: number;
     readonly max: number;
   }) => PgLike & { end(): Promise<void>; on(event: 'error', listener: () => void): void };
 }
@@ -160,7 +190,12 @@ interface Pg {
 async function openPostgres(connectionString: string): Promise<OpenInbox> {
   const { pg } = await importFromProject<{ pg: Pg }>(['pg'], 'An inbox in Postgres needs its driver.');
   if (pg === undefined) throw noDefaultExport('pg');
-  const pool = new pg.Pool({ connectionString, connectionTimeoutMillis: CONNECT_TIMEOUT_MS, max: 2 });
+  const pool = new pg.Pool({
+    connectionString,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    query_timeout: ANSWER_TIMEOUT_MS,
+    max: 2,
+  });
   // Without a listener, a connection that is cut while nothing uses it ends the process.
   pool.on('error', () => undefined);
   return { ...postgresInbox(pool), close: () => pool.end() };
@@ -173,6 +208,7 @@ type Ioredis = new (
     readonly lazyConnect: true;
     readonly retryStrategy: () => null;
     readonly connectTimeout: number;
+    readonly commandTimeout: number;
   },
 ) => IoredisLike & {
   connect(): Promise<void>;
@@ -213,6 +249,7 @@ async function openByIoredis(url: string, Redis: Ioredis): Promise<OpenInbox> {
     lazyConnect: true,
     retryStrategy: () => null,
     connectTimeout: CONNECT_TIMEOUT_MS,
+    commandTimeout: ANSWER_TIMEOUT_MS,
   });
   let emitted: Error | undefined;
   client.on('error', (error) => {

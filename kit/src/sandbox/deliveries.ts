@@ -209,19 +209,25 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
 
   async function resend(deliveryId: string, { url, body }: Resending): Promise<Attempt> {
     const of = session;
-    const earlier = pending.get(deliveryId) ?? ended.toArray().find(({ id }) => id === deliveryId);
+    const earlier =
+      pending.get(deliveryId) ??
+      ended.toArray().find(({ id }) => id === deliveryId) ??
+      attempts.toArray().find((attempt) => attempt.deliveryId === deliveryId);
     if (earlier === undefined) throw new SandboxError('ERR_SANDBOX_NOT_FOUND', NO_DELIVERY);
     const event = events.get(earlier.eventId);
     const target = endpoints.get(earlier.endpointId);
+    const own = toBytes(toBody(event));
+    const sent = body === undefined ? own : toBytes(body);
+    const isElsewhere = url !== undefined && url !== target.url;
     count += 1;
     const id = `del_${random.hex(`delivery:${count}`, 16)}`;
-    const delivery = { id, eventId: event.id, endpointId: target.id, attempts: 1 };
     const abort = new AbortController();
     of.underWay.add(abort);
     const made = makeAttempt(
       {
-        ...{ event, deliveryId: id, number: 1, timeoutMs: options.timeoutMs, abort, faults: [], body },
-        target: url === undefined ? target : { ...target, url, fetch: undefined },
+        ...{ event, deliveryId: id, number: 1, timeoutMs: options.timeoutMs, abort, faults: [] },
+        body: sent,
+        target: isElsewhere ? { ...target, url, fetch: undefined } : target,
       },
       { clock, faults: NO_FAULTS },
     );
@@ -230,9 +236,11 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     of.underWay.delete(abort);
     if (of.ended) return attempt;
     keepAttempt(attempt);
-    // Another body, or another endpoint, does not show that this one has the event.
-    if (isDelivered(attempt) && url === undefined && body === undefined) events.markDelivered(event.id);
-    finish({ ...delivery, state: isDelivered(attempt) ? 'delivered' : 'exhausted' });
+    // Another body, or another URL, does not show that this endpoint has the event: that is no delivery of it.
+    if (isElsewhere || !own.equals(sent)) return attempt;
+    if (isDelivered(attempt)) events.markDelivered(event.id);
+    const state = isDelivered(attempt) ? 'delivered' : 'exhausted';
+    finish({ id, eventId: event.id, endpointId: target.id, state, attempts: 1 });
     return attempt;
   }
 
@@ -362,16 +370,18 @@ interface AttemptPlan {
   /** Faults that are known before: `duplicate`. */
   readonly faults: readonly string[];
   /** The body to send instead of the event. */
-  readonly body?: string | Uint8Array | undefined;
+  readonly body?: Uint8Array<ArrayBuffer> | undefined;
   readonly timeoutMs: number;
   /** Aborted at the time limit, and when the sandbox is reset or closed. */
   readonly abort: AbortController;
 }
 
 const ATTEMPT_FAULTS = ['drop', 'corruptSignature', 'reserialise', 'cut', 'reset'] as const;
-const KEPT_RESPONSE_BYTES = 1024;
 const CUT = 'The connection was cut halfway through the body.';
 const RESET = 'The connection was reset before the answer.';
+
+/** How much of the body of a response an attempt keeps. */
+export const KEPT_RESPONSE_BYTES = 1_024;
 
 /** The code of an attempt that was not answered in time. */
 export const ATTEMPT_TIMEOUT = 'ERR_ATTEMPT_TIMEOUT';
@@ -385,11 +395,9 @@ async function makeAttempt(
   const key = `${deliveryId}:${number}:${plan.faults.length}`;
   const occurred = [...plan.faults, ...ATTEMPT_FAULTS.filter((fault) => faults.occurs(fault, key))];
 
-  const { id, type, created_at, payload } = event;
-  const signed = toBytes(plan.body ?? JSON.stringify({ id, type, created_at, payload }));
-  const sent = occurred.includes('reserialise')
-    ? toBytes(JSON.stringify({ id, type, created_at, payload }, null, 1))
-    : signed;
+  const { id, type } = event;
+  const signed = plan.body ?? toBytes(toBody(event));
+  const sent = occurred.includes('reserialise') ? toBytes(toBody(event, 1)) : signed;
   const headers: Record<string, string> = { 'content-type': 'application/json' };
 
   const startedAt = clock.now();
@@ -502,9 +510,14 @@ async function readStart(body: ReadableStream<Uint8Array> | null): Promise<Uint8
   return Buffer.concat(chunks);
 }
 
+/** The body of an event, without what only the list has. */
+function toBody({ id, type, created_at, payload }: SandboxEvent, indent?: number): string {
+  return JSON.stringify({ id, type, created_at, payload }, null, indent);
+}
+
 /** A copy: the caller may change its bytes later. */
-function toBytes(body: string | Uint8Array): Uint8Array<ArrayBuffer> {
-  return typeof body === 'string' ? new TextEncoder().encode(body) : Uint8Array.from(body);
+function toBytes(body: string | Uint8Array): Buffer<ArrayBuffer> {
+  return Buffer.from(body);
 }
 
 function toMessageBody(bytes: Uint8Array): MessageBody {

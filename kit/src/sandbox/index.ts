@@ -1,6 +1,6 @@
 /** `stablehooks-kit/sandbox`: the service on your machine. */
 import { judgeAttempt } from '../explain/verdict.js';
-import { answerOf } from '../io/delivery.js';
+import { answerOf } from './answer.js';
 import { createApp } from './app.js';
 import { createClock } from './clock.js';
 import { bytesOf, createDeliveries } from './deliveries.js';
@@ -203,7 +203,8 @@ function startSandbox(settings: SandboxSettings, file: LockedStateFile | undefin
         .filter((one) => state === undefined || one.state === state)
         .slice(0, limit),
     attempts: ({ eventId, limit } = {}) => {
-      const all = deliveries.attempts().filter((one) => eventId === undefined || one.eventId === eventId);
+      const kept = deliveries.attempts();
+      const all = eventId === undefined ? kept : kept.filter((one) => one.eventId === eventId);
       return limit === undefined ? all : all.slice(Math.max(0, all.length - limit));
     },
     movements: ({ limit } = {}) => movements.list().slice(0, limit),

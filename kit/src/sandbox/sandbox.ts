@@ -38,7 +38,8 @@ export interface SandboxOperations extends MovementOperations {
   redeliver(eventId: string): void;
   /**
    * Delivers the event of a delivery to its endpoint once more, now: one attempt, without faults. With `body`, that is
-   * signed and sent instead of the event; with `url`, it is sent there.
+   * signed and sent instead of the event; with `url`, it is sent there. Other bytes or another URL are an attempt
+   * alone: no delivery of the event.
    *
    * @throws {SandboxError} `ERR_SANDBOX_NOT_FOUND` when the delivery, its event or its endpoint is no longer kept;
    * `ERR_SANDBOX_INPUT` when the URL cannot be used.

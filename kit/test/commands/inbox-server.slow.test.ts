@@ -85,8 +85,12 @@ test.for(['postgres', 'redis'])('an inbox in %s that cannot be reached is exit 3
   expect(exitCode).toBe(3);
 });
 
-test('a URL with a password is refused, because the process list would show it', async () => {
-  const { stderr, exitCode } = await run(['inbox', 'stats', '--inbox', 'postgres://me:hunter2@127.0.0.1/db']);
+test.for([
+  'postgres://me:hunter2@127.0.0.1/db',
+  'postgres://127.0.0.1/db?user=me&password=hunter2',
+  'redis://127.0.0.1/?Redis-Password=hunter2',
+])('the URL %s with a password is refused, because the process list would show it', async (url) => {
+  const { stderr, exitCode } = await run(['inbox', 'stats', '--inbox', url]);
   expect(stderr).toMatch(
     /A password in the URL shows in the process list: put the URL into an environment variable/,
   );

@@ -1,6 +1,7 @@
 import { mkdir, rename, symlink } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
+import Database from 'libsql';
 import pg from 'pg';
 import type { UnknownEvent } from 'stablehooks';
 import { migratePostgres } from 'stablehooks/inboxes/postgres';
@@ -71,11 +72,11 @@ describe.concurrent('an SQLite file', () => {
     const detail = await inspector.get(`inbox/events/${event.id}`);
     expect(JSON.parse(detail.text)).toMatchObject({ json: null, history: [{ result: 'dead' }] });
 
-    expect(JSON.parse((await inspector.act('requeue', { id: event.id })).text)).toEqual({ done: true });
+    expect(JSON.parse((await inspector.act('requeue', { id: event.id })).text)).toEqual({});
     const again = await inspector.act('requeue', { id: event.id });
     expect(again.status).toBe(409);
     expect(JSON.parse(again.text).message).toBe(
-      'The event is received, and only dead and failed events can be requeued.',
+      'The event was not requeued: it is received, and only dead and failed events can be requeued.',
     );
     using inbox = await openSqlite(folder.at('app.db'));
     expect(await inbox.find(event.id)).toMatchObject({ state: 'received' });
@@ -92,6 +93,34 @@ describe.concurrent('an SQLite file', () => {
     expect((await inspector.act('requeue', { id: event.id })).status).toBe(403);
     using inbox = await openSqlite(folder.at('app.db'));
     expect(await inbox.find(event.id)).toMatchObject({ state: 'dead' });
+  });
+
+  test('with --read-only a file of an older release is not opened, and stays what it was', async () => {
+    await using folder = await makeWorld([exampleEvent('transfer.settled')]);
+    const path = folder.at('app.db');
+    const tables = (change = '') => {
+      const db = new Database(path);
+      db.exec(change);
+      const found = [
+        db.prepare('SELECT version FROM stablehooks_schema').all(),
+        db.prepare('SELECT name FROM sqlite_master ORDER BY name').all(),
+      ];
+      db.close();
+      return found;
+    };
+    // As the release before the last index left it.
+    const before = tables(
+      'DROP INDEX stablehooks_pruned; UPDATE stablehooks_schema SET version = version - 1',
+    );
+    const { exitCode, stderr } = await run(['inspect', '--inbox', 'app.db', '--read-only'], {
+      cwd: folder.path,
+    });
+    expect(exitCode).toBe(2);
+    expect(stderr).toContain('app.db: another release of stablehooks wrote this file');
+    expect(tables()).toEqual(before);
+    await using inspector = await startInspector(['--inbox', 'app.db'], { cwd: folder.path });
+    expect((await inspector.get('inbox/counts')).status).toBe(200);
+    expect(tables()).not.toEqual(before);
   });
 
   test('Ctrl-C ends it with 130, and the printed text has the URL and no secret', async () => {

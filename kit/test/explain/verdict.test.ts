@@ -1,4 +1,7 @@
+import { mkdtempSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import express from 'express';
 import { createReceiver, PermanentError, type ReceiverOptions } from 'stablehooks';
 import { toExpressHandler } from 'stablehooks/express';
@@ -44,9 +47,9 @@ const parserInFront: RequestListener = express()
   );
 
 const answering =
-  (status: number, headers: Record<string, string> = {}): RequestListener =>
+  (status: number, headers: Record<string, string> = {}, body = ''): RequestListener =>
   (request, response) => {
-    request.resume().on('end', () => response.writeHead(status, headers).end());
+    request.resume().on('end', () => response.writeHead(status, headers).end(body));
   };
 
 interface Case {
@@ -206,6 +209,18 @@ const CASES: readonly Case[] = [
     fix: 'The log of the endpoint may say why.',
   },
   {
+    when: 'met an endpoint that names an outcome and fails',
+    listener: answering(500, {}, '{"outcome":"handled"}'),
+    what: `${RIGHT} The endpoint answered 500.`,
+    fix: 'The log of the endpoint may say why.',
+  },
+  {
+    when: 'met an endpoint that names an error and accepts',
+    listener: answering(200, {}, '{"code":"ERR_HANDLER_FAILED"}'),
+    what: `${RIGHT} The endpoint accepted it (200).`,
+    fix: null,
+  },
+  {
     when: 'was dropped',
     listener: receiver(),
     options: { faults: { drop: 1 } },
@@ -257,31 +272,73 @@ test('an attempt at a port where nothing listens is explained by that', async ()
   });
 });
 
-test('an attempt that was signed with an earlier secret is explained by another secret, in each encoding', async () => {
-  await using server = await serve(receiver({ encoding: 'base64' }));
-  const sandbox = createSandbox({
-    secret: SECRET,
-    maxAttempts: 1,
-    endpoints: [{ url: server.url, encoding: 'base64' }],
-  });
+const EARLIER =
+  'The delivery was signed with another secret than the present one: the secret was changed since.';
+
+/** Delivers an event once, and gives its secret another value. */
+async function rotate(listener: RequestListener, options: SandboxOptions = {}, next = 'whsec_next') {
+  await using server = await serve(listener);
+  const endpoint = { url: server.url, encoding: 'base64' } as const;
+  const sandbox = createSandbox({ secret: SECRET, maxAttempts: 1, endpoints: [endpoint], ...options });
   onTestFinished(() => sandbox.close());
   sandbox.emit('accept.confirmed');
   await sandbox.settled();
   const [attempt] = sandbox.attempts();
-  const [endpoint] = sandbox.endpoints.list();
-  if (attempt === undefined || endpoint === undefined) throw new Error('No attempt was made.');
-  expect((await sandbox.explain(attempt)).fix).toBeNull();
-  sandbox.endpoints.rotateSecret(endpoint.id, 'whsec_next');
-  const { what, fix } = await sandbox.explain(attempt);
-  expect(what).toContain('signed with another secret than the present one');
-  expect(`${what} ${fix}`).not.toMatch(/whsec/);
-  sandbox.endpoints.remove(endpoint.id);
+  const [{ id } = { id: '' }] = sandbox.endpoints.list();
+  if (attempt === undefined) throw new Error('No attempt was made.');
+  const before = await sandbox.explain(attempt);
+  sandbox.endpoints.rotateSecret(id, next);
+  return { before, after: await sandbox.explain(attempt), sandbox, id, attempt };
+}
+
+test('an attempt that was accepted before the secret was changed accuses nobody, in each encoding', async () => {
+  const { before, after, sandbox, id, attempt } = await rotate(receiver({ encoding: 'base64' }));
+  expect(before).toEqual({ what: `${RIGHT} The handler ran to its end.`, fix: null });
+  expect(after).toEqual({ what: `${EARLIER} The handler ran to its end.`, fix: null });
+  sandbox.endpoints.remove(id);
   expect(await sandbox.explain(attempt)).toEqual({ what: 'The handler ran to its end.', fix: null });
+});
+
+test('an attempt is not explained by a change that the new secret happens to look like', async () => {
+  const { after } = await rotate(receiver({ encoding: 'base64' }), {}, `"${SECRET}"`);
+  expect(after).toEqual({ what: `${EARLIER} The handler ran to its end.`, fix: null });
+});
+
+test('an attempt that was refused before the secret was changed needs no fix', async () => {
+  const { after } = await rotate(answering(401));
+  expect(after).toEqual({ what: `${EARLIER} The endpoint refused it.`, fix: null });
+});
+
+test('an attempt that a fault made wrong is explained by the fault also after the secret was changed', async () => {
+  const { after } = await rotate(answering(200), { faults: { reserialise: 1 } });
+  expect(after).toEqual({
+    what: 'The sandbox changed the signed body (fault reserialise). The endpoint accepted it all the same.',
+    fix: 'The endpoint must verify each delivery over the bytes that it received.',
+  });
+});
+
+test('an attempt of a state file is explained by an earlier secret when the sandbox starts with another', async () => {
+  const stateFile = join(mkdtempSync(join(tmpdir(), 'stablehooks-verdict-')), 'state.json');
+  await using server = await serve(receiver());
+  const options = { secret: SECRET, stateFile, endpoints: [{ url: server.url }] };
+  const sandbox = createSandbox(options);
+  sandbox.emit('accept.confirmed');
+  await sandbox.settled();
+  await sandbox.close();
+  const again = createSandbox({ ...options, secret: 'whsec_next' });
+  onTestFinished(() => again.close());
+  const verdicts = again.attempts().map((attempt) => again.explain(attempt));
+  expect(await Promise.all(verdicts)).toEqual([
+    { what: `${EARLIER} The handler ran to its end.`, fix: null },
+  ]);
 });
 
 test('a sandbox answers other requests while it explains a wrong signature of 1 MiB', async () => {
   await using server = await serve(answering(401));
-  const sandbox = createSandbox({ secret: SECRET, maxAttempts: 1, endpoints: [{ url: server.url }] });
+  const sandbox = createSandbox({
+    ...{ secret: SECRET, maxAttempts: 1, endpoints: [{ url: server.url }] },
+    faults: { reserialise: 1 },
+  });
   onTestFinished(() => sandbox.close());
   const { url } = await sandbox.listen(0);
   const rows = Array.from({ length: 14_000 }, (_, index) => ({
@@ -302,5 +359,5 @@ test('a sandbox answers other requests while it explains a wrong signature of 1 
   });
   expect((await fetch(`${url}/health`)).status).toBe(200);
   expect(isExplained).toBe(false);
-  expect((await explained).what).toContain('another secret than the present one');
+  expect((await explained).what).toContain('The sandbox changed the signed body (fault reserialise).');
 });

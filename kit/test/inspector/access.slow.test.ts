@@ -1,10 +1,10 @@
 /** Who can read and act, over HTTP. Each refused request differs in one thing from one that is answered. */
-import { getRequestListener } from '@hono/node-server';
+import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import { memoryInbox } from 'stablehooks';
 import { exampleEvent } from 'stablehooks/testing';
 import { createInspector, fromInbox } from 'stablehooks-kit/inspector';
 import { describe, expect, test, vi } from 'vitest';
-import { serveInspector } from '../../src/inspector/local-server.js';
+import { createLocalInspector, serveInspector } from '../../src/inspector/local-server.js';
 import { serve } from '../http-server.js';
 import { type Sent, send, signIn } from './http.js';
 
@@ -88,6 +88,23 @@ describe('the inspector of a tool', () => {
     }
     // The token does not help a name that was rebound, either.
     expect((await send(tool.printed, { headers: { host: `attacker.example:${port}` } })).status).toBe(403);
+  });
+
+  test('answers only this machine, whatever else its server listens on', async () => {
+    const inspector = createLocalInspector(fromInbox(await fillInbox(), { name: 'tool' }));
+    const statusFrom = async (remoteAddress: string) => {
+      const bindings = { incoming: { socket: { remoteAddress } } } as unknown as HttpBindings;
+      const printed = inspector.urlAt('http://0.0.0.0:4010');
+      const request = new Request(printed, { headers: { host: '127.0.0.1:4010' } });
+      return (await inspector.fetch(request, bindings)).status;
+    };
+    for (const address of ['127.0.0.1', '127.8.0.1', '::1', '::ffff:127.0.0.1']) {
+      expect(await statusFrom(address), address).toBe(200);
+    }
+    for (const address of ['192.168.1.7', '::ffff:192.168.1.7', '::127.0.0.1', 'fe80::1', '10.127.0.1']) {
+      expect(await statusFrom(address), address).toBe(403);
+    }
+    inspector.close();
   });
 
   test('refuses every route to other sites and other ports of this machine', async () => {
@@ -207,6 +224,21 @@ describe('the inspector of a tool', () => {
   });
 });
 
+/** The headers of the actions of a page of an app. */
+async function openSession(url: string, sent?: string) {
+  const session = await send(`${url}/api/session`, { headers: { ...(sent && { cookie: sent }) } });
+  const [cookie = ''] = String(session.headers['set-cookie']).split(';');
+  const { actionToken } = JSON.parse(session.text);
+  return { cookie, 'x-inspector-token': String(actionToken) };
+}
+
+const requeue = (url: string, headers: Readonly<Record<string, string>>) =>
+  send(`${url}/api/actions/requeue`, {
+    method: 'POST',
+    headers: { 'content-type': JSON_TYPE, ...headers },
+    body: JSON.stringify({ id: EVENT.id }),
+  });
+
 describe('the inspector of an app', () => {
   async function startApp(authorize: (request: Request) => unknown, basePath = '/ops/hooks') {
     const inspector = createInspector({
@@ -255,6 +287,36 @@ describe('the inspector of an app', () => {
     expect(log).toHaveBeenCalled();
   });
 
+  test('refuses a request when authorize throws what is no error', async () => {
+    using log = vi.spyOn(console, 'error').mockImplementation(() => undefined);
+    await using app = await startApp(() => {
+      throw 'no session';
+    });
+    expect((await send(`${app.url}/api/session`)).status).toBe(500);
+    expect(log).toHaveBeenCalled();
+  });
+
+  test('gives authorize the URL of the client, whatever its path is, and always answers', async () => {
+    const asked: string[] = [];
+    await using app = await startApp(({ url }) => {
+      asked.push(url);
+      return true;
+    });
+    const paths = ['//localhost/api/session', '//', '//a%20b/', '/%zz', '/api/session'];
+    const statuses: number[] = [];
+    for (const path of paths) statuses.push((await send(`${app.url}${path}`)).status);
+    expect(statuses).toEqual([404, 404, 404, 404, 200]);
+    expect(asked).toEqual(paths.map((path) => `${app.url}${path}`));
+  });
+
+  test('tells who opens the page in a browser in plain words why it is refused', async () => {
+    await using app = await startApp(() => false);
+    const refused = await send(`${app.url}/`, { headers: { accept: 'text/html,*/*;q=0.8' } });
+    expect(refused.status).toBe(403);
+    expect(refused.headers['content-type']).toMatch(/^text\/plain/);
+    expect(refused.text).toBe('The function given as `authorize` refused this request.');
+  });
+
   test('asks authorize with the headers of each request', async () => {
     await using app = await startApp(({ headers }) => headers.get('cookie') === 'session=ada');
     expect((await send(`${app.url}/api/session`, { headers: { cookie: 'session=ada' } })).status).toBe(200);
@@ -263,19 +325,95 @@ describe('the inspector of an app', () => {
 
   test('acts only with its header and from its own origin, although authorize admits the request', async () => {
     await using app = await startApp(() => true);
-    const { actionToken } = JSON.parse((await send(`${app.url}/api/session`)).text);
-    const act = async (headers: Readonly<Record<string, string>>) =>
-      (
-        await send(`${app.url}/api/actions/requeue`, {
-          method: 'POST',
-          headers: { 'content-type': JSON_TYPE, ...headers },
-          body: JSON.stringify({ id: EVENT.id }),
-        })
-      ).status;
+    const page = await openSession(app.url);
+    const act = async (headers: Readonly<Record<string, string>>) => (await requeue(app.url, headers)).status;
+    const [{ cookie, 'x-inspector-token': token }, other] = [page, await openSession(app.url)];
     expect(await act({})).toBe(403);
-    expect(await act({ 'x-inspector-token': actionToken, origin: 'https://attacker.example' })).toBe(403);
-    expect(await act({ 'x-inspector-token': actionToken, 'sec-fetch-site': 'same-site' })).toBe(403);
-    expect(await act({ 'x-inspector-token': actionToken, origin: new URL(app.url).origin })).toBe(200);
+    expect(await act({ cookie })).toBe(403);
+    expect(await act({ 'x-inspector-token': token })).toBe(403);
+    expect(await act({ 'x-inspector-token': token, cookie: other.cookie })).toBe(403);
+    expect(await act({ 'x-inspector-token': '', cookie: cookie.replace(token, '') })).toBe(403);
+    expect(await act({ ...page, origin: 'https://attacker.example' })).toBe(403);
+    expect(await act({ ...page, 'sec-fetch-site': 'same-site' })).toBe(403);
+    expect(await act({ ...page, origin: new URL(app.url).origin })).toBe(200);
+  });
+
+  test('gives all tabs of a browser one token, in a cookie that scripts and other sites cannot use', async () => {
+    await using app = await startApp(() => true);
+    const first = await send(`${app.url}/api/session`);
+    expect(first.headers['set-cookie']).toEqual([
+      expect.stringMatching(/^stablehooks_inspector_action=[\w-]{43}; HttpOnly; SameSite=Strict$/),
+    ]);
+    const page = await openSession(app.url);
+    expect(await openSession(app.url, page.cookie)).toEqual(page);
+  });
+
+  test('acts with the token that another instance of the app has given out', async () => {
+    const source = fromInbox(await fillInbox(), { name: 'app' });
+    const options = { source, actions: ['requeue'], authorize: () => true } as const;
+    const instances = [createInspector(options), createInspector(options)];
+    const answered: number[] = [];
+    await using server = await serve(
+      getRequestListener(async (request) => {
+        const instance = answered.length % 2;
+        answered.push(instance);
+        return instances[instance]?.fetch(request) ?? Response.error();
+      }),
+    );
+    const page = await openSession(server.url);
+    expect((await requeue(server.url, page)).status).toBe(200);
+    expect(answered).toEqual([0, 1]);
+    for (const instance of instances) instance.close();
+  });
+
+  test('acts behind a proxy that changes the host, if the browser says that the origin is the same', async () => {
+    await using app = await startApp(() => true);
+    const page = await openSession(app.url);
+    const act = async (headers: Readonly<Record<string, string>>) =>
+      (await requeue(app.url, { ...page, host: 'inner:8080', origin: 'https://ops.example', ...headers }))
+        .status;
+    expect(await act({})).toBe(403);
+    expect(await act({ 'sec-fetch-site': 'cross-site' })).toBe(403);
+    expect(await act({ 'sec-fetch-site': 'same-origin' })).toBe(200);
+  });
+
+  test('acts over HTTP/2, which has no header with the host', async () => {
+    const source = fromInbox(await fillInbox(), { name: 'app' });
+    const inspector = createInspector({ source, actions: ['requeue'], authorize: () => true });
+    const act = async (origin: string) => {
+      const url = 'https://ops.example/api';
+      const session = await inspector.fetch(new Request(`${url}/session`));
+      const [cookie = ''] = session.headers.get('set-cookie')?.split(';') ?? [];
+      const { actionToken } = await session.json();
+      const headers = { cookie, origin, 'x-inspector-token': actionToken, 'content-type': JSON_TYPE };
+      const body = JSON.stringify({ id: EVENT.id });
+      const request = new Request(`${url}/actions/requeue`, { method: 'POST', headers, body });
+      expect(request.headers.get('host')).toBeNull();
+      return (await inspector.fetch(request)).status;
+    };
+    expect(await act('https://attacker.example')).toBe(403);
+    expect(await act('https://ops.example')).toBe(200);
+    inspector.close();
+  });
+
+  test('leaves no reader behind when the stream is asked for by HEAD', async () => {
+    let isRead = () => true;
+    const inspector = createInspector({
+      source: {
+        name: 'own',
+        subscribe(_, isWatched) {
+          isRead = isWatched;
+          return () => undefined;
+        },
+      },
+      authorize: () => true,
+    });
+    const ask = (method: string) => inspector.fetch(new Request('http://app.example/api/stream', { method }));
+    expect((await ask('HEAD')).status).toBe(405);
+    expect(isRead()).toBe(false);
+    const stream = await ask('GET');
+    expect([stream.status, isRead()]).toEqual([200, true]);
+    inspector.close();
   });
 
   test('answers nothing outside of its base path', async () => {

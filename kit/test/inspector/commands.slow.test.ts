@@ -1,10 +1,47 @@
 /** The inspector that `stablehooks sandbox` and `stablehooks listen --inspect` serve, over HTTP. */
 import type { AttemptDetail, AttemptPage } from 'stablehooks-kit/inspector';
 import { describe, expect, test } from 'vitest';
-import type { CoverageReport, InboxPage } from '../../src/inspector/api.js';
+import type {
+  ActionInputs,
+  ActionName,
+  ActionResults,
+  CoverageReport,
+  InboxPage,
+  Session,
+} from '../../src/inspector/api.js';
 import { makeFolder, SECRET, start } from '../command.js';
 import { startEndpoint, startService, TOKEN } from '../service.js';
-import { inspectorUrlIn, openSession } from './session.js';
+import { type Answer, send, signIn } from './http.js';
+
+/** The URL of the inspector in the output of a command. */
+function inspectorUrlIn(output: string): string {
+  const [url] = /http:\/\/127\.0\.0\.1:\d+\/\?token=[\w-]+/.exec(output) ?? [];
+  if (url === undefined) throw new Error(`There is no URL of an inspector in:\n${output}`);
+  return url;
+}
+
+/** What a page does that was opened with the URL. */
+async function openSession(printed: string) {
+  const { url, headers } = await signIn(printed);
+  async function read<Body>(pending: Promise<Answer>): Promise<Body> {
+    const { status, text } = await pending;
+    if (status !== 200) throw new Error(`${status}: ${text}`);
+    return JSON.parse(text);
+  }
+  const ask = <Body>(path: string) => read<Body>(send(`${url}/api/${path}`, { headers }));
+  return {
+    session: await ask<Session>('session'),
+    ask,
+    act: <Name extends ActionName>(name: Name, input: ActionInputs[Name]) =>
+      read<ActionResults[Name]>(
+        send(`${url}/api/actions/${name}`, {
+          method: 'POST',
+          headers: { ...headers, 'content-type': 'application/json' },
+          body: JSON.stringify(input),
+        }),
+      ),
+  };
+}
 
 /** Asks until the answer has what is waited for; the limit of the test ends it. */
 async function until<Answer>(
@@ -139,7 +176,7 @@ describe.concurrent('the inspector of a command', () => {
     await expect(act('resend', { id, url: 'file:///etc/passwd' })).rejects.toThrow('400: ');
     const coverage = await until(
       () => ask<CoverageReport>('coverage'),
-      ({ diagnosis }) => diagnosis !== null,
+      ({ lastPoll }) => lastPoll !== null,
     );
     expect(coverage.watermark).not.toBeNull();
     command.interrupt();

@@ -1,6 +1,9 @@
 import type { PollState, StoredGap } from 'stablehooks';
+import { createPoller } from 'stablehooks/catch-up';
+import { createClient } from 'stablehooks/client';
 import { exampleEvent } from 'stablehooks/testing';
 import { afterEach, expect, test } from 'vitest';
+import { SILENT } from '../service.js';
 import { findViolations, NARROW, useBrowser, WIDE } from './browser.js';
 import { type InspectedApp, startInspectedApp } from './inspected-inbox.js';
 
@@ -64,6 +67,27 @@ test('a poll that proves something changes the words, which name the time that i
   await page.getByText(/^Proven up to .*\d/).waitFor();
   await page.getByText('That is 1 h ago; nothing is proven of the time since.').waitFor();
   await page.getByText('None between the opening date and the watermark.').waitFor();
+});
+
+test('a poll that fails shows what it reported, its problems and when', async () => {
+  const app = await startApp();
+  const client = createClient({
+    baseUrl: 'https://service.example',
+    token: 'token',
+    retries: 0,
+    fetch: async () => new Response(null, { status: 503 }),
+  });
+  const poller = createPoller({ client, receiver: app.receiver, logger: SILENT });
+  const { page } = await open(`${app.url}/?view=coverage`);
+  await page.getByText('What it reported is known only in the process that polls.').waitFor();
+  const report = await poller.pollOnce();
+  const [problem] = report.problems;
+  if (problem === undefined) throw new Error('The poll had no problem.');
+  app.polled = { report, at: Date.parse('2026-01-02T03:04:05Z') };
+  await page.getByText(report.diagnosis).waitFor();
+  await page.locator('time[datetime="2026-01-02T03:04:05.000Z"]').waitFor();
+  await page.getByRole('list', { name: 'Problems of the last poll' }).getByText(problem.message).waitFor();
+  await page.getByText('Nothing is proven yet').waitFor();
 });
 
 test('the time that is not proven grows while nothing changes', async () => {

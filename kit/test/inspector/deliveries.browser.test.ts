@@ -143,7 +143,7 @@ describe('why an event failed, and how to run it again', () => {
       .getByText(`${Buffer.byteLength(text)} bytes`, { exact: true })
       .waitFor();
 
-    const [{ id = '' } = {}] = fromSandbox(sandbox).deliveries?.list({ limit: 1 }).rows ?? [];
+    const [{ id = '' } = {}] = (await fromSandbox(sandbox).deliveries?.list({ limit: 1 }))?.rows ?? [];
     await fromSandbox(sandbox).deliveries?.resend(id, { body: Buffer.from('ff0d0a', 'hex') });
     const others = page.getByRole('region', { name: 'Other attempts of this event' });
     await until(async () => (await others.getByRole('link').count()) === 2);
@@ -210,7 +210,7 @@ describe('copies', () => {
     sandbox.emit('transfer.settled');
     await sandbox.settled();
     const { deliveries } = fromSandbox(sandbox);
-    const [{ id = '' } = {}] = deliveries?.list({ limit: 1 }).rows ?? [];
+    const [{ id = '' } = {}] = (await deliveries?.list({ limit: 1 }))?.rows ?? [];
     const permissions = ['clipboard-read', 'clipboard-write'];
     const { page } = await inspectSandbox(sandbox, '/', { permissions });
     for (const [label, body] of AWKWARD) {
@@ -635,7 +635,14 @@ function sourceOf(
   entries = new Set<(entry: StreamEntry) => void>(),
   detail: Partial<AttemptDetail> = {},
 ): InspectorSource {
-  const zeros = { accepted: [0], 'without-effect': [0], refused: [0], failed: [0], unanswered: [0] };
+  const zeros = {
+    accepted: [0],
+    'wrongly-accepted': [0],
+    'without-effect': [0],
+    refused: [0],
+    failed: [0],
+    unanswered: [0],
+  };
   return {
     name: 'a source of the test',
     deliveries: {
@@ -762,7 +769,7 @@ describe('hostile content', () => {
       sandbox.emit('transfer.settled');
       await sandbox.settled();
       const { deliveries } = fromSandbox(sandbox);
-      const [{ id = '' } = {}] = deliveries?.list({ limit: 1 }).rows ?? [];
+      const [{ id = '' } = {}] = (await deliveries?.list({ limit: 1 }))?.rows ?? [];
       const attempt = await deliveries?.resend(id, { body: Buffer.from(body) });
       const { page, errors } = await inspectSandbox(
         sandbox,
@@ -793,7 +800,7 @@ describe('hostile content', () => {
     sandbox.emit('transfer.settled');
     await sandbox.settled();
     const { deliveries } = fromSandbox(sandbox);
-    const [{ id = '' } = {}] = deliveries?.list({ limit: 1 }).rows ?? [];
+    const [{ id = '' } = {}] = (await deliveries?.list({ limit: 1 }))?.rows ?? [];
     const body = Buffer.from(
       Uint8Array.from({ length: 1_048_576 }, (_, index) => (index * 7 + (index >> 8)) % 256),
     );

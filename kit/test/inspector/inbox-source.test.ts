@@ -1,7 +1,11 @@
-import { memoryInbox } from 'stablehooks';
+import { createReceiver, memoryInbox } from 'stablehooks';
+import { createPoller } from 'stablehooks/catch-up';
+import { createClient } from 'stablehooks/client';
 import { exampleEvent } from 'stablehooks/testing';
-import { fromInbox, type InspectedInbox, type StreamEntry } from 'stablehooks-kit/inspector';
-import { expect, test } from 'vitest';
+import { fromInbox, type InspectedInbox, type LastReport, type StreamEntry } from 'stablehooks-kit/inspector';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { SECRET } from '../command.js';
+import { SILENT } from '../service.js';
 
 /** However busy the machine is. */
 const eventually = <Value>(read: () => Value) => expect.poll(read, { timeout: 60_000 });
@@ -13,34 +17,136 @@ function watched(isWatched: () => boolean = () => true) {
   const memory = memoryInbox();
   let failure: Error | undefined;
   let looks = 0;
+  let isSilent = false;
+  let last: LastReport | undefined;
   const inbox: InspectedInbox = {
     ...memory,
     async count() {
       looks += 1;
       if (failure !== undefined) throw failure;
+      if (isSilent) await new Promise(() => undefined);
       return memory.count();
     },
   };
-  const source = fromInbox(inbox, { name: 'payments', pollIntervalMs: POLL_INTERVAL_MS });
+  const source = fromInbox(inbox, {
+    name: 'payments',
+    pollIntervalMs: POLL_INTERVAL_MS,
+    lastReport: () => last,
+  });
   const entries: StreamEntry[] = [];
   const close = source.subscribe((entry) => entries.push(entry), isWatched);
   return {
     inbox: memory,
+    operations: source.inbox?.operations ?? inbox,
     entries,
     looks: () => looks,
     fail(error: Error | undefined) {
       failure = error;
     },
+    /** Makes it answer nothing, as when a connection is lost without a word. */
+    silence(silent: boolean) {
+      isSilent = silent;
+    },
+    polled(report: LastReport) {
+      last = report;
+    },
     [Symbol.dispose]: close,
   };
 }
 
+/** What the first look tells: the page has asked before it. */
+const FIRST: readonly StreamEntry[] = [
+  { kind: 'changed', view: 'inbox' },
+  { kind: 'changed', view: 'coverage' },
+];
+
+test('what has changed before the first look, while a page was opened, is told', async () => {
+  using source = watched();
+  await eventually(() => source.entries).toEqual(FIRST);
+  const looks = source.looks();
+  await eventually(source.looks).toBeGreaterThan(looks + 1);
+  expect(source.entries).toEqual(FIRST);
+});
+
+test('after a time in which no page was open, the first look tells a change again', async () => {
+  let isWatched = true;
+  let asked = 0;
+  using source = watched(() => {
+    asked += 1;
+    return isWatched;
+  });
+  await eventually(() => source.entries).toEqual(FIRST);
+  isWatched = false;
+  const before = asked;
+  await eventually(() => asked).toBeGreaterThan(before + 1);
+  isWatched = true;
+  await eventually(() => source.entries).toEqual([...FIRST, ...FIRST]);
+});
+
 test('an event that is recorded while a page is open is told as a change of the inbox', async () => {
   using source = watched();
-  await eventually(source.looks).toBeGreaterThan(0);
-  expect(source.entries).toEqual([]);
+  await eventually(() => source.entries).toEqual(FIRST);
   await source.inbox.record([exampleEvent('transfer.settled')], { origin: 'push', dueInMs: 0 });
-  await eventually(() => source.entries).toEqual([{ kind: 'changed', view: 'inbox' }]);
+  await eventually(() => source.entries.slice(2)).toEqual([{ kind: 'changed', view: 'inbox' }]);
+});
+
+test('a poll that fails and saves nothing is told as a change of the coverage', async () => {
+  using source = watched();
+  await eventually(() => source.entries).toEqual(FIRST);
+  const client = createClient({
+    baseUrl: 'https://service.example',
+    token: 'token',
+    retries: 0,
+    fetch: async () => new Response(null, { status: 503 }),
+  });
+  const receiver = createReceiver({ secret: SECRET, handlers: {}, inbox: memoryInbox(), logger: SILENT });
+  const report = await createPoller({ client, receiver, logger: SILENT }).pollOnce();
+  expect(report.proven).toBe(false);
+  source.polled({ report, at: 1 });
+  await eventually(() => source.entries.slice(2)).toEqual([{ kind: 'changed', view: 'coverage' }]);
+});
+
+test('pages get the counts of the last look, and after an action and while none is open new ones', async () => {
+  let isWatched = true;
+  using source = watched(() => isWatched);
+  const event = exampleEvent('transfer.failed');
+  const claim = await source.inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+  if (claim.state === 'claimed') {
+    await source.inbox.fail(claim.lease, { error: 'closed', retryAfterMs: null });
+  }
+  const countOf = async (state: string) =>
+    (await source.operations.count()).find((each) => each.state === state)?.count;
+  await eventually(() => source.entries).toEqual(FIRST);
+  const looks = source.looks();
+  const counts = await Promise.all(Array.from({ length: 10 }, () => countOf('dead')));
+  expect(counts).toEqual(Array.from({ length: 10 }, () => 1));
+  expect(source.looks() - looks).toBeLessThan(10);
+  await source.operations.requeue(event.id);
+  expect(await countOf('dead')).toBe(0);
+  isWatched = false;
+  await eventually(async () => {
+    const before = source.looks();
+    await countOf('dead');
+    return source.looks() - before;
+  }).toBe(1);
+});
+
+test('an inbox that never answers is lost after ten seconds, and found again when it answers', async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  using source = watched();
+  source.silence(true);
+  const counts = expect(source.operations.count()).rejects.toThrow();
+  await vi.advanceTimersByTimeAsync(9_000);
+  expect(source.entries).toEqual([]);
+  await vi.advanceTimersByTimeAsync(2_000);
+  const why = 'The inbox does not answer.';
+  expect(source.entries).toEqual([{ kind: 'lost', since: expect.stringMatching(/Z$/), why }]);
+  await counts;
+  // It is asked again, and what was asked first never answers.
+  source.silence(false);
+  await vi.advanceTimersByTimeAsync(20_000);
+  expect(source.entries.slice(1)).toEqual([{ kind: 'recovered' }, ...FIRST]);
 });
 
 test('an inbox that fails is told once with the time and no part of its message, and its return, too', async () => {
@@ -60,7 +166,7 @@ test('an inbox that fails is told once with the time and no part of its message,
     },
   ]);
   source.fail(undefined);
-  await eventually(() => source.entries.slice(1)).toEqual([{ kind: 'recovered' }]);
+  await eventually(() => source.entries.slice(1)).toEqual([{ kind: 'recovered' }, ...FIRST]);
 });
 
 test('an inbox is not asked while no page is open', async () => {

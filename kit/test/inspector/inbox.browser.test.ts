@@ -79,6 +79,24 @@ test('an event shows its attempts with their errors', async () => {
   expect(new URL(page.url()).searchParams.get('event')).toBe('evt_1');
 });
 
+test('a retry that changes no count is shown in the list and in the open event', async () => {
+  const app = await startApp();
+  app.work = () => {
+    throw new Error('the bank is closed');
+  };
+  await app.receiver.accept(eventOf('evt_older'), 'push');
+  await app.receiver.accept(eventOf('evt_newer'), 'push');
+  const { page } = await open(`${app.url}/?view=inbox&state=failed&event=evt_newer`);
+  const detail = page.getByRole('region', { name: 'evt_newer' });
+  const row = page.getByRole('row').filter({ hasText: 'evt_newer' });
+  await detail.getByText('the bank is closed').first().waitFor();
+  await row.getByText('the bank is closed').waitFor();
+  // In one step, as another process would between two looks.
+  app.db.exec(`UPDATE stablehooks_events SET last_error = '"the bank is gone"' WHERE id = 'evt_newer'`);
+  await detail.getByText('the bank is gone').waitFor();
+  await row.getByText('the bank is gone').waitFor();
+});
+
 test('a payload does not reach the browser before it is asked for', async () => {
   const app = await startApp();
   await deliverDead(app, [eventOf('evt_1', { iban: 'DE02120300000000202051' })]);

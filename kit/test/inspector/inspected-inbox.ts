@@ -5,7 +5,7 @@ import { getRequestListener } from '@hono/node-server';
 import Database from 'libsql';
 import { createReceiver, PermanentError, type Receiver, type UnknownEvent } from 'stablehooks';
 import { type SqliteInbox, sqliteInbox } from 'stablehooks/inboxes/sqlite';
-import { type ActionName, createInspector, fromInbox } from 'stablehooks-kit/inspector';
+import { type ActionName, createInspector, fromInbox, type LastReport } from 'stablehooks-kit/inspector';
 import { SECRET } from '../command.js';
 import { serve } from '../http-server.js';
 import { SILENT } from '../service.js';
@@ -20,6 +20,8 @@ export interface InspectedApp extends AsyncDisposable {
   readonly receiver: Receiver;
   /** What the handler of each type does with an event; it finishes by default. */
   work: (event: UnknownEvent) => void;
+  /** What the app's poller has reported. */
+  polled: LastReport | undefined;
   /** Makes every statement of the inbox fail, as SQLite does when the file is not what it was. */
   loseTable(): void;
   restoreTable(): void;
@@ -41,6 +43,7 @@ export async function startInspectedApp(actions: readonly ActionName[] = ACTIONS
     source: fromInbox(inbox, {
       name: 'app.db',
       pollIntervalMs: 100,
+      lastReport: () => app.polled,
       run: async (event) => (await receiver.accept(event, 'redrive')).kind,
     }),
     actions,
@@ -53,6 +56,7 @@ export async function startInspectedApp(actions: readonly ActionName[] = ACTIONS
     db,
     receiver,
     work: () => undefined,
+    polled: undefined,
     loseTable: () => void db.exec('ALTER TABLE stablehooks_events RENAME TO elsewhere'),
     restoreTable: () => void db.exec('ALTER TABLE elsewhere RENAME TO stablehooks_events'),
     async [Symbol.asyncDispose]() {

@@ -1,52 +1,75 @@
-/** The blocks of docs/inspector.md that mount the inspector, with real requests. */
+/** Runs the blocks of docs/inspector.md that mount the inspector, with real requests. */
 import { EventEmitter, once } from 'node:events';
-import type { RequestListener } from 'node:http';
+import { readFileSync } from 'node:fs';
+import type { RequestListener, Server } from 'node:http';
+import { createRequire } from 'node:module';
+import { compileFunction } from 'node:vm';
 import { getRequestListener } from '@hono/node-server';
-import express from 'express';
-import fastify from 'fastify';
-import { Hono } from 'hono';
+import express, { type Express } from 'express';
+import type { FastifyInstance } from 'fastify';
+import type { Hono } from 'hono';
 import { memoryInbox } from 'stablehooks';
 import { exampleEvent } from 'stablehooks/testing';
 import { createInspector, fromInbox, type Inspector } from 'stablehooks-kit/inspector';
+import ts from 'typescript';
 import { expect, test } from 'vitest';
+import { blocksOf, sectionOf } from '../../../test/project/markdown.js';
 import { serve } from '../http-server.js';
 import { readStream, send } from './http.js';
 
-const FRAMEWORKS: Readonly<Record<string, (inspector: Inspector) => Promise<RequestListener>>> = {
-  async Express(inspector) {
-    const listener = getRequestListener(inspector.fetch);
-    const app = express();
-    app.all(['/ops/hooks', '/ops/hooks/*path'], (request, response) => listener(request, response));
-    app.use(express.json());
-    return app;
+/** What a block declares or exports. */
+interface Mounted {
+  readonly app?: unknown;
+  readonly GET?: FetchHandler;
+  readonly POST?: FetchHandler;
+}
+type FetchHandler = (request: Request) => Promise<Response>;
+
+/** How a server gets what the block of a framework makes, in the order of the page. */
+const FRAMEWORKS: Readonly<Record<string, (mounted: Mounted) => Promise<RequestListener | Server>>> = {
+  async Express({ app }) {
+    return (app as Express).use(express.json());
   },
-  async Fastify(inspector) {
-    const listener = getRequestListener(inspector.fetch);
-    const app = fastify();
-    app.register(async (scope) => {
-      scope.removeAllContentTypeParsers();
-      scope.addContentTypeParser('*', (_request, _body, done) => done(null));
-      scope.all('/ops/hooks*', async (request, reply) => {
-        reply.hijack();
-        await listener(request.raw, reply.raw);
-      });
+  async Fastify({ app }) {
+    const instance = app as FastifyInstance;
+    await instance.ready();
+    return instance.routing;
+  },
+  async Next({ GET, POST }) {
+    return getRequestListener((request) => {
+      const handler = request.method === 'GET' ? GET : POST;
+      return handler?.(request) ?? Response.error();
     });
-    await app.ready();
-    return app.routing;
   },
-  async Hono(inspector) {
-    const app = new Hono();
-    app.all('/ops/hooks/*', (context) => inspector.fetch(context.req.raw));
-    return getRequestListener(app.fetch);
+  async Hono({ app }) {
+    return getRequestListener((app as Hono).fetch);
   },
-  async 'node:http'(inspector) {
-    const listener = getRequestListener(inspector.fetch);
-    return (request, response) => {
-      if (request.url?.startsWith('/ops/hooks')) listener(request, response);
-      else response.writeHead(404).end();
-    };
+  async 'node:http'({ app }) {
+    return app as Server;
   },
 };
+
+const page = readFileSync(new URL('../../../docs/inspector.md', import.meta.url), 'utf8');
+const blocks = blocksOf(sectionOf(page, 'Frameworks'), 'ts');
+
+/** Runs the block of a framework with this inspector, but for the line that listens on a fixed port. */
+function runBlock(framework: string, inspector: Inspector): Mounted {
+  const block = blocks[Object.keys(FRAMEWORKS).indexOf(framework)] ?? '';
+  const { outputText } = ts.transpileModule(block.replace(/^app\.listen\(\d+\);$/m, ''), {
+    compilerOptions: {
+      module: ts.ModuleKind.CommonJS,
+      target: ts.ScriptTarget.ES2022,
+      esModuleInterop: true,
+    },
+  });
+  const code = `${outputText}\nreturn { ...exports, app: typeof app === 'undefined' ? undefined : app };`;
+  const run = compileFunction(code, ['require', 'exports', 'inspector']);
+  return run(createRequire(import.meta.url), {}, inspector);
+}
+
+test('the page has a block for each of these frameworks', () => {
+  expect(blocks).toHaveLength(Object.keys(FRAMEWORKS).length);
+});
 
 test.for(Object.keys(FRAMEWORKS))(
   'in %s the page, its files, its stream and its actions work',
@@ -75,10 +98,10 @@ test.for(Object.keys(FRAMEWORKS))(
         },
       }),
       actions: ['run'],
-      authorize: ({ headers }) => headers.get('cookie') === 'session=ada',
+      authorize: ({ headers }) => headers.get('cookie')?.startsWith('session=ada') === true,
       basePath: '/ops/hooks',
     });
-    const mounted = await FRAMEWORKS[name]?.(inspector);
+    const mounted = await FRAMEWORKS[name]?.(runBlock(name, inspector));
     await using server = await serve(mounted ?? (() => undefined));
     const headers = { cookie: 'session=ada' };
     const base = `${server.url}/ops/hooks`;
@@ -94,10 +117,16 @@ test.for(Object.keys(FRAMEWORKS))(
     const stream = await readStream(`${base}/api/stream`, { headers });
     await stream.next('open');
     await looked;
-    const { actionToken } = JSON.parse((await send(`${base}/api/session`, { headers })).text);
+    const session = await send(`${base}/api/session`, { headers });
+    const { actionToken } = JSON.parse(session.text);
+    const [cookie = ''] = String(session.headers['set-cookie']).split(';');
     const answer = await send(`${base}/api/actions/run`, {
       method: 'POST',
-      headers: { ...headers, 'content-type': 'application/json', 'x-inspector-token': actionToken },
+      headers: {
+        cookie: `${headers.cookie}; ${cookie}`,
+        'content-type': 'application/json',
+        'x-inspector-token': actionToken,
+      },
       body: JSON.stringify({ id: event.id }),
     });
     expect(answer.text).toBe('{"outcome":"handled"}');

@@ -1,6 +1,7 @@
 import { type AttemptFilter, fromSandbox, type StreamEntry } from 'stablehooks-kit/inspector';
 import { createSandbox, type SandboxOptions } from 'stablehooks-kit/sandbox';
 import { expect, onTestFinished, test } from 'vitest';
+import { serve } from '../http-server.js';
 
 function inspect(options: SandboxOptions = {}) {
   const sandbox = createSandbox({ seed: 1, clock: 'manual', maxAttempts: 1, ...options });
@@ -40,7 +41,7 @@ async function withOneOfEachKind() {
 
 test('attempts are listed the newest first, with what their answer says', async () => {
   const { deliveries } = await withOneOfEachKind();
-  const { rows, next } = deliveries.list({ limit: 10 });
+  const { rows, next } = await deliveries.list({ limit: 10 });
   expect(next).toBeNull();
   expect(rows.map(({ type, kind, status, outcome }) => [type, kind, status, outcome])).toEqual([
     ['wallet.frozen', 'unanswered', null, 'lost (fault drop)'],
@@ -65,8 +66,8 @@ test.each<[AttemptFilter, number]>([
   [{ id: 'evt_none' }, 0],
 ])('the filter %o selects %d of the attempts, in the list and in the charts', async (filter, count) => {
   const { deliveries } = await withOneOfEachKind();
-  expect(deliveries.list({ limit: 10, ...filter }).rows).toHaveLength(count);
-  const stats = deliveries.stats(filter);
+  expect((await deliveries.list({ limit: 10, ...filter })).rows).toHaveLength(count);
+  const stats = await deliveries.stats(filter);
   expect(stats.total).toBe(count);
   const sum = (counts: readonly number[]) => counts.reduce((all, one) => all + one, 0);
   expect(sum(Object.values(stats.kinds).map(sum))).toBe(count);
@@ -84,10 +85,10 @@ test('pages follow each other without a gap while new attempts are made, also un
   const { sandbox, deliveries } = inspect({ endpoints: [{ fetch: byType }] });
   for (let n = 0; n < 20; n++) sandbox.emit(n % 2 === 0 ? 'accept.confirmed' : 'transfer.settled');
   await sandbox.settled();
-  const all = deliveries.list({ limit: 100, type: 'accept.confirmed' }).rows;
+  const all = (await deliveries.list({ limit: 100, type: 'accept.confirmed' })).rows;
   const found: string[] = [];
   for (let before: string | undefined, more = true; more; ) {
-    const page = deliveries.list({ limit: 3, before, type: 'accept.confirmed' });
+    const page = await deliveries.list({ limit: 3, before, type: 'accept.confirmed' });
     found.push(...page.rows.map(({ id }) => id));
     before = page.next ?? undefined;
     more = page.next !== null;
@@ -95,7 +96,7 @@ test('pages follow each other without a gap while new attempts are made, also un
     await sandbox.settled();
   }
   expect(found).toEqual(all.map(({ id }) => id));
-  expect(deliveries.list({ limit: 3, before: 'no longer kept' })).toEqual({ rows: [], next: null });
+  expect(await deliveries.list({ limit: 3, before: 'no longer kept' })).toEqual({ rows: [], next: null });
 });
 
 test('every attempt has an id of its own, also a retry and a duplicate, and is found by it', async () => {
@@ -106,13 +107,79 @@ test('every attempt has an id of its own, also a retry and a duplicate, and is f
   });
   sandbox.emit('accept.confirmed');
   await sandbox.settled();
-  const { rows } = deliveries.list({ limit: 10 });
+  const { rows } = await deliveries.list({ limit: 10 });
   expect(new Set(rows.map(({ id }) => id)).size).toBe(6);
   for (const row of rows) expect(await deliveries.find(row.id)).toMatchObject(row);
   expect(await deliveries.find('del_0.1')).toBeUndefined();
   sandbox.faults.clear();
   const again = await deliveries.resend(rows[0]?.id ?? '', {});
-  expect(deliveries.list({ limit: 1 }).rows).toMatchObject([{ id: again, attempt: 1, faults: [] }]);
+  expect((await deliveries.list({ limit: 1 })).rows).toMatchObject([{ id: again, attempt: 1, faults: [] }]);
+});
+
+test.each(['corruptSignature', 'reserialise'] as const)(
+  'a delivery that the fault %s made wrong is wrongly accepted with 2xx, and refused with 401',
+  async (fault) => {
+    const { sandbox, deliveries } = inspect({
+      endpoints: [{ fetch: () => new Response() }],
+      faults: { [fault]: 1 },
+    });
+    sandbox.endpoints.add({
+      url: 'http://refuse.invalid/',
+      fetch: () => Response.json({ outcome: 'ignored' }, { status: 401 }),
+    });
+    sandbox.emit('accept.confirmed');
+    await sandbox.settled();
+    const { rows } = await deliveries.list({ limit: 10 });
+    expect(rows.map(({ kind, status }) => `${kind} ${status}`).toSorted()).toEqual([
+      'refused 401',
+      'wrongly-accepted 200',
+    ]);
+    const { kinds } = await deliveries.stats({ kind: 'wrongly-accepted' });
+    expect(kinds).toMatchObject({ accepted: [0], 'wrongly-accepted': [1], refused: [0] });
+  },
+);
+
+test('a resend sends the bytes of its attempt to the URL of its attempt', async () => {
+  await using other = await serve((request, response) => request.resume().on('end', () => response.end()));
+  const { sandbox, deliveries } = inspect({ endpoints: [{ fetch: byType }] });
+  const event = sandbox.emit('accept.confirmed');
+  await sandbox.settled();
+  const [first] = (await deliveries.list({ limit: 1 })).rows;
+  const url = `${other.url}/elsewhere`;
+  const bytes = Buffer.from(`${JSON.stringify({ id: event.id, type: 'redeem.failed' })}\n\ufeff`);
+  const edited = await deliveries.resend(first?.id ?? '', { body: bytes });
+  const moved = await deliveries.resend(edited, { url });
+  const again = await deliveries.resend(moved, {});
+  const details = await Promise.all([edited, moved, again].map((id) => deliveries.find(id)));
+  const sent = details.map((detail) => [detail?.request.url, detail?.request.body]);
+  expect(sent).toEqual([
+    [first?.endpoint, bytes.toString('base64')],
+    [url, bytes.toString('base64')],
+    [url, bytes.toString('base64')],
+  ]);
+  // None of them is a delivery of the event to its endpoint.
+  expect(sandbox.deliveries()).toHaveLength(1);
+  await deliveries.resend(first?.id ?? '', {});
+  expect(sandbox.deliveries()).toMatchObject([{ state: 'delivered' }, { state: 'delivered' }]);
+});
+
+test('a resend of a delivery that a fault made wrong sends the event as it is', async () => {
+  let status = 401;
+  const { sandbox, deliveries } = inspect({
+    endpoints: [{ fetch: () => new Response(null, { status }) }],
+    faults: { reserialise: 1 },
+  });
+  sandbox.emit('accept.confirmed');
+  await sandbox.settled();
+  status = 200;
+  const [row] = (await deliveries.list({ limit: 1 })).rows;
+  await deliveries.resend(row?.id ?? '', {});
+  expect(sandbox.events()).toMatchObject([{ delivered: true }]);
+});
+
+test('a resend of an attempt that is no longer kept is refused', async () => {
+  const { deliveries } = inspect();
+  await expect(deliveries.resend('del_0.1', {})).rejects.toMatchObject({ code: 'ERR_SANDBOX_NOT_FOUND' });
 });
 
 test('the detail has the bytes, the headers and the verdict of the attempt, and no secret', async () => {
@@ -122,7 +189,7 @@ test('the detail has the bytes, the headers and the verdict of the attempt, and 
   });
   const event = sandbox.emit('accept.confirmed');
   await sandbox.settled();
-  const [row] = deliveries.list({ limit: 1 }).rows;
+  const [row] = (await deliveries.list({ limit: 1 })).rows;
   const bytes = Buffer.from([0x80, 0x00]);
   const resent = await deliveries.resend(row?.id ?? '', { body: bytes });
   const details = await Promise.all([deliveries.find(row?.id ?? ''), deliveries.find(resent)]);
@@ -181,10 +248,14 @@ test('charts have at most 61 buckets, however long the time', async () => {
     sandbox.emit('accept.confirmed');
     await sandbox.settled();
     await sandbox.clock.advance(ms);
-    const { kinds, from, stepMs, total } = deliveries.stats({});
+    const { kinds, from, stepMs, total } = await deliveries.stats({});
     expect(kinds.accepted.length).toBeLessThanOrEqual(61);
     expect(kinds.accepted.reduce((all, one) => all + one, 0)).toBe(total);
     expect(from + kinds.accepted.length * stepMs).toBeGreaterThan(sandbox.clock.now() - ms);
   }
-  expect(inspect().deliveries.stats({})).toMatchObject({ total: 0, types: [], kinds: { accepted: [] } });
+  expect(await inspect().deliveries.stats({})).toMatchObject({
+    total: 0,
+    types: [],
+    kinds: { accepted: [] },
+  });
 });

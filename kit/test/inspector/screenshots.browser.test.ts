@@ -65,11 +65,11 @@ test('a picture of each view is written, wide and light, narrow and dark', async
     if (round % 3 === 0) sandbox.redeem();
   }
   await sandbox.settled();
-  const report = await poller.pollOnce();
+  const last = { report: await poller.pollOnce(), at: Date.now() };
   const inspector = createInspector({
     source: {
       ...fromSandbox(sandbox),
-      inbox: fromInbox(inbox, { name: 'app', lastReport: () => report }).inbox,
+      inbox: fromInbox(inbox, { name: 'app', lastReport: () => last }).inbox,
     },
     actions: ['resend', 'requeue', 'prune', 'acknowledge-gap', 'fire', 'set-faults', 'advance-clock'],
     authorize: () => true,

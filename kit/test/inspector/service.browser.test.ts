@@ -226,20 +226,25 @@ test.each([
   ['{ "amount": "1.00", }', 'This is not JSON at line 1, column 21', 20],
   ['', 'This is not JSON at line 1, column 1', 0],
   ['["a"]', 'A payload is a JSON object', 0],
-])('a payload that is no JSON object is refused with where it fails: %j', async (text, problem, position) => {
-  const { page, sandbox, notice } = await openService();
-  const payload = page.getByRole('textbox', { name: 'Payload' });
-  await payload.fill(text);
-  await page.getByRole('button', { name: 'Fire' }).click();
-  await notice.getByText(`Nothing was fired. ${problem}`).waitFor();
-  expect(await payload.getAttribute('aria-invalid')).toBe('true');
-  // The caret is where it fails.
-  const caret = await payload.evaluate((element) =>
-    element === document.activeElement ? (element as HTMLTextAreaElement).selectionStart : undefined,
-  );
-  expect(caret).toBe(position);
-  expect(sandbox.events()).toEqual([]);
-});
+  ['{"n":12345678901234567890.123}', 'The number at line 1, column 6 would be rounded', 5],
+  ['{"a":{"b":1,"b":2}}', 'The name at line 1, column 13 occurs twice', 12],
+])(
+  'a payload that cannot be sent as it is written is refused with where it fails: %j',
+  async (text, problem, position) => {
+    const { page, sandbox, notice } = await openService();
+    const payload = page.getByRole('textbox', { name: 'Payload' });
+    await payload.fill(text);
+    await page.getByRole('button', { name: 'Fire' }).click();
+    await notice.getByText(`Nothing was fired. ${problem}`).waitFor();
+    expect(await payload.getAttribute('aria-invalid')).toBe('true');
+    // The caret is where it fails.
+    const caret = await payload.evaluate((element) =>
+      element === document.activeElement ? (element as HTMLTextAreaElement).selectionStart : undefined,
+    );
+    expect(caret).toBe(position);
+    expect(sandbox.events()).toEqual([]);
+  },
+);
 
 test('names of the sandbox and messages of the server are shown as text, with what is hidden in them', async () => {
   const text = '<img src=x onerror="globalThis.pwned = 1">\u202e\u0007';

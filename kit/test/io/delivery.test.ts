@@ -1,12 +1,6 @@
 import { expect, test } from 'vitest';
-import {
-  deliver,
-  describeAnswer,
-  type EndpointAnswer,
-  isAccepted,
-  percentile,
-  summarise,
-} from '../../src/io/delivery.js';
+import type { EndpointAnswer } from '../../src/explain/answer.js';
+import { deliver, describeAnswer, isAccepted, percentile, summarise } from '../../src/io/delivery.js';
 import { findClosedUrl, serve } from '../http-server.js';
 
 test('a delivery with an invalid header is unreachable, and leaves no timer behind', async () => {

@@ -92,13 +92,33 @@ test.each([
   expect((await sandbox.explain(attempt)).what).toContain('The signature is right.');
 });
 
-test('another body, or another URL, does not mark the event as delivered', async () => {
+test('another body, or another URL, is an attempt alone, which is no delivery of the event', async () => {
   const endpoint = await startEndpoint({ status: 500 });
   const { sandbox, delivery } = await startDelivered(endpoint);
   endpoint.answer.status = 200;
-  await sandbox.resend(delivery.id, { body: '{}' });
-  await sandbox.resend(delivery.id, { url: `${endpoint.url}/elsewhere` });
+  const published: string[] = [];
+  sandbox.subscribe(({ kind }) => published.push(kind));
+  const attempts = [
+    await sandbox.resend(delivery.id, { body: '{}' }),
+    await sandbox.resend(delivery.id, { url: `${endpoint.url}/elsewhere` }),
+  ];
+  expect(published).toEqual(['attempt.made', 'attempt.made']);
   expect(sandbox.events()).toMatchObject([{ delivered: false }]);
+  expect(sandbox.deliveries()).toEqual([delivery]);
+  // Its id stands for the delivery that it was made of.
+  const again = await sandbox.resend(attempts[1]?.deliveryId ?? '');
+  expect(again.request.url).toBe(`${endpoint.url}/hooks`);
+});
+
+test('the own body and URL of a delivery are no others', async () => {
+  const endpoint = await startEndpoint({ status: 500 });
+  const { sandbox, delivery } = await startDelivered(endpoint);
+  endpoint.answer.status = 200;
+  const [first] = sandbox.attempts();
+  if (first === undefined) throw new Error('No attempt was made.');
+  await sandbox.resend(delivery.id, { body: bytesOf(first.request), url: first.request.url });
+  expect(sandbox.events()).toMatchObject([{ delivered: true }]);
+  expect(sandbox.deliveries()).toHaveLength(2);
 });
 
 test('the first 1,024 bytes of a response are kept, also in the middle of a character', async () => {

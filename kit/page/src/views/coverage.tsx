@@ -5,7 +5,7 @@ import { staleFor, tellChanged } from '../live';
 import { useLoaded } from '../load';
 import { attempt } from '../notice';
 import { Plain, toPlain } from '../plain';
-import { act, ask, can } from '../server';
+import { act, ask, can, post } from '../server';
 import { Age, Time } from '../time';
 import './coverage.css';
 
@@ -24,6 +24,11 @@ export function CoverageView() {
     const timer = setTimeout(reload, DRAWING_INTERVAL_MS);
     return () => clearTimeout(timer);
   }, [data]);
+  const isUndrawn = data?.picture.state === 'none';
+  useEffect(() => {
+    // The first picture needs nobody to ask for it. Where that fails, the button is there.
+    if (isUndrawn) draw().then(reload, () => undefined);
+  }, [isUndrawn]);
   return (
     <section class="coverage" aria-labelledby="coverage-title">
       <h2 id="coverage-title">Coverage</h2>
@@ -47,8 +52,11 @@ export function CoverageView() {
   );
 }
 
+/** Has the picture drawn anew, unless it is being drawn. */
+const draw = () => post<CoverageReport>('coverage');
+
 /** What is proven, in words. It never says more than that. */
-function Proven({ report: { since, watermark, gaps, diagnosis } }: { readonly report: CoverageReport }) {
+function Proven({ report: { since, watermark, gaps, lastPoll } }: { readonly report: CoverageReport }) {
   const open = gaps.filter(({ state }) => state === 'open').length;
   const acknowledged = gaps.length - open;
   return (
@@ -75,10 +83,21 @@ function Proven({ report: { since, watermark, gaps, diagnosis } }: { readonly re
         <dd>{watermark === null ? 'None before the list has answered.' : <Time at={watermark} />}</dd>
         <dt>Last poll</dt>
         <dd>
-          {diagnosis === null ? (
+          {lastPoll === null ? (
             'What it reported is known only in the process that polls.'
           ) : (
-            <Plain text={diagnosis} />
+            <>
+              <Time at={lastPoll.at} />: <Plain text={lastPoll.diagnosis} />
+              {lastPoll.problems.length > 0 && (
+                <ul aria-label="Problems of the last poll">
+                  {lastPoll.problems.map((problem, index) => (
+                    <li key={index} class="bad">
+                      <Plain text={problem} />
+                    </li>
+                  ))}
+                </ul>
+              )}
+            </>
           )}
         </dd>
       </dl>
@@ -88,10 +107,7 @@ function Proven({ report: { since, watermark, gaps, diagnosis } }: { readonly re
 
 function Picture({ report: { picture, watermark, gaps } }: { readonly report: CoverageReport }) {
   async function drawAgain() {
-    await attempt(
-      () => ask<CoverageReport>('coverage', { draw: 1 }),
-      () => 'The picture is drawn again.',
-    );
+    await attempt(draw, () => 'The picture is drawn.');
     tellChanged('coverage');
   }
   const proven =
@@ -125,7 +141,7 @@ function Picture({ report: { picture, watermark, gaps } }: { readonly report: Co
           />
         ) : (
           <button type="button" onClick={drawAgain}>
-            Draw again
+            {picture.state === 'none' ? 'Draw' : 'Draw again'}
           </button>
         )}
       </div>

@@ -1,4 +1,5 @@
 import type { AttemptDetail } from '../../../src/inspector/api.js';
+import { toShellWord } from '../../../src/shell-word.js';
 import { decodeBase64, decodeUtf8 } from '../bytes';
 import { toPlain } from '../plain';
 
@@ -21,9 +22,9 @@ export function toCurl({ request }: AttemptDetail): string {
   // In the argument, a first @ would be the name of a file.
   const isArgument = text !== undefined && text.length <= MAX_ARGUMENT && !text.startsWith('@');
   const lines = [
-    `curl --globoff --request ${quote(request.method)} --url ${quote(request.url)}`,
-    ...headers.map((header) => `--header ${quote(header)}`),
-    `--data-binary ${isArgument ? quote(text) : '@-'}`,
+    `curl --globoff --request ${toShellWord(request.method)} --url ${toShellWord(request.url)}`,
+    ...headers.map((header) => `--header ${toShellWord(header)}`),
+    `--data-binary ${isArgument ? toShellWord(text) : '@-'}`,
   ];
   const command = lines.join(' \\\n  ');
   return `${isArgument ? '' : `printf %s '${request.body}' | base64 -d | `}${command}\n`;
@@ -31,10 +32,6 @@ export function toCurl({ request }: AttemptDetail): string {
 
 /** Linux refuses arguments of 128 KiB and more; a character has up to 4 bytes. */
 const MAX_ARGUMENT = 30_000;
-
-function quote(text: string): string {
-  return `'${text.replaceAll("'", "'\\''")}'`;
-}
 
 /** The request as JSON; `Buffer.from(body, encoding)` gives its bytes. */
 export function toFixture({ request: { method, url, headers, body } }: AttemptDetail): string {

@@ -3,6 +3,7 @@ import type { AttemptKind } from '../../../src/inspector/api.js';
 /** How each kind is shown: with a sign and a word, because not everybody sees the color. */
 export const KINDS: Readonly<Record<AttemptKind, { readonly sign: string; readonly word: string }>> = {
   accepted: { sign: '✓', word: 'Accepted' },
+  'wrongly-accepted': { sign: '‼', word: 'Accepted although wrong' },
   'without-effect': { sign: '○', word: 'Without effect' },
   refused: { sign: '✕', word: 'Refused' },
   failed: { sign: '!', word: 'Failed' },

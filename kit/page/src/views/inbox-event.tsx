@@ -2,12 +2,13 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { InboxDetail } from '../../../src/inspector/api.js';
 import { Bytes } from '../bytes';
 import { staleFor, tellChanged } from '../live';
-import { useLoaded } from '../load';
+import { useEvery, useLoaded } from '../load';
 import { attempt } from '../notice';
 import { Plain, toPlain } from '../plain';
 import { act, ask, can } from '../server';
 import { now, Time } from '../time';
 import { follow, hrefWith } from '../url';
+import { REFRESH_MS } from './inbox-list';
 
 /** Outcomes after which nothing is left to do here. */
 const GOOD_OUTCOMES: Readonly<Record<string, string>> = {
@@ -35,6 +36,7 @@ export function InboxEvent({ id }: { readonly id: string }) {
     (signal) => ask<InboxDetail>(pathOf(id), {}, signal),
     staleFor('inbox'),
   );
+  useEvery(REFRESH_MS, reload);
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {
     // Not when the page was opened with the event.

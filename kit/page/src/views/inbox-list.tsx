@@ -2,6 +2,7 @@ import { elementScroll, observeElementOffset, observeElementRect, Virtualizer } 
 import { useCallback, useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks';
 import type { InboxPage, InboxRow } from '../../../src/inspector/api.js';
 import { connection, onLive, staleFor } from '../live';
+import { useEvery } from '../load';
 import { Plain, toPlain } from '../plain';
 import { ask } from '../server';
 import { Time } from '../time';
@@ -13,6 +14,8 @@ const HEAD_HEIGHT = 32;
 const ROW_HEIGHT = 46;
 const OVERSCAN_ROWS = 8;
 const isStale = staleFor('inbox');
+/** A retry of an event changes neither the counts nor the oldest time, from which the server tells a change. */
+export const REFRESH_MS = 5_000;
 
 /** The events of a state. Only the rows in sight are in the document, and only the pages near to them in memory. */
 export function InboxList({
@@ -75,6 +78,7 @@ export function InboxList({
       if (isStale(entry)) pages.refresh();
     });
   }, [pages, isOpen]);
+  useEvery(REFRESH_MS, () => pages.refresh());
 
   const { added, error, count, hasMore } = pages;
   const isListed = count > 0 || !hasMore || error !== undefined;

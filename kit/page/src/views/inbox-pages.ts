@@ -60,13 +60,9 @@ export function createPages({
   /** Pages that are kept and are read again. */
   let stale = new Set<number>();
 
-  const isAfter = (row: InboxRow, end: InboxRow) => {
-    const [later, earlier] = order === 'oldest' ? [row, end] : [end, row];
-    return (
-      later.receivedAt > earlier.receivedAt ||
-      (later.receivedAt === earlier.receivedAt && later.id > earlier.id)
-    );
-  };
+  /** Rows of one ms have an order that only the server knows. */
+  const isBefore = (row: InboxRow, other: InboxRow) =>
+    order === 'oldest' ? row.receivedAt < other.receivedAt : row.receivedAt > other.receivedAt;
 
   /** The next page to read. */
   function wanted(): number | undefined {
@@ -84,16 +80,17 @@ export function createPages({
     const { rows, next } = await load(after, abort.signal);
     stale.delete(index);
     const isLast = index >= pages.length - 1;
-    const merged = page?.end === undefined ? rows : merge(page, { rows, isAll: next === null });
-    const { end } = page ?? {};
-    const more = end === undefined || !isLast ? [] : rows.filter((row) => isAfter(row, end));
+    const inside = page?.end === undefined ? rows : rowsUpTo(page.end, { page, rows });
+    const isAll = next === null || inside.length < rows.length;
+    const merged = page?.end === undefined ? rows : merge(page, { inside, isAll });
+    const more = isLast ? rows.filter((row) => !inside.includes(row)) : [];
     const kept = [...merged, ...more].slice(0, isLast ? PAGE_ROWS : page?.length);
     // Every page before the last one is full. Where it is not, what follows counts as added.
     if (isLast)
       hasMore = kept.length === PAGE_ROWS && (next !== null || merged.length + more.length > PAGE_ROWS);
     pages[index] = isLast
       ? { after, length: kept.length, end: kept.at(-1), rows: kept }
-      : { after, length: page?.length ?? 0, end, rows: kept };
+      : { after, length: page?.length ?? 0, end: page?.end, rows: kept };
     for (const [each, { rows: held, ...rest }] of pages.entries()) {
       const isNear = each >= shown.first - KEPT_PAGES && each <= shown.last + KEPT_PAGES;
       // The first page is kept, because it shows what is new.
@@ -101,21 +98,27 @@ export function createPages({
     }
   }
 
-  /** The rows of a page that was read before, in their places. */
+  /** Those of the rows that do not follow the end of a page. */
+  function rowsUpTo(
+    end: InboxRow,
+    { page: { rows: before = [] }, rows }: { readonly page: Page; readonly rows: readonly InboxRow[] },
+  ): readonly InboxRow[] {
+    const known = new Set([end, ...before].map(({ id }) => id));
+    const reach = rows.findLastIndex(({ id }) => known.has(id));
+    return rows.filter((row, index) => index <= reach || isBefore(row, end));
+  }
+
+  /** The rows of a page that was read before, in their places. With `isAll`, no row of the page was left out. */
   function merge(
-    { end, rows: before }: Page,
-    { rows, isAll }: { readonly rows: readonly InboxRow[]; readonly isAll: boolean },
+    { rows: before }: Page,
+    { inside, isAll }: { readonly inside: readonly InboxRow[]; readonly isAll: boolean },
   ): readonly ListedRow[] {
-    const inside = rows.filter((row) => end === undefined || !isAfter(row, end));
     if (before === undefined) return inside;
-    const reach = rows.at(-1);
     const known = new Set(before.map(({ id }) => id));
     for (const { id } of inside) if (!known.has(id)) added.add(id);
     const found = new Map(inside.map((row) => [row.id, row]));
-    return before.map((row) => {
-      const isCovered = isAll || (reach !== undefined && !isAfter(row, reach));
-      return found.get(row.id) ?? (isCovered ? { ...row, left: true } : row);
-    });
+    const reach = isAll ? before.length : before.findLastIndex(({ id }) => found.has(id));
+    return before.map((row, index) => found.get(row.id) ?? (index < reach ? { ...row, left: true } : row));
   }
 
   async function work(): Promise<void> {

@@ -1,4 +1,4 @@
-import { type ParseError, parse, printParseErrorCode } from 'jsonc-parser';
+import { type Node, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser';
 import { useRef, useState } from 'preact/hooks';
 import type { ServiceReport } from '../../../src/inspector/api.js';
 import { attempt, tellReader } from '../notice';
@@ -104,35 +104,75 @@ type Payload =
   | { readonly valid: true; readonly value: Readonly<Record<string, unknown>> }
   | { readonly valid: false; readonly problem: string; readonly at: number };
 
-/** Reads a JSON object, or says where it is none: `JSON.parse` does not always say where. */
+/** Reads a JSON object, or says where it is none, or where JavaScript would change it. */
 function readPayload(text: string): Payload {
+  const refuse = (problem: string, at: number): Payload => ({ valid: false, problem, at });
   const errors: ParseError[] = [];
-  parse(text, errors, { disallowComments: true, allowTrailingComma: false, allowEmptyContent: false });
+  const tree = parseTree(text, errors, {
+    ...{ disallowComments: true, allowTrailingComma: false, allowEmptyContent: false },
+  });
   const [first] = errors;
   if (first !== undefined) {
-    const before = text.slice(0, first.offset).split('\n');
     const words = printParseErrorCode(first.error).replace(
       /\B[A-Z]/g,
       (letter) => ` ${letter.toLowerCase()}`,
     );
-    const place = `line ${before.length}, column ${(before.at(-1) ?? '').length + 1}`;
-    return {
-      valid: false,
-      problem: `This is not JSON at ${place}: ${words.toLowerCase()}.`,
-      at: first.offset,
-    };
+    return refuse(
+      `This is not JSON at ${placeOf(text, first.offset)}: ${words.toLowerCase()}.`,
+      first.offset,
+    );
   }
+  if (tree?.type !== 'object') return refuse('A payload is a JSON object. Begin it with {.', 0);
+  const changed = findChanged(tree, text);
+  if (changed !== undefined) return refuse(changed.problem, changed.at);
   try {
     const value: unknown = JSON.parse(text);
     if (isObject(value)) return { valid: true, value };
-    return { valid: false, problem: 'A payload is a JSON object. Begin it with {.', at: 0 };
-  } catch (error) {
-    return {
-      valid: false,
-      problem: `This is not JSON: ${error instanceof Error ? error.message : ''}`,
-      at: 0,
-    };
+  } catch {
+    // The parser above takes some text that JSON.parse refuses.
   }
+  return refuse('This is not JSON.', 0);
+}
+
+function placeOf(text: string, offset: number): string {
+  const lines = text.slice(0, offset).split('\n');
+  return `line ${lines.length}, column ${(lines.at(-1) ?? '').length + 1}`;
+}
+
+/** What `JSON.parse` would change without a word: a number that it cannot hold, and a name that occurs twice. */
+function findChanged(
+  node: Node,
+  text: string,
+): { readonly problem: string; readonly at: number } | undefined {
+  const { type, children = [], offset, length } = node;
+  if (type === 'number') {
+    const source = text.slice(offset, offset + length);
+    const isExact = toDigits(source) === toDigits(`${Number(source)}`);
+    if (isExact) return undefined;
+    const problem = `The number at ${placeOf(text, offset)} would be rounded. Write it as a string.`;
+    return { problem, at: offset };
+  }
+  if (type === 'object') {
+    const names = children.map((property) => property.children?.[0]?.value);
+    const index = names.findIndex((name, each) => names.indexOf(name) !== each);
+    const twice = children[index];
+    if (twice !== undefined) {
+      return { problem: `The name at ${placeOf(text, twice.offset)} occurs twice.`, at: twice.offset };
+    }
+  }
+  for (const child of children) {
+    const found = findChanged(child, text);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** The significant digits of a number, whose scale a double always keeps. */
+function toDigits(number: string): string {
+  return number
+    .replace(/e.*$/i, '')
+    .replace(/[-.]/g, '')
+    .replace(/^0+|0+$/g, '');
 }
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {

@@ -185,8 +185,8 @@ function Movements({ movements }: { readonly movements: ServiceReport['movements
       columns={['Begun (UTC)', 'Kind', 'State', '#Amount', 'Chain', 'From', 'To', 'Id']}
       empty={
         <>
-          No movement yet. <code>POST /sandbox/accepts</code>, <code>/transfers</code> and{' '}
-          <code>/redemptions</code> begin one.
+          No movement yet. <code>POST /sandbox/accepts</code>, <code>POST /sandbox/transfers</code> and{' '}
+          <code>POST /sandbox/redemptions</code> begin one.
         </>
       }
     >

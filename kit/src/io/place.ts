@@ -1,0 +1,13 @@
+/** Whether the URL of an inbox holds a password: before its host, or in its query. */
+export function hasPassword(place: string): boolean {
+  if (!URL.canParse(place)) return false;
+  const { password, searchParams } = new URL(place);
+  return password !== '' || [...searchParams.keys()].some((name) => SECRETS.test(name));
+}
+
+const SECRETS = /pass(word|wd|phrase)|pwd|secret|token/i;
+
+/** What people read of the place of an inbox: without the query of a URL. */
+export function namePlace(place: string): string {
+  return place.includes('://') ? place.replace(/[?#].*$/s, '') : place;
+}

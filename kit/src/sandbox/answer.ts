@@ -1,0 +1,22 @@
+import { type EndpointAnswer, LOSSES, readOutcome } from '../explain/answer.js';
+import { ATTEMPT_TIMEOUT, type Attempt } from './deliveries.js';
+
+/** Faults of a sandbox for which a receiver rightly refuses the delivery. */
+const FORGERIES = ['corruptSignature', 'reserialise'] as const;
+
+/** How the endpoint answered an attempt of a sandbox. */
+export function answerOf(attempt: Attempt): EndpointAnswer {
+  const { response, error, errorCode, faults, durationMs: elapsedMs } = attempt;
+  if (response !== null) {
+    const { status, body } = response;
+    const { location } = response.headers;
+    const fault = FORGERIES.find((name) => faults.includes(name));
+    return { kind: 'reply', status, location, ...readOutcome(body), fault, elapsedMs };
+  }
+  if (errorCode === ATTEMPT_TIMEOUT) return { kind: 'silence', elapsedMs };
+  // An error with a code is the endpoint's, even if a fault occurred.
+  if (errorCode !== null) return { kind: 'unreachable', reason: errorCode, elapsedMs };
+  const fault = LOSSES.find((name) => faults.includes(name));
+  if (fault !== undefined) return { kind: 'lost', fault, elapsedMs };
+  return { kind: 'unreachable', reason: error ?? 'no answer', elapsedMs };
+}
