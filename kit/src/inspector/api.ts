@@ -93,6 +93,8 @@ export interface AttemptRow {
   readonly at: string;
   readonly eventId: string;
   readonly type: string;
+  /** Whether other bytes than those of the event were sent. @default false */
+  readonly edited?: boolean | undefined;
   readonly endpoint: string;
   /** Which attempt of the delivery, from 1. */
   readonly attempt: number;

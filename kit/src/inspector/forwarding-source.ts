@@ -44,9 +44,9 @@ export function createForwardingSource({ inbox, settings, timeoutMs }: Forwardin
   let bytes = 0;
   let count = 0;
 
-  function keep(event: UnknownEvent, attempt: number, sent: SentDelivery): string {
+  function keep(made: Omit<NewAttempt, 'id'>): string {
     count += 1;
-    const kept = toKept({ id: `att_${count}`, event, attempt, sent });
+    const kept = toKept({ id: `att_${count}`, ...made });
     attempts.push(kept);
     bytes += sizeOf(kept);
     while (attempts.length > MAX_ATTEMPTS || (bytes > MAX_BYTES && attempts.length > 1)) {
@@ -76,7 +76,8 @@ export function createForwardingSource({ inbox, settings, timeoutMs }: Forwardin
       }
       const { event, sent } = kept;
       const sender = await createSender(url ?? sent.url, settings, timeoutMs);
-      return keep(event, 1, await sender.sendKept(body === undefined ? sent.body : Buffer.from(body)));
+      const resent = await sender.sendKept(body === undefined ? sent.body : Buffer.from(body));
+      return keep({ event, attempt: 1, sent: resent, edited: body !== undefined || kept.row.edited });
     },
   };
 
@@ -84,7 +85,7 @@ export function createForwardingSource({ inbox, settings, timeoutMs }: Forwardin
     ...inbox,
     deliveries,
     add: ({ event, attempt, sent }) => {
-      keep(event, attempt, sent);
+      keep({ event, attempt, sent });
     },
     subscribe(listener, isWatched) {
       listeners.add(listener);
@@ -102,9 +103,10 @@ interface NewAttempt {
   readonly event: UnknownEvent;
   readonly attempt: number;
   readonly sent: SentDelivery;
+  readonly edited?: boolean | undefined;
 }
 
-function toKept({ id, event, attempt, sent }: NewAttempt): KeptDelivery {
+function toKept({ id, event, attempt, sent, edited }: NewAttempt): KeptDelivery {
   const { at, url, headers, body, answer, reply } = sent;
   // A copy: a view of the first bytes would keep all of them.
   const start = reply && {
@@ -113,7 +115,7 @@ function toKept({ id, event, attempt, sent }: NewAttempt): KeptDelivery {
   };
   return {
     row: {
-      ...{ id, at: at.toISOString(), eventId: event.id, type: event.type, endpoint: url, attempt },
+      ...{ id, at: at.toISOString(), eventId: event.id, type: event.type, edited, endpoint: url, attempt },
       ...toResult(answer),
       faults: [],
     },

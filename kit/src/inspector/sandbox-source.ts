@@ -54,11 +54,11 @@ const read = new WeakMap<Attempt, KeptAttempt>();
 function toKept(attempt: Attempt): KeptAttempt {
   const known = read.get(attempt);
   if (known !== undefined) return known;
-  const { deliveryId, number, eventId, type, startedAt, request, response, faults } = attempt;
+  const { deliveryId, number, eventId, type, edited, startedAt, request, response, faults } = attempt;
   const id = `${deliveryId}.${number}${faults.includes('duplicate') ? '.duplicate' : ''}`;
   const kept = {
     row: {
-      ...{ id, at: startedAt, eventId, type, endpoint: request.url, attempt: number },
+      ...{ id, at: startedAt, eventId, type, edited, endpoint: request.url, attempt: number },
       ...toResult(answerOf(attempt)),
       faults,
     },

@@ -38,6 +38,8 @@ export interface Attempt {
   /** The type of the event. */
   readonly type: string;
   readonly endpointId: string;
+  /** Whether `resend` sent other bytes than those of the event. @default false */
+  readonly edited?: boolean | undefined;
   /** Which attempt of the delivery, from 1. A duplicate has the number of its original. */
   readonly number: number;
   readonly startedAt: string;
@@ -218,6 +220,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     const target = endpoints.get(earlier.endpointId);
     const own = toBytes(toBody(event));
     const sent = body === undefined ? own : toBytes(body);
+    const isEdited = !own.equals(sent);
     const isElsewhere = url !== undefined && url !== target.url;
     count += 1;
     const id = `del_${random.hex(`delivery:${count}`, 16)}`;
@@ -226,7 +229,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     const made = makeAttempt(
       {
         ...{ event, deliveryId: id, number: 1, timeoutMs: options.timeoutMs, abort, faults: [] },
-        body: sent,
+        body: isEdited ? sent : undefined,
         target: isElsewhere ? { ...target, url, fetch: undefined } : target,
       },
       { clock, faults: NO_FAULTS },
@@ -237,7 +240,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
     if (of.ended) return attempt;
     keepAttempt(attempt);
     // Another body, or another URL, does not show that this endpoint has the event: that is no delivery of it.
-    if (isElsewhere || !own.equals(sent)) return attempt;
+    if (isElsewhere || isEdited) return attempt;
     if (isDelivered(attempt)) events.markDelivered(event.id);
     const state = isDelivered(attempt) ? 'delivered' : 'exhausted';
     finish({ id, eventId: event.id, endpointId: target.id, state, attempts: 1 });
@@ -428,6 +431,7 @@ async function makeAttempt(
     ...{ deliveryId, eventId: id, type, endpointId: target.id, number },
     startedAt: new Date(startedAt).toISOString(),
     durationMs: clock.now() - startedAt,
+    ...(plan.body === undefined ? {} : { edited: true }),
     request: { method: 'POST', url: target.url, headers, ...toMessageBody(sent) },
     ...{ response, ...failure, faults: occurred },
   };

@@ -18,8 +18,10 @@ async function startInspector(inbox: InspectedInbox) {
   onTestFinished(() => inspector.close());
   const send = (path: string, init?: RequestInit) =>
     inspector.fetch(new Request(`https://app.example/api/${path}`, init));
-  const { actionToken }: Session = await (await send('session')).json();
-  const headers = { 'x-inspector-token': actionToken, 'content-type': 'application/json' };
+  const answer = await send('session');
+  const { actionToken }: Session = await answer.json();
+  const cookie = answer.headers.get('set-cookie')?.split(';')[0] ?? '';
+  const headers = { cookie, 'x-inspector-token': actionToken, 'content-type': 'application/json' };
   return {
     send,
     post: (path: string, body: object = {}) =>

@@ -103,6 +103,7 @@ test('another body, or another URL, is an attempt alone, which is no delivery of
     await sandbox.resend(delivery.id, { url: `${endpoint.url}/elsewhere` }),
   ];
   expect(published).toEqual(['attempt.made', 'attempt.made']);
+  expect(attempts.map(({ edited }) => edited)).toEqual([true, undefined]);
   expect(sandbox.events()).toMatchObject([{ delivered: false }]);
   expect(sandbox.deliveries()).toEqual([delivery]);
   // Its id stands for the delivery that it was made of.

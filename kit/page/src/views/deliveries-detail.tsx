@@ -76,6 +76,7 @@ function Detail({ detail }: { readonly detail: AttemptDetail }) {
       </div>
       <dl class="deliveries-facts">
         <Fact name="Event" value={detail.eventId} />
+        {detail.edited === true && <Fact name="Body" value="edited: not that of the event" />}
         <Fact name="Endpoint" value={detail.endpoint} />
         <Fact name="Attempt" value={`${detail.attempt}`} />
         <Fact name="Time" value={detail.at} />

@@ -351,6 +351,7 @@ function Row({
           <Plain text={type} />
           <span class="mono faint">
             <Plain text={eventId} />
+            {row.edited === true && ' (edited)'}
           </span>
         </a>
       </td>

@@ -145,7 +145,7 @@ export function InboxList({
         </div>
       </section>
       <p class="faint">
-        {count.toLocaleString()} of {(total ?? count).toLocaleString()} read, the {order} first.
+        {count.toLocaleString()} of {Math.max(total ?? 0, count).toLocaleString()} read, the {order} first.
       </p>
     </>
   );

@@ -70,7 +70,7 @@ export function InboxView() {
         <div class="inbox-bar">
           <h2 id="inbox-title">Inbox</h2>
           <Find />
-          {can('prune') && <Prune />}
+          {can('prune') && <Prune done={countOf('done')?.count} />}
         </div>
         {counts.error !== undefined && (
           <p class="bad" role="alert">
@@ -171,7 +171,7 @@ function Find() {
   );
 }
 
-function Prune() {
+function Prune({ done }: { readonly done: number | undefined }) {
   const [isAsking, setAsking] = useState(false);
   const [days, setDays] = useState('30');
   const [isRunning, setRunning] = useState(false);
@@ -198,6 +198,12 @@ function Prune() {
             Their ids stay, so that an event that is delivered again is still a duplicate. It cannot be
             undone.
           </p>
+          {done !== undefined && (
+            <p>
+              {done === 1 ? '1 event is done' : `${done.toLocaleString()} events are done`}; with 0 days, all
+              of them are pruned.
+            </p>
+          )}
           <label>
             Done for more than this many days
             <input
