@@ -164,13 +164,13 @@ async function expectReturn(
   expect(lost).toMatch(/^lost \{.*"why":"The inbox cannot be/);
   // By then the driver has tried to connect.
   await expect
-    .poll(async () => (await inspector.get('inbox/counts')).text, { timeout: 60_000 })
+    .poll(async () => (await inspector.get('inbox/counts')).text)
     .toBe('{"message":"The inbox cannot be reached: nothing listens there (ECONNREFUSED)."}');
   expect(lost).not.toContain(secret);
   await server.start();
   expect(await stream.next('lost', 'recovered')).toMatch(/^recovered /);
   const status = async () => (await inspector.get('inbox/counts')).status;
-  await expect.poll(status, { timeout: 60_000 }).toBe(200);
+  await expect.poll(status).toBe(200);
 }
 
 describe('a database that goes away and returns', () => {

@@ -5,9 +5,6 @@ import { createInspector, fromInbox, type InspectedInbox } from 'stablehooks-kit
 import { expect, onTestFinished, test } from 'vitest';
 import type { CoverageReport, Session } from '../../src/inspector/api.js';
 
-/** However busy the machine is. */
-const eventually = <Value>(read: () => Promise<Value>) => expect.poll(read, { timeout: 60_000 });
-
 /** An inspector of an app, and its requests as a page makes them. */
 async function startInspector(inbox: InspectedInbox) {
   const inspector = createInspector({
@@ -62,7 +59,7 @@ test('looking at the coverage reads no events, and a picture is drawn only when 
   expect((await send('coverage.svg')).status).toBe(404);
   expect((await send('coverage', { method: 'POST' })).status).toBe(403);
   expect((await post('coverage')).status).toBe(200);
-  await eventually(state).toBe('ready');
+  await expect.poll(state).toBe('ready');
   expect(pages).toBeGreaterThan(0);
   expect(await (await send('coverage.svg')).text()).toContain('1 event: 0 by push, 1 recovered by pull.');
 });
@@ -83,10 +80,10 @@ test('a picture that is being drawn says so and is not drawn twice, and one that
   const { post, state, report } = await startInspector(inbox);
   await post('coverage');
   expect(await state()).toBe('drawing');
-  await eventually(async () => drawings).toBe(1);
+  await expect.poll(async () => drawings).toBe(1);
   await post('coverage');
   fail(Object.assign(new Error('postgres://app:hunter2@db'), { code: 'ECONNREFUSED' }));
-  await eventually(state).toBe('failed');
+  await expect.poll(state).toBe('failed');
   expect(drawings).toBe(1);
   expect((await report()).picture).toEqual({
     state: 'failed',

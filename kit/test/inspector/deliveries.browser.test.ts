@@ -84,7 +84,7 @@ const detailOf = (page: Page) => page.getByRole('region', { name: 'Attempt', exa
 
 /** Waits until a condition holds in the page. */
 async function until(condition: () => Promise<boolean>): Promise<void> {
-  await expect.poll(condition, { timeout: 60_000 }).toBe(true);
+  await expect.poll(condition).toBe(true);
 }
 
 async function boxesOf(locator: Locator) {

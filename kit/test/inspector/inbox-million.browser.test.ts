@@ -69,19 +69,18 @@ test('a long list is read as far as it is scrolled, and only what is near is kep
 
   await list.focus();
   await expect
-    .poll(
-      async () => {
-        await page.keyboard.press('End');
-        return pagesRead().length;
-      },
-      { timeout: 60_000 },
-    )
+    .poll(async () => {
+      await page.keyboard.press('End');
+      return new Set(pagesRead()).size;
+    })
     .toBeGreaterThanOrEqual(21);
   await page
     .getByRole('link', { name: /^evt_099[78]/ })
     .first()
     .waitFor();
-  expect(new Set(pagesRead()).size).toBe(pagesRead().length);
+  // What is shown is read again every few seconds; what was scrolled past is not.
+  expect(new Set(pagesRead()).size).toBeGreaterThanOrEqual(21);
+  expect(pagesRead().length).toBeLessThan(60);
   expect(await rows.count()).toBeLessThan(60);
   // Each row is the one of its place: the newest is the last that was inserted.
   const places = await rows.evaluateAll((all) =>

@@ -2,9 +2,6 @@ import { expect, test } from 'vitest';
 import { createPages, PAGE_ROWS } from '../../page/src/views/inbox-pages.js';
 import type { InboxRow } from '../../src/inspector/api.js';
 
-/** However busy the machine is. */
-const eventually = <Value>(read: () => Value) => expect.poll(read, { timeout: 60_000 });
-
 /** An event of a state. All of them have come in the same ms. */
 function row(id: string, attempts = 1): InboxRow {
   return {
@@ -38,9 +35,9 @@ function listOf(first: readonly InboxRow[]) {
       pages.refresh();
       const [last] = to.slice(-1);
       // Every row is tried once more with each change, which shows that it was read again.
-      await eventually(() => JSON.stringify(pages.at(pages.count - 1))).toContain(
-        `"attempts":${last?.attempts}`,
-      );
+      await expect
+        .poll(() => JSON.stringify(pages.at(pages.count - 1)))
+        .toContain(`"attempts":${last?.attempts}`);
     },
   };
 }
@@ -51,7 +48,7 @@ const IDS = Array.from({ length: PAGE_ROWS + 20 }, (_, index) => `evt_${(index *
 test('events of one ms on the border of two pages are not counted as new', async () => {
   const list = listOf(IDS.map((id) => row(id)));
   list.pages.show(0, IDS.length - 1);
-  await eventually(() => list.pages.count).toBe(IDS.length);
+  await expect.poll(() => list.pages.count).toBe(IDS.length);
   await list.change(IDS.map((id) => row(id, 2)));
   expect(list.pages.added).toBe(0);
   expect(list.idsOf()).toEqual(IDS);
@@ -60,7 +57,7 @@ test('events of one ms on the border of two pages are not counted as new', async
 test('events of one ms that have left the state are marked, and the others stay', async () => {
   const list = listOf(IDS.map((id) => row(id)));
   list.pages.show(0, IDS.length - 1);
-  await eventually(() => list.pages.count).toBe(IDS.length);
+  await expect.poll(() => list.pages.count).toBe(IDS.length);
   const gone = new Set([IDS[3], IDS[PAGE_ROWS - 5], IDS[PAGE_ROWS + 3]]);
   await list.change(IDS.filter((id) => !gone.has(id)).map((id) => row(id, 2)));
   expect(list.pages.added).toBe(0);
@@ -70,7 +67,7 @@ test('events of one ms that have left the state are marked, and the others stay'
 test('new events of the same ms are counted, and no row is taken for one that has left', async () => {
   const list = listOf(IDS.map((id) => row(id)));
   list.pages.show(0, IDS.length - 1);
-  await eventually(() => list.pages.count).toBe(IDS.length);
+  await expect.poll(() => list.pages.count).toBe(IDS.length);
   const later = ['evt_new_1', 'evt_new_2'].map((id) => row(id, 2));
   await list.change([...later, ...IDS.map((id) => row(id, 2))]);
   expect(list.pages.added).toBe(2);

@@ -7,9 +7,6 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { SECRET } from '../command.js';
 import { SILENT } from '../service.js';
 
-/** However busy the machine is. */
-const eventually = <Value>(read: () => Value) => expect.poll(read, { timeout: 60_000 });
-
 const POLL_INTERVAL_MS = 100;
 
 /** An inbox that can be cut off, and a source over it with what it has published. */
@@ -62,9 +59,9 @@ const FIRST: readonly StreamEntry[] = [
 
 test('what has changed before the first look, while a page was opened, is told', async () => {
   using source = watched();
-  await eventually(() => source.entries).toEqual(FIRST);
+  await expect.poll(() => source.entries).toEqual(FIRST);
   const looks = source.looks();
-  await eventually(source.looks).toBeGreaterThan(looks + 1);
+  await expect.poll(source.looks).toBeGreaterThan(looks + 1);
   expect(source.entries).toEqual(FIRST);
 });
 
@@ -75,24 +72,24 @@ test('after a time in which no page was open, the first look tells a change agai
     asked += 1;
     return isWatched;
   });
-  await eventually(() => source.entries).toEqual(FIRST);
+  await expect.poll(() => source.entries).toEqual(FIRST);
   isWatched = false;
   const before = asked;
-  await eventually(() => asked).toBeGreaterThan(before + 1);
+  await expect.poll(() => asked).toBeGreaterThan(before + 1);
   isWatched = true;
-  await eventually(() => source.entries).toEqual([...FIRST, ...FIRST]);
+  await expect.poll(() => source.entries).toEqual([...FIRST, ...FIRST]);
 });
 
 test('an event that is recorded while a page is open is told as a change of the inbox', async () => {
   using source = watched();
-  await eventually(() => source.entries).toEqual(FIRST);
+  await expect.poll(() => source.entries).toEqual(FIRST);
   await source.inbox.record([exampleEvent('transfer.settled')], { origin: 'push', dueInMs: 0 });
-  await eventually(() => source.entries.slice(2)).toEqual([{ kind: 'changed', view: 'inbox' }]);
+  await expect.poll(() => source.entries.slice(2)).toEqual([{ kind: 'changed', view: 'inbox' }]);
 });
 
 test('a poll that fails and saves nothing is told as a change of the coverage', async () => {
   using source = watched();
-  await eventually(() => source.entries).toEqual(FIRST);
+  await expect.poll(() => source.entries).toEqual(FIRST);
   const client = createClient({
     baseUrl: 'https://service.example',
     token: 'token',
@@ -103,7 +100,7 @@ test('a poll that fails and saves nothing is told as a change of the coverage', 
   const report = await createPoller({ client, receiver, logger: SILENT }).pollOnce();
   expect(report.proven).toBe(false);
   source.polled({ report, at: 1 });
-  await eventually(() => source.entries.slice(2)).toEqual([{ kind: 'changed', view: 'coverage' }]);
+  await expect.poll(() => source.entries.slice(2)).toEqual([{ kind: 'changed', view: 'coverage' }]);
 });
 
 test('pages get the counts of the last look, and after an action and while none is open new ones', async () => {
@@ -116,7 +113,7 @@ test('pages get the counts of the last look, and after an action and while none 
   }
   const countOf = async (state: string) =>
     (await source.operations.count()).find((each) => each.state === state)?.count;
-  await eventually(() => source.entries).toEqual(FIRST);
+  await expect.poll(() => source.entries).toEqual(FIRST);
   const looks = source.looks();
   const counts = await Promise.all(Array.from({ length: 10 }, () => countOf('dead')));
   expect(counts).toEqual(Array.from({ length: 10 }, () => 1));
@@ -124,11 +121,13 @@ test('pages get the counts of the last look, and after an action and while none 
   await source.operations.requeue(event.id);
   expect(await countOf('dead')).toBe(0);
   isWatched = false;
-  await eventually(async () => {
-    const before = source.looks();
-    await countOf('dead');
-    return source.looks() - before;
-  }).toBe(1);
+  await expect
+    .poll(async () => {
+      const before = source.looks();
+      await countOf('dead');
+      return source.looks() - before;
+    })
+    .toBe(1);
 });
 
 test('an inbox that never answers is lost after ten seconds, and found again when it answers', async () => {
@@ -155,9 +154,9 @@ test('an inbox that fails is told once with the time and no part of its message,
     code: 'ECONNREFUSED',
   });
   source.fail(new Error('The inbox failed: postgres://app:whsec_hidden@db/app', { cause: refused }));
-  await eventually(() => source.entries).toHaveLength(1);
+  await expect.poll(() => source.entries).toHaveLength(1);
   const looks = source.looks();
-  await eventually(source.looks).toBeGreaterThan(looks + 1);
+  await expect.poll(source.looks).toBeGreaterThan(looks + 1);
   expect(source.entries).toEqual([
     {
       kind: 'lost',
@@ -166,15 +165,15 @@ test('an inbox that fails is told once with the time and no part of its message,
     },
   ]);
   source.fail(undefined);
-  await eventually(() => source.entries.slice(1)).toEqual([{ kind: 'recovered' }, ...FIRST]);
+  await expect.poll(() => source.entries.slice(1)).toEqual([{ kind: 'recovered' }, ...FIRST]);
 });
 
 test('an inbox is not asked while no page is open', async () => {
   let isWatched = false;
   using source = watched(() => isWatched);
   using other = watched();
-  await eventually(other.looks).toBeGreaterThan(2);
+  await expect.poll(other.looks).toBeGreaterThan(2);
   expect(source.looks()).toBe(0);
   isWatched = true;
-  await eventually(source.looks).toBeGreaterThan(0);
+  await expect.poll(source.looks).toBeGreaterThan(0);
 });

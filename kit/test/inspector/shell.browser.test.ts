@@ -253,7 +253,7 @@ test('the charts say in words what they draw, follow what happens, and are drawn
   sandbox.emit('transfer.settled');
   await sandbox.settled();
   // Counting all attempts takes the sandbox a while, so the page rests between two requests for the counts.
-  await expect.poll(words, { timeout: 60_000 }).not.toBe(before);
+  await expect.poll(words).not.toBe(before);
   await page.emulateMedia({ colorScheme: 'dark' });
   await expect.poll(drawn).not.toBe(light);
   await page.setViewportSize(NARROW);
