@@ -76,17 +76,6 @@ test('no name is exported by two rooms of stablehooks for different things', () 
   expect(twice.map(([name, where]) => `${name}: ${[...where].join(', ')}`)).toEqual([]);
 });
 
-test('the sandbox loads no code of the command line', () => {
-  const loaded = new Set<string>();
-  const load = (path: string) => {
-    if (loaded.has(path)) return;
-    loaded.add(path);
-    for (const { file, typeOnly } of importsOf(path)) if (file !== undefined && !typeOnly) load(file);
-  };
-  load('kit/src/sandbox/index.ts');
-  expect([...loaded].filter((path) => /src\/(io|commands|doctor)\//.test(path))).toEqual([]);
-});
-
 test('the kit imports stablehooks by its public subpaths only', () => {
   expect(kitSources.length).toBeGreaterThan(10);
   const subpaths = Object.keys(manifest.exports).map((subpath) => `stablehooks${subpath.slice(1)}`);

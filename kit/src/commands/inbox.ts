@@ -6,11 +6,11 @@ import {
   type InboxState,
   type UnknownEvent,
 } from 'stablehooks';
-import type { EndpointAnswer } from '../explain/answer.js';
 import { canAsk, confirm } from '../io/confirm.js';
 import {
   createSender,
   type DeliveryRow,
+  type EndpointAnswer,
   isQueued,
   noteUnaccepted,
   printRow,

@@ -3,17 +3,19 @@ import { Command } from 'commander';
 import { type EventType, type InboxOperations, type InboxState, memoryInbox } from 'stablehooks';
 import { describeGap, type PollReport } from 'stablehooks/catch-up';
 import type { Client } from 'stablehooks/client';
-import { type EndpointAnswer, isDelivered, statusOf } from '../explain/answer.js';
 import { createForwardingSource } from '../inspector/forwarding-source.js';
 import { fromInbox } from '../inspector/inbox-source.js';
 import { serveInspector } from '../inspector/local-server.js';
 import type { LastReport } from '../inspector/source.js';
 import {
   describeAnswer,
+  type EndpointAnswer,
   isAccepted,
+  isDelivered,
   isWithoutEffect,
   noteUnaccepted,
   outcomeOf,
+  statusOf,
   toRowData,
 } from '../io/delivery.js';
 import { unreachableError } from '../io/errors.js';

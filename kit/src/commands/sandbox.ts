@@ -1,10 +1,10 @@
 import { once } from 'node:events';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { SIGNATURE_ENCODINGS, SIGNATURE_HEADER, type SignatureEncoding } from 'stablehooks';
-import { readOutcome } from '../explain/answer.js';
 import { isLoopback } from '../inspector/access.js';
 import { createLocalInspector } from '../inspector/local-server.js';
 import { fromSandbox } from '../inspector/sandbox-source.js';
+import { readOutcome } from '../io/delivery.js';
 import { type ExitCode, interruptedExit, type Printer, toPlain } from '../io/output.js';
 import {
   addAction,

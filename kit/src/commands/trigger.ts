@@ -2,16 +2,18 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Command, InvalidArgumentError } from 'commander';
 import type { EventType, UnknownEvent } from 'stablehooks';
-import { type EndpointAnswer, isSignatureRefused, statusOf } from '../explain/answer.js';
 import {
   createSender,
   type DeliveryRow,
+  type EndpointAnswer,
   isAccepted,
   isNotDue,
+  isSignatureRefused,
   noteNotDue,
   noteUnaccepted,
   printRow,
   type Sender,
+  statusOf,
   summarise,
   toBytes,
 } from '../io/delivery.js';

@@ -1,7 +1,16 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { EVENT_TYPES } from 'stablehooks';
-import { type EndpointAnswer, isDelivered, isSignatureRefused, statusOf } from '../explain/answer.js';
-import { countAlike, describeAnswer, isQueued, noHandlerRan, outcomeOf } from '../io/delivery.js';
+import {
+  countAlike,
+  describeAnswer,
+  type EndpointAnswer,
+  isDelivered,
+  isQueued,
+  isSignatureRefused,
+  noHandlerRan,
+  outcomeOf,
+  statusOf,
+} from '../io/delivery.js';
 import { countOf } from '../io/output.js';
 import { type TestedEndpoint, toBody } from './endpoint.js';
 

@@ -1,9 +1,14 @@
 import { SIGNATURE_ENCODINGS } from 'stablehooks';
-import { type EndpointAnswer, isDelivered, isSignatureRefused, statusOf } from '../explain/answer.js';
 import { connectionFailure } from '../explain/connection.js';
 import { listSecrets } from '../explain/known-changes.js';
 import { findingOf } from '../explain/replies.js';
-import { describeAnswer } from '../io/delivery.js';
+import {
+  describeAnswer,
+  type EndpointAnswer,
+  isDelivered,
+  isSignatureRefused,
+  statusOf,
+} from '../io/delivery.js';
 import { toPlain } from '../io/output.js';
 import { type CheckResult, judgeDelivery, judgeEffect } from './checks.js';
 import { type SendOptions, type TestEvent, type TestedEndpoint, toBody } from './endpoint.js';

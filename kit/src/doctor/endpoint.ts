@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { type SignatureEncoding, sign } from 'stablehooks';
-import type { EndpointAnswer } from '../explain/answer.js';
-import { type DeliveryRequest, deliver, describeAnswer } from '../io/delivery.js';
+import { type DeliveryRequest, deliver, describeAnswer, type EndpointAnswer } from '../io/delivery.js';
 import { unreachableError, usageError } from '../io/errors.js';
 import type { Settings } from '../io/settings.js';
 

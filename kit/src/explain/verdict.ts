@@ -1,5 +1,11 @@
 import { type SignatureFormat, sign } from 'stablehooks';
-import { type EndpointAnswer, faultOf, isDelivered, isSignatureRefused, type LOSSES } from './answer.js';
+import {
+  type EndpointAnswer,
+  faultOf,
+  isDelivered,
+  isSignatureRefused,
+  type LOSSES,
+} from '../io/delivery.js';
 import { connectionFailure } from './connection.js';
 import { explainSignature } from './explain-signature.js';
 import { type Finding, findingOf } from './replies.js';

@@ -1,6 +1,12 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type EndpointAnswer, faultOf, isDelivered, statusOf } from '../explain/answer.js';
-import { describeAnswer, isWithoutEffect } from '../io/delivery.js';
+import {
+  describeAnswer,
+  type EndpointAnswer,
+  faultOf,
+  isDelivered,
+  isWithoutEffect,
+  statusOf,
+} from '../io/delivery.js';
 import { Fifo } from '../sandbox/fifo.js';
 import {
   ATTEMPT_KINDS,

@@ -71,7 +71,11 @@ export function createHandler({ source, actions, access, basePath }: InspectorPa
   });
   app.use(async (context, next) => {
     const refused = await access.check(context.req.raw, context.env.incoming?.socket.remoteAddress);
-    if (refused === undefined) return next();
+    if (refused === undefined) {
+      const { pathname, search } = new URL(context.req.raw.url);
+      // The page asks for its files by relative URLs.
+      return `${pathname}/` === basePath ? context.redirect(`${basePath}${search}`, 308) : next();
+    }
     // Who opens the page in a browser reads this.
     const isOpened = context.req.header('accept')?.includes('text/html') === true;
     return isOpened
@@ -115,11 +119,6 @@ export function createHandler({ source, actions, access, basePath }: InspectorPa
 
   return {
     async fetch(request: Request, bindings: Partial<HttpBindings> = {}): Promise<Response> {
-      const { pathname, search } = new URL(request.url);
-      if (`${pathname}/` === basePath) {
-        // The page asks for its files by relative URLs.
-        return new Response(null, { status: 308, headers: { location: `${basePath}${search}` } });
-      }
       // Hono rejects when what was thrown is not an error, such as by `authorize`.
       const response = await Promise.resolve(app.fetch(request, bindings)).catch(toProblem);
       for (const [name, value] of Object.entries(PAGE_HEADERS)) response.headers.set(name, value);

@@ -9,8 +9,13 @@ import {
 import { createPoller, type PollerOptions, type PollReport } from 'stablehooks/catch-up';
 import type { Client } from 'stablehooks/client';
 import type { Inbox, Lease } from 'stablehooks/conformance';
-import type { EndpointAnswer } from '../explain/answer.js';
-import { createSender, type DeliveryRow, type SentDelivery, toBytes } from './delivery.js';
+import {
+  createSender,
+  type DeliveryRow,
+  type EndpointAnswer,
+  type SentDelivery,
+  toBytes,
+} from './delivery.js';
 import { CommandError, toFailure, unreachableError } from './errors.js';
 import type { Settings } from './settings.js';
 import { toLastError } from './without-handler.js';

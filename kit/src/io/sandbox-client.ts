@@ -1,6 +1,6 @@
-import type { EndpointAnswer } from '../explain/answer.js';
 import { answerOf } from '../sandbox/answer.js';
 import type { Attempt, Delivery, Endpoint } from '../sandbox/index.js';
+import type { EndpointAnswer } from './delivery.js';
 import { type CommandError, describeBody, unreachableError, usageError } from './errors.js';
 import { toPlain } from './output.js';
 import type { Settings } from './settings.js';

@@ -1,6 +1,5 @@
 /** Events that an endpoint answered without running a handler: how an inbox remembers them. */
-import type { EndpointAnswer } from '../explain/answer.js';
-import { describeAnswer, isAccepted, noHandlerRan, outcomeOf } from './delivery.js';
+import { describeAnswer, type EndpointAnswer, isAccepted, noHandlerRan, outcomeOf } from './delivery.js';
 
 /** Part of the last error of such an event. */
 const MARK = 'no handler ran';

@@ -1,4 +1,4 @@
-import { type EndpointAnswer, LOSSES, readOutcome } from '../explain/answer.js';
+import { type EndpointAnswer, LOSSES, readOutcome } from '../io/delivery.js';
 import { ATTEMPT_TIMEOUT, type Attempt } from './deliveries.js';
 
 /** Faults of a sandbox for which a receiver rightly refuses the delivery. */

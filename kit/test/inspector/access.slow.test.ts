@@ -424,5 +424,7 @@ describe('the inspector of an app', () => {
     }
     const bare = await send(app.url);
     expect([bare.status, bare.headers['location']]).toEqual([308, '/ops/hooks/']);
+    await using closed = await startApp(() => false);
+    expect((await send(closed.url)).status).toBe(403);
   });
 });

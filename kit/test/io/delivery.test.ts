@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { EndpointAnswer } from '../../src/explain/answer.js';
+import type { EndpointAnswer } from '../../src/io/delivery.js';
 import { deliver, describeAnswer, isAccepted, percentile, summarise } from '../../src/io/delivery.js';
 import { findClosedUrl, serve } from '../http-server.js';
 
