@@ -34,7 +34,7 @@ export function createStream(): Stream {
   const encoder = new TextEncoder();
   const kept: string[] = [];
   const readers = new Set<Reader>();
-  /** What was not sent yet. The last of `kept`, but for what changed twice. */
+  /** What was not sent yet. */
   let unsent: string[] = [];
   let count = 0;
   /** Since when the source is lost, for a page that is opened then. */
