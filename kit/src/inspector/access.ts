@@ -8,8 +8,8 @@ export interface Access {
    * @param remoteAddress - where it comes from, if it came over a socket.
    */
   check(request: Request, remoteAddress: string | undefined): Promise<Refusal | undefined>;
-  /** Adds to the answer of the page what later requests need. */
-  admit(request: Request, headers: Headers): void;
+  /** Adds the cookie that later requests need to the answer of the page. */
+  setCookie(request: Request, headers: Headers): void;
   /** What each action must carry in the header `x-inspector-token`. The headers of the answer get its cookie. */
   actionToken(request: Request, headers: Headers): string;
 }
@@ -28,7 +28,7 @@ const ACTION_COOKIE = 'stablehooks_inspector_action';
 
 /**
  * For apps: the app decides by each request, such as by its session. The token of actions is also a cookie, and no
- * process keeps it, so that every process of the app admits what another one has given out.
+ * process keeps it, so that every process of the app accepts what another one has issued.
  */
 export function appAccess(authorize: (request: Request) => boolean | Promise<boolean>): Access {
   const readToken = (request: Request) => {
@@ -50,7 +50,7 @@ export function appAccess(authorize: (request: Request) => boolean | Promise<boo
       }
       return checkOrigin(request) ?? checkAction(request, readToken(request));
     },
-    admit: () => undefined,
+    setCookie: () => undefined,
   };
 }
 
@@ -74,7 +74,7 @@ export function tokenAccess(port: () => number): Access & { readonly token: stri
       }
       return checkAction(request, actionToken);
     },
-    admit(request, headers) {
+    setCookie(request, headers) {
       if (!hasToken(request, token)) return;
       headers.append('set-cookie', `${cookieName()}=${session}; Path=/; HttpOnly; SameSite=Strict`);
     },

@@ -36,7 +36,7 @@ export function toResult(
   return { kind, status: answer.status, outcome: answer.code ?? answer.outcome ?? null, durationMs };
 }
 
-/** Statuses below 500 that say that the answer can be another later. */
+/** Statuses below 500 after which a later attempt can succeed. */
 const TEMPORARY: ReadonlySet<number> = new Set([408, 409, 425, 429]);
 
 function kindOf(answer: EndpointAnswer): AttemptKind {
@@ -48,9 +48,9 @@ function kindOf(answer: EndpointAnswer): AttemptKind {
 
 /** Other work of the process gets its turn this often, while bodies are searched. */
 const TURN_MS = 10;
-/** For so many texts, it is kept which attempts were searched, and what was found: a page asks for the same again. */
+/** The results of a search are kept for so many texts, because a page asks for the same one again. */
 const MAX_TEXTS = 8;
-/** For so many filters, the counts are kept. */
+/** The counts are kept for so many filters. */
 const MAX_TALLIES = 16;
 
 /**

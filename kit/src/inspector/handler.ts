@@ -85,7 +85,7 @@ export function createHandler({ source, actions, access, basePath }: InspectorPa
   app.get('/', async (context) => {
     const page = await readPageFile('index.html');
     if (page === undefined) throw new ConfigError('The page is missing. Install stablehooks-kit again.');
-    access.admit(context.req.raw, page.headers);
+    access.setCookie(context.req.raw, page.headers);
     return page;
   });
   app.get('/assets/:file', async (context) => {

@@ -39,7 +39,7 @@ export interface InspectorOptions {
   /** What the page can do, beside looking. @default none */
   readonly actions?: readonly ActionName[] | undefined;
   /**
-   * Says whether a request can see the page, and use its actions. It is called for each request; only `true` admits
+   * Says whether a request can see the page, and use its actions. It is called for each request; only `true` allows
    * it, and an error refuses it. Check the session of an operator here.
    */
   readonly authorize: (request: Request) => boolean | Promise<boolean>;

@@ -25,7 +25,7 @@ export function createLocalInspector(
     urlAt(baseUrl) {
       const url = new URL(`/?token=${access.token}`, baseUrl);
       port = Number(url.port);
-      // The address of all interfaces is no place to go to, and only names of the loopback are admitted.
+      // No browser can open the address of all interfaces, and only names of the loopback are accepted.
       if (!isLoopback(url.hostname)) url.hostname = '127.0.0.1';
       return url.href;
     },
