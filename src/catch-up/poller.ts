@@ -493,8 +493,15 @@ async function dispatchEvents(
   const failedIds: string[] = [];
   const queue = [...events].sort((a, b) => a.at - b.at).values();
 
-  async function accept({ event, result }: FoundEvent): Promise<void> {
-    const { kind, error } = await receiver.accept(event, 'pull');
+  const waiting = new Map<string, FoundEvent>();
+
+  async function accept(found: FoundEvent): Promise<void> {
+    const outcome = await receiver.accept(found.event, 'pull');
+    if (outcome.error?.code === 'ERR_KEY_BUSY') waiting.set(found.event.id, found);
+    else count(found, outcome);
+  }
+
+  function count({ event, result }: FoundEvent, { kind, error }: Outcome): void {
     counts[kind] += 1;
     if (isFailure(kind)) failedIds.push(event.id);
     const tookEffect = kind === 'handled' || kind === 'ignored' || kind === 'queued';
@@ -514,7 +521,26 @@ async function dispatchEvents(
       await accept(next.value);
     }
   }
+  /** Runs the events that waited for others of their ordering key: most of these, this poll has run. */
+  async function runWaiting(): Promise<void> {
+    const onOutcome = (outcome: Outcome) => {
+      const { kind, event } = outcome;
+      if (event === undefined || outcome.error?.code === 'ERR_KEY_BUSY') return;
+      const found = waiting.get(event.id);
+      waiting.delete(event.id);
+      if (found !== undefined) count(found, outcome);
+      else if (isFailure(kind)) failedIds.push(event.id);
+    };
+    try {
+      await receiver.redrive({ signal, onOutcome });
+    } catch (error) {
+      problems.push(toProblem(error, { code: 'ERR_INBOX_FAILED' }));
+    }
+    counts.busy += waiting.size;
+  }
+
   await Promise.all(Array.from({ length: concurrency }, work));
+  if (waiting.size > 0) await runWaiting();
   return { counts, recoveredIds, failedIds, problems };
 }
 

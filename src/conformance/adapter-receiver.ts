@@ -37,9 +37,12 @@ const BEHAVIOURS = {
   },
   slow: () => new Promise((resolve) => setTimeout(resolve, HANDLER_TIMEOUT_MS / 2)),
   'never-settle': () => new Promise(() => undefined),
-  'reject-after-timeout': () =>
-    new Promise((_, reject) => setTimeout(() => reject(new Error(CONTRACT_MARKER)), HANDLER_TIMEOUT_MS + 20)),
-} as const satisfies Record<string, (attempt: number) => void | Promise<void>>;
+  'reject-after-timeout': (_attempt, signal) =>
+    new Promise((_, reject) => {
+      const fail = () => reject(new Error(CONTRACT_MARKER));
+      signal.addEventListener('abort', () => setTimeout(fail, HANDLER_TIMEOUT_MS / 10));
+    }),
+} as const satisfies Record<string, (attempt: number, signal: AbortSignal) => void | Promise<void>>;
 
 /** Accepts a payload whose `amount` is a string. */
 const amountSchema: StandardSchema<UnknownPayload> = {
@@ -75,10 +78,10 @@ export function createContractReceiver(): Receiver {
     logger: { warn: () => undefined, error: () => undefined },
     handlers: {
       'accept.confirmed': () => undefined,
-      'transfer.settled': async ({ payload }, { attempt }) => {
+      'transfer.settled': async ({ payload }, { attempt, signal }) => {
         if ('polluted' in Object.prototype) throw new Error('A payload changed Object.prototype.');
         const behaviour = String(payload['behaviour']);
-        if (isHandlerBehaviour(behaviour)) await BEHAVIOURS[behaviour](attempt);
+        if (isHandlerBehaviour(behaviour)) await BEHAVIOURS[behaviour](attempt, signal);
       },
     },
     onOutcome: ({ event }) => {

@@ -780,6 +780,7 @@ const operationCases: readonly InboxCase[] = [
         state: 'received',
         attempts: 0,
         origin: 'pull',
+        key: null,
         lastError: null,
         history: [],
         event,

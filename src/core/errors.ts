@@ -73,9 +73,17 @@ export class PermanentError extends StablehooksError<'ERR_HANDLER_PERMANENT'> {
   }
 }
 
-/** Another delivery or process runs the event, its retry time is not reached, or the receiver is closing: try again later. */
+/**
+ * Another delivery or process runs the event or one of the same ordering key, its retry time is not reached, or the
+ * receiver runs as much as it may or is closing: try again later.
+ */
 export class BusyError extends StablehooksError<
-  'ERR_EVENT_BUSY' | 'ERR_EVENT_NOT_DUE' | 'ERR_RECEIVER_CLOSED' | 'ERR_LEASE_LOST'
+  | 'ERR_EVENT_BUSY'
+  | 'ERR_EVENT_NOT_DUE'
+  | 'ERR_KEY_BUSY'
+  | 'ERR_RECEIVER_BUSY'
+  | 'ERR_RECEIVER_CLOSED'
+  | 'ERR_LEASE_LOST'
 > {
   override readonly name = 'BusyError';
   /** How long to wait before the next try, in ms. */

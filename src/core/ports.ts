@@ -32,15 +32,20 @@ export interface Lease {
   readonly token: string;
   /** Which attempt this is, from 1. */
   readonly attempt: number;
+  /** The ordering key that the event was claimed with. */
+  readonly key?: string | undefined;
 }
 
-/** The result of a claim: the lease, or the state that prevents one. */
+/**
+ * The result of a claim: the lease, or what prevents one. `leased`, `failed`, `done` and `dead` are the event's own
+ * state; `waiting` says that another event of its ordering key is leased.
+ */
 export type Claim =
   | { readonly state: 'claimed'; readonly lease: Lease }
   | { readonly state: 'done' }
   | { readonly state: 'dead' }
   | {
-      readonly state: 'leased' | 'failed';
+      readonly state: 'leased' | 'failed' | 'waiting';
       /** How long until the other lease lapses, or until the event's retry time, in ms; at least 1. */
       readonly retryAfterMs: number;
     };
@@ -125,6 +130,8 @@ export interface ClaimOptions {
   readonly json?: string | undefined;
   /** Whether a failed event can be claimed before its retry time. @default false */
   readonly early?: boolean | undefined;
+  /** The ordering key: of the events of one key, at most one is leased at a time. @default none */
+  readonly key?: string | undefined;
 }
 
 /** An event, and its JSON as it is stored. */
@@ -143,11 +150,24 @@ export interface Inbox<Tx = undefined> {
    *
    * Of any number of simultaneous claims exactly one is answered `claimed`. An event can be claimed unless it is
    * `done`, `dead`, under a lease that has not lapsed, or `failed` and not due yet. A claim that is not answered
-   * `claimed` changes nothing: whoever repeats a captured delivery cannot use up the event's attempts.
+   * `claimed` uses up no attempt, whoever repeats a captured delivery, and unless it is answered `waiting` it changes
+   * nothing.
+   *
+   * With a `key`, of any number of simultaneous claims of its events at most one is answered `claimed`, and none while
+   * another event of the key is under a lease that has not lapsed. What else could have been claimed is answered
+   * `waiting`: it is stored as `received` and waits for that lease. It is due when that lease ends: at its lapse at the
+   * latest, and at once when its event is completed or failed and no other event of the key that waits was created
+   * earlier. A lease of the key that has lapsed is lost when another event of the key is claimed: its event waits, too.
+   * The key is stored with the event; a claim replaces it.
    */
   claim(event: UnknownEvent, options: ClaimOptions): Promise<Claim>;
 
-  /** Marks the event done; `false` when the lease is lost, and then nothing has changed. */
+  /**
+   * Marks the event done; `false` when the lease is lost, and then nothing has changed.
+   *
+   * If the lease has a key, the event that waits for it and was created first is due in the same step; of those that
+   * were created at the same time, the one that was received first.
+   */
   complete(lease: Lease): Promise<boolean>;
 
   /**
@@ -165,7 +185,8 @@ export interface Inbox<Tx = undefined> {
 
   /**
    * Ends an attempt that failed: the event is due again after `retryAfterMs`, or `dead` when that is `null`.
-   * `false` when the lease is lost, and then nothing has changed.
+   * `false` when the lease is lost, and then nothing has changed. The next event of its key is due as in
+   * {@link complete}: an event that failed does not keep its key.
    */
   fail(
     lease: Lease,
@@ -190,6 +211,8 @@ export interface Inbox<Tx = undefined> {
       readonly origin: Origin;
       /** The JSON of each event as it arrived, in the same order. @default the events serialized */
       readonly json?: readonly string[] | undefined;
+      /** The ordering key of each event, in the same order. @default none */
+      readonly keys?: readonly (string | undefined)[] | undefined;
     },
   ): Promise<readonly RecordResult[]>;
 
@@ -197,6 +220,10 @@ export interface Inbox<Tx = undefined> {
    * Takes up to `limit` events that are due, the longest due first: `received`, `failed`, `leased` whose lease has
    * lapsed (the old token then changes nothing), and `parked` of one of `types`. All of them become `received`, so
    * that they can be claimed; their attempts stay.
+   *
+   * Of the due events of one ordering key it takes only the one that was created first, and none while another event
+   * of the key is under a lease that has not lapsed. What it passes over waits, as in {@link claim}: for that lease,
+   * or for the event that was taken. So a key of which many events wait does not keep back those of other keys.
    *
    * Atomic. The events it took are not due for `visibilityTimeoutMs`, so that two callers never take the same one.
    */
@@ -220,6 +247,14 @@ export interface Inbox<Tx = undefined> {
     state: PollState,
     options: { readonly holder: string; readonly leaseMs: number },
   ): Promise<boolean>;
+
+  /**
+   * Calls back each time an event is due because another of its key was completed or failed, by whichever process,
+   * until the returned function is called. Rejects when it cannot listen, and calls `onEnd` when it cannot any more.
+   *
+   * Only in inboxes whose store can send messages. It makes runners fast; nothing depends on it.
+   */
+  listen?(onDue: () => void, onEnd: (error: unknown) => void): Promise<() => Promise<void>>;
 }
 
 /** One attempt at an event. Times are epoch ms by the inbox's clock. */
@@ -243,6 +278,8 @@ export interface InboxRecord {
   readonly attempts: number;
   /** Where it first came from. */
   readonly origin: Origin;
+  /** The ordering key that it was stored or last claimed with, or `null`. */
+  readonly key: string | null;
   readonly receivedAt: number;
   readonly updatedAt: number;
   /** When it runs again, or its lease lapses; `null` when it is done, dead or parked. */

@@ -1,4 +1,4 @@
-import { encodeEvent, type UnknownEvent } from '../core/events.js';
+import { createdAtMs, encodeEvent, type UnknownEvent } from '../core/events.js';
 import { func, integer, readOptions, withMethods } from '../core/options.js';
 import {
   type ClaimOptions,
@@ -49,7 +49,7 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
     now: func(Date.now),
   });
   const { now } = settings;
-  const { dueList, open, done, get, add, change, end } = createStore(settings);
+  const { dueList, open, done, get, add, change, end, openOf, setKey } = createStore(settings);
   let tokens = 0;
   let poll = { holder: '', leaseUntil: 0, state: EMPTY_POLL_STATE };
 
@@ -59,19 +59,55 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
     return stored?.record.state === 'leased' && stored.token === token ? stored : undefined;
   }
 
+  /** The event that has the lease of a key, also if it has lapsed. */
+  function holderOf(key: string): Entry | undefined {
+    return openOf(key).find(({ record }) => record.state === 'leased');
+  }
+
+  /** Makes an event wait for another of its key. */
+  function wait(stored: Entry, dueAt: number): void {
+    if (stored.record.state === 'leased') end(stored, { result: 'lapsed', error: null });
+    stored.token = undefined;
+    stored.isWaiting = true;
+    change(stored, { state: 'received', dueAt });
+  }
+
+  /** After the end of an attempt: the first event that waits for its key is due. */
+  function release({ key }: Lease): void {
+    if (key === undefined) return;
+    const [next] = openOf(key)
+      .filter(({ isWaiting }) => isWaiting)
+      .sort(byCreation);
+    if (next === undefined) return;
+    next.isWaiting = false;
+    change(next, { dueAt: now() });
+  }
+
   return {
     durable: false,
 
-    async claim(event, { leaseMs, origin, json, early = false }) {
+    async claim(event, { leaseMs, origin, json, early = false, key }) {
       const found = get(event.id);
       const state = found?.record.state;
       if (state === 'done' || state === 'dead') return { state };
       const waits = state === 'leased' || (state === 'failed' && !early);
       const leftMs = waits ? (found?.record.dueAt ?? 0) - now() : 0;
       if (waits && leftMs > 0) return { state, retryAfterMs: leftMs };
-      if (found !== undefined && state === 'leased') end(found, { result: 'lapsed', error: null });
 
       const stored = found ?? add(event, { state: 'received', origin, dueAt: null, json });
+      setKey(stored, event, key);
+      const holder = key === undefined ? undefined : holderOf(key);
+      if (holder !== undefined && holder !== stored) {
+        const { dueAt } = holder.record;
+        const heldMs = (dueAt ?? 0) - now();
+        if (heldMs > 0) {
+          wait(stored, dueAt ?? 0);
+          return { state: 'waiting', retryAfterMs: heldMs };
+        }
+        wait(holder, now() + leaseMs);
+      }
+      if (state === 'leased') end(stored, { result: 'lapsed', error: null });
+      stored.isWaiting = false;
       tokens += 1;
       stored.token = String(tokens);
       const { attempts: attempt } = change(stored, {
@@ -79,7 +115,7 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
         attempts: stored.record.attempts + 1,
         dueAt: now() + leaseMs,
       });
-      return { state: 'claimed', lease: { id: event.id, token: stored.token, attempt } };
+      return { state: 'claimed', lease: { id: event.id, token: stored.token, attempt, key } };
     },
 
     async complete(lease) {
@@ -87,6 +123,7 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       if (stored === undefined) return false;
       end(stored, { result: 'done', error: null });
       change(stored, { state: 'done', dueAt: null, lastError: null });
+      release(lease);
       return true;
     },
 
@@ -101,19 +138,21 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
           ? { state: 'dead', dueAt: null, lastError }
           : { state: 'failed', dueAt: now() + retryAfterMs, lastError },
       );
+      release(lease);
       return true;
     },
 
-    async record(events, { dueInMs, origin, json }) {
+    async record(events, { dueInMs, origin, json, keys }) {
       return events.map((event, index) => {
         const found = get(event.id);
         if (found !== undefined) return found.record.state;
-        add(event, {
+        const stored = add(event, {
           state: dueInMs === null ? 'parked' : 'received',
           origin,
           dueAt: dueInMs === null ? null : now() + dueInMs,
           json: json?.[index],
         });
+        setKey(stored, event, keys?.[index]);
         return 'new';
       });
     },
@@ -122,11 +161,22 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       const at = now();
       const taken: StoredEvent[] = [];
       if (limit < 1) return taken;
-      for (const stored of dueList.take({ at, types })) {
-        if (stored.record.state === 'leased') end(stored, { result: 'lapsed', error: null });
-        stored.token = undefined;
-        change(stored, { state: 'received', dueAt: at + visibilityTimeoutMs });
-        const { json } = stored;
+      const visibleAt = at + visibilityTimeoutMs;
+      for (const due of dueList.take({ at, types })) {
+        const { key } = due.record;
+        const rivals = key === null ? [due] : openOf(key).filter((one) => isDue(one, { at, types }));
+        const holder = key === null ? undefined : holderOf(key);
+        const isHeld = holder !== undefined && (holder.record.dueAt ?? 0) > at;
+        const [first = due, ...others] = rivals.sort(byCreation);
+        for (const other of isHeld ? rivals : others) {
+          wait(other, isHeld ? (holder.record.dueAt ?? visibleAt) : visibleAt);
+        }
+        if (isHeld) continue;
+        if (first.record.state === 'leased') end(first, { result: 'lapsed', error: null });
+        first.token = undefined;
+        first.isWaiting = false;
+        change(first, { state: 'received', dueAt: visibleAt });
+        const { json } = first;
         if (json !== null) taken.push({ event: JSON.parse(json), json });
         if (taken.length >= limit) break;
       }
@@ -178,6 +228,7 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
     async requeue(id) {
       const stored = open.get(id);
       if (stored?.record.state !== 'dead' && stored?.record.state !== 'failed') return false;
+      stored.isWaiting = false;
       change(stored, { state: 'received', attempts: 0, dueAt: now() });
       return true;
     },
@@ -206,6 +257,12 @@ interface Entry {
   json: string | null;
   /** The token of the last claim. */
   token: string | undefined;
+  /** Whether it waits for another event of its key; it is due at the latest at its `dueAt`. */
+  isWaiting: boolean;
+  /** When the event was created, in epoch ms, if it has a key. */
+  createdAt: number;
+  /** In which order the events were received. */
+  readonly number: number;
 }
 
 function toRecord({ record, history, json }: Entry): InboxRecord {
@@ -217,12 +274,21 @@ function byAge({ record: a }: Entry, { record: b }: Entry): number {
   return a.id === b.id ? 0 : a.id < b.id ? -1 : 1;
 }
 
+/** The order of the events of one key. */
+function byCreation(a: Entry, b: Entry): number {
+  return a.createdAt === b.createdAt ? a.number - b.number : a.createdAt - b.createdAt;
+}
+
 /** Events by id. `done` is a map of its own, so that neither a search for due events nor eviction reads both. */
 interface Store {
   readonly open: ReadonlyMap<string, Entry>;
   readonly done: ReadonlyMap<string, Entry>;
   readonly dueList: DueList;
   get(id: string): Entry | undefined;
+  /** The open events of an ordering key. */
+  openOf(key: string): Entry[];
+  /** Sets the ordering key, and when the event was created. */
+  setKey(stored: Entry, event: UnknownEvent, key: string | undefined): void;
   /** Forgets an event that needs no run if the store is full, and throws if there is none. */
   add(
     event: UnknownEvent,
@@ -244,8 +310,24 @@ function createStore({
 }): Store {
   const open = new Map<string, Entry>();
   const done = new Map<string, Entry>();
+  const keys = new Map<string, Set<Entry>>();
   const dueList = createDueList(open);
   let warned = false;
+  let added = 0;
+
+  /** Removes an event from those that are open. */
+  function close(stored: Entry): void {
+    open.delete(stored.record.id);
+    unsetKey(stored);
+  }
+
+  function unsetKey(stored: Entry): void {
+    const { key } = stored.record;
+    const others = key === null ? undefined : keys.get(key);
+    if (key === null || others === undefined) return;
+    others.delete(stored);
+    if (others.size === 0) keys.delete(key);
+  }
 
   // One iterator that continues after the last eviction: a new one would step over every deleted slot again.
   let oldestFirst = done.keys();
@@ -274,7 +356,7 @@ function createStore({
         `The memory inbox is full: it holds ${capacity} events that still have to run. Raise \`capacity\` or use a durable inbox.`,
       );
     }
-    for (const { record } of forgotten.slice(0, Math.ceil(capacity / 100))) open.delete(record.id);
+    for (const stored of forgotten.slice(0, Math.ceil(capacity / 100))) close(stored);
     if (warned) return;
     warned = true;
     logger.warn(
@@ -288,13 +370,34 @@ function createStore({
     dueList,
     get: (id) => open.get(id) ?? done.get(id),
 
+    openOf: (key) => [...(keys.get(key) ?? [])],
+
+    setKey(stored, event, key) {
+      if (stored.record.key === (key ?? null)) return;
+      unsetKey(stored);
+      Object.assign(stored.record, { key: key ?? null });
+      if (key === undefined) return;
+      stored.createdAt = createdAtMs(event);
+      const others = keys.get(key) ?? new Set();
+      keys.set(key, others.add(stored));
+    },
+
     add(event, { state, origin, dueAt, json = encodeEvent(event) }) {
       if (open.size + done.size >= capacity) evict();
       const at = now();
       const { id, type } = event;
       const times = { receivedAt: at, updatedAt: at, dueAt };
-      const record = { id, type, state, attempts: 0, origin, ...times, lastError: null };
-      const stored: Entry = { record, history: [], json, token: undefined };
+      const record = { id, type, state, attempts: 0, origin, key: null, ...times, lastError: null };
+      added += 1;
+      const stored: Entry = {
+        record,
+        history: [],
+        json,
+        token: undefined,
+        isWaiting: false,
+        createdAt: 0,
+        number: added,
+      };
       open.set(id, stored);
       dueList.changed(stored);
       return stored;
@@ -314,7 +417,7 @@ function createStore({
         -HISTORY_LENGTH,
       );
       if (result !== 'done') return;
-      open.delete(id);
+      close(stored);
       done.set(id, stored);
     },
   };

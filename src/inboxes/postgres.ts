@@ -378,6 +378,7 @@ function toRecord(row: EventRow): InboxRecord {
     state: row.state,
     attempts: row.attempts,
     origin: row.source,
+    key: null,
     receivedAt: row.received_ms,
     updatedAt: row.updated_ms,
     dueAt: row.due_ms,

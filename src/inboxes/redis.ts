@@ -161,7 +161,8 @@ export function redisInbox(
       const values = [id, type, origin, leaseMs, token, json, early ? 1 : ''];
       const [state, number] = (await scripts.claim(values)) as [Claim['state'], string];
       if (state === 'claimed') return { state, lease: { id, token, attempt: Number(number) } };
-      return state === 'leased' || state === 'failed' ? { state, retryAfterMs: Number(number) } : { state };
+      if (state === 'done' || state === 'dead') return { state };
+      return { state, retryAfterMs: Number(number) };
     },
 
     complete: ({ id, token }) => succeeded(scripts.complete([id, token])),
@@ -313,6 +314,7 @@ function toRecords(reply: unknown): readonly InboxRecord[] {
       state,
       attempts: Number(attempts),
       origin,
+      key: null,
       receivedAt: Number(receivedAt),
       updatedAt: Number(updatedAt),
       dueAt: dueAt === false ? null : Number(dueAt),

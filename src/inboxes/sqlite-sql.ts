@@ -257,6 +257,7 @@ export function toRecord(row: EventRow): InboxRecord {
     state,
     attempts,
     origin,
+    key: null,
     receivedAt: row.received_at,
     updatedAt: row.updated_at,
     dueAt: row.due_at,

@@ -58,13 +58,43 @@ export interface ReceiverOptions<Schemas = Record<never, never>, Tx = undefined>
    * @default none: handlers run before the response
    */
   readonly queue?: Lazy<Queue> | undefined;
+  /**
+   * When a delivery is answered.
+   *
+   * - `handled`: after its handler has ended; 200.
+   * - `recorded`: once it is durably in the inbox; 202. Its handler then runs in this process. If the process ends
+   *   before, `redrive`, `run` or the poller of any process runs it after `leaseMs`. Needs a durable inbox, and no
+   *   queue. `onOutcome` is called twice: with `queued`, and with the end of the handler.
+   *
+   * @default 'handled'
+   */
+  readonly acknowledge?: 'handled' | 'recorded' | undefined;
+  /**
+   * Returns the ordering key of an event: of the events of one key, at most one runs at a time in all processes that
+   * share the inbox. The others wait: a delivery is stored and answered 503 (202 under `acknowledge: 'recorded'`), and
+   * `redrive`, `run` or the poller runs those that wait, the one that was created first before the others. A key has 1
+   * to 512 bytes of UTF-8 and no control characters. If the function throws, the event fails as if its handler had.
+   *
+   * Events can arrive in another order than they were created in: a key does not sort what has not arrived yet.
+   *
+   * @default none: events are independent of each other
+   */
+  readonly orderingKey?: ((event: WebhookEvent) => string | undefined) | undefined;
+  /**
+   * How many handlers run at the same time in this process. Deliveries above it are answered 503 before their body is
+   * read; under `acknowledge: 'recorded'` they are stored, answered 202 and run in turn. `redrive`, the poller and
+   * workers wait.
+   *
+   * @default no limit
+   */
+  readonly maxConcurrency?: number | undefined;
   /** Called once for each event of an unknown type, when it is first parked. @default none */
   readonly onUnknown?: ((event: UnknownEvent) => void | Promise<void>) | undefined;
   /** Takes the lines that say what failed and how to fix it. @default the request's logger in Fastify, else console */
   readonly logger?: Logger | undefined;
   /**
-   * Called with the outcome of each delivery, and again with the end of a handler that outlived `handlerTimeoutMs`. Its
-   * failure changes nothing. Outcomes with an error are also logged by `logger`.
+   * Called with the outcome of each delivery, and again with the end of a handler that outlived `handlerTimeoutMs` or
+   * ran after the answer. Its failure changes nothing. Outcomes with an error are also logged by `logger`.
    *
    * @default none
    */
@@ -144,6 +174,9 @@ export interface ReceiverSettings<Tx> {
   /** Resolved at the first use, as `queue` is. @throws {ConfigError} */
   readonly inbox: Inbox<Tx>;
   readonly queue: Queue | undefined;
+  readonly acknowledge: 'handled' | 'recorded';
+  readonly orderingKey: ((event: WebhookEvent) => string | undefined) | undefined;
+  readonly maxConcurrency: number | undefined;
   readonly logger: Logger | undefined;
   readonly onUnknown: (event: UnknownEvent) => void | Promise<void>;
   readonly onOutcome: (outcome: Outcome) => void | Promise<void>;
@@ -174,6 +207,9 @@ export function readReceiverOptions<Schemas, Tx>(
       payloads: rule('an object of schemas', isObject),
       inbox: lazyRule(inboxRule),
       queue: lazyRule(queueRule),
+      acknowledge: oneOf(['handled', 'recorded'], 'handled'),
+      orderingKey: func(),
+      maxConcurrency: integer(),
       onUnknown: func((): void => undefined),
       logger: withMethods('a logger, such as console or pino()', ['warn', 'error']),
       onOutcome: func((): void => undefined),
@@ -195,7 +231,16 @@ export function readReceiverOptions<Schemas, Tx>(
     );
   }
   const inbox = read.inbox ?? memoryInbox();
-  if (read.queue !== undefined && typeof inbox !== 'function' && !inbox.durable) throw queueNeedsDurable();
+  const isKnownToForget = typeof inbox !== 'function' && !inbox.durable;
+  if (read.queue !== undefined && isKnownToForget) throw queueNeedsDurable();
+  if (read.acknowledge === 'recorded') {
+    if (isKnownToForget) throw recordedNeedsDurable();
+    if (read.queue !== undefined) {
+      throw new ConfigError(
+        "createReceiver: with a `queue`, a delivery is answered once it is enqueued. Remove `acknowledge: 'recorded'`, or the queue.",
+      );
+    }
+  }
   const settings = {
     ...read,
     inbox,
@@ -222,6 +267,13 @@ export function readReceiverOptions<Schemas, Tx>(
 /** Otherwise an event could take effect twice. */
 export function queueNeedsDurable(): ConfigError {
   return new ConfigError('createReceiver: `queue` needs a durable `inbox` that receivers and workers share.');
+}
+
+/** Otherwise an event that was answered 202 could be lost. */
+export function recordedNeedsDurable(): ConfigError {
+  return new ConfigError(
+    "createReceiver: `acknowledge: 'recorded'` needs a durable `inbox`: sqliteInbox, postgresInbox, redisInbox or durableObjectInbox.",
+  );
 }
 
 /** Copies the secrets, so that later changes to them do not change the receiver. */

@@ -40,7 +40,7 @@ export type OutcomeResult = {
        * - `duplicate`: the event was handled before.
        * - `ignored`: a known type without a handler; recorded as done.
        * - `parked`: an unknown type, stored in the inbox.
-       * - `queued`: durably enqueued.
+       * - `queued`: durably enqueued, or durably recorded and answered before its handler runs.
        */
       readonly kind: 'handled' | 'duplicate' | 'ignored' | 'parked' | 'queued';
       /** Which attempt the handler ran in, from 1. */
@@ -99,6 +99,8 @@ const OUTCOMES = {
   ERR_HANDLER_PERMANENT: { kind: 'failed', status: 500 },
   ERR_EVENT_BUSY: { kind: 'busy', status: 503 },
   ERR_EVENT_NOT_DUE: { kind: 'busy', status: 503 },
+  ERR_KEY_BUSY: { kind: 'busy', status: 503 },
+  ERR_RECEIVER_BUSY: { kind: 'busy', status: 503 },
   ERR_LEASE_LOST: { kind: 'busy', status: 503 },
   ERR_RECEIVER_CLOSED: { kind: 'busy', status: 503 },
   ERR_INBOX_FAILED: { kind: 'unavailable', status: 503 },

@@ -1,5 +1,5 @@
 /** The receiver: verifies deliveries, and runs each event's handler once. */
-import { BusyError, orUnavailable, RequestError } from '../core/errors.js';
+import { BusyError, ConfigError, describeThrown, orUnavailable, RequestError } from '../core/errors.js';
 import {
   EVENT_TYPES,
   isKnownEvent,
@@ -7,9 +7,25 @@ import {
   type UnknownEvent,
   type WebhookEvent,
 } from '../core/events.js';
-import type { Inbox, InboxOperations, Lease, Logger, Origin, Queue, RecordResult } from '../core/ports.js';
+import { integer, readOptions, rule } from '../core/options.js';
+import type {
+  Claim,
+  Inbox,
+  InboxOperations,
+  Lease,
+  Logger,
+  Origin,
+  Queue,
+  RecordResult,
+  StoredEvent,
+} from '../core/ports.js';
 import { verifySignature } from '../core/signature.js';
-import { queueNeedsDurable, type ReceiverOptions, readReceiverOptions } from './options.js';
+import {
+  queueNeedsDurable,
+  type ReceiverOptions,
+  readReceiverOptions,
+  recordedNeedsDurable,
+} from './options.js';
 import {
   type Delivery,
   emptyCounts,
@@ -22,7 +38,9 @@ import {
   toFailure,
   warnNotDurable,
 } from './outcome.js';
-import { runHandler } from './run-handler.js';
+import { orderingKeyOf, runHandler } from './run-handler.js';
+import { type Runner, type RunOptions, startRunner } from './runner.js';
+import { Slots } from './slots.js';
 import { orTimeout } from './timeout.js';
 
 /** One HTTP request as an adapter hands it in. An adapter knows its framework, and nothing else. */
@@ -38,6 +56,11 @@ export interface WebhookRequest {
   body(maxBytes: number): Promise<Uint8Array>;
   /** Called when the body takes longer than `bodyTimeoutMs`: stops reading and frees what was read. */
   cancelBody?(): void;
+  /**
+   * Called with what continues after the answer, under `acknowledge: 'recorded'`: keeps the invocation alive until it
+   * has ended. It never rejects. Leave it out where the process keeps running.
+   */
+  waitUntil?(work: Promise<unknown>): void;
   /** The framework's logger of this request; the `logger` of the receiver has precedence. @default console */
   readonly logger?: Logger | undefined;
 }
@@ -75,8 +98,8 @@ export interface Receiver {
   record(events: readonly UnknownEvent[], options: RecordOptions): Promise<readonly RecordResult[]>;
   /**
    * Accepts what is due in the inbox: received events, failed ones at their retry time, lapsed leases, and parked
-   * events of types that are known by now. The catch-up poller calls it; or call it from a timer. It ends when
-   * nothing is due, and at the latest after `leaseMs`.
+   * events of types that are known by now. The catch-up poller and {@link Receiver.run} call it; or call it from a
+   * cron job. It ends when nothing is due; after `leaseMs` it takes no further event.
    *
    * @returns how many events ended in which way.
    * @throws {UnavailableError} `ERR_INBOX_FAILED` when the inbox cannot be asked.
@@ -84,8 +107,17 @@ export interface Receiver {
    */
   redrive(options?: RedriveOptions): Promise<OutcomeCounts>;
   /**
-   * Refuses new deliveries: `receive`, `accept` and `handle` answer `busy`, and `redrive` stops. Resolves when the
-   * deliveries that were verified before have ended, and their handlers, too: at the latest after `leaseMs`. It does
+   * Redrives at intervals, and at once when an event has ended that others of its ordering key may wait for: in this
+   * process, and with Postgres in any process if the client can `LISTEN`. One line is logged when it begins to fail,
+   * and one when it has recovered. It keeps the process alive.
+   *
+   * @returns when it has ended, by its signal or `close()`.
+   * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong, or this receiver already runs.
+   */
+  run(options?: RunOptions): Promise<void>;
+  /**
+   * Refuses new deliveries: `receive`, `accept` and `handle` answer `busy`, and `redrive` and `run` stop. Resolves when
+   * the deliveries that were verified before have ended, and their handlers, too: at the latest after `leaseMs`. It does
    * not wait for bodies that still arrive.
    */
   close(): Promise<void>;
@@ -103,14 +135,17 @@ export interface RedriveOptions {
   readonly onOutcome?: ((outcome: Outcome) => void) | undefined;
 }
 
-/** How many events `redrive` takes and runs at a time. */
-const REDRIVE_BATCH = 16;
+/** How many events `redrive` runs at a time. */
+const REDRIVE_WIDTH = 16;
 
 /** The longest time that a timer takes. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** How soon to try again when this process stops: a restart takes seconds. */
 const RESTART_MS = 5_000;
+
+/** How soon to try again when all slots are taken: from a second to this, so that a burst does not return as one. */
+const SLOTS_TAKEN_MS = 5_000;
 
 /**
  * Makes a receiver.
@@ -137,10 +172,19 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   let durabilityChecked = false;
   let redriven = false;
   let retryWatched = false;
+  const slots = settings.maxConcurrency === undefined ? undefined : new Slots(settings.maxConcurrency);
+  const isAnsweredFirst = settings.acknowledge === 'recorded';
+  let runner: Runner | undefined;
+  let draining: Promise<void> | undefined;
+  let drainsAgain = false;
+  const ending = new AbortController();
 
-  const receive = (request: WebhookRequest) =>
-    conclude({ origin: 'push' }, settings.logger ?? request.logger ?? console, async (enter, delivery) => {
+  async function receive(request: WebhookRequest): Promise<Outcome> {
+    const requestLogger = settings.logger ?? request.logger ?? console;
+    let background: (() => Promise<unknown>) | undefined;
+    const outcome = await conclude({ origin: 'push' }, requestLogger, async (enter, delivery) => {
       if (closed) throw receiverClosed();
+      if (slots?.free === 0 && !isAnsweredFirst) throw slotsTaken();
       assertRequest(request);
       const { body, secretIndex } = await verifySignature(
         () => readBody(request),
@@ -151,8 +195,21 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       delivery.secretIndex = secretIndex;
       const { parsed, json } = readEvent(body);
       delivery.event = parsed.event;
-      return await dispatch(parsed.event, 'push', json);
+      if (!isAnsweredFirst || !parsed.known) return await dispatch(parsed.event, 'push', json);
+      const { result, lease } = await store(parsed.event, json);
+      if (lease !== undefined) {
+        // Before this delivery leaves: `close` waits for both.
+        running += 1;
+        background = () => runStored({ ...delivery }, lease, requestLogger);
+      }
+      return result;
     });
+    if (background !== undefined) {
+      const work = background();
+      request.waitUntil?.(work);
+    }
+    return outcome;
+  }
 
   const accept = (event: UnknownEvent, origin: Origin, { json }: AcceptOptions = {}) =>
     conclude({ origin, event }, logger, (enter) => {
@@ -163,7 +220,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   const handle = (event: UnknownEvent, origin: Origin, { json }: AcceptOptions = {}) =>
     conclude({ origin, event }, logger, (enter) => {
       enter();
-      return run(event, origin, json);
+      return runOrPark(event, origin, json);
     });
 
   function readBody(request: WebhookRequest): Promise<Uint8Array> {
@@ -185,7 +242,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     const { queue } = settings;
     return queue !== undefined && isKnownEvent(event)
       ? enqueue(event, origin, { queue, json })
-      : run(event, origin, json);
+      : runOrPark(event, origin, json);
   }
 
   async function enqueue(
@@ -195,49 +252,156 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   ): Promise<OutcomeResult> {
     if (!settings.inbox.durable) throw queueNeedsDurable();
     // Recorded first: if this process dies before the event is enqueued, redrive enqueues it after leaseMs.
-    const recorded = await recordOne(event, origin, json);
+    const recorded = await recordOne(event, origin, { json, dueInMs: leaseMs });
     if (recorded === 'done') return { kind: 'duplicate' };
     if (recorded === 'dead') return { kind: 'dead' };
     await orUnavailable('ERR_QUEUE_FAILED', queue.enqueue(event, { json }));
     return { kind: 'queued' };
   }
 
-  function run(event: UnknownEvent, origin: Origin, json?: string): Promise<OutcomeResult> {
+  function runOrPark(event: UnknownEvent, origin: Origin, json?: string): Promise<OutcomeResult> {
     return isKnownEvent(event) ? claim(event, origin, json) : park(event, origin, json);
   }
 
   async function claim(event: WebhookEvent, origin: Origin, json?: string): Promise<OutcomeResult> {
+    if (slots !== undefined && !slots.tryTake()) {
+      if (origin === 'push') throw slotsTaken();
+      await slots.take();
+    }
+    let claim: Claim | undefined;
+    try {
+      claim = await claimOnly(event, origin, json);
+    } finally {
+      if (claim?.state !== 'claimed') slots?.release();
+    }
+    switch (claim.state) {
+      case 'claimed':
+        return await runClaimed({ origin, event }, claim.lease);
+      case 'done':
+        return { kind: 'duplicate' };
+      case 'dead':
+        return { kind: 'dead' };
+      case 'leased':
+        throw new BusyError('ERR_EVENT_BUSY', 'Another process or delivery runs this event.', claim);
+      case 'failed':
+        throw new BusyError('ERR_EVENT_NOT_DUE', 'The event failed and waits for its retry time.', claim);
+      case 'waiting':
+        throw new BusyError(
+          'ERR_KEY_BUSY',
+          'Another event of the same ordering key runs. This one is stored, and redrive() or run() runs it in turn.',
+          // The other handler is expected to end by then; its lease is for the case that its process died.
+          { retryAfterMs: Math.min(claim.retryAfterMs, settings.handlerTimeoutMs) },
+        );
+    }
+  }
+
+  async function claimOnly(event: WebhookEvent, origin: Origin, json?: string): Promise<Claim> {
     const { inbox } = settings;
     checkDurability(inbox);
     // An inbox that forgets leaves retries to the sender, and never dead-letters by attempts.
     const early = !inbox.durable;
-    const claim = await orUnavailable(
-      'ERR_INBOX_FAILED',
-      inbox.claim(event, { leaseMs, origin, json, early }),
-    );
-    if (claim.state === 'claimed') {
-      const onLate = (end: Promise<OutcomeResult>) => finishLate({ origin, event }, end);
-      return await runHandler(event, claim.lease, { origin, settings, onLate, onRetry });
+    const key = orderingKeyOf(event, settings);
+    const claimed = inbox.claim(event, { leaseMs, origin, json, early, key });
+    const claim = await orUnavailable('ERR_INBOX_FAILED', claimed);
+    if (claim.state === 'waiting') onRetry({ id: event.id, attempt: 0 }, claim.retryAfterMs);
+    return claim;
+  }
+
+  /** Runs the handler of a claimed event in the slot that is taken for it. */
+  async function runClaimed(
+    delivery: Delivery & { event: WebhookEvent },
+    lease: Lease,
+  ): Promise<OutcomeResult> {
+    const { origin, event } = delivery;
+    let isLate = false;
+    const onLate = (end: Promise<OutcomeResult>) => {
+      isLate = true;
+      finishLate(delivery, end, lease);
+    };
+    try {
+      return await runHandler(event, lease, { origin, settings, onLate, onRetry });
+    } finally {
+      if (!isLate) onEnded(lease);
     }
-    if (claim.state === 'done') return { kind: 'duplicate' };
-    if (claim.state === 'dead') return { kind: 'dead' };
-    throw claim.state === 'leased'
-      ? new BusyError('ERR_EVENT_BUSY', 'Another process or delivery runs this event.', claim)
-      : new BusyError('ERR_EVENT_NOT_DUE', 'The event failed and waits for its retry time.', claim);
+  }
+
+  /** An attempt has ended: its slot is free, and the next event of its key can be due. */
+  function onEnded({ key }: Lease): void {
+    slots?.release();
+    if (key !== undefined) wake();
+  }
+
+  /** Stores a delivery that is answered before its handler runs; with a lease if it can run at once. */
+  async function store(
+    event: WebhookEvent,
+    json: string,
+  ): Promise<{ readonly result: OutcomeResult; readonly lease?: Lease }> {
+    if (!settings.inbox.durable) throw recordedNeedsDurable();
+    let state: Claim['state'] | RecordResult | undefined;
+    if (slots === undefined || slots.tryTake()) {
+      try {
+        const claim = await claimOnly(event, 'push', json);
+        ({ state } = claim);
+        if (claim.state === 'claimed') return { result: { kind: 'queued' }, lease: claim.lease };
+      } finally {
+        if (state !== 'claimed') slots?.release();
+      }
+    } else {
+      state = await recordOne(event, 'push', { json, dueInMs: 0 });
+      wake();
+    }
+    if (state === 'done') return { result: { kind: 'duplicate' } };
+    return { result: { kind: state === 'dead' ? 'dead' : 'queued' } };
+  }
+
+  /** Runs the handler of a delivery that is answered. Ends when what it was waited for has run, too; never rejects. */
+  async function runStored(delivery: Delivery, lease: Lease, requestLogger: Logger): Promise<void> {
+    // A handler that begins with much work must not delay the answer.
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    const { origin, secretIndex } = delivery;
+    const event = delivery.event as WebhookEvent;
+    await conclude({ origin, event, ...(secretIndex !== undefined && { secretIndex }) }, requestLogger, () =>
+      runClaimed({ origin, event }, lease),
+    );
+    leave();
+    await draining;
+  }
+
+  /** Something may be due now. */
+  function wake(): void {
+    if (runner !== undefined) runner.wake();
+    else if (isAnsweredFirst) drain();
+  }
+
+  /** Runs what is due, for deliveries that were answered and did not run at once. */
+  function drain(): void {
+    drainsAgain = true;
+    draining ??= (async () => {
+      try {
+        while (drainsAgain && !closed) {
+          drainsAgain = false;
+          if (await runDue({})) drainsAgain = true;
+        }
+      } catch (error) {
+        // The next delivery, redrive or run tries again.
+        log(logger, 'error', `events that are stored and due could not be run. ${describeThrown(error)}`);
+      }
+      draining = undefined;
+    })();
   }
 
   async function park(event: UnknownEvent, origin: Origin, json?: string): Promise<OutcomeResult> {
-    const recorded = await recordOne(event, origin, json);
+    const recorded = await recordOne(event, origin, { json, dueInMs: leaseMs });
     return { kind: recorded === 'done' ? 'duplicate' : 'parked' };
   }
 
   async function recordOne(
     event: UnknownEvent,
     origin: Origin,
-    json?: string,
+    { json, dueInMs }: { readonly json: string | undefined; readonly dueInMs: number },
   ): Promise<RecordResult | undefined> {
     const texts = json === undefined ? undefined : [json];
-    const [recorded] = await record([event], { dueInMs: leaseMs, origin, json: texts });
+    const [recorded] = await record([event], { dueInMs, origin, json: texts });
     return recorded;
   }
 
@@ -251,7 +415,9 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       if (indexes.length === 0) return;
       const page = indexes.map((index) => at(events, index));
       const texts = json && indexes.map((index) => at(json, index));
-      const stored = settings.inbox.record(page, { dueInMs: known ? dueInMs : null, origin, json: texts });
+      const keys = known ? page.map((event) => orderingKeyOf(event as WebhookEvent, settings)) : undefined;
+      const options = { dueInMs: known ? dueInMs : null, origin, json: texts, keys };
+      const stored = settings.inbox.record(page, options);
       for (const [position, result] of (await orUnavailable('ERR_INBOX_FAILED', stored)).entries()) {
         results[at(indexes, position)] = result;
       }
@@ -297,7 +463,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   }
 
   /** Waits for a handler that outlived its limit, and reports its end: its delivery is answered. */
-  async function finishLate(delivery: Delivery, end: Promise<OutcomeResult>): Promise<void> {
+  async function finishLate(delivery: Delivery, end: Promise<OutcomeResult>, lease: Lease): Promise<void> {
     running += 1;
     const lapse = leaseLapsed(leaseMs);
     const hasLapsed = await orTimeout(end, leaseMs - settings.handlerTimeoutMs, () => lapse).then(
@@ -306,6 +472,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     );
     if (hasLapsed) {
       logOutcome({ ...delivery, ...toFailure(lapse) }, logger);
+      onEnded(lease);
       leave();
     }
     const result = await end.catch(toFailure);
@@ -315,7 +482,9 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       log(logger, 'warn', `${result.kind} ${delivery.event?.id}: its handler ended after handlerTimeoutMs.`);
     }
     notify('onOutcome', settings.onOutcome, { value: outcome, logger });
-    if (!hasLapsed) leave();
+    if (hasLapsed) return;
+    onEnded(lease);
+    leave();
   }
 
   function checkDurability(inbox: Inbox<unknown>): void {
@@ -326,7 +495,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   }
 
   /** A durable inbox keeps retry times, so that somebody has to call redrive. */
-  function onRetry(lease: Lease, retryAfterMs: number): void {
+  function onRetry(lease: Pick<Lease, 'id' | 'attempt'>, retryAfterMs: number): void {
     if (redriven || retryWatched || !settings.inbox.durable) return;
     retryWatched = true;
     watchRetry(lease, retryAfterMs);
@@ -337,7 +506,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     const inbox: Inbox<unknown> & Partial<InboxOperations> = settings.inbox;
     const check = async () => {
       const record = redriven || closed ? undefined : await inbox.find?.(id);
-      if (record?.state !== 'failed') {
+      if (record?.state !== 'failed' && record?.state !== 'received') {
         retryWatched = false;
       } else if (record.attempts !== attempt) {
         // A delivery ran it, and it failed again.
@@ -348,7 +517,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
         log(
           logger,
           'warn',
-          `${id} failed and was due again ${waitedS} s ago, and nothing runs it. Call receiver.redrive() from a timer, or start a poller, in one of your processes.`,
+          `${id} is stored and was due ${waitedS} s ago, and nothing runs it. Call receiver.run() or receiver.redrive(), or start a poller, in one of your processes.`,
         );
       }
     };
@@ -362,34 +531,81 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     if (typeof timer === 'object') timer.unref();
   }
 
-  async function redrive({ signal, onOutcome }: RedriveOptions = {}) {
-    const { inbox } = settings;
+  async function redrive({ signal, onOutcome }: RedriveOptions = {}): Promise<OutcomeCounts> {
     redriven = true;
     const counts = emptyCounts();
-    const take = { limit: REDRIVE_BATCH, visibilityTimeoutMs: leaseMs, types: EVENT_TYPES };
-    // After leaseMs, events that were taken first and could not be processed would be due again.
-    const until = performance.now() + leaseMs;
-    while (!signal?.aborted && !closed && performance.now() < until) {
-      const due = await orUnavailable('ERR_INBOX_FAILED', inbox.takeDue(take));
-      if (due.length === 0) break;
-      const outcomes = await Promise.all(due.map(({ event, json }) => accept(event, 'redrive', { json })));
-      for (const outcome of outcomes) {
+    await runDue({
+      signal,
+      onOutcome: (outcome) => {
         counts[outcome.kind] += 1;
         onOutcome?.(outcome);
-      }
-    }
+      },
+    });
     return counts;
+  }
+
+  /** Runs what is due, a few events at a time; resolves to whether more can be due. */
+  async function runDue({ signal, onOutcome }: RedriveOptions): Promise<boolean> {
+    const { inbox } = settings;
+    const width = Math.min(REDRIVE_WIDTH, settings.maxConcurrency ?? REDRIVE_WIDTH);
+    const ends = new Set<Promise<void>>();
+    // After leaseMs, events that were taken first and could not be processed would be due again.
+    const until = performance.now() + leaseMs;
+    const mayTake = () => !signal?.aborted && !closed && performance.now() < until;
+    const start = ({ event, json }: StoredEvent) => {
+      const end = accept(event, 'redrive', { json }).then((outcome) => {
+        onOutcome?.(outcome);
+        ends.delete(end);
+      });
+      ends.add(end);
+    };
+    try {
+      while (mayTake()) {
+        // A request for each event that ends would take most of the time.
+        const room = ends.size > width / 2 ? 0 : Math.min(width - ends.size, slots?.free ?? width);
+        const take = { limit: room, visibilityTimeoutMs: leaseMs, types: EVENT_TYPES };
+        const due = room === 0 ? [] : await orUnavailable('ERR_INBOX_FAILED', inbox.takeDue(take));
+        for (const stored of due) start(stored);
+        if (due.length > 0) continue;
+        // An end can make the next event of its key due.
+        if (ends.size > 0) await Promise.race(ends);
+        else if (room === 0) await slots?.released();
+        else return false;
+      }
+    } finally {
+      await Promise.all(ends);
+    }
+    return true;
+  }
+
+  async function run(options: RunOptions = {}): Promise<void> {
+    const { intervalMs, signal } = readOptions('receiver.run', options, {
+      intervalMs: integer({ default: 5_000 }),
+      signal: rule('an AbortSignal', (value) => value instanceof AbortSignal),
+    });
+    if (runner !== undefined) throw new ConfigError('receiver.run: it runs already.');
+    redriven = true;
+    runner = startRunner({
+      intervalMs,
+      signal: signal === undefined ? ending.signal : AbortSignal.any([signal, ending.signal]),
+      runDue: (halt) => runDue({ signal: halt }),
+      inbox: () => settings.inbox,
+      logger,
+    });
+    await runner.ended;
+    runner = undefined;
   }
 
   async function close(): Promise<void> {
     closed = true;
+    ending.abort();
     if (running === 0) return;
     const ended = new Promise<void>((resolve) => closing.push(resolve));
     // An inbox that stopped answering must not keep the process.
     await orTimeout(ended, leaseMs, receiverClosed).catch(() => undefined);
   }
 
-  const receiver = { receive, accept, handle, record, redrive, close, [Symbol.asyncDispose]: close };
+  const receiver = { receive, accept, handle, record, redrive, run, close, [Symbol.asyncDispose]: close };
   // As in the settings: a plain property, or one that makes the inbox when it is read.
   const inbox = Object.getOwnPropertyDescriptor(settings, 'inbox');
   return Object.defineProperty(receiver, 'inbox', { ...inbox }) as Receiver;
@@ -435,6 +651,14 @@ function receiverClosed(): BusyError {
   return new BusyError('ERR_RECEIVER_CLOSED', 'The receiver is closing. Try again later.', {
     retryAfterMs: RESTART_MS,
   });
+}
+
+function slotsTaken(): BusyError {
+  return new BusyError(
+    'ERR_RECEIVER_BUSY',
+    'As many handlers run as maxConcurrency allows. Try again later.',
+    { retryAfterMs: 1_000 + Math.random() * (SLOTS_TAKEN_MS - 1_000) },
+  );
 }
 
 function leaseLapsed(leaseMs: number): BusyError {

@@ -8,7 +8,7 @@ import {
   orUnavailable,
   PermanentError,
 } from '../core/errors.js';
-import type { StandardSchema, WebhookEvent } from '../core/events.js';
+import { isShort, MAX_NAME_BYTES, NAME, type StandardSchema, type WebhookEvent } from '../core/events.js';
 import type { Lease, Origin } from '../core/ports.js';
 import type { HandlerContext, ReceiverSettings } from './options.js';
 import type { OutcomeResult } from './outcome.js';
@@ -58,7 +58,7 @@ export async function runHandler<Tx>(
   async function run(tx: Tx): Promise<void> {
     const context = new Context(tx, attempt, origin);
     try {
-      ended = callHandler(event, context, settings);
+      ended = callHandler(event, context, { key: lease.key, settings });
       // A handler that returns nothing has finished: there is nothing to wait for, and no time to limit.
       if (ended === undefined) return;
       await orTimeout(ended, handlerTimeoutMs, () => {
@@ -111,6 +111,38 @@ export async function runHandler<Tx>(
   }
 }
 
+/** The ordering key of an event. If there is none because the function failed, the attempt fails, too. */
+export function orderingKeyOf(
+  event: WebhookEvent,
+  { orderingKey }: Pick<ReceiverSettings<unknown>, 'orderingKey'>,
+): string | undefined {
+  if (orderingKey === undefined) return undefined;
+  try {
+    return readOrderingKey(event, orderingKey);
+  } catch {
+    return undefined;
+  }
+}
+
+function readOrderingKey(
+  event: WebhookEvent,
+  orderingKey: (event: WebhookEvent) => string | undefined,
+): string | undefined {
+  const key: unknown = orderingKey(event);
+  if (key === undefined) return undefined;
+  if (typeof key === 'string' && isShort(key) && NAME.test(key)) return key;
+  throw new TypeError(
+    `orderingKey must return undefined or a string of 1 to ${MAX_NAME_BYTES} bytes of UTF-8 without control characters.`,
+  );
+}
+
+/** Without this check two events of a key could run at the same time. */
+function otherKey(): TypeError {
+  return new TypeError(
+    'orderingKey returned another key than the one that the event is claimed with. It must depend on the event alone, and the inbox must support keys.',
+  );
+}
+
 /** The errors of an attempt, as opposed to those of the inbox around it. */
 type HandlerFault = HandlerError | PermanentError | EventError;
 
@@ -157,8 +189,9 @@ class Context<Tx> implements HandlerContext<Tx> {
 function callHandler<Tx>(
   event: WebhookEvent,
   context: Context<Tx>,
-  { handlers, payloads }: ReceiverSettings<Tx>,
+  { key, settings }: { readonly key: string | undefined; readonly settings: ReceiverSettings<Tx> },
 ): Promise<void> | undefined {
+  const { handlers, payloads, orderingKey } = settings;
   const handler = handlers[event.type];
   const schema = payloads[event.type];
   const toFault = (thrown: unknown): never => {
@@ -166,6 +199,7 @@ function callHandler<Tx>(
   };
   if (handler === undefined) return undefined;
   try {
+    if (orderingKey !== undefined && readOrderingKey(event, orderingKey) !== key) throw otherKey();
     const running =
       schema === undefined
         ? handler(event, context)
