@@ -452,8 +452,8 @@ test.each(optional.flatMap(({ names, ...each }) => names.map((option) => ({ ...e
 /** What takes no options of its own: it is called per event, or for authors. */
 const others = [
   'createdAtMs',
-  'forwardOnly',
   'describeGap',
+  'forwardOnly',
   'isEventType',
   'isKnownEvent',
   'listGaps',
