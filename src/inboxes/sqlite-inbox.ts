@@ -86,8 +86,9 @@ export function createSqliteInbox({
         if (holder !== undefined && holder.id !== id) {
           if (holder.due_at > at) {
             sql.record(id, type, origin, json, at, at, holder.due_at, ...keyColumns, 'received');
-            sql.setKey(...keyColumns, id);
+            // In this order: its own lease, which has lapsed, must not be a second one of the key.
             sql.wait(holder.due_at, at, id);
+            sql.setKey(...keyColumns, id);
             return { state: 'waiting', retryAfterMs: holder.due_at - at };
           }
           sql.wait(sum(at, leaseMs), at, holder.id);
