@@ -41,7 +41,10 @@ const poolWithTransactions = { query: method, transaction: method };
 const upstash = { eval: method, evalsha: method };
 const ioredis = { eval: method, evalsha: method, defineCommand: method };
 const nodeRedis = { eval: method, evalSha: method };
-const storage = { sql: { exec: () => ({ toArray: () => [] }) }, transactionSync: (step: () => unknown) => step() };
+const storage = {
+  sql: { exec: () => ({ toArray: () => [] }) },
+  transactionSync: (step: () => unknown) => step(),
+};
 const postgresJs = Object.assign(() => undefined, { unsafe: method, begin: method });
 const boss = { send: method, getJobById: method, deleteJob: method, complete: method };
 const queue = { add: method, getJobState: method, remove: method };
