@@ -26,6 +26,7 @@ import { toNodeHandler } from 'stablehooks/node';
 import { bullmqProcessor, bullmqQueue } from 'stablehooks/queues/bullmq';
 import { pgBossProcessor, pgBossQueue } from 'stablehooks/queues/pg-boss';
 import { reconcile } from 'stablehooks/reconcile';
+import { toSqsHandler } from 'stablehooks/sqs';
 import { webhookEventSchema } from 'stablehooks/zod';
 import { createInspector, fromInbox } from 'stablehooks-kit/inspector';
 import { createSandbox } from 'stablehooks-kit/sandbox';
@@ -111,6 +112,7 @@ const factories = {
   toNextApiRoute: untyped(toNextApiRoute),
   toNextRoute: untyped(toNextRoute),
   toNodeHandler: untyped(toNodeHandler),
+  toSqsHandler: untyped(toSqsHandler),
   webhookEventSchema: untyped(webhookEventSchema),
 };
 type FactoryName = keyof typeof factories;
@@ -188,6 +190,9 @@ const refused: readonly (readonly [FactoryName, args: readonly unknown[], messag
   ['toNextApiRoute', [], '`receiver` must be a receiver'],
   ['toNextRoute', [], '`receiver` must be a receiver'],
   ['toNodeHandler', [required], '`receiver` must be a receiver'],
+  ['toSqsHandler', [], '`receiver` must be a receiver'],
+  ['toFetchHandler', [receiver, { waitUntil: Promise.resolve() }], '`waitUntil` must be a function'],
+  ['toNextRoute', [receiver, { after: true }], '`after` must be a function'],
 
   ['memoryInbox', [{ capacitee: 5 }], 'unknown option `capacitee`. Did you mean `capacity`?'],
   ['memoryInbox', [{ capacity: 0 }], '`capacity` must be an integer'],
@@ -419,6 +424,8 @@ const optional: readonly {
     given: { secret: 'cron' },
     names: ['secret', 'logger'],
   },
+  { name: 'toFetchHandler', first: [receiver], names: ['waitUntil'] },
+  { name: 'toNextRoute', first: [receiver], names: ['after'] },
   { name: 'webhookEventSchema', names: ['transfer.settled', 'redeem.failed'] },
   { name: 'memoryInbox', names: ['capacity', 'logger', 'now'] },
   { name: 'durableObjectInbox', first: [storage], names: ['now'] },
@@ -457,6 +464,7 @@ test.each(optional.flatMap(({ names, ...each }) => names.map((option) => ({ ...e
 /** What takes no options of its own: it is called per event, or for authors. */
 const others = [
   'createdAtMs',
+  'forwardOnly',
   'describeGap',
   'isEventType',
   'isKnownEvent',
