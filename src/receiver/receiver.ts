@@ -167,7 +167,8 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   let runner: Runner | undefined;
   let draining: Promise<void> | undefined;
   let drainsAgain = false;
-  const ending = new AbortController();
+  // Made by `run`: Workers refuse to make one while they load a module, where receivers are made.
+  let ending: AbortController | undefined;
   // A durable inbox keeps what is due, so that somebody has to call redrive.
   const onRetry = createDueWatch({
     inbox: () => settings.inbox,
@@ -554,6 +555,8 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     });
     if (runner !== undefined) throw new ConfigError('receiver.run: it runs already.');
     redriven = true;
+    ending = new AbortController();
+    if (closed) ending.abort();
     runner = startRunner({
       intervalMs,
       signal: signal === undefined ? ending.signal : AbortSignal.any([signal, ending.signal]),
@@ -567,7 +570,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
 
   async function close(): Promise<void> {
     closed = true;
-    ending.abort();
+    ending?.abort();
     if (running === 0) return;
     const ended = new Promise<void>((resolve) => closing.push(resolve));
     // An inbox that stopped answering must not keep the process.
