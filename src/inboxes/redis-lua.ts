@@ -132,13 +132,13 @@ local function setKey(id, old, key, createdAt, index)
   if old then
     leaveKey(id, old)
     redis.call('ZREM', keyDueKey(old), id)
-    redis.call('HDEL', eventKey(id), 'key', 'createdAt', 'order')
+    redis.call('HDEL', eventKey(id), 'key', 'createdAt')
   end
   if not key then return end
+  redis.call('HSET', eventKey(id), 'key', key, 'createdAt', createdAt)
   local receivedAt = tonumber(get(id, 'receivedAt'))
   local received = receivedAt == now and tonumber(time[1]) * 1000000 + tonumber(time[2]) or receivedAt * 1000
-  redis.call('HSET', eventKey(id), 'key', key, 'createdAt', createdAt,
-    'order', string.format('%016.0f%06d', received, index))
+  redis.call('HSETNX', eventKey(id), 'order', string.format('%016.0f%06d', received, index))
 end
 
 -- The event that is leased with a key, and until when, also if the lease has lapsed.
