@@ -165,7 +165,6 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       const keys = new Set<string>();
       for (const due of dueList.take({ at, types })) {
         const { key } = due.record;
-        // Without a visibility timeout, what was passed over is still due.
         if (key !== null && keys.has(key)) continue;
         if (key !== null) keys.add(key);
         const rivals = key === null ? [due] : openOf(key).filter((one) => isDue(one, { at, types }));
