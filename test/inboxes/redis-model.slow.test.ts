@@ -73,19 +73,23 @@ const commands: fc.Arbitrary<Command> = fc.oneof(
             { dueInMs, origin: 'pull', keys: page.map(([, key]) => key) },
           ),
     ),
-  fc.record({ visibilityTimeoutMs: ms, types: fc.subarray(TYPES) }).map<Command>(
-    (options) => async ({ inbox }) => {
+  fc
+    .record({ visibilityTimeoutMs: ms, types: fc.subarray(TYPES) })
+    .map<Command>((options) => async ({ inbox }) => {
       const taken = await inbox.takeDue({ limit: 100, ...options });
       return taken.map(({ event: { id } }) => id).sort();
-    },
-  ),
+    }),
   anyEvent.map<Command>(
     ({ id }) =>
       ({ inbox }) =>
         inbox.requeue(id),
   ),
   fc.constant<Command>(({ inbox }) => inbox.prune({ olderThanMs: 0 })),
-  ms.map<Command>((passed) => async ({ pass }) => pass(passed)),
+  ms.map<Command>(
+    (passed) =>
+      async ({ pass }) =>
+        pass(passed),
+  ),
 );
 
 /** Runs the commands in order and returns their results, with all counts and records after each. */
