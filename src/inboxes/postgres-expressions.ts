@@ -34,7 +34,8 @@ export const TIMES = operator('*');
 
 // Not now(): that is the start of the statement, before it waited for the lock of another claim.
 export const CLOCK = 'pg_catalog.clock_timestamp()';
-export const span = (parameter: string) => `(${parameter}::double precision ${TIMES} interval '1 millisecond')`;
+export const span = (parameter: string) =>
+  `(${parameter}::double precision ${TIMES} interval '1 millisecond')`;
 /** The time that is so many ms after the epoch. */
 export const fromMs = (parameter: string) => `(pg_catalog.to_timestamp(0) ${ADD} ${span(parameter)})`;
 export const later = (parameter: string) => `(${CLOCK} ${ADD} ${span(parameter)})`;

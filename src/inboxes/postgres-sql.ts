@@ -17,8 +17,8 @@ import {
   quoteTables,
   SUBTRACT,
   span,
-  TIMES,
   type Tables,
+  TIMES,
 } from './postgres-expressions.js';
 import { endKeyed, lockKey, writeKeyFunctions } from './postgres-keys.js';
 
@@ -54,7 +54,10 @@ export function postgresMigrations(options: PostgresSchemaOptions = {}): readonl
 }
 
 /** The function that claims an event without a key, and what it sets so that the event has none. */
-const writeClaim = ({ schema, events }: Tables, forgetsKey: string) => `  CREATE OR REPLACE FUNCTION ${schema}.claim(
+const writeClaim = (
+  { schema, events }: Tables,
+  forgetsKey: string,
+) => `  CREATE OR REPLACE FUNCTION ${schema}.claim(
     event_id pg_catalog.text, event_type pg_catalog.text, origin pg_catalog.text, lease_ms double precision,
     new_token pg_catalog.uuid, event_json pg_catalog.text, early boolean,
     OUT state pg_catalog.text, OUT attempts integer, OUT won boolean, OUT left_ms double precision

@@ -140,7 +140,10 @@ export function postgresInbox(
     }
   }
 
-  async function transaction({ id, token, key }: Lease, effect: (tx: unknown) => Promise<void>): Promise<boolean> {
+  async function transaction(
+    { id, token, key }: Lease,
+    effect: (tx: unknown) => Promise<void>,
+  ): Promise<boolean> {
     // Thrown, because every driver rolls back only after a rejection.
     const leaseLost = new Error('The lease is lost.');
     try {
@@ -155,7 +158,7 @@ export function postgresInbox(
           await assertFenced(open, token, error);
           throw error;
         }
-        const completed = 
+        const completed =
           key === undefined
             ? queryRows<FencedRow>(open.queries, statements.completeFenced, [id, token])
             : queryRows<FencedRow>(open.queries, statements.completeFencedKeyed, [id, token, key]);
@@ -250,7 +253,10 @@ export function postgresInbox(
 
     async record(events, { dueInMs, origin, json = [], keys = [] }) {
       const found = new Map<string, RecordResult>();
-      const firsts = new Map<string, { readonly event: UnknownEvent; readonly json: string; readonly key: string }>();
+      const firsts = new Map<
+        string,
+        { readonly event: UnknownEvent; readonly json: string; readonly key: string }
+      >();
       for (const [index, event] of events.entries()) {
         if (firsts.has(event.id)) continue;
         firsts.set(event.id, { event, json: json[index] ?? encodeEvent(event), key: keys[index] ?? '' });
