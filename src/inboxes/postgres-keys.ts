@@ -3,36 +3,48 @@
  * when that lease lapses, and the first of them is due at once when its event ends.
  *
  * A lock per key serializes these steps in all processes. Each takes it before it locks a row, and several in the order
- * of their numbers, so that no two can deadlock. Under a stricter isolation than READ COMMITTED a step that waited for
- * the lock does not see what the one before it wrote: there, what makes an event wait also writes the row of the lease,
- * and the unique index allows one lease; the later step then fails as a conflict, and the inbox sends it again.
+ * of their numbers, so that no two can deadlock. Under a stricter isolation than READ COMMITTED a step does not see what
+ * another has committed since it began. There, what makes an event wait also writes the row of the lease, and the unique
+ * index allows one lease: the later step fails as a conflict, and the inbox sends it again.
  */
-import { fromMs, LAPSED, operator, type Tables } from './postgres-expressions.js';
+import { fromMs, LAPSED, type Tables } from './postgres-expressions.js';
 
 /** How many events of a key one statement passes over: other statements wait for its locks. */
 const PASS_BATCH = 5_000;
 
+/** The number of the lock of a key, in a function of the inbox. */
 const lockNumber = ({ schema }: Tables, key: string) =>
-  `pg_catalog.hashtextextended('stablehooks ${schema} '::pg_catalog.text ${operator('||')} ${key}, 0)`;
-
-/** Waits for the lock of a key, until the end of the transaction. */
-export const lockKey = (tables: Tables, key: string) =>
-  `pg_catalog.pg_advisory_xact_lock(${lockNumber(tables, key)})`;
+  `hashtextextended('stablehooks ${schema} ' || ${key}, 0)`;
 
 /** Ends an attempt by an UPDATE that ends with conditions; the next event of the key is due in the same step. */
 export const endKeyed = (tables: Tables, end: string, key: string) => `WITH locked AS MATERIALIZED (
-  SELECT ${lockKey(tables, `${key}::pg_catalog.text`)}
+  SELECT ${tables.schema}.lock_key(${key}::pg_catalog.text)
 ), ended AS (
   ${end} AND EXISTS (SELECT FROM locked) RETURNING 1
 )
 SELECT ${tables.schema}.release_key(${key}::pg_catalog.text) AS released FROM ended`;
 
 /** The functions that need several statements, each of which sees what was committed before it got the lock. */
-export const writeKeyFunctions = (tables: Tables) => `${writeClaimKeyed(tables)}
+export const writeKeyFunctions = (tables: Tables) => `${writeLockKey(tables)}
+${writeClaimKeyed(tables)}
 ${writeReleaseKey(tables)}
 ${writeTakeKeyed(tables)}`;
 
 const IS_STRICTER = "current_setting('transaction_isolation') <> 'read committed'";
+
+/** Waits for the lock of a key, which is held until the end of the transaction. */
+const writeLockKey = (
+  tables: Tables,
+) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.lock_key(event_key pg_catalog.text) RETURNS void
+  LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $lock$
+BEGIN
+  IF NOT ${IS_STRICTER} THEN
+    PERFORM pg_advisory_xact_lock(${lockNumber(tables, 'event_key')});
+  ELSIF NOT pg_try_advisory_xact_lock(${lockNumber(tables, 'event_key')}) THEN
+    -- Whoever waits here goes on with what was there before, and fails for certain.
+    RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = 'Another call has the lock of the ordering key.';
+  END IF;
+END $lock$;`;
 
 const writeClaimKeyed = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.claim_keyed(
     event_id pg_catalog.text, event_type pg_catalog.text, origin pg_catalog.text, lease_ms double precision,
@@ -47,7 +59,7 @@ DECLARE
   present ${tables.events};
   holder ${tables.events};
 BEGIN
-  PERFORM ${lockKey(tables, 'event_key')};
+  PERFORM ${tables.schema}.lock_key(event_key);
   SELECT * INTO present FROM ${tables.events} AS found WHERE found.id = event_id FOR UPDATE;
   claimed_at := clock_timestamp();
   state := coalesce(present.state, 'received');
@@ -134,7 +146,7 @@ BEGIN
     GROUP BY found.key ORDER BY ${lockNumber(tables, 'found.key')}
   );
   FOREACH event_key IN ARRAY keys LOOP
-    PERFORM ${lockKey(tables, 'event_key')};
+    PERFORM ${tables.schema}.lock_key(event_key);
   END LOOP;
   UPDATE ${tables.events} AS e SET state = 'received', due_at = as_of
     WHERE e.id = ANY (ids) AND e.state = 'parked' AND e.key = ANY (keys);

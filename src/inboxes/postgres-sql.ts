@@ -20,7 +20,7 @@ import {
   type Tables,
   TIMES,
 } from './postgres-expressions.js';
-import { endKeyed, lockKey, writeKeyFunctions } from './postgres-keys.js';
+import { endKeyed, writeKeyFunctions } from './postgres-keys.js';
 
 /** Options of everything that needs to know where the tables are. */
 export interface PostgresSchemaOptions {
@@ -296,7 +296,7 @@ SELECT EXISTS (SELECT FROM fenced) AS fenced, EXISTS (SELECT FROM done) AS settl
     completeFencedKeyed: `WITH fenced AS (
   DELETE FROM ${fences} WHERE token ${EQ} $2::pg_catalog.uuid RETURNING 1
 ), locked AS MATERIALIZED (
-  SELECT ${lockKey(tables, '$3::pg_catalog.text')} FROM fenced
+  SELECT ${schema}.lock_key($3::pg_catalog.text) FROM fenced
 ), done AS (
   ${markDone} AND EXISTS (SELECT FROM locked) RETURNING 1
 )

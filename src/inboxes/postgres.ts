@@ -39,6 +39,7 @@ import {
   isNoSavepoint,
   rethrowCommitError,
 } from './postgres-errors.js';
+import { canListen, listenOn } from './postgres-listen.js';
 import { type PostgresSchemaOptions, SCHEMA_RULE, writeStatements } from './postgres-sql.js';
 
 export {
@@ -83,7 +84,7 @@ export interface PostgresInboxOptions extends PostgresSchemaOptions {
 }
 
 /** How often a statement is sent that conflicts with others, and the longest wait in between. */
-const CONFLICT_TRIES = 20;
+const CONFLICT_TRIES = 50;
 const CONFLICT_WAIT_MS = 100;
 
 /** How often a page is sent to record it; two are enough unless rows are hidden. */
@@ -240,6 +241,11 @@ export function postgresInbox(
     },
 
     ...(transactional && { transaction }),
+
+    ...(canListen(pool) && {
+      listen: (onDue: () => void, onEnd: (error: unknown) => void) =>
+        listenOn(pool, schema, { onDue, onEnd }),
+    }),
 
     async fail({ id, token, key }, { retryAfterMs, error }) {
       // A Postgres text cannot hold U+0000.
