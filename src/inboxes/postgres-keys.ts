@@ -80,6 +80,10 @@ BEGIN
     won := false;
     due := holder.due_at;
     left_ms := ceil(extract(epoch FROM due - claimed_at) * 1000);
+    IF present.waiting AND present.key = event_key AND present.due_at = due THEN
+      state := 'waiting';
+      RETURN;
+    END IF;
     IF ${IS_STRICTER} THEN
       UPDATE ${tables.events} AS e SET key = event_key WHERE e.id = holder.id;
     END IF;
