@@ -8,18 +8,9 @@ import {
   type WebhookEvent,
 } from '../core/events.js';
 import { integer, readOptions, rule } from '../core/options.js';
-import type {
-  Claim,
-  Inbox,
-  InboxOperations,
-  Lease,
-  Logger,
-  Origin,
-  Queue,
-  RecordResult,
-  StoredEvent,
-} from '../core/ports.js';
+import type { Claim, Inbox, Lease, Logger, Origin, Queue, RecordResult, StoredEvent } from '../core/ports.js';
 import { verifySignature } from '../core/signature.js';
+import { createDueWatch } from './due-watch.js';
 import {
   queueNeedsDurable,
   type ReceiverOptions,
@@ -138,9 +129,6 @@ export interface RedriveOptions {
 /** How many events `redrive` runs at a time. */
 const REDRIVE_WIDTH = 16;
 
-/** The longest time that a timer takes. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
-
 /** How soon to try again when this process stops: a restart takes seconds. */
 const RESTART_MS = 5_000;
 
@@ -171,13 +159,19 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   const closing: (() => void)[] = [];
   let durabilityChecked = false;
   let redriven = false;
-  let retryWatched = false;
   const slots = settings.maxConcurrency === undefined ? undefined : new Slots(settings.maxConcurrency);
   const isAnsweredFirst = settings.acknowledge === 'recorded';
   let runner: Runner | undefined;
   let draining: Promise<void> | undefined;
   let drainsAgain = false;
   const ending = new AbortController();
+  // A durable inbox keeps what is due, so that somebody has to call redrive.
+  const onRetry = createDueWatch({
+    inbox: () => settings.inbox,
+    leaseMs,
+    logger,
+    isOver: () => redriven || closed,
+  });
 
   async function receive(request: WebhookRequest): Promise<Outcome> {
     const requestLogger = settings.logger ?? request.logger ?? console;
@@ -206,7 +200,8 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     });
     if (background !== undefined) {
       const work = background();
-      request.waitUntil?.(work);
+      const keepAlive = (value: Promise<unknown>) => request.waitUntil?.(value);
+      notify('waitUntil', keepAlive, { value: work, logger: requestLogger });
     }
     return outcome;
   }
@@ -492,43 +487,6 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     durabilityChecked = true;
     const where = whereForgettingIsWrong();
     if (where !== undefined) warnNotDurable(inbox, { where, logger });
-  }
-
-  /** A durable inbox keeps retry times, so that somebody has to call redrive. */
-  function onRetry(lease: Pick<Lease, 'id' | 'attempt'>, retryAfterMs: number): void {
-    if (redriven || retryWatched || !settings.inbox.durable) return;
-    retryWatched = true;
-    watchRetry(lease, retryAfterMs);
-  }
-
-  /** Says so when nothing has run the event two leases after its retry time. */
-  function watchRetry({ id, attempt }: Pick<Lease, 'id' | 'attempt'>, retryAfterMs: number): void {
-    const inbox: Inbox<unknown> & Partial<InboxOperations> = settings.inbox;
-    const check = async () => {
-      const record = redriven || closed ? undefined : await inbox.find?.(id);
-      if (record?.state !== 'failed' && record?.state !== 'received') {
-        retryWatched = false;
-      } else if (record.attempts !== attempt) {
-        // A delivery ran it, and it failed again.
-        const { attempts, updatedAt, dueAt } = record;
-        watchRetry({ id, attempt: attempts }, (dueAt ?? updatedAt) - updatedAt);
-      } else {
-        const waitedS = Math.round((2 * leaseMs) / 1000);
-        log(
-          logger,
-          'warn',
-          `${id} is stored and was due ${waitedS} s ago, and nothing runs it. Call receiver.run() or receiver.redrive(), or start a poller, in one of your processes.`,
-        );
-      }
-    };
-    const wait = () => {
-      check().catch(() => {
-        retryWatched = false;
-      });
-    };
-    const timer = setTimeout(wait, Math.min(retryAfterMs + 2 * leaseMs, MAX_TIMER_MS));
-    // Outside Node a timer is a number and keeps no process alive.
-    if (typeof timer === 'object') timer.unref();
   }
 
   async function redrive({ signal, onOutcome }: RedriveOptions = {}): Promise<OutcomeCounts> {

@@ -94,6 +94,17 @@ describe("acknowledge: 'recorded'", () => {
     expect(kinds()).toEqual(['queued', 'handled']);
   });
 
+  test('a waitUntil that throws is logged, and the delivery is answered and its handler runs', async () => {
+    const { receiver, kinds, lines } = setUp(() => undefined, { acknowledge: 'recorded' });
+    const waitUntil = () => {
+      throw new TypeError('Illegal invocation');
+    };
+    const outcome = await receiver.receive({ ...(await delivery(anEvent())), waitUntil });
+    expect(outcome.kind).toBe('queued');
+    expect(lines.join('\n')).toMatch(/waitUntil threw an error, which is ignored[\s\S]*Illegal invocation/);
+    await until(() => kinds().includes('handled'));
+  });
+
   test('a delivery of an event that is done, dead, running, failed or unknown is answered without running it', async () => {
     const { handler, begun, end } = gated();
     const inbox = durable();
