@@ -81,30 +81,6 @@ describe("acknowledge: 'recorded'", () => {
     expect((await inbox.find(event.id))?.state ?? 'done').toBe('done');
   });
 
-  test('waitUntil gets what continues after the answer, and that ends with the handler', async () => {
-    const { handler, end } = gated();
-    const { receiver, kinds } = setUp(handler, { acknowledge: 'recorded' });
-    const event = anEvent();
-    const works: Promise<unknown>[] = [];
-    await receiver.receive({ ...(await delivery(event)), waitUntil: (work) => void works.push(work) });
-    expect(works).toHaveLength(1);
-    expect(kinds()).toEqual(['queued']);
-    await end(event.id);
-    await works[0];
-    expect(kinds()).toEqual(['queued', 'handled']);
-  });
-
-  test('a waitUntil that throws is logged, and the delivery is answered and its handler runs', async () => {
-    const { receiver, kinds, lines } = setUp(() => undefined, { acknowledge: 'recorded' });
-    const waitUntil = () => {
-      throw new TypeError('Illegal invocation');
-    };
-    const outcome = await receiver.receive({ ...(await delivery(anEvent())), waitUntil });
-    expect(outcome.kind).toBe('queued');
-    expect(lines.join('\n')).toMatch(/waitUntil threw an error, which is ignored[\s\S]*Illegal invocation/);
-    await until(() => kinds().includes('handled'));
-  });
-
   test('a delivery of an event that is done, dead, running, failed or unknown is answered without running it', async () => {
     const { handler, begun, end } = gated();
     const inbox = durable();
