@@ -137,17 +137,18 @@ END $release$;`;
  */
 const writeTakeKeyed = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.take_keyed(
     ids pg_catalog.text[], visibility_ms double precision, as_of_ms double precision,
-    OUT event_key pg_catalog.text, OUT event_json pg_catalog.text, OUT passed integer
+    OUT event_key pg_catalog.text, OUT event_json pg_catalog.text, OUT passed integer, OUT taken_ms double precision
   ) RETURNS SETOF record LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
   SET enable_bitmapscan = off AS $take$
 DECLARE
-  as_of timestamptz := ${fromMs('as_of_ms')};
+  as_of timestamptz := coalesce(${fromMs('as_of_ms')}, now());
   keys pg_catalog.text[];
   taken_at timestamptz;
   visible_at timestamptz;
   held_until timestamptz;
   batch pg_catalog.text[];
 BEGIN
+  taken_ms := extract(epoch FROM as_of) * 1000;
   keys := ARRAY (
     SELECT found.key FROM ${tables.events} AS found WHERE found.id = ANY (ids) AND found.key IS NOT NULL
     GROUP BY found.key ORDER BY ${lockNumber(tables, 'found.key')}

@@ -229,6 +229,27 @@ ${first} AND (received_at, id) ${operator(isAfter)} ((SELECT received_at FROM la
     ['IS NOT NULL', 'IS NULL'].map(
       (has) => `(SELECT ${value} FROM ${events} WHERE state ${EQ} 'done' AND event ${has})`,
     );
+  // Takes the events without a key; of the others it returns the ids and keys. Parked rows are searched per type and in
+  // the index only; otherwise the planner reads all of them, and rows of unknown types stay parked.
+  const takeDue = (until: string) => `WITH parked AS MATERIALIZED (
+  SELECT id, key, received_at AS at FROM ${events} WHERE state ${EQ} 'parked' AND id ${EQ} ANY (ARRAY (
+    SELECT oldest.id FROM pg_catalog.unnest($3::pg_catalog.text[]) AS known (type) CROSS JOIN LATERAL (
+      SELECT id FROM ${events} WHERE state ${EQ} 'parked' AND type ${EQ} known.type COLLATE pg_catalog."C"
+      ORDER BY received_at LIMIT $1::int
+    ) AS oldest
+  )) ORDER BY received_at LIMIT $1::int FOR UPDATE SKIP LOCKED
+), due AS MATERIALIZED (
+  SELECT id, key, due_at AS at FROM ${events} WHERE due_at ${LE} ${until}
+  ORDER BY due_at LIMIT $1::int ${SUBTRACT} (SELECT pg_catalog.count(*) FROM parked) FOR UPDATE SKIP LOCKED
+), found AS MATERIALIZED (
+  SELECT id, key, at, 1 AS rank FROM parked UNION ALL SELECT id, key, at, 2 FROM due
+), taken AS (
+  UPDATE ${events} AS e SET state = 'received', due_at = ${later('$2')}, token = NULL, updated_at = ${CLOCK},
+    history = CASE WHEN e.state ${EQ} 'leased' THEN ${LAPSED} ELSE e.history END
+  WHERE e.id ${EQ} ANY (ARRAY (SELECT id FROM found WHERE key IS NULL)) RETURNING e.id, e.event
+)
+SELECT found.id, found.key, taken.event FROM found LEFT JOIN taken ON found.id ${EQ} taken.id ORDER BY found.rank, found.at`;
+
   const markDone = `UPDATE ${events} AS e SET state = 'done', due_at = NULL, token = NULL, last_error = NULL,
   updated_at = ${CLOCK}, history = ${history("'done'", CLOCK, 'NULL::pg_catalog.text')}
 WHERE e.id ${EQ} $1::pg_catalog.text AND e.token ${EQ} $2::pg_catalog.uuid`;
@@ -325,33 +346,12 @@ SELECT EXISTS (SELECT FROM fenced) AS fenced,
 SELECT id, 'new' AS state FROM recorded UNION ALL
 SELECT id, state FROM ${events} WHERE id ${EQ} ANY ($1::pg_catalog.text[])`,
 
-    /**
-     * limit, visibilityTimeoutMs, types, asOf or null (now). Parked rows are searched per type and in the index only;
-     * otherwise the planner reads all of them, and rows of unknown types stay parked. Takes the events without a key;
-     * of the others it returns the ids and keys.
-     */
-    takeDue: `WITH parked AS MATERIALIZED (
-  SELECT id, key, received_at AS at FROM ${events} WHERE state ${EQ} 'parked' AND id ${EQ} ANY (ARRAY (
-    SELECT oldest.id FROM pg_catalog.unnest($3::pg_catalog.text[]) AS known (type) CROSS JOIN LATERAL (
-      SELECT id FROM ${events} WHERE state ${EQ} 'parked' AND type ${EQ} known.type COLLATE pg_catalog."C"
-      ORDER BY received_at LIMIT $1::int
-    ) AS oldest
-  )) ORDER BY received_at LIMIT $1::int FOR UPDATE SKIP LOCKED
-), due AS MATERIALIZED (
-  SELECT id, key, due_at AS at FROM ${events} WHERE due_at ${LE} coalesce(${fromMs('$4')}, pg_catalog.now())
-  ORDER BY due_at LIMIT $1::int ${SUBTRACT} (SELECT pg_catalog.count(*) FROM parked) FOR UPDATE SKIP LOCKED
-), found AS MATERIALIZED (
-  SELECT id, key, at, 1 AS rank FROM parked UNION ALL SELECT id, key, at, 2 FROM due
-), taken AS (
-  UPDATE ${events} AS e SET state = 'received', due_at = ${later('$2')}, token = NULL, updated_at = ${CLOCK},
-    history = CASE WHEN e.state ${EQ} 'leased' THEN ${LAPSED} ELSE e.history END
-  WHERE e.id ${EQ} ANY (ARRAY (SELECT id FROM found WHERE key IS NULL)) RETURNING e.id, e.event
-)
-SELECT found.id, found.key, taken.event, ${epochMs('pg_catalog.now()')}::double precision AS as_of
-FROM found LEFT JOIN taken ON found.id ${EQ} taken.id ORDER BY found.rank, found.at`,
+    /** limit, visibilityTimeoutMs, types; what was due at a time also that time in epoch ms */
+    takeDue: takeDue('pg_catalog.now()'),
+    takeDueAsOf: takeDue(fromMs('$4')),
 
-    /** ids, visibilityTimeoutMs, asOf. Takes the first due event of the key of each id. */
-    takeKeyed: `SELECT event_key, event_json, passed FROM ${schema}.take_keyed($1::pg_catalog.text[], $2, $3)`,
+    /** ids, visibilityTimeoutMs, the time in epoch ms or null (now). Takes the first due event of the key of each id. */
+    takeKeyed: `SELECT event_key, event_json, passed, taken_ms FROM ${schema}.take_keyed($1::pg_catalog.text[], $2, $3::double precision)`,
 
     /** holder, leaseMs */
     acquirePoll: `INSERT INTO ${poll} AS p (holder, lease_until)

@@ -302,12 +302,14 @@ export function postgresInbox(
       let asOf: number | null = null;
       for (let mayHaveMore = true; mayHaveMore && taken.length < limit; ) {
         const asked = limit - taken.length;
-        const values = [asked, visibilityTimeoutMs, types, asOf];
-        const due: readonly DueRow[] = await send<DueRow>(statements.takeDue, values);
-        asOf ??= due[0]?.as_of ?? null;
+        const values = [asked, visibilityTimeoutMs, types];
+        const due: readonly DueRow[] = await (asOf === null
+          ? send<DueRow>(statements.takeDue, values)
+          : send<DueRow>(statements.takeDueAsOf, [...values, asOf]));
         const ids = due.filter(({ key }) => key !== null).map(({ id }) => id);
         const hasOthers = taken.length > 0 || ids.length < due.length;
         const rows = ids.length === 0 ? [] : await takeKeyed([ids, visibilityTimeoutMs, asOf], hasOthers);
+        asOf = rows[0]?.taken_ms ?? asOf;
         const firsts = new Map(rows.map(({ event_key, event_json }) => [event_key, event_json]));
         for (const { key, event } of due) {
           const json = key === null ? event : firsts.get(key);
@@ -410,8 +412,6 @@ interface DueRow {
   readonly key: string | null;
   /** `null` if it has a key, and is not taken yet. */
   readonly event: string | null;
-  /** When this round looked. */
-  readonly as_of: number;
 }
 
 interface KeyRow {
@@ -420,6 +420,8 @@ interface KeyRow {
   readonly event_json: string | null;
   /** How many events were passed over. */
   readonly passed: number;
+  /** Events that were due at this time are searched. */
+  readonly taken_ms: number;
 }
 
 interface RecordRow {
