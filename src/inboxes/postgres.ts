@@ -308,7 +308,8 @@ export function postgresInbox(
           : send<DueRow>(statements.takeDueAsOf, [...values, asOf]));
         const ids = due.filter(({ key }) => key !== null).map(({ id }) => id);
         const hasOthers = taken.length > 0 || ids.length < due.length;
-        const rows = ids.length === 0 ? [] : await takeKeyed([ids, visibilityTimeoutMs, asOf], hasOthers);
+        const rows: readonly KeyRow[] =
+          ids.length === 0 ? [] : await takeKeyed([ids, visibilityTimeoutMs, asOf], hasOthers);
         asOf = rows[0]?.taken_ms ?? asOf;
         const firsts = new Map(rows.map(({ event_key, event_json }) => [event_key, event_json]));
         for (const { key, event } of due) {

@@ -95,14 +95,14 @@ test.each([
 ])('%s lends one client, which hears, and gets it back', async (_, open) => {
   const pool = open();
   const { stop, ends, heard } = await listen(pool);
-  expect(pool.totalCount - pool.idleCount).toBe(1);
+  await until(() => pool.totalCount - pool.idleCount === 1);
   const { complete } = await leaseAndWait();
   expect(heard()).toBe(0);
   await complete();
   await until(() => heard() > 0);
   await stop();
   await stop();
-  expect(pool.idleCount).toBe(pool.totalCount);
+  await until(() => pool.idleCount === pool.totalCount);
   expect(ends).toEqual([]);
   const clients = await Promise.all([pool.connect(), pool.connect()]);
   for (const client of clients) {
@@ -163,7 +163,7 @@ test('a connection that is lost while it listens is told once, leaves the pool, 
   await again.stop();
   expect(lost.ends).toHaveLength(1);
   expect(lost.heard()).toBe(0);
-  expect(pool.idleCount).toBe(pool.totalCount);
+  await until(() => pool.idleCount === pool.totalCount);
   await pool.end();
 });
 
