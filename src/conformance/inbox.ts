@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { EVENT_TYPES, type UnknownEvent } from '../core/events.js';
 import {
+  type Claim,
   EMPTY_POLL_STATE,
   INBOX_STATES,
   type Inbox,
@@ -586,6 +587,390 @@ const dueCases: readonly InboxCase[] = [
   },
 ];
 
+const KEY = 'redeem_1';
+
+/** Events of one day, the earliest last, so that the order of recording is not the order of creation. */
+function eventsByDay(count: number): readonly UnknownEvent[] {
+  return someEvents(count).map((event, index) => ({
+    ...event,
+    created_at: new Date(Date.UTC(2026, 0, count - index)).toISOString(),
+  }));
+}
+
+/** Claims the event with an ordering key, and fails when the claim is not answered `claimed`. */
+async function claimedWithKey(
+  inbox: Inbox<unknown>,
+  event: UnknownEvent,
+  { key = KEY, leaseMs = HOUR_MS }: { readonly key?: string; readonly leaseMs?: number } = {},
+): Promise<Lease> {
+  const claim = await inbox.claim(event, { leaseMs, origin: 'push', key });
+  assert.equal(claim.state, 'claimed', `The claim of ${event.id} was answered ${claim.state}.`);
+  return claim.lease;
+}
+
+/** Claims an event whose key is leased, and fails when the claim is not answered `waiting`. */
+async function waits(inbox: Inbox<unknown>, event: UnknownEvent): Promise<void> {
+  const claim = await inbox.claim(event, { ...LONG, key: KEY });
+  assert.ok(claim.state === 'waiting', `The claim of ${event.id} was answered ${claim.state}.`);
+  assert.ok(claim.retryAfterMs > HOUR_MS / 2 && claim.retryAfterMs <= HOUR_MS);
+}
+
+/** Lets everything else run: an inbox in memory answers without that. */
+function otherTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Counts how many run at the same time, and fails above one. */
+function oneAtATime() {
+  const running = new Map<string, number>();
+  return {
+    start(key: string) {
+      const count = (running.get(key) ?? 0) + 1;
+      running.set(key, count);
+      assert.equal(count, 1, `${count} events of one key were leased at the same time.`);
+    },
+    end(key: string) {
+      running.set(key, (running.get(key) ?? 0) - 1);
+    },
+  };
+}
+
+const keyCases: readonly InboxCase[] = [
+  {
+    name: 'while an event of a key is leased, the others of that key wait, and events of other keys or none are claimed',
+    async run({ inbox, second }) {
+      const [holder, other, otherKey, none] = someEvents(4);
+      assert.ok(holder && other && otherKey && none);
+      const lease = await claimedWithKey(inbox, holder);
+      assert.equal(lease.key, KEY);
+      await waits(second, other);
+      await claimedWithKey(second, otherKey, { key: 'redeem_2' });
+      await claimed(second, none);
+      assert.equal((await second.claim(holder, { ...LONG, key: KEY })).state, 'leased');
+    },
+  },
+  {
+    name: 'an event that waits is stored as received with its key, is due when the lease lapses, and has no attempt used up',
+    async run({ inbox, second }) {
+      const [holder, other] = someEvents(2);
+      assert.ok(holder && other);
+      await claimedWithKey(inbox, holder);
+      for (let replay = 0; replay < 30; replay++) await waits(second, other);
+      const record = await inbox.find(other.id);
+      assert.deepEqual([record?.state, record?.attempts, record?.key], ['received', 0, KEY]);
+      assert.deepEqual(record?.event, other);
+      const dueAt = (await inbox.find(holder.id))?.dueAt ?? 0;
+      assert.ok(Math.abs((record?.dueAt ?? 0) - dueAt) < 1_000);
+      assert.deepEqual(await takeDue(inbox, TAKE), []);
+    },
+  },
+  {
+    name: 'when a lease with a key ends, the event of the key that was created first is due, and only that one',
+    async run({ inbox, second }) {
+      const ends = [
+        (lease: Lease) => second.complete(lease),
+        (lease: Lease) => second.fail(lease, { retryAfterMs: HOUR_MS, error: 'no' }),
+        (lease: Lease) => second.fail(lease, { retryAfterMs: null, error: 'no' }),
+      ];
+      for (const end of ends) {
+        const [first, ...events] = eventsByDay(5);
+        assert.ok(first);
+        const lease = await claimedWithKey(inbox, first);
+        for (const event of events) await waits(inbox, event);
+        assert.equal(await end(lease), true);
+        const order: string[] = [];
+        for (let left = events.length; left > 0; left--) {
+          const taken = idsOf(await takeDue(second, TAKE));
+          assert.equal(taken.length, 1);
+          order.push(...taken);
+          const event = events.find(({ id }) => id === taken[0]);
+          assert.ok(event);
+          await inbox.complete(await claimedWithKey(inbox, event));
+        }
+        assert.deepEqual(order, idsOf([...events].reverse()));
+      }
+      assert.deepEqual(await takeDue(inbox, TAKE), []);
+    },
+  },
+  {
+    name: 'events of a key that were created at the same time are due in the order in which they were received',
+    async run({ inbox }) {
+      const [holder, ...events] = someEvents(4);
+      assert.ok(holder);
+      const lease = await claimedWithKey(inbox, holder);
+      for (const event of events) await waits(inbox, event);
+      await inbox.complete(lease);
+      for (const event of events) {
+        assert.deepEqual(idsOf(await takeDue(inbox, TAKE)), [event.id]);
+        await inbox.complete(await claimedWithKey(inbox, event));
+      }
+    },
+  },
+  {
+    name: 'a lost lease with a key can neither complete nor fail its event, and makes no event of the key due',
+    async run({ inbox, second }) {
+      const [event, other] = someEvents(2);
+      assert.ok(event && other);
+      const old = await claimedWithKey(inbox, event, { leaseMs: 0 });
+      const current = await claimedWithKey(second, event);
+      await waits(second, other);
+      assert.equal(await inbox.complete(old), false);
+      assert.equal(await inbox.fail(old, { retryAfterMs: 0, error: 'late' }), false);
+      assert.deepEqual(await takeDue(inbox, TAKE), []);
+      assert.equal(await second.complete(current), true);
+      assert.deepEqual(idsOf(await takeDue(inbox, TAKE)), [other.id]);
+    },
+  },
+  {
+    name: 'the claim of another event of the key takes a lapsed lease away, and the event that had it waits',
+    async run({ inbox, second }) {
+      const [lapsed, next] = someEvents(2);
+      assert.ok(lapsed && next);
+      const old = await claimedWithKey(inbox, lapsed, { leaseMs: 0 });
+      const current = await claimedWithKey(second, next);
+      assert.equal(await inbox.complete(old), false);
+      assert.equal(await inbox.fail(old, { retryAfterMs: null, error: 'late' }), false);
+      const record = await inbox.find(lapsed.id);
+      assert.deepEqual([record?.state, record?.attempts], ['received', 1]);
+      assert.deepEqual(await historyOf(inbox, lapsed), [{ attempt: 1, result: 'lapsed', error: null }]);
+      assert.deepEqual(await takeDue(inbox, TAKE), []);
+      await second.complete(current);
+      assert.deepEqual(idsOf(await takeDue(inbox, TAKE)), [lapsed.id]);
+      assert.equal((await claimedWithKey(inbox, lapsed)).attempt, 2);
+    },
+  },
+  {
+    name: 'an event that waits is due when the lease lapses, without the end of any attempt',
+    async run({ inbox, second }) {
+      let waiting: UnknownEvent | undefined;
+      // A machine that stalls for longer than the lease lets the second claim win: then once more.
+      for (let round = 0; waiting === undefined; round++) {
+        const [holder, other] = eventsByDay(2);
+        assert.ok(holder && other);
+        const key = `${KEY}_${round}`;
+        await claimedWithKey(inbox, holder, { key, leaseMs: 200 });
+        const claim = await second.claim(other, { ...LONG, key });
+        if (claim.state === 'waiting') waiting = other;
+      }
+      let taken: readonly UnknownEvent[] = [];
+      while (taken.length === 0) {
+        await otherTurn();
+        taken = await takeDue(second, TAKE);
+      }
+      // It was created before the event whose lease has lapsed.
+      assert.deepEqual(taken, [waiting]);
+    },
+  },
+  {
+    name: 'a failed event that is due waits while another event of its key is leased, and keeps its attempts and its error',
+    async run({ inbox, second }) {
+      const [failed, holder] = someEvents(2);
+      assert.ok(failed && holder);
+      await inbox.fail(await claimedWithKey(inbox, failed), { retryAfterMs: 0, error: 'no' });
+      const lease = await claimedWithKey(inbox, holder);
+      await waits(second, failed);
+      const record = await inbox.find(failed.id);
+      assert.deepEqual([record?.state, record?.attempts, record?.lastError], ['received', 1, 'no']);
+      await inbox.complete(lease);
+      assert.deepEqual(idsOf(await takeDue(inbox, TAKE)), [failed.id]);
+      assert.equal((await claimedWithKey(inbox, failed)).attempt, 2);
+    },
+  },
+  {
+    name: 'an event that failed and waits for its retry time does not keep its key',
+    async run({ inbox, second }) {
+      const [failed, next] = someEvents(2);
+      assert.ok(failed && next);
+      await inbox.fail(await claimedWithKey(inbox, failed), { retryAfterMs: HOUR_MS, error: 'no' });
+      await claimedWithKey(second, next);
+      assert.equal((await second.claim(failed, { ...LONG, key: KEY })).state, 'failed');
+    },
+  },
+  {
+    name: 'a parked event whose key is leased waits as received',
+    async run({ inbox, second }) {
+      const [holder, parked] = someEvents(2);
+      assert.ok(holder && parked);
+      await inbox.record([parked], { dueInMs: null, origin: 'push' });
+      const lease = await claimedWithKey(inbox, holder);
+      await waits(second, parked);
+      assert.equal((await inbox.find(parked.id))?.state, 'received');
+      await inbox.complete(lease);
+      assert.deepEqual(idsOf(await takeDue(inbox, TAKE)), [parked.id]);
+    },
+  },
+  {
+    name: 'recording stores the key of each event, and a claim replaces it',
+    async run({ inbox, second }) {
+      const [one, two, none] = someEvents(3);
+      assert.ok(one && two && none);
+      await inbox.record([one, two, none], { ...DUE, keys: ['a', 'b', undefined] });
+      const keys = async () =>
+        Promise.all([one, two, none].map(async ({ id }) => (await second.find(id))?.key));
+      assert.deepEqual(await keys(), ['a', 'b', null]);
+      await inbox.complete(await claimedWithKey(inbox, one, { key: 'c' }));
+      await claimed(inbox, two);
+      await claimedWithKey(inbox, none, { key: 'b' });
+      assert.deepEqual(await keys(), ['c', null, 'b']);
+    },
+  },
+  {
+    name: 'takeDue takes one event of a key, the one that was created first, and the others when it has ended',
+    async run({ inbox, second }) {
+      const events = eventsByDay(4);
+      const [free] = someEvents(1);
+      assert.ok(free);
+      await inbox.record([...events, free], { ...DUE, keys: [KEY, KEY, KEY, KEY, undefined] });
+      const [first, ...later] = [...events].reverse();
+      assert.ok(first);
+      assert.deepEqual(new Set(idsOf(await takeDue(second, TAKE))), new Set([first.id, free.id]));
+      assert.deepEqual(await takeDue(inbox, TAKE), []);
+      await inbox.complete(await claimedWithKey(inbox, first));
+      for (const event of later) {
+        assert.deepEqual(idsOf(await takeDue(second, TAKE)), [event.id]);
+        assert.deepEqual(await takeDue(inbox, TAKE), []);
+        await inbox.complete(await claimedWithKey(inbox, event));
+      }
+    },
+  },
+  {
+    name: 'the events of a key are due again when the one that was taken was not claimed within the visibility timeout',
+    async run({ inbox, second }) {
+      const events = eventsByDay(2);
+      await inbox.record(events, { ...DUE, keys: [KEY, KEY] });
+      const [newer, older] = idsOf(events);
+      assert.deepEqual(idsOf(await takeDue(inbox, { ...TAKE, visibilityTimeoutMs: 0 })), [older]);
+      assert.deepEqual(idsOf(await takeDue(second, TAKE)), [older]);
+      assert.equal((await inbox.find(newer ?? ''))?.state, 'received');
+    },
+  },
+  {
+    name: 'takeDue takes no event of a key that is leased, and finds the events of other keys behind many of that key',
+    async run({ inbox, second }) {
+      const [holder, other, none] = someEvents(3);
+      assert.ok(holder && other && none);
+      const hot = someEvents(100);
+      await inbox.record(hot, { ...DUE, dueInMs: -HOUR_MS, keys: hot.map(() => KEY) });
+      await inbox.record([other, none], { ...DUE, keys: ['redeem_2', undefined] });
+      const lease = await claimedWithKey(inbox, holder);
+      assert.deepEqual(
+        new Set(idsOf(await takeDue(second, { ...TAKE, limit: 2 }))),
+        new Set([other.id, none.id]),
+      );
+      assert.deepEqual(await takeDue(second, TAKE), []);
+      await inbox.complete(lease);
+      assert.equal((await takeDue(second, TAKE)).length, 1);
+    },
+  },
+  {
+    name: 'a dead event of a key that is requeued while the key is leased runs after that lease',
+    async run({ inbox, second }) {
+      const [dead, holder] = someEvents(2);
+      assert.ok(dead && holder);
+      await inbox.fail(await claimedWithKey(inbox, dead), { retryAfterMs: null, error: 'no' });
+      const lease = await claimedWithKey(inbox, holder);
+      assert.equal(await inbox.requeue(dead.id), true);
+      assert.deepEqual(await takeDue(second, TAKE), []);
+      await inbox.complete(lease);
+      assert.deepEqual(idsOf(await takeDue(second, TAKE)), [dead.id]);
+    },
+  },
+  {
+    name: 'an event that waits and is pruned, done or claimed without its key is not made due by its key',
+    async run({ inbox, second }) {
+      const [holder, first, next] = eventsByDay(3);
+      assert.ok(holder && first && next);
+      const lease = await claimedWithKey(inbox, holder);
+      await waits(inbox, first);
+      await waits(inbox, next);
+      await second.complete(await claimed(second, next));
+      await inbox.complete(lease);
+      assert.deepEqual(idsOf(await takeDue(inbox, TAKE)), [first.id]);
+      assert.equal((await inbox.find(next.id))?.state, 'done');
+    },
+  },
+  {
+    name: 'keys that differ in case, spaces or accents, and keys of 512 bytes, are different keys',
+    async run({ inbox, second }) {
+      // Random, because an index can compress what repeats.
+      const long = Buffer.from(crypto.getRandomValues(new Uint8Array(384))).toString('base64url');
+      const keys = ['key', 'KEY', 'key ', ' key', 'kéy', 'ke\u0301y', "key'; --", 'key%', '{key}', long];
+      for (const key of [...keys, `${long.slice(0, -1)}.`]) {
+        await claimedWithKey(inbox, someEvent(), { key });
+        const claim = await second.claim(someEvent(), { ...LONG, key });
+        assert.equal(claim.state, 'waiting');
+      }
+    },
+  },
+  {
+    name: 'of 40 simultaneous claims of events of one key exactly one is answered claimed, and of distinct keys all are',
+    async run({ inbox, second }) {
+      const claim = (key: (index: number) => string) =>
+        Promise.all(
+          someEvents(40).map((event, index) =>
+            (index % 2 ? inbox : second).claim(event, { ...LONG, key: key(index) }),
+          ),
+        );
+      const won = (claims: readonly Claim[]) => claims.filter(({ state }) => state === 'claimed').length;
+      const same = await claim(() => KEY);
+      assert.equal(won(same), 1);
+      assert.equal(same.filter(({ state }) => state === 'waiting').length, 39);
+      assert.equal(won(await claim((index) => `redeem_${index}_of_40`)), 40);
+    },
+  },
+  {
+    name: '50 claimers of one key never hold it at the same time, and each gets its turn',
+    async run({ inbox, second }) {
+      const one = oneAtATime();
+      await Promise.all(
+        someEvents(50).map(async (event, index) => {
+          const own = index % 2 ? inbox : second;
+          for (;;) {
+            const claim = await own.claim(event, { ...LONG, key: KEY });
+            if (claim.state !== 'claimed') {
+              await otherTurn();
+              continue;
+            }
+            one.start(KEY);
+            await otherTurn();
+            one.end(KEY);
+            assert.equal(await own.complete(claim.lease), true);
+            return;
+          }
+        }),
+      );
+    },
+  },
+  {
+    name: '10 takers of the events of 5 keys run each event once, no two of a key at the same time',
+    async run({ inbox, second }) {
+      const one = oneAtATime();
+      const events = eventsByDay(60);
+      const keyOf = new Map(events.map(({ id }, index) => [id, `redeem_${index % 5}`]));
+      await inbox.record(events, { ...DUE, keys: [...keyOf.values()] });
+      const done: string[] = [];
+      const take = async (own: Inbox<unknown>) => {
+        while (done.length < events.length) {
+          for (const event of await takeDue(own, { ...TAKE, limit: 3 })) {
+            const key = keyOf.get(event.id) ?? '';
+            const claim = await own.claim(event, { ...LONG, key });
+            if (claim.state !== 'claimed') continue;
+            one.start(key);
+            await otherTurn();
+            one.end(key);
+            assert.equal(await own.complete(claim.lease), true);
+            done.push(event.id);
+          }
+          await otherTurn();
+        }
+      };
+      await Promise.all(Array.from({ length: 10 }, (_, index) => take(index % 2 ? inbox : second)));
+      assert.deepEqual(new Set(done), new Set(idsOf(events)));
+      assert.equal(done.length, events.length);
+    },
+  },
+];
+
 const A = { holder: 'a', leaseMs: HOUR_MS } as const;
 const B = { holder: 'b', leaseMs: HOUR_MS } as const;
 
@@ -951,6 +1336,7 @@ export const inboxContract: readonly ContractCase<InboxUnderTest>[] = [
   ...claimCases,
   ...recordCases,
   ...dueCases,
+  ...keyCases,
   ...pollCases,
   ...operationCases,
 ];
@@ -986,6 +1372,20 @@ export const inboxTransactionContract: readonly ContractCase<InboxUnderTest>[] =
       assert.equal(await inbox.transaction(lease, async () => undefined), true);
       assert.equal((await second.find(event.id))?.state, 'done');
       assert.equal(await inbox.transaction(lease, async () => undefined), false);
+    },
+  },
+  {
+    name: 'a transaction of a lease with a key makes the next event of the key due when its effect resolves, and not when it rejects',
+    async run({ inbox, second }) {
+      assert.ok(inbox.transaction, 'The inbox has no `transaction`.');
+      const [holder, next] = someEvents(2);
+      assert.ok(holder && next);
+      const lease = await claimedWithKey(inbox, holder);
+      await waits(second, next);
+      await assert.rejects(inbox.transaction(lease, () => Promise.reject(new Error('the effect failed'))));
+      assert.deepEqual(await takeDue(second, TAKE), []);
+      assert.equal(await inbox.transaction(lease, async () => undefined), true);
+      assert.deepEqual(idsOf(await takeDue(second, TAKE)), [next.id]);
     },
   },
   {

@@ -162,8 +162,11 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       const taken: StoredEvent[] = [];
       if (limit < 1) return taken;
       const visibleAt = at + visibilityTimeoutMs;
+      const keys = new Set<string>();
       for (const due of dueList.take({ at, types })) {
         const { key } = due.record;
+        if (key !== null && keys.has(key)) continue;
+        if (key !== null) keys.add(key);
         const rivals = key === null ? [due] : openOf(key).filter((one) => isDue(one, { at, types }));
         const holder = key === null ? undefined : holderOf(key);
         const isHeld = holder !== undefined && (holder.record.dueAt ?? 0) > at;
