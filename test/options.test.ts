@@ -6,6 +6,7 @@ import { createClient } from 'stablehooks/client';
 import { toExpressHandler } from 'stablehooks/express';
 import { toFastifyPlugin } from 'stablehooks/fastify';
 import { toFetchHandler } from 'stablehooks/fetch';
+import { durableObjectInbox } from 'stablehooks/inboxes/durable-object';
 import {
   fromDrizzle,
   fromKnex,
@@ -40,6 +41,7 @@ const poolWithTransactions = { query: method, transaction: method };
 const upstash = { eval: method, evalsha: method };
 const ioredis = { eval: method, evalsha: method, defineCommand: method };
 const nodeRedis = { eval: method, evalSha: method };
+const storage = { sql: { exec: () => ({ toArray: () => [] }) }, transactionSync: (step: () => unknown) => step() };
 const postgresJs = Object.assign(() => undefined, { unsafe: method, begin: method });
 const boss = { send: method, getJobById: method, deleteJob: method, complete: method };
 const queue = { add: method, getJobState: method, remove: method };
@@ -79,6 +81,7 @@ const factories = {
   createPoller: untyped(createPoller),
   createReceiver: untyped(createReceiver),
   createSandbox: untyped(createSandbox),
+  durableObjectInbox: untyped(durableObjectInbox),
   fromInbox: untyped(fromInbox),
   fromIoredis: untyped(fromIoredis),
   fromNodeRedis: untyped(fromNodeRedis),
@@ -196,6 +199,11 @@ const refused: readonly (readonly [FactoryName, args: readonly unknown[], messag
   ['sqliteInbox', [], '`file` must be a path, or a connection of node:sqlite'],
   ['sqliteInbox', [''], '`file` must be a path, or a connection of node:sqlite'],
   ['sqliteInbox', [{ exec: method }], '`file` must be a path, or a connection of node:sqlite'],
+
+  ['durableObjectInbox', [storage, { clock: Date.now }], 'unknown option `clock`'],
+  ['durableObjectInbox', [storage, { now: 7 }], '`now` must be a function'],
+  ['durableObjectInbox', [], '`storage` must be the `ctx.storage` of a Durable Object'],
+  ['durableObjectInbox', [storage.sql], '`storage` must be the `ctx.storage` of a Durable Object'],
 
   [
     'postgresInbox',
@@ -410,6 +418,7 @@ const optional: readonly {
   },
   { name: 'webhookEventSchema', names: ['transfer.settled', 'redeem.failed'] },
   { name: 'memoryInbox', names: ['capacity', 'logger', 'now'] },
+  { name: 'durableObjectInbox', first: [storage], names: ['now'] },
   { name: 'sqliteInbox', first: [new Database(':memory:')], names: ['busyTimeoutMs', 'now'] },
   { name: 'postgresInbox', first: [pool], names: ['schema', 'transactional'] },
   { name: 'postgresMigrations', names: ['schema'] },

@@ -58,9 +58,9 @@ export interface WebhookRequest {
   cancelBody?(): void;
   /**
    * Called with what continues after the answer, under `acknowledge: 'recorded'`: keeps the invocation alive until it
-   * has ended. It never rejects. Leave it out where the process keeps running.
+   * has ended, at the latest after `leaseMs`. It never rejects. Leave it out where the process keeps running.
    */
-  waitUntil?(work: Promise<unknown>): void;
+  readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
   /** The framework's logger of this request; the `logger` of the receiver has precedence. @default console */
   readonly logger?: Logger | undefined;
 }
@@ -125,6 +125,8 @@ export interface Receiver {
   [Symbol.asyncDispose](): Promise<void>;
   /** The inbox that this receiver uses; one that is given as a function is made by now. @throws {ConfigError} */
   readonly inbox: Inbox<unknown>;
+  /** How many handlers run at the same time in this process; `undefined` without a limit. */
+  readonly maxConcurrency: number | undefined;
 }
 
 /** How to redrive. */
@@ -170,6 +172,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   let closed = false;
   const closing: (() => void)[] = [];
   let durabilityChecked = false;
+  let platformChecked = false;
   let redriven = false;
   let retryWatched = false;
   const slots = settings.maxConcurrency === undefined ? undefined : new Slots(settings.maxConcurrency);
@@ -197,18 +200,27 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       delivery.event = parsed.event;
       if (!isAnsweredFirst || !parsed.known) return await dispatch(parsed.event, 'push', json);
       const { result, lease } = await store(parsed.event, json);
-      if (lease !== undefined) {
+      if (lease === undefined) {
+        background = async () => draining;
+      } else {
         // Before this delivery leaves: `close` waits for both.
         running += 1;
         background = () => runStored({ ...delivery }, lease, requestLogger);
       }
       return result;
     });
-    if (background !== undefined) {
-      const work = background();
-      request.waitUntil?.(work);
-    }
+    if (background !== undefined) keepAlive(request, background(), requestLogger);
     return outcome;
+  }
+
+  /** Has the platform wait for the work. The answer does not depend on it: the event is stored. */
+  function keepAlive(request: WebhookRequest, work: Promise<unknown>, requestLogger: Logger): void {
+    if (request.waitUntil !== undefined) {
+      notify('waitUntil', () => request.waitUntil?.(work), { value: undefined, logger: requestLogger });
+    } else if (!platformChecked) {
+      platformChecked = true;
+      warnStopped(requestLogger);
+    }
   }
 
   const accept = (event: UnknownEvent, origin: Origin, { json }: AcceptOptions = {}) =>
@@ -307,16 +319,17 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     return claim;
   }
 
-  /** Runs the handler of a claimed event in the slot that is taken for it. */
+  /** Runs the handler of a claimed event in the slot that is taken for it. `late` gets the end after its time limit. */
   async function runClaimed(
     delivery: Delivery & { event: WebhookEvent },
     lease: Lease,
+    late: Promise<void>[] = [],
   ): Promise<OutcomeResult> {
     const { origin, event } = delivery;
     let isLate = false;
     const onLate = (end: Promise<OutcomeResult>) => {
       isLate = true;
-      finishLate(delivery, end, lease);
+      late.push(finishLate(delivery, end, lease));
     };
     try {
       return await runHandler(event, lease, { origin, settings, onLate, onRetry });
@@ -360,10 +373,12 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     await new Promise((resolve) => setTimeout(resolve, 0));
     const { origin, secretIndex } = delivery;
     const event = delivery.event as WebhookEvent;
+    const late: Promise<void>[] = [];
     await conclude({ origin, event, ...(secretIndex !== undefined && { secretIndex }) }, requestLogger, () =>
-      runClaimed({ origin, event }, lease),
+      runClaimed({ origin, event }, lease, late),
     );
     leave();
+    await Promise.all(late);
     await draining;
   }
 
@@ -462,19 +477,19 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     if (running === 0) for (const resolve of closing.splice(0)) resolve();
   }
 
-  /** Waits for a handler that outlived its limit, and reports its end: its delivery is answered. */
+  /** Waits for a handler that outlived its limit, until its lease lapses; its delivery is answered. */
   async function finishLate(delivery: Delivery, end: Promise<OutcomeResult>, lease: Lease): Promise<void> {
     running += 1;
-    const lapse = leaseLapsed(leaseMs);
-    const hasLapsed = await orTimeout(end, leaseMs - settings.handlerTimeoutMs, () => lapse).then(
-      () => false,
-      (error) => error === lapse,
+    const ended = reportLate(delivery, end);
+    await orTimeout(ended, leaseMs - settings.handlerTimeoutMs, () => leaseLapsed(leaseMs)).catch((lapsed) =>
+      logOutcome({ ...delivery, ...toFailure(lapsed) }, logger),
     );
-    if (hasLapsed) {
-      logOutcome({ ...delivery, ...toFailure(lapse) }, logger);
-      onEnded(lease);
-      leave();
-    }
+    onEnded(lease);
+    leave();
+  }
+
+  /** Reports the end of a handler that outlived its limit. */
+  async function reportLate(delivery: Delivery, end: Promise<OutcomeResult>): Promise<void> {
     const result = await end.catch(toFailure);
     const outcome: Outcome = Object.freeze({ ...delivery, ...result });
     logOutcome(outcome, logger);
@@ -482,9 +497,6 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       log(logger, 'warn', `${result.kind} ${delivery.event?.id}: its handler ended after handlerTimeoutMs.`);
     }
     notify('onOutcome', settings.onOutcome, { value: outcome, logger });
-    if (hasLapsed) return;
-    onEnded(lease);
-    leave();
   }
 
   function checkDurability(inbox: Inbox<unknown>): void {
@@ -605,7 +617,11 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     await orTimeout(ended, leaseMs, receiverClosed).catch(() => undefined);
   }
 
-  const receiver = { receive, accept, handle, record, redrive, run, close, [Symbol.asyncDispose]: close };
+  const { maxConcurrency } = settings;
+  const receiver = {
+    ...{ receive, accept, handle, record, redrive, run, close },
+    ...{ [Symbol.asyncDispose]: close, maxConcurrency },
+  };
   // As in the settings: a plain property, or one that makes the inbox when it is read.
   const inbox = Object.getOwnPropertyDescriptor(settings, 'inbox');
   return Object.defineProperty(receiver, 'inbox', { ...inbox }) as Receiver;
@@ -627,6 +643,25 @@ function whereForgettingIsWrong(): string | undefined {
     // Next's Edge runtime throws: it has no processes.
   }
   return process?.env?.['NODE_ENV'] === 'production' ? 'NODE_ENV is production' : undefined;
+}
+
+/** Says so where the platform stops a function once it has answered, and nothing tells it to wait. */
+function warnStopped(logger: Logger): void {
+  const platform = platformThatStops();
+  if (platform === undefined) return;
+  log(
+    logger,
+    'warn',
+    `${platform} stops a function once it has answered, and nothing tells it to wait for the handlers: an event whose handler is stopped runs again by redrive() after leaseMs. Pass \`waitUntil\` to the adapter (in Next, \`after\`).`,
+  );
+}
+
+/** The platform of this process, if it is known to stop functions. */
+function platformThatStops(): string | undefined {
+  const { process, navigator } = globalThis;
+  if (process?.env?.['VERCEL'] !== undefined) return 'Vercel';
+  if (process?.env?.['AWS_LAMBDA_FUNCTION_NAME'] !== undefined) return 'AWS Lambda';
+  return navigator?.userAgent === 'Cloudflare-Workers' ? 'Cloudflare Workers' : undefined;
 }
 
 /** The cheap checks of a request. */
