@@ -3,7 +3,14 @@
  * `:event:<id>` a hash, `:json:<id>` the JSON of the event, `:history:<id>` a list of its attempts (keys of their
  * own, so that the hash stays compact); sorted sets of ids: `:in:<state>` by receivedAt, `:since:<state>` by
  * updatedAt, `:due` by dueAt, `:parked:<type>` by receivedAt, `:whole` by updatedAt (done events with JSON); `:poll`
- * a hash, with the state of the poller as JSON in one field. The empty id in `:due` shows that the set was not evicted; no event has it.
+ * a hash, with the state of the poller as JSON in one field. The empty id in `:due` shows that the set was not evicted;
+ * no event has it.
+ *
+ * For each ordering key, while an event needs it: `:holder:<key>` the id of the event that is leased, also if its lease
+ * has lapsed; `:waiting:<key>` a sorted set, by created_at, of the events that wait, each id after its `order`, a fixed
+ * number of digits that sorts by when it was received; `:due:<key>` the part of `:due` that has the key. An event that
+ * waits is also due when the lease that it waits for lapses, so that no event depends on its place in `:waiting:<key>`.
+ * Without `:holder:<key>` another event of the key can run beside the leased one, as an event can whose hash is lost.
  *
  * `now` is the time of the server. Only `move` writes states, so that every index follows them.
  *
@@ -28,7 +35,8 @@ end
 
 -- Redis runs nothing else meanwhile: a script that has corrected so many entries answers AGAIN and is run again.
 local corrected, AGAIN = 0, '["again"]'
-local function tired() return corrected >= 1000 end
+local LIMIT = 1000
+local function tired() return corrected >= LIMIT end
 
 -- Removes an id from the indexes of a state in which the event is not.
 local function unlist(id, state)
@@ -37,22 +45,36 @@ local function unlist(id, state)
   redis.call('ZREM', base .. ':since:' .. state, id)
 end
 
+local function holderKey(key) return base .. ':holder:' .. key end
+local function waitingKey(key) return base .. ':waiting:' .. key end
+local function keyDueKey(key) return base .. ':due:' .. key end
+
+-- Makes an event neither hold its key nor wait for it.
+local function leaveKey(id, key)
+  if redis.call('GET', holderKey(key)) == id then redis.call('DEL', holderKey(key)) end
+  redis.call('ZREM', waitingKey(key), (get(id, 'order') or '') .. id)
+end
+
 local function forget(id)
-  local eventType = get(id, 'type')
-  if eventType then redis.call('ZREM', base .. ':parked:' .. eventType, id) end
+  local found = redis.call('HMGET', eventKey(id), 'type', 'key')
+  if found[1] then redis.call('ZREM', base .. ':parked:' .. found[1], id) end
+  if found[2] then
+    leaveKey(id, found[2])
+    redis.call('ZREM', keyDueKey(found[2]), id)
+  end
   for _, state in ipairs({ 'received', 'leased', 'failed', 'done', 'dead', 'parked' }) do unlist(id, state) end
   redis.call('ZREM', base .. ':due', id)
   redis.call('ZREM', base .. ':whole', id)
   redis.call('DEL', eventKey(id), jsonKey(id), historyKey(id))
 end
 
--- The state and dueAt of an event; nil when it is unknown or forgotten. A lease holds also without the JSON.
+-- The state, dueAt and key of an event; nil when it is unknown or forgotten. A lease holds also without the JSON.
 local function known(id)
-  local found = redis.call('HMGET', eventKey(id), 'state', 'dueAt')
+  local found = redis.call('HMGET', eventKey(id), 'state', 'dueAt', 'key')
   local state, due = found[1], tonumber(found[2]) or 0
   if not state then return nil end
   if state == 'done' or (state == 'leased' and due > now) or redis.call('EXISTS', jsonKey(id)) == 1 then
-    return state, due
+    return state, due, found[3]
   end
   forget(id)
   return nil
@@ -60,14 +82,14 @@ end
 
 -- The same for an id of an index, which has to go if its event is unknown.
 local function indexed(id)
-  local state, due = known(id)
+  local state, due, key = known(id)
   if not state then forget(id) end
-  return state, due
+  return state, due, key
 end
 
 local function move(id, from, to, due)
   local key = eventKey(id)
-  local at = redis.call('HMGET', key, 'receivedAt', 'type')
+  local at = redis.call('HMGET', key, 'receivedAt', 'type', 'key')
   if from ~= to then
     if from then
       redis.call('ZREM', base .. ':in:' .. from, id)
@@ -83,9 +105,11 @@ local function move(id, from, to, due)
   if due then
     redis.call('HSET', key, 'dueAt', text(due))
     redis.call('ZADD', base .. ':due', text(due), id)
+    if at[3] then redis.call('ZADD', keyDueKey(at[3]), text(due), id) end
   else
     redis.call('HDEL', key, 'dueAt')
     redis.call('ZREM', base .. ':due', id)
+    if at[3] then redis.call('ZREM', keyDueKey(at[3]), id) end
   end
 end
 
@@ -102,14 +126,66 @@ local function ended(id, at, result, err)
   if length > 10 then redis.call('LTRIM', historyKey(id), -10, -1) end
 end
 
+-- Sets the ordering key of an event, or none; \`index\`: its place among those that are received in this step.
+local function setKey(id, old, key, createdAt, index)
+  if (old or nil) == key then return end
+  if old then
+    leaveKey(id, old)
+    redis.call('ZREM', keyDueKey(old), id)
+    redis.call('HDEL', eventKey(id), 'key', 'createdAt')
+  end
+  if not key then return end
+  redis.call('HSET', eventKey(id), 'key', key, 'createdAt', createdAt)
+  local receivedAt = tonumber(get(id, 'receivedAt'))
+  local received = receivedAt == now and tonumber(time[1]) * 1000000 + tonumber(time[2]) or receivedAt * 1000
+  redis.call('HSETNX', eventKey(id), 'order', string.format('%016.0f%06d', received, index))
+end
+
+-- The event that is leased with a key, and until when, also if the lease has lapsed.
+local function holderOf(key)
+  local id = redis.call('GET', holderKey(key))
+  if not id then return nil end
+  local state, due, of = known(id)
+  if state == 'leased' and of == key then return id, due end
+  redis.call('DEL', holderKey(key))
+end
+
+-- Makes an event wait for another of its key; its own lease, which has lapsed, is lost.
+local function wait(id, state, due, key, dueAt)
+  if state == 'leased' then ended(id, due, 'lapsed') end
+  leaveKey(id, key)
+  local place = redis.call('HMGET', eventKey(id), 'createdAt', 'order')
+  redis.call('ZADD', waitingKey(key), place[1], place[2] .. id)
+  redis.call('HDEL', eventKey(id), 'token')
+  move(id, state, 'received', dueAt)
+end
+
+-- Makes the event due that waits for a key and was created first.
+local function dueNext(key)
+  while not tired() do
+    local first = redis.call('ZPOPMIN', waitingKey(key))[1]
+    if not first then return end
+    local id = string.sub(first, 23)
+    local state, _, of = known(id)
+    if state == 'received' and of == key then return move(id, state, state, now) end
+    corrected = corrected + 1
+  end
+end
+
 -- Ends the attempt of a lease that is not lost.
 local function settle(id, token, to, due, err)
-  local found = redis.call('HMGET', eventKey(id), 'state', 'token')
+  local found = redis.call('HMGET', eventKey(id), 'state', 'token', 'key')
   if found[1] ~= 'leased' or found[2] ~= token then return '[]' end
   ended(id, now, to, err)
   move(id, 'leased', to, due)
   redis.call('HDEL', eventKey(id), 'token', 'lastError')
   if err then redis.call('HSET', eventKey(id), 'lastError', err) end
+  if found[3] then
+    leaveKey(id, found[3])
+    -- The hash of a done event is kept permanently.
+    if to == 'done' then redis.call('HDEL', eventKey(id), 'createdAt', 'order') end
+    dueNext(found[3])
+  end
   return '["1"]'
 end
 
@@ -130,7 +206,7 @@ end
 
 local function read(id)
   local fields = redis.call('HMGET', eventKey(id), 'type', 'state', 'attempts', 'source', 'receivedAt',
-    'updatedAt', 'dueAt', 'lastError')
+    'updatedAt', 'dueAt', 'lastError', 'key')
   table.insert(fields, 1, id)
   fields[#fields + 1] = redis.call('GET', jsonKey(id))
   -- As text: cjson writes an empty list as an object.
@@ -144,17 +220,33 @@ end
  * replies in its own way.
  */
 const BODIES = {
-  /** id, type, source, leaseMs, token, event, '1' if early → the state of the claim, and the attempt or the ms left */
+  /**
+   * id, type, source, leaseMs, token, event, '1' if early, and with a key: key, createdAt → the state of the claim, and
+   * the attempt or the ms left
+   */
   claim: `
-local id, token = ARGV[1], ARGV[5]
-local state, due = known(id)
+local id, leaseUntil, token, key = ARGV[1], now + tonumber(ARGV[4]), ARGV[5], ARGV[8]
+local state, due, old = known(id)
 if state == 'done' or state == 'dead' then return answer({ state, '0' }) end
 if (state == 'leased' or (state == 'failed' and ARGV[7] ~= '1')) and due > now then
   return answer({ state, text(due - now) })
 end
 if not state then record(id, ARGV[2], ARGV[3], ARGV[6]) end
+if old or key then setKey(id, old, key, ARGV[9], 0) end
+if key then
+  local holder, heldUntil = holderOf(key)
+  if holder and holder ~= id then
+    if heldUntil > now then
+      wait(id, state, due, key, heldUntil)
+      return answer({ 'waiting', text(heldUntil - now) })
+    end
+    wait(holder, 'leased', heldUntil, key, leaseUntil)
+  end
+  leaveKey(id, key)
+  redis.call('SET', holderKey(key), id)
+end
 if state == 'leased' then ended(id, due, 'lapsed') end
-move(id, state, 'leased', now + tonumber(ARGV[4]))
+move(id, state, 'leased', leaseUntil)
 redis.call('HSET', eventKey(id), 'token', token)
 return answer({ 'claimed', text(redis.call('HINCRBY', eventKey(id), 'attempts', 1)) })`,
 
@@ -167,14 +259,15 @@ return settle(ARGV[1], ARGV[2], 'done')`,
 local retryAfterMs = tonumber(ARGV[3])
 return settle(ARGV[1], ARGV[2], retryAfterMs and 'failed' or 'dead', retryAfterMs and now + retryAfterMs, ARGV[4])`,
 
-  /** dueInMs or '', source, then id, type, event of each → the result of each */
+  /** dueInMs or '', source, then id, type, event, key or '', createdAt of each → the result of each */
   record: `
 local answers = {}
-for index = 3, #ARGV, 3 do
-  local id = ARGV[index]
+for index = 3, #ARGV, 5 do
+  local id, key = ARGV[index], ARGV[index + 3]
   local state = known(id)
   if not state then
     record(id, ARGV[index + 1], ARGV[2], ARGV[index + 2])
+    if key ~= '' then setKey(id, nil, key, ARGV[index + 4], index) end
     if ARGV[1] == '' then move(id, nil, 'parked', nil)
     else move(id, nil, 'received', now + tonumber(ARGV[1])) end
   end
@@ -186,33 +279,78 @@ return answer(answers)`,
   takeDue: `
 local limit, visibleAt = tonumber(ARGV[1]), now + tonumber(ARGV[2])
 local dueKey = base .. ':due'
-local chosen, seen = {}, {}
+-- What is taken, and what waits for it, moves at the end: until then their places in the indexes stay as they are.
+local taken, passed, seen, decided, unfinished = {}, {}, {}, {}, nil
 
--- Chooses ids of an index; \`next\` reads some more behind those that stay in it, and \`fits\` corrects it.
-local function choose(next, fits)
+local function take(event)
+  seen[event.id] = true
+  taken[#taken + 1] = event
+end
+
+local function pass(event)
+  seen[event.id] = true
+  passed[#passed + 1] = event
+  corrected = corrected + 1
+end
+
+-- Reads ids of an index: \`next\` reads some more behind those that stay in it, and \`stays\` decides on each.
+local function walk(next, stays)
   local kept = 0
-  while #chosen < limit and not tired() do
-    local ids = next(kept, limit - #chosen)
+  while #taken < limit and not tired() do
+    local ids = next(kept, limit - #taken)
     if #ids == 0 then return end
     for _, id in ipairs(ids) do
-      local state, due = indexed(id)
-      if fits(id, state, due) then
-        kept = kept + 1
-        if not seen[id] then chosen[#chosen + 1] = { id, state, due } end
-        seen[id] = true
-      else
-        corrected = corrected + 1
-      end
+      if tired() then return end
+      local event = { id = id }
+      if not seen[id] then event.state, event.due, event.key = indexed(id) end
+      if seen[id] or stays(event) then kept = kept + 1
+      else corrected = corrected + 1 end
     end
   end
 end
 
+local function isOpen(state) return state == 'received' or state == 'leased' or state == 'failed' end
+
+local function isEarlier(a, b)
+  local left = redis.call('HMGET', eventKey(a.id), 'createdAt', 'order')
+  local right = redis.call('HMGET', eventKey(b.id), 'createdAt', 'order')
+  if left[1] ~= right[1] then return tonumber(left[1]) < tonumber(right[1]) end
+  return before(left[2], right[2])
+end
+
+-- Takes the event that was created first of those of a key that are due, and passes over the others.
+local function takeFirst(event)
+  local key, room = event.key, LIMIT - corrected
+  local ids = redis.call('ZRANGEBYSCORE', keyDueKey(key), '-inf', text(now), 'LIMIT', 0, room)
+  local first = event
+  for _, id in ipairs(ids) do
+    local state, due, of = known(id)
+    local rival = { id = id, state = state, due = due, key = key }
+    if of ~= key or not isOpen(state) or due > now then
+      corrected = corrected + 1
+      if of == key and isOpen(state) then redis.call('ZADD', keyDueKey(key), text(due), id)
+      else redis.call('ZREM', keyDueKey(key), id) end
+    elseif id ~= event.id then
+      if isEarlier(rival, first) then first, rival = rival, first end
+      pass(rival)
+    end
+  end
+  if #ids < room then return take(first) end
+  -- There can be more, one of them created earlier: the next script compares them with this one, which stays due.
+  unfinished, corrected = key, LIMIT
+end
+
 for index = 3, #ARGV do
   local key = base .. ':parked:' .. ARGV[index]
-  choose(function (from, count) return redis.call('ZRANGE', key, from, from + count - 1) end,
-    function (id, state)
-      if state ~= 'parked' then redis.call('ZREM', key, id) end
-      return state == 'parked'
+  walk(function (from, count) return redis.call('ZRANGE', key, from, from + count - 1) end,
+    function (event)
+      if event.state ~= 'parked' then redis.call('ZREM', key, event.id)
+      -- With a key it takes its turn among those of the key that are due.
+      elseif event.key then move(event.id, 'parked', 'received', tonumber(get(event.id, 'receivedAt')))
+      else
+        take(event)
+        return true
+      end
     end)
 end
 
@@ -225,22 +363,46 @@ if not redis.call('ZSCORE', dueKey, '') then
   end
   redis.call('ZADD', dueKey, '+inf', '')
 end
-choose(function (from, count)
+walk(function (from, count)
     return redis.call('ZRANGEBYSCORE', dueKey, '-inf', text(now), 'LIMIT', from, count)
   end,
-  function (id, state, due)
-    local open = state == 'received' or state == 'leased' or state == 'failed'
-    if not open then redis.call('ZREM', dueKey, id)
-    elseif due > now then redis.call('ZADD', dueKey, text(due), id) end
-    return open and due <= now
+  function (event)
+    local id, state, due, key = event.id, event.state, event.due, event.key
+    if not isOpen(state) then
+      redis.call('ZREM', dueKey, id)
+      return false
+    end
+    if due > now then
+      redis.call('ZADD', dueKey, text(due), id)
+      return false
+    end
+    local holder, heldUntil
+    if key then holder, heldUntil = holderOf(key) end
+    if holder and heldUntil > now then
+      wait(id, state, due, key, heldUntil)
+      return false
+    end
+    if not key then take(event)
+    elseif decided[key] then pass(event)
+    else
+      decided[key] = true
+      takeFirst(event)
+    end
+    return true
   end)
 
-if #chosen == 0 and tired() then return AGAIN end
+for _, event in ipairs(passed) do
+  -- Were they due again before the others of the key are compared, that would not end.
+  local dueAt = event.key == unfinished and math.max(visibleAt, now + 60000) or visibleAt
+  wait(event.id, event.state, event.due, event.key, dueAt)
+end
+if #taken == 0 and tired() then return AGAIN end
 local events = {}
-for _, each in ipairs(chosen) do
-  local id, state, due = unpack(each)
-  if state == 'leased' then ended(id, due, 'lapsed') end
-  move(id, state, 'received', visibleAt)
+for _, event in ipairs(taken) do
+  local id = event.id
+  if event.state == 'leased' then ended(id, event.due, 'lapsed') end
+  if event.key then leaveKey(id, event.key) end
+  move(id, event.state, 'received', visibleAt)
   redis.call('HDEL', eventKey(id), 'token')
   events[#events + 1] = redis.call('GET', jsonKey(id))
 end

@@ -1,5 +1,5 @@
 import { toHex } from '../core/bytes.js';
-import { encodeEvent, type UnknownEvent } from '../core/events.js';
+import { createdAtMs, encodeEvent, type UnknownEvent } from '../core/events.js';
 import { boolean, readOptions, required, rule, withMethods } from '../core/options.js';
 import {
   type Claim,
@@ -155,12 +155,13 @@ export function redisInbox(
   return {
     durable,
 
-    async claim(event, { leaseMs, origin, json = encodeEvent(event), early = false }) {
+    async claim(event, { leaseMs, origin, json = encodeEvent(event), early = false, key }) {
       const { id, type } = event;
       const token = crypto.randomUUID();
       const values = [id, type, origin, leaseMs, token, json, early ? 1 : ''];
+      if (key !== undefined) values.push(key, createdAtMs(event));
       const [state, number] = (await scripts.claim(values)) as [Claim['state'], string];
-      if (state === 'claimed') return { state, lease: { id, token, attempt: Number(number) } };
+      if (state === 'claimed') return { state, lease: { id, token, attempt: Number(number), key } };
       if (state === 'done' || state === 'dead') return { state };
       return { state, retryAfterMs: Number(number) };
     },
@@ -170,12 +171,14 @@ export function redisInbox(
     fail: ({ id, token }, { retryAfterMs, error }) =>
       succeeded(scripts.fail([id, token, retryAfterMs ?? '', error.slice(0, 1_000)])),
 
-    async record(events, { dueInMs, origin, json = [] }) {
+    async record(events, { dueInMs, origin, json = [], keys = [] }) {
       if (events.length === 0) return [];
       const page = events.flatMap((event, index) => [
         event.id,
         event.type,
         json[index] ?? encodeEvent(event),
+        keys[index] ?? '',
+        keys[index] === undefined ? '' : createdAtMs(event),
       ]);
       return (await scripts.record([dueInMs ?? '', origin, ...page])) as readonly RecordResult[];
     },
@@ -237,6 +240,7 @@ type RecordFields = readonly [
   updatedAt: string,
   dueAt: string | false,
   lastError: string | false,
+  key: string | false,
   event: string | false,
   history: string,
 ];
@@ -306,7 +310,7 @@ async function succeeded(reply: Promise<unknown>): Promise<boolean> {
 
 function toRecords(reply: unknown): readonly InboxRecord[] {
   return (reply as readonly RecordFields[]).map((fields) => {
-    const [id, type, state, attempts, origin, receivedAt, updatedAt, dueAt, lastError, event, history] =
+    const [id, type, state, attempts, origin, receivedAt, updatedAt, dueAt, lastError, key, event, history] =
       fields;
     return {
       id,
@@ -314,7 +318,7 @@ function toRecords(reply: unknown): readonly InboxRecord[] {
       state,
       attempts: Number(attempts),
       origin,
-      key: null,
+      key: key === false ? null : key,
       receivedAt: Number(receivedAt),
       updatedAt: Number(updatedAt),
       dueAt: dueAt === false ? null : Number(dueAt),

@@ -188,6 +188,8 @@ describeWithRedis('the Redis inbox over a cache', () => {
     expect((await inbox.count()).map(({ count }) => count)).toEqual([0, 0, 0, 1, 0, 0]);
   });
 
+  const OF_A_KEY = ['holder:k', 'waiting:k', 'due:k'];
+
   test('whatever is evicted between the calls, no call rejects, and each event can be brought to its end', async () => {
     const ids = ['evt_a', 'evt_b', 'evt_c'];
     const anyId = fc.constantFrom(...ids);
@@ -198,17 +200,25 @@ describeWithRedis('the Redis inbox over a cache', () => {
           (_, evict) =>
             evict(key(id, state)),
       ),
+      fc.constantFrom(...OF_A_KEY).map<Step>((key) => (_, evict) => evict(key)),
       fc
-        .tuple(anyId, fc.constantFrom(0, HOUR_MS), fc.constantFrom('leave', 'done', 'failed', 'dead'))
-        .map<Step>(([id, leaseMs, end]) => async (inbox) => {
-          const claim = await inbox.claim(event(id), { ...LEASE, leaseMs });
+        .tuple(
+          anyId,
+          fc.constantFrom(0, HOUR_MS),
+          fc.constantFrom('leave', 'done', 'failed', 'dead'),
+          fc.constantFrom(undefined, 'k', 'k'),
+        )
+        .map<Step>(([id, leaseMs, end, key]) => async (inbox) => {
+          const claim = await inbox.claim(event(id), { ...LEASE, leaseMs, key });
           if (claim.state !== 'claimed' || end === 'leave') return;
           if (end === 'done') await inbox.complete(claim.lease);
           else await inbox.fail(claim.lease, { retryAfterMs: end === 'dead' ? null : 0, error: 'no' });
         }),
-      fc
-        .constantFrom(0, HOUR_MS, null)
-        .map<Step>((dueInMs) => (inbox) => inbox.record(ids.map(event), { dueInMs, origin: 'pull' })),
+      fc.tuple(fc.constantFrom(0, HOUR_MS, null), fc.constantFrom(undefined, 'k')).map<Step>(
+        ([dueInMs, key]) =>
+          (inbox) =>
+            inbox.record(ids.map(event), { dueInMs, origin: 'pull', keys: ids.map(() => key) }),
+      ),
       fc.constantFrom(0, HOUR_MS).map<Step>((visibilityTimeoutMs) => async (inbox) => {
         for (const { event: taken, json } of await inbox.takeDue({ ...TAKE, visibilityTimeoutMs })) {
           expect(ids).toContain(taken.id);
@@ -234,7 +244,7 @@ describeWithRedis('the Redis inbox over a cache', () => {
           else expect((await inbox.find(id))?.state).toBe(claim.state);
         }
       }),
-      { numRuns: 60 },
+      { numRuns: 120 },
     );
   });
 

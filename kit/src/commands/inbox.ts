@@ -268,7 +268,7 @@ async function redrive({
       progress.show(rows.length + skipped);
     }
     progress.clear();
-    const refused = rows.filter(({ done, queued }) => !done && !queued).length;
+    const refused = rows.filter(({ done, queued, waits }) => !done && !queued && !waits).length;
     printer.note(`${summarise(rows, picked.length)}.`);
     if (refused > 0) {
       printer.note(
@@ -279,6 +279,13 @@ async function redrive({
     if (queued > 0) {
       printer.note(
         `${queued} queued: a worker of the endpoint runs ${queued === 1 ? 'it' : 'them'}, and the effect was not shown. See \`stablehooks inbox show\` later.`,
+      );
+    }
+    const waiting = rows.flatMap(({ event, waits }) => (waits ? toPlain(event.id) : []));
+    if (waiting.length > 0) {
+      const [which, them] = waiting.length === 1 ? ['waits', 'it'] : ['wait', 'them'];
+      printer.note(
+        `${waiting.join(', ')} ${which} for another event of the same ordering key, which runs. The app's redrive(), run() or poller runs ${them} in turn. See \`stablehooks inbox show\` later.`,
       );
     }
     const answers = rows.map(({ answer }) => answer);
@@ -336,12 +343,15 @@ interface Redriven {
   readonly done: boolean;
   /** Whether the endpoint only accepted it for later, so that the answer does not show its effect. */
   readonly queued: boolean;
+  /** Whether no handler ran it, and it waits in the inbox for another event of its ordering key. */
+  readonly waits: boolean;
 }
 
 /**
  * Sends a requeued event. If the endpoint uses this same inbox, it records the result itself, and a lease held here
  * would block it. If it does not, the result is recorded here, by its answer: what no handler ran becomes again what
- * it was, dead or failed until its retry time. A queued event stays received, so that the worker can claim it.
+ * it was, dead or failed until its retry time. A queued event stays received, so that the worker can claim it, and so
+ * does one that waits for another event of its ordering key.
  *
  * @param before - the event, and its record before it was requeued.
  */
@@ -357,9 +367,16 @@ async function runAgain(
     answer,
     done: hasTakenEffect(answer, record.lastError),
     queued: isQueued(answer) && state !== 'done',
+    waits: false,
   };
   if (result.queued || state !== 'received') return result;
-  const claim = await inbox.claim(event, { leaseMs: LEASE_MS, origin: 'redrive' });
+  const how = { leaseMs: LEASE_MS, origin: 'redrive' } as const;
+  let claim = await inbox.claim(event, { ...how, key: record.key ?? undefined });
+  if (claim.state === 'waiting') {
+    if (!result.done) return { ...result, waits: true };
+    // It took effect, and would a second time. Under this lease no handler runs, so that it needs no key.
+    claim = await inbox.claim(event, how);
+  }
   if (claim.state !== 'claimed') return result;
   if (result.done) await inbox.complete(claim.lease);
   else {

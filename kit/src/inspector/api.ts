@@ -170,6 +170,8 @@ export interface InboxRow {
   readonly state: InboxState;
   readonly attempts: number;
   readonly origin: string;
+  /** The ordering key, or `null`. */
+  readonly key: string | null;
   readonly receivedAt: number;
   readonly updatedAt: number;
   readonly dueAt: number | null;

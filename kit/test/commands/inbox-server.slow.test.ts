@@ -1,16 +1,17 @@
 import { Redis } from 'ioredis';
 import pg from 'pg';
 import { createReceiver, PermanentError } from 'stablehooks';
-import type { Inbox } from 'stablehooks/conformance';
+import type { Inbox, Lease } from 'stablehooks/conformance';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { fromIoredis, redisInbox } from 'stablehooks/inboxes/redis';
+import { toNodeHandler } from 'stablehooks/node';
 import { exampleEvent } from 'stablehooks/testing';
 import { expect, test } from 'vitest';
 import { startPostgres } from '../../../test/services/postgres.js';
 import { startRedis } from '../../../test/services/redis.js';
 import { describeWithRedis } from '../../../test/services/with-redis.js';
 import { run, SECRET } from '../command.js';
-import { findClosedUrl } from '../http-server.js';
+import { findClosedUrl, serve } from '../http-server.js';
 import { SILENT, startEndpoint } from '../service.js';
 
 /** Leaves one event dead in the inbox, and answers its id. */
@@ -76,6 +77,86 @@ describeWithRedis('a Redis', () => {
       await server.stop();
     }
   });
+
+  /** A Redis with a dead event of an ordering key, and with another event of it that runs. */
+  async function withBusyKey(
+    work: (world: {
+      readonly inbox: ReturnType<typeof redisInbox>;
+      readonly id: string;
+      readonly runs: Lease;
+      readonly command: (words: readonly string[]) => ReturnType<typeof run>;
+    }) => Promise<void>,
+  ): Promise<void> {
+    const server = await startRedis();
+    const redis = new Redis(server.url);
+    try {
+      const inbox = redisInbox(fromIoredis(redis));
+      const claim = async () => {
+        const event = exampleEvent('redeem.failed');
+        const claimed = await inbox.claim(event, { leaseMs: 3_600_000, origin: 'push', key: 'redeem_7' });
+        if (claimed.state !== 'claimed') throw new Error(`The event is ${claimed.state}.`);
+        return claimed.lease;
+      };
+      const dead = await claim();
+      await inbox.fail(dead, { retryAfterMs: null, error: 'the account was closed' });
+      const env = { INBOX_URL: server.url };
+      const command = (words: readonly string[]) =>
+        run(['inbox', ...words, '--inbox', 'env:INBOX_URL'], { env });
+      await work({ inbox, id: dead.id, runs: await claim(), command });
+    } finally {
+      await redis.quit();
+      await server.stop();
+    }
+  }
+
+  test('inbox show and inbox list --json print the ordering key', () =>
+    withBusyKey(async ({ id, command }) => {
+      expect(JSON.parse((await command(['show', id])).stdout)).toMatchObject({ id, key: 'redeem_7' });
+      const list = await command(['list', '--state', 'dead', '--json']);
+      expect(JSON.parse(list.stdout)).toMatchObject({ id, key: 'redeem_7' });
+    }));
+
+  test('an event that no endpoint ran after inbox redrive waits while another event of its ordering key runs, and inbox redrive says what runs it', () =>
+    withBusyKey(async ({ inbox, id, runs, command }) => {
+      const receiver = createReceiver({
+        secret: SECRET,
+        inbox,
+        logger: SILENT,
+        orderingKey: () => 'redeem_7',
+        handlers: { 'redeem.failed': () => undefined },
+      });
+      await using app = await serve(toNodeHandler(receiver));
+      const redrive = await command(['redrive', id, '--to', app.url]);
+      expect(redrive.stderr).toContain('1 of 1 sent: 1 × 503 ERR_KEY_BUSY');
+      expect(redrive.stderr).toContain(
+        `${id} waits for another event of the same ordering key, which runs. The app's redrive(), run() or poller runs it in turn.`,
+      );
+      expect(redrive.stderr).not.toContain('are still in the inbox: dead');
+      expect(redrive.exitCode).toBe(1);
+      expect(await inbox.find(id)).toMatchObject({ state: 'received', key: 'redeem_7', attempts: 0 });
+      await inbox.complete(runs);
+      expect(await receiver.redrive()).toMatchObject({ handled: 1 });
+    }));
+
+  test('an event that an endpoint without this inbox handled after inbox redrive is done while another event of its ordering key runs', () =>
+    withBusyKey(async ({ inbox, id, runs, command }) => {
+      await using endpoint = await startEndpoint();
+      const redrive = await command(['redrive', id, '--to', endpoint.url]);
+      expect(endpoint.handled()).toEqual([id]);
+      expect(redrive.exitCode).toBe(0);
+      expect(await inbox.find(id)).toMatchObject({ state: 'done' });
+      expect(await inbox.complete(runs)).toBe(true);
+    }));
+
+  test('an event of an ordering key that an endpoint refused after inbox redrive is dead again, with its key', () =>
+    withBusyKey(async ({ inbox, id, runs, command }) => {
+      await inbox.complete(runs);
+      await using endpoint = await startEndpoint(() => {
+        throw new Error('still broken');
+      });
+      await command(['redrive', id, '--to', endpoint.url]);
+      expect(await inbox.find(id)).toMatchObject({ state: 'dead', key: 'redeem_7' });
+    }));
 });
 
 test.for(['postgres', 'redis'])('an inbox in %s that cannot be reached is exit 3', async (scheme) => {

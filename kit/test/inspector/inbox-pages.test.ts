@@ -5,7 +5,15 @@ import type { InboxRow } from '../../src/inspector/api.js';
 /** An event of a state. All of them have come in the same ms. */
 function row(id: string, attempts = 1): InboxRow {
   return {
-    ...{ id, attempts, type: 'transfer.settled', state: 'failed', origin: 'pull', lastError: null },
+    ...{
+      id,
+      attempts,
+      type: 'transfer.settled',
+      state: 'failed',
+      origin: 'pull',
+      key: null,
+      lastError: null,
+    },
     ...{ receivedAt: 1_000, updatedAt: 1_000, dueAt: null },
   };
 }

@@ -67,7 +67,8 @@ export function InboxEvent({ id }: { readonly id: string }) {
 }
 
 function Facts({ event }: { readonly event: InboxDetail }) {
-  const { state, type, origin, attempts, receivedAt, updatedAt, dueAt, lastError, history, pruned } = event;
+  const { state, type, origin, key, attempts, receivedAt, updatedAt, dueAt, lastError, history, pruned } =
+    event;
   return (
     <>
       <Actions event={event} />
@@ -81,6 +82,14 @@ function Facts({ event }: { readonly event: InboxDetail }) {
         <dd>
           <Plain text={type} />
         </dd>
+        {key !== null && (
+          <>
+            <dt>Ordering key</dt>
+            <dd>
+              <Plain text={key} />
+            </dd>
+          </>
+        )}
         <dt>Received</dt>
         <dd>
           <Time at={receivedAt} />, by <Plain text={origin} />

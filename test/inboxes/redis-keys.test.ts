@@ -1,0 +1,288 @@
+import { randomUUID } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { createClient } from 'redis';
+import type { UnknownEvent } from 'stablehooks';
+import { fromIoredis, fromNodeRedis, type RedisLike, redisInbox } from 'stablehooks/inboxes/redis';
+import { exampleEvent } from 'stablehooks/testing';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { startRedis } from '../services/redis.js';
+import type { Service } from '../services/service.js';
+import { describeWithRedis } from '../services/with-redis.js';
+
+const HOUR_MS = 3_600_000;
+const KEY = 'redeem_7';
+const LEASE = { leaseMs: HOUR_MS, origin: 'push', key: KEY } as const;
+const TAKE = { limit: 16, visibilityTimeoutMs: HOUR_MS, types: [] } as const;
+
+type Inbox = ReturnType<typeof redisInbox>;
+
+/** Events whose ids do not sort as their times of creation do. */
+function eventsBySecond(count: number): readonly UnknownEvent[] {
+  return Array.from({ length: count }, (_, second) => ({
+    ...exampleEvent('transfer.settled'),
+    id: `evt_${(second * 7_919) % count}_of_${count}`,
+    created_at: new Date(1_767_323_045_000 + second * 1_000).toISOString(),
+  }));
+}
+
+const someEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
+
+async function claimed(
+  inbox: Inbox,
+  event: UnknownEvent,
+  options: { readonly leaseMs?: number; readonly key?: string } = {},
+) {
+  const claim = await inbox.claim(event, { ...LEASE, ...options });
+  if (claim.state !== 'claimed') throw new Error(`The claim of ${event.id} was answered ${claim.state}.`);
+  return claim.lease;
+}
+
+const idsOf = (taken: Awaited<ReturnType<Inbox['takeDue']>>) => taken.map(({ event: { id } }) => id);
+
+describeWithRedis('the ordering keys of the Redis inbox', () => {
+  let server: Service;
+  let redis: Redis;
+  beforeAll(async () => {
+    server = await startRedis();
+    redis = new Redis(server.url).on('error', () => undefined);
+  });
+  afterAll(async () => {
+    await redis.quit();
+    await server.stop();
+  });
+
+  /** An empty inbox, and what belongs to it in Redis. */
+  function open() {
+    const prefix = randomUUID();
+    const scripts = { count: 0 };
+    const like = fromIoredis(redis);
+    const counting: RedisLike = {
+      eval: like.eval,
+      evalsha(...values) {
+        scripts.count += 1;
+        return like.evalsha(...values);
+      },
+    };
+    return {
+      inbox: redisInbox(counting, { prefix }),
+      prefix,
+      scripts,
+      evict: (...keys: readonly string[]) => redis.del(keys.map((key) => `{${prefix}}:${key}`)),
+      /** The keys that are there for an ordering key. */
+      async ofKeys() {
+        const all = await redis.keys(`{${prefix}}:*`);
+        return all
+          .map((key) => key.slice(prefix.length + 3))
+          .filter((key) => /^(holder|waiting|due):/.test(key));
+      },
+    };
+  }
+
+  /** How many commands the scripts have called. */
+  async function countCommands(): Promise<number> {
+    const stats = await redis.info('commandstats');
+    const calls = [...stats.matchAll(/^cmdstat_(\w+):calls=(\d+)/gm)];
+    return calls.reduce((sum, [, name, count]) => (name === 'info' ? sum : sum + Number(count)), 0);
+  }
+
+  test('50 claimers over 5 clients of two kinds never hold a key at the same time, and each event is done once', async () => {
+    const prefix = randomUUID();
+    const clients = await Promise.all(
+      Array.from({ length: 5 }, async (_, index) => {
+        if (index % 2 === 0) {
+          const client = new Redis(server.url);
+          onTestFinished(async () => void (await client.quit()));
+          return redisInbox(fromIoredis(client), { prefix });
+        }
+        const client = await createClient({ url: server.url }).connect();
+        onTestFinished(() => client.close());
+        return redisInbox(fromNodeRedis(client), { prefix });
+      }),
+    );
+    const events = eventsBySecond(50);
+    let holders = 0;
+    let done = 0;
+    await Promise.all(
+      events.map(async (event, index) => {
+        const inbox = clients[index % clients.length] as Inbox;
+        for (;;) {
+          const claim = await inbox.claim(event, LEASE);
+          if (claim.state === 'claimed') {
+            holders += 1;
+            expect(holders).toBe(1);
+            await setImmediate();
+            holders -= 1;
+            expect(await inbox.complete(claim.lease)).toBe(true);
+            done += 1;
+            return;
+          }
+          expect(claim.state).toBe('waiting');
+        }
+      }),
+    );
+    expect(done).toBe(50);
+  });
+
+  test('takeDue among 20,000 due events of one key takes the one that was created first and those of other keys, in 21 scripts', async () => {
+    const { inbox, scripts } = open();
+    const events = eventsBySecond(20_000);
+    for (let from = 0; from < events.length; from += 1_000) {
+      // The last ones first, so that they are due first.
+      const page = events.slice(events.length - from - 1_000, events.length - from);
+      const keys = page.map(() => KEY);
+      await inbox.record(page, { dueInMs: 0, origin: 'pull', keys });
+    }
+    const others = [someEvent(), someEvent(), someEvent()];
+    await inbox.record(others, { dueInMs: 0, origin: 'pull', keys: [undefined, 'redeem_8', 'redeem_9'] });
+
+    scripts.count = 0;
+    const taken = [...(await inbox.takeDue(TAKE)), ...(await inbox.takeDue(TAKE))];
+    expect(idsOf(taken).sort()).toEqual([events[0], ...others].map((event) => event?.id).sort());
+    // 1,000 entries each, so that no script blocks Redis for long.
+    expect(scripts.count).toBeLessThanOrEqual(22);
+
+    // What waits costs nothing until it is its turn.
+    let lease = await claimed(inbox, events[0] as UnknownEvent);
+    const before = await countCommands();
+    for (const event of events.slice(1, 101)) {
+      await inbox.complete(lease);
+      const [next] = await inbox.takeDue(TAKE);
+      expect(next?.event.id).toBe(event.id);
+      lease = await claimed(inbox, event);
+    }
+    expect((await countCommands()) - before).toBeLessThan(100 * 150);
+  });
+
+  test('takeDue finds the events of other keys behind 20,000 due events of a key that is leased, in 21 scripts', async () => {
+    const { inbox, scripts } = open();
+    const events = eventsBySecond(20_000);
+    for (let from = 0; from < events.length; from += 1_000) {
+      const page = events.slice(from, from + 1_000);
+      await inbox.record(page, { dueInMs: 0, origin: 'pull', keys: page.map(() => KEY) });
+    }
+    await claimed(inbox, someEvent());
+    const other = someEvent();
+    await inbox.record([other], { dueInMs: 0, origin: 'pull', keys: ['redeem_8'] });
+    scripts.count = 0;
+    expect(idsOf(await inbox.takeDue(TAKE))).toEqual([other.id]);
+    expect(scripts.count).toBeLessThanOrEqual(21);
+    scripts.count = 0;
+    expect(await inbox.takeDue(TAKE)).toEqual([]);
+    expect(scripts.count).toBe(1);
+  });
+
+  test('of more events of a key than one script compares, takeDue takes the one that was created first also when their visibility timeout is over at once', async () => {
+    const { inbox } = open();
+    const events = eventsBySecond(3_000);
+    await inbox.record(events.toReversed(), { dueInMs: 0, origin: 'pull', keys: events.map(() => KEY) });
+    expect(idsOf(await inbox.takeDue({ ...TAKE, visibilityTimeoutMs: 0 }))).toEqual([events[0]?.id]);
+  });
+
+  test('an ordering key leaves nothing behind in Redis but in the hashes of its events once they are done, dead, requeued and pruned', async () => {
+    const { inbox, prefix, ofKeys } = open();
+    const [done, dead, failed, waiting, taken, parked] = eventsBySecond(6);
+    if (!done || !dead || !failed || !waiting || !taken || !parked) throw new Error('There are 6.');
+    await inbox.record([parked], { dueInMs: null, origin: 'push', keys: [KEY] });
+    await inbox.record([taken], { dueInMs: 0, origin: 'push', keys: [KEY] });
+    const leases = { done: await claimed(inbox, done) };
+    expect((await inbox.claim(waiting, LEASE)).state).toBe('waiting');
+    expect((await ofKeys()).sort()).toEqual(['due', 'holder', 'waiting'].map((kind) => `${kind}:${KEY}`));
+    await inbox.complete(leases.done);
+    await inbox.fail(await claimed(inbox, dead), { retryAfterMs: null, error: 'no' });
+    await inbox.fail(await claimed(inbox, failed), { retryAfterMs: HOUR_MS, error: 'no' });
+    expect(await inbox.requeue(failed.id)).toBe(true);
+    for (const event of [failed, waiting, taken, parked]) await inbox.complete(await claimed(inbox, event));
+    expect(await ofKeys()).toEqual([]);
+
+    expect(await inbox.requeue(dead.id)).toBe(true);
+    expect(idsOf(await inbox.takeDue(TAKE))).toEqual([dead.id]);
+    await inbox.complete(await claimed(inbox, dead));
+    expect(await inbox.prune({ olderThanMs: 0 })).toBe(6);
+    expect(await ofKeys()).toEqual([]);
+    const fields = await redis.hkeys(`{${prefix}}:event:${dead.id}`);
+    expect(fields).not.toContain('createdAt');
+    expect(fields).not.toContain('order');
+    expect(await inbox.find(dead.id)).toMatchObject({ state: 'done', key: KEY, event: null });
+  });
+
+  test('an event whose key is changed or removed by a claim leaves nothing behind at its old key', async () => {
+    const { inbox, ofKeys } = open();
+    const [first, second] = eventsBySecond(2) as [UnknownEvent, UnknownEvent];
+    await claimed(inbox, first, { leaseMs: 0 });
+    expect(await inbox.complete(await claimed(inbox, first, { key: 'redeem_8' }))).toBe(true);
+    await inbox.record([second], { dueInMs: 0, origin: 'pull', keys: [KEY] });
+    const claim = await inbox.claim(second, { leaseMs: HOUR_MS, origin: 'push' });
+    expect(claim.state).toBe('claimed');
+    expect(await inbox.find(second.id)).toMatchObject({ state: 'leased', key: null });
+    expect(await ofKeys()).toEqual([]);
+  });
+
+  test('events that a release without ordering keys stored take turns once they are claimed with a key', async () => {
+    const { inbox } = open();
+    const [first, second, third] = eventsBySecond(3) as [UnknownEvent, UnknownEvent, UnknownEvent];
+    await inbox.record([third, second, first], { dueInMs: 0, origin: 'pull' });
+    expect((await inbox.find(first.id))?.key).toBeNull();
+    expect(await inbox.takeDue(TAKE)).toHaveLength(3);
+    const lease = await claimed(inbox, third);
+    expect((await inbox.claim(second, LEASE)).state).toBe('waiting');
+    expect((await inbox.claim(first, LEASE)).state).toBe('waiting');
+    await inbox.complete(lease);
+    expect(idsOf(await inbox.takeDue(TAKE))).toEqual([first.id]);
+  });
+
+  test('events that wait are due when the lease lapses although a cache has evicted the set of them', async () => {
+    const { inbox, evict } = open();
+    const [holder, first, second] = eventsBySecond(3) as [UnknownEvent, UnknownEvent, UnknownEvent];
+    const lease = await claimed(inbox, holder);
+    for (const event of [second, first]) expect((await inbox.claim(event, LEASE)).state).toBe('waiting');
+    await evict(`waiting:${KEY}`);
+    const { dueAt: lapse } = (await inbox.find(holder.id)) ?? {};
+    for (const { id } of [first, second]) expect((await inbox.find(id))?.dueAt).toBe(lapse);
+    expect(await inbox.complete(lease)).toBe(true);
+    expect(await inbox.takeDue(TAKE)).toEqual([]);
+    // Nobody waits any more: each can be claimed at once.
+    for (const event of [second, first]) {
+      expect(await inbox.complete(await claimed(inbox, event))).toBe(true);
+    }
+  });
+
+  test('when a cache has evicted the due times of a key, its events run all the same, one at a time', async () => {
+    const { inbox, evict } = open();
+    const events = eventsBySecond(5);
+    await inbox.record(events, { dueInMs: 0, origin: 'pull', keys: events.map(() => KEY) });
+    await evict(`due:${KEY}`);
+    const ran: string[] = [];
+    while (ran.length < events.length) {
+      const [due, ...others] = await inbox.takeDue(TAKE);
+      expect(others).toEqual([]);
+      if (due === undefined) throw new Error('No event is due.');
+      const lease = await claimed(inbox, due.event);
+      for (const event of events) {
+        expect(['waiting', 'leased', 'done']).toContain((await inbox.claim(event, LEASE)).state);
+      }
+      await inbox.complete(lease);
+      ran.push(due.event.id);
+    }
+    expect(new Set(ran).size).toBe(5);
+  });
+
+  test('when a cache has evicted the holder of a key, or its hash, no call rejects, and the events that wait can be claimed', async () => {
+    for (const part of ['holder', 'hash'] as const) {
+      const { inbox, evict, ofKeys } = open();
+      const [holder, waiting] = eventsBySecond(2) as [UnknownEvent, UnknownEvent];
+      const lease = await claimed(inbox, holder);
+      expect((await inbox.claim(waiting, LEASE)).state).toBe('waiting');
+      await evict(part === 'holder' ? `holder:${KEY}` : `event:${holder.id}`);
+      const next = await claimed(inbox, waiting);
+      // It is the holder by now: the end of the other lease does not make a third event run beside it.
+      expect(await inbox.complete(lease)).toBe(part === 'holder');
+      expect((await inbox.claim(someEvent(), LEASE)).state).toBe('waiting');
+      expect(await inbox.complete(next)).toBe(true);
+      const [due] = await inbox.takeDue(TAKE);
+      if (due === undefined) throw new Error('The third event is not due.');
+      await inbox.complete(await claimed(inbox, due.event));
+      if (part === 'holder') expect(await ofKeys()).toEqual([]);
+    }
+  });
+});
