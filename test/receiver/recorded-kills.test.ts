@@ -113,8 +113,10 @@ async function killAfterAnswers({ inbox, env }: Store, kills: number) {
   }
 
   /** Delivers one event, once; resolves to its id if it was answered 202. */
-  async function deliver(url: string): Promise<string | undefined> {
-    const event = exampleEvent('transfer.settled');
+  async function deliver(url: string, number: number): Promise<string | undefined> {
+    // Half of the events have a key, which others wait for when its event is killed.
+    const payload = number % 2 === 0 ? { wallet_id: `wal_${number % 4}` } : {};
+    const event = exampleEvent('transfer.settled', { payload });
     const signed = await signedRequest(event, { secret });
     // The process is killed before many answers.
     const response = await fetch(url, signed).catch(() => undefined);
@@ -128,7 +130,7 @@ async function killAfterAnswers({ inbox, env }: Store, kills: number) {
   async function killOneAfterAnother() {
     while (hits < kills) {
       const { url, kill } = await start();
-      const deliveries = Array.from({ length: BURST }, () => deliver(url));
+      const deliveries = Array.from({ length: BURST }, (_, number) => deliver(url, number));
       await Promise.race(deliveries);
       // The random wait is the subject of the test, not a synchronisation.
       await pause(Math.random() * 20);

@@ -34,6 +34,7 @@ function receiverWith<Tx>(inbox: Inbox<Tx>, book: Book<Tx>) {
     acknowledge: 'recorded',
     // Fewer than the deliveries that arrive at once: some are stored with a lease, and some without.
     maxConcurrency: 4,
+    orderingKey: ({ payload }) => payload['wallet_id'] as string | undefined,
     // Short, so that what a kill left leased is soon run again; far longer than any handler here.
     leaseMs: 2_000,
     handlerTimeoutMs: 1_900,
