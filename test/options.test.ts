@@ -26,6 +26,7 @@ import { toNodeHandler } from 'stablehooks/node';
 import { bullmqProcessor, bullmqQueue } from 'stablehooks/queues/bullmq';
 import { pgBossProcessor, pgBossQueue } from 'stablehooks/queues/pg-boss';
 import { reconcile } from 'stablehooks/reconcile';
+import { toSqsHandler } from 'stablehooks/sqs';
 import { webhookEventSchema } from 'stablehooks/zod';
 import { createInspector, fromInbox } from 'stablehooks-kit/inspector';
 import { createSandbox } from 'stablehooks-kit/sandbox';
@@ -41,7 +42,10 @@ const poolWithTransactions = { query: method, transaction: method };
 const upstash = { eval: method, evalsha: method };
 const ioredis = { eval: method, evalsha: method, defineCommand: method };
 const nodeRedis = { eval: method, evalSha: method };
-const storage = { sql: { exec: () => ({ toArray: () => [] }) }, transactionSync: (step: () => unknown) => step() };
+const storage = {
+  sql: { exec: () => ({ toArray: () => [] }) },
+  transactionSync: (step: () => unknown) => step(),
+};
 const postgresJs = Object.assign(() => undefined, { unsafe: method, begin: method });
 const boss = { send: method, getJobById: method, deleteJob: method, complete: method };
 const queue = { add: method, getJobState: method, remove: method };
@@ -108,6 +112,7 @@ const factories = {
   toNextApiRoute: untyped(toNextApiRoute),
   toNextRoute: untyped(toNextRoute),
   toNodeHandler: untyped(toNodeHandler),
+  toSqsHandler: untyped(toSqsHandler),
   webhookEventSchema: untyped(webhookEventSchema),
 };
 type FactoryName = keyof typeof factories;
@@ -185,6 +190,9 @@ const refused: readonly (readonly [FactoryName, args: readonly unknown[], messag
   ['toNextApiRoute', [], '`receiver` must be a receiver'],
   ['toNextRoute', [], '`receiver` must be a receiver'],
   ['toNodeHandler', [required], '`receiver` must be a receiver'],
+  ['toSqsHandler', [], '`receiver` must be a receiver'],
+  ['toFetchHandler', [receiver, { waitUntil: Promise.resolve() }], '`waitUntil` must be a function'],
+  ['toNextRoute', [receiver, { after: true }], '`after` must be a function'],
 
   ['memoryInbox', [{ capacitee: 5 }], 'unknown option `capacitee`. Did you mean `capacity`?'],
   ['memoryInbox', [{ capacity: 0 }], '`capacity` must be an integer'],
@@ -416,6 +424,8 @@ const optional: readonly {
     given: { secret: 'cron' },
     names: ['secret', 'logger'],
   },
+  { name: 'toFetchHandler', first: [receiver], names: ['waitUntil'] },
+  { name: 'toNextRoute', first: [receiver], names: ['after'] },
   { name: 'webhookEventSchema', names: ['transfer.settled', 'redeem.failed'] },
   { name: 'memoryInbox', names: ['capacity', 'logger', 'now'] },
   { name: 'durableObjectInbox', first: [storage], names: ['now'] },
@@ -455,6 +465,7 @@ test.each(optional.flatMap(({ names, ...each }) => names.map((option) => ({ ...e
 const others = [
   'createdAtMs',
   'describeGap',
+  'forwardOnly',
   'isEventType',
   'isKnownEvent',
   'listGaps',

@@ -1,14 +1,5 @@
 import { readOptions, required, rule } from './options.js';
 
-const STATES = rule(
-  'a list of two or more different strings',
-  (value) =>
-    Array.isArray(value) &&
-    value.length > 1 &&
-    new Set(value).size === value.length &&
-    value.every((state) => typeof state === 'string'),
-);
-
 /**
  * Makes a check for a state that only moves forward, such as `redeem.completed`, which `redeem.failed` can follow and
  * which must not replace it: events can arrive in another order than they were created in.
@@ -30,7 +21,8 @@ const STATES = rule(
 export function forwardOnly<const State extends string>(
   order: readonly State[],
 ): (present: State | null | undefined, next: State) => boolean {
-  readOptions('forwardOnly', { order }, { order: required(STATES) });
+  const states = rule('a list of two or more different strings', isListOfStates);
+  readOptions('forwardOnly', { order }, { order: required(states) });
   const ranks = new Map(order.map((state, rank) => [state, rank]));
   const known = required(rule(`one of ${order.join(', ')}`, (state) => ranks.has(state as State)));
   const rankOf = (state: State): number => {
@@ -41,4 +33,9 @@ export function forwardOnly<const State extends string>(
     const rank = rankOf(next);
     return present === null || present === undefined || rankOf(present) < rank;
   };
+}
+
+function isListOfStates(value: unknown): boolean {
+  if (!Array.isArray(value) || value.length < 2 || new Set(value).size < value.length) return false;
+  return value.every((state) => typeof state === 'string');
 }

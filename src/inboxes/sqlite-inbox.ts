@@ -246,4 +246,3 @@ function followClock(sql: Statements, at: number): void {
   const [{ latest } = { latest: null }] = sql.latest(at);
   if (latest !== null) sql.moveBack(latest - at, latest - at, at);
 }
-

@@ -1,7 +1,13 @@
 import { ConfigError } from '../core/errors.js';
 import { func, integer, readOptions, required, rule, withMethods } from '../core/options.js';
 import type { Inbox, InboxOperations } from '../core/ports.js';
-import { atomically, configure, createStepRunner, type OwnConnection, openPath } from './sqlite-connection.js';
+import {
+  atomically,
+  configure,
+  createStepRunner,
+  type OwnConnection,
+  openPath,
+} from './sqlite-connection.js';
 import { createSqliteInbox } from './sqlite-inbox.js';
 import { migrate, type SqliteLike } from './sqlite-sql.js';
 

@@ -8,18 +8,9 @@ import {
   type WebhookEvent,
 } from '../core/events.js';
 import { integer, readOptions, rule } from '../core/options.js';
-import type {
-  Claim,
-  Inbox,
-  InboxOperations,
-  Lease,
-  Logger,
-  Origin,
-  Queue,
-  RecordResult,
-  StoredEvent,
-} from '../core/ports.js';
+import type { Claim, Inbox, Lease, Logger, Origin, Queue, RecordResult, StoredEvent } from '../core/ports.js';
 import { verifySignature } from '../core/signature.js';
+import { createDueWatch } from './due-watch.js';
 import {
   queueNeedsDurable,
   type ReceiverOptions,
@@ -140,9 +131,6 @@ export interface RedriveOptions {
 /** How many events `redrive` runs at a time. */
 const REDRIVE_WIDTH = 16;
 
-/** The longest time that a timer takes. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
-
 /** How soon to try again when this process stops: a restart takes seconds. */
 const RESTART_MS = 5_000;
 
@@ -174,13 +162,20 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   let durabilityChecked = false;
   let platformChecked = false;
   let redriven = false;
-  let retryWatched = false;
   const slots = settings.maxConcurrency === undefined ? undefined : new Slots(settings.maxConcurrency);
   const isAnsweredFirst = settings.acknowledge === 'recorded';
   let runner: Runner | undefined;
   let draining: Promise<void> | undefined;
   let drainsAgain = false;
-  const ending = new AbortController();
+  // Made by `run`: Workers refuse to make one while they load a module, where receivers are made.
+  let ending: AbortController | undefined;
+  // A durable inbox keeps what is due, so that somebody has to call redrive.
+  const onRetry = createDueWatch({
+    inbox: () => settings.inbox,
+    leaseMs,
+    logger,
+    isOver: () => redriven || closed,
+  });
 
   async function receive(request: WebhookRequest): Promise<Outcome> {
     const requestLogger = settings.logger ?? request.logger ?? console;
@@ -506,43 +501,6 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     if (where !== undefined) warnNotDurable(inbox, { where, logger });
   }
 
-  /** A durable inbox keeps retry times, so that somebody has to call redrive. */
-  function onRetry(lease: Pick<Lease, 'id' | 'attempt'>, retryAfterMs: number): void {
-    if (redriven || retryWatched || !settings.inbox.durable) return;
-    retryWatched = true;
-    watchRetry(lease, retryAfterMs);
-  }
-
-  /** Says so when nothing has run the event two leases after its retry time. */
-  function watchRetry({ id, attempt }: Pick<Lease, 'id' | 'attempt'>, retryAfterMs: number): void {
-    const inbox: Inbox<unknown> & Partial<InboxOperations> = settings.inbox;
-    const check = async () => {
-      const record = redriven || closed ? undefined : await inbox.find?.(id);
-      if (record?.state !== 'failed' && record?.state !== 'received') {
-        retryWatched = false;
-      } else if (record.attempts !== attempt) {
-        // A delivery ran it, and it failed again.
-        const { attempts, updatedAt, dueAt } = record;
-        watchRetry({ id, attempt: attempts }, (dueAt ?? updatedAt) - updatedAt);
-      } else {
-        const waitedS = Math.round((2 * leaseMs) / 1000);
-        log(
-          logger,
-          'warn',
-          `${id} is stored and was due ${waitedS} s ago, and nothing runs it. Call receiver.run() or receiver.redrive(), or start a poller, in one of your processes.`,
-        );
-      }
-    };
-    const wait = () => {
-      check().catch(() => {
-        retryWatched = false;
-      });
-    };
-    const timer = setTimeout(wait, Math.min(retryAfterMs + 2 * leaseMs, MAX_TIMER_MS));
-    // Outside Node a timer is a number and keeps no process alive.
-    if (typeof timer === 'object') timer.unref();
-  }
-
   async function redrive({ signal, onOutcome }: RedriveOptions = {}): Promise<OutcomeCounts> {
     redriven = true;
     const counts = emptyCounts();
@@ -597,6 +555,8 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     });
     if (runner !== undefined) throw new ConfigError('receiver.run: it runs already.');
     redriven = true;
+    ending = new AbortController();
+    if (closed) ending.abort();
     runner = startRunner({
       intervalMs,
       signal: signal === undefined ? ending.signal : AbortSignal.any([signal, ending.signal]),
@@ -610,7 +570,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
 
   async function close(): Promise<void> {
     closed = true;
-    ending.abort();
+    ending?.abort();
     if (running === 0) return;
     const ended = new Promise<void>((resolve) => closing.push(resolve));
     // An inbox that stopped answering must not keep the process.
@@ -618,10 +578,8 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   }
 
   const { maxConcurrency } = settings;
-  const receiver = {
-    ...{ receive, accept, handle, record, redrive, run, close },
-    ...{ [Symbol.asyncDispose]: close, maxConcurrency },
-  };
+  const methods = { receive, accept, handle, record, redrive, run, close, [Symbol.asyncDispose]: close };
+  const receiver = { ...methods, maxConcurrency };
   // As in the settings: a plain property, or one that makes the inbox when it is read.
   const inbox = Object.getOwnPropertyDescriptor(settings, 'inbox');
   return Object.defineProperty(receiver, 'inbox', { ...inbox }) as Receiver;

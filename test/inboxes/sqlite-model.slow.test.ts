@@ -70,10 +70,7 @@ const commands: fc.Arbitrary<Command> = fc.oneof(
       return lease && inbox.fail(lease, options);
     }),
   fc
-    .tuple(
-      fc.array(fc.tuple(anyEvent, key), { maxLength: 8 }),
-      fc.record({ dueInMs: fc.option(ms), origin }),
-    )
+    .tuple(fc.array(fc.tuple(anyEvent, key), { maxLength: 8 }), fc.record({ dueInMs: fc.option(ms), origin }))
     .map<Command>(
       ([page, options]) =>
         ({ inbox }) =>

@@ -81,19 +81,6 @@ describe("acknowledge: 'recorded'", () => {
     expect((await inbox.find(event.id))?.state ?? 'done').toBe('done');
   });
 
-  test('waitUntil gets what continues after the answer, and that ends with the handler', async () => {
-    const { handler, end } = gated();
-    const { receiver, kinds } = setUp(handler, { acknowledge: 'recorded' });
-    const event = anEvent();
-    const works: Promise<unknown>[] = [];
-    await receiver.receive({ ...(await delivery(event)), waitUntil: (work) => void works.push(work) });
-    expect(works).toHaveLength(1);
-    expect(kinds()).toEqual(['queued']);
-    await end(event.id);
-    await works[0];
-    expect(kinds()).toEqual(['queued', 'handled']);
-  });
-
   test('a delivery of an event that is done, dead, running, failed or unknown is answered without running it', async () => {
     const { handler, begun, end } = gated();
     const inbox = durable();
