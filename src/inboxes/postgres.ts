@@ -301,7 +301,8 @@ export function postgresInbox(
       // What one round makes wait is not due in the next.
       let asOf: number | null = null;
       for (let mayHaveMore = true; mayHaveMore && taken.length < limit; ) {
-        const values = [limit - taken.length, visibilityTimeoutMs, types, asOf];
+        const asked = limit - taken.length;
+        const values = [asked, visibilityTimeoutMs, types, asOf];
         const due: readonly DueRow[] = await send<DueRow>(statements.takeDue, values);
         asOf ??= due[0]?.as_of ?? null;
         const ids = due.filter(({ key }) => key !== null).map(({ id }) => id);
@@ -313,7 +314,9 @@ export function postgresInbox(
           if (key !== null) firsts.delete(key);
           if (json != null) taken.push({ event: JSON.parse(json) as UnknownEvent, json });
         }
-        mayHaveMore = rows.some(({ event_json, passed }) => event_json !== null || passed > 0);
+        // Fewer than asked for are all that is due, unless a key has more than one statement passes over.
+        const isFull = due.length === asked;
+        mayHaveMore = rows.some(({ event_json, passed }) => (event_json === null ? passed > 0 : isFull));
       }
       return taken;
     },

@@ -91,7 +91,7 @@ test('a runner runs an event at once when another process ends the one that it w
 
 test.each([
   ['a pool of pg', () => openPool({ max: 2 })],
-  ['a pool of neon', () => neonPool(server.url)],
+  ['a pool of neon', () => neonPool(server.url) as unknown as pg.Pool],
 ])('%s lends one client, which hears, and gets it back', async (_, open) => {
   const pool = open();
   const { stop, ends, heard } = await listen(pool);
