@@ -470,6 +470,22 @@ describe('run', () => {
     expect(lines.join('\n')).toMatch(/lost its connection that listens[\s\S]*gone/);
   });
 
+  test('it looks for due events while the inbox has not found out yet whether it can listen', async () => {
+    const inbox = durable();
+    const listening = deferred<() => Promise<void>>();
+    const { receiver, kinds } = setUp(() => undefined, {
+      inbox: { ...inbox, listen: () => listening.promise },
+    });
+    await inbox.record([anEvent()], { dueInMs: 0, origin: 'pull' });
+    const ended = receiver.run({ intervalMs: 1 });
+    await until(() => kinds().length === 1);
+    const stop = vi.fn(async () => undefined);
+    await receiver.close();
+    listening.resolve(stop);
+    await ended;
+    expect(stop).toHaveBeenCalledOnce();
+  });
+
   test('a second run of the same receiver, and wrong options, are refused', async () => {
     const { receiver } = setUp(() => undefined);
     const ended = receiver.run();
