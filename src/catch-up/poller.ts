@@ -528,8 +528,12 @@ async function dispatchEvents(
       if (event === undefined || outcome.error?.code === 'ERR_KEY_BUSY') return;
       const found = waiting.get(event.id);
       waiting.delete(event.id);
-      if (found !== undefined) count(found, outcome);
-      else if (isFailure(kind)) failedIds.push(event.id);
+      if (found !== undefined) {
+        count(found, outcome);
+        return;
+      }
+      counts[kind] += 1;
+      if (isFailure(kind)) failedIds.push(event.id);
     };
     try {
       await receiver.redrive({ signal, onOutcome });

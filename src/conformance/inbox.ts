@@ -816,6 +816,41 @@ const keyCases: readonly InboxCase[] = [
     },
   },
   {
+    name: 'a claim that replaces or removes the key of an event makes the next event of its old key due',
+    async run({ inbox, second }) {
+      const changes = [undefined, 'new key'];
+      for (const key of changes) {
+        const events = eventsByDay(4);
+        await inbox.record(events, { ...DUE, keys: events.map(() => `old key of ${key}`) });
+        for (const event of [...events].reverse()) {
+          assert.deepEqual(idsOf(await takeDue(second, TAKE)), [event.id]);
+          const claim = await inbox.claim(event, { ...LONG, key });
+          assert.ok(claim.state === 'claimed', `The claim of ${event.id} was answered ${claim.state}.`);
+          // The old key is released before the attempt ends.
+          if (key !== undefined) await second.complete(claim.lease);
+        }
+      }
+    },
+  },
+  {
+    name: 'an event that waits for a key and is claimed without it or with another does not keep back the others that wait',
+    async run({ inbox, second }) {
+      const [holder, first, next] = [...eventsByDay(3)].reverse();
+      assert.ok(holder && first && next);
+      const lease = await claimedWithKey(inbox, holder);
+      await waits(inbox, first);
+      await waits(inbox, next);
+      const other = await claimedWithKey(second, first, { key: 'redeem_2' });
+      await inbox.complete(lease);
+      await second.complete(other);
+      const left: string[] = [];
+      for (let taken = [next.id]; taken.length > 0; left.push(...taken)) {
+        taken = [...idsOf(await takeDue(inbox, TAKE))];
+      }
+      assert.deepEqual(left, [next.id]);
+    },
+  },
+  {
     name: 'takeDue takes one event of a key, the one that was created first, and the others when it has ended',
     async run({ inbox, second }) {
       const events = eventsByDay(4);

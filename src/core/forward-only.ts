@@ -20,18 +20,18 @@ import { readOptions, required, rule } from './options.js';
  */
 export function forwardOnly<const State extends string>(
   order: readonly State[],
-): (present: State | null | undefined, next: State) => boolean {
+): (present: string | null | undefined, next: State) => boolean {
   const states = rule('a list of two or more different strings', isListOfStates);
   readOptions('forwardOnly', { order }, { order: required(states) });
-  const ranks = new Map(order.map((state, rank) => [state, rank]));
-  const known = required(rule(`one of ${order.join(', ')}`, (state) => ranks.has(state as State)));
-  const rankOf = (state: State): number => {
-    readOptions('forwardOnly', { state }, { state: known });
+  const ranks = new Map<string, number>(order.map((state, rank) => [state, rank]));
+  const known = required(rule(`one of ${order.join(', ')}`, (state) => ranks.has(state as string)));
+  const rankOf = (name: 'present' | 'next', state: string): number => {
+    readOptions('forwardOnly', { [name]: state }, { [name]: known });
     return ranks.get(state) ?? 0;
   };
   return (present, next) => {
-    const rank = rankOf(next);
-    return present === null || present === undefined || rankOf(present) < rank;
+    const rank = rankOf('next', next);
+    return present === null || present === undefined || rankOf('present', present) < rank;
   };
 }
 

@@ -10,7 +10,8 @@ import type { UnknownEvent } from './events.js';
 /**
  * The state of an event.
  *
- * - `received`: recorded and not run yet, or taken to be run again; it can be claimed at any time.
+ * - `received`: recorded and not run yet, or taken to be run again; it can be claimed at any time, unless another event
+ *   of its ordering key is leased.
  * - `leased`: one process runs it, under a fencing token, until the lease lapses.
  * - `done`: it was handled. Its id is kept permanently, also when the event is pruned.
  * - `failed`: the last attempt failed; it runs again at its retry time, and not before.
@@ -158,7 +159,8 @@ export interface Inbox<Tx = undefined> {
    * `waiting`: it is stored as `received` and waits for that lease. It is due when that lease ends: at its lapse at the
    * latest, and at once when its event is completed or failed and no other event of the key that waits was created
    * earlier. A lease of the key that has lapsed is lost when another event of the key is claimed: its event waits, too.
-   * The key is stored with the event; a claim replaces it.
+   * The key is stored with the event. A claim replaces it, as after a change of the app's function, and makes the event
+   * due that waits for the old key and was created first: the end of this attempt releases only the new key.
    */
   claim(event: UnknownEvent, options: ClaimOptions): Promise<Claim>;
 

@@ -74,9 +74,9 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
   }
 
   /** After the end of an attempt: the first event that waits for its key is due. */
-  function release({ key }: Lease): void {
+  function release(key: string | null | undefined): void {
     let next: Entry | undefined;
-    for (const stored of (key !== undefined && eventsOf(key)?.open) || []) {
+    for (const stored of (key != null && eventsOf(key)?.open) || []) {
       if (stored.isWaiting && (next === undefined || isBefore(stored, next))) next = stored;
     }
     if (next === undefined) return;
@@ -114,7 +114,10 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       if (waits && leftMs > 0) return { state, retryAfterMs: leftMs };
 
       const stored = found ?? add(event, { state: 'received', origin, dueAt: null, json });
+      const { key: oldKey } = stored.record;
       setKey(stored, event, key);
+      // This event may be the one that the others of its old key wait for.
+      if (oldKey !== stored.record.key) release(oldKey);
       const holder = key === undefined ? undefined : holderOf(key);
       if (holder !== undefined && holder !== stored) {
         const { dueAt } = holder.record;
@@ -144,7 +147,7 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       if (stored === undefined) return false;
       end(stored, { result: 'done', error: null });
       change(stored, { state: 'done', dueAt: null, lastError: null });
-      release(lease);
+      release(lease.key);
       return true;
     },
 
@@ -159,7 +162,7 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
           ? { state: 'dead', dueAt: null, lastError }
           : { state: 'failed', dueAt: now() + retryAfterMs, lastError },
       );
-      release(lease);
+      release(lease.key);
       return true;
     },
 

@@ -17,7 +17,8 @@ interface DueWatchSettings {
 export function createDueWatch({ inbox, leaseMs, logger, isOver }: DueWatchSettings) {
   let isWatching = false;
 
-  function watch({ id, attempt }: Pick<Lease, 'id' | 'attempt'>, dueInMs: number): void {
+  /** `seenAt`: when the event had last changed at the check before. */
+  function watch({ id, attempt }: Pick<Lease, 'id' | 'attempt'>, dueInMs: number, seenAt?: number): void {
     const check = async () => {
       const operations: Inbox<unknown> & Partial<InboxOperations> = inbox();
       const record = isOver() ? undefined : await operations.find?.(id);
@@ -27,6 +28,9 @@ export function createDueWatch({ inbox, leaseMs, logger, isOver }: DueWatchSetti
         // A delivery ran it, and it failed again.
         const { attempts, updatedAt, dueAt } = record;
         watch({ id, attempt: attempts }, (dueAt ?? updatedAt) - updatedAt);
+      } else if (record.state === 'received' && record.updatedAt !== seenAt) {
+        // It can wait while others of its key run, and then it changes about once per lease.
+        watch({ id, attempt }, 0, record.updatedAt);
       } else {
         const waitedS = Math.round((2 * leaseMs) / 1000);
         log(

@@ -79,7 +79,7 @@ export interface ReceiverOptions<Schemas = Record<never, never>, Tx = undefined>
    *
    * @default none: events are independent of each other
    */
-  readonly orderingKey?: ((event: WebhookEvent) => string | undefined) | undefined;
+  readonly orderingKey?: ((event: WebhookEvent) => string | null | undefined) | undefined;
   /**
    * How many handlers run at the same time in this process. Deliveries above it are answered 503 before their body is
    * read; under `acknowledge: 'recorded'` they are stored, answered 202 and run in turn. `redrive`, the poller and
@@ -176,7 +176,7 @@ export interface ReceiverSettings<Tx> {
   readonly inbox: Inbox<Tx>;
   readonly queue: Queue | undefined;
   readonly acknowledge: 'handled' | 'recorded';
-  readonly orderingKey: ((event: WebhookEvent) => string | undefined) | undefined;
+  readonly orderingKey: ((event: WebhookEvent) => string | null | undefined) | undefined;
   readonly maxConcurrency: number | undefined;
   readonly logger: Logger | undefined;
   readonly onUnknown: (event: UnknownEvent) => void | Promise<void>;
@@ -273,7 +273,7 @@ export function queueNeedsDurable(): ConfigError {
 /** Otherwise an event that was answered 202 could be lost. */
 export function recordedNeedsDurable(): ConfigError {
   return new ConfigError(
-    "createReceiver: `acknowledge: 'recorded'` needs a durable `inbox`: sqliteInbox, postgresInbox, redisInbox or durableObjectInbox.",
+    "createReceiver: `acknowledge: 'recorded'` needs a durable `inbox`: sqliteInbox with a file, postgresInbox, redisInbox or durableObjectInbox.",
   );
 }
 

@@ -1,4 +1,5 @@
 /** The receiver: verifies deliveries, and runs each event's handler once. */
+import { backoffMs } from '../core/backoff.js';
 import { BusyError, ConfigError, describeThrown, orUnavailable, RequestError } from '../core/errors.js';
 import {
   EVENT_TYPES,
@@ -131,6 +132,9 @@ export interface RedriveOptions {
 /** How many events `redrive` runs at a time. */
 const REDRIVE_WIDTH = 16;
 
+/** The wait after a drain that failed. */
+const DRAIN_RETRY = { baseMs: 1_000, maxMs: 60_000 } as const;
+
 /** How soon to try again when this process stops: a restart takes seconds. */
 const RESTART_MS = 5_000;
 
@@ -167,6 +171,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   let runner: Runner | undefined;
   let draining: Promise<void> | undefined;
   let drainsAgain = false;
+  let failedDrains = 0;
   // Made by `run`: Workers refuse to make one while they load a module, where receivers are made.
   let ending: AbortController | undefined;
   // A durable inbox keeps what is due, so that somebody has to call redrive.
@@ -182,7 +187,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     let background: (() => Promise<unknown>) | undefined;
     const outcome = await conclude({ origin: 'push' }, requestLogger, async (enter, delivery) => {
       if (closed) throw receiverClosed();
-      if (slots?.free === 0 && !isAnsweredFirst) throw slotsTaken();
+      if (slots?.free === 0 && !isAnsweredFirst && settings.queue === undefined) throw slotsTaken();
       assertRequest(request);
       const { body, secretIndex } = await verifySignature(
         () => readBody(request),
@@ -196,7 +201,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       if (!isAnsweredFirst || !parsed.known) return await dispatch(parsed.event, 'push', json);
       const { result, lease } = await store(parsed.event, json);
       if (lease === undefined) {
-        background = async () => draining;
+        background = () => atMost(leaseMs, draining);
       } else {
         // Before this delivery leaves: `close` waits for both.
         running += 1;
@@ -356,6 +361,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       }
     } else {
       state = await recordOne(event, 'push', { json, dueInMs: 0 });
+      onRetry({ id: event.id, attempt: 0 }, 0);
       wake();
     }
     if (state === 'done') return { result: { kind: 'duplicate' } };
@@ -364,6 +370,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
 
   /** Runs the handler of a delivery that is answered. Ends when what it was waited for has run, too; never rejects. */
   async function runStored(delivery: Delivery, lease: Lease, requestLogger: Logger): Promise<void> {
+    const startedAt = performance.now();
     // A handler that begins with much work must not delay the answer.
     await new Promise((resolve) => setTimeout(resolve, 0));
     const { origin, secretIndex } = delivery;
@@ -374,13 +381,18 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     );
     leave();
     await Promise.all(late);
-    await draining;
+    await atMost(leaseMs - (performance.now() - startedAt), draining);
+  }
+
+  /** Waits for work, for this time at most. */
+  async function atMost(ms: number, work: Promise<unknown> = Promise.resolve()): Promise<void> {
+    await orTimeout(work, ms, receiverClosed).catch(() => undefined);
   }
 
   /** Something may be due now. */
   function wake(): void {
     if (runner !== undefined) runner.wake();
-    else if (isAnsweredFirst) drain();
+    else if (isAnsweredFirst && !closed) drain();
   }
 
   /** Runs what is due, for deliveries that were answered and did not run at once. */
@@ -392,9 +404,20 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
           drainsAgain = false;
           if (await runDue({})) drainsAgain = true;
         }
+        failedDrains = 0;
       } catch (error) {
-        // The next delivery, redrive or run tries again.
-        log(logger, 'error', `events that are stored and due could not be run. ${describeThrown(error)}`);
+        failedDrains += 1;
+        const waitMs = backoffMs(failedDrains, { ...DRAIN_RETRY, random: Math.random() });
+        if (failedDrains === 1) {
+          log(
+            logger,
+            'error',
+            `stored events could not be run, and are tried again. ${describeThrown(error)}`,
+          );
+        }
+        const timer = setTimeout(wake, waitMs);
+        // Outside Node a timer is a number and keeps no process alive.
+        if (typeof timer === 'object') timer.unref();
       }
       draining = undefined;
     })();
@@ -461,7 +484,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     }
     // Frozen, because the response is made from it after the observer has seen it.
     const outcome: Outcome = Object.freeze(Object.assign(delivery, result));
-    if (result.error !== undefined) logOutcome(outcome, requestLogger);
+    if (result.error !== undefined && !isContention(outcome)) logOutcome(outcome, requestLogger);
     notify('onOutcome', settings.onOutcome, { value: outcome, logger: requestLogger });
     if (entered) leave();
     return outcome;
@@ -523,12 +546,20 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     const until = performance.now() + leaseMs;
     const mayTake = () => !signal?.aborted && !closed && performance.now() < until;
     const start = ({ event, json }: StoredEvent) => {
-      const end = accept(event, 'redrive', { json }).then((outcome) => {
+      const run = () => dispatch(event, 'redrive', json);
+      const end = conclude({ origin: 'redrive', event }, logger, run).then((outcome) => {
         onOutcome?.(outcome);
         ends.delete(end);
       });
       ends.add(end);
     };
+    let halt = () => {};
+    const halted = new Promise<void>((resolve) => {
+      halt = resolve;
+    });
+    signal?.addEventListener('abort', halt);
+    // `close` waits for what is taken: nobody else would run it for a lease.
+    running += 1;
     try {
       while (mayTake()) {
         // A request for each event that ends would take most of the time.
@@ -539,11 +570,13 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
         if (due.length > 0) continue;
         // An end can make the next event of its key due.
         if (ends.size > 0) await Promise.race(ends);
-        else if (room === 0) await slots?.released();
+        else if (room === 0) await Promise.race([slots?.released(), halted]);
         else return false;
       }
     } finally {
+      signal?.removeEventListener('abort', halt);
       await Promise.all(ends);
+      leave();
     }
     return true;
   }
@@ -571,10 +604,9 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   async function close(): Promise<void> {
     closed = true;
     ending?.abort();
-    if (running === 0) return;
-    const ended = new Promise<void>((resolve) => closing.push(resolve));
+    const ended = running === 0 ? undefined : new Promise<void>((resolve) => closing.push(resolve));
     // An inbox that stopped answering must not keep the process.
-    await orTimeout(ended, leaseMs, receiverClosed).catch(() => undefined);
+    await atMost(leaseMs, Promise.all([ended, runner?.ended]));
   }
 
   const { maxConcurrency } = settings;
@@ -588,6 +620,11 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
 /** The element of a list that has one there. */
 function at<Value>(list: readonly Value[], index: number): Value {
   return list[index] as Value;
+}
+
+/** Whether several processes redrove at the same time: one of them runs the event, and nobody has to know. */
+function isContention({ origin, error }: Outcome): boolean {
+  return origin === 'redrive' && (error?.code === 'ERR_KEY_BUSY' || error?.code === 'ERR_EVENT_BUSY');
 }
 
 /** Why an inbox that forgets is a mistake in this process, if it is known to be one. */

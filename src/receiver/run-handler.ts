@@ -126,14 +126,20 @@ export function orderingKeyOf(
 
 function readOrderingKey(
   event: WebhookEvent,
-  orderingKey: (event: WebhookEvent) => string | undefined,
+  orderingKey: (event: WebhookEvent) => string | null | undefined,
 ): string | undefined {
   const key: unknown = orderingKey(event);
-  if (key === undefined) return undefined;
+  if (key === undefined || key === null) return undefined;
   if (typeof key === 'string' && isShort(key) && NAME.test(key)) return key;
   throw new TypeError(
-    `orderingKey must return undefined or a string of 1 to ${MAX_NAME_BYTES} bytes of UTF-8 without control characters.`,
+    `orderingKey must return undefined, null or a string of 1 to ${MAX_NAME_BYTES} bytes of UTF-8 without control characters. It returned ${describeKey(key)}.`,
   );
+}
+
+/** What was returned, without its content. */
+function describeKey(key: unknown): string {
+  if (typeof key === 'string') return key === '' ? 'an empty string' : 'another string';
+  return key instanceof Promise ? 'a promise: it must not be async' : `a value of type ${typeof key}`;
 }
 
 /** Without this check two events of a key could run at the same time. */

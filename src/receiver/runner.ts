@@ -34,6 +34,7 @@ interface RunnerSettings {
 export function startRunner({ intervalMs, signal, runDue, inbox, logger }: RunnerSettings): Runner {
   let woken = false;
   let endPause = () => {};
+  let isListening = false;
   let listening: Promise<void> | undefined;
   let stopListening: (() => Promise<void>) | undefined;
   const failing = { look: false, listen: false };
@@ -57,7 +58,11 @@ export function startRunner({ intervalMs, signal, runDue, inbox, logger }: Runne
   }
 
   /** Runs a step, and logs the first failure and the first success after it. */
-  async function tell(step: keyof typeof failing, what: string, run: () => Promise<void>): Promise<void> {
+  async function logChanges(
+    step: keyof typeof failing,
+    what: string,
+    run: () => Promise<void>,
+  ): Promise<void> {
     try {
       await run();
       if (failing[step]) log(logger, 'warn', `the runner can ${what} again.`);
@@ -74,13 +79,14 @@ export function startRunner({ intervalMs, signal, runDue, inbox, logger }: Runne
     try {
       stopListening = await inbox().listen?.(wake, (error) => {
         stopListening = undefined;
-        listening = undefined;
+        isListening = false;
+        failing.listen = true;
         log(logger, 'warn', `the runner lost its connection that listens. ${describeThrown(error)}`);
       });
-      // What was due before told nobody.
+      // No message came of what was due before.
       if (stopListening !== undefined) wake();
     } catch (error) {
-      listening = undefined;
+      isListening = false;
       throw error;
     }
   }
@@ -93,8 +99,11 @@ export function startRunner({ intervalMs, signal, runDue, inbox, logger }: Runne
     signal.addEventListener('abort', wake);
     while (!signal.aborted) {
       woken = false;
-      listening ??= tell('listen', 'listen for messages of the inbox', listen);
-      await tell('look', 'look for due events', look);
+      if (!isListening) {
+        isListening = true;
+        listening = logChanges('listen', 'listen for messages of the inbox', listen);
+      }
+      await logChanges('look', 'look for due events', look);
       await pause();
     }
     signal.removeEventListener('abort', wake);

@@ -17,8 +17,8 @@ test('an earlier state and the same state are not forward', () => {
 
 test('a state that is not in the order is refused, as the present and as the next one', () => {
   const unknown = 'redeem.paused' as 'redeem.failed';
-  expect(() => isForward(null, unknown)).toThrow(/forwardOnly: `state` must be one of accept\.confirmed,/);
-  expect(() => isForward(unknown, 'redeem.failed')).toThrow(/must be one of/);
+  expect(() => isForward(null, unknown)).toThrow(/forwardOnly: `next` must be one of accept\.confirmed,/);
+  expect(() => isForward(unknown, 'redeem.failed')).toThrow(/forwardOnly: `present` must be one of/);
 });
 
 test.each([[[]], [['a']], [['a', 'a']], [['a', 1]], ['a']])('the order %j is refused', (order) => {
