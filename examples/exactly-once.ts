@@ -31,7 +31,7 @@ const receiver = createReceiver({
 });
 
 // Runs again what failed or whose process died. Any number of processes can do this.
-setInterval(() => receiver.redrive().catch((error) => console.error(error.message)), 10_000);
+receiver.run();
 
 const server = createServer(toNodeHandler(receiver)).listen(Number(process.env['PORT'] ?? 3000), () => {
   const { port } = server.address() as AddressInfo;

@@ -36,7 +36,7 @@ if (process.argv[2] === 'worker') {
   const receiver = createReceiver({ ...shared, queue: bullmqQueue(queue) });
 
   // Enqueues again what was recorded but never enqueued, and what BullMQ gave up.
-  setInterval(() => receiver.redrive().catch((error) => console.error(error.message)), 10_000);
+  receiver.run();
 
   const server = createServer(toNodeHandler(receiver)).listen(Number(PORT), () => {
     const { port } = server.address() as AddressInfo;

@@ -40,7 +40,7 @@ if (process.argv[2] === 'worker') {
   const receiver = createReceiver({ secret: WEBHOOK_SECRET, inbox, handlers, queue: pgBossQueue(boss) });
 
   // Enqueues again what was recorded but never enqueued, and what pg-boss gave up.
-  setInterval(() => receiver.redrive().catch((error) => console.error(error.message)), 10_000);
+  receiver.run();
 
   const server = createServer(toNodeHandler(receiver)).listen(Number(PORT), () => {
     const { port } = server.address() as AddressInfo;

@@ -25,6 +25,7 @@ export {
   type UnknownPayload,
   type WebhookEvent,
 } from './core/events.js';
+export { forwardOnly } from './core/forward-only.js';
 export {
   type GapReason,
   INBOX_STATES,
@@ -77,3 +78,4 @@ export {
   type RecordOptions,
   type WebhookRequest,
 } from './receiver/receiver.js';
+export type { RunOptions } from './receiver/runner.js';

@@ -10,6 +10,8 @@ export interface Listening {
   /** What it printed to stderr so far. */
   complaints(): string;
   stop(): Promise<void>;
+  /** Ends it as a crash does. */
+  kill(): Promise<void>;
 }
 
 /** How to start a program. */
@@ -59,8 +61,8 @@ export async function listenAsProcess(command: Command): Promise<Listening> {
   child.stderr.on('data', (chunk) => {
     printed += chunk;
   });
-  const stop = async () => {
-    child.kill('SIGTERM');
+  const end = async (signal: 'SIGTERM' | 'SIGKILL') => {
+    child.kill(signal);
     await ended;
   };
   for await (const line of createInterface({ input: child.stdout })) {
@@ -68,7 +70,12 @@ export async function listenAsProcess(command: Command): Promise<Listening> {
     if (address !== undefined) {
       // Keep reading, or the program stops when the pipe is full.
       child.stdout.resume();
-      return { address, complaints: () => printed, stop };
+      return {
+        address,
+        complaints: () => printed,
+        stop: () => end('SIGTERM'),
+        kill: () => end('SIGKILL'),
+      };
     }
     printed += `${line}\n`;
   }

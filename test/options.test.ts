@@ -6,6 +6,7 @@ import { createClient } from 'stablehooks/client';
 import { toExpressHandler } from 'stablehooks/express';
 import { toFastifyPlugin } from 'stablehooks/fastify';
 import { toFetchHandler } from 'stablehooks/fetch';
+import { durableObjectInbox } from 'stablehooks/inboxes/durable-object';
 import {
   fromDrizzle,
   fromKnex,
@@ -25,6 +26,7 @@ import { toNodeHandler } from 'stablehooks/node';
 import { bullmqProcessor, bullmqQueue } from 'stablehooks/queues/bullmq';
 import { pgBossProcessor, pgBossQueue } from 'stablehooks/queues/pg-boss';
 import { reconcile } from 'stablehooks/reconcile';
+import { toSqsHandler } from 'stablehooks/sqs';
 import { webhookEventSchema } from 'stablehooks/zod';
 import { createInspector, fromInbox } from 'stablehooks-kit/inspector';
 import { createSandbox } from 'stablehooks-kit/sandbox';
@@ -40,6 +42,10 @@ const poolWithTransactions = { query: method, transaction: method };
 const upstash = { eval: method, evalsha: method };
 const ioredis = { eval: method, evalsha: method, defineCommand: method };
 const nodeRedis = { eval: method, evalSha: method };
+const storage = {
+  sql: { exec: () => ({ toArray: () => [] }) },
+  transactionSync: (step: () => unknown) => step(),
+};
 const postgresJs = Object.assign(() => undefined, { unsafe: method, begin: method });
 const boss = { send: method, getJobById: method, deleteJob: method, complete: method };
 const queue = { add: method, getJobState: method, remove: method };
@@ -79,6 +85,7 @@ const factories = {
   createPoller: untyped(createPoller),
   createReceiver: untyped(createReceiver),
   createSandbox: untyped(createSandbox),
+  durableObjectInbox: untyped(durableObjectInbox),
   fromInbox: untyped(fromInbox),
   fromIoredis: untyped(fromIoredis),
   fromNodeRedis: untyped(fromNodeRedis),
@@ -105,6 +112,7 @@ const factories = {
   toNextApiRoute: untyped(toNextApiRoute),
   toNextRoute: untyped(toNextRoute),
   toNodeHandler: untyped(toNodeHandler),
+  toSqsHandler: untyped(toSqsHandler),
   webhookEventSchema: untyped(webhookEventSchema),
 };
 type FactoryName = keyof typeof factories;
@@ -182,6 +190,9 @@ const refused: readonly (readonly [FactoryName, args: readonly unknown[], messag
   ['toNextApiRoute', [], '`receiver` must be a receiver'],
   ['toNextRoute', [], '`receiver` must be a receiver'],
   ['toNodeHandler', [required], '`receiver` must be a receiver'],
+  ['toSqsHandler', [], '`receiver` must be a receiver'],
+  ['toFetchHandler', [receiver, { waitUntil: Promise.resolve() }], '`waitUntil` must be a function'],
+  ['toNextRoute', [receiver, { after: true }], '`after` must be a function'],
 
   ['memoryInbox', [{ capacitee: 5 }], 'unknown option `capacitee`. Did you mean `capacity`?'],
   ['memoryInbox', [{ capacity: 0 }], '`capacity` must be an integer'],
@@ -196,6 +207,11 @@ const refused: readonly (readonly [FactoryName, args: readonly unknown[], messag
   ['sqliteInbox', [], '`file` must be a path, or a connection of node:sqlite'],
   ['sqliteInbox', [''], '`file` must be a path, or a connection of node:sqlite'],
   ['sqliteInbox', [{ exec: method }], '`file` must be a path, or a connection of node:sqlite'],
+
+  ['durableObjectInbox', [storage, { clock: Date.now }], 'unknown option `clock`'],
+  ['durableObjectInbox', [storage, { now: 7 }], '`now` must be a function'],
+  ['durableObjectInbox', [], '`storage` must be the `ctx.storage` of a Durable Object'],
+  ['durableObjectInbox', [storage.sql], '`storage` must be the `ctx.storage` of a Durable Object'],
 
   [
     'postgresInbox',
@@ -408,8 +424,11 @@ const optional: readonly {
     given: { secret: 'cron' },
     names: ['secret', 'logger'],
   },
+  { name: 'toFetchHandler', first: [receiver], names: ['waitUntil'] },
+  { name: 'toNextRoute', first: [receiver], names: ['after'] },
   { name: 'webhookEventSchema', names: ['transfer.settled', 'redeem.failed'] },
   { name: 'memoryInbox', names: ['capacity', 'logger', 'now'] },
+  { name: 'durableObjectInbox', first: [storage], names: ['now'] },
   { name: 'sqliteInbox', first: [new Database(':memory:')], names: ['busyTimeoutMs', 'now'] },
   { name: 'postgresInbox', first: [pool], names: ['schema', 'transactional'] },
   { name: 'postgresMigrations', names: ['schema'] },
@@ -446,6 +465,7 @@ test.each(optional.flatMap(({ names, ...each }) => names.map((option) => ({ ...e
 const others = [
   'createdAtMs',
   'describeGap',
+  'forwardOnly',
   'isEventType',
   'isKnownEvent',
   'listGaps',

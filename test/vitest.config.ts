@@ -78,7 +78,7 @@ export default defineConfig({
           ...limits,
           name: 'webcrypto',
           include: ['test/core/**/*.test.ts', 'test/receiver/**/*.test.ts'],
-          exclude,
+          exclude: [...exclude, ...Object.values(separate).flat()],
         },
       },
       ...Object.entries(separate).map(([name, include]) => ({

@@ -1,7 +1,7 @@
 /** `stablehooks/fetch`: the adapter for Request and Response (Hono, Workers, Deno, Bun, SvelteKit, Remix). */
 
 import { joinBytes } from '../core/bytes.js';
-import { assertReceiver } from '../core/options.js';
+import { assertReceiver, func, readOptions } from '../core/options.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
 import { incomplete, longerThanDeclared, tooLarge, unavailable } from './body-error.js';
@@ -14,10 +14,25 @@ const FIX =
 /** How long the rest of a refused body can take, in ms. */
 const LINGER_MS = 1_000;
 
+/** Options of {@link toFetchHandler}. */
+export interface FetchHandlerOptions {
+  /**
+   * Keeps the invocation alive until the work has ended, under `acknowledge: 'recorded'`, where the platform gives a
+   * function for it, such as `waitUntil` of `@vercel/functions`.
+   *
+   * @default that of the handler's later arguments
+   */
+  readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
+}
+
 /**
  * Makes a handler from Request to Response. Its promise never rejects.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is not a receiver.
+ * The handler takes what the platform passes after the Request. Of these arguments, the one that has a method
+ * `waitUntil` (the ExecutionContext of Workers, the context of Netlify and Vercel Edge) keeps the invocation alive for
+ * handlers that run after the answer; what else there is, is ignored.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is not a receiver, or an option is wrong.
  *
  * @example
  * ```ts
@@ -25,19 +40,35 @@ const LINGER_MS = 1_000;
  * app.post('/hooks', (c) => handler(c.req.raw));
  * ```
  */
-export function toFetchHandler(receiver: Receiver): (request: Request) => Promise<Response> {
+export function toFetchHandler(
+  receiver: Receiver,
+  options: FetchHandlerOptions = {},
+): (request: Request, ...context: readonly unknown[]) => Promise<Response> {
   assertReceiver('toFetchHandler', receiver, 'receive');
-  return async (request) => {
+  const given = readOptions('toFetchHandler', options, { waitUntil: func() });
+  return async (request, ...context) => {
     const reading: Reading = {};
+    const lifetime = context.find(isLifetime);
     const outcome = await receiver.receive({
       method: request.method,
       header: (name) => request.headers.get(name),
       body: (maxBytes) => readBody(request, maxBytes, reading),
       cancelBody: () => reading.cancel?.(),
+      // Platforms refuse a call that is not one of the method.
+      waitUntil: lifetime === undefined ? given.waitUntil : (work) => lifetime.waitUntil(work),
     });
     const { status, headers, body } = toWebhookResponse(outcome);
     return new Response(body, { status, headers });
   };
+}
+
+/** What a platform passes to extend the life of an invocation. */
+interface Lifetime {
+  waitUntil(work: Promise<unknown>): void;
+}
+
+function isLifetime(value: unknown): value is Lifetime {
+  return typeof (value as Partial<Lifetime> | null | undefined)?.waitUntil === 'function';
 }
 
 /** A body that is being read. */

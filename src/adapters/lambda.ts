@@ -19,7 +19,8 @@ export type LambdaEvent = {
 /**
  * Makes a handler for Lambda. Its promise never rejects. Instances share no memory: give the receiver an inbox
  * that they share. The gateway must pass bodies unchanged, without a mapping template. What is not an HTTP request, such
- * as a scheduled event, is answered 405.
+ * as a scheduled event, is answered 405. Under `acknowledge: 'recorded'` the answer waits for the handler, too: Lambda
+ * stops the process once it has answered.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is not a receiver.
  *
@@ -33,6 +34,7 @@ export function toLambdaHandler(receiver: Receiver) {
   return async (input: LambdaEvent) => {
     // A test or a warmer can invoke the function with any JSON, such as null or a string.
     const event: LambdaEvent = Object(input);
+    const works: Promise<unknown>[] = [];
     const outcome = await receiver.receive({
       method: 'httpMethod' in event ? event.httpMethod : (event.requestContext?.http?.method ?? ''),
       header: (name) => readHeader(event, name.toLowerCase()),
@@ -41,7 +43,9 @@ export function toLambdaHandler(receiver: Receiver) {
         if (body.length > maxBytes) throw tooLarge(maxBytes);
         return body;
       },
+      waitUntil: (work) => works.push(work),
     });
+    await Promise.all(works);
     const { status: statusCode, headers, body } = toWebhookResponse(outcome);
     const lists = Object.entries(headers).map(([name, value]): [string, string[]] => [name, [value]]);
     // A load balancer that sends lists of values accepts only lists.

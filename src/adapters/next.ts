@@ -1,6 +1,6 @@
 /** `stablehooks/next`: the adapters for Next's App Router and Pages Router. */
 import { ConfigError } from '../core/errors.js';
-import { assertReceiver } from '../core/options.js';
+import { assertReceiver, func, readOptions } from '../core/options.js';
 import type { Receiver } from '../receiver/receiver.js';
 import { toFetchHandler } from './fetch.js';
 import type { NodeHandler } from './node-body.js';
@@ -8,19 +8,35 @@ import type { NodeHandler } from './node-body.js';
 const FIX =
   'Write `export const config = { api: { bodyParser: false } };` in the route file itself, where Next reads it.';
 
+/** Options of {@link toNextRoute}. */
+export interface NextRouteOptions {
+  /**
+   * `after` of `next/server` (Next 15.1 and later): it keeps the invocation alive until the handler has ended, under
+   * `acknowledge: 'recorded'`. Without it a serverless platform can stop the handler, and the event runs again after
+   * `leaseMs`; under `next start` nothing stops it.
+   *
+   * @default none
+   */
+  readonly after?: ((work: Promise<unknown>) => void) | undefined;
+}
+
 /**
  * Makes the exports of an App Router route, for the Node and the Edge runtime.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is not a receiver.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is not a receiver, or an option is wrong.
  *
  * @example
  * ```ts
  * export const { POST } = toNextRoute(receiver); // app/hooks/route.ts
  * ```
  */
-export function toNextRoute(receiver: Receiver): { readonly POST: (request: Request) => Promise<Response> } {
+export function toNextRoute(
+  receiver: Receiver,
+  options: NextRouteOptions = {},
+): { readonly POST: (request: Request) => Promise<Response> } {
   assertReceiver('toNextRoute', receiver, 'receive');
-  return { POST: toFetchHandler(receiver) };
+  const { after } = readOptions('toNextRoute', options, { after: func() });
+  return { POST: toFetchHandler(receiver, { waitUntil: after }) };
 }
 
 /**

@@ -49,7 +49,7 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
     now: func(Date.now),
   });
   const { now } = settings;
-  const { dueList, open, done, get, add, change, end, openOf, setKey } = createStore(settings);
+  const { dueList, open, done, get, add, change, end, eventsOf, setKey } = createStore(settings);
   let tokens = 0;
   let poll = { holder: '', leaseUntil: 0, state: EMPTY_POLL_STATE };
 
@@ -61,7 +61,8 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
 
   /** The event that has the lease of a key, also if it has lapsed. */
   function holderOf(key: string): Entry | undefined {
-    return openOf(key).find(({ record }) => record.state === 'leased');
+    const holder = eventsOf(key)?.lastClaimed;
+    return holder?.record.state === 'leased' && holder.record.key === key ? holder : undefined;
   }
 
   /** Makes an event wait for another of its key. */
@@ -74,13 +75,31 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
 
   /** After the end of an attempt: the first event that waits for its key is due. */
   function release({ key }: Lease): void {
-    if (key === undefined) return;
-    const [next] = openOf(key)
-      .filter(({ isWaiting }) => isWaiting)
-      .sort(byCreation);
+    let next: Entry | undefined;
+    for (const stored of (key !== undefined && eventsOf(key)?.open) || []) {
+      if (stored.isWaiting && (next === undefined || isBefore(stored, next))) next = stored;
+    }
     if (next === undefined) return;
     next.isWaiting = false;
     change(next, { dueAt: now() });
+  }
+
+  /** Makes the due events of a key wait, and returns the first of them, which does not wait, if the key is not held. */
+  function passOver(
+    key: string,
+    { at, types, visibleAt }: DueQuery & { readonly visibleAt: number },
+  ): Entry | undefined {
+    const heldUntil = holderOf(key)?.record.dueAt ?? 0;
+    const isHeld = heldUntil > at;
+    let first: Entry | undefined;
+    for (const stored of eventsOf(key)?.open ?? []) {
+      if (!isDue(stored, { at, types })) continue;
+      const isFirst = !isHeld && (first === undefined || isBefore(stored, first));
+      const passed = isFirst ? first : stored;
+      if (isFirst) first = stored;
+      if (passed !== undefined) wait(passed, isHeld ? heldUntil : visibleAt);
+    }
+    return first;
   }
 
   return {
@@ -110,6 +129,8 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       stored.isWaiting = false;
       tokens += 1;
       stored.token = String(tokens);
+      const events = key === undefined ? undefined : eventsOf(key);
+      if (events !== undefined) events.lastClaimed = stored;
       const { attempts: attempt } = change(stored, {
         state: 'leased',
         attempts: stored.record.attempts + 1,
@@ -165,16 +186,13 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       const keys = new Set<string>();
       for (const due of dueList.take({ at, types })) {
         const { key } = due.record;
-        if (key !== null && keys.has(key)) continue;
-        if (key !== null) keys.add(key);
-        const rivals = key === null ? [due] : openOf(key).filter((one) => isDue(one, { at, types }));
-        const holder = key === null ? undefined : holderOf(key);
-        const isHeld = holder !== undefined && (holder.record.dueAt ?? 0) > at;
-        const [first = due, ...others] = rivals.sort(byCreation);
-        for (const other of isHeld ? rivals : others) {
-          wait(other, isHeld ? (holder.record.dueAt ?? visibleAt) : visibleAt);
+        let first: Entry | undefined = due;
+        if (key !== null) {
+          if (keys.has(key)) continue;
+          keys.add(key);
+          first = passOver(key, { at, types, visibleAt });
+          if (first === undefined) continue;
         }
-        if (isHeld) continue;
         if (first.record.state === 'leased') end(first, { result: 'lapsed', error: null });
         first.token = undefined;
         first.isWaiting = false;
@@ -262,8 +280,8 @@ interface Entry {
   token: string | undefined;
   /** Whether it waits for another event of its key; it is due at the latest at its `dueAt`. */
   isWaiting: boolean;
-  /** When the event was created, in epoch ms, if it has a key. */
-  createdAt: number;
+  /** When the event was created, if it has a key: as it says, or in epoch ms. */
+  createdAt: string | number;
   /** In which order the events were received. */
   readonly number: number;
 }
@@ -278,8 +296,22 @@ function byAge({ record: a }: Entry, { record: b }: Entry): number {
 }
 
 /** The order of the events of one key. */
-function byCreation(a: Entry, b: Entry): number {
-  return a.createdAt === b.createdAt ? a.number - b.number : a.createdAt - b.createdAt;
+function isBefore(a: Entry, b: Entry): boolean {
+  const [atA, atB] = [createdAtOf(a), createdAtOf(b)];
+  return atA === atB ? a.number < b.number : atA < atB;
+}
+
+/** Parses the time once, and only of events that others of their key are compared with. */
+function createdAtOf(stored: Entry): number {
+  if (typeof stored.createdAt === 'string') stored.createdAt = createdAtMs({ created_at: stored.createdAt });
+  return stored.createdAt;
+}
+
+/** The events of one ordering key. */
+interface KeyEvents {
+  readonly open: Entry[];
+  /** Has the lease of the key, if it is leased. */
+  lastClaimed: Entry | undefined;
 }
 
 /** Events by id. `done` is a map of its own, so that neither a search for due events nor eviction reads both. */
@@ -288,8 +320,8 @@ interface Store {
   readonly done: ReadonlyMap<string, Entry>;
   readonly dueList: DueList;
   get(id: string): Entry | undefined;
-  /** The open events of an ordering key. */
-  openOf(key: string): Entry[];
+  /** The events of an ordering key; `undefined` when none is open. */
+  eventsOf(key: string): KeyEvents | undefined;
   /** Sets the ordering key, and when the event was created. */
   setKey(stored: Entry, event: UnknownEvent, key: string | undefined): void;
   /** Forgets an event that needs no run if the store is full, and throws if there is none. */
@@ -313,7 +345,7 @@ function createStore({
 }): Store {
   const open = new Map<string, Entry>();
   const done = new Map<string, Entry>();
-  const keys = new Map<string, Set<Entry>>();
+  const keys = new Map<string, KeyEvents>();
   const dueList = createDueList(open);
   let warned = false;
   let added = 0;
@@ -326,10 +358,11 @@ function createStore({
 
   function unsetKey(stored: Entry): void {
     const { key } = stored.record;
-    const others = key === null ? undefined : keys.get(key);
-    if (key === null || others === undefined) return;
-    others.delete(stored);
-    if (others.size === 0) keys.delete(key);
+    const events = key === null ? undefined : keys.get(key)?.open;
+    if (key === null || events === undefined) return;
+    const index = events.indexOf(stored);
+    if (index >= 0) events.splice(index, 1);
+    if (events.length === 0) keys.delete(key);
   }
 
   // One iterator that continues after the last eviction: a new one would step over every deleted slot again.
@@ -373,16 +406,17 @@ function createStore({
     dueList,
     get: (id) => open.get(id) ?? done.get(id),
 
-    openOf: (key) => [...(keys.get(key) ?? [])],
+    eventsOf: (key) => keys.get(key),
 
     setKey(stored, event, key) {
       if (stored.record.key === (key ?? null)) return;
       unsetKey(stored);
       Object.assign(stored.record, { key: key ?? null });
       if (key === undefined) return;
-      stored.createdAt = createdAtMs(event);
-      const others = keys.get(key) ?? new Set();
-      keys.set(key, others.add(stored));
+      stored.createdAt = event.created_at;
+      const events = keys.get(key);
+      if (events === undefined) keys.set(key, { open: [stored], lastClaimed: undefined });
+      else events.open.push(stored);
     },
 
     add(event, { state, origin, dueAt, json = encodeEvent(event) }) {

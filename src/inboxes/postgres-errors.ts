@@ -34,9 +34,12 @@ export function isCommitRefusal(error: unknown): boolean {
   return sqlStates(error).includes(COMMIT_REFUSED);
 }
 
-/** Whether the server asks to run the statement or transaction again: a serialization failure or a deadlock. */
+/**
+ * Whether a statement of the inbox must be sent again: a serialization failure, a deadlock, or a second lease of a key
+ * that a stricter isolation level did not show (unique_violation).
+ */
 export function isConflict(error: unknown): boolean {
-  return ['40001', '40P01'].includes(sqlStates(error)[0] ?? '');
+  return ['40001', '40P01', '23505'].includes(sqlStates(error)[0] ?? '');
 }
 
 /** Whether a statement was refused because one before it in the transaction failed. */

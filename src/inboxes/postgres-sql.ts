@@ -1,6 +1,26 @@
 import { readOptions, rule } from '../core/options.js';
 import { type PgLike, POOL_RULE } from './postgres-client.js';
 import { COMMIT_REFUSED } from './postgres-errors.js';
+import {
+  ADD,
+  CLOCK,
+  EQ,
+  epochMs,
+  fromMs,
+  history,
+  LAPSED,
+  LE,
+  later,
+  ms,
+  msUntil,
+  operator,
+  quoteTables,
+  SUBTRACT,
+  span,
+  type Tables,
+  TIMES,
+} from './postgres-expressions.js';
+import { endKeyed, writeKeyFunctions } from './postgres-keys.js';
 
 /** Options of everything that needs to know where the tables are. */
 export interface PostgresSchemaOptions {
@@ -20,19 +40,6 @@ export const SCHEMA_RULE = rule<string>(
   'stablehooks',
 );
 
-interface Tables {
-  readonly schema: string;
-  readonly events: string;
-  readonly poll: string;
-  readonly fences: string;
-}
-
-/** The quoted names; the schema must be checked. */
-function quoteTables(schema: string): Tables {
-  const quote = (table: string) => `"${schema}"."${table}"`;
-  return { schema: `"${schema}"`, events: quote('events'), poll: quote('poll'), fences: quote('fences') };
-}
-
 /**
  * Returns the SQL that creates the tables, one statement per element, for apps that run migrations themselves.
  *
@@ -46,32 +53,48 @@ export function postgresMigrations(options: PostgresSchemaOptions = {}): readonl
   return writeMigrations(quoteTables(schema));
 }
 
-// Functions, types and the operators below are qualified: a schema that is before pg_catalog in the search_path can
-// hold others of the same names. Keywords of SQL (greatest, extract, bigint, double precision, interval) cannot be
-// replaced. IN, NULLIF, CASE x WHEN and USING look up `=` by its name, so they are not used.
-const operator = (name: string) => `OPERATOR(pg_catalog.${name})`;
-const EQ = operator('=');
-const LE = operator('<=');
-const ADD = operator('+');
-const SUBTRACT = operator('-');
-const TIMES = operator('*');
+/** The function that claims an event without a key, and what it sets so that the event has none. */
+const writeClaim = (
+  { schema, events }: Tables,
+  forgetsKey: string,
+) => `  CREATE OR REPLACE FUNCTION ${schema}.claim(
+    event_id pg_catalog.text, event_type pg_catalog.text, origin pg_catalog.text, lease_ms double precision,
+    new_token pg_catalog.uuid, event_json pg_catalog.text, early boolean,
+    OUT state pg_catalog.text, OUT attempts integer, OUT won boolean, OUT left_ms double precision
+  ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $claim$
+DECLARE
+  claimed_at timestamptz := clock_timestamp();
+  lease_end timestamptz := claimed_at + lease_ms * interval '1 millisecond';
+  e ${events};
+BEGIN
+  INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event)
+  VALUES (event_id, event_type, 'leased', 1, origin, claimed_at, claimed_at, lease_end, new_token, event_json)
+  ON CONFLICT (id) DO NOTHING;
+  won := FOUND;
+  state := 'leased';
+  attempts := 1;
+  IF won THEN RETURN; END IF;
+  SELECT * INTO e FROM ${events} AS found WHERE found.id = event_id FOR UPDATE;
+  -- The SELECT can have waited for another claim.
+  claimed_at := clock_timestamp();
+  lease_end := claimed_at + lease_ms * interval '1 millisecond';
+  -- Only received, leased and failed events have a due time.
+  won := coalesce(e.state IN ('received', 'parked') OR e.due_at <= claimed_at OR e.state = 'failed' AND early, false);
+  IF won THEN
+    attempts := e.attempts + 1;
+    UPDATE ${events} AS found SET state = 'leased', attempts = e.attempts + 1, due_at = lease_end,
+      token = new_token, updated_at = claimed_at,
+      history = CASE WHEN e.state = 'leased' THEN ${LAPSED} ELSE e.history END${forgetsKey}
+    WHERE found.id = event_id;
+  ELSE
+    state := e.state;
+    left_ms := ceil(extract(epoch FROM e.due_at - clock_timestamp()) * 1000);
+  END IF;
+END $claim$;
+`;
 
-// Not now(): that is the start of the statement, before it waited for the lock of another claim.
-const CLOCK = 'pg_catalog.clock_timestamp()';
-const span = (parameter: string) => `(${parameter}::double precision ${TIMES} interval '1 millisecond')`;
-const later = (parameter: string) => `(${CLOCK} ${ADD} ${span(parameter)})`;
-const epochMs = (time: string) => `(extract(epoch FROM ${time}) ${TIMES} 1000)`;
-const ms = (time: string) => `pg_catalog.floor(${epochMs(time)})::double precision`;
-const msUntil = (time: string) => `pg_catalog.ceil(${epochMs(`(${time} ${SUBTRACT} ${CLOCK})`)})`;
-
-/** The history of the row `e` with the end of its present attempt, which started when it was leased; the last 10. */
-const history = (result: string, endedAt: string, error: string) =>
-  `(coalesce(e.history, '[]') ${SUBTRACT} (-10)) ${operator('||')} pg_catalog.jsonb_build_object(
-    'attempt', e.attempts, 'startedAt', ${ms('e.updated_at')}, 'endedAt', ${ms(endedAt)},
-    'result', ${result}, 'error', ${error})`;
-const LAPSED = history("'lapsed'", 'greatest(e.due_at, e.updated_at)', 'NULL::pg_catalog.text');
-
-function writeMigrations({ schema, events, poll, fences }: Tables): readonly string[] {
+function writeMigrations(tables: Tables): readonly string[] {
+  const { schema, events, poll, fences } = tables;
   return [
     `CREATE SCHEMA IF NOT EXISTS ${schema}`,
     // `event` is text: jsonb refuses \u0000, and json would parse the event once more.
@@ -118,41 +141,7 @@ BEGIN
   END IF;
   RETURN NULL;
 END $refuse$;
-  CREATE OR REPLACE FUNCTION ${schema}.claim(
-    event_id pg_catalog.text, event_type pg_catalog.text, origin pg_catalog.text, lease_ms double precision,
-    new_token pg_catalog.uuid, event_json pg_catalog.text, early boolean,
-    OUT state pg_catalog.text, OUT attempts integer, OUT won boolean, OUT left_ms double precision
-  ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $claim$
-DECLARE
-  claimed_at timestamptz := clock_timestamp();
-  lease_end timestamptz := claimed_at + lease_ms * interval '1 millisecond';
-  e ${events};
-BEGIN
-  INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event)
-  VALUES (event_id, event_type, 'leased', 1, origin, claimed_at, claimed_at, lease_end, new_token, event_json)
-  ON CONFLICT (id) DO NOTHING;
-  won := FOUND;
-  state := 'leased';
-  attempts := 1;
-  IF won THEN RETURN; END IF;
-  SELECT * INTO e FROM ${events} AS found WHERE found.id = event_id FOR UPDATE;
-  -- The SELECT can have waited for another claim.
-  claimed_at := clock_timestamp();
-  lease_end := claimed_at + lease_ms * interval '1 millisecond';
-  -- Only received, leased and failed events have a due time.
-  won := coalesce(e.state IN ('received', 'parked') OR e.due_at <= claimed_at OR e.state = 'failed' AND early, false);
-  IF won THEN
-    attempts := e.attempts + 1;
-    UPDATE ${events} AS found SET state = 'leased', attempts = e.attempts + 1, due_at = lease_end,
-      token = new_token, updated_at = claimed_at,
-      history = CASE WHEN e.state = 'leased' THEN ${LAPSED} ELSE e.history END
-    WHERE found.id = event_id;
-  ELSE
-    state := e.state;
-    left_ms := ceil(extract(epoch FROM e.due_at - clock_timestamp()) * 1000);
-  END IF;
-END $claim$;
-  CREATE UNLOGGED TABLE ${fences} (token pg_catalog.uuid PRIMARY KEY);
+${writeClaim(tables, '')}  CREATE UNLOGGED TABLE ${fences} (token pg_catalog.uuid PRIMARY KEY);
   CREATE CONSTRAINT TRIGGER refuse_commit AFTER INSERT ON ${fences} DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION ${schema}.refuse_commit();
   ALTER TABLE ${fences} ENABLE ALWAYS TRIGGER refuse_commit;
@@ -171,6 +160,19 @@ EXCEPTION WHEN undefined_column THEN
 END $gaps$`,
     // Grows when events are pruned, and not at a delivery.
     `CREATE INDEX IF NOT EXISTS events_pruned ON ${events} (updated_at) WHERE state = 'done' AND event IS NULL`,
+    // Columns without a default rewrite no row, and the indexes hold only events with a key. The last index is checked
+    // first: most starts lock nothing.
+    `DO $keys$ BEGIN
+IF pg_catalog.to_regclass('${schema}.events_waiting') IS NULL THEN
+  ALTER TABLE ${events} ADD COLUMN IF NOT EXISTS key pg_catalog.text COLLATE pg_catalog."C",
+    ADD COLUMN IF NOT EXISTS created_at timestamp with time zone,
+    ADD COLUMN IF NOT EXISTS waiting boolean;
+${writeClaim(tables, ', key = NULL, created_at = NULL, waiting = NULL')}${writeKeyFunctions(tables)}
+  CREATE UNIQUE INDEX IF NOT EXISTS events_leased_key ON ${events} (key) WHERE state = 'leased' AND key IS NOT NULL;
+  CREATE INDEX IF NOT EXISTS events_due_key ON ${events} (key, due_at) WHERE key IS NOT NULL AND due_at IS NOT NULL;
+  CREATE INDEX IF NOT EXISTS events_waiting ON ${events} (key, created_at, received_at) WHERE waiting;
+END IF;
+END $keys$`,
   ];
 }
 
@@ -203,8 +205,9 @@ END $migration$`);
 
 /** Returns every statement of the inbox for a checked schema; each is atomic at READ COMMITTED and uses the server's clock. */
 export function writeStatements(name: string) {
-  const { schema, events, poll, fences } = quoteTables(name);
-  const record = `id, type, state, attempts, source, last_error, event, history::pg_catalog.text AS history,
+  const tables = quoteTables(name);
+  const { schema, events, poll, fences } = tables;
+  const record = `id, type, state, attempts, source, key, last_error, event, history::pg_catalog.text AS history,
   ${ms('received_at')} AS received_ms, ${ms('updated_at')} AS updated_ms, ${ms('due_at')} AS due_ms`;
   const pollState = `since::double precision AS since, watermark::double precision AS watermark, gaps,
   list_limit AS "limit", oldest`;
@@ -226,8 +229,33 @@ ${first} AND (received_at, id) ${operator(isAfter)} ((SELECT received_at FROM la
     ['IS NOT NULL', 'IS NULL'].map(
       (has) => `(SELECT ${value} FROM ${events} WHERE state ${EQ} 'done' AND event ${has})`,
     );
+  // Takes the events without a key; of the others it returns the ids and keys. Parked rows are searched per type and in
+  // the index only; otherwise the planner reads all of them, and rows of unknown types stay parked.
+  const takeDue = (until: string) => `WITH parked AS MATERIALIZED (
+  SELECT id, key, received_at AS at FROM ${events} WHERE state ${EQ} 'parked' AND id ${EQ} ANY (ARRAY (
+    SELECT oldest.id FROM pg_catalog.unnest($3::pg_catalog.text[]) AS known (type) CROSS JOIN LATERAL (
+      SELECT id FROM ${events} WHERE state ${EQ} 'parked' AND type ${EQ} known.type COLLATE pg_catalog."C"
+      ORDER BY received_at LIMIT $1::int
+    ) AS oldest
+  )) ORDER BY received_at LIMIT $1::int FOR UPDATE SKIP LOCKED
+), due AS MATERIALIZED (
+  SELECT id, key, due_at AS at FROM ${events} WHERE due_at ${LE} ${until}
+  ORDER BY due_at LIMIT $1::int ${SUBTRACT} (SELECT pg_catalog.count(*) FROM parked) FOR UPDATE SKIP LOCKED
+), found AS MATERIALIZED (
+  SELECT id, key, at, 1 AS rank FROM parked UNION ALL SELECT id, key, at, 2 FROM due
+), taken AS (
+  UPDATE ${events} AS e SET state = 'received', due_at = ${later('$2')}, token = NULL, updated_at = ${CLOCK},
+    history = CASE WHEN e.state ${EQ} 'leased' THEN ${LAPSED} ELSE e.history END
+  WHERE e.id ${EQ} ANY (ARRAY (SELECT id FROM found WHERE key IS NULL)) RETURNING e.id, e.event
+)
+SELECT found.id, found.key, taken.event FROM found LEFT JOIN taken ON found.id ${EQ} taken.id ORDER BY found.rank, found.at`;
+
   const markDone = `UPDATE ${events} AS e SET state = 'done', due_at = NULL, token = NULL, last_error = NULL,
   updated_at = ${CLOCK}, history = ${history("'done'", CLOCK, 'NULL::pg_catalog.text')}
+WHERE e.id ${EQ} $1::pg_catalog.text AND e.token ${EQ} $2::pg_catalog.uuid`;
+  const markFailed = `UPDATE ${events} AS e SET state = CASE WHEN $3::double precision IS NULL THEN 'dead' ELSE 'failed' END,
+  due_at = ${later('$3')}, token = NULL, last_error = $4::pg_catalog.text, updated_at = ${CLOCK},
+  history = ${history("CASE WHEN $3::double precision IS NULL THEN 'dead' ELSE 'failed' END", CLOCK, '$4::pg_catalog.text')}
 WHERE e.id ${EQ} $1::pg_catalog.text AND e.token ${EQ} $2::pg_catalog.uuid`;
 
   return {
@@ -237,17 +265,23 @@ WHERE e.id ${EQ} $1::pg_catalog.text AND e.token ${EQ} $2::pg_catalog.uuid`;
      */
     claim: `SELECT state, attempts, won, left_ms FROM ${schema}.claim($1, $2, $3, $4, $5, $6, $7)`,
 
+    /** The same, then the key, and when the event was created in epoch ms. */
+    claimKeyed: `SELECT state, attempts, won, left_ms FROM ${schema}.claim_keyed($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+
     /**
      * id, token. Only a leased event has a token. With a condition on the state as well, the planner can choose
      * to read all rows that were leased recently.
      */
     complete: `${markDone} RETURNING 1 AS settled`,
 
+    /** id, token, key */
+    completeKeyed: endKeyed(tables, markDone, '$3'),
+
     /** id, token, retryAfterMs or null, error */
-    fail: `UPDATE ${events} AS e SET state = CASE WHEN $3::double precision IS NULL THEN 'dead' ELSE 'failed' END,
-  due_at = ${later('$3')}, token = NULL, last_error = $4::pg_catalog.text, updated_at = ${CLOCK},
-  history = ${history("CASE WHEN $3::double precision IS NULL THEN 'dead' ELSE 'failed' END", CLOCK, '$4::pg_catalog.text')}
-WHERE e.id ${EQ} $1::pg_catalog.text AND e.token ${EQ} $2::pg_catalog.uuid RETURNING 1 AS settled`,
+    fail: `${markFailed} RETURNING 1 AS settled`,
+
+    /** id, token, retryAfterMs or null, error, key */
+    failKeyed: endKeyed(tables, markFailed, '$5'),
 
     /**
      * id, token. The first statement of a transaction: inserts the row that makes COMMIT fail. Takes no lock on the
@@ -279,42 +313,45 @@ FROM leased CROSS JOIN configured`,
 )
 SELECT EXISTS (SELECT FROM fenced) AS fenced, EXISTS (SELECT FROM done) AS settled`,
 
-    /** ids, types, events, dueInMs or null, source. Sorted, so that two pages cannot deadlock. */
+    /** id, token, key */
+    completeFencedKeyed: `WITH fenced AS (
+  DELETE FROM ${fences} WHERE token ${EQ} $2::pg_catalog.uuid RETURNING 1
+), locked AS MATERIALIZED (
+  SELECT ${schema}.lock_key($3::pg_catalog.text) FROM fenced
+), done AS (
+  ${markDone} AND EXISTS (SELECT FROM locked) RETURNING 1
+)
+SELECT EXISTS (SELECT FROM fenced) AS fenced,
+  (SELECT ${schema}.release_key($3::pg_catalog.text) FROM done) IS NOT NULL AS settled`,
+
+    /**
+     * ids, types, events, dueInMs or null, source; keys ('' for none) and when the events were created in epoch ms, or
+     * two empty arrays. Inserted in the order of the ids, so that two pages cannot deadlock; events of a key are
+     * received in the order of the page nevertheless.
+     */
     record: `WITH page AS (
-  SELECT * FROM ROWS FROM (pg_catalog.unnest($1::pg_catalog.text[]), pg_catalog.unnest($2::pg_catalog.text[]),
-    pg_catalog.unnest($3::pg_catalog.text[])) AS page (id, type, event)
+  SELECT id, type, event, CASE WHEN key ${operator('<>')} '' THEN key END AS key, created_ms, position FROM ROWS FROM (pg_catalog.unnest($1::pg_catalog.text[]), pg_catalog.unnest($2::pg_catalog.text[]),
+    pg_catalog.unnest($3::pg_catalog.text[]), pg_catalog.unnest($6::pg_catalog.text[]),
+    pg_catalog.unnest($7::pg_catalog.text[])) WITH ORDINALITY AS one (id, type, event, key, created_ms, position)
 ), recorded AS (
-  INSERT INTO ${events} (id, type, state, source, due_at, event)
+  INSERT INTO ${events} (id, type, state, source, due_at, event, key, created_at, received_at)
   SELECT id, type, CASE WHEN $4::double precision IS NULL THEN 'parked' ELSE 'received' END,
-    $5::pg_catalog.text, ${later('$4')}, event
+    $5::pg_catalog.text, ${later('$4')}, event,
+    key, CASE WHEN key IS NOT NULL THEN ${fromMs('created_ms')} END,
+    CASE WHEN key IS NULL THEN ${CLOCK}
+      ELSE pg_catalog.now() ${ADD} (position::double precision ${TIMES} interval '1 microsecond') END
   FROM page ORDER BY id COLLATE pg_catalog."C"
   ON CONFLICT (id) DO NOTHING RETURNING id
 )
 SELECT id, 'new' AS state FROM recorded UNION ALL
 SELECT id, state FROM ${events} WHERE id ${EQ} ANY ($1::pg_catalog.text[])`,
 
-    /**
-     * limit, visibilityTimeoutMs, types. Parked rows are searched per type and in the index only; otherwise the
-     * planner reads all of them, and rows of unknown types stay parked.
-     */
-    takeDue: `WITH parked AS MATERIALIZED (
-  SELECT id, received_at AS at FROM ${events} WHERE state ${EQ} 'parked' AND id ${EQ} ANY (ARRAY (
-    SELECT oldest.id FROM pg_catalog.unnest($3::pg_catalog.text[]) AS known (type) CROSS JOIN LATERAL (
-      SELECT id FROM ${events} WHERE state ${EQ} 'parked' AND type ${EQ} known.type COLLATE pg_catalog."C"
-      ORDER BY received_at LIMIT $1::int
-    ) AS oldest
-  )) ORDER BY received_at LIMIT $1::int FOR UPDATE SKIP LOCKED
-), due AS MATERIALIZED (
-  SELECT id, due_at AS at FROM ${events} WHERE due_at ${LE} pg_catalog.now()
-  ORDER BY due_at LIMIT $1::int ${SUBTRACT} (SELECT pg_catalog.count(*) FROM parked) FOR UPDATE SKIP LOCKED
-), taken AS MATERIALIZED (
-  SELECT id, at, 1 AS rank FROM parked UNION ALL SELECT id, at, 2 FROM due
-), hidden AS (
-  UPDATE ${events} AS e SET state = 'received', due_at = ${later('$2')}, token = NULL, updated_at = ${CLOCK},
-    history = CASE WHEN e.state ${EQ} 'leased' THEN ${LAPSED} ELSE e.history END
-  WHERE e.id ${EQ} ANY (ARRAY (SELECT id FROM taken)) RETURNING e.id, e.event
-)
-SELECT hidden.event FROM hidden JOIN taken ON hidden.id ${EQ} taken.id ORDER BY taken.rank, taken.at`,
+    /** limit, visibilityTimeoutMs, types; what was due at a time also that time in epoch ms */
+    takeDue: takeDue('pg_catalog.now()'),
+    takeDueAsOf: takeDue(fromMs('$4')),
+
+    /** ids, visibilityTimeoutMs, the time in epoch ms or null (now). Takes the first due event of the key of each id. */
+    takeKeyed: `SELECT event_key, event_json, passed, taken_ms FROM ${schema}.take_keyed($1::pg_catalog.text[], $2, $3::double precision)`,
 
     /** holder, leaseMs */
     acquirePoll: `INSERT INTO ${poll} AS p (holder, lease_until)

@@ -1,7 +1,8 @@
 import { PermanentError } from '../core/errors.js';
-import { encodeEvent, type UnknownEvent } from '../core/events.js';
+import { createdAtMs, encodeEvent, type UnknownEvent } from '../core/events.js';
 import { boolean, readOptions } from '../core/options.js';
 import {
+  type Claim,
   EMPTY_POLL_STATE,
   INBOX_STATES,
   type Inbox,
@@ -15,6 +16,7 @@ import {
   type Origin,
   type PollState,
   type RecordResult,
+  type StoredEvent,
   type StoredGap,
 } from '../core/ports.js';
 import {
@@ -37,6 +39,7 @@ import {
   isNoSavepoint,
   rethrowCommitError,
 } from './postgres-errors.js';
+import { canListen, listenOn } from './postgres-listen.js';
 import { type PostgresSchemaOptions, SCHEMA_RULE, writeStatements } from './postgres-sql.js';
 
 export {
@@ -81,7 +84,7 @@ export interface PostgresInboxOptions extends PostgresSchemaOptions {
 }
 
 /** How often a statement is sent that conflicts with others, and the longest wait in between. */
-const CONFLICT_TRIES = 20;
+const CONFLICT_TRIES = 50;
 const CONFLICT_WAIT_MS = 100;
 
 /** How often a page is sent to record it; two are enough unless rows are hidden. */
@@ -138,7 +141,10 @@ export function postgresInbox(
     }
   }
 
-  async function transaction({ id, token }: Lease, effect: (tx: unknown) => Promise<void>): Promise<boolean> {
+  async function transaction(
+    { id, token, key }: Lease,
+    effect: (tx: unknown) => Promise<void>,
+  ): Promise<boolean> {
     // Thrown, because every driver rolls back only after a rejection.
     const leaseLost = new Error('The lease is lost.');
     try {
@@ -153,7 +159,10 @@ export function postgresInbox(
           await assertFenced(open, token, error);
           throw error;
         }
-        const completed = queryRows<FencedRow>(open.queries, statements.completeFenced, [id, token]);
+        const completed =
+          key === undefined
+            ? queryRows<FencedRow>(open.queries, statements.completeFenced, [id, token])
+            : queryRows<FencedRow>(open.queries, statements.completeFencedKeyed, [id, token, key]);
         const [row] = await completed.catch(async (error: unknown) => {
           if (isAborted(error)) await assertFenced(open, token, error);
           return rethrowCommitError(error);
@@ -192,59 +201,91 @@ export function postgresInbox(
     }
   }
 
+  /** Takes the first due event of each key. */
+  async function takeKeyed(values: unknown[], hasOthers: boolean): Promise<readonly KeyRow[]> {
+    try {
+      return await send<KeyRow>(statements.takeKeyed, values);
+    } catch (error) {
+      // Events that are taken already must run; what fails here fails at the next call, too.
+      if (hasOthers) return [];
+      throw error;
+    }
+  }
+
   return {
     durable: true,
 
-    async claim(event, { leaseMs, origin, json = encodeEvent(event), early = false }) {
+    async claim(event, { leaseMs, origin, json = encodeEvent(event), early = false, key }) {
       const { id, type } = event;
       const token = crypto.randomUUID();
       const values = [id, type, origin, leaseMs, token, json, early];
-      const [row] = await send<ClaimRow>(statements.claim, values);
+      const [row] = await (key === undefined
+        ? send<ClaimRow>(statements.claim, values)
+        : send<ClaimRow>(statements.claimKeyed, [...values, key, createdAtMs(event)]));
       if (row?.state == null) {
         throw new Error(
           `Postgres returned no row for the claim of ${id}. Check that no trigger or rule changes the inserts into ${schema}.events.`,
         );
       }
       const { state, attempts, won, left_ms } = row;
-      if (won) return { state: 'claimed', lease: { id, token, attempt: attempts } };
-      if (state !== 'leased' && state !== 'failed') return { state };
+      if (won) return { state: 'claimed', lease: { id, token, attempt: attempts, key } };
+      if (state === 'done' || state === 'dead') return { state };
       return { state, retryAfterMs: Math.max(1, left_ms ?? 0) };
     },
 
-    async complete({ id, token }) {
-      return (await send(statements.complete, [id, token])).length > 0;
+    async complete({ id, token, key }) {
+      const rows = await (key === undefined
+        ? send(statements.complete, [id, token])
+        : send(statements.completeKeyed, [id, token, key]));
+      return rows.length > 0;
     },
 
     ...(transactional && { transaction }),
 
-    async fail({ id, token }, { retryAfterMs, error }) {
+    ...(canListen(pool) && {
+      listen: (onDue: () => void, onEnd: (error: unknown) => void) =>
+        listenOn(pool, schema, { onDue, onEnd }),
+    }),
+
+    async fail({ id, token, key }, { retryAfterMs, error }) {
       // A Postgres text cannot hold U+0000.
       const message = error.slice(0, 1_000).replaceAll('\0', '\ufffd');
       const values = [id, token, retryAfterMs, message];
-      return (await send(statements.fail, values)).length > 0;
+      const rows = await (key === undefined
+        ? send(statements.fail, values)
+        : send(statements.failKeyed, [...values, key]));
+      return rows.length > 0;
     },
 
-    async record(events, { dueInMs, origin, json = [] }) {
+    async record(events, { dueInMs, origin, json = [], keys = [] }) {
       const found = new Map<string, RecordResult>();
-      const firsts = new Map<string, readonly [id: string, type: string, json: string]>();
+      const firsts = new Map<
+        string,
+        { readonly event: UnknownEvent; readonly json: string; readonly key: string }
+      >();
       for (const [index, event] of events.entries()) {
-        const { id, type } = event;
-        if (!firsts.has(id)) firsts.set(id, [id, type, json[index] ?? encodeEvent(event)]);
+        if (firsts.has(event.id)) continue;
+        firsts.set(event.id, { event, json: json[index] ?? encodeEvent(event), key: keys[index] ?? '' });
       }
       // A second round is needed only for ids that another page or claim was inserting at the same time.
       for (let round = 1; found.size < firsts.size; round++) {
-        const page = [...firsts.values()].filter(([id]) => !found.has(id));
+        const page = [...firsts.values()].filter(({ event }) => !found.has(event.id));
         if (round > RECORD_ROUNDS) {
           throw new Error(
-            `Postgres returned no row for ${page.length} of ${firsts.size} recorded events, such as ${page[0]?.[0]}. Check that no trigger, rule or policy of ${schema}.events hides rows, and that the ids are valid Unicode.`,
+            `Postgres returned no row for ${page.length} of ${firsts.size} recorded events, such as ${page[0]?.event.id}. Check that no trigger, rule or policy of ${schema}.events hides rows, and that the ids are valid Unicode.`,
           );
         }
-        const columns = [
-          page.map(([id]) => id),
-          page.map(([, type]) => type),
-          page.map(([, , text]) => text),
+        const keyed = keys.length === 0 ? [] : page;
+        const values = [
+          page.map(({ event }) => event.id),
+          page.map(({ event }) => event.type),
+          page.map((row) => row.json),
+          dueInMs,
+          origin,
+          keyed.map(({ key }) => key),
+          keyed.map(({ event }) => String(createdAtMs(event))),
         ];
-        const rows = await send<RecordRow>(statements.record, [...columns, dueInMs, origin]);
+        const rows = await send<RecordRow>(statements.record, values);
         for (const { id, state } of rows) found.set(id, state);
       }
       const recordedState = dueInMs === null ? 'parked' : 'received';
@@ -256,9 +297,31 @@ export function postgresInbox(
     },
 
     async takeDue({ limit, visibilityTimeoutMs, types }) {
-      const values = [limit, visibilityTimeoutMs, types];
-      const rows = await send<{ readonly event: string }>(statements.takeDue, values);
-      return rows.map(({ event }) => ({ event: JSON.parse(event) as UnknownEvent, json: event }));
+      const taken: StoredEvent[] = [];
+      // What one round makes wait is not due in the next.
+      let asOf: number | null = null;
+      for (let mayHaveMore = true; mayHaveMore && taken.length < limit; ) {
+        const asked = limit - taken.length;
+        const values = [asked, visibilityTimeoutMs, types];
+        const due: readonly DueRow[] = await (asOf === null
+          ? send<DueRow>(statements.takeDue, values)
+          : send<DueRow>(statements.takeDueAsOf, [...values, asOf]));
+        const ids = due.filter(({ key }) => key !== null).map(({ id }) => id);
+        const hasOthers = taken.length > 0 || ids.length < due.length;
+        const rows: readonly KeyRow[] =
+          ids.length === 0 ? [] : await takeKeyed([ids, visibilityTimeoutMs, asOf], hasOthers);
+        asOf = rows[0]?.taken_ms ?? asOf;
+        const firsts = new Map(rows.map(({ event_key, event_json }) => [event_key, event_json]));
+        for (const { key, event } of due) {
+          const json = key === null ? event : firsts.get(key);
+          if (key !== null) firsts.delete(key);
+          if (json != null) taken.push({ event: JSON.parse(json) as UnknownEvent, json });
+        }
+        // Fewer than asked for are all that is due, unless a key has more than one statement passes over.
+        const isFull = due.length === asked;
+        mayHaveMore = rows.some(({ event_json, passed }) => (event_json === null ? passed > 0 : isFull));
+      }
+      return taken;
     },
 
     async acquirePoll({ holder, leaseMs }) {
@@ -339,10 +402,27 @@ interface FencedRow {
 
 interface ClaimRow {
   /** `null` when there is no row. */
-  readonly state: 'leased' | 'failed' | 'done' | 'dead' | null;
+  readonly state: Exclude<Claim['state'], 'claimed'> | null;
   readonly attempts: number;
   readonly won: boolean;
   readonly left_ms: number | null;
+}
+
+interface DueRow {
+  readonly id: string;
+  readonly key: string | null;
+  /** `null` if it has a key, and is not taken yet. */
+  readonly event: string | null;
+}
+
+interface KeyRow {
+  readonly event_key: string;
+  /** The event that was taken, if any. */
+  readonly event_json: string | null;
+  /** How many events were passed over. */
+  readonly passed: number;
+  /** Events that were due at this time are searched. */
+  readonly taken_ms: number;
 }
 
 interface RecordRow {
@@ -363,6 +443,7 @@ interface EventRow {
   readonly state: InboxState;
   readonly attempts: number;
   readonly source: Origin;
+  readonly key: string | null;
   readonly last_error: string | null;
   readonly event: string | null;
   readonly history: string | null;
@@ -378,7 +459,7 @@ function toRecord(row: EventRow): InboxRecord {
     state: row.state,
     attempts: row.attempts,
     origin: row.source,
-    key: null,
+    key: row.key,
     receivedAt: row.received_ms,
     updatedAt: row.updated_ms,
     dueAt: row.due_ms,

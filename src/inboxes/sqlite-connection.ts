@@ -1,15 +1,7 @@
 import { setImmediate } from 'node:timers';
 import { ConfigError } from '../core/errors.js';
-
-/**
- * The methods that `node:sqlite`, `better-sqlite3`, `libsql` and `bun:sqlite` share. Rows are objects with one
- * property per column, and integers are numbers: leave "safe integers" off.
- */
-export interface SqliteLike {
-  exec(sql: string): unknown;
-  /** The values are strings, numbers and `null`; the types of better-sqlite3 need `unknown` here. */
-  prepare(sql: string): { all(...values: unknown[]): unknown[] };
-}
+import type { RunStep } from './sqlite-inbox.js';
+import type { SqliteLike } from './sqlite-sql.js';
 
 /** A connection that the inbox opened and closes. */
 export interface OwnConnection extends SqliteLike {
@@ -84,9 +76,6 @@ export function atomically<Value>(db: SqliteLike, work: () => Value): Value {
     throw error;
   }
 }
-
-/** Runs a step and resolves with its result after the commit. */
-type RunStep = <Value>(step: () => Value) => Promise<Value>;
 
 interface WaitingStep {
   /** Does the work and returns the function that resolves the promise, for use after the commit. */

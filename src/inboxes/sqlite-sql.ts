@@ -9,7 +9,16 @@ import {
   type PollState,
   type StoredGap,
 } from '../core/ports.js';
-import { atomically, type SqliteLike } from './sqlite-connection.js';
+
+/**
+ * The methods that `node:sqlite`, `better-sqlite3`, `libsql` and `bun:sqlite` share. Rows are objects with one
+ * property per column, and integers are numbers: leave "safe integers" off.
+ */
+export interface SqliteLike {
+  exec(sql: string): unknown;
+  /** The values are strings, numbers and `null`; the types of better-sqlite3 need `unknown` here. */
+  prepare(sql: string): { all(...values: unknown[]): unknown[] };
+}
 
 /**
  * The entry with index `n` changes the tables from version `n` to `n + 1`. Released entries never change.
@@ -62,36 +71,43 @@ const MIGRATIONS: readonly string[] = [
   `
   CREATE INDEX stablehooks_pruned ON stablehooks_events (updated_at) WHERE state = 'done' AND event IS NULL;
   `,
+  `
+  ALTER TABLE stablehooks_events ADD COLUMN key TEXT;
+  ALTER TABLE stablehooks_events ADD COLUMN created_at INTEGER;
+  ALTER TABLE stablehooks_events ADD COLUMN waiting INTEGER NOT NULL DEFAULT 0;
+  CREATE UNIQUE INDEX stablehooks_key_leased ON stablehooks_events (key) WHERE key IS NOT NULL AND state = 'leased';
+  CREATE INDEX stablehooks_key_waiting ON stablehooks_events (key, created_at) WHERE state = 'received' AND waiting = 1;
+  CREATE INDEX stablehooks_key_due ON stablehooks_events (key, due_at) WHERE key IS NOT NULL AND due_at IS NOT NULL;
+  CREATE INDEX stablehooks_key_parked ON stablehooks_events (key) WHERE key IS NOT NULL AND state = 'parked';
+  `,
 ];
 
 /**
- * Migrates the tables to the version of this release in one transaction: if two processes open the file at
- * the same time, one migrates it and the other finds it migrated.
+ * Migrates the tables to the version of this release. The caller runs it in one transaction: if two processes open
+ * the file at the same time, one migrates it and the other finds it migrated.
  *
  * The version is in a table of its own, because `PRAGMA user_version` belongs to the app that may share the
  * file.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when a newer release wrote the file.
  */
-export function migrate(db: SqliteLike): void {
-  atomically(db, () => {
-    db.exec(
-      'CREATE TABLE IF NOT EXISTS stablehooks_schema (one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL) STRICT',
+export function migrate(db: SqliteLike, inbox: 'sqliteInbox' | 'durableObjectInbox'): void {
+  db.exec(
+    'CREATE TABLE IF NOT EXISTS stablehooks_schema (one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL) STRICT',
+  );
+  const [row] = db.prepare('SELECT version FROM stablehooks_schema').all() as {
+    readonly version: number;
+  }[];
+  const version = row?.version ?? 0;
+  if (version > MIGRATIONS.length) {
+    throw new ConfigError(
+      `${inbox}: a newer release of stablehooks wrote this file. Its tables have version ${version}; this release supports version ${MIGRATIONS.length}. Upgrade stablehooks in this process.`,
     );
-    const [row] = db.prepare('SELECT version FROM stablehooks_schema').all() as {
-      readonly version: number;
-    }[];
-    const version = row?.version ?? 0;
-    if (version > MIGRATIONS.length) {
-      throw new ConfigError(
-        `sqliteInbox: a newer release of stablehooks wrote this file. Its tables have version ${version}; this release supports version ${MIGRATIONS.length}. Upgrade stablehooks in this process.`,
-      );
-    }
-    for (const migration of MIGRATIONS.slice(version)) db.exec(migration);
-    if (version < MIGRATIONS.length) {
-      db.exec(`INSERT OR REPLACE INTO stablehooks_schema VALUES (1, ${MIGRATIONS.length})`);
-    }
-  });
+  }
+  for (const migration of MIGRATIONS.slice(version)) db.exec(migration);
+  if (version < MIGRATIONS.length) {
+    db.exec(`INSERT OR REPLACE INTO stablehooks_schema VALUES (1, ${MIGRATIONS.length})`);
+  }
 }
 
 /** A row of `stablehooks_events`. */
@@ -107,6 +123,7 @@ interface EventRow {
   readonly last_error: string | null;
   readonly event: string | null;
   readonly history: string | null;
+  readonly key: string | null;
 }
 
 /** The columns of {@link PollState}. */
@@ -119,11 +136,8 @@ interface PollRow extends Omit<PollState, 'gaps' | 'oldest'> {
   readonly oldest: string | null;
 }
 
-/** A row that is due. Only done events are pruned, so it has its event. */
-interface OpenRow {
-  readonly id: string;
-  readonly event: string;
-}
+/** An event that is due. */
+export type DueRow = Pick<EventRow, 'id' | 'key'>;
 
 /**
  * The SQL of the history with one more attempt, and of that at most the last 10. While an event is leased,
@@ -135,7 +149,15 @@ const historyWith = (endedAt: string, result: string, error: string) =>
     '$[#]', json_object('attempt', attempts, 'startedAt', min(updated_at, CAST(${endedAt} AS INTEGER)),
       'endedAt', CAST(${endedAt} AS INTEGER), 'result', ${result}, 'error', json(${error})))`;
 
+/** The end of a lease that has lapsed. */
 const HISTORY_WITH_LAPSED = `CASE state WHEN 'leased' THEN ${historyWith('due_at', "'lapsed'", 'NULL')} ELSE history END`;
+
+/** Ends the lease of an event, if it has one. */
+const RECEIVED = `state = 'received', token = NULL, history = ${HISTORY_WITH_LAPSED}`;
+
+/** The events of a key that are due, also those that are parked and of a known type. */
+const DUE_OF_KEY =
+  "key = ? AND (due_at <= ? OR (state = 'parked' AND type IN (SELECT value FROM json_each(?))))";
 
 /**
  * Prepares every statement of the inbox.
@@ -152,36 +174,61 @@ export function prepareStatements(db: SqliteLike) {
     state: rows<Pick<EventRow, 'state' | 'due_at' | 'updated_at'>>(
       'SELECT state, due_at, updated_at FROM stablehooks_events WHERE id = ?',
     ),
+    /** The event that has the lease of a key, also if it has lapsed. */
+    holder: rows<{ readonly id: string; readonly due_at: number; readonly updated_at: number }>(
+      "SELECT id, due_at, updated_at FROM stablehooks_events WHERE key = ? AND state = 'leased'",
+    ),
     lease: rows<Pick<EventRow, 'attempts'>>(
       `INSERT INTO stablehooks_events
-        (id, type, source, event, received_at, updated_at, due_at, token, state, attempts)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'leased', 1)
+        (id, type, source, event, received_at, updated_at, due_at, key, created_at, token, state, attempts)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'leased', 1)
       ON CONFLICT (id) DO UPDATE SET state = 'leased', attempts = attempts + 1,
         updated_at = excluded.updated_at, due_at = excluded.due_at, token = excluded.token,
-        history = ${HISTORY_WITH_LAPSED}
+        key = excluded.key, created_at = excluded.created_at, waiting = 0, history = ${HISTORY_WITH_LAPSED}
       RETURNING attempts`,
     ),
-    settle: rows<Pick<EventRow, 'id'>>(
+    settle: rows<Pick<EventRow, 'key'>>(
       `UPDATE stablehooks_events SET history = ${historyWith('?', '?', '?')},
         updated_at = ?, state = ?, last_error = ?, due_at = ?, token = NULL
-      WHERE id = ? AND state = 'leased' AND token = ? RETURNING id`,
+      WHERE id = ? AND state = 'leased' AND token = ? RETURNING key`,
+    ),
+    // The rowid is the order of insertion.
+    release: rows<Pick<EventRow, 'id'>>(
+      `UPDATE stablehooks_events SET waiting = 0, due_at = ?, updated_at = ? WHERE rowid = (
+        SELECT rowid FROM stablehooks_events WHERE key = ? AND state = 'received' AND waiting = 1
+        ORDER BY created_at, rowid LIMIT 1)
+      RETURNING id`,
     ),
     record: rows<Pick<EventRow, 'id'>>(
       `INSERT INTO stablehooks_events
-        (id, type, source, event, received_at, updated_at, due_at, state, attempts)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)
+        (id, type, source, event, received_at, updated_at, due_at, key, created_at, state, attempts)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)
       ON CONFLICT (id) DO NOTHING RETURNING id`,
     ),
-    due: rows<OpenRow>('SELECT id, event FROM stablehooks_events WHERE due_at <= ? ORDER BY due_at LIMIT ?'),
-    // Without the index's name SQLite reads all parked rows. The rowid is the order of insertion.
-    parked: rows<OpenRow>(
-      `SELECT id, event FROM stablehooks_events INDEXED BY stablehooks_parked
-      WHERE state = 'parked' AND type IN (SELECT value FROM json_each(?)) ORDER BY rowid LIMIT ?`,
+    setKey: rows<Pick<EventRow, 'id'>>(
+      'UPDATE stablehooks_events SET key = ?, created_at = ? WHERE id = ? RETURNING id',
     ),
-    take: rows<Pick<EventRow, 'id'>>(
-      `UPDATE stablehooks_events SET due_at = ?, updated_at = ?, token = NULL, state = 'received',
-        history = ${HISTORY_WITH_LAPSED}
-      WHERE id = ? RETURNING id`,
+    due: rows<DueRow>(
+      'SELECT id, key FROM stablehooks_events WHERE due_at <= ? ORDER BY due_at LIMIT ? OFFSET ?',
+    ),
+    // Without the index's name SQLite reads all parked rows.
+    parked: rows<DueRow>(
+      `SELECT id, key FROM stablehooks_events INDEXED BY stablehooks_parked
+      WHERE state = 'parked' AND type IN (SELECT value FROM json_each(?)) ORDER BY rowid LIMIT ? OFFSET ?`,
+    ),
+    firstDueOfKey: rows<Pick<EventRow, 'id'>>(
+      `SELECT id FROM stablehooks_events WHERE ${DUE_OF_KEY} ORDER BY created_at, rowid LIMIT 1`,
+    ),
+    passOver: rows<Pick<EventRow, 'id'>>(
+      `UPDATE stablehooks_events SET due_at = ?, updated_at = ?, waiting = 1, ${RECEIVED}
+      WHERE ${DUE_OF_KEY} AND id IS NOT ? RETURNING id`,
+    ),
+    wait: rows<Pick<EventRow, 'id'>>(
+      `UPDATE stablehooks_events SET due_at = ?, updated_at = ?, waiting = 1, ${RECEIVED} WHERE id = ? RETURNING id`,
+    ),
+    // Only done events are pruned, so an open one has its JSON.
+    take: rows<{ readonly event: string }>(
+      `UPDATE stablehooks_events SET due_at = ?, updated_at = ?, waiting = 0, ${RECEIVED} WHERE id = ? RETURNING event`,
     ),
     acquirePoll: rows<PollRow>(
       `INSERT INTO stablehooks_poll (one, holder, lease_until, renewed_at) VALUES (1, ?, ?, ?)
@@ -233,7 +280,7 @@ export function prepareStatements(db: SqliteLike) {
           WHERE state = 'done' AND event IS NULL))`,
     ),
     requeue: rows<Pick<EventRow, 'id'>>(
-      `UPDATE stablehooks_events SET state = 'received', attempts = 0, due_at = ?, updated_at = ?
+      `UPDATE stablehooks_events SET state = 'received', attempts = 0, waiting = 0, due_at = ?, updated_at = ?
       WHERE id = ? AND state IN ('dead', 'failed') RETURNING id`,
     ),
     // Without the index's name SQLite reads all done rows.
@@ -257,7 +304,7 @@ export function toRecord(row: EventRow): InboxRecord {
     state,
     attempts,
     origin,
-    key: null,
+    key: row.key,
     receivedAt: row.received_at,
     updatedAt: row.updated_at,
     dueAt: row.due_at,

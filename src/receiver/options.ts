@@ -114,7 +114,8 @@ export interface ReceiverOptions<Schemas = Record<never, never>, Tx = undefined>
   /** How long a claim is valid, in ms; more than `handlerTimeoutMs`. @default 60_000 */
   readonly leaseMs?: number | undefined;
   /**
-   * How long the answer waits for a handler, in ms. A handler that runs longer keeps its event claimed until it ends
+   * How long the answer waits for a handler, in ms; under `acknowledge: 'recorded'`, how long a handler may run before
+   * its attempt counts as failed. A handler that runs longer keeps its event claimed until it ends
    * or `leaseMs` is over, so that it is not started beside itself; a transaction is rolled back at this limit.
    *
    * @default 10_000

@@ -8,18 +8,9 @@ import {
   type WebhookEvent,
 } from '../core/events.js';
 import { integer, readOptions, rule } from '../core/options.js';
-import type {
-  Claim,
-  Inbox,
-  InboxOperations,
-  Lease,
-  Logger,
-  Origin,
-  Queue,
-  RecordResult,
-  StoredEvent,
-} from '../core/ports.js';
+import type { Claim, Inbox, Lease, Logger, Origin, Queue, RecordResult, StoredEvent } from '../core/ports.js';
 import { verifySignature } from '../core/signature.js';
+import { createDueWatch } from './due-watch.js';
 import {
   queueNeedsDurable,
   type ReceiverOptions,
@@ -58,9 +49,9 @@ export interface WebhookRequest {
   cancelBody?(): void;
   /**
    * Called with what continues after the answer, under `acknowledge: 'recorded'`: keeps the invocation alive until it
-   * has ended. It never rejects. Leave it out where the process keeps running.
+   * has ended, at the latest after `leaseMs`. It never rejects. Leave it out where the process keeps running.
    */
-  waitUntil?(work: Promise<unknown>): void;
+  readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
   /** The framework's logger of this request; the `logger` of the receiver has precedence. @default console */
   readonly logger?: Logger | undefined;
 }
@@ -125,6 +116,8 @@ export interface Receiver {
   [Symbol.asyncDispose](): Promise<void>;
   /** The inbox that this receiver uses; one that is given as a function is made by now. @throws {ConfigError} */
   readonly inbox: Inbox<unknown>;
+  /** How many handlers run at the same time in this process; `undefined` without a limit. */
+  readonly maxConcurrency: number | undefined;
 }
 
 /** How to redrive. */
@@ -137,9 +130,6 @@ export interface RedriveOptions {
 
 /** How many events `redrive` runs at a time. */
 const REDRIVE_WIDTH = 16;
-
-/** The longest time that a timer takes. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** How soon to try again when this process stops: a restart takes seconds. */
 const RESTART_MS = 5_000;
@@ -170,14 +160,22 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   let closed = false;
   const closing: (() => void)[] = [];
   let durabilityChecked = false;
+  let platformChecked = false;
   let redriven = false;
-  let retryWatched = false;
   const slots = settings.maxConcurrency === undefined ? undefined : new Slots(settings.maxConcurrency);
   const isAnsweredFirst = settings.acknowledge === 'recorded';
   let runner: Runner | undefined;
   let draining: Promise<void> | undefined;
   let drainsAgain = false;
-  const ending = new AbortController();
+  // Made by `run`: Workers refuse to make one while they load a module, where receivers are made.
+  let ending: AbortController | undefined;
+  // A durable inbox keeps what is due, so that somebody has to call redrive.
+  const onRetry = createDueWatch({
+    inbox: () => settings.inbox,
+    leaseMs,
+    logger,
+    isOver: () => redriven || closed,
+  });
 
   async function receive(request: WebhookRequest): Promise<Outcome> {
     const requestLogger = settings.logger ?? request.logger ?? console;
@@ -197,18 +195,27 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       delivery.event = parsed.event;
       if (!isAnsweredFirst || !parsed.known) return await dispatch(parsed.event, 'push', json);
       const { result, lease } = await store(parsed.event, json);
-      if (lease !== undefined) {
+      if (lease === undefined) {
+        background = async () => draining;
+      } else {
         // Before this delivery leaves: `close` waits for both.
         running += 1;
         background = () => runStored({ ...delivery }, lease, requestLogger);
       }
       return result;
     });
-    if (background !== undefined) {
-      const work = background();
-      request.waitUntil?.(work);
-    }
+    if (background !== undefined) keepAlive(request, background(), requestLogger);
     return outcome;
+  }
+
+  /** Has the platform wait for the work. The answer does not depend on it: the event is stored. */
+  function keepAlive(request: WebhookRequest, work: Promise<unknown>, requestLogger: Logger): void {
+    if (request.waitUntil !== undefined) {
+      notify('waitUntil', () => request.waitUntil?.(work), { value: undefined, logger: requestLogger });
+    } else if (!platformChecked) {
+      platformChecked = true;
+      warnStopped(requestLogger);
+    }
   }
 
   const accept = (event: UnknownEvent, origin: Origin, { json }: AcceptOptions = {}) =>
@@ -307,16 +314,17 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     return claim;
   }
 
-  /** Runs the handler of a claimed event in the slot that is taken for it. */
+  /** Runs the handler of a claimed event in the slot that is taken for it. `late` gets the end after its time limit. */
   async function runClaimed(
     delivery: Delivery & { event: WebhookEvent },
     lease: Lease,
+    late: Promise<void>[] = [],
   ): Promise<OutcomeResult> {
     const { origin, event } = delivery;
     let isLate = false;
     const onLate = (end: Promise<OutcomeResult>) => {
       isLate = true;
-      finishLate(delivery, end, lease);
+      late.push(finishLate(delivery, end, lease));
     };
     try {
       return await runHandler(event, lease, { origin, settings, onLate, onRetry });
@@ -360,10 +368,12 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     await new Promise((resolve) => setTimeout(resolve, 0));
     const { origin, secretIndex } = delivery;
     const event = delivery.event as WebhookEvent;
+    const late: Promise<void>[] = [];
     await conclude({ origin, event, ...(secretIndex !== undefined && { secretIndex }) }, requestLogger, () =>
-      runClaimed({ origin, event }, lease),
+      runClaimed({ origin, event }, lease, late),
     );
     leave();
+    await Promise.all(late);
     await draining;
   }
 
@@ -462,19 +472,19 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     if (running === 0) for (const resolve of closing.splice(0)) resolve();
   }
 
-  /** Waits for a handler that outlived its limit, and reports its end: its delivery is answered. */
+  /** Waits for a handler that outlived its limit, until its lease lapses; its delivery is answered. */
   async function finishLate(delivery: Delivery, end: Promise<OutcomeResult>, lease: Lease): Promise<void> {
     running += 1;
-    const lapse = leaseLapsed(leaseMs);
-    const hasLapsed = await orTimeout(end, leaseMs - settings.handlerTimeoutMs, () => lapse).then(
-      () => false,
-      (error) => error === lapse,
+    const ended = reportLate(delivery, end);
+    await orTimeout(ended, leaseMs - settings.handlerTimeoutMs, () => leaseLapsed(leaseMs)).catch((lapsed) =>
+      logOutcome({ ...delivery, ...toFailure(lapsed) }, logger),
     );
-    if (hasLapsed) {
-      logOutcome({ ...delivery, ...toFailure(lapse) }, logger);
-      onEnded(lease);
-      leave();
-    }
+    onEnded(lease);
+    leave();
+  }
+
+  /** Reports the end of a handler that outlived its limit. */
+  async function reportLate(delivery: Delivery, end: Promise<OutcomeResult>): Promise<void> {
     const result = await end.catch(toFailure);
     const outcome: Outcome = Object.freeze({ ...delivery, ...result });
     logOutcome(outcome, logger);
@@ -482,9 +492,6 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       log(logger, 'warn', `${result.kind} ${delivery.event?.id}: its handler ended after handlerTimeoutMs.`);
     }
     notify('onOutcome', settings.onOutcome, { value: outcome, logger });
-    if (hasLapsed) return;
-    onEnded(lease);
-    leave();
   }
 
   function checkDurability(inbox: Inbox<unknown>): void {
@@ -492,43 +499,6 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     durabilityChecked = true;
     const where = whereForgettingIsWrong();
     if (where !== undefined) warnNotDurable(inbox, { where, logger });
-  }
-
-  /** A durable inbox keeps retry times, so that somebody has to call redrive. */
-  function onRetry(lease: Pick<Lease, 'id' | 'attempt'>, retryAfterMs: number): void {
-    if (redriven || retryWatched || !settings.inbox.durable) return;
-    retryWatched = true;
-    watchRetry(lease, retryAfterMs);
-  }
-
-  /** Says so when nothing has run the event two leases after its retry time. */
-  function watchRetry({ id, attempt }: Pick<Lease, 'id' | 'attempt'>, retryAfterMs: number): void {
-    const inbox: Inbox<unknown> & Partial<InboxOperations> = settings.inbox;
-    const check = async () => {
-      const record = redriven || closed ? undefined : await inbox.find?.(id);
-      if (record?.state !== 'failed' && record?.state !== 'received') {
-        retryWatched = false;
-      } else if (record.attempts !== attempt) {
-        // A delivery ran it, and it failed again.
-        const { attempts, updatedAt, dueAt } = record;
-        watchRetry({ id, attempt: attempts }, (dueAt ?? updatedAt) - updatedAt);
-      } else {
-        const waitedS = Math.round((2 * leaseMs) / 1000);
-        log(
-          logger,
-          'warn',
-          `${id} is stored and was due ${waitedS} s ago, and nothing runs it. Call receiver.run() or receiver.redrive(), or start a poller, in one of your processes.`,
-        );
-      }
-    };
-    const wait = () => {
-      check().catch(() => {
-        retryWatched = false;
-      });
-    };
-    const timer = setTimeout(wait, Math.min(retryAfterMs + 2 * leaseMs, MAX_TIMER_MS));
-    // Outside Node a timer is a number and keeps no process alive.
-    if (typeof timer === 'object') timer.unref();
   }
 
   async function redrive({ signal, onOutcome }: RedriveOptions = {}): Promise<OutcomeCounts> {
@@ -585,6 +555,8 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     });
     if (runner !== undefined) throw new ConfigError('receiver.run: it runs already.');
     redriven = true;
+    ending = new AbortController();
+    if (closed) ending.abort();
     runner = startRunner({
       intervalMs,
       signal: signal === undefined ? ending.signal : AbortSignal.any([signal, ending.signal]),
@@ -598,14 +570,16 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
 
   async function close(): Promise<void> {
     closed = true;
-    ending.abort();
+    ending?.abort();
     if (running === 0) return;
     const ended = new Promise<void>((resolve) => closing.push(resolve));
     // An inbox that stopped answering must not keep the process.
     await orTimeout(ended, leaseMs, receiverClosed).catch(() => undefined);
   }
 
-  const receiver = { receive, accept, handle, record, redrive, run, close, [Symbol.asyncDispose]: close };
+  const { maxConcurrency } = settings;
+  const methods = { receive, accept, handle, record, redrive, run, close, [Symbol.asyncDispose]: close };
+  const receiver = { ...methods, maxConcurrency };
   // As in the settings: a plain property, or one that makes the inbox when it is read.
   const inbox = Object.getOwnPropertyDescriptor(settings, 'inbox');
   return Object.defineProperty(receiver, 'inbox', { ...inbox }) as Receiver;
@@ -627,6 +601,25 @@ function whereForgettingIsWrong(): string | undefined {
     // Next's Edge runtime throws: it has no processes.
   }
   return process?.env?.['NODE_ENV'] === 'production' ? 'NODE_ENV is production' : undefined;
+}
+
+/** Says so where the platform stops a function once it has answered, and nothing tells it to wait. */
+function warnStopped(logger: Logger): void {
+  const platform = platformThatStops();
+  if (platform === undefined) return;
+  log(
+    logger,
+    'warn',
+    `${platform} stops a function once it has answered, and nothing tells it to wait for the handlers: an event whose handler is stopped runs again by redrive() after leaseMs. Pass \`waitUntil\` to the adapter (in Next, \`after\`).`,
+  );
+}
+
+/** The platform of this process, if it is known to stop functions. */
+function platformThatStops(): string | undefined {
+  const { process, navigator } = globalThis;
+  if (process?.env?.['VERCEL'] !== undefined) return 'Vercel';
+  if (process?.env?.['AWS_LAMBDA_FUNCTION_NAME'] !== undefined) return 'AWS Lambda';
+  return navigator?.userAgent === 'Cloudflare-Workers' ? 'Cloudflare Workers' : undefined;
 }
 
 /** The cheap checks of a request. */

@@ -34,6 +34,7 @@ interface RunnerSettings {
 export function startRunner({ intervalMs, signal, runDue, inbox, logger }: RunnerSettings): Runner {
   let woken = false;
   let endPause = () => {};
+  let listening: Promise<void> | undefined;
   let stopListening: (() => Promise<void>) | undefined;
   const failing = { look: false, listen: false };
 
@@ -68,12 +69,20 @@ export function startRunner({ intervalMs, signal, runDue, inbox, logger }: Runne
     }
   }
 
+  /** Beside the looks: an inbox can take seconds to find out that it cannot listen. */
   async function listen(): Promise<void> {
-    if (stopListening !== undefined) return;
-    stopListening = await inbox().listen?.(wake, (error) => {
-      stopListening = undefined;
-      log(logger, 'warn', `the runner lost its connection that listens. ${describeThrown(error)}`);
-    });
+    try {
+      stopListening = await inbox().listen?.(wake, (error) => {
+        stopListening = undefined;
+        listening = undefined;
+        log(logger, 'warn', `the runner lost its connection that listens. ${describeThrown(error)}`);
+      });
+      // What was due before told nobody.
+      if (stopListening !== undefined) wake();
+    } catch (error) {
+      listening = undefined;
+      throw error;
+    }
   }
 
   async function look(): Promise<void> {
@@ -84,12 +93,12 @@ export function startRunner({ intervalMs, signal, runDue, inbox, logger }: Runne
     signal.addEventListener('abort', wake);
     while (!signal.aborted) {
       woken = false;
-      // Before the look: what was released earlier is due, and what is released later wakes the runner.
-      await tell('listen', 'listen for messages of the inbox', listen);
+      listening ??= tell('listen', 'listen for messages of the inbox', listen);
       await tell('look', 'look for due events', look);
       await pause();
     }
     signal.removeEventListener('abort', wake);
+    await listening;
     await stopListening?.().catch(() => undefined);
   }
 

@@ -30,6 +30,17 @@ const ROUTES = {
     import { toNextApiRoute } from 'stablehooks/next';
     import { createContractReceiver } from 'stablehooks/conformance';
     export default toNextApiRoute(createContractReceiver());`,
+  'app/recorded/route.ts': `
+    import { after } from 'next/server';
+    import { createReceiver, memoryInbox } from 'stablehooks';
+    import { toNextRoute } from 'stablehooks/next';
+    const receiver = createReceiver({
+      secret: '${secret}',
+      acknowledge: 'recorded',
+      inbox: { ...memoryInbox(), durable: true },
+      handlers: {},
+    });
+    export const { POST } = toNextRoute(receiver, { after });`,
   'app/ops/hooks/[[...path]]/route.ts': mountInspector(),
   'next.config.ts': `
     export default { skipTrailingSlashRedirect: true, serverExternalPackages: ['stablehooks-kit'] };`,
@@ -103,6 +114,14 @@ test.each(['/hooks', '/api/hooks', '/edge'])(
     expect((await fetch(signed.url, signed)).status).toBe(200);
   },
 );
+
+test('a route with `after` of Next compiles and answers 202 once the event is recorded', async () => {
+  const url = at('/recorded');
+  const reply = await fetch(url, await signedRequest(exampleEvent('transfer.settled'), { secret, url }));
+
+  expect(reply.status).toBe(202);
+  expect(await reply.json()).toEqual({ outcome: 'queued' });
+});
 
 test('the inspector of docs/inspector.md is mounted: its page, its files and its actions work', async () => {
   expect((await fetch(at('/ops/hooks'))).url).toBe(at('/ops/hooks/'));

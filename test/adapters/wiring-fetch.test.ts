@@ -2,6 +2,7 @@ import type { Server } from 'node:http';
 import { Readable } from 'node:stream';
 import { createAdaptorServer } from '@hono/node-server';
 import { Hono } from 'hono';
+import { memoryInbox } from 'stablehooks';
 import { toFetchHandler } from 'stablehooks/fetch';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
@@ -166,5 +167,85 @@ describe('fetch', () => {
 
     expect((await deliverTo(server as Server)).status).toBe(200);
     expect(toWeb).not.toHaveBeenCalled();
+  });
+});
+
+describe('fetch, for handlers that run after the answer', () => {
+  const createRecording = () =>
+    createObserved({ acknowledge: 'recorded', inbox: { ...memoryInbox(), durable: true } });
+
+  /** As the ExecutionContext of Workers: its method refuses to be called without its object. */
+  class Lifetime {
+    readonly #works: Promise<unknown>[] = [];
+    waitUntil(work: Promise<unknown>): void {
+      this.#works.push(work);
+    }
+    async ended(): Promise<number> {
+      await Promise.all(this.#works);
+      return this.#works.length;
+    }
+  }
+
+  const signed = async () => (await signedRequest(exampleEvent('transfer.settled'), { secret })).toRequest();
+
+  test.each([
+    ['the second, as in Hono', (lifetime: Lifetime) => [lifetime]],
+    ['the third, after the bindings, as in Workers', (lifetime: Lifetime) => [{ DB: {} }, lifetime]],
+  ])('the argument with waitUntil is %s: it gets the work', async (_, toContext) => {
+    const { receiver, outcomes } = createRecording();
+    const lifetime = new Lifetime();
+
+    const reply = await toFetchHandler(receiver)(await signed(), ...toContext(lifetime));
+
+    expect(reply.status).toBe(202);
+    expect(await lifetime.ended()).toBe(1);
+    expect(outcomes.map(({ kind }) => kind)).toEqual(['queued', 'handled']);
+  });
+
+  test('the option waitUntil gets the work where no argument has such a method', async () => {
+    const { receiver, outcomes } = createRecording();
+    const lifetime = new Lifetime();
+    const handler = toFetchHandler(receiver, { waitUntil: (work) => lifetime.waitUntil(work) });
+
+    expect((await handler(await signed(), { params: {} })).status).toBe(202);
+    expect(await lifetime.ended()).toBe(1);
+    expect(outcomes.map(({ kind }) => kind)).toEqual(['queued', 'handled']);
+  });
+
+  test('an argument with waitUntil has precedence over the option: it belongs to the request', async () => {
+    const option = vi.fn();
+    const lifetime = new Lifetime();
+    const handler = toFetchHandler(createRecording().receiver, { waitUntil: option });
+
+    await handler(await signed(), lifetime);
+
+    expect(await lifetime.ended()).toBe(1);
+    expect(option).not.toHaveBeenCalled();
+  });
+
+  test.each([
+    ['undefined', undefined],
+    ['null', null],
+    ['the context of a Next route', { params: Promise.resolve({}) }],
+    ['the info of Deno', { remoteAddr: { transport: 'tcp', hostname: '127.0.0.1', port: 1 } }],
+    ['an object whose waitUntil is no function', { waitUntil: true }],
+    ['a number', 7],
+  ])('%s as the second argument changes nothing', async (_, context) => {
+    const { receiver, outcomes } = createRecording();
+
+    expect((await toFetchHandler(receiver)(await signed(), context)).status).toBe(202);
+    await receiver.close();
+    expect(outcomes.map(({ kind }) => kind)).toEqual(['queued', 'handled']);
+  });
+
+  test('a waitUntil that refuses the work does not change the answer, and the handler runs', async () => {
+    const { receiver, outcomes } = createRecording();
+    const waitUntil = () => {
+      throw new TypeError('Illegal invocation');
+    };
+
+    expect((await toFetchHandler(receiver, { waitUntil })(await signed())).status).toBe(202);
+    await receiver.close();
+    expect(outcomes.map(({ kind }) => kind)).toEqual(['queued', 'handled']);
   });
 });

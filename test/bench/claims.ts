@@ -3,9 +3,8 @@ import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import type { UnknownEvent } from 'stablehooks';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
-import { exampleEvent } from 'stablehooks/testing';
 import { startPostgres } from '../services/postgres.js';
-import { median } from './measurement.js';
+import { median, perSecond } from './measurement.js';
 
 /** What so many connections at once managed; medians over the rounds. */
 export interface ClaimsResult {
@@ -81,21 +80,6 @@ async function compare(
     insertsPerSecond: median(measured.map(({ bare }) => bare)),
     ratio: median(measured.map(({ bare, claimed }) => claimed / bare)),
   };
-}
-
-/** Runs one step for each of so many new events over so many lanes; answers steps a second. */
-async function perSecond(
-  step: (event: UnknownEvent) => Promise<unknown>,
-  { events: count, lanes }: { readonly events: number; readonly lanes: number },
-): Promise<number> {
-  const events = Array.from({ length: count }, () => exampleEvent('transfer.settled'));
-  const waiting = events.values();
-  const startedAt = performance.now();
-  const lane = async () => {
-    for (const event of waiting) await step(event);
-  };
-  await Promise.all(Array.from({ length: lanes }, lane));
-  return (count * 1_000) / (performance.now() - startedAt);
 }
 
 async function weighPruned(admin: pg.Pool, count: number): Promise<PrunedSize> {

@@ -5,6 +5,8 @@ import { measureCatchUp } from './catch-up.js';
 import { measureClaims } from './claims.js';
 import { digits, toSvg, toTable } from './format.js';
 import { measureInspector } from './inspector.js';
+import { measureKeys } from './keys.js';
+import { measureRecorded } from './recorded.js';
 import { measureServers } from './servers.js';
 import { measureVerify } from './verify.js';
 import { measureBundles, measureImports } from './weight.js';
@@ -17,6 +19,12 @@ const bundles = await measureBundles();
 const imports = await measureImports({ rounds: quick ? 1 : 15 });
 const { claims, prunedSize } = await measureClaims(
   quick ? { rounds: 1, events: 200, pruned: 1_000 } : { rounds: 7, events: 2_000, pruned: 500_000 },
+);
+const keys = await measureKeys(
+  quick ? { rounds: 1, events: 100, hot: 100 } : { rounds: 3, events: 800, hot: 2_000 },
+);
+const recorded = await measureRecorded(
+  quick ? { rounds: 1, deliveries: 50 } : { rounds: 3, deliveries: 500 },
 );
 const inspected = await measureInspector(
   quick ? { rounds: 1, deliveries: 200 } : { rounds: 15, deliveries: 2_000 },
@@ -80,6 +88,28 @@ const tables = [
   `A done event, pruned, with an id of 36 characters takes ${Object.entries(prunedSize)
     .map(([part, bytes]) => `${Math.round(bytes)} B (${part})`)
     .join(' + ')}.`,
+  '## Ordering keys: events claimed and completed per second, and the events of one hot key in turn',
+  toTable(
+    ['', 'without keys', 'a key each', 'ratio', 'hot key: ms each, first quarter', 'last quarter'],
+    keys.map(({ store, withoutKeys, withKeys, ratio, firstMs, lastMs }) => [
+      store,
+      digits(withoutKeys),
+      digits(withKeys),
+      `${ratio.toFixed(2)}×`,
+      digits(firstMs),
+      digits(lastMs),
+    ]),
+  ),
+  "## `acknowledge: 'recorded'`, ten connections: ms until the 202, and its p99 of recording alone",
+  toTable(
+    ['', 'p50 ms', 'p99 ms', 'ratio'],
+    recorded.map(({ store, name, p50Ms, p99Ms, ratio }) => [
+      `${store}: ${name}`,
+      digits(p50Ms),
+      digits(p99Ms),
+      `${ratio.toFixed(2)}×`,
+    ]),
+  ),
   '## Deliveries of a sandbox while pages of the inspector are open',
   toTable(
     ['pages', 'deliveries/s', 'ratio'],

@@ -1,4 +1,6 @@
 /** Measuring: many rounds, each candidate in every round, and the median of each. */
+import type { UnknownEvent } from 'stablehooks';
+import { exampleEvent } from 'stablehooks/testing';
 
 /** One way of doing the job. */
 export interface Candidate {
@@ -58,4 +60,25 @@ async function time(work: Work, calls: number): Promise<number> {
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
+}
+
+/** The value that all but one in a hundred do not exceed. */
+export function p99(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.ceil(sorted.length * 0.99) - 1] ?? Number.NaN;
+}
+
+/** Runs one step for each of so many new events over so many lanes; answers steps a second. */
+export async function perSecond(
+  step: (event: UnknownEvent) => Promise<unknown>,
+  { events: count, lanes }: { readonly events: number; readonly lanes: number },
+): Promise<number> {
+  const events = Array.from({ length: count }, () => exampleEvent('transfer.settled'));
+  const waiting = events.values();
+  const startedAt = performance.now();
+  const lane = async () => {
+    for (const event of waiting) await step(event);
+  };
+  await Promise.all(Array.from({ length: lanes }, lane));
+  return (count * 1_000) / (performance.now() - startedAt);
 }

@@ -1,4 +1,11 @@
-import { createReceiver, EVENT_TYPES, memoryInbox, type UnknownEvent, type WebhookEvent } from 'stablehooks';
+import {
+  createReceiver,
+  EVENT_TYPES,
+  memoryInbox,
+  type ReceiverOptions,
+  type UnknownEvent,
+  type WebhookEvent,
+} from 'stablehooks';
 import {
   createPoller,
   describeGap,
@@ -18,11 +25,13 @@ async function setUp({
   onUnknown = () => undefined,
   sandbox: sandboxOptions,
   poller: pollerOptions,
+  receiver: receiverOptions,
 }: {
   readonly handle?: (event: WebhookEvent) => void | Promise<void>;
   readonly onUnknown?: (event: UnknownEvent) => void;
   readonly sandbox?: SandboxOptions;
   readonly poller?: Partial<PollerOptions>;
+  readonly receiver?: Pick<ReceiverOptions, 'orderingKey'>;
 } = {}) {
   const sandbox = createSandbox({ clock: 'manual', seed: 7, ...sandboxOptions });
   onTestFinished(() => sandbox.close());
@@ -42,6 +51,7 @@ async function setUp({
     inbox,
     onUnknown,
     logger,
+    ...receiverOptions,
     handlers: Object.fromEntries(EVENT_TYPES.map((type) => [type, handler])),
   });
   const client = createClient({ baseUrl: url, token: sandbox.token, retries: 0 });
@@ -66,6 +76,26 @@ async function fire({ sandbox }: Pick<SetUp, 'sandbox'>, count: number): Promise
 function codes(report: PollReport): readonly string[] {
   return report.problems.map(({ code }) => code);
 }
+
+test('one poll runs the missed events of one ordering key one after the other, and reports each as recovered', async () => {
+  let running = 0;
+  const it = await setUp({
+    receiver: { orderingKey: () => 'one account' },
+    handle: async () => {
+      running += 1;
+      expect(running).toBe(1);
+      await new Promise((resolve) => setImmediate(resolve));
+      running -= 1;
+    },
+  });
+  const ids = await fire(it, 20);
+  const report = await it.poller.pollOnce();
+  expect(new Set(it.took)).toEqual(new Set(ids));
+  expect(it.took).toHaveLength(20);
+  expect(report.problems).toEqual([]);
+  expect(report).toMatchObject({ handled: 20, recovered: 20, failed: 0 });
+  expect(new Set(report.ids.recovered)).toEqual(new Set(ids));
+});
 
 test('events that were never pushed are found, handled once, oldest first, and proven to be all', async () => {
   const it = await setUp({ poller: { concurrency: 1 } });

@@ -5,6 +5,7 @@ import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { listenAsProcess, run } from '../child.js';
 import { failuresAt } from '../report.js';
 import { GATEWAYS } from './gateways.js';
+import { proveRecorded } from './recorded.js';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 
@@ -27,6 +28,8 @@ interface Server {
   readonly outOfReach?: Readonly<Record<string, string>>;
   /** Paths where the framework itself answers a part of the contract: only a signed and a forged delivery are sent. */
   readonly partly?: readonly string[];
+  /** Whether it answers once an event is recorded, at the paths of `recorded.ts`. */
+  readonly recorded?: boolean;
 }
 
 const TSC = ['node_modules/typescript/bin/tsc'];
@@ -67,6 +70,7 @@ export const CONSUMERS: readonly Consumer[] = [
     whole: ['/hooks', '/api/hooks'],
     partly: ['/edge'],
     cron: '/cron',
+    recorded: true,
     env: {
       WEBHOOK_SECRET: 'whsec_consumer',
       CRON_SECRET: 'cron-secret',
@@ -94,10 +98,12 @@ async function proveServer(cwd: string, server: Server): Promise<readonly string
     for (const path of whole) failures.push(...(await failuresAt(at(path), cases)));
     for (const path of partly) failures.push(...(await deliveriesFailing(at(path))));
     if (server.cron !== undefined) failures.push(...(await cronFailing(at(server.cron))));
-    return failures;
+    if (failures.length > 0 || !server.recorded) return failures;
   } finally {
     await running.stop();
   }
+  await proveRecorded(cwd, (more) => listenAsProcess({ args: start, cwd, env: { ...env, ...more } }));
+  return [];
 }
 
 /** A request with the secret polls, and one without it does not. */

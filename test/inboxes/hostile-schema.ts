@@ -15,12 +15,16 @@ const FUNCTIONS = [
   ['greatest(numeric, numeric)', 'numeric', 'SELECT 0.0'],
   ['unnest(text[])', 'SETOF text', "SELECT 'evt_other'"],
   ['hashtextextended(text, bigint)', 'bigint', 'SELECT 0::bigint'],
+  ['to_timestamp(double precision)', 'timestamptz', "SELECT 'infinity'::pg_catalog.timestamptz"],
+  ['pg_notify(text, text)', 'void', 'SELECT'],
+  ['pg_advisory_xact_lock(bigint)', 'void', 'SELECT'],
   ['to_regclass(text)', 'regclass', 'SELECT NULL::regclass'],
 ] as const;
 
 /** Operators as [symbol, left, right, type, value]. */
 const OPERATORS = [
   ...['text', 'uuid', 'boolean', 'jsonb'].map((type) => ['=', type, type, 'boolean', 'false'] as const),
+  ['<>', 'text', 'text', 'boolean', 'false'],
   ['=', 'timestamptz', 'timestamptz', 'boolean', 'false'],
   ['<=', 'timestamptz', 'timestamptz', 'boolean', 'true'],
   ['>', 'timestamptz', 'timestamptz', 'boolean', 'false'],

@@ -108,6 +108,42 @@ test('a clock that was ahead for a moment ends no lease from before', async () =
   }
 });
 
+describe('events of an ordering key whose clock is set back by a year', () => {
+  const KEYED = { ...LEASE, key: 'wallet' } as const;
+
+  /** An inbox with one event of a key that is leased for an hour, and one that waits for it. */
+  async function setBack() {
+    const clock = { ms: START };
+    const inbox = sqliteInbox(connect(freshPath()), { now: () => clock.ms });
+    const claim = await inbox.claim(event('holder'), KEYED);
+    expect((await inbox.claim(event('waiting'), KEYED)).state).toBe('waiting');
+    clock.ms -= YEAR_MS;
+    return { inbox, clock, lease: claim.state === 'claimed' ? claim.lease : undefined };
+  }
+
+  test('a new event of the key waits for the lease, and not for a year', async () => {
+    const { inbox, clock } = await setBack();
+    expect(await inbox.claim(event('new'), KEYED)).toEqual({ state: 'waiting', retryAfterMs: HOUR_MS });
+    clock.ms += HOUR_MS;
+    expect((await inbox.claim(event('new'), KEYED)).state).toBe('claimed');
+    expect((await inbox.find('holder'))?.history).toMatchObject([{ result: 'lapsed', endedAt: clock.ms }]);
+  });
+
+  test('the event that waits is due when the lease lapses, and not a year later', async () => {
+    const { inbox, clock } = await setBack();
+    expect(await taken(inbox)).toEqual([]);
+    clock.ms += HOUR_MS;
+    expect(await taken(inbox)).toEqual(['holder']);
+    expect((await inbox.find('waiting'))?.dueAt).toBe(clock.ms + MINUTE_MS);
+  });
+
+  test('the event that waits is due at once when the other is completed', async () => {
+    const { inbox, lease } = await setBack();
+    expect(lease && (await inbox.complete(lease))).toBe(true);
+    expect(await taken(inbox)).toEqual(['waiting']);
+  });
+});
+
 describe('a process whose clock was a year ahead and that is gone', () => {
   /** What it did, and then a step of another process whose clock was never ahead. */
   async function gone(work: (inbox: Inbox) => Promise<unknown>) {

@@ -4,7 +4,7 @@ import { createReceiver, type StoredGap, toWebhookResponse } from 'stablehooks';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { describe, expect, test } from 'vitest';
 import { connect, freshPath, nodeSqlite } from './sqlite-drivers.js';
-import { event, VERSION_1, VERSION_3 } from './sqlite-versions.js';
+import { event, VERSION_1, VERSION_3, VERSION_5 } from './sqlite-versions.js';
 
 const HOUR_MS = 3_600_000;
 const LEASE = { leaseMs: HOUR_MS, origin: 'push' } as const;
@@ -124,8 +124,50 @@ describe('migrations of the SQLite file', () => {
     expect(await sqliteInbox(db, { now }).acquirePoll({ holder: 'b', leaseMs: 0 })).toEqual(state);
   });
 
+  test('a file of version 5 keeps its events in every state, without keys, and they can be claimed with one', async () => {
+    const db = connect(freshPath());
+    db.exec(VERSION_5);
+    const inbox = sqliteInbox(db);
+    expect((await inbox.count()).map(({ count }) => count)).toEqual([1, 2, 1, 1, 1, 1]);
+    const ids = ['received', 'leased', 'lapsed', 'failed', 'done', 'dead', 'parked'];
+    const records = await Promise.all(ids.map((id) => inbox.find(id)));
+    expect(records.map((record) => [record?.id, record?.key])).toEqual(ids.map((id) => [id, null]));
+    expect(await inbox.complete({ id: 'leased', token: 'token', attempt: 1 })).toBe(true);
+
+    const claim = await inbox.claim(event('received'), { ...LEASE, key: 'wallet' });
+    for (const id of ['lapsed', 'parked']) {
+      expect((await inbox.claim(event(id), { ...LEASE, key: 'wallet' })).state).toBe('waiting');
+    }
+    if (claim.state === 'claimed') await inbox.complete(claim.lease);
+    const taken = await inbox.takeDue({ limit: 9, visibilityTimeoutMs: HOUR_MS, types: [] });
+    expect(taken.map((each) => each.event.id)).toEqual(['lapsed']);
+    expect(await inbox.find('lapsed')).toMatchObject({ key: 'wallet', attempts: 2 });
+  });
+
+  test('a process of version 5 that has the file open takes no lease of a key that a newer process holds', async () => {
+    const path = freshPath();
+    const before = connect(path);
+    before.exec(VERSION_5);
+    const [take, lease] = [
+      "UPDATE stablehooks_events SET due_at = ?, updated_at = ?, token = NULL, state = 'received' WHERE id = ? RETURNING id",
+      "UPDATE stablehooks_events SET state = 'leased', attempts = attempts + 1, token = ? WHERE id = ? RETURNING id",
+    ].map((sql) => before.prepare(sql));
+    const inbox = sqliteInbox(connect(path));
+    const first = await inbox.claim(event('first'), { ...LEASE, key: 'wallet' });
+    expect((await inbox.claim(event('second'), { ...LEASE, key: 'wallet' })).state).toBe('waiting');
+    expect(take?.all(1, 1, 'second')).toHaveLength(1);
+    expect(() => lease?.all('old', 'second')).toThrow(/UNIQUE/);
+
+    // Its lease lives although the event waited: the end of the first makes nothing else due.
+    if (first.state === 'claimed') await inbox.complete(first.lease);
+    expect(lease?.all('old', 'second')).toHaveLength(1);
+    const third = await inbox.claim(event('third'), { ...LEASE, key: 'other' });
+    if (third.state === 'claimed') await inbox.complete(third.lease);
+    expect(await inbox.find('second')).toMatchObject({ state: 'leased' });
+  });
+
   test('a new file and a migrated one have the same tables', () => {
-    const columns = ['', VERSION_1, VERSION_3].map((released) => {
+    const columns = ['', VERSION_1, VERSION_3, VERSION_5].map((released) => {
       const db = connect(freshPath());
       db.exec(released);
       sqliteInbox(db);
@@ -139,6 +181,7 @@ describe('migrations of the SQLite file', () => {
     expect(columns[0]).not.toHaveLength(0);
     expect(columns[1]).toEqual(columns[0]);
     expect(columns[2]).toEqual(columns[0]);
+    expect(columns[3]).toEqual(columns[0]);
   });
 
   test('a process of version 3 that has the file open fails to poll once it is migrated, and changes nothing', async () => {

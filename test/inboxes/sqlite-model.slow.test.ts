@@ -22,13 +22,15 @@ const TYPES = ['transfer.settled', 'mint.completed'];
 const events: readonly UnknownEvent[] = Array.from({ length: 6 }, (_, index) => ({
   id: `evt_${index}`,
   type: TYPES[index % 2] ?? '',
-  created_at: '2026-01-02T03:04:05Z',
+  // The reverse of their order, and two at the same time.
+  created_at: `2026-01-02T03:04:0${Math.floor((6 - index) / 2)}Z`,
   payload: { index },
 }));
 
 const anyEvent = fc.constantFrom(...events);
 const ms = fc.constantFrom(0, 10, 20, 40);
 const origin = fc.constantFrom('push', 'pull', 'queue', 'redrive');
+const key = fc.constantFrom(undefined, 'a', 'b');
 const holder = fc.constantFrom('a', 'b');
 const pick = fc.nat(30);
 const time = fc.option(fc.integer({ min: -8.64e15, max: 8.64e15 }));
@@ -49,12 +51,13 @@ const oldest = fc.option(fc.record({ at: time, seenAt: fc.integer() }));
 
 const commands: fc.Arbitrary<Command> = fc.oneof(
   fc
-    .tuple(anyEvent, fc.record({ leaseMs: ms, origin, early: fc.boolean() }))
+    .tuple(anyEvent, fc.record({ leaseMs: ms, origin, early: fc.boolean(), key }))
     .map<Command>(([event, options]) => async (world) => {
       const claim = await world.inbox.claim(event, options);
       if (claim.state !== 'claimed') return claim;
       world.leases.push(claim.lease);
-      return { id: claim.lease.id, attempt: claim.lease.attempt };
+      const { token: _, ...lease } = claim.lease;
+      return lease;
     }),
   pick.map<Command>((index) => async ({ inbox, leases }) => {
     const lease = leases[index % leases.length];
@@ -66,11 +69,16 @@ const commands: fc.Arbitrary<Command> = fc.oneof(
       const lease = leases[index % leases.length];
       return lease && inbox.fail(lease, options);
     }),
-  fc.tuple(fc.array(anyEvent, { maxLength: 8 }), fc.record({ dueInMs: fc.option(ms), origin })).map<Command>(
-    ([page, options]) =>
-      ({ inbox }) =>
-        inbox.record(page, options),
-  ),
+  fc
+    .tuple(fc.array(fc.tuple(anyEvent, key), { maxLength: 8 }), fc.record({ dueInMs: fc.option(ms), origin }))
+    .map<Command>(
+      ([page, options]) =>
+        ({ inbox }) =>
+          inbox.record(
+            page.map(([event]) => event),
+            { ...options, keys: page.map(([, key]) => key) },
+          ),
+    ),
   fc
     .record({ limit: fc.integer({ min: 1, max: 4 }), visibilityTimeoutMs: ms, types: fc.subarray(TYPES) })
     .map<Command>(

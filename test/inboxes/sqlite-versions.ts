@@ -72,3 +72,13 @@ export const VERSION_3 = `${VERSION_1}
   CREATE INDEX stablehooks_written ON stablehooks_events (updated_at) WHERE due_at IS NOT NULL;
   UPDATE stablehooks_schema SET version = 3;
   UPDATE stablehooks_poll SET lease_until = 1767000001000, renewed_at = 1767000000000, since = 4`;
+
+/** The tables as the release before ordering keys made them. */
+export const VERSION_5 = `${VERSION_3};
+  ALTER TABLE stablehooks_poll RENAME COLUMN horizon TO watermark;
+  ALTER TABLE stablehooks_poll DROP COLUMN largest;
+  ALTER TABLE stablehooks_poll ADD COLUMN gaps TEXT NOT NULL DEFAULT '[]';
+  ALTER TABLE stablehooks_poll ADD COLUMN list_limit INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE stablehooks_poll ADD COLUMN oldest TEXT;
+  CREATE INDEX stablehooks_pruned ON stablehooks_events (updated_at) WHERE state = 'done' AND event IS NULL;
+  UPDATE stablehooks_schema SET version = 5`;

@@ -3,11 +3,13 @@ import { loadEsbuild } from './servers.js';
 const APP = `
   import { createReceiver } from 'stablehooks';
   import { toFetchHandler } from 'stablehooks/fetch';
-  export const fetch = toFetchHandler(createReceiver({ secret: 'whsec', handlers: {} }));`;
+  import { durableObjectInbox } from 'stablehooks/inboxes/durable-object';
+  const inbox = () => durableObjectInbox(globalThis.storage);
+  export const fetch = toFetchHandler(createReceiver({ secret: 'whsec', handlers: {}, inbox }));`;
 
 const TARGETS = [['workerd'], ['edge-light'], ['browser']] as const;
 
-/** Bundles the fetch adapter for edge runtimes and browsers. Returns what a bundle must not contain and does. */
+/** Bundles the fetch adapter and the inbox of Durable Objects for edge runtimes and browsers. Returns what a bundle must not contain and does. */
 export async function assertBundles(folder: string): Promise<readonly string[]> {
   const failures: string[] = [];
   for (const conditions of TARGETS) {

@@ -5,6 +5,7 @@ import { type Command, listenAsProcess } from '../child.js';
 import { failuresAt, report } from '../report.js';
 import { npm, packTarballs } from '../tarball.js';
 import { assertBundles } from './bundles.js';
+import { contractFailures, exampleFailures } from './durable-object.js';
 import { buildServers } from './servers.js';
 
 /** Where the runtimes and the tarball are installed, outside the package's own dependencies. */
@@ -63,8 +64,10 @@ try {
   // Without a lockfile, npm installs the newest of each line, as users do.
   await npm(['install', '--no-save', '--no-package-lock', tarballs.stablehooks], folder);
   await buildServers(folder);
-  await report('the fetch adapter bundles without Node', () => assertBundles(folder));
+  await report('the fetch adapter and durableObjectInbox bundle without Node', () => assertBundles(folder));
   for (const runtime of RUNTIMES) await report(runtime.name, () => prove(runtime));
+  await report('durableObjectInbox in workerd', () => contractFailures(folder));
+  await report('examples/durable-object.ts in workerd, which is killed', () => exampleFailures(folder));
 } finally {
   await tarballs.remove();
 }

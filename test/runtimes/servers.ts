@@ -16,29 +16,49 @@ export function loadEsbuild(folder: string): Esbuild {
   return createRequire(join(folder, 'package.json'))('esbuild');
 }
 
+const SERVERS = {
+  node: 'node.ts',
+  bun: 'bun.ts',
+  deno: 'deno.ts',
+  workerd: 'workerd.ts',
+  'objects-unbundled': 'durable-object-worker.ts',
+  'example-unbundled': '../../examples/durable-object.ts',
+} as const;
+
+/** The bundles for workerd, and the servers that they are made of. */
+const WORKERS: Readonly<Record<string, keyof typeof SERVERS>> = {
+  worker: 'workerd',
+  'durable-object-worker': 'objects-unbundled',
+  example: 'example-unbundled',
+};
+
 /**
- * Compiles the servers into `dist` of the folder, where they resolve the installed tarball. The server for workerd
- * is one file with all its imports.
+ * Compiles the servers into `dist` of the folder, where they resolve the installed tarball. Each of those for workerd is
+ * one file with all its imports.
  */
 export async function buildServers(folder: string): Promise<void> {
   const esbuild = loadEsbuild(folder);
   const options = { bundle: true, format: 'esm', outdir: join(folder, 'dist'), logLevel: 'error' };
   await esbuild.build({
     ...options,
-    entryPoints: ['node', 'bun', 'deno', 'workerd'].map((name) =>
-      fileURLToPath(new URL(`${name}.ts`, import.meta.url)),
-    ),
+    entryPoints: Object.entries(SERVERS).map(([out, path]) => ({
+      out,
+      in: fileURLToPath(new URL(path, import.meta.url)),
+    })),
     platform: 'node',
     // Each runtime resolves the package by its own conditions.
     packages: 'external',
   });
   await esbuild.build({
     ...options,
-    entryPoints: { worker: join(folder, 'dist/workerd.js') },
+    entryPoints: Object.entries(WORKERS).map(([out, server]) => ({
+      out,
+      in: join(folder, `dist/${server}.js`),
+    })),
     platform: 'browser',
     conditions: ['workerd', 'worker'],
     // The contracts in `stablehooks/conformance` import `node:` modules. The worker uses none of them, and does not
     // start when one is left in the bundle.
-    external: ['node:*'],
+    external: ['node:*', 'cloudflare:workers'],
   });
 }

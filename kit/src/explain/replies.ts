@@ -77,6 +77,14 @@ const REPLIES: Readonly<Record<string, Finding>> = {
     what: 'The event failed before and waits for its retry time, so nothing ran.',
     fix: 'Send it again after the Retry-After of the answer. To run it now, requeue it in the inbox of the endpoint before: `stablehooks inbox requeue`, or Requeue in its inspector.',
   },
+  ERR_KEY_BUSY: {
+    what: 'Another event of the same ordering key was running. This one is stored, and the endpoint runs it in turn.',
+    fix: null,
+  },
+  ERR_RECEIVER_BUSY: {
+    what: 'The endpoint ran as many handlers as its maxConcurrency allows.',
+    fix: 'Send it again after the Retry-After of the answer, or raise maxConcurrency.',
+  },
   ERR_LEASE_LOST: {
     what: 'The handler ran longer than leaseMs, so another process could run the event.',
     fix: 'Raise leaseMs, or make the handler faster.',

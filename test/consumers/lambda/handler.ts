@@ -1,4 +1,4 @@
-/** AWS Lambda: one handler, and it is of the type of each of the four events. */
+/** AWS Lambda: one handler that is of the type of each of the four HTTP events, and one for SQS. */
 import type {
   ALBEvent,
   ALBResult,
@@ -7,9 +7,11 @@ import type {
   APIGatewayProxyResult,
   APIGatewayProxyStructuredResultV2,
   LambdaFunctionURLEvent,
+  SQSHandler,
 } from 'aws-lambda';
 import { createContractReceiver } from 'stablehooks/conformance';
 import { toLambdaHandler } from 'stablehooks/lambda';
+import { toSqsHandler } from 'stablehooks/sqs';
 
 export const handler = toLambdaHandler(createContractReceiver());
 
@@ -17,3 +19,5 @@ handler satisfies (event: APIGatewayProxyEvent) => Promise<APIGatewayProxyResult
 handler satisfies (event: APIGatewayProxyEventV2) => Promise<APIGatewayProxyStructuredResultV2>;
 handler satisfies (event: LambdaFunctionURLEvent) => Promise<APIGatewayProxyStructuredResultV2>;
 handler satisfies (event: ALBEvent) => Promise<ALBResult>;
+
+toSqsHandler(createContractReceiver()) satisfies SQSHandler;

@@ -1,0 +1,139 @@
+/** `stablehooks/sqs`: the adapter for AWS Lambda with SQS, where a gateway puts each delivery into a queue. */
+import { ConfigError } from '../core/errors.js';
+import { assertReceiver } from '../core/options.js';
+import { toWebhookResponse } from '../receiver/outcome.js';
+import type { Receiver, WebhookRequest } from '../receiver/receiver.js';
+import { tooLarge } from './body-error.js';
+
+/** A batch of messages, as Lambda passes it. */
+export interface SqsEvent {
+  readonly Records: readonly SqsRecord[];
+}
+
+/** One message. */
+export interface SqsRecord {
+  readonly messageId: string;
+  /** The raw body of the delivery. */
+  readonly body: string;
+  readonly attributes: { readonly MessageGroupId?: string | undefined };
+  /** The headers of the delivery: the signature header, under its name. */
+  readonly messageAttributes: Readonly<Record<string, SqsAttribute>>;
+  /** The name of a FIFO queue ends with `.fifo`. */
+  readonly eventSourceARN: string;
+}
+
+/** The value of a header. */
+export interface SqsAttribute {
+  readonly stringValue?: string | undefined;
+  /** The bytes of the value, in base64. */
+  readonly binaryValue?: string | undefined;
+}
+
+/** The messages that failed: SQS delivers them again, and moves them to the dead-letter queue at `maxReceiveCount`. */
+export interface SqsBatchResponse {
+  readonly batchItemFailures: { itemIdentifier: string }[];
+}
+
+/** How many messages run at a time, as in `redrive`. */
+const WIDTH = 16;
+
+/**
+ * Makes a handler for Lambda with an SQS event source, which must have `ReportBatchItemFailures`: without it Lambda
+ * deletes the messages that failed.
+ *
+ * The body of a message is the raw body of the delivery. Its message attribute of the name of the signature header, in
+ * any case, of type String or Binary, is the signature. Each message that would be answered 4xx or 5xx over HTTP is
+ * reported as failed, so that none is deleted before its event is handled or stored. Up to 16 messages run at a time,
+ * or `maxConcurrency` of the receiver if that is less. Those of one group of a FIFO queue run one after the other; after one
+ * that failed, the later ones are reported as failed and do not run. Under `acknowledge: 'recorded'` it waits for the
+ * handlers, too.
+ *
+ * The handler rejects with `ERR_CONFIG_INVALID` when it is invoked with anything but a batch of SQS messages.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is not a receiver.
+ *
+ * @example
+ * ```ts
+ * export const handler = toSqsHandler(receiver);
+ * ```
+ */
+export function toSqsHandler(receiver: Receiver): (event: SqsEvent) => Promise<SqsBatchResponse> {
+  assertReceiver('toSqsHandler', receiver, 'receive');
+  return async (event) => {
+    const groups = toGroups(readRecords(event));
+    const failed: string[] = [];
+    async function runGroups(): Promise<void> {
+      for (let group = groups.shift(); group !== undefined; group = groups.shift()) {
+        failed.push(...(await runGroup(receiver, group)));
+      }
+    }
+    const width = Math.min(WIDTH, receiver.maxConcurrency ?? WIDTH);
+    await Promise.all(Array.from({ length: width }, runGroups));
+    return { batchItemFailures: failed.map((itemIdentifier) => ({ itemIdentifier })) };
+  };
+}
+
+/** Runs messages one after the other until one fails; resolves to the ids of those that did not succeed. */
+async function runGroup(receiver: Receiver, records: readonly SqsRecord[]): Promise<readonly string[]> {
+  for (const [index, record] of records.entries()) {
+    const works: Promise<unknown>[] = [];
+    const outcome = await receiver.receive({
+      ...toWebhookRequest(record),
+      waitUntil: (work) => works.push(work),
+    });
+    await Promise.all(works);
+    const isSuccess = toWebhookResponse(outcome).status < 300;
+    if (!isSuccess) return records.slice(index).map(({ messageId }) => messageId);
+  }
+  return [];
+}
+
+function toWebhookRequest({ body, messageAttributes }: SqsRecord): WebhookRequest {
+  return {
+    method: 'POST',
+    header: (name) => readAttribute(messageAttributes, name.toLowerCase()),
+    async body(maxBytes) {
+      const bytes = Buffer.from(body);
+      if (bytes.length > maxBytes) throw tooLarge(maxBytes);
+      return bytes;
+    },
+  };
+}
+
+function readAttribute(attributes: SqsRecord['messageAttributes'], wanted: string): string | undefined {
+  const found = Object.entries(attributes ?? {}).filter(([name]) => name.toLowerCase() === wanted);
+  if (found.length === 0) return undefined;
+  return found
+    .map(
+      ([, { stringValue, binaryValue }]) =>
+        stringValue ?? Buffer.from(binaryValue ?? '', 'base64').toString(),
+    )
+    .join(', ');
+}
+
+/** A message that cannot be named cannot be reported as failed: the whole batch must fail. */
+function readRecords(event: SqsEvent): readonly SqsRecord[] {
+  const records: unknown = Object(event).Records;
+  if (Array.isArray(records) && records.every(isRecord)) return records;
+  throw new ConfigError(
+    'toSqsHandler: the invocation is not a batch of SQS messages. Connect the function to an SQS queue; for HTTP requests use toLambdaHandler.',
+  );
+}
+
+function isRecord(value: unknown): value is SqsRecord {
+  const { messageId, body }: Partial<Record<keyof SqsRecord, unknown>> = Object(value);
+  return typeof messageId === 'string' && typeof body === 'string';
+}
+
+/** What must run in order: the messages of one group of a FIFO queue. In other queues a group says nothing of the order. */
+function toGroups(records: readonly SqsRecord[]): SqsRecord[][] {
+  const groups = new Map<string | SqsRecord, SqsRecord[]>();
+  for (const record of records) {
+    const isFifo = String(record.eventSourceARN).endsWith('.fifo');
+    const key = (isFifo ? record.attributes?.MessageGroupId : undefined) ?? record;
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, [record]);
+    else group.push(record);
+  }
+  return [...groups.values()];
+}

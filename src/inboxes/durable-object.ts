@@ -1,0 +1,78 @@
+import { func, readOptions, required, rule } from '../core/options.js';
+import type { Inbox, InboxOperations } from '../core/ports.js';
+import { createSqliteInbox } from './sqlite-inbox.js';
+import { migrate, type SqliteLike } from './sqlite-sql.js';
+
+/** What the inbox uses of `ctx.storage`, which is a `DurableObjectStorage` with SQLite. */
+export interface DurableObjectStorageLike {
+  readonly sql: {
+    exec(query: string, ...bindings: (string | number | null)[]): { toArray(): unknown[] };
+  };
+  transactionSync<Value>(step: () => Value): Value;
+}
+
+/** Options of {@link durableObjectInbox}. */
+export interface DurableObjectInboxOptions {
+  /**
+   * Returns the current time in epoch ms.
+   *
+   * @default Date.now
+   */
+  readonly now?: (() => number) | undefined;
+}
+
+const STORAGE = rule('the `ctx.storage` of a Durable Object whose class has SQLite storage', (value) => {
+  try {
+    const { sql, transactionSync } = value as DurableObjectStorageLike;
+    return typeof sql.exec === 'function' && typeof transactionSync === 'function';
+  } catch {
+    // Without SQLite storage, `sql` throws when it is read.
+    return false;
+  }
+});
+
+/**
+ * Keeps events in the SQLite storage of a Cloudflare Durable Object, in tables called `stablehooks_…`, which it creates
+ * and migrates. The object is the only process that uses them.
+ *
+ * It takes the whole `ctx.storage`, and not `ctx.storage.sql` alone: a claim, like every step, reads and then writes,
+ * and is rolled back as a whole if it fails. Durable Objects refuse `BEGIN` through `sql`; only
+ * `storage.transactionSync` gives a transaction.
+ *
+ * Cloudflare holds back the responses and requests of an object until what it wrote before is on disk, so an event that
+ * was answered 200 or 202 is kept. Call it in the constructor of the object. There is no `transaction`: handlers are
+ * asynchronous, and a transaction of a Durable Object is not.
+ *
+ * @param storage - `ctx.storage`.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong, `storage` has no SQLite, or a newer release wrote
+ * the tables. What the storage throws passes through.
+ *
+ * @example
+ * ```ts
+ * export class Hooks extends DurableObject {
+ *   readonly receiver = createReceiver({ secret, handlers, inbox: durableObjectInbox(this.ctx.storage) });
+ * }
+ * ```
+ */
+export function durableObjectInbox(
+  storage: DurableObjectStorageLike,
+  options: DurableObjectInboxOptions = {},
+): Omit<Inbox, 'transaction'> & InboxOperations {
+  const { now } = readOptions('durableObjectInbox', options, { now: func(Date.now) });
+  readOptions('durableObjectInbox', { storage }, { storage: required(STORAGE) });
+  const db: SqliteLike = {
+    exec: (query) => storage.sql.exec(query),
+    // Durable Objects keep the statements that they have prepared.
+    prepare: (query) => ({
+      all: (...values) => storage.sql.exec(query, ...(values as (string | number | null)[])).toArray(),
+    }),
+  };
+  storage.transactionSync(() => migrate(db, 'durableObjectInbox'));
+  return createSqliteInbox({
+    db,
+    durable: true,
+    now,
+    // Without await: what a Durable Object writes in one turn of its event loop is on disk together.
+    inTransaction: async (step) => storage.transactionSync(step),
+  });
+}

@@ -1,0 +1,191 @@
+/**
+ * The SQL of ordering keys. Of the events of a key one is leased at a time; the others wait: they are `received`, due
+ * when that lease lapses, and the first of them is due at once when its event ends.
+ *
+ * A lock per key serializes these steps in all processes. Each takes it before it locks a row, and several in the order
+ * of their numbers, so that no two can deadlock. Under a stricter isolation than READ COMMITTED a step does not see what
+ * another has committed since it began. There, what makes an event wait also writes the row of the lease, and the unique
+ * index allows one lease: the later step fails as a conflict, and the inbox sends it again.
+ */
+import { fromMs, LAPSED, type Tables } from './postgres-expressions.js';
+
+/** How many events of a key one statement passes over: other statements wait for its locks. */
+const PASS_BATCH = 5_000;
+
+/** The number of the lock of a key, in a function of the inbox. */
+const lockNumber = ({ schema }: Tables, key: string) =>
+  `hashtextextended('stablehooks ${schema} ' || ${key}, 0)`;
+
+/** Ends an attempt by an UPDATE that ends with conditions; the next event of the key is due in the same step. */
+export const endKeyed = (tables: Tables, end: string, key: string) => `WITH locked AS MATERIALIZED (
+  SELECT ${tables.schema}.lock_key(${key}::pg_catalog.text)
+), ended AS (
+  ${end} AND EXISTS (SELECT FROM locked) RETURNING 1
+)
+SELECT ${tables.schema}.release_key(${key}::pg_catalog.text) AS released FROM ended`;
+
+/** The functions that need several statements, each of which sees what was committed before it got the lock. */
+export const writeKeyFunctions = (tables: Tables) => `${writeLockKey(tables)}
+${writeClaimKeyed(tables)}
+${writeReleaseKey(tables)}
+${writeTakeKeyed(tables)}`;
+
+const IS_STRICTER = "current_setting('transaction_isolation') <> 'read committed'";
+
+/** Waits for the lock of a key, which is held until the end of the transaction. */
+const writeLockKey = (
+  tables: Tables,
+) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.lock_key(event_key pg_catalog.text) RETURNS void
+  LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $lock$
+BEGIN
+  IF NOT ${IS_STRICTER} THEN
+    PERFORM pg_advisory_xact_lock(${lockNumber(tables, 'event_key')});
+  ELSIF NOT pg_try_advisory_xact_lock(${lockNumber(tables, 'event_key')}) THEN
+    -- Whoever waits here goes on with what was there before, and fails for certain.
+    RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = 'Another call has the lock of the ordering key.';
+  END IF;
+END $lock$;`;
+
+const writeClaimKeyed = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.claim_keyed(
+    event_id pg_catalog.text, event_type pg_catalog.text, origin pg_catalog.text, lease_ms double precision,
+    new_token pg_catalog.uuid, event_json pg_catalog.text, early boolean, event_key pg_catalog.text,
+    created_ms double precision,
+    OUT state pg_catalog.text, OUT attempts integer, OUT won boolean, OUT left_ms double precision
+  ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $claim$
+DECLARE
+  created timestamptz := ${fromMs('created_ms')};
+  claimed_at timestamptz;
+  due timestamptz;
+  present ${tables.events};
+  holder ${tables.events};
+BEGIN
+  PERFORM ${tables.schema}.lock_key(event_key);
+  SELECT * INTO present FROM ${tables.events} AS found WHERE found.id = event_id FOR UPDATE;
+  claimed_at := clock_timestamp();
+  state := coalesce(present.state, 'received');
+  attempts := coalesce(present.attempts, 0);
+  won := coalesce(state IN ('received', 'parked') OR present.due_at <= claimed_at OR state = 'failed' AND early, false);
+  IF NOT won THEN
+    left_ms := ceil(extract(epoch FROM present.due_at - claimed_at) * 1000);
+    RETURN;
+  END IF;
+  SELECT * INTO holder FROM ${tables.events} AS found
+    WHERE found.key = event_key AND found.state = 'leased' AND found.id <> event_id;
+  due := claimed_at + lease_ms * interval '1 millisecond';
+  IF holder.due_at <= claimed_at THEN
+    UPDATE ${tables.events} AS e SET state = 'received', waiting = true, due_at = due, token = NULL,
+      updated_at = claimed_at, history = ${LAPSED}
+    WHERE e.id = holder.id AND e.token = holder.token;
+  ELSIF holder.id IS NOT NULL THEN
+    won := false;
+    due := holder.due_at;
+    left_ms := ceil(extract(epoch FROM due - claimed_at) * 1000);
+    IF present.waiting AND present.key = event_key AND present.due_at = due THEN
+      state := 'waiting';
+      RETURN;
+    END IF;
+    IF ${IS_STRICTER} THEN
+      UPDATE ${tables.events} AS e SET key = event_key WHERE e.id = holder.id;
+    END IF;
+  END IF;
+  attempts := attempts + won::integer;
+  state := CASE WHEN won THEN 'leased' ELSE 'waiting' END;
+  IF present.id IS NULL THEN
+    INSERT INTO ${tables.events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event,
+      key, created_at, waiting)
+    VALUES (event_id, event_type, CASE WHEN won THEN 'leased' ELSE 'received' END, attempts, origin, claimed_at,
+      claimed_at, due, CASE WHEN won THEN new_token END, event_json, event_key, created, NOT won)
+    ON CONFLICT (id) DO NOTHING;
+    IF NOT FOUND THEN
+      RAISE EXCEPTION USING ERRCODE = 'serialization_failure',
+        MESSAGE = 'The event was stored by another call at the same time, or a trigger prevents that it is stored.';
+    END IF;
+  ELSE
+    UPDATE ${tables.events} AS e SET state = CASE WHEN won THEN 'leased' ELSE 'received' END,
+      attempts = claim_keyed.attempts, due_at = due, token = CASE WHEN won THEN new_token END,
+      updated_at = claimed_at, key = event_key, created_at = created, waiting = NOT won,
+      history = CASE WHEN e.state = 'leased' THEN ${LAPSED} ELSE e.history END
+    WHERE e.id = event_id;
+  END IF;
+END $claim$;`;
+
+/** Makes the first event that waits for a key due, and tells those who listen. Returns whether one waited. */
+const writeReleaseKey = ({ schema, events, channel }: Tables) =>
+  `  CREATE OR REPLACE FUNCTION ${schema}.release_key(event_key pg_catalog.text) RETURNS boolean
+  LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $release$
+DECLARE
+  released_at timestamptz := clock_timestamp();
+BEGIN
+  UPDATE ${events} AS e SET due_at = released_at, updated_at = released_at, waiting = false
+  WHERE e.waiting AND e.id = (
+    SELECT found.id FROM ${events} AS found WHERE found.key = event_key AND found.waiting
+    ORDER BY found.created_at, found.received_at LIMIT 1
+  );
+  IF NOT FOUND THEN RETURN false; END IF;
+  PERFORM pg_notify('${channel}', '');
+  RETURN true;
+END $release$;`;
+
+/**
+ * Takes of the keys of these events the first event that was due at this time, and makes the others wait; or all wait
+ * for the lease of the key. `passed` is how many wait now.
+ *
+ * A key with more due events than a batch gives none before the others wait: of each batch only the first stays due, so
+ * that the last batch has the first of all.
+ *
+ * Without bitmap scans: they read the index entries of all events that were passed over, until the next VACUUM.
+ */
+const writeTakeKeyed = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.take_keyed(
+    ids pg_catalog.text[], visibility_ms double precision, as_of_ms double precision,
+    OUT event_key pg_catalog.text, OUT event_json pg_catalog.text, OUT passed integer, OUT taken_ms double precision
+  ) RETURNS SETOF record LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+  SET enable_bitmapscan = off AS $take$
+DECLARE
+  as_of timestamptz := coalesce(${fromMs('as_of_ms')}, now());
+  keys pg_catalog.text[];
+  taken_at timestamptz;
+  visible_at timestamptz;
+  held_until timestamptz;
+  batch pg_catalog.text[];
+BEGIN
+  taken_ms := extract(epoch FROM as_of) * 1000;
+  keys := ARRAY (
+    SELECT found.key FROM ${tables.events} AS found WHERE found.id = ANY (ids) AND found.key IS NOT NULL
+    GROUP BY found.key ORDER BY ${lockNumber(tables, 'found.key')}
+  );
+  FOREACH event_key IN ARRAY keys LOOP
+    PERFORM ${tables.schema}.lock_key(event_key);
+  END LOOP;
+  UPDATE ${tables.events} AS e SET state = 'received', due_at = as_of
+    WHERE e.id = ANY (ids) AND e.state = 'parked' AND e.key = ANY (keys);
+  FOREACH event_key IN ARRAY keys LOOP
+    taken_at := clock_timestamp();
+    visible_at := taken_at + visibility_ms * interval '1 millisecond';
+    event_json := NULL;
+    passed := 0;
+    SELECT found.due_at INTO held_until FROM ${tables.events} AS found
+      WHERE found.key = event_key AND found.state = 'leased';
+    -- Not a condition above: for that one the planner could read all events that wait for the key.
+    IF held_until <= taken_at THEN held_until := NULL; END IF;
+    -- In the order of their creation.
+    batch := ARRAY (
+      SELECT rival.id FROM (
+        SELECT found.id, found.created_at, found.received_at FROM ${tables.events} AS found
+        WHERE found.key = event_key AND found.due_at <= as_of ORDER BY found.due_at LIMIT ${PASS_BATCH} FOR UPDATE
+      ) AS rival ORDER BY rival.created_at, rival.received_at
+    );
+    UPDATE ${tables.events} AS e SET state = 'received', waiting = true, due_at = coalesce(held_until, visible_at),
+      token = NULL, updated_at = taken_at,
+      history = CASE WHEN e.state = 'leased' THEN ${LAPSED} ELSE e.history END
+    WHERE e.id = ANY (CASE WHEN held_until IS NULL THEN batch[2:] ELSE batch END);
+    GET DIAGNOSTICS passed = ROW_COUNT;
+    IF held_until IS NULL AND cardinality(batch) < ${PASS_BATCH} THEN
+      UPDATE ${tables.events} AS e SET state = 'received', waiting = false, due_at = visible_at, token = NULL,
+        updated_at = taken_at, history = CASE WHEN e.state = 'leased' THEN ${LAPSED} ELSE e.history END
+      WHERE e.id = batch[1] RETURNING e.event INTO event_json;
+    ELSIF passed > 0 AND ${IS_STRICTER} THEN
+      UPDATE ${tables.events} AS e SET key = event_key WHERE e.key = event_key AND e.state = 'leased';
+    END IF;
+    RETURN NEXT;
+  END LOOP;
+END $take$;`;

@@ -1,0 +1,73 @@
+/** A server of each framework whose process keeps running, with a receiver at `/hooks`. */
+import { createServer, type Server } from 'node:http';
+import { createAdaptorServer } from '@hono/node-server';
+import express from 'express';
+import express4 from 'express4';
+import fastify from 'fastify';
+import { Hono } from 'hono';
+import Koa from 'koa';
+import type { Receiver } from 'stablehooks';
+import { toExpressHandler } from 'stablehooks/express';
+import { toFastifyPlugin } from 'stablehooks/fastify';
+import { toFetchHandler } from 'stablehooks/fetch';
+import { toNodeHandler } from 'stablehooks/node';
+import { createFetchServer } from './fetch-server.js';
+
+export const FRAMEWORKS: readonly {
+  readonly name: string;
+  readonly serve: (receiver: Receiver) => Server | Promise<Server>;
+}[] = [
+  {
+    name: 'Express 5',
+    serve(receiver) {
+      const app = express();
+      app.all('/hooks', toExpressHandler(receiver));
+      return createServer(app);
+    },
+  },
+  {
+    name: 'Express 4',
+    serve(receiver) {
+      const app = express4();
+      app.all('/hooks', toExpressHandler(receiver));
+      return createServer(app);
+    },
+  },
+  {
+    name: 'Fastify',
+    async serve(receiver) {
+      const app = fastify();
+      await app.register(toFastifyPlugin(receiver), { prefix: '/hooks' });
+      await app.ready();
+      return app.server;
+    },
+  },
+  { name: 'node:http', serve: (receiver) => createServer(toNodeHandler(receiver)) },
+  {
+    name: 'Koa',
+    serve(receiver) {
+      const app = new Koa();
+      // Koa logs each sender that disconnects.
+      app.silent = true;
+      const handler = toNodeHandler(receiver);
+      app.use(async (context) => {
+        context.respond = false;
+        await handler(context.req, context.res);
+      });
+      return createServer(app.callback());
+    },
+  },
+  {
+    name: 'Hono',
+    serve(receiver) {
+      const app = new Hono();
+      const handler = toFetchHandler(receiver);
+      app.all('/hooks', (context) => handler(context.req.raw));
+      return createAdaptorServer({ fetch: app.fetch, overrideGlobalObjects: false }) as Server;
+    },
+  },
+  {
+    name: "the platform's own Request and Response",
+    serve: (receiver) => createFetchServer(toFetchHandler(receiver)),
+  },
+];

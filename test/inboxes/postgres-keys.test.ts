@@ -1,0 +1,349 @@
+/** Ordering keys in Postgres: the migration, many events of one key, plans and deadlocks. */
+import { createHash, randomUUID } from 'node:crypto';
+import pg from 'pg';
+import { EVENT_TYPES } from 'stablehooks';
+import { migratePostgres, postgresInbox, postgresMigrations } from 'stablehooks/inboxes/postgres';
+import { exampleEvent } from 'stablehooks/testing';
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { startPostgres } from '../services/postgres.js';
+import type { Service } from '../services/service.js';
+
+let server: Service;
+let pool: pg.Pool;
+beforeAll(async () => {
+  server = await startPostgres();
+  pool = new pg.Pool({ connectionString: server.url }).on('error', () => undefined);
+  await pool.query('CREATE TABLE ledger (id text)');
+});
+afterAll(async () => {
+  await pool.end();
+  await server.stop();
+});
+
+const HOUR_MS = 3_600_000;
+const LONG = { leaseMs: HOUR_MS, origin: 'push' } as const;
+const TAKE = { limit: 16, visibilityTimeoutMs: HOUR_MS, types: EVENT_TYPES };
+
+const someEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
+
+/** An inbox over new tables. */
+async function openInbox(schema: string) {
+  await migratePostgres(pool, { schema });
+  return postgresInbox(pool, { schema, transactional: true });
+}
+
+/**
+ * Inserts this number of events of a key that have been due for an hour. They were created in another order than they
+ * are due in: 7 has no common divisor with the count.
+ */
+async function fillKey(schema: string, key: string | null, count: number) {
+  await pool.query(
+    `INSERT INTO ${schema}.events (id, state, source, type, event, due_at, key, created_at)
+SELECT 'evt_' || coalesce($1, 'none') || '_' || (n * 7) % $2, 'received', 'push', 'transfer.settled',
+  json_build_object('id', 'evt_' || coalesce($1, 'none') || '_' || (n * 7) % $2),
+  now() - interval '1 hour' + n * interval '1 ms', $1,
+  CASE WHEN $1 IS NOT NULL THEN now() - interval '2 hours' + (n * 7) % $2 * interval '1 ms' END
+FROM generate_series(0, $2::int - 1) AS n`,
+    [key, count],
+  );
+}
+
+async function claimed(inbox: Awaited<ReturnType<typeof openInbox>>, id: string, key?: string) {
+  const claim = await inbox.claim({ ...someEvent(), id }, { ...LONG, key });
+  if (claim.state !== 'claimed') throw new Error(claim.state);
+  return claim.lease;
+}
+
+const idsOf = (taken: readonly { readonly event: { readonly id: string } }[]) =>
+  taken.map(({ event }) => event.id);
+
+/** Creates the tables of the release before keys, with events in each state. */
+async function createPreviousRelease(schema: string) {
+  const released = postgresMigrations({ schema }).slice(0, 10);
+  // Statements that were released do not change.
+  expect(createHash('sha256').update(released.join(';').replaceAll(schema, 'x')).digest('hex')).toBe(
+    '29d6f97636ed73f7d4af57cb48a10de835c7be6b4bbc2ecf6769e149962faf85',
+  );
+  for (const statement of released) await pool.query(statement);
+  await pool.query(
+    `INSERT INTO ${schema}.events (id, state, source, type, event, due_at, token, attempts)
+SELECT 'evt_' || state || '_' || n, state, 'push', 'transfer.settled', '{"n":' || n || '}',
+  CASE WHEN state IN ('received', 'failed', 'leased') THEN now() END,
+  CASE WHEN state = 'leased' THEN gen_random_uuid() END, 1
+FROM generate_series(1, 2000) AS n, unnest('{received,leased,failed,done,dead,parked}'::text[]) AS state`,
+  );
+}
+
+test('the tables of the previous release get ordering keys, and no row is rewritten', async () => {
+  const schema = 'before_keys';
+  await createPreviousRelease(schema);
+  const shape = async () => {
+    const { rows } = await pool.query(
+      `SELECT pg_relation_filenode('${schema}.events') AS file, md5(string_agg(ctid || event || state, ',' ORDER BY id)) AS rows
+FROM ${schema}.events`,
+    );
+    return rows;
+  };
+  const before = await shape();
+  await migratePostgres(pool, { schema });
+  await migratePostgres(pool, { schema });
+  for (const statement of postgresMigrations({ schema })) await pool.query(statement);
+  expect(await shape()).toEqual(before);
+
+  const inbox = postgresInbox(pool, { schema });
+  for (const { state, count } of await inbox.count())
+    expect({ state, count }).toEqual({ state, count: 2_000 });
+  expect(await inbox.find('evt_dead_7')).toMatchObject({ key: null, state: 'dead', event: { n: 7 } });
+  const [first, second] = ['evt_received_1', 'evt_failed_1'].map((id) => ({ ...someEvent(), id }));
+  if (first === undefined || second === undefined) throw new Error('There are two.');
+  expect((await inbox.claim(first, { ...LONG, key: 'a' })).state).toBe('claimed');
+  expect((await inbox.claim(second, { ...LONG, key: 'a' })).state).toBe('waiting');
+  expect(await inbox.takeDue({ ...TAKE, limit: 9_000 })).toHaveLength(1_999 + 1_999 + 2_000 + 2_000);
+});
+
+test('a migration that another process has made waits for no lock on the events', async () => {
+  const schema = 'keys_migrated';
+  await migratePostgres(pool, { schema });
+  const impatient = new pg.Pool({ connectionString: server.url, options: '-c lock_timeout=1000' });
+  const blocker = await pool.connect();
+  onTestFinished(async () => {
+    await blocker.query('ROLLBACK');
+    blocker.release();
+    await impatient.end();
+  });
+  // As a statement of another inbox that reads: adding a column would wait for it.
+  await blocker.query(`BEGIN; LOCK TABLE ${schema}.events IN ACCESS SHARE MODE`);
+  await migratePostgres(impatient, { schema });
+});
+
+test('a process of the previous release claims events on migrated tables, and does not keep their keys', async () => {
+  const schema = 'claimed_before';
+  const inbox = await openInbox(schema);
+  const running = await claimed(inbox, 'evt_running', 'a');
+  expect((await inbox.claim({ ...someEvent(), id: 'evt_waiting' }, { ...LONG, key: 'a' })).state).toBe(
+    'waiting',
+  );
+  const { rows } = await pool.query(
+    `SELECT won FROM ${schema}.claim('evt_waiting', 'transfer.settled', 'push', 60000, gen_random_uuid(), '{}', false)`,
+  );
+  expect(rows).toEqual([{ won: true }]);
+  expect(await inbox.find('evt_waiting')).toMatchObject({ state: 'leased', key: null });
+  expect(await inbox.complete(running)).toBe(true);
+  expect(await inbox.find('evt_waiting')).toMatchObject({ state: 'leased' });
+});
+
+test('of 20,000 due events of one key takeDue takes the one that was created first, and finds those of others', async () => {
+  const schema = 'hot_key';
+  const inbox = await openInbox(schema);
+  await fillKey(schema, 'hot', 20_000);
+  await fillKey(schema, 'cold', 2);
+  await fillKey(schema, null, 3);
+  const taken = idsOf(await inbox.takeDue(TAKE));
+  expect(taken.sort()).toEqual(['evt_cold_0', 'evt_hot_0', 'evt_none_0', 'evt_none_1', 'evt_none_2']);
+  expect(await inbox.takeDue(TAKE)).toEqual([]);
+  for (let next = 0; next < 50; next++) {
+    await inbox.complete(await claimed(inbox, `evt_hot_${next}`, 'hot'));
+    expect(idsOf(await inbox.takeDue(TAKE))).toEqual([`evt_hot_${next + 1}`]);
+  }
+});
+
+test('takeDue takes one event of a key with a limit of 1 and no visibility timeout, and ends', async () => {
+  const schema = 'visible';
+  const inbox = await openInbox(schema);
+  await fillKey(schema, 'hot', 6_000);
+  const take = { ...TAKE, visibilityTimeoutMs: 0 };
+  expect(idsOf(await inbox.takeDue({ ...take, limit: 1 }))).toEqual(['evt_hot_0']);
+  expect(idsOf(await inbox.takeDue(take))).toEqual(['evt_hot_0']);
+});
+
+test('takeDue with a key that fails still returns the events that it took, and the failure at the next call', async () => {
+  const schema = 'half_broken';
+  const inbox = await openInbox(schema);
+  await fillKey(schema, 'a', 2);
+  await fillKey(schema, null, 2);
+  await pool.query(`ALTER FUNCTION ${schema}.take_keyed RENAME TO elsewhere`);
+  expect(idsOf(await inbox.takeDue(TAKE))).toEqual(['evt_none_0', 'evt_none_1']);
+  await expect(inbox.takeDue(TAKE)).rejects.toMatchObject({ code: '42883' });
+  await pool.query(`ALTER FUNCTION ${schema}.elsewhere RENAME TO take_keyed`);
+  expect(idsOf(await inbox.takeDue(TAKE))).toEqual(['evt_a_0']);
+});
+
+test('parked events of one key are taken one at a time once their type is known', async () => {
+  const schema = 'parked_keys';
+  const inbox = await openInbox(schema);
+  const events = [2, 1, 3].map((day) => ({
+    ...someEvent(),
+    id: `evt_${day}`,
+    created_at: `2026-01-0${day}T00:00:00Z`,
+  }));
+  await inbox.record(events, { dueInMs: null, origin: 'pull', keys: ['a', 'a', 'a'] });
+  expect(idsOf(await inbox.takeDue(TAKE))).toEqual(['evt_1']);
+  expect(await inbox.takeDue(TAKE)).toEqual([]);
+  await inbox.complete(await claimed(inbox, 'evt_1', 'a'));
+  expect(idsOf(await inbox.takeDue(TAKE))).toEqual(['evt_2']);
+});
+
+test('a claim repeated while its event waits writes nothing', async () => {
+  const schema = 'repeated';
+  const inbox = await openInbox(schema);
+  await claimed(inbox, 'evt_1', 'a');
+  const event = someEvent();
+  const version = async () =>
+    (await pool.query(`SELECT ctid, updated_at FROM ${schema}.events WHERE id = $1`, [event.id])).rows;
+  expect((await inbox.claim(event, { ...LONG, key: 'a' })).state).toBe('waiting');
+  const before = await version();
+  expect((await inbox.claim(event, { ...LONG, key: 'a' })).state).toBe('waiting');
+  expect(await version()).toEqual(before);
+});
+
+test.each([
+  ['before', 'no_statistics'],
+  ['after', 'statistics'],
+])(
+  'each step of an event with a key reads a few rows of 80,000 by an index, %s ANALYZE',
+  async (when, schema) => {
+    const inbox = await openInbox(schema);
+    await pool.query(`ALTER TABLE ${schema}.events SET (autovacuum_enabled = false)`);
+    await fillKey(schema, 'hot', 20_000);
+    await pool.query(`UPDATE ${schema}.events SET due_at = now() + interval '1 hour', waiting = true`);
+    await fillKey(schema, null, 60_000);
+    await pool.query(`UPDATE ${schema}.events SET due_at = now() + interval '1 hour' WHERE key IS NULL`);
+    if (when === 'after') await pool.query(`VACUUM ANALYZE ${schema}.events`);
+
+    const single = new pg.Pool({ connectionString: server.url, max: 1 });
+    onTestFinished(() => single.end());
+    const measured = postgresInbox(single, { schema });
+    /** What its transaction has read so far; the counters also have what is not reported yet. */
+    const counters = async () => {
+      const { rows } = await single.query(
+        `SELECT seq_scan::int AS scans, (seq_tup_read + idx_tup_fetch)::int AS rows
+FROM pg_stat_xact_user_tables WHERE schemaname = '${schema}' AND relname = 'events'`,
+      );
+      return rows[0] as { readonly scans: number; readonly rows: number };
+    };
+    const reads = async (step: () => Promise<unknown>) => {
+      await single.query('BEGIN');
+      const before = await counters();
+      await step();
+      const after = await counters();
+      await single.query('COMMIT');
+      return { scans: after.scans - before.scans, rows: after.rows - before.rows };
+    };
+    const few = { scans: 0, rows: expect.toSatisfy((rows: number) => rows < 20) };
+    const first = await claimed(inbox, 'evt_hot_0', 'hot');
+    // More often than a function needs to choose a plan for any value.
+    for (let round = 1; round < 9; round++) {
+      const fresh = someEvent();
+      expect(await reads(() => measured.claim(fresh, { ...LONG, key: 'hot' }))).toEqual(few);
+      expect(await reads(() => measured.claim(fresh, { ...LONG, key: 'hot' }))).toEqual(few);
+    }
+    expect(await reads(() => measured.complete(first))).toEqual(few);
+    for (let round = 1; round < 9; round++) {
+      const id = `evt_hot_${round}`;
+      expect(await reads(() => measured.takeDue(TAKE))).toEqual(few);
+      const lease = await claimed(inbox, id, 'hot');
+      const end = () =>
+        round % 2 ? measured.complete(lease) : measured.fail(lease, { retryAfterMs: HOUR_MS, error: 'no' });
+      expect(await reads(end)).toEqual(few);
+    }
+
+    const last = await claimed(inbox, 'evt_hot_9', 'hot');
+    await pool.query(`DROP INDEX ${schema}.events_waiting`);
+    expect((await reads(() => measured.complete(last))).rows).toBeGreaterThan(10_000);
+  },
+);
+
+async function deadlocks(): Promise<number> {
+  const { rows } = await pool.query(
+    "SELECT deadlocks::int AS deadlocks FROM pg_stat_database WHERE datname = 'postgres'",
+  );
+  return rows[0].deadlocks;
+}
+
+test('claims, ends, transactions, pages, takers and requeues of few keys at the same time do not deadlock', async () => {
+  const schema = 'mixed';
+  await migratePostgres(pool, { schema });
+  const inboxes = Array.from({ length: 4 }, () => {
+    const own = new pg.Pool({ connectionString: server.url, max: 4 }).on('error', () => undefined);
+    onTestFinished(() => own.end());
+    return postgresInbox(own, { schema, transactional: true });
+  });
+  const keys = ['a', 'b', 'c', undefined];
+  const events = Array.from({ length: 120 }, someEvent);
+  const keyOf = (index: number) => keys[index % keys.length];
+  const before = await deadlocks();
+
+  let failures = 0;
+  const effects: string[] = [];
+  /** Claims an event and ends its attempt in one of the ways. */
+  async function run(inbox: (typeof inboxes)[number], index: number): Promise<void> {
+    const event = events[index];
+    if (event === undefined) return;
+    // Short leases lapse meanwhile.
+    const leaseMs = index % 5 === 0 ? 1 : 60_000;
+    const claim = await inbox.claim(event, { leaseMs, origin: 'push', key: keyOf(index) });
+    if (claim.state !== 'claimed') return;
+    const { lease } = claim;
+    failures += 1;
+    if (failures % 4 === 0) await inbox.fail(lease, { retryAfterMs: failures % 8 ? 1 : null, error: 'no' });
+    else if (index % 2) await inbox.complete(lease);
+    else {
+      const effect = async (tx: pg.PoolClient) =>
+        void (await tx.query('INSERT INTO ledger VALUES ($1)', [lease.id]));
+      if (await inbox.transaction?.(lease, effect)) effects.push(lease.id);
+    }
+  }
+  const isOver = async () => {
+    const counts = await inboxes[0]?.count();
+    return counts?.find(({ state }) => state === 'done')?.count === events.length;
+  };
+  let over = false;
+  await Promise.all([
+    ...inboxes.map(async (inbox, offset) => {
+      const shifted = events.map((_, index) => (index + offset * 30) % events.length);
+      for (const index of shifted) await run(inbox, index);
+      for (; !over; over = await isOver()) {
+        for (const { event } of await inbox.takeDue({ ...TAKE, visibilityTimeoutMs: 10 })) {
+          await run(
+            inbox,
+            events.findIndex(({ id }) => id === event.id),
+          );
+        }
+        for (const { id } of await inbox.list({ state: 'dead', limit: 9 })) await inbox.requeue(id);
+      }
+    }),
+    ...inboxes.map(async (inbox) => {
+      const page = events.map((_, index) => index).sort(() => Math.random() - 0.5);
+      for (let rest = page; rest.length > 0; rest = rest.slice(40)) {
+        const part = rest.slice(0, 40);
+        await inbox.record(
+          part.map((index) => events[index] ?? someEvent()),
+          { dueInMs: 0, origin: 'pull', keys: part.map(keyOf) },
+        );
+      }
+    }),
+  ]);
+  const { rows } = await pool.query('SELECT id FROM ledger ORDER BY id');
+  expect(rows.map(({ id }) => id)).toEqual(effects.sort());
+  expect(new Set(effects).size).toBe(effects.length);
+
+  // The server counts late: one deadlock that is made after them is counted after them.
+  await makeDeadlock();
+  await vi.waitUntil(async () => (await deadlocks()) > before, { timeout: 60_000, interval: 50 });
+  expect(await deadlocks()).toBe(before + 1);
+});
+
+/** Two transactions that wait for each other. */
+async function makeDeadlock(): Promise<void> {
+  const [one, other] = await Promise.all([pool.connect(), pool.connect()]);
+  const lock = (client: pg.PoolClient, number: number) =>
+    client.query('SELECT pg_advisory_xact_lock($1)', [number]);
+  await Promise.all([one.query('BEGIN'), other.query('BEGIN')]);
+  await Promise.all([lock(one, 1), lock(other, 2)]);
+  const results = await Promise.allSettled([
+    lock(one, 2).finally(() => one.query('ROLLBACK')),
+    lock(other, 1).finally(() => other.query('ROLLBACK')),
+  ]);
+  expect(results.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
+  for (const client of [one, other]) client.release();
+}

@@ -1,0 +1,179 @@
+import { setImmediate } from 'node:timers/promises';
+import { createReceiver, memoryInbox, type Outcome, type ReceiverOptions } from 'stablehooks';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { anEvent, deferred, delivery, secret } from './delivery.js';
+
+type SettledHandler = NonNullable<ReceiverOptions['handlers']['transfer.settled']>;
+
+/** A receiver that answers once an event is recorded, its outcomes and its lines. */
+function recording(handler: SettledHandler, options: Partial<ReceiverOptions> = {}) {
+  const outcomes: Outcome[] = [];
+  const lines: string[] = [];
+  const write = (line: string) => void lines.push(line);
+  const receiver = createReceiver({
+    secret,
+    acknowledge: 'recorded',
+    inbox: { ...memoryInbox(), durable: true },
+    handlers: { 'transfer.settled': handler },
+    onOutcome: (outcome) => void outcomes.push(outcome),
+    logger: { warn: write, error: write },
+    ...options,
+  });
+  /** Delivers a new event, and resolves with its outcome and what was given to `waitUntil`. */
+  const deliver = async (event = anEvent()) => {
+    let work: Promise<unknown> | undefined;
+    const request = await delivery(event);
+    const waitUntil = (given: Promise<unknown>) => {
+      work = given;
+    };
+    const outcome = await receiver.receive({ ...request, waitUntil });
+    return { outcome, work };
+  };
+  return { receiver, outcomes, lines, deliver };
+}
+
+/** Whether the promise is settled, once all that can run has run. */
+async function isSettled(promise: Promise<unknown> | undefined): Promise<boolean> {
+  let settled = false;
+  promise?.finally(() => {
+    settled = true;
+  });
+  await setImmediate();
+  return settled;
+}
+
+describe('waitUntil', () => {
+  test('waitUntil gets a promise that resolves once the handler has ended and the event is done', async () => {
+    const started = deferred();
+    const gate = deferred();
+    const { deliver, outcomes } = recording(() => {
+      started.resolve();
+      return gate.promise;
+    });
+
+    const { outcome, work } = await deliver();
+    await started.promise;
+
+    expect(outcome.kind).toBe('queued');
+    expect(await isSettled(work)).toBe(false);
+    gate.resolve();
+    await work;
+    expect(outcomes.map(({ kind }) => kind)).toEqual(['queued', 'handled']);
+  });
+
+  test('a handler that fails after the answer does not reject what waitUntil got', async () => {
+    const { deliver, outcomes } = recording(() => Promise.reject(new Error('no')));
+
+    await (await deliver()).work;
+
+    expect(outcomes.map(({ kind }) => kind)).toEqual(['queued', 'failed']);
+  });
+
+  test('what waitUntil got resolves only when a handler that outlived handlerTimeoutMs has ended', async () => {
+    const gate = deferred();
+    const reported = deferred();
+    const { deliver, outcomes } = recording(() => gate.promise, {
+      handlerTimeoutMs: 20,
+      onOutcome: (outcome) => {
+        outcomes.push(outcome);
+        if (outcome.kind === 'failed') reported.resolve();
+      },
+    });
+
+    const { work } = await deliver();
+    await reported.promise;
+
+    expect(await isSettled(work)).toBe(false);
+    gate.resolve();
+    await work;
+    expect(outcomes.map(({ kind }) => kind)).toEqual(['queued', 'failed', 'handled']);
+  });
+
+  test('what waitUntil got resolves when the lease of a handler that never ends has lapsed', async () => {
+    const never = () => new Promise<void>(() => undefined);
+    const { deliver, lines } = recording(never, { handlerTimeoutMs: 20, leaseMs: 40 });
+
+    await (await deliver()).work;
+
+    expect(lines.join('\n')).toContain('ERR_LEASE_LOST');
+  });
+
+  test('waitUntil of a delivery that finds no free slot gets what runs its event later', async () => {
+    const gate = deferred();
+    const ran: string[] = [];
+    const { deliver } = recording(
+      async ({ id }) => {
+        ran.push(id);
+        if (ran.length === 1) await gate.promise;
+      },
+      { maxConcurrency: 1 },
+    );
+    const [first, second] = [anEvent(), anEvent()];
+
+    await deliver(first);
+    const { outcome, work } = await deliver(second);
+
+    expect(outcome.kind).toBe('queued');
+    expect(await isSettled(work)).toBe(false);
+    gate.resolve();
+    await work;
+    expect(ran).toEqual([first.id, second.id]);
+  });
+
+  test('a waitUntil that throws is logged, and the delivery is answered and its handler runs', async () => {
+    const ran = deferred();
+    const { receiver, lines } = recording(() => ran.resolve());
+    const request = await delivery(anEvent());
+    const waitUntil = () => {
+      throw new TypeError('Illegal invocation');
+    };
+
+    expect((await receiver.receive({ ...request, waitUntil })).kind).toBe('queued');
+    await ran.promise;
+    expect(lines.join('\n')).toMatch(/waitUntil threw an error.*Illegal invocation/);
+  });
+
+  test("waitUntil is not called for a delivery that is answered after its handler, or that isn't authentic", async () => {
+    const waitUntil = vi.fn();
+    const handled = recording(() => undefined, { acknowledge: 'handled' }).receiver;
+    const { receiver } = recording(() => undefined);
+    const forged = await delivery(anEvent(), { headers: { 'x-service-signature': '0'.repeat(64) } });
+
+    await handled.receive({ ...(await delivery(anEvent())), waitUntil });
+    await receiver.receive({ ...forged, waitUntil });
+
+    expect(waitUntil).not.toHaveBeenCalled();
+  });
+});
+
+describe('on a platform that stops functions', () => {
+  test.each([
+    ['VERCEL', 'Vercel stops a function'],
+    ['AWS_LAMBDA_FUNCTION_NAME', 'AWS Lambda stops a function'],
+  ])(
+    'with %s set, deliveries without waitUntil are logged once, and those with it are not',
+    async (name, line) => {
+      vi.stubEnv(name, 'x');
+      onTestFinished(() => void vi.unstubAllEnvs());
+      const { receiver, deliver, lines } = recording(() => undefined);
+
+      await (await deliver()).work;
+      expect(lines).toEqual([]);
+      for (let count = 0; count < 2; count++) await receiver.receive(await delivery(anEvent()));
+      await receiver.close();
+
+      expect(lines).toEqual([expect.stringContaining(line)]);
+      expect(lines[0]).toContain('`waitUntil`');
+    },
+  );
+
+  test('nothing is logged where deliveries are answered after their handlers', async () => {
+    vi.stubEnv('VERCEL', '1');
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const { receiver, lines } = recording(() => undefined, { acknowledge: 'handled' });
+
+    await receiver.receive(await delivery(anEvent()));
+
+    expect(lines).toEqual([]);
+  });
+});

@@ -1,0 +1,69 @@
+/** The worker that runs the inbox contract in Durable Objects: each case in an object of its own, whose storage is empty. */
+import { DurableObject, type DurableObjectNamespace } from 'cloudflare:workers';
+import { type InboxUnderTest, inboxContract } from 'stablehooks/conformance';
+import { type DurableObjectStorageLike, durableObjectInbox } from 'stablehooks/inboxes/durable-object';
+
+interface Env {
+  readonly OBJECTS: DurableObjectNamespace;
+}
+
+interface Subject extends InboxUnderTest {
+  readonly storage: DurableObjectStorageLike;
+}
+
+const event = (id: string) => ({
+  id,
+  type: 'transfer.settled',
+  created_at: '2026-01-02T03:04:05Z',
+  payload: {},
+});
+
+const cases: readonly { readonly name: string; run(subject: Subject): Promise<void> }[] = [
+  ...inboxContract,
+  {
+    name: 'a step that fails in a Durable Object is rolled back as a whole',
+    async run({ inbox }) {
+      const page = [event('good'), event(null as unknown as string)];
+      const result = await inbox.record(page, { dueInMs: 0, origin: 'pull' }).catch(() => 'rejected');
+      const found = await inbox.find('good');
+      if (result !== 'rejected' || found !== undefined) throw new Error(`${result}, ${found?.state}`);
+    },
+  },
+  {
+    name: 'the storage of a Durable Object that a newer release wrote is refused',
+    async run({ storage }) {
+      storage.sql.exec('UPDATE stablehooks_schema SET version = 999');
+      const error = await (async () => String(durableObjectInbox(storage)))().catch(String);
+      if (!error.includes('durableObjectInbox: a newer release of stablehooks')) throw new Error(error);
+    },
+  },
+];
+
+export class Objects extends DurableObject<Env> {
+  /** Runs a case, and answers with its error; with nothing when it passes. */
+  override async fetch(request: Request): Promise<Response> {
+    const { storage } = this.ctx;
+    const [inbox, second] = [durableObjectInbox(storage), durableObjectInbox(storage)];
+    const found = cases.find(({ name }) => request.url.endsWith(`/${encodeURIComponent(name)}`));
+    try {
+      if (found === undefined) throw new Error('There is no such case.');
+      await found.run({ inbox, second, storage });
+      return new Response(null);
+    } catch (error) {
+      return new Response(String(error));
+    }
+  }
+}
+
+export default {
+  /** Lists the cases that failed, with their errors. */
+  async fetch(_: Request, { OBJECTS }: Env): Promise<Response> {
+    const failures: string[] = [];
+    for (const { name } of cases) {
+      const request = new Request(`http://object/${encodeURIComponent(name)}`);
+      const error = await (await OBJECTS.getByName(name).fetch(request)).text();
+      if (error !== '') failures.push(`${name}: ${error}`);
+    }
+    return Response.json(failures);
+  },
+};
