@@ -21,7 +21,8 @@ type Inbox = ReturnType<typeof redisInbox>;
 function eventsBySecond(count: number): readonly UnknownEvent[] {
   return Array.from({ length: count }, (_, second) => ({
     ...exampleEvent('transfer.settled'),
-    id: `evt_${(second * 7_919) % count}_of_${count}`,
+    // The first is the last by its id.
+    id: `evt_${String(count - 1 - ((second * 7_919) % count)).padStart(5, '0')}`,
     created_at: new Date(1_767_323_045_000 + second * 1_000).toISOString(),
   }));
 }

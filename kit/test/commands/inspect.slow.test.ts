@@ -108,10 +108,17 @@ describe.concurrent('an SQLite file', () => {
       db.close();
       return found;
     };
-    // As the release before the last index left it.
-    const before = tables(
-      'DROP INDEX stablehooks_pruned; UPDATE stablehooks_schema SET version = version - 1',
-    );
+    // As the release before ordering keys left it.
+    const before = tables(`
+      DROP INDEX stablehooks_key_leased;
+      DROP INDEX stablehooks_key_waiting;
+      DROP INDEX stablehooks_key_due;
+      DROP INDEX stablehooks_key_parked;
+      ALTER TABLE stablehooks_events DROP COLUMN key;
+      ALTER TABLE stablehooks_events DROP COLUMN created_at;
+      ALTER TABLE stablehooks_events DROP COLUMN waiting;
+      UPDATE stablehooks_schema SET version = version - 1;
+    `);
     const { exitCode, stderr } = await run(['inspect', '--inbox', 'app.db', '--read-only'], {
       cwd: folder.path,
     });
