@@ -72,8 +72,9 @@ export interface ReceiverOptions<Schemas = Record<never, never>, Tx = undefined>
   /**
    * Returns the ordering key of an event: of the events of one key, at most one runs at a time in all processes that
    * share the inbox. The others wait: a delivery is stored and answered 503 (202 under `acknowledge: 'recorded'`), and
-   * `redrive`, `run` or the poller runs those that wait, the one that was created first before the others. A key has 1
-   * to 512 bytes of UTF-8 and no control characters. If the function throws, the event fails as if its handler had.
+   * `redrive`, `run` or the poller runs those that wait, the one that was created first before the others. All
+   * receivers of the inbox need the same function. The payload is not narrowed by its schema. A key has 1 to 512 bytes
+   * of UTF-8 and no control characters. If the function throws, the event fails as if its handler had.
    *
    * Events can arrive in another order than they were created in: a key does not sort what has not arrived yet.
    *
@@ -83,7 +84,7 @@ export interface ReceiverOptions<Schemas = Record<never, never>, Tx = undefined>
   /**
    * How many handlers run at the same time in this process. Deliveries above it are answered 503 before their body is
    * read; under `acknowledge: 'recorded'` they are stored, answered 202 and run in turn. `redrive`, the poller and
-   * workers wait.
+   * workers wait. With a transactional inbox, at most the size of the pool minus 2.
    *
    * @default no limit
    */

@@ -100,8 +100,8 @@ export interface Receiver {
   redrive(options?: RedriveOptions): Promise<OutcomeCounts>;
   /**
    * Redrives at intervals, and at once when an event has ended that others of its ordering key may wait for: in this
-   * process, and with Postgres in any process if the client can `LISTEN`. One line is logged when it begins to fail,
-   * and one when it has recovered. It keeps the process alive.
+   * process, and with Postgres in any process if the client can `LISTEN`. It logs one line when the inbox cannot be
+   * asked or the connection that listens is lost, and one when that works again. It keeps the process alive.
    *
    * @returns when it has ended, by its signal or `close()`.
    * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong, or this receiver already runs.

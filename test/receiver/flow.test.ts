@@ -147,6 +147,45 @@ describe("acknowledge: 'recorded'", () => {
     expect(kinds().at(-1)).toBe('handled');
   });
 
+  test('a look for stored events that fails is logged once and tried again until they have run', async () => {
+    const inbox = durable();
+    let failures = 0;
+    const takeDue: Inbox['takeDue'] = (options) => {
+      if (failures === 2) return inbox.takeDue(options);
+      failures += 1;
+      return Promise.reject(new Error('down'));
+    };
+    const { receiver, kinds, lines } = setUp(() => undefined, {
+      acknowledge: 'recorded',
+      maxConcurrency: 1,
+      inbox: { ...inbox, takeDue },
+    });
+    const requests = await Promise.all(Array.from({ length: 4 }, () => delivery(anEvent())));
+    await Promise.all(requests.map((request) => receiver.receive(request)));
+    await until(() => kinds().filter((kind) => kind === 'handled').length === 4);
+    expect(lines.filter((line) => line.includes('stored events could not be run'))).toHaveLength(1);
+  });
+
+  test('close waits for the events that are being taken, and they run', async () => {
+    const inbox = durable();
+    const asked = deferred();
+    const gate = deferred();
+    const takeDue: Inbox['takeDue'] = async (options) => {
+      asked.resolve();
+      await gate.promise;
+      return inbox.takeDue(options);
+    };
+    const { receiver, kinds } = setUp(() => undefined, { inbox: { ...inbox, takeDue } });
+    await inbox.record([anEvent()], { dueInMs: 0, origin: 'pull' });
+    const redriven = receiver.redrive();
+    await asked.promise;
+    const closed = receiver.close();
+    gate.resolve();
+    await closed;
+    expect(kinds()).toEqual(['handled']);
+    expect(await redriven).toMatchObject({ handled: 1 });
+  });
+
   test('an inbox that is not durable is refused: at once, or at the first delivery when a function gives it', async () => {
     const options = { secret, handlers: {}, acknowledge: 'recorded' } as const;
     expect(() => createReceiver(options)).toThrow(/`acknowledge: 'recorded'` needs a durable `inbox`/);
@@ -251,6 +290,24 @@ describe('orderingKey', () => {
     expect(await inbox.find(event.id)).toMatchObject({ state: 'failed', attempts: 1 });
   });
 
+  test('an orderingKey that returns null gives no key', async () => {
+    const inbox = durable();
+    const { receiver } = setUp(() => undefined, { inbox, orderingKey: () => null });
+    const event = anEvent();
+    expect((await receiver.receive(await delivery(event))).kind).toBe('handled');
+    expect(await inbox.find(event.id)).toMatchObject({ key: null });
+  });
+
+  test('the events of a key run in turn after the app has removed or changed its orderingKey', async () => {
+    for (const orderingKey of [undefined, () => 'new', () => null]) {
+      const inbox = durable();
+      const before = setUp(() => undefined, { inbox, orderingKey: byAccount });
+      await before.receiver.record(eventsOf('a', 5), { dueInMs: 0, origin: 'pull' });
+      const after = setUp(() => undefined, { inbox, orderingKey });
+      expect(await after.receiver.redrive()).toMatchObject({ handled: 5 });
+    }
+  });
+
   test('an inbox that ignores keys fails every event that has one', async () => {
     const inbox = durable();
     const handler = vi.fn();
@@ -274,6 +331,28 @@ describe('orderingKey', () => {
       await receiver.receive(await delivery(third));
       await vi.advanceTimersByTimeAsync(200_000);
       expect(lines.filter((line) => line.includes('nothing runs it'))).toHaveLength(1);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  test('it is not said while another process runs the events of the key, one per lease', async () => {
+    vi.useFakeTimers();
+    try {
+      const { handler, begun } = gated();
+      const inbox = durable();
+      const { receiver, lines } = setUp(handler, { inbox, orderingKey: byAccount, leaseMs: 20_000 });
+      const [first, second] = eventsOf('a', 2);
+      void receiver.receive(await delivery(first));
+      await until(() => begun.length === 1);
+      await receiver.receive(await delivery(second));
+      for (let lease = 0; lease < 10; lease++) {
+        const [other] = eventsOf('a', 1);
+        await inbox.claim(other ?? anEvent(), { leaseMs: 20_000, origin: 'push', key: 'a' });
+        await inbox.takeDue({ limit: 10, visibilityTimeoutMs: 20_000, types: [] });
+        await vi.advanceTimersByTimeAsync(20_001);
+      }
+      expect(lines.filter((line) => line.includes('nothing runs it'))).toEqual([]);
     } finally {
       vi.useRealTimers();
     }
@@ -333,6 +412,33 @@ describe('maxConcurrency', () => {
     expect(new Set(outcomes.map(({ kind }) => kind))).toEqual(new Set(['queued']));
     await until(() => kinds().filter((kind) => kind === 'handled').length === 100);
     expect(most).toBe(3);
+  });
+
+  test('a receiver with a queue enqueues above it, too: enqueuing runs no handler', async () => {
+    const { handler, begun, end } = gated();
+    const { receiver } = setUp(handler, { maxConcurrency: 1, queue: { enqueue: async () => undefined } });
+    const event = anEvent();
+    const running = receiver.handle(event, 'queue');
+    await until(() => begun.length === 1);
+    expect((await receiver.receive(await delivery(anEvent()))).kind).toBe('queued');
+    await end(event.id);
+    await running;
+  });
+
+  test('a redrive that waits for a slot ends when its signal aborts', async () => {
+    const { handler, begun, end } = gated();
+    const inbox = durable();
+    const { receiver } = setUp(handler, { inbox, maxConcurrency: 1 });
+    const [running, stored] = [anEvent(), anEvent()];
+    const handled = receiver.receive(await delivery(running));
+    await until(() => begun.length === 1);
+    await inbox.record([stored], { dueInMs: 0, origin: 'pull' });
+    const controller = new AbortController();
+    const redriven = receiver.redrive({ signal: controller.signal });
+    controller.abort();
+    expect(await redriven).toMatchObject({ handled: 0 });
+    await end(running.id);
+    await handled;
   });
 
   test('redrive and accept wait for a slot', async () => {
@@ -467,7 +573,23 @@ describe('run', () => {
     await receiver.close();
     await ended;
     expect(stop).toHaveBeenCalledOnce();
-    expect(lines.join('\n')).toMatch(/lost its connection that listens[\s\S]*gone/);
+    expect(lines.join('\n')).toMatch(/lost its connection that listens[\s\S]*gone[\s\S]*can listen .* again/);
+  });
+
+  test('it listens when the function that gives the inbox has failed before', async () => {
+    const listen = vi.fn<NonNullable<Inbox['listen']>>(async () => async () => undefined);
+    let calls = 0;
+    const { receiver } = setUp(() => undefined, {
+      inbox: () => {
+        calls += 1;
+        if (calls < 3) throw new Error('not yet');
+        return { ...durable(), listen };
+      },
+    });
+    const ended = receiver.run({ intervalMs: 1 });
+    await until(() => listen.mock.calls.length === 1);
+    await receiver.close();
+    await ended;
   });
 
   test('it looks for due events while the inbox has not found out yet whether it can listen', async () => {
