@@ -7,10 +7,11 @@
  * no event has it.
  *
  * For each ordering key, while an event needs it: `:holder:<key>` the id of the event that is leased, also if its lease
- * has lapsed; `:waiting:<key>` a sorted set, by created_at, of the events that wait, each id after its `order`, a fixed
- * number of digits that sorts by when it was received; `:due:<key>` the part of `:due` that has the key. An event that
- * waits is also due when the lease that it waits for lapses, so that no event depends on its place in `:waiting:<key>`.
- * Without `:holder:<key>` another event of the key can run beside the leased one, as an event can whose hash is lost.
+ * has lapsed; `:waiting:<key>` a sorted set of the events that wait, each id after the `turn` of the event, digits that
+ * sort by created_at, then by when it was received; `:due:<key>` the part of `:due` that has the key and is not leased.
+ * An event that waits is also due when the lease that it waits for lapses, so that no event depends on its place in
+ * `:waiting:<key>`. Without `:holder:<key>` another event of the key can run beside the leased one, as an event can
+ * whose hash is lost.
  *
  * `now` is the time of the server. Only `move` writes states, so that every index follows them.
  *
@@ -23,10 +24,10 @@ local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 
 local function text(number) return string.format('%.0f', number) end
+local NOW = text(now)
 local function eventKey(id) return base .. ':event:' .. id end
 local function jsonKey(id) return base .. ':json:' .. id end
 local function historyKey(id) return base .. ':history:' .. id end
-local function get(id, field) return redis.call('HGET', eventKey(id), field) end
 
 local function answer(list)
   if #list == 0 then return '[]' end
@@ -48,147 +49,167 @@ end
 local function holderKey(key) return base .. ':holder:' .. key end
 local function waitingKey(key) return base .. ':waiting:' .. key end
 local function keyDueKey(key) return base .. ':due:' .. key end
+-- The member of an event in the set of those that wait.
+local function place(event) return event.turn .. ':' .. event.id end
 
--- Makes an event neither hold its key nor wait for it.
-local function leaveKey(id, key)
-  if redis.call('GET', holderKey(key)) == id then redis.call('DEL', holderKey(key)) end
-  redis.call('ZREM', waitingKey(key), (get(id, 'order') or '') .. id)
+-- Removes an event from what is kept for its key.
+local function leaveKey(event)
+  if event.state == 'leased' then
+    if redis.call('GET', holderKey(event.key)) == event.id then redis.call('DEL', holderKey(event.key)) end
+  elseif event.state == 'received' or event.state == 'failed' then
+    redis.call('ZREM', waitingKey(event.key), place(event))
+    redis.call('ZREM', keyDueKey(event.key), event.id)
+  end
 end
 
-local function forget(id)
-  local found = redis.call('HMGET', eventKey(id), 'type', 'key')
-  if found[1] then redis.call('ZREM', base .. ':parked:' .. found[1], id) end
-  if found[2] then
-    leaveKey(id, found[2])
-    redis.call('ZREM', keyDueKey(found[2]), id)
-  end
+local function forget(event)
+  local id = event.id
+  if event.type then redis.call('ZREM', base .. ':parked:' .. event.type, id) end
+  if event.key then leaveKey(event) end
   for _, state in ipairs({ 'received', 'leased', 'failed', 'done', 'dead', 'parked' }) do unlist(id, state) end
   redis.call('ZREM', base .. ':due', id)
   redis.call('ZREM', base .. ':whole', id)
   redis.call('DEL', eventKey(id), jsonKey(id), historyKey(id))
 end
 
--- The state, dueAt and key of an event; nil when it is unknown or forgotten. A lease holds also without the JSON.
+-- An event as its hash has it; nil when it has none.
+local function load(id)
+  local found = redis.call('HMGET', eventKey(id), 'state', 'dueAt', 'type', 'receivedAt', 'updatedAt', 'attempts',
+    'token', 'key', 'turn')
+  if not found[1] then return nil end
+  return { id = id, state = found[1], due = tonumber(found[2]) or 0, type = found[3], receivedAt = found[4],
+    updatedAt = found[5], attempts = found[6], token = found[7], key = found[8] or nil, turn = found[9] }
+end
+
+-- The same; nil also when the event is forgotten. A lease holds also without the JSON.
 local function known(id)
-  local found = redis.call('HMGET', eventKey(id), 'state', 'dueAt', 'key')
-  local state, due = found[1], tonumber(found[2]) or 0
-  if not state then return nil end
-  if state == 'done' or (state == 'leased' and due > now) or redis.call('EXISTS', jsonKey(id)) == 1 then
-    return state, due, found[3]
-  end
-  forget(id)
+  local event = load(id)
+  if not event or event.state == 'done' or (event.state == 'leased' and event.due > now) then return event end
+  if redis.call('EXISTS', jsonKey(id)) == 1 then return event end
+  forget(event)
   return nil
 end
 
--- The same for an id of an index, which has to go if its event is unknown.
+-- The same for an id of an index, which has to go if its event is unknown; then the event has no state.
 local function indexed(id)
-  local state, due, key = known(id)
-  if not state then forget(id) end
-  return state, due, key
+  local event = known(id)
+  if event then return event end
+  forget({ id = id })
+  return { id = id }
 end
 
-local function move(id, from, to, due)
-  local key = eventKey(id)
-  local at = redis.call('HMGET', key, 'receivedAt', 'type', 'key')
+-- Writes the state of an event, with further fields of its hash.
+local function move(event, to, due, ...)
+  local id, from, key = event.id, event.state, event.key
   if from ~= to then
     if from then
       redis.call('ZREM', base .. ':in:' .. from, id)
       redis.call('ZREM', base .. ':since:' .. from, id)
-      if from == 'parked' then redis.call('ZREM', base .. ':parked:' .. at[2], id) end
+      if from == 'parked' then redis.call('ZREM', base .. ':parked:' .. event.type, id) end
     end
-    redis.call('ZADD', base .. ':in:' .. to, at[1], id)
-    if to == 'parked' then redis.call('ZADD', base .. ':parked:' .. at[2], at[1], id) end
-    if to == 'done' then redis.call('ZADD', base .. ':whole', text(now), id) end
+    redis.call('ZADD', base .. ':in:' .. to, event.receivedAt, id)
+    if to == 'parked' then redis.call('ZADD', base .. ':parked:' .. event.type, event.receivedAt, id) end
+    if to == 'done' then redis.call('ZADD', base .. ':whole', NOW, id) end
   end
-  redis.call('ZADD', base .. ':since:' .. to, text(now), id)
-  redis.call('HSET', key, 'state', to, 'updatedAt', text(now))
+  redis.call('ZADD', base .. ':since:' .. to, NOW, id)
+  if key then leaveKey(event) end
   if due then
-    redis.call('HSET', key, 'dueAt', text(due))
-    redis.call('ZADD', base .. ':due', text(due), id)
-    if at[3] then redis.call('ZADD', keyDueKey(at[3]), text(due), id) end
+    local dueAt = text(due)
+    redis.call('ZADD', base .. ':due', dueAt, id)
+    redis.call('HSET', eventKey(id), 'state', to, 'updatedAt', NOW, 'dueAt', dueAt, ...)
+    if key and to ~= 'leased' then redis.call('ZADD', keyDueKey(key), dueAt, id) end
   else
-    redis.call('HDEL', key, 'dueAt')
     redis.call('ZREM', base .. ':due', id)
-    if at[3] then redis.call('ZREM', keyDueKey(at[3]), id) end
+    redis.call('HSET', eventKey(id), 'state', to, 'updatedAt', NOW, ...)
   end
-end
-
-local function record(id, eventType, source, event)
-  redis.call('HSET', eventKey(id), 'type', eventType, 'source', source, 'attempts', '0', 'receivedAt', text(now))
-  redis.call('SET', jsonKey(id), event)
-  redis.call('DEL', historyKey(id))
+  if to == 'leased' then
+    if key then redis.call('SET', holderKey(key), id) end
+  elseif to == 'done' then
+    -- The hash of a done event is kept permanently.
+    redis.call('HDEL', eventKey(id), 'dueAt', 'token', 'lastError', 'turn')
+  elseif to == 'dead' then redis.call('HDEL', eventKey(id), 'dueAt', 'token')
+  elseif from == 'leased' then redis.call('HDEL', eventKey(id), 'token') end
 end
 
 -- Adds the attempt of a leased event to its history. While it is leased, updatedAt is the time of its claim.
-local function ended(id, at, result, err)
-  local found = redis.call('HMGET', eventKey(id), 'attempts', 'updatedAt')
-  local length = redis.call('RPUSH', historyKey(id), cjson.encode({ found[1], found[2], text(at), result, err }))
-  if length > 10 then redis.call('LTRIM', historyKey(id), -10, -1) end
+local function ended(event, at, result, err)
+  local attempt = cjson.encode({ event.attempts, event.updatedAt, at, result, err })
+  local length = redis.call('RPUSH', historyKey(event.id), attempt)
+  if length > 10 then redis.call('LTRIM', historyKey(event.id), -10, -1) end
+end
+`;
+
+/** How a new event is stored, and where it is among those of its key. */
+const RECORD = `
+-- Where an event that has a key is among its others: by created_at, then by when it was received; \`index\`: its place
+-- among those that are received in this step.
+local function turnOf(receivedAt, created, index)
+  local micros = receivedAt == NOW and tonumber(time[2]) % 1000 or 0
+  return created .. receivedAt .. string.format('%03d%06d', micros, index)
 end
 
--- Sets the ordering key of an event, or none; \`index\`: its place among those that are received in this step.
-local function setKey(id, old, key, createdAt, index)
-  if (old or nil) == key then return end
-  if old then
-    leaveKey(id, old)
-    redis.call('ZREM', keyDueKey(old), id)
-    redis.call('HDEL', eventKey(id), 'key', 'createdAt')
+local function record(id, eventType, source, json, key, created, index)
+  local event = { id = id, type = eventType, receivedAt = NOW, attempts = 0, key = key }
+  if key then
+    event.turn = turnOf(NOW, created, index)
+    redis.call('HSET', eventKey(id), 'type', eventType, 'source', source, 'attempts', '0', 'receivedAt', NOW,
+      'key', key, 'turn', event.turn)
+  else
+    redis.call('HSET', eventKey(id), 'type', eventType, 'source', source, 'attempts', '0', 'receivedAt', NOW)
   end
-  if not key then return end
-  redis.call('HSET', eventKey(id), 'key', key, 'createdAt', createdAt)
-  local receivedAt = tonumber(get(id, 'receivedAt'))
-  local received = receivedAt == now and tonumber(time[1]) * 1000000 + tonumber(time[2]) or receivedAt * 1000
-  redis.call('HSETNX', eventKey(id), 'order', string.format('%016.0f%06d', received, index))
+  redis.call('SET', jsonKey(id), json)
+  redis.call('DEL', historyKey(id))
+  return event
 end
+`;
 
--- The event that is leased with a key, and until when, also if the lease has lapsed.
+/** Who holds an ordering key, and who waits for it. */
+const WAIT = `
+-- The event that is leased with a key, also if its lease has lapsed.
 local function holderOf(key)
   local id = redis.call('GET', holderKey(key))
   if not id then return nil end
-  local state, due, of = known(id)
-  if state == 'leased' and of == key then return id, due end
+  local event = known(id)
+  if event and event.state == 'leased' and event.key == key then return event end
   redis.call('DEL', holderKey(key))
 end
 
 -- Makes an event wait for another of its key; its own lease, which has lapsed, is lost.
-local function wait(id, state, due, key, dueAt)
-  if state == 'leased' then ended(id, due, 'lapsed') end
-  leaveKey(id, key)
-  local place = redis.call('HMGET', eventKey(id), 'createdAt', 'order')
-  redis.call('ZADD', waitingKey(key), place[1], place[2] .. id)
-  redis.call('HDEL', eventKey(id), 'token')
-  move(id, state, 'received', dueAt)
+local function wait(event, due)
+  if event.state == 'leased' then ended(event, text(event.due), 'lapsed') end
+  move(event, 'received', due)
+  redis.call('ZADD', waitingKey(event.key), 0, place(event))
 end
+`;
 
+/** The end of an attempt. */
+const SETTLE = `
 -- Makes the event due that waits for a key and was created first.
 local function dueNext(key)
   while not tired() do
     local first = redis.call('ZPOPMIN', waitingKey(key))[1]
     if not first then return end
-    local id = string.sub(first, 23)
-    local state, _, of = known(id)
-    if state == 'received' and of == key then return move(id, state, state, now) end
+    local event = known(string.match(first, ':(.*)'))
+    if event and event.state == 'received' and event.key == key and place(event) == first then
+      return move(event, 'received', now)
+    end
     corrected = corrected + 1
   end
 end
 
 -- Ends the attempt of a lease that is not lost.
 local function settle(id, token, to, due, err)
-  local found = redis.call('HMGET', eventKey(id), 'state', 'token', 'key')
-  if found[1] ~= 'leased' or found[2] ~= token then return '[]' end
-  ended(id, now, to, err)
-  move(id, 'leased', to, due)
-  redis.call('HDEL', eventKey(id), 'token', 'lastError')
-  if err then redis.call('HSET', eventKey(id), 'lastError', err) end
-  if found[3] then
-    leaveKey(id, found[3])
-    -- The hash of a done event is kept permanently.
-    if to == 'done' then redis.call('HDEL', eventKey(id), 'createdAt', 'order') end
-    dueNext(found[3])
-  end
+  local event = load(id)
+  if not event or event.state ~= 'leased' or event.token ~= token then return '[]' end
+  ended(event, NOW, to, err)
+  if err then move(event, to, due, 'lastError', err) else move(event, to, due) end
+  if event.key then dueNext(event.key) end
   return '["1"]'
 end
+`;
 
+/** The order of strings. */
+const BEFORE = `
 -- By bytes, as a sorted set orders its members; Lua's own < goes by the server's locale.
 local function before(a, b)
   for index = 1, math.min(#a, #b) do
@@ -197,13 +218,19 @@ local function before(a, b)
   end
   return #a < #b
 end
+`;
 
+/** What the poller stored. */
+const POLL_STATE = `
 -- The state of the poller, or what a release without that field has written: since and horizon.
 local function pollState()
   local found = redis.call('HMGET', base .. ':poll', 'state', 'since', 'horizon')
   return answer({ found[1] or '', found[2] or '', found[3] or '' })
 end
+`;
 
+/** A record for operators. */
+const READ = `
 local function read(id)
   local fields = redis.call('HMGET', eventKey(id), 'type', 'state', 'attempts', 'source', 'receivedAt',
     'updatedAt', 'dueAt', 'lastError', 'key')
@@ -221,62 +248,64 @@ end
  */
 const BODIES = {
   /**
-   * id, type, source, leaseMs, token, event, '1' if early, and with a key: key, createdAt → the state of the claim, and
+   * id, type, source, leaseMs, token, event, '1' if early, and with a key: key, created → the state of the claim, and
    * the attempt or the ms left
    */
-  claim: `
+  claim: `${RECORD}${WAIT}
 local id, leaseUntil, token, key = ARGV[1], now + tonumber(ARGV[4]), ARGV[5], ARGV[8]
-local state, due, old = known(id)
+local event = known(id)
+local state = event and event.state
 if state == 'done' or state == 'dead' then return answer({ state, '0' }) end
-if (state == 'leased' or (state == 'failed' and ARGV[7] ~= '1')) and due > now then
-  return answer({ state, text(due - now) })
+if (state == 'leased' or (state == 'failed' and ARGV[7] ~= '1')) and event.due > now then
+  return answer({ state, text(event.due - now) })
 end
-if not state then record(id, ARGV[2], ARGV[3], ARGV[6]) end
-if old or key then setKey(id, old, key, ARGV[9], 0) end
-if key then
-  local holder, heldUntil = holderOf(key)
-  if holder and holder ~= id then
-    if heldUntil > now then
-      wait(id, state, due, key, heldUntil)
-      return answer({ 'waiting', text(heldUntil - now) })
-    end
-    wait(holder, 'leased', heldUntil, key, leaseUntil)
+if not event then event = record(id, ARGV[2], ARGV[3], ARGV[6], key, ARGV[9], 0)
+elseif event.key ~= key then
+  if event.key then leaveKey(event) end
+  event.key, event.turn = key, event.turn or turnOf(event.receivedAt, ARGV[9], 0)
+  if key then redis.call('HSET', eventKey(id), 'key', key, 'turn', event.turn)
+  else redis.call('HDEL', eventKey(id), 'key') end
+end
+local holder = key and holderOf(key)
+if holder and holder.id ~= id then
+  if holder.due > now then
+    wait(event, holder.due)
+    return answer({ 'waiting', text(holder.due - now) })
   end
-  leaveKey(id, key)
-  redis.call('SET', holderKey(key), id)
+  wait(holder, leaseUntil)
 end
-if state == 'leased' then ended(id, due, 'lapsed') end
-move(id, state, 'leased', leaseUntil)
-redis.call('HSET', eventKey(id), 'token', token)
-return answer({ 'claimed', text(redis.call('HINCRBY', eventKey(id), 'attempts', 1)) })`,
+if state == 'leased' then ended(event, text(event.due), 'lapsed') end
+local attempt = text(event.attempts + 1)
+move(event, 'leased', leaseUntil, 'token', token, 'attempts', attempt)
+return answer({ 'claimed', attempt })`,
 
   /** id, token → whether it was settled */
-  complete: `
+  complete: `${SETTLE}
 return settle(ARGV[1], ARGV[2], 'done')`,
 
   /** id, token, retryAfterMs or '', error → whether it was settled */
-  fail: `
+  fail: `${SETTLE}
 local retryAfterMs = tonumber(ARGV[3])
 return settle(ARGV[1], ARGV[2], retryAfterMs and 'failed' or 'dead', retryAfterMs and now + retryAfterMs, ARGV[4])`,
 
-  /** dueInMs or '', source, then id, type, event, key or '', createdAt of each → the result of each */
-  record: `
+  /** dueInMs or '', source, then id, type, event, key or '', created of each → the result of each */
+  record: `${RECORD}
 local answers = {}
 for index = 3, #ARGV, 5 do
   local id, key = ARGV[index], ARGV[index + 3]
-  local state = known(id)
-  if not state then
-    record(id, ARGV[index + 1], ARGV[2], ARGV[index + 2])
-    if key ~= '' then setKey(id, nil, key, ARGV[index + 4], index) end
-    if ARGV[1] == '' then move(id, nil, 'parked', nil)
-    else move(id, nil, 'received', now + tonumber(ARGV[1])) end
+  local event = known(id)
+  answers[#answers + 1] = event and event.state or 'new'
+  if not event then
+    event = record(id, ARGV[index + 1], ARGV[2], ARGV[index + 2], key ~= '' and key or nil, ARGV[index + 4],
+      (index - 3) / 5)
+    if ARGV[1] == '' then move(event, 'parked')
+    else move(event, 'received', now + tonumber(ARGV[1])) end
   end
-  answers[#answers + 1] = state or 'new'
 end
 return answer(answers)`,
 
   /** limit, visibilityTimeoutMs, then the types → the JSON of the events */
-  takeDue: `
+  takeDue: `${WAIT}${BEFORE}
 local limit, visibleAt = tonumber(ARGV[1]), now + tonumber(ARGV[2])
 local dueKey = base .. ':due'
 -- What is taken, and what waits for it, moves at the end: until then their places in the indexes stay as they are.
@@ -301,9 +330,7 @@ local function walk(next, stays)
     if #ids == 0 then return end
     for _, id in ipairs(ids) do
       if tired() then return end
-      local event = { id = id }
-      if not seen[id] then event.state, event.due, event.key = indexed(id) end
-      if seen[id] or stays(event) then kept = kept + 1
+      if seen[id] or stays(indexed(id)) then kept = kept + 1
       else corrected = corrected + 1 end
     end
   end
@@ -311,29 +338,25 @@ end
 
 local function isOpen(state) return state == 'received' or state == 'leased' or state == 'failed' end
 
-local function isEarlier(a, b)
-  local left = redis.call('HMGET', eventKey(a.id), 'createdAt', 'order')
-  local right = redis.call('HMGET', eventKey(b.id), 'createdAt', 'order')
-  if left[1] ~= right[1] then return tonumber(left[1]) < tonumber(right[1]) end
-  return before(left[2], right[2])
-end
-
--- Takes the event that was created first of those of a key that are due, and passes over the others.
-local function takeFirst(event)
-  local key, room = event.key, LIMIT - corrected
+-- Takes the event that was created first of those of a key that are due, and passes over the others. One of them can
+-- be the holder of the key, whose lease has lapsed.
+local function takeFirst(event, holder)
+  local key, room, first = event.key, LIMIT - corrected, event
+  local function compare(rival)
+    if before(rival.turn, first.turn) then first, rival = rival, first end
+    pass(rival)
+  end
+  if holder and holder.id ~= event.id then compare(holder) end
   local ids = redis.call('ZRANGEBYSCORE', keyDueKey(key), '-inf', text(now), 'LIMIT', 0, room)
-  local first = event
   for _, id in ipairs(ids) do
-    local state, due, of = known(id)
-    local rival = { id = id, state = state, due = due, key = key }
-    if of ~= key or not isOpen(state) or due > now then
+    local rival = known(id)
+    if not rival or rival.key ~= key or (rival.state ~= 'received' and rival.state ~= 'failed') then
       corrected = corrected + 1
-      if of == key and isOpen(state) then redis.call('ZADD', keyDueKey(key), text(due), id)
-      else redis.call('ZREM', keyDueKey(key), id) end
-    elseif id ~= event.id then
-      if isEarlier(rival, first) then first, rival = rival, first end
-      pass(rival)
-    end
+      redis.call('ZREM', keyDueKey(key), id)
+    elseif rival.due > now then
+      corrected = corrected + 1
+      redis.call('ZADD', keyDueKey(key), text(rival.due), id)
+    elseif id ~= event.id then compare(rival) end
   end
   if #ids < room then return take(first) end
   -- There can be more, one of them created earlier: the next script compares them with this one, which stays due.
@@ -346,7 +369,7 @@ for index = 3, #ARGV do
     function (event)
       if event.state ~= 'parked' then redis.call('ZREM', key, event.id)
       -- With a key it takes its turn among those of the key that are due.
-      elseif event.key then move(event.id, 'parked', 'received', tonumber(get(event.id, 'receivedAt')))
+      elseif event.key then move(event, 'received', math.min(now, event.receivedAt))
       else
         take(event)
         return true
@@ -376,17 +399,16 @@ walk(function (from, count)
       redis.call('ZADD', dueKey, text(due), id)
       return false
     end
-    local holder, heldUntil
-    if key then holder, heldUntil = holderOf(key) end
-    if holder and heldUntil > now then
-      wait(id, state, due, key, heldUntil)
+    local holder = key and holderOf(key)
+    if holder and holder.due > now then
+      wait(event, holder.due)
       return false
     end
     if not key then take(event)
     elseif decided[key] then pass(event)
     else
       decided[key] = true
-      takeFirst(event)
+      takeFirst(event, holder)
     end
     return true
   end)
@@ -394,22 +416,19 @@ walk(function (from, count)
 for _, event in ipairs(passed) do
   -- Were they due again before the others of the key are compared, that would not end.
   local dueAt = event.key == unfinished and math.max(visibleAt, now + 60000) or visibleAt
-  wait(event.id, event.state, event.due, event.key, dueAt)
+  wait(event, dueAt)
 end
 if #taken == 0 and tired() then return AGAIN end
 local events = {}
 for _, event in ipairs(taken) do
-  local id = event.id
-  if event.state == 'leased' then ended(id, event.due, 'lapsed') end
-  if event.key then leaveKey(id, event.key) end
-  move(id, event.state, 'received', visibleAt)
-  redis.call('HDEL', eventKey(id), 'token')
-  events[#events + 1] = redis.call('GET', jsonKey(id))
+  if event.state == 'leased' then ended(event, text(event.due), 'lapsed') end
+  move(event, 'received', visibleAt)
+  events[#events + 1] = redis.call('GET', jsonKey(event.id))
 end
 return answer(events)`,
 
   /** holder, leaseMs → the poller's state; empty while another holder has the lease */
-  acquirePoll: `
+  acquirePoll: `${POLL_STATE}
 local key = base .. ':poll'
 local found = redis.call('HMGET', key, 'holder', 'leaseUntil')
 if found[1] and found[1] ~= ARGV[1] and tonumber(found[2]) > now then return '[]' end
@@ -425,21 +444,21 @@ redis.call('HDEL', key, 'since', 'horizon', 'largest')
 return '["1"]'`,
 
   /** → the poller's state */
-  pollState: `
+  pollState: `${POLL_STATE}
 return pollState()`,
 
   /** id → one record or none */
-  find: `
+  find: `${READ}
 if not known(ARGV[1]) then return '[]' end
 return answer({ read(ARGV[1]) })`,
 
   /** state, limit, id to continue after or '', 'oldest' or 'newest' → records */
-  list: `
+  list: `${BEFORE}${READ}
 local state, limit, after, newest = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4] == 'newest'
 local key = base .. ':in:' .. state
 local start = 0
 if after ~= '' then start = redis.call(newest and 'ZREVRANK' or 'ZRANK', key, after) or -1 end
-local at = start < 0 and get(after, 'receivedAt')
+local at = start < 0 and redis.call('HGET', eventKey(after), 'receivedAt')
 if at then
   -- It has left the state: go on from where it stood, behind those of the same time that precede it by their ids.
   if newest then start = redis.call('ZCOUNT', key, '(' .. at, '+inf') - 1
@@ -455,7 +474,7 @@ while #records < limit do
   local ids = redis.call(newest and 'ZREVRANGE' or 'ZRANGE', key, from, from + limit - #records - 1)
   if #ids == 0 then break end
   for _, id in ipairs(ids) do
-    if indexed(id) == state then records[#records + 1] = read(id) else unlist(id, state) end
+    if indexed(id).state == state then records[#records + 1] = read(id) else unlist(id, state) end
   end
   if tired() then return AGAIN end
 end
@@ -467,7 +486,7 @@ local answers = {}
 for _, state in ipairs(ARGV) do
   local key = base .. ':since:' .. state
   local oldest = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
-  while oldest[1] and indexed(oldest[1]) ~= state do
+  while oldest[1] and indexed(oldest[1]).state ~= state do
     unlist(oldest[1], state)
     if tired() then return AGAIN end
     oldest = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
@@ -478,11 +497,9 @@ return answer(answers)`,
 
   /** id → whether it was requeued */
   requeue: `
-local id = ARGV[1]
-local state = known(id)
-if state ~= 'dead' and state ~= 'failed' then return '[]' end
-move(id, state, 'received', now)
-redis.call('HSET', eventKey(id), 'attempts', '0')
+local event = known(ARGV[1])
+if not event or (event.state ~= 'dead' and event.state ~= 'failed') then return '[]' end
+move(event, 'received', now, 'attempts', '0')
 return '["1"]'`,
 
   /** olderThanMs, limit → the number of events that it looked at, and of those that it pruned */
@@ -491,7 +508,7 @@ local ids = redis.call('ZRANGEBYSCORE', base .. ':whole', '-inf', text(now - ton
 local pruned = 0
 for _, id in ipairs(ids) do
   redis.call('ZREM', base .. ':whole', id)
-  if indexed(id) == 'done' then
+  if indexed(id).state == 'done' then
     pruned = pruned + redis.call('DEL', jsonKey(id))
     redis.call('DEL', historyKey(id))
   end

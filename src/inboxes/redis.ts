@@ -159,7 +159,7 @@ export function redisInbox(
       const { id, type } = event;
       const token = crypto.randomUUID();
       const values = [id, type, origin, leaseMs, token, json, early ? 1 : ''];
-      if (key !== undefined) values.push(key, createdAtMs(event));
+      if (key !== undefined) values.push(key, toCreated(event));
       const [state, number] = (await scripts.claim(values)) as [Claim['state'], string];
       if (state === 'claimed') return { state, lease: { id, token, attempt: Number(number), key } };
       if (state === 'done' || state === 'dead') return { state };
@@ -178,7 +178,7 @@ export function redisInbox(
         event.type,
         json[index] ?? encodeEvent(event),
         keys[index] ?? '',
-        keys[index] === undefined ? '' : createdAtMs(event),
+        keys[index] === undefined ? '' : toCreated(event),
       ]);
       return (await scripts.record([dueInMs ?? '', origin, ...page])) as readonly RecordResult[];
     },
@@ -306,6 +306,11 @@ async function digestHex(lua: string): Promise<string> {
 /** Scripts that change something return an empty array if they changed nothing. */
 async function succeeded(reply: Promise<unknown>): Promise<boolean> {
   return ((await reply) as readonly string[]).length > 0;
+}
+
+/** When the event was created, as digits that sort by it: those of the ms since the year -1200. */
+function toCreated(event: UnknownEvent): string {
+  return String(createdAtMs(event) + 1e14).padStart(15, '0');
 }
 
 function toRecords(reply: unknown): readonly InboxRecord[] {

@@ -202,8 +202,7 @@ describeWithRedis('the ordering keys of the Redis inbox', () => {
     expect(await inbox.prune({ olderThanMs: 0 })).toBe(6);
     expect(await ofKeys()).toEqual([]);
     const fields = await redis.hkeys(`{${prefix}}:event:${dead.id}`);
-    expect(fields).not.toContain('createdAt');
-    expect(fields).not.toContain('order');
+    expect(fields).not.toContain('turn');
     expect(await inbox.find(dead.id)).toMatchObject({ state: 'done', key: KEY, event: null });
   });
 
@@ -246,6 +245,69 @@ describeWithRedis('the ordering keys of the Redis inbox', () => {
     for (const event of [second, first]) {
       expect(await inbox.complete(await claimed(inbox, event))).toBe(true);
     }
+  });
+
+  test('an event that waited, was evicted and recorded again is not due before its time when the lease ends, and the next one is', async () => {
+    const { inbox, evict } = open();
+    const [holder, evicted, next] = eventsBySecond(3) as [UnknownEvent, UnknownEvent, UnknownEvent];
+    const lease = await claimed(inbox, holder);
+    for (const event of [evicted, next]) expect((await inbox.claim(event, LEASE)).state).toBe('waiting');
+    await evict(`event:${evicted.id}`);
+    await inbox.record([evicted], { dueInMs: 2 * HOUR_MS, origin: 'pull', keys: [KEY] });
+    expect(await inbox.complete(lease)).toBe(true);
+    expect(idsOf(await inbox.takeDue(TAKE))).toEqual([next.id]);
+  });
+
+  test('a parked event with a key is taken although the clock of the server was set back', async () => {
+    const prefix = randomUUID();
+    const { eval: run } = fromIoredis(redis);
+    const setBack: RedisLike = {
+      evalsha: () => Promise.reject(new Error('NOSCRIPT')),
+      eval: (script, keys, values) =>
+        run(script.replace("redis.call('TIME')", "{ '1767323045', '0' }"), keys, values),
+    };
+    const event = someEvent();
+    await redisInbox(fromIoredis(redis), { prefix }).record([event], {
+      dueInMs: null,
+      origin: 'push',
+      keys: [KEY],
+    });
+    const taken = await redisInbox(setBack, { prefix }).takeDue({ ...TAKE, types: [event.type] });
+    expect(idsOf(taken)).toEqual([event.id]);
+  });
+
+  test('an event whose key is changed keeps its turn among those that were created and received at the same time', async () => {
+    const { inbox } = open();
+    const events = [someEvent(), someEvent(), someEvent(), someEvent()];
+    const [first, second, third, holder] = events as [UnknownEvent, UnknownEvent, UnknownEvent, UnknownEvent];
+    await inbox.record([first, second, third], {
+      dueInMs: 0,
+      origin: 'pull',
+      keys: Array(3).fill('redeem_8'),
+    });
+    const lease = await claimed(inbox, holder);
+    for (const event of [third, second, first]) {
+      expect((await inbox.claim(event, LEASE)).state).toBe('waiting');
+    }
+    await inbox.complete(lease);
+    expect(idsOf(await inbox.takeDue(TAKE))).toEqual([first.id]);
+  });
+
+  test('a claim with a key of its own, and its end, call a few commands more than without a key', async () => {
+    const { inbox } = open();
+    const count = async (key?: string) => {
+      const event = someEvent();
+      const before = await countCommands();
+      const claim = await inbox.claim(event, { leaseMs: HOUR_MS, origin: 'push', key });
+      if (claim.state !== 'claimed') throw new Error(`The claim of ${event.id} was answered ${claim.state}.`);
+      await inbox.complete(claim.lease);
+      return (await countCommands()) - before;
+    };
+    // The first calls send the scripts.
+    await count();
+    const without = await count();
+    expect((await count('redeem_8')) - without).toBeLessThanOrEqual(5);
+    expect(without).toBeLessThanOrEqual(25);
   });
 
   test('when a cache has evicted the due times of a key, its events run all the same, one at a time', async () => {
