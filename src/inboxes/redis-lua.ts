@@ -182,8 +182,8 @@ local function wait(event, due)
 end
 `;
 
-/** The end of an attempt. */
-const SETTLE = `
+/** The next event of an ordering key. */
+const DUE_NEXT = `
 -- Makes the event due that waits for a key and was created first.
 local function dueNext(key)
   while not tired() do
@@ -196,7 +196,10 @@ local function dueNext(key)
     corrected = corrected + 1
   end
 end
+`;
 
+/** The end of an attempt. */
+const SETTLE = `${DUE_NEXT}
 -- Ends the attempt of a lease that is not lost.
 local function settle(id, token, to, due, err)
   local event = load(id)
@@ -251,7 +254,7 @@ const BODIES = {
    * id, type, source, leaseMs, token, event, '1' if early, and with a key: key, created → the state of the claim, and
    * the attempt or the ms left
    */
-  claim: `${RECORD}${WAIT}
+  claim: `${RECORD}${WAIT}${DUE_NEXT}
 local id, leaseUntil, token, key = ARGV[1], now + tonumber(ARGV[4]), ARGV[5], ARGV[8]
 local event = known(id)
 local state = event and event.state
@@ -261,7 +264,11 @@ if (state == 'leased' or (state == 'failed' and ARGV[7] ~= '1')) and event.due >
 end
 if not event then event = record(id, ARGV[2], ARGV[3], ARGV[6], key, ARGV[9], 0)
 elseif event.key ~= key then
-  if event.key then leaveKey(event) end
+  if event.key then
+    leaveKey(event)
+    -- This event may be the one that the others of its old key wait for.
+    dueNext(event.key)
+  end
   event.key, event.turn = key, event.turn or turnOf(event.receivedAt, ARGV[9], 0)
   if key then redis.call('HSET', eventKey(id), 'key', key, 'turn', event.turn)
   else redis.call('HDEL', eventKey(id), 'key') end
