@@ -7,7 +7,7 @@
  * another has committed since it began. There, what makes an event wait also writes the row of the lease, and the unique
  * index allows one lease: the later step fails as a conflict, and the inbox sends it again.
  */
-import { fromMs, LAPSED, type Tables } from './postgres-expressions.js';
+import { fromMs, history, LAPSED, type Tables } from './postgres-expressions.js';
 
 /** How many events of a key one statement passes over: other statements wait for its locks. */
 const PASS_BATCH = 5_000;
@@ -16,18 +16,13 @@ const PASS_BATCH = 5_000;
 const lockNumber = ({ schema }: Tables, key: string) =>
   `hashtextextended('stablehooks ${schema} ' || ${key}, 0)`;
 
-/** Ends an attempt by an UPDATE that ends with conditions; the next event of the key is due in the same step. */
-export const endKeyed = (tables: Tables, end: string, key: string) => `WITH locked AS MATERIALIZED (
-  SELECT ${tables.schema}.lock_key(${key}::pg_catalog.text)
-), ended AS (
-  ${end} AND EXISTS (SELECT FROM locked) RETURNING 1
-)
-SELECT ${tables.schema}.release_key(${key}::pg_catalog.text) AS released FROM ended`;
+/** Takes the lock of a key if it is free. An expression costs a part of what a statement costs. */
+const tryLock = (tables: Tables) => `pg_try_advisory_xact_lock(${lockNumber(tables, 'event_key')})`;
 
 /** The functions that need several statements, each of which sees what was committed before it got the lock. */
 export const writeKeyFunctions = (tables: Tables) => `${writeLockKey(tables)}
 ${writeClaimKeyed(tables)}
-${writeReleaseKey(tables)}
+${writeEndKeyed(tables)}
 ${writeTakeKeyed(tables)}`;
 
 const IS_STRICTER = "current_setting('transaction_isolation') <> 'read committed'";
@@ -40,12 +35,24 @@ const writeLockKey = (
 BEGIN
   IF NOT ${IS_STRICTER} THEN
     PERFORM pg_advisory_xact_lock(${lockNumber(tables, 'event_key')});
-  ELSIF NOT pg_try_advisory_xact_lock(${lockNumber(tables, 'event_key')}) THEN
+  ELSIF NOT ${tryLock(tables)} THEN
     -- Whoever waits here goes on with what was there before, and fails for certain.
     RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = 'Another call has the lock of the ordering key.';
   END IF;
 END $lock$;`;
 
+/**
+ * Claims an event with a key. Three steps, each for what the one before it leaves:
+ *
+ * 1. A new event of a free key is inserted as leased, and nothing is read. ON CONFLICT names no column: the index of the
+ *    ids and that of the leased keys both count. Under the lock, so that what a taker or an end has read stays true. At a
+ *    stricter isolation, where a call fails if another has the lock, the next step comes first.
+ * 2. An event that waits already is answered without the lock and without a write, so that repeated deliveries hinder
+ *    nobody. One statement reads both rows as they were at one time. Whoever ends the lease must see that the event
+ *    waits: either it waits for this lease, or it began to wait before the lease did, which was under the lock and
+ *    therefore committed before the lease could be claimed. In that case it must be due by the end of the lease.
+ * 3. Anything else is decided under the lock.
+ */
 const writeClaimKeyed = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.claim_keyed(
     event_id pg_catalog.text, event_type pg_catalog.text, origin pg_catalog.text, lease_ms double precision,
     new_token pg_catalog.uuid, event_json pg_catalog.text, early boolean, event_key pg_catalog.text,
@@ -58,8 +65,30 @@ DECLARE
   due timestamptz;
   present ${tables.events};
   holder ${tables.events};
+  is_locked boolean;
 BEGIN
-  PERFORM ${tables.schema}.lock_key(event_key);
+  is_locked := NOT ${IS_STRICTER} AND ${tryLock(tables)};
+  IF is_locked THEN
+    claimed_at := clock_timestamp();
+    INSERT INTO ${tables.events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event,
+      key, created_at, waiting)
+    VALUES (event_id, event_type, 'leased', 1, origin, claimed_at, claimed_at,
+      claimed_at + lease_ms * interval '1 millisecond', new_token, event_json, event_key, created, false)
+    ON CONFLICT DO NOTHING;
+    won := FOUND;
+    state := 'leased';
+    attempts := 1;
+    IF won THEN RETURN; END IF;
+  END IF;
+  won := false;
+  state := 'waiting';
+  SELECT found.attempts, ceil(extract(epoch FROM held.due_at - clock_timestamp()) * 1000) INTO attempts, left_ms
+    FROM ${tables.events} AS found JOIN ${tables.events} AS held
+      ON held.key = event_key AND held.state = 'leased' AND held.due_at > clock_timestamp()
+    WHERE found.id = event_id AND found.waiting AND found.key = event_key AND (found.due_at = held.due_at
+      OR found.due_at < held.due_at AND found.updated_at < held.updated_at);
+  IF FOUND THEN RETURN; END IF;
+  IF NOT is_locked THEN PERFORM ${tables.schema}.lock_key(event_key); END IF;
   SELECT * INTO present FROM ${tables.events} AS found WHERE found.id = event_id FOR UPDATE;
   claimed_at := clock_timestamp();
   state := coalesce(present.state, 'received');
@@ -80,10 +109,6 @@ BEGIN
     won := false;
     due := holder.due_at;
     left_ms := ceil(extract(epoch FROM due - claimed_at) * 1000);
-    IF present.waiting AND present.key = event_key AND present.due_at = due THEN
-      state := 'waiting';
-      RETURN;
-    END IF;
     IF ${IS_STRICTER} THEN
       UPDATE ${tables.events} AS e SET key = event_key WHERE e.id = holder.id;
     END IF;
@@ -109,22 +134,31 @@ BEGIN
   END IF;
 END $claim$;`;
 
-/** Makes the first event that waits for a key due, and tells those who listen. Returns whether one waited. */
-const writeReleaseKey = ({ schema, events, channel }: Tables) =>
-  `  CREATE OR REPLACE FUNCTION ${schema}.release_key(event_key pg_catalog.text) RETURNS boolean
-  LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $release$
+/** Ends an attempt, and makes the first event that waits for its key due. Returns whether the lease was not lost. */
+const writeEndKeyed = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.end_keyed(
+    event_id pg_catalog.text, lease_token pg_catalog.uuid, event_key pg_catalog.text, result pg_catalog.text,
+    retry_ms double precision, failure pg_catalog.text
+  ) RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $end$
 DECLARE
-  released_at timestamptz := clock_timestamp();
+  ended_at timestamptz;
+  next_id pg_catalog.text;
 BEGIN
-  UPDATE ${events} AS e SET due_at = released_at, updated_at = released_at, waiting = false
-  WHERE e.waiting AND e.id = (
-    SELECT found.id FROM ${events} AS found WHERE found.key = event_key AND found.waiting
-    ORDER BY found.created_at, found.received_at LIMIT 1
-  );
+  IF NOT ${tryLock(tables)} THEN PERFORM ${tables.schema}.lock_key(event_key); END IF;
+  ended_at := clock_timestamp();
+  UPDATE ${tables.events} AS e SET state = result, due_at = ended_at + retry_ms * interval '1 millisecond',
+    token = NULL, last_error = failure, updated_at = ended_at, history = ${history('result', 'ended_at', 'failure')}
+  WHERE e.id = event_id AND e.token = lease_token;
   IF NOT FOUND THEN RETURN false; END IF;
-  PERFORM pg_notify('${channel}', '');
+  -- Locked: one that is claimed without its key meanwhile no longer waits, and the one behind it is the first.
+  SELECT found.id INTO next_id FROM ${tables.events} AS found WHERE found.key = event_key AND found.waiting
+    ORDER BY found.created_at, found.received_at LIMIT 1 FOR UPDATE;
+  IF FOUND THEN
+    UPDATE ${tables.events} AS e SET due_at = ended_at, updated_at = ended_at, waiting = false
+    WHERE e.id = next_id;
+    PERFORM pg_notify('${tables.channel}', '');
+  END IF;
   RETURN true;
-END $release$;`;
+END $end$;`;
 
 /**
  * Takes of the keys of these events the first event that was due at this time, and makes the others wait; or all wait

@@ -20,7 +20,7 @@ import {
   type Tables,
   TIMES,
 } from './postgres-expressions.js';
-import { endKeyed, writeKeyFunctions } from './postgres-keys.js';
+import { writeKeyFunctions } from './postgres-keys.js';
 
 /** Options of everything that needs to know where the tables are. */
 export interface PostgresSchemaOptions {
@@ -275,13 +275,14 @@ WHERE e.id ${EQ} $1::pg_catalog.text AND e.token ${EQ} $2::pg_catalog.uuid`;
     complete: `${markDone} RETURNING 1 AS settled`,
 
     /** id, token, key */
-    completeKeyed: endKeyed(tables, markDone, '$3'),
+    completeKeyed: `SELECT ended FROM ${schema}.end_keyed($1, $2, $3, 'done', NULL, NULL) AS ended WHERE ended`,
 
     /** id, token, retryAfterMs or null, error */
     fail: `${markFailed} RETURNING 1 AS settled`,
 
     /** id, token, retryAfterMs or null, error, key */
-    failKeyed: endKeyed(tables, markFailed, '$5'),
+    failKeyed: `SELECT ended FROM ${schema}.end_keyed($1, $2, $5,
+  CASE WHEN $3::double precision IS NULL THEN 'dead' ELSE 'failed' END, $3, $4) AS ended WHERE ended`,
 
     /**
      * id, token. The first statement of a transaction: inserts the row that makes COMMIT fail. Takes no lock on the
@@ -316,13 +317,9 @@ SELECT EXISTS (SELECT FROM fenced) AS fenced, EXISTS (SELECT FROM done) AS settl
     /** id, token, key */
     completeFencedKeyed: `WITH fenced AS (
   DELETE FROM ${fences} WHERE token ${EQ} $2::pg_catalog.uuid RETURNING 1
-), locked AS MATERIALIZED (
-  SELECT ${schema}.lock_key($3::pg_catalog.text) FROM fenced
-), done AS (
-  ${markDone} AND EXISTS (SELECT FROM locked) RETURNING 1
 )
 SELECT EXISTS (SELECT FROM fenced) AS fenced,
-  (SELECT ${schema}.release_key($3::pg_catalog.text) FROM done) IS NOT NULL AS settled`,
+  (SELECT ${schema}.end_keyed($1, $2, $3, 'done', NULL, NULL) FROM fenced) IS TRUE AS settled`,
 
     /**
      * ids, types, events, dueInMs or null, source; keys ('' for none) and when the events were created in epoch ms, or

@@ -4,7 +4,7 @@ import pg from 'pg';
 import { EVENT_TYPES } from 'stablehooks';
 import { migratePostgres, postgresInbox, postgresMigrations } from 'stablehooks/inboxes/postgres';
 import { exampleEvent } from 'stablehooks/testing';
-import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { startPostgres } from '../services/postgres.js';
 import type { Service } from '../services/service.js';
 
@@ -194,6 +194,161 @@ test('a claim repeated while its event waits writes nothing', async () => {
   const before = await version();
   expect((await inbox.claim(event, { ...LONG, key: 'a' })).state).toBe('waiting');
   expect(await version()).toEqual(before);
+});
+
+test('a claim repeated while its event waits needs no lock of its key, also when another lease of the key has begun', async () => {
+  const schema = 'lock_free';
+  const inbox = await openInbox(schema);
+  const first = await claimed(inbox, 'evt_1', 'a');
+  const [event, older] = [someEvent(), { ...someEvent(), created_at: '2026-01-01T00:00:00Z' }];
+  for (const waiting of [event, older]) {
+    expect((await inbox.claim(waiting, { ...LONG, key: 'a' })).state).toBe('waiting');
+  }
+  const client = await pool.connect();
+  onTestFinished(async () => {
+    await client.query('ROLLBACK');
+    client.release();
+  });
+  const repeat = async () => {
+    await client.query('BEGIN');
+    await client.query(`SELECT ${schema}.lock_key('a'), id FROM ${schema}.events FOR UPDATE`);
+    expect((await inbox.claim(event, { ...LONG, key: 'a' })).state).toBe('waiting');
+    await client.query('ROLLBACK');
+  };
+  await repeat();
+  await inbox.complete(first);
+  const second = await claimed(inbox, older.id, 'a');
+  await repeat();
+  await inbox.complete(second);
+  expect(idsOf(await inbox.takeDue(TAKE))).toEqual([event.id]);
+});
+
+test('an event that waits for a shorter lease than the last one of its key waits no longer than that lease', async () => {
+  const inbox = await openInbox('shorter');
+  const first = await claimed(inbox, 'evt_1', 'a');
+  const [event, next] = [someEvent(), someEvent()];
+  await inbox.claim(next, { ...LONG, key: 'a' });
+  await inbox.claim(event, { ...LONG, key: 'a' });
+  await inbox.complete(first);
+  expect((await inbox.claim(next, { leaseMs: 60_000, origin: 'push', key: 'a' })).state).toBe('claimed');
+  expect((await inbox.claim(event, { ...LONG, key: 'a' })).state).toBe('waiting');
+  const [waiting, holder] = await Promise.all([event, next].map(({ id }) => inbox.find(id)));
+  expect(waiting?.dueAt).toBe(holder?.dueAt);
+});
+
+test('an end makes the next event due when the first that waited is claimed without its key at that time', async () => {
+  const schema = 'left_meanwhile';
+  const inbox = await openInbox(schema);
+  const lease = await claimed(inbox, 'evt_1', 'a');
+  const [first, next] = [1, 2].map((day) => ({ ...someEvent(), created_at: `2026-01-0${day}T00:00:00Z` }));
+  if (first === undefined || next === undefined) throw new Error('There are two.');
+  for (const event of [first, next]) await inbox.claim(event, { ...LONG, key: 'a' });
+  const client = await pool.connect();
+  onTestFinished(async () => {
+    await client.query('ROLLBACK');
+    client.release();
+  });
+  await client.query('BEGIN');
+  await client.query(
+    `SELECT ${schema}.claim($1, 'transfer.settled', 'push', 60000, gen_random_uuid(), '{}', false)`,
+    [first.id],
+  );
+  const ended = inbox.complete(lease);
+  await vi.waitUntil(
+    async () => (await pool.query('SELECT FROM pg_locks WHERE NOT granted')).rows.length > 0,
+    { timeout: 60_000, interval: 10 },
+  );
+  await client.query('COMMIT');
+  expect(await ended).toBe(true);
+  expect(idsOf(await inbox.takeDue(TAKE))).toEqual([next.id]);
+});
+
+describe.each(['read committed', 'repeatable read', 'serializable'])('at %s', (level) => {
+  const GATE = 4_711;
+  const schema = `gate_${level.replace(' ', '_')}`;
+  let own: pg.Pool;
+  beforeAll(async () => {
+    own = new pg.Pool({
+      connectionString: server.url,
+      options: `-c default_transaction_isolation=${level.replace(' ', '\\ ')}`,
+    }).on('error', () => undefined);
+    await migratePostgres(pool, { schema });
+    // Whatever makes an event wait, or ends an attempt, stops before it commits until the gate is open.
+    await pool.query(`CREATE FUNCTION ${schema}.stop_at_gate() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN PERFORM pg_catalog.pg_advisory_xact_lock_shared(${GATE}); RETURN NULL; END $$;
+CREATE CONSTRAINT TRIGGER gate AFTER INSERT OR UPDATE ON ${schema}.events DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+WHEN (NEW.waiting OR NEW.state IN ('done', 'dead')) EXECUTE FUNCTION ${schema}.stop_at_gate()`);
+  });
+  afterAll(() => own.end());
+
+  /** Runs one call up to its commit, then the other until it ends, waits or is sent again; then both to their ends. */
+  async function interleave(one: () => Promise<unknown>, other: () => Promise<unknown>, sent: () => number) {
+    const gate = await pool.connect();
+    onTestFinished(async () => {
+      await gate.query('ROLLBACK');
+      gate.release();
+    });
+    const waiting = async () => (await pool.query('SELECT FROM pg_locks WHERE NOT granted')).rows.length;
+    await gate.query('BEGIN');
+    await gate.query('SELECT pg_advisory_xact_lock($1)', [GATE]);
+    const first = one();
+    await vi.waitUntil(async () => (await waiting()) > 0, { timeout: 60_000, interval: 10 });
+    const sentBefore = sent();
+    let hasEnded = false;
+    const second = other().finally(() => {
+      hasEnded = true;
+    });
+    const isStopped = async () => hasEnded || sent() > sentBefore + 1 || (await waiting()) > 1;
+    await vi.waitUntil(isStopped, { timeout: 60_000, interval: 10 });
+    await gate.query('COMMIT');
+    await Promise.all([first, second]);
+  }
+
+  test.each(
+    (['complete', 'fail', 'transaction'] as const).flatMap((way) =>
+      (['a new', 'a recorded'] as const).flatMap((kind) => [
+        [way, kind, 'end'] as const,
+        [way, kind, 'claim'] as const,
+      ]),
+    ),
+  )(
+    'after a lease ended by %s and the claim of %s event of its key at that time, the %s first, the event does not wait',
+    async (way, kind, first) => {
+      const key = randomUUID();
+      let sent = 0;
+      const counting = {
+        query(text: string, values?: unknown[]) {
+          sent += 1;
+          return own.query(text, values);
+        },
+      };
+      const inbox = postgresInbox(counting, { schema });
+      const lease = await claimed(postgresInbox(own, { schema, transactional: true }), `evt_${key}`, key);
+      const event = someEvent();
+      if (kind === 'a recorded')
+        await inbox.record([event], { dueInMs: HOUR_MS, origin: 'pull', keys: [key] });
+      const end = {
+        complete: () => inbox.complete(lease),
+        fail: () => inbox.fail(lease, { retryAfterMs: null, error: 'no' }),
+        transaction: async () =>
+          postgresInbox(own, { schema, transactional: true }).transaction?.(lease, async () => undefined),
+      }[way];
+      let state = '';
+      let hasEnded: boolean | undefined = false;
+      const claiming = async () => {
+        ({ state } = await inbox.claim(event, { ...LONG, key }));
+      };
+      const ending = async () => {
+        hasEnded = await end();
+      };
+      const [one, other] = first === 'claim' ? [claiming, ending] : [ending, claiming];
+      await interleave(one, other, () => sent);
+      expect(hasEnded).toBe(true);
+      if (state === 'claimed') return;
+      expect(state).toBe('waiting');
+      expect(idsOf(await inbox.takeDue(TAKE))).toEqual([event.id]);
+    },
+  );
 });
 
 test.each([
