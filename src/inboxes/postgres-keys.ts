@@ -21,6 +21,7 @@ const tryLock = (tables: Tables) => `pg_try_advisory_xact_lock(${lockNumber(tabl
 
 /** The functions that need several statements, each of which sees what was committed before it got the lock. */
 export const writeKeyFunctions = (tables: Tables) => `${writeLockKey(tables)}
+${writeDueNext(tables)}
 ${writeClaimKeyed(tables)}
 ${writeEndKeyed(tables)}
 ${writeTakeKeyed(tables)}`;
@@ -40,6 +41,23 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = 'Another call has the lock of the ordering key.';
   END IF;
 END $lock$;`;
+
+/**
+ * Makes the first event that waits for a key due, and tells those who listen: after a claim that has replaced the key of
+ * the event that it may wait for. Without the lock of that key, so that it must not wait for a row: whoever has locked
+ * the event runs it or makes it wait.
+ */
+const writeDueNext = ({ schema, events, channel }: Tables) =>
+  `  CREATE OR REPLACE FUNCTION ${schema}.due_next(event_key pg_catalog.text) RETURNS void
+  LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $next$
+DECLARE
+  released_at timestamptz := clock_timestamp();
+BEGIN
+  UPDATE ${events} AS e SET due_at = released_at, updated_at = released_at, waiting = false WHERE e.id = (
+    SELECT found.id FROM ${events} AS found WHERE found.key = event_key AND found.waiting
+    ORDER BY found.created_at, found.received_at LIMIT 1 FOR UPDATE SKIP LOCKED);
+  IF FOUND THEN PERFORM pg_notify('${channel}', ''); END IF;
+END $next$;`;
 
 /**
  * Claims an event with a key. Three steps, each for what the one before it leaves:
@@ -131,6 +149,7 @@ BEGIN
       updated_at = claimed_at, key = event_key, created_at = created, waiting = NOT won,
       history = CASE WHEN e.state = 'leased' THEN ${LAPSED} ELSE e.history END
     WHERE e.id = event_id;
+    IF present.key <> event_key THEN PERFORM ${tables.schema}.due_next(present.key); END IF;
   END IF;
 END $claim$;`;
 

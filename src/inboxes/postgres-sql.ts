@@ -53,10 +53,10 @@ export function postgresMigrations(options: PostgresSchemaOptions = {}): readonl
   return writeMigrations(quoteTables(schema));
 }
 
-/** The function that claims an event without a key, and what it sets so that the event has none. */
+/** The function that claims an event without a key; what it sets so that the event has none, and what it does then. */
 const writeClaim = (
   { schema, events }: Tables,
-  forgetsKey: string,
+  { forgetsKey = '', andThen = '' } = {},
 ) => `  CREATE OR REPLACE FUNCTION ${schema}.claim(
     event_id pg_catalog.text, event_type pg_catalog.text, origin pg_catalog.text, lease_ms double precision,
     new_token pg_catalog.uuid, event_json pg_catalog.text, early boolean,
@@ -85,7 +85,7 @@ BEGIN
     UPDATE ${events} AS found SET state = 'leased', attempts = e.attempts + 1, due_at = lease_end,
       token = new_token, updated_at = claimed_at,
       history = CASE WHEN e.state = 'leased' THEN ${LAPSED} ELSE e.history END${forgetsKey}
-    WHERE found.id = event_id;
+    WHERE found.id = event_id;${andThen}
   ELSE
     state := e.state;
     left_ms := ceil(extract(epoch FROM e.due_at - clock_timestamp()) * 1000);
@@ -141,7 +141,7 @@ BEGIN
   END IF;
   RETURN NULL;
 END $refuse$;
-${writeClaim(tables, '')}  CREATE UNLOGGED TABLE ${fences} (token pg_catalog.uuid PRIMARY KEY);
+${writeClaim(tables)}  CREATE UNLOGGED TABLE ${fences} (token pg_catalog.uuid PRIMARY KEY);
   CREATE CONSTRAINT TRIGGER refuse_commit AFTER INSERT ON ${fences} DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION ${schema}.refuse_commit();
   ALTER TABLE ${fences} ENABLE ALWAYS TRIGGER refuse_commit;
@@ -167,7 +167,11 @@ IF pg_catalog.to_regclass('${schema}.events_waiting') IS NULL THEN
   ALTER TABLE ${events} ADD COLUMN IF NOT EXISTS key pg_catalog.text COLLATE pg_catalog."C",
     ADD COLUMN IF NOT EXISTS created_at timestamp with time zone,
     ADD COLUMN IF NOT EXISTS waiting boolean;
-${writeClaim(tables, ', key = NULL, created_at = NULL, waiting = NULL')}${writeKeyFunctions(tables)}
+${writeClaim(tables, {
+  forgetsKey: ', key = NULL, created_at = NULL, waiting = NULL',
+  andThen: `
+    IF e.key IS NOT NULL THEN PERFORM ${schema}.due_next(e.key); END IF;`,
+})}${writeKeyFunctions(tables)}
   CREATE UNIQUE INDEX IF NOT EXISTS events_leased_key ON ${events} (key) WHERE state = 'leased' AND key IS NOT NULL;
   CREATE INDEX IF NOT EXISTS events_due_key ON ${events} (key, due_at) WHERE key IS NOT NULL AND due_at IS NOT NULL;
   CREATE INDEX IF NOT EXISTS events_waiting ON ${events} (key, created_at, received_at) WHERE waiting;

@@ -317,9 +317,10 @@ export function postgresInbox(
           if (key !== null) firsts.delete(key);
           if (json != null) taken.push({ event: JSON.parse(json) as UnknownEvent, json });
         }
-        // Fewer than asked for are all that is due, unless a key has more than one statement passes over.
+        // Fewer than asked for are all that is due, unless a key has more than one statement passes over. A key that gives
+        // nothing may be in the hands of another call, which has passed over all of this page.
         const isFull = due.length === asked;
-        mayHaveMore = rows.some(({ event_json, passed }) => (event_json === null ? passed > 0 : isFull));
+        mayHaveMore = rows.some(({ event_json, passed }) => isFull || (event_json === null && passed > 0));
       }
       return taken;
     },
