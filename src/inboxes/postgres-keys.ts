@@ -37,7 +37,7 @@ BEGIN
   IF NOT ${IS_STRICTER} THEN
     PERFORM pg_advisory_xact_lock(${lockNumber(tables, 'event_key')});
   ELSIF NOT ${tryLock(tables)} THEN
-    -- Whoever waits here goes on with what was there before, and fails for certain.
+    -- A call that waits here continues with what was there before, and then fails in any case.
     RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = 'Another call has the lock of the ordering key.';
   END IF;
 END $lock$;`;

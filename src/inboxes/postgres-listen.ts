@@ -96,7 +96,7 @@ export async function listenOn(
   return async () => {
     if (hasEnded) return;
     const unlistened = client.query(`UNLISTEN "${channel}"`);
-    // What is lost from here on is no news.
+    // It was stopped: the end of the connection is expected from here on.
     onLost = () => {};
     await unlistened.then(
       () => end(),

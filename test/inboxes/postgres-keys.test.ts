@@ -525,31 +525,3 @@ test('takeDue finds the events behind a page of one key that another call makes 
   other.release();
   expect(new Set(idsOf(await second))).toEqual(new Set(others.map(({ id }) => id)));
 });
-
-test('the end of an attempt makes the next event due when the first that waits is claimed without its key meanwhile', async () => {
-  const schema = 'replaced';
-  const inbox = await openInbox(schema);
-  const events = Array.from({ length: 3 }, someEvent);
-  const [holder, first, next] = events.map(({ id }) => id);
-  if (holder === undefined || first === undefined || next === undefined) throw new Error('no events');
-  const lease = await claimed(inbox, holder, 'k');
-  for (const event of events.slice(1)) await inbox.claim(event, { ...LONG, key: 'k' });
-  const other = await pool.connect();
-  await other.query('BEGIN');
-  await other.query(
-    `SELECT * FROM ${schema}.claim($1, 'transfer.settled', 'push', 3600000, gen_random_uuid(), '{}', false)`,
-    [first],
-  );
-  const ended = inbox.complete(lease);
-  await vi.waitFor(
-    async () => {
-      const { rows } = await pool.query('SELECT FROM pg_locks WHERE NOT granted');
-      expect(rows.length).toBeGreaterThan(0);
-    },
-    { timeout: 60_000 },
-  );
-  await other.query('COMMIT');
-  other.release();
-  expect(await ended).toBe(true);
-  expect(idsOf(await inbox.takeDue(TAKE))).toEqual([next]);
-});

@@ -12,7 +12,7 @@ import { startWorkerd, type WorkerdProcess } from './workerd-process.js';
 const SECRET = 'whsec_durable';
 
 /** How long the test waits for what must happen: the alarm, the lease of the example, and a slow machine. */
-const PATIENCE_MS = 120_000;
+const TIMEOUT_MS = 120_000;
 
 /** Runs the contract. Returns the cases that failed. */
 export function contractFailures(installed: string): Promise<readonly string[]> {
@@ -141,7 +141,7 @@ async function startLedger() {
 }
 
 async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
-  const end = Date.now() + PATIENCE_MS;
+  const end = Date.now() + TIMEOUT_MS;
   while (!(await isSo())) {
     if (Date.now() > end) throw new Error(`waited in vain for ${what}`);
     await sleep(100);
@@ -149,7 +149,7 @@ async function until(what: string, isSo: () => Promise<boolean>): Promise<void> 
 }
 
 async function late(what: string): Promise<never> {
-  await sleep(PATIENCE_MS, undefined, { ref: false });
+  await sleep(TIMEOUT_MS, undefined, { ref: false });
   throw new Error(`waited in vain for ${what}`);
 }
 
