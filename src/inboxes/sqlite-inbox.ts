@@ -73,25 +73,26 @@ export function createSqliteInbox({
       const { id, type } = event;
       const keyColumns = toKeyColumns(event, key);
       return step((at) => {
-        let rows = sql.contenders(id, keyColumns[0]);
+        const read = () => (key === undefined ? sql.own(id) : sql.contenders(id, key, id));
+        let rows = read();
         if (rows.some((row) => row.updated_at > at)) {
           followClock(sql, at);
-          rows = sql.contenders(id, keyColumns[0]);
+          rows = read();
         }
-        const { state, due_at: dueAt } = rows.find((row) => row.id === id) ?? NEW;
+        const { state, due_at: dueAt } = rows.find(({ role }) => role === 'own') ?? NEW;
         if (state === 'done' || state === 'dead') return { state };
         const retryAfterMs = (dueAt ?? 0) - at;
         const waits = state === 'leased' || (state === 'failed' && !early);
         if (waits && retryAfterMs > 0) return { state, retryAfterMs };
 
-        const holder = rows.find((row) => row.id !== id);
+        const holder = rows.find(({ role }) => role === 'holder');
         const heldUntil = holder?.due_at ?? 0;
         if (heldUntil > at) {
           sql.wait(id, type, origin, json, at, at, heldUntil, ...keyColumns);
           return { state: 'waiting', retryAfterMs: heldUntil - at };
         }
         const leasedUntil = sum(at, leaseMs);
-        if (holder !== undefined) sql.passOver(leasedUntil, at, JSON.stringify([holder.id]));
+        if (holder !== undefined) sql.passOver(leasedUntil, at, JSON.stringify([holder.rowid]));
         const token = crypto.randomUUID();
         const [leased] = sql.lease(id, type, origin, json, at, at, leasedUntil, ...keyColumns, token);
         return { state: 'claimed', lease: { id, token, attempt: leased?.attempts ?? 1, key } };
@@ -118,7 +119,7 @@ export function createSqliteInbox({
         const dueAt = dueInMs === null ? null : sum(at, dueInMs);
         return page.map(({ id, type, text, keyColumns }) => {
           const [recorded] = sql.record(id, type, origin, text, at, at, dueAt, ...keyColumns, state);
-          return recorded === undefined ? (sql.state(id)[0]?.state ?? 'new') : 'new';
+          return recorded === undefined ? (sql.own(id)[0]?.state ?? 'new') : 'new';
         });
       });
     },
@@ -139,33 +140,34 @@ export function createSqliteInbox({
         followClock(sql, at);
         asOf = Math.min(asOf, at);
         const visibleAt = sum(at, visibilityTimeoutMs);
-        const ids: string[] = [];
-        const passed = new Map<string, { readonly others: readonly string[]; readonly waitUntil: number }>();
+        const rowids: number[] = [];
+        const passed = new Map<string, { readonly others: readonly number[]; readonly waitUntil: number }>();
         let room = PASS_BATCH;
         let isAll = true;
-        for (const { id, key } of due()) {
+        for (const { rowid, key } of due()) {
           if (key === null) {
-            ids.push(id);
+            rowids.push(rowid);
           } else if (!passed.has(key)) {
             const [{ due_at: heldUntil } = { due_at: 0 }] = sql.leaseOfKey(key);
-            const others = sql.dueOfKey(key, asOf, asOf, typeList, room).map((row) => row.id);
+            // In the order of their creation.
+            const others = sql.dueOfKey(key, asOf, asOf, typeList, room).map((row) => row.rowid);
             isAll = others.length < room;
             let waitUntil = heldUntil;
             if (heldUntil <= at) {
               const [first] = others.splice(0, 1);
-              // The first of some stays due, so that the next step compares it with the rest.
-              if (isAll && first !== undefined) ids.push(first);
+              // If there can be more, the first one stays due: the next step compares it with those.
+              if (isAll && first !== undefined) rowids.push(first);
               waitUntil = isAll ? visibleAt : Math.max(visibleAt, asOf + 1);
             }
             passed.set(key, { others, waitUntil });
             room -= others.length;
           }
-          if (!isAll || ids.length === limit) break;
+          if (!isAll || rowids.length === limit) break;
         }
         for (const { others, waitUntil } of passed.values()) {
           if (others.length > 0) sql.passOver(waitUntil, at, JSON.stringify(others));
         }
-        return { isAll, taken: ids.flatMap((id) => sql.take(visibleAt, at, id)) };
+        return { isAll, taken: rowids.flatMap((each) => sql.take(visibleAt, at, each)) };
       }
 
       for (;;) {
@@ -232,7 +234,7 @@ export function createSqliteInbox({
   };
 }
 
-/** What `sql.contenders` has for an event that is not there. */
+/** What `sql.own` has for an event that is not there. */
 const NEW = { state: 'received', due_at: null } as const;
 
 /** The columns `key` and `created_at`: the events of a key are in the order of their creation. */

@@ -113,6 +113,8 @@ export function migrate(db: SqliteLike, inbox: 'sqliteInbox' | 'durableObjectInb
 
 /** A row of `stablehooks_events`. */
 interface EventRow {
+  /** The order of insertion. */
+  readonly rowid: number;
   readonly id: string;
   readonly type: string;
   readonly state: InboxState;
@@ -137,8 +139,13 @@ interface PollRow extends Omit<PollState, 'gaps' | 'oldest'> {
   readonly oldest: string | null;
 }
 
+/** What decides on a claim: the event itself, or another that has the lease of its key. */
+interface ContenderRow extends Pick<EventRow, 'rowid' | 'state' | 'due_at' | 'updated_at'> {
+  readonly role: 'own' | 'holder';
+}
+
 /** An event that is due. */
-export type DueRow = Pick<EventRow, 'id' | 'key'>;
+export type DueRow = Pick<EventRow, 'rowid' | 'key'>;
 
 /**
  * The SQL of the history with one more attempt, and of that at most the last 10. While an event is leased,
@@ -156,6 +163,9 @@ const HISTORY_WITH_LAPSED = `CASE state WHEN 'leased' THEN ${historyWith('due_at
 /** Ends the lease of an event, if it has one. */
 const RECEIVED = `state = 'received', token = NULL, history = ${HISTORY_WITH_LAPSED}`;
 
+/** The event of an id. */
+const OWN = "SELECT 'own' AS role, rowid, state, due_at, updated_at FROM stablehooks_events WHERE id = ?";
+
 /** The conditions under which an event of a key is due. A key has at most one lease. */
 const DUE_OF_KEY = `key = ? AND (state IN ('received', 'failed') AND due_at <= ? OR state = 'leased' AND due_at <= ?
   OR state = 'parked' AND type IN (SELECT value FROM json_each(?)))`;
@@ -172,11 +182,11 @@ export function prepareStatements(db: SqliteLike) {
     return (...values: (string | number | null)[]) => statement.all(...values) as readonly Row[];
   }
   return {
-    state: rows<Pick<EventRow, 'state'>>('SELECT state FROM stablehooks_events WHERE id = ?'),
-    /** The event of an id, and the one that has the lease of a key, also if it has lapsed. */
-    contenders: rows<Pick<EventRow, 'id' | 'state' | 'due_at' | 'updated_at'>>(
-      `SELECT id, state, due_at, updated_at FROM stablehooks_events WHERE id = ?
-      UNION ALL SELECT id, state, due_at, updated_at FROM stablehooks_events WHERE key = ? AND state = 'leased'`,
+    own: rows<ContenderRow>(OWN),
+    /** The event of an id, and another that has the lease of a key, also if it has lapsed. */
+    contenders: rows<ContenderRow>(
+      `${OWN} UNION ALL SELECT 'holder', rowid, state, due_at, updated_at FROM stablehooks_events
+      WHERE key = ? AND state = 'leased' AND id <> ?`,
     ),
     /** When the lease of a key ends or has lapsed. */
     leaseOfKey: rows<{ readonly due_at: number }>(
@@ -200,7 +210,7 @@ export function prepareStatements(db: SqliteLike) {
         key = excluded.key, created_at = excluded.created_at, waiting = 1, ${RECEIVED}
       RETURNING id`,
     ),
-    /** Ends an attempt and returns the event that waits for its key and is the next. The rowid is the order of insertion. */
+    /** Ends an attempt and returns the event that waits for its key and is the next. */
     settle: rows<{ readonly next: number | null }>(
       `UPDATE stablehooks_events SET history = ${historyWith('?', '?', '?')},
         updated_at = ?, state = ?, last_error = ?, due_at = ?, token = NULL
@@ -219,25 +229,26 @@ export function prepareStatements(db: SqliteLike) {
       ON CONFLICT (id) DO NOTHING RETURNING id`,
     ),
     due: rows<DueRow>(
-      'SELECT id, key FROM stablehooks_events WHERE due_at <= ? ORDER BY due_at LIMIT ? OFFSET ?',
+      'SELECT rowid, key FROM stablehooks_events WHERE due_at <= ? ORDER BY due_at LIMIT ? OFFSET ?',
     ),
     // Without the index's name SQLite reads all parked rows.
     parked: rows<DueRow>(
-      `SELECT id, key FROM stablehooks_events INDEXED BY stablehooks_parked
+      `SELECT rowid, key FROM stablehooks_events INDEXED BY stablehooks_parked
       WHERE state = 'parked' AND type IN (SELECT value FROM json_each(?)) ORDER BY rowid LIMIT ? OFFSET ?`,
     ),
     /** Some of the events of a key that are due, in the order of their creation. */
-    dueOfKey: rows<Pick<EventRow, 'id'>>(
-      `SELECT id FROM (SELECT id, created_at, rowid AS place FROM stablehooks_events WHERE ${DUE_OF_KEY} LIMIT ?)
+    dueOfKey: rows<Pick<EventRow, 'rowid'>>(
+      `SELECT place AS rowid FROM (
+        SELECT rowid AS place, created_at FROM stablehooks_events WHERE ${DUE_OF_KEY} LIMIT ?)
       ORDER BY created_at, place`,
     ),
     passOver: rows<Pick<EventRow, 'id'>>(
       `UPDATE stablehooks_events SET due_at = ?, updated_at = ?, waiting = 1, ${RECEIVED}
-      WHERE id IN (SELECT value FROM json_each(?)) RETURNING id`,
+      WHERE rowid IN (SELECT value FROM json_each(?)) RETURNING id`,
     ),
     // Only done events are pruned, so an open one has its JSON.
     take: rows<{ readonly event: string }>(
-      `UPDATE stablehooks_events SET due_at = ?, updated_at = ?, waiting = 0, ${RECEIVED} WHERE id = ? RETURNING event`,
+      `UPDATE stablehooks_events SET due_at = ?, updated_at = ?, waiting = 0, ${RECEIVED} WHERE rowid = ? RETURNING event`,
     ),
     acquirePoll: rows<PollRow>(
       `INSERT INTO stablehooks_poll (one, holder, lease_until, renewed_at) VALUES (1, ?, ?, ?)
