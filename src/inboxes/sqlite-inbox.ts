@@ -30,6 +30,12 @@ interface SqliteInboxSettings {
 /** How many events one step prunes: other processes wait until it is committed. */
 const PRUNE_BATCH = 1_000;
 
+/**
+ * How many events of keys one step makes wait: other steps and processes wait until it is committed. With fewer, the
+ * commits take most of the time.
+ */
+const PASS_BATCH = 5_000;
+
 export function createSqliteInbox({
   db,
   durable,
@@ -54,14 +60,11 @@ export function createSqliteInbox({
       const { state, retryAfterMs, error } = to;
       const dueAt = retryAfterMs === null ? null : sum(at, retryAfterMs);
       const [settled] = sql.settle(at, at, state, error, at, state, error, dueAt, id, token);
-      if (settled === undefined) return false;
-      if (settled.key !== null) sql.release(at, at, settled.key);
-      return true;
+      const next = settled?.next ?? null;
+      if (next !== null) sql.release(at, at, next);
+      return settled !== undefined;
     });
   }
-
-  /** The event that has the lease of a key, also if it has lapsed. */
-  const holderOf = (key: string | undefined) => (key === undefined ? undefined : sql.holder(key)[0]);
 
   return {
     durable,
@@ -70,31 +73,28 @@ export function createSqliteInbox({
       const { id, type } = event;
       const keyColumns = toKeyColumns(event, key);
       return step((at) => {
-        let [row = NEW] = sql.state(id);
-        let holder = holderOf(key);
-        if (row.updated_at > at || (holder !== undefined && holder.updated_at > at)) {
+        const read = () => (key === undefined ? sql.own(id) : sql.contenders(id, key, id));
+        let rows = read();
+        if (rows.some((row) => row.updated_at > at)) {
           followClock(sql, at);
-          [row = NEW] = sql.state(id);
-          holder = holderOf(key);
+          rows = read();
         }
-        const { state, due_at: dueAt } = row;
+        const { state, due_at: dueAt } = rows.find(({ role }) => role === 'own') ?? NEW;
         if (state === 'done' || state === 'dead') return { state };
         const retryAfterMs = (dueAt ?? 0) - at;
         const waits = state === 'leased' || (state === 'failed' && !early);
         if (waits && retryAfterMs > 0) return { state, retryAfterMs };
 
-        if (holder !== undefined && holder.id !== id) {
-          if (holder.due_at > at) {
-            sql.record(id, type, origin, json, at, at, holder.due_at, ...keyColumns, 'received');
-            // In this order: its own lease, which has lapsed, must not be a second one of the key.
-            sql.wait(holder.due_at, at, id);
-            sql.setKey(...keyColumns, id);
-            return { state: 'waiting', retryAfterMs: holder.due_at - at };
-          }
-          sql.wait(sum(at, leaseMs), at, holder.id);
+        const holder = rows.find(({ role }) => role === 'holder');
+        const heldUntil = holder?.due_at ?? 0;
+        if (heldUntil > at) {
+          sql.wait(id, type, origin, json, at, at, heldUntil, ...keyColumns);
+          return { state: 'waiting', retryAfterMs: heldUntil - at };
         }
+        const leasedUntil = sum(at, leaseMs);
+        if (holder !== undefined) sql.passOver(leasedUntil, at, JSON.stringify([holder.rowid]));
         const token = crypto.randomUUID();
-        const [leased] = sql.lease(id, type, origin, json, at, at, sum(at, leaseMs), ...keyColumns, token);
+        const [leased] = sql.lease(id, type, origin, json, at, at, leasedUntil, ...keyColumns, token);
         return { state: 'claimed', lease: { id, token, attempt: leased?.attempts ?? 1, key } };
       });
     },
@@ -119,7 +119,7 @@ export function createSqliteInbox({
         const dueAt = dueInMs === null ? null : sum(at, dueInMs);
         return page.map(({ id, type, text, keyColumns }) => {
           const [recorded] = sql.record(id, type, origin, text, at, at, dueAt, ...keyColumns, state);
-          return recorded === undefined ? (sql.state(id)[0]?.state ?? 'new') : 'new';
+          return recorded === undefined ? (sql.own(id)[0]?.state ?? 'new') : 'new';
         });
       });
     },
@@ -127,36 +127,55 @@ export function createSqliteInbox({
     async takeDue({ limit, visibilityTimeoutMs, types }) {
       if (limit < 1) return [];
       const typeList = JSON.stringify(types);
+      // What one step makes wait is not due in the next one.
+      let asOf = Number.POSITIVE_INFINITY;
 
       /** The events that are due, the longest due first. Nothing is written while they are read. */
-      function* due(at: number): Generator<DueRow> {
+      function* due(): Generator<DueRow> {
         if (types.length > 0) yield* inPages(limit, (...page) => sql.parked(typeList, ...page));
-        yield* inPages(limit, (...page) => sql.due(at, ...page));
+        yield* inPages(limit, (...page) => sql.due(asOf, ...page));
       }
 
-      const taken = await step((at) => {
+      function take(at: number) {
         followClock(sql, at);
+        asOf = Math.min(asOf, at);
         const visibleAt = sum(at, visibilityTimeoutMs);
-        const ids: string[] = [];
-        const keys = new Map<string, { readonly firstId: string | undefined; readonly waitsUntil: number }>();
-        for (const { id, key } of due(at)) {
+        const rowids: number[] = [];
+        const passed = new Map<string, { readonly others: readonly number[]; readonly waitUntil: number }>();
+        let room = PASS_BATCH;
+        let isAll = true;
+        for (const { rowid, key } of due()) {
           if (key === null) {
-            ids.push(id);
-          } else if (!keys.has(key)) {
-            const holder = holderOf(key);
-            const isHeld = holder !== undefined && holder.due_at > at;
-            const [first] = isHeld ? [] : sql.firstDueOfKey(key, at, typeList);
-            if (first !== undefined) ids.push(first.id);
-            keys.set(key, { firstId: first?.id, waitsUntil: isHeld ? holder.due_at : visibleAt });
+            rowids.push(rowid);
+          } else if (!passed.has(key)) {
+            const [{ due_at: heldUntil } = { due_at: 0 }] = sql.leaseOfKey(key);
+            // In the order of their creation.
+            const others = sql.dueOfKey(key, asOf, asOf, typeList, room).map((row) => row.rowid);
+            isAll = others.length < room;
+            let waitUntil = heldUntil;
+            if (heldUntil <= at) {
+              const [first] = others.splice(0, 1);
+              // If there can be more, the first one stays due: the next step compares it with those.
+              if (isAll && first !== undefined) rowids.push(first);
+              waitUntil = isAll ? visibleAt : Math.max(visibleAt, asOf + 1);
+            }
+            passed.set(key, { others, waitUntil });
+            room -= others.length;
           }
-          if (ids.length === limit) break;
+          if (!isAll || rowids.length === limit) break;
         }
-        for (const [key, { firstId = null, waitsUntil }] of keys) {
-          sql.passOver(waitsUntil, at, key, at, typeList, firstId);
+        for (const { others, waitUntil } of passed.values()) {
+          if (others.length > 0) sql.passOver(waitUntil, at, JSON.stringify(others));
         }
-        return ids.flatMap((id) => sql.take(visibleAt, at, id));
-      });
-      return taken.map(({ event: json }) => ({ event: JSON.parse(json) as UnknownEvent, json }));
+        return { isAll, taken: rowids.flatMap((each) => sql.take(visibleAt, at, each)) };
+      }
+
+      for (;;) {
+        const { isAll, taken } = await step(take);
+        if (isAll || taken.length > 0) {
+          return taken.map(({ event: json }) => ({ event: JSON.parse(json) as UnknownEvent, json }));
+        }
+      }
     },
 
     async acquirePoll({ holder, leaseMs }) {
@@ -215,8 +234,8 @@ export function createSqliteInbox({
   };
 }
 
-/** What `sql.state` has for an event that is not there. */
-const NEW = { state: 'received', due_at: null, updated_at: 0 } as const;
+/** What `sql.own` has for an event that is not there. */
+const NEW = { state: 'received', due_at: null } as const;
 
 /** The columns `key` and `created_at`: the events of a key are in the order of their creation. */
 function toKeyColumns(event: UnknownEvent, key: string | undefined) {

@@ -77,7 +77,8 @@ const MIGRATIONS: readonly string[] = [
   ALTER TABLE stablehooks_events ADD COLUMN waiting INTEGER NOT NULL DEFAULT 0;
   CREATE UNIQUE INDEX stablehooks_key_leased ON stablehooks_events (key) WHERE key IS NOT NULL AND state = 'leased';
   CREATE INDEX stablehooks_key_waiting ON stablehooks_events (key, created_at) WHERE state = 'received' AND waiting = 1;
-  CREATE INDEX stablehooks_key_due ON stablehooks_events (key, due_at) WHERE key IS NOT NULL AND due_at IS NOT NULL;
+  CREATE INDEX stablehooks_key_due ON stablehooks_events (key, due_at)
+    WHERE key IS NOT NULL AND state IN ('received', 'failed');
   CREATE INDEX stablehooks_key_parked ON stablehooks_events (key) WHERE key IS NOT NULL AND state = 'parked';
   `,
 ];
@@ -112,6 +113,8 @@ export function migrate(db: SqliteLike, inbox: 'sqliteInbox' | 'durableObjectInb
 
 /** A row of `stablehooks_events`. */
 interface EventRow {
+  /** The order of insertion. */
+  readonly rowid: number;
   readonly id: string;
   readonly type: string;
   readonly state: InboxState;
@@ -136,8 +139,13 @@ interface PollRow extends Omit<PollState, 'gaps' | 'oldest'> {
   readonly oldest: string | null;
 }
 
+/** What decides on a claim: the event itself, or another that has the lease of its key. */
+interface ContenderRow extends Pick<EventRow, 'rowid' | 'state' | 'due_at' | 'updated_at'> {
+  readonly role: 'own' | 'holder';
+}
+
 /** An event that is due. */
-export type DueRow = Pick<EventRow, 'id' | 'key'>;
+export type DueRow = Pick<EventRow, 'rowid' | 'key'>;
 
 /**
  * The SQL of the history with one more attempt, and of that at most the last 10. While an event is leased,
@@ -155,9 +163,12 @@ const HISTORY_WITH_LAPSED = `CASE state WHEN 'leased' THEN ${historyWith('due_at
 /** Ends the lease of an event, if it has one. */
 const RECEIVED = `state = 'received', token = NULL, history = ${HISTORY_WITH_LAPSED}`;
 
-/** The events of a key that are due, also those that are parked and of a known type. */
-const DUE_OF_KEY =
-  "key = ? AND (due_at <= ? OR (state = 'parked' AND type IN (SELECT value FROM json_each(?))))";
+/** The event of an id. */
+const OWN = "SELECT 'own' AS role, rowid, state, due_at, updated_at FROM stablehooks_events WHERE id = ?";
+
+/** The conditions under which an event of a key is due. A key has at most one lease. */
+const DUE_OF_KEY = `key = ? AND (state IN ('received', 'failed') AND due_at <= ? OR state = 'leased' AND due_at <= ?
+  OR state = 'parked' AND type IN (SELECT value FROM json_each(?)))`;
 
 /**
  * Prepares every statement of the inbox.
@@ -171,12 +182,15 @@ export function prepareStatements(db: SqliteLike) {
     return (...values: (string | number | null)[]) => statement.all(...values) as readonly Row[];
   }
   return {
-    state: rows<Pick<EventRow, 'state' | 'due_at' | 'updated_at'>>(
-      'SELECT state, due_at, updated_at FROM stablehooks_events WHERE id = ?',
+    own: rows<ContenderRow>(OWN),
+    /** The event of an id, and another that has the lease of a key, also if it has lapsed. */
+    contenders: rows<ContenderRow>(
+      `${OWN} UNION ALL SELECT 'holder', rowid, state, due_at, updated_at FROM stablehooks_events
+      WHERE key = ? AND state = 'leased' AND id <> ?`,
     ),
-    /** The event that has the lease of a key, also if it has lapsed. */
-    holder: rows<{ readonly id: string; readonly due_at: number; readonly updated_at: number }>(
-      "SELECT id, due_at, updated_at FROM stablehooks_events WHERE key = ? AND state = 'leased'",
+    /** When the lease of a key ends or has lapsed. */
+    leaseOfKey: rows<{ readonly due_at: number }>(
+      "SELECT due_at FROM stablehooks_events WHERE key = ? AND state = 'leased'",
     ),
     lease: rows<Pick<EventRow, 'attempts'>>(
       `INSERT INTO stablehooks_events
@@ -187,17 +201,26 @@ export function prepareStatements(db: SqliteLike) {
         key = excluded.key, created_at = excluded.created_at, waiting = 0, history = ${HISTORY_WITH_LAPSED}
       RETURNING attempts`,
     ),
-    settle: rows<Pick<EventRow, 'key'>>(
+    /** Records an event that waits for the lease of its key, or makes it wait; ends its own lease, if it has one. */
+    wait: rows<Pick<EventRow, 'id'>>(
+      `INSERT INTO stablehooks_events
+        (id, type, source, event, received_at, updated_at, due_at, key, created_at, waiting, state, attempts)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 'received', 0)
+      ON CONFLICT (id) DO UPDATE SET updated_at = excluded.updated_at, due_at = excluded.due_at,
+        key = excluded.key, created_at = excluded.created_at, waiting = 1, ${RECEIVED}
+      RETURNING id`,
+    ),
+    /** Ends an attempt and returns the event that waits for its key and is the next. */
+    settle: rows<{ readonly next: number | null }>(
       `UPDATE stablehooks_events SET history = ${historyWith('?', '?', '?')},
         updated_at = ?, state = ?, last_error = ?, due_at = ?, token = NULL
-      WHERE id = ? AND state = 'leased' AND token = ? RETURNING key`,
+      WHERE id = ? AND state = 'leased' AND token = ?
+      RETURNING (SELECT other.rowid FROM stablehooks_events AS other
+        WHERE other.key = stablehooks_events.key AND other.state = 'received' AND other.waiting = 1
+        ORDER BY other.created_at, other.rowid LIMIT 1) AS next`,
     ),
-    // The rowid is the order of insertion.
     release: rows<Pick<EventRow, 'id'>>(
-      `UPDATE stablehooks_events SET waiting = 0, due_at = ?, updated_at = ? WHERE rowid = (
-        SELECT rowid FROM stablehooks_events WHERE key = ? AND state = 'received' AND waiting = 1
-        ORDER BY created_at, rowid LIMIT 1)
-      RETURNING id`,
+      'UPDATE stablehooks_events SET waiting = 0, due_at = ?, updated_at = ? WHERE rowid = ? RETURNING id',
     ),
     record: rows<Pick<EventRow, 'id'>>(
       `INSERT INTO stablehooks_events
@@ -205,30 +228,27 @@ export function prepareStatements(db: SqliteLike) {
       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)
       ON CONFLICT (id) DO NOTHING RETURNING id`,
     ),
-    setKey: rows<Pick<EventRow, 'id'>>(
-      'UPDATE stablehooks_events SET key = ?, created_at = ? WHERE id = ? RETURNING id',
-    ),
     due: rows<DueRow>(
-      'SELECT id, key FROM stablehooks_events WHERE due_at <= ? ORDER BY due_at LIMIT ? OFFSET ?',
+      'SELECT rowid, key FROM stablehooks_events WHERE due_at <= ? ORDER BY due_at LIMIT ? OFFSET ?',
     ),
     // Without the index's name SQLite reads all parked rows.
     parked: rows<DueRow>(
-      `SELECT id, key FROM stablehooks_events INDEXED BY stablehooks_parked
+      `SELECT rowid, key FROM stablehooks_events INDEXED BY stablehooks_parked
       WHERE state = 'parked' AND type IN (SELECT value FROM json_each(?)) ORDER BY rowid LIMIT ? OFFSET ?`,
     ),
-    firstDueOfKey: rows<Pick<EventRow, 'id'>>(
-      `SELECT id FROM stablehooks_events WHERE ${DUE_OF_KEY} ORDER BY created_at, rowid LIMIT 1`,
+    /** Some of the events of a key that are due, in the order of their creation. */
+    dueOfKey: rows<Pick<EventRow, 'rowid'>>(
+      `SELECT place AS rowid FROM (
+        SELECT rowid AS place, created_at FROM stablehooks_events WHERE ${DUE_OF_KEY} LIMIT ?)
+      ORDER BY created_at, place`,
     ),
     passOver: rows<Pick<EventRow, 'id'>>(
       `UPDATE stablehooks_events SET due_at = ?, updated_at = ?, waiting = 1, ${RECEIVED}
-      WHERE ${DUE_OF_KEY} AND id IS NOT ? RETURNING id`,
-    ),
-    wait: rows<Pick<EventRow, 'id'>>(
-      `UPDATE stablehooks_events SET due_at = ?, updated_at = ?, waiting = 1, ${RECEIVED} WHERE id = ? RETURNING id`,
+      WHERE rowid IN (SELECT value FROM json_each(?)) RETURNING id`,
     ),
     // Only done events are pruned, so an open one has its JSON.
     take: rows<{ readonly event: string }>(
-      `UPDATE stablehooks_events SET due_at = ?, updated_at = ?, waiting = 0, ${RECEIVED} WHERE id = ? RETURNING event`,
+      `UPDATE stablehooks_events SET due_at = ?, updated_at = ?, waiting = 0, ${RECEIVED} WHERE rowid = ? RETURNING event`,
     ),
     acquirePoll: rows<PollRow>(
       `INSERT INTO stablehooks_poll (one, holder, lease_until, renewed_at) VALUES (1, ?, ?, ?)

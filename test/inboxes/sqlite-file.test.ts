@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { createReceiver, type StoredGap, toWebhookResponse } from 'stablehooks';
+import { createReceiver, type StoredGap, toWebhookResponse, type UnknownEvent } from 'stablehooks';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { describe, expect, test } from 'vitest';
 import { connect, freshPath, nodeSqlite } from './sqlite-drivers.js';
@@ -350,5 +350,57 @@ describe('the SQLite inbox in use', () => {
     await Promise.all(claims.map((claim) => claim.state === 'claimed' && inbox.complete(claim.lease)));
     expect(await inbox.prune({ olderThanMs: 0 })).toBe(2_500);
     expect(await inbox.prune({ olderThanMs: 0 })).toBe(0);
+  });
+});
+
+describe('takeDue over 12,000 due events of one key', () => {
+  const TAKE = { limit: 10, visibilityTimeoutMs: HOUR_MS, types: ['transfer.settled'] } as const;
+  const KEYED = { ...LEASE, key: 'wallet' } as const;
+
+  /** The events of the key, the one that was created first in the middle; half of them are parked. */
+  async function record(inbox: ReturnType<typeof sqliteInbox>) {
+    const events = Array.from({ length: 12_000 }, (_, index) => ({
+      ...event(`evt_${index}`),
+      created_at: new Date(1_767_000_000_000 + Math.abs(index - 7_000)).toISOString(),
+    }));
+    const keys = events.map(() => KEYED.key);
+    await inbox.record(events.slice(0, 6_000), { dueInMs: 0, origin: 'pull', keys });
+    await inbox.record(events.slice(6_000), { dueInMs: null, origin: 'pull', keys });
+    return events.map(({ id }) => id);
+  }
+
+  const idsOf = (taken: readonly { readonly event: UnknownEvent }[]) =>
+    taken.map((stored) => stored.event.id);
+
+  test.each([HOUR_MS, 0])(
+    'takes the one that was created first, in several steps between which others run (visible after %i ms)',
+    async (visibilityTimeoutMs) => {
+      const inbox = sqliteInbox(connect(freshPath()), { now: () => 1_767_323_045_678 });
+      await record(inbox);
+      const ended: string[] = [];
+      const [taken] = await Promise.all([
+        inbox.takeDue({ ...TAKE, visibilityTimeoutMs }).finally(() => ended.push('takeDue')),
+        inbox.claim(event('other'), LEASE).finally(() => ended.push('claim')),
+      ]);
+      expect(idsOf(taken)).toEqual(['evt_7000']);
+      expect(ended).toEqual(['claim', 'takeDue']);
+    },
+  );
+
+  test('makes all of them wait while the key is leased, and takes an event of another key', async () => {
+    const clock = { ms: 1_767_323_045_678 };
+    const inbox = sqliteInbox(connect(freshPath()), { now: () => clock.ms });
+    const holder = await inbox.claim(event('holder'), KEYED);
+    const ids = await record(inbox);
+    clock.ms += 1;
+    await inbox.record([event('other')], { dueInMs: 0, origin: 'pull', keys: ['other'] });
+    expect(idsOf(await inbox.takeDue(TAKE))).toEqual(['other']);
+    expect(await inbox.takeDue(TAKE)).toEqual([]);
+    const dueAt = (await inbox.find('holder'))?.dueAt;
+    for (const id of [ids[0], ids[6_500], ids[11_999]]) {
+      expect(await inbox.find(id ?? '')).toMatchObject({ state: 'received', dueAt });
+    }
+    expect(holder.state === 'claimed' && (await inbox.complete(holder.lease))).toBe(true);
+    expect(idsOf(await inbox.takeDue(TAKE))).toEqual(['evt_7000']);
   });
 });
