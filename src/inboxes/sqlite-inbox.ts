@@ -34,7 +34,7 @@ const PRUNE_BATCH = 1_000;
  * How many events of keys one step makes wait: other steps and processes wait until it is committed. With fewer, the
  * commits take most of the time.
  */
-const PASS_BATCH = 5_000;
+const PASS_BATCH = 2;
 
 export function createSqliteInbox({
   db,
@@ -66,6 +66,11 @@ export function createSqliteInbox({
     });
   }
 
+  /** After a claim has replaced the key of an event: the others may wait for that event. */
+  function leaveKey(at: number, oldKey: string | null, key: string | undefined): void {
+    if (oldKey !== null && oldKey !== key) sql.releaseKey(at, at, oldKey);
+  }
+
   return {
     durable,
 
@@ -79,7 +84,7 @@ export function createSqliteInbox({
           followClock(sql, at);
           rows = read();
         }
-        const { state, due_at: dueAt } = rows.find(({ role }) => role === 'own') ?? NEW;
+        const { state, due_at: dueAt, key: oldKey } = rows.find(({ role }) => role === 'own') ?? NEW;
         if (state === 'done' || state === 'dead') return { state };
         const retryAfterMs = (dueAt ?? 0) - at;
         const waits = state === 'leased' || (state === 'failed' && !early);
@@ -89,12 +94,14 @@ export function createSqliteInbox({
         const heldUntil = holder?.due_at ?? 0;
         if (heldUntil > at) {
           sql.wait(id, type, origin, json, at, at, heldUntil, ...keyColumns);
+          leaveKey(at, oldKey, key);
           return { state: 'waiting', retryAfterMs: heldUntil - at };
         }
         const leasedUntil = sum(at, leaseMs);
         if (holder !== undefined) sql.passOver(leasedUntil, at, JSON.stringify([holder.rowid]));
         const token = crypto.randomUUID();
         const [leased] = sql.lease(id, type, origin, json, at, at, leasedUntil, ...keyColumns, token);
+        leaveKey(at, oldKey, key);
         return { state: 'claimed', lease: { id, token, attempt: leased?.attempts ?? 1, key } };
       });
     },
@@ -235,7 +242,7 @@ export function createSqliteInbox({
 }
 
 /** What `sql.own` has for an event that is not there. */
-const NEW = { state: 'received', due_at: null } as const;
+const NEW = { state: 'received', due_at: null, key: null } as const;
 
 /** The columns `key` and `created_at`: the events of a key are in the order of their creation. */
 function toKeyColumns(event: UnknownEvent, key: string | undefined) {

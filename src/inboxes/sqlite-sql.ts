@@ -140,7 +140,7 @@ interface PollRow extends Omit<PollState, 'gaps' | 'oldest'> {
 }
 
 /** What decides on a claim: the event itself, or another that has the lease of its key. */
-interface ContenderRow extends Pick<EventRow, 'rowid' | 'state' | 'due_at' | 'updated_at'> {
+interface ContenderRow extends Pick<EventRow, 'rowid' | 'state' | 'due_at' | 'updated_at' | 'key'> {
   readonly role: 'own' | 'holder';
 }
 
@@ -164,7 +164,8 @@ const HISTORY_WITH_LAPSED = `CASE state WHEN 'leased' THEN ${historyWith('due_at
 const RECEIVED = `state = 'received', token = NULL, history = ${HISTORY_WITH_LAPSED}`;
 
 /** The event of an id. */
-const OWN = "SELECT 'own' AS role, rowid, state, due_at, updated_at FROM stablehooks_events WHERE id = ?";
+const OWN =
+  "SELECT 'own' AS role, rowid, state, due_at, updated_at, key FROM stablehooks_events WHERE id = ?";
 
 /** The conditions under which an event of a key is due. A key has at most one lease. */
 const DUE_OF_KEY = `key = ? AND (state IN ('received', 'failed') AND due_at <= ? OR state = 'leased' AND due_at <= ?
@@ -185,7 +186,7 @@ export function prepareStatements(db: SqliteLike) {
     own: rows<ContenderRow>(OWN),
     /** The event of an id, and another that has the lease of a key, also if it has lapsed. */
     contenders: rows<ContenderRow>(
-      `${OWN} UNION ALL SELECT 'holder', rowid, state, due_at, updated_at FROM stablehooks_events
+      `${OWN} UNION ALL SELECT 'holder', rowid, state, due_at, updated_at, key FROM stablehooks_events
       WHERE key = ? AND state = 'leased' AND id <> ?`,
     ),
     /** When the lease of a key ends or has lapsed. */
@@ -221,6 +222,11 @@ export function prepareStatements(db: SqliteLike) {
     ),
     release: rows<Pick<EventRow, 'id'>>(
       'UPDATE stablehooks_events SET waiting = 0, due_at = ?, updated_at = ? WHERE rowid = ? RETURNING id',
+    ),
+    releaseKey: rows<Pick<EventRow, 'id'>>(
+      `UPDATE stablehooks_events SET waiting = 0, due_at = ?, updated_at = ? WHERE rowid = (
+        SELECT rowid FROM stablehooks_events WHERE key = ? AND state = 'received' AND waiting = 1
+        ORDER BY created_at, rowid LIMIT 1) RETURNING id`,
     ),
     record: rows<Pick<EventRow, 'id'>>(
       `INSERT INTO stablehooks_events
