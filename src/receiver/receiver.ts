@@ -368,7 +368,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     return { result: { kind: state === 'dead' ? 'dead' : 'queued' } };
   }
 
-  /** Runs the handler of a delivery that is answered. Ends when what it was waited for has run, too; never rejects. */
+  /** Runs the handler of a delivery that is answered, and what waited for it: resolves within `leaseMs`, never rejects. */
   async function runStored(delivery: Delivery, lease: Lease, requestLogger: Logger): Promise<void> {
     const startedAt = performance.now();
     // A handler that begins with much work must not delay the answer.
