@@ -34,7 +34,7 @@ const PRUNE_BATCH = 1_000;
  * How many events of keys one step makes wait: other steps and processes wait until it is committed. With fewer, the
  * commits take most of the time.
  */
-const PASS_BATCH = 2;
+const PASS_BATCH = 5_000;
 
 export function createSqliteInbox({
   db,
