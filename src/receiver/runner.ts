@@ -107,7 +107,12 @@ export function startRunner({ intervalMs, signal, runDue, inbox, logger }: Runne
       await pause();
     }
     signal.removeEventListener('abort', wake);
-    await listening;
+    // A connection that is still being made must not keep `close` waiting: it ends once it is there.
+    if (stopListening === undefined) listening?.then(endListening);
+    else await endListening();
+  }
+
+  async function endListening(): Promise<void> {
     await stopListening?.().catch(() => undefined);
   }
 
