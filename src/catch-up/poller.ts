@@ -23,6 +23,7 @@ import {
   warnNotDurable,
 } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
+import { NO_TELEMETRY } from '../receiver/telemetry.js';
 import {
   type Acknowledgement,
   type Advance,
@@ -95,7 +96,8 @@ export interface PollerOptions {
 }
 
 /** The part of a receiver that the poller uses. */
-type PollerReceiver = Pick<Receiver, 'accept' | 'record' | 'redrive' | 'inbox'>;
+type PollerReceiver = Pick<Receiver, 'accept' | 'record' | 'redrive' | 'inbox'> &
+  Partial<Pick<Receiver, 'telemetry'>>;
 
 /** Polls the list for events that push missed. */
 export interface Poller {
@@ -296,8 +298,9 @@ async function poll(settings: PollerSettings, options: PollOptions): Promise<Pol
   const startedAt = performance.now();
   let report: PollReport;
   try {
-    warnNotDurable(settings.receiver.inbox, { where: 'a poller uses it', logger });
-    report = await leaseAndPoll(settings, options);
+    const { inbox, telemetry = NO_TELEMETRY } = settings.receiver;
+    warnNotDurable(inbox, { where: 'a poller uses it', logger });
+    report = await telemetry.poll(() => leaseAndPoll(settings, options));
   } catch (error) {
     report = { ...EMPTY_REPORT, problems: [toProblem(error, { code: 'ERR_CONFIG_INVALID' })] };
   }

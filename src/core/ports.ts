@@ -35,6 +35,8 @@ export interface Lease {
   readonly attempt: number;
   /** The ordering key that the event was claimed with. */
   readonly key?: string | undefined;
+  /** The trace context that the event was first recorded with, as a W3C `traceparent`. */
+  readonly traceparent?: string | undefined;
 }
 
 /**
@@ -133,6 +135,8 @@ export interface ClaimOptions {
   readonly early?: boolean | undefined;
   /** The ordering key: of the events of one key, at most one is leased at a time. @default none */
   readonly key?: string | undefined;
+  /** The trace context to store with the event if it is new, as a W3C `traceparent`. @default none */
+  readonly traceparent?: string | undefined;
 }
 
 /** An event, and its JSON as it is stored. */
@@ -215,6 +219,8 @@ export interface Inbox<Tx = undefined> {
       readonly json?: readonly string[] | undefined;
       /** The ordering key of each event, in the same order. @default none */
       readonly keys?: readonly (string | undefined)[] | undefined;
+      /** The trace context to store with the events that are new, as a W3C `traceparent`. @default none */
+      readonly traceparent?: string | undefined;
     },
   ): Promise<readonly RecordResult[]>;
 
@@ -282,6 +288,8 @@ export interface InboxRecord {
   readonly origin: Origin;
   /** The ordering key that it was stored or last claimed with, or `null`. */
   readonly key: string | null;
+  /** The trace context that it was first recorded with, as a W3C `traceparent`, or `null`. */
+  readonly traceparent: string | null;
   readonly receivedAt: number;
   readonly updatedAt: number;
   /** When it runs again, or its lease lapses; `null` when it is done, dead or parked. */

@@ -105,7 +105,7 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
   return {
     durable: false,
 
-    async claim(event, { leaseMs, origin, json, early = false, key }) {
+    async claim(event, { leaseMs, origin, json, early = false, key, traceparent }) {
       const found = get(event.id);
       const state = found?.record.state;
       if (state === 'done' || state === 'dead') return { state };
@@ -113,7 +113,7 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       const leftMs = waits ? (found?.record.dueAt ?? 0) - now() : 0;
       if (waits && leftMs > 0) return { state, retryAfterMs: leftMs };
 
-      const stored = found ?? add(event, { state: 'received', origin, dueAt: null, json });
+      const stored = found ?? add(event, { state: 'received', origin, dueAt: null, json, traceparent });
       const { key: oldKey } = stored.record;
       setKey(stored, event, key);
       // This event may be the one that the others of its old key wait for.
@@ -139,7 +139,9 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
         attempts: stored.record.attempts + 1,
         dueAt: now() + leaseMs,
       });
-      return { state: 'claimed', lease: { id: event.id, token: stored.token, attempt, key } };
+      const { token, record } = stored;
+      const lease = { id: event.id, token, attempt, key, traceparent: record.traceparent ?? undefined };
+      return { state: 'claimed', lease };
     },
 
     async complete(lease) {
@@ -166,7 +168,7 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       return true;
     },
 
-    async record(events, { dueInMs, origin, json, keys }) {
+    async record(events, { dueInMs, origin, json, keys, traceparent }) {
       return events.map((event, index) => {
         const found = get(event.id);
         if (found !== undefined) return found.record.state;
@@ -175,6 +177,7 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
           origin,
           dueAt: dueInMs === null ? null : now() + dueInMs,
           json: json?.[index],
+          traceparent,
         });
         setKey(stored, event, keys?.[index]);
         return 'new';
@@ -330,7 +333,7 @@ interface Store {
   /** Forgets an event that needs no run if the store is full, and throws if there is none. */
   add(
     event: UnknownEvent,
-    record: Pick<InboxRecord, 'state' | 'origin' | 'dueAt'> & Pick<ClaimOptions, 'json'>,
+    record: Pick<InboxRecord, 'state' | 'origin' | 'dueAt'> & Pick<ClaimOptions, 'json' | 'traceparent'>,
   ): Entry;
   change(stored: Entry, changes: Partial<Entry['record']>): Entry['record'];
   /** Adds the attempt of a leased event to its history, and moves an event that is done from `open` to `done`. */
@@ -422,12 +425,13 @@ function createStore({
       else events.open.push(stored);
     },
 
-    add(event, { state, origin, dueAt, json = encodeEvent(event) }) {
+    add(event, { state, origin, dueAt, json = encodeEvent(event), traceparent = null }) {
       if (open.size + done.size >= capacity) evict();
       const at = now();
       const { id, type } = event;
       const times = { receivedAt: at, updatedAt: at, dueAt };
-      const record = { id, type, state, attempts: 0, origin, key: null, ...times, lastError: null };
+      const from = { origin, key: null, traceparent };
+      const record = { id, type, state, attempts: 0, ...from, ...times, lastError: null };
       added += 1;
       const stored: Entry = {
         record,

@@ -461,6 +461,7 @@ function toRecord(row: EventRow): InboxRecord {
     attempts: row.attempts,
     origin: row.source,
     key: row.key,
+    traceparent: null,
     receivedAt: row.received_ms,
     updatedAt: row.updated_ms,
     dueAt: row.due_ms,

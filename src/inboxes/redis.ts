@@ -324,6 +324,7 @@ function toRecords(reply: unknown): readonly InboxRecord[] {
       attempts: Number(attempts),
       origin,
       key: key === false ? null : key,
+      traceparent: null,
       receivedAt: Number(receivedAt),
       updatedAt: Number(updatedAt),
       dueAt: dueAt === false ? null : Number(dueAt),

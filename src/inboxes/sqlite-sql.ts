@@ -331,6 +331,7 @@ export function toRecord(row: EventRow): InboxRecord {
     attempts,
     origin,
     key: row.key,
+    traceparent: null,
     receivedAt: row.received_at,
     updatedAt: row.updated_at,
     dueAt: row.due_at,

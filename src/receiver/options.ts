@@ -33,6 +33,7 @@ import {
 } from '../core/signature.js';
 import { memoryInbox } from '../inboxes/memory.js';
 import type { Outcome } from './outcome.js';
+import { NO_TELEMETRY, type Telemetry } from './telemetry.js';
 import { orTimeout } from './timeout.js';
 
 /** Options of {@link createReceiver}. */
@@ -100,6 +101,13 @@ export interface ReceiverOptions<Schemas = Record<never, never>, Tx = undefined>
    * @default none
    */
   readonly onOutcome?: ((outcome: Outcome) => void | Promise<void>) | undefined;
+  /**
+   * Observes each step of this receiver and of the poller that uses it, such as `openTelemetry()` of
+   * `stablehooks/opentelemetry`. It gets no payload, body, signature or secret but for the events themselves.
+   *
+   * @default none
+   */
+  readonly telemetry?: Telemetry | undefined;
   /** The header that carries the signature. @default 'X-SERVICE-Signature' */
   readonly signatureHeader?: string | undefined;
   /** Pins the encoding of the signature. @default hex, base64 or base64url, recognized by length */
@@ -182,10 +190,13 @@ export interface ReceiverSettings<Tx> {
   readonly logger: Logger | undefined;
   readonly onUnknown: (event: UnknownEvent) => void | Promise<void>;
   readonly onOutcome: (outcome: Outcome) => void | Promise<void>;
+  readonly telemetry: Telemetry;
   readonly leaseMs: number;
   readonly handlerTimeoutMs: number;
   readonly maxAttempts: number;
 }
+
+const TELEMETRY_METHODS = Object.keys(NO_TELEMETRY) as (keyof Telemetry)[];
 
 const INBOX_METHODS = ['claim', 'complete', 'fail', 'record', 'takeDue', 'acquirePoll', 'savePoll'];
 
@@ -215,6 +226,11 @@ export function readReceiverOptions<Schemas, Tx>(
       onUnknown: func((): void => undefined),
       logger: withMethods('a logger, such as console or pino()', ['warn', 'error']),
       onOutcome: func((): void => undefined),
+      telemetry: withMethods<Telemetry>(
+        'telemetry, such as openTelemetry()',
+        TELEMETRY_METHODS,
+        NO_TELEMETRY,
+      ),
       signatureHeader: rule('the name of a header', isHeaderName, SIGNATURE_HEADER),
       encoding: oneOf(SIGNATURE_ENCODINGS),
       signaturePrefix: rule('a string', (value) => typeof value === 'string', ''),

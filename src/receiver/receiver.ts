@@ -33,6 +33,7 @@ import {
 import { orderingKeyOf, runHandler } from './run-handler.js';
 import { type Runner, type RunOptions, startRunner } from './runner.js';
 import { Slots } from './slots.js';
+import type { Telemetry } from './telemetry.js';
 import { orTimeout } from './timeout.js';
 
 /** One HTTP request as an adapter hands it in. An adapter knows its framework, and nothing else. */
@@ -119,6 +120,8 @@ export interface Receiver {
   readonly inbox: Inbox<unknown>;
   /** How many handlers run at the same time in this process; `undefined` without a limit. */
   readonly maxConcurrency: number | undefined;
+  /** What observes this receiver; one that does nothing if none was given. */
+  readonly telemetry: Telemetry;
 }
 
 /** How to redrive. */
@@ -158,11 +161,12 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   options: ReceiverOptions<Schemas, Tx>,
 ): Receiver {
   const settings = readReceiverOptions(options);
-  const { leaseMs, bodyTimeoutMs } = settings;
+  const { leaseMs, bodyTimeoutMs, telemetry } = settings;
   const logger = settings.logger ?? console;
   let running = 0;
   let closed = false;
   const closing: (() => void)[] = [];
+  let inboxUsed = false;
   let durabilityChecked = false;
   let platformChecked = false;
   let redriven = false;
@@ -267,7 +271,8 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     const recorded = await recordOne(event, origin, { json, dueInMs: leaseMs });
     if (recorded === 'done') return { kind: 'duplicate' };
     if (recorded === 'dead') return { kind: 'dead' };
-    await orUnavailable('ERR_QUEUE_FAILED', queue.enqueue(event, { json }));
+    const enqueued = telemetry.enqueue(event, () => queue.enqueue(event, { json }));
+    await orUnavailable('ERR_QUEUE_FAILED', enqueued);
     return { kind: 'queued' };
   }
 
@@ -308,12 +313,13 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   }
 
   async function claimOnly(event: WebhookEvent, origin: Origin, json?: string): Promise<Claim> {
-    const { inbox } = settings;
+    const inbox = useInbox();
     checkDurability(inbox);
     // An inbox that forgets leaves retries to the sender, and never dead-letters by attempts.
     const early = !inbox.durable;
     const key = orderingKeyOf(event, settings);
-    const claimed = inbox.claim(event, { leaseMs, origin, json, early, key });
+    const options = { leaseMs, origin, json, early, key, traceparent: telemetry.traceparent() };
+    const claimed = telemetry.claim(event, () => inbox.claim(event, options));
     const claim = await orUnavailable('ERR_INBOX_FAILED', claimed);
     if (claim.state === 'waiting') onRetry({ id: event.id, attempt: 0 }, claim.retryAfterMs);
     return claim;
@@ -398,7 +404,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   /** Runs what is due, for deliveries that were answered and did not run at once. */
   function drain(): void {
     drainsAgain = true;
-    draining ??= (async () => {
+    draining ??= telemetry.detached(async () => {
       try {
         while (drainsAgain && !closed) {
           drainsAgain = false;
@@ -420,7 +426,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
         if (typeof timer === 'object') timer.unref();
       }
       draining = undefined;
-    })();
+    });
   }
 
   async function park(event: UnknownEvent, origin: Origin, json?: string): Promise<OutcomeResult> {
@@ -443,14 +449,16 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     { dueInMs, origin, json }: RecordOptions,
   ): Promise<readonly RecordResult[]> {
     const results: RecordResult[] = [];
+    const inbox = useInbox();
+    const traceparent = telemetry.traceparent();
     const store = async (known: boolean) => {
       const indexes = [...events.keys()].filter((index) => isKnownEvent(at(events, index)) === known);
       if (indexes.length === 0) return;
       const page = indexes.map((index) => at(events, index));
       const texts = json && indexes.map((index) => at(json, index));
       const keys = known ? page.map((event) => orderingKeyOf(event as WebhookEvent, settings)) : undefined;
-      const options = { dueInMs: known ? dueInMs : null, origin, json: texts, keys };
-      const stored = settings.inbox.record(page, options);
+      const options = { dueInMs: known ? dueInMs : null, origin, json: texts, keys, traceparent };
+      const stored = telemetry.record(page, () => inbox.record(page, options));
       for (const [position, result] of (await orUnavailable('ERR_INBOX_FAILED', stored)).entries()) {
         results[at(indexes, position)] = result;
       }
@@ -464,12 +472,14 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     return results;
   }
 
+  type Pipeline = (enter: () => void, delivery: Delivery) => Promise<OutcomeResult>;
+
+  function conclude(delivery: Delivery, requestLogger: Logger, pipeline: Pipeline): Promise<Outcome> {
+    return telemetry.delivery(delivery, () => toOutcome(delivery, requestLogger, pipeline));
+  }
+
   /** The only place that catches errors: an error becomes an outcome, and every outcome is logged and reported. */
-  async function conclude(
-    delivery: Delivery,
-    requestLogger: Logger,
-    pipeline: (enter: () => void, delivery: Delivery) => Promise<OutcomeResult>,
-  ): Promise<Outcome> {
+  async function toOutcome(delivery: Delivery, requestLogger: Logger, pipeline: Pipeline): Promise<Outcome> {
     let entered = false;
     const enter = () => {
       if (closed) throw receiverClosed();
@@ -498,7 +508,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   /** Waits for a handler that outlived its limit, until its lease lapses; its delivery is answered. */
   async function finishLate(delivery: Delivery, end: Promise<OutcomeResult>, lease: Lease): Promise<void> {
     running += 1;
-    const ended = reportLate(delivery, end);
+    const ended = telemetry.delivery(delivery, () => reportLate(delivery, end));
     await orTimeout(ended, leaseMs - settings.handlerTimeoutMs, () => leaseLapsed(leaseMs)).catch((lapsed) =>
       logOutcome({ ...delivery, ...toFailure(lapsed) }, logger),
     );
@@ -507,7 +517,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   }
 
   /** Reports the end of a handler that outlived its limit. */
-  async function reportLate(delivery: Delivery, end: Promise<OutcomeResult>): Promise<void> {
+  async function reportLate(delivery: Delivery, end: Promise<OutcomeResult>): Promise<Outcome> {
     const result = await end.catch(toFailure);
     const outcome: Outcome = Object.freeze({ ...delivery, ...result });
     logOutcome(outcome, logger);
@@ -515,6 +525,16 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       log(logger, 'warn', `${result.kind} ${delivery.event?.id}: its handler ended after handlerTimeoutMs.`);
     }
     notify('onOutcome', settings.onOutcome, { value: outcome, logger });
+    return outcome;
+  }
+
+  function useInbox(): Inbox<Tx> {
+    const { inbox } = settings;
+    if (!inboxUsed) {
+      inboxUsed = true;
+      telemetry.inboxUsed(inbox);
+    }
+    return inbox;
   }
 
   function checkDurability(inbox: Inbox<unknown>): void {
@@ -526,20 +546,22 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
 
   async function redrive({ signal, onOutcome }: RedriveOptions = {}): Promise<OutcomeCounts> {
     redriven = true;
-    const counts = emptyCounts();
-    await runDue({
-      signal,
-      onOutcome: (outcome) => {
-        counts[outcome.kind] += 1;
-        onOutcome?.(outcome);
-      },
+    return await telemetry.redrive(async () => {
+      const counts = emptyCounts();
+      await runDue({
+        signal,
+        onOutcome: (outcome) => {
+          counts[outcome.kind] += 1;
+          onOutcome?.(outcome);
+        },
+      });
+      return counts;
     });
-    return counts;
   }
 
   /** Runs what is due, a few events at a time; resolves to whether more can be due. */
   async function runDue({ signal, onOutcome }: RedriveOptions): Promise<boolean> {
-    const { inbox } = settings;
+    const inbox = useInbox();
     const width = Math.min(REDRIVE_WIDTH, settings.maxConcurrency ?? REDRIVE_WIDTH);
     const ends = new Set<Promise<void>>();
     // After leaseMs, events that were taken first and could not be processed would be due again.
@@ -611,7 +633,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
 
   const { maxConcurrency } = settings;
   const methods = { receive, accept, handle, record, redrive, run, close, [Symbol.asyncDispose]: close };
-  const receiver = { ...methods, maxConcurrency };
+  const receiver = { ...methods, maxConcurrency, telemetry };
   // As in the settings: a plain property, or one that makes the inbox when it is read.
   const inbox = Object.getOwnPropertyDescriptor(settings, 'inbox');
   return Object.defineProperty(receiver, 'inbox', { ...inbox }) as Receiver;

@@ -43,10 +43,11 @@ export async function runHandler<Tx>(
   options: AttemptOptions<Tx>,
 ): Promise<OutcomeResult> {
   const { origin, settings } = options;
-  const { inbox, handlerTimeoutMs } = settings;
+  const { inbox, handlerTimeoutMs, telemetry } = settings;
   const { attempt } = lease;
   // No earlier attempt recorded a result, so the event may crash the process.
-  if (inbox.durable && attempt > settings.maxAttempts) return fail(lease, unfinished(event, lease), options);
+  if (inbox.durable && attempt > settings.maxAttempts)
+    return fail(event, lease, { ...options, error: unfinished(event, lease) });
 
   const kind = settings.handlers[event.type] === undefined ? 'ignored' : 'handled';
   const startedAt = performance.now();
@@ -58,7 +59,9 @@ export async function runHandler<Tx>(
   async function run(tx: Tx): Promise<void> {
     const context = new Context(tx, attempt, origin);
     try {
-      ended = callHandler(event, context, { key: lease.key, settings });
+      ended = telemetry.handler(event, lease, () =>
+        callHandler(event, context, { key: lease.key, settings }),
+      );
       // A handler that returns nothing has finished: there is nothing to wait for, and no time to limit.
       if (ended === undefined) return;
       await orTimeout(ended, handlerTimeoutMs, () => {
@@ -71,6 +74,8 @@ export async function runHandler<Tx>(
       handlerMs = Math.round(performance.now() - startedAt);
     }
   }
+
+  const complete = () => telemetry.complete(event, lease, () => inbox.complete(lease));
 
   async function settled(completion: Promise<boolean>): Promise<OutcomeResult> {
     if (!(await orUnavailable('ERR_INBOX_FAILED', completion))) throw leaseLost(lease);
@@ -85,28 +90,35 @@ export async function runHandler<Tx>(
         fault = error;
       });
     }
-    if (fault === undefined) return settled(inbox.complete(lease));
-    return fail(lease, isHandlerFault(fault) ? fault : (timeout as HandlerError), options);
+    if (fault === undefined) return settled(complete());
+    return fail(event, lease, {
+      ...options,
+      error: isHandlerFault(fault) ? fault : (timeout as HandlerError),
+    });
   }
 
   let transaction: Promise<boolean> | undefined;
   try {
     if (inbox.transaction === undefined) {
       await run(undefined as Tx);
-      return await settled(inbox.complete(lease));
+      return await settled(complete());
     }
     // The answer does not wait for the rollback, which waits for the statement that runs.
     const limit = new Promise<never>((_, reject) => {
       onTimeout = reject;
     });
-    transaction = inbox.transaction(lease, run);
+    transaction = inbox.transaction(lease, async (tx) => {
+      await run(tx);
+      // What follows is the mark and the commit. Its failure is that of the transaction.
+      telemetry.complete(event, lease, () => transaction)?.catch(() => undefined);
+    });
     return await settled(Promise.race([transaction, limit]));
   } catch (error) {
     if (timeout !== undefined && error === timeout) {
       options.onLate(late(transaction));
       return { kind: 'failed', attempt, handlerMs, error: timeout };
     }
-    if (isHandlerFault(error)) return { ...(await fail(lease, error, options)), handlerMs };
+    if (isHandlerFault(error)) return { ...(await fail(event, lease, { ...options, error })), handlerMs };
     throw error;
   }
 }
@@ -258,14 +270,19 @@ function toHandlerFault(event: WebhookEvent, thrown: unknown): HandlerFault {
 
 /** Records the failure before it is answered: a 200 for `dead` must not be the only record of the event. */
 async function fail<Tx>(
+  event: WebhookEvent,
   lease: Lease,
-  error: HandlerFault,
-  { settings: { inbox, maxAttempts }, onRetry }: AttemptOptions<Tx>,
+  {
+    error,
+    settings: { inbox, maxAttempts, telemetry },
+    onRetry,
+  }: AttemptOptions<Tx> & { readonly error: HandlerFault },
 ): Promise<OutcomeResult> {
   const { attempt } = lease;
   const dead = error.code === 'ERR_HANDLER_PERMANENT' || (inbox.durable && attempt >= maxAttempts);
   const retryAfterMs = dead ? null : backoffMs(attempt, { ...RETRY, random: Math.random() });
-  const recorded = inbox.fail(lease, { retryAfterMs, error: toLastError(error) });
+  const failure = { retryAfterMs, error: toLastError(error) };
+  const recorded = telemetry.fail(event, lease, () => inbox.fail(lease, failure));
   if (!(await orUnavailable('ERR_INBOX_FAILED', recorded))) throw leaseLost(lease);
   if (retryAfterMs !== null) onRetry(lease, retryAfterMs);
   return { kind: dead ? 'dead' : 'failed', attempt, error };
