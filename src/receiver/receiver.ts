@@ -313,7 +313,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   }
 
   async function claimOnly(event: WebhookEvent, origin: Origin, json?: string): Promise<Claim> {
-    const inbox = useInbox();
+    const inbox = openInbox();
     checkDurability(inbox);
     // An inbox that forgets leaves retries to the sender, and never dead-letters by attempts.
     const early = !inbox.durable;
@@ -449,7 +449,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     { dueInMs, origin, json }: RecordOptions,
   ): Promise<readonly RecordResult[]> {
     const results: RecordResult[] = [];
-    const inbox = useInbox();
+    const inbox = openInbox();
     const traceparent = telemetry.traceparent();
     const store = async (known: boolean) => {
       const indexes = [...events.keys()].filter((index) => isKnownEvent(at(events, index)) === known);
@@ -528,7 +528,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     return outcome;
   }
 
-  function useInbox(): Inbox<Tx> {
+  function openInbox(): Inbox<Tx> {
     const { inbox } = settings;
     if (!inboxUsed) {
       inboxUsed = true;
@@ -561,7 +561,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
 
   /** Runs what is due, a few events at a time; resolves to whether more can be due. */
   async function runDue({ signal, onOutcome }: RedriveOptions): Promise<boolean> {
-    const inbox = useInbox();
+    const inbox = openInbox();
     const width = Math.min(REDRIVE_WIDTH, settings.maxConcurrency ?? REDRIVE_WIDTH);
     const ends = new Set<Promise<void>>();
     // After leaseMs, events that were taken first and could not be processed would be due again.

@@ -59,6 +59,7 @@ export async function runHandler<Tx>(
   async function run(tx: Tx): Promise<void> {
     const context = new Context(tx, attempt, origin);
     try {
+      if (kind === 'ignored') return;
       ended = telemetry.handler(event, lease, () =>
         callHandler(event, context, { key: lease.key, settings }),
       );

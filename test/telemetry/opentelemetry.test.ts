@@ -1,0 +1,425 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { context, trace } from '@opentelemetry/api';
+import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
+import * as conventions from '@opentelemetry/semantic-conventions/incubating';
+import Database from 'libsql';
+import {
+  createReceiver,
+  type Inbox,
+  memoryInbox,
+  PermanentError,
+  type ReceiverOptions,
+  type Telemetry,
+} from 'stablehooks';
+import { createPoller } from 'stablehooks/catch-up';
+import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
+import { openTelemetry } from 'stablehooks/opentelemetry';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { anEvent, deferred, delivery, secret } from '../receiver/delivery.js';
+import { type Recorded, recordTelemetry } from './record-telemetry.js';
+
+beforeAll(() => {
+  context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
+});
+const folder = mkdtempSync(join(tmpdir(), 'telemetry-'));
+let files = 0;
+afterAll(() => {
+  context.disable();
+  rmSync(folder, { recursive: true });
+});
+
+const sqlite = (options?: Parameters<typeof sqliteInbox>[1]) => {
+  files += 1;
+  return sqliteInbox(new Database(join(folder, `${files}.db`)), options);
+};
+
+/** A receiver that is recorded. */
+function observed(
+  options: Partial<ReceiverOptions> = {},
+  { telemetry, ...recorded }: Recorded & { telemetry?: Telemetry } = recordTelemetry(),
+) {
+  const receiver = createReceiver({
+    secret,
+    handlers: { 'transfer.settled': async () => undefined },
+    telemetry: telemetry ?? openTelemetry(recorded.providers),
+    logger: { warn: () => undefined, error: () => undefined },
+    ...options,
+  });
+  return { receiver, ...recorded };
+}
+
+describe('spans', () => {
+  test('a delivery is one trace of receive, claim, handler and complete', async () => {
+    const { receiver, spans } = observed();
+    const event = anEvent();
+    await receiver.receive(await delivery(event));
+    const [claim, handler, complete, receive, ...others] = spans();
+    expect(others).toEqual([]);
+    expect([claim, handler, complete, receive].map((span) => span?.name)).toEqual([
+      'claim transfer.settled',
+      'handler transfer.settled',
+      'complete transfer.settled',
+      'receive transfer.settled',
+    ]);
+    for (const child of [claim, handler, complete]) {
+      expect(child?.parentSpanContext?.spanId).toBe(receive?.spanContext().spanId);
+    }
+    expect(receive?.attributes).toEqual({
+      'messaging.system.name': 'stablehooks',
+      'messaging.operation.name': 'receive',
+      'messaging.operation.type': 'receive',
+      'messaging.message.id': event.id,
+      'stablehooks.event.type': 'transfer.settled',
+      'stablehooks.origin': 'push',
+      'stablehooks.outcome': 'handled',
+      'stablehooks.secret.index': 0,
+      'stablehooks.attempt': 1,
+    });
+  });
+
+  test('what a handler starts is a child of its span', async () => {
+    const recorded = recordTelemetry();
+    const { receiver, spans } = observed(
+      {
+        handlers: {
+          'transfer.settled': () => trace.getActiveSpan()?.setAttribute('app.seen', true) && undefined,
+        },
+      },
+      recorded,
+    );
+    await receiver.receive(await delivery(anEvent()));
+    expect(spans().find(({ name }) => name.startsWith('handler'))?.attributes['app.seen']).toBe(true);
+  });
+
+  test('a handler that throws has an error type and no message, and its event is failed in a span of its own', async () => {
+    const { receiver, spans } = observed({
+      handlers: {
+        'transfer.settled': () => {
+          throw new Error('planted message');
+        },
+      },
+    });
+    await receiver.receive(await delivery(anEvent()));
+    const names = spans().map(({ name }) => name.split(' ')[0]);
+    expect(names).toEqual(['claim', 'handler', 'fail', 'receive']);
+    const handler = spans().find(({ name }) => name.startsWith('handler'));
+    expect(handler?.attributes['error.type']).toBe('ERR_HANDLER_FAILED');
+    expect(handler?.status).toEqual({ code: 2 });
+    expect(handler?.events).toEqual([]);
+    expect(JSON.stringify(spans().map(({ attributes, status }) => ({ attributes, status })))).not.toContain(
+      'planted',
+    );
+  });
+
+  test('a span of a forged delivery has the code and is no error of ours', async () => {
+    const { receiver, spans } = observed();
+    await receiver.receive(await delivery(anEvent(), { headers: { 'X-SERVICE-Signature': '0'.repeat(64) } }));
+    const [span] = spans();
+    expect(span?.attributes).toMatchObject({
+      'stablehooks.outcome': 'rejected',
+      'error.type': 'ERR_SIGNATURE_MISMATCH',
+    });
+    expect(span?.status).toEqual({ code: 0 });
+    expect(span?.attributes).not.toHaveProperty('messaging.message.id');
+  });
+
+  test('the span of an unavailable inbox has the code of its engine', async () => {
+    const inbox: Inbox = {
+      ...memoryInbox(),
+      claim: () => Promise.reject(Object.assign(new Error('planted'), { code: 'ECONNREFUSED' })),
+    };
+    const { receiver, spans } = observed({ inbox });
+    await receiver.receive(await delivery(anEvent()));
+    expect(spans().map(({ attributes }) => attributes['error.type'])).toEqual([
+      'ECONNREFUSED',
+      'ERR_INBOX_FAILED',
+    ]);
+  });
+
+  test('an event that is redriven links to the delivery that recorded it, in a trace of its own', async () => {
+    let fails = true;
+    let now = 0;
+    const { receiver, spans } = observed({
+      inbox: sqlite({ now: () => now }),
+      handlers: {
+        'transfer.settled': () => {
+          if (fails) throw new Error('not yet');
+        },
+      },
+    });
+    await receiver.receive(await delivery(anEvent()));
+    const push = spans().find(({ name }) => name.startsWith('receive'));
+    fails = false;
+    now += 60_000;
+    await receiver.redrive();
+    const redriven = spans().filter(({ name }) => name.startsWith('handler'))[1];
+    expect(redriven?.spanContext().traceId).not.toBe(push?.spanContext().traceId);
+    expect(redriven?.links.map((link) => link.context)).toMatchObject([
+      { traceId: push?.spanContext().traceId, spanId: push?.spanContext().spanId, isRemote: true },
+    ]);
+    const redrive = spans().find(({ name }) => name === 'redrive');
+    expect(redriven?.spanContext().traceId).toBe(redrive?.spanContext().traceId);
+  });
+
+  test('an event that push recorded and the poller runs links to the push', async () => {
+    const inbox = sqlite();
+    const event = anEvent();
+    const recorded = recordTelemetry();
+    const worker = observed({ inbox }, recorded).receiver;
+    // The process dies before its event is enqueued.
+    const front = observed(
+      {
+        inbox,
+        queue: { enqueue: () => Promise.reject(new Error('down')) },
+        leaseMs: 20,
+        handlerTimeoutMs: 10,
+      },
+      recorded,
+    ).receiver;
+    await front.receive(await delivery(event));
+    const client = {
+      events: {
+        list: async () => [],
+        listWithProblems: async () => ({
+          events: [{ ...event, delivered: false }],
+          problems: [],
+          size: 1,
+          servedAt: null,
+        }),
+      },
+    };
+    await createPoller({
+      client: client as never,
+      receiver: worker,
+      backfill: true,
+      logger: { warn: () => undefined, error: () => undefined },
+    }).pollOnce();
+    const spans = recorded.spans();
+    const push = spans.find(({ attributes }) => attributes['stablehooks.origin'] === 'push');
+    const handler = spans.find(({ name }) => name.startsWith('handler'));
+    const poll = spans.find(({ name }) => name === 'poll');
+    expect(handler?.spanContext().traceId).toBe(poll?.spanContext().traceId);
+    expect(handler?.links[0]?.context).toMatchObject({ spanId: push?.spanContext().spanId });
+  });
+
+  test('an event whose handler runs after the answer links to its delivery', async () => {
+    const { receiver, spans } = observed({ inbox: sqlite(), acknowledge: 'recorded' });
+    await receiver.receive(await delivery(anEvent()));
+    await receiver.close();
+    const [push, later, ...others] = spans().filter(({ name }) => name.startsWith('receive'));
+    expect(others).toEqual([]);
+    expect(push?.attributes['stablehooks.outcome']).toBe('queued');
+    expect(later?.attributes['stablehooks.outcome']).toBe('handled');
+    const handler = spans().find(({ name }) => name.startsWith('handler'));
+    expect(handler?.spanContext().traceId).toBe(later?.spanContext().traceId);
+    expect(handler?.links[0]?.context).toMatchObject({ spanId: push?.spanContext().spanId });
+  });
+
+  test('a handler without a promise, and one that is not there, give the same spans as any', async () => {
+    const { receiver, spans } = observed({ handlers: { 'transfer.settled': () => undefined } });
+    await receiver.receive(await delivery(anEvent()));
+    await receiver.receive(await delivery(anEvent({ type: 'transfer.failed' })));
+    expect(spans().map(({ name }) => name)).toEqual([
+      'claim transfer.settled',
+      'handler transfer.settled',
+      'complete transfer.settled',
+      'receive transfer.settled',
+      'claim transfer.failed',
+      'complete transfer.failed',
+      'receive transfer.failed',
+    ]);
+  });
+});
+
+describe('metrics', () => {
+  test('outcomes are counted by type, kind, origin and code', async () => {
+    const { receiver, metric } = observed({
+      handlers: {
+        'transfer.settled': () => undefined,
+        'redeem.failed': () => {
+          throw new PermanentError('never');
+        },
+      },
+    });
+    const event = anEvent();
+    await receiver.receive(await delivery(event));
+    await receiver.receive(await delivery(event));
+    await receiver.receive(await delivery(anEvent({ type: 'redeem.failed' })));
+    await receiver.receive(await delivery(anEvent({ type: 'of.tomorrow' })));
+    await receiver.receive(await delivery('no event'));
+    const counted = (await metric('stablehooks.outcomes')).map(({ attributes, value }) => [
+      attributes['stablehooks.event.type'],
+      attributes['stablehooks.outcome'],
+      attributes['error.type'],
+      value,
+    ]);
+    expect(counted).toEqual([
+      ['transfer.settled', 'handled', undefined, 1],
+      ['transfer.settled', 'duplicate', undefined, 1],
+      ['redeem.failed', 'dead', 'ERR_HANDLER_PERMANENT', 1],
+      ['_OTHER', 'parked', undefined, 1],
+      [undefined, 'rejected', 'ERR_EVENT_MALFORMED', 1],
+    ]);
+  });
+
+  test('each authentic delivery counts once for its secret, also if its handler runs after the answer', async () => {
+    const { receiver, metric } = observed({
+      secret: ['whsec_new', secret],
+      inbox: sqlite(),
+      acknowledge: 'recorded',
+    });
+    await receiver.receive(await delivery(anEvent()));
+    await receiver.close();
+    expect(await metric('stablehooks.secret.matches')).toMatchObject([
+      { attributes: { 'stablehooks.secret.index': 1 }, value: 1 },
+    ]);
+  });
+
+  test('the age of an event is measured when it is done, and the attempt that did it', async () => {
+    const { receiver, metric } = observed();
+    const createdAt = new Date(Date.now() - 3_600_000).toISOString();
+    await receiver.receive(await delivery(anEvent({ created_at: createdAt })));
+    const [age] = await metric('stablehooks.event.age');
+    expect(age?.value).toMatchObject({ count: 1 });
+    expect(age?.value).toHaveProperty(
+      'sum',
+      expect.toSatisfy((sum: number) => sum >= 3_600),
+    );
+    expect(await metric('stablehooks.attempts')).toMatchObject([{ value: { count: 1, sum: 1 } }]);
+  });
+
+  test('handlers, the inbox and the queue are timed under the names of the semantic conventions', async () => {
+    const { receiver, metric } = observed();
+    await receiver.receive(await delivery(anEvent()));
+    const operations = (await metric('messaging.client.operation.duration')).map(
+      ({ attributes }) => attributes['messaging.operation.name'],
+    );
+    expect(operations).toEqual(['claim', 'complete']);
+    expect(await metric('messaging.process.duration')).toHaveLength(1);
+  });
+
+  test('the events of the inbox are counted by state, each with the age of the oldest', async () => {
+    const { receiver, metric } = observed({
+      inbox: sqlite(),
+      handlers: {
+        'transfer.settled': () => {
+          throw new PermanentError('never');
+        },
+      },
+    });
+    await receiver.receive(await delivery(anEvent()));
+    const states = await metric('stablehooks.inbox.events');
+    expect(
+      Object.fromEntries(
+        states.map(({ attributes, value }) => [attributes['stablehooks.inbox.state'], value]),
+      ),
+    ).toEqual({ received: 0, leased: 0, failed: 0, dead: 1, parked: 0 });
+    expect(await metric('stablehooks.inbox.oldest')).toHaveLength(5);
+    expect(await metric('stablehooks.poll.watermark_lag')).toEqual([]);
+  });
+
+  test('after a poll there are its result, the lag of the watermark and the open gaps', async () => {
+    const { receiver, metric } = observed({ inbox: sqlite() });
+    const answer = { events: [], problems: [], size: 0, servedAt: null };
+    const client = { events: { list: async () => [], listWithProblems: async () => answer } };
+    const logger = { warn: () => undefined, error: () => undefined };
+    await createPoller({ client: client as never, receiver, logger, lagMs: 60_000 }).pollOnce();
+    expect(await metric('stablehooks.polls')).toMatchObject([
+      { attributes: { 'stablehooks.poll.result': 'proven' }, value: 1 },
+    ]);
+    const [lag] = await metric('stablehooks.poll.watermark_lag');
+    expect(lag?.value).toBeGreaterThanOrEqual(60);
+    expect(await metric('stablehooks.poll.gaps')).toMatchObject([{ value: 0 }]);
+  });
+
+  test('inboxMetrics: false asks the inbox nothing', async () => {
+    let asked = 0;
+    const inbox = memoryInbox();
+    const count = () => {
+      asked += 1;
+      return inbox.count();
+    };
+    const counting = { ...inbox, count };
+    const recorded = recordTelemetry();
+    const { receiver, metric } = observed(
+      { inbox: counting },
+      { ...recorded, telemetry: openTelemetry({ ...recorded.providers, inboxMetrics: false }) },
+    );
+    await receiver.receive(await delivery(anEvent()));
+    expect(await metric('stablehooks.inbox.events')).toEqual([]);
+    expect(asked).toBe(0);
+  });
+
+  test('an inbox that fails has no value, and the others have theirs', async () => {
+    const recorded = recordTelemetry();
+    const telemetry = openTelemetry(recorded.providers);
+    const failing = { ...memoryInbox(), count: () => Promise.reject(new Error('down')) };
+    const first = observed({ inbox: failing }, { ...recorded, telemetry });
+    await first.receiver.receive(await delivery(anEvent()));
+    expect(await first.metric('stablehooks.inbox.events')).toEqual([]);
+    const second = observed({}, { ...recorded, telemetry });
+    await second.receiver.receive(await delivery(anEvent()));
+    expect(await second.metric('stablehooks.inbox.events')).toHaveLength(5);
+  });
+});
+
+test('attributes of the options are on every span and metric', async () => {
+  const recorded = recordTelemetry();
+  const telemetry = openTelemetry({ ...recorded.providers, attributes: { 'app.receiver': 'eu' } });
+  const { receiver } = observed({}, { ...recorded, telemetry });
+  await receiver.receive(await delivery(anEvent()));
+  for (const { attributes } of recorded.spans()) expect(attributes['app.receiver']).toBe('eu');
+  const metrics = await recorded.metrics();
+  expect(metrics.length).toBeGreaterThan(5);
+  for (const { name, points } of metrics) {
+    for (const { attributes } of points) expect(attributes['app.receiver'], name).toBe('eu');
+  }
+});
+
+test('providers that throw change no outcome', async () => {
+  const broken = () => {
+    throw new Error('broken');
+  };
+  const telemetry = openTelemetry({
+    tracerProvider: { getTracer: () => ({ startSpan: broken, startActiveSpan: broken }) },
+    meterProvider: { getMeter: broken },
+  });
+  const { receiver } = observed({ telemetry });
+  expect(await receiver.receive(await delivery(anEvent()))).toMatchObject({ kind: 'handled' });
+  const failing = observed({ telemetry, handlers: { 'transfer.settled': broken } }).receiver;
+  expect(await failing.receive(await delivery(anEvent()))).toMatchObject({ kind: 'failed' });
+});
+
+test('without an SDK nothing is stored with events', async () => {
+  const inbox = memoryInbox();
+  const { receiver } = observed({ inbox, telemetry: openTelemetry() });
+  const event = anEvent();
+  expect(await receiver.receive(await delivery(event))).toMatchObject({ kind: 'handled' });
+  expect((await inbox.find(event.id))?.traceparent).toBe(null);
+});
+
+test('the trace context of the delivery is stored with its event', async () => {
+  const inbox = memoryInbox();
+  const { receiver, spans } = observed({ inbox });
+  const event = anEvent();
+  await receiver.receive(await delivery(event));
+  const { traceId, spanId } = spans().at(-1)?.spanContext() ?? {};
+  expect((await inbox.find(event.id))?.traceparent).toBe(`00-${traceId}-${spanId}-01`);
+});
+
+test('the names are those of the pinned semantic conventions', async () => {
+  const { receiver, metrics, spans } = observed();
+  await receiver.receive(await delivery(anEvent()));
+  const known: ReadonlySet<unknown> = new Set(Object.values(conventions));
+  const names = [
+    ...spans().flatMap(({ attributes }) => Object.keys(attributes)),
+    ...(await metrics()).flatMap(({ name, points }) => [
+      name,
+      ...points.flatMap(({ attributes }) => Object.keys(attributes)),
+    ]),
+  ].filter((name) => !name.startsWith('stablehooks.'));
+  expect(names.length).toBeGreaterThan(4);
+  expect([...new Set(names)].filter((name) => !known.has(name))).toEqual([]);
+});
