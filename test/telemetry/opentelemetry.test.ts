@@ -17,7 +17,7 @@ import { createPoller } from 'stablehooks/catch-up';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { openTelemetry } from 'stablehooks/opentelemetry';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { anEvent, deferred, delivery, secret } from '../receiver/delivery.js';
+import { anEvent, delivery, secret } from '../receiver/delivery.js';
 import { type Recorded, recordTelemetry } from './record-telemetry.js';
 
 beforeAll(() => {
