@@ -202,7 +202,7 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
   }
 
   return {
-    delivery: (delivery, run) =>
+    delivery: (delivery, run, traceparent) =>
       inSpan(
         'receive',
         async (span) => {
@@ -215,7 +215,7 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
           });
           return outcome;
         },
-        { event: delivery.event },
+        { event: delivery.event, links: linksTo(traceparent) },
       ),
 
     claim: (event, run) => timed('claim', run, { event, histogram: 'operationDuration' }),
