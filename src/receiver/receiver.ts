@@ -39,6 +39,13 @@ import { orTimeout } from './timeout.js';
 /** One HTTP request as an adapter hands it in. An adapter knows its framework, and nothing else. */
 export interface WebhookRequest {
   readonly method: string;
+  /**
+   * The path and query as the sender requested them, with every prefix that the receiver is mounted at; or the absolute
+   * URL. A `secret` function sees them.
+   *
+   * @default ''
+   */
+  readonly url?: string | undefined;
   /** The value of a header, several joined by a comma. The name is case-insensitive. */
   header(name: string): string | null | undefined;
   /**
@@ -196,7 +203,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       const { body, secretIndex } = await verifySignature(
         () => readBody(request),
         request.header(settings.signature.header),
-        settings.signature,
+        { ...settings.signature, secret: settings.secretOf(request) },
       );
       enter();
       delivery.secretIndex = secretIndex;
