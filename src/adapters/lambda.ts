@@ -67,18 +67,19 @@ export function toLambdaHandler(receiver: Receiver) {
 
 /** The path and query. The path has the stage of the API, as the sender requested it. */
 function toUrl(event: LambdaEvent): string {
-  const { path: stagePath, elb }: { path?: unknown; elb?: unknown } = Object(Reflect.get(event, 'requestContext'));
-  const path = String(event.rawPath ?? stagePath ?? event.path ?? '');
+  const { path: stagePath, elb } = Object(Reflect.get(event, 'requestContext'));
+  const path = [event.rawPath, stagePath, event.path].find((value) => typeof value === 'string') ?? '';
   // Some gateways decode the path: what was %3F in it does not begin a query.
   const encoded = path.replaceAll('?', '%3F').replaceAll('#', '%23');
-  const query = event.rawQueryString ?? toQuery(event, elb !== undefined);
+  const raw: unknown = event.rawQueryString;
+  const query = typeof raw === 'string' ? raw : toQuery(event, elb !== undefined);
   return query === '' ? encoded : `${encoded}?${query}`;
 }
 
 function toQuery(event: LambdaEvent, isEncoded: boolean): string {
   const all = { ...event.queryStringParameters, ...event.multiValueQueryStringParameters };
   const pairs = Object.entries(all).flatMap(([name, values]) =>
-    [values ?? []].flat().map((value): [string, string] => [name, value]),
+    [values ?? []].flat().flatMap((value) => (typeof value === 'string' ? [[name, value]] : [])),
   );
   // API Gateway decodes parameters; a load balancer does not.
   return isEncoded

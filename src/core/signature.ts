@@ -40,10 +40,7 @@ export interface SecretFunction<Args extends readonly unknown[] = []> {
    * Functions that {@link cachedSecret} makes have it.
    */
   readonly recheck?:
-    | ((
-        tried: Secrets,
-        ...args: Args
-      ) => Secrets | null | undefined | Promise<Secrets | null | undefined>)
+    | ((tried: Secrets, ...args: Args) => Secrets | null | undefined | Promise<Secrets | null | undefined>)
     | undefined;
 }
 
