@@ -79,15 +79,6 @@ const ONLY_KEY = '';
  *
  * @example
  * ```ts
- * createReceiver({ secret: cachedSecret(() => fetchSecret('webhook'), { ttlMs: 300_000 }), handlers });
- * ```
- */
-export function cachedSecret(fetchSecret: () => Fetched, options: CachedSecretOptions): SecretFunction;
-/**
- * Caches one secret for each key of the requests.
- *
- * @example
- * ```ts
  * const secret = cachedSecret((tenant) => fetchSecret(`webhook/${tenant}`), {
  *   ttlMs: 300_000,
  *   key: ({ path }) => /^\/hooks\/([a-z0-9-]{1,40})$/.exec(path)?.[1] ?? null,
@@ -98,6 +89,15 @@ export function cachedSecret(
   fetchSecret: (key: string) => Fetched,
   options: KeyedSecretOptions,
 ): SecretFunction<[request: SecretRequest]>;
+/**
+ * Caches one secret.
+ *
+ * @example
+ * ```ts
+ * createReceiver({ secret: cachedSecret(() => fetchSecret('webhook'), { ttlMs: 300_000 }), handlers });
+ * ```
+ */
+export function cachedSecret(fetchSecret: () => Fetched, options: CachedSecretOptions): SecretFunction;
 export function cachedSecret(
   fetchSecret: (key: string) => Fetched,
   options: CachedSecretOptions & Partial<KeyedSecretOptions>,
