@@ -116,19 +116,18 @@ export async function verifySignature(
   const mac = decode(signature, options);
   const bytes = typeof body === 'function' ? await body() : body;
   assertBytes(bytes);
-  const given = typeof secret === 'function' ? await askSecrets(() => secret()) : secret;
-  const found = findSecret(given === null ? DECOY : toSecrets(given), bytes, mac);
+  const secrets =
+    typeof secret === 'function' ? toKnown(await askSecrets(() => secret())) : toSecrets(secret);
+  const found = findSecret(secrets ?? DECOY, bytes, mac);
   // node:crypto is synchronous; an await would add 5 % to a short body.
   const secretIndex = typeof found === 'number' ? found : await found;
-  if (given === null) throw secretUnknown();
+  if (secrets === null) throw secretUnknown();
   if (secretIndex !== -1) return { body: bytes, secretIndex };
   if (typeof secret === 'function' && secret.recheck !== undefined) {
-    const newer = await askSecrets(() => secret.recheck?.(given));
+    const newer = await askSecrets(() => secret.recheck?.(secrets));
     if (newer === null) throw secretUnknown();
-    if (newer !== undefined) {
-      const newerIndex = await findSecret(toSecrets(newer), bytes, mac);
-      if (newerIndex !== -1) return { body: bytes, secretIndex: newerIndex };
-    }
+    const newerIndex = newer === undefined ? -1 : await findSecret(toSecrets(newer), bytes, mac);
+    if (newerIndex !== -1) return { body: bytes, secretIndex: newerIndex };
   }
   throw new SignatureError(
     'ERR_SIGNATURE_MISMATCH',
@@ -144,6 +143,10 @@ function secretUnknown(): SignatureError {
     'ERR_SECRET_UNKNOWN',
     'The function given as `secret` knows no secret for this request. Check the path and headers that the service sends.',
   );
+}
+
+function toKnown(given: Secrets | null): readonly Secret[] | null {
+  return given === null ? null : toSecrets(given);
 }
 
 /**

@@ -30,7 +30,7 @@ import {
 } from '../core/signature.js';
 import { memoryInbox } from '../inboxes/memory.js';
 import type { Outcome } from './outcome.js';
-import { type ReceiverSecret, secretOf } from './secret.js';
+import { type ReceiverSecret, readSecret, type SecretOfRequest } from './secret.js';
 import { NO_TELEMETRY, type Telemetry } from './telemetry.js';
 
 /** Options of {@link createReceiver}. */
@@ -179,7 +179,7 @@ type HandlerTable<Tx> = {
 /** The options after the check, with their defaults. */
 export interface ReceiverSettings<Tx> {
   readonly signature: Omit<VerifyOptions, 'secret'> & { readonly header: string };
-  readonly secretOf: ReturnType<typeof secretOf>;
+  readonly secret: SecretOfRequest;
   readonly maxBodyBytes: number;
   readonly bodyTimeoutMs: number;
   readonly handlers: HandlerTable<Tx>;
@@ -266,7 +266,7 @@ export function readReceiverOptions<Schemas, Tx>(
     ...read,
     inbox,
     signature: { header: signatureHeader, encoding, prefix: signaturePrefix },
-    secretOf: secretOf(secret, secretTimeoutMs),
+    secret: readSecret(secret, secretTimeoutMs),
     handlers: readOptions(
       'createReceiver `handlers`',
       read.handlers as HandlerTable<Tx>,

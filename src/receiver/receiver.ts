@@ -200,10 +200,11 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       if (closed) throw receiverClosed();
       if (slots?.free === 0 && !isAnsweredFirst && settings.queue === undefined) throw slotsTaken();
       assertRequest(request);
+      const secret = typeof settings.secret === 'function' ? settings.secret(request) : settings.secret;
       const { body, secretIndex } = await verifySignature(
         () => readBody(request),
         request.header(settings.signature.header),
-        { ...settings.signature, secret: settings.secretOf(request) },
+        { ...settings.signature, secret },
       );
       enter();
       delivery.secretIndex = secretIndex;

@@ -29,17 +29,17 @@ interface RequestHead {
   header(name: string): string | null | undefined;
 }
 
+/** Fixed secrets, or the function that gives the secrets of a request. */
+export type SecretOfRequest = Secrets | ((request: RequestHead) => SecretSource);
+
 /**
- * The secret of each request. Fixed secrets are copied, so that later changes to them do not change the receiver. A
- * function is waited for at most `timeoutMs`, because whoever sends a delivery makes the receiver ask.
+ * Reads the option. Fixed secrets are copied, so that later changes to them do not change the receiver. A function is
+ * waited for at most `timeoutMs`, because whoever sends a delivery makes the receiver ask.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when fixed secrets are missing, empty, padded or of another type.
  */
-export function secretOf(secret: ReceiverSecret, timeoutMs: number): (request: RequestHead) => SecretSource {
-  if (typeof secret !== 'function') {
-    const copies = copySecrets(secret);
-    return () => copies;
-  }
+export function readSecret(secret: ReceiverSecret, timeoutMs: number): SecretOfRequest {
+  if (typeof secret !== 'function') return copySecrets(secret);
   return (request) => {
     const ask = () => inTime(secret(toSecretRequest(request)), timeoutMs);
     const { recheck } = secret;
