@@ -42,6 +42,7 @@ export {
 } from './core/ports.js';
 export {
   type Secret,
+  type SecretFunction,
   type SecretSource,
   type Secrets,
   SIGNATURE_ENCODINGS,
@@ -55,6 +56,7 @@ export {
   verifySignature,
 } from './core/signature.js';
 export { type MemoryInboxOptions, memoryInbox } from './inboxes/memory.js';
+export { type CachedSecretOptions, cachedSecret, type KeyedSecretOptions } from './receiver/cached-secret.js';
 export type {
   Handler,
   HandlerContext,
@@ -79,4 +81,5 @@ export {
   type WebhookRequest,
 } from './receiver/receiver.js';
 export type { RunOptions } from './receiver/runner.js';
+export type { ReceiverSecret, SecretRequest } from './receiver/secret.js';
 export type { PollSummary, Telemetry } from './receiver/telemetry.js';

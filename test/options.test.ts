@@ -1,6 +1,6 @@
 import { Redis as Upstash } from '@upstash/redis';
 import Database from 'libsql';
-import { createReceiver, memoryInbox } from 'stablehooks';
+import { cachedSecret, createReceiver, memoryInbox } from 'stablehooks';
 import { acknowledgeGap, createPoller, toCronRoute } from 'stablehooks/catch-up';
 import { createClient } from 'stablehooks/client';
 import { toExpressHandler } from 'stablehooks/express';
@@ -79,6 +79,7 @@ const untyped =
 const factories = {
   bullmqProcessor: untyped(bullmqProcessor),
   bullmqQueue: untyped(bullmqQueue),
+  cachedSecret: untyped(cachedSecret),
   createClient: untyped(createClient),
   acknowledgeGap: untyped(acknowledgeGap),
   createInspector: untyped(createInspector),
@@ -121,6 +122,10 @@ type FactoryName = keyof typeof factories;
 const refused: readonly (readonly [FactoryName, args: readonly unknown[], message: string])[] = [
   ['createReceiver', [], 'the options must be an object'],
   ['createReceiver', [{ ...required, inbox: {} }], '`inbox` must be an inbox'],
+  ['cachedSecret', [method], 'the options must be an object'],
+  ['cachedSecret', [method, {}], '`ttlMs` must be an integer from 1'],
+  ['cachedSecret', [undefined, { ttlMs: 1 }], '`fetchSecret` must be a function'],
+  ['cachedSecret', [(_key: string) => '', { ttlMs: 1 }], '`key` must be a function'],
   [
     'createReceiver',
     [{ ...required, signatureHeader: '' }],
@@ -322,6 +327,22 @@ const optional: readonly {
       'leaseMs',
       'handlerTimeoutMs',
       'maxAttempts',
+    ],
+  },
+  {
+    name: 'cachedSecret',
+    first: [method],
+    given: { ttlMs: 1 },
+    names: [
+      'ttlMs',
+      'maxStaleMs',
+      'recheckMs',
+      'timeoutMs',
+      'maxEntries',
+      'maxLookupsPerMinute',
+      'key',
+      'logger',
+      'now',
     ],
   },
   {

@@ -51,6 +51,7 @@ export function toFetchHandler(
     const lifetime = context.find(isLifetime);
     const outcome = await receiver.receive({
       method: request.method,
+      url: request.url,
       header: (name) => request.headers.get(name),
       body: (maxBytes) => readBody(request, maxBytes, reading),
       cancelBody: () => reading.cancel?.(),

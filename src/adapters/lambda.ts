@@ -11,6 +11,16 @@ export type LambdaEvent = {
   readonly multiValueHeaders?: Readonly<Record<string, readonly string[] | undefined>> | null | undefined;
   readonly body?: string | null | undefined;
   readonly isBase64Encoded: boolean;
+  /** In payload format 2.0 and function URLs. */
+  readonly rawPath?: string | undefined;
+  readonly rawQueryString?: string | undefined;
+  /** In payload format 1.0 and ALB, as are the parameters. */
+  readonly path?: string | undefined;
+  readonly queryStringParameters?: Readonly<Record<string, string | undefined>> | null | undefined;
+  readonly multiValueQueryStringParameters?:
+    | Readonly<Record<string, readonly string[] | undefined>>
+    | null
+    | undefined;
 } & (
   | { readonly httpMethod: string }
   | { readonly requestContext: { readonly http: { readonly method: string } } }
@@ -37,6 +47,7 @@ export function toLambdaHandler(receiver: Receiver) {
     const works: Promise<unknown>[] = [];
     const outcome = await receiver.receive({
       method: 'httpMethod' in event ? event.httpMethod : (event.requestContext?.http?.method ?? ''),
+      url: toUrl(event),
       header: (name) => readHeader(event, name.toLowerCase()),
       async body(maxBytes) {
         const body = Buffer.from(event.body ?? '', event.isBase64Encoded ? 'base64' : 'utf8');
@@ -52,6 +63,28 @@ export function toLambdaHandler(receiver: Receiver) {
     const fields = event.multiValueHeaders ? { multiValueHeaders: Object.fromEntries(lists) } : { headers };
     return { statusCode, ...fields, body, isBase64Encoded: false };
   };
+}
+
+/** The path and query. The path has the stage of the API, as the sender requested it. */
+function toUrl(event: LambdaEvent): string {
+  const { path: stagePath, elb } = Object(Reflect.get(event, 'requestContext'));
+  const path = [event.rawPath, stagePath, event.path].find((value) => typeof value === 'string') ?? '';
+  // Some gateways decode the path: what was %3F in it does not begin a query.
+  const encoded = path.replaceAll('?', '%3F').replaceAll('#', '%23');
+  const raw: unknown = event.rawQueryString;
+  const query = typeof raw === 'string' ? raw : toQuery(event, elb !== undefined);
+  return query === '' ? encoded : `${encoded}?${query}`;
+}
+
+function toQuery(event: LambdaEvent, isEncoded: boolean): string {
+  const all = { ...event.queryStringParameters, ...event.multiValueQueryStringParameters };
+  const pairs = Object.entries(all).flatMap(([name, values]) =>
+    [values ?? []].flat().flatMap((value) => (typeof value === 'string' ? [[name, value]] : [])),
+  );
+  // API Gateway decodes parameters; a load balancer does not.
+  return isEncoded
+    ? pairs.map(([name, value]) => `${name}=${value}`).join('&')
+    : new URLSearchParams(pairs).toString();
 }
 
 function readHeader({ headers, multiValueHeaders }: LambdaEvent, wanted: string): string | undefined {

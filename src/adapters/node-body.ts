@@ -5,8 +5,10 @@ import { toWebhookResponse } from '../receiver/outcome.js';
 import type { Receiver, WebhookRequest } from '../receiver/receiver.js';
 import { incomplete, tooLarge, unavailable } from './body-error.js';
 
-/** Node's request, and where parsers leave what they read. */
+/** Node's request, and where frameworks and parsers leave what they read. */
 export interface NodeRequest extends IncomingMessage {
+  /** Express, Nest, Connect: the URL before the prefix of a mounted router was removed from `url`. */
+  readonly originalUrl?: string | undefined;
   /** Express: `express.raw` leaves bytes here, other parsers what they parsed. */
   readonly body?: unknown;
   /** Nest, Google Cloud Functions, Firebase: the bytes, beside the parsed body. */
@@ -41,10 +43,11 @@ interface NodeBodyOptions {
 }
 
 /** Node's request as the receiver takes it. */
-export function toWebhookRequest(request: IncomingMessage, options: NodeBodyOptions): WebhookRequest {
+export function toWebhookRequest(request: NodeRequest, options: NodeBodyOptions): WebhookRequest {
   const others = request.listeners('aborted');
   return {
     method: request.method ?? '',
+    url: request.originalUrl ?? request.url,
     header(name) {
       const value = request.headers[name.toLowerCase()];
       return Array.isArray(value) ? value.join(', ') : value;

@@ -1,9 +1,19 @@
 import { PermanentError } from '../core/errors.js';
 import type { StandardSchema, UnknownPayload } from '../core/events.js';
 import { createReceiver, type Receiver } from '../receiver/receiver.js';
+import type { SecretRequest } from '../receiver/secret.js';
 
 /** The receiver accepts both secrets, as during a rotation. */
 export const CONTRACT_SECRETS = ['contract-secret-old', 'contract-secret-new'] as const;
+
+/** A delivery with this header is signed by {@link requestSecret}; or by nobody, if its value is `unknown`. */
+export const CONTRACT_TENANT_HEADER = 'X-Contract-Tenant';
+
+/** A secret of everything that a secret function sees of a request. */
+export function requestSecret({ path, query, headers }: SecretRequest): string {
+  const parameters = [...query].map(([name, value]) => `${name}=${value}`).sort();
+  return JSON.stringify([path, parameters, headers.get(CONTRACT_TENANT_HEADER.toUpperCase())]);
+}
 
 /** Larger than the default limits of frameworks (100 kB, 1 MiB), so that the cases see the receiver's limit and not theirs. */
 export const CONTRACT_MAX_BODY_BYTES = 1_300_000;
@@ -70,7 +80,11 @@ const amountSchema: StandardSchema<UnknownPayload> = {
  */
 export function createContractReceiver(): Receiver {
   return createReceiver({
-    secret: CONTRACT_SECRETS,
+    secret(request) {
+      const tenant = request.headers.get(CONTRACT_TENANT_HEADER);
+      if (tenant === 'unknown') return null;
+      return tenant === null ? CONTRACT_SECRETS : requestSecret(request);
+    },
     maxBodyBytes: CONTRACT_MAX_BODY_BYTES,
     bodyTimeoutMs: BODY_TIMEOUT_MS,
     handlerTimeoutMs: HANDLER_TIMEOUT_MS,

@@ -14,7 +14,13 @@ import {
   sendSigned,
   signedHeaders,
 } from './adapter-client.js';
-import { CONTRACT_MAX_BODY_BYTES, CONTRACT_SECRETS, type HandlerBehaviour } from './adapter-receiver.js';
+import {
+  CONTRACT_MAX_BODY_BYTES,
+  CONTRACT_SECRETS,
+  CONTRACT_TENANT_HEADER,
+  type HandlerBehaviour,
+  requestSecret,
+} from './adapter-receiver.js';
 import type { ContractCase } from './contract.js';
 
 type AdapterCase = ContractCase<AdapterUnderTest>;
@@ -159,6 +165,52 @@ const signatureCases: readonly AdapterCase[] = [
       const json = JSON.stringify(contractEvent({ word: '\ufffd' }));
       const headers = await signedHeaders(bytesOf(json));
       assertProblem(await sendSigned(adapter, withInvalidByte(json), { headers }), SIGNATURE_MISMATCH);
+    },
+  },
+];
+
+const TENANT = 'tenant-1';
+
+/** What the secret function must see of a delivery to this URL, apart from the path. */
+const QUERIES: readonly { readonly query: string; readonly search: string }[] = [
+  { query: 'no query', search: '' },
+  { query: 'a query', search: 'tenant=acme&plan=2' },
+  { query: 'an encoded query', search: 'tenant=Zo%C3%AB%20%26%20Co%3D%2B&plan=a%3Fb%23c' },
+];
+
+const requestCases: readonly AdapterCase[] = [
+  ...QUERIES.map(
+    ({ query, search }): AdapterCase => ({
+      name: `a secret function gets the path, the query and the headers of a delivery with ${query}`,
+      async run({ url }) {
+        const target = new URL(url);
+        target.search = search;
+        const event = contractEvent();
+        const secret = requestSecret({
+          path: target.pathname,
+          query: new URLSearchParams(search),
+          headers: { get: () => TENANT },
+        });
+        const headers = {
+          ...(await signedHeaders(bytesOf(event), { secret })),
+          [CONTRACT_TENANT_HEADER]: TENANT,
+        };
+        assertOutcome(await sendSigned({ url: target.href }, event, { headers }), HANDLED);
+      },
+    }),
+  ),
+  {
+    name: 'a delivery for which the secret function gives null is answered as one whose signature does not match',
+    async run(adapter) {
+      const event = contractEvent();
+      const headers = { [CONTRACT_TENANT_HEADER]: 'unknown' };
+      const unknown = await sendSigned(adapter, event, { headers });
+      assertProblem(unknown, SIGNATURE_MISMATCH);
+      const forged = await sendSigned(adapter, event, {
+        headers: await signedHeaders(bytesOf(event), { secret: 'somebody-else' }),
+      });
+      assert.equal(unknown.text, forged.text);
+      assertOutcome(await sendSigned(adapter, event), HANDLED);
     },
   },
 ];
@@ -651,7 +703,7 @@ async function untilDone(adapter: AdapterUnderTest, event: unknown): Promise<voi
 /**
  * The rules of an adapter: what a server that mounts {@link createContractReceiver} must answer over HTTP.
  *
- * Covers signatures, bodies byte for byte and their limits, events, handlers, and broken connections. The cases
+ * Covers signatures, what a secret function sees of a request, bodies byte for byte and their limits, events, handlers, and broken connections. The cases
  * use HTTP only, so the server can be another process or another runtime. Each case makes its own events: cases can
  * run in any order and at the same time.
  *
@@ -664,6 +716,7 @@ async function untilDone(adapter: AdapterUnderTest, event: unknown): Promise<voi
  */
 export const adapterContract: readonly ContractCase<AdapterUnderTest>[] = [
   ...signatureCases,
+  ...requestCases,
   ...bodyCases,
   ...eventCases,
   ...handlerCases,

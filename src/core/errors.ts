@@ -19,7 +19,7 @@ export class StablehooksError<Code extends string = string> extends Error {
 
 /** The delivery is not authentic: check the secret, the name of the header and the encoding. */
 export class SignatureError extends StablehooksError<
-  'ERR_SIGNATURE_MISSING' | 'ERR_SIGNATURE_MALFORMED' | 'ERR_SIGNATURE_MISMATCH'
+  'ERR_SIGNATURE_MISSING' | 'ERR_SIGNATURE_MALFORMED' | 'ERR_SIGNATURE_MISMATCH' | 'ERR_SECRET_UNKNOWN'
 > {
   override readonly name = 'SignatureError';
 }

@@ -29,8 +29,23 @@ export type Secret = string | Uint8Array;
 /** One secret, or several while one replaces another. */
 export type Secrets = Secret | readonly Secret[];
 
+/**
+ * Gives the secrets for one verification. `null` says that the sender is not known, which refuses the delivery;
+ * `undefined` is an error, because a mistake gives it, too.
+ */
+export interface SecretFunction<Args extends readonly unknown[] = []> {
+  (...args: Args): Secrets | null | Promise<Secrets | null>;
+  /**
+   * Called when none of the secrets `tried` made the signature: gives newer ones, or `undefined` when there are none.
+   * Functions that {@link cachedSecret} makes have it.
+   */
+  readonly recheck?:
+    | ((tried: Secrets, ...args: Args) => Secrets | null | undefined | Promise<Secrets | null | undefined>)
+    | undefined;
+}
+
 /** Secrets, or a function that is called at every verification. The function can cache its result. */
-export type SecretSource = Secrets | (() => Secrets | Promise<Secrets>);
+export type SecretSource = Secrets | SecretFunction;
 
 /** Options of {@link sign}. */
 export interface SignOptions extends SignatureFormat {
@@ -81,7 +96,8 @@ export async function sign(body: Uint8Array, options: SignOptions): Promise<stri
  * function that reads them: it is called only when the signature is well formed, so that a sender without one
  * cannot make you read a body. A list of header values, which Node gives for some repeated headers, is malformed.
  *
- * @throws {SignatureError} `ERR_SIGNATURE_MISSING`, `ERR_SIGNATURE_MALFORMED`, `ERR_SIGNATURE_MISMATCH`.
+ * @throws {SignatureError} `ERR_SIGNATURE_MISSING`, `ERR_SIGNATURE_MALFORMED`, `ERR_SIGNATURE_MISMATCH`;
+ * `ERR_SECRET_UNKNOWN` when the function that gives the secret gives `null`, after as long as a mismatch takes.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when the body is not bytes, the format is wrong, or a secret missing or empty.
  * @throws {UnavailableError} `ERR_SECRET_UNAVAILABLE` when the function that gives the secret fails.
  *
@@ -100,15 +116,37 @@ export async function verifySignature(
   const mac = decode(signature, options);
   const bytes = typeof body === 'function' ? await body() : body;
   assertBytes(bytes);
-  const secrets = toSecrets(typeof secret === 'function' ? await askSecrets(secret) : secret);
-  const found = findSecret(secrets, bytes, mac);
+  const secrets =
+    typeof secret === 'function' ? toKnown(await askSecrets(() => secret())) : toSecrets(secret);
+  const found = findSecret(secrets ?? DECOY, bytes, mac);
   // node:crypto is synchronous; an await would add 5 % to a short body.
   const secretIndex = typeof found === 'number' ? found : await found;
+  if (secrets === null) throw secretUnknown();
   if (secretIndex !== -1) return { body: bytes, secretIndex };
+  if (typeof secret === 'function' && secret.recheck !== undefined) {
+    const newer = await askSecrets(() => secret.recheck?.(secrets));
+    if (newer === null) throw secretUnknown();
+    const newerIndex = newer === undefined ? -1 : await findSecret(toSecrets(newer), bytes, mac);
+    if (newerIndex !== -1) return { body: bytes, secretIndex: newerIndex };
+  }
   throw new SignatureError(
     'ERR_SIGNATURE_MISMATCH',
     'The signature does not match. Check the secret, and that nothing modifies the body.',
   );
+}
+
+/** Compared in place of the secrets of a sender that is not known, so that the time does not tell. It never matches. */
+const DECOY = ['decoy'] as const;
+
+function secretUnknown(): SignatureError {
+  return new SignatureError(
+    'ERR_SECRET_UNKNOWN',
+    'The function given as `secret` knows no secret for this request. Check the path and headers that the service sends.',
+  );
+}
+
+function toKnown(given: Secrets | null): readonly Secret[] | null {
+  return given === null ? null : toSecrets(given);
 }
 
 /**
@@ -133,9 +171,9 @@ function isSecret(secret: unknown): boolean {
     : secret instanceof Uint8Array && secret.length > 0;
 }
 
-async function askSecrets(source: () => Secrets | Promise<Secrets>): Promise<Secrets> {
+async function askSecrets<Answer>(ask: () => Answer | Promise<Answer>): Promise<Answer> {
   try {
-    return await source();
+    return await ask();
   } catch (cause) {
     throw new UnavailableError(
       'ERR_SECRET_UNAVAILABLE',

@@ -23,23 +23,25 @@ import {
 } from '../core/options.js';
 import type { Inbox, Logger, Origin, Queue } from '../core/ports.js';
 import {
-  type SecretSource,
-  type Secrets,
   SIGNATURE_ENCODINGS,
   SIGNATURE_HEADER,
   type SignatureEncoding,
-  toSecrets,
   type VerifyOptions,
 } from '../core/signature.js';
 import { memoryInbox } from '../inboxes/memory.js';
 import type { Outcome } from './outcome.js';
+import { type ReceiverSecret, readSecret, type SecretOfRequest } from './secret.js';
 import { NO_TELEMETRY, type Telemetry } from './telemetry.js';
-import { orTimeout } from './timeout.js';
 
 /** Options of {@link createReceiver}. */
 export interface ReceiverOptions<Schemas = Record<never, never>, Tx = undefined> {
-  /** The webhook secret: a string, bytes, several of these while they rotate, or a function that gives them. */
-  readonly secret: SecretSource;
+  /**
+   * The webhook secret: a string, bytes, several of these while they rotate, or a function that gives them. The
+   * function is called at each delivery that has a well-formed signature and a complete body, with the path, query and
+   * headers of its request. If it gives `null`, the delivery is `rejected` with `ERR_SECRET_UNKNOWN`, and answered
+   * as one whose signature does not match; if it throws, it is `unavailable` with `ERR_SECRET_UNAVAILABLE`.
+   */
+  readonly secret: ReceiverSecret;
   /** One handler for each event type that the app uses. */
   readonly handlers: Handlers<Schemas, Tx>;
   /** A Standard Schema for each payload to check and narrow. @default none: payloads are objects of unknown content */
@@ -176,7 +178,8 @@ type HandlerTable<Tx> = {
 
 /** The options after the check, with their defaults. */
 export interface ReceiverSettings<Tx> {
-  readonly signature: VerifyOptions & { readonly header: string };
+  readonly signature: Omit<VerifyOptions, 'secret'> & { readonly header: string };
+  readonly secret: SecretOfRequest;
   readonly maxBodyBytes: number;
   readonly bodyTimeoutMs: number;
   readonly handlers: HandlerTable<Tx>;
@@ -262,12 +265,8 @@ export function readReceiverOptions<Schemas, Tx>(
   const settings = {
     ...read,
     inbox,
-    signature: {
-      secret: typeof secret === 'function' ? boundSecret(secret, secretTimeoutMs) : snapshot(secret),
-      header: signatureHeader,
-      encoding,
-      prefix: signaturePrefix,
-    },
+    signature: { header: signatureHeader, encoding, prefix: signaturePrefix },
+    secret: readSecret(secret, secretTimeoutMs),
     handlers: readOptions(
       'createReceiver `handlers`',
       read.handlers as HandlerTable<Tx>,
@@ -292,27 +291,6 @@ export function recordedNeedsDurable(): ConfigError {
   return new ConfigError(
     "createReceiver: `acknowledge: 'recorded'` needs a durable `inbox`: sqliteInbox with a file, postgresInbox, redisInbox or durableObjectInbox.",
   );
-}
-
-/** Copies the secrets, so that later changes to them do not change the receiver. */
-function snapshot(secrets: Secrets): Secrets {
-  return toSecrets(secrets).map((secret) => (typeof secret === 'string' ? secret : new Uint8Array(secret)));
-}
-
-/** Whoever sends a delivery makes the receiver ask, so that the wait must end. */
-function boundSecret(
-  give: () => Secrets | Promise<Secrets>,
-  timeoutMs: number,
-): () => Secrets | Promise<Secrets> {
-  return () => {
-    const given = give();
-    if (typeof (given as Partial<PromiseLike<Secrets>>).then !== 'function') return given;
-    return orTimeout(
-      given as PromiseLike<Secrets>,
-      timeoutMs,
-      () => new Error(`It gave no secret within ${timeoutMs} ms.`),
-    );
-  };
 }
 
 function forEachType(each: OptionRule<undefined>) {

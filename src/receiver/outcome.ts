@@ -86,6 +86,7 @@ const OUTCOMES = {
   ERR_SIGNATURE_MISSING: { kind: 'rejected', status: 401 },
   ERR_SIGNATURE_MALFORMED: { kind: 'rejected', status: 401 },
   ERR_SIGNATURE_MISMATCH: { kind: 'rejected', status: 401 },
+  ERR_SECRET_UNKNOWN: { kind: 'rejected', status: 401 },
   ERR_METHOD_NOT_ALLOWED: { kind: 'rejected', status: 405 },
   ERR_BODY_ENCODED: { kind: 'rejected', status: 415 },
   ERR_BODY_TOO_LARGE: { kind: 'rejected', status: 413 },
@@ -163,7 +164,8 @@ const RETRY_AFTER_MS = 5_000;
 
 /**
  * The response to a delivery: JSON that names the outcome, or `application/problem+json` (RFC 9457) with a stable
- * `code`. It never contains a message, a stack, a payload or a secret.
+ * `code`. It never contains a message, a stack, a payload or a secret. A sender that is not known gets the code of a
+ * signature that does not match, so that the answer does not tell which senders exist.
  */
 export function toWebhookResponse({ kind, error }: Outcome): WebhookResponse {
   const code = error?.code ?? 'ERR_CONFIG_INVALID';
@@ -184,8 +186,12 @@ export function toWebhookResponse({ kind, error }: Outcome): WebhookResponse {
       ...(code === 'ERR_BODY_TIMEOUT' && { connection: 'close' }),
       ...(status === 503 && { 'retry-after': toRetryAfter(error) }),
     },
-    body: JSON.stringify({ title: TITLES[status], status, code, outcome: kind }),
+    body: JSON.stringify({ title: TITLES[status], status, code: shownCode(code), outcome: kind }),
   };
+}
+
+function shownCode(code: ReceiverError['code']): ReceiverError['code'] {
+  return code === 'ERR_SECRET_UNKNOWN' ? 'ERR_SIGNATURE_MISMATCH' : code;
 }
 
 function isSuccess(kind: OutcomeKind): kind is SuccessKind {

@@ -39,6 +39,13 @@ import { orTimeout } from './timeout.js';
 /** One HTTP request as an adapter hands it in. An adapter knows its framework, and nothing else. */
 export interface WebhookRequest {
   readonly method: string;
+  /**
+   * The path and query as the sender requested them, with every prefix that the receiver is mounted at; or the absolute
+   * URL. A `secret` function sees them.
+   *
+   * @default ''
+   */
+  readonly url?: string | undefined;
   /** The value of a header, several joined by a comma. The name is case-insensitive. */
   header(name: string): string | null | undefined;
   /**
@@ -195,10 +202,11 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       if (closed) throw receiverClosed();
       if (slots?.free === 0 && !isAnsweredFirst && settings.queue === undefined) throw slotsTaken();
       assertRequest(request);
+      const secret = typeof settings.secret === 'function' ? settings.secret(request) : settings.secret;
       const { body, secretIndex } = await verifySignature(
         () => readBody(request),
         request.header(settings.signature.header),
-        settings.signature,
+        { ...settings.signature, secret },
       );
       enter();
       delivery.secretIndex = secretIndex;

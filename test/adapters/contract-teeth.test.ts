@@ -59,6 +59,12 @@ function forgettingServer(): RequestListener {
   return (request, response) => toNodeHandler(createContractReceiver())(request, response);
 }
 
+/** Does not hand in the URL, which its framework has in another place. */
+function pathlessServer(): RequestListener {
+  const handler = toNodeHandler(createContractReceiver());
+  return (request, response) => handler(Object.assign(request, { url: undefined }), response);
+}
+
 test.each([
   {
     fault: 'answers 200 to every request',
@@ -106,6 +112,14 @@ test.each([
       'a handler that throws an Error is answered 500 at every attempt',
       'a handler that throws a string is answered 500 at every attempt',
       'a handler that fails once is run again by the next delivery',
+    ],
+  },
+  {
+    fault: 'does not hand in the URL',
+    start: pathlessServer,
+    breaks: [
+      'a secret function gets the path, the query and the headers of a delivery with no query',
+      'a secret function gets the path, the query and the headers of a delivery with a query',
     ],
   },
   {

@@ -16,32 +16,43 @@ interface LambdaReply {
   readonly body: string;
 }
 
-/** The method and headers in the events of each gateway, as in its documentation. */
+/** The method, path, query and headers in the events of each gateway, as in its documentation. */
 export const SHAPES = {
-  'API Gateway, payload format 1.0': ({ method = '', headersDistinct }) => ({
+  'API Gateway, payload format 1.0': ({ method = '', headersDistinct, url }) => ({
     version: '1.0',
     httpMethod: method,
+    ...decodedQuery(url),
+    path: pathOf(url),
+    requestContext: { path: pathOf(url) },
     headers: mapValues(headersDistinct, (values) => values.at(-1)),
     multiValueHeaders: headersDistinct,
   }),
-  'API Gateway, payload format 2.0': ({ method = '', headersDistinct }) => ({
+  'API Gateway, payload format 2.0': ({ method = '', headersDistinct, url }) => ({
     version: '2.0',
+    rawPath: pathOf(url),
+    rawQueryString: queryOf(url),
     headers: mapValues(headersDistinct, (values) => values.join(',')),
     requestContext: { http: { method } },
   }),
-  'a function URL': ({ method = '', headersDistinct }) => ({
+  'a function URL': ({ method = '', headersDistinct, url }) => ({
     version: '2.0',
+    rawPath: pathOf(url),
+    rawQueryString: queryOf(url),
     headers: mapValues(headersDistinct, (values) => values.join(',')),
     requestContext: { apiId: 'url-id', http: { method, path: '/hooks' } },
   }),
-  'a load balancer': ({ method = '', headersDistinct }) => ({
+  'a load balancer': ({ method = '', headersDistinct, url }) => ({
     requestContext: { elb: {} },
     httpMethod: method,
+    path: pathOf(url),
+    queryStringParameters: mapValues(encodedQuery(url), (values) => values.at(-1)),
     headers: mapValues(headersDistinct, (values) => values.at(-1)),
   }),
-  'a load balancer with multi-value headers': ({ method = '', headersDistinct }) => ({
+  'a load balancer with multi-value headers': ({ method = '', headersDistinct, url }) => ({
     requestContext: { elb: {} },
     httpMethod: method,
+    path: pathOf(url),
+    multiValueQueryStringParameters: encodedQuery(url),
     multiValueHeaders: headersDistinct,
   }),
 } as const satisfies Record<string, (request: IncomingMessage) => object>;
@@ -66,9 +77,31 @@ export function createLambdaBridge(
   });
 }
 
+const pathOf = (url = '') => url.replace(/\?.*$/, '');
+const queryOf = (url = '') => /\?(.*)$/.exec(url)?.[1] ?? '';
+
+/** API Gateway decodes parameters, and says null when there are none. */
+function decodedQuery(url: string | undefined) {
+  const query = new URLSearchParams(queryOf(url));
+  const lists = Object.fromEntries([...query.keys()].map((name) => [name, query.getAll(name)]));
+  return query.size === 0
+    ? { queryStringParameters: null, multiValueQueryStringParameters: null }
+    : { queryStringParameters: Object.fromEntries(query), multiValueQueryStringParameters: lists };
+}
+
+/** A load balancer does not decode parameters. */
+function encodedQuery(url: string | undefined): Record<string, string[]> {
+  const lists: Record<string, string[]> = {};
+  for (const pair of queryOf(url).split('&').filter(Boolean)) {
+    const [name = '', value = ''] = pair.split('=');
+    lists[name] = [...(lists[name] ?? []), value];
+  }
+  return lists;
+}
+
 function mapValues<Value>(
-  headers: NodeJS.Dict<string[]>,
+  lists: NodeJS.Dict<string[]>,
   map: (values: readonly string[]) => Value,
 ): Record<string, Value> {
-  return Object.fromEntries(Object.entries(headers).map(([name, values]) => [name, map(values ?? [])]));
+  return Object.fromEntries(Object.entries(lists).map(([name, values]) => [name, map(values ?? [])]));
 }

@@ -29,8 +29,12 @@ const REPLIES: Readonly<Record<string, Finding>> = {
     fix: 'Set the encoding and the prefix of the receiver to those that the service uses.',
   },
   ERR_SIGNATURE_MISMATCH: {
-    what: 'It has another secret, or verifies other bytes than those of the delivery.',
+    what: 'It has another secret, or none for this path, or verifies other bytes than those of the delivery.',
     fix: 'Set both sides to the same secret, and verify the raw bytes. `stablehooks doctor URL` finds out which it is.',
+  },
+  ERR_SECRET_UNKNOWN: {
+    what: 'The secret function of the endpoint knows no secret for this request.',
+    fix: 'Check the path, query and headers that the function reads.',
   },
   ERR_METHOD_NOT_ALLOWED: {
     what: 'The request reached the receiver with another method than POST.',

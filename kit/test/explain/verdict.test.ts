@@ -76,7 +76,7 @@ const CASES: readonly Case[] = [
   {
     when: 'met another secret',
     listener: receiver({ secret: 'whsec_another' }),
-    what: `${RIGHT} The endpoint refused it all the same. It has another secret, or verifies other bytes than those of the delivery.`,
+    what: `${RIGHT} The endpoint refused it all the same. It has another secret, or none for this path, or verifies other bytes than those of the delivery.`,
     fix: 'Set both sides to the same secret, and verify the raw bytes. `stablehooks doctor URL` finds out which it is.',
   },
   {
