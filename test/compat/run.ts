@@ -69,7 +69,10 @@ const PEERS: readonly Peers[] = [
 ];
 
 /** Makes the folder of these peers: their packages, the tarball, the tests, and behind them what this project installs. */
-async function install(peers: Peers, { folder, tarball }: { readonly folder: string; readonly tarball: string }) {
+async function install(
+  peers: Peers,
+  { folder, tarball }: { readonly folder: string; readonly tarball: string },
+) {
   await mkdir(folder);
   const manifest = { private: true, type: 'module', dependencies: peers.packages };
   await writeFile(join(folder, 'package.json'), JSON.stringify(manifest));
@@ -87,7 +90,10 @@ async function prove(peers: Peers, folder: string, node: string): Promise<readon
     await writeFile(join(folder, 'wiring.ts'), peers.types);
     const strict = ['--strict', '--exactOptionalPropertyTypes', '--skipLibCheck', '--noEmit'];
     const platform = ['--module', 'nodenext', '--target', 'es2023', '--types', 'node'];
-    await run({ args: [join(root, 'node_modules/typescript/bin/tsc'), ...strict, ...platform, 'wiring.ts'], cwd: folder });
+    await run({
+      args: [join(root, 'node_modules/typescript/bin/tsc'), ...strict, ...platform, 'wiring.ts'],
+      cwd: folder,
+    });
   }
   const config = join(root, 'test/compat/vitest.config.ts');
   const only = peers.only === undefined ? [] : ['--testNamePattern', peers.only];
@@ -111,17 +117,26 @@ try {
   await symlink(join(root, 'node_modules'), join(base, 'node_modules'));
   const runtime = join(base, 'runtime');
   await mkdir(runtime);
-  await writeFile(join(runtime, 'package.json'), JSON.stringify({ private: true, dependencies: { node: '22' } }));
+  await writeFile(
+    join(runtime, 'package.json'),
+    JSON.stringify({ private: true, dependencies: { node: '22' } }),
+  );
   const folders = PEERS.map((peers, index) => ({ peers, folder: join(base, `peers-${index}`) }));
+  let installed = false;
   await report('install', async () => {
-    await Promise.all([
+    const installs = await Promise.allSettled([
       npm(['install', '--no-package-lock', '--prefer-offline'], runtime),
       ...folders.map(({ peers, folder }) => install(peers, { folder, tarball: tarballs.stablehooks })),
     ]);
-    return [];
+    const failures = installs.flatMap((each) => (each.status === 'rejected' ? [String(each.reason)] : []));
+    installed = failures.length === 0;
+    return failures;
   });
+  // Without its own packages, a folder would silently use those of this project.
   const node = join(runtime, 'node_modules/node/bin/node');
-  for (const { peers, folder } of folders) await report(peers.name, () => prove(peers, folder, node));
+  for (const { peers, folder } of installed ? folders : []) {
+    await report(peers.name, () => prove(peers, folder, node));
+  }
 } finally {
   await tarballs.remove();
   await rm(base, { recursive: true });

@@ -12,8 +12,26 @@ const here = fileURLToPath(new URL('.', import.meta.url));
 /** One project under this folder; `prove` returns what failed. */
 export interface Consumer {
   readonly name: string;
+  /** The folder of the project. @default the name */
+  readonly folder?: string;
+  /** Packages to install in other versions than those of the project. */
+  readonly packages?: readonly string[];
   readonly prove: (folder: string) => Promise<readonly string[]>;
 }
+
+/** What the table of compatibility calls each project whose server passed the contract, and the package whose version it has. */
+export const FRAMEWORKS: Readonly<Record<string, readonly [what: string, packageName: string]>> = {
+  express4: ['Express', 'express'],
+  express5: ['Express', 'express'],
+  fastify: ['Fastify', 'fastify'],
+  hono: ['Hono', 'hono'],
+  koa: ['Koa', 'koa'],
+  'nest-express': ['NestJS on Express', '@nestjs/core'],
+  'nest-fastify': ['NestJS on Fastify', '@nestjs/core'],
+  sveltekit: ['SvelteKit', '@sveltejs/kit'],
+  next: ['Next', 'next'],
+  next15: ['Next', 'next'],
+};
 
 /** How a project that is a server is built and started. */
 interface Server {
@@ -43,6 +61,22 @@ const BARE = [
 ];
 const NEXT = 'node_modules/next/dist/bin/next';
 
+const NEXT_SERVER: Server = {
+  build: [NEXT, 'build'],
+  start: [NEXT, 'start', '--port', '0', '--hostname', '127.0.0.1'],
+  whole: ['/hooks', '/api/hooks'],
+  partly: ['/edge'],
+  cron: '/cron',
+  recorded: true,
+  env: {
+    WEBHOOK_SECRET: 'whsec_consumer',
+    CRON_SECRET: 'cron-secret',
+    DATABASE_URL: 'postgres://localhost/app',
+    SERVICE_URL: 'http://127.0.0.1:9',
+    SERVICE_TOKEN: 'token',
+  },
+};
+
 export const CONSUMERS: readonly Consumer[] = [
   serverOf('express4'),
   serverOf('express5'),
@@ -64,21 +98,8 @@ export const CONSUMERS: readonly Consumer[] = [
       'a connection serves the next delivery after a body that was too large': CLOSES,
     },
   }),
-  serverOf('next', {
-    build: [NEXT, 'build'],
-    start: [NEXT, 'start', '--port', '0', '--hostname', '127.0.0.1'],
-    whole: ['/hooks', '/api/hooks'],
-    partly: ['/edge'],
-    cron: '/cron',
-    recorded: true,
-    env: {
-      WEBHOOK_SECRET: 'whsec_consumer',
-      CRON_SECRET: 'cron-secret',
-      DATABASE_URL: 'postgres://localhost/app',
-      SERVICE_URL: 'http://127.0.0.1:9',
-      SERVICE_TOKEN: 'token',
-    },
-  }),
+  serverOf('next', NEXT_SERVER),
+  { ...serverOf('next15', NEXT_SERVER), folder: 'next', packages: ['next@^15.0.0'] },
   { name: 'lambda', prove: proveLambda },
   { name: 'openapi', prove: proveOpenapi },
 ];

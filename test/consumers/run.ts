@@ -3,9 +3,11 @@ import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { adapterContract } from 'stablehooks/conformance';
+import { NODE, record, versionOf } from '../compat/results.js';
 import { report } from '../report.js';
 import { npm, packTarballs } from '../tarball.js';
-import { CONSUMERS, type Consumer } from './consumers.js';
+import { CONSUMERS, type Consumer, FRAMEWORKS } from './consumers.js';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 
@@ -13,9 +15,16 @@ const here = fileURLToPath(new URL('.', import.meta.url));
 async function prove(consumer: Consumer, tarball: string): Promise<readonly string[]> {
   const folder = await mkdtemp(join(tmpdir(), `stablehooks-${consumer.name}-`));
   try {
-    await cp(join(here, consumer.name), folder, { recursive: true });
-    await npm(['install', '--no-package-lock', tarball], folder);
-    return await consumer.prove(folder);
+    await cp(join(here, consumer.folder ?? consumer.name), folder, { recursive: true });
+    await npm(['install', '--no-package-lock', tarball, ...(consumer.packages ?? [])], folder);
+    const failures = await consumer.prove(folder);
+    const [what, packageName] = FRAMEWORKS[consumer.name] ?? [];
+    if (failures.length === 0 && what !== undefined && packageName !== undefined) {
+      const version = versionOf(packageName, folder);
+      const framework = { kind: 'framework', what, version, contract: 'adapterContract' } as const;
+      record('test:consumers', [{ ...framework, runtime: NODE, checks: adapterContract.length }]);
+    }
+    return failures;
   } finally {
     await rm(folder, { recursive: true });
   }
