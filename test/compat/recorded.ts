@@ -23,15 +23,15 @@ type Contracts = Readonly<Record<string, readonly unknown[]>>;
 /**
  * The options of each test of a contract: `test(name, recorded('queue', 'BullMQ', 'bullmq', { queueContract }), …)`.
  *
- * @param name - the package whose version is recorded; `''` for what is a part of the runtime.
+ * @param packageName - the package whose version is recorded; `''` for what is a part of the runtime.
  */
 export function recorded(
   kind: Subject['kind'],
   what: string,
-  name: string,
+  packageName: string,
   contracts: Contracts,
 ): TestOptions {
   const [[contract, cases] = ['', []]] = Object.entries(contracts);
-  const version = name === '' ? '' : versionOf(name, dirname(fileURLToPath(import.meta.url)));
-  return { meta: { recorded: { kind, what, version, contract, cases: cases.length } } };
+  const version = packageName === '' ? '' : versionOf(packageName, dirname(fileURLToPath(import.meta.url)));
+  return { meta: { recorded: { kind, what, packageName, version, contract, cases: cases.length } } };
 }

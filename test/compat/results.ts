@@ -11,6 +11,8 @@ const folder = join(root, 'test/compat/results');
 export interface Subject {
   readonly kind: 'runtime' | 'framework' | 'inbox' | 'queue';
   readonly what: string;
+  /** On npm; empty for what is a part of the runtime. */
+  readonly packageName: string;
   /** Exact; empty for what is a part of the runtime. */
   readonly version: string;
 }

@@ -134,8 +134,10 @@ try {
   });
   // Without its own packages, a folder would silently use those of this project.
   const node = join(runtime, 'node_modules/node/bin/node');
-  for (const { peers, folder } of installed ? folders : []) {
-    await report(peers.name, () => prove(peers, folder, node));
+  if (installed) {
+    await Promise.all(
+      folders.map(({ peers, folder }) => report(peers.name, () => prove(peers, folder, node))),
+    );
   }
 } finally {
   await tarballs.remove();

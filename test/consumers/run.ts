@@ -3,7 +3,6 @@ import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { adapterContract } from 'stablehooks/conformance';
 import { NODE, record, versionOf } from '../compat/results.js';
 import { report } from '../report.js';
 import { npm, packTarballs } from '../tarball.js';
@@ -20,9 +19,10 @@ async function prove(consumer: Consumer, tarball: string): Promise<readonly stri
     const failures = await consumer.prove(folder);
     const [what, packageName] = FRAMEWORKS[consumer.name] ?? [];
     if (failures.length === 0 && what !== undefined && packageName !== undefined) {
-      const version = versionOf(packageName, folder);
-      const framework = { kind: 'framework', what, version, contract: 'adapterContract' } as const;
-      record('test:consumers', [{ ...framework, runtime: NODE, checks: adapterContract.length }]);
+      const version = packageName === '' ? '' : versionOf(packageName, folder);
+      const framework = { kind: 'framework', what, packageName, version } as const;
+      const { checks = 0 } = consumer;
+      record('test:consumers', [{ ...framework, contract: 'adapterContract', runtime: NODE, checks }]);
     }
     return failures;
   } finally {
@@ -30,8 +30,8 @@ async function prove(consumer: Consumer, tarball: string): Promise<readonly stri
   }
 }
 
-/** How many run at once: one installs while the other builds. */
-const AT_ONCE = 2;
+/** How many run at once: some install or wait while the others build. */
+const AT_ONCE = 3;
 
 const only = process.argv.slice(2);
 const waiting = CONSUMERS.filter(({ name }) => only.length === 0 || only.includes(name));

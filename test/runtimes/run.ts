@@ -80,15 +80,44 @@ function resultsOf(
     inboxContract.every((check) => ran.includes(`${inbox}: ${check.name}`)),
   );
   return [
-    { kind: 'runtime', what: name, version, contract: 'adapterContract', runtime, checks: adapters },
+    {
+      kind: 'runtime',
+      what: name,
+      packageName: '',
+      version,
+      contract: 'adapterContract',
+      runtime,
+      checks: adapters,
+    },
     ...inboxes.map(
       (what): Result => ({
-        ...{ kind: 'inbox', what, version: '', contract: 'inboxContract', runtime },
+        ...{ kind: 'inbox', what, packageName: '', version: '', contract: 'inboxContract', runtime },
         checks: inboxContract.length,
       }),
     ),
   ];
 }
+
+async function proveRuntime(runtime: Runtime): Promise<void> {
+  const ran: string[] = [];
+  const name = `${runtime.name} ${versionOf(runtime.packageName, folder)}`;
+  if (await report(name, () => prove(runtime, ran))) record('test:runtimes', resultsOf(runtime, ran));
+}
+
+async function proveDurableObjects(): Promise<void> {
+  if (!(await report('durableObjectInbox in workerd', () => contractFailures(folder)))) return;
+  const runtime = `workerd ${versionOf('workerd', folder)}`;
+  const inbox = { kind: 'inbox', what: 'Durable Objects', packageName: '', version: '' } as const;
+  const checks = inboxContract.length;
+  record('test:runtimes', [{ ...inbox, contract: 'inboxContract', runtime, checks }]);
+}
+
+async function proveExample(): Promise<void> {
+  await report('examples/durable-object.ts in workerd, which is killed', () => exampleFailures(folder));
+}
+
+/** How many run at once. */
+const AT_ONCE = 3;
 
 const tarballs = await packTarballs();
 try {
@@ -96,18 +125,16 @@ try {
   await npm(['install', '--no-save', '--no-package-lock', tarballs.stablehooks], folder);
   await buildServers(folder);
   await report('the fetch adapter and durableObjectInbox bundle without Node', () => assertBundles(folder));
-  for (const runtime of RUNTIMES) {
-    const ran: string[] = [];
-    const name = `${runtime.name} ${versionOf(runtime.packageName, folder)}`;
-    if (await report(name, () => prove(runtime, ran))) record('test:runtimes', resultsOf(runtime, ran));
-  }
-  if (await report('durableObjectInbox in workerd', () => contractFailures(folder))) {
-    const checks = inboxContract.length;
-    const runtime = `workerd ${versionOf('workerd', folder)}`;
-    const inbox = { kind: 'inbox', what: 'Durable Objects', version: '', contract: 'inboxContract' } as const;
-    record('test:runtimes', [{ ...inbox, runtime, checks }]);
-  }
-  await report('examples/durable-object.ts in workerd, which is killed', () => exampleFailures(folder));
+  // Contracts and the example wait for timeouts most of the time.
+  const steps = [
+    proveExample,
+    ...RUNTIMES.map((runtime) => () => proveRuntime(runtime)),
+    proveDurableObjects,
+  ];
+  const work = async () => {
+    for (let next = steps.shift(); next !== undefined; next = steps.shift()) await next();
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, work));
 } finally {
   await tarballs.remove();
 }
