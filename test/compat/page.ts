@@ -103,8 +103,9 @@ if a row of this page was not run on the same commit. The page is generated from
 - A suite is that of \`stablehooks/conformance\`, whole: \`adapterContract\`, \`inboxContract\`, \`inboxTransactionContract\`,
   \`transactionContract\` or \`queueContract\`; see [Testing](testing.md#conformance-suites). Where the server of a runtime or a
   framework itself decides some cases of \`adapterContract\` before the adapter can, these are left out.
-- Runtimes and frameworks, and what runs on more than one Node, run the packed package. Databases and Redis are real servers on
-  the same machine; Neon's driver speaks to a plain Postgres, and Upstash's client to its REST interface in front of a Redis.
+- Runtimes, frameworks and what runs on another runtime than Node 20 run the packed package; the other rows run its sources.
+  Databases and Redis are real servers on the same machine; Neon's driver speaks to a plain Postgres, and Upstash's client
+  to its REST interface in front of a Redis.
 
 better-sqlite3 13 and pg-boss 11 and 12 need Node 22 or later. For Node 20, use \`libsql\` and pg-boss 10.
 `;

@@ -1,19 +1,24 @@
 /** Records the contracts whose tests are marked, when all cases of one have passed in a file. */
 import type { Reporter, TestModule } from 'vitest/node';
 import type { Mark } from './recorded.js';
-import { NODE, type Result, record } from './results.js';
+import { hashTree, NODE, type Result, record } from './results.js';
 
 export class CompatibilityReporter implements Reporter {
   readonly #script: string;
+  #tree = '';
 
   /** @param script - the name of the file of results. */
   constructor(script: string) {
     this.#script = script;
   }
 
+  onTestRunStart(): void {
+    this.#tree = hashTree();
+  }
+
   onTestRunEnd(modules: readonly TestModule[]): void {
     record(
-      this.#script,
+      { script: this.#script, tree: this.#tree },
       modules.flatMap((module) => resultsOf(module)),
     );
   }

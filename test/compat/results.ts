@@ -48,12 +48,23 @@ export function hashTree(): string {
   return hash.digest('hex');
 }
 
-/** Adds results to the file of this script, and drops those of earlier trees from it. A result without checks is an error: nothing was shown. */
-export function record(script: string, results: readonly Result[]): void {
+/**
+ * Adds results to the file of this script, and drops those of earlier trees from it. A result without checks is an error:
+ * nothing was shown.
+ *
+ * @param tree - the hash before the suites ran. If the files have changed since, nothing is recorded.
+ */
+export function record(
+  { script, tree }: { readonly script: string; readonly tree: string },
+  results: readonly Result[],
+): void {
   if (results.length === 0) return;
   const empty = results.find(({ checks }) => checks < 1);
   if (empty !== undefined) throw new Error(`No check of ${empty.what} ran, so it is not recorded.`);
-  const tree = hashTree();
+  if (hashTree() !== tree) {
+    console.warn('src or package.json has changed while the suites ran, so their results are not recorded.');
+    return;
+  }
   mkdirSync(folder, { recursive: true });
   const path = join(folder, `${script.replaceAll(/\W/g, '-')}.jsonl`);
   const kept = existsSync(path) ? linesOf(path).filter((line) => line.tree === tree) : [];

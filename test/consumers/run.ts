@@ -3,12 +3,14 @@ import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { NODE, record, versionOf } from '../compat/results.js';
+import { hashTree, NODE, record, versionOf } from '../compat/results.js';
 import { report } from '../report.js';
 import { npm, packTarballs } from '../tarball.js';
 import { CONSUMERS, type Consumer, FRAMEWORKS } from './consumers.js';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
+
+const RUN = { script: 'test:consumers', tree: hashTree() };
 
 /** Installs the project in a new folder outside this package and runs its checks there. */
 async function prove(consumer: Consumer, tarball: string): Promise<readonly string[]> {
@@ -22,7 +24,7 @@ async function prove(consumer: Consumer, tarball: string): Promise<readonly stri
       const version = packageName === '' ? '' : versionOf(packageName, folder);
       const framework = { kind: 'framework', what, packageName, version } as const;
       const { checks = 0 } = consumer;
-      record('test:consumers', [{ ...framework, contract: 'adapterContract', runtime: NODE, checks }]);
+      record(RUN, [{ ...framework, contract: 'adapterContract', runtime: NODE, checks }]);
     }
     return failures;
   } finally {

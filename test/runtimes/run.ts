@@ -2,7 +2,7 @@
 import { fileURLToPath } from 'node:url';
 import { adapterContract, inboxContract } from 'stablehooks/conformance';
 import { type Command, listenAsProcess } from '../child.js';
-import { type Result, record, versionOf } from '../compat/results.js';
+import { hashTree, type Result, record, versionOf } from '../compat/results.js';
 import { failuresAt, report } from '../report.js';
 import { npm, packTarballs } from '../tarball.js';
 import type { Checked } from './answer.js';
@@ -98,10 +98,12 @@ function resultsOf(
   ];
 }
 
+const RUN = { script: 'test:runtimes', tree: hashTree() };
+
 async function proveRuntime(runtime: Runtime): Promise<void> {
   const ran: string[] = [];
   const name = `${runtime.name} ${versionOf(runtime.packageName, folder)}`;
-  if (await report(name, () => prove(runtime, ran))) record('test:runtimes', resultsOf(runtime, ran));
+  if (await report(name, () => prove(runtime, ran))) record(RUN, resultsOf(runtime, ran));
 }
 
 async function proveDurableObjects(): Promise<void> {
@@ -109,7 +111,7 @@ async function proveDurableObjects(): Promise<void> {
   const runtime = `workerd ${versionOf('workerd', folder)}`;
   const inbox = { kind: 'inbox', what: 'Durable Objects', packageName: '', version: '' } as const;
   const checks = inboxContract.length;
-  record('test:runtimes', [{ ...inbox, contract: 'inboxContract', runtime, checks }]);
+  record(RUN, [{ ...inbox, contract: 'inboxContract', runtime, checks }]);
 }
 
 async function proveExample(): Promise<void> {
