@@ -21,12 +21,13 @@ export async function failuresAt(
   return failures;
 }
 
-/** Runs a check, prints its result, and sets the exit code to 1 when it failed. */
-export async function report(name: string, check: () => Promise<readonly string[]>): Promise<void> {
+/** Runs a check, prints its result, and sets the exit code to 1 when it failed. Resolves with whether it passed. */
+export async function report(name: string, check: () => Promise<readonly string[]>): Promise<boolean> {
   const start = Date.now();
   const failures = await check().catch((error: unknown) => [String(error)]);
   const seconds = ((Date.now() - start) / 1000).toFixed(1);
   console.log(`${failures.length === 0 ? 'ok    ' : 'FAILED'} ${name} (${seconds} s)`);
   for (const failure of failures) console.log(`         ${failure}`);
   if (failures.length > 0) process.exitCode = 1;
+  return failures.length === 0;
 }

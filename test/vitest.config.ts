@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
+import { CompatibilityReporter } from './compat/reporter.js';
 
 const root = new URL('../', import.meta.url);
 const [manifest, kit] = ['package.json', 'kit/package.json'].map((path) =>
@@ -61,6 +62,7 @@ export default defineConfig({
   test: {
     // One more than there are processors, because many files wait for the processes and sockets that they test.
     maxWorkers: availableParallelism() + 1,
+    reporters: ['default', new CompatibilityReporter(process.env['npm_lifecycle_event'] ?? 'vitest')],
     projects: [
       {
         resolve: { alias: alias('node') },

@@ -45,7 +45,7 @@ export interface PgBossQueueOptions extends QueueOptions {
 }
 
 /**
- * Adds each event to a queue of pg-boss 10 as one job.
+ * Adds each event to a queue of pg-boss 10, 11 or 12 as one job.
  *
  * `boss.createQueue` sets the number of attempts, the backoff, when the job of a lost worker is retried
  * (`expireInSeconds`, by default 15 minutes) and the dead letter queue. An event whose job failed for the last
@@ -56,7 +56,8 @@ export interface PgBossQueueOptions extends QueueOptions {
  *
  * @example
  * ```ts
- * await boss.createQueue('stablehooks', { name: 'stablehooks', retryLimit: 10, retryBackoff: true, expireInSeconds: 60 });
+ * // pg-boss 10 also needs `name: 'stablehooks'` in the options.
+ * await boss.createQueue('stablehooks', { retryLimit: 10, retryBackoff: true, expireInSeconds: 60 });
  * const receiver = createReceiver({ secret, inbox, queue: pgBossQueue(boss), handlers: {} });
  * ```
  */
@@ -73,14 +74,21 @@ export function pgBossQueue(boss: Lazy<PgBossLike>, options: PgBossQueueOptions 
     const id = await toJobId(event.id);
     // Twice: the job with the same id may have been deleted between the calls.
     for (const _ of [1, 2]) {
-      if ((await boss.send(queue, data, { id })) !== null) return;
+      if ((await boss.send(queue, data, { id }).catch(explain)) !== null) return;
       const job = await boss.getJobById(queue, id);
       if (job !== null && !FINISHED.has(job.state)) return;
       if (job !== null) await boss.deleteJob(queue, id);
     }
-    throw new Error(
-      `pg-boss did not add the job. Create the queue first: await boss.createQueue('${queue}').`,
-    );
+    throw missing();
+  }
+  function missing(cause?: unknown): Error {
+    const options = cause === undefined ? {} : { cause };
+    const message = `pg-boss did not add the job. Create the queue first: await boss.createQueue('${queue}').`;
+    return new Error(message, options);
+  }
+  /** From pg-boss 11 on, sending to a queue that does not exist rejects; before, it resolves with `null`. */
+  function explain(error: unknown): never {
+    throw error instanceof Error && /^Queue .* does not exist/.test(error.message) ? missing(error) : error;
   }
   return {
     enqueue: async (event, { json = encodeEvent(event), traceparent } = {}) =>
@@ -88,7 +96,7 @@ export function pgBossQueue(boss: Lazy<PgBossLike>, options: PgBossQueueOptions 
   };
 }
 
-const BOSS = withMethods('a PgBoss of pg-boss 10', ['send', 'getJobById', 'deleteJob']);
+const BOSS = withMethods('a PgBoss of pg-boss 10 to 12', ['send', 'getJobById', 'deleteJob']);
 
 /**
  * Returns the handler for `boss.work`. It handles the events of a batch at the same time, completes the jobs
@@ -99,6 +107,7 @@ const BOSS = withMethods('a PgBoss of pg-boss 10', ['send', 'getJobById', 'delet
  *
  * pg-boss takes the next batch after the slowest job. If Postgres disconnects when a batch ends, pg-boss 10
  * leaves an unhandled rejection, which ends the Node process. Restart workers automatically; no event is lost.
+ * pg-boss 11 and 12 emit `error` instead.
  *
  * @param boss - the `PgBoss` whose `work` method gets the handler.
  * Pass `batchSize` and `pollingIntervalSeconds` to `boss.work`, as below: the defaults of pg-boss handle one job at a
@@ -117,7 +126,7 @@ export function pgBossProcessor(
   boss: PgBossCompleteLike,
   receiver: Pick<Receiver, 'handle'>,
 ): (jobs: readonly PgBossJob[]) => Promise<void> {
-  const bossRule = withMethods('a PgBoss of pg-boss 10', ['complete']);
+  const bossRule = withMethods('a PgBoss of pg-boss 10 to 12', ['complete']);
   readOptions('pgBossProcessor', { boss }, { boss: required(bossRule) });
   assertReceiver('pgBossProcessor', receiver, 'handle');
 

@@ -12,8 +12,29 @@ const here = fileURLToPath(new URL('.', import.meta.url));
 /** One project under this folder; `prove` returns what failed. */
 export interface Consumer {
   readonly name: string;
+  /** The folder of the project. @default the name */
+  readonly folder?: string;
+  /** Packages to install in other versions than those of the project. */
+  readonly packages?: readonly string[];
+  /** How many cases of the adapter contract it must pass. @default 0 */
+  readonly checks?: number;
   readonly prove: (folder: string) => Promise<readonly string[]>;
 }
+
+/** What the table of compatibility calls each project whose server passed the contract, and the package whose version it has, if there is one. */
+export const FRAMEWORKS: Readonly<Record<string, readonly [what: string, packageName: string]>> = {
+  express4: ['Express', 'express'],
+  express5: ['Express', 'express'],
+  fastify: ['Fastify', 'fastify'],
+  hono: ['Hono', 'hono'],
+  koa: ['Koa', 'koa'],
+  'nest-express': ['NestJS on Express', '@nestjs/core'],
+  'nest-fastify': ['NestJS on Fastify', '@nestjs/core'],
+  sveltekit: ['SvelteKit', '@sveltejs/kit'],
+  next: ['Next', 'next'],
+  next15: ['Next', 'next'],
+  lambda: ['AWS Lambda', ''],
+};
 
 /** How a project that is a server is built and started. */
 interface Server {
@@ -43,7 +64,32 @@ const BARE = [
 ];
 const NEXT = 'node_modules/next/dist/bin/next';
 
+const NEXT_SERVER: Server = {
+  build: [NEXT, 'build'],
+  start: [NEXT, 'start', '--port', '0', '--hostname', '127.0.0.1'],
+  whole: ['/hooks', '/api/hooks'],
+  partly: ['/edge'],
+  cron: '/cron',
+  recorded: true,
+  env: {
+    WEBHOOK_SECRET: 'whsec_consumer',
+    CRON_SECRET: 'cron-secret',
+    DATABASE_URL: 'postgres://localhost/app',
+    SERVICE_URL: 'http://127.0.0.1:9',
+    SERVICE_TOKEN: 'token',
+  },
+};
+
+/** Without the cases that a function cannot see (see test/adapters/lambda.slow.test.ts). */
+const LAMBDA_CASES = adapterContract.filter(
+  ({ name }) =>
+    !/before any of the body|body that never ends|right signature twice|before the right one/.test(name),
+);
+
 export const CONSUMERS: readonly Consumer[] = [
+  // The longest begin first.
+  serverOf('next', NEXT_SERVER),
+  { ...serverOf('next15', NEXT_SERVER), folder: 'next', packages: ['next@^15.0.0'] },
   serverOf('express4'),
   serverOf('express5'),
   serverOf('fastify'),
@@ -64,27 +110,13 @@ export const CONSUMERS: readonly Consumer[] = [
       'a connection serves the next delivery after a body that was too large': CLOSES,
     },
   }),
-  serverOf('next', {
-    build: [NEXT, 'build'],
-    start: [NEXT, 'start', '--port', '0', '--hostname', '127.0.0.1'],
-    whole: ['/hooks', '/api/hooks'],
-    partly: ['/edge'],
-    cron: '/cron',
-    recorded: true,
-    env: {
-      WEBHOOK_SECRET: 'whsec_consumer',
-      CRON_SECRET: 'cron-secret',
-      DATABASE_URL: 'postgres://localhost/app',
-      SERVICE_URL: 'http://127.0.0.1:9',
-      SERVICE_TOKEN: 'token',
-    },
-  }),
-  { name: 'lambda', prove: proveLambda },
+  { name: 'lambda', checks: LAMBDA_CASES.length, prove: proveLambda },
   { name: 'openapi', prove: proveOpenapi },
 ];
 
 function serverOf(name: string, server: Server = {}): Consumer {
-  return { name, prove: (folder) => proveServer(folder, server) };
+  const checks = adapterContract.length - Object.keys(server.outOfReach ?? {}).length;
+  return { name, checks, prove: (folder) => proveServer(folder, server) };
 }
 
 async function proveServer(cwd: string, server: Server): Promise<readonly string[]> {
@@ -129,17 +161,15 @@ async function deliveriesFailing(url: string): Promise<readonly string[]> {
   return said === '401 rejected, 200 handled, 200 duplicate' ? [] : [`${url} answered ${said}`];
 }
 
-/** The compiled handler behind each gateway, without the cases that a function cannot see (see test/adapters/lambda.slow.test.ts). */
+/** The compiled handler behind each gateway. */
 async function proveLambda(folder: string): Promise<readonly string[]> {
   await run({ args: TSC, cwd: folder });
   const args = ['--import', 'tsx', fileURLToPath(new URL('gateways.ts', import.meta.url)), folder];
   const gateways = await listenAsProcess({ args, cwd: here });
-  const hidden = /before any of the body|body that never ends|right signature twice|before the right one/;
-  const cases = adapterContract.filter(({ name }) => !hidden.test(name));
   const failures: string[] = [];
   try {
     for (const path of GATEWAYS.keys()) {
-      const failed = await failuresAt(new URL(path, gateways.address).href, cases);
+      const failed = await failuresAt(new URL(path, gateways.address).href, LAMBDA_CASES);
       failures.push(...failed.map((failure) => `${path}: ${failure}`));
     }
   } finally {

@@ -17,6 +17,7 @@ import {
 } from 'stablehooks/inboxes/postgres';
 import { exampleEvent } from 'stablehooks/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { recorded } from '../compat/recorded.js';
 import { DATA_LAYERS } from './orm/data-layers.js';
 import {
   type Database,
@@ -26,6 +27,17 @@ import {
   underTest,
 } from './orm/with-data-layers.js';
 
+/** The package of each data layer. */
+const PACKAGES: Readonly<Record<string, string>> = {
+  'postgres.js': 'postgres',
+  Drizzle: 'drizzle-orm',
+  'Drizzle over postgres.js': 'drizzle-orm',
+  Kysely: 'kysely',
+  Knex: 'knex',
+  TypeORM: 'typeorm',
+  Prisma: '@prisma/client',
+};
+
 let database: Database;
 beforeAll(async () => {
   database = await startDatabase();
@@ -33,7 +45,8 @@ beforeAll(async () => {
 afterAll(() => database.stop());
 
 describe.each(Object.entries(DATA_LAYERS))('transactions over %s', (layer, open) => {
-  for (const { name, run } of transactionContract) test(name, () => run(underTest(database, open)));
+  const options = recorded('inbox', layer, PACKAGES[layer] ?? layer, { transactionContract });
+  for (const { name, run } of transactionContract) test(name, options, () => run(underTest(database, open)));
 
   test('a transaction that cannot begin rejects, and the event stays leased', async () => {
     const { server } = database;

@@ -9,6 +9,7 @@ import {
 } from 'stablehooks/inboxes/postgres';
 import { exampleEvent } from 'stablehooks/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { recorded } from '../compat/recorded.js';
 import { neonPool } from '../services/neon.js';
 import { startPostgres } from '../services/postgres.js';
 import type { Service } from '../services/service.js';
@@ -41,6 +42,12 @@ const drivers: Readonly<Record<string, () => Connections>> = {
   },
 };
 
+/** The package of each driver. */
+const PACKAGES: Readonly<Record<string, string>> = {
+  neon: '@neondatabase/serverless',
+  PGlite: '@electric-sql/pglite',
+};
+
 const pgPool = () => new pg.Pool({ connectionString: server.url }).on('error', () => undefined);
 
 for (const [driver, connect] of Object.entries(drivers)) {
@@ -53,8 +60,10 @@ for (const [driver, connect] of Object.entries(drivers)) {
     afterAll(() => connections.end());
 
     for (const transactional of [false, true]) {
+      const contracts = transactional ? { inboxTransactionContract } : { inboxContract };
+      const options = recorded('inbox', driver, PACKAGES[driver] ?? driver, contracts);
       for (const { name, run } of transactional ? inboxTransactionContract : inboxContract) {
-        test(name, async () => {
+        test(name, options, async () => {
           cases += 1;
           const schema = `over_${driver.replace('.', '_')}_${cases}`;
           await migratePostgres(connections.first, { schema });

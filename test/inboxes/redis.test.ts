@@ -4,6 +4,7 @@ import { createClient } from 'redis';
 import { inboxContract } from 'stablehooks/conformance';
 import { fromIoredis, fromNodeRedis, type RedisLike, redisInbox } from 'stablehooks/inboxes/redis';
 import { afterAll, beforeAll, describe, test } from 'vitest';
+import { recorded } from '../compat/recorded.js';
 import { startRedis } from '../services/redis.js';
 import type { Service } from '../services/service.js';
 import { startUpstash } from '../services/upstash.js';
@@ -51,6 +52,12 @@ const clients: Readonly<Record<string, (url: string) => Promise<Connections>>> =
   },
 };
 
+/** The package of each client. */
+const PACKAGES: Readonly<Record<string, string>> = {
+  'ioredis on a cluster': 'ioredis',
+  'node-redis': 'redis',
+};
+
 describeWithRedis('Redis inbox', () => {
   let server: Service;
   beforeAll(async () => {
@@ -66,8 +73,9 @@ describeWithRedis('Redis inbox', () => {
       });
       afterAll(() => connections.end());
 
+      const options = recorded('inbox', client, PACKAGES[client] ?? client, { inboxContract });
       for (const [index, { name, run }] of inboxContract.entries()) {
-        test(name, async () => {
+        test(name, options, async () => {
           const prefix = `${client} ${index}`;
           const { first, second } = connections;
           await run({ inbox: redisInbox(first, { prefix }), second: redisInbox(second, { prefix }) });

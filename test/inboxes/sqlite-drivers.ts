@@ -16,11 +16,33 @@ interface NodeSqlite {
 /** Node 22.13 has it; Node 20 does not. */
 export const nodeSqlite = process.getBuiltinModule('node:sqlite') as NodeSqlite | undefined;
 
-export const drivers: readonly { readonly name: string; open(path: string): Connection }[] = [
-  { name: 'libsql', open: (path) => new Database(path) },
+/** `npm run test:compat` installs it; it needs Node 22. */
+const betterSqlite3: typeof Database | undefined = await import('better-sqlite3' as string).then(
+  (module) => module.default,
+  () => undefined,
+);
+
+interface Driver {
+  readonly name: string;
+  /** The package; `''` for what is a part of Node. */
+  readonly packageName: string;
+  open(path: string): Connection;
+}
+
+export const drivers: readonly Driver[] = [
+  { name: 'libsql', packageName: 'libsql', open: (path) => new Database(path) },
   ...(nodeSqlite === undefined
     ? []
-    : [{ name: 'node:sqlite', open: (path: string) => new nodeSqlite.DatabaseSync(path) }]),
+    : [{ name: 'node:sqlite', packageName: '', open: (path: string) => new nodeSqlite.DatabaseSync(path) }]),
+  ...(betterSqlite3 === undefined
+    ? []
+    : [
+        {
+          name: 'better-sqlite3',
+          packageName: 'better-sqlite3',
+          open: (path: string) => new betterSqlite3(path),
+        },
+      ]),
 ];
 
 /** A path without a file; its directory is removed when the test ends. */

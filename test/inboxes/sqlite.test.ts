@@ -1,12 +1,14 @@
 import { inboxContract } from 'stablehooks/conformance';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { describe, test } from 'vitest';
+import { recorded } from '../compat/recorded.js';
 import { drivers, freshPath } from './sqlite-drivers.js';
 
-for (const { name: driver, open } of drivers) {
+for (const { name: driver, packageName, open } of drivers) {
   describe(`SQLite inbox over ${driver}`, () => {
+    const options = recorded('inbox', driver, packageName, { inboxContract });
     for (const { name, run } of inboxContract) {
-      test(name, async () => {
+      test(name, options, async () => {
         const path = freshPath();
         const [first, second] = [open(path), open(path)];
         try {

@@ -49,6 +49,7 @@ export interface Manifest {
   readonly version: string;
   readonly exports: Readonly<Record<string, { readonly types: string; readonly default: string } | string>>;
   readonly dependencies: Readonly<Record<string, string>>;
+  readonly peerDependencies: Readonly<Record<string, string>>;
   readonly scripts: Readonly<Record<string, string>>;
 }
 

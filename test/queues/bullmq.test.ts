@@ -7,6 +7,7 @@ import { queueContract } from 'stablehooks/conformance';
 import { fromIoredis, redisInbox } from 'stablehooks/inboxes/redis';
 import { bullmqProcessor, bullmqQueue } from 'stablehooks/queues/bullmq';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { recorded } from '../compat/recorded.js';
 import { startRedis } from '../services/redis.js';
 import type { Service } from '../services/service.js';
 import { describeWithRedis } from '../services/with-redis.js';
@@ -158,8 +159,9 @@ describeWithRedis('BullMQ', () => {
     );
   });
 
+  const options = recorded('queue', 'BullMQ', 'bullmq', { queueContract });
   for (const { name, run } of queueContract) {
-    test(name, async () => {
+    test(name, options, async () => {
       const queue = openQueue();
       await queue.waitUntilReady();
       await run({

@@ -5,18 +5,25 @@ import { type CoreCheck, coreChecks } from './core-checks.js';
 
 const hooks = toFetchHandler(createContractReceiver());
 
-/** Answers one request; `/checks` lists the checks that failed. */
-export async function answer(request: Request): Promise<Response> {
+/** What a runtime answers at `/checks`. */
+export interface Checked {
+  /** The names of the checks that ran. */
+  readonly ran: readonly string[];
+  /** The name and error of each that failed. */
+  readonly failures: readonly string[];
+}
+
+/** Answers one request; at `/checks` it runs those of the core and those given. */
+export async function answer(request: Request, checks: readonly CoreCheck[] = []): Promise<Response> {
   return new URL(request.url).pathname === '/checks'
-    ? Response.json(await failuresOf(coreChecks))
+    ? Response.json(await runChecks([...coreChecks, ...checks]))
     : hooks(request);
 }
 
-/** Runs the checks and returns the name and error of each that failed. */
-export async function failuresOf(checks: readonly CoreCheck[]): Promise<readonly string[]> {
+export async function runChecks(checks: readonly CoreCheck[]): Promise<Checked> {
   const failures: string[] = [];
   for (const { name, run } of checks) {
     await run().catch((error: unknown) => failures.push(`${name}: ${String(error)}`));
   }
-  return failures;
+  return { ran: checks.map(({ name }) => name), failures };
 }

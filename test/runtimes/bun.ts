@@ -1,5 +1,6 @@
-/** Bun's own server with the fetch adapter. */
+/** Bun's own server with the fetch adapter. It runs the inbox contract as well. */
 import { answer } from './answer.js';
+import { inboxChecks } from './inbox-checks.js';
 
 declare const Bun: {
   serve(options: {
@@ -9,5 +10,9 @@ declare const Bun: {
   }): { readonly port: number };
 };
 
-const { port } = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: answer });
+const { port } = Bun.serve({
+  port: 0,
+  hostname: '127.0.0.1',
+  fetch: (request) => answer(request, inboxChecks),
+});
 console.log(`http://127.0.0.1:${port}`);

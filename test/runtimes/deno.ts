@@ -1,5 +1,6 @@
-/** Deno's own server with the fetch adapter. */
+/** Deno's own server with the fetch adapter. It runs the inbox contract as well. */
 import { answer } from './answer.js';
+import { inboxChecks } from './inbox-checks.js';
 
 declare const Deno: {
   serve(
@@ -14,5 +15,5 @@ declare const Deno: {
 
 Deno.serve(
   { port: 0, hostname: '127.0.0.1', onListen: ({ port }) => console.log(`http://127.0.0.1:${port}`) },
-  answer,
+  (request) => answer(request, inboxChecks),
 );

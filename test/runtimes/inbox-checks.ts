@@ -1,4 +1,4 @@
-/** The inbox contract on the inboxes that need no package: memory, and node:sqlite from Node 22.13 on. */
+/** The inbox contract on the inboxes that need no package: memory, node:sqlite from Node 22.13 on, and bun:sqlite. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,18 +7,22 @@ import { type InboxUnderTest, inboxContract } from 'stablehooks/conformance';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import type { CoreCheck } from './core-checks.js';
 
-interface NodeSqlite {
-  readonly DatabaseSync: new (path: string) => SqliteLike & { close(): void };
-}
+type Database = new (path: string) => SqliteLike & { close(): void };
 
-const sqlite = process.getBuiltinModule('node:sqlite') as NodeSqlite | undefined;
+/** The SQLite of this runtime, by the name of its module. */
+const databases: readonly (readonly [module: string, Database])[] =
+  'Bun' in globalThis
+    ? [['bun:sqlite', (await import('bun:sqlite' as string)).Database]]
+    : process.getBuiltinModule('node:sqlite') === undefined
+      ? []
+      : [['node:sqlite', (await import('node:sqlite' as string)).DatabaseSync]];
 
 export const inboxChecks: readonly CoreCheck[] = [
-  ...checksOf('memory inbox', async (use) => {
+  ...checksOf('memory', async (use) => {
     const inbox = memoryInbox();
     await use({ inbox, second: inbox });
   }),
-  ...(sqlite === undefined ? [] : checksOf('node:sqlite inbox', (use) => withFile(sqlite, use))),
+  ...databases.flatMap(([module, Database]) => checksOf(module, (use) => withFile(Database, use))),
 ];
 
 function checksOf(
@@ -29,12 +33,9 @@ function checksOf(
 }
 
 /** Opens two connections to one new file, and removes it afterwards. */
-async function withFile(
-  { DatabaseSync }: NodeSqlite,
-  use: (subject: InboxUnderTest) => Promise<void>,
-): Promise<void> {
+async function withFile(Database: Database, use: (subject: InboxUnderTest) => Promise<void>): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'stablehooks-'));
-  const connections = [0, 1].map(() => new DatabaseSync(join(folder, 'events.db')));
+  const connections = [0, 1].map(() => new Database(join(folder, 'events.db')));
   const [inbox, second] = connections.map((connection) => sqliteInbox(connection));
   try {
     if (inbox !== undefined && second !== undefined) await use({ inbox, second });

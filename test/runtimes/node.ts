@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createContractReceiver } from 'stablehooks/conformance';
 import { toNodeHandler } from 'stablehooks/node';
-import { failuresOf } from './answer.js';
+import { runChecks } from './answer.js';
 import { coreChecks } from './core-checks.js';
 import { inboxChecks } from './inbox-checks.js';
 
@@ -11,7 +11,7 @@ const hooks = toNodeHandler(createContractReceiver());
 
 const server = createServer(async (request, response) => {
   if (request.url !== '/checks') return hooks(request, response);
-  response.end(JSON.stringify(await failuresOf([...coreChecks, ...inboxChecks])));
+  response.end(JSON.stringify(await runChecks([...coreChecks, ...inboxChecks])));
 });
 
 server.listen(0, '127.0.0.1', () => {

@@ -1,4 +1,5 @@
 /** The worker for workerd without Node compatibility. It is bundled into one file. */
 import { answer } from './answer.js';
 
-export default { fetch: answer };
+// workerd passes more than the request.
+export default { fetch: (request: Request) => answer(request) };

@@ -1,0 +1,13 @@
+/** The suites in a folder with packages of its own: Node resolves all imports, so `stablehooks` is the tarball. */
+import { defineConfig } from 'vitest/config';
+import { CompatibilityReporter } from './reporter.js';
+
+export default defineConfig({
+  test: {
+    name: 'compat',
+    include: ['test/**/*.test.ts'],
+    ...{ testTimeout: 120_000, hookTimeout: 120_000, expect: { poll: { timeout: 60_000 } } },
+    passWithNoTests: false,
+    reporters: [['dot', { summary: false }], new CompatibilityReporter('test:compat')],
+  },
+});
