@@ -213,10 +213,22 @@ path pg_catalog.text := pg_catalog.current_setting('search_path');
 BEGIN
 PERFORM pg_catalog.set_config('search_path', 'pg_catalog', true);
 PERFORM pg_advisory_xact_lock(hashtextextended('stablehooks ${tables.schema}', 0));
+${lockIfChanged(tables)}
 ${writeMigrations(tables).join(';\n')};
 PERFORM set_config('search_path', path, true);
 END $migration$`);
 }
+
+/**
+ * Locks the events before anything else does, if their table is going to be changed: after the weaker lock of CREATE
+ * INDEX, a handler in a transaction could wait for this migration, and the migration for the handler.
+ */
+const lockIfChanged = ({ events }: Tables) => `BEGIN
+  PERFORM traceparent FROM ${events} WHERE false;
+EXCEPTION
+  WHEN undefined_column THEN LOCK TABLE ${events} IN ACCESS EXCLUSIVE MODE;
+  WHEN undefined_table OR invalid_schema_name THEN NULL;
+END;`;
 
 /** Returns every statement of the inbox for a checked schema; each is atomic at READ COMMITTED and uses the server's clock. */
 export function writeStatements(name: string) {
