@@ -132,7 +132,7 @@ const PRUNE_BATCH = 1_000;
  * effect must never happen twice, use Postgres with `transactional`.
  *
  * The id of a done event is kept permanently: about 600 bytes of memory after {@link InboxOperations.prune} has
- * removed its JSON.
+ * removed its JSON, and 70 more with a trace context.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `redis` is wrong.
  *

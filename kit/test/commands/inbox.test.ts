@@ -55,7 +55,7 @@ describe.concurrent('inbox', () => {
     await using folder = await makeFolder();
     const path = folder.at('events.db');
     using inbox = await openSqlite(path);
-    const [traced, plain] = [exampleEvent('redeem.failed'), exampleEvent('mint.completed')];
+    const [traced, plain] = [exampleEvent('redeem.failed'), exampleEvent('redeem.completed')];
     const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
     await inbox.record([traced], { dueInMs: 0, origin: 'push', traceparent });
     await inbox.record([plain], { dueInMs: 0, origin: 'push' });
