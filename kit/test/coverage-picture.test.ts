@@ -281,7 +281,8 @@ function groupByRow(labels: readonly XmlElement[]): readonly (readonly XmlElemen
 function listing(events: readonly UnknownEvent[]): Parameters<typeof readCoverage>[0] {
   const records = events.map((event) => ({
     ...{ id: event.id, type: event.type, state: 'done' as const, attempts: 1, origin: 'pull' as const },
-    ...{ receivedAt: NOW, updatedAt: NOW, dueAt: null, key: null, lastError: null, history: [], event },
+    ...{ receivedAt: NOW, updatedAt: NOW, dueAt: null, lastError: null, history: [], event },
+    ...{ key: null, traceparent: null },
   }));
   return {
     pollState: () => memoryInbox().pollState(),

@@ -1007,6 +1007,158 @@ const keyCases: readonly InboxCase[] = [
   },
 ];
 
+/** A trace context of its own for each number. */
+const traceOf = (number: number) =>
+  `00-4bf92f3577b34da6a3ce929d0e0e4736-${String(number).padStart(16, '0')}-01`;
+
+const traceCases: readonly InboxCase[] = [
+  {
+    name: 'the claim of a new event stores its trace context, and its lease and its records have it',
+    async run({ inbox, second }) {
+      const event = someEvent();
+      const claim = await inbox.claim(event, { ...LONG, traceparent: traceOf(1) });
+      assert.ok(claim.state === 'claimed', `The claim of ${event.id} was answered ${claim.state}.`);
+      assert.equal(claim.lease.traceparent, traceOf(1));
+      assert.equal((await second.find(event.id))?.traceparent, traceOf(1));
+      for (const order of ['oldest', 'newest'] as const) {
+        const [record] = await second.list({ state: 'leased', limit: 1, order });
+        assert.equal(record?.traceparent, traceOf(1));
+      }
+    },
+  },
+  {
+    name: 'an event that was first recorded or claimed without a trace context never gets one',
+    async run({ inbox, second }) {
+      const [one, two] = someEvents(2);
+      assert.ok(one && two);
+      await inbox.record([one], DUE);
+      assert.equal((await claimed(inbox, two, 0)).traceparent, undefined);
+      await second.record([one, two], { ...DUE, traceparent: traceOf(1) });
+      for (const event of [one, two]) {
+        const claim = await second.claim(event, { ...LONG, traceparent: traceOf(2) });
+        assert.ok(claim.state === 'claimed', `The claim of ${event.id} was answered ${claim.state}.`);
+        assert.equal(claim.lease.traceparent, undefined);
+        assert.equal((await inbox.find(event.id))?.traceparent, null);
+      }
+    },
+  },
+  {
+    name: 'recording stores the trace context with the events of the page that are new, and later claims get it',
+    async run({ inbox, second }) {
+      const [old, parked, ...fresh] = someEvents(4);
+      assert.ok(old && parked);
+      await inbox.record([old], { ...DUE, traceparent: traceOf(1) });
+      const parking = { dueInMs: null, origin: 'push', traceparent: traceOf(2) } as const;
+      assert.deepEqual(await inbox.record([parked], parking), ['new']);
+      const keys = [undefined, undefined, KEY, undefined];
+      const page = [old, parked, ...fresh];
+      await second.record(page, { ...DUE, keys, traceparent: traceOf(3) });
+      const stored = [1, 2, 3, 3].map(traceOf);
+      assert.deepEqual(
+        await Promise.all(page.map(async ({ id }) => (await inbox.find(id))?.traceparent)),
+        stored,
+      );
+      for (const [index, event] of page.entries()) {
+        const options = { ...LONG, key: keys[index], traceparent: traceOf(4) };
+        const claim = await inbox.claim(event, options);
+        assert.ok(claim.state === 'claimed', `The claim of ${event.id} was answered ${claim.state}.`);
+        assert.equal(claim.lease.traceparent, stored[index]);
+      }
+    },
+  },
+  {
+    name: 'no claim, failure, requeue, takeDue, completion or pruning changes the trace context of an event',
+    async run({ inbox, second }) {
+      for (const key of [undefined, KEY, 'redeem_2']) {
+        const event = someEvent();
+        const next = async (attempt: number, leaseMs = HOUR_MS) => {
+          const options = {
+            leaseMs,
+            origin: 'queue',
+            early: true,
+            key,
+            traceparent: traceOf(attempt),
+          } as const;
+          const claim = await second.claim(event, options);
+          assert.ok(claim.state === 'claimed', `The claim of ${event.id} was answered ${claim.state}.`);
+          assert.equal(claim.lease.traceparent, traceOf(1));
+          assert.equal((await inbox.find(event.id))?.traceparent, traceOf(1));
+          return claim.lease;
+        };
+        await next(1, 0);
+        await next(2, 0);
+        assert.deepEqual(idsOf(await takeDue(inbox, TAKE)), [event.id]);
+        await inbox.fail(await next(3), { retryAfterMs: HOUR_MS, error: 'no' });
+        await inbox.fail(await next(4), { retryAfterMs: null, error: 'no' });
+        await inbox.requeue(event.id);
+        await inbox.complete(await next(5));
+        assert.equal((await inbox.find(event.id))?.traceparent, traceOf(1));
+        await inbox.prune({ olderThanMs: 0 });
+        const { event: json, traceparent } = (await inbox.find(event.id)) ?? {};
+        assert.deepEqual([json, traceparent], [null, traceOf(1)]);
+      }
+    },
+  },
+  {
+    name: 'an event that waits for its key keeps the trace context of the claim that stored it, also when its key is replaced',
+    async run({ inbox, second }) {
+      const [holder, same, other] = someEvents(3);
+      assert.ok(holder && same && other);
+      const lease = await claimedWithKey(inbox, holder);
+      for (const event of [same, other]) {
+        for (const number of [1, 2]) {
+          const claim = await inbox.claim(event, { ...LONG, key: KEY, traceparent: traceOf(number) });
+          assert.equal(claim.state, 'waiting');
+        }
+        assert.equal((await second.find(event.id))?.traceparent, traceOf(1));
+      }
+      assert.equal((await claimedWithKey(second, other, { key: 'redeem_2' })).traceparent, traceOf(1));
+      await inbox.complete(lease);
+      assert.equal((await claimedWithKey(second, same)).traceparent, traceOf(1));
+    },
+  },
+  {
+    name: 'of simultaneous claims and records with trace contexts of their own, one is stored, and every lease has that one',
+    async run({ inbox, second }) {
+      for (const key of [undefined, KEY]) {
+        const event = someEvent();
+        const leases = await Promise.all(
+          Array.from({ length: 20 }, async (_, index) => {
+            const one = index % 2 ? inbox : second;
+            const traceparent = traceOf(index + 1);
+            if (index % 5 === 4) {
+              await one.record([event], { ...DUE, keys: [key], traceparent });
+              return [];
+            }
+            const claim = await one.claim(event, { ...LAPSED, key, traceparent });
+            return claim.state === 'claimed' ? [claim.lease] : [];
+          }),
+        );
+        const { traceparent } = (await inbox.find(event.id)) ?? {};
+        assert.match(traceparent ?? '', /^00-4bf92f3577b34da6a3ce929d0e0e4736-/);
+        const seen = leases.flat().map((lease) => lease.traceparent);
+        assert.ok(seen.length > 0);
+        assert.deepEqual(new Set(seen), new Set([traceparent]));
+      }
+    },
+  },
+  {
+    name: 'a trace context of another length or format is stored as it is',
+    async run({ inbox, second }) {
+      for (const traceparent of ['x', `01-${traceOf(1).slice(3)}-${'later'.repeat(40)}`, `'"\\ {} $1 ?`]) {
+        const [one, two] = someEvents(2);
+        assert.ok(one && two);
+        await inbox.record([one], { ...DUE, traceparent });
+        await inbox.claim(two, { ...LAPSED, traceparent });
+        for (const event of [one, two]) {
+          assert.equal((await inbox.find(event.id))?.traceparent, traceparent);
+          assert.equal((await claimed(second, event)).traceparent, traceparent);
+        }
+      }
+    },
+  },
+];
+
 const A = { holder: 'a', leaseMs: HOUR_MS } as const;
 const B = { holder: 'b', leaseMs: HOUR_MS } as const;
 
@@ -1202,6 +1354,7 @@ const operationCases: readonly InboxCase[] = [
         attempts: 0,
         origin: 'pull',
         key: null,
+        traceparent: null,
         lastError: null,
         history: [],
         event,
@@ -1373,6 +1526,7 @@ export const inboxContract: readonly ContractCase<InboxUnderTest>[] = [
   ...recordCases,
   ...dueCases,
   ...keyCases,
+  ...traceCases,
   ...pollCases,
   ...operationCases,
 ];

@@ -143,6 +143,47 @@ export const queueContract: readonly ContractCase<QueueUnderTest>[] = [
     },
   },
   {
+    name: 'a handler of a worker has the trace context of the push that recorded its event, also when it is retried',
+    async run({ queue, inbox = durableMemoryInbox().inbox, startWorker }) {
+      const traceOf = (span: string) => `00-4bf92f3577b34da6a3ce929d0e0e4736-${span.repeat(16)}-01`;
+      const pushed = { ...NO_TELEMETRY, traceparent: () => traceOf('a') };
+      const front = createReceiver({ secret: 'x', handlers: {}, inbox, queue, telemetry: pushed });
+      const seen: (string | undefined)[] = [];
+      let resolveHandled = () => {};
+      const handled = new Promise<void>((resolve) => {
+        resolveHandled = resolve;
+      });
+      const receiver = createReceiver({
+        secret: 'x',
+        inbox,
+        handlers: {
+          'transfer.settled': (_, { attempt }) => {
+            if (attempt === 1) throw new Error('The first attempt fails.');
+          },
+        },
+        telemetry: {
+          ...NO_TELEMETRY,
+          traceparent: () => traceOf('b'),
+          handler(_, { traceparent }, run) {
+            seen.push(traceparent);
+            return run();
+          },
+        },
+        onOutcome: ({ kind }) => {
+          if (kind === 'handled') resolveHandled();
+        },
+      });
+      assert.equal((await front.accept(someEvent(), 'push')).kind, 'queued');
+      const stopWorker = await startWorker(receiver);
+      try {
+        await handled;
+      } finally {
+        await stopWorker();
+      }
+      assert.deepEqual(seen, [traceOf('a'), traceOf('a')]);
+    },
+  },
+  {
     name: 'an event that arrives while the server is down is recorded and answered unavailable, and enqueued once later',
     async run({ queue, countJobs, stopServer, startServer }) {
       // The inbox is on another server, which keeps running.

@@ -35,7 +35,7 @@ export interface Lease {
   readonly attempt: number;
   /** The ordering key that the event was claimed with. */
   readonly key?: string | undefined;
-  /** The trace context that the event was first recorded with, as a W3C `traceparent`. */
+  /** The trace context that the event was first recorded with, whoever claims it; `undefined` if there was none. */
   readonly traceparent?: string | undefined;
 }
 
@@ -135,7 +135,10 @@ export interface ClaimOptions {
   readonly early?: boolean | undefined;
   /** The ordering key: of the events of one key, at most one is leased at a time. @default none */
   readonly key?: string | undefined;
-  /** The trace context to store with the event if it is new, as a W3C `traceparent`. @default none */
+  /**
+   * The trace context to store with the event if it is new, as a W3C `traceparent`: printable ASCII, of usually 55
+   * characters. The inbox does not check it, stores it as it is, and never changes it. @default none
+   */
   readonly traceparent?: string | undefined;
 }
 
@@ -219,7 +222,7 @@ export interface Inbox<Tx = undefined> {
       readonly json?: readonly string[] | undefined;
       /** The ordering key of each event, in the same order. @default none */
       readonly keys?: readonly (string | undefined)[] | undefined;
-      /** The trace context to store with the events that are new, as a W3C `traceparent`. @default none */
+      /** The trace context to store with the events that are new, as in {@link ClaimOptions}. @default none */
       readonly traceparent?: string | undefined;
     },
   ): Promise<readonly RecordResult[]>;
@@ -288,7 +291,7 @@ export interface InboxRecord {
   readonly origin: Origin;
   /** The ordering key that it was stored or last claimed with, or `null`. */
   readonly key: string | null;
-  /** The trace context that it was first recorded with, as a W3C `traceparent`, or `null`. */
+  /** The trace context that it was first recorded with, or `null`; kept when it is pruned. */
   readonly traceparent: string | null;
   readonly receivedAt: number;
   readonly updatedAt: number;

@@ -49,3 +49,22 @@ export const history = (result: string, endedAt: string, error: string) =>
     'attempt', e.attempts, 'startedAt', ${ms('e.updated_at')}, 'endedAt', ${ms(endedAt)},
     'result', ${result}, 'error', ${error})`;
 export const LAPSED = history("'lapsed'", 'greatest(e.due_at, e.updated_at)', 'NULL::pg_catalog.text');
+
+/** What a function that claims has more since events have a trace context; nothing in the functions before. */
+export const UNTRACED = {
+  parameter: '',
+  out: '',
+  column: '',
+  value: '',
+  ofNew: '',
+  ofStored: (_row: string) => '',
+};
+export const TRACED: typeof UNTRACED = {
+  parameter: ', new_traceparent pg_catalog.text',
+  out: ', OUT traceparent pg_catalog.text',
+  column: ', traceparent',
+  value: ', new_traceparent',
+  ofNew: ' traceparent := new_traceparent;',
+  ofStored: (row) => `
+  traceparent := CASE WHEN ${row}.id IS NULL THEN new_traceparent ELSE ${row}.traceparent END;`,
+};

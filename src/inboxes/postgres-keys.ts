@@ -7,7 +7,7 @@
  * another has committed since it began. There, what makes an event wait also writes the row of the lease, and the unique
  * index allows one lease: the later step fails as a conflict, and the inbox sends it again.
  */
-import { fromMs, history, LAPSED, type Tables } from './postgres-expressions.js';
+import { fromMs, history, LAPSED, type Tables, UNTRACED } from './postgres-expressions.js';
 
 /** How many events of a key one statement passes over: other statements wait for its locks. */
 const PASS_BATCH = 5_000;
@@ -71,11 +71,14 @@ END $next$;`;
  *    therefore committed before the lease could be claimed. In that case it must be due by the end of the lease.
  * 3. Anything else is decided under the lock.
  */
-const writeClaimKeyed = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.claim_keyed(
+export const writeClaimKeyed = (
+  tables: Tables,
+  trace = UNTRACED,
+) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.claim_keyed(
     event_id pg_catalog.text, event_type pg_catalog.text, origin pg_catalog.text, lease_ms double precision,
     new_token pg_catalog.uuid, event_json pg_catalog.text, early boolean, event_key pg_catalog.text,
-    created_ms double precision,
-    OUT state pg_catalog.text, OUT attempts integer, OUT won boolean, OUT left_ms double precision
+    created_ms double precision${trace.parameter},
+    OUT state pg_catalog.text, OUT attempts integer, OUT won boolean, OUT left_ms double precision${trace.out}
   ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $claim$
 DECLARE
   created timestamptz := ${fromMs('created_ms')};
@@ -89,13 +92,13 @@ BEGIN
   IF is_locked THEN
     claimed_at := clock_timestamp();
     INSERT INTO ${tables.events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event,
-      key, created_at, waiting)
+      key, created_at, waiting${trace.column})
     VALUES (event_id, event_type, 'leased', 1, origin, claimed_at, claimed_at,
-      claimed_at + lease_ms * interval '1 millisecond', new_token, event_json, event_key, created, false)
+      claimed_at + lease_ms * interval '1 millisecond', new_token, event_json, event_key, created, false${trace.value})
     ON CONFLICT DO NOTHING;
     won := FOUND;
     state := 'leased';
-    attempts := 1;
+    attempts := 1;${trace.ofNew}
     IF won THEN RETURN; END IF;
   END IF;
   won := false;
@@ -107,7 +110,7 @@ BEGIN
       OR found.due_at < held.due_at AND found.updated_at < held.updated_at);
   IF FOUND THEN RETURN; END IF;
   IF NOT is_locked THEN PERFORM ${tables.schema}.lock_key(event_key); END IF;
-  SELECT * INTO present FROM ${tables.events} AS found WHERE found.id = event_id FOR UPDATE;
+  SELECT * INTO present FROM ${tables.events} AS found WHERE found.id = event_id FOR UPDATE;${trace.ofStored('present')}
   claimed_at := clock_timestamp();
   state := coalesce(present.state, 'received');
   attempts := coalesce(present.attempts, 0);
@@ -135,9 +138,9 @@ BEGIN
   state := CASE WHEN won THEN 'leased' ELSE 'waiting' END;
   IF present.id IS NULL THEN
     INSERT INTO ${tables.events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event,
-      key, created_at, waiting)
+      key, created_at, waiting${trace.column})
     VALUES (event_id, event_type, CASE WHEN won THEN 'leased' ELSE 'received' END, attempts, origin, claimed_at,
-      claimed_at, due, CASE WHEN won THEN new_token END, event_json, event_key, created, NOT won)
+      claimed_at, due, CASE WHEN won THEN new_token END, event_json, event_key, created, NOT won${trace.value})
     ON CONFLICT (id) DO NOTHING;
     IF NOT FOUND THEN
       RAISE EXCEPTION USING ERRCODE = 'serialization_failure',

@@ -19,8 +19,10 @@ import {
   span,
   type Tables,
   TIMES,
+  TRACED,
+  UNTRACED,
 } from './postgres-expressions.js';
-import { writeKeyFunctions } from './postgres-keys.js';
+import { writeClaimKeyed, writeKeyFunctions } from './postgres-keys.js';
 
 /** Options of everything that needs to know where the tables are. */
 export interface PostgresSchemaOptions {
@@ -56,25 +58,25 @@ export function postgresMigrations(options: PostgresSchemaOptions = {}): readonl
 /** The function that claims an event without a key; what it sets so that the event has none, and what it does then. */
 const writeClaim = (
   { schema, events }: Tables,
-  { forgetsKey = '', andThen = '' } = {},
+  { forgetsKey = '', andThen = '', trace = UNTRACED } = {},
 ) => `  CREATE OR REPLACE FUNCTION ${schema}.claim(
     event_id pg_catalog.text, event_type pg_catalog.text, origin pg_catalog.text, lease_ms double precision,
-    new_token pg_catalog.uuid, event_json pg_catalog.text, early boolean,
-    OUT state pg_catalog.text, OUT attempts integer, OUT won boolean, OUT left_ms double precision
+    new_token pg_catalog.uuid, event_json pg_catalog.text, early boolean${trace.parameter},
+    OUT state pg_catalog.text, OUT attempts integer, OUT won boolean, OUT left_ms double precision${trace.out}
   ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $claim$
 DECLARE
   claimed_at timestamptz := clock_timestamp();
   lease_end timestamptz := claimed_at + lease_ms * interval '1 millisecond';
   e ${events};
 BEGIN
-  INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event)
-  VALUES (event_id, event_type, 'leased', 1, origin, claimed_at, claimed_at, lease_end, new_token, event_json)
+  INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event${trace.column})
+  VALUES (event_id, event_type, 'leased', 1, origin, claimed_at, claimed_at, lease_end, new_token, event_json${trace.value})
   ON CONFLICT (id) DO NOTHING;
   won := FOUND;
   state := 'leased';
-  attempts := 1;
+  attempts := 1;${trace.ofNew}
   IF won THEN RETURN; END IF;
-  SELECT * INTO e FROM ${events} AS found WHERE found.id = event_id FOR UPDATE;
+  SELECT * INTO e FROM ${events} AS found WHERE found.id = event_id FOR UPDATE;${trace.ofStored('e')}
   -- The SELECT can have waited for another claim.
   claimed_at := clock_timestamp();
   lease_end := claimed_at + lease_ms * interval '1 millisecond';
@@ -95,6 +97,11 @@ END $claim$;
 
 function writeMigrations(tables: Tables): readonly string[] {
   const { schema, events, poll, fences } = tables;
+  const leavingKey = {
+    forgetsKey: ', key = NULL, created_at = NULL, waiting = NULL',
+    andThen: `
+    IF e.key IS NOT NULL THEN PERFORM ${schema}.due_next(e.key); END IF;`,
+  };
   return [
     `CREATE SCHEMA IF NOT EXISTS ${schema}`,
     // `event` is text: jsonb refuses \u0000, and json would parse the event once more.
@@ -167,16 +174,20 @@ IF pg_catalog.to_regclass('${schema}.events_waiting') IS NULL THEN
   ALTER TABLE ${events} ADD COLUMN IF NOT EXISTS key pg_catalog.text COLLATE pg_catalog."C",
     ADD COLUMN IF NOT EXISTS created_at timestamp with time zone,
     ADD COLUMN IF NOT EXISTS waiting boolean;
-${writeClaim(tables, {
-  forgetsKey: ', key = NULL, created_at = NULL, waiting = NULL',
-  andThen: `
-    IF e.key IS NOT NULL THEN PERFORM ${schema}.due_next(e.key); END IF;`,
-})}${writeKeyFunctions(tables)}
+${writeClaim(tables, leavingKey)}${writeKeyFunctions(tables)}
   CREATE UNIQUE INDEX IF NOT EXISTS events_leased_key ON ${events} (key) WHERE state = 'leased' AND key IS NOT NULL;
   CREATE INDEX IF NOT EXISTS events_due_key ON ${events} (key, due_at) WHERE key IS NOT NULL AND due_at IS NOT NULL;
   CREATE INDEX IF NOT EXISTS events_waiting ON ${events} (key, created_at, received_at) WHERE waiting;
 END IF;
 END $keys$`,
+    // The functions of the release before stay beside those with one parameter more, for its processes. The column is
+    // without a default and rewrites no row; it is checked as in the migration of the gaps.
+    `DO $traces$ BEGIN
+PERFORM traceparent FROM ${events} WHERE false;
+EXCEPTION WHEN undefined_column THEN
+  ALTER TABLE ${events} ADD COLUMN IF NOT EXISTS traceparent pg_catalog.text;
+${writeClaim(tables, { ...leavingKey, trace: TRACED })}${writeClaimKeyed(tables, TRACED)}
+END $traces$`,
   ];
 }
 
@@ -202,16 +213,28 @@ path pg_catalog.text := pg_catalog.current_setting('search_path');
 BEGIN
 PERFORM pg_catalog.set_config('search_path', 'pg_catalog', true);
 PERFORM pg_advisory_xact_lock(hashtextextended('stablehooks ${tables.schema}', 0));
+${lockIfChanged(tables)}
 ${writeMigrations(tables).join(';\n')};
 PERFORM set_config('search_path', path, true);
 END $migration$`);
 }
 
+/**
+ * Locks the events before anything else does, if their table is going to be changed: after the weaker lock of CREATE
+ * INDEX, a handler in a transaction could wait for this migration, and the migration for the handler.
+ */
+const lockIfChanged = ({ events }: Tables) => `BEGIN
+  PERFORM traceparent FROM ${events} WHERE false;
+EXCEPTION
+  WHEN undefined_column THEN LOCK TABLE ${events} IN ACCESS EXCLUSIVE MODE;
+  WHEN undefined_table OR invalid_schema_name THEN NULL;
+END;`;
+
 /** Returns every statement of the inbox for a checked schema; each is atomic at READ COMMITTED and uses the server's clock. */
 export function writeStatements(name: string) {
   const tables = quoteTables(name);
   const { schema, events, poll, fences } = tables;
-  const record = `id, type, state, attempts, source, key, last_error, event, history::pg_catalog.text AS history,
+  const record = `id, type, state, attempts, source, key, traceparent, last_error, event, history::pg_catalog.text AS history,
   ${ms('received_at')} AS received_ms, ${ms('updated_at')} AS updated_ms, ${ms('due_at')} AS due_ms`;
   const pollState = `since::double precision AS since, watermark::double precision AS watermark, gaps,
   list_limit AS "limit", oldest`;
@@ -264,13 +287,14 @@ WHERE e.id ${EQ} $1::pg_catalog.text AND e.token ${EQ} $2::pg_catalog.uuid`;
 
   return {
     /**
-     * id, type, source, leaseMs, token, event, early. A function, which keeps its plan: planning this as one statement
-     * takes longer than running it. A claim that does not win writes nothing.
+     * id, type, source, leaseMs, token, event, early, traceparent or null. A function, which keeps its plan: planning
+     * this as one statement takes longer than running it. A claim that does not win writes nothing.
      */
-    claim: `SELECT state, attempts, won, left_ms FROM ${schema}.claim($1, $2, $3, $4, $5, $6, $7)`,
+    claim: `SELECT state, attempts, won, left_ms, traceparent FROM ${schema}.claim($1, $2, $3, $4, $5, $6, $7, $8)`,
 
-    /** The same, then the key, and when the event was created in epoch ms. */
-    claimKeyed: `SELECT state, attempts, won, left_ms FROM ${schema}.claim_keyed($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+    /** The same up to early, then the key, when the event was created in epoch ms, and traceparent or null. */
+    claimKeyed: `SELECT state, attempts, won, left_ms, traceparent
+FROM ${schema}.claim_keyed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 
     /**
      * id, token. Only a leased event has a token. With a condition on the state as well, the planner can choose
@@ -327,17 +351,17 @@ SELECT EXISTS (SELECT FROM fenced) AS fenced,
 
     /**
      * ids, types, events, dueInMs or null, source; keys ('' for none) and when the events were created in epoch ms, or
-     * two empty arrays. Inserted in the order of the ids, so that two pages cannot deadlock; events of a key are
-     * received in the order of the page nevertheless.
+     * two empty arrays; traceparent or null. Inserted in the order of the ids, so that two pages cannot deadlock; events
+     * of a key are received in the order of the page nevertheless.
      */
     record: `WITH page AS (
   SELECT id, type, event, CASE WHEN key ${operator('<>')} '' THEN key END AS key, created_ms, position FROM ROWS FROM (pg_catalog.unnest($1::pg_catalog.text[]), pg_catalog.unnest($2::pg_catalog.text[]),
     pg_catalog.unnest($3::pg_catalog.text[]), pg_catalog.unnest($6::pg_catalog.text[]),
     pg_catalog.unnest($7::pg_catalog.text[])) WITH ORDINALITY AS one (id, type, event, key, created_ms, position)
 ), recorded AS (
-  INSERT INTO ${events} (id, type, state, source, due_at, event, key, created_at, received_at)
+  INSERT INTO ${events} (id, type, state, source, due_at, event, traceparent, key, created_at, received_at)
   SELECT id, type, CASE WHEN $4::double precision IS NULL THEN 'parked' ELSE 'received' END,
-    $5::pg_catalog.text, ${later('$4')}, event,
+    $5::pg_catalog.text, ${later('$4')}, event, $8::pg_catalog.text,
     key, CASE WHEN key IS NOT NULL THEN ${fromMs('created_ms')} END,
     CASE WHEN key IS NULL THEN ${CLOCK}
       ELSE pg_catalog.now() ${ADD} (position::double precision ${TIMES} interval '1 microsecond') END

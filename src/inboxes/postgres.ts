@@ -215,20 +215,26 @@ export function postgresInbox(
   return {
     durable: true,
 
-    async claim(event, { leaseMs, origin, json = encodeEvent(event), early = false, key }) {
+    async claim(
+      event,
+      { leaseMs, origin, json = encodeEvent(event), early = false, key, traceparent = null },
+    ) {
       const { id, type } = event;
       const token = crypto.randomUUID();
       const values = [id, type, origin, leaseMs, token, json, early];
       const [row] = await (key === undefined
-        ? send<ClaimRow>(statements.claim, values)
-        : send<ClaimRow>(statements.claimKeyed, [...values, key, createdAtMs(event)]));
+        ? send<ClaimRow>(statements.claim, [...values, traceparent])
+        : send<ClaimRow>(statements.claimKeyed, [...values, key, createdAtMs(event), traceparent]));
       if (row?.state == null) {
         throw new Error(
           `Postgres returned no row for the claim of ${id}. Check that no trigger or rule changes the inserts into ${schema}.events.`,
         );
       }
       const { state, attempts, won, left_ms } = row;
-      if (won) return { state: 'claimed', lease: { id, token, attempt: attempts, key } };
+      if (won) {
+        const lease = { id, token, attempt: attempts, key, traceparent: row.traceparent ?? undefined };
+        return { state: 'claimed', lease };
+      }
       if (state === 'done' || state === 'dead') return { state };
       return { state, retryAfterMs: Math.max(1, left_ms ?? 0) };
     },
@@ -257,7 +263,7 @@ export function postgresInbox(
       return rows.length > 0;
     },
 
-    async record(events, { dueInMs, origin, json = [], keys = [] }) {
+    async record(events, { dueInMs, origin, json = [], keys = [], traceparent = null }) {
       const found = new Map<string, RecordResult>();
       const firsts = new Map<
         string,
@@ -284,6 +290,7 @@ export function postgresInbox(
           origin,
           keyed.map(({ key }) => key),
           keyed.map(({ event }) => String(createdAtMs(event))),
+          traceparent,
         ];
         const rows = await send<RecordRow>(statements.record, values);
         for (const { id, state } of rows) found.set(id, state);
@@ -407,6 +414,8 @@ interface ClaimRow {
   readonly attempts: number;
   readonly won: boolean;
   readonly left_ms: number | null;
+  /** What is stored with the event. */
+  readonly traceparent: string | null;
 }
 
 interface DueRow {
@@ -445,6 +454,7 @@ interface EventRow {
   readonly attempts: number;
   readonly source: Origin;
   readonly key: string | null;
+  readonly traceparent: string | null;
   readonly last_error: string | null;
   readonly event: string | null;
   readonly history: string | null;
@@ -461,7 +471,7 @@ function toRecord(row: EventRow): InboxRecord {
     attempts: row.attempts,
     origin: row.source,
     key: row.key,
-    traceparent: null,
+    traceparent: row.traceparent,
     receivedAt: row.received_ms,
     updatedAt: row.updated_ms,
     dueAt: row.due_ms,

@@ -75,10 +75,11 @@ end
 -- An event as its hash has it; nil when it has none.
 local function load(id)
   local found = redis.call('HMGET', eventKey(id), 'state', 'dueAt', 'type', 'receivedAt', 'updatedAt', 'attempts',
-    'token', 'key', 'turn')
+    'token', 'key', 'turn', 'traceparent')
   if not found[1] then return nil end
   return { id = id, state = found[1], due = tonumber(found[2]) or 0, type = found[3], receivedAt = found[4],
-    updatedAt = found[5], attempts = found[6], token = found[7], key = found[8] or nil, turn = found[9] }
+    updatedAt = found[5], attempts = found[6], token = found[7], key = found[8] or nil, turn = found[9],
+    traceparent = found[10] }
 end
 
 -- The same; nil also when the event is forgotten. A lease holds also without the JSON.
@@ -148,8 +149,9 @@ local function turnOf(receivedAt, created, index)
   return created .. receivedAt .. string.format('%03d%06d', micros, index)
 end
 
-local function record(id, eventType, source, json, key, created, index)
-  local event = { id = id, type = eventType, receivedAt = NOW, attempts = 0, key = key }
+-- What is empty is none; \`traceparent\` is stored here and never changes.
+local function record(id, eventType, source, json, traceparent, key, created, index)
+  local event = { id = id, type = eventType, receivedAt = NOW, attempts = 0, key = key, traceparent = traceparent }
   if key then
     event.turn = turnOf(NOW, created, index)
     redis.call('HSET', eventKey(id), 'type', eventType, 'source', source, 'attempts', '0', 'receivedAt', NOW,
@@ -157,6 +159,7 @@ local function record(id, eventType, source, json, key, created, index)
   else
     redis.call('HSET', eventKey(id), 'type', eventType, 'source', source, 'attempts', '0', 'receivedAt', NOW)
   end
+  if traceparent ~= '' then redis.call('HSET', eventKey(id), 'traceparent', traceparent) end
   redis.call('SET', jsonKey(id), json)
   redis.call('DEL', historyKey(id))
   return event
@@ -236,7 +239,7 @@ end
 const READ = `
 local function read(id)
   local fields = redis.call('HMGET', eventKey(id), 'type', 'state', 'attempts', 'source', 'receivedAt',
-    'updatedAt', 'dueAt', 'lastError', 'key')
+    'updatedAt', 'dueAt', 'lastError', 'key', 'traceparent')
   table.insert(fields, 1, id)
   fields[#fields + 1] = redis.call('GET', jsonKey(id))
   -- As text: cjson writes an empty list as an object.
@@ -251,25 +254,25 @@ end
  */
 const BODIES = {
   /**
-   * id, type, source, leaseMs, token, event, '1' if early, and with a key: key, created → the state of the claim, and
-   * the attempt or the ms left
+   * id, type, source, leaseMs, token, event, '1' if early, traceparent or '', and with a key: key, created → the state
+   * of the claim, the attempt or the ms left, and of one that is claimed the traceparent that is stored or ''
    */
   claim: `${RECORD}${WAIT}${DUE_NEXT}
-local id, leaseUntil, token, key = ARGV[1], now + tonumber(ARGV[4]), ARGV[5], ARGV[8]
+local id, leaseUntil, token, key = ARGV[1], now + tonumber(ARGV[4]), ARGV[5], ARGV[9]
 local event = known(id)
 local state = event and event.state
 if state == 'done' or state == 'dead' then return answer({ state, '0' }) end
 if (state == 'leased' or (state == 'failed' and ARGV[7] ~= '1')) and event.due > now then
   return answer({ state, text(event.due - now) })
 end
-if not event then event = record(id, ARGV[2], ARGV[3], ARGV[6], key, ARGV[9], 0)
+if not event then event = record(id, ARGV[2], ARGV[3], ARGV[6], ARGV[8], key, ARGV[10], 0)
 elseif event.key ~= key then
   if event.key then
     leaveKey(event)
     -- This event may be the one that the others of its old key wait for.
     dueNext(event.key)
   end
-  event.key, event.turn = key, event.turn or turnOf(event.receivedAt, ARGV[9], 0)
+  event.key, event.turn = key, event.turn or turnOf(event.receivedAt, ARGV[10], 0)
   if key then redis.call('HSET', eventKey(id), 'key', key, 'turn', event.turn)
   else redis.call('HDEL', eventKey(id), 'key') end
 end
@@ -284,7 +287,7 @@ end
 if state == 'leased' then ended(event, text(event.due), 'lapsed') end
 local attempt = text(event.attempts + 1)
 move(event, 'leased', leaseUntil, 'token', token, 'attempts', attempt)
-return answer({ 'claimed', attempt })`,
+return answer({ 'claimed', attempt, event.traceparent or '' })`,
 
   /** id, token → whether it was settled */
   complete: `${SETTLE}
@@ -295,16 +298,16 @@ return settle(ARGV[1], ARGV[2], 'done')`,
 local retryAfterMs = tonumber(ARGV[3])
 return settle(ARGV[1], ARGV[2], retryAfterMs and 'failed' or 'dead', retryAfterMs and now + retryAfterMs, ARGV[4])`,
 
-  /** dueInMs or '', source, then id, type, event, key or '', created of each → the result of each */
+  /** dueInMs or '', source, traceparent or '', then id, type, event, key or '', created of each → the result of each */
   record: `${RECORD}
 local answers = {}
-for index = 3, #ARGV, 5 do
+for index = 4, #ARGV, 5 do
   local id, key = ARGV[index], ARGV[index + 3]
   local event = known(id)
   answers[#answers + 1] = event and event.state or 'new'
   if not event then
-    event = record(id, ARGV[index + 1], ARGV[2], ARGV[index + 2], key ~= '' and key or nil, ARGV[index + 4],
-      (index - 3) / 5)
+    event = record(id, ARGV[index + 1], ARGV[2], ARGV[index + 2], ARGV[3], key ~= '' and key or nil,
+      ARGV[index + 4], (index - 4) / 5)
     if ARGV[1] == '' then move(event, 'parked')
     else move(event, 'received', now + tonumber(ARGV[1])) end
   end

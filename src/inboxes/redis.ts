@@ -132,7 +132,7 @@ const PRUNE_BATCH = 1_000;
  * effect must never happen twice, use Postgres with `transactional`.
  *
  * The id of a done event is kept permanently: about 600 bytes of memory after {@link InboxOperations.prune} has
- * removed its JSON.
+ * removed its JSON, and 70 more with a trace context.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `redis` is wrong.
  *
@@ -155,13 +155,16 @@ export function redisInbox(
   return {
     durable,
 
-    async claim(event, { leaseMs, origin, json = encodeEvent(event), early = false, key }) {
+    async claim(event, { leaseMs, origin, json = encodeEvent(event), early = false, key, traceparent = '' }) {
       const { id, type } = event;
       const token = crypto.randomUUID();
-      const values = [id, type, origin, leaseMs, token, json, early ? 1 : ''];
+      const values = [id, type, origin, leaseMs, token, json, early ? 1 : '', traceparent];
       if (key !== undefined) values.push(key, toCreated(event));
-      const [state, number] = (await scripts.claim(values)) as [Claim['state'], string];
-      if (state === 'claimed') return { state, lease: { id, token, attempt: Number(number), key } };
+      const [state, number, stored = ''] = (await scripts.claim(values)) as [Claim['state'], string, string?];
+      if (state === 'claimed') {
+        const lease = { id, token, attempt: Number(number), key };
+        return { state, lease: { ...lease, traceparent: stored === '' ? undefined : stored } };
+      }
       if (state === 'done' || state === 'dead') return { state };
       return { state, retryAfterMs: Number(number) };
     },
@@ -171,7 +174,7 @@ export function redisInbox(
     fail: ({ id, token }, { retryAfterMs, error }) =>
       succeeded(scripts.fail([id, token, retryAfterMs ?? '', error.slice(0, 1_000)])),
 
-    async record(events, { dueInMs, origin, json = [], keys = [] }) {
+    async record(events, { dueInMs, origin, json = [], keys = [], traceparent = '' }) {
       if (events.length === 0) return [];
       const page = events.flatMap((event, index) => [
         event.id,
@@ -180,7 +183,7 @@ export function redisInbox(
         keys[index] ?? '',
         keys[index] === undefined ? '' : toCreated(event),
       ]);
-      return (await scripts.record([dueInMs ?? '', origin, ...page])) as readonly RecordResult[];
+      return (await scripts.record([dueInMs ?? '', origin, traceparent, ...page])) as readonly RecordResult[];
     },
 
     async takeDue({ limit, visibilityTimeoutMs, types }) {
@@ -241,6 +244,7 @@ type RecordFields = readonly [
   dueAt: string | false,
   lastError: string | false,
   key: string | false,
+  traceparent: string | false,
   event: string | false,
   history: string,
 ];
@@ -315,8 +319,8 @@ function toCreated(event: UnknownEvent): string {
 
 function toRecords(reply: unknown): readonly InboxRecord[] {
   return (reply as readonly RecordFields[]).map((fields) => {
-    const [id, type, state, attempts, origin, receivedAt, updatedAt, dueAt, lastError, key, event, history] =
-      fields;
+    const [id, type, state, attempts, origin, receivedAt, updatedAt, dueAt, lastError, ...rest] = fields;
+    const [key, traceparent, event, history] = rest;
     return {
       id,
       type,
@@ -324,7 +328,7 @@ function toRecords(reply: unknown): readonly InboxRecord[] {
       attempts: Number(attempts),
       origin,
       key: key === false ? null : key,
-      traceparent: null,
+      traceparent: traceparent === false ? null : traceparent,
       receivedAt: Number(receivedAt),
       updatedAt: Number(updatedAt),
       dueAt: dueAt === false ? null : Number(dueAt),

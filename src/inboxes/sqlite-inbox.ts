@@ -74,8 +74,9 @@ export function createSqliteInbox({
   return {
     durable,
 
-    async claim(event, { leaseMs, origin, json = encodeEvent(event), early = false, key }) {
+    async claim(event, { leaseMs, origin, json = encodeEvent(event), early = false, key, traceparent }) {
       const { id, type } = event;
+      const first = [id, type, origin, traceparent ?? null, json] as const;
       const keyColumns = toKeyColumns(event, key);
       return step((at) => {
         const read = () => (key === undefined ? sql.own(id) : sql.contenders(id, key, id));
@@ -93,16 +94,17 @@ export function createSqliteInbox({
         const holder = rows.find(({ role }) => role === 'holder');
         const heldUntil = holder?.due_at ?? 0;
         if (heldUntil > at) {
-          sql.wait(id, type, origin, json, at, at, heldUntil, ...keyColumns);
+          sql.wait(...first, at, at, heldUntil, ...keyColumns);
           leaveKey(at, oldKey, key);
           return { state: 'waiting', retryAfterMs: heldUntil - at };
         }
         const leasedUntil = sum(at, leaseMs);
         if (holder !== undefined) sql.passOver(leasedUntil, at, JSON.stringify([holder.rowid]));
         const token = crypto.randomUUID();
-        const [leased] = sql.lease(id, type, origin, json, at, at, leasedUntil, ...keyColumns, token);
+        const [leased] = sql.lease(...first, at, at, leasedUntil, ...keyColumns, token);
         leaveKey(at, oldKey, key);
-        return { state: 'claimed', lease: { id, token, attempt: leased?.attempts ?? 1, key } };
+        const lease = { id, token, attempt: leased?.attempts ?? 1, key };
+        return { state: 'claimed', lease: { ...lease, traceparent: leased?.traceparent ?? undefined } };
       });
     },
 
@@ -115,7 +117,7 @@ export function createSqliteInbox({
       return settle(lease, { state: retryAfterMs === null ? 'dead' : 'failed', retryAfterMs, error });
     },
 
-    async record(events, { dueInMs, origin, json = [], keys = [] }) {
+    async record(events, { dueInMs, origin, json = [], keys = [], traceparent = null }) {
       // Encoded before the step: an event that cannot be encoded must not fail the other steps.
       const page = events.map((event, index) => ({
         ...{ id: event.id, type: event.type, text: json[index] ?? encodeEvent(event) },
@@ -125,7 +127,9 @@ export function createSqliteInbox({
       return step((at) => {
         const dueAt = dueInMs === null ? null : sum(at, dueInMs);
         return page.map(({ id, type, text, keyColumns }) => {
-          const [recorded] = sql.record(id, type, origin, text, at, at, dueAt, ...keyColumns, state);
+          const [recorded] = sql.record(
+            ...[id, type, origin, traceparent, text, at, at, dueAt, ...keyColumns, state],
+          );
           return recorded === undefined ? (sql.own(id)[0]?.state ?? 'new') : 'new';
         });
       });

@@ -81,6 +81,9 @@ const MIGRATIONS: readonly string[] = [
     WHERE key IS NOT NULL AND state IN ('received', 'failed');
   CREATE INDEX stablehooks_key_parked ON stablehooks_events (key) WHERE key IS NOT NULL AND state = 'parked';
   `,
+  `
+  ALTER TABLE stablehooks_events ADD COLUMN traceparent TEXT;
+  `,
 ];
 
 /**
@@ -127,6 +130,7 @@ interface EventRow {
   readonly event: string | null;
   readonly history: string | null;
   readonly key: string | null;
+  readonly traceparent: string | null;
 }
 
 /** The columns of {@link PollState}. */
@@ -193,20 +197,20 @@ export function prepareStatements(db: SqliteLike) {
     leaseOfKey: rows<{ readonly due_at: number }>(
       "SELECT due_at FROM stablehooks_events WHERE key = ? AND state = 'leased'",
     ),
-    lease: rows<Pick<EventRow, 'attempts'>>(
+    lease: rows<Pick<EventRow, 'attempts' | 'traceparent'>>(
       `INSERT INTO stablehooks_events
-        (id, type, source, event, received_at, updated_at, due_at, key, created_at, token, state, attempts)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'leased', 1)
+        (id, type, source, traceparent, event, received_at, updated_at, due_at, key, created_at, token, state, attempts)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'leased', 1)
       ON CONFLICT (id) DO UPDATE SET state = 'leased', attempts = attempts + 1,
         updated_at = excluded.updated_at, due_at = excluded.due_at, token = excluded.token,
         key = excluded.key, created_at = excluded.created_at, waiting = 0, history = ${HISTORY_WITH_LAPSED}
-      RETURNING attempts`,
+      RETURNING attempts, traceparent`,
     ),
     /** Records an event that waits for the lease of its key, or makes it wait; ends its own lease, if it has one. */
     wait: rows<Pick<EventRow, 'id'>>(
       `INSERT INTO stablehooks_events
-        (id, type, source, event, received_at, updated_at, due_at, key, created_at, waiting, state, attempts)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 'received', 0)
+        (id, type, source, traceparent, event, received_at, updated_at, due_at, key, created_at, waiting, state, attempts)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 'received', 0)
       ON CONFLICT (id) DO UPDATE SET updated_at = excluded.updated_at, due_at = excluded.due_at,
         key = excluded.key, created_at = excluded.created_at, waiting = 1, ${RECEIVED}
       RETURNING id`,
@@ -230,8 +234,8 @@ export function prepareStatements(db: SqliteLike) {
     ),
     record: rows<Pick<EventRow, 'id'>>(
       `INSERT INTO stablehooks_events
-        (id, type, source, event, received_at, updated_at, due_at, key, created_at, state, attempts)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)
+        (id, type, source, traceparent, event, received_at, updated_at, due_at, key, created_at, state, attempts)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)
       ON CONFLICT (id) DO NOTHING RETURNING id`,
     ),
     due: rows<DueRow>(
@@ -331,7 +335,7 @@ export function toRecord(row: EventRow): InboxRecord {
     attempts,
     origin,
     key: row.key,
-    traceparent: null,
+    traceparent: row.traceparent,
     receivedAt: row.received_at,
     updatedAt: row.updated_at,
     dueAt: row.due_at,

@@ -35,12 +35,13 @@ const events: readonly UnknownEvent[] = CREATED.map((second, index) => ({
 
 const anyEvent = fc.constantFrom(...events);
 const anyKey = fc.constantFrom(undefined, 'a', 'a', 'a', 'b', 'b');
+const traceparent = fc.constantFrom(undefined, 'trace 1', 'trace 2');
 const ms = fc.constantFrom(0, 10, 20, 40);
 const pick = fc.nat(30);
 
 const commands: fc.Arbitrary<Command> = fc.oneof(
   fc
-    .tuple(anyEvent, fc.record({ leaseMs: ms, early: fc.boolean(), key: anyKey }))
+    .tuple(anyEvent, fc.record({ leaseMs: ms, early: fc.boolean(), key: anyKey, traceparent }))
     .map<Command>(([event, options]) => async ({ inbox, leases }) => {
       const claim = await inbox.claim(event, { origin: 'push', ...options });
       if (claim.state !== 'claimed') return claim;
@@ -63,14 +64,14 @@ const commands: fc.Arbitrary<Command> = fc.oneof(
         fc.array(fc.tuple(anyEvent, fc.constantFrom('a', 'b')), { maxLength: 8 }),
         fc.tuple(fc.tuple(anyEvent, anyKey)),
       ),
-      fc.option(ms),
+      fc.record({ dueInMs: fc.option(ms), traceparent }),
     )
     .map<Command>(
-      ([page, dueInMs]) =>
+      ([page, options]) =>
         ({ inbox }) =>
           inbox.record(
             page.map(([event]) => event),
-            { dueInMs, origin: 'pull', keys: page.map(([, key]) => key) },
+            { ...options, origin: 'pull', keys: page.map(([, key]) => key) },
           ),
     ),
   fc

@@ -12,6 +12,8 @@ import { startUpstash } from '../services/upstash.js';
 import { describeWithRedis } from '../services/with-redis.js';
 import { expectOutageSurvived } from './outage.js';
 
+const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+
 const someEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
 
 describeWithRedis('Redis inbox', () => {
@@ -147,6 +149,46 @@ describeWithRedis('Redis inbox', () => {
     expect(await inbox.requeue('dead')).toBe(true);
     expect(await inbox.complete({ id: 'leased', token: 'token', attempt: 1 })).toBe(true);
     expect(await inbox.prune({ olderThanMs: 0 })).toBe(2);
+  });
+
+  test('events of a release without trace contexts have none, and what such a release claims, records and completes keeps that of this one', async () => {
+    const prefix = randomUUID();
+    const base = `{${prefix}}:`;
+    const inbox = redisInbox(fromIoredis(redis), { prefix });
+    const how = { leaseMs: 60_000, origin: 'push' } as const;
+    const [old, fresh] = [someEvent(), someEvent()];
+    // What its record writes.
+    const fields = { type: old.type, source: 'pull', attempts: 0, receivedAt: 100, updatedAt: 100 };
+    await redis.hset(`${base}event:${old.id}`, { ...fields, state: 'received', dueAt: 100 });
+    await redis.set(`${base}json:${old.id}`, JSON.stringify(old));
+    for (const set of ['in:received', 'since:received', 'due'])
+      await redis.zadd(`${base}${set}`, 100, old.id);
+    expect((await inbox.find(old.id))?.traceparent).toBeNull();
+    const claim = await inbox.claim(old, { ...how, traceparent: TRACEPARENT });
+    expect(claim).toMatchObject({ state: 'claimed', lease: { attempt: 1, traceparent: undefined } });
+    expect((await inbox.find(old.id))?.traceparent).toBeNull();
+
+    await inbox.record([fresh], { dueInMs: 0, origin: 'push', traceparent: TRACEPARENT });
+    // What its claim writes, and then its complete.
+    const lease = { state: 'leased', updatedAt: 100, dueAt: 100, token: 'token', attempts: 1 };
+    await redis.hset(`${base}event:${fresh.id}`, lease);
+    await redis.zrem(`${base}in:received`, fresh.id);
+    const again = await inbox.claim(fresh, { ...how, traceparent: 'another' });
+    expect(again).toMatchObject({ state: 'claimed', lease: { attempt: 2, traceparent: TRACEPARENT } });
+    await redis.hset(`${base}event:${fresh.id}`, { state: 'done', updatedAt: 100 });
+    await redis.hdel(`${base}event:${fresh.id}`, 'dueAt', 'token', 'lastError', 'turn');
+    expect(await inbox.find(fresh.id)).toMatchObject({ state: 'done', traceparent: TRACEPARENT });
+  });
+
+  test('without a trace context the hash of an event has no field for it', async () => {
+    const prefix = randomUUID();
+    const inbox = redisInbox(fromIoredis(redis), { prefix });
+    const [claimed, recorded] = [someEvent(), someEvent()];
+    await inbox.claim(claimed, { leaseMs: 60_000, origin: 'push' });
+    await inbox.record([recorded], { dueInMs: 0, origin: 'pull' });
+    for (const { id } of [claimed, recorded]) {
+      expect(await redis.hkeys(`{${prefix}}:event:${id}`)).not.toContain('traceparent');
+    }
   });
 
   describe("the poller's state of the previous release", () => {

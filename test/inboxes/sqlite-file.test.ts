@@ -4,10 +4,11 @@ import { createReceiver, type StoredGap, toWebhookResponse, type UnknownEvent } 
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { describe, expect, test } from 'vitest';
 import { connect, freshPath, nodeSqlite } from './sqlite-drivers.js';
-import { event, VERSION_1, VERSION_3, VERSION_5 } from './sqlite-versions.js';
+import { event, VERSION_1, VERSION_3, VERSION_5, VERSION_6 } from './sqlite-versions.js';
 
 const HOUR_MS = 3_600_000;
 const LEASE = { leaseMs: HOUR_MS, origin: 'push' } as const;
+const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 const REFUSED = expect.objectContaining({ code: 'ERR_CONFIG_INVALID' });
 
 const GAP: StoredGap = {
@@ -25,13 +26,14 @@ describe('the SQLite file', () => {
     const first = sqliteInbox(before);
     const lease = await first.claim(event('done'), LEASE);
     if (lease.state === 'claimed') await first.complete(lease.lease);
-    await first.claim(event('leased'), LEASE);
+    await first.claim(event('leased'), { ...LEASE, traceparent: TRACEPARENT });
     await first.record([event('waiting')], { dueInMs: 0, origin: 'pull' });
     await first.acquirePoll({ holder: 'a', leaseMs: 0 });
     const state = { since: 5, watermark: 7, gaps: [GAP], limit: 60, oldest: { at: 6, seenAt: 7 } };
     await first.savePoll(state, { holder: 'a', leaseMs: 0 });
     const ids = ['done', 'leased', 'waiting'];
     const records = await Promise.all(ids.map((id) => first.find(id)));
+    expect(records[1]?.traceparent).toBe(TRACEPARENT);
     before.close();
 
     const second = sqliteInbox(connect(path));
@@ -166,8 +168,57 @@ describe('migrations of the SQLite file', () => {
     expect(await inbox.find('second')).toMatchObject({ state: 'leased' });
   });
 
+  test('a file of version 6 keeps its events in every state, without a trace context, and new events have one', async () => {
+    const db = connect(freshPath());
+    db.exec(VERSION_6);
+    const inbox = sqliteInbox(db);
+    expect((await inbox.count()).map(({ count }) => count)).toEqual([1, 2, 1, 1, 1, 1]);
+    const ids = ['received', 'leased', 'lapsed', 'failed', 'done', 'dead', 'parked'];
+    const records = await Promise.all(ids.map((id) => inbox.find(id)));
+    expect(records.map((record) => [record?.id, record?.traceparent])).toEqual(ids.map((id) => [id, null]));
+    expect(await inbox.complete({ id: 'leased', token: 'token', attempt: 1 })).toBe(true);
+    for (const id of ['received', 'lapsed', 'parked']) {
+      const claim = await inbox.claim(event(id), { ...LEASE, traceparent: TRACEPARENT });
+      expect(claim).toMatchObject({ state: 'claimed', lease: { traceparent: undefined } });
+    }
+    const claim = await inbox.claim(event('new'), { ...LEASE, traceparent: TRACEPARENT });
+    expect(claim).toMatchObject({ state: 'claimed', lease: { traceparent: TRACEPARENT } });
+    expect(await inbox.find('new')).toMatchObject({ traceparent: TRACEPARENT });
+  });
+
+  test('a process of version 6 that has the file open goes on beside a newer process, whose events keep their trace context', async () => {
+    const path = freshPath();
+    const before = connect(path);
+    before.exec(VERSION_6);
+    const [lease, find] = [
+      `INSERT INTO stablehooks_events
+        (id, type, source, event, received_at, updated_at, due_at, key, created_at, token, state, attempts)
+      VALUES (?, 'transfer.settled', 'push', '{}', 1, 1, 1, NULL, NULL, 'old', 'leased', 1)
+      ON CONFLICT (id) DO UPDATE SET state = 'leased', attempts = attempts + 1,
+        updated_at = excluded.updated_at, due_at = excluded.due_at, token = excluded.token,
+        key = excluded.key, created_at = excluded.created_at, waiting = 0
+      RETURNING attempts`,
+      'SELECT * FROM stablehooks_events WHERE id = ?',
+    ].map((sql) => before.prepare(sql));
+    expect(lease?.all('before')).toMatchObject([{ attempts: 1 }]);
+
+    const inbox = sqliteInbox(connect(path));
+    await inbox.record([event('new')], { dueInMs: 0, origin: 'push', traceparent: TRACEPARENT });
+    expect(lease?.all('old')).toMatchObject([{ attempts: 1 }]);
+    expect(lease?.all('new')).toMatchObject([{ attempts: 1 }]);
+    expect(find?.all('new')).toMatchObject([{ id: 'new', state: 'leased' }]);
+    for (const [id, traceparent] of [
+      ['before', undefined],
+      ['old', undefined],
+      ['new', TRACEPARENT],
+    ] as const) {
+      const claim = await inbox.claim(event(id), { ...LEASE, traceparent: `${TRACEPARENT}2` });
+      expect(claim).toMatchObject({ state: 'claimed', lease: { attempt: 2, traceparent } });
+    }
+  });
+
   test('a new file and a migrated one have the same tables', () => {
-    const columns = ['', VERSION_1, VERSION_3, VERSION_5].map((released) => {
+    const columns = ['', VERSION_1, VERSION_3, VERSION_5, VERSION_6].map((released) => {
       const db = connect(freshPath());
       db.exec(released);
       sqliteInbox(db);
@@ -182,6 +233,7 @@ describe('migrations of the SQLite file', () => {
     expect(columns[1]).toEqual(columns[0]);
     expect(columns[2]).toEqual(columns[0]);
     expect(columns[3]).toEqual(columns[0]);
+    expect(columns[4]).toEqual(columns[0]);
   });
 
   test('a process of version 3 that has the file open fails to poll once it is migrated, and changes nothing', async () => {

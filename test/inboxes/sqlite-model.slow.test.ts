@@ -31,6 +31,7 @@ const anyEvent = fc.constantFrom(...events);
 const ms = fc.constantFrom(0, 10, 20, 40);
 const origin = fc.constantFrom('push', 'pull', 'queue', 'redrive');
 const key = fc.constantFrom(undefined, 'a', 'b');
+const traceparent = fc.constantFrom(undefined, 'trace 1', 'trace 2');
 const holder = fc.constantFrom('a', 'b');
 const pick = fc.nat(30);
 const time = fc.option(fc.integer({ min: -8.64e15, max: 8.64e15 }));
@@ -51,7 +52,7 @@ const oldest = fc.option(fc.record({ at: time, seenAt: fc.integer() }));
 
 const commands: fc.Arbitrary<Command> = fc.oneof(
   fc
-    .tuple(anyEvent, fc.record({ leaseMs: ms, origin, early: fc.boolean(), key }))
+    .tuple(anyEvent, fc.record({ leaseMs: ms, origin, early: fc.boolean(), key, traceparent }))
     .map<Command>(([event, options]) => async (world) => {
       const claim = await world.inbox.claim(event, options);
       if (claim.state !== 'claimed') return claim;
@@ -70,7 +71,10 @@ const commands: fc.Arbitrary<Command> = fc.oneof(
       return lease && inbox.fail(lease, options);
     }),
   fc
-    .tuple(fc.array(fc.tuple(anyEvent, key), { maxLength: 8 }), fc.record({ dueInMs: fc.option(ms), origin }))
+    .tuple(
+      fc.array(fc.tuple(anyEvent, key), { maxLength: 8 }),
+      fc.record({ dueInMs: fc.option(ms), origin, traceparent }),
+    )
     .map<Command>(
       ([page, options]) =>
         ({ inbox }) =>

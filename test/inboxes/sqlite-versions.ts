@@ -82,3 +82,15 @@ export const VERSION_5 = `${VERSION_3};
   ALTER TABLE stablehooks_poll ADD COLUMN oldest TEXT;
   CREATE INDEX stablehooks_pruned ON stablehooks_events (updated_at) WHERE state = 'done' AND event IS NULL;
   UPDATE stablehooks_schema SET version = 5`;
+
+/** The tables as the release before trace contexts made them. */
+export const VERSION_6 = `${VERSION_5};
+  ALTER TABLE stablehooks_events ADD COLUMN key TEXT;
+  ALTER TABLE stablehooks_events ADD COLUMN created_at INTEGER;
+  ALTER TABLE stablehooks_events ADD COLUMN waiting INTEGER NOT NULL DEFAULT 0;
+  CREATE UNIQUE INDEX stablehooks_key_leased ON stablehooks_events (key) WHERE key IS NOT NULL AND state = 'leased';
+  CREATE INDEX stablehooks_key_waiting ON stablehooks_events (key, created_at) WHERE state = 'received' AND waiting = 1;
+  CREATE INDEX stablehooks_key_due ON stablehooks_events (key, due_at)
+    WHERE key IS NOT NULL AND state IN ('received', 'failed');
+  CREATE INDEX stablehooks_key_parked ON stablehooks_events (key) WHERE key IS NOT NULL AND state = 'parked';
+  UPDATE stablehooks_schema SET version = 6`;

@@ -148,12 +148,13 @@ function showCommand(): Command {
   );
 }
 
-/** The record with its times as ISO 8601 strings. */
+/** The record with its times as ISO 8601 strings, and with a trace context only if it has one. */
 function withTimes(record: InboxRecord): object {
   const toTime = (ms: number) => new Date(ms).toISOString();
-  const { receivedAt, updatedAt, dueAt, history } = record;
+  const { traceparent, receivedAt, updatedAt, dueAt, history } = record;
   return {
     ...record,
+    traceparent: traceparent ?? undefined,
     receivedAt: toTime(receivedAt),
     updatedAt: toTime(updatedAt),
     dueAt: dueAt === null ? null : toTime(dueAt),

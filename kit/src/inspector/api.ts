@@ -188,6 +188,8 @@ export interface InboxPage {
 /** `GET api/inbox/events/:id`, and with `?payload=1` the JSON of the event. */
 export interface InboxDetail extends InboxRow {
   readonly history: readonly InboxAttempt[];
+  /** The trace context that it was first recorded with, or `null`. */
+  readonly traceparent: string | null;
   /** `null` unless it was asked for, and once the event is pruned. */
   readonly json: string | null;
   readonly pruned: boolean;

@@ -212,14 +212,14 @@ async function findRecord(operations: InboxPart['operations'], id: string): Prom
   return record;
 }
 
-function toInboxRow({ history: _, event: __, ...row }: InboxRecord): InboxRow {
+function toInboxRow({ history: _, event: __, traceparent: ___, ...row }: InboxRecord): InboxRow {
   return row;
 }
 
 function toInboxDetail(record: InboxRecord, withPayload: boolean): InboxDetail {
-  const { history, event } = record;
+  const { history, event, traceparent } = record;
   const json = withPayload && event !== null ? JSON.stringify(event) : null;
-  return { ...toInboxRow(record), history, json, pruned: event === null };
+  return { ...toInboxRow(record), history, traceparent, json, pruned: event === null };
 }
 
 type Actions = {

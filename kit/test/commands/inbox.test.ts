@@ -51,6 +51,21 @@ describe.concurrent('inbox', () => {
     expect(JSON.parse(show.stdout)).toMatchObject({ id, state: 'dead', event: { type: 'transfer.failed' } });
   });
 
+  test('inbox show prints the trace context of an event that has one', async () => {
+    await using folder = await makeFolder();
+    const path = folder.at('events.db');
+    using inbox = await openSqlite(path);
+    const [traced, plain] = [exampleEvent('redeem.failed'), exampleEvent('redeem.completed')];
+    const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+    await inbox.record([traced], { dueInMs: 0, origin: 'push', traceparent });
+    await inbox.record([plain], { dueInMs: 0, origin: 'push' });
+    const shown = (id: string, ...flags: readonly string[]) =>
+      run(['inbox', 'show', '--inbox', path, id, ...flags]).then(({ stdout }) => JSON.parse(stdout));
+    expect(await shown(traced.id)).toMatchObject({ id: traced.id, traceparent });
+    expect(await shown(plain.id)).not.toHaveProperty('traceparent');
+    expect(await shown(plain.id, '--json')).toMatchObject({ id: plain.id, traceparent: null });
+  });
+
   test('inbox show prints the last attempts, and inbox requeue makes a failed event due now', async () => {
     await using folder = await makeFolder();
     const path = folder.at('events.db');

@@ -79,6 +79,27 @@ test('an event shows its attempts with their errors', async () => {
   expect(new URL(page.url()).searchParams.get('event')).toBe('evt_1');
 });
 
+test('an event shows its trace context if it has one, and the list does not transfer it', async () => {
+  const app = await startApp();
+  const how = { dueInMs: null, origin: 'push' } as const;
+  const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+  await app.inbox.record([eventOf('evt_traced')], { ...how, traceparent });
+  await app.inbox.record([eventOf('evt_plain')], how);
+  const { page } = await open(`${app.url}/?view=inbox&state=parked`, { viewport: NARROW });
+  await page.getByRole('link', { name: 'evt_traced' }).click();
+  const traced = page.getByRole('region', { name: 'evt_traced' });
+  await traced.getByRole('term').filter({ hasText: 'Trace' }).waitFor();
+  await traced.getByText(traceparent).waitFor();
+  expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0);
+  const list = await fetch(`${app.url}/api/inbox/events?state=parked`);
+  expect(await list.text()).not.toContain('traceparent');
+  await page.getByRole('link', { name: 'Close' }).click();
+  await page.getByRole('link', { name: 'evt_plain' }).click();
+  const plain = page.getByRole('region', { name: 'evt_plain' });
+  await plain.getByRole('term').filter({ hasText: 'Attempts' }).waitFor();
+  expect(await plain.getByRole('term').filter({ hasText: 'Trace' }).count()).toBe(0);
+});
+
 test('a retry that changes no count is shown in the list and in the open event', async () => {
   const app = await startApp();
   app.work = () => {

@@ -67,8 +67,8 @@ export function InboxEvent({ id }: { readonly id: string }) {
 }
 
 function Facts({ event }: { readonly event: InboxDetail }) {
-  const { state, type, origin, key, attempts, receivedAt, updatedAt, dueAt, lastError, history, pruned } =
-    event;
+  const { state, type, origin, key, traceparent, attempts, lastError, history, pruned } = event;
+  const { receivedAt, updatedAt, dueAt } = event;
   return (
     <>
       <Actions event={event} />
@@ -94,6 +94,14 @@ function Facts({ event }: { readonly event: InboxDetail }) {
         <dd>
           <Time at={receivedAt} />, by <Plain text={origin} />
         </dd>
+        {traceparent !== null && (
+          <>
+            <dt>Trace</dt>
+            <dd>
+              <Plain text={traceparent} />
+            </dd>
+          </>
+        )}
         <dt>Attempts</dt>
         <dd>{attempts}</dd>
         {dueAt !== null && (
