@@ -179,7 +179,6 @@ export function InjectReceiver(name?: string): PropertyDecorator & ParameterDeco
  * receiver that does not exist, a type has two handlers, the provider of a handler is request-scoped or transient, or
  * the platform is neither Express nor Fastify.
  */
-// biome-ignore lint/complexity/noStaticOnlyClass: Nest identifies a module by its class
 export class StablehooksModule {
   /**
    * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown or `secret` is missing. The values of the
