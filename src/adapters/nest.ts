@@ -318,14 +318,15 @@ function toModule(
       {
         provide: LIFECYCLE,
         inject: [token, OPTIONS, HANDLERS, HttpAdapterHost],
-        useFactory: (
+        useFactory: async (
           receiver: Receiver,
           given: NestReceiverOptions<unknown>,
           handlers: ProviderHandlers,
           host: HttpAdapterHost,
         ) => {
-          // Already there in an app; in a testing module it comes with `createNestApplication`.
-          host.init$.subscribe(() => mount(host, path, receiver));
+          if (host.httpAdapter) await mount(host, path, receiver);
+          // A testing module gets it with `createNestApplication`.
+          else host.init$.subscribe(() => mount(host, path, receiver));
           return new Lifecycle({ receiver, handlers, host, needsHandlers: given.queue === undefined });
         },
       },
@@ -335,18 +336,19 @@ function toModule(
 }
 
 /** Before `NestFactory.create` returns, so in front of everything that `main.ts` and Nest register. */
-function mount({ httpAdapter }: HttpAdapterHost, path: string, receiver: Receiver): void {
+function mount({ httpAdapter }: HttpAdapterHost, path: string, receiver: Receiver): unknown {
   switch (httpAdapter?.getType()) {
     case 'express': {
       const app = httpAdapter.getInstance<{ all(path: string, handler: NodeHandler): void }>();
-      app.all(path, createNodeHandler(receiver, FIX));
-      break;
+      return app.all(path, createNodeHandler(receiver, FIX));
     }
     case 'fastify': {
       const app = httpAdapter.getInstance<FastifyInstance>();
-      app.register(toFastifyPlugin(receiver), { prefix: path === '/' ? '' : path });
-      break;
+      // Once it is loaded, its scope has none of the middleware that `main.ts` will add.
+      return app.register(toFastifyPlugin(receiver), { prefix: path === '/' ? '' : path });
     }
+    default:
+      return undefined;
   }
 }
 

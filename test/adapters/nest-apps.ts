@@ -1,5 +1,11 @@
 /** Apps of Nest on its two platforms, as a `main.ts` makes them. */
-import { type DynamicModule, type INestApplication, type LoggerService, Module, type Type } from '@nestjs/common';
+import {
+  type DynamicModule,
+  type INestApplication,
+  type LoggerService,
+  Module,
+  type Type,
+} from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
