@@ -8,7 +8,7 @@ import {
   type OptionalFactoryDependency,
 } from '@nestjs/common';
 import { DiscoveryModule, DiscoveryService, HttpAdapterHost } from '@nestjs/core';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
 import { ConfigError } from '../core/errors.js';
 import {
   EVENT_TYPES,
@@ -19,7 +19,7 @@ import {
   type WebhookEvent,
 } from '../core/events.js';
 import { boolean, func, nearestName, readOptions, required, rule, string } from '../core/options.js';
-import type { HandlerContext, Handlers, ReceiverOptions } from '../receiver/options.js';
+import { type HandlerContext, type Handlers, isStandardSchema, type ReceiverOptions } from '../receiver/options.js';
 import { createReceiver, type Receiver } from '../receiver/receiver.js';
 import { toFastifyPlugin } from './fastify.js';
 import { createNodeHandler, type NodeHandler } from './node-body.js';
@@ -132,7 +132,7 @@ export function OnEvent<const Type extends EventType, Schema extends StandardSch
   }
   const { receiver, payload } = readOptions('OnEvent', options, {
     receiver: string(DEFAULT_NAME),
-    payload: rule('a Standard Schema', (value) => typeof value === 'object' || typeof value === 'function'),
+    payload: rule('a Standard Schema', isStandardSchema),
   });
   return (target, key) => {
     // The decorators of ECMAScript get the function and an object.
@@ -344,8 +344,13 @@ function mount({ httpAdapter }: HttpAdapterHost, path: string, receiver: Receive
     }
     case 'fastify': {
       const app = httpAdapter.getInstance<FastifyInstance>();
-      // Once it is loaded, its scope has none of the middleware that `main.ts` will add.
-      return app.register(toFastifyPlugin(receiver), { prefix: path === '/' ? '' : path });
+      const plugin: FastifyPluginAsync = async (scope, options) => {
+        // Nest gives each scope the middleware of all modules by this method.
+        Object.defineProperty(scope, 'use', { value: () => scope });
+        await toFastifyPlugin(receiver).call(scope, scope, options);
+      };
+      // Once it is loaded, its scope gets none of the middleware that `main.ts` adds.
+      return app.register(plugin, { prefix: path === '/' ? '' : path });
     }
     default:
       return undefined;

@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import {
   Body,
   type CanActivate,
@@ -6,6 +5,8 @@ import {
   ForbiddenException,
   Inject,
   Injectable,
+  type MiddlewareConsumer,
+  type NestModule,
   type OnApplicationBootstrap,
   Post,
   Scope,
@@ -17,7 +18,7 @@ import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
 import express from 'express';
-import { type HandlerContext, memoryInbox, type Receiver, type WebhookEvent } from 'stablehooks';
+import { memoryInbox, type Receiver, type WebhookEvent } from 'stablehooks';
 import { getReceiverToken, InjectReceiver, OnEvent, StablehooksModule } from 'stablehooks/nest';
 import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
@@ -88,6 +89,21 @@ describe.each(PLATFORMS)('Nest on $platform', ({ platform, adapter }) => {
     const { module } = observed();
     const app = await createApp(adapter(), { imports: [module], providers: [Settlements] });
     app.use(express.json({ type: () => true }));
+
+    expect(await deliver(`${await listening(app)}/hooks`)).toBe('200 handled');
+  });
+
+  test('a delivery is handled when a module applies a middleware that reads the body of all routes', async () => {
+    const { module } = observed();
+    class Reading implements NestModule {
+      configure(consumer: MiddlewareConsumer) {
+        consumer.apply(express.json({ type: () => true })).forRoutes('*path');
+      }
+    }
+    const app = await createApp(adapter(), {
+      imports: [{ module: Reading }, module],
+      providers: [Settlements],
+    });
 
     expect(await deliver(`${await listening(app)}/hooks`)).toBe('200 handled');
   });
@@ -317,7 +333,7 @@ describe('handlers are found', () => {
     expect(await deliver(url, { event: { ...event, payload: { amount: '41' } } })).toBe('200 handled');
     expect(await deliver(url, { event: { ...event, id: 'evt_2', payload: {} } })).toBe('500 failed');
     expect(amounts).toEqual([42]);
-    expect(outcomes[1]?.error?.code).toBe('ERR_PAYLOAD_MISMATCH');
+    expect(outcomes[1]?.error?.code).toBe('ERR_PAYLOAD_INVALID');
   });
 });
 
@@ -394,7 +410,6 @@ test.each(PLATFORMS)(
       .useValue({ settled: ({ id }: WebhookEvent) => void ids.push(id) })
       .compile();
     const app = testing.createNestApplication(adapter(), { logger: false });
-    app.use(express.json({ type: () => true }));
 
     expect(await deliver(`${await listening(app)}/hooks`)).toBe('200 handled');
     expect(ids).toHaveLength(1);
@@ -452,7 +467,11 @@ describe('the app does not start', () => {
   class Session {}
   @Injectable()
   class WithSession {
-    constructor(@Inject(Session) readonly session: Session) {}
+    readonly session: object;
+
+    constructor(@Inject(Session) session: object) {
+      this.session = session;
+    }
 
     @OnEvent('transfer.settled')
     settled() {}
