@@ -19,7 +19,12 @@ import {
   type WebhookEvent,
 } from '../core/events.js';
 import { boolean, func, nearestName, readOptions, required, rule, string } from '../core/options.js';
-import { type HandlerContext, type Handlers, isStandardSchema, type ReceiverOptions } from '../receiver/options.js';
+import {
+  type HandlerContext,
+  type Handlers,
+  isStandardSchema,
+  type ReceiverOptions,
+} from '../receiver/options.js';
 import { createReceiver, type Receiver } from '../receiver/receiver.js';
 import { toFastifyPlugin } from './fastify.js';
 import { createNodeHandler, type NodeHandler } from './node-body.js';
