@@ -453,7 +453,7 @@ class ProviderHandlers {
    * @throws {ConfigError} `ERR_CONFIG_INVALID`
    */
   start(): void {
-    const found = new Set(this.found.map(({ wrapper }) => wrapper));
+    const found = new Set(this.found.map(({ wrapper }) => wrapper.instance));
     for (const { wrapper, key, title } of this.found) {
       if (wrapper.isTransient || !wrapper.isDependencyTreeStatic()) {
         throw new ConfigError(
@@ -467,7 +467,7 @@ class ProviderHandlers {
       }
     }
     for (const wrapper of this.#wrappers()) {
-      if (found.has(wrapper)) continue;
+      if (found.has(wrapper.instance)) continue;
       const missed = marksOf(prototypeOf(wrapper.instance)).find(
         ({ receiver }) => receiver === this.registration.name,
       );

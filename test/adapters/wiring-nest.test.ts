@@ -269,8 +269,12 @@ describe('handlers are found', () => {
       providers: [{ provide: Settlements, useFactory: async () => new Settlements() }],
     },
     {
-      how: 'a class with a second token',
-      providers: [Settlements, { provide: 'x', useExisting: Settlements }],
+      how: 'a class with further tokens',
+      providers: [
+        Settlements,
+        { provide: 'x', useExisting: Settlements },
+        { provide: 'y', inject: [Settlements], useFactory: (settlements: Settlements) => settlements },
+      ],
     },
   ])('in a provider that is given as $how', async ({ providers }) => {
     expect(await handledBy(providers)).toBe('200 handled');
