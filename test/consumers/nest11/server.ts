@@ -58,6 +58,10 @@ async function main(): Promise<void> {
   const adapter = process.argv[2] === 'fastify' ? new FastifyAdapter() : new ExpressAdapter();
   const app = await NestFactory.create(AppModule, adapter, { rawBody: true, logger: ['error'] });
   app.setGlobalPrefix('api', { exclude: ['controller'] });
+  // As a body parser would, it takes the body of what reaches it.
+  app.use('/hooks', (request: IncomingMessage, _response: ServerResponse, next: () => void) => {
+    request.on('end', next).resume();
+  });
   app.enableShutdownHooks();
   await app.listen(0, '127.0.0.1');
   console.log(await app.getUrl());
