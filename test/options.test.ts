@@ -21,6 +21,7 @@ import {
 import { fromIoredis, fromNodeRedis, redisInbox } from 'stablehooks/inboxes/redis';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { toLambdaHandler } from 'stablehooks/lambda';
+import { OnEvent, StablehooksModule } from 'stablehooks/nest';
 import { toNextApiRoute, toNextRoute } from 'stablehooks/next';
 import { toNodeHandler } from 'stablehooks/node';
 import { bullmqProcessor, bullmqQueue } from 'stablehooks/queues/bullmq';
@@ -96,8 +97,11 @@ const factories = {
   fromPostgresJs: untyped(fromPostgresJs),
   fromPrisma: untyped(fromPrisma),
   fromTypeOrm: untyped(fromTypeOrm),
+  'StablehooksModule.forRoot': untyped(StablehooksModule.forRoot),
+  'StablehooksModule.forRootAsync': untyped(StablehooksModule.forRootAsync),
   memoryInbox: untyped(memoryInbox),
   migratePostgres: untyped(migratePostgres),
+  OnEvent: untyped(OnEvent),
   pgBossProcessor: untyped(pgBossProcessor),
   pgBossQueue: untyped(pgBossQueue),
   postgresInbox: untyped(postgresInbox),
@@ -196,6 +200,23 @@ const refused: readonly (readonly [FactoryName, args: readonly unknown[], messag
   ['toNextRoute', [], '`receiver` must be a receiver'],
   ['toNodeHandler', [required], '`receiver` must be a receiver'],
   ['toSqsHandler', [], '`receiver` must be a receiver'],
+  ['StablehooksModule.forRoot', [], 'the options must be an object'],
+  ['StablehooksModule.forRoot', [{ path: '/hooks' }], '`secret` must be given'],
+  ['StablehooksModule.forRoot', [{ secret: 's', path: 'hooks' }], '`path` must be a path such as /hooks'],
+  ['StablehooksModule.forRoot', [{ secret: 's', path: '/hooks/' }], '`path` must be a path such as /hooks'],
+  ['StablehooksModule.forRoot', [{ secret: 's', path: '/:tenant' }], '`path` must be a path such as /hooks'],
+  ['StablehooksModule.forRoot', [{ secret: 's', name: '' }], '`name` must be a string'],
+  ['StablehooksModule.forRoot', [{ secret: 's', isGlobal: 1 }], '`isGlobal` must be true or false'],
+  ['StablehooksModule.forRoot', [{ secret: 's', handlers: {} }], 'unknown option `handlers`'],
+  ['StablehooksModule.forRootAsync', [{ secret: 's' }], 'unknown option `secret`'],
+  ['StablehooksModule.forRootAsync', [{}], '`useFactory` must be a function'],
+  ['StablehooksModule.forRootAsync', [{ useFactory: method, imports: method }], '`imports` must be an array'],
+  ['StablehooksModule.forRootAsync', [{ useFactory: method, inject: 'x' }], '`inject` must be an array'],
+  ['OnEvent', [], '`undefined` is no event type'],
+  ['OnEvent', ['transfer.setled'], 'Did you mean `transfer.settled`?'],
+  ['OnEvent', ['transfer.settled', { receiver: '' }], '`receiver` must be a string'],
+  ['OnEvent', ['transfer.settled', { payload: {} }], '`payload` must be a Standard Schema'],
+
   ['toFetchHandler', [receiver, { waitUntil: Promise.resolve() }], '`waitUntil` must be a function'],
   ['toNextRoute', [receiver, { after: true }], '`after` must be a function'],
 
@@ -445,6 +466,40 @@ const optional: readonly {
     given: { secret: 'cron' },
     names: ['secret', 'logger'],
   },
+  {
+    name: 'StablehooksModule.forRoot',
+    given: { secret: 's' },
+    names: [
+      'name',
+      'path',
+      'isGlobal',
+      'secret',
+      'inbox',
+      'queue',
+      'acknowledge',
+      'orderingKey',
+      'maxConcurrency',
+      'onUnknown',
+      'logger',
+      'onOutcome',
+      'telemetry',
+      'signatureHeader',
+      'encoding',
+      'signaturePrefix',
+      'maxBodyBytes',
+      'bodyTimeoutMs',
+      'secretTimeoutMs',
+      'leaseMs',
+      'handlerTimeoutMs',
+      'maxAttempts',
+    ],
+  },
+  {
+    name: 'StablehooksModule.forRootAsync',
+    given: { useFactory: method },
+    names: ['name', 'path', 'isGlobal', 'imports', 'inject', 'useFactory'],
+  },
+  { name: 'OnEvent', first: ['transfer.settled'], names: ['receiver', 'payload'] },
   { name: 'toFetchHandler', first: [receiver], names: ['waitUntil'] },
   { name: 'toNextRoute', first: [receiver], names: ['after'] },
   { name: 'webhookEventSchema', names: ['transfer.settled', 'redeem.failed'] },
@@ -487,6 +542,8 @@ const others = [
   'createdAtMs',
   'describeGap',
   'forwardOnly',
+  'getReceiverToken',
+  'InjectReceiver',
   'isEventType',
   'isKnownEvent',
   'listGaps',
@@ -509,7 +566,7 @@ test('the tables above hold every factory that the package exports', async () =>
     .flat()
     .filter(([name, value]) => typeof value === 'function' && !/Error$/.test(name))
     .map(([name]) => name);
-  const covered = new Set([...refused.map(([name]) => name), 'createSandbox', ...others]);
+  const covered = new Set([...refused.map(([name]) => name.split('.')[0]), 'createSandbox', ...others]);
   expect([...new Set(functions)].filter((name) => !covered.has(name))).toEqual([]);
 });
 

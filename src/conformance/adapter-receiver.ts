@@ -1,5 +1,6 @@
 import { PermanentError } from '../core/errors.js';
 import type { StandardSchema, UnknownPayload } from '../core/events.js';
+import type { ReceiverOptions } from '../receiver/options.js';
 import { createReceiver, type Receiver } from '../receiver/receiver.js';
 import type { SecretRequest } from '../receiver/secret.js';
 
@@ -79,7 +80,14 @@ const amountSchema: StandardSchema<UnknownPayload> = {
  * ```
  */
 export function createContractReceiver(): Receiver {
-  return createReceiver({
+  return createReceiver(contractReceiverOptions());
+}
+
+/** The options of {@link createContractReceiver}, for a framework that makes the receiver itself. */
+export function contractReceiverOptions(): ReceiverOptions<{
+  readonly 'accept.confirmed': StandardSchema<UnknownPayload>;
+}> {
+  return {
     secret(request) {
       const tenant = request.headers.get(CONTRACT_TENANT_HEADER);
       if (tenant === 'unknown') return null;
@@ -101,7 +109,7 @@ export function createContractReceiver(): Receiver {
     onOutcome: ({ event }) => {
       if (event?.payload['observer'] === 'throw') throw CONTRACT_MARKER;
     },
-  });
+  };
 }
 
 function isHandlerBehaviour(name: string): name is keyof typeof BEHAVIOURS {

@@ -12,7 +12,7 @@ export type {
 } from '../core/ports.js';
 export { adapterContract } from './adapter.js';
 export type { AdapterUnderTest } from './adapter-client.js';
-export { createContractReceiver } from './adapter-receiver.js';
+export { contractReceiverOptions, createContractReceiver } from './adapter-receiver.js';
 export type { ContractCase } from './contract.js';
 export { type InboxUnderTest, inboxContract, inboxTransactionContract } from './inbox.js';
 export { type QueueUnderTest, queueContract } from './queue.js';

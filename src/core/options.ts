@@ -160,7 +160,7 @@ function memberOf(value: unknown, name: string): unknown {
 }
 
 /** The name that was probably meant: it differs in at most a third of its letters, whatever their case. */
-function nearestName(typed: string, names: readonly string[]): string | undefined {
+export function nearestName(typed: string, names: readonly string[]): string | undefined {
   const ranked = names
     .map((name) => ({ name, distance: editDistance(typed.toLowerCase(), name.toLowerCase()) }))
     .filter(({ name, distance }) => distance <= Math.max(2, name.length / 3) && distance < name.length)

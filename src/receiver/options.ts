@@ -315,6 +315,6 @@ function isObject(value: unknown): boolean {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function isStandardSchema(value: unknown): boolean {
+export function isStandardSchema(value: unknown): boolean {
   return typeof (value as StandardSchema | null)?.['~standard']?.validate === 'function';
 }

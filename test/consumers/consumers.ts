@@ -1,4 +1,6 @@
 /** The projects: how each is built and started, and which URLs must pass the adapter contract. */
+import { cp } from 'node:fs/promises';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { adapterContract } from 'stablehooks/conformance';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
@@ -97,8 +99,8 @@ export const CONSUMERS: readonly Consumer[] = [
   serverOf('koa'),
   serverOf('commonjs'),
   serverOf('typescript', { build: TSC, start: ['dist/server.js'] }),
-  serverOf('nest-express', { build: TSC, start: ['dist/server.js'], partly: ['/controller'] }),
-  serverOf('nest-fastify', { build: TSC, start: ['dist/server.js'] }),
+  { name: 'nest11', prove: proveNest },
+  { name: 'nest12', prove: proveNest },
   serverOf('sveltekit', {
     build: ['node_modules/vite/bin/vite.js', 'build'],
     // Its Node server refuses bodies over 512 kB by default.
@@ -136,6 +138,14 @@ async function proveServer(cwd: string, server: Server): Promise<readonly string
   }
   await proveRecorded(cwd, (more) => listenAsProcess({ args: start, cwd, env: { ...env, ...more } }));
   return [];
+}
+
+/** One program, as a CommonJS module on Nest 11 and as an ES module on Nest 12, on both platforms. */
+async function proveNest(cwd: string): Promise<readonly string[]> {
+  await cp(join(here, 'nest11/server.ts'), join(cwd, 'server.ts'));
+  const onExpress = { build: TSC, start: ['dist/server.js', 'express'], partly: ['/controller'] };
+  const onFastify = { start: ['dist/server.js', 'fastify'] };
+  return [...(await proveServer(cwd, onExpress)), ...(await proveServer(cwd, onFastify))];
 }
 
 /** A request with the secret polls, and one without it does not. */

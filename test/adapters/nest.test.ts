@@ -1,0 +1,30 @@
+import { Injectable } from '@nestjs/common';
+import type { HandlerContext, WebhookEvent } from 'stablehooks';
+import { contractReceiverOptions } from 'stablehooks/conformance';
+import { OnEvent, StablehooksModule } from 'stablehooks/nest';
+import { describeContract } from './listening.js';
+import { createApp, PLATFORMS } from './nest-apps.js';
+
+const { handlers, payloads, ...options } = contractReceiverOptions();
+
+@Injectable()
+class ContractHandlers {
+  @OnEvent('accept.confirmed', { payload: payloads?.['accept.confirmed'] })
+  accepted(event: WebhookEvent<'accept.confirmed'>, context: HandlerContext) {
+    return handlers['accept.confirmed']?.(event, context);
+  }
+
+  @OnEvent('transfer.settled')
+  settled(event: WebhookEvent<'transfer.settled'>, context: HandlerContext) {
+    return handlers['transfer.settled']?.(event, context);
+  }
+}
+
+for (const { platform, adapter } of PLATFORMS) {
+  describeContract(`Nest 11 on ${platform}`, async () => {
+    const imports = [StablehooksModule.forRoot(options)];
+    const app = await createApp(adapter(), { imports, providers: [ContractHandlers] });
+    await app.listen(0, '127.0.0.1');
+    return { url: `${await app.getUrl()}/hooks`, close: () => app.close() };
+  });
+}

@@ -1,0 +1,70 @@
+/** NestJS: handlers by decorators, on the platform that the argument names, and a controller with `rawBody`. */
+import 'reflect-metadata';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Controller, Injectable, Module, Post, Req, Res } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { ExpressAdapter } from '@nestjs/platform-express';
+import { FastifyAdapter } from '@nestjs/platform-fastify';
+import type { HandlerContext, Receiver, WebhookEvent } from 'stablehooks';
+import { contractReceiverOptions, createContractReceiver } from 'stablehooks/conformance';
+import { InjectReceiver, OnEvent, StablehooksModule } from 'stablehooks/nest';
+import { toNodeHandler } from 'stablehooks/node';
+
+const { handlers, payloads, ...options } = contractReceiverOptions();
+
+@Injectable()
+class Behaviours {
+  settled(event: WebhookEvent<'transfer.settled'>, context: HandlerContext) {
+    return handlers['transfer.settled']?.(event, context);
+  }
+}
+
+@Injectable()
+class Events {
+  constructor(
+    private readonly behaviours: Behaviours,
+    @InjectReceiver() readonly receiver: Receiver,
+  ) {}
+
+  @OnEvent('accept.confirmed', { payload: payloads?.['accept.confirmed'] })
+  accepted(event: WebhookEvent<'accept.confirmed'>, context: HandlerContext) {
+    return handlers['accept.confirmed']?.(event, context);
+  }
+
+  @OnEvent('transfer.settled')
+  async settled(event: WebhookEvent<'transfer.settled'>, context: HandlerContext): Promise<void> {
+    await this.behaviours.settled(event, context);
+  }
+}
+
+const handler = toNodeHandler(createContractReceiver());
+
+@Controller('controller')
+class HooksController {
+  @Post()
+  take(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
+    return handler(request, response);
+  }
+}
+
+@Module({
+  imports: [StablehooksModule.forRootAsync({ useFactory: () => options })],
+  controllers: [HooksController],
+  providers: [Behaviours, Events],
+})
+class AppModule {}
+
+async function main(): Promise<void> {
+  const adapter = process.argv[2] === 'fastify' ? new FastifyAdapter() : new ExpressAdapter();
+  const app = await NestFactory.create(AppModule, adapter, { rawBody: true, logger: ['error'] });
+  app.setGlobalPrefix('api', { exclude: ['controller'] });
+  // As a body parser would, it takes the body of what reaches it.
+  app.use('/hooks', (request: IncomingMessage, _response: ServerResponse, next: () => void) => {
+    request.on('end', next).resume();
+  });
+  app.enableShutdownHooks();
+  await app.listen(0, '127.0.0.1');
+  console.log(await app.getUrl());
+}
+
+main();
