@@ -16,10 +16,12 @@ const subpaths = [
   { manifest, folder: './' },
   { manifest: kit, folder: './kit/' },
 ].flatMap(({ manifest: { name, exports }, folder }) =>
-  Object.entries<{ default?: string }>(exports).flatMap(([subpath, { default: target }]) =>
-    target === undefined
-      ? []
-      : [{ find: exactly(`${name}${subpath.slice(1)}`), replacement: source(target, folder) }],
+  Object.entries<{ default?: string; import?: { default: string } }>(exports).flatMap(
+    ([subpath, formats]) => {
+      const target = formats.import?.default ?? formats.default;
+      if (target === undefined) return [];
+      return [{ find: exactly(`${name}${subpath.slice(1)}`), replacement: source(target, folder) }];
+    },
   ),
 );
 
