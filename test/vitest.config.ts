@@ -32,9 +32,9 @@ function exactly(name: string): RegExp {
 /** The names in `imports` as a platform with this condition resolves them. */
 const alias = (condition: 'node' | 'default') => [
   ...subpaths,
-  ...Object.entries<Record<string, string>>(manifest.imports).map(([name, targets]) => ({
+  ...Object.entries<Record<string, { default: string }>>(manifest.imports).map(([name, targets]) => ({
     find: exactly(name),
-    replacement: source(targets[condition] ?? ''),
+    replacement: source(targets[condition]?.default ?? ''),
   })),
 ];
 

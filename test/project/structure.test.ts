@@ -147,8 +147,8 @@ describe.each(PACKAGES)('$name', ({ sources, manifest, entries }) => {
 
 test('every subpath of stablehooks is the same file as an ES module and as CommonJS', () => {
   for (const { modules, target } of targetsOf(manifest)) {
-    const commonjs = (path: string) => path.replace('./dist/', './dist/cjs/');
-    const required = { types: commonjs(modules.types), default: commonjs(modules.default) };
+    const path = modules.default.replace('./dist/', './dist/cjs/').replace(/\.js$/, '');
+    const required = { types: `${path}.d.cts`, default: `${path}.cjs` };
     expect(target).toEqual({ import: modules, require: required });
     expect(Object.keys(target)).toEqual(['import', 'require']);
   }
