@@ -17,10 +17,12 @@ const subpaths = [
   { manifest, folder: './' },
   { manifest: kit, folder: './kit/' },
 ].flatMap(({ manifest: { name, exports }, folder }) =>
-  Object.entries<{ default?: string }>(exports).flatMap(([subpath, { default: target }]) =>
-    target === undefined
-      ? []
-      : [{ find: exactly(`${name}${subpath.slice(1)}`), replacement: source(target, folder) }],
+  Object.entries<{ default?: string; import?: { default: string } }>(exports).flatMap(
+    ([subpath, formats]) => {
+      const target = formats.import?.default ?? formats.default;
+      if (target === undefined) return [];
+      return [{ find: exactly(`${name}${subpath.slice(1)}`), replacement: source(target, folder) }];
+    },
   ),
 );
 
@@ -31,9 +33,9 @@ function exactly(name: string): RegExp {
 /** The names in `imports` as a platform with this condition resolves them. */
 const alias = (condition: 'node' | 'default') => [
   ...subpaths,
-  ...Object.entries<Record<string, string>>(manifest.imports).map(([name, targets]) => ({
+  ...Object.entries<Record<string, { default: string }>>(manifest.imports).map(([name, targets]) => ({
     find: exactly(name),
-    replacement: source(targets[condition] ?? ''),
+    replacement: source(targets[condition]?.default ?? ''),
   })),
 ];
 

@@ -7,6 +7,7 @@ import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { listenAsProcess, run } from '../child.js';
 import { failuresAt } from '../report.js';
 import { GATEWAYS } from './gateways.js';
+import { proveModules } from './modules.js';
 import { proveRecorded } from './recorded.js';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
@@ -98,6 +99,9 @@ export const CONSUMERS: readonly Consumer[] = [
   serverOf('hono'),
   serverOf('koa'),
   serverOf('commonjs'),
+  serverOf('copies', { whole: ['/imported-adapter', '/required-adapter'] }),
+  { name: 'modules', prove: proveModules },
+  { name: 'jest', prove: proveJest },
   serverOf('typescript', { build: TSC, start: ['dist/server.js'] }),
   { name: 'nest11', prove: proveNest },
   { name: 'nest12', prove: proveNest },
@@ -194,5 +198,11 @@ async function proveOpenapi(cwd: string): Promise<readonly string[]> {
   const document = 'node_modules/stablehooks/openapi.yaml';
   await run({ args: [generator, document, '--immutable', '--output', 'service.d.ts'], cwd });
   await run({ args: TSC, cwd });
+  return [];
+}
+
+/** Its tests pass with the configuration that the docs show. */
+async function proveJest(cwd: string): Promise<readonly string[]> {
+  await run({ args: ['node_modules/jest/bin/jest.js'], cwd });
   return [];
 }

@@ -45,9 +45,18 @@ export function exportsOf(path: string): readonly string[] {
   return [...new Set([...declarations].map(({ groups }) => groups?.['name'] ?? ''))];
 }
 
+/** The files of a subpath in one module format. */
+interface Target {
+  readonly types: string;
+  readonly default: string;
+}
+
 export interface Manifest {
   readonly version: string;
-  readonly exports: Readonly<Record<string, { readonly types: string; readonly default: string } | string>>;
+  /** The kit has ES modules only, which are the target itself. */
+  readonly exports: Readonly<
+    Record<string, { readonly import: Target; readonly require: Target } | Target | string>
+  >;
   readonly dependencies: Readonly<Record<string, string>>;
   readonly peerDependencies: Readonly<Record<string, string>>;
   readonly scripts: Readonly<Record<string, string>>;

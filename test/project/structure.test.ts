@@ -30,12 +30,16 @@ const sources = filesBelow('src');
 const kitSources = filesBelow('kit/src');
 const roomOf = (path: string) => path.split('/')[1] ?? '';
 
-/** The source file of each subpath that a package exports. */
-const entriesOf = ({ exports }: Manifest, folder: string) =>
+/** The targets of each subpath that is code. */
+const targetsOf = ({ exports }: Manifest) =>
   Object.values(exports).flatMap((target) =>
-    typeof target === 'string'
-      ? []
-      : [target.default.replace('./dist/', `${folder}src/`).replace(/\.js$/, '.ts')],
+    typeof target === 'string' ? [] : [{ modules: 'import' in target ? target.import : target, target }],
+  );
+
+/** The source file of each subpath that a package exports. */
+const entriesOf = (manifest: Manifest, folder: string) =>
+  targetsOf(manifest).map(({ modules }) =>
+    modules.default.replace('./dist/', `${folder}src/`).replace(/\.js$/, '.ts'),
   );
 
 const PACKAGES = [
@@ -139,13 +143,21 @@ describe.each(PACKAGES)('$name', ({ sources, manifest, entries }) => {
   });
 
   test('has types and code behind each subpath', () => {
-    for (const target of Object.values(manifest.exports)) {
-      if (typeof target === 'string') continue;
-      expect(Object.keys(target)).toEqual(['types', 'default']);
-      expect(target.types).toBe(target.default.replace(/\.js$/, '.d.ts'));
+    for (const { modules } of targetsOf(manifest)) {
+      expect(Object.keys(modules)).toEqual(['types', 'default']);
+      expect(modules.types).toBe(modules.default.replace(/\.js$/, '.d.ts'));
     }
     expect(entries.filter((path) => !sources.includes(path))).toEqual([]);
   });
+});
+
+test('every subpath of stablehooks is the same file as an ES module and as CommonJS', () => {
+  for (const { modules, target } of targetsOf(manifest)) {
+    const path = modules.default.replace('./dist/', './dist/cjs/').replace(/\.js$/, '');
+    const required = { types: `${path}.d.cts`, default: `${path}.cjs` };
+    expect(target).toEqual({ import: modules, require: required });
+    expect(Object.keys(target)).toEqual(['import', 'require']);
+  }
 });
 
 test('no test is skipped or runs alone', () => {
