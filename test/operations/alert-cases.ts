@@ -79,7 +79,8 @@ export const CASES: readonly AlertCase[] = [
     fires: { [gauge('inbox_readable', 'b')]: until(40, 1, 0) },
     silent: { [gauge('inbox_readable', 'b')]: `1x40 0 1x${LENGTH}` },
     at: 43,
-    summary: 'A process of app cannot read the inbox. The numbers of events, ages and gaps that it exports are old.',
+    summary:
+      'A process of app cannot read the inbox. The numbers of events, ages and gaps that it exports are old.',
   },
   {
     alert: 'StablehooksDeadEvents',
@@ -171,8 +172,7 @@ export const CASES: readonly AlertCase[] = [
     silent: { [outcome('rejected', 'ERR_METHOD_NOT_ALLOWED')]: from(30, 1) },
     at: 31,
     labels: { error_type: 'ERR_EVENT_MALFORMED' },
-    summary:
-      'Deliveries of app were refused with ERR_EVENT_MALFORMED. The service does not send them again.',
+    summary: 'Deliveries of app were refused with ERR_EVENT_MALFORMED. The service does not send them again.',
   },
   {
     alert: 'StablehooksBusy',
@@ -208,7 +208,10 @@ export const CASES: readonly AlertCase[] = [
     alert: 'StablehooksPollNotRunning',
     fires: { [polls('proven')]: `0+1x20 20x${LENGTH}` },
     // The process that polled ended, and another one polls.
-    silent: { [polls('proven')]: '0+1x20 stale', [polls('proven').replace('"a"', '"c"')]: `_x20 1+1x${LENGTH}` },
+    silent: {
+      [polls('proven')]: '0+1x20 stale',
+      [polls('proven').replace('"a"', '"c"')]: `_x20 1+1x${LENGTH}`,
+    },
     at: 70,
     summary: 'Nothing polls the list for app. An event whose push is lost stays lost.',
   },

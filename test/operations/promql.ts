@@ -32,13 +32,17 @@ export function parseExpression(expression: string): Parsed {
 }
 
 function toSelector(node: SyntaxNode, text: (node: SyntaxNode) => string): Selector {
-  const matchers = (node.getChild('LabelMatchers')?.getChildren('UnquotedLabelMatcher') ?? []).map((matcher) => {
-    const [label = '', operator = '', value = ''] = ['LabelName', 'MatchOp', 'StringLiteral'].map((name) => {
-      const child = matcher.getChild(name);
-      return child === null ? '' : text(child);
-    });
-    return { label, operator, value: value.slice(1, -1) };
-  });
+  const matchers = (node.getChild('LabelMatchers')?.getChildren('UnquotedLabelMatcher') ?? []).map(
+    (matcher) => {
+      const [label = '', operator = '', value = ''] = ['LabelName', 'MatchOp', 'StringLiteral'].map(
+        (name) => {
+          const child = matcher.getChild(name);
+          return child === null ? '' : text(child);
+        },
+      );
+      return { label, operator, value: value.slice(1, -1) };
+    },
+  );
   const identifier = node.getChild('Identifier');
   if (identifier !== null) return { names: [text(identifier)], matchers };
   const pattern = matchers.find(({ label }) => label === '__name__')?.value ?? '';

@@ -1,46 +1,15 @@
-/** The alert rules and the dashboard, by the parsers of Prometheus and Grafana, and by what a receiver exports. */
-import { execFileSync } from 'node:child_process';
+/** The alert rules, by promtool: that Prometheus loads them, and on which series each fires. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { INBOX_STATES } from 'stablehooks';
-import { exampleEvent } from 'stablehooks/testing';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { parse } from 'yaml';
+import { afterAll, describe, expect, test } from 'vitest';
 import { headingsOf, sectionOf } from '../project/markdown.js';
-import { root, textOf } from '../project/source.js';
+import { textOf } from '../project/source.js';
 import { type AlertCase, CASES, HEALTHY, type Series } from './alert-cases.js';
-import { parseExpression } from './promql.js';
-import { type ExportedMetrics, exportedMetrics, startApp } from './real-metrics.js';
-
-interface Rule {
-  readonly record?: string;
-  readonly alert?: string;
-  readonly expr: string;
-  readonly for?: string;
-  readonly labels?: Readonly<Record<string, string>>;
-  readonly annotations?: Readonly<Record<string, string>>;
-}
-
-const RULES = join(root, 'docs/operations/alerts.yml');
-const file: { readonly groups: readonly { readonly rules: readonly Rule[] }[] } = parse(
-  textOf('docs/operations/alerts.yml'),
-);
-const rules = file.groups.flatMap((group) => group.rules);
-const alerts = rules.flatMap((rule) => (rule.alert === undefined ? [] : [{ ...rule, alert: rule.alert }]));
-const recorded = rules.flatMap(({ record, expr }) => (record === undefined ? [] : [{ record, expr }]));
+import { alerts, promtool, RULES, rules } from './documents.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'stablehooks-rules-'));
 afterAll(() => rmSync(folder, { recursive: true }));
-
-function promtool(...args: readonly string[]): string {
-  try {
-    return execFileSync('promtool', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
-  } catch (error) {
-    const { stdout = '', stderr = '', message } = error as Error & Record<'stdout' | 'stderr', string>;
-    throw new Error(`promtool failed: ${message}\n${stdout}${stderr}`);
-  }
-}
 
 /** Runs tests of the rules, which are evaluated in this interval. JSON is YAML. */
 function runTests(tests: readonly object[], evaluationInterval = '1m'): string {
@@ -84,7 +53,10 @@ function promtoolTest({
       {
         expr: `group by (alertname) (ALERTS{alertstate="firing", alertname=~"${step > 5 ? name.split(' ')[0] : '.*'}"})`,
         eval_time: `${at}m`,
-        exp_samples: [...new Set(firing)].map((alertname) => ({ labels: `{alertname="${alertname}"}`, value: 1 })),
+        exp_samples: [...new Set(firing)].map((alertname) => ({
+          labels: `{alertname="${alertname}"}`,
+          value: 1,
+        })),
       },
     ],
     alert_rule_test:
@@ -116,7 +88,10 @@ describe('the alert rules', () => {
       const rename = (series: Series): Series =>
         naming.startsWith('as collectors')
           ? Object.fromEntries(
-              Object.entries(series).map(([name, values]) => [name.replace(IN_SECONDS, '$1_seconds'), values]),
+              Object.entries(series).map(([name, values]) => [
+                name.replace(IN_SECONDS, '$1_seconds'),
+                values,
+              ]),
             )
           : series;
       const testsOf = ({ alert, fires, silent, also = [], ...each }: AlertCase) => [
