@@ -79,3 +79,4 @@ export {
   type WebhookRequest,
 } from './receiver/receiver.js';
 export type { RunOptions } from './receiver/runner.js';
+export type { PollSummary, Telemetry } from './receiver/telemetry.js';

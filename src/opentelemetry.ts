@@ -94,7 +94,8 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
   });
   const common = { ...attributes, 'messaging.system.name': 'stablehooks' };
   const tracer = (tracerProvider ?? trace).getTracer('stablehooks');
-  const attributesOf = createAttributes(common);
+  const attributesOf = createStepAttributes(common);
+  const attributesOfOutcome = createOutcomeAttributes(common);
   const inboxes = new Set<InboxOperations>();
   let made: Instruments | undefined;
 
@@ -105,44 +106,35 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
     return made;
   }
 
-  /** Runs a step in its span. `end` is called before the span ends. */
+  /** Runs work in a span of its own. `end` is called before the span ends. */
   function inSpan<Result>(
     operation: Operation,
     run: (span: Span) => Result,
     {
       event,
       links,
-      end,
+      end = failSpan,
     }: {
       readonly event?: UnknownEvent | undefined;
       readonly links?: Link[] | undefined;
-      readonly end: (span: Span, error: unknown) => void;
-    },
+      readonly end?: ((span: Span, error: unknown) => void) | undefined;
+    } = {},
   ): Result {
-    const { span: spanAttributes, name } = attributesOf(operation, event);
     const parent = context.active();
     let span = trace.wrapSpanContext(INVALID_SPAN_CONTEXT);
     quietly(() => {
       const { kind } = OPERATIONS[operation];
-      span = tracer.startSpan(name, { kind, attributes: spanAttributes, ...(links && { links }) }, parent);
+      const { name, span: attributes } = attributesOf(operation, event);
+      span = tracer.startSpan(name, { kind, attributes, ...(links && { links }) }, parent);
       if (event !== undefined) span.setAttribute('messaging.message.id', event.id);
     });
-    const finish = (error?: unknown) =>
-      quietly(() => {
+    return observe(
+      () => context.with(trace.setSpan(parent, span), run, undefined, span),
+      (error) => {
         end(span, error);
         span.end();
-      });
-    const fail = (error: unknown) => finish(error ?? OTHER);
-    let result: Result;
-    try {
-      result = context.with(trace.setSpan(parent, span), run, undefined, span);
-    } catch (error) {
-      fail(error);
-      throw error;
-    }
-    if (isThenable(result)) result.then(() => finish(), fail);
-    else finish();
-    return result;
+      },
+    );
   }
 
   /** Runs a step, measured by the histogram. */
@@ -155,52 +147,43 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
       histogram,
     }: {
       readonly event?: UnknownEvent | undefined;
-      readonly links?: Link[] | undefined;
+      readonly links?: (() => Link[] | undefined) | undefined;
       readonly histogram: 'operationDuration' | 'processDuration';
     },
   ): Result {
     const startedAt = performance.now();
+    const measureStep = (error: unknown) => {
+      const { metric } = attributesOf(operation, event);
+      const attributes = error === undefined ? metric : { ...metric, 'error.type': errorType(error) };
+      instruments()[histogram].record((performance.now() - startedAt) / 1_000, attributes);
+    };
+    // A delivery that is not sampled has no spans of its steps: their objects would take more time than the delivery.
+    if (trace.getActiveSpan()?.isRecording() === false) return observe(run, measureStep);
     return inSpan(operation, run, {
       event,
-      links,
+      links: links?.(),
       end(span, error) {
-        const { metric } = attributesOf(operation, event);
-        const duration = instruments()[histogram];
-        const seconds = (performance.now() - startedAt) / 1_000;
-        if (error === undefined) {
-          duration.record(seconds, metric);
-        } else {
-          const type = errorType(error);
-          duration.record(seconds, { ...metric, 'error.type': type });
-          setError(span, type);
-        }
+        measureStep(error);
+        failSpan(span, error);
       },
     });
   }
 
   /** `isFirst`: whether it is the first pass of its delivery. */
   function measure(outcome: Outcome, isFirst: boolean): void {
-    const { kind, origin, event, error, attempt, secretIndex } = outcome;
+    const { kind, event, attempt, secretIndex } = outcome;
     const { outcomes, secretMatches, eventAge, attempts } = instruments();
-    const about = attributesOf('receive', event).about;
-    const type = about['stablehooks.event.type'];
-    outcomes.add(1, {
-      ...about,
-      'stablehooks.origin': origin,
-      'stablehooks.outcome': kind,
-      ...(error && { 'error.type': error.code }),
-    });
+    const attributes = attributesOfOutcome(outcome);
+    outcomes.add(1, attributes);
     if (secretIndex !== undefined && isFirst) {
       secretMatches.add(1, { ...common, 'stablehooks.secret.index': secretIndex });
     }
-    if (event === undefined) return;
-    if (kind === 'handled' || kind === 'ignored') {
-      const age = (Date.now() - createdAtMs(event)) / 1_000;
+    if (event !== undefined && (kind === 'handled' || kind === 'ignored')) {
       // Clocks differ: an age below zero is none.
-      eventAge.record(Math.max(0, age), { ...about, 'stablehooks.origin': origin });
+      eventAge.record(Math.max(0, Date.now() - createdAtMs(event)) / 1_000, attributes);
     }
     if (attempt !== undefined && (kind === 'handled' || kind === 'dead')) {
-      attempts.record(attempt, { ...common, 'stablehooks.event.type': type, 'stablehooks.outcome': kind });
+      attempts.record(attempt, attributes);
     }
   }
 
@@ -219,7 +202,7 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
   }
 
   return {
-    delivery: (delivery, run) =>
+    delivery: (delivery, run, traceparent) =>
       inSpan(
         'receive',
         async (span) => {
@@ -227,12 +210,12 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
           const isFirst = delivery.secretIndex === undefined;
           const outcome = await run();
           quietly(() => {
-            describe(span, outcome, attributesOf('receive', outcome.event).name);
+            if (span.isRecording()) describe(span, outcome, attributesOf('receive', outcome.event).name);
             measure(outcome, isFirst);
           });
           return outcome;
         },
-        { event: delivery.event, end: failSpan },
+        { event: delivery.event, links: linksTo(traceparent) },
       ),
 
     claim: (event, run) => timed('claim', run, { event, histogram: 'operationDuration' }),
@@ -240,7 +223,7 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
     handler: (event, { traceparent }, run) =>
       timed('handler', run, {
         event,
-        links: linksTo(traceparent),
+        links: () => linksTo(traceparent),
         histogram: 'processDuration',
       }),
 
@@ -256,18 +239,14 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
 
     enqueue: (event, run) => timed('enqueue', run, { event, histogram: 'operationDuration' }),
 
-    redrive: (run) => inSpan('redrive', run, { end: failSpan }),
+    redrive: (run) => inSpan('redrive', run),
 
     poll: (run) =>
-      inSpan(
-        'poll',
-        async (span) => {
-          const summary = await run();
-          quietly(() => measurePoll(summary, span));
-          return summary;
-        },
-        { end: failSpan },
-      ),
+      inSpan('poll', async (span) => {
+        const summary = await run();
+        quietly(() => measurePoll(summary, span));
+        return summary;
+      }),
 
     detached: (run) => context.with(ROOT_CONTEXT, run),
 
@@ -284,6 +263,22 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
   };
 }
 
+/** Runs work, and calls back at its end, also if that is later; with an error if it failed. */
+function observe<Result>(run: () => Result, onEnd: (error?: unknown) => void): Result {
+  const succeed = () => quietly(onEnd);
+  const fail = (error: unknown) => quietly(() => onEnd(error ?? OTHER));
+  let result: Result;
+  try {
+    result = run();
+  } catch (error) {
+    fail(error);
+    throw error;
+  }
+  if (isThenable(result)) result.then(succeed, fail);
+  else succeed();
+  return result;
+}
+
 /** A provider, sampler or processor that throws changes nothing. */
 function quietly(observe: () => void): void {
   try {
@@ -295,7 +290,6 @@ function quietly(observe: () => void): void {
 
 /** What a span says of an outcome. */
 function describe(span: Span, outcome: Outcome, name: string): void {
-  if (!span.isRecording()) return;
   const { kind, origin, event, error, attempt, secretIndex } = outcome;
   span.updateName(name);
   span.setAttribute('stablehooks.origin', origin);
@@ -347,30 +341,50 @@ function knownType({ type }: UnknownEvent): string {
 interface StepAttributes {
   /** The name of the span. */
   readonly name: string;
-  /** What is common to all metrics of this event's type. */
-  readonly about: Attributes;
   /** The attributes of the step's metrics. */
   readonly metric: Attributes;
   /** The attributes of the step's span when it starts. */
   readonly span: Attributes;
 }
 
-/** Makes attributes once for each step and type: objects that are shared take no time. */
-function createAttributes(common: Attributes) {
-  const made = new Map<string, StepAttributes>();
+/** Gives what was made for a key before: to make the attributes anew takes more time than to record them. */
+function shared<Value>() {
+  const made = new Map<string, Value>();
+  return (key: string, make: () => Value): Value => {
+    let value = made.get(key);
+    if (value === undefined) {
+      value = make();
+      made.set(key, value);
+    }
+    return value;
+  };
+}
+
+function createStepAttributes(common: Attributes) {
+  const steps = shared<StepAttributes>();
   return (operation: Operation, event: UnknownEvent | undefined): StepAttributes => {
     const type = event && knownType(event);
-    const key = `${operation} ${type}`;
-    let attributes = made.get(key);
-    if (attributes === undefined) {
+    return steps(`${operation} ${type}`, () => {
       const about = type === undefined ? common : { ...common, 'stablehooks.event.type': type };
       const metric = { ...about, 'messaging.operation.name': operation };
       const span = { ...metric, 'messaging.operation.type': OPERATIONS[operation].type };
       const name = type === undefined || type === OTHER ? operation : `${operation} ${type}`;
-      attributes = { name, about, metric, span };
-      made.set(key, attributes);
-    }
-    return attributes;
+      return { name, metric, span };
+    });
+  };
+}
+
+function createOutcomeAttributes(common: Attributes) {
+  const outcomes = shared<Attributes>();
+  return ({ kind, origin, event, error }: Outcome): Attributes => {
+    const type = event && knownType(event);
+    return outcomes(`${kind} ${origin} ${type} ${error?.code}`, () => ({
+      ...common,
+      'stablehooks.outcome': kind,
+      'stablehooks.origin': origin,
+      ...(type !== undefined && { 'stablehooks.event.type': type }),
+      ...(error !== undefined && { 'error.type': error.code }),
+    }));
   };
 }
 

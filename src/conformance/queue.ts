@@ -4,6 +4,7 @@ import type { Inbox, Queue } from '../core/ports.js';
 import { memoryInbox } from '../inboxes/memory.js';
 import type { Outcome } from '../receiver/outcome.js';
 import { createReceiver, type Receiver } from '../receiver/receiver.js';
+import { NO_TELEMETRY, type Telemetry } from '../receiver/telemetry.js';
 import { type ContractCase, someEvent } from './contract.js';
 
 /**
@@ -103,6 +104,42 @@ export const queueContract: readonly ContractCase<QueueUnderTest>[] = [
       );
       assert.deepEqual([...ran].sort(), events.map(({ id }) => id).sort());
       assert.equal((await front.accept(flaky, 'push')).kind, 'duplicate');
+    },
+  },
+  {
+    name: 'a job carries the trace context of what enqueued it, and one without a trace context carries none',
+    async run({ queue, inbox = durableMemoryInbox().inbox, startWorker }) {
+      const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+      const [traced, plain] = [someEvent(), someEvent()];
+      const seen = new Map<string | undefined, string | undefined>();
+      let resolveSeen = () => {};
+      const bothSeen = new Promise<void>((resolve) => {
+        resolveSeen = resolve;
+      });
+      const telemetry: Telemetry = {
+        ...NO_TELEMETRY,
+        delivery(delivery, run, carried) {
+          seen.set(delivery.event?.id, carried);
+          if (seen.size === 2) resolveSeen();
+          return run();
+        },
+      };
+      await queue.enqueue(traced, { traceparent });
+      await queue.enqueue(plain);
+      const handlers = { 'transfer.settled': () => undefined };
+      const stopWorker = await startWorker(createReceiver({ secret: 'x', inbox, telemetry, handlers }));
+      try {
+        await bothSeen;
+      } finally {
+        await stopWorker();
+      }
+      assert.deepEqual(
+        seen,
+        new Map([
+          [traced.id, traceparent],
+          [plain.id, undefined],
+        ]),
+      );
     },
   },
   {

@@ -354,6 +354,8 @@ export interface Queue {
     options?: {
       /** The event's JSON as it arrived, to be passed on unchanged. @default the event serialized */
       readonly json?: string | undefined;
+      /** The trace context to pass on with the event, as a W3C `traceparent`. @default none */
+      readonly traceparent?: string | undefined;
     },
   ): Promise<void>;
 }

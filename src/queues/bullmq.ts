@@ -14,26 +14,21 @@ import type { Queue } from '../core/ports.js';
 import { redactCommand } from '../core/redact-command.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
-import { type QueueOptions, runJob, withTimeout } from './job.js';
+import { type JobData, type QueueOptions, runJob, withTimeout } from './job.js';
 
-export type { QueueOptions } from './job.js';
+export type { JobData, QueueOptions } from './job.js';
 
 /** The methods of a BullMQ `Queue` that {@link bullmqQueue} uses. */
 export interface BullQueueLike {
-  add(name: string, data: BullJobData, options: { jobId: string }): Promise<unknown>;
+  add(name: string, data: JobData, options: { jobId: string }): Promise<unknown>;
   getJobState(jobId: string): Promise<string>;
   remove(jobId: string): Promise<unknown>;
-}
-
-/** The data of a job: the event's JSON as it arrived, because a number such as `1e999` does not survive as a value. */
-export interface BullJobData {
-  readonly event: string;
 }
 
 /** The part of a BullMQ `Job` that {@link bullmqProcessor} uses. */
 export interface BullJobLike {
   /** The event itself in a job that an earlier release added. */
-  readonly data: BullJobData | UnknownEvent;
+  readonly data: JobData | UnknownEvent;
   moveToDelayed(timestamp: number, token?: string): Promise<void>;
 }
 
@@ -64,16 +59,16 @@ export function bullmqQueue(queue: Lazy<BullQueueLike>, options: QueueOptions = 
   readOptions('bullmqQueue', { queue }, { queue: required(lazyRule(QUEUE)) });
   const wiring = defineLazy('bullmqQueue', { queue }, { queue: QUEUE });
 
-  async function addJob(event: UnknownEvent, json: string): Promise<void> {
+  async function addJob(event: UnknownEvent, data: JobData): Promise<void> {
     const { queue } = wiring;
     const jobId = toJobId(event.id);
     // BullMQ ignores a new job while it keeps a finished one of the same id.
     if (FINISHED.has(await queue.getJobState(jobId))) await queue.remove(jobId);
-    await queue.add(event.type, { event: json }, { jobId });
+    await queue.add(event.type, data, { jobId });
   }
   return {
-    enqueue: async (event, { json = encodeEvent(event) } = {}) =>
-      withTimeout(redactCommand(addJob(event, json)), timeoutMs),
+    enqueue: async (event, { json = encodeEvent(event), traceparent } = {}) =>
+      withTimeout(redactCommand(addJob(event, { event: json, traceparent })), timeoutMs),
   };
 }
 
@@ -104,7 +99,7 @@ export function bullmqProcessor(
   assertReceiver('bullmqProcessor', receiver, 'handle');
   return async (job, token) => {
     try {
-      return await runJob(receiver, toJson(job.data));
+      return await runJob(receiver, toJobData(job.data));
     } catch (error) {
       if (!(error instanceof BusyError)) throw error;
       await job.moveToDelayed(Date.now() + Math.min(error.retryAfterMs, MAX_DELAY_MS), token);
@@ -117,8 +112,8 @@ export function bullmqProcessor(
 /** An event that a person requeues runs again at the latest after this time, however late its retry time was. */
 const MAX_DELAY_MS = 60_000;
 
-function toJson(data: BullJobData | UnknownEvent): string {
-  return 'id' in data ? encodeEvent(data) : data.event;
+function toJobData(data: JobData | UnknownEvent): JobData {
+  return 'id' in data ? { event: encodeEvent(data) } : data;
 }
 
 const FINISHED: ReadonlySet<string> = new Set(['completed', 'failed']);

@@ -23,14 +23,21 @@ export function withTimeout<Value>(answer: Promise<Value>, timeoutMs: number): P
 /** Outcomes with an error that a retry cannot change. */
 const NOT_RETRIED: ReadonlySet<OutcomeKind> = new Set(['dead', 'rejected']);
 
-/**
- * Handles the event of a job; rejects with the error of the outcome if the engine must retry the job.
- *
- * @param json - the event as it arrived.
- */
-export async function runJob(receiver: Pick<Receiver, 'handle'>, json: string): Promise<OutcomeKind> {
+/** The data of a job. */
+export interface JobData {
+  /** The event's JSON as it arrived: engines change some values, and refuse others. */
+  readonly event: string;
+  /** The trace context of what enqueued it, as a W3C `traceparent`. */
+  readonly traceparent?: string | undefined;
+}
+
+/** Handles the event of a job; rejects with the error of the outcome if the engine must retry the job. */
+export async function runJob(
+  receiver: Pick<Receiver, 'handle'>,
+  { event: json, traceparent }: JobData,
+): Promise<OutcomeKind> {
   const event = JSON.parse(json) as UnknownEvent;
-  const { kind, error } = await receiver.handle(event, 'queue', { json });
+  const { kind, error } = await receiver.handle(event, 'queue', { json, traceparent });
   if (error === undefined || NOT_RETRIED.has(kind)) return kind;
   throw error;
 }

@@ -14,9 +14,9 @@ import {
 } from '../core/options.js';
 import type { Queue } from '../core/ports.js';
 import type { Receiver } from '../receiver/receiver.js';
-import { type QueueOptions, runJob, withTimeout } from './job.js';
+import { type JobData, type QueueOptions, runJob, withTimeout } from './job.js';
 
-export type { QueueOptions } from './job.js';
+export type { JobData, QueueOptions } from './job.js';
 
 /** The methods of a `PgBoss` that {@link pgBossQueue} uses. */
 export interface PgBossLike {
@@ -30,12 +30,12 @@ export interface PgBossCompleteLike {
   complete(name: string, ids: string[]): Promise<unknown>;
 }
 
-/** A job. The event is its JSON as it arrived, because jsonb refuses some events and reorders the keys of others. */
+/** A job. */
 export interface PgBossJob {
   readonly id: string;
   /** The name of the queue. */
   readonly name: string;
-  readonly data: { readonly event: string };
+  readonly data: JobData;
 }
 
 /** Options of {@link pgBossQueue}. */
@@ -68,10 +68,9 @@ export function pgBossQueue(boss: Lazy<PgBossLike>, options: PgBossQueueOptions 
   readOptions('pgBossQueue', { boss }, { boss: required(lazyRule(BOSS)) });
   const wiring = defineLazy('pgBossQueue', { boss }, { boss: BOSS });
 
-  async function addJob(event: UnknownEvent, json: string): Promise<void> {
+  async function addJob(event: UnknownEvent, data: JobData): Promise<void> {
     const { boss } = wiring;
     const id = await toJobId(event.id);
-    const data: PgBossJob['data'] = { event: json };
     // Twice: the job with the same id may have been deleted between the calls.
     for (const _ of [1, 2]) {
       if ((await boss.send(queue, data, { id })) !== null) return;
@@ -84,7 +83,8 @@ export function pgBossQueue(boss: Lazy<PgBossLike>, options: PgBossQueueOptions 
     );
   }
   return {
-    enqueue: async (event, { json = encodeEvent(event) } = {}) => withTimeout(addJob(event, json), timeoutMs),
+    enqueue: async (event, { json = encodeEvent(event), traceparent } = {}) =>
+      withTimeout(addJob(event, { event: json, traceparent }), timeoutMs),
   };
 }
 
@@ -126,7 +126,7 @@ export function pgBossProcessor(
     const failures: unknown[] = [];
     const run = async (job: PgBossJob) => {
       try {
-        await runJob(receiver, job.data.event);
+        await runJob(receiver, job.data);
         finished.push(job);
       } catch (error) {
         failures.push(error);

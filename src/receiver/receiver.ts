@@ -71,6 +71,8 @@ export interface RecordOptions {
 export interface AcceptOptions {
   /** The event's JSON as it arrived, to be stored and enqueued unchanged. @default the event serialized */
   readonly json?: string | undefined;
+  /** The trace context that the event came with, such as that of its job, as a W3C `traceparent`. @default none */
+  readonly traceparent?: string | undefined;
 }
 
 /** Receives events. `receive`, `accept` and `handle` never throw or reject: each resolves to an {@link Outcome}. */
@@ -227,17 +229,21 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     }
   }
 
-  const accept = (event: UnknownEvent, origin: Origin, { json }: AcceptOptions = {}) =>
-    conclude({ origin, event }, logger, (enter) => {
+  const accept = (event: UnknownEvent, origin: Origin, { json, traceparent }: AcceptOptions = {}) => {
+    const run: Pipeline = (enter) => {
       enter();
       return dispatch(event, origin, json);
-    });
+    };
+    return conclude({ origin, event }, logger, run, traceparent);
+  };
 
-  const handle = (event: UnknownEvent, origin: Origin, { json }: AcceptOptions = {}) =>
-    conclude({ origin, event }, logger, (enter) => {
+  const handle = (event: UnknownEvent, origin: Origin, { json, traceparent }: AcceptOptions = {}) => {
+    const run: Pipeline = (enter) => {
       enter();
       return runOrPark(event, origin, json);
-    });
+    };
+    return conclude({ origin, event }, logger, run, traceparent);
+  };
 
   function readBody(request: WebhookRequest): Promise<Uint8Array> {
     return orTimeout(request.body(settings.maxBodyBytes), bodyTimeoutMs, () => {
@@ -271,7 +277,9 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     const recorded = await recordOne(event, origin, { json, dueInMs: leaseMs });
     if (recorded === 'done') return { kind: 'duplicate' };
     if (recorded === 'dead') return { kind: 'dead' };
-    const enqueued = telemetry.enqueue(event, () => queue.enqueue(event, { json }));
+    const enqueued = telemetry.enqueue(event, () =>
+      queue.enqueue(event, { json, traceparent: telemetry.traceparent() }),
+    );
     await orUnavailable('ERR_QUEUE_FAILED', enqueued);
     return { kind: 'queued' };
   }
@@ -474,8 +482,13 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
 
   type Pipeline = (enter: () => void, delivery: Delivery) => Promise<OutcomeResult>;
 
-  function conclude(delivery: Delivery, requestLogger: Logger, pipeline: Pipeline): Promise<Outcome> {
-    return telemetry.delivery(delivery, () => toOutcome(delivery, requestLogger, pipeline));
+  function conclude(
+    delivery: Delivery,
+    requestLogger: Logger,
+    pipeline: Pipeline,
+    traceparent?: string,
+  ): Promise<Outcome> {
+    return telemetry.delivery(delivery, () => toOutcome(delivery, requestLogger, pipeline), traceparent);
   }
 
   /** The only place that catches errors: an error becomes an outcome, and every outcome is logged and reported. */

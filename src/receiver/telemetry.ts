@@ -26,8 +26,10 @@ export interface Telemetry {
   /**
    * One pass of a delivery or a stored event through the receiver, up to its outcome. `delivery` gets its `event` and
    * `secretIndex` while it runs. A delivery whose handler runs after the answer has two passes.
+   *
+   * @param traceparent - the trace context that the event came with, such as that of its job.
    */
-  delivery(delivery: Readonly<Delivery>, run: () => Promise<Outcome>): Promise<Outcome>;
+  delivery(delivery: Readonly<Delivery>, run: () => Promise<Outcome>, traceparent?: string): Promise<Outcome>;
   /** The claim of an event in the inbox. */
   claim<Result>(event: UnknownEvent, run: () => Result): Result;
   /** The handler of an event, with the check of its payload. What it returns can be a promise or not. */

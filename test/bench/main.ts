@@ -8,6 +8,7 @@ import { measureInspector } from './inspector.js';
 import { measureKeys } from './keys.js';
 import { measureRecorded } from './recorded.js';
 import { measureServers } from './servers.js';
+import { measureTelemetry } from './telemetry.js';
 import { measureVerify } from './verify.js';
 import { measureBundles, measureImports } from './weight.js';
 
@@ -15,6 +16,7 @@ const quick = process.argv.includes('--quick');
 
 const sizes = await measureVerify({ rounds: quick ? 1 : 15 });
 const loads = await measureServers(quick ? { rounds: 1, seconds: 1 } : { rounds: 12, seconds: 1 });
+const telemetry = await measureTelemetry({ rounds: quick ? 1 : 15 });
 const bundles = await measureBundles();
 const imports = await measureImports({ rounds: quick ? 1 : 15 });
 const { claims, prunedSize } = await measureClaims(
@@ -59,6 +61,18 @@ const tables = [
       `${ratio.toFixed(2)}×`,
       String(p99Ms),
     ]),
+  ),
+  '## Telemetry: `receive`, 300 B, memory inbox: median µs, and of a delivery without telemetry',
+  toTable(
+    ['', 'µs', 'ratio'],
+    [
+      ...telemetry.measured.map(({ name, p50Us, ratio }) => [name, digits(p50Us), `${ratio.toFixed(2)}×`]),
+      [
+        'the calls of a receiver without telemetry',
+        digits(telemetry.offUs),
+        `${telemetry.offRatio.toFixed(3)}×`,
+      ],
+    ],
   ),
   '## Bundle for the edge: minified and compressed, zod left out',
   toTable(

@@ -13,14 +13,25 @@ const timeout = pace.settleTimeoutMs + (events / pace.eventsPerSecond) * 10_000;
 
 describeWithRedis('chaos', () => {
   // At the same time: each engine mostly waits for its own processes and servers.
-  test.concurrent.each(['bullmq', 'pg-boss'] as const)(
-    `over %s, each of ${events} events takes effect once while processes are killed and servers restart`,
+  test.concurrent.each([
+    // A poll enqueues what push recorded while Redis was down. pg-boss is in the database of the inbox.
+    { engine: 'bullmq', origins: ['push', 'queue', 'pull'] },
+    { engine: 'pg-boss', origins: ['push', 'queue'] },
+  ] as const)(
+    `over $engine, each of ${events} events takes effect once while processes are killed and servers restart`,
     { timeout },
-    async (engine) => {
-      const report = await runChaos({ engine, events, ...pace });
-      console.log(engine, report);
+    async ({ engine, origins }) => {
+      const { telemetry, confidential, ...report } = await runChaos({ engine, events, ...pace });
+      const joined = telemetry.joined(origins);
+      console.log(engine, { ...report, spans: telemetry.spans, joined: joined.length });
       expect(report).toMatchObject({ fired: events, lost: [], twice: [], invented: [], restarts: 2 });
       expect(report.kills).toBeGreaterThan(2);
+      // The traces of these deliveries, of a failed attempt and of its retry are one by their links.
+      expect(joined.length).toBeGreaterThan(0);
+      const said = [...telemetry.words].join('\n');
+      expect(said).toContain('ERR_HANDLER_FAILED');
+      expect(confidential.length).toBeGreaterThan(events);
+      expect(confidential.filter((text) => text !== '' && said.includes(text))).toEqual([]);
     },
   );
 });

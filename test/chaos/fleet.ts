@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import type { ProcessSettings } from './process.js';
+import type { Sent, Telemetry } from './traces.js';
 
 /** Three receivers and two workers. A process that ends is started again. */
 export interface Fleet {
@@ -17,7 +18,7 @@ export interface Fleet {
 const ROLES = ['receiver', 'worker', 'receiver', 'worker', 'receiver'] as const;
 const program = fileURLToPath(new URL('./process.ts', import.meta.url));
 
-export function startFleet(settings: Omit<ProcessSettings, 'role'>): Fleet {
+export function startFleet(settings: Omit<ProcessSettings, 'role'>, telemetry: Telemetry): Fleet {
   const members: (ChildProcess | undefined)[] = [];
   const ports = new Map<number, number>();
   let kills = 0;
@@ -31,7 +32,10 @@ export function startFleet(settings: Omit<ProcessSettings, 'role'>): Fleet {
       stdio: ['ignore', 'ignore', process.env['CHAOS_STDERR'] ? 'inherit' : 'ignore', 'ipc'],
     });
     members[index] = child;
-    child.on('message', (address) => ports.set(index, (address as AddressInfo).port));
+    child.on('message', (message: AddressInfo | Sent) => {
+      if ('port' in message) ports.set(index, message.port);
+      else telemetry.receive(message);
+    });
     child.on('exit', () => {
       ports.delete(index);
       start(index);
