@@ -391,6 +391,7 @@ function createOutcomeAttributes(common: Attributes) {
 interface Gauges {
   readonly events: ReturnType<Meter['createObservableGauge']>;
   readonly oldest: ReturnType<Meter['createObservableGauge']>;
+  readonly readable: ReturnType<Meter['createObservableGauge']>;
   readonly watermarkLag: ReturnType<Meter['createObservableGauge']>;
   readonly gaps: ReturnType<Meter['createObservableGauge']>;
 }
@@ -406,6 +407,9 @@ function createInstruments(
   const gauges: Gauges = {
     events: gauge('stablehooks.inbox.events', '{event}', 'Events in the inbox that are not done, by state.'),
     oldest: gauge('stablehooks.inbox.oldest', 's', 'Since when the oldest event has been in its state.'),
+    readable: meter.createObservableGauge('stablehooks.inbox.readable', {
+      description: '1 if the inbox could be read; 0 if not, and then the other gauges have old values.',
+    }),
     watermarkLag: gauge('stablehooks.poll.watermark_lag', 's', 'How far the watermark is behind now.'),
     gaps: gauge('stablehooks.poll.gaps', '{gap}', 'Gaps that are open and not acknowledged.'),
   };
@@ -443,7 +447,10 @@ function createInstruments(
   };
 }
 
-/** Reads an inbox for the gauges. One that cannot be asked has no value: its deliveries are `unavailable`. */
+/**
+ * Reads an inbox for the gauges. Of one that cannot be asked, a reader with cumulative values exports what it had last:
+ * `readable` says so.
+ */
 async function observeInbox(
   inbox: InboxOperations,
   result: BatchObservableResult,
@@ -452,6 +459,7 @@ async function observeInbox(
   try {
     const [counts, { watermark, gaps }] = await Promise.all([inbox.count(), inbox.pollState()]);
     const now = Date.now();
+    result.observe(gauges.readable, 1, common);
     for (const { state, count, oldest } of counts) {
       if (state === 'done') continue;
       const attributes = { ...common, 'stablehooks.inbox.state': state };
@@ -464,7 +472,9 @@ async function observeInbox(
     result.observe(gauges.watermarkLag, (now - watermark) / 1_000, common);
     const open = gaps.filter(({ acknowledged }) => acknowledged === null);
     result.observe(gauges.gaps, open.length, common);
-  } catch {}
+  } catch {
+    result.observe(gauges.readable, 0, common);
+  }
 }
 
 function hasOperations(

@@ -1,0 +1,239 @@
+/** For each alert, series with which it fires, and series with which it does not. */
+
+/** Series of a test by their selectors: `name{label="value"}`, without `job`. */
+export type Series = Readonly<Record<string, string>>;
+
+/** What an alert is tested with: series in addition to {@link HEALTHY}, or instead of them. */
+export interface AlertCase {
+  readonly alert: string;
+  readonly fires: Series;
+  /** Almost the same, but nothing fires. */
+  readonly silent: Series;
+  /** When it is evaluated, in minutes. */
+  readonly at: number;
+  /** The minutes from one value of a series to the next. Above 5, other alerts can fire. @default 1 */
+  readonly step?: number;
+  readonly summary: string;
+  /** The labels of the alert, without `job` and `severity`. */
+  readonly labels?: Readonly<Record<string, string>>;
+  /** Other alerts of the same cause. */
+  readonly also?: readonly string[];
+}
+
+/** More than any test reads. */
+const LENGTH = 100;
+const always = (value: number) => `${value}x${LENGTH}`;
+const growing = (perStep: number) => `0+${perStep}x${LENGTH}`;
+/** A series that begins in a minute, with this value, and stays. */
+const from = (minute: number, value: number) => `_x${minute - 1} ${value}x${LENGTH}`;
+/** A series that changes in a minute. */
+const until = (minute: number, before: number, after: number) => `${before}x${minute - 1} ${after}x${LENGTH}`;
+
+const outcome = (kind: string, code?: string, instance = 'a') =>
+  `stablehooks_outcomes_total{instance="${instance}", stablehooks_outcome="${kind}", stablehooks_origin="push"${code === undefined ? '' : `, error_type="${code}"`}}`;
+const events = (state: string, instance = 'a') =>
+  `stablehooks_inbox_events{instance="${instance}", stablehooks_inbox_state="${state}"}`;
+const oldest = (state: string, instance = 'a') =>
+  `stablehooks_inbox_oldest{instance="${instance}", stablehooks_inbox_state="${state}"}`;
+const age = (le: string) =>
+  `stablehooks_event_age_bucket{instance="a", stablehooks_origin="push", le="${le}"}`;
+const polls = (result: string) =>
+  `stablehooks_polls_total{instance="a", stablehooks_poll_result="${result}"}`;
+const matches = (index: number) =>
+  `stablehooks_secret_matches_total{instance="a", stablehooks_secret_index="${index}"}`;
+const gauge = (name: string, instance = 'a') => `stablehooks_${name}{instance="${instance}"}`;
+const recovered = gauge('poll_recovered_total');
+
+/** Two processes with one inbox; one of them polls. */
+export const HEALTHY: Series = Object.fromEntries([
+  ...['a', 'b'].flatMap((instance) => [
+    [gauge('inbox_readable', instance), always(1)],
+    [gauge('poll_watermark_lag', instance), always(330)],
+    [gauge('poll_gaps', instance), always(0)],
+    [outcome('handled', undefined, instance), growing(2)],
+    ...['received', 'leased', 'failed', 'dead', 'parked'].flatMap((state) => [
+      [events(state, instance), always(0)],
+      [oldest(state, instance), always(0)],
+    ]),
+  ]),
+  [matches(0), growing(4)],
+  [age('0.5'), growing(4)],
+  [age('300'), growing(4)],
+  [age('900'), growing(4)],
+  [age('+Inf'), growing(4)],
+  [polls('proven'), growing(1)],
+  [recovered, always(0)],
+]);
+
+export const CASES: readonly AlertCase[] = [
+  {
+    alert: 'StablehooksMetricsMissing',
+    fires: Object.fromEntries(Object.keys(HEALTHY).map((series) => [series, '1x40 stale'])),
+    silent: { [gauge('inbox_readable', 'b')]: '1x40 stale' },
+    at: 75,
+    summary: 'No process of app exports metrics. Most other alerts cannot fire.',
+    also: ['StablehooksPollNotRunning'],
+  },
+  {
+    alert: 'StablehooksInboxUnreadable',
+    fires: { [gauge('inbox_readable', 'b')]: until(40, 1, 0) },
+    silent: { [gauge('inbox_readable', 'b')]: `1x40 0 1x${LENGTH}` },
+    at: 43,
+    summary:
+      'A process of app cannot read the inbox. The numbers of events, ages and gaps that it exports are old.',
+  },
+  {
+    alert: 'StablehooksDeadEvents',
+    fires: { [events('dead')]: always(2), [events('dead', 'b')]: always(2) },
+    // Requeued: the counter still shows it, the inbox does not.
+    silent: { [outcome('dead', 'ERR_HANDLER_PERMANENT')]: from(30, 1) },
+    at: 35,
+    summary: 'Dead events of app: 2. Nothing retries them.',
+  },
+  {
+    alert: 'StablehooksEventsNotRun',
+    fires: { [oldest('leased')]: `0+60x${LENGTH}`, [oldest('leased', 'b')]: `0+60x${LENGTH}` },
+    silent: { [oldest('leased')]: always(890), [oldest('failed')]: always(3_600) },
+    at: 21,
+    labels: { stablehooks_inbox_state: 'leased' },
+    summary: 'An event of app is leased for 21m 0s. Nothing runs it.',
+  },
+  {
+    alert: 'StablehooksEventsFailing',
+    fires: { [events('failed')]: until(10, 0, 3), [events('failed', 'b')]: until(10, 0, 3) },
+    silent: { [events('failed')]: `0x10 3x50 0x${LENGTH}` },
+    at: 75,
+    summary: 'Events of app that failed and wait for a retry: 3.',
+  },
+  {
+    alert: 'StablehooksHandlersFailing',
+    // A new kind of failure: its series begins with the failures of its first minute.
+    fires: { [outcome('failed', 'ERR_HANDLER_TIMEOUT')]: from(30, 20) },
+    silent: { [outcome('failed', 'ERR_HANDLER_TIMEOUT')]: from(30, 5) },
+    at: 37,
+    summary: 'Failed attempts of app within 15 minutes: 20, more than one in ten.',
+  },
+  {
+    alert: 'StablehooksLeaseLost',
+    fires: { [outcome('busy', 'ERR_LEASE_LOST')]: from(30, 1) },
+    silent: { [outcome('busy', 'ERR_EVENT_BUSY')]: from(30, 1) },
+    at: 31,
+    summary: 'A handler of app ran longer than its lease. Its event can take effect twice.',
+  },
+  {
+    alert: 'StablehooksEventsLate',
+    fires: { [age('0.5')]: always(0), [age('300')]: always(0), [age('900')]: always(0) },
+    silent: { [age('0.5')]: always(0) },
+    at: 60,
+    summary: 'One in twenty events of app is handled 15m 0s or more after its creation.',
+  },
+  {
+    alert: 'StablehooksUnknownTypes',
+    fires: { [events('parked')]: always(1) },
+    silent: { [outcome('parked')]: from(30, 1) },
+    at: 31,
+    summary: 'Events of app of types that this release does not know: 1.',
+  },
+  {
+    alert: 'StablehooksUnavailable',
+    fires: { [outcome('unavailable', 'ERR_INBOX_FAILED')]: from(30, 1) },
+    // It was so before, and Prometheus has seen it all the time.
+    silent: { [outcome('unavailable', 'ERR_INBOX_FAILED')]: always(7) },
+    at: 31,
+    labels: { error_type: 'ERR_INBOX_FAILED' },
+    summary: 'Deliveries and attempts of app that ended with ERR_INBOX_FAILED: 1.',
+  },
+  {
+    alert: 'StablehooksMisconfigured',
+    fires: { [outcome('failed', 'ERR_BODY_UNAVAILABLE')]: from(30, 1) },
+    silent: { [outcome('failed', 'ERR_BODY_INCOMPLETE')]: from(30, 1) },
+    at: 31,
+    labels: { error_type: 'ERR_BODY_UNAVAILABLE' },
+    summary: 'Deliveries of app fail with ERR_BODY_UNAVAILABLE, and each retry will, too.',
+  },
+  {
+    alert: 'StablehooksNothingAuthentic',
+    fires: { [outcome('rejected', 'ERR_SIGNATURE_MISMATCH')]: from(50, 3), [matches(0)]: always(9) },
+    silent: { [outcome('rejected', 'ERR_SIGNATURE_MISMATCH')]: from(50, 3) },
+    at: 55,
+    summary: 'app rejected 3 deliveries for their signatures, and accepted none for 30 minutes.',
+  },
+  {
+    alert: 'StablehooksForgedDeliveries',
+    // A new process: the first value of its counter is all that happened.
+    fires: { [outcome('rejected', 'ERR_SIGNATURE_MISMATCH', 'c')]: from(30, 500) },
+    silent: { [outcome('rejected', 'ERR_SIGNATURE_MISMATCH', 'c')]: from(30, 20) },
+    at: 31,
+    summary: 'app rejected 500 deliveries within 15 minutes for their signatures.',
+  },
+  {
+    alert: 'StablehooksDeliveriesRefused',
+    fires: { [outcome('rejected', 'ERR_EVENT_MALFORMED')]: from(30, 1) },
+    silent: { [outcome('rejected', 'ERR_METHOD_NOT_ALLOWED')]: from(30, 1) },
+    at: 31,
+    labels: { error_type: 'ERR_EVENT_MALFORMED' },
+    summary: 'Deliveries of app were refused with ERR_EVENT_MALFORMED. The service does not send them again.',
+  },
+  {
+    alert: 'StablehooksBusy',
+    fires: { [outcome('busy', 'ERR_RECEIVER_BUSY')]: growing(10) },
+    silent: { [outcome('busy', 'ERR_RECEIVER_BUSY')]: growing(3) },
+    at: 60,
+    summary: 'app refused 150 deliveries within 15 minutes, because maxConcurrency handlers ran.',
+  },
+  {
+    alert: 'StablehooksOldSecretInUse',
+    fires: { [matches(1)]: growing(1) },
+    // The rotation began two days ago.
+    silent: { [matches(1)]: `_x25 0+1x${LENGTH}` },
+    at: 73 * 60,
+    step: 60,
+    summary: 'The service still signs deliveries of app with an old secret, for more than 3 days.',
+  },
+  {
+    alert: 'StablehooksGapOpen',
+    fires: { [gauge('poll_gaps')]: always(1), [gauge('poll_gaps', 'b')]: always(1) },
+    silent: {},
+    at: 30,
+    summary: 'Open gaps of app: 1. Events of their spans can be missing.',
+  },
+  {
+    alert: 'StablehooksWatermarkBehind',
+    fires: { [gauge('poll_watermark_lag')]: growing(60), [gauge('poll_watermark_lag', 'b')]: growing(60) },
+    silent: { [gauge('poll_watermark_lag')]: always(3_500) },
+    at: 70,
+    summary: 'For 1h 10m 0s nothing proves that app has all events.',
+  },
+  {
+    alert: 'StablehooksPollNotRunning',
+    fires: { [polls('proven')]: `0+1x20 20x${LENGTH}` },
+    // The process that polled ended, and another one polls.
+    silent: {
+      [polls('proven')]: '0+1x20 stale',
+      [polls('proven').replace('"a"', '"c"')]: `_x20 1+1x${LENGTH}`,
+    },
+    at: 70,
+    summary: 'Nothing polls the list for app. An event whose push is lost stays lost.',
+  },
+  {
+    alert: 'StablehooksPollUnproven',
+    fires: { [polls('proven')]: `0+1x20 20x${LENGTH}`, [polls('unproven')]: `0x20 0+1x${LENGTH}` },
+    silent: { [polls('unproven')]: growing(1) },
+    at: 65,
+    summary: 'No poll of app has proven anything for 30 minutes.',
+  },
+  {
+    alert: 'StablehooksPushBroken',
+    fires: { [recovered]: growing(1), [matches(0)]: always(9) },
+    silent: { [recovered]: `0x54 1x${LENGTH}` },
+    at: 60,
+    summary: 'Events that app got from the list within 30 minutes: 30. It got none by push.',
+  },
+  {
+    alert: 'StablehooksPushLosesEvents',
+    fires: { [recovered]: growing(1) },
+    silent: { [recovered]: `0x40 5x${LENGTH}` },
+    at: 60,
+    summary: '30 events of app came from the list within 30 minutes, because push lost them.',
+  },
+];
