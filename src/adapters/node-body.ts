@@ -1,9 +1,9 @@
 /** One delivery over Node's request and response: what every adapter on Node shares. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { joinBytes } from '../core/bytes.js';
+import type { Logger } from '../core/ports.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
 import type { Receiver, WebhookRequest } from '../receiver/receiver.js';
-import type { Logger } from '../core/ports.js';
 import { incomplete, tooLarge, unavailable } from './body-error.js';
 
 /** Node's request, and where parsers leave what they read. */
@@ -67,17 +67,19 @@ export class NodeWebhookRequest implements WebhookRequest {
     return Array.isArray(value) ? value.join(', ') : value;
   }
 
-  async body(maxBytes: number): Promise<Uint8Array> {
-    const { parsed, fix } = this.#options;
-    const request = this.#request;
-    const bytes = parsed.find((value) => value instanceof Uint8Array);
-    if (bytes !== undefined) {
-      if (bytes.length > maxBytes) throw tooLarge(maxBytes);
-      return bytes;
-    }
-    if (request.destroyed && !request.readableEnded) throw incomplete(request.errored ?? undefined);
-    if (isUsed(request)) throw unavailable(readerOf(parsed.find((value) => value !== undefined)), fix);
-    return this.#read(maxBytes);
+  body(maxBytes: number): Promise<Uint8Array> {
+    return new Promise((resolve, reject) => {
+      const { parsed, fix } = this.#options;
+      const request = this.#request;
+      const bytes = parsed.find((value) => value instanceof Uint8Array);
+      if (bytes !== undefined) {
+        if (bytes.length > maxBytes) throw tooLarge(maxBytes);
+        return resolve(bytes);
+      }
+      if (request.destroyed && !request.readableEnded) throw incomplete(request.errored ?? undefined);
+      if (isUsed(request)) throw unavailable(readerOf(parsed.find((value) => value !== undefined)), fix);
+      this.#read(maxBytes, { resolve, reject });
+    });
   }
 
   cancelBody(): void {
@@ -85,47 +87,48 @@ export class NodeWebhookRequest implements WebhookRequest {
   }
 
   /** Reads the stream to its end, and not beyond the limit. */
-  #read(maxBytes: number): Promise<Uint8Array> {
+  #read(
+    maxBytes: number,
+    { resolve, reject }: { resolve(body: Uint8Array): void; reject(error: Error): void },
+  ): void {
     const request = this.#request;
     const declared = declaredLength(request);
-    return new Promise((resolve, reject) => {
-      let chunks: Uint8Array[] = [];
-      let size = 0;
+    let chunks: Uint8Array[] = [];
+    let size = 0;
 
-      const onData = (chunk: unknown) => {
-        if (!(chunk instanceof Uint8Array)) {
-          return fail(unavailable('Something that decodes the stream to strings', this.#options.fix));
-        }
-        size += chunk.length;
-        if (size > maxBytes) fail(tooLarge(maxBytes));
-        else chunks.push(chunk);
-      };
-      const onEnd = () => {
-        if (declared !== undefined && size !== declared) return fail(incomplete());
-        const [first] = chunks;
-        resolve(first !== undefined && chunks.length === 1 ? first : joinBytes(chunks, size));
-        chunks = [];
-      };
-      const onError = (cause: unknown) => fail(incomplete(cause));
-      const onClose = () => {
-        // An error for each request would take a tenth of the time of a delivery.
-        if (!request.readableEnded) fail(incomplete());
-      };
-      const fail = (error: Error) => {
-        request.off('data', onData).off('end', onEnd).off('error', onError).off('close', onClose);
-        chunks = [];
-        reject(error);
-        // Discards the rest, for at most Node's requestTimeout, so that the sender reads our response and the
-        // connection serves its next delivery.
-        request.resume();
-      };
-
-      if (declared !== undefined && declared > maxBytes) return fail(tooLarge(maxBytes));
-      this.#stop = () => fail(incomplete());
-      request.on('data', onData).on('end', onEnd).on('error', onError).on('close', onClose);
-      // A stream that was paused does not start by itself.
+    const onData = (chunk: unknown) => {
+      if (!(chunk instanceof Uint8Array)) {
+        return fail(unavailable('Something that decodes the stream to strings', this.#options.fix));
+      }
+      size += chunk.length;
+      if (size > maxBytes) fail(tooLarge(maxBytes));
+      else chunks.push(chunk);
+    };
+    const onEnd = () => {
+      if (declared !== undefined && size !== declared) return fail(incomplete());
+      const [first] = chunks;
+      resolve(first !== undefined && chunks.length === 1 ? first : joinBytes(chunks, size));
+      chunks = [];
+    };
+    const onError = (cause: unknown) => fail(incomplete(cause));
+    const onClose = () => {
+      // Every request is closed in the end, and an error, with its stack, would take a tenth of its time.
+      if (!request.readableEnded) fail(incomplete());
+    };
+    const fail = (error: Error) => {
+      request.off('data', onData).off('end', onEnd).off('error', onError).off('close', onClose);
+      chunks = [];
+      reject(error);
+      // Discards the rest, for at most Node's requestTimeout, so that the sender reads our response and the
+      // connection serves its next delivery.
       request.resume();
-    });
+    };
+
+    if (declared !== undefined && declared > maxBytes) return fail(tooLarge(maxBytes));
+    this.#stop = () => fail(incomplete());
+    request.on('data', onData).on('end', onEnd).on('error', onError).on('close', onClose);
+    // A stream that was paused does not start by itself.
+    request.resume();
   }
 }
 
