@@ -105,18 +105,20 @@ export class NodeWebhookRequest implements WebhookRequest {
       else chunks.push(chunk);
     };
     const onEnd = () => {
+      stop();
       if (declared !== undefined && size !== declared) return fail(incomplete());
       const [first] = chunks;
       resolve(first !== undefined && chunks.length === 1 ? first : joinBytes(chunks, size));
-      chunks = [];
     };
     const onError = (cause: unknown) => fail(incomplete(cause));
-    const onClose = () => {
-      // Every request is closed in the end, and an error, with its stack, would take a tenth of its time.
-      if (!request.readableEnded) fail(incomplete());
+    const onClose = () => fail(incomplete());
+    /** Node keeps a request longer than its delivery, which must not be kept with it. */
+    const stop = () => {
+      this.#stop = undefined;
+      request.off('data', onData).off('end', onEnd).off('error', onError).off('close', onClose);
     };
     const fail = (error: Error) => {
-      request.off('data', onData).off('end', onEnd).off('error', onError).off('close', onClose);
+      stop();
       chunks = [];
       reject(error);
       // Discards the rest, for at most Node's requestTimeout, so that the sender reads our response and the
