@@ -126,7 +126,10 @@ export class NodeWebhookRequest implements WebhookRequest {
       request.resume();
     };
 
-    if (declared !== undefined && declared > maxBytes) return fail(tooLarge(maxBytes));
+    if (declared !== undefined && declared > maxBytes) {
+      fail(tooLarge(maxBytes));
+      return;
+    }
     this.#stop = () => fail(incomplete());
     request.on('data', onData).on('end', onEnd).on('error', onError).on('close', onClose);
     // A stream that was paused does not start by itself.
