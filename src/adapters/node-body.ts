@@ -1,6 +1,5 @@
 /** One delivery over Node's request and response: what every adapter on Node shares. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { joinBytes } from '../core/bytes.js';
 import type { Logger } from '../core/ports.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
 import type { Receiver, WebhookRequest } from '../receiver/receiver.js';
@@ -108,7 +107,7 @@ export class NodeWebhookRequest implements WebhookRequest {
       stop();
       if (declared !== undefined && size !== declared) return fail(incomplete());
       const [first] = chunks;
-      resolve(first !== undefined && chunks.length === 1 ? first : joinBytes(chunks, size));
+      resolve(first !== undefined && chunks.length === 1 ? first : Buffer.concat(chunks, size));
     };
     const onError = (cause: unknown) => fail(incomplete(cause));
     const onClose = () => fail(incomplete());
