@@ -4,7 +4,7 @@ import { ConfigError } from '../core/errors.js';
 import { assertReceiver } from '../core/options.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
-import { toWebhookRequest } from './node-body.js';
+import { NodeWebhookRequest } from './node-body.js';
 
 const FIX =
   'Do not read the stream before the receiver: remove the plugin that does, or set `encoding: false, runFirst: true` in fastify-raw-body, which then keeps the bytes.';
@@ -37,7 +37,8 @@ export function toFastifyPlugin(receiver: Receiver): FastifyPluginAsync {
     fastify.addContentTypeParser('*', (_request, _payload, done) => done(null));
     // Fastify answers 415 to a malformed content-type; the receiver ignores that header.
     fastify.addHook('preParsing', (request, _reply, payload, done) => {
-      request.headers = { ...request.headers, 'content-type': undefined };
+      // Fastify copies all headers at each use once one is set, so that this is left to requests that need it.
+      if (!request.mediaType) request.headers = { 'content-type': undefined };
       done(null, payload);
     });
     fastify.all('/', async (request, reply) => {
@@ -45,8 +46,8 @@ export function toFastifyPlugin(receiver: Receiver): FastifyPluginAsync {
       // Without a logger, Fastify's `log` has no level and one function that discards every line.
       const { log } = request;
       const logger = log.level === undefined && log.warn === log.error ? undefined : log;
-      const delivery = toWebhookRequest(request.raw, { parsed, fix: FIX });
-      const outcome = await receiver.receive({ ...delivery, logger });
+      const delivery = new NodeWebhookRequest(request.raw, { parsed, fix: FIX, logger });
+      const outcome = await receiver.receive(delivery);
       const { status, headers, body } = toWebhookResponse(outcome);
       return reply.code(status).headers(headers).send(body);
     });

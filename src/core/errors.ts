@@ -171,20 +171,16 @@ const DEPENDENCY = { ERR_INBOX_FAILED: 'inbox', ERR_QUEUE_FAILED: 'queue' } as c
  *
  * @throws {UnavailableError} with this code and the driver's error as its cause; errors of this package pass through.
  */
-export async function orUnavailable<Value>(
-  code: keyof typeof DEPENDENCY,
-  answer: Promise<Value>,
-): Promise<Value> {
-  try {
-    return await answer;
-  } catch (cause) {
+export function orUnavailable<Value>(code: keyof typeof DEPENDENCY, answer: Promise<Value>): Promise<Value> {
+  // Not async, because it runs twice per delivery. A driver's own promise may have no `catch`.
+  return Promise.resolve(answer).catch((cause: unknown) => {
     if (cause instanceof StablehooksError) throw cause;
     throw new UnavailableError(
       code,
       `The ${DEPENDENCY[code]} failed; see the cause. Check that it can be reached.`,
       { cause },
     );
-  }
+  });
 }
 
 /**

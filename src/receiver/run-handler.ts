@@ -21,6 +21,8 @@ const RETRY = { baseMs: 1_000, maxMs: 3_600_000 } as const;
 interface AttemptOptions<Tx> {
   readonly origin: Origin;
   readonly settings: ReceiverSettings<Tx>;
+  /** Called once the attempt has ended, unless it is late. */
+  readonly onEnded: (lease: Lease) => void;
   /** Called with the end of an attempt whose handler outlived its time limit; the answer does not wait for it. */
   readonly onLate: (end: Promise<OutcomeResult>) => void;
   /** Called when the event failed and waits for its retry time. */
@@ -45,41 +47,51 @@ export async function runHandler<Tx>(
   const { origin, settings } = options;
   const { inbox, handlerTimeoutMs, telemetry } = settings;
   const { attempt } = lease;
-  // No earlier attempt recorded a result, so the event may crash the process.
-  if (inbox.durable && attempt > settings.maxAttempts)
-    return fail(event, lease, { ...options, error: unfinished(event, lease) });
-
   const kind = settings.handlers[event.type] === undefined ? 'ignored' : 'handled';
   const startedAt = performance.now();
   let handlerMs: number | undefined;
   let ended: Promise<void> | undefined;
   let timeout: HandlerError | undefined;
   let onTimeout: ((error: HandlerError) => void) | undefined;
+  let isLate = false;
 
-  async function run(tx: Tx): Promise<void> {
+  const stopClock = () => {
+    // A handler that ends late has been reported with its time up to the answer.
+    handlerMs ??= Math.round(performance.now() - startedAt);
+  };
+
+  /** Runs the handler under its time limit; `undefined` when it has finished. */
+  function run(tx: Tx): Promise<void> | undefined {
     const context = new Context(tx, attempt, origin);
     try {
-      if (kind === 'ignored') return;
-      ended = telemetry.handler(event, lease, () =>
-        callHandler(event, context, { key: lease.key, settings }),
-      );
-      // A handler that returns nothing has finished: there is nothing to wait for, and no time to limit.
-      if (ended === undefined) return;
-      await orTimeout(ended, handlerTimeoutMs, () => {
-        timeout = stillRunning(event, handlerTimeoutMs);
-        onTimeout?.(timeout);
-        context.abort(timeout);
-        return timeout;
-      });
-    } finally {
-      handlerMs = Math.round(performance.now() - startedAt);
+      // Without a handler there is no step to observe.
+      if (kind === 'handled') {
+        const call = { key: lease.key, settings, stopClock };
+        ended = telemetry.handler(event, lease, () => callHandler(event, context, call));
+      }
+    } catch (fault) {
+      stopClock();
+      throw fault;
     }
+    // A handler that returns nothing has finished: there is nothing to wait for, and no time to limit.
+    if (ended === undefined) {
+      stopClock();
+      return undefined;
+    }
+    return orTimeout(ended, handlerTimeoutMs, () => {
+      stopClock();
+      timeout = stillRunning(event, handlerTimeoutMs);
+      onTimeout?.(timeout);
+      context.abort(timeout);
+      return timeout;
+    });
   }
 
   const complete = () => telemetry.complete(event, lease, () => inbox.complete(lease));
+  const recorded = (completion: Promise<boolean>) => orUnavailable('ERR_INBOX_FAILED', completion);
 
-  async function settled(completion: Promise<boolean>): Promise<OutcomeResult> {
-    if (!(await orUnavailable('ERR_INBOX_FAILED', completion))) throw leaseLost(lease);
+  function completed(isCompleted: boolean): OutcomeResult {
+    if (!isCompleted) throw leaseLost(lease);
     return { kind, attempt, handlerMs };
   }
 
@@ -91,7 +103,7 @@ export async function runHandler<Tx>(
         fault = error;
       });
     }
-    if (fault === undefined) return settled(complete());
+    if (fault === undefined) return completed(await recorded(complete()));
     return fail(event, lease, {
       ...options,
       error: isHandlerFault(fault) ? fault : (timeout as HandlerError),
@@ -100,9 +112,14 @@ export async function runHandler<Tx>(
 
   let transaction: Promise<boolean> | undefined;
   try {
+    // No earlier attempt recorded a result, so the event may crash the process.
+    if (inbox.durable && attempt > settings.maxAttempts) {
+      return await fail(event, lease, { ...options, error: unfinished(event, lease) });
+    }
     if (inbox.transaction === undefined) {
-      await run(undefined as Tx);
-      return await settled(complete());
+      const running = run(undefined as Tx);
+      if (running !== undefined) await running;
+      return completed(await recorded(complete()));
     }
     // The answer does not wait for the rollback, which waits for the statement that runs.
     const limit = new Promise<never>((_, reject) => {
@@ -113,14 +130,17 @@ export async function runHandler<Tx>(
       // What follows is the mark and the commit. Its failure is that of the transaction.
       telemetry.complete(event, lease, () => transaction)?.catch(() => undefined);
     });
-    return await settled(Promise.race([transaction, limit]));
+    return completed(await recorded(Promise.race([transaction, limit])));
   } catch (error) {
     if (timeout !== undefined && error === timeout) {
+      isLate = true;
       options.onLate(late(transaction));
       return { kind: 'failed', attempt, handlerMs, error: timeout };
     }
     if (isHandlerFault(error)) return { ...(await fail(event, lease, { ...options, error })), handlerMs };
     throw error;
+  } finally {
+    if (!isLate) options.onEnded(lease);
   }
 }
 
@@ -208,14 +228,19 @@ class Context<Tx> implements HandlerContext<Tx> {
 function callHandler<Tx>(
   event: WebhookEvent,
   context: Context<Tx>,
-  { key, settings }: { readonly key: string | undefined; readonly settings: ReceiverSettings<Tx> },
+  {
+    key,
+    settings: { handlers, payloads, orderingKey },
+    stopClock,
+  }: {
+    readonly key: string | undefined;
+    readonly settings: ReceiverSettings<Tx>;
+    /** Called when what is waited for has ended. */
+    readonly stopClock: () => void;
+  },
 ): Promise<void> | undefined {
-  const { handlers, payloads, orderingKey } = settings;
   const handler = handlers[event.type];
   const schema = payloads[event.type];
-  const toFault = (thrown: unknown): never => {
-    throw toHandlerFault(event, thrown);
-  };
   if (handler === undefined) return undefined;
   try {
     if (orderingKey !== undefined && readOrderingKey(event, orderingKey) !== key) throw otherKey();
@@ -223,9 +248,13 @@ function callHandler<Tx>(
       schema === undefined
         ? handler(event, context)
         : narrow(event, schema).then((narrowed) => handler(narrowed, context));
-    return running === undefined ? undefined : Promise.resolve(running).catch(toFault);
+    if (running === undefined) return undefined;
+    return Promise.resolve(running).then(stopClock, (thrown: unknown) => {
+      stopClock();
+      throw toHandlerFault(event, thrown);
+    });
   } catch (thrown) {
-    return toFault(thrown);
+    throw toHandlerFault(event, thrown);
   }
 }
 

@@ -12,14 +12,13 @@ export function orTimeout<Value>(
         reject(error);
       }
     }, ms);
-    const end = () => clearTimeout(timer);
     answer.then(
       (value) => {
-        end();
+        clearTimeout(timer);
         resolve(value);
       },
       (error: unknown) => {
-        end();
+        clearTimeout(timer);
         reject(error);
       },
     );

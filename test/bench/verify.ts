@@ -2,10 +2,11 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { Webhooks } from '@octokit/webhooks';
 import { verify as verifyOctokit } from '@octokit/webhooks-methods';
-import { createReceiver, memoryInbox, parseEvent, verifySignature } from 'stablehooks';
+import { createReceiver, memoryInbox, parseEvent, type UnknownEvent, verifySignature } from 'stablehooks';
 import { Webhook as StandardWebhook } from 'standardwebhooks';
 import Stripe from 'stripe';
 import { Webhook as SvixWebhook } from 'svix';
+import { createDeliver } from './by-hand.js';
 import { makeDeliveries, type SignedDelivery } from './delivery.js';
 import { type Candidate, type Measured, measure } from './measurement.js';
 import { SECRET } from './secret.js';
@@ -68,6 +69,20 @@ function candidatesFor(deliveries: readonly SignedDelivery[]): readonly Candidat
       prepare: () => receiveWith(async () => undefined, at),
     },
     {
+      name: 'by hand with the same promises, Map, async handler',
+      prepare: () => {
+        const deliver = createDeliver();
+        return async (index) => {
+          const { body, signature } = at(index);
+          must((await deliver(body, signature)).status === 200);
+        };
+      },
+    },
+    {
+      name: 'of receive: the memory inbox, claim and complete',
+      prepare: () => claimIn(memoryInbox(), deliveries),
+    },
+    {
       name: 'stripe constructEvent',
       prepare: () => (index) => stripe.webhooks.constructEvent(at(index).body, at(index).stripe, SECRET),
     },
@@ -110,6 +125,23 @@ function receiveWith(handler: () => void | Promise<void>, at: (index: number) =>
       body: async () => body,
     });
     must(outcome.kind === 'handled');
+  };
+}
+
+/** What a delivery asks of its inbox. */
+function claimIn(
+  inbox: ReturnType<typeof memoryInbox>,
+  deliveries: readonly SignedDelivery[],
+): (index: number) => Promise<void> {
+  const stored = deliveries.map(({ body }) => {
+    const json = body.toString();
+    return { event: JSON.parse(json) as UnknownEvent, json };
+  });
+  return async (index) => {
+    const { event, json } = stored[index] ?? {};
+    if (event === undefined) throw new RangeError(`There is no delivery ${index}.`);
+    const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push', json, early: true });
+    must(claim.state === 'claimed' && (await inbox.complete(claim.lease)));
   };
 }
 
