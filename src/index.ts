@@ -65,6 +65,7 @@ export type {
   PayloadSchemas,
   ReceiverOptions,
 } from './receiver/options.js';
+export type { PollSummary, Telemetry } from './receiver/outcome.js';
 export {
   logOutcome,
   type Outcome,
@@ -82,4 +83,3 @@ export {
 } from './receiver/receiver.js';
 export type { RunOptions } from './receiver/runner.js';
 export type { ReceiverSecret, SecretRequest } from './receiver/secret.js';
-export type { PollSummary, Telemetry } from './receiver/telemetry.js';

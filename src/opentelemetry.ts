@@ -21,8 +21,7 @@ import {
 import { createdAtMs, EVENT_TYPES, type UnknownEvent } from './core/events.js';
 import { boolean, readOptions, rule, withMethods } from './core/options.js';
 import type { Inbox, InboxOperations } from './core/ports.js';
-import type { Outcome, OutcomeKind } from './receiver/outcome.js';
-import type { PollSummary, Telemetry } from './receiver/telemetry.js';
+import type { Outcome, OutcomeKind, PollSummary, Telemetry } from './receiver/outcome.js';
 
 /** Options of {@link openTelemetry}. */
 export interface OpenTelemetryOptions {

@@ -24,6 +24,7 @@ import { toLambdaHandler } from 'stablehooks/lambda';
 import { OnEvent, StablehooksModule } from 'stablehooks/nest';
 import { toNextApiRoute, toNextRoute } from 'stablehooks/next';
 import { toNodeHandler } from 'stablehooks/node';
+import { openTelemetry } from 'stablehooks/opentelemetry';
 import { bullmqProcessor, bullmqQueue } from 'stablehooks/queues/bullmq';
 import { pgBossProcessor, pgBossQueue } from 'stablehooks/queues/pg-boss';
 import { reconcile } from 'stablehooks/reconcile';
@@ -97,6 +98,7 @@ const factories = {
   fromPostgresJs: untyped(fromPostgresJs),
   fromPrisma: untyped(fromPrisma),
   fromTypeOrm: untyped(fromTypeOrm),
+  openTelemetry: untyped(openTelemetry),
   'StablehooksModule.forRoot': untyped(StablehooksModule.forRoot),
   'StablehooksModule.forRootAsync': untyped(StablehooksModule.forRootAsync),
   memoryInbox: untyped(memoryInbox),
@@ -126,6 +128,12 @@ type FactoryName = keyof typeof factories;
 const refused: readonly (readonly [FactoryName, args: readonly unknown[], message: string])[] = [
   ['createReceiver', [], 'the options must be an object'],
   ['createReceiver', [{ ...required, inbox: {} }], '`inbox` must be an inbox'],
+  ['createReceiver', [{ ...required, telemetry: {} }], '`telemetry` must be telemetry'],
+  ['openTelemetry', [{ tracerProvider: {} }], '`tracerProvider` must be a tracer provider'],
+  ['openTelemetry', [{ meterProvider: method }], '`meterProvider` must be a meter provider'],
+  ['openTelemetry', [{ attributes: 'eu' }], '`attributes` must be an object'],
+  ['openTelemetry', [{ inboxMetrics: 'no' }], '`inboxMetrics` must be'],
+  ['openTelemetry', [{ tracer: {} }], 'unknown option'],
   ['cachedSecret', [method], 'the options must be an object'],
   ['cachedSecret', [method, {}], '`ttlMs` must be an integer from 1'],
   ['cachedSecret', [undefined, { ttlMs: 1 }], '`fetchSecret` must be a function'],

@@ -12,6 +12,9 @@ const FIX =
 /** How `fastify-plugin` marks a plugin that is to run in the scope of its parent. */
 const SKIP_OVERRIDE = Symbol.for('skip-override');
 
+/** A content-type that every release of Fastify takes. */
+const PLAIN_TYPE = /^[\w.+-]+\/[\w.+-]+(?:; ?charset=[\w-]+)?$/;
+
 /**
  * Makes a plugin that takes deliveries at its prefix. Parsers outside of its scope are not changed; inside there is
  * none, so that `maxBodyBytes` applies and not Fastify's `bodyLimit`. Responses pass through Fastify's hooks. The
@@ -37,8 +40,9 @@ export function toFastifyPlugin(receiver: Receiver): FastifyPluginAsync {
     fastify.addContentTypeParser('*', (_request, _payload, done) => done(null));
     // Fastify answers 415 to a malformed content-type; the receiver ignores that header.
     fastify.addHook('preParsing', (request, _reply, payload, done) => {
-      // Fastify copies all headers at each use once one is set, so that this is left to requests that need it.
-      if (!request.mediaType) request.headers = { 'content-type': undefined };
+      const { 'content-type': type } = request.raw.headers;
+      // Fastify copies all headers at each use once one is set, so that this is left to requests that may need it.
+      if (type !== undefined && !PLAIN_TYPE.test(type)) request.headers = { 'content-type': undefined };
       done(null, payload);
     });
     fastify.all('/', async (request, reply) => {

@@ -126,8 +126,6 @@ export class NodeWebhookRequest implements WebhookRequest {
       stop();
       chunks = [];
       reject(error);
-      // Some streams fail once more, and an error that nobody listens for ends the process.
-      request.on('error', ignore);
       // Discards the rest, for at most Node's requestTimeout, so that the sender reads our response and the
       // connection serves its next delivery.
       request.resume();
@@ -143,8 +141,6 @@ export class NodeWebhookRequest implements WebhookRequest {
     request.resume();
   }
 }
-
-function ignore(): void {}
 
 /** The length that the request declares; `undefined` if there is none. */
 function declaredLength({ headers }: IncomingMessage): number | undefined {

@@ -17,13 +17,13 @@ import type { Inbox, Logger, PollState } from '../core/ports.js';
 import {
   emptyCounts,
   log,
+  NO_TELEMETRY,
   notify,
   type Outcome,
   type OutcomeCounts,
   warnNotDurable,
 } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
-import { NO_TELEMETRY } from '../receiver/telemetry.js';
 import {
   type Acknowledgement,
   type Advance,

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import type { UnknownEvent } from '../core/events.js';
 import type { Inbox, Queue } from '../core/ports.js';
 import { memoryInbox } from '../inboxes/memory.js';
-import type { Outcome } from '../receiver/outcome.js';
+import { NO_TELEMETRY, type Outcome, type Telemetry } from '../receiver/outcome.js';
 import { createReceiver, type Receiver } from '../receiver/receiver.js';
-import { NO_TELEMETRY, type Telemetry } from '../receiver/telemetry.js';
 import { type ContractCase, someEvent } from './contract.js';
 
 /**

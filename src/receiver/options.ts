@@ -29,9 +29,8 @@ import {
   type VerifyOptions,
 } from '../core/signature.js';
 import { memoryInbox } from '../inboxes/memory.js';
-import type { Outcome } from './outcome.js';
+import { NO_TELEMETRY, type Outcome, type Telemetry } from './outcome.js';
 import { type ReceiverSecret, readSecret, type SecretOfRequest } from './secret.js';
-import { NO_TELEMETRY, type Telemetry } from './telemetry.js';
 
 /** Options of {@link createReceiver}. */
 export interface ReceiverOptions<Schemas = Record<never, never>, Tx = undefined> {

@@ -18,6 +18,7 @@ import {
   readReceiverOptions,
   recordedNeedsDurable,
 } from './options.js';
+import type { Telemetry } from './outcome.js';
 import {
   type Delivery,
   emptyCounts,
@@ -33,7 +34,6 @@ import {
 import { orderingKeyOf, runHandler } from './run-handler.js';
 import { type Runner, type RunOptions, startRunner } from './runner.js';
 import { Slots } from './slots.js';
-import type { Telemetry } from './telemetry.js';
 import { orTimeout } from './timeout.js';
 
 /** One HTTP request as an adapter hands it in. An adapter knows its framework, and nothing else. */

@@ -25,6 +25,9 @@ for (const { platform, adapter } of PLATFORMS) {
     const imports = [StablehooksModule.forRoot(options)];
     const app = await createApp(adapter(), { imports, providers: [ContractHandlers] });
     await app.listen(0, '127.0.0.1');
-    return { url: `${await app.getUrl()}/hooks`, close: () => app.close() };
+    // Not app.close(), which waits for the handler that never ends until its lease lapses.
+    const close = () =>
+      new Promise<void>((resolve) => app.getHttpServer().close(resolve).closeAllConnections());
+    return { url: `${await app.getUrl()}/hooks`, close };
   });
 }
