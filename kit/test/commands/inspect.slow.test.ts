@@ -108,15 +108,9 @@ describe.concurrent('an SQLite file', () => {
       db.close();
       return found;
     };
-    // As the release before ordering keys left it.
+    // As the release before trace contexts left it.
     const before = tables(`
-      DROP INDEX stablehooks_key_leased;
-      DROP INDEX stablehooks_key_waiting;
-      DROP INDEX stablehooks_key_due;
-      DROP INDEX stablehooks_key_parked;
-      ALTER TABLE stablehooks_events DROP COLUMN key;
-      ALTER TABLE stablehooks_events DROP COLUMN created_at;
-      ALTER TABLE stablehooks_events DROP COLUMN waiting;
+      ALTER TABLE stablehooks_events DROP COLUMN traceparent;
       UPDATE stablehooks_schema SET version = version - 1;
     `);
     const { exitCode, stderr } = await run(['inspect', '--inbox', 'app.db', '--read-only'], {
