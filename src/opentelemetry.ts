@@ -236,7 +236,8 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
         histogram: 'operationDuration',
       }),
 
-    enqueue: (event, run) => timed('enqueue', run, { event, histogram: 'operationDuration' }),
+    enqueue: (event, recordedBy, run) =>
+      timed('enqueue', run, { event, links: () => linksTo(recordedBy), histogram: 'operationDuration' }),
 
     redrive: (run) => inSpan('redrive', run),
 

@@ -294,8 +294,8 @@ export interface Telemetry {
   fail<Result>(event: UnknownEvent, lease: Lease, run: () => Result): Result;
   /** The record of events that are not claimed at once. */
   record<Result>(events: readonly UnknownEvent[], run: () => Result): Result;
-  /** Putting an event into the queue. */
-  enqueue<Result>(event: UnknownEvent, run: () => Result): Result;
+  /** Putting an event into the queue. `recordedBy` is the trace context that a known event was recorded with. */
+  enqueue<Result>(event: UnknownEvent, recordedBy: string | undefined, run: () => Result): Result;
   /** One run of `redrive`. */
   redrive(run: () => Promise<OutcomeCounts>): Promise<OutcomeCounts>;
   /** One poll of the list. */
@@ -316,7 +316,7 @@ export const NO_TELEMETRY: Telemetry = {
   complete: (_event, _lease, run) => run(),
   fail: (_event, _lease, run) => run(),
   record: (_events, run) => run(),
-  enqueue: (_event, run) => run(),
+  enqueue: (_event, _recordedBy, run) => run(),
   redrive: (run) => run(),
   poll: (run) => run(),
   detached: (run) => run(),

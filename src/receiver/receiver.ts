@@ -9,7 +9,17 @@ import {
   type WebhookEvent,
 } from '../core/events.js';
 import { integer, readOptions, rule } from '../core/options.js';
-import type { Claim, Inbox, Lease, Logger, Origin, Queue, RecordResult, StoredEvent } from '../core/ports.js';
+import type {
+  Claim,
+  Inbox,
+  InboxOperations,
+  Lease,
+  Logger,
+  Origin,
+  Queue,
+  RecordResult,
+  StoredEvent,
+} from '../core/ports.js';
 import { verifySignature } from '../core/signature.js';
 import { createDueWatch } from './due-watch.js';
 import {
@@ -285,11 +295,25 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     const recorded = await recordOne(event, origin, { json, dueInMs: leaseMs });
     if (recorded === 'done') return { kind: 'duplicate' };
     if (recorded === 'dead') return { kind: 'dead' };
-    const enqueued = telemetry.enqueue(event, () =>
+    const recordedBy = recorded === 'new' ? undefined : await traceOf(event.id);
+    const enqueued = telemetry.enqueue(event, recordedBy, () =>
       queue.enqueue(event, { json, traceparent: telemetry.traceparent() }),
     );
     await orUnavailable('ERR_QUEUE_FAILED', enqueued);
     return { kind: 'queued' };
+  }
+
+  /** The trace context that an event was recorded with; asked for only if this delivery is in a trace that is sampled. */
+  async function traceOf(id: string): Promise<string | undefined> {
+    const inbox: Inbox<Tx> & Partial<InboxOperations> = settings.inbox;
+    const isSampled = telemetry.traceparent()?.endsWith('1') === true;
+    if (!isSampled || inbox.find === undefined) return undefined;
+    try {
+      return (await inbox.find(id))?.traceparent ?? undefined;
+    } catch {
+      // A link that is missing changes nothing.
+      return undefined;
+    }
   }
 
   function runOrPark(event: UnknownEvent, origin: Origin, json?: string): Promise<OutcomeResult> {

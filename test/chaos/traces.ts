@@ -7,7 +7,7 @@ import {
   PeriodicExportingMetricReader,
   type ResourceMetrics,
 } from '@opentelemetry/sdk-metrics';
-import { NodeTracerProvider, type ReadableSpan, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-node';
+import { BatchSpanProcessor, NodeTracerProvider, type ReadableSpan } from '@opentelemetry/sdk-trace-node';
 import type { Origin } from 'stablehooks';
 import { openTelemetry } from 'stablehooks/opentelemetry';
 
@@ -35,7 +35,7 @@ interface SentPoint {
 /** Success, as exporters of OpenTelemetry report it. */
 const DONE = { code: 0 };
 
-/** Starts the SDK in this process. What ends is sent at once, so that a kill loses little. */
+/** Starts the SDK in this process. What ends is sent soon, so that a kill loses little. */
 export function sendTelemetry(send: (sent: Sent) => void) {
   context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
   const spans = {
@@ -60,7 +60,9 @@ export function sendTelemetry(send: (sent: Sent) => void) {
     selectAggregationTemporality: () => AggregationTemporality.CUMULATIVE,
   };
   return openTelemetry({
-    tracerProvider: new NodeTracerProvider({ spanProcessors: [new SimpleSpanProcessor(spans)] }),
+    tracerProvider: new NodeTracerProvider({
+      spanProcessors: [new BatchSpanProcessor(spans, { scheduledDelayMillis: 100, maxQueueSize: 100_000 })],
+    }),
     meterProvider: new MeterProvider({
       readers: [new PeriodicExportingMetricReader({ exporter: metrics, exportIntervalMillis: 500 })],
     }),

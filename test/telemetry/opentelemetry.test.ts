@@ -204,6 +204,26 @@ describe('spans', () => {
     expect(handler?.links[0]?.context).toMatchObject({ spanId: push?.spanContext().spanId });
   });
 
+  test('a delivery that enqueues an event which another has recorded links to it', async () => {
+    const { receiver, spans } = observed({ inbox: sqlite(), queue: { enqueue: async () => undefined } });
+    const event = anEvent();
+    await receiver.receive(await delivery(event));
+    await receiver.accept(event, 'pull');
+    const [pushed, pulled, ...others] = spans().filter(({ name }) => name.startsWith('enqueue'));
+    expect(others).toEqual([]);
+    expect(pushed?.links).toEqual([]);
+    const push = spans().find(({ attributes }) => attributes['stablehooks.origin'] === 'push');
+    expect(pulled?.links[0]?.context).toMatchObject({ spanId: push?.spanContext().spanId });
+  });
+
+  test('an inbox that cannot say who recorded an event does not keep it from the queue', async () => {
+    const inbox = { ...sqlite(), find: () => Promise.reject(new Error('down')) };
+    const { receiver } = observed({ inbox, queue: { enqueue: async () => undefined } });
+    const event = anEvent();
+    await receiver.receive(await delivery(event));
+    expect(await receiver.accept(event, 'pull')).toMatchObject({ kind: 'queued' });
+  });
+
   test('an event whose handler runs after the answer links to its delivery', async () => {
     const { receiver, spans } = observed({ inbox: sqlite(), acknowledge: 'recorded' });
     await receiver.receive(await delivery(anEvent()));
