@@ -15,13 +15,15 @@ import {
   type SpanContext,
   SpanKind,
   SpanStatusCode,
+  TraceFlags,
   type TracerProvider,
   trace,
 } from '@opentelemetry/api';
 import { createdAtMs, EVENT_TYPES, type UnknownEvent } from './core/events.js';
 import { boolean, readOptions, rule, withMethods } from './core/options.js';
-import type { Inbox, InboxOperations } from './core/ports.js';
+import type { Inbox, InboxOperations, InboxState } from './core/ports.js';
 import type { Outcome, OutcomeKind, PollSummary, Telemetry } from './receiver/outcome.js';
+import { orTimeout } from './receiver/timeout.js';
 
 /** Options of {@link openTelemetry}. */
 export interface OpenTelemetryOptions {
@@ -95,13 +97,19 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
   const tracer = (tracerProvider ?? trace).getTracer('stablehooks');
   const attributesOf = createStepAttributes(common);
   const attributesOfOutcome = createOutcomeAttributes(common);
-  const inboxes = new Set<InboxOperations>();
+  const inboxes = createInboxes();
   let made: Instruments | undefined;
+  let madeBy: MeterProvider | undefined;
 
   function instruments(): Instruments {
-    made ??= createInstruments((meterProvider ?? metrics).getMeter('stablehooks'), (result, gauges) =>
-      Promise.all([...inboxes].map((inbox) => observeInbox(inbox, result, { gauges, common }))),
-    );
+    const provider = meterProvider ?? metrics.getMeterProvider();
+    // The SDK can start after the first measurement, which went nowhere.
+    if (made === undefined || madeBy !== provider) {
+      const observeInboxes = async (result: BatchObservableResult, gauges: Gauges) =>
+        observeSummary(await inboxes.read(), result, { gauges, common });
+      made = createInstruments(provider.getMeter('stablehooks'), observeInboxes);
+      madeBy = provider;
+    }
     return made;
   }
 
@@ -116,7 +124,7 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
     }: {
       readonly event?: UnknownEvent | undefined;
       readonly links?: Link[] | undefined;
-      readonly end?: ((span: Span, error: unknown) => void) | undefined;
+      readonly end?: ((span: Span, error: unknown, value: unknown) => void) | undefined;
     } = {},
   ): Result {
     const parent = context.active();
@@ -129,8 +137,8 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
     });
     return observe(
       () => context.with(trace.setSpan(parent, span), run, undefined, span),
-      (error) => {
-        end(span, error);
+      (error, value) => {
+        end(span, error, value);
         span.end();
       },
     );
@@ -151,20 +159,20 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
     },
   ): Result {
     const startedAt = performance.now();
-    const measureStep = (error: unknown) => {
+    /** Returns the error of the step. */
+    const measureStep: StepEnd = (thrown, value) => {
+      const isLost = value === false && OPERATIONS[operation].type === 'settle';
+      const error = isLost ? LEASE_LOST : thrown;
       const { metric } = attributesOf(operation, event);
       const attributes = error === undefined ? metric : { ...metric, 'error.type': errorType(error) };
       instruments()[histogram].record((performance.now() - startedAt) / 1_000, attributes);
+      return error;
     };
-    // A delivery that is not sampled has no spans of its steps: their objects would take more time than the delivery.
-    if (trace.getActiveSpan()?.isRecording() === false) return observe(run, measureStep);
+    if (isUnsampled(trace.getActiveSpan())) return observe(run, measureStep);
     return inSpan(operation, run, {
       event,
       links: links?.(),
-      end(span, error) {
-        measureStep(error);
-        failSpan(span, error);
-      },
+      end: (span, thrown, value) => failSpan(span, measureStep(thrown, value)),
     });
   }
 
@@ -260,13 +268,33 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
       inboxes.add(inbox);
       quietly(instruments);
     },
+
+    inboxClosed: (inbox) => inboxes.remove(inbox),
   };
 }
 
+/** Gets the error of a step, or `undefined`, and the value that it returned or resolved to. */
+type StepEnd = (error: unknown, value: unknown) => unknown;
+
+/** What `complete` and `fail` resolve to is `false` if another process has claimed the event. */
+const LEASE_LOST = { code: 'ERR_LEASE_LOST' };
+
+/**
+ * Whether a span is not sampled: then the steps in it have no spans, whose objects would take more time than the
+ * delivery. A span that has ended records nothing either, but what a late handler does belongs to it.
+ */
+function isUnsampled(span: Span | undefined): boolean {
+  return (
+    span !== undefined &&
+    !span.isRecording() &&
+    (span.spanContext().traceFlags & TraceFlags.SAMPLED) === TraceFlags.NONE
+  );
+}
+
 /** Runs work, and calls back at its end, also if that is later; with an error if it failed. */
-function observe<Result>(run: () => Result, onEnd: (error?: unknown) => void): Result {
-  const succeed = () => quietly(onEnd);
-  const fail = (error: unknown) => quietly(() => onEnd(error ?? OTHER));
+function observe<Result>(run: () => Result, onEnd: StepEnd): Result {
+  const succeed = (value: unknown) => quietly(() => onEnd(undefined, value));
+  const fail = (error: unknown) => quietly(() => onEnd(error ?? OTHER, undefined));
   let result: Result;
   try {
     result = run();
@@ -275,7 +303,7 @@ function observe<Result>(run: () => Result, onEnd: (error?: unknown) => void): R
     throw error;
   }
   if (isThenable(result)) result.then(succeed, fail);
-  else succeed();
+  else succeed(result);
   return result;
 }
 
@@ -284,7 +312,11 @@ function quietly(observe: () => void): void {
   try {
     observe();
   } catch (error) {
-    diag.error('stablehooks: what observes a step threw an error.', errorType(error));
+    try {
+      diag.error('stablehooks: what observes a step threw an error.', errorType(error));
+    } catch {
+      // There is no other place to say it.
+    }
   }
 }
 
@@ -447,34 +479,103 @@ function createInstruments(
   };
 }
 
-/**
- * Reads an inbox for the gauges. Of one that cannot be asked, a reader with cumulative values exports what it had last:
- * `readable` says so.
- */
-async function observeInbox(
-  inbox: InboxOperations,
-  result: BatchObservableResult,
-  { gauges, common }: { readonly gauges: Gauges; readonly common: Attributes },
-): Promise<void> {
-  try {
-    const [counts, { watermark, gaps }] = await Promise.all([inbox.count(), inbox.pollState()]);
-    const now = Date.now();
-    result.observe(gauges.readable, 1, common);
+/** What the gauges show: of several inboxes with the same attributes, the worst. */
+interface InboxSummary {
+  /** Whether every inbox could be read. */
+  readonly readable: boolean;
+  readonly states: ReadonlyMap<InboxState, { readonly count: number; readonly oldestMs: number }>;
+  /** `undefined` before a poll was answered. */
+  readonly watermarkLagMs: number | undefined;
+  readonly gaps: number | undefined;
+}
+
+/** How long an inbox is waited for, in ms: exporters that are asked for metrics wait without a limit. */
+const READ_TIMEOUT_MS = 5_000;
+
+/** The inboxes that are in use. */
+function createInboxes() {
+  const users = new Map<InboxOperations, number>();
+  const reads = new Map<InboxOperations, ReturnType<typeof readInbox>>();
+
+  /** Joins the read that runs: those of an inbox that hangs must not take all its connections. */
+  function read(inbox: InboxOperations): ReturnType<typeof readInbox> {
+    let running = reads.get(inbox);
+    if (running === undefined) {
+      running = readInbox(inbox).finally(() => reads.delete(inbox));
+      running.catch(() => undefined);
+      reads.set(inbox, running);
+    }
+    return orTimeout(running, READ_TIMEOUT_MS, () => new Error('The inbox did not answer.'));
+  }
+
+  return {
+    add: (inbox: InboxOperations) => users.set(inbox, (users.get(inbox) ?? 0) + 1),
+
+    remove(inbox: Inbox<unknown> & Partial<InboxOperations>): void {
+      if (!hasOperations(inbox)) return;
+      const left = (users.get(inbox) ?? 0) - 1;
+      if (left > 0) users.set(inbox, left);
+      else users.delete(inbox);
+    },
+
+    /** `undefined` if no inbox is in use. */
+    async read(): Promise<InboxSummary | undefined> {
+      const all = await Promise.allSettled([...users.keys()].map(read));
+      return all.length === 0 ? undefined : summarize(all);
+    },
+  };
+}
+
+const readInbox = (inbox: InboxOperations) => Promise.all([inbox.count(), inbox.pollState()]);
+
+function summarize(
+  all: readonly PromiseSettledResult<Awaited<ReturnType<typeof readInbox>>>[],
+): InboxSummary {
+  const now = Date.now();
+  const states = new Map<InboxState, { readonly count: number; readonly oldestMs: number }>();
+  const lags: number[] = [];
+  const gapCounts: number[] = [];
+  for (const read of all) {
+    if (read.status === 'rejected') continue;
+    const [counts, { watermark, gaps }] = read.value;
     for (const { state, count, oldest } of counts) {
       if (state === 'done') continue;
-      const attributes = { ...common, 'stablehooks.inbox.state': state };
-      result.observe(gauges.events, count, attributes);
+      const { count: most = 0, oldestMs: longest = 0 } = states.get(state) ?? {};
       // Without an event the age is 0, so that an alert on it ends.
-      result.observe(gauges.oldest, oldest === null ? 0 : Math.max(0, now - oldest) / 1_000, attributes);
+      const oldestMs = oldest === null ? 0 : Math.max(0, now - oldest);
+      states.set(state, { count: Math.max(most, count), oldestMs: Math.max(longest, oldestMs) });
     }
-    // Nothing polls, or nothing was answered yet.
-    if (watermark === null) return;
-    result.observe(gauges.watermarkLag, (now - watermark) / 1_000, common);
-    const open = gaps.filter(({ acknowledged }) => acknowledged === null);
-    result.observe(gauges.gaps, open.length, common);
-  } catch {
-    result.observe(gauges.readable, 0, common);
+    if (watermark === null) continue;
+    lags.push(now - watermark);
+    gapCounts.push(gaps.filter(({ acknowledged }) => acknowledged === null).length);
   }
+  return {
+    readable: all.every(({ status }) => status === 'fulfilled'),
+    states,
+    watermarkLagMs: lags.length === 0 ? undefined : Math.max(...lags),
+    gaps: lags.length === 0 ? undefined : Math.max(...gapCounts),
+  };
+}
+
+/**
+ * Of an inbox that cannot be read, a reader with cumulative values exports what it had last: `readable` says so.
+ */
+function observeSummary(
+  summary: InboxSummary | undefined,
+  result: BatchObservableResult,
+  { gauges, common }: { readonly gauges: Gauges; readonly common: Attributes },
+): void {
+  if (summary === undefined) return;
+  const { readable, states, watermarkLagMs, gaps } = summary;
+  result.observe(gauges.readable, readable ? 1 : 0, common);
+  for (const [state, { count, oldestMs }] of states) {
+    const attributes = { ...common, 'stablehooks.inbox.state': state };
+    result.observe(gauges.events, count, attributes);
+    result.observe(gauges.oldest, oldestMs / 1_000, attributes);
+  }
+  // Nothing polls, or nothing was answered yet.
+  if (watermarkLagMs !== undefined) result.observe(gauges.watermarkLag, watermarkLagMs / 1_000, common);
+  if (gaps !== undefined) result.observe(gauges.gaps, gaps, common);
 }
 
 function hasOperations(

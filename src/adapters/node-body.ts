@@ -111,7 +111,8 @@ export class NodeWebhookRequest implements WebhookRequest {
     };
     const onEnd = () => {
       stop();
-      if (declared !== undefined && size !== declared) return fail(incomplete());
+      // A stream of HTTP/2 that is reset ends as if it were whole.
+      if (request.aborted || (declared !== undefined && size !== declared)) return fail(incomplete());
       const [first] = chunks;
       resolve(first !== undefined && chunks.length === 1 ? first : Buffer.concat(chunks, size));
     };

@@ -161,7 +161,7 @@ export function createPoller(options: PollerOptions): Poller {
 
   function pollOnce({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<PollReport> {
     const signals = signal === undefined ? [stopping.signal] : [stopping.signal, signal];
-    current ??= poll(settings, { holder, signal: AbortSignal.any(signals), isFirst })
+    current ??= poll(settings, { holder, signal: AbortSignal.any(signals), isFirst, isTimed: running })
       .finally(() => {
         current = undefined;
       })
@@ -280,6 +280,8 @@ interface PollOptions {
   readonly signal: AbortSignal;
   /** Whether it is the first poll of this poller. */
   readonly isFirst: boolean;
+  /** Whether the poller's timer started it: then it belongs to nothing that called the poller. */
+  readonly isTimed: boolean;
 }
 
 /**
@@ -300,7 +302,8 @@ async function poll(settings: PollerSettings, options: PollOptions): Promise<Pol
   try {
     const { inbox, telemetry = NO_TELEMETRY } = settings.receiver;
     warnNotDurable(inbox, { where: 'a poller uses it', logger });
-    report = await telemetry.poll(() => leaseAndPoll(settings, options));
+    const run = () => telemetry.poll(() => leaseAndPoll(settings, options));
+    report = await (options.isTimed ? telemetry.detached(run) : run());
   } catch (error) {
     report = { ...EMPTY_REPORT, problems: [toProblem(error, { code: 'ERR_CONFIG_INVALID' })] };
   }

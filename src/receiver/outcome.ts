@@ -306,6 +306,8 @@ export interface Telemetry {
   traceparent(): string | undefined;
   /** Called once per receiver, when it first uses its inbox: its events can be counted from now on. */
   inboxUsed(inbox: Inbox<unknown> & Partial<InboxOperations>): void;
+  /** Called when a receiver that has used its inbox is closed: the app can close the inbox's connections now. */
+  inboxClosed(inbox: Inbox<unknown> & Partial<InboxOperations>): void;
 }
 
 /** Observes nothing, at the cost of a call. */
@@ -322,4 +324,5 @@ export const NO_TELEMETRY: Telemetry = {
   detached: (run) => run(),
   traceparent: () => undefined,
   inboxUsed: () => undefined,
+  inboxClosed: () => undefined,
 };

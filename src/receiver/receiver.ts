@@ -654,13 +654,17 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     redriven = true;
     ending = new AbortController();
     if (closed) ending.abort();
-    runner = startRunner({
-      intervalMs,
-      signal: signal === undefined ? ending.signal : AbortSignal.any([signal, ending.signal]),
-      runDue: (halt) => runDue({ signal: halt }),
-      inbox: () => settings.inbox,
-      logger,
-    });
+    const halt = signal === undefined ? ending.signal : AbortSignal.any([signal, ending.signal]);
+    // It outlives the step that starts it, such as the span of a start-up.
+    runner = telemetry.detached(() =>
+      startRunner({
+        intervalMs,
+        signal: halt,
+        runDue: (stop) => runDue({ signal: stop }),
+        inbox: () => settings.inbox,
+        logger,
+      }),
+    );
     await runner.ended;
     runner = undefined;
   }
@@ -671,6 +675,8 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     const ended = running === 0 ? undefined : new Promise<void>((resolve) => closing.push(resolve));
     // An inbox that stopped answering must not keep the process.
     await atMost(leaseMs, Promise.all([ended, runner?.ended]));
+    if (inboxUsed) telemetry.inboxClosed(settings.inbox);
+    inboxUsed = false;
   }
 
   const { maxConcurrency } = settings;

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, request as sendRequest } from 'node:http';
-import { connect } from 'node:net';
+import { createServer, type IncomingMessage, type ServerResponse, request as sendRequest } from 'node:http';
+import http2 from 'node:http2';
+import { type AddressInfo, connect } from 'node:net';
 import Koa from 'koa';
 import { toNodeHandler } from 'stablehooks/node';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
@@ -91,6 +92,37 @@ describe('node:http', () => {
     expect(sender.reply()).toMatch(/^HTTP\/1\.1 500 .*connection: close.*ERR_BODY_TIMEOUT/is);
     expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_BODY_TIMEOUT']);
     expect(listeners).toEqual([0, 0, 0, 0]);
+  });
+
+  test('a stream of HTTP/2 that is reset in the middle of its body is incomplete, and not forged', async () => {
+    const { receiver, outcomes } = createObserved();
+    const handler = toNodeHandler(receiver);
+    let resolveHandled = () => {};
+    const handled = new Promise<void>((resolve) => {
+      resolveHandled = resolve;
+    });
+    const server = http2.createServer();
+    server.on('stream', (stream) => stream.on('error', () => undefined));
+    server.on('request', (request, response) => {
+      // What Node's own types keep apart, frameworks pass on as the request and response of HTTP/1.1.
+      handler(request as unknown as IncomingMessage, response as unknown as ServerResponse).then(
+        resolveHandled,
+      );
+      request.once('data', () => stream.close(http2.constants.NGHTTP2_CANCEL));
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const session = http2.connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    onTestFinished(() => {
+      session.destroy();
+      server.close();
+    });
+    const { headers } = await signedRequest(exampleEvent('transfer.settled'), { secret });
+    const stream = session.request({ ...headers, ':method': 'POST' });
+    stream.on('error', () => undefined);
+    stream.write('{"id":');
+    await handled;
+    expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_BODY_INCOMPLETE']);
   });
 
   test('close() does not wait for a body that never arrives', async () => {

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { context, trace } from '@opentelemetry/api';
+import { context, diag, metrics, trace } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import * as conventions from '@opentelemetry/semantic-conventions/incubating';
 import Database from 'libsql';
@@ -16,8 +16,8 @@ import { createPoller } from 'stablehooks/catch-up';
 import type { Inbox } from 'stablehooks/conformance';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { openTelemetry } from 'stablehooks/opentelemetry';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { anEvent, delivery, secret } from '../receiver/delivery.js';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { anEvent, deferred, delivery, secret } from '../receiver/delivery.js';
 import { type Recorded, recordTelemetry } from './record-telemetry.js';
 
 beforeAll(() => {
@@ -385,6 +385,136 @@ describe('metrics', () => {
   });
 });
 
+describe('several receivers with one telemetry', () => {
+  const dying = {
+    handlers: {
+      'transfer.settled': () => {
+        throw new PermanentError('never');
+      },
+    },
+  };
+  const dead = async ({ metric }: Recorded) =>
+    (await metric('stablehooks.inbox.events')).find(
+      ({ attributes }) => attributes['stablehooks.inbox.state'] === 'dead',
+    )?.value;
+
+  test('the gauges show the worst of their inboxes', async () => {
+    const recorded = recordTelemetry();
+    const telemetry = openTelemetry(recorded.providers);
+    const first = observed({ inbox: sqlite(), ...dying }, { ...recorded, telemetry }).receiver;
+    await first.receive(await delivery(anEvent()));
+    const second = observed({ inbox: sqlite() }, { ...recorded, telemetry }).receiver;
+    await second.receive(await delivery(anEvent()));
+    expect(await dead(recorded)).toBe(1);
+  });
+
+  test('the inbox of a receiver that is closed is asked no more', async () => {
+    let asked = 0;
+    const inbox = memoryInbox();
+    const count = () => {
+      asked += 1;
+      return inbox.count();
+    };
+    const counting = { ...inbox, count };
+    const { receiver, metrics } = observed({ inbox: counting });
+    await receiver.receive(await delivery(anEvent()));
+    await metrics();
+    await receiver.close();
+    await metrics();
+    expect(asked).toBe(1);
+  });
+});
+
+test('an inbox that hangs delays no collection for longer than 5 s, is said to be unreadable, and is asked once', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => {
+    vi.useRealTimers();
+  });
+  let asked = 0;
+  const count = () => {
+    asked += 1;
+    return new Promise<never>(() => undefined);
+  };
+  const inbox = { ...memoryInbox(), count };
+  const { receiver, metric } = observed({ inbox });
+  await receiver.receive(await delivery(anEvent()));
+  for (const _ of [1, 2]) {
+    let passedMs = 0;
+    let isCollected = false;
+    const readable = metric('stablehooks.inbox.readable').finally(() => {
+      isCollected = true;
+    });
+    for (; !isCollected; passedMs += 1_000) await vi.advanceTimersByTimeAsync(1_000);
+    expect(await readable).toMatchObject([{ value: 0 }]);
+    expect(passedMs).toBeLessThan(10_000);
+  }
+  expect(asked).toBe(1);
+});
+
+test('what a handler does after its time limit has its spans, in the trace of its delivery', async () => {
+  const release = deferred();
+  const { receiver, spans } = observed({
+    handlers: { 'transfer.settled': () => release.promise },
+    handlerTimeoutMs: 1,
+  });
+  await receiver.receive(await delivery(anEvent()));
+  release.resolve();
+  await receiver.close();
+  const names = spans().map(({ name }) => name.split(' ')[0]);
+  expect(names).toEqual(['claim', 'receive', 'handler', 'complete', 'receive']);
+  expect(new Set(spans().map((span) => span.spanContext().traceId)).size).toBe(1);
+});
+
+test('an event that another process has claimed meanwhile is completed with the error ERR_LEASE_LOST', async () => {
+  const inbox = { ...memoryInbox(), complete: async () => false };
+  const { receiver, spans } = observed({ inbox });
+  await receiver.receive(await delivery(anEvent()));
+  const complete = spans().find(({ name }) => name.startsWith('complete'));
+  expect(complete?.attributes['error.type']).toBe('ERR_LEASE_LOST');
+});
+
+test('what run() and the timer of a poller run belongs to no span that started them', async () => {
+  const recorded = recordTelemetry();
+  const done = deferred();
+  const inbox = sqlite();
+  await inbox.record([anEvent()], { dueInMs: 0, origin: 'push' });
+  const { receiver } = observed({ inbox, onOutcome: () => done.resolve() }, recorded);
+  const polled = deferred();
+  const answer = { events: [], problems: [], size: 0, servedAt: null };
+  const client = { events: { list: async () => [], listWithProblems: async () => answer } };
+  const logger = { warn: () => undefined, error: () => undefined };
+  const poller = createPoller({
+    client: client as never,
+    receiver,
+    logger,
+    onReport: () => polled.resolve(),
+  });
+  const starting = recorded.providers.tracerProvider.getTracer('app').startSpan('start');
+  context.with(trace.setSpan(context.active(), starting), () => {
+    receiver.run();
+    poller.start();
+  });
+  starting.end();
+  await Promise.all([done.promise, polled.promise]);
+  await poller.stop();
+  await receiver.close();
+  const { traceId } = starting.spanContext();
+  const others = recorded.spans().filter(({ name }) => name !== 'start');
+  expect(others.map(({ name }) => name)).toContain('poll');
+  expect(others.filter((span) => span.spanContext().traceId === traceId)).toEqual([]);
+});
+
+test('an SDK that starts after the first delivery gets what comes after it', async () => {
+  const recorded = recordTelemetry();
+  const { receiver } = observed({}, { ...recorded, telemetry: openTelemetry() });
+  await receiver.receive(await delivery(anEvent()));
+  metrics.setGlobalMeterProvider(recorded.providers.meterProvider);
+  onTestFinished(() => metrics.disable());
+  await receiver.receive(await delivery(anEvent()));
+  expect(await recorded.metric('stablehooks.outcomes')).toMatchObject([{ value: 1 }]);
+  expect(await recorded.metric('stablehooks.inbox.readable')).toMatchObject([{ value: 1 }]);
+});
+
 test('attributes of the options are on every span and metric', async () => {
   const recorded = recordTelemetry();
   const telemetry = openTelemetry({ ...recorded.providers, attributes: { 'app.receiver': 'eu' } });
@@ -398,10 +528,12 @@ test('attributes of the options are on every span and metric', async () => {
   }
 });
 
-test('providers that throw change no outcome', async () => {
+test('providers that throw change no outcome, also if the logger of OpenTelemetry throws', async () => {
   const broken = () => {
     throw new Error('broken');
   };
+  diag.setLogger({ error: broken, warn: broken, info: broken, debug: broken, verbose: broken });
+  onTestFinished(() => diag.disable());
   const telemetry = openTelemetry({
     tracerProvider: { getTracer: () => ({ startSpan: broken, startActiveSpan: broken }) },
     meterProvider: { getMeter: broken },
