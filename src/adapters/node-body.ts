@@ -111,7 +111,11 @@ export class NodeWebhookRequest implements WebhookRequest {
     };
     const onEnd = () => {
       stop();
-      // A stream of HTTP/2 that is reset ends as if it were whole.
+      // A stream of HTTP/2 that is reset ends as if it were whole, and only then says that it was aborted.
+      if (request.httpVersionMajor === 2) setImmediate(finish);
+      else finish();
+    };
+    const finish = () => {
       if (request.aborted || (declared !== undefined && size !== declared)) return fail(incomplete());
       const [first] = chunks;
       resolve(first !== undefined && chunks.length === 1 ? first : Buffer.concat(chunks, size));
