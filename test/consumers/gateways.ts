@@ -19,7 +19,9 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     [...GATEWAYS].map(([path, gateway]) => [path, createLambdaBridge(handler, gateway)]),
   );
   const server = createServer((request, response) => {
-    bridges.get(request.url ?? '')?.emit('request', request, response);
+    const bridge = bridges.get(new URL(request.url ?? '', 'http://gateways').pathname);
+    if (bridge === undefined) response.writeHead(404).end();
+    else bridge.emit('request', request, response);
   });
   server.listen(0, '127.0.0.1', () => {
     console.log(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
