@@ -6,7 +6,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { createLambdaBridge, type Gateway, SHAPES } from '../adapters/lambda-bridge.js';
 
 /** The gateways by their paths. */
-export const GATEWAYS: ReadonlyMap<string, Gateway> = new Map(
+export const GATEWAYS: ReadonlyMap<string, Gateway> = new Map<string, Gateway>(
   (Object.keys(SHAPES) as Gateway['shape'][]).flatMap((shape, index) => [
     [`/${index}/text`, { shape, alwaysBase64: false }],
     [`/${index}/base64`, { shape, alwaysBase64: true }],
