@@ -1,6 +1,6 @@
 /** What the test scripts record of their contracts: which ran against which version, on which runtime and tree. */
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -34,18 +34,35 @@ export interface Line extends Result {
 /** This runtime. */
 export const NODE = `Node ${process.versions.node}`;
 
-/** The SHA-256 of what is shipped and tested: `src` and `package.json`. */
-export function hashTree(): string {
-  const sources = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })
-    .map((path) => join('src', path))
-    .filter((path) => /\.(ts|json)$/.test(path))
-    .sort();
+/** Files and folders that decide what a result shows: what is shipped, how it is built, the suites, and what they use. */
+const HASHED = [
+  ...['package.json', 'package-lock.json', 'src', 'build'],
+  ...['adapters', 'inboxes', 'queues', 'compat', 'consumers', 'runtimes', 'services'].map(
+    (name) => `test/${name}`,
+  ),
+  ...['child.ts', 'report.ts', 'tarball.ts', 'vitest.config.ts'].map((name) => `test/${name}`),
+];
+
+/** What the scripts themselves write into these folders. */
+const WRITTEN = /^(node_modules|dist|\.next|results|next-env\.d\.ts|.*\.tsbuildinfo)$/;
+
+/** The SHA-256 of what is shipped and of what tests it: sources, lock file, build and suites. */
+export function hashTree(project = root): string {
   const hash = createHash('sha256');
-  for (const path of ['package.json', ...sources]) {
-    const bytes = readFileSync(join(root, path));
+  for (const path of HASHED.flatMap((each) => filesAt(project, each))) {
+    const bytes = readFileSync(join(project, path));
     hash.update(`${path} ${bytes.length}\n`).update(bytes);
   }
   return hash.digest('hex');
+}
+
+/** The file at this path, or the files below it, in an order that no file system decides. */
+function filesAt(project: string, path: string): readonly string[] {
+  if (!statSync(join(project, path)).isDirectory()) return [path];
+  return readdirSync(join(project, path))
+    .filter((name) => !WRITTEN.test(name))
+    .sort()
+    .flatMap((name) => filesAt(project, `${path}/${name}`));
 }
 
 /**
@@ -62,11 +79,11 @@ export function record(
   const empty = results.find(({ checks }) => checks < 1);
   if (empty !== undefined) throw new Error(`No check of ${empty.what} ran, so it is not recorded.`);
   if (hashTree() !== tree) {
-    console.warn('src or package.json has changed while the suites ran, so their results are not recorded.');
+    console.warn('The sources have changed while the suites ran, so their results are not recorded.');
     return;
   }
   mkdirSync(folder, { recursive: true });
-  const path = join(folder, `${script.replaceAll(/\W/g, '-')}.jsonl`);
+  const path = fileOf(script);
   const kept = existsSync(path) ? linesOf(path).filter((line) => line.tree === tree) : [];
   const lines = [...kept, ...results.map((result): Line => ({ ...result, tree }))];
   writeFileSync(
@@ -81,6 +98,20 @@ export function readLines(): readonly Line[] {
   return readdirSync(folder)
     .filter((name) => name.endsWith('.jsonl'))
     .flatMap((name) => linesOf(join(folder, name)));
+}
+
+/** What this script recorded: its own file, and no other. */
+export function linesOfScript(script: string): readonly Line[] {
+  return existsSync(fileOf(script)) ? linesOf(fileOf(script)) : [];
+}
+
+/** Forgets what an earlier run of this script recorded. */
+export function forget(script: string): void {
+  rmSync(fileOf(script), { force: true });
+}
+
+function fileOf(script: string): string {
+  return join(folder, `${script.replaceAll(/\W/g, '-')}.jsonl`);
 }
 
 function linesOf(path: string): readonly Line[] {

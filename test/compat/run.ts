@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { run } from '../child.js';
 import { report } from '../report.js';
 import { npm, packTarballs } from '../tarball.js';
-import { hashTree, type Line, readLines } from './results.js';
+import { forget, hashTree, type Line, linesOfScript } from './results.js';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 
@@ -98,12 +98,17 @@ async function prove(peers: Peers, folder: string, node: string): Promise<readon
   const config = join(root, 'test/compat/vitest.config.ts');
   const only = peers.only === undefined ? [] : ['--testNamePattern', peers.only];
   const vitest = [join(root, 'node_modules/vitest/vitest.mjs'), 'run', '--root', folder, '--config', config];
-  await run({ program: node, args: [...vitest, ...only, ...peers.files], cwd: folder });
-  const lines = readLines().filter(({ tree, runtime }) => tree === hash && runtime.startsWith('Node 22.'));
+  const script = `test:compat ${peers.name}`;
+  forget(script);
+  const env = { RECORD_AS: script };
+  await run({ program: node, args: [...vitest, ...only, ...peers.files], cwd: folder, env });
+  const lines = linesOfScript(script).filter(({ tree, runtime }) => tree === hash && isNode22(runtime));
   return peers.records
     .filter(([what, major]) => !lines.some((line) => isOf(line, what, major)))
     .map(([what, major]) => `${what} ${major} was not recorded: not all cases of its contract ran`);
 }
+
+const isNode22 = (runtime: string) => runtime.startsWith('Node 22.');
 
 function isOf(line: Line, what: string, major: string): boolean {
   return line.what === what && line.version.split('.')[0] === major;

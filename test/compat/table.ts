@@ -25,7 +25,7 @@ for (const { kind, what, version, contract, runtime, checks } of current) {
   console.log(`${kind}: ${`${what} ${version}`.trim()}, ${contract}: ${checks} checks on ${runtime}`);
 }
 const stale = lines.length - current.length;
-if (stale > 0) console.log(`${stale} records are of another state of src or package.json and do not count.`);
+if (stale > 0) console.log(`${stale} records are of another state of the sources and do not count.`);
 
 const complaints = [
   ...(drop ? [] : notRun.map((row) => `Not run on this commit: ${row}`)),

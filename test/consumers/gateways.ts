@@ -6,7 +6,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { createLambdaBridge, type Gateway, SHAPES } from '../adapters/lambda-bridge.js';
 
 /** The gateways by their paths. */
-export const GATEWAYS: ReadonlyMap<string, Gateway> = new Map(
+export const GATEWAYS: ReadonlyMap<string, Gateway> = new Map<string, Gateway>(
   (Object.keys(SHAPES) as Gateway['shape'][]).flatMap((shape, index) => [
     [`/${index}/text`, { shape, alwaysBase64: false }],
     [`/${index}/base64`, { shape, alwaysBase64: true }],
@@ -19,7 +19,9 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     [...GATEWAYS].map(([path, gateway]) => [path, createLambdaBridge(handler, gateway)]),
   );
   const server = createServer((request, response) => {
-    bridges.get(request.url ?? '')?.emit('request', request, response);
+    const bridge = bridges.get(new URL(request.url ?? '', 'http://gateways').pathname);
+    if (bridge === undefined) response.writeHead(404).end();
+    else bridge.emit('request', request, response);
   });
   server.listen(0, '127.0.0.1', () => {
     console.log(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);

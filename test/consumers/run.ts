@@ -3,10 +3,10 @@ import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { hashTree, NODE, record, versionOf } from '../compat/results.js';
+import { hashTree, NODE, type Result, record, versionOf } from '../compat/results.js';
 import { report } from '../report.js';
 import { npm, packTarballs } from '../tarball.js';
-import { CONSUMERS, type Consumer, FRAMEWORKS } from './consumers.js';
+import { CONSUMERS, type Consumer } from './consumers.js';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 
@@ -19,17 +19,20 @@ async function prove(consumer: Consumer, tarball: string): Promise<readonly stri
     await cp(join(here, consumer.folder ?? consumer.name), folder, { recursive: true });
     await npm(['install', '--no-package-lock', tarball, ...(consumer.packages ?? [])], folder);
     const failures = await consumer.prove(folder);
-    const [what, packageName] = FRAMEWORKS[consumer.name] ?? [];
-    if (failures.length === 0 && what !== undefined && packageName !== undefined) {
-      const version = packageName === '' ? '' : versionOf(packageName, folder);
-      const framework = { kind: 'framework', what, packageName, version } as const;
-      const { checks = 0 } = consumer;
-      record(RUN, [{ ...framework, contract: 'adapterContract', runtime: NODE, checks }]);
-    }
+    if (failures.length === 0) record(RUN, resultsOf(consumer, folder));
     return failures;
   } finally {
     await rm(folder, { recursive: true });
   }
+}
+
+/** One result for each row of the table, with the version that is installed in the folder. */
+function resultsOf({ shows = [] }: Consumer, folder: string): readonly Result[] {
+  return shows.map(({ what, packageName, checks }) => {
+    const version = packageName === '' ? '' : versionOf(packageName, folder);
+    const subject = { kind: 'framework', what, packageName, version } as const;
+    return { ...subject, contract: 'adapterContract', runtime: NODE, checks };
+  });
 }
 
 /** How many run at once: some install or wait while the others build. */
