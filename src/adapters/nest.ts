@@ -25,6 +25,7 @@ import {
   isStandardSchema,
   type ReceiverOptions,
 } from '../receiver/options.js';
+import type { Outcome } from '../receiver/outcome.js';
 import { createReceiver, type Receiver } from '../receiver/receiver.js';
 import { toFastifyPlugin } from './fastify.js';
 import { createNodeHandler, type NodeHandler } from './node-body.js';
@@ -37,6 +38,8 @@ const DEFAULT_PATH = '/hooks';
 
 /** Where `OnEvent` notes the methods of a class: on its prototype, so that several copies of this package agree. */
 const MARKS = Symbol.for('stablehooks.nest.marks');
+/** Where `OnEvent` notes these prototypes: on the global object, so that several copies of this package agree. */
+const MARKED = Symbol.for('stablehooks.nest.marked');
 const REGISTRATION = Symbol.for('stablehooks.nest.registration');
 const OPTIONS = Symbol.for('stablehooks.nest.options');
 const HANDLERS = Symbol.for('stablehooks.nest.handlers');
@@ -153,6 +156,7 @@ export function OnEvent<const Type extends EventType, Schema extends StandardSch
     }
     const marks = [...ownMarks(target), { key, type, receiver, payload }];
     Object.defineProperty(target, MARKS, { value: marks, configurable: true });
+    markedPrototypes().add(target);
   };
 }
 
@@ -182,7 +186,8 @@ export function InjectReceiver(name?: string): PropertyDecorator & ParameterDeco
  *
  * The app does not start, with `ERR_CONFIG_INVALID`, when two receivers share a name or a path, a handler names a
  * receiver that does not exist, a type has two handlers, the provider of a handler is request-scoped or transient, or
- * the platform is neither Express nor Fastify.
+ * the platform is neither Express nor Fastify. A handler in a module that `LazyModuleLoader` loads later never runs: an
+ * error is logged when the first event of its type arrives.
  */
 export class StablehooksModule {
   /**
@@ -298,9 +303,8 @@ function toModule(
 ): DynamicModule {
   const registration: Registration = { name, path };
   const token = getReceiverToken(name);
-  return {
+  const module: DynamicModule = {
     module: StablehooksModule,
-    global: isGlobal,
     imports: [DiscoveryModule, ...imports],
     providers: [
       { provide: REGISTRATION, useValue: registration },
@@ -313,12 +317,20 @@ function toModule(
       {
         provide: token,
         inject: [OPTIONS, HANDLERS],
-        useFactory: (given: NestReceiverOptions<unknown>, handlers: ProviderHandlers) =>
-          createReceiver({
+        useFactory: (given: NestReceiverOptions<unknown>, handlers: ProviderHandlers) => {
+          const { onOutcome, logger = new Logger(StablehooksModule.name) } = given;
+          const observed = (outcome: Outcome) => {
+            if (outcome.kind === 'ignored') handlers.reportLate(outcome.event?.type, logger);
+            return onOutcome?.(outcome);
+          };
+          return createReceiver({
             ...given,
-            logger: given.logger ?? new Logger(StablehooksModule.name),
+            logger,
+            // Otherwise `createReceiver` refuses it.
+            onOutcome: onOutcome === undefined || typeof onOutcome === 'function' ? observed : onOutcome,
             ...handlers.toOptions(),
-          }),
+          });
+        },
       },
       {
         provide: LIFECYCLE,
@@ -329,23 +341,36 @@ function toModule(
           handlers: ProviderHandlers,
           host: HttpAdapterHost,
         ) => {
+          const lifecycle = new Lifecycle({
+            receiver,
+            handlers,
+            host,
+            needsHandlers: given.queue === undefined,
+          });
           if (host.httpAdapter) await mount(host, path, receiver);
           // A testing module gets it with `createNestApplication`.
-          else host.init$.subscribe(() => mount(host, path, receiver));
-          return new Lifecycle({ receiver, handlers, host, needsHandlers: given.queue === undefined });
+          else host.init$.subscribe(() => lifecycle.awaitBeforeInit(mount(host, path, receiver)));
+          return lifecycle;
         },
       },
     ],
     exports: [token],
   };
+  if (!isGlobal) return module;
+  // Nest destroys global modules last, so the module that closes the receiver is not global itself.
+  return { module: GlobalStablehooksModule, global: true, imports: [module], exports: [module] };
 }
 
+/** Makes the receiver of the module that it imports known to all modules. */
+class GlobalStablehooksModule {}
+
 /** Before `NestFactory.create` returns, so in front of everything that `main.ts` and Nest register. */
-function mount({ httpAdapter }: HttpAdapterHost, path: string, receiver: Receiver): unknown {
+async function mount({ httpAdapter }: HttpAdapterHost, path: string, receiver: Receiver): Promise<void> {
   switch (httpAdapter?.getType()) {
     case 'express': {
       const app = httpAdapter.getInstance<{ all(path: string, handler: NodeHandler): void }>();
-      return app.all(path, createNodeHandler(receiver, FIX));
+      app.all(path, createNodeHandler(receiver, FIX));
+      return;
     }
     case 'fastify': {
       const app = httpAdapter.getInstance<FastifyInstance>();
@@ -355,10 +380,9 @@ function mount({ httpAdapter }: HttpAdapterHost, path: string, receiver: Receive
         await toFastifyPlugin(receiver).call(scope, scope, options);
       };
       // Once it is loaded, its scope gets none of the middleware that `main.ts` adds.
-      return app.register(plugin, { prefix: path === '/' ? '' : path });
+      await app.register(plugin, { prefix: path === '/' ? '' : path });
+      return;
     }
-    default:
-      return undefined;
   }
 }
 
@@ -378,6 +402,9 @@ class ProviderHandlers {
   readonly registration: Registration;
   readonly #discovery: DiscoveryService;
   readonly #methods = new Map<EventType, HandlerOfProvider>();
+  /** The prototypes of the providers that were there before the start. */
+  readonly #claimed = new Set<object>();
+  readonly #reported = new Set<string>();
   #started = false;
 
   constructor(registration: Registration, discovery: DiscoveryService) {
@@ -389,6 +416,7 @@ class ProviderHandlers {
     for (const other of registrations) if (other !== registration) assertDistinct(registration, other);
     const names = registrations.map(({ name }) => name);
     for (const wrapper of this.#wrappers()) {
+      for (const prototype of prototypesOf(wrapper).flatMap(chainOf)) this.#claimed.add(prototype);
       for (const mark of marksOfProvider(wrapper)) this.#add(wrapper, mark, names);
     }
   }
@@ -455,11 +483,7 @@ class ProviderHandlers {
   start(): void {
     const found = new Set(this.found.map(({ wrapper }) => wrapper.instance));
     for (const { wrapper, key, title } of this.found) {
-      if (wrapper.isTransient || !wrapper.isDependencyTreeStatic()) {
-        throw new ConfigError(
-          `OnEvent: ${title} is in a provider that is request-scoped or transient, or depends on a request-scoped one. A stored event runs without a request: move the method to a provider of the default scope.`,
-        );
-      }
+      if (!isStatic(wrapper)) throw notStatic(title);
       if (typeof wrapper.instance?.[key] !== 'function') {
         throw new ConfigError(
           `OnEvent: the instance behind ${title} does not have this method. Provide one that has it.`,
@@ -473,11 +497,86 @@ class ProviderHandlers {
       );
       if (missed === undefined) continue;
       throw new ConfigError(
-        `OnEvent: the provider ${titleOf(wrapper, missed)} comes from a factory, and its token is not its class. Use the class as \`provide\`.`,
+        wrapper.isNotMetatype
+          ? `OnEvent: the provider ${titleOf(wrapper, missed)} comes from a factory, and its token is not its class. Use the class as \`provide\`.`
+          : `OnEvent: the provider ${titleOf(wrapper, missed)} is in a module that was loaded after the receiver was made. Import the module in one that is not loaded lazily.`,
       );
+    }
+    for (const wrapper of this.#opaqueFactories()) {
+      const missed = this.#missedBy(wrapper);
+      if (missed !== undefined) throw notStatic(titleOf(wrapper, missed));
     }
     this.#started = true;
   }
+
+  /** The marks of this receiver whose class is that of no provider: of another app, forgotten, or of a factory. */
+  #unclaimed(): readonly { readonly className: string; readonly mark: Mark }[] {
+    return [...markedPrototypes()]
+      .filter((prototype) => !this.#claimed.has(prototype))
+      .flatMap((prototype) =>
+        ownMarks(prototype)
+          .filter(({ receiver }) => receiver === this.registration.name)
+          .map((mark) => ({ className: prototype.constructor.name, mark })),
+      );
+  }
+
+  /** Factories of the app that Nest calls for each request or each use: what they make is not known at start. */
+  #opaqueFactories(): readonly Wrapper[] {
+    return this.#wrappers().filter(
+      (wrapper) =>
+        wrapper.isFactory &&
+        !isStatic(wrapper) &&
+        wrapper.host?.name !== 'InternalCoreModule' &&
+        marksOfProvider(wrapper).length === 0,
+    );
+  }
+
+  /** A handler that such a factory makes: its instances have it, or its code names the class, which no provider has. */
+  #missedBy(wrapper: Wrapper): Mark | undefined {
+    const own = wrapper
+      .getStaticTransientInstances()
+      .flatMap((made) => marksOf(prototypeOf(made?.instance)))
+      .find(({ receiver }) => receiver === this.registration.name);
+    if (own !== undefined) return own;
+    const words = Function.prototype.toString.call(wrapper.metatype).split(/[^\p{L}\p{N}_$]+/u);
+    return this.#unclaimed().find(({ className }) => className !== '' && words.includes(className))?.mark;
+  }
+
+  /** What may be a handler that a factory makes out of sight, to be logged at start; `undefined` for nothing. */
+  get suspected(): string | undefined {
+    const marks = this.#unclaimed().filter(({ mark }) => !this.#methods.has(mark.type));
+    const factories = this.#opaqueFactories().map(({ name, host }) => `${String(name)} (${host?.name})`);
+    if (marks.length === 0 || factories.length === 0) return undefined;
+    const methods = marks.map(({ className, mark }) => `${className}.${String(mark.key)}`);
+    return `no provider has the class of ${methods.join(', ')}, and these factories are request-scoped or transient: ${factories.join(', ')}. If one of them makes it, its handler never runs: move the method to a provider of the default scope.`;
+  }
+
+  /** Logs, once for each type, that an event was ignored whose handler is in a module that was loaded after the start. */
+  reportLate(type: string | undefined, logger: Pick<Logger, 'error'>): void {
+    if (type === undefined || this.#reported.has(type)) return;
+    const isMissed = (mark: Mark) => mark.type === type && mark.receiver === this.registration.name;
+    if (!this.#unclaimed().some(({ mark }) => isMissed(mark))) return;
+    for (const wrapper of this.#wrappers()) {
+      const marks = [...marksOfProvider(wrapper), ...marksOf(prototypeOf(wrapper.instance))];
+      const missed = marks.find(isMissed);
+      if (missed === undefined) continue;
+      this.#reported.add(type);
+      logger.error(
+        `OnEvent: ${titleOf(wrapper, missed)} never runs, because its module was loaded after the start. Events of the type ${type} are answered 200 and recorded as done. Import the module in one that is not loaded lazily.`,
+      );
+      return;
+    }
+  }
+}
+
+function isStatic(wrapper: Wrapper): boolean {
+  return !wrapper.isTransient && wrapper.isDependencyTreeStatic();
+}
+
+function notStatic(title: string): ConfigError {
+  return new ConfigError(
+    `OnEvent: ${title} is in a provider that is request-scoped or transient, or depends on a request-scoped one. A stored event runs without a request: move the method to a provider of the default scope.`,
+  );
 }
 
 function assertDistinct(one: Registration, other: Registration): void {
@@ -494,14 +593,27 @@ function assertDistinct(one: Registration, other: Registration): void {
 }
 
 /** The marks of a provider, by its class. A factory, or a value that replaces it in a test, has the class as token. */
-function marksOfProvider({ isNotMetatype, metatype, token, instance, inject }: Wrapper): readonly Mark[] {
-  const prototypes = [
+function marksOfProvider(wrapper: Wrapper): readonly Mark[] {
+  return (
+    prototypesOf(wrapper)
+      .map(marksOf)
+      .find((marks) => marks.length > 0) ?? []
+  );
+}
+
+function prototypesOf({ isNotMetatype, metatype, token, instance, inject }: Wrapper): readonly object[] {
+  const prototypes: readonly (object | undefined)[] = [
     isNotMetatype ? undefined : metatype?.prototype,
     typeof token === 'function' ? token.prototype : undefined,
     // A factory can have run or not.
     isNotMetatype && !inject ? prototypeOf(instance) : undefined,
   ];
-  return prototypes.map(marksOf).find((marks) => marks.length > 0) ?? [];
+  return prototypes.filter((prototype) => prototype !== undefined);
+}
+
+/** The prototype and those that it extends. */
+function chainOf(prototype: object | undefined): readonly object[] {
+  return prototype === undefined ? [] : [prototype, ...chainOf(prototypeOf(prototype))];
 }
 
 function prototypeOf(instance: unknown): object | undefined {
@@ -513,11 +625,18 @@ function prototypeOf(instance: unknown): object | undefined {
 /** The marks of a class and of those that it extends. A method that is overridden keeps its mark. */
 function marksOf(prototype: object | undefined): readonly Mark[] {
   const marks: Mark[] = [];
-  for (let each = prototype; each !== undefined; each = prototypeOf(each)) {
+  for (const each of chainOf(prototype)) {
     const keys = new Set(marks.map(({ key }) => key));
     marks.push(...ownMarks(each).filter(({ key }) => !keys.has(key)));
   }
   return marks;
+}
+
+/** All prototypes of this process that have marks, whichever app their classes belong to. */
+function markedPrototypes(): Set<object> {
+  const holder = globalThis as { [MARKED]?: Set<object> };
+  holder[MARKED] ??= new Set();
+  return holder[MARKED];
 }
 
 function ownMarks(prototype: object): readonly Mark[] {
@@ -540,6 +659,7 @@ class Lifecycle {
   readonly #handlers: ProviderHandlers;
   readonly #host: HttpAdapterHost;
   readonly #needsHandlers: boolean;
+  #mounted: Promise<void> | undefined;
 
   constructor(parts: {
     readonly receiver: Receiver;
@@ -553,7 +673,15 @@ class Lifecycle {
     this.#needsHandlers = parts.needsHandlers;
   }
 
-  onModuleInit(): void {
+  /** The start fails as this does. */
+  awaitBeforeInit(mounted: Promise<void>): void {
+    this.#mounted = mounted;
+    // `onModuleInit` reports it.
+    mounted.catch(() => undefined);
+  }
+
+  async onModuleInit(): Promise<void> {
+    await this.#mounted;
     // A worker has no server: its receiver is for `run`, the poller or a queue.
     const platform = this.#host.httpAdapter?.getType();
     if (platform && platform !== 'express' && platform !== 'fastify') {
@@ -565,10 +693,11 @@ class Lifecycle {
   }
 
   onApplicationBootstrap(): void {
-    const { registration, found } = this.#handlers;
+    const { registration, found, suspected } = this.#handlers;
     const logger = new Logger(StablehooksModule.name);
     const at = this.#host.httpAdapter ? ` at ${registration.path}` : '';
     const title = `Receiver \`${registration.name}\`${at}`;
+    if (suspected !== undefined) logger.warn(`${title}: ${suspected}`);
     if (found.length === 0) {
       if (this.#needsHandlers) {
         logger.warn(
@@ -583,7 +712,7 @@ class Lifecycle {
     logger.log(`${title}: ${handlers.join(', ')}${ignored}`);
   }
 
-  // The first step of a shutdown, before modules that handlers need disconnect.
+  // The first step of a shutdown. Modules that this one imports, directly or not, are destroyed after it.
   onModuleDestroy(): Promise<void> {
     return this.#receiver.close();
   }

@@ -13,12 +13,12 @@ import {
   type Type,
   VersioningType,
 } from '@nestjs/common';
-import { NestFactory } from '@nestjs/core';
+import { LazyModuleLoader, NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
 import express from 'express';
-import { memoryInbox, type Receiver, type WebhookEvent } from 'stablehooks';
+import { createReceiver, memoryInbox, type Receiver, type WebhookEvent } from 'stablehooks';
 import { getReceiverToken, InjectReceiver, OnEvent, StablehooksModule } from 'stablehooks/nest';
 import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
@@ -174,7 +174,52 @@ describe.each(PLATFORMS)('Nest on $platform', ({ platform, adapter }) => {
     expect(app.get(Treasury).seen).toEqual([event.id, `default ${failed.id}`]);
   });
 
-  test('close() waits for a handler that runs, answers new deliveries 503, and then destroys what `imports` provides', async () => {
+  test.each([
+    { how: 'in one module', isGlobal: false },
+    { how: 'with isGlobal', isGlobal: true },
+  ])(
+    'close() waits for a handler that runs, answers new deliveries 503, and then destroys what `imports` provides, $how',
+    async ({ isGlobal }) => {
+      const steps: string[] = [];
+      const entered = signal();
+      const released = signal();
+      class Database {
+        onModuleDestroy() {
+          steps.push('database closed');
+        }
+      }
+      @Injectable()
+      class Slow {
+        @OnEvent('transfer.settled')
+        async settled(): Promise<void> {
+          entered.resolve();
+          await released.promise;
+          steps.push('handler ended');
+        }
+      }
+      const database = moduleOf('DatabaseModule', { providers: [Database], exports: [Database] });
+      const module = StablehooksModule.forRootAsync({
+        isGlobal,
+        imports: [database],
+        useFactory: () => ({ secret }),
+      });
+      const app = await createApp(adapter(), { imports: [module], providers: [Slow] });
+      const origin = await listening(app);
+
+      const first = deliver(`${origin}/hooks`);
+      await entered.promise;
+      const closing = app.close().then(() => steps.push('app closed'));
+      const second = await deliver(`${origin}/hooks`);
+      expect(steps).toEqual([]);
+      released.resolve();
+
+      expect([await first, second]).toEqual(['200 handled', '503 busy']);
+      await closing;
+      expect(steps).toEqual(['handler ended', 'database closed', 'app closed']);
+    },
+  );
+
+  test('a module that is imported before the receiver, beside it, is destroyed after it', async () => {
     const steps: string[] = [];
     const entered = signal();
     const released = signal();
@@ -192,21 +237,16 @@ describe.each(PLATFORMS)('Nest on $platform', ({ platform, adapter }) => {
         steps.push('handler ended');
       }
     }
-    const database = moduleOf('DatabaseModule', { providers: [Database], exports: [Database] });
-    const module = StablehooksModule.forRootAsync({ imports: [database], useFactory: () => ({ secret }) });
-    const app = await createApp(adapter(), { imports: [module], providers: [Slow] });
-    const origin = await listening(app);
-
-    const first = deliver(`${origin}/hooks`);
+    const database = moduleOf('DatabaseModule', { providers: [Database] });
+    const app = await createApp(adapter(), { imports: [database, observed().module], providers: [Slow] });
+    const delivery = deliver(`${await listening(app)}/hooks`);
     await entered.promise;
-    const closing = app.close().then(() => steps.push('app closed'));
-    const second = await deliver(`${origin}/hooks`);
-    expect(steps).toEqual([]);
+    const closing = app.close();
     released.resolve();
 
-    expect([await first, second]).toEqual(['200 handled', '503 busy']);
+    expect(await delivery).toBe('200 handled');
     await closing;
-    expect(steps).toEqual(['handler ended', 'database closed', 'app closed']);
+    expect(steps).toEqual(['handler ended', 'database closed']);
   });
 
   test('lines of the receiver go to the logger of Nest', async () => {
@@ -456,6 +496,125 @@ describe('forRootAsync', () => {
   );
 });
 
+/** A handler that is in `providers` of no app. */
+@Injectable()
+class Unprovided {
+  @OnEvent('transfer.settled')
+  settled() {}
+}
+const makeUnprovided = () => new Unprovided();
+
+/** Nest's logger, and the lines of errors and warnings. */
+function logged() {
+  const errors: string[] = [];
+  const warnings: string[] = [];
+  const logger = {
+    log: () => undefined,
+    warn: (line: unknown) => void warnings.push(String(line)),
+    error: (line: unknown) => void errors.push(String(line)),
+  };
+  return { errors, warnings, logger };
+}
+
+test('a class with a handler that is no provider of the app does not stop it, nor do factories that make other things', async () => {
+  const { errors, logger } = logged();
+  const { module } = observed();
+  const providers = [
+    Settlements,
+    { provide: 'x', scope: Scope.REQUEST, useFactory: () => new Date() },
+    { provide: 'y', scope: Scope.TRANSIENT, useFactory: () => new Date() },
+    { provide: 'z', inject: ['y'], useFactory: (y: Date) => [y] },
+  ];
+  const app = await createApp(new ExpressAdapter(), { imports: [module], providers, logger });
+
+  expect(await deliver(`${await listening(app)}/hooks`)).toBe('200 handled');
+  expect(errors).toEqual([]);
+});
+
+test('a request-scoped factory that may make a handler, which no provider is, is named in a warning at start', async () => {
+  const { warnings, logger } = logged();
+  const { module } = observed();
+  const providers = [{ provide: 'x', scope: Scope.REQUEST, useFactory: () => makeUnprovided() }];
+  const app = await createApp(new ExpressAdapter(), { imports: [module], providers, logger });
+  await app.init();
+
+  expect(warnings[0]).toContain('Unprovided.settled');
+  expect(warnings[0]).toContain('x (AppModule)');
+  await app.close();
+});
+
+test('a handler in a module that is loaded lazily never runs, and an error says so at the first event of its type', async () => {
+  const { errors, logger } = logged();
+  const { module } = observed({ logger });
+  const app = await createApp(new ExpressAdapter(), { imports: [module], logger });
+  const url = `${await listening(app)}/hooks`;
+  const lazy = moduleOf('LazyModule', { providers: [Unprovided] });
+  await app.get(LazyModuleLoader).load(() => lazy);
+
+  expect(await deliver(url)).toBe('200 ignored');
+  expect(await deliver(url, { event: exampleEvent('transfer.settled', { id: 'evt_2' }) })).toBe(
+    '200 ignored',
+  );
+  expect(errors).toEqual([
+    expect.stringContaining(
+      'Unprovided.settled (LazyModule) never runs, because its module was loaded after',
+    ),
+  ]);
+});
+
+test.each([
+  {
+    platform: 'Express',
+    adapter: () => {
+      const server = express();
+      const all = () => {
+        throw new Error('no routes');
+      };
+      return new ExpressAdapter(Object.assign(server, { all }));
+    },
+    message: 'no routes',
+  },
+  {
+    platform: 'Fastify',
+    adapter: () => {
+      const adapter = new FastifyAdapter();
+      adapter.getInstance().route({ method: 'POST', url: '/hooks', handler: async () => 'taken' });
+      return adapter;
+    },
+    message: '/hooks',
+  },
+])(
+  'a testing module with $platform does not start when the route cannot be registered',
+  async ({ adapter, message }) => {
+    const testing = await Test.createTestingModule({ imports: [observed().module] }).compile();
+    const app = testing.createNestApplication(adapter(), { logger: false });
+
+    await expect(app.init()).rejects.toThrow(message);
+  },
+);
+
+test('forRoot takes each option of createReceiver but handlers and payloads', async () => {
+  const untyped = (make: (options: never) => unknown) => {
+    try {
+      make({ secret, handlers: {}, xxxxxxxxxxxxxxxxxxxx: 1 } as never);
+    } catch (error) {
+      return String(error);
+    }
+    return '';
+  };
+  const namesIn = (message: string) => /The options are (.+)\.$/.exec(message)?.[1]?.split(', ') ?? [];
+  const own = ['name', 'path', 'isGlobal'];
+  const apart = ['handlers', 'payloads'];
+  const ofReceiver = namesIn(untyped(createReceiver));
+  const unknown = () => StablehooksModule.forRoot({ secret, xxxxxxxxxxxxxxxxxxxx: 1 } as { secret: string });
+  const ofModule = namesIn(untyped(unknown));
+
+  expect(ofReceiver).toContain('telemetry');
+  expect(ofModule.filter((name) => !own.includes(name)).sort()).toEqual(
+    ofReceiver.filter((name) => !apart.includes(name)).sort(),
+  );
+});
+
 describe('the app does not start', () => {
   @Injectable({ scope: Scope.REQUEST })
   class PerRequest {
@@ -520,6 +679,24 @@ describe('the app does not start', () => {
       message: 'PerRequest.settled (AppModule)',
     },
     { when: 'a handler is transient', providers: [PerUse], message: 'request-scoped or transient' },
+    {
+      when: 'a factory makes a request-scoped handler, and its token is not its class',
+      providers: [{ provide: 'x', scope: Scope.REQUEST, useFactory: () => new Unprovided() }],
+      message: 'x.settled (AppModule) is in a provider that is request-scoped or transient',
+    },
+    {
+      when: 'a factory makes a transient handler, and its token is not its class',
+      providers: [{ provide: 'x', scope: Scope.TRANSIENT, useFactory: () => new Unprovided() }],
+      message: 'x.settled (AppModule) is in a provider that is request-scoped or transient',
+    },
+    {
+      when: 'another function makes a transient handler that a provider uses',
+      providers: [
+        { provide: 'x', scope: Scope.TRANSIENT, useFactory: () => makeUnprovided() },
+        { provide: 'y', inject: ['x'], useFactory: (x: object) => [x] },
+      ],
+      message: 'x.settled (AppModule) is in a provider that is request-scoped or transient',
+    },
     {
       when: 'a handler depends on something request-scoped',
       providers: [WithSession, Session],
