@@ -216,7 +216,11 @@ function createCache(fetchSecret: (key: string) => Fetched, settings: CacheSetti
       // They are in the order of their start.
       if (ageOf(startedAt) < timeoutMs) break;
       calls.delete(each);
-      fail(each, new Error(`The function given to cachedSecret did not answer within ${timeoutMs} ms.`));
+      fail(
+        each,
+        new Error(`The function given to cachedSecret did not answer within ${timeoutMs} ms.`),
+        startedAt,
+      );
     }
     const running = calls.get(key);
     if (running !== undefined) return running.answer;
@@ -247,7 +251,7 @@ function createCache(fetchSecret: (key: string) => Fetched, settings: CacheSetti
       if (order > ((known.get(key) ?? absent.get(key))?.order ?? 0)) keep(key, { secrets, askedAt, order });
       return secrets;
     } catch (error) {
-      if (isCurrent()) fail(key, error);
+      if (isCurrent()) fail(key, error, askedAt);
       throw error;
     } finally {
       if (isCurrent()) calls.delete(key);
@@ -263,7 +267,8 @@ function createCache(fetchSecret: (key: string) => Fetched, settings: CacheSetti
     }
   }
 
-  function fail(key: string, error: unknown): void {
+  /** A call fails after `timeoutMs` at the latest: also if the process was frozen, and the pause after it is over. */
+  function fail(key: string, error: unknown, startedAt: number): void {
     if (known.has(key) && !failures.has(key)) {
       log(
         logger,
@@ -271,7 +276,7 @@ function createCache(fetchSecret: (key: string) => Fetched, settings: CacheSetti
         `cachedSecret: a secret could not be fetched again. The cached one is used for ${maxStaleMs} ms after its ttlMs. ${describeThrown(error)}`,
       );
     }
-    put(failures, key, { at: now(), error });
+    put(failures, key, { at: Math.min(now(), startedAt + timeoutMs), error });
   }
 
   function put<Value>(map: Map<string, Value>, key: string, value: Value): void {
