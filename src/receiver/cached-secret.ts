@@ -31,7 +31,7 @@ export interface CachedSecretOptions {
   readonly maxEntries?: number | undefined;
   /**
    * How many calls can be made in a minute for keys without a cached secret, because a sender can make up keys. Above
-   * it their deliveries are answered 503. Keys with a secret do not count.
+   * it the deliveries of all of them are answered 503. Keys with a cached secret do not count.
    *
    * @default 600
    */
@@ -81,7 +81,8 @@ const ONLY_KEY = '';
  * ```ts
  * const secret = cachedSecret((tenant) => fetchSecret(`webhook/${tenant}`), {
  *   ttlMs: 300_000,
- *   key: ({ path }) => /^\/hooks\/([a-z0-9-]{1,40})$/.exec(path)?.[1] ?? null,
+ *   // Without the list of tenants, forged deliveries with made-up keys use up maxLookupsPerMinute.
+ *   key: ({ path }) => tenants.find((tenant) => path === `/hooks/${tenant}`) ?? null,
  * });
  * ```
  */
