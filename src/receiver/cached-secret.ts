@@ -31,7 +31,7 @@ export interface CachedSecretOptions {
   readonly maxEntries?: number | undefined;
   /**
    * How many calls can be made in a minute for keys without a cached secret, because a sender can make up keys. Above
-   * it their deliveries are answered 503. Keys with a secret do not count.
+   * it the deliveries of all of them are answered 503. Keys with a cached secret do not count.
    *
    * @default 600
    */
@@ -81,7 +81,8 @@ const ONLY_KEY = '';
  * ```ts
  * const secret = cachedSecret((tenant) => fetchSecret(`webhook/${tenant}`), {
  *   ttlMs: 300_000,
- *   key: ({ path }) => /^\/hooks\/([a-z0-9-]{1,40})$/.exec(path)?.[1] ?? null,
+ *   // Without the list of tenants, forged deliveries with made-up keys use up maxLookupsPerMinute.
+ *   key: ({ path }) => tenants.find((tenant) => path === `/hooks/${tenant}`) ?? null,
  * });
  * ```
  */
@@ -216,7 +217,11 @@ function createCache(fetchSecret: (key: string) => Fetched, settings: CacheSetti
       // They are in the order of their start.
       if (ageOf(startedAt) < timeoutMs) break;
       calls.delete(each);
-      fail(each, new Error(`The function given to cachedSecret did not answer within ${timeoutMs} ms.`));
+      fail(
+        each,
+        new Error(`The function given to cachedSecret did not answer within ${timeoutMs} ms.`),
+        startedAt,
+      );
     }
     const running = calls.get(key);
     if (running !== undefined) return running.answer;
@@ -247,7 +252,7 @@ function createCache(fetchSecret: (key: string) => Fetched, settings: CacheSetti
       if (order > ((known.get(key) ?? absent.get(key))?.order ?? 0)) keep(key, { secrets, askedAt, order });
       return secrets;
     } catch (error) {
-      if (isCurrent()) fail(key, error);
+      if (isCurrent()) fail(key, error, askedAt);
       throw error;
     } finally {
       if (isCurrent()) calls.delete(key);
@@ -263,7 +268,8 @@ function createCache(fetchSecret: (key: string) => Fetched, settings: CacheSetti
     }
   }
 
-  function fail(key: string, error: unknown): void {
+  /** A call fails after `timeoutMs` at the latest: also if the process was frozen, and the pause after it is over. */
+  function fail(key: string, error: unknown, startedAt: number): void {
     if (known.has(key) && !failures.has(key)) {
       log(
         logger,
@@ -271,7 +277,7 @@ function createCache(fetchSecret: (key: string) => Fetched, settings: CacheSetti
         `cachedSecret: a secret could not be fetched again. The cached one is used for ${maxStaleMs} ms after its ttlMs. ${describeThrown(error)}`,
       );
     }
-    put(failures, key, { at: now(), error });
+    put(failures, key, { at: Math.min(now(), startedAt + timeoutMs), error });
   }
 
   function put<Value>(map: Map<string, Value>, key: string, value: Value): void {

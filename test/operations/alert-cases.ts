@@ -11,7 +11,7 @@ export interface AlertCase {
   readonly silent: Series;
   /** When it is evaluated, in minutes. */
   readonly at: number;
-  /** The minutes from one value of a series to the next. Above 5, other alerts can fire. @default 1 */
+  /** The minutes from one value of a series to the next. Above 5, rules are evaluated each hour, and other alerts can fire. @default 1 */
   readonly step?: number;
   readonly summary: string;
   /** The labels of the alert, without `job` and `severity`. */
@@ -153,18 +153,45 @@ export const CASES: readonly AlertCase[] = [
   },
   {
     alert: 'StablehooksNothingAuthentic',
-    fires: { [outcome('rejected', 'ERR_SIGNATURE_MISMATCH')]: from(50, 3), [matches(0)]: always(9) },
-    silent: { [outcome('rejected', 'ERR_SIGNATURE_MISMATCH')]: from(50, 3) },
+    // A function gives one tenant a wrong secret, and another one none.
+    fires: {
+      [outcome('rejected', 'ERR_SIGNATURE_MISMATCH')]: from(50, 1),
+      [outcome('rejected', 'ERR_SECRET_UNKNOWN')]: from(50, 2),
+      [matches(0)]: always(9),
+    },
+    silent: { [outcome('rejected', 'ERR_SECRET_UNKNOWN')]: from(50, 3) },
     at: 55,
     summary: 'app rejected 3 deliveries for their signatures, and accepted none for 30 minutes.',
   },
   {
     alert: 'StablehooksForgedDeliveries',
     // A new process: the first value of its counter is all that happened.
-    fires: { [outcome('rejected', 'ERR_SIGNATURE_MISMATCH', 'c')]: from(30, 500) },
-    silent: { [outcome('rejected', 'ERR_SIGNATURE_MISMATCH', 'c')]: from(30, 20) },
+    fires: {
+      [outcome('rejected', 'ERR_SIGNATURE_MISMATCH', 'c')]: from(30, 200),
+      [outcome('rejected', 'ERR_SECRET_UNKNOWN', 'c')]: from(30, 300),
+    },
+    silent: {
+      [outcome('rejected', 'ERR_SIGNATURE_MISMATCH', 'c')]: from(30, 10),
+      [outcome('rejected', 'ERR_SECRET_UNKNOWN', 'c')]: from(30, 10),
+    },
     at: 31,
     summary: 'app rejected 500 deliveries within 15 minutes for their signatures.',
+  },
+  {
+    alert: 'StablehooksSignaturesKeepFailing',
+    // One delivery in an hour: of a tenant with a wrong secret, and in the fourth hour of one without a secret.
+    fires: {
+      [outcome('rejected', 'ERR_SIGNATURE_MISMATCH')]: `_x23 1x11 2x23 3x${LENGTH}`,
+      [outcome('rejected', 'ERR_SECRET_UNKNOWN')]: from(48, 1),
+    },
+    // None in the third of the four hours, and many in the others.
+    silent: {
+      [outcome('rejected', 'ERR_SIGNATURE_MISMATCH')]: `_x23 5x11 10x35 15x${LENGTH}`,
+      [outcome('rejected', 'ERR_SECRET_UNKNOWN')]: from(60, 5),
+    },
+    at: 310,
+    step: 5,
+    summary: 'app rejected deliveries for their signatures in each of the last 4 hours.',
   },
   {
     alert: 'StablehooksDeliveriesRefused',

@@ -173,6 +173,37 @@ describe('one secret', () => {
     expect(single()).toEqual(['s3']);
   });
 
+  test('is fetched by the first call after a process was frozen for hours with a call that never ends', async () => {
+    const { clock, manager, single } = setUp([], { timeoutMs: 2_000 });
+    void single();
+    await settled();
+    clock.advance(2_000);
+    await expect(single()).rejects.toThrow('did not answer within 2000 ms');
+    clock.advance(1_000);
+    void single();
+    await settled();
+    clock.advance(3 * 3_600_000);
+    const answer = single();
+    await settled();
+    expect(manager.asked).toHaveLength(3);
+    manager.waiting[2]?.answer('s1');
+    expect(await answer).toEqual(['s1']);
+  });
+
+  test('is fetched by the first call after a process was frozen for hours with a call that then fails', async () => {
+    const { clock, manager, single } = setUp([], { timeoutMs: 2_000 });
+    const frozen = single();
+    await settled();
+    clock.advance(3 * 3_600_000);
+    manager.waiting[0]?.fail(new Error('socket hang up'));
+    await expect(frozen).rejects.toThrow('socket hang up');
+    const answer = single();
+    await settled();
+    expect(manager.asked).toHaveLength(2);
+    manager.waiting[1]?.answer('s1');
+    expect(await answer).toEqual(['s1']);
+  });
+
   test('is not kept for longer because the clock was set back', async () => {
     const { clock, single } = setUp(['s1', 's2']);
     await single();
