@@ -615,6 +615,21 @@ test('forRoot takes each option of createReceiver but handlers and payloads', as
   );
 });
 
+test('the telemetry that forRoot is given observes the deliveries of the receiver', async () => {
+  const seen: string[] = [];
+  const silent = createReceiver({ secret, handlers: {} }).telemetry;
+  const handler: typeof silent.handler = (event, _lease, run) => {
+    seen.push(event.id);
+    return run();
+  };
+  const { module } = observed({ telemetry: { ...silent, handler } });
+  const app = await createApp(new ExpressAdapter(), { imports: [module], providers: [Settlements] });
+  const event = exampleEvent('transfer.settled');
+
+  expect(await deliver(`${await listening(app)}/hooks`, { event })).toBe('200 handled');
+  expect(seen).toEqual([event.id]);
+});
+
 describe('the app does not start', () => {
   @Injectable({ scope: Scope.REQUEST })
   class PerRequest {
