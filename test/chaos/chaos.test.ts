@@ -18,11 +18,11 @@ describeWithRedis('chaos', () => {
     { timeout },
     async (engine) => {
       const { telemetry, confidential, ...report } = await runChaos({ engine, events, ...pace });
-      const joined = telemetry.joined(['push', 'queue', 'pull']);
+      const joined = telemetry.joined();
       console.log(engine, { ...report, spans: telemetry.spans, joined: joined.length });
       expect(report).toMatchObject({ fired: events, lost: [], twice: [], invented: [], restarts: 2 });
       expect(report.kills).toBeGreaterThan(2);
-      // The traces of these deliveries, of a failed attempt and of its retry are one by their links.
+      // The traces of the push, its job, an attempt that failed, the retry and a poll are one by their links.
       expect(joined.length).toBeGreaterThan(0);
       const said = [...telemetry.words].join('\n');
       expect(said).toContain('ERR_HANDLER_FAILED');

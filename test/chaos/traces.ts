@@ -14,9 +14,8 @@ import { openTelemetry } from 'stablehooks/opentelemetry';
 /** A span, as far as it is needed here. */
 export interface SentSpan {
   readonly operation: string;
-  readonly spanId: string;
   readonly traceId: string;
-  /** The ids of the spans that it links to. */
+  /** The traces that it links to. */
   readonly links: readonly string[];
   readonly attributes: Attributes;
   /** Everything else that the span says: its name, status, events and the attributes of its links. */
@@ -71,12 +70,11 @@ export function sendTelemetry(send: (sent: Sent) => void) {
 
 function toSent(span: ReadableSpan): SentSpan {
   const { name, attributes, status, events, links } = span;
-  const { spanId, traceId } = span.spanContext();
+  const { traceId } = span.spanContext();
   return {
     operation: String(attributes['messaging.operation.name']),
-    spanId,
     traceId,
-    links: links.map(({ context }) => context.spanId),
+    links: links.map(({ context }) => context.traceId),
     attributes,
     said: JSON.stringify([name, status, events, links.map((link) => link.attributes)]),
   };
@@ -85,8 +83,8 @@ function toSent(span: ReadableSpan): SentSpan {
 /** What all processes have sent. */
 export interface Telemetry {
   receive(sent: Sent): void;
-  /** The ids of events of which one chain of traces and links joins deliveries of these origins, and a retry. */
-  joined(origins: readonly Origin[]): readonly string[];
+  /** The ids of events of which one chain of traces and links joins a push, a job, an attempt that failed, a retry and a poll. */
+  joined(): readonly string[];
   /** Every name and value that a span or a metric held, each once. */
   readonly words: ReadonlySet<string>;
   readonly spans: number;
@@ -95,6 +93,7 @@ export interface Telemetry {
 export function collectTelemetry(): Telemetry {
   const words = new Set<string>();
   const byEvent = new Map<string, SentSpan[]>();
+  const polls = new Set<string>();
   let count = 0;
 
   function addWords(text: string, attributes: Attributes) {
@@ -115,6 +114,7 @@ export function collectTelemetry(): Telemetry {
       for (const span of sent.spans) {
         count += 1;
         addWords(span.said, span.attributes);
+        if (span.operation === 'poll') polls.add(span.traceId);
         const id = span.attributes['messaging.message.id'];
         if (typeof id !== 'string') continue;
         const spans = byEvent.get(id);
@@ -122,17 +122,15 @@ export function collectTelemetry(): Telemetry {
         else spans.push(span);
       }
     },
-    joined: (origins) => [...byEvent].filter(([, spans]) => isJoined(spans, origins)).map(([id]) => id),
+    joined: () => [...byEvent].filter(([, spans]) => isJoined(spans, polls)).map(([id]) => id),
   };
 }
 
-/** Whether the spans of one event that hang together by traces and links hold all of `origins`, and a retry. */
-function isJoined(spans: readonly SentSpan[], origins: readonly Origin[]): boolean {
-  const traceOf = new Map(spans.map(({ spanId, traceId }) => [spanId, traceId]));
+/** Whether the spans of one event that hang together by traces and links show all five. */
+function isJoined(spans: readonly SentSpan[], polls: ReadonlySet<string>): boolean {
   const groups: Set<string>[] = [];
   for (const { traceId, links } of spans) {
-    const linked = links.map((spanId) => traceOf.get(spanId)).filter((trace) => trace !== undefined);
-    const group = new Set([traceId, ...linked]);
+    const group = new Set([traceId, ...links]);
     const apart = groups.filter((other) => [...other].every((trace) => !group.has(trace)));
     for (const other of groups) if (!apart.includes(other)) for (const trace of other) group.add(trace);
     groups.splice(0, groups.length, group, ...apart);
@@ -141,7 +139,9 @@ function isJoined(spans: readonly SentSpan[], origins: readonly Origin[]): boole
     const there = spans.filter(({ traceId }) => group.has(traceId));
     const handlers = there.filter(({ operation }) => operation === 'handler');
     return (
-      origins.every((origin) => there.some((span) => isReceive(span, origin))) &&
+      there.some((span) => isReceive(span, 'push')) &&
+      there.some((span) => isReceive(span, 'queue')) &&
+      [...group].some((trace) => polls.has(trace)) &&
       handlers.some(({ attributes }) => 'error.type' in attributes) &&
       handlers.some(({ attributes }) => !('error.type' in attributes))
     );

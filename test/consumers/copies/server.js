@@ -86,5 +86,8 @@ const routes = {
   '/imported-adapter': toNodeHandler(required.createContractReceiver()),
   '/required-adapter': required.toNodeHandler(createContractReceiver()),
 };
-const server = createServer((request, response) => routes[request.url](request, response));
+const server = createServer((request, response) => {
+  const [path] = request.url.split('?');
+  return routes[path](request, response);
+});
 server.listen(0, '127.0.0.1', () => console.log(`http://127.0.0.1:${server.address().port}`));
