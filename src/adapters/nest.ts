@@ -503,7 +503,10 @@ class ProviderHandlers {
       );
     }
     for (const wrapper of this.#opaqueFactories()) {
-      const missed = this.#missedBy(wrapper);
+      const missed = wrapper
+        .getStaticTransientInstances()
+        .flatMap((made) => marksOf(prototypeOf(made?.instance)))
+        .find(({ receiver }) => receiver === this.registration.name);
       if (missed !== undefined) throw notStatic(titleOf(wrapper, missed));
     }
     this.#started = true;
@@ -529,17 +532,6 @@ class ProviderHandlers {
         wrapper.host?.name !== 'InternalCoreModule' &&
         marksOfProvider(wrapper).length === 0,
     );
-  }
-
-  /** A handler that such a factory makes: its instances have it, or its code names the class, which no provider has. */
-  #missedBy(wrapper: Wrapper): Mark | undefined {
-    const own = wrapper
-      .getStaticTransientInstances()
-      .flatMap((made) => marksOf(prototypeOf(made?.instance)))
-      .find(({ receiver }) => receiver === this.registration.name);
-    if (own !== undefined) return own;
-    const words = Function.prototype.toString.call(wrapper.metatype).split(/[^\p{L}\p{N}_$]+/u);
-    return this.#unclaimed().find(({ className }) => className !== '' && words.includes(className))?.mark;
   }
 
   /** What may be a handler that a factory makes out of sight, to be logged at start; `undefined` for nothing. */

@@ -695,17 +695,7 @@ describe('the app does not start', () => {
     },
     { when: 'a handler is transient', providers: [PerUse], message: 'request-scoped or transient' },
     {
-      when: 'a factory makes a request-scoped handler, and its token is not its class',
-      providers: [{ provide: 'x', scope: Scope.REQUEST, useFactory: () => new Unprovided() }],
-      message: 'x.settled (AppModule) is in a provider that is request-scoped or transient',
-    },
-    {
-      when: 'a factory makes a transient handler, and its token is not its class',
-      providers: [{ provide: 'x', scope: Scope.TRANSIENT, useFactory: () => new Unprovided() }],
-      message: 'x.settled (AppModule) is in a provider that is request-scoped or transient',
-    },
-    {
-      when: 'another function makes a transient handler that a provider uses',
+      when: 'a factory makes a transient handler that a provider uses',
       providers: [
         { provide: 'x', scope: Scope.TRANSIENT, useFactory: () => makeUnprovided() },
         { provide: 'y', inject: ['x'], useFactory: (x: object) => [x] },
