@@ -40,6 +40,7 @@ export {
   type PollState,
   type StoredGap,
 } from './core/ports.js';
+export type { Runtime, RuntimeOptions } from './core/runtime.js';
 export {
   type Secret,
   type SecretFunction,

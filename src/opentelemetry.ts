@@ -1,4 +1,5 @@
 /** `stablehooks/opentelemetry`: spans and metrics of a receiver and its poller, by the OpenTelemetry API. */
+
 import {
   type Attributes,
   type BatchObservableResult,
@@ -22,8 +23,8 @@ import {
 import { createdAtMs, EVENT_TYPES, type UnknownEvent } from './core/events.js';
 import { boolean, readOptions, rule, withMethods } from './core/options.js';
 import type { Inbox, InboxOperations, InboxState } from './core/ports.js';
+import { orTimeout, RUNTIME, type Runtime, type RuntimeOptions, toRuntime } from './core/runtime.js';
 import type { Outcome, OutcomeKind, PollSummary, Telemetry } from './receiver/outcome.js';
-import { orTimeout } from './receiver/timeout.js';
 
 /** Options of {@link openTelemetry}. */
 export interface OpenTelemetryOptions {
@@ -40,6 +41,8 @@ export interface OpenTelemetryOptions {
    * @default true
    */
   readonly inboxMetrics?: boolean | undefined;
+  /** Time and timers, for tests. @default those of the platform */
+  readonly runtime?: RuntimeOptions | undefined;
 }
 
 /** The steps as the semantic conventions for messaging (1.45.0) sort them. */
@@ -87,17 +90,23 @@ const TRACEPARENT = /^00-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})$/;
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown or makes no sense.
  */
 export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
-  const { tracerProvider, meterProvider, attributes, inboxMetrics } = readOptions('openTelemetry', options, {
-    tracerProvider: withMethods<TracerProvider | undefined>('a tracer provider', ['getTracer']),
-    meterProvider: withMethods<MeterProvider | undefined>('a meter provider', ['getMeter']),
-    attributes: rule('an object of attributes', (value) => typeof value === 'object' && value !== null, {}),
-    inboxMetrics: boolean(true),
-  });
+  const { tracerProvider, meterProvider, attributes, inboxMetrics, ...given } = readOptions(
+    'openTelemetry',
+    options,
+    {
+      tracerProvider: withMethods<TracerProvider | undefined>('a tracer provider', ['getTracer']),
+      meterProvider: withMethods<MeterProvider | undefined>('a meter provider', ['getMeter']),
+      attributes: rule('an object of attributes', (value) => typeof value === 'object' && value !== null, {}),
+      inboxMetrics: boolean(true),
+      runtime: RUNTIME,
+    },
+  );
+  const runtime = toRuntime(given.runtime);
   const common = { ...attributes, 'messaging.system.name': 'stablehooks' };
   const tracer = (tracerProvider ?? trace).getTracer('stablehooks');
   const attributesOf = createStepAttributes(common);
   const attributesOfOutcome = createOutcomeAttributes(common);
-  const inboxes = createInboxes();
+  const inboxes = createInboxes(runtime);
   let made: Instruments | undefined;
   let madeBy: MeterProvider | undefined;
 
@@ -158,14 +167,14 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
       readonly histogram: 'operationDuration' | 'processDuration';
     },
   ): Result {
-    const startedAt = performance.now();
+    const startedAt = runtime.elapsed();
     /** Returns the error of the step. */
     const measureStep: StepEnd = (thrown, value) => {
       const isLost = value === false && OPERATIONS[operation].type === 'settle';
       const error = isLost ? LEASE_LOST : thrown;
       const { metric } = attributesOf(operation, event);
       const attributes = error === undefined ? metric : { ...metric, 'error.type': errorType(error) };
-      instruments()[histogram].record((performance.now() - startedAt) / 1_000, attributes);
+      instruments()[histogram].record((runtime.elapsed() - startedAt) / 1_000, attributes);
       return error;
     };
     if (isUnsampled(trace.getActiveSpan())) return observe(run, measureStep);
@@ -187,7 +196,7 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
     }
     if (event !== undefined && (kind === 'handled' || kind === 'ignored')) {
       // Clocks differ: an age below zero is none.
-      eventAge.record(Math.max(0, Date.now() - createdAtMs(event)) / 1_000, attributes);
+      eventAge.record(Math.max(0, runtime.now() - createdAtMs(event)) / 1_000, attributes);
     }
     if (attempt !== undefined && (kind === 'handled' || kind === 'dead')) {
       attempts.record(attempt, attributes);
@@ -493,7 +502,7 @@ interface InboxSummary {
 const READ_TIMEOUT_MS = 5_000;
 
 /** The inboxes that are in use. */
-function createInboxes() {
+function createInboxes(runtime: Runtime) {
   const users = new Map<InboxOperations, number>();
   const reads = new Map<InboxOperations, ReturnType<typeof readInbox>>();
 
@@ -505,7 +514,11 @@ function createInboxes() {
       running.catch(() => undefined);
       reads.set(inbox, running);
     }
-    return orTimeout(running, READ_TIMEOUT_MS, () => new Error('The inbox did not answer.'));
+    return orTimeout(running, {
+      runtime,
+      ms: READ_TIMEOUT_MS,
+      toError: () => new Error('The inbox did not answer.'),
+    });
   }
 
   return {
@@ -521,7 +534,7 @@ function createInboxes() {
     /** `undefined` if no inbox is in use. */
     async read(): Promise<InboxSummary | undefined> {
       const all = await Promise.allSettled([...users.keys()].map(read));
-      return all.length === 0 ? undefined : summarize(all);
+      return all.length === 0 ? undefined : summarize(all, runtime.now());
     },
   };
 }
@@ -530,8 +543,8 @@ const readInbox = (inbox: InboxOperations) => Promise.all([inbox.count(), inbox.
 
 function summarize(
   all: readonly PromiseSettledResult<Awaited<ReturnType<typeof readInbox>>>[],
+  now: number,
 ): InboxSummary {
-  const now = Date.now();
   const states = new Map<InboxState, { readonly count: number; readonly oldestMs: number }>();
   const lags: number[] = [];
   const gapCounts: number[] = [];

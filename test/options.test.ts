@@ -129,6 +129,10 @@ const refused: readonly (readonly [FactoryName, args: readonly unknown[], messag
   ['createReceiver', [], 'the options must be an object'],
   ['createReceiver', [{ ...required, inbox: {} }], '`inbox` must be an inbox'],
   ['createReceiver', [{ ...required, telemetry: {} }], '`telemetry` must be telemetry'],
+  ['createReceiver', [{ ...required, runtime: { now: 0 } }], '`runtime` must be an object with some of'],
+  ['memoryInbox', [{ runtime: { time: method } }], '`runtime` must be an object with some of'],
+  ['createPoller', [{ client, receiver, runtime: null }], '`runtime` must be an object with some of'],
+  ['createSandbox', [{ runtime: 1 }], '`runtime` must be an object'],
   ['openTelemetry', [{ tracerProvider: {} }], '`tracerProvider` must be a tracer provider'],
   ['openTelemetry', [{ meterProvider: method }], '`meterProvider` must be a meter provider'],
   ['openTelemetry', [{ attributes: 'eu' }], '`attributes` must be an object'],
@@ -230,7 +234,7 @@ const refused: readonly (readonly [FactoryName, args: readonly unknown[], messag
 
   ['memoryInbox', [{ capacitee: 5 }], 'unknown option `capacitee`. Did you mean `capacity`?'],
   ['memoryInbox', [{ capacity: 0 }], '`capacity` must be an integer'],
-  ['memoryInbox', [{ now: 7 }], '`now` must be a function'],
+  ['memoryInbox', [{ runtime: { now: 7 } }], '`runtime` must be an object with some of'],
 
   [
     'sqliteInbox',
@@ -243,7 +247,7 @@ const refused: readonly (readonly [FactoryName, args: readonly unknown[], messag
   ['sqliteInbox', [{ exec: method }], '`file` must be a path, or a connection of node:sqlite'],
 
   ['durableObjectInbox', [storage, { clock: Date.now }], 'unknown option `clock`'],
-  ['durableObjectInbox', [storage, { now: 7 }], '`now` must be a function'],
+  ['durableObjectInbox', [storage, { runtime: { now: 7 } }], '`runtime` must be an object with some of'],
   ['durableObjectInbox', [], '`storage` must be the `ctx.storage` of a Durable Object'],
   ['durableObjectInbox', [storage.sql], '`storage` must be the `ctx.storage` of a Durable Object'],
 
@@ -356,6 +360,7 @@ const optional: readonly {
       'leaseMs',
       'handlerTimeoutMs',
       'maxAttempts',
+      'runtime',
     ],
   },
   {
@@ -371,7 +376,7 @@ const optional: readonly {
       'maxLookupsPerMinute',
       'key',
       'logger',
-      'now',
+      'runtime',
     ],
   },
   {
@@ -392,7 +397,7 @@ const optional: readonly {
       'logger',
       'onReport',
       'onGap',
-      'now',
+      'runtime',
     ],
   },
   {
@@ -413,7 +418,7 @@ const optional: readonly {
       'signal',
       'onFinding',
       'onProgress',
-      'now',
+      'runtime',
     ],
   },
   {
@@ -429,6 +434,7 @@ const optional: readonly {
       'maxBodyBytes',
       'fetch',
       'onRetry',
+      'runtime',
     ],
   },
   {
@@ -511,15 +517,15 @@ const optional: readonly {
   { name: 'toFetchHandler', first: [receiver], names: ['waitUntil'] },
   { name: 'toNextRoute', first: [receiver], names: ['after'] },
   { name: 'webhookEventSchema', names: ['transfer.settled', 'redeem.failed'] },
-  { name: 'memoryInbox', names: ['capacity', 'logger', 'now'] },
-  { name: 'durableObjectInbox', first: [storage], names: ['now'] },
-  { name: 'sqliteInbox', first: [new Database(':memory:')], names: ['busyTimeoutMs', 'now'] },
-  { name: 'postgresInbox', first: [pool], names: ['schema', 'transactional'] },
+  { name: 'memoryInbox', names: ['capacity', 'logger', 'runtime'] },
+  { name: 'durableObjectInbox', first: [storage], names: ['runtime'] },
+  { name: 'sqliteInbox', first: [new Database(':memory:')], names: ['busyTimeoutMs', 'runtime'] },
+  { name: 'postgresInbox', first: [pool], names: ['schema', 'transactional', 'runtime'] },
   { name: 'postgresMigrations', names: ['schema'] },
   { name: 'migratePostgres', first: [{ query: async () => ({ rows: [] }) }], names: ['schema'] },
-  { name: 'redisInbox', first: [upstash], names: ['prefix', 'durable'] },
-  { name: 'pgBossQueue', first: [boss], names: ['queue', 'timeoutMs'] },
-  { name: 'bullmqQueue', first: [queue], names: ['timeoutMs'] },
+  { name: 'redisInbox', first: [upstash], names: ['prefix', 'durable', 'runtime'] },
+  { name: 'pgBossQueue', first: [boss], names: ['queue', 'timeoutMs', 'runtime'] },
+  { name: 'bullmqQueue', first: [queue], names: ['timeoutMs', 'runtime'] },
 ];
 
 test.each(optional)('$name uses the default of an option that is undefined', async (each) => {

@@ -289,6 +289,7 @@ function receiverRules() {
     leaseMs: given,
     handlerTimeoutMs: given,
     maxAttempts: given,
+    runtime: given,
   };
 }
 

@@ -1,8 +1,10 @@
 /** Where events can be missing: how what the list proves changes the poller's state, and what people do about gaps. */
+
 import { ConfigError, orUnavailable } from '../core/errors.js';
 import { EVENT_TYPES, type EventType } from '../core/events.js';
 import { readOptions, required, rule, withMethods } from '../core/options.js';
 import type { GapReason, Inbox, InboxOperations, PollState, StoredGap } from '../core/ports.js';
+import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import type { SurveyResult } from './coverage.js';
 
 /** A span of `created_at` for which it is not proven that every event is in the inbox. Times are ISO. */
@@ -258,14 +260,16 @@ export async function acknowledgeGap(
   inbox: Pick<Inbox<unknown>, 'acquirePoll' | 'savePoll'>,
   gap: Pick<Gap, 'from' | 'until' | 'openedAt'>,
   acknowledgement: Acknowledgement,
-  { now = Date.now }: { readonly now?: (() => number) | undefined } = {},
+  options: { readonly runtime?: RuntimeOptions | undefined } = {},
 ): Promise<Gap | null> {
   readOptions('acknowledgeGap', { inbox, gap }, { inbox: required(INBOX), gap: required(GAP) });
   const { by, reason } = readOptions('acknowledgeGap', acknowledgement, {
     by: required(textOf(200)),
     reason: required(textOf(1_000)),
   });
-  const holder = crypto.randomUUID();
+  const given = readOptions('acknowledgeGap', options, { runtime: RUNTIME });
+  const { now, uuid } = toRuntime(given.runtime);
+  const holder = uuid();
   const save = (state: PollState) =>
     orUnavailable('ERR_INBOX_FAILED', inbox.savePoll(state, { holder, leaseMs: 0 }));
   const state = await orUnavailable(

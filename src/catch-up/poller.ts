@@ -15,6 +15,13 @@ import {
 } from '../core/options.js';
 import type { Inbox, Logger, PollState } from '../core/ports.js';
 import {
+  RUNTIME,
+  type Runtime,
+  type RuntimeOptions,
+  setBackgroundTimeout,
+  toRuntime,
+} from '../core/runtime.js';
+import {
   emptyCounts,
   log,
   NO_TELEMETRY,
@@ -91,8 +98,8 @@ export interface PollerOptions {
   readonly onReport?: ((report: PollReport) => void | Promise<void>) | undefined;
   /** Called once when a gap opens and once when it closes, which is also logged. Its failure is logged. @default none */
   readonly onGap?: ((gap: Gap) => void | Promise<void>) | undefined;
-  /** The clock, in epoch ms. @default Date.now */
-  readonly now?: (() => number) | undefined;
+  /** Time, timers and randomness, for tests. @default those of the platform */
+  readonly runtime?: RuntimeOptions | undefined;
 }
 
 /** The part of a receiver that the poller uses. */
@@ -125,13 +132,14 @@ export interface Poller {
 
 /** The options, checked, with their defaults. */
 type PollerSettings = {
-  readonly [Name in keyof Omit<PollerOptions, 'client' | 'receiver' | 'since'>]-?: Exclude<
+  readonly [Name in keyof Omit<PollerOptions, 'client' | 'receiver' | 'runtime' | 'since'>]-?: Exclude<
     PollerOptions[Name],
     undefined
   >;
 } & {
   readonly client: PollerClient;
   readonly receiver: PollerReceiver;
+  readonly runtime: Runtime;
   /** Epoch ms. */
   readonly since: number | undefined;
 };
@@ -149,11 +157,12 @@ type PollerSettings = {
  */
 export function createPoller(options: PollerOptions): Poller {
   const settings = toSettings(options);
+  const { runtime } = settings;
   /** Identifies this poller among the processes that share the inbox. */
-  const holder = crypto.randomUUID();
+  const holder = runtime.uuid();
   let stopping = new AbortController();
   let current: Promise<PollReport> | undefined;
-  let timer: ReturnType<typeof setTimeout> | undefined;
+  let timer: unknown;
   let running = false;
   let isFirst = true;
   /** Logged once, and not at each poll. */
@@ -190,14 +199,12 @@ export function createPoller(options: PollerOptions): Poller {
   }
 
   async function loop(): Promise<void> {
-    const startedAt = performance.now();
+    const startedAt = runtime.elapsed();
     await pollOnce();
     if (!running) return;
     // A tenth more or less, so that processes that start together do not keep polling at the same time.
-    const intervalMs = settings.intervalMs * (0.9 + Math.random() / 5);
-    timer = setTimeout(loop, Math.max(0, intervalMs - (performance.now() - startedAt)));
-    // Outside Node a timer is a number and keeps no process alive.
-    if (typeof timer === 'object') timer.unref();
+    const intervalMs = settings.intervalMs * (0.9 + runtime.random() / 5);
+    timer = setBackgroundTimeout(runtime, loop, Math.max(0, intervalMs - (runtime.elapsed() - startedAt)));
   }
 
   function start(): void {
@@ -208,7 +215,7 @@ export function createPoller(options: PollerOptions): Poller {
 
   async function stop(): Promise<void> {
     running = false;
-    clearTimeout(timer);
+    runtime.clearTimeout(timer);
     stopping.abort();
     stopping = new AbortController();
     await current;
@@ -219,7 +226,7 @@ export function createPoller(options: PollerOptions): Poller {
     acknowledgement: Acknowledgement,
   ): Promise<Gap | null> {
     await current;
-    return acknowledgeGap(settings.receiver.inbox, gap, acknowledgement, { now: settings.now });
+    return acknowledgeGap(settings.receiver.inbox, gap, acknowledgement, { runtime });
   }
 
   const given = options.receiver;
@@ -251,14 +258,15 @@ function toSettings(options: PollerOptions): PollerSettings {
     logger: withMethods<Logger>('a logger, such as console or pino()', ['warn', 'error'], console),
     onReport: func((): void => undefined),
     onGap: func((): void => undefined),
-    now: func(Date.now),
+    runtime: RUNTIME,
   });
   if (settings.limit > settings.maxLimit) {
     throw new ConfigError(
       `createPoller: \`limit\` (${settings.limit}) must not be more than \`maxLimit\` (${settings.maxLimit}).`,
     );
   }
-  const read = { ...settings, since: settings.since?.getTime() };
+  const runtime = toRuntime(settings.runtime);
+  const read = { ...settings, runtime, since: settings.since?.getTime() };
   return defineLazy('createPoller', read, { client: CLIENT, receiver: RECEIVER });
 }
 
@@ -296,8 +304,8 @@ function failureOf({ verdicts, problems }: PollReport): PollProblem | undefined 
 
 /** Never rejects. */
 async function poll(settings: PollerSettings, options: PollOptions): Promise<PollReport> {
-  const { logger } = settings;
-  const startedAt = performance.now();
+  const { logger, runtime } = settings;
+  const startedAt = runtime.elapsed();
   let report: PollReport;
   try {
     const { inbox, telemetry = NO_TELEMETRY } = settings.receiver;
@@ -307,11 +315,11 @@ async function poll(settings: PollerSettings, options: PollOptions): Promise<Pol
   } catch (error) {
     report = { ...EMPTY_REPORT, problems: [toProblem(error, { code: 'ERR_CONFIG_INVALID' })] };
   }
-  return { ...report, durationMs: Math.round(performance.now() - startedAt) };
+  return { ...report, durationMs: Math.round(runtime.elapsed() - startedAt) };
 }
 
 async function leaseAndPoll(settings: PollerSettings, options: PollOptions): Promise<PollReport> {
-  const startedAt = Math.floor(settings.now());
+  const startedAt = Math.floor(settings.runtime.now());
   let lease: PollLease | null;
   try {
     lease = await acquireLease(settings, options.holder);
@@ -572,7 +580,7 @@ interface PollLease {
  * @throws {UnavailableError} `ERR_INBOX_FAILED`, also from `release`.
  */
 async function acquireLease(
-  { receiver, leaseMs }: PollerSettings,
+  { receiver, leaseMs, runtime }: PollerSettings,
   holder: string,
 ): Promise<PollLease | null> {
   const inbox: Inbox<unknown> = receiver.inbox;
@@ -589,16 +597,20 @@ async function acquireLease(
     }
   };
   // One at a time: with a slow inbox renewals must not accumulate, and none must run after the release.
-  const timer = setInterval(() => {
-    renewal = renewal.then(renew);
-  }, leaseMs / 3);
+  const renewLater = () =>
+    runtime.setTimeout(() => {
+      timer = renewLater();
+      renewal = renewal.then(renew);
+    }, leaseMs / 3);
+  let timer = renewLater();
+  const drop = () => runtime.clearTimeout(timer);
 
   return {
     state,
     lost: lost.signal,
-    drop: () => clearInterval(timer),
+    drop,
     release: async (next) => {
-      clearInterval(timer);
+      drop();
       await renewal;
       return orUnavailable('ERR_INBOX_FAILED', inbox.savePoll(next, { holder, leaseMs: 0 }));
     },

@@ -1,5 +1,6 @@
 import { ConfigError } from '../core/errors.js';
 import { defineLazy, func, integer, lazyRule, readOptions, required, rule } from '../core/options.js';
+import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import { createEvents, type Events } from './events.js';
 import {
   checkToken,
@@ -40,6 +41,8 @@ export interface ClientOptions {
   readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined;
   /** Called before each retry, for a log. Its failure changes nothing. @default none */
   readonly onRetry?: ((retry: Retry) => void | Promise<void>) | undefined;
+  /** Time, timers and randomness, for tests. @default those of the platform */
+  readonly runtime?: RuntimeOptions | undefined;
 }
 
 /**
@@ -79,11 +82,13 @@ function toSettings(options: ClientOptions): HttpSettings {
     maxBodyBytes: integer({ default: 67_108_864, max: Number.MAX_SAFE_INTEGER }),
     fetch: func(platformFetch),
     onRetry: func((): void => undefined),
+    runtime: RUNTIME,
   });
   if (typeof settings.token === 'string') checkToken(settings.token);
   const { baseUrl } = settings;
   const given = {
     ...settings,
+    runtime: toRuntime(settings.runtime),
     baseUrl: typeof baseUrl === 'function' ? () => cleanUrl(baseUrl()) : cleanUrl(baseUrl),
   };
   return defineLazy('createClient', given, { baseUrl: urlRule });

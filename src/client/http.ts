@@ -1,6 +1,7 @@
 import { backoffMs } from '../core/backoff.js';
 import { joinBytes } from '../core/bytes.js';
 import { ConfigError, UnavailableError } from '../core/errors.js';
+import type { Runtime } from '../core/runtime.js';
 import { ApiError, ConnectionError, type RequestLine, ResponseError, type ResponseFacts } from './errors.js';
 import { fixOfUnsent, MAX_CAUSES } from './unsent.js';
 
@@ -41,6 +42,7 @@ export interface HttpSettings {
   readonly maxBodyBytes: number;
   readonly fetch: (url: string, init: RequestInit) => Promise<Response>;
   readonly onRetry: (retry: Retry) => void | Promise<void>;
+  readonly runtime: Runtime;
 }
 
 /** One call of the API. Its input is already checked. */
@@ -83,7 +85,7 @@ export function createSend(settings: HttpSettings): Send {
     };
     for (let count = 1; ; count++) {
       try {
-        return await withDeadline(attempt, { signal: call.signal, timeoutMs: settings.timeoutMs });
+        return await withDeadline(attempt, { ...settings, signal: call.signal });
       } catch (cause) {
         call.signal?.throwIfAborted();
         const late = sent ? () => tooSlow(line, settings) : () => tokenTooSlow(settings, refused);
@@ -98,7 +100,7 @@ export function createSend(settings: HttpSettings): Send {
           retries++;
           const waitMs = retryWaitMs(error, retries, settings);
           reportRetry({ ...failed, waitMs, error }, settings);
-          await wait(waitMs, call.signal);
+          await wait(waitMs, { ...settings, signal: call.signal });
         } else {
           throw error;
         }
@@ -136,7 +138,7 @@ async function sendOnce(call: HttpCall, { settings, signal, token, line }: Attem
       redirect: 'manual',
       signal,
     });
-    if (!response.ok) throw await toApiError(response, { ...line, token });
+    if (!response.ok) throw await toApiError(response, { ...line, token, now: settings.runtime.now() });
     return await readAnswer(response, { settings, signal, token, line });
   } catch (cause) {
     if (cause instanceof ApiError || cause instanceof ResponseError) throw cause;
@@ -184,7 +186,7 @@ const MAX_ERROR_BODY_BYTES = 65_536;
 
 async function toApiError(
   response: Response,
-  { token, ...line }: RequestLine & { readonly token: string },
+  { token, now, ...line }: RequestLine & { readonly token: string; readonly now: number },
 ): Promise<ApiError> {
   const { status } = response;
   const { bytes } = await readResponseBody(response, MAX_ERROR_BODY_BYTES);
@@ -196,7 +198,7 @@ async function toApiError(
     headers,
     body: toText(bytes, token),
     requestId: readRequestId(headers),
-    retryAfterMs: readRetryAfter(headers.get('retry-after'), Date.now()),
+    retryAfterMs: readRetryAfter(headers.get('retry-after'), now),
   });
 }
 
@@ -292,9 +294,9 @@ function isRetryable(error: unknown): error is ApiError | ConnectionError {
 function retryWaitMs(
   error: ApiError | ConnectionError,
   retry: number,
-  { baseWaitMs: baseMs, maxWaitMs: maxMs }: HttpSettings,
+  { baseWaitMs: baseMs, maxWaitMs: maxMs, runtime }: HttpSettings,
 ): number {
-  const random = Math.random();
+  const random = runtime.random();
   const asked = error instanceof ApiError ? error.retryAfterMs : undefined;
   if (asked === undefined) return backoffMs(retry, { baseMs, maxMs, random });
   return Math.min(asked + Math.round(random * baseMs), maxMs);
@@ -308,6 +310,11 @@ function readRetryAfter(value: string | null, now: number): number | undefined {
   return Number.isNaN(at) ? undefined : Math.max(0, at - now);
 }
 
+interface Waiting {
+  readonly signal: AbortSignal | undefined;
+  readonly runtime: Runtime;
+}
+
 class DeadlineError extends Error {
   override readonly name = 'DeadlineError';
 }
@@ -319,7 +326,7 @@ class DeadlineError extends Error {
  */
 function withDeadline<T>(
   run: (signal: AbortSignal) => Promise<T>,
-  { signal, timeoutMs }: { readonly signal: AbortSignal | undefined; readonly timeoutMs: number },
+  { signal, timeoutMs, runtime }: Waiting & { readonly timeoutMs: number },
 ): Promise<T> {
   signal?.throwIfAborted();
   return new Promise<T>((resolve, reject) => {
@@ -329,25 +336,26 @@ function withDeadline<T>(
       controller.abort(reason);
     };
     const onAbort = () => stop(signal?.reason);
-    const timer = setTimeout(() => stop(new DeadlineError(`no answer after ${timeoutMs} ms`)), timeoutMs);
+    const late = () => stop(new DeadlineError(`no answer after ${timeoutMs} ms`));
+    const timer = runtime.setTimeout(late, timeoutMs);
     signal?.addEventListener('abort', onAbort, { once: true });
     run(controller.signal)
       .then(resolve, reject)
       .finally(() => {
-        clearTimeout(timer);
+        runtime.clearTimeout(timer);
         signal?.removeEventListener('abort', onAbort);
       });
   });
 }
 
-function wait(waitMs: number, signal: AbortSignal | undefined): Promise<void> {
+function wait(waitMs: number, { signal, runtime }: Waiting): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason);
     const onAbort = () => {
-      clearTimeout(timer);
+      runtime.clearTimeout(timer);
       reject(signal?.reason);
     };
-    const timer = setTimeout(() => {
+    const timer = runtime.setTimeout(() => {
       signal?.removeEventListener('abort', onAbort);
       resolve();
     }, waitMs);
@@ -356,7 +364,7 @@ function wait(waitMs: number, signal: AbortSignal | undefined): Promise<void> {
 }
 
 /** Gives each attempt its token, and has a refused one renewed once, however many requests were refused with it. */
-function createTokens({ token: source, timeoutMs }: HttpSettings) {
+function createTokens({ token: source, timeoutMs, runtime }: HttpSettings) {
   let renewed: { readonly old: string; readonly token: string } | undefined;
   let renewal: Promise<string> | undefined;
 
@@ -374,9 +382,11 @@ function createTokens({ token: source, timeoutMs }: HttpSettings) {
       if (token === renewed?.old) return renewed.token;
       if (refused === undefined) return token;
       // With a deadline of its own, so that a function that never settles does not block later renewals.
-      renewal ??= withDeadline(() => renew(refused), { signal: undefined, timeoutMs }).finally(() => {
-        renewal = undefined;
-      });
+      renewal ??= withDeadline(() => renew(refused), { signal: undefined, timeoutMs, runtime }).finally(
+        () => {
+          renewal = undefined;
+        },
+      );
       return renewal;
     },
   };

@@ -1,5 +1,6 @@
-import { func, readOptions, required, rule } from '../core/options.js';
+import { readOptions, required, rule } from '../core/options.js';
 import type { Inbox, InboxOperations } from '../core/ports.js';
+import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import { createSqliteInbox } from './sqlite-inbox.js';
 import { migrate, type SqliteLike } from './sqlite-sql.js';
 
@@ -13,12 +14,8 @@ export interface DurableObjectStorageLike {
 
 /** Options of {@link durableObjectInbox}. */
 export interface DurableObjectInboxOptions {
-  /**
-   * Returns the current time in epoch ms.
-   *
-   * @default Date.now
-   */
-  readonly now?: (() => number) | undefined;
+  /** Time, timers and randomness, for tests. @default those of the platform */
+  readonly runtime?: RuntimeOptions | undefined;
 }
 
 const STORAGE = rule('the `ctx.storage` of a Durable Object whose class has SQLite storage', (value) => {
@@ -58,7 +55,7 @@ export function durableObjectInbox(
   storage: DurableObjectStorageLike,
   options: DurableObjectInboxOptions = {},
 ): Omit<Inbox, 'transaction'> & InboxOperations {
-  const { now } = readOptions('durableObjectInbox', options, { now: func(Date.now) });
+  const { runtime } = readOptions('durableObjectInbox', options, { runtime: RUNTIME });
   readOptions('durableObjectInbox', { storage }, { storage: required(STORAGE) });
   const db: SqliteLike = {
     exec: (query) => storage.sql.exec(query),
@@ -71,7 +68,7 @@ export function durableObjectInbox(
   return createSqliteInbox({
     db,
     durable: true,
-    now,
+    runtime: toRuntime(runtime),
     // Without await: what a Durable Object writes in one turn of its event loop is on disk together.
     inTransaction: async (step) => storage.transactionSync(step),
   });

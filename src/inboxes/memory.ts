@@ -1,5 +1,5 @@
 import { createdAtMs, encodeEvent, type UnknownEvent } from '../core/events.js';
-import { func, integer, readOptions, withMethods } from '../core/options.js';
+import { integer, readOptions, withMethods } from '../core/options.js';
 import {
   type ClaimOptions,
   EMPTY_POLL_STATE,
@@ -12,6 +12,7 @@ import {
   type Logger,
   type StoredEvent,
 } from '../core/ports.js';
+import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 
 /** Options of {@link memoryInbox}. */
 export interface MemoryInboxOptions {
@@ -25,8 +26,8 @@ export interface MemoryInboxOptions {
   readonly capacity?: number | undefined;
   /** Takes the warning that `dead` or `parked` events are forgotten, once. @default console */
   readonly logger?: Logger | undefined;
-  /** Returns the current time in epoch ms. @default Date.now */
-  readonly now?: (() => number) | undefined;
+  /** Time, timers and randomness, for tests. @default those of the platform */
+  readonly runtime?: RuntimeOptions | undefined;
 }
 
 /**
@@ -46,10 +47,10 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
   const settings = readOptions('memoryInbox', options, {
     capacity: integer({ default: 100_000 }),
     logger: withMethods<Logger>('a logger, such as console or pino()', ['warn', 'error'], console),
-    now: func(Date.now),
+    runtime: RUNTIME,
   });
-  const { now } = settings;
-  const { dueList, open, done, get, add, change, end, eventsOf, setKey } = createStore(settings);
+  const { now } = toRuntime(settings.runtime);
+  const { dueList, open, done, get, add, change, end, eventsOf, setKey } = createStore({ ...settings, now });
   let tokens = 0;
   let poll = { holder: '', leaseUntil: 0, state: EMPTY_POLL_STATE };
 

@@ -1,4 +1,5 @@
 /** LISTEN over one connection, which hears when an event is due because another of its key has ended. */
+import type { Runtime } from '../core/runtime.js';
 import { isClient, type PgClientLike, type PgLike, type PgPoolLike, queryRows } from './postgres-client.js';
 
 /** How long it may take until a message to itself arrives, in ms. */
@@ -29,11 +30,19 @@ export function canListen(pool: PgLike): boolean {
 export async function listenOn(
   pool: PgLike,
   channel: string,
-  { onDue, onEnd }: { readonly onDue: () => void; readonly onEnd: (error: unknown) => void },
+  {
+    onDue,
+    onEnd,
+    runtime,
+  }: {
+    readonly onDue: () => void;
+    readonly onEnd: (error: unknown) => void;
+    readonly runtime: Runtime;
+  },
 ): Promise<() => Promise<void>> {
   const lent = isClient(pool) ? undefined : await lend(pool as PgPoolLike);
   const client = (lent ?? pool) as ListeningClient;
-  const proof = crypto.randomUUID();
+  const proof = runtime.uuid();
   let hasEnded = false;
   let onProof = () => {};
   let onLost: (error: unknown) => void = () => {};
@@ -78,7 +87,7 @@ export async function listenOn(
     onProof = resolve;
     onLost = reject;
   });
-  const timer = setTimeout(() => onLost(new Error(NOT_HEARD)), PROOF_MS);
+  const timer = runtime.setTimeout(() => onLost(new Error(NOT_HEARD)), PROOF_MS);
   try {
     prove().catch(onLost);
     await heard;
@@ -86,7 +95,7 @@ export async function listenOn(
     end(error);
     throw error;
   } finally {
-    clearTimeout(timer);
+    runtime.clearTimeout(timer);
   }
   onLost = (error) => {
     if (hasEnded) return;

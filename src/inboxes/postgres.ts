@@ -19,6 +19,7 @@ import {
   type StoredEvent,
   type StoredGap,
 } from '../core/ports.js';
+import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import {
   type OpenTransaction,
   type PgClientLike,
@@ -81,6 +82,8 @@ export interface PostgresInboxOptions extends PostgresSchemaOptions {
    * @default false
    */
   readonly transactional?: boolean | undefined;
+  /** Timers and randomness, for tests: the time is that of the server. @default those of the platform */
+  readonly runtime?: RuntimeOptions | undefined;
 }
 
 /** How often a statement is sent that conflicts with others, and the longest wait in between. */
@@ -121,12 +124,14 @@ export function postgresInbox(
   pool: PgLike,
   options: PostgresInboxOptions = {},
 ): Inbox<unknown> & InboxOperations {
-  const { schema, transactional } = readOptions('postgresInbox', options, {
+  const { schema, transactional, ...given } = readOptions('postgresInbox', options, {
     schema: SCHEMA_RULE,
     transactional: boolean(false),
+    runtime: RUNTIME,
   });
   readOptions('postgresInbox', { pool }, { pool: transactional ? TRANSACTIONAL_POOL_RULE : POOL_RULE });
   const statements = writeStatements(schema);
+  const runtime = toRuntime(given.runtime);
 
   /** Sends one statement of its own, again if it conflicts with another: roles can have a stricter isolation level. */
   async function send<Row>(text: string, values: unknown[] = []): Promise<readonly Row[]> {
@@ -135,8 +140,8 @@ export function postgresInbox(
         return await queryRows<Row>(pool, text, values);
       } catch (error) {
         if (!isConflict(error) || tries >= CONFLICT_TRIES) throw error;
-        const waitMs = Math.random() * Math.min(2 ** tries, CONFLICT_WAIT_MS);
-        await new Promise((resolve) => setTimeout(resolve, waitMs));
+        const waitMs = runtime.random() * Math.min(2 ** tries, CONFLICT_WAIT_MS);
+        await new Promise<void>((resolve) => runtime.setTimeout(resolve, waitMs));
       }
     }
   }
@@ -220,7 +225,7 @@ export function postgresInbox(
       { leaseMs, origin, json = encodeEvent(event), early = false, key, traceparent = null },
     ) {
       const { id, type } = event;
-      const token = crypto.randomUUID();
+      const token = runtime.uuid();
       const values = [id, type, origin, leaseMs, token, json, early];
       const [row] = await (key === undefined
         ? send<ClaimRow>(statements.claim, [...values, traceparent])
@@ -250,7 +255,7 @@ export function postgresInbox(
 
     ...(canListen(pool) && {
       listen: (onDue: () => void, onEnd: (error: unknown) => void) =>
-        listenOn(pool, schema, { onDue, onEnd }),
+        listenOn(pool, schema, { onDue, onEnd, runtime }),
     }),
 
     async fail({ id, token, key }, { retryAfterMs, error }) {

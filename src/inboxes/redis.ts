@@ -15,6 +15,7 @@ import {
   type RecordResult,
 } from '../core/ports.js';
 import { redactCommand } from '../core/redact-command.js';
+import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import { REDIS_SCRIPTS, type RedisScript } from './redis-lua.js';
 
 /**
@@ -102,6 +103,8 @@ export interface RedisInboxOptions {
    * @default true
    */
   readonly durable?: boolean | undefined;
+  /** Randomness, for tests: the time is that of the server. @default those of the platform */
+  readonly runtime?: RuntimeOptions | undefined;
 }
 
 const PREFIX_RULE = rule<string>(
@@ -145,11 +148,13 @@ export function redisInbox(
   redis: RedisLike,
   options: RedisInboxOptions = {},
 ): Omit<Inbox, 'transaction'> & InboxOperations {
-  const { prefix, durable } = readOptions('redisInbox', options, {
+  const { prefix, durable, runtime } = readOptions('redisInbox', options, {
     prefix: PREFIX_RULE,
     durable: boolean(true),
+    runtime: RUNTIME,
   });
   readOptions('redisInbox', { redis }, { redis: required(REDIS_RULE) });
+  const { uuid } = toRuntime(runtime);
   const scripts = bindScripts(redis, `{${prefix}}`);
 
   return {
@@ -157,7 +162,7 @@ export function redisInbox(
 
     async claim(event, { leaseMs, origin, json = encodeEvent(event), early = false, key, traceparent = '' }) {
       const { id, type } = event;
-      const token = crypto.randomUUID();
+      const token = uuid();
       const values = [id, type, origin, leaseMs, token, json, early ? 1 : '', traceparent];
       if (key !== undefined) values.push(key, toCreated(event));
       const [state, number, stored = ''] = (await scripts.claim(values)) as [Claim['state'], string, string?];

@@ -1,4 +1,5 @@
 /** The inbox over an SQLite database, however it is opened. */
+
 import { createdAtMs, encodeEvent, type UnknownEvent } from '../core/events.js';
 import {
   EMPTY_POLL_STATE,
@@ -7,6 +8,7 @@ import {
   type InboxOperations,
   type Lease,
 } from '../core/ports.js';
+import type { Runtime } from '../core/runtime.js';
 import {
   type DueRow,
   prepareStatements,
@@ -23,7 +25,7 @@ interface SqliteInboxSettings {
   /** A database whose tables are migrated. */
   readonly db: SqliteLike;
   readonly durable: boolean;
-  readonly now: () => number;
+  readonly runtime: Runtime;
   readonly inTransaction: RunStep;
 }
 
@@ -39,14 +41,14 @@ const PASS_BATCH = 5_000;
 export function createSqliteInbox({
   db,
   durable,
-  now,
+  runtime,
   inTransaction,
 }: SqliteInboxSettings): Omit<Inbox, 'transaction'> & InboxOperations {
   const sql = prepareStatements(db);
 
   /** Runs a step with the time, in whole ms like the columns. */
   function step<Value>(work: (at: number) => Value): Promise<Value> {
-    return inTransaction(() => work(Math.round(now())));
+    return inTransaction(() => work(Math.round(runtime.now())));
   }
 
   /** Durations can have a fraction. */
@@ -100,7 +102,7 @@ export function createSqliteInbox({
         }
         const leasedUntil = sum(at, leaseMs);
         if (holder !== undefined) sql.passOver(leasedUntil, at, JSON.stringify([holder.rowid]));
-        const token = crypto.randomUUID();
+        const token = runtime.uuid();
         const [leased] = sql.lease(...first, at, at, leasedUntil, ...keyColumns, token);
         leaveKey(at, oldKey, key);
         const lease = { id, token, attempt: leased?.attempts ?? 1, key };

@@ -1,6 +1,7 @@
 import { ConfigError } from '../core/errors.js';
-import { func, integer, readOptions, required, rule, withMethods } from '../core/options.js';
+import { integer, readOptions, required, rule, withMethods } from '../core/options.js';
 import type { Inbox, InboxOperations } from '../core/ports.js';
+import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import {
   atomically,
   configure,
@@ -23,11 +24,11 @@ export interface SqliteInboxOptions {
    */
   readonly busyTimeoutMs?: number | undefined;
   /**
-   * Returns the current time in epoch ms. All processes that share the file must use the same clock.
+   * Time and randomness, for tests. All processes that share the file must use the same clock.
    *
-   * @default Date.now
+   * @default those of the platform
    */
-  readonly now?: (() => number) | undefined;
+  readonly runtime?: RuntimeOptions | undefined;
 }
 
 /** The inbox that {@link sqliteInbox} returns. */
@@ -63,14 +64,15 @@ const FILE = rule('a path, or a connection of node:sqlite, better-sqlite3, libsq
  * ```
  */
 export function sqliteInbox(file: string | SqliteLike, options: SqliteInboxOptions = {}): SqliteInbox {
-  const { busyTimeoutMs, now } = readOptions('sqliteInbox', options, {
+  const { busyTimeoutMs, ...given } = readOptions('sqliteInbox', options, {
     busyTimeoutMs: integer({ default: 5_000, min: 0 }),
-    now: func(Date.now),
+    runtime: RUNTIME,
   });
   readOptions('sqliteInbox', { file }, { file: required(FILE) });
+  const runtime = toRuntime(given.runtime);
   const { db, durable, inTransaction, close } = open(file, { busyTimeoutMs });
 
-  return { ...createSqliteInbox({ db, durable, now, inTransaction }), close };
+  return { ...createSqliteInbox({ db, durable, runtime, inTransaction }), close };
 }
 
 /** Does everything that can fail before the first event. */

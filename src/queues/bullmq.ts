@@ -12,6 +12,7 @@ import {
 } from '../core/options.js';
 import type { Queue } from '../core/ports.js';
 import { redactCommand } from '../core/redact-command.js';
+import { RUNTIME, toRuntime } from '../core/runtime.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
 import { type JobData, type QueueOptions, runJob, withTimeout } from './job.js';
@@ -55,7 +56,11 @@ export interface BullJobLike {
  * ```
  */
 export function bullmqQueue(queue: Lazy<BullQueueLike>, options: QueueOptions = {}): Queue {
-  const { timeoutMs } = readOptions('bullmqQueue', options, { timeoutMs: integer({ default: 5_000 }) });
+  const { timeoutMs, ...given } = readOptions('bullmqQueue', options, {
+    timeoutMs: integer({ default: 5_000 }),
+    runtime: RUNTIME,
+  });
+  const limit = { timeoutMs, runtime: toRuntime(given.runtime) };
   readOptions('bullmqQueue', { queue }, { queue: required(lazyRule(QUEUE)) });
   const wiring = defineLazy('bullmqQueue', { queue }, { queue: QUEUE });
 
@@ -68,7 +73,7 @@ export function bullmqQueue(queue: Lazy<BullQueueLike>, options: QueueOptions = 
   }
   return {
     enqueue: async (event, { json = encodeEvent(event), traceparent } = {}) =>
-      withTimeout(redactCommand(addJob(event, { event: json, traceparent })), timeoutMs),
+      withTimeout(redactCommand(addJob(event, { event: json, traceparent })), limit),
   };
 }
 
@@ -95,14 +100,17 @@ const QUEUE = withMethods('a Queue of bullmq: new Queue(name, { connection })', 
  */
 export function bullmqProcessor(
   receiver: Pick<Receiver, 'handle'>,
+  options: Pick<QueueOptions, 'runtime'> = {},
 ): (job: BullJobLike, token?: string) => Promise<OutcomeKind> {
   assertReceiver('bullmqProcessor', receiver, 'handle');
+  const { runtime } = readOptions('bullmqProcessor', options, { runtime: RUNTIME });
+  const { now } = toRuntime(runtime);
   return async (job, token) => {
     try {
       return await runJob(receiver, toJobData(job.data));
     } catch (error) {
       if (!(error instanceof BusyError)) throw error;
-      await job.moveToDelayed(Date.now() + Math.min(error.retryAfterMs, MAX_DELAY_MS), token);
+      await job.moveToDelayed(now() + Math.min(error.retryAfterMs, MAX_DELAY_MS), token);
       // By its name a worker knows that the job is not to be failed.
       throw Object.assign(new Error(error.code), { name: 'DelayedError' });
     }

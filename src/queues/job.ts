@@ -1,7 +1,7 @@
 import type { UnknownEvent } from '../core/events.js';
+import { orTimeout, type Runtime, type RuntimeOptions } from '../core/runtime.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
-import { orTimeout } from '../receiver/timeout.js';
 
 /** Options of every queue. */
 export interface QueueOptions {
@@ -12,12 +12,17 @@ export interface QueueOptions {
    * @default 5_000
    */
   readonly timeoutMs?: number | undefined;
+  /** Time, timers and randomness, for tests. @default those of the platform */
+  readonly runtime?: RuntimeOptions | undefined;
 }
 
 /** Rejects if the engine does not answer in time: some clients never stop waiting for a server that is down. */
-export function withTimeout<Value>(answer: Promise<Value>, timeoutMs: number): Promise<Value> {
+export function withTimeout<Value>(
+  answer: Promise<Value>,
+  { timeoutMs, runtime }: { readonly timeoutMs: number; readonly runtime: Runtime },
+): Promise<Value> {
   const message = `The queue did not answer within ${timeoutMs} ms. Check that its server can be reached.`;
-  return orTimeout(answer, timeoutMs, () => new Error(message));
+  return orTimeout(answer, { runtime, ms: timeoutMs, toError: () => new Error(message) });
 }
 
 /** Outcomes with an error that a retry cannot change. */

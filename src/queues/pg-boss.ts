@@ -13,6 +13,7 @@ import {
   withMethods,
 } from '../core/options.js';
 import type { Queue } from '../core/ports.js';
+import { RUNTIME, toRuntime } from '../core/runtime.js';
 import type { Receiver } from '../receiver/receiver.js';
 import { type JobData, type QueueOptions, runJob, withTimeout } from './job.js';
 
@@ -62,10 +63,12 @@ export interface PgBossQueueOptions extends QueueOptions {
  * ```
  */
 export function pgBossQueue(boss: Lazy<PgBossLike>, options: PgBossQueueOptions = {}): Queue {
-  const { queue, timeoutMs } = readOptions('pgBossQueue', options, {
+  const { queue, timeoutMs, ...given } = readOptions('pgBossQueue', options, {
     queue: string('stablehooks'),
     timeoutMs: integer({ default: 5_000 }),
+    runtime: RUNTIME,
   });
+  const limit = { timeoutMs, runtime: toRuntime(given.runtime) };
   readOptions('pgBossQueue', { boss }, { boss: required(lazyRule(BOSS)) });
   const wiring = defineLazy('pgBossQueue', { boss }, { boss: BOSS });
 
@@ -92,7 +95,7 @@ export function pgBossQueue(boss: Lazy<PgBossLike>, options: PgBossQueueOptions 
   }
   return {
     enqueue: async (event, { json = encodeEvent(event), traceparent } = {}) =>
-      withTimeout(addJob(event, { event: json, traceparent }), timeoutMs),
+      withTimeout(addJob(event, { event: json, traceparent }), limit),
   };
 }
 

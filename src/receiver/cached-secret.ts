@@ -1,7 +1,9 @@
 /** A cache for functions that fetch a secret from a secret manager. */
+
 import { describeThrown } from '../core/errors.js';
 import { func, integer, readOptions, required, rule, withMethods } from '../core/options.js';
 import type { Logger } from '../core/ports.js';
+import { RUNTIME, type Runtime, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import type { SecretFunction, Secrets } from '../core/signature.js';
 import { log } from './outcome.js';
 import { copySecrets, type SecretRequest } from './secret.js';
@@ -38,8 +40,8 @@ export interface CachedSecretOptions {
   readonly maxLookupsPerMinute?: number | undefined;
   /** Takes a line when a secret cannot be fetched again, and one when it can. @default console */
   readonly logger?: Logger | undefined;
-  /** Returns the current time in epoch ms. @default Date.now */
-  readonly now?: (() => number) | undefined;
+  /** Time, timers and randomness, for tests. @default those of the platform */
+  readonly runtime?: RuntimeOptions | undefined;
 }
 
 /** Options of {@link cachedSecret} for several secrets. */
@@ -120,9 +122,9 @@ export function cachedSecret(
       required: fetchSecret.length > 0,
     },
     logger: withMethods<Logger>('a logger, such as console or pino()', ['warn', 'error'], console),
-    now: func(Date.now),
+    runtime: RUNTIME,
   });
-  const cache = createCache(fetchSecret, settings);
+  const cache = createCache(fetchSecret, { ...settings, runtime: toRuntime(settings.runtime) });
   const toKey = (request: SecretRequest) => (keyOf === undefined ? ONLY_KEY : checkKey(keyOf(request)));
   return Object.assign(
     (request: SecretRequest) => {
@@ -168,11 +170,12 @@ interface Failure {
 }
 
 type CacheSettings = Required<{
-  readonly [Name in Exclude<keyof CachedSecretOptions, 'logger' | 'now'>]: number;
-}> & { readonly logger: Logger; readonly now: () => number };
+  readonly [Name in Exclude<keyof CachedSecretOptions, 'logger' | 'runtime'>]: number;
+}> & { readonly logger: Logger; readonly runtime: Runtime };
 
 function createCache(fetchSecret: (key: string) => Fetched, settings: CacheSettings) {
-  const { ttlMs, maxStaleMs, recheckMs, timeoutMs, maxEntries, maxLookupsPerMinute, logger, now } = settings;
+  const { ttlMs, maxStaleMs, recheckMs, timeoutMs, maxEntries, maxLookupsPerMinute, logger } = settings;
+  const { now } = settings.runtime;
   // Apart, so that keys that a sender makes up push out no secret.
   const known = new Map<string, Entry>();
   const absent = new Map<string, Entry>();

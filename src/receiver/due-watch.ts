@@ -1,20 +1,19 @@
 /** The warning that nothing runs what is stored. */
 import type { Inbox, InboxOperations, Lease, Logger } from '../core/ports.js';
+import { type Runtime, setBackgroundTimeout } from '../core/runtime.js';
 import { log } from './outcome.js';
-
-/** The longest time that a timer takes. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 
 interface DueWatchSettings {
   readonly inbox: () => Inbox<unknown>;
   readonly leaseMs: number;
   readonly logger: Logger;
+  readonly runtime: Runtime;
   /** Whether something redrives by now, or the receiver is closed. */
   readonly isOver: () => boolean;
 }
 
 /** Watches one event at a time, and says so when nothing has run it two leases after it was due. */
-export function createDueWatch({ inbox, leaseMs, logger, isOver }: DueWatchSettings) {
+export function createDueWatch({ inbox, leaseMs, logger, runtime, isOver }: DueWatchSettings) {
   let isWatching = false;
 
   /** `seenAt`: when the event had last changed at the check before. */
@@ -45,9 +44,7 @@ export function createDueWatch({ inbox, leaseMs, logger, isOver }: DueWatchSetti
         isWatching = false;
       });
     };
-    const timer = setTimeout(wait, Math.min(dueInMs + 2 * leaseMs, MAX_TIMER_MS));
-    // Outside Node a timer is a number and keeps no process alive.
-    if (typeof timer === 'object') timer.unref();
+    setBackgroundTimeout(runtime, wait, dueInMs + 2 * leaseMs);
   }
 
   return (event: Pick<Lease, 'id' | 'attempt'>, dueInMs: number): void => {

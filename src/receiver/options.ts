@@ -22,6 +22,7 @@ import {
   withMethods,
 } from '../core/options.js';
 import type { Inbox, Logger, Origin, Queue } from '../core/ports.js';
+import { RUNTIME, type Runtime, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import {
   SIGNATURE_ENCODINGS,
   SIGNATURE_HEADER,
@@ -133,6 +134,8 @@ export interface ReceiverOptions<Schemas = Record<never, never>, Tx = undefined>
   readonly handlerTimeoutMs?: number | undefined;
   /** After how many failed attempts a durable inbox dead-letters an event. @default 25 */
   readonly maxAttempts?: number | undefined;
+  /** Time, timers and randomness, for tests. @default those of the platform */
+  readonly runtime?: RuntimeOptions | undefined;
 }
 
 /** Schemas of payloads by event type. */
@@ -196,6 +199,7 @@ export interface ReceiverSettings<Tx> {
   readonly leaseMs: number;
   readonly handlerTimeoutMs: number;
   readonly maxAttempts: number;
+  readonly runtime: Runtime;
 }
 
 const TELEMETRY_METHODS = Object.keys(NO_TELEMETRY) as (keyof Telemetry)[];
@@ -242,6 +246,7 @@ export function readReceiverOptions<Schemas, Tx>(
       leaseMs: integer({ default: 60_000 }),
       handlerTimeoutMs: integer({ default: 10_000 }),
       maxAttempts: integer({ default: 25 }),
+      runtime: RUNTIME,
     },
   );
   // Otherwise a second process could run the event while the first still does.
@@ -250,7 +255,7 @@ export function readReceiverOptions<Schemas, Tx>(
       `createReceiver: \`leaseMs\` (${read.leaseMs}) must be more than \`handlerTimeoutMs\` (${read.handlerTimeoutMs}).`,
     );
   }
-  const inbox = read.inbox ?? memoryInbox();
+  const inbox = read.inbox ?? memoryInbox({ runtime: read.runtime });
   const isKnownToForget = typeof inbox !== 'function' && !inbox.durable;
   if (read.queue !== undefined && isKnownToForget) throw queueNeedsDurable();
   if (read.acknowledge === 'recorded') {
@@ -261,11 +266,13 @@ export function readReceiverOptions<Schemas, Tx>(
       );
     }
   }
+  const runtime = toRuntime(read.runtime);
   const settings = {
     ...read,
     inbox,
+    runtime,
     signature: { header: signatureHeader, encoding, prefix: signaturePrefix },
-    secret: readSecret(secret, secretTimeoutMs),
+    secret: readSecret(secret, { runtime, timeoutMs: secretTimeoutMs }),
     handlers: readOptions(
       'createReceiver `handlers`',
       read.handlers as HandlerTable<Tx>,

@@ -20,6 +20,7 @@ import type {
   RecordResult,
   StoredEvent,
 } from '../core/ports.js';
+import { orTimeout, type Runtime, setBackgroundTimeout } from '../core/runtime.js';
 import { verifySignature } from '../core/signature.js';
 import { createDueWatch } from './due-watch.js';
 import {
@@ -44,7 +45,6 @@ import {
 import { orderingKeyOf, runHandler } from './run-handler.js';
 import { type Runner, type RunOptions, startRunner } from './runner.js';
 import { Slots } from './slots.js';
-import { orTimeout } from './timeout.js';
 
 /** One HTTP request as an adapter hands it in. An adapter knows its framework, and nothing else. */
 export interface WebhookRequest {
@@ -180,7 +180,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   options: ReceiverOptions<Schemas, Tx>,
 ): Receiver {
   const settings = readReceiverOptions(options);
-  const { leaseMs, bodyTimeoutMs, telemetry } = settings;
+  const { leaseMs, bodyTimeoutMs, runtime, telemetry } = settings;
   const logger = settings.logger ?? console;
   let running = 0;
   let closed = false;
@@ -202,6 +202,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     inbox: () => settings.inbox,
     leaseMs,
     logger,
+    runtime,
     isOver: () => redriven || closed,
   });
 
@@ -210,7 +211,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     let background: (() => Promise<unknown>) | undefined;
     const outcome = await conclude({ origin: 'push' }, requestLogger, async (enter, delivery) => {
       if (closed) throw receiverClosed();
-      if (slots?.free === 0 && !isAnsweredFirst && settings.queue === undefined) throw slotsTaken();
+      if (slots?.free === 0 && !isAnsweredFirst && settings.queue === undefined) throw slotsTaken(runtime);
       assertRequest(request);
       const secret = typeof settings.secret === 'function' ? settings.secret(request) : settings.secret;
       const { body, secretIndex } = await verifySignature(
@@ -264,7 +265,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   };
 
   function readBody(request: WebhookRequest): Promise<Uint8Array> {
-    return orTimeout(request.body(settings.maxBodyBytes), bodyTimeoutMs, () => {
+    const toError = () => {
       try {
         request.cancelBody?.();
       } catch {
@@ -274,7 +275,8 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
         'ERR_BODY_TIMEOUT',
         `The body did not arrive within ${bodyTimeoutMs} ms. Raise bodyTimeoutMs if the sender is genuine.`,
       );
-    });
+    };
+    return orTimeout(request.body(settings.maxBodyBytes), { runtime, ms: bodyTimeoutMs, toError });
   }
 
   /** `json`: the event as it arrived, if known. */
@@ -322,7 +324,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
 
   async function claim(event: WebhookEvent, origin: Origin, json?: string): Promise<OutcomeResult> {
     if (slots !== undefined && !slots.tryTake()) {
-      if (origin === 'push') throw slotsTaken();
+      if (origin === 'push') throw slotsTaken(runtime);
       await slots.take();
     }
     let claim: Claim | undefined;
@@ -413,9 +415,9 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
 
   /** Runs the handler of a delivery that is answered, and what waited for it: resolves within `leaseMs`, never rejects. */
   async function runStored(delivery: Delivery, lease: Lease, requestLogger: Logger): Promise<void> {
-    const startedAt = performance.now();
+    const startedAt = runtime.elapsed();
     // A handler that begins with much work must not delay the answer.
-    await new Promise((resolve) => setTimeout(resolve, 0));
+    await new Promise<void>((resolve) => runtime.setTimeout(resolve, 0));
     const { origin, secretIndex } = delivery;
     const event = delivery.event as WebhookEvent;
     const late: Promise<void>[] = [];
@@ -424,12 +426,12 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     );
     leave();
     await Promise.all(late);
-    await atMost(leaseMs - (performance.now() - startedAt), draining);
+    await atMost(leaseMs - (runtime.elapsed() - startedAt), draining);
   }
 
   /** Waits for work, for this time at most. */
   async function atMost(ms: number, work: Promise<unknown> = Promise.resolve()): Promise<void> {
-    await orTimeout(work, ms, receiverClosed).catch(() => undefined);
+    await orTimeout(work, { runtime, ms, toError: receiverClosed }).catch(() => undefined);
   }
 
   /** Something may be due now. */
@@ -450,7 +452,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
         failedDrains = 0;
       } catch (error) {
         failedDrains += 1;
-        const waitMs = backoffMs(failedDrains, { ...DRAIN_RETRY, random: Math.random() });
+        const waitMs = backoffMs(failedDrains, { ...DRAIN_RETRY, random: runtime.random() });
         if (failedDrains === 1) {
           log(
             logger,
@@ -458,9 +460,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
             `stored events could not be run, and are tried again. ${describeThrown(error)}`,
           );
         }
-        const timer = setTimeout(wake, waitMs);
-        // Outside Node a timer is a number and keeps no process alive.
-        if (typeof timer === 'object') timer.unref();
+        setBackgroundTimeout(runtime, wake, waitMs);
       }
       draining = undefined;
     });
@@ -551,9 +551,11 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   async function finishLate(delivery: Delivery, end: Promise<OutcomeResult>, lease: Lease): Promise<void> {
     running += 1;
     const ended = telemetry.delivery(delivery, () => reportLate(delivery, end));
-    await orTimeout(ended, leaseMs - settings.handlerTimeoutMs, () => leaseLapsed(leaseMs)).catch((lapsed) =>
-      logOutcome({ ...delivery, ...toFailure(lapsed) }, logger),
-    );
+    await orTimeout(ended, {
+      runtime,
+      ms: leaseMs - settings.handlerTimeoutMs,
+      toError: () => leaseLapsed(leaseMs),
+    }).catch((lapsed) => logOutcome({ ...delivery, ...toFailure(lapsed) }, logger));
     onEnded(lease);
     leave();
   }
@@ -607,8 +609,8 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     const width = Math.min(REDRIVE_WIDTH, settings.maxConcurrency ?? REDRIVE_WIDTH);
     const ends = new Set<Promise<void>>();
     // After leaseMs, events that were taken first and could not be processed would be due again.
-    const until = performance.now() + leaseMs;
-    const mayTake = () => !signal?.aborted && !closed && performance.now() < until;
+    const until = runtime.elapsed() + leaseMs;
+    const mayTake = () => !signal?.aborted && !closed && runtime.elapsed() < until;
     const start = ({ event, json }: StoredEvent) => {
       const run = () => dispatch(event, 'redrive', json);
       const end = conclude({ origin: 'redrive', event }, logger, run).then((outcome) => {
@@ -663,6 +665,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
         runDue: (stop) => runDue({ signal: stop }),
         inbox: () => settings.inbox,
         logger,
+        runtime,
       }),
     );
     await runner.ended;
@@ -753,11 +756,11 @@ function receiverClosed(): BusyError {
   });
 }
 
-function slotsTaken(): BusyError {
+function slotsTaken({ random }: Runtime): BusyError {
   return new BusyError(
     'ERR_RECEIVER_BUSY',
     'As many handlers run as maxConcurrency allows. Try again later.',
-    { retryAfterMs: 1_000 + Math.random() * (SLOTS_TAKEN_MS - 1_000) },
+    { retryAfterMs: 1_000 + random() * (SLOTS_TAKEN_MS - 1_000) },
   );
 }
 

@@ -10,9 +10,9 @@ import {
 } from '../core/errors.js';
 import { isShort, MAX_NAME_BYTES, NAME, type StandardSchema, type WebhookEvent } from '../core/events.js';
 import type { Lease, Origin } from '../core/ports.js';
+import { orTimeout } from '../core/runtime.js';
 import type { HandlerContext, ReceiverSettings } from './options.js';
 import type { OutcomeResult } from './outcome.js';
-import { orTimeout } from './timeout.js';
 
 /** The wait after a failed attempt: 1 s, 2 s, 4 s, … up to an hour, minus a random part of up to a half. */
 const RETRY = { baseMs: 1_000, maxMs: 3_600_000 } as const;
@@ -45,10 +45,10 @@ export async function runHandler<Tx>(
   options: AttemptOptions<Tx>,
 ): Promise<OutcomeResult> {
   const { origin, settings } = options;
-  const { inbox, handlerTimeoutMs, telemetry } = settings;
+  const { inbox, handlerTimeoutMs, runtime, telemetry } = settings;
   const { attempt } = lease;
   const kind = settings.handlers[event.type] === undefined ? 'ignored' : 'handled';
-  const startedAt = performance.now();
+  const startedAt = runtime.elapsed();
   let handlerMs: number | undefined;
   let ended: Promise<void> | undefined;
   let timeout: HandlerError | undefined;
@@ -57,7 +57,7 @@ export async function runHandler<Tx>(
 
   const stopClock = () => {
     // A handler that ends late has been reported with its time up to the answer.
-    handlerMs ??= Math.round(performance.now() - startedAt);
+    handlerMs ??= Math.round(runtime.elapsed() - startedAt);
   };
 
   /** Runs the handler under its time limit; `undefined` when it has finished. */
@@ -78,13 +78,14 @@ export async function runHandler<Tx>(
       stopClock();
       return undefined;
     }
-    return orTimeout(ended, handlerTimeoutMs, () => {
+    const toError = () => {
       stopClock();
       timeout = stillRunning(event, handlerTimeoutMs);
       onTimeout?.(timeout);
       context.abort(timeout);
       return timeout;
-    });
+    };
+    return orTimeout(ended, { runtime, ms: handlerTimeoutMs, toError });
   }
 
   const complete = () => telemetry.complete(event, lease, () => inbox.complete(lease));
@@ -304,13 +305,13 @@ async function fail<Tx>(
   lease: Lease,
   {
     error,
-    settings: { inbox, maxAttempts, telemetry },
+    settings: { inbox, maxAttempts, runtime, telemetry },
     onRetry,
   }: AttemptOptions<Tx> & { readonly error: HandlerFault },
 ): Promise<OutcomeResult> {
   const { attempt } = lease;
   const dead = error.code === 'ERR_HANDLER_PERMANENT' || (inbox.durable && attempt >= maxAttempts);
-  const retryAfterMs = dead ? null : backoffMs(attempt, { ...RETRY, random: Math.random() });
+  const retryAfterMs = dead ? null : backoffMs(attempt, { ...RETRY, random: runtime.random() });
   const failure = { retryAfterMs, error: toLastError(error) };
   const recorded = telemetry.fail(event, lease, () => inbox.fail(lease, failure));
   if (!(await orUnavailable('ERR_INBOX_FAILED', recorded))) throw leaseLost(lease);

@@ -1,6 +1,7 @@
 /** The loop of `receiver.run`. */
 import { describeThrown } from '../core/errors.js';
 import type { Inbox, Logger } from '../core/ports.js';
+import type { Runtime } from '../core/runtime.js';
 import { log } from './outcome.js';
 
 /** Options of `receiver.run`. */
@@ -28,10 +29,11 @@ interface RunnerSettings {
   /** The inbox, which is made at its first use. */
   readonly inbox: () => Inbox<unknown>;
   readonly logger: Logger;
+  readonly runtime: Runtime;
 }
 
 /** Starts a runner. When it begins to fail it logs one line, and one when it has recovered. */
-export function startRunner({ intervalMs, signal, runDue, inbox, logger }: RunnerSettings): Runner {
+export function startRunner({ intervalMs, signal, runDue, inbox, logger, runtime }: RunnerSettings): Runner {
   let woken = false;
   let endPause = () => {};
   let isListening = false;
@@ -47,11 +49,11 @@ export function startRunner({ intervalMs, signal, runDue, inbox, logger }: Runne
   async function pause(): Promise<void> {
     if (woken || signal.aborted) return;
     // Processes that start together must not keep looking at the same time.
-    const waitMs = intervalMs * (0.8 + Math.random() * 0.4);
+    const waitMs = intervalMs * (0.8 + runtime.random() * 0.4);
     await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, waitMs);
+      const timer = runtime.setTimeout(resolve, waitMs);
       endPause = () => {
-        clearTimeout(timer);
+        runtime.clearTimeout(timer);
         resolve();
       };
     });

@@ -1,6 +1,6 @@
 /** The `secret` option of a receiver: fixed secrets, or a function of the request. */
+import { orTimeout, type Runtime } from '../core/runtime.js';
 import { type SecretFunction, type SecretSource, type Secrets, toSecrets } from '../core/signature.js';
-import { orTimeout } from './timeout.js';
 
 /**
  * What a `secret` function sees of a delivery that is not verified yet: everything in it is the sender's claim. It
@@ -29,6 +29,12 @@ interface RequestHead {
   header(name: string): string | null | undefined;
 }
 
+/** How long to wait for a function that gives a secret. */
+interface Limit {
+  readonly runtime: Runtime;
+  readonly timeoutMs: number;
+}
+
 /** Fixed secrets, or the function that gives the secrets of a request. */
 export type SecretOfRequest = Secrets | ((request: RequestHead) => SecretSource);
 
@@ -38,14 +44,14 @@ export type SecretOfRequest = Secrets | ((request: RequestHead) => SecretSource)
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when fixed secrets are missing, empty, padded or of another type.
  */
-export function readSecret(secret: ReceiverSecret, timeoutMs: number): SecretOfRequest {
+export function readSecret(secret: ReceiverSecret, limit: Limit): SecretOfRequest {
   if (typeof secret !== 'function') return copySecrets(secret);
   return (request) => {
-    const ask = () => inTime(secret(toSecretRequest(request)), timeoutMs);
+    const ask = () => inTime(secret(toSecretRequest(request)), limit);
     const { recheck } = secret;
     if (recheck === undefined) return ask;
     return Object.assign(ask, {
-      recheck: (tried: Secrets) => inTime(recheck(tried, toSecretRequest(request)), timeoutMs),
+      recheck: (tried: Secrets) => inTime(recheck(tried, toSecretRequest(request)), limit),
     });
   };
 }
@@ -55,14 +61,17 @@ export function copySecrets(secrets: Secrets): Secrets {
   return toSecrets(secrets).map((secret) => (typeof secret === 'string' ? secret : new Uint8Array(secret)));
 }
 
-function inTime<Answer>(answer: Answer | Promise<Answer>, timeoutMs: number): Answer | Promise<Answer> {
+function inTime<Answer>(
+  answer: Answer | Promise<Answer>,
+  { runtime, timeoutMs }: Limit,
+): Answer | Promise<Answer> {
   // As of a promise library, or of another realm: no instance of Promise.
   if (typeof (answer as Partial<PromiseLike<Answer>> | null | undefined)?.then !== 'function') return answer;
-  return orTimeout(
-    answer as PromiseLike<Answer>,
-    timeoutMs,
-    () => new Error(`It gave no secret within ${timeoutMs} ms.`),
-  );
+  return orTimeout(answer as PromiseLike<Answer>, {
+    runtime,
+    ms: timeoutMs,
+    toError: () => new Error(`It gave no secret within ${timeoutMs} ms.`),
+  });
 }
 
 function toSecretRequest(request: RequestHead): SecretRequest {

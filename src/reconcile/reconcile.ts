@@ -4,6 +4,7 @@ import { ConfigError, orUnavailable } from '../core/errors.js';
 import { createdAtMs, EVENT_TYPES, type EventType, isEventType, type UnknownEvent } from '../core/events.js';
 import { boolean, date, func, integer, readOptions, required, rule, withMethods } from '../core/options.js';
 import type { Inbox, InboxOperations, InboxRecord, InboxState } from '../core/ports.js';
+import { RUNTIME, type Runtime, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import { type BookLine, type Books, createBooks } from './books.js';
 import { type Amounts, createDailyTotals, type DailyTotals } from './daily.js';
 import { findUnproven, type ListProof, type Span } from './proof.js';
@@ -94,8 +95,8 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry> {
   readonly onFinding?: ((finding: Finding) => void | Promise<void>) | undefined;
   /** Called now and then with how far the run is. @default none */
   readonly onProgress?: ((progress: ReconcileProgress) => void) | undefined;
-  /** The clock, in epoch ms. @default Date.now */
-  readonly now?: (() => number) | undefined;
+  /** Time, timers and randomness, for tests. @default those of the platform */
+  readonly runtime?: RuntimeOptions | undefined;
 }
 
 /**
@@ -125,7 +126,7 @@ export async function reconcile<Entry extends LedgerEntry>(
   // Before the list: it speaks of events that the inbox had then, and has now.
   const state = await orUnavailable('ERR_INBOX_FAILED', inbox.pollState());
   const since = Math.max(settings.since.getTime(), state.since ?? Number.NEGATIVE_INFINITY);
-  const list = await readList({ ...settings, since, state, startedAt: settings.now() });
+  const list = await readList({ ...settings, since, state, startedAt: settings.runtime.now() });
   const copiedAt = settings.copiedAt?.getTime() ?? Number.POSITIVE_INFINITY;
   const until = settings.until?.getTime() ?? Math.min(list.settledAt, copiedAt);
   if (until <= since) {
@@ -197,14 +198,14 @@ function toSettings<Entry extends LedgerEntry>(options: ReconcileOptions<Entry>)
     signal: rule('an AbortSignal', (signal) => signal instanceof AbortSignal, NEVER),
     onFinding: func((): void => undefined),
     onProgress: func((): void => undefined),
-    now: func(Date.now),
+    runtime: RUNTIME,
   });
   if (settings.limit > settings.maxLimit) {
     throw new ConfigError(
       `reconcile: \`limit\` (${settings.limit}) must not be more than \`maxLimit\` (${settings.maxLimit}).`,
     );
   }
-  return settings;
+  return { ...settings, runtime: toRuntime(settings.runtime) };
 }
 
 function isIterable(value: unknown): boolean {
@@ -255,7 +256,7 @@ function createRun<Entry extends LedgerEntry>(
   settings: Settings<Entry>,
   { span, list }: { readonly span: Span; readonly list: ReadList },
 ): Run<Entry> {
-  const { inbox, compare, lagMs, dryRun, signal, onProgress } = settings;
+  const { inbox, compare, lagMs, dryRun, signal, onProgress, runtime } = settings;
   const ledgerTypes: ReadonlySet<string> = new Set(settings.ledgerTypes);
   const books: Books = createBooks();
   const log = createFindingLog(settings.onFinding);
@@ -350,14 +351,14 @@ function createRun<Entry extends LedgerEntry>(
         onProgress({ step: 'inbox', done, total: Math.max(done, total) });
         after = page.at(-1)?.id;
         if (page.length < PAGE_SIZE || after === undefined) break;
-        await takeTurn();
+        await takeTurn(runtime);
       }
     }
   }
 
   async function readLedger(): Promise<void> {
     let done = 0;
-    for await (const page of inPages(settings.ledger)) {
+    for await (const page of inPages(settings.ledger, runtime)) {
       signal.throwIfAborted();
       for (const { id } of page) {
         if (typeof id !== 'string' || id === '') {
@@ -417,7 +418,7 @@ function createRun<Entry extends LedgerEntry>(
   async function judge(): Promise<void> {
     let done = 0;
     const total = books.size;
-    for await (const page of inPages(books)) {
+    for await (const page of inPages(books, runtime)) {
       signal.throwIfAborted();
       await inParallel(page, ([id, line]) => judgeLine(id, line));
       done += page.length;
@@ -470,7 +471,7 @@ function createRun<Entry extends LedgerEntry>(
 
   /** Records what is unseen, unless this is a dry run, and reports it. */
   async function judgeUnseen(): Promise<void> {
-    for await (const page of inPages(unseen)) {
+    for await (const page of inPages(unseen, runtime)) {
       signal.throwIfAborted();
       const results = dryRun ? page.map(() => 'new' as const) : await record(page);
       for (const [index, event] of page.entries()) {
@@ -531,13 +532,14 @@ const DETAILS = {
 /** Reads pages of items, which take less time than items one by one. */
 async function* inPages<Item>(
   items: AsyncIterable<Item> | Iterable<Item>,
+  runtime: Runtime,
 ): AsyncGenerator<readonly Item[], void, undefined> {
   let page: Item[] = [];
   for await (const item of items) {
     page.push(item);
     if (page.length < PAGE_SIZE) continue;
     yield page;
-    await takeTurn();
+    await takeTurn(runtime);
     page = [];
   }
   if (page.length > 0) yield page;
@@ -556,6 +558,6 @@ async function inParallel<Item>(items: readonly Item[], work: (item: Item) => Pr
  * Lets the rest of the process run between two pages: a database in this process answers without giving way, and
  * requests, timers and Ctrl-C would wait for the end.
  */
-function takeTurn(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, 0));
+function takeTurn(runtime: Runtime): Promise<void> {
+  return new Promise<void>((resolve) => runtime.setTimeout(resolve, 0));
 }

@@ -18,12 +18,12 @@ const quiet = { warn: () => undefined, error: () => undefined };
 
 function setUp(client: PollerClient, options: Partial<PollerOptions> = {}) {
   const handled: string[] = [];
-  const inbox = memoryInbox({ now: () => START });
+  const inbox = memoryInbox({ runtime: { now: () => START } });
   const handler = ({ id }: { readonly id: string }) => void handled.push(id);
   const handlers = Object.fromEntries(EVENT_TYPES.map((type) => [type, handler]));
   const receiver = createReceiver({ secret: 'secret', inbox, handlers });
   const since = new Date(START - 10 * HOUR_MS);
-  const rules = { client, receiver, since, now: () => START, logger: quiet, ...options };
+  const rules = { client, receiver, since, runtime: { now: () => START }, logger: quiet, ...options };
   return { handled, inbox, poller: createPoller(rules) };
 }
 
@@ -153,7 +153,7 @@ test('a cap that shrinks between two polls is not mistaken for the end of the li
 test('a watermark in the future is reported, and a complete list moves it back', async () => {
   const client = await startList(() => [event('a')]);
   const now = Date.now();
-  const { inbox, poller } = setUp(client, { now: () => now });
+  const { inbox, poller } = setUp(client, { runtime: { now: () => now } });
   await inbox.acquirePoll({ holder: 'fast clock', leaseMs: 0 });
   const state = { since: null, watermark: now + HOUR_MS, gaps: [], limit: 0, oldest: null };
   await inbox.savePoll(state, { holder: 'fast clock', leaseMs: 0 });

@@ -32,7 +32,7 @@ function setUp({
   const events: UnknownEvent[] = [];
   const service = { up: true, saysItsTime: true };
   const handled: string[] = [];
-  const inbox = memoryInbox({ now: () => clock.now });
+  const inbox = memoryInbox({ runtime: { now: () => clock.now } });
   const handler = ({ id }: UnknownEvent) => void handled.push(id);
   const receiver = createReceiver({
     secret: 'secret',
@@ -65,7 +65,13 @@ function setUp({
     },
   };
   const poll = (options: Partial<PollerOptions> = {}) =>
-    createPoller({ client, receiver, now: () => clock.now, logger: quiet, ...options }).pollOnce();
+    createPoller({
+      client,
+      receiver,
+      runtime: { now: () => clock.now },
+      logger: quiet,
+      ...options,
+    }).pollOnce();
   return { clock, events, service, handled, inbox, poll };
 }
 
@@ -105,7 +111,7 @@ test('without since, the opening date is the first poll, and later polls keep it
 test("without the service's clock, our clock can be ahead by lagMs: an event after the first poll is not skipped", async () => {
   const it = setUp();
   it.service.saysItsTime = false;
-  const ahead = { lagMs: 5 * MINUTE_MS, now: () => it.clock.now + 5 * MINUTE_MS };
+  const ahead = { lagMs: 5 * MINUTE_MS, runtime: { now: () => it.clock.now + 5 * MINUTE_MS } };
   await it.poll(ahead);
   it.events.push(listed('old', START - MINUTE_MS), listed('new', START + MINUTE_MS));
   it.clock.now += 2 * MINUTE_MS;
@@ -116,8 +122,8 @@ test("without the service's clock, our clock can be ahead by lagMs: an event aft
 test('an opening date in the future counts as the first poll, also when only our own clock is ahead', async () => {
   for (const options of [
     { since: new Date(START + DAY_MS) },
-    { now: () => START + DAY_MS },
-    { since: new Date(START + DAY_MS), now: () => START + DAY_MS },
+    { runtime: { now: () => START + DAY_MS } },
+    { since: new Date(START + DAY_MS), runtime: { now: () => START + DAY_MS } },
   ]) {
     const it = setUp();
     it.events.push(listed('old', START - 1));

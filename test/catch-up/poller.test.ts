@@ -37,7 +37,7 @@ async function setUp({
   onTestFinished(() => sandbox.close());
   const { url } = await sandbox.listen(0);
   const now = () => sandbox.clock.now();
-  const inbox = memoryInbox({ now });
+  const inbox = memoryInbox({ runtime: { now } });
   const took: string[] = [];
   const handler = async (event: WebhookEvent) => {
     await handle(event);
@@ -55,7 +55,7 @@ async function setUp({
     handlers: Object.fromEntries(EVENT_TYPES.map((type) => [type, handler])),
   });
   const client = createClient({ baseUrl: url, token: sandbox.token, retries: 0 });
-  const options = { client, receiver, now, since: new Date(now()), logger, ...pollerOptions };
+  const options = { client, receiver, runtime: { now }, since: new Date(now()), logger, ...pollerOptions };
   const poller = createPoller(options);
   onTestFinished(() => poller.stop());
   return { sandbox, client, inbox, receiver, took, options, poller, now, lines };
@@ -134,7 +134,7 @@ test('the watermark starts at the first poll and follows the clock at a distance
   expect((await it.poller.pollOnce()).watermark).toBe(expected);
   // When our own clock jumps, the watermark does not move back, and the service's clock keeps it from moving too far.
   for (const jumpMs of [-4 * MINUTE_MS, 60 * MINUTE_MS]) {
-    const jumpy = createPoller({ ...it.options, now: () => it.now() + jumpMs });
+    const jumpy = createPoller({ ...it.options, runtime: { now: () => it.now() + jumpMs } });
     const report = await jumpy.pollOnce();
     expect(report).toMatchObject({ proven: true, watermark: expected });
     expect(codes(report)).toEqual(jumpMs > 0 ? ['ERR_CLOCK_BEHIND'] : []);
@@ -155,7 +155,7 @@ test('a watermark that a wrong clock moved too far moves back with the first com
   };
   let jumpMs = 0;
   const now = () => it.now() + jumpMs;
-  const poller = createPoller({ ...it.options, client: silent, now });
+  const poller = createPoller({ ...it.options, client: silent, runtime: { now } });
   await poller.pollOnce();
   await it.sandbox.clock.advance(10 * MINUTE_MS);
   const { watermark } = await poller.pollOnce();
@@ -169,7 +169,7 @@ test('a watermark that a wrong clock moved too far moves back with the first com
 
 test('with a service whose clock is behind ours, the watermark starts at its clock and nothing is reported', async () => {
   const it = await setUp();
-  const poller = createPoller({ ...it.options, now: () => it.now() + 30_000 });
+  const poller = createPoller({ ...it.options, runtime: { now: () => it.now() + 30_000 } });
   const started = new Date(it.now()).toISOString();
   expect(await poller.pollOnce()).toMatchObject({ proven: true, watermark: started, problems: [] });
 });

@@ -41,7 +41,7 @@ async function run(server: SimulatedServer): Promise<Faults> {
   let time = 0;
   let poll = 0;
   const effects = new Map<string, number>();
-  const inbox = memoryInbox({ now: () => START + time });
+  const inbox = memoryInbox({ runtime: { now: () => START + time } });
   const handler = ({ id }: UnknownEvent) => {
     if (random() < 0.1) throw new Error('try again');
     effects.set(id, (effects.get(id) ?? 0) + 1);
@@ -91,7 +91,7 @@ async function run(server: SimulatedServer): Promise<Faults> {
     maxLimit,
     lagMs: LAG_MS,
     since,
-    now,
+    runtime: { now },
     logger: quiet,
   });
 

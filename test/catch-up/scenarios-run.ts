@@ -91,7 +91,7 @@ export async function runScenario(options: RunOptions): Promise<RunResult> {
     effects.set(id, (effects.get(id) ?? 0) + 1);
     if ((effects.get(id) ?? 0) > 1) fault(`${id} took effect twice`);
   };
-  const memory = memoryInbox({ capacity: 10_000_000, now });
+  const memory = memoryInbox({ capacity: 10_000_000, runtime: { now } });
   const known = new Set<string>();
   /** Listed events of the five types that the inbox does not have. */
   const unseen = new Map<string, ServiceEvent>();
@@ -144,7 +144,7 @@ export async function runScenario(options: RunOptions): Promise<RunResult> {
     createPoller({
       client,
       receiver,
-      now: () => clock.time + (options.clockAheadMs ?? 0),
+      runtime: { now: () => clock.time + (options.clockAheadMs ?? 0) },
       logger,
       onGap: (gap) => {
         gapCalls.push(gap);

@@ -147,7 +147,7 @@ test('a gap is logged once with the fix, also when onGap takes it, and so is an 
     client,
     receiver: receiverOf(),
     since: new Date(0),
-    now: () => now,
+    runtime: { now: () => now },
     logger,
     onGap: (gap) => void gaps.push(gap),
     onReport: () => {

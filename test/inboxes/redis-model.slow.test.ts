@@ -142,7 +142,7 @@ describeWithRedis('the Redis inbox with ordering keys', () => {
     const pass = (passed: number) => {
       nowMs += passed;
     };
-    return { inbox: memoryInbox({ now: () => nowMs }), pass, leases: [] };
+    return { inbox: memoryInbox({ runtime: { now: () => nowMs } }), pass, leases: [] };
   }
 
   test('the Redis inbox returns the same as the memory inbox for random sequences of calls, and keeps nothing of a key that no open event has', async () => {

@@ -37,14 +37,15 @@ describe.each(WAYS)('a clock that is set back by a year %s', (way) => {
     const path = freshPath();
     const clock = { ms: START };
     const now = () => clock.ms;
-    const before = sqliteInbox(connect(path), { now });
+    const before = sqliteInbox(connect(path), { runtime: { now } });
     await before.record([event('due')], { dueInMs: 0, origin: 'pull' });
     const failed = await claimed(before, 'failed');
     await before.fail(failed, { retryAfterMs: 10 * MINUTE_MS, error: 'no' });
     const lease = await claimed(before, 'leased');
     await before.acquirePoll({ holder: 'a', leaseMs: HOUR_MS });
     clock.ms -= YEAR_MS;
-    const inbox = way === 'while the file is open' ? before : sqliteInbox(connect(path), { now });
+    const inbox =
+      way === 'while the file is open' ? before : sqliteInbox(connect(path), { runtime: { now } });
     return { inbox, clock, lease };
   }
 
@@ -98,7 +99,7 @@ describe.each(WAYS)('a clock that is set back by a year %s', (way) => {
 
 test('a clock that was ahead for a moment ends no lease from before', async () => {
   const clock = { ms: START };
-  const inbox = sqliteInbox(connect(freshPath()), { now: () => clock.ms });
+  const inbox = sqliteInbox(connect(freshPath()), { runtime: { now: () => clock.ms } });
   await claimed(inbox, 'before');
   clock.ms += YEAR_MS;
   await claimed(inbox, 'ahead');
@@ -114,7 +115,7 @@ describe('events of an ordering key whose clock is set back by a year', () => {
   /** An inbox with one event of a key that is leased for an hour, and one that waits for it. */
   async function setBack() {
     const clock = { ms: START };
-    const inbox = sqliteInbox(connect(freshPath()), { now: () => clock.ms });
+    const inbox = sqliteInbox(connect(freshPath()), { runtime: { now: () => clock.ms } });
     const claim = await inbox.claim(event('holder'), KEYED);
     expect((await inbox.claim(event('waiting'), KEYED)).state).toBe('waiting');
     clock.ms -= YEAR_MS;
@@ -149,10 +150,10 @@ describe('a process whose clock was a year ahead and that is gone', () => {
   async function gone(work: (inbox: Inbox) => Promise<unknown>) {
     const path = freshPath();
     const clock = { ms: START };
-    const inbox = sqliteInbox(connect(path), { now: () => clock.ms });
+    const inbox = sqliteInbox(connect(path), { runtime: { now: () => clock.ms } });
     await claimed(inbox, 'earlier');
     const connection = connect(path);
-    await work(sqliteInbox(connection, { now: () => clock.ms + YEAR_MS }));
+    await work(sqliteInbox(connection, { runtime: { now: () => clock.ms + YEAR_MS } }));
     connection.close();
     clock.ms += 10_000;
     return { inbox, clock };
@@ -184,7 +185,7 @@ describe('a process whose clock was a year ahead and that is gone', () => {
 
 test('events that follow each other keep their order when the clock is set back', async () => {
   const clock = { ms: START };
-  const inbox = sqliteInbox(connect(freshPath()), { now: () => clock.ms });
+  const inbox = sqliteInbox(connect(freshPath()), { runtime: { now: () => clock.ms } });
   for (const id of ['first', 'second', 'third']) {
     await inbox.record([event(id)], { dueInMs: MINUTE_MS, origin: 'pull' });
     clock.ms += 1_000;
@@ -198,7 +199,7 @@ test('events that follow each other keep their order when the clock is set back'
 test('the times are moved by a later step when the first one cannot write', async () => {
   const path = freshPath();
   const clock = { ms: START };
-  const inbox = sqliteInbox(connect(path), { now: () => clock.ms, busyTimeoutMs: 30 });
+  const inbox = sqliteInbox(connect(path), { runtime: { now: () => clock.ms }, busyTimeoutMs: 30 });
   await inbox.record([event('due')], { dueInMs: 0, origin: 'pull' });
   clock.ms -= YEAR_MS;
   const claims = Promise.allSettled([

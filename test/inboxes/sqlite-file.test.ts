@@ -116,14 +116,16 @@ describe('migrations of the SQLite file', () => {
     const db = connect(freshPath());
     db.exec(VERSION_3);
     const now = () => 1_767_000_000_000;
-    const inbox = sqliteInbox(db, { now });
+    const inbox = sqliteInbox(db, { runtime: { now } });
     const old = { since: 4, watermark: 9, gaps: [], limit: 0, oldest: null };
     expect(await inbox.pollState()).toEqual(old);
     expect(await inbox.acquirePoll({ holder: 'b', leaseMs: HOUR_MS })).toBeNull();
     expect(await inbox.acquirePoll({ holder: 'a', leaseMs: HOUR_MS })).toEqual(old);
     const state = { since: 4, watermark: 10, gaps: [GAP], limit: 100, oldest: { at: 5, seenAt: 10 } };
     expect(await inbox.savePoll(state, { holder: 'a', leaseMs: 0 })).toBe(true);
-    expect(await sqliteInbox(db, { now }).acquirePoll({ holder: 'b', leaseMs: 0 })).toEqual(state);
+    expect(await sqliteInbox(db, { runtime: { now } }).acquirePoll({ holder: 'b', leaseMs: 0 })).toEqual(
+      state,
+    );
   });
 
   test('a file of version 5 keeps its events in every state, without keys, and they can be claimed with one', async () => {
@@ -427,7 +429,7 @@ describe('takeDue over 12,000 due events of one key', () => {
   test.each([HOUR_MS, 0])(
     'takes the one that was created first, in several steps between which others run (visible after %i ms)',
     async (visibilityTimeoutMs) => {
-      const inbox = sqliteInbox(connect(freshPath()), { now: () => 1_767_323_045_678 });
+      const inbox = sqliteInbox(connect(freshPath()), { runtime: { now: () => 1_767_323_045_678 } });
       await record(inbox);
       const ended: string[] = [];
       const [taken] = await Promise.all([
@@ -441,7 +443,7 @@ describe('takeDue over 12,000 due events of one key', () => {
 
   test('makes all of them wait while the key is leased, and takes an event of another key', async () => {
     const clock = { ms: 1_767_323_045_678 };
-    const inbox = sqliteInbox(connect(freshPath()), { now: () => clock.ms });
+    const inbox = sqliteInbox(connect(freshPath()), { runtime: { now: () => clock.ms } });
     const holder = await inbox.claim(event('holder'), KEYED);
     const ids = await record(inbox);
     clock.ms += 1;

@@ -141,8 +141,8 @@ test('the SQLite inbox returns the same as the memory inbox for random sequences
     fc.asyncProperty(fc.array(commands, { maxLength: 60, size: 'max' }), async (sequence) => {
       const clocks = [{ ms: 1_767_323_045_678 }, { ms: 1_767_323_045_678 }] as const;
       const db = new Database(':memory:');
-      const memory = memoryInbox({ now: () => clocks[0].ms });
-      const sqlite = sqliteInbox(db, { now: () => clocks[1].ms });
+      const memory = memoryInbox({ runtime: { now: () => clocks[0].ms } });
+      const sqlite = sqliteInbox(db, { runtime: { now: () => clocks[1].ms } });
       const expected = await play({ inbox: memory, clock: clocks[0], leases: [] }, sequence);
       expect(await play({ inbox: sqlite, clock: clocks[1], leases: [] }, sequence)).toEqual(expected);
       db.close();

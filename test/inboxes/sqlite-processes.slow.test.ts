@@ -72,7 +72,7 @@ test('a process that is killed loses no completed event, and its last event beco
   const leased = states.find(({ state }) => state === 'leased')?.count ?? 0;
   expect(leased).toBeLessThanOrEqual(3);
   expect(await inbox.takeDue(TAKE)).toEqual([]);
-  const later = sqliteInbox(connect(path), { now: () => Date.now() + 2 * HOUR_MS });
+  const later = sqliteInbox(connect(path), { runtime: { now: () => Date.now() + 2 * HOUR_MS } });
   expect(await later.takeDue(TAKE)).toHaveLength(leased);
 });
 

@@ -8,7 +8,7 @@ export const EXACT_JSON =
 /** A durable inbox with a clock that the test moves, and the JSON of each claim. */
 export function exactInbox() {
   const clock = { now: Date.parse('2026-01-02T03:04:05Z') };
-  const memory = memoryInbox({ now: () => clock.now });
+  const memory = memoryInbox({ runtime: { now: () => clock.now } });
   const claimed: (string | undefined)[] = [];
   const claim: typeof memory.claim = (event, options) => {
     claimed.push(options.json);

@@ -62,7 +62,7 @@ function setUp(answers: readonly unknown[], options: Partial<CachedSecretOptions
     warn: (line: string) => void lines.push(`warn ${line}`),
     error: (line: string) => void lines.push(`error ${line}`),
   };
-  const settings = { ttlMs: TTL_MS, logger, now: clock.now, ...options };
+  const settings = { ttlMs: TTL_MS, logger, runtime: { now: clock.now }, ...options };
   const single = cachedSecret(() => manager.fetchSecret(''), settings);
   const keyed = cachedSecret(manager.fetchSecret, { ...settings, key: ({ path }) => path || null });
   const byPath = async (path: string) => keyed(requestTo(path));
@@ -219,7 +219,7 @@ describe('one secret', () => {
         calls += 1;
         throw new Error('no file');
       },
-      { ttlMs: TTL_MS, now: clock.now },
+      { ttlMs: TTL_MS, runtime: { now: clock.now } },
     );
     await expect(secret()).rejects.toThrow('no file');
     await expect(secret()).rejects.toThrow('no file');
@@ -370,7 +370,7 @@ test('a receiver with cached secrets takes a rotated secret at once, and answers
     secret: cachedSecret(async (tenant) => store.get(tenant) ?? null, {
       ttlMs: TTL_MS,
       key: ({ path }) => /^\/hooks\/([a-z]+)$/.exec(path)?.[1] ?? null,
-      now: clock.now,
+      runtime: { now: clock.now },
     }),
     handlers: { 'transfer.settled': () => undefined },
     logger: { warn: () => undefined, error: () => undefined },
@@ -457,7 +457,7 @@ test('in any order of requests, forged requests, answers and failures, what cach
           }),
         {
           ...{ ttlMs: 10_000, maxStaleMs: STALE_MS, recheckMs: RECHECK_MS, timeoutMs: TIMEOUT_MS },
-          ...{ maxEntries: 3, maxLookupsPerMinute: LIMIT, now: clock.now },
+          ...{ maxEntries: 3, maxLookupsPerMinute: LIMIT, runtime: { now: clock.now } },
           key: ({ path }) => path,
           logger: { warn: () => undefined, error: () => undefined },
         },

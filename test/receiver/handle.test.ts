@@ -38,7 +38,7 @@ const HOUR_MS = 3_600_000;
 
 /** The memory inbox, vouched durable, so that rules of durable inboxes show without a database. */
 function durable(clock?: { readonly now: number }): Inbox & InboxOperations {
-  return { ...memoryInbox(clock && { now: () => clock.now }), durable: true };
+  return { ...memoryInbox(clock && { runtime: { now: () => clock.now } }), durable: true };
 }
 
 describe('a handler that fails', () => {
@@ -262,7 +262,7 @@ describe('a handler that is slow', () => {
 
   test('a handler that outlives its lease while another process claims the event is busy and does not complete it', async () => {
     let now = 0;
-    const inbox = memoryInbox({ now: () => now });
+    const inbox = memoryInbox({ runtime: { now: () => now } });
     const { receiver } = setUp(
       async (event) => {
         // As if leaseMs had passed meanwhile, and another process had come.

@@ -40,7 +40,7 @@ async function runScenario(
   change: (inbox: MemoryInbox) => MemoryInbox,
 ) {
   let now = 1_000_000;
-  const inbox = change({ ...memoryInbox({ now: () => now }), durable: true });
+  const inbox = change({ ...memoryInbox({ runtime: { now: () => now } }), durable: true });
   const events = keys.map((key, index) =>
     anEvent({
       id: `evt_${index}`,

@@ -8,7 +8,7 @@ const pull = 'pull';
 
 function clocked() {
   const clock = { now: 1_000_000 };
-  return { clock, inbox: memoryInbox({ now: () => clock.now }) };
+  return { clock, inbox: memoryInbox({ runtime: { now: () => clock.now } }) };
 }
 
 describe('redrive', () => {

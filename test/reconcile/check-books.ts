@@ -22,7 +22,7 @@ export async function checkBooks(seed: number, { dryRun }: { readonly dryRun: bo
     dryRun,
     lagMs: LAG_MS,
     onFinding: (finding) => void findings.push(finding),
-    now: () => NOW,
+    runtime: { now: () => NOW },
   });
   const found = new Set(findings.map(({ kind, id }) => `${kind} ${id}`));
   const planted = [...books.planted];

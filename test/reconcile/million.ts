@@ -97,7 +97,7 @@ async function measure(): Promise<void> {
         : 'The amounts differ.',
     daily: true,
     amounts: { event: ({ payload }) => String(payload['amount']), entry: ({ amount }) => amount },
-    now: () => NOW,
+    runtime: { now: () => NOW },
   });
   const peakBytes = process.resourceUsage().maxRSS * 1_024;
   const seconds = (performance.now() - startedAt) / 1_000;

@@ -24,7 +24,7 @@ const listOf = (events: readonly UnknownEvent[]) => ({
   },
 });
 
-const makeInbox = () => memoryInbox({ now: () => NOW });
+const makeInbox = () => memoryInbox({ runtime: { now: () => NOW } });
 
 async function finish(inbox: ReturnType<typeof makeInbox>, event: UnknownEvent): Promise<void> {
   const claim = await inbox.claim(event, LEASE);
@@ -36,7 +36,7 @@ function compareBooks(
   events: readonly UnknownEvent[],
   options: Pick<ReconcileOptions, 'inbox' | 'ledger'> & Partial<ReconcileOptions>,
 ) {
-  return reconcile({ client: listOf(events), since: SINCE, now: () => NOW, ...options });
+  return reconcile({ client: listOf(events), since: SINCE, runtime: { now: () => NOW }, ...options });
 }
 
 test('an event that is pushed and handled while the books are read is no finding', async () => {
@@ -193,7 +193,7 @@ test('a span that ends later than the lag allows is not complete', async () => {
 });
 
 test('pruned events are matched by id, and unjudged where their time or content is needed', async () => {
-  const inbox = memoryInbox({ now: () => NOW });
+  const inbox = memoryInbox({ runtime: { now: () => NOW } });
   for (const id of ['evt_entered', 'evt_alone']) await finish(inbox, makeEvent(id));
   await inbox.prune({ olderThanMs: 0 });
   const ledger = [{ id: 'evt_entered' }];

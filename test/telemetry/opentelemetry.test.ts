@@ -142,7 +142,7 @@ describe('spans', () => {
     let fails = true;
     let now = 0;
     const { receiver, spans } = observed({
-      inbox: sqlite({ now: () => now }),
+      inbox: sqlite({ runtime: { now: () => now } }),
       handlers: {
         'transfer.settled': () => {
           if (fails) throw new Error('not yet');

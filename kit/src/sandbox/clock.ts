@@ -1,3 +1,4 @@
+import type { Runtime, RuntimeOptions } from 'stablehooks';
 import * as z from 'zod/mini';
 import { check, milliseconds } from './validation.js';
 
@@ -42,6 +43,12 @@ export interface Clock extends SandboxClock {
 
 const advanceInput = z.object({ ms: milliseconds });
 
+const PLATFORM: Pick<Runtime, 'now' | 'setTimeout' | 'clearTimeout'> = {
+  now: () => Date.now(),
+  setTimeout: (callback, ms) => setTimeout(callback, ms),
+  clearTimeout: (timer) => clearTimeout(timer as NodeJS.Timeout),
+};
+
 /** setTimeout takes a 32-bit number of milliseconds and runs at once when it is larger. */
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 
@@ -49,23 +56,31 @@ export function createClock({
   mode,
   startsAtMs,
   settleTimeoutMs,
+  runtime,
 }: {
   readonly mode: ClockMode;
   /** Where a manual clock starts, in epoch milliseconds. */
   readonly startsAtMs: number;
   readonly settleTimeoutMs: number;
+  /** Replaces the time and timers of the platform. */
+  readonly runtime: RuntimeOptions;
 }): Clock {
+  const {
+    now: readTime = PLATFORM.now,
+    setTimeout = PLATFORM.setTimeout,
+    clearTimeout = PLATFORM.clearTimeout,
+  } = runtime;
   const timers = new Timers();
   const awaited = new Set<Promise<unknown>>();
   const waiting = new Set<() => void>();
   let pending = 0;
   let ahead = 0;
   let latest = 0;
-  let wake: { readonly at: number; readonly timeout: NodeJS.Timeout } | undefined;
+  let wake: { readonly at: number; readonly timeout: unknown } | undefined;
   let onNonePending: (() => void)[] = [];
 
   function now(): number {
-    latest = Math.max(latest, mode === 'real' ? Date.now() + ahead : startsAtMs + ahead);
+    latest = Math.max(latest, mode === 'real' ? readTime() + ahead : startsAtMs + ahead);
     return latest;
   }
 

@@ -78,7 +78,7 @@ function startSandbox(settings: SandboxSettings, file: LockedStateFile | undefin
   const random = createRandom(seed);
   const { settleTimeoutMs } = settings;
   const startsAtMs = Date.parse(settings.startsAt);
-  const clock = createClock({ mode: settings.clock, startsAtMs, settleTimeoutMs });
+  const clock = createClock({ mode: settings.clock, startsAtMs, settleTimeoutMs, runtime: settings.runtime });
   const feed = createFeed(clock.now);
   const faults = createFaults(random, settings.faults);
   const endpoints = createEndpoints(random, settings);

@@ -1,3 +1,4 @@
+import type { RuntimeOptions } from 'stablehooks';
 import * as z from 'zod/mini';
 import type { ClockMode } from './clock.js';
 import { type EndpointInput, endpointInput } from './endpoints.js';
@@ -20,6 +21,12 @@ export interface SandboxOptions {
   readonly clock?: ClockMode | undefined;
   /** Where a manual clock starts, ISO 8601. @default '2026-01-01T00:00:00.000Z' */
   readonly startsAt?: string | undefined;
+  /**
+   * The time, and the timers of a real clock, as the `runtime` of `createReceiver`: a simulation gives its own.
+   *
+   * @default those of the platform
+   */
+  readonly runtime?: Pick<RuntimeOptions, 'now' | 'setTimeout' | 'clearTimeout'> | undefined;
   /** How long, in real time, the clock waits for an answer before it is moved. @default 1000 */
   readonly settleTimeoutMs?: number | undefined;
   /** The balance of each new wallet, in USDC, a decimal string. @default '10000.00' */
@@ -78,6 +85,13 @@ const shape = {
   startsAt: z._default(
     z.iso.datetime({ offset: true, error: 'must be an ISO 8601 date-time' }),
     '2026-01-01T00:00:00.000Z',
+  ),
+  runtime: z._default(
+    z.custom<NonNullable<SandboxOptions['runtime']>>(
+      (value) => typeof value === 'object' && value !== null,
+      'must be an object of functions',
+    ),
+    {},
   ),
   settleTimeoutMs: z._default(integerFrom(0), 1000),
   initialBalance: z._default(decimal, '10000.00'),

@@ -187,7 +187,7 @@ describe.concurrent('listen', () => {
     await command.ended;
     const { default: Database } = await import('libsql');
     const db = new Database(folder.at('app.db'));
-    const later = sqliteInbox(db, { now: () => Date.now() + 10_001 });
+    const later = sqliteInbox(db, { runtime: { now: () => Date.now() + 10_001 } });
     expect(await later.acquirePoll({ holder: 'another', leaseMs: 0 })).not.toBeNull();
     db.close();
   });

@@ -99,7 +99,7 @@ async function pollerOf({ sandbox, url }: Awaited<ReturnType<typeof startSandbox
     client,
     receiver,
     logger,
-    now,
+    runtime: { now },
     since: new Date(now()),
     lagMs: 1000,
     onReport: () => {},

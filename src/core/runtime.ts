@@ -1,0 +1,87 @@
+/** Time, timers and randomness: where the package takes them from. */
+import { type OptionRule, rule } from './options.js';
+
+/** Time, timers and randomness. A test or a simulation can replace each of them. */
+export interface Runtime {
+  /** The time in epoch ms. @default Date.now */
+  now(): number;
+  /** Ms since some moment, by a clock that nobody sets. @default performance.now */
+  elapsed(): number;
+  /** A number of at least 0 and less than 1. @default Math.random */
+  random(): number;
+  /** An id that nothing else has. @default crypto.randomUUID */
+  uuid(): string;
+  /** Calls back once, after `ms`, and returns the timer. @default setTimeout */
+  setTimeout(callback: () => void, ms: number): unknown;
+  /** Takes a timer back, also one that has called. @default clearTimeout */
+  clearTimeout(timer: unknown): void;
+}
+
+/** The parts of a {@link Runtime} that replace those of the platform. */
+export type RuntimeOptions = { readonly [Part in keyof Runtime]?: Runtime[Part] | undefined };
+
+// Looked up at each call, so that globals that a test replaces later are used.
+const PLATFORM: Runtime = {
+  now: () => Date.now(),
+  elapsed: () => performance.now(),
+  random: () => Math.random(),
+  uuid: () => crypto.randomUUID(),
+  setTimeout: (callback, ms) => setTimeout(callback, ms),
+  clearTimeout: (timer) => clearTimeout(timer as ReturnType<typeof setTimeout>),
+};
+
+const PARTS = Object.keys(PLATFORM) as (keyof Runtime)[];
+
+/** The rule of the option `runtime`. */
+export const RUNTIME: OptionRule<RuntimeOptions> = rule(
+  `an object with some of the functions ${PARTS.join(', ')}`,
+  (value) =>
+    typeof value === 'object' &&
+    value !== null &&
+    Object.keys(value).every((name) => PARTS.includes(name as keyof Runtime)) &&
+    PARTS.every((name) => ['function', 'undefined'].includes(typeof (value as RuntimeOptions)[name])),
+  {},
+);
+
+/** The given parts, and those of the platform for the others. */
+export function toRuntime(given: RuntimeOptions = {}): Runtime {
+  const parts = PARTS.map((name) => [name, given[name]?.bind(given) ?? PLATFORM[name]]);
+  return Object.fromEntries(parts);
+}
+
+/** The longest time that a timer takes: a signed 32-bit number of ms. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** Calls back after `ms`, or after the longest time that a timer takes, without keeping the process alive. */
+export function setBackgroundTimeout(runtime: Runtime, callback: () => void, ms: number): unknown {
+  const timer = runtime.setTimeout(callback, Math.min(ms, MAX_TIMER_MS));
+  // Outside Node a timer is a number and keeps no process alive.
+  (timer as { readonly unref?: () => void } | undefined)?.unref?.();
+  return timer;
+}
+
+/** Waits for an answer for `ms`, then rejects with the error. What answers later is ignored. */
+export function orTimeout<Value>(
+  answer: PromiseLike<Value>,
+  { runtime, ms, toError }: { readonly runtime: Runtime; readonly ms: number; readonly toError: () => Error },
+): Promise<Value> {
+  return new Promise((resolve, reject) => {
+    const timer = runtime.setTimeout(() => {
+      try {
+        reject(toError());
+      } catch (error) {
+        reject(error);
+      }
+    }, ms);
+    answer.then(
+      (value) => {
+        runtime.clearTimeout(timer);
+        resolve(value);
+      },
+      (error: unknown) => {
+        runtime.clearTimeout(timer);
+        reject(error);
+      },
+    );
+  });
+}
