@@ -2,14 +2,14 @@ import { createReceiver, memoryInbox, type RuntimeOptions } from 'stablehooks';
 import { exampleEvent } from 'stablehooks/testing';
 import { expect, test } from 'vitest';
 
-test('a part of a runtime is called as a method of the object that has it', async () => {
-  const runtime = {
-    time: 1_000,
+test('the methods of a class can be the parts of a runtime', async () => {
+  class FixedTime {
+    readonly #time = 1_000;
     now() {
-      return this.time;
-    },
-  };
-  const inbox = memoryInbox({ runtime: { now: runtime.now.bind(runtime) } });
+      return this.#time;
+    }
+  }
+  const inbox = memoryInbox({ runtime: new FixedTime() });
   await inbox.record([exampleEvent('transfer.settled', { id: 'evt_1' })], { dueInMs: 50, origin: 'pull' });
   expect(await inbox.find('evt_1')).toMatchObject({ receivedAt: 1_000, dueAt: 1_050 });
 });
