@@ -272,7 +272,9 @@ async function readResponseBody(
       return { bytes: joinBytes(chunks, size).subarray(0, maxBytes), complete: false };
     }
   }
-  return { bytes: joinBytes(chunks, size), complete: true };
+  const [only] = chunks;
+  // Most answers are one chunk, which need not be copied.
+  return { bytes: only?.length === size ? only : joinBytes(chunks, size), complete: true };
 }
 
 function isRefusedToken(error: unknown): error is ApiError {

@@ -1,5 +1,5 @@
 /** Time, timers and randomness: where the package takes them from. */
-import { type OptionRule, rule } from './options.js';
+import type { OptionRule } from './options.js';
 
 /** Time, timers and randomness. A test or a simulation can replace each of them. */
 export interface Runtime {
@@ -33,15 +33,15 @@ const PLATFORM: Runtime = {
 const PARTS = Object.keys(PLATFORM) as (keyof Runtime)[];
 
 /** The rule of the option `runtime`. */
-export const RUNTIME: OptionRule<RuntimeOptions> = rule(
-  `an object with some of the functions ${PARTS.join(', ')}`,
-  (value) =>
+export const RUNTIME: OptionRule<RuntimeOptions> = {
+  expected: `an object with some of the functions ${PARTS.join(', ')}`,
+  accepts: (value) =>
     typeof value === 'object' &&
     value !== null &&
     Object.keys(value).every((name) => PARTS.includes(name as keyof Runtime)) &&
     PARTS.every((name) => ['function', 'undefined'].includes(typeof (value as RuntimeOptions)[name])),
-  {},
-);
+  default: {},
+};
 
 /** The given parts, and those of the platform for the others. */
 export function toRuntime(given: RuntimeOptions = {}): Runtime {
