@@ -206,13 +206,13 @@ function draw(drawing: Drawing, machine: string): string {
       Plot.axisX(ticks, { tickFormat: (ratio: number) => `${ratio}×`, tickSize: 0, fontSize: 12 }),
       Plot.axisY({ tickSize: 0, fontSize: 12 }),
       ...(hasColumns ? [Plot.axisFx({ anchor: 'top', fontSize: 12, fontWeight: 600 })] : []),
-      Plot.ruleX([1], { strokeDasharray: '3 3' }),
       ...[true, false].map((ours) =>
         Plot.barX(
           bars.filter((bar) => bar.ours === ours),
           { ...place, className: ours ? 'ours' : 'others', fill: null },
         ),
       ),
+      Plot.ruleX([1], { strokeDasharray: '3 3' }),
       Plot.text(bars, { ...place, className: 'words', text: 'words', textAnchor: 'start', dx: 5 }),
     ],
   });
