@@ -175,7 +175,35 @@ const STYLE = `
 `;
 
 function draw(drawing: Drawing, machine: string): string {
-  const { title, axis, bars } = drawing;
+  const { document } = parseHTML('<html></html>');
+  const svg = plot(drawing, document);
+  const add = (name: string, attributes: Readonly<Record<string, string | number>>, text: string) => {
+    const element = document.createElementNS('http://www.w3.org/2000/svg', name);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, String(value));
+    element.textContent = text;
+    svg.append(element);
+    return element;
+  };
+  const { name, title, axis } = drawing;
+  svg.setAttribute('xmlns', 'http://www.w3.org/2000/svg');
+  svg.setAttribute('role', 'img');
+  svg.setAttribute('aria-labelledby', `${name}-title ${name}-description`);
+  svg.querySelector('style')?.replaceWith(add('style', {}, STYLE));
+  // A reader that knows them looks for these two first.
+  svg.prepend(
+    add('title', { id: `${name}-title` }, title),
+    add('desc', { id: `${name}-description` }, describe(drawing)),
+  );
+  const height = Number(svg.getAttribute('height'));
+  const start = { x: LEFT, 'text-anchor': 'start' };
+  add('text', { ...start, y: 27, class: 'title' }, title);
+  add('text', { ...start, y: height - 30, class: 'note' }, `Bars: ${axis}.`);
+  add('text', { ...start, y: height - 12, class: 'note' }, `Dashed line: 1×. ${machine}`);
+  return `${svg.outerHTML}\n`;
+}
+
+/** The bars on their axis, each with its words, and the line of the reference. */
+function plot({ bars }: Drawing, document: Document) {
   const labels = [...new Set(bars.map(({ label }) => label))];
   const columns = [...new Set(bars.flatMap(({ column }) => column ?? []))];
   const hasColumns = columns.length > 0;
@@ -191,8 +219,7 @@ function draw(drawing: Drawing, machine: string): string {
   const place = { y: 'label', x: 'ratio', ...(hasColumns ? { fx: 'column' } : {}) };
   const marginTop = TOP + (hasColumns ? COLUMN_HEAD : 0);
   const height = marginTop + labels.length * ROW + BOTTOM;
-  const { document } = parseHTML('<html></html>');
-  const svg = Plot.plot({
+  return Plot.plot({
     document,
     className: 'chart',
     width: WIDTH,
@@ -216,26 +243,4 @@ function draw(drawing: Drawing, machine: string): string {
       Plot.text(bars, { ...place, className: 'words', text: 'words', textAnchor: 'start', dx: 5 }),
     ],
   });
-
-  const element = (name: string, attributes: Readonly<Record<string, string | number>>, text: string) => {
-    const made = document.createElementNS('http://www.w3.org/2000/svg', name);
-    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
-    made.textContent = text;
-    return made;
-  };
-  svg.setAttribute('xmlns', 'http://www.w3.org/2000/svg');
-  svg.setAttribute('role', 'img');
-  svg.setAttribute('aria-labelledby', `${drawing.name}-title ${drawing.name}-description`);
-  svg.querySelector('style')?.replaceWith(element('style', {}, STYLE));
-  svg.prepend(
-    element('title', { id: `${drawing.name}-title` }, title),
-    element('desc', { id: `${drawing.name}-description` }, describe(drawing)),
-  );
-  const start = { x: LEFT, 'text-anchor': 'start' };
-  svg.append(
-    element('text', { ...start, y: 27, class: 'title' }, title),
-    element('text', { ...start, y: height - 30, class: 'note' }, `Bars: ${axis}.`),
-    element('text', { ...start, y: height - 12, class: 'note' }, `Dashed line: 1×. ${machine}`),
-  );
-  return `${svg.outerHTML}\n`;
 }
