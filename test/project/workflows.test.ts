@@ -14,6 +14,7 @@ interface Step {
 interface Job {
   readonly permissions?: Readonly<Record<string, string>>;
   readonly environment?: string;
+  readonly needs?: string;
   readonly steps: readonly Step[];
 }
 
@@ -66,11 +67,11 @@ describe.each(workflows)('$path', ({ path, text, workflow, jobs }) => {
     expect(files.filter((name) => !existsSync(join(root, name)))).toEqual([]);
   });
 
-  test('can read the contents of the repository, and only a job in the environment npm can sign', () => {
+  test('can read the contents of the repository, and only a job in the environment npm can sign, and do nothing else', () => {
     expect(workflow.permissions).toEqual({ contents: 'read' });
     for (const { permissions, environment } of jobs) {
       if (permissions === undefined) continue;
-      expect(permissions).toEqual({ contents: 'read', 'id-token': 'write' });
+      expect(permissions).toEqual({ 'id-token': 'write' });
       expect(environment).toBe('npm');
     }
   });
@@ -82,12 +83,27 @@ test('every action is fixed by its commit, with its version beside it', () => {
   expect(uses.filter((line) => !/uses: [\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/.test(line))).toEqual([]);
 });
 
-test('a release publishes both packages with provenance, stablehooks before the kit that depends on it', () => {
-  const { jobs } = workflows.find(({ path }) => path.endsWith('release.yml')) ?? {};
-  const published = jobs?.flatMap(({ steps }) =>
-    steps.flatMap(
-      ({ run = '' }) => /^npm publish --workspace (\S+) --provenance --access public$/.exec(run)?.[1] ?? [],
-    ),
-  );
-  expect(published).toEqual(['stablehooks', 'stablehooks-kit']);
+describe('a release', () => {
+  const { publish, ...others } =
+    workflows.find(({ path }) => path.endsWith('release.yml'))?.workflow.jobs ?? {};
+  const steps = publish?.steps ?? [];
+
+  test('publishes both packages with provenance, stablehooks before the kit that depends on it', () => {
+    expect(steps.flatMap(({ run }) => run ?? [])).toEqual([
+      'npm publish ./stablehooks-[0-9]*.tgz --provenance --access public',
+      'npm publish ./stablehooks-kit-[0-9]*.tgz --provenance --access public',
+    ]);
+  });
+
+  test('runs nothing of the repository where it can sign and sees the token of npm', () => {
+    const actions = steps.flatMap(({ uses }) => uses?.split('@')[0] ?? []);
+    expect(actions).toEqual(['actions/setup-node', 'actions/download-artifact']);
+    expect(JSON.stringify(others)).not.toContain('secrets.');
+  });
+
+  test('is published only after .ci/run has passed on its commit', () => {
+    const before = others[publish?.needs ?? '']?.steps.flatMap(({ run }) => run ?? []) ?? [];
+    expect(before).toContain('.ci/run');
+    expect(before.findIndex((run) => run.includes('npm pack'))).toBeGreaterThan(before.indexOf('.ci/run'));
+  });
 });
