@@ -27,9 +27,9 @@ const ROUTES = {
     export const config = { api: { bodyParser: false } };
     export default toNextApiRoute(createContractReceiver());`,
   'pages/api/parsed.ts': `
+    import { createReceiver } from 'stablehooks';
     import { toNextApiRoute } from 'stablehooks/next';
-    import { createContractReceiver } from 'stablehooks/conformance';
-    export default toNextApiRoute(createContractReceiver());`,
+    export default toNextApiRoute(createReceiver({ secret: '${secret}', handlers: {} }));`,
   'app/recorded/route.ts': `
     import { after } from 'next/server';
     import { createReceiver, memoryInbox } from 'stablehooks';

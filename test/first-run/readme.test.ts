@@ -3,10 +3,11 @@ import { toCommonJs } from './readme.js';
 import { VARIANTS } from './variants.js';
 
 test.each(VARIANTS)('the README has everything for the first run of $name', (variant) => {
-  const { file, program, install, server, sandbox, fire, check } = variant;
+  const { name, file, program, install, server, sandbox, fire, check } = variant;
   expect(install.length).toBeGreaterThan(1);
   expect(install.join('\n')).toMatch(/^npm install stablehooks\b/m);
   for (const command of install) expect(command).toMatch(/^(?:npm|npx) \S+/);
+  expect(/^(?:import|export) /m.test(program)).toBe(!/CommonJS/.test(name) || file.endsWith('.ts'));
   expect(program).toMatch(/'transfer\.settled': (?:async )?\(event/);
   expect(file).toMatch(/\.(?:mjs|cjs|js|ts)$/);
   expect(sandbox).toMatch(/^npx stablehooks sandbox /);

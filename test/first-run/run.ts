@@ -143,9 +143,13 @@ try {
 } finally {
   await tarballs.remove();
 }
-const rows = measured.map(
-  ({ name, commands, seconds }) => `| ${name} | ${commands} | ${seconds.toFixed(0)} |`,
-);
-const table = ['| variant | commands | seconds |', '| --- | ---: | ---: |', ...rows].join('\n');
-console.log(`\n${table}\n\nNode ${process.versions.node}, ${availableParallelism()} processors.`);
+const rows = measured.map(({ name, commands, seconds }) => `| ${name} | ${commands} | ${seconds.toFixed(0)} |`);
+const table = [
+  '| variant | commands | seconds |',
+  '| --- | ---: | ---: |',
+  ...rows,
+  '',
+  `Node ${process.versions.node}, ${availableParallelism()} processors.`,
+].join('\n');
+console.log(`\n${table}`);
 if (values.write && process.exitCode === undefined) await writeTable(table);

@@ -84,23 +84,30 @@ function serversOf(framework: string, heading: string): readonly Variant[] {
   });
 }
 
-/** Next compiles routes as ES modules itself, so that there is one variant per language. */
+/** Next compiles routes itself, whatever `type` is in package.json: only what a file writes makes a variant. */
 function nextApps(): readonly Variant[] {
   const { text, program } = quickStart('Next, App Router');
   const [create = ''] = commandsOf(text, 'npx -y create-next-app');
+  const createJavaScript = `${create} ${commandsOf(text, '--js')[0]}`;
   const [server = ''] = commandsOf(text, 'WEBHOOK_SECRET');
+  const [exported = ''] = commandsOf(text, 'module.exports');
   const [, file = ''] = /^\/\/ (app\/\S+)/.exec(program) ?? [];
-  const app = { program, server, sandbox: SANDBOX, fire: FIRE };
+  const javaScript = {
+    ...{ file: file.replace(/ts$/, 'js'), check: undefined },
+    ...{ install: [createJavaScript, ...INSTALL], server, sandbox: SANDBOX, fire: FIRE },
+  };
   return [
     {
       ...common('Next, TypeScript'),
-      ...{ ...app, file, check: commandsOf(text, 'npx tsc')[0] },
+      ...{ ...javaScript, program, file },
       install: [create, ...INSTALL],
+      check: commandsOf(text, 'npx tsc')[0],
     },
+    { ...common('Next, JavaScript, ES module'), ...javaScript, program },
     {
-      ...common('Next, JavaScript'),
-      ...{ ...app, file: file.replace(/ts$/, 'js'), check: undefined },
-      install: [`${create} ${commandsOf(text, '--js')[0]}`, ...INSTALL],
+      ...common('Next, JavaScript, CommonJS'),
+      ...javaScript,
+      program: toCommonJs(program).replace(/^export .*$/m, exported),
     },
   ];
 }
