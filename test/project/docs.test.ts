@@ -77,7 +77,7 @@ describe('the blocks of README and docs', () => {
   });
 
   test('every npm script that the pages name exists', () => {
-    const named = [...everything.matchAll(/npm run ([\w:]+)/g)].map(([, name = '']) => name);
+    const named = [...everything.matchAll(/npm run ([\w:-]+)/g)].map(([, name = '']) => name);
     expect(named.filter((name) => !(name in manifest.scripts))).toEqual([]);
   });
 });
