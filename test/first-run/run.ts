@@ -143,7 +143,9 @@ try {
 } finally {
   await tarballs.remove();
 }
-const rows = measured.map(({ name, commands, seconds }) => `| ${name} | ${commands} | ${seconds.toFixed(0)} |`);
+const rows = measured.map(
+  ({ name, commands, seconds }) => `| ${name} | ${commands} | ${seconds.toFixed(0)} |`,
+);
 const table = [
   '| variant | commands | seconds |',
   '| --- | ---: | ---: |',
