@@ -61,21 +61,19 @@ describe('the README', () => {
     return { ...running, port };
   }
 
-  test.each([
-    'Express 4 and 5',
-    'Fastify 5',
-    'fetch: Hono, Workers, Deno, Bun, SvelteKit, Remix',
-    'node:http',
-  ])('the quick start "%s" listens, handles a signed delivery and refuses a forged one', async (heading) => {
-    const { address: url } = await startBlock(heading, makeProject());
-    const send = async (key: string) => {
-      const signed = await signedRequest(exampleEvent('transfer.settled'), { secret: key, url });
-      const response = await fetch(url, signed);
-      return `${response.status} ${await response.text()}`;
-    };
-    expect(await send(secret)).toBe('200 {"outcome":"handled"}');
-    expect(await send('forged')).toMatch(/^401 .*"ERR_SIGNATURE_MISMATCH"/);
-  });
+  test.each(['Express 4 and 5', 'Fastify 5', 'fetch: Hono, Workers, Deno, Bun, SvelteKit, Remix'])(
+    'the quick start "%s" listens, handles a signed delivery and refuses a forged one',
+    async (heading) => {
+      const { address: url } = await startBlock(heading, makeProject());
+      const send = async (key: string) => {
+        const signed = await signedRequest(exampleEvent('transfer.settled'), { secret: key, url });
+        const response = await fetch(url, signed);
+        return `${response.status} ${await response.text()}`;
+      };
+      expect(await send(secret)).toBe('200 {"outcome":"handled"}');
+      expect(await send('forged')).toMatch(/^401 .*"ERR_SIGNATURE_MISMATCH"/);
+    },
+  );
 
   test('the steps of "Try it" work as pasted: the sandbox delivers what trigger fires, and the handler runs once', async () => {
     const folder = makeProject();

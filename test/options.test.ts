@@ -127,6 +127,11 @@ type FactoryName = keyof typeof factories;
 /** Arguments and what the message says after the name of the factory. */
 const refused: readonly (readonly [FactoryName, args: readonly unknown[], message: string])[] = [
   ['createReceiver', [], 'the options must be an object'],
+  [
+    'createReceiver',
+    [{ handlers: {} }],
+    '`secret` must be given: check the environment variable that it comes from.',
+  ],
   ['createReceiver', [{ ...required, inbox: {} }], '`inbox` must be an inbox'],
   ['createReceiver', [{ ...required, telemetry: {} }], '`telemetry` must be telemetry'],
   ['createReceiver', [{ ...required, runtime: { now: 0 } }], '`runtime` must be an object with some of'],

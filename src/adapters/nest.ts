@@ -24,6 +24,7 @@ import {
   type Handlers,
   isStandardSchema,
   type ReceiverOptions,
+  SECRET_GIVEN,
 } from '../receiver/options.js';
 import type { Outcome } from '../receiver/outcome.js';
 import { createReceiver, type Receiver } from '../receiver/receiver.js';
@@ -270,7 +271,7 @@ function isPath(value: unknown): boolean {
 function receiverRules() {
   const given = rule('given', () => true);
   return {
-    secret: required(given),
+    secret: SECRET_GIVEN,
     inbox: given,
     queue: given,
     acknowledge: given,

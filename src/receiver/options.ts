@@ -204,6 +204,11 @@ export interface ReceiverSettings<Tx> {
 
 const TELEMETRY_METHODS = Object.keys(NO_TELEMETRY) as (keyof Telemetry)[];
 
+/** Only whether there is one: `toSecrets` checks it. */
+export const SECRET_GIVEN: OptionRule<undefined> = required(
+  rule('given: check the environment variable that it comes from', () => true),
+);
+
 const INBOX_METHODS = ['claim', 'complete', 'fail', 'record', 'takeDue', 'acquirePoll', 'savePoll'];
 
 /**
@@ -220,8 +225,7 @@ export function readReceiverOptions<Schemas, Tx>(
     'createReceiver',
     options,
     {
-      // toSecrets checks it.
-      secret: required(rule('given', () => true)),
+      secret: SECRET_GIVEN,
       handlers: required(rule('an object of functions by event type', isObject)),
       payloads: rule('an object of schemas', isObject),
       inbox: lazyRule(inboxRule),

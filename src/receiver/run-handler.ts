@@ -294,7 +294,7 @@ function toHandlerFault(event: WebhookEvent, thrown: unknown): HandlerFault {
   }
   return new HandlerError(
     'ERR_HANDLER_FAILED',
-    `The handler of ${event.type} threw; see the cause. The event runs again.`,
+    `The handler of ${event.type} threw; see the cause. The event runs again; throw PermanentError if that cannot help.`,
     { cause: thrown },
   );
 }

@@ -27,9 +27,9 @@ const ROUTES = {
     export const config = { api: { bodyParser: false } };
     export default toNextApiRoute(createContractReceiver());`,
   'pages/api/parsed.ts': `
+    import { createReceiver } from 'stablehooks';
     import { toNextApiRoute } from 'stablehooks/next';
-    import { createContractReceiver } from 'stablehooks/conformance';
-    export default toNextApiRoute(createContractReceiver());`,
+    export default toNextApiRoute(createReceiver({ secret: '${secret}', handlers: {} }));`,
   'app/recorded/route.ts': `
     import { after } from 'next/server';
     import { createReceiver, memoryInbox } from 'stablehooks';
@@ -139,13 +139,16 @@ test('the inspector of docs/inspector.md is mounted: its page, its files and its
   expect(await answer.text()).toBe('{"pruned":0}');
 });
 
-test('a Next API route that does not turn off the body parser is answered 500 at once', async () => {
+test('a Next API route that does not turn off the body parser is answered 500 at once, and one line says how to do it', async () => {
   const url = at('/api/parsed');
   const signed = await signedRequest(exampleEvent('transfer.settled'), { secret, url });
   const reply = await fetch(url, signed);
 
   expect(reply.status).toBe(500);
   expect(await reply.json()).toMatchObject({ code: 'ERR_BODY_UNAVAILABLE' });
+  const lines = () => server?.complaints().match(/^stablehooks: .*ERR_BODY_UNAVAILABLE.*$/gm);
+  const fix = 'Write `export const config = { api: { bodyParser: false } };` in the route file itself';
+  await expect.poll(lines).toEqual([expect.stringContaining(fix)]);
 });
 
 test('the Edge bundle of the Next example contains no module of Node', async () => {

@@ -7,7 +7,7 @@ import { expect, test } from 'vitest';
 import { filesBelow, manifest, root, textOf } from './source.js';
 
 /** The scripts that .ci/run calls, by name. */
-const steps = [...textOf('.ci/run').matchAll(/^step npm (?:run )?([\w:]+)/gm)]
+const steps = [...textOf('.ci/run').matchAll(/^step npm (?:run )?([\w:-]+)/gm)]
   .map(([, name = '']) => name)
   .filter((name) => name !== 'ci');
 

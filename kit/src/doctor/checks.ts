@@ -42,7 +42,7 @@ const FAILED_ON_FORGERY =
 const OTHER_REFUSAL =
   'Answer 401 or 403 to what is not authentic: other statuses do not say that the signature is the reason.';
 const RESERIALIZED =
-  'The body is parsed and serialized again before it is verified (JSON.stringify(req.body), or a proxy). Verify the raw bytes.';
+  'The body is parsed and serialized again before it is verified (JSON.stringify(req.body), or a proxy). Verify the raw bytes, and let proxies pass the body on byte for byte.';
 
 const STOPPED_BY_SIZE =
   'After the large body it does not accept a small one: limit how much is read, so that a body cannot end the process.';

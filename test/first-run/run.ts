@@ -1,0 +1,157 @@
+/**
+ * `npm run first-run`: does what a newcomer does in an empty folder, by the README alone, up to the first typed event,
+ * and prints how many commands and seconds that takes. The tarballs take the place of the names of both packages, and
+ * free ports that of the README's. It fails above the limit, and when the types of the program are not narrowed.
+ *
+ * `-- --quick` runs what continuous integration does; `-- --write` writes the table into test/first-run/README.md; other
+ * words select variants by their names.
+ */
+import assert from 'node:assert/strict';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { availableParallelism, tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { report } from '../report.js';
+import { freePort } from '../services/free-port.js';
+import { packTarballs, type Tarballs } from '../tarball.js';
+import { paste, type Running } from './terminal.js';
+import { VARIANTS, type Variant } from './variants.js';
+
+/** How long the first typed event may take, installs included, in seconds. */
+const LIMIT_S = 180;
+/** How long anything after it may take, in seconds. */
+const REST_S = 180;
+
+/** How many run at once where the seconds need not be those of one newcomer alone: some download while others compile. */
+const QUICK_AT_ONCE = 2;
+
+/** What a first run took. */
+interface Measured {
+  readonly name: string;
+  readonly commands: number;
+  readonly seconds: number;
+}
+
+/** Runs one variant in an empty folder. */
+async function firstRun(variant: Variant, tarballs: Tarballs): Promise<Measured> {
+  const parent = await mkdtemp(join(tmpdir(), 'first-run-'));
+  // The name of the folder becomes that of the Next app.
+  const cwd = join(parent, 'app');
+  await mkdir(cwd);
+  const [port, sandboxPort] = [await freePort(), await freePort()];
+  const adapted = (text: string) =>
+    withTarballs(text, tarballs)
+      .replaceAll('3000', String(port))
+      .replaceAll('4010', String(sandboxPort))
+      .replace(/npx next dev$/, `$& --port ${port}`)
+      .replace(/npx stablehooks sandbox/, `$& --port ${sandboxPort}`);
+
+  const started: Running[] = [];
+  let commands = 0;
+  const type = (lines: string) => {
+    commands += lines.trim().split('\n').length;
+    const running = paste(adapted(lines), cwd);
+    started.push(running);
+    return running;
+  };
+  const succeed = async (lines: string, signal: AbortSignal) => {
+    const { code, output } = await type(lines).ended(signal);
+    assert.equal(code, 0, `${lines}\n${output}`);
+    return output;
+  };
+
+  try {
+    const startedAt = performance.now();
+    const limit = AbortSignal.timeout(LIMIT_S * 1_000);
+    for (const line of variant.install) await succeed(line, limit);
+    const file = join(cwd, variant.file);
+    await mkdir(dirname(file), { recursive: true });
+    await writeFile(file, adapted(variant.program));
+    if (variant.check !== undefined) await succeed(variant.check, limit);
+    const server = variant.server === undefined ? undefined : type(variant.server);
+    await server?.printed(new RegExp(`https?://\\S+:${port}`), limit);
+    await type(variant.sandbox).printed(/^Ctrl-C ends it/m, limit);
+    const fired = await succeed(variant.fire, limit);
+    const id = /^transfer\.settled\s+(evt_\w+)/m.exec(fired)?.[1];
+    assert.ok(id, fired);
+    if (server !== undefined) {
+      assert.match(fired, /200 handled/);
+      await server.printed(new RegExp(`\\b${id}\\b`), limit);
+    } else {
+      assert.match(fired, new RegExp(`^settled ${id}$`, 'm'));
+    }
+    const seconds = (performance.now() - startedAt) / 1_000;
+    if (variant.check !== undefined) await assertNarrowed(variant, { cwd, check: variant.check });
+    return { name: variant.name, commands, seconds };
+  } finally {
+    await Promise.all(started.map((running) => running.stop()));
+    await rm(parent, { recursive: true, maxRetries: 5 });
+  }
+}
+
+/** A field that the event of the handler does not have is refused by the compiler, and the message names its type. */
+async function assertNarrowed(
+  { file, program }: Variant,
+  { cwd, check }: { readonly cwd: string; readonly check: string },
+): Promise<void> {
+  const wrong = program.replace('event.id', 'event.identifier');
+  assert.notEqual(wrong, program);
+  await writeFile(join(cwd, file), wrong);
+  const { code, output } = await paste(check, cwd).ended(AbortSignal.timeout(REST_S * 1_000));
+  assert.notEqual(code, 0, `${check} accepts a field that the event does not have.`);
+  assert.match(output, /'identifier' does not exist on type '\w+<"transfer\.settled"/);
+}
+
+function withTarballs(text: string, { stablehooks, kit }: Tarballs): string {
+  return text.replaceAll(/^npm install .*$/gm, (command) =>
+    command.replaceAll(/(?<= )stablehooks(-kit)?(?= |$)/g, (_name, isKit) => (isKit ? kit : stablehooks)),
+  );
+}
+
+/** Replaces the table below the last heading of the page. */
+async function writeTable(table: string): Promise<void> {
+  const page = new URL('README.md', import.meta.url);
+  const text = await readFile(page, 'utf8');
+  await writeFile(page, text.replace(/(?<=## Measured\n\n)[\s\S]*/, `${table}\n`));
+}
+
+const { values, positionals } = parseArgs({
+  options: { quick: { type: 'boolean' }, write: { type: 'boolean' } },
+  allowPositionals: true,
+});
+const selected = VARIANTS.filter(
+  ({ name, quick }) =>
+    (!values.quick || quick) && (positionals.length === 0 || positionals.some((word) => name.includes(word))),
+);
+if (selected.length === 0)
+  throw new Error(`The variants are ${VARIANTS.map(({ name }) => name).join('; ')}.`);
+
+const tarballs = await packTarballs();
+const measured: Measured[] = [];
+const waiting = [...selected];
+const work = async () => {
+  for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+    const variant = next;
+    await report(variant.name, async () => {
+      measured.push(await firstRun(variant, tarballs));
+      return [];
+    });
+  }
+};
+try {
+  await Promise.all(Array.from({ length: values.quick ? QUICK_AT_ONCE : 1 }, work));
+} finally {
+  await tarballs.remove();
+}
+const rows = measured.map(
+  ({ name, commands, seconds }) => `| ${name} | ${commands} | ${seconds.toFixed(0)} |`,
+);
+const table = [
+  '| variant | commands | seconds |',
+  '| --- | ---: | ---: |',
+  ...rows,
+  '',
+  `Node ${process.versions.node}, ${availableParallelism()} processors.`,
+].join('\n');
+console.log(`\n${table}`);
+if (values.write && process.exitCode === undefined) await writeTable(table);

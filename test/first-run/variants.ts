@@ -1,0 +1,145 @@
+/** What a newcomer types and saves for each framework, language and module system, as the README tells. */
+import {
+  CHECK,
+  commandsOf,
+  FIRE,
+  INSTALL,
+  LANGUAGES,
+  type Language,
+  type LanguageSteps,
+  quickStart,
+  reconcileJob,
+  SANDBOX,
+  stepsOf,
+  TO_MODULES,
+  toCommonJs,
+} from './readme.js';
+
+/** One first run. Commands are as they are printed in the README. */
+export interface Variant {
+  readonly name: string;
+  /** Whether continuous integration runs it. */
+  readonly quick: boolean;
+  /** Run in this order in an empty folder. */
+  readonly install: readonly string[];
+  /** The file to save, from the folder. */
+  readonly file: string;
+  readonly program: string;
+  /** Checks the types of the file. */
+  readonly check: string | undefined;
+  /** Starts the server, which keeps running; `undefined` for a job. */
+  readonly server: string | undefined;
+  readonly sandbox: string;
+  /** Fires an event; for a job, also runs it. */
+  readonly fire: string;
+}
+
+/** A language in a module system. */
+interface System {
+  readonly language: Language;
+  readonly name: string;
+  /** Whether `package.json` says `"type": "module"`. */
+  readonly modules?: boolean;
+}
+
+const SYSTEMS: readonly System[] = [
+  { language: 'JavaScript', name: 'JavaScript, ES module' },
+  { language: 'CommonJS', name: 'JavaScript, CommonJS' },
+  { language: 'TypeScript', name: 'TypeScript, ES module', modules: true },
+  { language: 'TypeScript', name: 'TypeScript, CommonJS' },
+];
+
+/** What continuous integration runs: each framework once, and each language and module system. */
+const QUICK = [
+  'Express, TypeScript, ES module',
+  'Fastify, JavaScript, CommonJS',
+  'Next, TypeScript',
+  'Job, JavaScript, ES module',
+];
+
+export const VARIANTS: readonly Variant[] = [
+  // The longest begin first.
+  ...nextApps(),
+  ...serversOf('Express', 'Express 4 and 5'),
+  ...serversOf('Fastify', 'Fastify 5'),
+  ...jobs(),
+];
+
+function serversOf(framework: string, heading: string): readonly Variant[] {
+  const { text, program } = quickStart(heading);
+  const [install = '', types] = commandsOf(text, 'npm install');
+  return SYSTEMS.map((system) => {
+    const steps = stepsOf(system.language);
+    const withTypes = system.language === 'TypeScript' && types !== undefined ? [types] : [];
+    return {
+      ...common(`${framework}, ${system.name}`),
+      install: [...INSTALL, install, ...withTypes, ...setUpOf(system, steps)],
+      file: steps.file,
+      program: system.language === 'CommonJS' ? toCommonJs(program) : program,
+      check: system.language === 'TypeScript' ? CHECK : undefined,
+      server: steps.start,
+      sandbox: SANDBOX,
+      fire: FIRE,
+    };
+  });
+}
+
+/** Next compiles routes itself, whatever `type` is in package.json: only what a file writes makes a variant. */
+function nextApps(): readonly Variant[] {
+  const { text, program } = quickStart('Next, App Router');
+  const [create = ''] = commandsOf(text, 'npx -y create-next-app');
+  const createJavaScript = `${create} ${commandsOf(text, '--js')[0]}`;
+  const [server = ''] = commandsOf(text, 'WEBHOOK_SECRET');
+  const [exported = ''] = commandsOf(text, 'module.exports');
+  const [, file = ''] = /^\/\/ (app\/\S+)/.exec(program) ?? [];
+  const javaScript = {
+    ...{ file: file.replace(/ts$/, 'js'), check: undefined },
+    ...{ install: [createJavaScript, ...INSTALL], server, sandbox: SANDBOX, fire: FIRE },
+  };
+  return [
+    {
+      ...common('Next, TypeScript'),
+      ...{ ...javaScript, program, file },
+      install: [create, ...INSTALL],
+      check: commandsOf(text, 'npx tsc')[0],
+    },
+    { ...common('Next, JavaScript, ES module'), ...javaScript, program },
+    {
+      ...common('Next, JavaScript, CommonJS'),
+      ...javaScript,
+      program: toCommonJs(program).replace(/^export .*$/m, exported),
+    },
+  ];
+}
+
+function jobs(): readonly Variant[] {
+  const { install, program, sandbox, run } = reconcileJob();
+  const asJob = (command: string) => command.replace('server.', 'job.');
+  const [first] = LANGUAGES.map(stepsOf);
+  return SYSTEMS.map((system) => {
+    const steps = stepsOf(system.language);
+    return {
+      ...common(`Job, ${system.name}`),
+      install: [...install, ...setUpOf(system, steps)],
+      file: asJob(steps.file),
+      program: system.language === 'CommonJS' ? toCommonJs(program) : program,
+      check: system.language === 'TypeScript' ? asJob(CHECK) : undefined,
+      server: undefined,
+      sandbox,
+      fire: run.replace(withoutSecret(asJob(first?.start ?? '')), withoutSecret(asJob(steps.start))),
+    };
+  });
+}
+
+function common(name: string): Pick<Variant, 'name' | 'quick'> {
+  return { name, quick: QUICK.includes(name) };
+}
+
+function setUpOf({ modules }: System, { install }: LanguageSteps): readonly string[] {
+  return [...install, ...(modules ? [TO_MODULES] : [])];
+}
+
+/** The job exports its secret. */
+function withoutSecret(start: string): string {
+  return start.replace(/^WEBHOOK_SECRET=\S+ /, '');
+}
