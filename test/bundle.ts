@@ -1,5 +1,5 @@
 /** Programs that tests start many times, as one file each: loading their modules one by one takes most of the time of such a process. */
-import { rmSync } from 'node:fs';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
@@ -8,17 +8,19 @@ import { build } from 'esbuild';
 export interface Bundle {
   /** The path of its file. */
   readonly file: string;
-  remove(): void;
+  remove(): Promise<void>;
 }
 
 /** Packages that cannot be bundled. */
-const EXTERNAL = ['libsql', 'pg-native', 'typeorm', 'knex'];
+const EXTERNAL = ['libsql', 'pg-native', 'typeorm', 'knex', 'bullmq', 'pg-boss'];
 
 /** Bundles a program, which is named by its URL. */
 export async function bundle(program: URL): Promise<Bundle> {
   const name = /([^/]+)\.ts$/.exec(program.pathname)?.[1] ?? 'program';
   // Below node_modules, so that the program finds the packages that cannot be bundled.
-  const folder = fileURLToPath(new URL(`../node_modules/.cache/${name}-${process.pid}`, import.meta.url));
+  const cache = fileURLToPath(new URL('../node_modules/.cache/', import.meta.url));
+  await mkdir(cache, { recursive: true });
+  const folder = await mkdtemp(join(cache, `${name}-`));
   await build({
     entryPoints: [fileURLToPath(program)],
     bundle: true,
@@ -35,6 +37,6 @@ export async function bundle(program: URL): Promise<Bundle> {
   });
   return {
     file: join(folder, `${name}.mjs`),
-    remove: () => rmSync(folder, { recursive: true, force: true }),
+    remove: () => rm(folder, { recursive: true }),
   };
 }
