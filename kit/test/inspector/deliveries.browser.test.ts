@@ -80,11 +80,13 @@ async function inspectSandbox(sandbox: Sandbox, path?: string, options?: Browser
 }
 
 const button = (page: Page, name: string | RegExp) => page.getByRole('button', { name, exact: true });
-/** Waits until nothing that moves the list is missing: the counts of the filters, and the charts where they are shown. */
+/** Waits until nothing that moves the list is missing: the counts of the filters, and the charts if there is something to draw. */
 async function loaded(page: Page): Promise<void> {
-  await button(page, /^All\s*\d/).waitFor();
+  const all = button(page, /^All\s*\d/);
+  await all.waitFor();
   const charts = page.getByRole('group').filter({ hasText: 'Charts' });
-  if ((await charts.getAttribute('open')) !== null) await charts.locator('canvas').nth(1).waitFor();
+  const isDrawn = /[1-9]/.test(await all.innerText()) && (await charts.getAttribute('open')) !== null;
+  if (isDrawn) await charts.locator('canvas').nth(1).waitFor();
 }
 
 const detailOf = (page: Page) => page.getByRole('region', { name: 'Attempt', exact: true });

@@ -3,9 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { createSandbox } from 'stablehooks-kit/sandbox';
-import { expect, onTestFinished, test, vi } from 'vitest';
-
-vi.setConfig({ testTimeout: 300_000 });
+import { expect, onTestFinished, test } from 'vitest';
 
 const EVENTS = 250_000;
 
