@@ -77,7 +77,8 @@ test('a worker that is stopped until its lease lapses cannot commit, and another
   const { child, nextLine } = await startWorker({ event, signal: 'SIGSTOP', leaseMs: LEASE_MS });
   expect(await workElsewhere(event)).toMatchObject({ kind: 'handled', attempt: 2 });
   child.kill('SIGCONT');
-  expect(await nextLine()).toBe('busy ERR_LEASE_LOST');
+  // On a busy machine the server can have ended its session, whose time is over with the lease, before it continues.
+  expect(await nextLine()).toMatch(/^(busy ERR_LEASE_LOST|unavailable ERR_INBOX_FAILED)$/);
   expect(await entries()).toEqual([{ id: event.id, worker: 'other' }]);
   expect(await postgresInbox(pool).find(event.id)).toMatchObject({ state: 'done', attempts: 2 });
 });
