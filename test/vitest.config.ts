@@ -55,7 +55,7 @@ const separate = {
 const exclude = ['**/node_modules/**', '**/.next/**'];
 // A hang still fails. A property test or a started process gets the time that it needs on a busy machine.
 const limits = {
-  ...{ testTimeout: 120_000, hookTimeout: 120_000, isolate: false },
+  ...{ testTimeout: 300_000, hookTimeout: 300_000, isolate: false },
   expect: { poll: { timeout: 60_000 } },
 };
 

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { freePort } from '../../test/services/free-port.js';
 
 /** A running server; `url` has no path. */
 export interface RunningServer extends AsyncDisposable {
@@ -23,7 +24,5 @@ export async function serve(handler: RequestListener | Server): Promise<RunningS
 
 /** A URL where nothing listens. */
 export async function findClosedUrl(): Promise<string> {
-  const server = await serve(() => undefined);
-  await server[Symbol.asyncDispose]();
-  return server.url;
+  return `http://127.0.0.1:${await freePort()}`;
 }

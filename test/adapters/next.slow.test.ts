@@ -85,7 +85,7 @@ beforeAll(async () => {
   await run({ args: [next, 'build'], cwd: app });
   const args = [next, 'start', '--port', '0', '--hostname', '127.0.0.1'];
   server = await listenAsProcess({ args, cwd: app, env: { WEBHOOK_SECRET: secret } });
-}, 180_000);
+});
 
 afterAll(async () => {
   expect(server?.complaints()).not.toMatch(/unhandled|uncaught/i);

@@ -61,7 +61,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   const { engine } = options;
   const telemetry = collectTelemetry();
   const settings = { engine, databaseUrl: postgres.url, redisPort: redis.port, secret, service };
-  const fleet = startFleet(settings, telemetry);
+  const fleet = await startFleet(settings, telemetry);
   let deliveries = 0;
   const signatures: string[] = [];
   sandbox.endpoints.add({

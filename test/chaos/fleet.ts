@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
-import { fileURLToPath } from 'node:url';
+import { bundle } from '../bundle.js';
 import type { ProcessSettings } from './process.js';
 import type { Sent, Telemetry } from './traces.js';
 
@@ -16,9 +16,12 @@ export interface Fleet {
 }
 
 const ROLES = ['receiver', 'worker', 'receiver', 'worker', 'receiver'] as const;
-const program = fileURLToPath(new URL('./process.ts', import.meta.url));
 
-export function startFleet(settings: Omit<ProcessSettings, 'role'>, telemetry: Telemetry): Fleet {
+export async function startFleet(
+  settings: Omit<ProcessSettings, 'role'>,
+  telemetry: Telemetry,
+): Promise<Fleet> {
+  const program = await bundle(new URL('./process.ts', import.meta.url));
   const members: (ChildProcess | undefined)[] = [];
   const ports = new Map<number, number>();
   let kills = 0;
@@ -27,8 +30,8 @@ export function startFleet(settings: Omit<ProcessSettings, 'role'>, telemetry: T
   function start(index: number) {
     const role = ROLES[index];
     if (stopping || role === undefined) return;
-    const child = fork(program, [JSON.stringify({ role, ...settings })], {
-      execArgv: ['--import', 'tsx'],
+    const child = fork(program.file, [JSON.stringify({ role, ...settings })], {
+      execArgv: [],
       stdio: ['ignore', 'ignore', process.env['CHAOS_STDERR'] ? 'inherit' : 'ignore', 'ipc'],
     });
     members[index] = child;
@@ -62,6 +65,7 @@ export function startFleet(settings: Omit<ProcessSettings, 'role'>, telemetry: T
           await exit;
         }),
       );
+      await program.remove();
     },
   };
 }

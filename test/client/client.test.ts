@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { inspect } from 'node:util';
 import fc from 'fast-check';
+import type { RuntimeOptions } from 'stablehooks';
 import { type ClientOptions, createClient, type Retry } from 'stablehooks/client';
 import { expect, test } from 'vitest';
 import {
@@ -248,7 +249,30 @@ const truncated: Answer = (response) => {
   response.writeHead(200, { 'content-length': '99' }).write('[');
   response.socket?.end();
 };
-const hang: Answer = () => undefined;
+/** The time limit of requests in tests where it passes only when a test says so. */
+const HELD_MS = 60_000;
+const time = holdTimers();
+/** Answers nothing, until the request has taken too long. */
+const hang: Answer = () => time.pass();
+
+/** A runtime whose timers of `HELD_MS` fire when the test lets the time pass, however busy the machine is. */
+function holdTimers() {
+  const held = new Set<unknown>();
+  const runtime: RuntimeOptions = {
+    setTimeout(callback, ms) {
+      if (ms !== HELD_MS) return setTimeout(callback, ms);
+      held.add(callback);
+      return callback;
+    },
+    clearTimeout(timer) {
+      if (!held.delete(timer)) clearTimeout(timer as NodeJS.Timeout);
+    },
+  };
+  const pass = () => {
+    for (const callback of held) if (typeof callback === 'function') callback();
+  };
+  return { runtime, pass };
+}
 
 test.each([
   ['408', text('', { status: 408 })],
@@ -260,7 +284,7 @@ test.each([
 ] satisfies [string, Answer][])(
   'GET and PATCH are sent again after %s, and POST is not',
   async (_, answer) => {
-    const options = { timeoutMs: 300 };
+    const options = { timeoutMs: HELD_MS, runtime: time.runtime };
     const list = await setUp([answer, answer, json([EVENT])], options);
     expect(await list.client.events.list()).toEqual([EVENT]);
     expect(list.retries.map(({ attempt }) => attempt)).toEqual([1, 2]);
@@ -403,11 +427,24 @@ test('a renewed token that is refused later is renewed again', async () => {
   expect(service.arrived).toHaveLength(6);
 });
 
+/** A token that does not come, until its time is over. */
+function neverInTime(): Promise<string> {
+  setImmediate(time.pass);
+  return new Promise(() => undefined);
+}
+
 test('a renewal that never settles does not block the calls after it', async () => {
-  const renewals = [new Promise<string>(() => undefined), TOKEN];
-  const token = ({ renew }: { readonly renew: boolean }) => (renew ? (renewals.shift() ?? TOKEN) : 'old');
+  let renewals = 0;
+  const token = ({ renew }: { readonly renew: boolean }) => {
+    if (!renew) return 'old';
+    renewals += 1;
+    return renewals === 1 ? neverInTime() : TOKEN;
+  };
   const refuse = text('', { status: 401 });
-  const { client } = await setUp([refuse, refuse, json([])], { token, timeoutMs: 300, retries: 0 });
+  const { client } = await setUp([refuse, refuse, json([])], {
+    ...{ token, retries: 0 },
+    ...{ timeoutMs: HELD_MS, runtime: time.runtime },
+  });
   expect(await failure(client.events.list())).toMatchObject({ code: 'ERR_SECRET_UNAVAILABLE' });
   expect(await client.events.list()).toEqual([]);
 });
@@ -420,8 +457,10 @@ test('a token that does not come in time is ERR_SECRET_UNAVAILABLE, and nothing 
   expect(error.message).toContain('within 50 ms (timeoutMs), so nothing was sent in this attempt. Check');
   expect(first.arrived).toHaveLength(0);
 
-  const token = ({ renew }: { readonly renew: boolean }) => (renew ? never : 'old');
-  const renewal = await setUp([text('', { status: 401 })], { token, timeoutMs: 1_000 });
+  const token = ({ renew }: { readonly renew: boolean }) => (renew ? neverInTime() : 'old');
+  const renewal = await setUp([text('', { status: 401 })], {
+    ...{ token, timeoutMs: HELD_MS, runtime: time.runtime },
+  });
   const refused = await failure(renewal.client.wallets.create(INPUT));
   expect(refused).toMatchObject({ code: 'ERR_SECRET_UNAVAILABLE' });
   expect(refused.message).toContain('The attempt before was answered 401, so it was not carried out.');

@@ -9,7 +9,7 @@ export default defineConfig({
   test: {
     name: 'compat',
     include: ['test/**/*.test.ts'],
-    ...{ testTimeout: 120_000, hookTimeout: 120_000, expect: { poll: { timeout: 60_000 } } },
+    ...{ testTimeout: 300_000, hookTimeout: 300_000, expect: { poll: { timeout: 60_000 } } },
     passWithNoTests: false,
     reporters: [
       ['dot', { summary: false }],

@@ -17,7 +17,10 @@ async function prove(consumer: Consumer, tarball: string): Promise<readonly stri
   const folder = await mkdtemp(join(tmpdir(), `stablehooks-${consumer.name}-`));
   try {
     await cp(join(here, consumer.folder ?? consumer.name), folder, { recursive: true });
-    await npm(['install', '--no-package-lock', tarball, ...(consumer.packages ?? [])], folder);
+    await npm(
+      ['install', '--no-package-lock', '--prefer-offline', tarball, ...(consumer.packages ?? [])],
+      folder,
+    );
     const failures = await consumer.prove(folder);
     if (failures.length === 0) record(RUN, resultsOf(consumer, folder));
     return failures;

@@ -80,9 +80,7 @@ const near = fc.record(
   { requiredKeys: [] },
 );
 
-test('parseEvent and envelopeSchema give the same verdict on any value and name the same fields', {
-  timeout: 120_000,
-}, () => {
+test('parseEvent and envelopeSchema give the same verdict on any value and name the same fields', () => {
   fc.assert(
     fc.property(fc.oneof({ weight: 9, arbitrary: near }, { weight: 1, arbitrary: wild }), (made) => {
       const value: unknown = JSON.parse(JSON.stringify(made));

@@ -18,6 +18,8 @@ import {
 import { exampleEvent } from 'stablehooks/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { recorded } from '../compat/recorded.js';
+import { emptyPostgres } from './empty-postgres.js';
+import type { AnyDataLayer } from './orm/data-layer.js';
 import { DATA_LAYERS } from './orm/data-layers.js';
 import {
   type Database,
@@ -99,25 +101,23 @@ describe('transactions over PGlite', () => {
 });
 
 describe.each(Object.entries(DATA_LAYERS))('inbox over %s', (layer, open) => {
-  let cases = 0;
+  const schema = `over_${layer.replaceAll(/\W/g, '_')}`;
+  let first: AnyDataLayer;
+  let second: AnyDataLayer;
+  beforeAll(async () => {
+    const { url } = database.server;
+    [first, second] = await Promise.all([open({ url, connections: 4 }), open({ url, connections: 4 })]);
+    await migratePostgres(first.pool, { schema });
+  });
+  afterAll(() => Promise.all([first.close(), second.close()]));
+
   for (const transactional of [false, true]) {
     for (const { name, run } of transactional ? inboxTransactionContract : inboxContract) {
       test(name, async () => {
-        cases += 1;
-        const schema = `over_${layer.replaceAll(/\W/g, '_')}_${cases}`;
-        const { url } = database.server;
-        const [first, second] = await Promise.all([
-          open({ url, connections: 4 }),
-          open({ url, connections: 4 }),
-        ]);
-        try {
-          await migratePostgres(first.pool, { schema });
-          const inboxOver = ({ pool }: typeof first) =>
-            transactional ? postgresInbox(pool, { schema, transactional }) : postgresInbox(pool, { schema });
-          await run({ inbox: inboxOver(first), second: inboxOver(second) });
-        } finally {
-          await Promise.all([first.close(), second.close()]);
-        }
+        await emptyPostgres(database.admin, schema);
+        const inboxOver = ({ pool }: AnyDataLayer) =>
+          transactional ? postgresInbox(pool, { schema, transactional }) : postgresInbox(pool, { schema });
+        await run({ inbox: inboxOver(first), second: inboxOver(second) });
       });
     }
   }

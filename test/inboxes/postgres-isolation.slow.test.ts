@@ -7,6 +7,7 @@ import { exampleEvent } from 'stablehooks/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startPostgres } from '../services/postgres.js';
 import type { Service } from '../services/service.js';
+import { emptyPostgres } from './empty-postgres.js';
 import { writeHostileSchema } from './hostile-schema.js';
 
 let server: Service;
@@ -20,6 +21,7 @@ describe.each([
   { level: 'repeatable read', path: 'public' },
   { level: 'serializable', path: 'hostile, pg_catalog' },
 ])('under a role with the isolation $level and the search_path $path', ({ level, path }) => {
+  const schema = level.replace(' ', '_');
   let first: pg.Pool;
   let second: pg.Pool;
   beforeAll(async () => {
@@ -34,6 +36,7 @@ describe.each([
     const connectionString = server.url.replace('postgres:password', `${role}:password`);
     const open = () => new pg.Pool({ connectionString }).on('error', () => undefined);
     [first, second] = [open(), open()];
+    await Promise.all([first, second, first].map((pool) => migratePostgres(pool, { schema })));
     const shown = await first.query('SHOW default_transaction_isolation');
     expect(shown.rows).toEqual([{ default_transaction_isolation: level }]);
     const sum = await first.query('SELECT 1 + 1 AS sum');
@@ -41,12 +44,9 @@ describe.each([
   });
   afterAll(() => Promise.all([first.end(), second.end()]));
 
-  let cases = 0;
-  /** Two inboxes over one new schema. */
+  /** Two empty inboxes over one schema. */
   async function openInboxes() {
-    cases += 1;
-    const schema = `${level.replace(' ', '_')}_${cases}`;
-    await Promise.all([first, second, first].map((pool) => migratePostgres(pool, { schema })));
+    await emptyPostgres(first, schema);
     const open = (pool: pg.Pool) => postgresInbox(pool, { schema, transactional: true });
     return { inbox: open(first), second: open(second) };
   }

@@ -7,13 +7,10 @@ import pg from 'pg';
 import { createReceiver, type Outcome, type UnknownEvent } from 'stablehooks';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { exampleEvent } from 'stablehooks/testing';
-import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startPostgres } from '../services/postgres.js';
 import type { Service } from '../services/service.js';
 import type { WorkerOptions } from './postgres-process.js';
-
-// Each test starts processes, which takes long on a busy machine.
-vi.setConfig({ testTimeout: 60_000 });
 
 let server: Service;
 let pool: pg.Pool;
@@ -27,6 +24,9 @@ afterAll(async () => {
   await pool.end();
   await server.stop();
 });
+
+/** How long the tests wait until the lease of a worker lapses: far longer than its one statement takes. */
+const LEASE_MS = 3_000;
 
 const someEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
 
@@ -74,10 +74,11 @@ async function workElsewhere(event: UnknownEvent): Promise<Outcome> {
 test('a worker that is stopped until its lease lapses cannot commit, and another worker handles the event once', async () => {
   const entries = await openLedger('keyless');
   const event = someEvent();
-  const { child, nextLine } = await startWorker({ event, signal: 'SIGSTOP', leaseMs: 500 });
+  const { child, nextLine } = await startWorker({ event, signal: 'SIGSTOP', leaseMs: LEASE_MS });
   expect(await workElsewhere(event)).toMatchObject({ kind: 'handled', attempt: 2 });
   child.kill('SIGCONT');
-  expect(await nextLine()).toBe('busy ERR_LEASE_LOST');
+  // On a busy machine the server can have ended its session, whose time is over with the lease, before it continues.
+  expect(await nextLine()).toMatch(/^(busy ERR_LEASE_LOST|unavailable ERR_INBOX_FAILED)$/);
   expect(await entries()).toEqual([{ id: event.id, worker: 'other' }]);
   expect(await postgresInbox(pool).find(event.id)).toMatchObject({ state: 'done', attempts: 2 });
 });
@@ -85,7 +86,7 @@ test('a worker that is stopped until its lease lapses cannot commit, and another
 test('the locks of a stopped worker are released when its lease lapses', async () => {
   const entries = await openLedger('keyed');
   const event = someEvent();
-  const { child, nextLine } = await startWorker({ event, signal: 'SIGSTOP', leaseMs: 500 });
+  const { child, nextLine } = await startWorker({ event, signal: 'SIGSTOP', leaseMs: LEASE_MS });
   // The uncommitted entry has the same key: this waits until the server ends the session of the stopped worker.
   expect(await workElsewhere(event)).toMatchObject({ kind: 'handled' });
   expect(await entries()).toEqual([{ id: event.id, worker: 'other' }]);
@@ -97,7 +98,7 @@ test('the locks of a stopped worker are released when its lease lapses', async (
 test('a process that is killed during its transaction writes nothing, and another worker handles the event', async () => {
   const entries = await openLedger('keyed');
   const event = someEvent();
-  const { exit } = await startWorker({ event, signal: 'SIGKILL', leaseMs: 500 });
+  const { exit } = await startWorker({ event, signal: 'SIGKILL', leaseMs: LEASE_MS });
   await exit;
   expect(await entries()).toEqual([]);
   expect(await postgresInbox(pool).find(event.id)).toMatchObject({ state: 'leased', attempts: 1 });

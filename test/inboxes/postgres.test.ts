@@ -13,6 +13,7 @@ import { recorded } from '../compat/recorded.js';
 import { neonPool } from '../services/neon.js';
 import { startPostgres } from '../services/postgres.js';
 import type { Service } from '../services/service.js';
+import { emptyPostgres } from './empty-postgres.js';
 
 let server: Service;
 let lite: PGlite;
@@ -25,20 +26,31 @@ afterAll(() => Promise.all([server.stop(), lite.close()]));
 interface Connections {
   readonly first: PgPoolLike | PgTransactionsLike<unknown>;
   readonly second: PgPoolLike | PgTransactionsLike<unknown>;
+  /** Removes what the case before has stored. */
+  empty(schema: string): Promise<void>;
   end(): Promise<unknown>;
 }
 
 const drivers: Readonly<Record<string, () => Connections>> = {
   pg: () => {
     const [first, second] = [pgPool(), pgPool()];
-    return { first, second, end: () => Promise.all([first.end(), second.end()]) };
+    return {
+      ...{ first, second, empty: (schema: string) => emptyPostgres(first, schema) },
+      end: () => Promise.all([first.end(), second.end()]),
+    };
   },
   neon: () => {
     const [first, second] = [neonPool(server.url), neonPool(server.url)];
-    return { first, second, end: () => Promise.all([first.end(), second.end()]) };
+    return {
+      ...{ first, second, empty: (schema: string) => emptyPostgres(first, schema) },
+      end: () => Promise.all([first.end(), second.end()]),
+    };
   },
   PGlite: () => {
-    return { first: lite, second: lite, end: async () => undefined };
+    return {
+      ...{ first: lite, second: lite, empty: (schema: string) => emptyPostgres(lite, schema) },
+      end: async () => undefined,
+    };
   },
 };
 
@@ -52,10 +64,11 @@ const pgPool = () => new pg.Pool({ connectionString: server.url }).on('error', (
 
 for (const [driver, connect] of Object.entries(drivers)) {
   describe(`Postgres inbox over ${driver}`, () => {
+    const schema = `over_${driver}`;
     let connections: Connections;
-    let cases = 0;
-    beforeAll(() => {
+    beforeAll(async () => {
       connections = connect();
+      await migratePostgres(connections.first, { schema });
     });
     afterAll(() => connections.end());
 
@@ -64,9 +77,7 @@ for (const [driver, connect] of Object.entries(drivers)) {
       const options = recorded('inbox', driver, PACKAGES[driver] ?? driver, contracts);
       for (const { name, run } of transactional ? inboxTransactionContract : inboxContract) {
         test(name, options, async () => {
-          cases += 1;
-          const schema = `over_${driver.replace('.', '_')}_${cases}`;
-          await migratePostgres(connections.first, { schema });
+          await connections.empty(schema);
           const open = (pool: Connections['first']) =>
             transactional
               ? postgresInbox(pool as PgPoolLike, { schema, transactional })

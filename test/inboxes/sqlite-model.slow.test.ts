@@ -149,4 +149,4 @@ test('the SQLite inbox returns the same as the memory inbox for random sequences
     }),
     { numRuns: 300 },
   );
-}, 120_000);
+});

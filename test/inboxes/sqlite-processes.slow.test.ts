@@ -2,12 +2,9 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { on, once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { connect, freshPath } from './sqlite-drivers.js';
 import { VERSION_3 } from './sqlite-versions.js';
-
-// Each test starts processes, which takes long on a busy machine.
-vi.setConfig({ testTimeout: 60_000 });
 
 const SCRIPT = fileURLToPath(new URL('sqlite-process.ts', import.meta.url));
 const HOUR_MS = 3_600_000;

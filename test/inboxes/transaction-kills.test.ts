@@ -8,45 +8,26 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
-import { build } from 'esbuild';
 import { postgresInbox } from 'stablehooks/inboxes/postgres';
 import { exampleEvent } from 'stablehooks/testing';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { type Bundle, bundle } from '../bundle.js';
 import { DATA_LAYERS } from './orm/data-layers.js';
 import { type Database, startDatabase } from './orm/with-data-layers.js';
 
 const KILLS = Number(process.env['LAYER_KILLS'] ?? process.env['KILLS'] ?? 6);
 const LEASE_MS = 1_000;
 
-// Below node_modules, so that the program finds the packages that cannot be bundled.
-const folder = fileURLToPath(new URL(`../../node_modules/.cache/kills-${process.pid}`, import.meta.url));
-
 let database: Database;
+let program: Bundle;
 beforeAll(async () => {
   database = await startDatabase();
-  // One file per data layer: loading its modules one by one takes most of a process' time.
-  await build({
-    entryPoints: [fileURLToPath(new URL('./orm/kill-worker.ts', import.meta.url))],
-    bundle: true,
-    splitting: true,
-    platform: 'node',
-    format: 'esm',
-    outdir: folder,
-    outExtension: { '.js': '.mjs' },
-    external: ['typeorm', 'knex', 'pg-native'],
-    banner: {
-      js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);",
-    },
-    logLevel: 'error',
-  });
+  program = await bundle(new URL('./orm/kill-worker.ts', import.meta.url));
 });
 afterAll(async () => {
-  rmSync(folder, { recursive: true, force: true });
+  program.remove();
   await database.stop();
 });
 
@@ -71,7 +52,7 @@ test.each(Object.keys(DATA_LAYERS))(
     /** Starts a process, and resolves when it has begun its first transaction. */
     async function startWorker(): Promise<ChildProcess> {
       const env = { ...process.env, LAYER: layer, URL: server.url, LEASE_MS: String(LEASE_MS) };
-      const child = fork(join(folder, 'kill-worker.mjs'), { env, execArgv: [] });
+      const child = fork(program.file, { env, execArgv: [] });
       children.add(child);
       child.once('exit', () => children.delete(child));
       await messageOf(child);
@@ -121,7 +102,7 @@ test.each(Object.keys(DATA_LAYERS))(
     const again = await admin.query('SELECT FROM stablehooks.events WHERE attempts > 1');
     console.log(`${layer}: ${KILLS} kills, ${ids.length} events, ${again.rowCount} ran again`);
   },
-  60_000 + KILLS * 3_000,
+  300_000 + KILLS * 10_000,
 );
 
 /** The next message of a process; rejects when it ends before. */

@@ -68,7 +68,7 @@ describe('the blocks of README and docs', () => {
     );
     expect(blocks.length).toBeGreaterThan(25);
     expect(compile(new Map(blocks))).toEqual([]);
-  }, 180_000);
+  });
 
   test('the README shows the two commands for a fresh clone', () => {
     const commands = blocksOf(textOf('README.md'), 'sh').flatMap((text) => text.split('\n'));

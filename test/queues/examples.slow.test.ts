@@ -5,15 +5,12 @@ import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import type { UnknownEvent } from 'stablehooks';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
-import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { listenAsProcess } from '../child.js';
 import { startPostgres } from '../services/postgres.js';
 import { startRedis } from '../services/redis.js';
 import type { Service } from '../services/service.js';
 import { describeWithRedis } from '../services/with-redis.js';
-
-// Each test starts processes, which takes long on a busy machine.
-vi.setConfig({ testTimeout: 60_000 });
 
 const cwd = fileURLToPath(new URL('../..', import.meta.url));
 const secret = 'whsec_example';

@@ -126,7 +126,7 @@ test('a job whose event is not due yet is retried by pg-boss, and is handled onc
   await pgBossQueue(boss, { queue: name }).enqueue(event);
   await work(name, receiver);
   await expect
-    .poll(() => jobs(name), { timeout: 20_000 })
+    .poll(() => jobs(name))
     .toEqual([{ state: 'retry', output: expect.objectContaining({ message: 'ERR_EVENT_NOT_DUE' }) }]);
   clock.now += 60_000;
   expect(await handled.all).toMatchObject([{ kind: 'handled', attempt: 2 }]);

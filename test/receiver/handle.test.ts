@@ -463,10 +463,10 @@ describe('a handler that outlives handlerTimeoutMs', () => {
     expect((await receiver.redrive()).handled).toBe(0);
     expect(lines[0]).toMatch(/still running after 5 ms.*Pass `signal`/);
     ends[0]?.resolve();
-    await vi.waitFor(async () => expect(await inbox.find(event.id)).toMatchObject({ state: 'done' }));
+    await expect.poll(() => inbox.find(event.id)).toMatchObject({ state: 'done' });
     expect(await receiver.handle(event, push)).toMatchObject({ kind: 'duplicate' });
     expect(handler).toHaveBeenCalledOnce();
-    await vi.waitFor(() => expect(lines.at(-1)).toMatch(/handled evt_\d+: its handler ended after/));
+    await expect.poll(() => lines.at(-1)).toMatch(/handled evt_\d+: its handler ended after/);
     expect(outcomes.map(({ kind }) => kind)).toContain('handled');
   });
 
@@ -475,13 +475,10 @@ describe('a handler that outlives handlerTimeoutMs', () => {
     const event = anEvent();
     await receiver.handle(event, push);
     ends[0]?.reject(new Error('too late'));
-    await vi.waitFor(async () =>
-      expect(await inbox.find(event.id)).toMatchObject({
-        state: 'failed',
-        lastError: 'ERR_HANDLER_FAILED: too late',
-      }),
-    );
-    await vi.waitFor(() => expect(lines.at(-1)).toMatch(/failed .*too late/s));
+    await expect
+      .poll(() => inbox.find(event.id))
+      .toMatchObject({ state: 'failed', lastError: 'ERR_HANDLER_FAILED: too late' });
+    await expect.poll(() => lines.at(-1)).toMatch(/failed .*too late/s);
   });
 
   test('is waited for by close, at most until its lease lapses', async () => {
@@ -498,17 +495,19 @@ describe('a handler that outlives handlerTimeoutMs', () => {
     await hanging.receiver.close();
     expect(hanging.lines.at(-1)).toMatch(/ERR_LEASE_LOST: The handler still runs after its lease of 10 ms/);
     hanging.ends[0]?.resolve();
-    await vi.waitFor(() => expect(hanging.lines.at(-1)).toMatch(/its handler ended after handlerTimeoutMs/));
+    await expect.poll(() => hanging.lines.at(-1)).toMatch(/its handler ended after handlerTimeoutMs/);
   });
 
   test('can overlap another run only once its lease has lapsed, and then cannot complete the event', async () => {
     const { receiver, inbox, handler, ends } = setUpLate({ leaseMs: 10 });
     const event = anEvent();
     await receiver.handle(event, push);
-    await vi.waitFor(async () => {
-      await receiver.handle(event, push);
-      expect(handler).toHaveBeenCalledTimes(2);
-    });
+    await expect
+      .poll(async () => {
+        await receiver.handle(event, push);
+        return handler.mock.calls.length;
+      })
+      .toBe(2);
     ends[0]?.resolve();
     await new Promise(setImmediate);
     expect(await inbox.find(event.id)).toMatchObject({ state: 'leased', attempts: 2 });
@@ -538,12 +537,9 @@ describe('a handler that outlives handlerTimeoutMs', () => {
     expect(rolledBack).toEqual([outcome.error]);
     expect(await inbox.find(event.id)).toMatchObject({ state: 'leased' });
     ends[0]?.resolve();
-    await vi.waitFor(async () =>
-      expect(await inbox.find(event.id)).toMatchObject({
-        state: 'failed',
-        lastError: expect.stringContaining('ERR_HANDLER_TIMEOUT'),
-      }),
-    );
+    await expect
+      .poll(() => inbox.find(event.id))
+      .toMatchObject({ state: 'failed', lastError: expect.stringContaining('ERR_HANDLER_TIMEOUT') });
     await receiver.close();
   });
 

@@ -141,7 +141,7 @@ test('in any order of deliveries, polls, redrives and their steps, no two events
     property((inbox) => inbox),
     { numRuns: 250 },
   );
-}, 120_000);
+});
 
 test('the same property fails for an inbox that ignores keys', async () => {
   const ignoring = (inbox: MemoryInbox): MemoryInbox => ({
@@ -153,4 +153,4 @@ test('the same property fails for an inbox that ignores keys', async () => {
   });
   const { errorInstance } = await fc.check(property(ignoring), { numRuns: 250, endOnFailure: true });
   expect(String(errorInstance)).toMatch(/expected \[ '[ab]'/);
-}, 120_000);
+});

@@ -12,8 +12,6 @@ import type { AddressInfo } from 'node:net';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
-import { build } from 'esbuild';
 import Database from 'libsql';
 import pg from 'pg';
 import type { InboxOperations } from 'stablehooks';
@@ -21,6 +19,7 @@ import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { type Bundle, bundle } from '../bundle.js';
 import { startPostgres } from '../services/postgres.js';
 
 const KILLS = Math.ceil(Number(process.env['KILLS'] ?? 6) / 2);
@@ -29,26 +28,11 @@ const secret = 'whsec_recorded_kills';
 /** How many deliveries each process gets at once. */
 const BURST = 8;
 
-// Below node_modules, so that the program finds the package that cannot be bundled.
-const programs = fileURLToPath(new URL(`../../node_modules/.cache/recorded-${process.pid}`, import.meta.url));
-
+let program: Bundle;
 beforeAll(async () => {
-  // One file: loading its modules one by one takes most of a process' time.
-  await build({
-    entryPoints: [fileURLToPath(new URL('./recorded-process.ts', import.meta.url))],
-    bundle: true,
-    platform: 'node',
-    format: 'esm',
-    outdir: programs,
-    outExtension: { '.js': '.mjs' },
-    external: ['libsql', 'pg-native'],
-    banner: {
-      js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);",
-    },
-    logLevel: 'error',
-  });
+  program = await bundle(new URL('./recorded-process.ts', import.meta.url));
 });
-afterAll(() => rmSync(programs, { recursive: true, force: true }));
+afterAll(() => program.remove());
 
 /** Where the processes store events and effects, as this test sees it. */
 interface Store {
@@ -95,7 +79,7 @@ async function killAfterAnswers({ inbox, env }: Store, kills: number) {
   const children = new Set<ChildProcess>();
 
   async function start() {
-    const child = fork(join(programs, 'recorded-process.mjs'), {
+    const child = fork(program.file, {
       env: { ...process.env, SECRET: secret, ...env },
       execArgv: [],
     });
@@ -173,7 +157,7 @@ async function check({ inbox, ledger }: Store, answered: readonly string[]) {
   };
 }
 
-const limits = { timeout: 120_000 + KILLS * 3_000 };
+const limits = { timeout: 300_000 + KILLS * 10_000 };
 const nothing = { missing: [], unfinished: [], withoutEffect: [], doneWithoutEffect: [] };
 
 test(`${KILLS} SIGKILLs after a 202, over an SQLite file, lose no event`, limits, async () => {

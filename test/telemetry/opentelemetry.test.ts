@@ -173,8 +173,6 @@ describe('spans', () => {
       {
         inbox,
         queue: { enqueue: () => Promise.reject(new Error('down')) },
-        leaseMs: 20,
-        handlerTimeoutMs: 10,
       },
       recorded,
     ).receiver;

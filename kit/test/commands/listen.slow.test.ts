@@ -30,7 +30,7 @@ describe.concurrent('listen', () => {
     const first = listen(endpoint.url, options);
     await first.printed(`The state is in ${folder.at('app.db')}.`);
     const early = fire(service.sandbox, 2);
-    await first.printed(early[1] ?? '');
+    for (const id of early) await first.printed(id);
     first.interrupt();
     const ended = await first.ended;
     expect(ended.stderr).toContain(
@@ -41,7 +41,7 @@ describe.concurrent('listen', () => {
     // Fired while nobody listens.
     const late = fire(service.sandbox, 2);
     const second = listen(endpoint.url, options);
-    await second.printed(late[1] ?? '');
+    for (const id of late) await second.printed(id);
     second.interrupt();
     await second.ended;
     expect(endpoint.handled().toSorted()).toEqual([...early, ...late].toSorted());

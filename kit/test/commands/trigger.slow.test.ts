@@ -287,7 +287,7 @@ describe.concurrent('trigger', () => {
     const held: (() => void)[] = [];
     await using endpoint = await startEndpoint(() => new Promise<void>((resolve) => held.push(resolve)));
     await using service = await startService({ endpoints: [{ url: endpoint.url }] });
-    const args = ['trigger', 'redeem.completed', '--duplicate', '--timeout', '2s'];
+    const args = ['trigger', 'redeem.completed', '--duplicate', '--timeout', '5s'];
     const { stdout, exitCode } = await run(args, service);
     expect(stdout).toMatch(/^redeem\.completed {2}(\S+) {2}no answer in .*\nredeem\.completed {2}\1 {2}503 /);
     expect(service.sandbox.events()).toHaveLength(1);

@@ -155,7 +155,7 @@ const FAULTS: readonly Fault[] = [
     verdict: 'not shown',
     fix: 'The event is queued, and nothing has run it within the time limit (--timeout): see the log of the worker.',
     counted: true,
-    timeout: '1s',
+    timeout: '5s',
   },
   {
     name: 'answers 422 to a large body, as to each that its schema does not accept',

@@ -35,10 +35,7 @@ const SECRET_CHANGES: Readonly<Record<string, (secret: string) => string>> = {
 
 const encoding = fc.constantFrom('hex', 'base64', 'base64url');
 
-/** The time limit of tests that compute hundreds of thousands of HMACs, for a busy machine. */
-const BUSY_MACHINE = { timeout: 180_000 };
-
-test('the right signature is verified with any body, secret and encoding', BUSY_MACHINE, async () => {
+test('the right signature is verified with any body, secret and encoding', async () => {
   const anyBody = fc.uint8Array({ maxLength: 300 });
   const anySecret = fc.uint8Array({ minLength: 1, maxLength: 40 });
   await fc.assert(
@@ -54,7 +51,6 @@ test('the right signature is verified with any body, secret and encoding', BUSY_
 
 test.for(Object.keys(BODY_CHANGES))(
   'a body changed by %s is explained with any change of the secret',
-  BUSY_MACHINE,
   async (name) => {
     const spoil = BODY_CHANGES[name] ?? (() => '');
     const secretChange = fc.constantFrom(...Object.values(SECRET_CHANGES));
@@ -76,7 +72,7 @@ test.for(Object.keys(BODY_CHANGES))(
   },
 );
 
-test('another secret or a changed amount is never explained', BUSY_MACHINE, async () => {
+test('another secret or a changed amount is never explained', async () => {
   await fc.assert(
     fc.asyncProperty(json, secrets, secrets, async (body, secret, other) => {
       fc.pre(secret !== other);
@@ -101,7 +97,7 @@ test('another secret or a changed amount is never explained', BUSY_MACHINE, asyn
   );
 });
 
-test('a small body that inflates to a very large one is explained within seconds', BUSY_MACHINE, async () => {
+test('a small body that inflates to a very large one is explained within seconds', async () => {
   const start = process.cpuUsage();
   const signature = await sign(bytes('{}'), { secret: 'secret' });
   for (const inflatedBytes of [14_000_000, 1_000_000]) {
@@ -115,7 +111,7 @@ test('a small body that inflates to a very large one is explained within seconds
   expect((user + system) / 1_000_000).toBeLessThan(8);
 });
 
-test('a string that is not a signature is malformed', BUSY_MACHINE, async () => {
+test('a string that is not a signature is malformed', async () => {
   await fc.assert(
     fc.asyncProperty(fc.string({ maxLength: 40 }), async (signature) => {
       const answer = await explainSignature({
@@ -144,7 +140,7 @@ function largeValue(minBytes: number): unknown {
 test.for([
   ['compact', (value: unknown) => JSON.stringify(value), 'was compact'],
   ['indented', (value: unknown) => JSON.stringify(value, null, 2), 'was indented by 2'],
-] as const)('a body of 2 MB whose JSON was %s before is explained', BUSY_MACHINE, async ([, write, what]) => {
+] as const)('a body of 2 MB whose JSON was %s before is explained', async ([, write, what]) => {
   const value = largeValue(2_000_000);
   const signature = await sign(bytes(write(value)), { secret: 'secret' });
   const other = write(value).includes('\n') ? JSON.stringify(value) : JSON.stringify(value, null, '\t');
@@ -157,45 +153,37 @@ test.for([
   expect(answer).toMatchObject({ verdict: 'explained', changes: [{ what: expect.stringContaining(what) }] });
 });
 
-test.for([10, 2_000_000])(
-  'JSON of %i bytes with spaces as Python writes it is explained',
-  BUSY_MACHINE,
-  async (size) => {
-    const value = { a: [1, { b: '"x,y": {}' }, []], pad: 'x'.repeat(size) };
-    const python = `{"a": [1, {"b": "\\"x,y\\": {}"}, []], "pad": "${value.pad}"}`;
-    const signature = await sign(bytes(python), { secret: 'secret' });
-    const answer = await explainSignature({
-      body: bytes(JSON.stringify(value)),
-      signature,
-      secret: bytes('secret'),
-      format: {},
-    });
-    expect(answer).toMatchObject({
-      verdict: 'explained',
-      changes: [{ what: expect.stringContaining('a space after each comma and colon') }],
-    });
-  },
-);
+test.for([10, 2_000_000])('JSON of %i bytes with spaces as Python writes it is explained', async (size) => {
+  const value = { a: [1, { b: '"x,y": {}' }, []], pad: 'x'.repeat(size) };
+  const python = `{"a": [1, {"b": "\\"x,y\\": {}"}, []], "pad": "${value.pad}"}`;
+  const signature = await sign(bytes(python), { secret: 'secret' });
+  const answer = await explainSignature({
+    body: bytes(JSON.stringify(value)),
+    signature,
+    secret: bytes('secret'),
+    format: {},
+  });
+  expect(answer).toMatchObject({
+    verdict: 'explained',
+    changes: [{ what: expect.stringContaining('a space after each comma and colon') }],
+  });
+});
 
-test(
-  'a body of 16 MB is explained within seconds of the processor, with progress',
-  BUSY_MACHINE,
-  async () => {
-    const body = bytes(JSON.stringify(largeValue(16_000_000)));
-    const signature = await sign(bytes('{}'), { secret: 'secret' });
-    const start = process.cpuUsage();
-    const shown: number[] = [];
-    const answer = await explainSignature(
-      { body, signature, secret: bytes('other'), format: {} },
-      (tried, total) => shown.push(tried / total),
-    );
-    const { user, system } = process.cpuUsage(start);
-    expect(answer.verdict).toBe('unexplained');
-    expect(shown.length).toBeGreaterThan(5);
-    expect(shown.at(-1)).toBeLessThanOrEqual(1);
-    expect((user + system) / 1_000_000).toBeLessThan(12);
-  },
-);
+test('a body of 16 MB is explained within seconds of the processor, with progress', async () => {
+  const body = bytes(JSON.stringify(largeValue(16_000_000)));
+  const signature = await sign(bytes('{}'), { secret: 'secret' });
+  const start = process.cpuUsage();
+  const shown: number[] = [];
+  const answer = await explainSignature(
+    { body, signature, secret: bytes('other'), format: {} },
+    (tried, total) => shown.push(tried / total),
+  );
+  const { user, system } = process.cpuUsage(start);
+  expect(answer.verdict).toBe('unexplained');
+  expect(shown.length).toBeGreaterThan(5);
+  expect(shown.at(-1)).toBeLessThanOrEqual(1);
+  expect((user + system) / 1_000_000).toBeLessThan(12);
+});
 
 test.for([
   ['a million brackets', bytes('['.repeat(1_000_000) + ']'.repeat(1_000_000))],
@@ -203,13 +191,13 @@ test.for([
   ['unclosed brackets', bytes('['.repeat(2_000_000))],
   ['base64 of 16 MB', bytes('QUJD'.repeat(4_000_000))],
   ['a string of 8 MB', bytes(JSON.stringify('a"\\'.repeat(2_000_000)))],
-] as const)('%s do not overflow the stack', BUSY_MACHINE, async ([, body]) => {
+] as const)('%s do not overflow the stack', async ([, body]) => {
   const signature = await sign(bytes('{}'), { secret: 'secret' });
   const question = { body, signature, secret: bytes('other'), format: {} };
   expect((await explainSignature(question)).verdict).toBe('unexplained');
 });
 
-test('a header or a secret of a megabyte is judged at once', BUSY_MACHINE, async () => {
+test('a header or a secret of a megabyte is judged at once', async () => {
   const question = { body: bytes('{}'), secret: bytes('x'.repeat(1_000_000)), format: {} };
   for (const signature of ['a'.repeat(1_000_000), 'a,'.repeat(500_000), ' '.repeat(1_000_000)])
     expect((await explainSignature({ ...question, signature })).verdict).toBe('malformed');

@@ -12,6 +12,9 @@ import { afterAll, beforeAll } from 'vitest';
 /** Debian's; CHROMIUM names another one. */
 const CHROMIUM = process.env['CHROMIUM'] ?? '/usr/bin/chromium';
 
+/** How long to wait for what the browser does: as long as `expect.poll` waits. */
+const TIMEOUT_MS = 60_000;
+
 /** A desktop and a phone. */
 export const WIDE = { width: 1440, height: 900 };
 export const NARROW = { width: 390, height: 844 };
@@ -32,7 +35,11 @@ export function useBrowser() {
   const contexts = new Set<BrowserContext>();
   beforeAll(async () => {
     // Without the sandbox of Chromium, which root cannot use.
-    browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] });
+    browser = await chromium.launch({
+      executablePath: CHROMIUM,
+      args: ['--no-sandbox'],
+      timeout: TIMEOUT_MS,
+    });
   });
   afterAll(() => browser.close());
 
@@ -45,6 +52,7 @@ export function useBrowser() {
     ): Promise<OpenPage> {
       const context = given ?? (await browser.newContext({ viewport: WIDE, ...options }));
       contexts.add(context);
+      context.setDefaultTimeout(TIMEOUT_MS);
       const page = await context.newPage();
       const errors: string[] = [];
       const requests: string[] = [];

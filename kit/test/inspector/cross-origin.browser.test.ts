@@ -111,8 +111,8 @@ describe('a page of another origin', () => {
     await page.waitForLoadState('load');
     const [inspector, own] = page.mainFrame().childFrames();
     // The browser shows a page of its own in place of the inspector; the other frame shows that frames work.
-    expect(inspector?.url()).toBe('chrome-error://chromewebdata/');
-    expect(errors.join()).toContain('frame-ancestors');
+    await expect.poll(() => inspector?.url()).toBe('chrome-error://chromewebdata/');
+    await expect.poll(() => errors.join()).toContain('frame-ancestors');
     expect(await own?.evaluate(() => document.body.innerText)).toContain('its own content');
     expect(await page.evaluate('ended')).toEqual(['run', 'refused']);
 

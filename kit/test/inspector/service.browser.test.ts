@@ -80,7 +80,7 @@ test('the slider of a fault moves by the keyboard, and each step takes effect in
   for (let step = 0; step < 5; step += 1) await page.keyboard.press('ArrowRight');
   await expect.poll(() => sandbox.faults.get().drop).toBeCloseTo(0.05);
   await notice.getByText('Drop: 5 %.').waitFor();
-  expect(await slider.inputValue()).toBe('0.05');
+  await expect.poll(() => slider.inputValue()).toBe('0.05');
   await page.keyboard.press('End');
   await expect.poll(() => sandbox.faults.get().drop).toBe(1);
   await page.getByText('1 active').waitFor();
@@ -132,7 +132,7 @@ test('a value that cannot be used is refused with what to write, and changes not
   await chance.fill('1.5');
   await chance.press('Enter');
   await notice.getByText('Write a number from 0 to 1').waitFor();
-  expect(await chance.getAttribute('aria-invalid')).toBe('true');
+  await expect.poll(() => chance.getAttribute('aria-invalid')).toBe('true');
   const lag = page.getByRole('textbox', { name: 'Lag', exact: true });
   await lag.fill('-5s');
   await lag.press('Enter');
@@ -154,7 +154,7 @@ test('what is typed stays while the sandbox changes', async () => {
   expect(await lag.inputValue()).toBe('12');
   expect(await payload.inputValue()).toBe('{ "half": ');
   await lag.press('Escape');
-  expect(await lag.inputValue()).toBe('3s');
+  await expect.poll(() => lag.inputValue()).toBe('3s');
 });
 
 test('all faults are cleared at once', async () => {
@@ -164,7 +164,7 @@ test('all faults are cleared at once', async () => {
   await notice.getByText('All faults are cleared.').waitFor();
   expect(sandbox.faults.get()).toMatchObject({ drop: 0, listCap: null, apiSlow: 0 });
   await expect.poll(() => page.getByRole('slider', { name: 'Drop: chance' }).inputValue()).toBe('0');
-  expect(await page.getByRole('button', { name: 'Clear all' }).isDisabled()).toBe(true);
+  await expect.poll(() => page.getByRole('button', { name: 'Clear all' }).isDisabled()).toBe(true);
 });
 
 test('a manual clock stands still until it is advanced, by a button or by a typed duration', async () => {
@@ -196,7 +196,7 @@ test('an event is fired with its example, with an edited payload, and with a typ
   const { page, sandbox, notice } = await openService();
   await page.getByRole('combobox', { name: 'Type' }).selectOption('redeem.failed');
   const payload = page.getByRole('textbox', { name: 'Payload' });
-  expect(JSON.parse(await payload.inputValue())).toHaveProperty('redeem_id');
+  await expect.poll(async () => JSON.parse(await payload.inputValue())).toHaveProperty('redeem_id');
   await page.getByRole('button', { name: 'Fire' }).click();
   await notice.getByText('Fired redeem.failed as evt_').waitFor();
 
@@ -216,9 +216,9 @@ test('an event is fired with its example, with an edited payload, and with a typ
 
   // Each type keeps what was edited, until the example is wanted again.
   await page.getByRole('combobox', { name: 'Type' }).selectOption('redeem.failed');
-  expect(await payload.inputValue()).toContain('0.10');
+  await expect.poll(() => payload.inputValue()).toContain('0.10');
   await page.getByRole('button', { name: 'Use the example' }).click();
-  expect(JSON.parse(await payload.inputValue())).toHaveProperty('redeem_id');
+  await expect.poll(async () => JSON.parse(await payload.inputValue())).toHaveProperty('redeem_id');
 });
 
 test.each([
@@ -236,12 +236,13 @@ test.each([
     await payload.fill(text);
     await page.getByRole('button', { name: 'Fire' }).click();
     await notice.getByText(`Nothing was fired. ${problem}`).waitFor();
-    expect(await payload.getAttribute('aria-invalid')).toBe('true');
+    await expect.poll(() => payload.getAttribute('aria-invalid')).toBe('true');
     // The caret is where it fails.
-    const caret = await payload.evaluate((element) =>
-      element === document.activeElement ? (element as HTMLTextAreaElement).selectionStart : undefined,
-    );
-    expect(caret).toBe(position);
+    const caret = () =>
+      payload.evaluate((element) =>
+        element === document.activeElement ? (element as HTMLTextAreaElement).selectionStart : undefined,
+      );
+    await expect.poll(caret).toBe(position);
     expect(sandbox.events()).toEqual([]);
   },
 );

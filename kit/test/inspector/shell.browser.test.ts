@@ -7,6 +7,7 @@ import { exampleEvent } from 'stablehooks/testing';
 import { createInspector, fromInbox, fromSandbox } from 'stablehooks-kit/inspector';
 import { createSandbox, type Sandbox } from 'stablehooks-kit/sandbox';
 import { afterEach, describe, expect, test } from 'vitest';
+import { freePort } from '../../../test/services/free-port.js';
 import { serveInspector } from '../../src/inspector/local-server.js';
 import { serve } from '../http-server.js';
 import { findViolations, NARROW, useBrowser, WIDE } from './browser.js';
@@ -75,9 +76,8 @@ async function startServer(first: (request: Request) => Promise<Response>) {
     void getRequestListener((each) => answer(each))(request, response);
   };
   const server = createServer(listener);
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  const address = server.address();
-  const port = typeof address === 'object' && address !== null ? address.port : 0;
+  const port = await freePort();
+  await once(server.listen(port, '127.0.0.1'), 'listening');
   const stop = async () => {
     if (!server.listening) return;
     const closed = once(server, 'close');
@@ -111,8 +111,8 @@ test('the page shows the views that its source has', async () => {
   await page.getByRole('link', { name: 'Coverage' }).click();
   await page.getByRole('heading', { name: 'Coverage' }).waitFor();
   expect(await viewLinks(page).allInnerTexts()).toEqual(['Inbox', 'Coverage']);
-  expect(new URL(page.url()).search).toBe('?view=coverage');
-  expect(await page.title()).toBe('Coverage – payments');
+  await expect.poll(() => new URL(page.url()).search).toBe('?view=coverage');
+  await expect.poll(() => page.title()).toBe('Coverage – payments');
   expect(errors).toEqual([]);
 });
 
@@ -202,8 +202,8 @@ describe('the stream', () => {
 
   test('says what to do when the process was restarted with another token, and recovers from it', async () => {
     const sandbox = await startSandbox();
-    const first = await serveInspector(fromSandbox(sandbox), { port: 0 });
-    const port = Number(new URL(first.url).port);
+    const port = await freePort();
+    const first = await serveInspector(fromSandbox(sandbox), { port });
     const { page, context } = await open(first.url);
     await live(page);
     await first.close();
@@ -224,14 +224,16 @@ describe('the URL', () => {
     const { page, errors } = await open(server.url);
     await page.getByText('Charts').click();
     await page.getByRole('link', { name: 'Service' }).click();
-    await page.getByRole('combobox', { name: 'Type' }).selectOption('redeem.failed');
+    const type = page.getByRole('combobox', { name: 'Type' });
+    await type.selectOption('redeem.failed');
+    await expect.poll(() => page.url()).toContain('redeem.failed');
     await page.reload();
     await page.getByRole('heading', { name: 'Faults' }).waitFor();
-    expect(await page.getByRole('combobox', { name: 'Type' }).inputValue()).toBe('redeem.failed');
+    await expect.poll(() => type.inputValue()).toBe('redeem.failed');
     await page.goBack();
     const charts = page.getByRole('group').filter({ hasText: 'Charts' });
     await charts.waitFor();
-    expect(await charts.getAttribute('open')).toBe(null);
+    await expect.poll(() => charts.getAttribute('open')).toBe(null);
     await page.goForward();
     await page.getByRole('heading', { name: 'Faults' }).waitFor();
     expect(errors).toEqual([]);
@@ -250,12 +252,15 @@ test('the charts say in words what they draw, follow what happens, and are drawn
   const drawn = () =>
     outcomes.locator('canvas').evaluate((canvas) => (canvas as HTMLCanvasElement).toDataURL());
   const light = await drawn();
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await expect.poll(drawn).not.toBe(light);
+  // The same again, so that it was the scheme that made the difference.
+  await page.emulateMedia({ colorScheme: 'light' });
+  await expect.poll(drawn).toBe(light);
   sandbox.emit('transfer.settled');
   await sandbox.settled();
   // Counting all attempts takes the sandbox a while, so the page rests between two requests for the counts.
   await expect.poll(words).not.toBe(before);
-  await page.emulateMedia({ colorScheme: 'dark' });
-  await expect.poll(drawn).not.toBe(light);
   await page.setViewportSize(NARROW);
   await expect
     .poll(() => outcomes.locator('canvas').evaluate(({ clientWidth }) => clientWidth))
@@ -270,18 +275,18 @@ describe('the keyboard', () => {
     await live(page);
     const focused = () => page.evaluate(() => document.activeElement?.textContent?.trim().slice(0, 30));
     await page.keyboard.press('Tab');
-    expect(await focused()).toBe('Skip to the content');
+    await expect.poll(focused).toBe('Skip to the content');
     await page.keyboard.press('Tab');
     await page.keyboard.press('Tab');
-    expect(await focused()).toBe('Service');
+    await expect.poll(focused).toBe('Service');
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { name: 'Faults' }).waitFor();
-    expect(await page.evaluate(() => document.activeElement?.id)).toBe('main');
+    await expect.poll(() => page.evaluate(() => document.activeElement?.id)).toBe('main');
     await page.goBack();
     await page.getByRole('link', { name: 'Skip to the content' }).focus();
     await page.keyboard.press('Enter');
     await page.keyboard.press('Tab');
-    expect(await page.evaluate(() => document.activeElement?.closest('main')?.id)).toBe('main');
+    await expect.poll(() => page.evaluate(() => document.activeElement?.closest('main')?.id)).toBe('main');
   });
 
   test('returns to where it was when a dialog is closed', async () => {
@@ -293,7 +298,7 @@ describe('the keyboard', () => {
     await page.getByRole('dialog').waitFor();
     await page.keyboard.press('Escape');
     await page.getByRole('dialog').waitFor({ state: 'detached' });
-    expect(await opener.evaluate((element) => element === document.activeElement)).toBe(true);
+    await expect.poll(() => opener.evaluate((element) => element === document.activeElement)).toBe(true);
   });
 });
 
@@ -323,6 +328,11 @@ describe.each(CASES)('every view of a $of, $colorScheme and $size', ({ start, co
     const rows = page.getByRole('table').getByRole('link');
     await viewLinks(page).first().click();
     await rows.first().click();
+    const attempt = page.getByRole('region', { name: 'Attempt', exact: true }).getByRole('textbox');
+    await attempt
+      .or(page.getByRole('button', { name: 'Show payload' }))
+      .first()
+      .waitFor();
     await inspectView(page, 'with the first row open');
     expect(errors).toEqual([]);
   });
@@ -338,7 +348,7 @@ test('where less motion is preferred, nothing moves by itself', async () => {
   }
   // Otherwise the switch does: it would be found.
   await page.emulateMedia({ reducedMotion: 'no-preference' });
-  expect(await findMotion(page)).toContain('INPUT::before');
+  await expect.poll(() => findMotion(page)).toContain('INPUT::before');
 });
 
 /** The elements that have a transition, an animation, or scroll smoothly. */

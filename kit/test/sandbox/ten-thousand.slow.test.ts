@@ -1,9 +1,6 @@
 import { createHash } from 'node:crypto';
 import { createSandbox, type SandboxOptions } from 'stablehooks-kit/sandbox';
-import { expect, test, vi } from 'vitest';
-
-// Several seconds of computing, which take longer beside other tests.
-vi.setConfig({ testTimeout: 120_000 });
+import { expect, test } from 'vitest';
 
 const faults = {
   drop: 0.2,
