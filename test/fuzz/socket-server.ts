@@ -129,6 +129,10 @@ async function toReport(): Promise<ServerReport> {
   return { ...report, heapBytes: heapUsed + external };
 }
 
+// The fuzzer has ended without asking for it.
+const end = () => process.exit(1);
+process.once('disconnect', end);
+
 process.on('message', async (question: Question) => {
   const answer = (value: unknown) => process.send?.(value);
   if (question.ask === 'start') answer(await startServing(question));
@@ -136,6 +140,7 @@ process.on('message', async (question: Question) => {
   if (question.ask === 'close') {
     // Nothing is left that keeps the process, so that it ends by itself.
     await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+    process.off('disconnect', end);
     process.disconnect();
   }
 });

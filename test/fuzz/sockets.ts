@@ -79,7 +79,11 @@ function readResponses(received: Buffer): {
 }
 
 /** Writes one connection and reads it to its end. */
-async function exchange(port: number, { parts, ending, responses }: Connection): Promise<Buffer | 'no end'> {
+async function exchange(
+  port: number,
+  { parts, ending, responses }: Connection,
+  limitMs: number,
+): Promise<Buffer | 'no end'> {
   const received: Buffer[] = [];
   const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
   // The server resets connections with broken requests.
@@ -88,7 +92,7 @@ async function exchange(port: number, { parts, ending, responses }: Connection):
   const limit = setTimeout(() => {
     isLate = true;
     socket.destroy();
-  }, SOCKET_LIMIT_MS);
+  }, limitMs);
   // Not `once` of node:events, which rejects at an error.
   const closed = new Promise((resolve) => socket.once('close', resolve));
   const isAnswered = () => readResponses(Buffer.concat(received)).statuses.length >= responses;
@@ -166,14 +170,15 @@ export async function fuzzSockets({
   requests: wanted,
   from: first = 0,
   fault,
-  progress = () => undefined,
+  limitMs = SOCKET_LIMIT_MS,
 }: {
   readonly seed: number;
   readonly requests: number;
   /** The first connection. @default 0 */
   readonly from?: number | undefined;
   readonly fault?: string | undefined;
-  readonly progress?: (requests: number) => void;
+  /** How long a connection may last. @default 60_000 */
+  readonly limitMs?: number | undefined;
 }): Promise<SocketReport> {
   const servers = new Servers();
   const secret = `whsec_${new Draw(seed, 0, 2).marker()}`;
@@ -198,7 +203,7 @@ export async function fuzzSockets({
     totals.connections += 1;
     totals.requests += requests;
     count(shapes, `${serverOf(index)}: ${shape}`);
-    const received = await exchange(ports[index % SERVERS.length] ?? 0, connection);
+    const received = await exchange(ports[index % SERVERS.length] ?? 0, connection, limitMs);
     if (received === 'no end') {
       find('a connection is neither answered nor closed', index, shape);
       return connection;
@@ -248,7 +253,7 @@ export async function fuzzSockets({
     });
     for (const index of last) {
       const valid = connectionAt(index, 'valid');
-      const received = await exchange(ports[index % SERVERS.length] ?? 0, valid);
+      const received = await exchange(ports[index % SERVERS.length] ?? 0, valid, limitMs);
       if (received === 'no end' || !received.toString('latin1').includes('{"outcome":"handled"}')) {
         find(`${serverOf(index)} does not handle a valid delivery any more`);
       }
@@ -263,7 +268,6 @@ export async function fuzzSockets({
     for (const { what, place } of wrongEvents(sent, report.handled)) {
       find(what, place === undefined ? undefined : from + place, sent[place ?? -1]?.shape);
     }
-    progress(totals.requests);
   }
   if (servers.hasEnded) find('the process of the servers ended');
   else if (!(await servers.close())) find('the process of the servers does not end by itself');
