@@ -7,13 +7,16 @@ import {
   sign,
   type WebhookRequest,
 } from 'stablehooks';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { BATCH, fuzzReceive, notShown } from './receive.js';
 import { FAULT_NAMES } from './socket-faults.js';
 import { fuzzSockets, growthOf, shapesNotShown } from './sockets.js';
 import type { MakeReceiver } from './variants.js';
 
 const SEED = 18;
+
+// Many seconds of work, and more on a busy machine.
+vi.setConfig({ testTimeout: 600_000 });
 
 /** Some of the secrets that a receiver was made with. */
 const secretOf = ({ secret }: ReceiverOptions) =>

@@ -65,7 +65,7 @@ const FAULTS: Readonly<Record<string, Fault>> = {
     },
   'never answers some': (receiver) => (request) => {
     count += 1;
-    return count % 50 === 0 ? new Promise(() => undefined) : receiver.receive(request);
+    return count % 5 === 0 ? new Promise(() => undefined) : receiver.receive(request);
   },
   'ends the process': (receiver) => (request) => {
     count += 1;
