@@ -1,0 +1,579 @@
+/** Makes what is written to one socket: requests of valid, forged and broken framing, and what must come of them. */
+import { createHash, createHmac } from 'node:crypto';
+import { EVENT_TYPES } from 'stablehooks';
+import { Draw } from './random.js';
+
+/** What is written to one connection. */
+export interface Connection {
+  readonly shape: string;
+  /** The parts that are written, with a turn of the event loop between two of them. */
+  readonly parts: readonly Buffer[];
+  /** How many requests the parts hold. */
+  readonly requests: number;
+  /** How many responses to wait for before the connection is closed; 0 for those that need not be answered. */
+  readonly responses: number;
+  /** What the client does once it has written all. */
+  readonly ending: 'wait' | 'half-close' | 'destroy' | 'wait for the server';
+  /** The events that must be handled: the framing is valid, and they are signed. */
+  readonly must: readonly SignedEvent[];
+  /** The events that are signed in a framing that a server may refuse. */
+  readonly may: readonly SignedEvent[];
+  /** What no response or line may contain. */
+  readonly marker: string;
+}
+
+/** An event in a signed body. */
+export interface SignedEvent {
+  readonly id: string;
+  /** SHA-256 of its JSON. */
+  readonly digest: string;
+}
+
+/** The digest that the server reports for an event that it handled. */
+export const digestOf = (json: string | Uint8Array) => createHash('sha256').update(json).digest('hex');
+
+/** The largest body that the servers take. */
+export const MAX_BODY_BYTES = 16_384;
+
+/** What a shape can use. */
+interface Parts {
+  readonly draw: Draw;
+  readonly path: string;
+  /** A body with its signature. */
+  signed(): { readonly body: Buffer; readonly signature: string; readonly event: SignedEvent };
+  readonly marker: string;
+}
+
+type Made = Pick<Connection, 'parts'> & Partial<Omit<Connection, 'shape' | 'marker'>>;
+
+const CRLF = '\r\n';
+
+function head(lines: readonly string[], end = CRLF): Buffer {
+  return Buffer.from(`${lines.join(end)}${end}${end}`, 'latin1');
+}
+
+/** The lines of a request of valid framing, without its length. */
+function lines({ path }: Parts, signature: string, more: readonly string[] = []): string[] {
+  return [
+    `POST ${path} HTTP/1.1`,
+    'Host: localhost',
+    'Content-Type: application/json',
+    `X-SERVICE-Signature: ${signature}`,
+    ...more,
+  ];
+}
+
+/** A request with its length, which every server must take. */
+function whole(parts: Parts, more: readonly string[] = []) {
+  const { body, signature, event } = parts.signed();
+  return {
+    bytes: Buffer.concat([head(lines(parts, signature, [`Content-Length: ${body.length}`, ...more])), body]),
+    event,
+  };
+}
+
+/** A body in chunks. */
+function chunked(
+  draw: Draw,
+  body: Buffer,
+  { extension = '', trailers = [] }: { extension?: string; trailers?: readonly string[] } = {},
+): Buffer {
+  const chunks: Buffer[] = [];
+  for (let at = 0; at < body.length; ) {
+    const size = draw.int(1, body.length);
+    const chunk = body.subarray(at, at + size);
+    const hex = chunk.length.toString(16);
+    chunks.push(
+      Buffer.from(`${draw.oneIn(2) ? hex.toUpperCase() : hex}${extension}${CRLF}`),
+      chunk,
+      Buffer.from(CRLF),
+    );
+    at += chunk.length;
+  }
+  return Buffer.concat([
+    ...chunks,
+    Buffer.from(`0${CRLF}${trailers.map((line) => line + CRLF).join('')}${CRLF}`),
+  ]);
+}
+
+/** Cuts bytes at random places. */
+function cut(draw: Draw, bytes: Buffer, count = draw.int(2, 6)): Buffer[] {
+  const places = Array.from({ length: count - 1 }, () => draw.int(0, bytes.length)).sort(
+    (one, other) => one - other,
+  );
+  return [0, ...places].map((place, at) => bytes.subarray(place, places[at] ?? bytes.length));
+}
+
+const SHAPES: Readonly<Record<string, (parts: Parts) => Made>> = {
+  valid: (parts) => {
+    const { bytes, event } = whole(parts);
+    return { parts: [bytes], must: [event] };
+  },
+  'valid in pieces': (parts) => {
+    const { bytes, event } = whole(parts);
+    return { parts: cut(parts.draw, bytes), must: [event] };
+  },
+  'valid in chunks': (parts) => {
+    const { body, signature, event } = parts.signed();
+    const bytes = Buffer.concat([
+      head(lines(parts, signature, ['Transfer-Encoding: chunked'])),
+      chunked(parts.draw, body),
+    ]);
+    return { parts: parts.draw.oneIn(2) ? [bytes] : cut(parts.draw, bytes), must: [event] };
+  },
+  trailers: (parts) => {
+    const { body, signature, event } = parts.signed();
+    const trailers = ['X-Checksum: 1', `X-SERVICE-Signature: ${'0'.repeat(64)}`];
+    const bytes = [
+      head(lines(parts, signature, ['Transfer-Encoding: chunked', 'Trailer: X-Checksum'])),
+      chunked(parts.draw, body, { trailers }),
+    ];
+    return { parts: [Buffer.concat(bytes)], must: [event] };
+  },
+  'signature in a trailer': (parts) => {
+    const { body, signature } = parts.signed();
+    const unsigned = lines(parts, signature, ['Transfer-Encoding: chunked']).filter(
+      (line) => !line.startsWith('X-SERVICE'),
+    );
+    const trailers = [`X-SERVICE-Signature: ${signature}`];
+    return { parts: [Buffer.concat([head(unsigned), chunked(parts.draw, body, { trailers })])] };
+  },
+  'chunk extensions': (parts) => {
+    const { body, signature, event } = parts.signed();
+    const bytes = Buffer.concat([
+      head(lines(parts, signature, ['Transfer-Encoding: chunked'])),
+      chunked(parts.draw, body, { extension: ';a=b' }),
+    ]);
+    return { parts: [bytes], may: [event] };
+  },
+  pipelined: (parts) => {
+    const many = Array.from({ length: parts.draw.int(2, 5) }, () => whole(parts));
+    return {
+      parts: cut(parts.draw, Buffer.concat(many.map(({ bytes }) => bytes))),
+      ...{ requests: many.length, responses: many.length, must: many.map(({ event }) => event) },
+    };
+  },
+  'pipelined after a forged one': (parts) => {
+    const forged = whole({ ...parts, signed: () => ({ ...parts.signed(), signature: '0'.repeat(64) }) });
+    const { bytes, event } = whole(parts);
+    return { parts: [Buffer.concat([forged.bytes, bytes])], requests: 2, responses: 2, must: [event] };
+  },
+  'sent twice': (parts) => {
+    const { bytes, event } = whole(parts);
+    return { parts: [Buffer.concat([bytes, bytes])], requests: 2, responses: 2, must: [event] };
+  },
+  'expect 100-continue': (parts) => {
+    const { body, signature, event } = parts.signed();
+    const start = head(lines(parts, signature, [`Content-Length: ${body.length}`, 'Expect: 100-continue']));
+    return { parts: [start, body], must: [event] };
+  },
+  'other expectation': (parts) => {
+    const { bytes, event } = whole(parts, [`Expect: ${parts.draw.pick(['200-ok', '100-continue, x', ''])}`]);
+    return { parts: [bytes], may: [event] };
+  },
+  upgrade: (parts) => {
+    const { bytes, event } = whole(parts, [
+      'Connection: Upgrade, HTTP2-Settings',
+      `Upgrade: ${parts.draw.pick(['websocket', 'h2c', 'TLS/1.0'])}`,
+    ]);
+    return { parts: [bytes], may: [event] };
+  },
+  'HTTP/1.0': (parts) => {
+    const { bytes, event } = whole(parts);
+    return {
+      parts: [Buffer.from(bytes.toString('latin1').replace('HTTP/1.1', 'HTTP/1.0'), 'latin1')],
+      must: [event],
+    };
+  },
+  'other version': (parts) => {
+    const { bytes, event } = whole(parts);
+    const version = parts.draw.pick(['HTTP/2.0', 'HTTP/0.9', 'HTTP/1.2', 'http/1.1', 'HTTP/11', '']);
+    return {
+      parts: [Buffer.from(bytes.toString('latin1').replace('HTTP/1.1', version), 'latin1')],
+      may: [event],
+      ending: 'half-close',
+    };
+  },
+  'LF only': (parts) => {
+    const { body, signature, event } = parts.signed();
+    return {
+      parts: [Buffer.concat([head(lines(parts, signature, [`Content-Length: ${body.length}`]), '\n'), body])],
+      may: [event],
+      ending: 'half-close',
+    };
+  },
+  'content-length and chunked': (parts) => {
+    const { body, signature, event } = parts.signed();
+    const both = [
+      'Transfer-Encoding: chunked',
+      `Content-Length: ${parts.draw.pick([body.length, 0, 4, body.length + 40])}`,
+    ];
+    const coded = parts.draw.oneIn(2) ? chunked(parts.draw, body) : body;
+    return {
+      parts: [
+        Buffer.concat([head(lines(parts, signature, parts.draw.oneIn(2) ? both : both.reverse())), coded]),
+      ],
+      may: [event],
+      ending: 'half-close',
+    };
+  },
+  'odd transfer-encoding': (parts) => {
+    const { body, signature, event } = parts.signed();
+    const odd = parts.draw.pick([
+      'Transfer-Encoding: xchunked',
+      'Transfer-Encoding : chunked',
+      'Transfer-Encoding: chunked, identity',
+      'Transfer-Encoding:\x0bchunked',
+      'Transfer-Encoding: identity',
+      'Transfer-Encoding: chunked\r\nTransfer-Encoding: identity',
+      ' Transfer-Encoding: chunked',
+      'Transfer-Encoding: "chunked"',
+    ]);
+    const coded = parts.draw.oneIn(2) ? chunked(parts.draw, body) : body;
+    return {
+      parts: [
+        Buffer.concat([head(lines(parts, signature, [odd, `Content-Length: ${coded.length}`])), coded]),
+      ],
+      may: [event],
+      ending: 'half-close',
+    };
+  },
+  'several lengths': (parts) => {
+    const { body, signature, event } = parts.signed();
+    const { length } = body;
+    const more = parts.draw.pick([
+      [`Content-Length: ${length}, ${length}`],
+      [`Content-Length: ${length}`, `Content-Length: ${length}`],
+      [`Content-Length: ${length}`, 'Content-Length: 5'],
+      [`Content-Length: 5`, `Content-Length: ${length}`],
+    ]);
+    return {
+      parts: [Buffer.concat([head(lines(parts, signature, more)), body])],
+      may: [event],
+      ending: 'half-close',
+    };
+  },
+  'odd length': (parts) => {
+    const { body, signature, event } = parts.signed();
+    const length = parts.draw.pick([
+      `+${body.length}`,
+      `-${body.length}`,
+      `0x${body.length.toString(16)}`,
+      `${body.length}.0`,
+      '',
+      ' ',
+      `${body.length} `,
+      '99999999999999999999999',
+      `0${body.length}`,
+      `\u0661`,
+    ]);
+    return {
+      parts: [Buffer.concat([head(lines(parts, signature, [`Content-Length: ${length}`])), body])],
+      may: [event],
+      ending: 'half-close',
+    };
+  },
+  'length that is too small': (parts) => {
+    const { body, signature } = parts.signed();
+    const less = parts.draw.int(0, body.length - 1);
+    return {
+      parts: [Buffer.concat([head(lines(parts, signature, [`Content-Length: ${less}`])), body])],
+      ending: 'half-close',
+    };
+  },
+  'length that is too large': (parts) => {
+    const { body, signature } = parts.signed();
+    const more = body.length + parts.draw.int(1, 500);
+    return {
+      parts: [Buffer.concat([head(lines(parts, signature, [`Content-Length: ${more}`])), body])],
+      ending: parts.draw.pick(['half-close', 'destroy']),
+    };
+  },
+  'larger than the limit': (parts) => {
+    const { signature } = parts.signed();
+    const size = MAX_BODY_BYTES + parts.draw.int(1, 5_000);
+    const body = Buffer.alloc(size, parts.marker);
+    const isChunked = parts.draw.oneIn(2);
+    const length = isChunked ? 'Transfer-Encoding: chunked' : `Content-Length: ${size}`;
+    return {
+      parts: [head(lines(parts, signature, [length])), isChunked ? chunked(parts.draw, body) : body],
+      responses: 1,
+    };
+  },
+  'garbage after the body': (parts) => {
+    const { bytes, event } = whole(parts);
+    const garbage = parts.draw.pick([
+      Buffer.from('\r\n'),
+      Buffer.from('}'),
+      Buffer.from(parts.draw.bytes(40)),
+      Buffer.from(`GET / HTTP/9\r\n${parts.marker}`),
+    ]);
+    return { parts: [Buffer.concat([bytes, garbage])], may: [event], ending: 'half-close' };
+  },
+  'smuggled in a body': (parts) => {
+    // What is inside belongs to a delivery that is not signed, so that nothing of it is a delivery.
+    const { bytes: inside } = whole(parts);
+    const outside = lines(parts, '0'.repeat(64), [`Content-Length: ${inside.length}`]);
+    return { parts: [Buffer.concat([head(outside), inside])], responses: 1 };
+  },
+  'smuggled in chunks': (parts) => {
+    const { bytes: inside } = whole(parts);
+    const outside = lines(parts, '0'.repeat(64), ['Transfer-Encoding: chunked']);
+    return { parts: [Buffer.concat([head(outside), chunked(parts.draw, inside)])], responses: 1 };
+  },
+  'unsigned after a shorter length': (parts) => {
+    // The rest of the body looks like a delivery without a valid signature.
+    const { body, signature, event } = parts.signed();
+    const forged = whole({ ...parts, signed: () => ({ ...parts.signed(), signature: 'f'.repeat(64) }) });
+    return {
+      parts: [
+        Buffer.concat([
+          head(lines(parts, signature, [`Content-Length: ${body.length}`])),
+          body,
+          forged.bytes,
+        ]),
+      ],
+      requests: 2,
+      responses: 2,
+      must: [event],
+    };
+  },
+  'broken chunks': (parts) => {
+    const { body, signature } = parts.signed();
+    const size = parts.draw.pick([
+      'g',
+      '-1',
+      'ffffffffffffffff',
+      '',
+      `${body.length.toString(16)}x`,
+      '0x10',
+      ' 5',
+    ]);
+    const bytes = Buffer.concat([Buffer.from(`${size}${CRLF}`), body, Buffer.from(`${CRLF}0${CRLF}${CRLF}`)]);
+    return {
+      parts: [head(lines(parts, signature, ['Transfer-Encoding: chunked'])), bytes],
+      ending: 'half-close',
+    };
+  },
+  'chunks that do not end': (parts) => {
+    const { body, signature } = parts.signed();
+    const bytes = chunked(parts.draw, body);
+    return {
+      parts: [
+        head(lines(parts, signature, ['Transfer-Encoding: chunked'])),
+        bytes.subarray(0, bytes.length - parts.draw.int(3, 5)),
+      ],
+      ending: parts.draw.pick(['half-close', 'destroy']),
+    };
+  },
+  'forged signature': (parts) => {
+    const { signature } = parts.signed();
+    const forged = parts.draw.pick([
+      '0'.repeat(64),
+      '',
+      signature.slice(0, 63),
+      signature.slice(0, 32),
+      `${signature}, ${signature}`,
+      `${signature.slice(1)}g`,
+      `\u00e9${signature}`,
+    ]);
+    return { parts: [whole({ ...parts, signed: () => ({ ...parts.signed(), signature: forged }) }).bytes] };
+  },
+  'signature twice': (parts) => {
+    const { body, signature } = parts.signed();
+    const twice = lines(parts, signature, [
+      `x-service-signature: ${parts.draw.pick([signature, '0'.repeat(64)])}`,
+      `Content-Length: ${body.length}`,
+    ]);
+    return { parts: [Buffer.concat([head(twice), body])] };
+  },
+  'folded header': (parts) => {
+    const { body, signature, event } = parts.signed();
+    const folded = lines(parts, `${signature.slice(0, 32)}${CRLF} ${signature.slice(32)}`, [
+      `Content-Length: ${body.length}`,
+    ]);
+    return { parts: [Buffer.concat([head(folded), body])], may: [event], ending: 'half-close' };
+  },
+  'space around the signature': (parts) => {
+    const { body, signature, event } = parts.signed();
+    return {
+      parts: [
+        Buffer.concat([head(lines(parts, `  ${signature}\t `, [`Content-Length: ${body.length}`])), body]),
+      ],
+      must: [event],
+    };
+  },
+  'tampered body': (parts) => {
+    const { bytes, event } = whole(parts);
+    bytes[bytes.length - parts.draw.int(2, 60)] = parts.draw.int(32, 126);
+    return { parts: [bytes], may: [event] };
+  },
+  'huge header': (parts) => {
+    const { bytes, event } = whole(parts, [
+      `X-Large: ${parts.marker}${'x'.repeat(parts.draw.pick([8_000, 20_000, 100_000]))}`,
+    ]);
+    return { parts: [bytes], may: [event], ending: 'half-close' };
+  },
+  'many headers': (parts) => {
+    const { bytes, event } = whole(
+      parts,
+      Array.from({ length: parts.draw.pick([90, 1_900, 3_000]) }, (_, at) => `a${at}: 1`),
+    );
+    return { parts: [bytes], may: [event], ending: 'half-close' };
+  },
+  'odd header': (parts) => {
+    const odd = parts.draw.pick([
+      '\0: 1',
+      'a\0b: 1',
+      ': 1',
+      'no colon',
+      'a: \x01',
+      `a: ${'\x80'.repeat(20)}`,
+      'Host: other',
+      'Connection: close, x-service-signature',
+      '__proto__: 1',
+      'Content-Encoding: identity',
+    ]);
+    const { bytes, event } = whole(parts, [odd]);
+    return { parts: [bytes], may: [event], ending: 'half-close' };
+  },
+  'other method': (parts) => {
+    const method = parts.draw.pick([
+      'GET',
+      'PUT',
+      'HEAD',
+      'OPTIONS',
+      'DELETE',
+      'PATCH',
+      'post',
+      'PROPFIND',
+      'CONNECT',
+      'P\0ST',
+      'POSTPOST',
+    ]);
+    const { bytes } = whole(parts);
+    return {
+      parts: [Buffer.from(bytes.toString('latin1').replace('POST', method), 'latin1')],
+      ending: 'half-close',
+    };
+  },
+  compressed: (parts) => ({
+    parts: [
+      whole(parts, [`Content-Encoding: ${parts.draw.pick(['gzip', 'br', 'x', 'identity, gzip'])}`]).bytes,
+    ],
+  }),
+  'odd target': (parts) => {
+    const target = parts.draw.pick([
+      '*',
+      '/',
+      '//',
+      '/hooks/../hooks',
+      'http://x/hooks',
+      '/%',
+      '/hooks%00',
+      `/hooks?${'a'.repeat(4_000)}`,
+      '/h ooks',
+      '',
+      '/\x80',
+    ]);
+    const { bytes, event } = whole({ ...parts, path: target });
+    return { parts: [bytes], may: [event], ending: 'half-close' };
+  },
+  'odd content-type': (parts) => {
+    const type = parts.draw.pick([
+      'text/plain',
+      'x',
+      ';',
+      'multipart/form-data',
+      'application/json; charset=utf-7',
+      'application/x-www-form-urlencoded',
+    ]);
+    const { bytes, event } = whole(parts);
+    return {
+      parts: [Buffer.from(bytes.toString('latin1').replace('application/json', type), 'latin1')],
+      must: [event],
+    };
+  },
+  garbage: (parts) => {
+    const bytes = parts.draw.bytes(parts.draw.int(1, 300));
+    return {
+      parts: [
+        parts.draw.oneIn(2) ? Buffer.from(bytes) : Buffer.from(`\x16\x03\x01\x02\0${parts.marker}`, 'latin1'),
+      ],
+      ending: 'half-close',
+    };
+  },
+  'flipped byte': (parts) => {
+    // It can change the event, which then is forged, or something that does not matter.
+    const { bytes, event } = whole(parts);
+    const at = parts.draw.int(0, bytes.length - 1);
+    bytes[at] = (bytes[at] ?? 0) ^ (1 << parts.draw.int(0, 7));
+    return { parts: [bytes], may: [event], ending: 'half-close' };
+  },
+  'cut off': (parts) => {
+    const { bytes } = whole(parts);
+    return {
+      parts: [bytes.subarray(0, parts.draw.int(0, bytes.length - 1))],
+      ending: parts.draw.pick(['half-close', 'destroy']),
+    };
+  },
+  'closed at once': (parts) => {
+    const { bytes, event } = whole(parts);
+    return { parts: [bytes], may: [event], ending: 'destroy' };
+  },
+  'half-closed': (parts) => {
+    const { bytes, event } = whole(parts);
+    return { parts: [bytes], may: [event], ending: 'half-close' };
+  },
+  'body that does not arrive': (parts) => {
+    const { bytes } = whole(parts);
+    return { parts: [bytes.subarray(0, bytes.length - 10)], ending: 'wait for the server' };
+  },
+  nothing: () => ({ parts: [], requests: 1, ending: 'half-close' }),
+};
+
+/** The name of every shape. */
+export const SHAPE_NAMES = Object.keys(SHAPES);
+
+/** The shape that lasts until a time limit of the server ends it. */
+export const SLOW_SHAPE = 'body that does not arrive';
+
+const FAST = SHAPE_NAMES.filter((name) => name !== SLOW_SHAPE);
+
+/** Makes what is written to one connection. The same seed, index, secret and path give the same bytes. */
+export function makeConnection({
+  seed,
+  index,
+  secret,
+  path,
+  shape: wanted,
+}: {
+  readonly seed: number;
+  readonly index: number;
+  readonly secret: string;
+  readonly path: string;
+  /** @default any that ends soon */
+  readonly shape?: string;
+}): Connection {
+  const draw = new Draw(seed, index, 0);
+  const marker = draw.marker();
+  let events = 0;
+  const signed: Parts['signed'] = () => {
+    events += 1;
+    const id = `evt_${seed}_${index}_${events}`;
+    const payload = {
+      memo: marker,
+      amount: `${draw.int(0, 9_999)}.50`,
+      name: draw.pick(['Zo\u00eb', '\u{1f511}', 'plain']),
+      rest: 'x'.repeat(draw.pick([0, 10, 1_000])),
+    };
+    const body = Buffer.from(
+      JSON.stringify({ id, type: draw.pick(EVENT_TYPES), created_at: '2026-07-14T09:30:00.000Z', payload }),
+    );
+    const signature = createHmac('sha256', secret).update(body).digest('hex');
+    return { body, signature, event: { id, digest: digestOf(body) } };
+  };
+  const shape = wanted ?? draw.pick(FAST);
+  const made = (SHAPES[shape] as (parts: Parts) => Made)({ draw, path, signed, marker });
+  return { requests: 1, responses: 1, ending: 'wait', must: [], may: [], ...made, shape, marker };
+}

@@ -1,0 +1,139 @@
+/** The receivers that inputs are sent to: each takes signatures in its own format, or ends deliveries in its own way. */
+import {
+  memoryInbox,
+  PermanentError,
+  type Receiver,
+  type ReceiverOptions,
+  type RuntimeOptions,
+} from 'stablehooks';
+import type { Format } from './expected.js';
+import { Draw } from './random.js';
+
+/** What a receiver does. */
+interface Behaviour extends Partial<Format> {
+  readonly header?: string;
+  /** How many secrets it has. @default 1 */
+  readonly secrets?: number;
+  /** How it gets its secrets. @default 'fixed' */
+  readonly source?: 'fixed' | 'function' | 'unknown sender' | 'fails';
+  /** What its handlers do. @default 'return' */
+  readonly handlers?: 'return' | 'resolve' | 'throw' | 'throw PermanentError' | 'none';
+  readonly hasQueue?: true;
+  readonly isClosed?: true;
+}
+
+const BEHAVIOURS = {
+  'any encoding': {},
+  'hex with a prefix': { encoding: 'hex', prefix: 'sha256=', header: 'X-Hub-Signature-256' },
+  'base64 with a prefix': { encoding: 'base64', prefix: 'v1,', handlers: 'resolve' },
+  base64url: { encoding: 'base64url', secrets: 2, source: 'function' },
+  'three secrets': { secrets: 3, handlers: 'resolve' },
+  'unknown sender': { source: 'unknown sender' },
+  'secret function fails': { source: 'fails' },
+  'handlers throw': { handlers: 'throw' },
+  'handlers throw PermanentError': { handlers: 'throw PermanentError' },
+  'no handlers': { handlers: 'none' },
+  queue: { hasQueue: true },
+  closed: { isClosed: true },
+} as const satisfies Readonly<Record<string, Behaviour>>;
+
+/** The name of a receiver. */
+export type VariantName = keyof typeof BEHAVIOURS;
+
+/** Every receiver. Half of the inputs go to those that accept what is valid. */
+export const VARIANT_NAMES = Object.keys(BEHAVIOURS) as readonly VariantName[];
+
+/** A receiver of a batch of inputs: how it behaves, and its secrets. */
+export interface Variant extends Required<Omit<Behaviour, 'secrets' | 'encoding' | 'hasQueue' | 'isClosed'>> {
+  readonly name: VariantName;
+  readonly encoding: Format['encoding'];
+  readonly secrets: readonly (string | Uint8Array)[];
+  readonly hasQueue: boolean;
+  readonly isClosed: boolean;
+}
+
+/** The streams of a batch's secrets, apart from those of its inputs. */
+const SECRETS_STREAM = 1_000;
+
+/** The receivers of one batch. Their secrets are random, so that one that leaks is recognized. */
+export function variantsOf(seed: number, batch: number): readonly Variant[] {
+  return VARIANT_NAMES.map((name, at) => {
+    const behaviour: Behaviour = BEHAVIOURS[name];
+    const draw = new Draw(seed, batch, SECRETS_STREAM + at);
+    const kinds = [() => draw.marker(), () => draw.bytes(32), () => `${draw.marker()}-\u00fc\u{1f511}`];
+    return {
+      name,
+      header: behaviour.header ?? 'X-SERVICE-Signature',
+      encoding: behaviour.encoding,
+      prefix: behaviour.prefix ?? '',
+      source: behaviour.source ?? 'fixed',
+      handlers: behaviour.handlers ?? 'return',
+      secrets: kinds.slice(0, behaviour.secrets ?? 1).map((make) => make()),
+      hasQueue: behaviour.hasQueue ?? false,
+      isClosed: behaviour.isClosed ?? false,
+    };
+  });
+}
+
+/** The largest body that the receivers take. */
+export const MAX_BODY_BYTES = 32_768;
+
+/** What a receiver showed beside its outcomes. */
+export interface Seen {
+  /** The events that handlers got since the last input. */
+  readonly handled: unknown[];
+  /** The lines that were logged since the last input. */
+  readonly lines: string[];
+}
+
+/** What makes a receiver. A test of the fuzzer itself gives one with a fault. */
+export type MakeReceiver = (options: ReceiverOptions) => Receiver;
+
+/** Makes the receiver of a variant. */
+export async function openVariant(
+  variant: Variant,
+  {
+    make,
+    seen,
+    runtime,
+  }: { readonly make: MakeReceiver; readonly seen: Seen; readonly runtime: RuntimeOptions },
+): Promise<Receiver> {
+  const { secrets, source, handlers } = variant;
+  const run = (event: unknown): void | Promise<void> => {
+    seen.handled.push(event);
+    if (handlers === 'throw') throw new Error('the handler of the fuzzer throws');
+    if (handlers === 'throw PermanentError') throw new PermanentError('the handler of the fuzzer gives up');
+    if (handlers === 'resolve') return Promise.resolve();
+  };
+  const secretOf = async () => {
+    if (source === 'fails') throw new Error('the secret function of the fuzzer fails');
+    return source === 'unknown sender' ? null : secrets;
+  };
+  const log = (line: string) => void seen.lines.push(line);
+  const receiver = make({
+    secret: source === 'fixed' ? secrets : secretOf,
+    signatureHeader: variant.header,
+    encoding: variant.encoding,
+    signaturePrefix: variant.prefix,
+    maxBodyBytes: MAX_BODY_BYTES,
+    handlers:
+      handlers === 'none'
+        ? {}
+        : {
+            'accept.confirmed': run,
+            'transfer.settled': run,
+            'transfer.failed': run,
+            'redeem.completed': run,
+            'redeem.failed': run,
+          },
+    // The fuzzer's queue outlives its receivers as a real one outlives a process.
+    ...(variant.hasQueue && {
+      inbox: { ...memoryInbox({ runtime }), durable: true },
+      queue: { enqueue: async () => undefined },
+    }),
+    logger: { warn: log, error: log },
+    runtime,
+  });
+  if (variant.isClosed) await receiver.close();
+  return receiver;
+}
