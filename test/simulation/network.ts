@@ -1,0 +1,90 @@
+/** The networks between the service and the app: requests and answers are slow, lost, repeated, forged. */
+import type { Sandbox } from 'stablehooks-kit/sandbox';
+import type { App } from './app.js';
+import type { Faults } from './scenario.js';
+import type { Process, World } from './world.js';
+
+const RESET = 'The connection was reset.';
+
+/** The `fetch` of an endpoint: a balancer in front of the app's processes. */
+export function toBalancer(world: World, faults: Partial<Faults>, processes: () => readonly App[]) {
+  /** Resolves when the request has been answered. It fails when the process dies before. */
+  async function deliver(request: Request): Promise<Response> {
+    const [first, ...others] = processes();
+    if (first === undefined) throw new TypeError('The connection was refused.');
+    const { process, handler } = world.random.pick([first, ...others]);
+    world.note(process, 'gets a delivery');
+    return await new Promise<Response>((resolve, reject) => {
+      const forget = process.onEnd(() => reject(new TypeError(RESET)));
+      handler(request).then(resolve, reject).finally(forget);
+    });
+  }
+
+  return async (request: Request): Promise<Response> => {
+    const isRepeated = world.strikes('deliveryRepeated', faults.deliveryRepeated);
+    const isForged = world.strikes('forged', faults.forged);
+    if (isRepeated || isForged) await sendMore(request.clone(), { isRepeated, isForged });
+    await world.hop(world.outside, 'a delivery is under way');
+    if (world.strikes('requestLost', faults.requestLost)) return await new Promise(() => undefined);
+    const response = await deliver(request);
+    world.note(world.outside, `a delivery is answered ${response.status}`);
+    await world.hop(world.outside, 'an answer to a delivery is under way');
+    if (world.strikes('answerLost', faults.answerLost)) return await new Promise(() => undefined);
+    return response;
+  };
+
+  /** Sends a copy later, and something that is not genuine, beside a delivery. */
+  async function sendMore(
+    request: Request,
+    { isRepeated, isForged }: { readonly isRepeated: boolean; readonly isForged: boolean },
+  ): Promise<void> {
+    const { url, method, headers } = request;
+    // A body that is cut has no copy.
+    const body = await request.text().catch(() => undefined);
+    if (body === undefined) return;
+    const send = (text: string, ms: number) =>
+      world.after(world.outside, ms, 'a copy of a delivery arrives', () => {
+        deliver(new Request(url, { method, headers, body: text })).catch(() => undefined);
+      });
+    if (isRepeated) send(body, world.random.integer(0, 60_000));
+    if (isForged) send(forge(body, world.random.integer(0, 2)), world.random.integer(0, 1_000));
+  }
+}
+
+/** A body that the signature does not fit: another event, another amount, other white space. */
+function forge(body: string, way: number): string {
+  if (way === 0) return body.replace(/"id":"\w+"/, '"id":"evt_forged"');
+  if (way === 1) return body.replace(/"amount":"\d/, '"amount":"9');
+  return ` ${body}`;
+}
+
+/** The `fetch` of a client in a process. */
+export function toServiceFetch(
+  { world, process, sandbox, faults }: {
+    readonly world: World;
+    readonly process: Process;
+    readonly sandbox: Sandbox;
+    readonly faults: Partial<Faults>;
+  },
+) {
+  async function request(url: string, init: RequestInit): Promise<Response> {
+    await world.hop(process, 'a request to the service is under way');
+    if (world.strikes('requestLost', faults.requestLost)) throw new TypeError(RESET);
+    const { signal: _, ...rest } = init;
+    const response = await sandbox.fetch(new Request(url, rest));
+    await world.hop(process, `the service answers ${response.status}`);
+    if (world.strikes('answerLost', faults.answerLost)) throw new TypeError(RESET);
+    return response;
+  }
+
+  return (url: string, init: RequestInit): Promise<Response> =>
+    new Promise((resolve, reject) => {
+      const { signal } = init;
+      const abort = () => reject(signal?.reason);
+      if (signal?.aborted) abort();
+      signal?.addEventListener('abort', abort, { once: true });
+      request(url, init)
+        .then(resolve, reject)
+        .finally(() => signal?.removeEventListener('abort', abort));
+    });
+}
