@@ -15,7 +15,9 @@ export interface Edit {
 }
 
 interface Manifest {
-  readonly exports: Readonly<Record<string, string | { readonly default?: string; readonly import?: { readonly default: string } }>>;
+  readonly exports: Readonly<
+    Record<string, string | { readonly default?: string; readonly import?: { readonly default: string } }>
+  >;
 }
 
 /** The source of each public name. */
@@ -36,8 +38,19 @@ export async function bundle(edits: readonly Edit[] = []): Promise<string> {
   await build({
     entryPoints: [fileURLToPath(new URL('test/simulation/batch.ts', root))],
     outfile,
-    ...{ bundle: true, format: 'esm', platform: 'node', target: 'node20', logLevel: 'error', sourcemap: 'inline' },
-    alias: Object.fromEntries([...sourcesOf('stablehooks', ''), ...sourcesOf('stablehooks-kit', 'kit/'), ['#hmac', hmac]]),
+    ...{
+      bundle: true,
+      format: 'esm',
+      platform: 'node',
+      target: 'node20',
+      logLevel: 'error',
+      sourcemap: 'inline',
+    },
+    alias: Object.fromEntries([
+      ...sourcesOf('stablehooks', ''),
+      ...sourcesOf('stablehooks-kit', 'kit/'),
+      ['#hmac', hmac],
+    ]),
     // What is not of this repository is loaded as it is: the driver has native code, and `yaml` is CommonJS.
     external: ['libsql', 'hono', 'hono/*', '@hono/*', 'zod', 'zod/*', 'yaml', 'fastest-levenshtein'],
     plugins: [
@@ -46,7 +59,8 @@ export async function bundle(edits: readonly Edit[] = []): Promise<string> {
         setup({ onLoad }) {
           for (const { file, find, replace } of edits) {
             const path = fileURLToPath(new URL(file, root));
-            onLoad({ filter: new RegExp(`${file.replaceAll(/[.]/g, '\\.')}$`) }, () => {
+            const filter = new RegExp(`^${path.replaceAll(/[\\.+()[\]{}^$|*?]/g, '\\$&')}$`);
+            onLoad({ filter }, () => {
               const parts = readFileSync(path, 'utf8').split(find);
               if (parts.length !== 2) throw new Error(`${file} has this ${parts.length - 1} times: ${find}`);
               return { contents: parts.join(replace), loader: 'ts' };

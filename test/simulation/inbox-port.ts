@@ -121,6 +121,7 @@ async function callInbox<Answer>(
   { what, id, effect, onEffect, onFailure }: Call<Answer>,
 ): Promise<Answer> {
   await world.hop(process, `asks the inbox: ${what}`, id);
+  if (process.isCutOff) return await new Promise(() => undefined);
   if (world.strikes('inboxFails', faults.inboxFails)) {
     onFailure?.();
     await world.hop(process, `the inbox fails, nothing is done: ${what}`, id);

@@ -2,15 +2,33 @@
  * The promises of the package, checked while a world runs. It sees every change of the stores at the moment when it takes
  * effect, and keeps its own account of leases, effects and polls: it trusts neither the inbox nor the receiver.
  */
-import {
-  createdAtMs,
-  isKnownEvent,
-  type Outcome,
-  type PollState,
-  type UnknownEvent,
-} from 'stablehooks';
+import { createdAtMs, isKnownEvent, type Outcome, type PollState, type UnknownEvent } from 'stablehooks';
 import type { Claim, ClaimOptions, Lease, RecordResult } from 'stablehooks/conformance';
-import { START_MS, type Process, type World } from './world.js';
+import type { Process, World } from './world.js';
+
+/** What has to occur, so that the promises are put to a test. */
+export const PRECONDITIONS: readonly string[] = [
+  ...['handled', 'ignored', 'duplicate', 'parked', 'queued', 'dead', 'failed', 'busy', 'unavailable'].map(
+    (kind) => `outcome: ${kind}`,
+  ),
+  'an effect happens once',
+  'an effect happens again',
+  'a lost lease changes nothing',
+  'a handler hangs',
+  'a handler runs beside one that has outlived its lease',
+  'events are redriven',
+  'an event waits for its key',
+  'a key is released to the next event',
+  'a poll proves its time',
+  'a poll proves nothing new',
+  'a watermark is saved',
+  'a gap is saved',
+  'an unseen event is in a gap',
+  'an event is dead',
+  'an event is parked',
+  'a queue drops a job',
+  'a receiver is closed',
+];
 
 /** One claim of an event, and what became of it. */
 export interface Attempt {
@@ -62,10 +80,15 @@ export class Promises {
   };
   readonly #world: World;
   readonly #exactlyOnce: boolean;
+  readonly #isPolled: boolean;
   readonly #attempts: Attempt[] = [];
 
-  constructor(world: World, { exactlyOnce }: { readonly exactlyOnce: boolean }) {
+  constructor(
+    world: World,
+    { exactlyOnce, isPolled }: { readonly exactlyOnce: boolean; readonly isPolled: boolean },
+  ) {
     this.#world = world;
+    this.#isPolled = isPolled;
     this.#exactlyOnce = exactlyOnce;
   }
 
@@ -135,7 +158,13 @@ export class Promises {
     };
     known.attempts.push(attempt);
     this.#attempts.push(attempt);
-    Object.assign(known, { state: 'leased', count: lease.attempt, waits: 'no', takenUntil: 0, key: options.key });
+    Object.assign(known, {
+      state: 'leased',
+      count: lease.attempt,
+      waits: 'no',
+      takenUntil: 0,
+      key: options.key,
+    });
   }
 
   /** The inbox answered whether it completed an event; in a transaction, whether that was committed. */
@@ -174,7 +203,10 @@ export class Promises {
 
   recorded(
     events: readonly UnknownEvent[],
-    { dueInMs, keys }: { readonly dueInMs: number | null; readonly keys?: readonly (string | undefined)[] | undefined },
+    {
+      dueInMs,
+      keys,
+    }: { readonly dueInMs: number | null; readonly keys?: readonly (string | undefined)[] | undefined },
     results: readonly RecordResult[],
   ): void {
     for (const [index, event] of events.entries()) {
@@ -217,7 +249,11 @@ export class Promises {
         this.#world.violate('what is done or dead is not redriven', `It is ${known.state}.`, event.id);
       }
       if (known.state === 'failed' && known.dueAt > now + 1) {
-        this.#world.violate('a failed event does not run before its retry time', 'It was redriven.', event.id);
+        this.#world.violate(
+          'a failed event does not run before its retry time',
+          'It was redriven.',
+          event.id,
+        );
       }
       if (known.takenUntil > now) {
         this.#world.violate(
@@ -273,7 +309,11 @@ export class Promises {
     this.poll = { ...this.poll, holder, leaseUntil: now + leaseMs };
   }
 
-  pollSaved(state: PollState, { holder, leaseMs }: { readonly holder: string; readonly leaseMs: number }, isSaved: boolean): void {
+  pollSaved(
+    state: PollState,
+    { holder, leaseMs }: { readonly holder: string; readonly leaseMs: number },
+    isSaved: boolean,
+  ): void {
     if (!isSaved) return;
     if (this.poll.holder !== holder) {
       this.#world.violate('only who has the lease to poll saves its state', `${holder} saved it.`);
@@ -333,7 +373,9 @@ export class Promises {
     const { now } = this.#world;
     const attempt = this.stored
       .get(event.id)
-      ?.attempts.findLast((each) => each.process === process && each.number === number && each.startedAt === undefined);
+      ?.attempts.findLast(
+        (each) => each.process === process && each.number === number && each.startedAt === undefined,
+      );
     if (attempt === undefined) {
       this.#world.violate('a handler runs under a claim', `${process.name} runs it without one.`, event.id);
       return undefined;
@@ -364,7 +406,11 @@ export class Promises {
     attempt.effectAt = now;
     if (earlier.length === 0) return;
     if (this.#exactlyOnce) {
-      this.#world.violate('in a transactional inbox an effect happens once', `It happened ${earlier.length} times before.`, id);
+      this.#world.violate(
+        'in a transactional inbox an effect happens once',
+        `It happened ${earlier.length} times before.`,
+        id,
+      );
       return;
     }
     this.#world.count('an effect happens again');
@@ -396,28 +442,43 @@ export class Promises {
         yield { id, why: `it is ${known.state}` };
       } else if (this.answered.has(id)) {
         yield { id, why: 'it was answered 2xx and is not in the inbox' };
-      } else if (state !== undefined && isKnownEvent(event)) {
-        const at = createdAtMs(event);
-        const since = state.since ?? START_MS;
-        if (at >= since && (state.watermark ?? 0) < at) yield { id, why: 'no poll has proven its time' };
+      } else if (this.#isPolled && isKnownEvent(event)) {
+        if (state === undefined || state.watermark === null) yield { id, why: 'no poll has read the list' };
+        else {
+          const at = createdAtMs(event);
+          const isOpen = at >= (state.since ?? Number.NEGATIVE_INFINITY);
+          if (isOpen && state.watermark < at) yield { id, why: 'no poll has proven its time' };
+        }
       }
     }
   }
 
   /** The promises about the end: each event has had its effect, or is dead with what shows for it. */
-  checkEnd(maxAttempts: number, isPermanent: (id: string) => boolean): void {
+  checkEnd({
+    maxAttempts,
+    isPermanent,
+    hasHandler,
+  }: {
+    readonly maxAttempts: number;
+    readonly isPermanent: (event: UnknownEvent) => boolean;
+    readonly hasHandler: (event: UnknownEvent) => boolean;
+  }): void {
     for (const { id, why } of this.unfinished()) {
       this.#world.violate('every event is done, dead or parked in the end', why, id);
     }
     for (const [id, { event, state, attempts, count }] of this.stored) {
       this.#checkGenuine(event);
       const effects = attempts.filter((each) => each.effectAt !== undefined).length;
-      if (state === 'done' && effects === 0) {
+      if (state === 'done' && effects === 0 && hasHandler(event)) {
         this.#world.violate('what is done has had its effect', 'It had none.', id);
       }
       if (state === 'done' && effects === 1) this.#world.count('an effect happens once');
-      if (state === 'dead' && !isPermanent(id) && count < maxAttempts) {
-        this.#world.violate('what is dead has used up its attempts', `It had ${count} of ${maxAttempts}.`, id);
+      if (state === 'dead' && !isPermanent(event) && count < maxAttempts) {
+        this.#world.violate(
+          'what is dead has used up its attempts',
+          `It had ${count} of ${maxAttempts}.`,
+          id,
+        );
       }
       if (state === 'dead') this.#world.count('an event is dead');
       if (state === 'parked') this.#world.count('an event is parked');
@@ -473,7 +534,8 @@ export class Promises {
     const { now } = this.#world;
     const attempt = this.stored.get(lease.id)?.attempts.find(({ token }) => token === lease.token);
     if (attempt === undefined) {
-      if (isEnded) this.#world.violate('a lost lease changes nothing', `Its token was never given.`, lease.id);
+      if (isEnded)
+        this.#world.violate('a lost lease changes nothing', `Its token was never given.`, lease.id);
       return undefined;
     }
     if (!isEnded) {
@@ -503,7 +565,9 @@ export class Promises {
   #release({ key }: Attempt): void {
     if (key === undefined) return;
     const waiting = [...this.stored.values()].filter((each) => each.key === key && each.waits === 'waits');
-    const [first] = waiting.sort((a, b) => createdAtMs(a.event) - createdAtMs(b.event) || a.number - b.number);
+    const [first] = waiting.sort(
+      (a, b) => createdAtMs(a.event) - createdAtMs(b.event) || a.number - b.number,
+    );
     if (first === undefined) return;
     first.waits = 'due';
     this.#world.count('a key is released to the next event');

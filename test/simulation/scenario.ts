@@ -31,6 +31,8 @@ export interface Faults {
   readonly crash: number;
   /** A process is closed and then restarted. */
   readonly restart: number;
+  /** Its inbox stops answering when it is closed. */
+  readonly cutOff: number;
   /** A process is suspended for a while. */
   readonly pause: number;
   /** The inbox fails before it has done anything. */
@@ -99,6 +101,7 @@ export interface Scenario {
 const FAULTS: Readonly<Record<keyof Faults, number>> = {
   crash: 0.02,
   restart: 0.005,
+  cutOff: 1,
   pause: 0.004,
   inboxFails: 0.15,
   inboxAnswerLost: 0.15,
@@ -130,7 +133,24 @@ const SERVICE_FAULTS = {
   listWrongDelivered: 0.5,
 } as const satisfies FaultsInput;
 
-const KNOWN_TYPES = ['accept.confirmed', 'transfer.settled', 'redeem.failed'] as const;
+/** Every fault by the name that it is counted under. */
+export const FAULT_NAMES: readonly string[] = [
+  ...Object.keys(FAULTS),
+  'slow step',
+  ...Object.keys(SERVICE_FAULTS),
+  ...['listLagMs', 'list oldest', 'list shuffled', 'listFilterAfterCap'],
+];
+
+/** The app has no handler for the last one. */
+const KNOWN_TYPES = [
+  'accept.confirmed',
+  'accept.confirmed',
+  'transfer.settled',
+  'transfer.settled',
+  'redeem.failed',
+  'redeem.failed',
+  'redeem.completed',
+] as const;
 
 /** The scenario of a seed. */
 export function toScenario(seed: number): Scenario {

@@ -1,9 +1,9 @@
 /** Runs the world of a scenario, from its first event until everything has ended. */
 import { memoryInbox } from 'stablehooks';
 import type { Inbox } from 'stablehooks/conformance';
-import { sqliteInbox, type SqliteLike } from 'stablehooks/inboxes/sqlite';
+import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { createSandbox } from 'stablehooks-kit/sandbox';
-import { type App, startApp } from './app.js';
+import { type App, behaviourOf, HANDLED_TYPES, startApp } from './app.js';
 import { toBalancer } from './network.js';
 import { Promises } from './promises.js';
 import { SimulatedQueue } from './queue.js';
@@ -30,12 +30,18 @@ export interface SimulateOptions {
 /** How long a calm world can take until everything has ended. */
 const CALM_LIMIT_MS = 3 * 3_600_000;
 
-export async function simulate(scenario: Scenario, { openDatabase, keepsTrace = false }: SimulateOptions): Promise<Result> {
+export async function simulate(
+  scenario: Scenario,
+  { openDatabase, keepsTrace = false }: SimulateOptions,
+): Promise<Result> {
   const { faults } = scenario;
   const world = new World({ ...scenario, keepsTrace, disturb });
-  const promises = new Promises(world, { exactlyOnce: scenario.inbox === 'transactional' });
+  const promises = new Promises(world, {
+    exactlyOnce: scenario.inbox === 'transactional',
+    isPolled: scenario.poller !== null,
+  });
   const apps = new Map<number, App>();
-  const fetch = toBalancer(world, faults, () => [...apps.values()]);
+  const { fetch, copies } = toBalancer(world, faults, () => [...apps.values()]);
   const { endpoints, ...serviceOptions } = scenario.sandbox;
   const sandbox = createSandbox({
     ...serviceOptions,
@@ -75,26 +81,33 @@ export async function simulate(scenario: Scenario, { openDatabase, keepsTrace = 
       world.note(process, `crashes when this would have happened: ${text}`);
       stop(host, process, world.random.integer(0, 20_000));
     } else if (!closing.has(process) && world.strikes('restart', faults.restart)) {
-      world.note(process, 'is closed');
+      process.isCutOff = world.strikes('cutOff', faults.cutOff);
+      world.note(process, process.isCutOff ? 'is closed, and its inbox stops answering' : 'is closed');
       void close(host, process);
     } else if (world.strikes('pause', faults.pause)) {
       const ms = world.random.integer(100, 20_000);
       process.pausedUntil = world.now + ms;
-      process.pausedMs += ms;
       world.note(process, `is paused for ${ms} ms`);
     }
   }
 
   function stop(host: number, process: Process, downMs: number): void {
     apps.delete(host);
+    closing.delete(process);
     process.end();
     restartLater(host, downMs);
   }
 
   async function close(host: number, process: Process): Promise<void> {
     closing.add(process);
+    const end = () => {
+      closing.delete(process);
+      if (!process.ended) stop(host, process, 100);
+    };
+    // As a supervisor does: one that does not end is killed.
+    world.after(world.outside, scenario.receiver.leaseMs + 60_000, 'a supervisor kills a process', end);
     await apps.get(host)?.close();
-    if (!process.ended) stop(host, process, 100);
+    end();
   }
 
   for (const [index, { atMs, type, key }] of scenario.events.entries()) {
@@ -127,8 +140,8 @@ export async function simulate(scenario: Scenario, { openDatabase, keepsTrace = 
       return true;
     }
     return (
-      apps.size === scenario.hosts.length &&
-      queue.size === 0 &&
+      apps.size - closing.size === scenario.hosts.length &&
+      queue.size + copies() === 0 &&
       sandbox.deliveries({ state: 'pending', limit: 1 }).length === 0 &&
       promises.unfinished().next().done === true
     );
@@ -137,18 +150,20 @@ export async function simulate(scenario: Scenario, { openDatabase, keepsTrace = 
 
   let closed = 0;
   const last = [...apps.values()];
-  for (const { close } of last) void close().then(() => {
-    closed += 1;
-  });
+  for (const { close } of last)
+    void close().then(() => {
+      closed += 1;
+    });
   const closeBy = world.now + 2 * scenario.receiver.leaseMs + 60_000;
   await world.run(() => closed === last.length || world.now > closeBy);
   if (world.violation === undefined) {
     if (closed < last.length) {
       world.violate('every process can be closed', `${last.length - closed} did not close.`);
     }
-    promises.checkEnd(scenario.receiver.maxAttempts, (id) => {
-      const index = Number(promises.genuine.get(id)?.payload['index']);
-      return scenario.events[index]?.permanent === true;
+    promises.checkEnd({
+      maxAttempts: scenario.receiver.maxAttempts,
+      isPermanent: (event) => behaviourOf(scenario, event).permanent,
+      hasHandler: ({ type }) => HANDLED_TYPES.some((each) => each === type),
     });
   }
   for (const { process } of last) process.end();
@@ -164,7 +179,15 @@ export async function simulate(scenario: Scenario, { openDatabase, keepsTrace = 
   };
 
   function countServiceFaults(): void {
-    for (const { faults: occurred } of sandbox.attempts()) for (const fault of occurred) world.count(fault);
+    const { delayMs = 0 } = scenario.serviceFaults;
+    for (const { faults: occurred, eventId, startedAt, number } of sandbox.attempts()) {
+      for (const fault of occurred) world.count(fault);
+      const createdAt = promises.genuine.get(eventId)?.created_at ?? startedAt;
+      const heldMs = Date.parse(startedAt) - Date.parse(createdAt);
+      if (number !== 1 || heldMs <= 0) continue;
+      if (heldMs >= delayMs) world.count('delay');
+      if (heldMs !== delayMs) world.count('reorder');
+    }
   }
 }
 

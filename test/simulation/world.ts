@@ -33,8 +33,8 @@ export class Process {
   ended = false;
   /** No turn of it runs before, as in a machine that is suspended. */
   pausedUntil = 0;
-  /** How long it was paused in total. */
-  pausedMs = 0;
+  /** Whether its connections have stopped answering. */
+  isCutOff = false;
   readonly #onEnd = new Set<() => void>();
   #uuids = 0;
 
