@@ -102,7 +102,7 @@ const FAULTS: Readonly<Record<keyof Faults, number>> = {
   crash: 0.02,
   restart: 0.005,
   cutOff: 1,
-  pause: 0.004,
+  pause: 0.03,
   inboxFails: 0.15,
   inboxAnswerLost: 0.15,
   requestLost: 0.3,
@@ -226,7 +226,7 @@ export function toScenario(seed: number): Scenario {
     latency: {
       usualMs: pick([1, 10, 100]),
       slowMs: integer(2_000, leaseMs * 1.5),
-      slow: isHarsh && chance(0.3) ? 0.05 * random.number() : 0,
+      slow: isHarsh && chance(0.4) ? 0.1 * random.number() : 0,
     },
     faults: some(FAULTS),
     serviceFaults: {
