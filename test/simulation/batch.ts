@@ -1,5 +1,5 @@
 /** Runs worlds one after the other. It is bundled with the sources, and its module is also the worker of `run.ts`. */
-import { isMainThread, parentPort, threadId } from 'node:worker_threads';
+import { parentPort, threadId, workerData } from 'node:worker_threads';
 import Database from 'libsql';
 import { FAULT_NAMES, type Scenario, toScenario } from './scenario.js';
 import { shrink, tell } from './shrink.js';
@@ -7,6 +7,9 @@ import { type Result, simulate } from './simulate.js';
 
 export { PRECONDITIONS } from './promises.js';
 export { FAULT_NAMES };
+
+/** The `workerData` of a worker that runs ranges. */
+export const BATCH_WORKER = 'simulation';
 
 type Options = { readonly keepsTrace?: boolean };
 
@@ -56,7 +59,7 @@ async function runRange({ from, until }: Range): Promise<RangeResult> {
   return { worker: threadId, ...sums, occurrences, failed: undefined };
 }
 
-if (!isMainThread) {
+if (workerData === BATCH_WORKER) {
   parentPort?.on('message', async (range: Range) => {
     parentPort?.postMessage(await runRange(range));
   });

@@ -10,12 +10,12 @@ const RESET = 'The connection was reset.';
 export interface Balancer {
   /** The `fetch` of an endpoint. */
   readonly fetch: (request: Request) => Promise<Response>;
-  /** How many copies of deliveries have not arrived yet. */
-  readonly copies: () => number;
+  /** How many deliveries are in a process, and how many copies have not arrived yet. */
+  readonly underWay: () => number;
 }
 
 export function toBalancer(world: World, faults: Partial<Faults>, processes: () => readonly App[]): Balancer {
-  let copies = 0;
+  let underWay = 0;
 
   /** Resolves when the request has been answered. It fails when the process dies before. */
   async function deliver(request: Request): Promise<Response> {
@@ -23,9 +23,12 @@ export function toBalancer(world: World, faults: Partial<Faults>, processes: () 
     if (first === undefined) throw new TypeError('The connection was refused.');
     const { process, handler } = world.random.pick([first, ...others]);
     world.note(process, 'gets a delivery');
+    underWay += 1;
     return await new Promise<Response>((resolve, reject) => {
       const forget = process.onEnd(() => reject(new TypeError(RESET)));
       handler(request).then(resolve, reject).finally(forget);
+    }).finally(() => {
+      underWay -= 1;
     });
   }
 
@@ -52,9 +55,9 @@ export function toBalancer(world: World, faults: Partial<Faults>, processes: () 
     const body = await request.text().catch(() => undefined);
     if (body === undefined) return;
     const send = (text: string, ms: number) => {
-      copies += 1;
+      underWay += 1;
       world.after(world.outside, ms, 'a copy of a delivery arrives', () => {
-        copies -= 1;
+        underWay -= 1;
         deliver(new Request(url, { method, headers, body: text })).catch(() => undefined);
       });
     };
@@ -62,7 +65,7 @@ export function toBalancer(world: World, faults: Partial<Faults>, processes: () 
     if (isForged) send(forge(body, world.random.integer(0, 2)), world.random.integer(0, 1_000));
   }
 
-  return { fetch, copies: () => copies };
+  return { fetch, underWay: () => underWay };
 }
 
 /** A body that the signature does not fit: another event, another amount, other white space. */

@@ -46,7 +46,7 @@ async function runAll(): Promise<number> {
   let next = from;
 
   function work(): Promise<void> {
-    const worker = new Worker(new URL(url), { execArgv: [] });
+    const worker = new Worker(new URL(url), { execArgv: [], workerData: batch.BATCH_WORKER });
     return new Promise((resolve, reject) => {
       const ask = () => {
         if (next >= end || failed.length > 0) {

@@ -21,9 +21,11 @@ export interface Result {
   readonly trace: readonly TraceLine[];
 }
 
+type Database = SqliteLike & { close(): void };
+
 export interface SimulateOptions {
   /** Opens a database in memory. */
-  readonly openDatabase: () => SqliteLike;
+  readonly openDatabase: () => Database;
   readonly keepsTrace?: boolean;
 }
 
@@ -41,7 +43,7 @@ export async function simulate(
     isPolled: scenario.poller !== null,
   });
   const apps = new Map<number, App>();
-  const { fetch, copies } = toBalancer(world, faults, () => [...apps.values()]);
+  const { fetch, underWay } = toBalancer(world, faults, () => [...apps.values()]);
   const { endpoints, ...serviceOptions } = scenario.sandbox;
   const sandbox = createSandbox({
     ...serviceOptions,
@@ -51,7 +53,8 @@ export async function simulate(
     faults: scenario.serviceFaults,
   });
   const queue = new SimulatedQueue(world, promises, faults);
-  const inbox = openInbox(world, scenario, openDatabase);
+  const database = scenario.inbox === 'sqlite' ? openDatabase() : undefined;
+  const inbox = openInbox(world, database);
   const { secret, token } = sandbox;
   const around = { world, promises, scenario, sandbox, inbox, queue, secret, token };
   const closing = new Set<Process>();
@@ -141,7 +144,7 @@ export async function simulate(
     }
     return (
       apps.size - closing.size === scenario.hosts.length &&
-      queue.size + copies() === 0 &&
+      queue.size + underWay() === 0 &&
       sandbox.deliveries({ state: 'pending', limit: 1 }).length === 0 &&
       promises.unfinished().next().done === true
     );
@@ -169,6 +172,7 @@ export async function simulate(
   for (const { process } of last) process.end();
   countServiceFaults();
   void sandbox.close();
+  database?.close();
   return {
     hash: world.hash(),
     violation: world.violation,
@@ -192,11 +196,7 @@ export async function simulate(
 }
 
 /** All processes share the store and its clock. */
-function openInbox(
-  world: World,
-  { inbox }: Scenario,
-  openDatabase: () => SqliteLike,
-): Omit<Inbox, 'transaction'> {
+function openInbox(world: World, database: SqliteLike | undefined): Omit<Inbox, 'transaction'> {
   const runtime = { now: () => world.now, uuid: () => world.outside.uuid() };
-  return inbox === 'sqlite' ? sqliteInbox(openDatabase(), { runtime }) : memoryInbox({ runtime });
+  return database === undefined ? memoryInbox({ runtime }) : sqliteInbox(database, { runtime });
 }
