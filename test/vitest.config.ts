@@ -46,6 +46,8 @@ const separate = {
   project: ['test/project/**/*.test.ts'],
   chaos: ['test/chaos/**/*.test.ts'],
   kills: ['test/**/*kills.test.ts'],
+  // Bundles the sources, once for each bug that is planted in them.
+  simulation: ['test/simulation/**/*.test.ts'],
   // Opens the inspector in Chromium.
   browser: ['kit/test/**/*.browser.test.ts'],
   // Starts programs, builds an app, or runs for more than a few seconds.

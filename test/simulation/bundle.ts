@@ -1,0 +1,74 @@
+/** Bundles the simulation with the sources of both packages, as they are or with a bug that is planted in them. */
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { build } from 'esbuild';
+
+const root = new URL('../../', import.meta.url);
+
+/** A change of one place of a source file. */
+export interface Edit {
+  /** Below the root of the repository. */
+  readonly file: string;
+  readonly find: string;
+  readonly replace: string;
+}
+
+interface Manifest {
+  readonly exports: Readonly<
+    Record<string, string | { readonly default?: string; readonly import?: { readonly default: string } }>
+  >;
+}
+
+/** The source of each public name. */
+function sourcesOf(name: string, folder: string): [string, string][] {
+  const { exports }: Manifest = JSON.parse(readFileSync(new URL(`${folder}package.json`, root), 'utf8'));
+  return Object.entries(exports).flatMap(([subpath, target]) => {
+    if (typeof target === 'string') return [];
+    const module = (target.import?.default ?? target.default ?? '').replace('./dist/', `${folder}src/`);
+    return [[name + subpath.slice(1), fileURLToPath(new URL(module.replace(/\.js$/, '.ts'), root))]];
+  });
+}
+
+/** @returns the URL of a module that exports what `batch.ts` does. */
+export async function bundle(edits: readonly Edit[] = []): Promise<string> {
+  const name = createHash('sha256').update(JSON.stringify(edits)).digest('hex').slice(0, 16);
+  const outfile = fileURLToPath(new URL(`test/simulation/dist/${name}.mjs`, root));
+  const hmac = fileURLToPath(new URL('src/core/hmac-node.ts', root));
+  await build({
+    entryPoints: [fileURLToPath(new URL('test/simulation/batch.ts', root))],
+    outfile,
+    ...{
+      bundle: true,
+      format: 'esm',
+      platform: 'node',
+      target: 'node20',
+      logLevel: 'error',
+      sourcemap: 'inline',
+    },
+    alias: Object.fromEntries([
+      ...sourcesOf('stablehooks', ''),
+      ...sourcesOf('stablehooks-kit', 'kit/'),
+      ['#hmac', hmac],
+    ]),
+    // What is not of this repository is loaded as it is: the driver has native code, and `yaml` is CommonJS.
+    external: ['libsql', 'hono', 'hono/*', '@hono/*', 'zod', 'zod/*', 'yaml', 'fastest-levenshtein'],
+    plugins: [
+      {
+        name: 'planted bugs',
+        setup({ onLoad }) {
+          for (const { file, find, replace } of edits) {
+            const path = fileURLToPath(new URL(file, root));
+            const filter = new RegExp(`^${path.replaceAll(/[\\.+()[\]{}^$|*?]/g, '\\$&')}$`);
+            onLoad({ filter }, () => {
+              const parts = readFileSync(path, 'utf8').split(find);
+              if (parts.length !== 2) throw new Error(`${file} has this ${parts.length - 1} times: ${find}`);
+              return { contents: parts.join(replace), loader: 'ts' };
+            });
+          }
+        },
+      },
+    ],
+  });
+  return pathToFileURL(outfile).href;
+}

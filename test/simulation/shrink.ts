@@ -1,0 +1,113 @@
+/** Makes the story of a violation short: a smaller scenario that violates the same promise, told in its trace. */
+import type { Scenario } from './scenario.js';
+import type { Result } from './simulate.js';
+import { START_MS } from './world.js';
+
+type Run = (scenario: Scenario, options: { readonly keepsTrace: boolean }) => Promise<Result>;
+
+/** How many orders of a smaller scenario are tried. */
+const ORDERS = 6;
+
+/** The smallest scenario that was found, and its result with a trace. */
+export interface Story {
+  readonly scenario: Scenario;
+  readonly result: Result;
+}
+
+export async function shrink(scenario: Scenario, run: Run): Promise<Story> {
+  const promise = (await run(scenario, { keepsTrace: false })).violation?.promise;
+  if (promise === undefined) throw new Error('This scenario violates nothing.');
+
+  /** The candidate in an order that violates the same promise. */
+  async function failing(candidate: Scenario): Promise<Scenario | undefined> {
+    for (let order = 0; order < ORDERS; order++) {
+      const ordered = { ...candidate, order };
+      if ((await run(ordered, { keepsTrace: false })).violation?.promise === promise) return ordered;
+    }
+    return undefined;
+  }
+
+  let smallest = scenario;
+  for (let isSmaller = true; isSmaller; ) {
+    isSmaller = false;
+    for (const step of stepsOf(smallest)) {
+      const candidate = step(smallest);
+      const found = candidate && (await failing(candidate));
+      if (found === undefined) continue;
+      smallest = found;
+      isSmaller = true;
+    }
+  }
+  return { scenario: smallest, result: await run(smallest, { keepsTrace: true }) };
+}
+
+type Step = (scenario: Scenario) => Scenario | undefined;
+
+/** What can be left out; a step answers `undefined` when its part is no longer there. */
+function* stepsOf({ events, faults, serviceFaults, hosts }: Scenario): Generator<Step> {
+  const half = Math.floor(events.length / 2);
+  if (half > 1) {
+    yield (now) => ({ ...now, events: now.events.slice(0, half) });
+    yield (now) => (now.events.length > half ? { ...now, events: now.events.slice(half) } : undefined);
+  }
+  for (const event of events) {
+    yield (now) =>
+      now.events.includes(event) && now.events.length > 1
+        ? { ...now, events: now.events.filter((each) => each !== event) }
+        : undefined;
+  }
+  for (const fault of Object.keys(faults)) {
+    yield (now) => (fault in now.faults ? { ...now, faults: without(now.faults, fault) } : undefined);
+  }
+  for (const fault of Object.keys(serviceFaults)) {
+    yield (now) =>
+      fault in now.serviceFaults ? { ...now, serviceFaults: without(now.serviceFaults, fault) } : undefined;
+  }
+  if (hosts.length > 1) yield (now) => ({ ...now, hosts: now.hosts.slice(1) });
+  yield (now) =>
+    now.hosts.some((skewMs) => skewMs !== 0) ? { ...now, hosts: now.hosts.map(() => 0) } : undefined;
+  yield (now) => (now.poller === null ? undefined : { ...now, poller: null });
+  yield (now) => (now.hasQueue ? { ...now, hasQueue: false } : undefined);
+  yield (now) => (now.hasKeys ? { ...now, hasKeys: false } : undefined);
+  yield (now) => (now.latency.slow > 0 ? { ...now, latency: { ...now.latency, slow: 0 } } : undefined);
+  yield (now) =>
+    now.sandbox.endpoints > 1 ? { ...now, sandbox: { ...now.sandbox, endpoints: 1 } } : undefined;
+  const quiet = { stepsMs: [], failures: 0, permanent: false, hangs: false } as const;
+  for (const event of events) {
+    const isQuiet = event.stepsMs.length + event.failures === 0 && !event.permanent && !event.hangs;
+    if (isQuiet) continue;
+    yield (now) =>
+      now.events.includes(event)
+        ? { ...now, events: now.events.map((each) => (each === event ? { ...each, ...quiet } : each)) }
+        : undefined;
+  }
+}
+
+function without<Part extends object>(part: Part, name: string): Part {
+  return Object.fromEntries(Object.entries(part).filter(([each]) => each !== name)) as Part;
+}
+
+/** Up to so many lines are told whole; of a longer trace, those about the event and about processes. */
+const WHOLE_LINES = 80;
+
+/** The story in plain words. */
+export function tell({ scenario, result: { violation, trace } }: Story): string {
+  if (violation === undefined) return 'Nothing is violated.';
+  const { events, faults, serviceFaults, hosts, inbox, receiver, poller, redrive } = scenario;
+  const isAbout = ({ id, text }: (typeof trace)[number]) =>
+    id === violation.id || (id === undefined && !/due|timer/.test(text));
+  const lines = trace.length <= WHOLE_LINES ? trace : trace.filter(isAbout);
+  return [
+    `Seed ${scenario.seed}: "${violation.promise}" does not hold. ${violation.details}`,
+    `${events.length} events, ${hosts.length} hosts, inbox: ${inbox}, queue: ${scenario.hasQueue}, keys: ${scenario.hasKeys}`,
+    `receiver: ${JSON.stringify(receiver)}, redrive: ${JSON.stringify(redrive)}`,
+    `poller: ${JSON.stringify(poller)}`,
+    `faults: ${JSON.stringify(faults)}, of the service: ${JSON.stringify(serviceFaults)}`,
+    ...events.map((event, index) => `event ${index}: ${JSON.stringify(event)}`),
+    ...lines.map(
+      ({ at, process, text, id }) =>
+        `${((at - START_MS) / 1000).toFixed(3).padStart(9)} s  ${process.padEnd(12)} ${text}${id === undefined ? '' : ` (${id})`}`,
+    ),
+    `Replay it: npm run simulate -- --seed ${scenario.seed}`,
+  ].join('\n');
+}
