@@ -48,6 +48,35 @@ describe('memory inbox', () => {
     expect((await inbox.claim(event('a'), lease)).state).toBe('claimed');
   });
 
+  test('a memory inbox that was full of running events takes events again, round after round, once those are done', async () => {
+    const inbox = memoryInbox({ capacity: 2 });
+    for (let round = 0; round < 4; round++) {
+      const claims = [];
+      for (const id of [`a${round}`, `b${round}`]) claims.push(await inbox.claim(event(id), lease));
+      await expect(inbox.claim(event(`c${round}`), lease)).rejects.toThrow(/full/);
+      for (const claim of claims) {
+        if (claim.state !== 'claimed') throw new Error(claim.state);
+        expect(await inbox.complete(claim.lease)).toBe(true);
+      }
+      expect(await inbox.list({ state: 'done', limit: 9 })).toHaveLength(2);
+    }
+  });
+
+  test('a memory inbox full of dead events forgets a hundredth of them at once, the oldest first', async () => {
+    const inbox = memoryInbox({ capacity: 250, logger: { warn: () => undefined, error: () => undefined } });
+    for (let index = 0; index < 250; index++) {
+      const claim = await inbox.claim(event(`dead ${index}`), lease);
+      if (claim.state !== 'claimed') throw new Error(claim.state);
+      await inbox.fail(claim.lease, { retryAfterMs: null, error: 'no' });
+    }
+    await inbox.claim(event('a'), lease);
+    const counts = await inbox.count();
+    expect(counts.find(({ state }) => state === 'dead')?.count).toBe(247);
+    for (const [id, state] of [['dead 0'], ['dead 2'], ['dead 3', 'dead']] as const) {
+      expect((await inbox.find(id))?.state).toBe(state);
+    }
+  });
+
   test('a memory inbox full of parked and dead events takes good events: dead ones give way, then parked ones, with one warning', async () => {
     const lines: string[] = [];
     const log = (line: string) => void lines.push(line);

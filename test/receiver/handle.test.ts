@@ -104,7 +104,8 @@ describe('a handler that fails', () => {
   test('an event whose handler fails maxAttempts times is dead-lettered in a durable inbox', async () => {
     const clock = { now: 0 };
     const inbox = durable(clock);
-    const { receiver } = setUp(() => Promise.reject(new Error('no')), { inbox, maxAttempts: 3 });
+    const handler = vi.fn<Handler>(() => Promise.reject(new Error('no')));
+    const { receiver } = setUp(handler, { inbox, maxAttempts: 3 });
     const event = anEvent();
     const kinds = [];
     for (let attempt = 1; attempt <= 4; attempt++) {
@@ -112,6 +113,8 @@ describe('a handler that fails', () => {
       clock.now += HOUR_MS;
     }
     expect(kinds).toEqual(['failed', 'failed', 'dead', 'dead']);
+    expect(handler).toHaveBeenCalledTimes(3);
+    expect((await inbox.find(event.id))?.lastError).toBe('ERR_HANDLER_FAILED: no');
   });
 
   test('25 replays of one captured delivery do not kill an event, and the retry after the recovery is handled', async () => {
@@ -275,6 +278,23 @@ describe('a handler that is slow', () => {
     expect(outcome).toMatchObject({ kind: 'busy', error: { code: 'ERR_LEASE_LOST' } });
     expect(toWebhookResponse(outcome).status).toBe(503);
   });
+});
+
+test('a handler that fails after another process has claimed its event is busy, and the other attempt goes on', async () => {
+  let now = 0;
+  const inbox = memoryInbox({ runtime: { now: () => now } });
+  const { receiver } = setUp(
+    async (event) => {
+      now += 120_000;
+      await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+      throw new PermanentError('too late to say so');
+    },
+    { inbox },
+  );
+  const event = anEvent();
+  const outcome = await receiver.handle(event, push);
+  expect(outcome).toMatchObject({ kind: 'busy', error: { code: 'ERR_LEASE_LOST', retryAfterMs: 1_000 } });
+  expect(await inbox.find(event.id)).toMatchObject({ state: 'leased', attempts: 2, lastError: null });
 });
 
 describe('simultaneous deliveries of one event', () => {

@@ -129,6 +129,32 @@ describe('with a queue', () => {
     expect(jobs.length).toBe(1);
   });
 
+  test('with a queue, an event that is dead is answered dead and not enqueued', async () => {
+    const enqueue = vi.fn(async () => undefined);
+    const { inbox, receiver } = setUp(enqueue);
+    const event = anEvent();
+    const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+    if (claim.state !== 'claimed') throw new Error(claim.state);
+    await inbox.fail(claim.lease, { retryAfterMs: null, error: 'no' });
+    expect(await receiver.receive(await delivery(event))).toMatchObject({ kind: 'dead' });
+    expect(await receiver.accept(event, pull)).toMatchObject({ kind: 'dead' });
+    expect(enqueue).not.toHaveBeenCalled();
+  });
+
+  test('with a queue, an event is due again after leaseMs if this process dies before it is enqueued', async () => {
+    const { clock, inbox: memory } = clocked();
+    const receiver = createReceiver({
+      secret,
+      inbox: { ...memory, durable: true },
+      queue: { enqueue: async () => undefined },
+      handlers: {},
+      leaseMs: 90_000,
+    });
+    const event = anEvent();
+    await receiver.accept(event, pull);
+    expect((await memory.find(event.id))?.dueAt).toBe(clock.now + 90_000);
+  });
+
   test('with a queue that is down, a delivery is unavailable, and redrive enqueues the event later', async () => {
     let up = false;
     const jobs: UnknownEvent[] = [];
