@@ -260,7 +260,7 @@ describeWithRedis('Redis inbox', () => {
       else await inbox.fail(claim.lease, { retryAfterMs: null, error: 'no' });
       expect(await redis.hmget(`{settled}:event:${id}`, 'token', 'dueAt')).toEqual([null, null]);
     }
-    expect((await redis.zrange('{settled}:due', 0, -1)).filter((id) => id !== '')).toEqual([]);
+    expect((await redis.zrange('{settled}:due', '0', '-1')).filter((id) => id !== '')).toEqual([]);
     expect((await redis.keys('{settled}:*')).filter((key) => /:(?:holder|waiting|due):/.test(key))).toEqual(
       [],
     );

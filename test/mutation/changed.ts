@@ -9,7 +9,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { root } from '../project/source.js';
 import { type Group, groups } from './groups.js';
-import { blobOf, type FileResult, hashOf, readResults, scoreOf, toResult, toTable } from './record.js';
+import {
+  blobOf,
+  countsOf,
+  type FileResult,
+  hashOf,
+  readResults,
+  scoreOf,
+  survivorsOf,
+  toTable,
+} from './record.js';
 import { runStryker } from './stryker.js';
 
 const MIN_SCORE = 90;
@@ -62,10 +71,10 @@ async function judge(group: Group, path: string): Promise<Verdict> {
     return { text: `not shown: it has changed, and git does not have it as of ${result.date}; ${again}` };
   }
   if (group.kind === 'text') return { text: `not shown: it has changed since ${result.date}; ${again}` };
-  const mutants = ranges.length === 0 ? [] : await runStryker(group, path, ranges);
-  const { counts, survivors } = toResult(group, path, { mutants, seconds: 0 });
-  const score = scoreOf([counts]);
-  for (const { line, mutation } of survivors) console.log(`  ${path}:${line}: ${mutation}`);
+  const selected = ranges.map((range) => `${path}${range}`);
+  const mutants = selected.length === 0 ? [] : ((await runStryker(group, selected)).get(path) ?? []);
+  const score = scoreOf([countsOf(mutants)]);
+  for (const { line, mutation } of survivorsOf(mutants)) console.log(`  ${path}:${line}: ${mutation}`);
   return {
     text: `${score.toFixed(1)} % of ${mutants.length} mutants of the lines that have changed since ${result.date}; the others are not shown`,
     failed: score < MIN_SCORE,

@@ -20,7 +20,7 @@ export const groups: readonly Group[] = [
     name: 'receiver',
     kind: 'code',
     sources: below('src/receiver'),
-    tests: [...testsBelow('test/receiver'), 'test/options.test.ts'],
+    tests: [...testsBelow('test/receiver'), ...testsBelow('test/telemetry'), 'test/options.test.ts'],
   },
   {
     name: 'core',

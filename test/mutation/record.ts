@@ -9,6 +9,8 @@ export type Status = 'killed' | 'timeout' | 'survived' | 'no coverage' | 'static
 
 export interface Mutant {
   readonly line: number;
+  /** Its range of lines and columns, as Stryker selects it. */
+  readonly range?: string;
   /** What is changed, and into what. */
   readonly mutation: string;
   readonly status: Status;
@@ -23,6 +25,7 @@ export interface Survivor extends Mutant {
 /** The mutants of one file. */
 export interface FileResult {
   readonly date: string;
+  /** How long the run took, of all its files. */
   readonly seconds: number;
   /** The mutated file, as `git hash-object` names it: its lines can be compared with those of today. */
   readonly source: string;
@@ -52,28 +55,37 @@ export function hashOf(paths: readonly string[]): string {
   return hash.digest('hex');
 }
 
-export function toResult(
-  { tests }: Group,
-  path: string,
-  { mutants, seconds }: { readonly mutants: readonly Mutant[]; readonly seconds: number },
-): FileResult {
+interface Run {
+  readonly ended: ReadonlyMap<string, readonly Mutant[]>;
+  readonly seconds: number;
+}
+
+function toResult({ tests }: Group, path: string, mutants: readonly Mutant[], seconds: number): FileResult {
   const lines = textOf(path).split('\n');
-  const count = (status: Status) => mutants.filter((mutant) => mutant.status === status).length;
   return {
     date: new Date().toISOString().slice(0, 10),
     seconds,
     source: blobOf(path),
     tests: hashOf(tests),
-    counts: {
-      killed: count('killed'),
-      timeout: count('timeout'),
-      survived: count('survived'),
-      'no coverage': count('no coverage'),
-      static: count('static'),
-    },
-    survivors: mutants
-      .filter(({ status }) => status === 'survived' || status === 'no coverage')
-      .map((mutant) => ({ ...mutant, text: lines[mutant.line - 1]?.trim() ?? '' })),
+    counts: countsOf(mutants),
+    survivors: survivorsOf(mutants).map((mutant) => ({
+      ...mutant,
+      text: lines[mutant.line - 1]?.trim() ?? '',
+    })),
+  };
+}
+
+export const survivorsOf = (mutants: readonly Mutant[]): readonly Mutant[] =>
+  mutants.filter(({ status }) => status === 'survived' || status === 'no coverage');
+
+export function countsOf(mutants: readonly Mutant[]): FileResult['counts'] {
+  const count = (status: Status) => mutants.filter((mutant) => mutant.status === status).length;
+  return {
+    killed: count('killed'),
+    timeout: count('timeout'),
+    survived: count('survived'),
+    'no coverage': count('no coverage'),
+    static: count('static'),
   };
 }
 
@@ -85,10 +97,47 @@ export function scoreOf(counts: readonly FileResult['counts'][]): number {
   return all === 0 ? 100 : (100 * detected) / all;
 }
 
-/** Adds the result of a file, and writes both files. */
-export function record(group: Group, path: string, result: FileResult): void {
+/** Adds the results of the files of one run, and writes both files. */
+export function record(group: Group, { ended, seconds }: Run): void {
+  write(
+    group,
+    [...ended].map(([path, mutants]) => [path, toResult(group, path, mutants, seconds)]),
+  );
+}
+
+/** Counts those of the recorded survivors that have been run again and were noticed. */
+export function recordAgain(group: Group, ended: ReadonlyMap<string, readonly Mutant[]>): void {
+  const before = readResults()[group.name];
+  write(
+    group,
+    [...ended].flatMap(([path, mutants]) => {
+      const result = before?.[path];
+      if (result === undefined) return [];
+      const isNoticed = ({ range, mutation }: Mutant) =>
+        mutants.some(
+          (again) =>
+            again.range === range &&
+            again.mutation === mutation &&
+            (again.status === 'killed' || again.status === 'timeout'),
+        );
+      const survivors = result.survivors.filter((survivor) => !isNoticed(survivor));
+      const counts = {
+        ...result.counts,
+        killed: result.counts.killed + result.survivors.length - survivors.length,
+        survived: survivors.filter(({ status }) => status === 'survived').length,
+        'no coverage': survivors.filter(({ status }) => status === 'no coverage').length,
+      };
+      return [[path, { ...result, counts, survivors, tests: hashOf(group.tests) }]];
+    }),
+  );
+}
+
+function write(group: Group, added: readonly (readonly [string, FileResult])[]): void {
   const before = readResults();
-  const results: Results = { ...before, [group.name]: { ...before[group.name], [path]: result } };
+  const results: Results = {
+    ...before,
+    [group.name]: { ...before[group.name], ...Object.fromEntries(added) },
+  };
   writeFileSync(RESULTS, `${JSON.stringify(results, null, 2)}\n`);
   writeFileSync(SURVIVORS, toMarkdown(results));
 }

@@ -1,7 +1,8 @@
 /** The mutants of TypeScript, by Stryker. */
+import { relative } from 'node:path';
 import type { PartialStrykerOptions } from '@stryker-mutator/api/core';
 import { Stryker } from '@stryker-mutator/core';
-import { textOf } from '../project/source.js';
+import { root, textOf } from '../project/source.js';
 import type { Group } from './groups.js';
 import type { Mutant, Status } from './record.js';
 
@@ -13,19 +14,19 @@ const STATUS: Readonly<Record<string, Status>> = {
   Ignored: 'static',
 };
 
-/** Runs the mutants of one file against the tests of its group. `ranges`: only those of these lines. */
+/** Runs the mutants of files against the tests of their group. A file can be followed by a range, `:3-7` or
+ * `:3:1-3:9`. */
 export async function runStryker(
   { tests }: Group,
-  path: string,
-  ranges: readonly string[] = [''],
-): Promise<readonly Mutant[]> {
+  selected: readonly string[],
+): Promise<ReadonlyMap<string, readonly Mutant[]>> {
   // The workers read it in vitest.config.ts.
   process.env['MUTATION_TESTS'] = tests.join();
   const options: PartialStrykerOptions = {
     testRunner: 'vitest',
     plugins: ['@stryker-mutator/vitest-runner'],
     vitest: { configFile: 'test/mutation/vitest.config.ts', related: false },
-    mutate: ranges.map((range) => `${path}${range}`),
+    mutate: [...selected],
     coverageAnalysis: 'perTest',
     // A mutant that takes effect while a module loads needs a new process and every test. One that ends the
     // collection of the tests would count as not noticed.
@@ -37,21 +38,26 @@ export async function runStryker(
     // For a test that blocks its thread; others end by the time limit of vitest.
     timeoutMS: 20_000,
     timeoutFactor: 4,
-    reporters: [],
+    reporters: ['progress-append-only'],
     tempDirName: '.stryker-tmp',
     cleanTempDir: 'always',
     allowEmpty: true,
     ignorePatterns: ['dist', '**/dist', '**/.next', 'docs', 'test/bench', 'test/consumers', 'kit/page'],
   };
   const results = await new Stryker(options).runMutationTest();
-  const lines = textOf(path).split('\n');
-  return results.flatMap(({ status, location: { start, end }, mutatorName, replacement = '' }) => {
+  const paths = [...new Set(selected.map((file) => file.replace(/:.*/, '')))];
+  const mutants = new Map(paths.map((path) => [path, [] as Mutant[]]));
+  for (const { fileName, status, location, mutatorName, replacement = '' } of results) {
+    const path = relative(root, fileName);
     const ended = STATUS[status];
-    if (ended === undefined) return [];
-    const original =
-      start.line === end.line ? (lines[start.line - 1] ?? '').slice(start.column - 1, end.column - 1) : '';
-    return [
-      { line: start.line, mutation: `${mutatorName}: ${original || '…'} → ${replacement}`, status: ended },
-    ];
-  });
+    if (ended === undefined) continue;
+    const { start, end } = location;
+    const line = textOf(path).split('\n')[start.line - 1] ?? '';
+    const original = start.line === end.line ? line.slice(start.column - 1, end.column - 1) : '…';
+    const mutation = `${mutatorName}: ${original} → ${replacement}`;
+    // A range counts columns from 0, a result from 1.
+    const range = `${start.line}:${start.column - 1}-${end.line}:${end.column - 1}`;
+    mutants.get(path)?.push({ line: start.line, range, mutation, status: ended });
+  }
+  return mutants;
 }

@@ -23,8 +23,8 @@ export default defineConfig({
     ...node.test,
     include: (process.env['MUTATION_TESTS'] ?? '').split(',').filter((path) => path !== ''),
     // A mutant that hangs ends here. The slowest test takes less than a twentieth of this on an idle machine.
-    testTimeout: 20_000,
-    hookTimeout: 20_000,
-    expect: { poll: { timeout: 15_000 } },
+    testTimeout: 10_000,
+    hookTimeout: 10_000,
+    expect: { poll: { timeout: 8_000 } },
   },
 });
