@@ -107,6 +107,48 @@ describe("acknowledge: 'recorded'", () => {
     expect(begun).toEqual([last.id]);
   });
 
+  test('a delivery and the end of its handler are reported with the origin push and which secret matched', async () => {
+    const inbox = durable();
+    const { receiver, outcomes } = setUp(() => undefined, {
+      acknowledge: 'recorded',
+      inbox,
+      secret: ['other', secret],
+      maxConcurrency: 1,
+    });
+    const [first, second] = [anEvent(), anEvent()];
+    await receiver.receive(await delivery(first));
+    await receiver.receive(await delivery(second));
+    for (const { id } of [first, second]) expect(await inbox.find(id)).toMatchObject({ origin: 'push' });
+    await until(() => outcomes.filter(({ kind }) => kind === 'handled').length === 2);
+    const ofFirst = outcomes.filter(({ event }) => event?.id === first.id);
+    expect(ofFirst).toMatchObject([
+      { kind: 'queued', origin: 'push', secretIndex: 1 },
+      { kind: 'handled', origin: 'push', secretIndex: 1 },
+    ]);
+  });
+
+  test('a duplicate and a claim that fails leave their slot to the next delivery', async () => {
+    const inbox = durable();
+    let fails = false;
+    const claim: Inbox['claim'] = (...args) =>
+      fails ? Promise.reject(new Error('down')) : inbox.claim(...args);
+    const { receiver, kinds } = setUp(() => undefined, {
+      acknowledge: 'recorded',
+      inbox: { ...inbox, claim },
+      maxConcurrency: 1,
+    });
+    const done = anEvent();
+    await receiver.receive(await delivery(done));
+    await until(() => kinds().length === 2);
+    expect((await receiver.receive(await delivery(done))).kind).toBe('duplicate');
+    fails = true;
+    expect((await receiver.receive(await delivery(anEvent()))).kind).toBe('unavailable');
+    fails = false;
+    const last = anEvent();
+    await receiver.receive(await delivery(last));
+    await until(() => kinds().filter((kind) => kind === 'handled').length === 2);
+  });
+
   test('a handler that fails after the answer is logged, and its event runs again when it is due', async () => {
     const inbox = durable();
     const { receiver, outcomes, lines } = setUp(() => Promise.reject(new Error('no')), {
@@ -514,6 +556,17 @@ describe('run', () => {
     expect(kinds()).toEqual(['handled', 'handled']);
   });
 
+  test('it takes no further event once its signal has aborted, and what was taken runs', async () => {
+    const inbox = durable();
+    const controller = new AbortController();
+    const { receiver, kinds } = setUp(() => controller.abort(), { inbox });
+    const events = Array.from({ length: 100 }, () => anEvent());
+    await inbox.record(events, { dueInMs: 0, origin: 'pull' });
+    await receiver.run({ signal: controller.signal });
+    expect(new Set(kinds())).toEqual(new Set(['handled']));
+    expect(kinds().length).toBeLessThan(100);
+  });
+
   test('an event that waits for its key runs when the other has ended, long before the interval is over', async () => {
     const { handler, begun, end } = gated();
     const inbox = durable();
@@ -615,7 +668,9 @@ describe('run', () => {
     await expect(receiver.run()).rejects.toThrow(/it runs already/);
     await receiver.close();
     await ended;
-    await expect(receiver.run({ intervalMs: 0 })).rejects.toThrow(/`intervalMs` must be an integer/);
+    await expect(receiver.run({ intervalMs: 0 })).rejects.toThrow(
+      /receiver\.run: `intervalMs` must be an integer/,
+    );
     await expect(receiver.run({ signal: {} as AbortSignal })).rejects.toThrow(
       /`signal` must be an AbortSignal/,
     );

@@ -438,6 +438,24 @@ describe('close', () => {
     await closing;
     await receiver.close();
   });
+
+  test('close waits for each of several handlers that run', async () => {
+    const gates = [deferred(), deferred()];
+    let started = 0;
+    const { receiver } = setUp(() => {
+      started += 1;
+      return gates[started - 1]?.promise;
+    });
+    const running = gates.map(() => receiver.handle(anEvent(), push));
+    const closed = vi.fn();
+    const closing = receiver.close().then(closed);
+    gates[0]?.resolve();
+    await running[0];
+    await new Promise(setImmediate);
+    expect(closed).not.toHaveBeenCalled();
+    gates[1]?.resolve();
+    await closing;
+  });
 });
 
 test('close ends after leaseMs when the inbox has stopped answering', async () => {

@@ -17,8 +17,10 @@ function manualRuntime({ random = 0 } = {}) {
   const timers = new Map<number, { readonly callback: () => void; readonly ms: number }>();
   /** The time of every timer that was ever set. */
   const asked: number[] = [];
+  const clock = { elapsed: 5_000 };
   let last = 0;
   const runtime = {
+    elapsed: () => clock.elapsed,
     random: () => random,
     setTimeout(callback: () => void, ms: number) {
       last += 1;
@@ -38,7 +40,7 @@ function manualRuntime({ random = 0 } = {}) {
     }
     return due.length;
   };
-  return { runtime, asked, pending, fire };
+  return { clock, runtime, asked, pending, fire };
 }
 
 const durable = (): Inbox & InboxOperations => ({ ...memoryInbox(), durable: true });
@@ -161,8 +163,24 @@ test('a body is waited for as long as bodyTimeoutMs, and then its reading is can
   expect(pending()).toEqual([2_500]);
   expect(cancelBody).not.toHaveBeenCalled();
   fire(2_500);
-  expect((await answer).error?.code).toBe('ERR_BODY_TIMEOUT');
+  const { error } = await answer;
+  expect(error?.code).toBe('ERR_BODY_TIMEOUT');
+  expect(error?.message).toContain('within 2500 ms. Raise bodyTimeoutMs');
   expect(cancelBody).toHaveBeenCalledOnce();
+});
+
+test('what continues after the answer is kept alive for the rest of the lease, from the answer on', async () => {
+  const { receiver, clock, fire, asked, kinds } = setUp(
+    () => {
+      clock.elapsed += 10_000;
+    },
+    { acknowledge: 'recorded', leaseMs: 60_000 },
+  );
+  await receiver.receive(await delivery(anEvent()));
+  await until(() => fire(0) === 1);
+  await until(() => kinds.length === 2);
+  await receiver.close();
+  expect(asked).toContain(50_000);
 });
 
 describe('the wait after a failed attempt', () => {
@@ -265,6 +283,24 @@ describe('an event that nothing runs', () => {
     await until(() => told().length === 1);
     expect(told()[0]).toContain(`${event.id} is stored and was due 120 s ago`);
     expect(pending()).toEqual([]);
+  });
+
+  test('is told about two leases after the lease of another process that it waits for', async () => {
+    const inbox = durable();
+    const { receiver, asked } = setUp(() => undefined, {
+      acknowledge: 'recorded',
+      inbox: { ...inbox, claim: async () => ({ state: 'waiting', retryAfterMs: 7_000 }) },
+      leaseMs: 60_000,
+    });
+    expect((await receiver.receive(await delivery(anEvent()))).kind).toBe('queued');
+    expect(asked).toContain(127_000);
+    const leased = setUp(() => undefined, {
+      acknowledge: 'recorded',
+      inbox: { ...inbox, claim: async () => ({ state: 'leased', retryAfterMs: 7_000 }) },
+      leaseMs: 60_000,
+    });
+    expect((await leased.receiver.receive(await delivery(anEvent()))).kind).toBe('queued');
+    expect(leased.asked).not.toContain(127_000);
   });
 
   test.each(['redriven', 'closed'] as const)('is not told about once the receiver was %s', async (what) => {
