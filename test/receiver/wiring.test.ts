@@ -36,10 +36,8 @@ describe('an inbox that is not durable', () => {
   });
 
   test('in a worker of a cluster it is said, whatever the environment', async () => {
-    cluster.isWorker = true;
-    onTestFinished(() => {
-      cluster.isWorker = false;
-    });
+    Object.assign(cluster, { isWorker: true });
+    onTestFinished(() => void Object.assign(cluster, { isWorker: false }));
     const { receiver, lines } = setUp();
     await receiver.receive(await delivery(anEvent()));
     expect(lines).toEqual([expect.stringMatching(/not durable, and this process is one of a cluster/)]);
