@@ -121,8 +121,10 @@ describe('memory inbox', () => {
       return claim.lease;
     }
     const dueAtOf = async (inbox: Clocked, id: string) => (await inbox.find(id))?.dueAt;
+    // One list for all calls, as the receiver has it.
+    const types: readonly string[] = ['redeem.completed'];
     const take = async (inbox: Clocked, limit = 9) =>
-      (await inbox.takeDue({ limit, visibilityTimeoutMs: 60_000, types: [] })).map((due) => due.event.id);
+      (await inbox.takeDue({ limit, visibilityTimeoutMs: 60_000, types })).map((due) => due.event.id);
 
     test('an attempt whose lease lapsed ended with its lease, and one that was completed when it was', async () => {
       const { clock, inbox } = clocked();
@@ -174,6 +176,18 @@ describe('memory inbox', () => {
       await claimed(inbox, { id: 'a', key: 'old', leaseMs: 0 });
       await claimed(inbox, { id: 'a', key: 'new' });
       expect((await claimed(inbox, { id: 'b', key: 'old' })).attempt).toBe(1);
+    });
+
+    test('an event that waits for its new key is not made due by the end of another event of its old key', async () => {
+      const { clock, inbox } = clocked();
+      await claimed(inbox, { id: 'holder', key: 'new' });
+      await claimed(inbox, { id: 'a', key: 'old', leaseMs: 0 });
+      expect((await inbox.claim(event('a'), { ...lease, key: 'new' })).state).toBe('waiting');
+      const dueAt = clock.now + 60_000;
+      clock.now += 1_000;
+      await inbox.complete(await claimed(inbox, { id: 'b', key: 'old' }));
+      expect(await inbox.find('a')).toMatchObject({ state: 'received', key: 'new', dueAt });
+      expect((await claimed(inbox, { id: 'c', key: 'old' })).attempt).toBe(1);
     });
 
     test('a claim with the same key makes none of those due that wait for it', async () => {
@@ -230,7 +244,7 @@ describe('memory inbox', () => {
       expect(await take(inbox)).toEqual(['a']);
     });
 
-    test('what is due the longest is taken first, also when the clock was set back meanwhile', async () => {
+    test('what was parked is taken first, then what is due the longest, also when the clock was set back meanwhile', async () => {
       const { clock, inbox } = clocked();
       for (const id of ['a', 'b']) {
         await inbox.record([event(id)], { dueInMs: 0, origin: 'pull' });
@@ -241,6 +255,11 @@ describe('memory inbox', () => {
       await inbox.record([event('c')], { dueInMs: 0, origin: 'pull' });
       clock.now += 150;
       expect(await take(inbox, 1)).toEqual(['c']);
+      await inbox.record([{ ...event('parked'), type: 'redeem.completed' }], {
+        dueInMs: null,
+        origin: 'pull',
+      });
+      expect(await take(inbox, 1)).toEqual(['parked']);
       expect(await take(inbox, 1)).toEqual(['b']);
     });
   });
