@@ -306,31 +306,37 @@ describe('orderingKey', () => {
     await until(() => kinds().filter((kind) => kind === 'handled').length === 4);
   });
 
-  test.each<[string, (event: { readonly id: string }) => unknown]>([
+  test.each<[string, (event: { readonly id: string }) => unknown, RegExp]>([
     [
       'throws',
       () => {
         throw new Error('the key is broken');
       },
+      /the key is broken/,
     ],
-    ['returns an empty string', () => ''],
-    ['returns more than 512 bytes', () => 'é'.repeat(257)],
-    ['returns a control character', () => 'a\u0000b'],
-    ['returns a number', () => 7],
-    ['returns another key at each call', () => crypto.randomUUID()],
-  ])('an orderingKey that %s fails the attempt, and the handler does not run', async (_, orderingKey) => {
-    const handler = vi.fn();
-    const inbox = durable();
-    const { receiver } = setUp(handler, {
-      inbox,
-      orderingKey: orderingKey as ReceiverOptions['orderingKey'],
-    });
-    const event = anEvent();
-    const outcome = await receiver.receive(await delivery(event));
-    expect(outcome.error?.code).toBe('ERR_HANDLER_FAILED');
-    expect(handler).not.toHaveBeenCalled();
-    expect(await inbox.find(event.id)).toMatchObject({ state: 'failed', attempts: 1 });
-  });
+    ['returns an empty string', () => '', /1 to 512 bytes.* It returned an empty string\./],
+    ['returns more than 512 bytes', () => 'é'.repeat(257), /It returned another string\./],
+    ['returns a control character', () => 'a\u0000b', /It returned another string\./],
+    ['returns a number', () => 7, /It returned a value of type number\./],
+    ['is async', async () => 'a', /It returned a promise: it must not be async\./],
+    ['returns another key at each call', () => crypto.randomUUID(), /another key than the one/],
+  ])(
+    'an orderingKey that %s fails the attempt, and the handler does not run',
+    async (_, orderingKey, message) => {
+      const handler = vi.fn();
+      const inbox = durable();
+      const { receiver } = setUp(handler, {
+        inbox,
+        orderingKey: orderingKey as ReceiverOptions['orderingKey'],
+      });
+      const event = anEvent();
+      const outcome = await receiver.receive(await delivery(event));
+      expect(outcome.error?.code).toBe('ERR_HANDLER_FAILED');
+      expect(String(outcome.error?.cause)).toMatch(message);
+      expect(handler).not.toHaveBeenCalled();
+      expect(await inbox.find(event.id)).toMatchObject({ state: 'failed', attempts: 1 });
+    },
+  );
 
   test('an orderingKey that returns null gives no key', async () => {
     const inbox = durable();

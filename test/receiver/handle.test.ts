@@ -223,6 +223,9 @@ describe('a handler that fails', () => {
     for (const _ of [1, 2]) await inbox.claim(event, { leaseMs: 0, origin: 'push' });
     expect(await receiver.handle(event, push)).toMatchObject({ kind: 'dead', attempt: 3 });
     expect(handler).not.toHaveBeenCalled();
+    expect((await inbox.find(event.id))?.lastError).toMatch(
+      /^ERR_HANDLER_FAILED: .*2 attempts at transfer\.settled started and none finished/,
+    );
   });
 });
 
