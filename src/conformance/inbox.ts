@@ -299,6 +299,18 @@ const claimCases: readonly InboxCase[] = [
       assert.equal((await inbox.find(event.id))?.lastError, 'é'.repeat(1_000));
     },
   },
+  {
+    name: 'the error of a failed event is stored whatever characters it has',
+    async run({ inbox }) {
+      const event = someEvent();
+      const kept = 'pair 😀, line\u2028, quote " \\ / \' $1 %s';
+      const failure = { retryAfterMs: null, error: `\u0000 and \ud800 may be replaced: ${kept}` };
+      assert.equal(await inbox.fail(await claimed(inbox, event), failure), true);
+      const record = await inbox.find(event.id);
+      assert.equal(record?.state, 'dead');
+      assert.ok(record?.lastError?.endsWith(kept), `It has stored ${JSON.stringify(record?.lastError)}.`);
+    },
+  },
 ];
 
 /** Events that a database can easily change. A function, because Workers give no random ids while they load a module. */

@@ -48,6 +48,35 @@ describe('memory inbox', () => {
     expect((await inbox.claim(event('a'), lease)).state).toBe('claimed');
   });
 
+  test('a memory inbox that was full of running events takes events again, round after round, once those are done', async () => {
+    const inbox = memoryInbox({ capacity: 2 });
+    for (let round = 0; round < 4; round++) {
+      const claims = [];
+      for (const id of [`a${round}`, `b${round}`]) claims.push(await inbox.claim(event(id), lease));
+      await expect(inbox.claim(event(`c${round}`), lease)).rejects.toThrow(/full/);
+      for (const claim of claims) {
+        if (claim.state !== 'claimed') throw new Error(claim.state);
+        expect(await inbox.complete(claim.lease)).toBe(true);
+      }
+      expect(await inbox.list({ state: 'done', limit: 9 })).toHaveLength(2);
+    }
+  });
+
+  test('a memory inbox full of dead events forgets a hundredth of them at once, the oldest first', async () => {
+    const inbox = memoryInbox({ capacity: 250, logger: { warn: () => undefined, error: () => undefined } });
+    for (let index = 0; index < 250; index++) {
+      const claim = await inbox.claim(event(`dead ${index}`), lease);
+      if (claim.state !== 'claimed') throw new Error(claim.state);
+      await inbox.fail(claim.lease, { retryAfterMs: null, error: 'no' });
+    }
+    await inbox.claim(event('a'), lease);
+    const counts = await inbox.count();
+    expect(counts.find(({ state }) => state === 'dead')?.count).toBe(247);
+    for (const [id, state] of [['dead 0'], ['dead 2'], ['dead 3', 'dead']] as const) {
+      expect((await inbox.find(id))?.state).toBe(state);
+    }
+  });
+
   test('a memory inbox full of parked and dead events takes good events: dead ones give way, then parked ones, with one warning', async () => {
     const lines: string[] = [];
     const log = (line: string) => void lines.push(line);
@@ -76,10 +105,169 @@ describe('memory inbox', () => {
     await expect(inbox.claim(event('e'), lease)).rejects.toThrow(/full/);
   });
 
+  describe('with a clock that the test sets', () => {
+    function clocked() {
+      const clock = { now: 1_000_000 };
+      return { clock, inbox: memoryInbox({ runtime: { now: () => clock.now } }) };
+    }
+    type Clocked = ReturnType<typeof clocked>['inbox'];
+
+    async function claimed(
+      inbox: Clocked,
+      { id = '', createdAt = event('').created_at, key = 'k', leaseMs = 60_000 },
+    ) {
+      const claim = await inbox.claim({ ...event(id), created_at: createdAt }, { ...lease, leaseMs, key });
+      if (claim.state !== 'claimed') throw new Error(claim.state);
+      return claim.lease;
+    }
+    const dueAtOf = async (inbox: Clocked, id: string) => (await inbox.find(id))?.dueAt;
+    // One list for all calls, as the receiver has it.
+    const types: readonly string[] = ['redeem.completed'];
+    const take = async (inbox: Clocked, limit = 9) =>
+      (await inbox.takeDue({ limit, visibilityTimeoutMs: 60_000, types })).map((due) => due.event.id);
+
+    test('an attempt whose lease lapsed ended with its lease, and one that was completed when it was', async () => {
+      const { clock, inbox } = clocked();
+      await claimed(inbox, { id: 'a', leaseMs: 1_000 });
+      clock.now += 5_000;
+      const second = await claimed(inbox, { id: 'a' });
+      clock.now += 2_000;
+      await inbox.complete(second);
+      expect((await inbox.find('a'))?.history).toEqual([
+        { attempt: 1, startedAt: 1_000_000, endedAt: 1_001_000, result: 'lapsed', error: null },
+        { attempt: 2, startedAt: 1_005_000, endedAt: 1_007_000, result: 'done', error: null },
+      ]);
+    });
+
+    test('records are listed by the time at which they were received, and then by their ids', async () => {
+      const { clock, inbox } = clocked();
+      await inbox.record([event('d'), event('c')], { dueInMs: 0, origin: 'pull' });
+      clock.now += 1;
+      await inbox.record([event('a'), event('b')], { dueInMs: 0, origin: 'pull' });
+      const ids = async (order: 'oldest' | 'newest') =>
+        (await inbox.list({ state: 'received', limit: 9, order })).map(({ id }) => id);
+      expect(await ids('oldest')).toEqual(['c', 'd', 'a', 'b']);
+      expect(await ids('newest')).toEqual(['b', 'a', 'd', 'c']);
+    });
+
+    test('the events of a key run in the order of their creation, whatever the time zones that they name', async () => {
+      const { inbox } = clocked();
+      const times = ['2026-01-02T03:00:00Z', '2026-01-02T04:30:00+02:00', '2026-01-02T05:00:00+01:00'];
+      const events = times.map((created_at, index) => ({ ...event(`e${index}`), created_at }));
+      await inbox.record(events, { dueInMs: 0, origin: 'pull', keys: ['k', 'k', 'k'] });
+      expect(await take(inbox)).toEqual(['e1']);
+      const order = ['e1'];
+      for (let next: string | undefined = 'e1'; next !== undefined; [next] = await take(inbox)) {
+        if (next !== order.at(-1)) order.push(next);
+        await inbox.complete(await claimed(inbox, { id: next, createdAt: times[Number(next[1])] ?? '' }));
+      }
+      expect(order).toEqual(['e1', 'e0', 'e2']);
+    });
+
+    test('an event whose lapsed lease another of its key took away waits for the lease of that one', async () => {
+      const { clock, inbox } = clocked();
+      await claimed(inbox, { id: 'a', leaseMs: 0 });
+      await claimed(inbox, { id: 'b' });
+      expect(await inbox.find('a')).toMatchObject({ state: 'received', dueAt: clock.now + 60_000 });
+    });
+
+    test('an event that is leased with another key does not hold the key that it had', async () => {
+      const { inbox } = clocked();
+      await claimed(inbox, { id: 'a', key: 'old', leaseMs: 0 });
+      await claimed(inbox, { id: 'a', key: 'new' });
+      expect((await claimed(inbox, { id: 'b', key: 'old' })).attempt).toBe(1);
+    });
+
+    test('an event that waits for its new key is not made due by the end of another event of its old key', async () => {
+      const { clock, inbox } = clocked();
+      await claimed(inbox, { id: 'holder', key: 'new' });
+      await claimed(inbox, { id: 'a', key: 'old', leaseMs: 0 });
+      expect((await inbox.claim(event('a'), { ...lease, key: 'new' })).state).toBe('waiting');
+      const dueAt = clock.now + 60_000;
+      clock.now += 1_000;
+      await inbox.complete(await claimed(inbox, { id: 'b', key: 'old' }));
+      expect(await inbox.find('a')).toMatchObject({ state: 'received', key: 'new', dueAt });
+      expect((await claimed(inbox, { id: 'c', key: 'old' })).attempt).toBe(1);
+    });
+
+    test('a claim with the same key makes none of those due that wait for it', async () => {
+      const { clock, inbox } = clocked();
+      await claimed(inbox, { id: 'a' });
+      expect((await inbox.claim(event('b'), { ...lease, key: 'k' })).state).toBe('waiting');
+      const dueAt = await dueAtOf(inbox, 'b');
+      clock.now += 60_000;
+      await claimed(inbox, { id: 'a' });
+      clock.now += 1_000;
+      expect(await dueAtOf(inbox, 'b')).toBe(dueAt);
+    });
+
+    test('the end of an attempt makes one event of its key due, and leaves those that do not wait', async () => {
+      const { clock, inbox } = clocked();
+      await inbox.record([event('later')], { dueInMs: 3_600_000, origin: 'pull', keys: ['k'] });
+      await inbox.record([event('taken')], { dueInMs: 0, origin: 'pull', keys: ['k'] });
+      expect(await take(inbox)).toEqual(['taken']);
+      const before = await Promise.all(['later', 'taken'].map((id) => dueAtOf(inbox, id)));
+      expect(before).toEqual([clock.now + 3_600_000, clock.now + 60_000]);
+      for (const id of ['first', 'second']) {
+        clock.now += 1_000;
+        await inbox.complete(await claimed(inbox, { id }));
+      }
+      expect(await Promise.all(['later', 'taken'].map((id) => dueAtOf(inbox, id)))).toEqual(before);
+    });
+
+    test('an event that was made due by its key stays due since then', async () => {
+      const { clock, inbox } = clocked();
+      const first = await claimed(inbox, { id: 'a' });
+      await inbox.claim(event('b'), { ...lease, key: 'k' });
+      await inbox.complete(first);
+      const dueAt = clock.now;
+      clock.now += 1_000;
+      await inbox.complete(await claimed(inbox, { id: 'c' }));
+      expect(await dueAtOf(inbox, 'b')).toBe(dueAt);
+    });
+
+    test('a requeued event is received, and the ends of others of its key do not change when it is due', async () => {
+      const { clock, inbox } = clocked();
+      await inbox.fail(await claimed(inbox, { id: 'a' }), { retryAfterMs: null, error: 'no' });
+      expect(await inbox.requeue('a')).toBe(true);
+      const dueAt = clock.now;
+      expect(await inbox.find('a')).toMatchObject({ state: 'received', dueAt, attempts: 0 });
+      clock.now += 1_000;
+      await inbox.complete(await claimed(inbox, { id: 'b' }));
+      expect(await dueAtOf(inbox, 'a')).toBe(dueAt);
+    });
+
+    test('takeDue with the limit 0 takes and hides nothing', async () => {
+      const { inbox } = clocked();
+      await inbox.record([event('a')], { dueInMs: 0, origin: 'pull' });
+      expect(await take(inbox, 0)).toEqual([]);
+      expect(await take(inbox)).toEqual(['a']);
+    });
+
+    test('what was parked is taken first, then what is due the longest, also when the clock was set back meanwhile', async () => {
+      const { clock, inbox } = clocked();
+      for (const id of ['a', 'b']) {
+        await inbox.record([event(id)], { dueInMs: 0, origin: 'pull' });
+        clock.now += 100;
+      }
+      expect(await take(inbox, 1)).toEqual(['a']);
+      clock.now -= 150;
+      await inbox.record([event('c')], { dueInMs: 0, origin: 'pull' });
+      clock.now += 150;
+      expect(await take(inbox, 1)).toEqual(['c']);
+      await inbox.record([{ ...event('parked'), type: 'redeem.completed' }], {
+        dueInMs: null,
+        origin: 'pull',
+      });
+      expect(await take(inbox, 1)).toEqual(['parked']);
+      expect(await take(inbox, 1)).toEqual(['b']);
+    });
+  });
+
   test.each([{ capacity: 0 }, { capacity: Number.NaN }, { capacitee: 5 }])(
     'memoryInbox refuses the options %j',
     (options) => {
-      expect(() => memoryInbox(options)).toThrow(/capacity/);
+      expect(() => memoryInbox(options)).toThrow(/^memoryInbox: .*capacity/);
     },
   );
 

@@ -248,6 +248,24 @@ describeWithRedis('Redis inbox', () => {
     );
   });
 
+  test('an event that is done, dead or parked has no place among those that are due, nor a token', async () => {
+    const inbox = redisInbox(fromIoredis(redis), { prefix: 'settled' });
+    const [done, dead, parked] = [someEvent(), someEvent(), someEvent()];
+    await inbox.record([done, dead], { dueInMs: 0, origin: 'pull' });
+    await inbox.record([parked], { dueInMs: null, origin: 'pull' });
+    for (const { id } of [done, dead]) {
+      const claim = await inbox.claim({ ...someEvent(), id }, { leaseMs: 60_000, origin: 'push', key: 'a' });
+      if (claim.state !== 'claimed') throw new Error(claim.state);
+      if (id === done.id) await inbox.complete(claim.lease);
+      else await inbox.fail(claim.lease, { retryAfterMs: null, error: 'no' });
+      expect(await redis.hmget(`{settled}:event:${id}`, 'token', 'dueAt')).toEqual([null, null]);
+    }
+    expect((await redis.zrange('{settled}:due', '0', '-1')).filter((id) => id !== '')).toEqual([]);
+    expect((await redis.keys('{settled}:*')).filter((key) => /:(?:holder|waiting|due):/.test(key))).toEqual(
+      [],
+    );
+  });
+
   test('every key of the Redis inbox begins with the hash tag of its prefix', async () => {
     const inbox = redisInbox(fromIoredis(redis), { prefix: 'tagged' });
     const event = { ...someEvent(), id: 'evt}{other}' };

@@ -107,6 +107,48 @@ describe("acknowledge: 'recorded'", () => {
     expect(begun).toEqual([last.id]);
   });
 
+  test('a delivery and the end of its handler are reported with the origin push and which secret matched', async () => {
+    const inbox = durable();
+    const { receiver, outcomes } = setUp(() => undefined, {
+      acknowledge: 'recorded',
+      inbox,
+      secret: ['other', secret],
+      maxConcurrency: 1,
+    });
+    const [first, second] = [anEvent(), anEvent()];
+    await receiver.receive(await delivery(first));
+    await receiver.receive(await delivery(second));
+    for (const { id } of [first, second]) expect(await inbox.find(id)).toMatchObject({ origin: 'push' });
+    await until(() => outcomes.filter(({ kind }) => kind === 'handled').length === 2);
+    const ofFirst = outcomes.filter(({ event }) => event?.id === first.id);
+    expect(ofFirst).toMatchObject([
+      { kind: 'queued', origin: 'push', secretIndex: 1 },
+      { kind: 'handled', origin: 'push', secretIndex: 1 },
+    ]);
+  });
+
+  test('a duplicate and a claim that fails leave their slot to the next delivery', async () => {
+    const inbox = durable();
+    let fails = false;
+    const claim: Inbox['claim'] = (...args) =>
+      fails ? Promise.reject(new Error('down')) : inbox.claim(...args);
+    const { receiver, kinds } = setUp(() => undefined, {
+      acknowledge: 'recorded',
+      inbox: { ...inbox, claim },
+      maxConcurrency: 1,
+    });
+    const done = anEvent();
+    await receiver.receive(await delivery(done));
+    await until(() => kinds().length === 2);
+    expect((await receiver.receive(await delivery(done))).kind).toBe('duplicate');
+    fails = true;
+    expect((await receiver.receive(await delivery(anEvent()))).kind).toBe('unavailable');
+    fails = false;
+    const last = anEvent();
+    await receiver.receive(await delivery(last));
+    await until(() => kinds().filter((kind) => kind === 'handled').length === 2);
+  });
+
   test('a handler that fails after the answer is logged, and its event runs again when it is due', async () => {
     const inbox = durable();
     const { receiver, outcomes, lines } = setUp(() => Promise.reject(new Error('no')), {
@@ -264,31 +306,37 @@ describe('orderingKey', () => {
     await until(() => kinds().filter((kind) => kind === 'handled').length === 4);
   });
 
-  test.each<[string, (event: { readonly id: string }) => unknown]>([
+  test.each<[string, (event: { readonly id: string }) => unknown, RegExp]>([
     [
       'throws',
       () => {
         throw new Error('the key is broken');
       },
+      /the key is broken/,
     ],
-    ['returns an empty string', () => ''],
-    ['returns more than 512 bytes', () => 'é'.repeat(257)],
-    ['returns a control character', () => 'a\u0000b'],
-    ['returns a number', () => 7],
-    ['returns another key at each call', () => crypto.randomUUID()],
-  ])('an orderingKey that %s fails the attempt, and the handler does not run', async (_, orderingKey) => {
-    const handler = vi.fn();
-    const inbox = durable();
-    const { receiver } = setUp(handler, {
-      inbox,
-      orderingKey: orderingKey as ReceiverOptions['orderingKey'],
-    });
-    const event = anEvent();
-    const outcome = await receiver.receive(await delivery(event));
-    expect(outcome.error?.code).toBe('ERR_HANDLER_FAILED');
-    expect(handler).not.toHaveBeenCalled();
-    expect(await inbox.find(event.id)).toMatchObject({ state: 'failed', attempts: 1 });
-  });
+    ['returns an empty string', () => '', /1 to 512 bytes.* It returned an empty string\./],
+    ['returns more than 512 bytes', () => 'é'.repeat(257), /It returned another string\./],
+    ['returns a control character', () => 'a\u0000b', /It returned another string\./],
+    ['returns a number', () => 7, /It returned a value of type number\./],
+    ['is async', async () => 'a', /It returned a promise: it must not be async\./],
+    ['returns another key at each call', () => crypto.randomUUID(), /another key than the one/],
+  ])(
+    'an orderingKey that %s fails the attempt, and the handler does not run',
+    async (_, orderingKey, message) => {
+      const handler = vi.fn();
+      const inbox = durable();
+      const { receiver } = setUp(handler, {
+        inbox,
+        orderingKey: orderingKey as ReceiverOptions['orderingKey'],
+      });
+      const event = anEvent();
+      const outcome = await receiver.receive(await delivery(event));
+      expect(outcome.error?.code).toBe('ERR_HANDLER_FAILED');
+      expect(String(outcome.error?.cause)).toMatch(message);
+      expect(handler).not.toHaveBeenCalled();
+      expect(await inbox.find(event.id)).toMatchObject({ state: 'failed', attempts: 1 });
+    },
+  );
 
   test('an orderingKey that returns null gives no key', async () => {
     const inbox = durable();
@@ -514,6 +562,17 @@ describe('run', () => {
     expect(kinds()).toEqual(['handled', 'handled']);
   });
 
+  test('it takes no further event once its signal has aborted, and what was taken runs', async () => {
+    const inbox = durable();
+    const controller = new AbortController();
+    const { receiver, kinds } = setUp(() => controller.abort(), { inbox });
+    const events = Array.from({ length: 100 }, () => anEvent());
+    await inbox.record(events, { dueInMs: 0, origin: 'pull' });
+    await receiver.run({ signal: controller.signal });
+    expect(new Set(kinds())).toEqual(new Set(['handled']));
+    expect(kinds().length).toBeLessThan(100);
+  });
+
   test('an event that waits for its key runs when the other has ended, long before the interval is over', async () => {
     const { handler, begun, end } = gated();
     const inbox = durable();
@@ -615,7 +674,9 @@ describe('run', () => {
     await expect(receiver.run()).rejects.toThrow(/it runs already/);
     await receiver.close();
     await ended;
-    await expect(receiver.run({ intervalMs: 0 })).rejects.toThrow(/`intervalMs` must be an integer/);
+    await expect(receiver.run({ intervalMs: 0 })).rejects.toThrow(
+      /receiver\.run: `intervalMs` must be an integer/,
+    );
     await expect(receiver.run({ signal: {} as AbortSignal })).rejects.toThrow(
       /`signal` must be an AbortSignal/,
     );

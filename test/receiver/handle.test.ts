@@ -105,7 +105,8 @@ describe('a handler that fails', () => {
   test('an event whose handler fails maxAttempts times is dead-lettered in a durable inbox', async () => {
     const clock = { now: 0 };
     const inbox = durable(clock);
-    const { receiver } = setUp(() => Promise.reject(new Error('no')), { inbox, maxAttempts: 3 });
+    const handler = vi.fn<Handler>(() => Promise.reject(new Error('no')));
+    const { receiver } = setUp(handler, { inbox, maxAttempts: 3 });
     const event = anEvent();
     const kinds = [];
     for (let attempt = 1; attempt <= 4; attempt++) {
@@ -113,6 +114,8 @@ describe('a handler that fails', () => {
       clock.now += HOUR_MS;
     }
     expect(kinds).toEqual(['failed', 'failed', 'dead', 'dead']);
+    expect(handler).toHaveBeenCalledTimes(3);
+    expect((await inbox.find(event.id))?.lastError).toBe('ERR_HANDLER_FAILED: no');
   });
 
   test('25 replays of one captured delivery do not kill an event, and the retry after the recovery is handled', async () => {
@@ -221,6 +224,9 @@ describe('a handler that fails', () => {
     for (const _ of [1, 2]) await inbox.claim(event, { leaseMs: 0, origin: 'push' });
     expect(await receiver.handle(event, push)).toMatchObject({ kind: 'dead', attempt: 3 });
     expect(handler).not.toHaveBeenCalled();
+    expect((await inbox.find(event.id))?.lastError).toMatch(
+      /^ERR_HANDLER_FAILED: .*2 attempts at transfer\.settled started and none finished/,
+    );
   });
 });
 
@@ -276,6 +282,23 @@ describe('a handler that is slow', () => {
     expect(outcome).toMatchObject({ kind: 'busy', error: { code: 'ERR_LEASE_LOST' } });
     expect(toWebhookResponse(outcome).status).toBe(503);
   });
+});
+
+test('a handler that fails after another process has claimed its event is busy, and the other attempt goes on', async () => {
+  let now = 0;
+  const inbox = memoryInbox({ runtime: { now: () => now } });
+  const { receiver } = setUp(
+    async (event) => {
+      now += 120_000;
+      await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+      throw new PermanentError('too late to say so');
+    },
+    { inbox },
+  );
+  const event = anEvent();
+  const outcome = await receiver.handle(event, push);
+  expect(outcome).toMatchObject({ kind: 'busy', error: { code: 'ERR_LEASE_LOST', retryAfterMs: 1_000 } });
+  expect(await inbox.find(event.id)).toMatchObject({ state: 'leased', attempts: 2, lastError: null });
 });
 
 describe('simultaneous deliveries of one event', () => {
@@ -418,6 +441,24 @@ describe('close', () => {
     expect((await running).kind).toBe('handled');
     await closing;
     await receiver.close();
+  });
+
+  test('close waits for each of several handlers that run', async () => {
+    const gates = [deferred(), deferred()];
+    let started = 0;
+    const { receiver } = setUp(() => {
+      started += 1;
+      return gates[started - 1]?.promise;
+    });
+    const running = gates.map(() => receiver.handle(anEvent(), push));
+    const closed = vi.fn();
+    const closing = receiver.close().then(closed);
+    gates[0]?.resolve();
+    await running[0];
+    await new Promise(setImmediate);
+    expect(closed).not.toHaveBeenCalled();
+    gates[1]?.resolve();
+    await closing;
   });
 });
 

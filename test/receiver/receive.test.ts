@@ -60,8 +60,39 @@ describe('an authentic delivery', () => {
     const { receiver } = setUp({ onUnknown });
     const event = anEvent({ type: 'mint.completed' });
     expect((await receiver.receive(await delivery(event))).kind).toBe('parked');
-    expect((await receiver.receive(await delivery(event))).kind).toBe('parked');
     expect(onUnknown.mock.calls).toEqual([[event]]);
+    expect((await receiver.receive(await delivery(event))).kind).toBe('parked');
+    expect(onUnknown).toHaveBeenCalledOnce();
+  });
+
+  test('an onUnknown that throws is logged under its name, and its event is parked', async () => {
+    const error = vi.fn();
+    const { receiver } = setUp({
+      onUnknown: () => {
+        throw new Error('observer');
+      },
+      logger: { warn: vi.fn(), error },
+    });
+    const outcome = await receiver.receive(await delivery(anEvent({ type: 'mint.completed' })));
+    expect(outcome.kind).toBe('parked');
+    expect(error.mock.calls).toEqual([[expect.stringMatching(/onUnknown threw an error.*observer/s)]]);
+  });
+
+  test('a delivery of a type that another release knows and has handled is a duplicate', async () => {
+    const inbox = memoryInbox();
+    const event = anEvent({ type: 'mint.completed' });
+    const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+    if (claim.state === 'claimed') await inbox.complete(claim.lease);
+    const { receiver } = setUp({ inbox });
+    expect((await receiver.receive(await delivery(event))).kind).toBe('duplicate');
+  });
+
+  test('a delivery to a receiver that is closed is refused before its body is read', async () => {
+    const { receiver } = setUp();
+    await receiver.close();
+    const request = await delivery(anEvent());
+    expect((await receiver.receive(request)).error?.code).toBe('ERR_RECEIVER_CLOSED');
+    expect(request.reads).toBe(0);
   });
 
   test.each(['identity', 'Identity ', '', undefined])(

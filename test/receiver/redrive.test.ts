@@ -85,6 +85,90 @@ describe('redrive', () => {
     expect(first.handled + rest.handled).toBe(100);
   });
 
+  test('redrive reports each outcome with its event and the origin redrive', async () => {
+    const inbox = memoryInbox();
+    const receiver = createReceiver({ secret, inbox, handlers: { 'transfer.settled': () => undefined } });
+    const event = anEvent();
+    await inbox.record([event], { dueInMs: 0, origin: 'pull' });
+    const onOutcome = vi.fn();
+    await receiver.redrive({ onOutcome });
+    expect(onOutcome.mock.calls).toEqual([
+      [expect.objectContaining({ kind: 'handled', origin: 'redrive', event })],
+    ]);
+    expect(await receiver.accept(event, pull)).toEqual({ kind: 'duplicate', origin: 'pull', event });
+    expect(await receiver.handle(event, 'queue')).toEqual({ kind: 'duplicate', origin: 'queue', event });
+  });
+
+  test.each([
+    ['another process runs', 'leased', 'ERR_EVENT_BUSY', false],
+    ['waits for its key', 'waiting', 'ERR_KEY_BUSY', false],
+    ['is not due any more', 'failed', 'ERR_EVENT_NOT_DUE', true],
+  ] as const)(
+    'an event that redrive takes and that %s is busy; it is logged where that tells somebody something',
+    async (_name, state, code, isLogged) => {
+      const inbox = memoryInbox();
+      const lines: string[] = [];
+      const log = (line: string) => void lines.push(line);
+      const receiver = createReceiver({
+        secret,
+        inbox: { ...inbox, claim: async () => ({ state, retryAfterMs: 1_000 }) },
+        handlers: {},
+        logger: { warn: log, error: log },
+      });
+      const event = anEvent();
+      await inbox.record([event], { dueInMs: 0, origin: 'pull' });
+      expect(await receiver.redrive()).toMatchObject({ busy: 1 });
+      expect(lines).toHaveLength(isLogged ? 1 : 0);
+      expect((await receiver.accept(event, pull)).error?.code).toBe(code);
+      expect(lines).toHaveLength(isLogged ? 2 : 1);
+    },
+  );
+
+  test('redrive asks for 16 events first, and then for 8 or more at a time', async () => {
+    const inbox = memoryInbox();
+    await inbox.record(
+      Array.from({ length: 100 }, () => anEvent()),
+      { dueInMs: 0, origin: 'pull' },
+    );
+    const limits: number[] = [];
+    const receiver = createReceiver({
+      secret,
+      inbox: {
+        ...inbox,
+        takeDue: (options) => {
+          limits.push(options.limit);
+          return inbox.takeDue(options);
+        },
+      },
+      handlers: { 'transfer.settled': () => new Promise((resolve) => void setImmediate(resolve)) },
+      maxConcurrency: 50,
+    });
+    expect(await receiver.redrive()).toMatchObject({ handled: 100 });
+    expect(limits[0]).toBe(16);
+    expect(Math.min(...limits)).toBeGreaterThanOrEqual(8);
+    expect(Math.max(...limits)).toBe(16);
+  });
+
+  test('recording asks the inbox once for events of known types, and not for an empty page', async () => {
+    const inbox = memoryInbox();
+    const record = vi.fn(inbox.record);
+    const receiver = createReceiver({ secret, inbox: { ...inbox, record }, handlers: {} });
+    expect(await receiver.record([], { dueInMs: 0, origin: 'pull' })).toEqual([]);
+    expect(record).not.toHaveBeenCalled();
+    const known = anEvent();
+    expect(await receiver.record([known], { dueInMs: 0, origin: 'pull' })).toEqual(['new']);
+    expect(record).toHaveBeenCalledOnce();
+    const page = [anEvent({ type: 'mint.completed' }), known];
+    expect(await receiver.record(page, { dueInMs: 0, origin: 'pull' })).toEqual(['new', 'received']);
+  });
+
+  test('recording rejects when the inbox fails', async () => {
+    const inbox = { ...memoryInbox(), record: () => Promise.reject(new Error('down')) };
+    const receiver = createReceiver({ secret, inbox, handlers: {} });
+    const recorded = receiver.record([anEvent()], { dueInMs: 0, origin: 'pull' });
+    await expect(recorded).rejects.toMatchObject({ code: 'ERR_INBOX_FAILED' });
+  });
+
   test('redrive rejects when the inbox cannot be asked', async () => {
     const inbox = { ...memoryInbox(), takeDue: () => Promise.reject(new Error('down')) };
     const receiver = createReceiver({ secret, inbox, handlers: {} });
@@ -127,6 +211,32 @@ describe('with a queue', () => {
     const { receiver } = setUp(async (event) => void jobs.push(event));
     await receiver.receive(await delivery(anEvent({ type: 'redeem.failed' })));
     expect(jobs.length).toBe(1);
+  });
+
+  test('with a queue, an event that is dead is answered dead and not enqueued', async () => {
+    const enqueue = vi.fn(async () => undefined);
+    const { inbox, receiver } = setUp(enqueue);
+    const event = anEvent();
+    const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+    if (claim.state !== 'claimed') throw new Error(claim.state);
+    await inbox.fail(claim.lease, { retryAfterMs: null, error: 'no' });
+    expect(await receiver.receive(await delivery(event))).toMatchObject({ kind: 'dead' });
+    expect(await receiver.accept(event, pull)).toMatchObject({ kind: 'dead' });
+    expect(enqueue).not.toHaveBeenCalled();
+  });
+
+  test('with a queue, an event is due again after leaseMs if this process dies before it is enqueued', async () => {
+    const { clock, inbox: memory } = clocked();
+    const receiver = createReceiver({
+      secret,
+      inbox: { ...memory, durable: true },
+      queue: { enqueue: async () => undefined },
+      handlers: {},
+      leaseMs: 90_000,
+    });
+    const event = anEvent();
+    await receiver.accept(event, pull);
+    expect((await memory.find(event.id))?.dueAt).toBe(clock.now + 90_000);
   });
 
   test('with a queue that is down, a delivery is unavailable, and redrive enqueues the event later', async () => {

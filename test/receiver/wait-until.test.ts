@@ -167,6 +167,26 @@ describe('on a platform that stops functions', () => {
     },
   );
 
+  test('on Cloudflare Workers deliveries without waitUntil are logged once', async () => {
+    vi.stubGlobal('navigator', { userAgent: 'Cloudflare-Workers' });
+    onTestFinished(() => void vi.unstubAllGlobals());
+    const { receiver, lines } = recording(() => undefined);
+
+    for (let count = 0; count < 2; count++) await receiver.receive(await delivery(anEvent()));
+    await receiver.close();
+
+    expect(lines).toEqual([expect.stringContaining('Cloudflare Workers stops a function')]);
+  });
+
+  test('nothing is logged where no platform is known to stop functions', async () => {
+    const { receiver, lines } = recording(() => undefined);
+
+    await receiver.receive(await delivery(anEvent()));
+    await receiver.close();
+
+    expect(lines).toEqual([]);
+  });
+
   test('nothing is logged where deliveries are answered after their handlers', async () => {
     vi.stubEnv('VERCEL', '1');
     onTestFinished(() => void vi.unstubAllEnvs());

@@ -1,7 +1,8 @@
 /** What a receiver says, once, about wiring that can run an event twice or never, and values given as functions. */
+import cluster from 'node:cluster';
 import { createReceiver, type InboxOperations, memoryInbox, type ReceiverOptions } from 'stablehooks';
 import type { Inbox } from 'stablehooks/conformance';
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { anEvent, delivery, secret } from './delivery.js';
 
 afterEach(() => {
@@ -32,6 +33,14 @@ describe('an inbox that is not durable', () => {
     const second = setUp({ inbox });
     await second.receiver.receive(await delivery(anEvent()));
     expect(second.lines).toEqual([]);
+  });
+
+  test('in a worker of a cluster it is said, whatever the environment', async () => {
+    Object.assign(cluster, { isWorker: true });
+    onTestFinished(() => void Object.assign(cluster, { isWorker: false }));
+    const { receiver, lines } = setUp();
+    await receiver.receive(await delivery(anEvent()));
+    expect(lines).toEqual([expect.stringMatching(/not durable, and this process is one of a cluster/)]);
   });
 
   test('in development nothing is said, and in production not of a durable inbox', async () => {

@@ -1,0 +1,84 @@
+/** What is mutated, and which tests have to notice it. */
+import { filesBelow } from '../project/source.js';
+
+export interface Group {
+  readonly name: string;
+  /** `code`: Stryker mutates TypeScript. `text`: `text-mutants.ts` mutates the SQL or Lua in the strings. */
+  readonly kind: 'code' | 'text';
+  readonly sources: readonly string[];
+  readonly tests: readonly string[];
+}
+
+const below = (folder: string, pattern = /./) => filesBelow(folder).filter((path) => pattern.test(path));
+
+/** The test files that `npm test` runs. A property test of seconds would run once for each mutant, so it is left out. */
+const testsBelow = (folder: string, pattern = /./) =>
+  below(folder, pattern).filter((path) => /(?<!\.slow|kills|property)\.test\.ts$/.test(path));
+
+export const groups: readonly Group[] = [
+  {
+    name: 'receiver',
+    kind: 'code',
+    sources: below('src/receiver'),
+    tests: [...testsBelow('test/receiver'), ...testsBelow('test/telemetry'), 'test/options.test.ts'],
+  },
+  {
+    name: 'core',
+    kind: 'code',
+    sources: below('src/core'),
+    tests: [...testsBelow('test/core'), 'test/options.test.ts', 'test/receiver/receive.test.ts'],
+  },
+  {
+    name: 'memory inbox',
+    kind: 'code',
+    sources: ['src/inboxes/memory.ts'],
+    tests: ['test/inboxes/memory.test.ts'],
+  },
+  {
+    name: 'SQLite inbox',
+    kind: 'code',
+    sources: below('src/inboxes', /sqlite/),
+    tests: testsBelow('test/inboxes', /sqlite/),
+  },
+  {
+    name: 'SQLite SQL',
+    kind: 'text',
+    sources: ['src/inboxes/sqlite-sql.ts'],
+    // Without the test that each statement uses an index: it notices most changes of a condition, whatever they do.
+    tests: testsBelow('test/inboxes', /sqlite(?!-queries)/),
+  },
+  {
+    name: 'coverage',
+    kind: 'code',
+    sources: ['src/catch-up/coverage.ts', 'src/catch-up/gaps.ts'],
+    tests: testsBelow('test/catch-up'),
+  },
+  {
+    name: 'bodies',
+    kind: 'code',
+    sources: ['src/adapters/fetch.ts', 'src/adapters/node-body.ts'],
+    tests: testsBelow('test/adapters', /(?:node-body|request-url|wiring-fetch|wiring-node)\./),
+  },
+  {
+    name: 'reconcile',
+    kind: 'code',
+    sources: below('src/reconcile'),
+    tests: testsBelow('test/reconcile'),
+  },
+  {
+    name: 'Redis Lua',
+    kind: 'text',
+    sources: ['src/inboxes/redis-lua.ts'],
+    tests: testsBelow('test/inboxes', /redis/),
+  },
+  {
+    name: 'Postgres SQL',
+    kind: 'text',
+    sources: [
+      'src/inboxes/postgres-expressions.ts',
+      'src/inboxes/postgres-keys.ts',
+      'src/inboxes/postgres-sql.ts',
+    ],
+    tests: testsBelow('test/inboxes', /postgres(?:-operations|-transaction)?\./),
+  },
+];

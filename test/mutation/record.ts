@@ -1,0 +1,210 @@
+/** What is recorded of each mutated file: `results.json`, and `survivors.md` for readers. */
+import { createHash } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { root, textOf } from '../project/source.js';
+import { type Group, groups } from './groups.js';
+
+/** How a mutant ended. `static` ones take effect while a module loads, and are not run. */
+export type Status = 'killed' | 'timeout' | 'survived' | 'no coverage' | 'static';
+
+export interface Mutant {
+  readonly line: number;
+  /** Its range of lines and columns, as Stryker selects it. */
+  readonly range?: string;
+  /** What is changed, and into what. */
+  readonly mutation: string;
+  readonly status: Status;
+}
+
+/** A mutant that no test noticed. */
+export interface Survivor extends Mutant {
+  /** The text of its line, which names it when lines are moved. */
+  readonly text: string;
+}
+
+/** The mutants of one file. */
+export interface FileResult {
+  readonly date: string;
+  /** How long the run took, of all its files. */
+  readonly seconds: number;
+  /** The mutated file, as `git hash-object` names it: its lines can be compared with those of today. */
+  readonly source: string;
+  /** The sha256 of the tests of the group. */
+  readonly tests: string;
+  readonly counts: Readonly<Record<Status, number>>;
+  readonly survivors: readonly Survivor[];
+}
+
+/** The results by group and file. */
+export type Results = Readonly<Record<string, Readonly<Record<string, FileResult>>>>;
+
+const RESULTS = new URL('results.json', import.meta.url);
+const SURVIVORS = new URL('survivors.md', import.meta.url);
+
+export const readResults = (): Results => JSON.parse(readFileSync(RESULTS, 'utf8'));
+
+/** As `git hash-object` does. */
+export function blobOf(path: string): string {
+  const text = readFileSync(`${root}${path}`);
+  return createHash('sha1').update(`blob ${text.length}\0`).update(text).digest('hex');
+}
+
+export function hashOf(paths: readonly string[]): string {
+  const hash = createHash('sha256');
+  for (const path of paths) hash.update(path).update(textOf(path));
+  return hash.digest('hex');
+}
+
+interface Run {
+  readonly ended: ReadonlyMap<string, readonly Mutant[]>;
+  readonly seconds: number;
+}
+
+function toResult({ tests }: Group, path: string, mutants: readonly Mutant[], seconds: number): FileResult {
+  const lines = textOf(path).split('\n');
+  return {
+    date: new Date().toISOString().slice(0, 10),
+    seconds,
+    source: blobOf(path),
+    tests: hashOf(tests),
+    counts: countsOf(mutants),
+    survivors: survivorsOf(mutants).map((mutant) => ({
+      ...mutant,
+      text: lines[mutant.line - 1]?.trim() ?? '',
+    })),
+  };
+}
+
+export const survivorsOf = (mutants: readonly Mutant[]): readonly Mutant[] =>
+  mutants.filter(({ status }) => status === 'survived' || status === 'no coverage');
+
+export function countsOf(mutants: readonly Mutant[]): FileResult['counts'] {
+  const count = (status: Status) => mutants.filter((mutant) => mutant.status === status).length;
+  return {
+    killed: count('killed'),
+    timeout: count('timeout'),
+    survived: count('survived'),
+    'no coverage': count('no coverage'),
+    static: count('static'),
+  };
+}
+
+/** Killed mutants of those that ran or that no test reached, in percent. */
+export function scoreOf(counts: readonly FileResult['counts'][]): number {
+  const total = (status: Status) => counts.reduce((sum, each) => sum + each[status], 0);
+  const detected = total('killed') + total('timeout');
+  const all = detected + total('survived') + total('no coverage');
+  return all === 0 ? 100 : (100 * detected) / all;
+}
+
+/** Adds the results of the files of one run, and writes both files. */
+export function record(group: Group, { ended, seconds }: Run): void {
+  write(
+    group,
+    [...ended].map(([path, mutants]) => [path, toResult(group, path, mutants, seconds)]),
+  );
+}
+
+/** Counts those of the recorded survivors that have been run again and were noticed. */
+export function recordAgain(group: Group, ended: ReadonlyMap<string, readonly Mutant[]>): void {
+  const before = readResults()[group.name];
+  write(
+    group,
+    [...ended].flatMap(([path, mutants]) => {
+      const result = before?.[path];
+      if (result === undefined) return [];
+      const isNoticed = ({ range, mutation }: Mutant) =>
+        mutants.some(
+          (again) =>
+            again.range === range &&
+            again.mutation === mutation &&
+            (again.status === 'killed' || again.status === 'timeout'),
+        );
+      const survivors = result.survivors.filter((survivor) => !isNoticed(survivor));
+      const counts = {
+        ...result.counts,
+        killed: result.counts.killed + result.survivors.length - survivors.length,
+        survived: survivors.filter(({ status }) => status === 'survived').length,
+        'no coverage': survivors.filter(({ status }) => status === 'no coverage').length,
+      };
+      return [[path, { ...result, counts, survivors, tests: hashOf(group.tests) }]];
+    }),
+  );
+}
+
+function write(group: Group, added: readonly (readonly [string, FileResult])[]): void {
+  const before = readResults();
+  const results: Results = {
+    ...before,
+    [group.name]: { ...before[group.name], ...Object.fromEntries(added) },
+  };
+  writeFileSync(RESULTS, `${JSON.stringify(results, null, 2)}\n`);
+  writeFileSync(SURVIVORS, toMarkdown(results));
+}
+
+interface Reason {
+  readonly file: string;
+  /** A part of the line, of the mutation, or of both; every survivor that contains them has the reason. */
+  readonly text?: string;
+  readonly mutation?: string;
+  readonly reason: string;
+}
+
+const reasons: readonly Reason[] = JSON.parse(readFileSync(new URL('reasons.json', import.meta.url), 'utf8'));
+
+function reasonOf(file: string, survivor: Survivor): string | undefined {
+  return reasons.find(
+    (reason) =>
+      reason.file === file &&
+      survivor.text.includes(reason.text ?? '') &&
+      survivor.mutation.includes(reason.mutation ?? ''),
+  )?.reason;
+}
+
+/** The results of a group for its files of today; files without a result are left out. */
+export const resultsOf = (group: Group, results: Results): readonly (readonly [string, FileResult])[] =>
+  group.sources.flatMap((path) => {
+    const result = results[group.name]?.[path];
+    return result === undefined ? [] : [[path, result] as const];
+  });
+
+/** A table of the groups, with what is not shown. */
+export function toTable(results: Results): string {
+  const rows = groups.map((group) => {
+    const shown = resultsOf(group, results).map(([, { counts }]) => counts);
+    const total = (status: Status) => shown.reduce((sum, counts) => sum + counts[status], 0);
+    const missing = group.sources.length - shown.length;
+    const score = shown.length === 0 ? 'not shown' : `${scoreOf(shown).toFixed(1)} %`;
+    const cells = ['killed', 'timeout', 'survived', 'no coverage', 'static'] as const;
+    return `| ${group.name} | ${score} | ${cells.map(total).join(' | ')} | ${missing} of ${group.sources.length} |`;
+  });
+  const all = groups.flatMap((group) => resultsOf(group, results).map(([, { counts }]) => counts));
+  return [
+    '| group | score | killed | timeout | survived | not covered | static, not run | files not shown |',
+    '| :-- | --: | --: | --: | --: | --: | --: | --: |',
+    ...rows,
+    '',
+    `All: ${scoreOf(all).toFixed(1)} % of ${all.reduce((sum, each) => sum + each.killed + each.timeout + each.survived + each['no coverage'], 0)} mutants.`,
+  ].join('\n');
+}
+
+function toMarkdown(results: Results): string {
+  const files = groups.flatMap((group) =>
+    resultsOf(group, results).flatMap(([path, { survivors }]) =>
+      survivors.length === 0
+        ? []
+        : [
+            `## ${path} (${group.name})\n`,
+            ...survivors.map((survivor) => {
+              const { line, text, mutation, status } = survivor;
+              const reason = reasonOf(path, survivor) ?? `no reason recorded (${status})`;
+              return `- line ${line}, ${code(text)}: ${code(mutation)}. ${reason}`;
+            }),
+            '',
+          ],
+    ),
+  );
+  return `# Mutants that no test notices\n\nWritten by \`npm run mutation\`; the reasons are in \`reasons.json\`.\n\n${toTable(results)}\n\n${files.join('\n')}`;
+}
+
+const code = (text: string) => `\`\` ${text.replaceAll(/\s+/g, ' ').replaceAll('``', "''")} \`\``;

@@ -1,0 +1,63 @@
+/** The mutants of TypeScript, by Stryker. */
+import { relative } from 'node:path';
+import type { PartialStrykerOptions } from '@stryker-mutator/api/core';
+import { Stryker } from '@stryker-mutator/core';
+import { root, textOf } from '../project/source.js';
+import type { Group } from './groups.js';
+import type { Mutant, Status } from './record.js';
+
+const STATUS: Readonly<Record<string, Status>> = {
+  Killed: 'killed',
+  Timeout: 'timeout',
+  Survived: 'survived',
+  NoCoverage: 'no coverage',
+  Ignored: 'static',
+};
+
+/** Runs the mutants of files against the tests of their group. A file can be followed by a range, `:3-7` or
+ * `:3:1-3:9`. */
+export async function runStryker(
+  { tests }: Group,
+  selected: readonly string[],
+): Promise<ReadonlyMap<string, readonly Mutant[]>> {
+  // The workers read it in vitest.config.ts.
+  process.env['MUTATION_TESTS'] = tests.join();
+  const options: PartialStrykerOptions = {
+    testRunner: 'vitest',
+    plugins: ['@stryker-mutator/vitest-runner'],
+    vitest: { configFile: 'test/mutation/vitest.config.ts', related: false },
+    mutate: [...selected],
+    coverageAnalysis: 'perTest',
+    // A mutant that takes effect while a module loads needs a new process and every test. One that ends the
+    // collection of the tests would count as not noticed.
+    ignoreStatic: true,
+    // Types are checked by tsc; the sandbox only runs the tests.
+    disableTypeChecks: true,
+    // Most of the time of a mutant that hangs is waiting.
+    concurrency: Number(process.env['MUTATION_CONCURRENCY'] ?? 2),
+    // For a test that blocks its thread; others end by the time limit of vitest.
+    timeoutMS: 20_000,
+    timeoutFactor: 4,
+    reporters: ['progress-append-only'],
+    tempDirName: '.stryker-tmp',
+    cleanTempDir: 'always',
+    allowEmpty: true,
+    ignorePatterns: ['dist', '**/dist', '**/.next', 'docs', 'test/bench', 'test/consumers', 'kit/page'],
+  };
+  const results = await new Stryker(options).runMutationTest();
+  const paths = [...new Set(selected.map((file) => file.replace(/:.*/, '')))];
+  const mutants = new Map(paths.map((path) => [path, [] as Mutant[]]));
+  for (const { fileName, status, location, mutatorName, replacement = '' } of results) {
+    const path = relative(root, fileName);
+    const ended = STATUS[status];
+    if (ended === undefined) continue;
+    const { start, end } = location;
+    const line = textOf(path).split('\n')[start.line - 1] ?? '';
+    const original = start.line === end.line ? line.slice(start.column - 1, end.column - 1) : '…';
+    const mutation = `${mutatorName}: ${original} → ${replacement}`;
+    // A range counts columns from 0, a result from 1.
+    const range = `${start.line}:${start.column - 1}-${end.line}:${end.column - 1}`;
+    mutants.get(path)?.push({ line: start.line, range, mutation, status: ended });
+  }
+  return mutants;
+}

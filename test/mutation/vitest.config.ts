@@ -1,0 +1,30 @@
+/**
+ * The tests of one group of mutants, as the project `node` runs them. The environment says which, because the workers of
+ * Stryker read this file, too. `MUTATION_TEXT` is loaded instead of the file `MUTATION_SOURCE`.
+ */
+import { defineConfig } from 'vitest/config';
+import config from '../vitest.config.js';
+
+const projects = config.test?.projects ?? [];
+const node = projects.find((project) => typeof project === 'object' && 'resolve' in project);
+if (typeof node !== 'object' || !('test' in node)) throw new Error('The project node is missing.');
+
+export default defineConfig({
+  ...(config.root !== undefined && { root: config.root }),
+  ...node,
+  plugins: [
+    {
+      name: 'text mutant',
+      enforce: 'pre',
+      load: (id) => (id === process.env['MUTATION_SOURCE'] ? process.env['MUTATION_TEXT'] : undefined),
+    },
+  ],
+  test: {
+    ...node.test,
+    include: (process.env['MUTATION_TESTS'] ?? '').split(',').filter((path) => path !== ''),
+    // A mutant that hangs ends here. The slowest test takes less than a twentieth of this on an idle machine.
+    testTimeout: 10_000,
+    hookTimeout: 10_000,
+    expect: { poll: { timeout: 8_000 } },
+  },
+});
