@@ -205,9 +205,12 @@ export interface ReceiverSettings<Tx> {
 const TELEMETRY_METHODS = Object.keys(NO_TELEMETRY) as (keyof Telemetry)[];
 
 /** Only whether there is one: `toSecrets` checks it. */
-export const SECRET_GIVEN: OptionRule<undefined> = required(
-  rule('given: check the environment variable that it comes from', () => true),
-);
+export const SECRET_GIVEN: OptionRule<undefined> = {
+  expected: 'given: check the environment variable that it comes from',
+  accepts: () => true,
+  default: undefined,
+  required: true,
+};
 
 const INBOX_METHODS = ['claim', 'complete', 'fail', 'record', 'takeDue', 'acquirePoll', 'savePoll'];
 
