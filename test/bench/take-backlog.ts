@@ -3,6 +3,7 @@
  *
  * `take-backlog.ts <way> <job as JSON>`; prints a {@link Taken} as JSON.
  */
+import { readFileSync } from 'node:fs';
 import Database from 'libsql';
 import { createReceiver } from 'stablehooks';
 import { createPoller } from 'stablehooks/catch-up';
@@ -91,7 +92,8 @@ if (way !== undefined && way in WAYS && job !== undefined) {
   const started = performance.now();
   const handled = await WAYS[way as keyof typeof WAYS](JSON.parse(job));
   const ms = performance.now() - started;
-  // maxRSS is in KiB.
-  const taken: Taken = { ms, handled, peakBytes: process.resourceUsage().maxRSS * 1_024 };
+  // Not `maxRSS`, which on Linux begins with what the process had that started this one.
+  const peak = /^VmHWM:\s*(\d+) kB$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1];
+  const taken: Taken = { ms, handled, peakBytes: Number(peak) * 1_024 };
   console.log(JSON.stringify(taken));
 }
