@@ -4,6 +4,7 @@ import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { readCount } from '../read-count.js';
 import { addCounts, BATCH, notShown, type ReceiveReport } from './receive.js';
 import { fuzzSockets, type SocketReport, shapesNotShown } from './sockets.js';
 
@@ -28,7 +29,14 @@ const ROUND = { inputs: 100_000, requests: 20_000 };
 const SPAN = 10 * BATCH;
 const SPAN_LIMIT_MS = 120_000;
 
-const number = (text: string | undefined) => (text === undefined ? undefined : Number(text));
+const given = {
+  minutes: readCount('--minutes', values.minutes),
+  inputs: readCount('--inputs', values.inputs),
+  requests: readCount('--requests', values.requests),
+  seed: readCount('--seed', values.seed, { min: 0 }),
+  input: readCount('--input', values.input, { min: 0 }),
+  connection: readCount('--connection', values.connection, { min: 0 }),
+};
 
 /** Runs inputs in a process of their own. */
 async function runInputs(seed: number, inputs: number): Promise<ReceiveReport> {
@@ -151,12 +159,11 @@ function roundsOf(inputs: number, requests: number): readonly Round[] {
   const round = { inputs: half(inputs), requests: half(requests) };
   return [
     { seed: FIXED_SEED, ...round },
-    { seed: number(values.seed) ?? randomInt(2 ** 31), ...round },
+    { seed: given.seed ?? randomInt(2 ** 31), ...round },
   ];
 }
 
-const seed = number(values.seed) ?? FIXED_SEED;
-const [input, connection] = [number(values.input), number(values.connection)];
+const { seed = FIXED_SEED, input, connection } = given;
 if (input !== undefined) {
   const { fuzzReceive } = await import('./receive.js');
   addInputs(await fuzzReceive({ seed, from: input - (input % BATCH), to: input + 1 }), 0);
@@ -169,11 +176,8 @@ if (input !== undefined) {
     `connection ${connection} of seed ${seed}: ${process.exitCode === 1 ? 'see above' : 'nothing found'}`,
   );
 } else {
-  const end = performance.now() + (number(values.minutes) ?? 0) * 60_000;
-  const { inputs = ROUND.inputs, requests = ROUND.requests } = {
-    ...(values.inputs !== undefined && { inputs: Number(values.inputs) }),
-    ...(values.requests !== undefined && { requests: Number(values.requests) }),
-  };
+  const end = performance.now() + (given.minutes ?? 0) * 60_000;
+  const { inputs = ROUND.inputs, requests = ROUND.requests } = given;
   for (const round of roundsOf(inputs, requests)) await runRound(round);
   while (performance.now() < end && process.exitCode !== 1)
     await runRound({ seed: randomInt(2 ** 31), ...ROUND });

@@ -14,9 +14,11 @@ import {
   countsOf,
   type FileResult,
   hashOf,
+  holds,
   readResults,
   scoreOf,
   survivorsOf,
+  toPercent,
   toTable,
 } from './record.js';
 import { runStryker } from './stryker.js';
@@ -62,8 +64,8 @@ async function judge(group: Group, path: string): Promise<Verdict> {
   const again = `run \`npm run mutation -- --file ${path}\``;
   const result = readResults()[group.name]?.[path];
   if (result === undefined) return { text: `not shown: no result; ${again}` };
+  if (holds(result, path, hashOf(group.tests))) return { text: `shown on ${result.date}` };
   if (result.source === blobOf(path)) {
-    if (result.tests === hashOf(group.tests)) return { text: `shown on ${result.date}` };
     return { text: `not shown: its tests have changed since ${result.date}; ${again}` };
   }
   const ranges = changedLines(path, result);
@@ -76,8 +78,8 @@ async function judge(group: Group, path: string): Promise<Verdict> {
   const score = scoreOf([countsOf(mutants)]);
   for (const { line, mutation } of survivorsOf(mutants)) console.log(`  ${path}:${line}: ${mutation}`);
   return {
-    text: `${score.toFixed(1)} % of ${mutants.length} mutants of the lines that have changed since ${result.date}; the others are not shown`,
-    failed: score < MIN_SCORE,
+    text: `${toPercent(score)} of ${mutants.length} mutants of the lines that have changed since ${result.date}; the others are not shown`,
+    failed: score !== undefined && score < MIN_SCORE,
   };
 }
 

@@ -89,12 +89,12 @@ export function countsOf(mutants: readonly Mutant[]): FileResult['counts'] {
   };
 }
 
-/** Killed mutants of those that ran or that no test reached, in percent. */
-export function scoreOf(counts: readonly FileResult['counts'][]): number {
+/** Killed mutants of those that ran or that no test reached, in percent; `undefined` if there are none. */
+export function scoreOf(counts: readonly FileResult['counts'][]): number | undefined {
   const total = (status: Status) => counts.reduce((sum, each) => sum + each[status], 0);
   const detected = total('killed') + total('timeout');
   const all = detected + total('survived') + total('no coverage');
-  return all === 0 ? 100 : (100 * detected) / all;
+  return all === 0 ? undefined : (100 * detected) / all;
 }
 
 /** Adds the results of the files of one run, and writes both files. */
@@ -161,12 +161,22 @@ function reasonOf(file: string, survivor: Survivor): string | undefined {
   )?.reason;
 }
 
-/** The results of a group for its files of today; files without a result are left out. */
-export const resultsOf = (group: Group, results: Results): readonly (readonly [string, FileResult])[] =>
-  group.sources.flatMap((path) => {
+/** Whether a recorded result is that of the sources and tests of today. */
+export function holds(result: FileResult | undefined, path: string, tests: string): boolean {
+  return result?.source === blobOf(path) && result.tests === tests;
+}
+
+/** The results of a group that hold today. Others show nothing. */
+function resultsOf(group: Group, results: Results): readonly (readonly [string, FileResult])[] {
+  const tests = hashOf(group.tests);
+  return group.sources.flatMap((path) => {
     const result = results[group.name]?.[path];
-    return result === undefined ? [] : [[path, result] as const];
+    return result !== undefined && holds(result, path, tests) ? [[path, result] as const] : [];
   });
+}
+
+export const toPercent = (score: number | undefined) =>
+  score === undefined ? 'not shown' : `${score.toFixed(1)} %`;
 
 /** A table of the groups, with what is not shown. */
 export function toTable(results: Results): string {
@@ -174,7 +184,7 @@ export function toTable(results: Results): string {
     const shown = resultsOf(group, results).map(([, { counts }]) => counts);
     const total = (status: Status) => shown.reduce((sum, counts) => sum + counts[status], 0);
     const missing = group.sources.length - shown.length;
-    const score = shown.length === 0 ? 'not shown' : `${scoreOf(shown).toFixed(1)} %`;
+    const score = toPercent(scoreOf(shown));
     const cells = ['killed', 'timeout', 'survived', 'no coverage', 'static'] as const;
     return `| ${group.name} | ${score} | ${cells.map(total).join(' | ')} | ${missing} of ${group.sources.length} |`;
   });
@@ -184,7 +194,7 @@ export function toTable(results: Results): string {
     '| :-- | --: | --: | --: | --: | --: | --: | --: |',
     ...rows,
     '',
-    `All: ${scoreOf(all).toFixed(1)} % of ${all.reduce((sum, each) => sum + each.killed + each.timeout + each.survived + each['no coverage'], 0)} mutants.`,
+    `All: ${toPercent(scoreOf(all))} of ${all.reduce((sum, each) => sum + each.killed + each.timeout + each.survived + each['no coverage'], 0)} mutants.`,
   ].join('\n');
 }
 

@@ -6,7 +6,7 @@
  */
 import { parseArgs } from 'node:util';
 import { type Group, groups } from './groups.js';
-import { blobOf, hashOf, readResults, record, recordAgain, toTable } from './record.js';
+import { blobOf, hashOf, holds, readResults, record, recordAgain, toTable } from './record.js';
 import { runStryker } from './stryker.js';
 import { runTextMutants } from './text-mutants.js';
 
@@ -19,20 +19,20 @@ const { values } = parseArgs({
   },
 });
 
-const chosen = groups
+const asked = groups
   .filter(({ name }) => (values.group ?? name) === name)
-  .map((group) => ({
-    group,
-    paths: group.sources.filter(
-      (path) => (values.file ?? path) === path && !(values.missing && holds(group, path)),
-    ),
-  }))
+  .map((group) => ({ group, paths: group.sources.filter((path) => (values.file ?? path) === path) }))
   .filter(({ paths }) => paths.length > 0);
+if (asked.length === 0) {
+  throw new Error(`No group has this file. The groups are ${groups.map(({ name }) => name).join(', ')}.`);
+}
+const chosen = asked.map(({ group, paths }) => ({
+  group,
+  paths: values.missing ? paths.filter((path) => !isShown(group, path)) : paths,
+}));
 
-/** Whether the recorded result is that of the sources and tests of today. */
-function holds({ name, tests }: Group, path: string): boolean {
-  const known = readResults()[name]?.[path];
-  return known?.source === blobOf(path) && known.tests === hashOf(tests);
+function isShown({ name, tests }: Group, path: string): boolean {
+  return holds(readResults()[name]?.[path], path, hashOf(tests));
 }
 
 /** The survivors of a file that has not changed since, as Stryker selects them. */
@@ -43,6 +43,7 @@ function survivorsOf({ name }: Group, path: string): readonly string[] {
 }
 
 for (const { group, paths } of chosen) {
+  if (paths.length === 0) continue;
   if (values.survivors) {
     const again = [...new Set(paths.flatMap((path) => survivorsOf(group, path)))];
     if (again.length > 0) recordAgain(group, await runStryker(group, again));

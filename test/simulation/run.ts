@@ -5,6 +5,7 @@
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
 import { Worker } from 'node:worker_threads';
+import { readCount } from '../read-count.js';
 import type * as Batch from './batch.js';
 import { bundle } from './bundle.js';
 
@@ -21,9 +22,12 @@ const { values } = parseArgs({
     seed: { type: 'string' },
   },
 });
+const count = readCount('--seeds', values.seeds);
+const from = readCount('--from', values.from, { min: 0 });
+const only = readCount('--seed', values.seed, { min: 0 });
 const url = await bundle();
 const batch: typeof Batch = await import(url);
-process.exitCode = values.seed === undefined ? await runAll() : await runOne(Number(values.seed));
+process.exitCode = only === undefined ? await runAll() : await runOne(only);
 
 async function runOne(seed: number): Promise<number> {
   const { violation, hash, turns } = await batch.runSeed(seed);
@@ -37,8 +41,7 @@ async function runOne(seed: number): Promise<number> {
 }
 
 async function runAll(): Promise<number> {
-  const from = Number(values.from);
-  const end = from + Number(values.seeds);
+  const end = from + count;
   const startedAt = performance.now();
   const sums = { seeds: 0, turns: 0, virtualMs: 0 };
   const occurrences = new Map<string, number>();
