@@ -7,6 +7,8 @@ export interface Group {
   readonly kind: 'code' | 'text';
   readonly sources: readonly string[];
   readonly tests: readonly string[];
+  /** The tests of those files that run, by their names: what is the same over every driver runs over one. */
+  readonly names?: RegExp;
 }
 
 const below = (folder: string, pattern = /./) => filesBelow(folder).filter((path) => pattern.test(path));
@@ -57,7 +59,10 @@ export const groups: readonly Group[] = [
     name: 'bodies',
     kind: 'code',
     sources: ['src/adapters/fetch.ts', 'src/adapters/node-body.ts'],
-    tests: testsBelow('test/adapters', /(?:node-body|request-url|wiring-fetch|wiring-node)\./),
+    tests: testsBelow(
+      'test/adapters',
+      /(?:contract|node-body|request-url|wiring-(?:express|fastify|fetch|node))\./,
+    ),
   },
   {
     name: 'reconcile',
@@ -70,6 +75,7 @@ export const groups: readonly Group[] = [
     kind: 'text',
     sources: ['src/inboxes/redis-lua.ts'],
     tests: testsBelow('test/inboxes', /redis/),
+    names: /^(?!.* over (?:ioredis on a cluster|node-redis|@upstash\/redis) )/,
   },
   {
     name: 'Postgres SQL',
@@ -80,5 +86,6 @@ export const groups: readonly Group[] = [
       'src/inboxes/postgres-sql.ts',
     ],
     tests: testsBelow('test/inboxes', /postgres(?:-operations|-transaction)?\./),
+    names: /^(?!.* over (?:neon|PGlite) )/,
   },
 ];

@@ -234,13 +234,14 @@ export function textMutantsOf(path: string): readonly TextMutant[] {
 }
 
 /** Runs each mutant of a file against the tests of its group, one after the other. */
-export async function runTextMutants({ tests }: Group, path: string): Promise<readonly Mutant[]> {
+export async function runTextMutants({ tests, names }: Group, path: string): Promise<readonly Mutant[]> {
   process.env['MUTATION_TESTS'] = tests.join();
   process.env['MUTATION_SOURCE'] = `${root}${path}`;
   const source = textOf(path);
   const vitest = await createVitest('test', {
     config: 'test/mutation/vitest.config.ts',
     ...{ watch: false, bail: 1, reporters: [], maxWorkers: 1, silent: true },
+    ...(names !== undefined && { testNamePattern: names }),
   });
   /** Whether all tests pass with this text instead of the file. */
   const passes = async (text: string): Promise<boolean> => {
