@@ -57,7 +57,10 @@ export const groups: readonly Group[] = [
     name: 'bodies',
     kind: 'code',
     sources: ['src/adapters/fetch.ts', 'src/adapters/node-body.ts'],
-    tests: testsBelow('test/adapters', /(?:node-body|request-url|wiring-fetch|wiring-node)\./),
+    tests: testsBelow(
+      'test/adapters',
+      /(?:contract|node-body|request-url|wiring-(?:express|fastify|fetch|node))\./,
+    ),
   },
   {
     name: 'reconcile',
