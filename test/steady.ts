@@ -1,0 +1,63 @@
+/**
+ * `npm run steady`: runs `.ci/run` five times in a row, each in a fresh clone of the last commit, while another process
+ * keeps each processor busy. It stops at the first run that fails. `-- --runs 2` runs it twice.
+ */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createWriteStream, mkdtempSync, rmSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { parseArgs } from 'node:util';
+import { root } from './project/source.js';
+
+const { values } = parseArgs({ options: { runs: { type: 'string', default: '5' } } });
+const runs = Number(values.runs);
+if (!Number.isInteger(runs) || runs < 1) throw new Error('--runs must be an integer of at least 1.');
+
+/** It ends when its parent is gone, however that ended. */
+const BUSY = 'const parent = process.ppid; while (process.ppid === parent);';
+
+const commit = git('rev-parse', 'HEAD');
+const cores = availableParallelism();
+const busy = Array.from({ length: cores }, () => spawn(process.execPath, ['-e', BUSY], { stdio: 'ignore' }));
+try {
+  for (let run = 1; run <= runs; run += 1) {
+    const { code, minutes, log } = await runCi();
+    assertBusy(busy);
+    if (code !== 0) throw new Error(`Run ${run} of ${runs} failed with exit code ${code}. Read ${log}.`);
+    console.log(`run ${run} of ${runs} on ${commit}, ${cores} of ${cores} processors busy: ${minutes} min`);
+  }
+} finally {
+  for (const child of busy) child.kill();
+}
+
+/** Runs everything in a fresh clone, which stays when that fails. */
+async function runCi() {
+  const folder = mkdtempSync(join(tmpdir(), 'stablehooks-steady-'));
+  const clone = join(folder, 'clone');
+  const log = join(folder, 'log.txt');
+  git('clone', '--quiet', root, clone);
+  const startedAt = performance.now();
+  const child = spawn(join(clone, '.ci/run'), { cwd: clone, stdio: ['ignore', 'pipe', 'pipe'] });
+  const file = createWriteStream(log);
+  child.stderr.pipe(file, { end: false });
+  child.stdout.pipe(file, { end: false });
+  createInterface(child.stdout).on('line', (line) => {
+    if (/^=== .* took \d+ s$/.test(line)) console.log(line);
+  });
+  const [code] = await once(child, 'close');
+  const minutes = Math.round((performance.now() - startedAt) / 60_000);
+  if (code === 0) rmSync(folder, { recursive: true });
+  return { code, minutes, log };
+}
+
+/** A run beside processes that have ended shows nothing. */
+function assertBusy(children: readonly ChildProcess[]): void {
+  const ended = children.filter(({ exitCode, signalCode }) => exitCode !== null || signalCode !== null);
+  if (ended.length > 0) throw new Error(`${ended.length} of the busy processes ended during the run.`);
+}
+
+function git(...args: readonly string[]): string {
+  return execFileSync('git', args, { cwd: root, encoding: 'utf8' }).trim();
+}
