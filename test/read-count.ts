@@ -1,4 +1,4 @@
-/** A count on the command line. Text that is none must not become a run of nothing. */
+/** A count on the command line or in the environment. Text that is none must not become a run of nothing. */
 export function readCount<Text extends string | undefined>(
   flag: string,
   text: Text,

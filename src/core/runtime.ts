@@ -11,11 +11,14 @@ export interface Runtime {
   random(): number;
   /** An id that nothing else has. @default crypto.randomUUID */
   uuid(): string;
-  /** Calls back once, after `ms`, and returns the timer. @default setTimeout */
+  /** Calls back once, after `ms` or at most 24 days, and returns the timer. @default setTimeout */
   setTimeout(callback: () => void, ms: number): unknown;
   /** Takes a timer back, also one that has called. @default clearTimeout */
   clearTimeout(timer: unknown): void;
 }
+
+/** The longest time that a timer of the platform takes: a signed 32-bit number of ms. Beyond it, it calls at once. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** The parts of a {@link Runtime} that replace those of the platform. */
 export type RuntimeOptions = { readonly [Part in keyof Runtime]?: Runtime[Part] | undefined };
@@ -26,7 +29,7 @@ const PLATFORM: Runtime = {
   elapsed: () => performance.now(),
   random: () => Math.random(),
   uuid: () => crypto.randomUUID(),
-  setTimeout: (callback, ms) => setTimeout(callback, ms),
+  setTimeout: (callback, ms) => setTimeout(callback, Math.min(ms, MAX_TIMER_MS)),
   clearTimeout: (timer) => clearTimeout(timer as ReturnType<typeof setTimeout>),
 };
 
@@ -49,12 +52,9 @@ export function toRuntime(given: RuntimeOptions = {}): Runtime {
   return Object.fromEntries(parts);
 }
 
-/** The longest time that a timer takes: a signed 32-bit number of ms. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
-
-/** Calls back after `ms`, or after the longest time that a timer takes, without keeping the process alive. */
+/** Calls back after `ms`, without keeping the process alive. */
 export function setBackgroundTimeout(runtime: Runtime, callback: () => void, ms: number): unknown {
-  const timer = runtime.setTimeout(callback, Math.min(ms, MAX_TIMER_MS));
+  const timer = runtime.setTimeout(callback, ms);
   // Outside Node a timer is a number and keeps no process alive.
   (timer as { readonly unref?: () => void } | undefined)?.unref?.();
   return timer;

@@ -4,10 +4,11 @@
  * `npm run test:chaos` sends 10,000 events over each queue. CHAOS_EVENTS sets another number, 1,000 or more.
  */
 import { expect, test } from 'vitest';
+import { readCount } from '../read-count.js';
 import { describeWithRedis } from '../services/with-redis.js';
 import { runChaos } from './chaos.js';
 
-const events = Number(process.env['CHAOS_EVENTS'] ?? 10_000);
+const events = readCount('CHAOS_EVENTS', process.env['CHAOS_EVENTS'] ?? '10000', { min: 1_000 });
 const pace = { eventsPerSecond: 150, killEveryMs: 1_000, settleTimeoutMs: 300_000 };
 const timeout = pace.settleTimeoutMs + (events / pace.eventsPerSecond) * 10_000;
 

@@ -20,9 +20,10 @@ import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { type Bundle, bundle } from '../bundle.js';
+import { readCount } from '../read-count.js';
 import { startPostgres } from '../services/postgres.js';
 
-const KILLS = Math.ceil(Number(process.env['KILLS'] ?? 6) / 2);
+const KILLS = Math.ceil(readCount('KILLS', process.env['KILLS'] ?? '6') / 2);
 const secret = 'whsec_recorded_kills';
 
 /** How many deliveries each process gets at once. */

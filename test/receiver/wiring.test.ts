@@ -90,6 +90,18 @@ describe('failed events that nobody redrives', () => {
     expect(lines.filter(isAboutRedrive)).toEqual([]);
   });
 
+  test('run with the longest interval does not look all the time', async () => {
+    vi.useFakeTimers();
+    const inbox = durable();
+    const takeDue = vi.spyOn(inbox, 'takeDue');
+    const receiver = createReceiver({ secret, handlers: {}, inbox, runtime: { random: () => 0.9 } });
+    const ended = receiver.run({ intervalMs: 2 ** 31 - 1 });
+    await vi.advanceTimersByTimeAsync(1_000_000);
+    await receiver.close();
+    await ended;
+    expect(takeDue).toHaveBeenCalledTimes(1);
+  });
+
   test('nothing is said where redrive is called, here or in another process', async () => {
     vi.useFakeTimers();
     const inbox = durable();
