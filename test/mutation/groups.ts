@@ -9,6 +9,8 @@ export interface Group {
   readonly tests: readonly string[];
   /** The tests of those files that run, by their names: what is the same over every driver runs over one. */
   readonly names?: RegExp;
+  /** The project of vitest that runs them. @default 'node' */
+  readonly project?: 'node' | 'webcrypto';
 }
 
 const below = (folder: string, pattern = /./) => filesBelow(folder).filter((path) => pattern.test(path));
@@ -27,8 +29,21 @@ export const groups: readonly Group[] = [
   {
     name: 'core',
     kind: 'code',
-    sources: below('src/core'),
-    tests: [...testsBelow('test/core'), 'test/options.test.ts', 'test/receiver/receive.test.ts'],
+    sources: below('src/core', /(?<!hmac-web|bytes)\.ts$/),
+    tests: [
+      ...testsBelow('test/core'),
+      ...testsBelow('test/receiver'),
+      'test/options.test.ts',
+      'test/client/client.test.ts',
+      'test/inboxes/redis-operations.test.ts',
+    ],
+  },
+  {
+    name: 'core on WebCrypto',
+    kind: 'code',
+    project: 'webcrypto',
+    sources: ['src/core/bytes.ts', 'src/core/hmac-web.ts'],
+    tests: testsBelow('test/core'),
   },
   {
     name: 'memory inbox',

@@ -17,11 +17,12 @@ const STATUS: Readonly<Record<string, Status>> = {
 /** Runs the mutants of files against the tests of their group. A file can be followed by a range, `:3-7` or
  * `:3:1-3:9`. */
 export async function runStryker(
-  { tests }: Group,
+  { tests, project = 'node' }: Group,
   selected: readonly string[],
 ): Promise<ReadonlyMap<string, readonly Mutant[]>> {
   // The workers read it in vitest.config.ts.
   process.env['MUTATION_TESTS'] = tests.join();
+  process.env['MUTATION_PROJECT'] = project;
   const options: PartialStrykerOptions = {
     testRunner: 'vitest',
     plugins: ['@stryker-mutator/vitest-runner'],

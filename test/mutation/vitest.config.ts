@@ -1,17 +1,20 @@
 /**
- * The tests of one group of mutants, as the project `node` runs them. The environment says which, because the workers of
+ * The tests of one group of mutants, as their project runs them. The environment says which, because the workers of
  * Stryker read this file, too. `MUTATION_TEXT` is loaded instead of the file `MUTATION_SOURCE`.
  */
 import { defineConfig } from 'vitest/config';
 import config from '../vitest.config.js';
 
+const name = process.env['MUTATION_PROJECT'] ?? 'node';
 const projects = config.test?.projects ?? [];
-const node = projects.find((project) => typeof project === 'object' && 'resolve' in project);
-if (typeof node !== 'object' || !('test' in node)) throw new Error('The project node is missing.');
+const project = projects.find(
+  (each) => typeof each === 'object' && 'test' in each && each.test?.name === name,
+);
+if (typeof project !== 'object' || !('test' in project)) throw new Error(`The project ${name} is missing.`);
 
 export default defineConfig({
   ...(config.root !== undefined && { root: config.root }),
-  ...node,
+  ...project,
   plugins: [
     {
       name: 'text mutant',
@@ -20,7 +23,7 @@ export default defineConfig({
     },
   ],
   test: {
-    ...node.test,
+    ...project.test,
     include: (process.env['MUTATION_TESTS'] ?? '').split(',').filter((path) => path !== ''),
     // A mutant that hangs ends here. The slowest test takes less than a twentieth of this on an idle machine, and ten
     // times as long while its coverage is measured.
