@@ -1,11 +1,15 @@
 /** What is recorded of each mutated file: `results.json`, and `survivors.md` for readers. */
 import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { root, textOf } from '../project/source.js';
+import { filesBelow, importsOf, root, textOf } from '../project/source.js';
 import { type Group, groups } from './groups.js';
 
 /** How a mutant ended. `static` ones take effect while a module loads, and are not run. */
 export type Status = 'killed' | 'timeout' | 'survived' | 'no coverage' | 'static';
+
+/** Whether a test ran into its limit. A machine that is too slow has the same effect as a mutant that hangs. */
+export const isTimeout = ({ message }: { readonly message: string }): boolean =>
+  /timed out in \d+ms/.test(message);
 
 export interface Mutant {
   readonly line: number;
@@ -29,7 +33,7 @@ export interface FileResult {
   readonly seconds: number;
   /** The mutated file, as `git hash-object` names it: its lines can be compared with those of today. */
   readonly source: string;
-  /** The sha256 of the tests of the group. */
+  /** The hash of the tests of the group, {@link hashOf}. */
   readonly tests: string;
   readonly counts: Readonly<Record<Status, number>>;
   readonly survivors: readonly Survivor[];
@@ -49,9 +53,25 @@ export function blobOf(path: string): string {
   return createHash('sha1').update(`blob ${text.length}\0`).update(text).digest('hex');
 }
 
-export function hashOf(paths: readonly string[]): string {
-  const hash = createHash('sha256');
-  for (const path of paths) hash.update(path).update(textOf(path));
+/** The suites of the package that tests run, by the name that they import. */
+const SUITES = ['conformance', 'testing'];
+
+/**
+ * The sha256 of what decides whether a mutant is noticed, beside the source: the tests of the group, what they import
+ * from the tests and from the suites of the package, and how they run.
+ */
+export function hashOf({ tests, names }: Group): string {
+  const files = new Set(['test/mutation/vitest.config.ts', ...tests]);
+  // A set also yields what is added to it meanwhile.
+  for (const path of files) {
+    for (const { specifier, file } of importsOf(path)) {
+      const suite = SUITES.find((name) => specifier === `stablehooks/${name}`);
+      if (suite !== undefined) for (const part of filesBelow(`src/${suite}`)) files.add(part);
+      else if (file?.startsWith('test/') && file.endsWith('.ts')) files.add(file);
+    }
+  }
+  const hash = createHash('sha256').update(String(names));
+  for (const path of [...files].sort()) hash.update(path).update(textOf(path));
   return hash.digest('hex');
 }
 
@@ -60,13 +80,13 @@ interface Run {
   readonly seconds: number;
 }
 
-function toResult({ tests }: Group, path: string, mutants: readonly Mutant[], seconds: number): FileResult {
+function toResult(group: Group, path: string, mutants: readonly Mutant[], seconds: number): FileResult {
   const lines = textOf(path).split('\n');
   return {
     date: new Date().toISOString().slice(0, 10),
     seconds,
     source: blobOf(path),
-    tests: hashOf(tests),
+    tests: hashOf(group),
     counts: countsOf(mutants),
     survivors: survivorsOf(mutants).map((mutant) => ({
       ...mutant,
@@ -99,41 +119,8 @@ export function scoreOf(counts: readonly FileResult['counts'][]): number | undef
 
 /** Adds the results of the files of one run, and writes both files. */
 export function record(group: Group, { ended, seconds }: Run): void {
-  write(
-    group,
-    [...ended].map(([path, mutants]) => [path, toResult(group, path, mutants, seconds)]),
-  );
-}
-
-/** Counts those of the recorded survivors that have been run again and were noticed. */
-export function recordAgain(group: Group, ended: ReadonlyMap<string, readonly Mutant[]>): void {
-  const before = readResults()[group.name];
-  write(
-    group,
-    [...ended].flatMap(([path, mutants]) => {
-      const result = before?.[path];
-      if (result === undefined) return [];
-      const isNoticed = ({ range, mutation }: Mutant) =>
-        mutants.some(
-          (again) =>
-            again.range === range &&
-            again.mutation === mutation &&
-            (again.status === 'killed' || again.status === 'timeout'),
-        );
-      const survivors = result.survivors.filter((survivor) => !isNoticed(survivor));
-      const counts = {
-        ...result.counts,
-        killed: result.counts.killed + result.survivors.length - survivors.length,
-        survived: survivors.filter(({ status }) => status === 'survived').length,
-        'no coverage': survivors.filter(({ status }) => status === 'no coverage').length,
-      };
-      return [[path, { ...result, counts, survivors, tests: hashOf(group.tests) }]];
-    }),
-  );
-}
-
-function write(group: Group, added: readonly (readonly [string, FileResult])[]): void {
   const before = readResults();
+  const added = [...ended].map(([path, mutants]) => [path, toResult(group, path, mutants, seconds)] as const);
   const results: Results = {
     ...before,
     [group.name]: { ...before[group.name], ...Object.fromEntries(added) },
@@ -168,7 +155,7 @@ export function holds(result: FileResult | undefined, path: string, tests: strin
 
 /** The results of a group that hold today. Others show nothing. */
 function resultsOf(group: Group, results: Results): readonly (readonly [string, FileResult])[] {
-  const tests = hashOf(group.tests);
+  const tests = hashOf(group);
   return group.sources.flatMap((path) => {
     const result = results[group.name]?.[path];
     return result !== undefined && holds(result, path, tests) ? [[path, result] as const] : [];

@@ -1,12 +1,12 @@
 /**
  * `npm run mutation`: runs every mutant of every file, and records how they ended. `-- --group core` runs one group,
  * `-- --file src/core/events.ts` one file; `-- --missing` leaves out what is recorded for the sources and tests
- * of today. `-- --survivors` runs only the recorded survivors again, after tests were added: what was killed before is
- * taken as still killed.
+ * of today. `-- --survivors` runs only the recorded survivors again, after tests were added: it prints those that tests
+ * still do not notice, and records nothing.
  */
 import { parseArgs } from 'node:util';
 import { type Group, groups } from './groups.js';
-import { blobOf, hashOf, holds, readResults, record, recordAgain, toTable } from './record.js';
+import { blobOf, hashOf, holds, readResults, record, survivorsOf, toTable } from './record.js';
 import { runStryker } from './stryker.js';
 import { runTextMutants } from './text-mutants.js';
 
@@ -31,12 +31,12 @@ const chosen = asked.map(({ group, paths }) => ({
   paths: values.missing ? paths.filter((path) => !isShown(group, path)) : paths,
 }));
 
-function isShown({ name, tests }: Group, path: string): boolean {
-  return holds(readResults()[name]?.[path], path, hashOf(tests));
+function isShown(group: Group, path: string): boolean {
+  return holds(readResults()[group.name]?.[path], path, hashOf(group));
 }
 
 /** The survivors of a file that has not changed since, as Stryker selects them. */
-function survivorsOf({ name }: Group, path: string): readonly string[] {
+function rangesOf({ name }: Group, path: string): readonly string[] {
   const known = readResults()[name]?.[path];
   if (known?.source !== blobOf(path)) return [];
   return known.survivors.flatMap(({ range }) => (range === undefined ? [] : [`${path}:${range}`]));
@@ -45,8 +45,11 @@ function survivorsOf({ name }: Group, path: string): readonly string[] {
 for (const { group, paths } of chosen) {
   if (paths.length === 0) continue;
   if (values.survivors) {
-    const again = [...new Set(paths.flatMap((path) => survivorsOf(group, path)))];
-    if (again.length > 0) recordAgain(group, await runStryker(group, again));
+    const again = [...new Set(paths.flatMap((path) => rangesOf(group, path)))];
+    const ended = again.length === 0 ? new Map<string, never>() : await runStryker(group, again);
+    for (const [path, mutants] of ended) {
+      for (const { line, mutation } of survivorsOf(mutants)) console.log(`${path}:${line}: ${mutation}`);
+    }
     continue;
   }
   const startedAt = performance.now();
@@ -60,4 +63,4 @@ for (const { group, paths } of chosen) {
   record(group, { ended, seconds });
   console.log(`${group.name}: ${seconds} s`);
 }
-console.log(toTable(readResults()));
+if (!values.survivors) console.log(toTable(readResults()));

@@ -4,7 +4,7 @@ import type { PartialStrykerOptions } from '@stryker-mutator/api/core';
 import { Stryker } from '@stryker-mutator/core';
 import { root, textOf } from '../project/source.js';
 import type { Group } from './groups.js';
-import type { Mutant, Status } from './record.js';
+import { isTimeout, type Mutant, type Status } from './record.js';
 
 const STATUS: Readonly<Record<string, Status>> = {
   Killed: 'killed',
@@ -48,9 +48,9 @@ export async function runStryker(
   const results = await new Stryker(options).runMutationTest();
   const paths = [...new Set(selected.map((file) => file.replace(/:.*/, '')))];
   const mutants = new Map(paths.map((path) => [path, [] as Mutant[]]));
-  for (const { fileName, status, location, mutatorName, replacement = '' } of results) {
+  for (const { fileName, status, statusReason = '', location, mutatorName, replacement = '' } of results) {
     const path = relative(root, fileName);
-    const ended = STATUS[status];
+    const ended = status === 'Killed' && isTimeout({ message: statusReason }) ? 'timeout' : STATUS[status];
     if (ended === undefined) continue;
     const { start, end } = location;
     const line = textOf(path).split('\n')[start.line - 1] ?? '';

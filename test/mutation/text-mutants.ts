@@ -6,7 +6,7 @@ import ts from 'typescript';
 import { createVitest } from 'vitest/node';
 import { root, textOf } from '../project/source.js';
 import type { Group } from './groups.js';
-import type { Mutant, Status } from './record.js';
+import { isTimeout, type Mutant, type Status } from './record.js';
 
 interface TextMutant {
   readonly start: number;
@@ -240,27 +240,35 @@ export async function runTextMutants({ tests, names }: Group, path: string): Pro
   const source = textOf(path);
   const vitest = await createVitest('test', {
     config: 'test/mutation/vitest.config.ts',
-    ...{ watch: false, bail: 1, reporters: [], maxWorkers: 1, silent: true },
+    watch: false,
+    bail: 1,
+    reporters: [],
+    maxWorkers: 1,
+    silent: true,
     ...(names !== undefined && { testNamePattern: names }),
   });
-  /** Whether all tests pass with this text instead of the file. */
-  const passes = async (text: string): Promise<boolean> => {
+  /** How a mutant ends that has this text instead of that of the file. */
+  const run = async (text: string): Promise<Status> => {
     process.env['MUTATION_TEXT'] = text;
     vitest.state.filesMap.clear();
     vitest.state.errorsSet.clear();
     vitest.invalidateFile(`${root}${path}`);
     const { testModules, unhandledErrors } = await vitest.start();
     if (testModules.length === 0) throw new Error('No test ran.');
-    return unhandledErrors.length === 0 && testModules.every((module) => module.ok());
+    if (unhandledErrors.length === 0 && testModules.every((module) => module.ok())) return 'survived';
+    const failures = testModules.flatMap((module) => [
+      ...module.errors(),
+      ...[...module.children.allTests()].flatMap((test) => test.result().errors ?? []),
+    ]);
+    return failures.length > 0 && failures.every(isTimeout) ? 'timeout' : 'killed';
   };
   const results: Mutant[] = [];
   try {
-    if (!(await passes(source))) throw new Error(`The tests of ${path} fail without a mutant.`);
+    if ((await run(source)) !== 'survived') throw new Error(`The tests of ${path} fail without a mutant.`);
     for (const { start, end, replacement } of textMutantsOf(path)) {
       const original = source.slice(start, end);
       const line = source.slice(0, start).split('\n').length;
-      const survives = await passes(source.slice(0, start) + replacement + source.slice(end));
-      const status: Status = survives ? 'survived' : 'killed';
+      const status = await run(source.slice(0, start) + replacement + source.slice(end));
       results.push({ line, mutation: `${original.trim()} → ${replacement.trim()}`, status });
     }
   } finally {
