@@ -49,7 +49,7 @@ const SYSTEMS: readonly System[] = [
   { language: 'TypeScript', name: 'TypeScript, CommonJS' },
 ];
 
-/** What continuous integration runs: each framework once, and each language and module system. */
+/** What continuous integration runs: each framework once, in JavaScript of both module systems and in TypeScript. */
 const QUICK = [
   'Express, TypeScript, ES module',
   'Fastify, JavaScript, CommonJS',
@@ -64,6 +64,9 @@ export const VARIANTS: readonly Variant[] = [
   ...serversOf('Fastify', 'Fastify 5'),
   ...jobs(),
 ];
+
+const misspelt = QUICK.filter((quick) => VARIANTS.every(({ name }) => name !== quick));
+if (misspelt.length > 0) throw new Error(`No variant has the name ${misspelt.join('; ')}.`);
 
 function serversOf(framework: string, heading: string): readonly Variant[] {
   const { text, program } = quickStart(heading);
@@ -93,13 +96,19 @@ function nextApps(): readonly Variant[] {
   const [exported = ''] = commandsOf(text, 'module.exports');
   const [, file = ''] = /^\/\/ (app\/\S+)/.exec(program) ?? [];
   const javaScript = {
-    ...{ file: file.replace(/ts$/, 'js'), check: undefined },
-    ...{ install: [createJavaScript, ...INSTALL], server, sandbox: SANDBOX, fire: FIRE },
+    file: file.replace(/ts$/, 'js'),
+    check: undefined,
+    install: [createJavaScript, ...INSTALL],
+    server,
+    sandbox: SANDBOX,
+    fire: FIRE,
   };
   return [
     {
       ...common('Next, TypeScript'),
-      ...{ ...javaScript, program, file },
+      ...javaScript,
+      program,
+      file,
       install: [create, ...INSTALL],
       check: commandsOf(text, 'npx tsc')[0],
     },

@@ -137,15 +137,15 @@ interface Reason {
   readonly reason: string;
 }
 
-const reasons: readonly Reason[] = JSON.parse(readFileSync(new URL('reasons.json', import.meta.url), 'utf8'));
+export const reasons: readonly Reason[] = JSON.parse(
+  readFileSync(new URL('reasons.json', import.meta.url), 'utf8'),
+);
 
-function reasonOf(file: string, survivor: Survivor): string | undefined {
-  return reasons.find(
-    (reason) =>
-      reason.file === file &&
-      survivor.text.includes(reason.text ?? '') &&
-      survivor.mutation.includes(reason.mutation ?? ''),
-  )?.reason;
+export const isReasonOf = (reason: Reason, file: string, { text, mutation }: Survivor): boolean =>
+  reason.file === file && text.includes(reason.text ?? '') && mutation.includes(reason.mutation ?? '');
+
+export function reasonOf(file: string, survivor: Survivor): string | undefined {
+  return reasons.find((reason) => isReasonOf(reason, file, survivor))?.reason;
 }
 
 /** Whether a recorded result is that of the sources and tests of today. */

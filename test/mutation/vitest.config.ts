@@ -21,6 +21,12 @@ export default defineConfig({
       enforce: 'pre',
       load: (id) => (id === process.env['MUTATION_SOURCE'] ? process.env['MUTATION_TEXT'] : undefined),
     },
+    {
+      name: 'one test at a time',
+      enforce: 'pre',
+      // Stryker runs only the tests that reach a mutant, and cannot tell apart those that run beside each other.
+      transform: (code, id) => (id.includes('/test/') ? code.replaceAll('.concurrent', '') : undefined),
+    },
   ],
   test: {
     ...project.test,

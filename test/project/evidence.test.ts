@@ -57,7 +57,7 @@ describe('the evidence in docs/security.md', () => {
     expect(rows.length).toBeGreaterThan(10);
     const wrong = rows.filter((cells) => {
       const [, numbers = ''] = cells;
-      if (numbers === 'not shown yet') return scriptOf(cells) === '';
+      if (numbers.startsWith('not shown yet')) return scriptOf(cells) === '';
       return !/\d/.test(numbers) || !(scriptOf(cells) in manifest.scripts);
     });
     expect(wrong).toEqual([]);
