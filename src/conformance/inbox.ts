@@ -499,6 +499,18 @@ const dueCases: readonly InboxCase[] = [
     },
   },
   {
+    name: 'takeDue with `limit: 0` returns no event and leaves what is due',
+    async run({ inbox, second }) {
+      const [due, parked] = someEvents(2);
+      assert.ok(due && parked);
+      await inbox.record([due], { ...DUE, keys: [KEY] });
+      await inbox.record([parked], { dueInMs: null, origin: 'pull' });
+      const take = { ...TAKE, types: [parked.type] };
+      assert.deepEqual(await takeDue(inbox, { ...take, limit: 0 }), []);
+      assert.deepEqual(new Set(idsOf(await takeDue(second, take))), new Set([due.id, parked.id]));
+    },
+  },
+  {
     name: 'changing an event object after it was recorded or returned does not change the stored event',
     async run({ inbox }) {
       const event = someEvent({ payload: { amount: '10.50' } });
@@ -908,6 +920,20 @@ const keyCases: readonly InboxCase[] = [
       assert.deepEqual(await takeDue(second, TAKE), []);
       await inbox.complete(lease);
       assert.equal((await takeDue(second, TAKE)).length, 1);
+    },
+  },
+  {
+    name: 'takeDue takes an event without a key once, when it reads on behind the events of a key',
+    async run({ inbox }) {
+      const [free, later, ...hot] = someEvents(12);
+      assert.ok(free && later);
+      await inbox.record([free], { ...DUE, dueInMs: -HOUR_MS });
+      await inbox.record(hot, { ...DUE, dueInMs: -HOUR_MS / 2, keys: hot.map(() => KEY) });
+      await inbox.record([later], DUE);
+      const taken = idsOf(await takeDue(inbox, { ...TAKE, limit: 3 }));
+      assert.equal(taken.length, 3);
+      assert.ok(taken.includes(free.id) && taken.includes(later.id));
+      assert.equal(new Set(taken).size, 3);
     },
   },
   {
@@ -1391,12 +1417,35 @@ const operationCases: readonly InboxCase[] = [
           if (page.length === 0) break;
           assert.ok(page.length <= 3 && page.every(({ state }) => state === 'received'));
           seen[order].push(...page.map(({ id }) => id));
+          assert.ok(seen[order].length <= 7, 'A page has a record that was seen before.');
           after = page.at(-1)?.id;
         }
       }
       assert.equal(seen.oldest.length, 7);
       assert.deepEqual(new Set(seen.oldest), new Set(events.map(({ id }) => id)));
       assert.deepEqual(seen.newest, seen.oldest.toReversed());
+    },
+  },
+  {
+    name: 'listing begins with what was received first, and with `newest` with what was received last',
+    async run({ inbox }) {
+      const receivedAt = async ({ id }: UnknownEvent) => (await inbox.find(id))?.receivedAt ?? 0;
+      const first = someEvent();
+      await inbox.record([first], DUE);
+      const from = await receivedAt(first);
+      let until = from;
+      // Until the clock of the inbox has gone on.
+      while (until === from) {
+        await otherTurn();
+        const last = someEvent();
+        await inbox.record([last], DUE);
+        until = await receivedAt(last);
+      }
+      const begin = async (order?: 'oldest' | 'newest') =>
+        (await inbox.list({ state: 'received', limit: 1, order })).map((record) => record.receivedAt);
+      assert.deepEqual(await begin(), [from]);
+      assert.deepEqual(await begin('oldest'), [from]);
+      assert.deepEqual(await begin('newest'), [until]);
     },
   },
   {

@@ -39,11 +39,11 @@ export function configure(db: SqliteLike, { busyTimeoutMs }: { readonly busyTime
 }
 
 /** Retries while the file is locked: SQLite does not apply the busy timeout to this change. */
-function enableWriteAheadLog(db: SqliteLike, { until }: { readonly until: number }): string | undefined {
+function enableWriteAheadLog(db: SqliteLike, { until }: { readonly until: number }): string {
   for (;;) {
     try {
-      const [answer] = db.prepare('PRAGMA journal_mode = WAL').all() as { readonly journal_mode: string }[];
-      return answer?.journal_mode;
+      const [answer] = db.prepare('PRAGMA journal_mode = WAL').all() as [{ readonly journal_mode: string }];
+      return answer.journal_mode;
     } catch (error) {
       if (!isLocked(error) || Date.now() >= until) throw error;
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10);

@@ -62,15 +62,15 @@ export function createSqliteInbox({
       const { state, retryAfterMs, error } = to;
       const dueAt = retryAfterMs === null ? null : sum(at, retryAfterMs);
       const [settled] = sql.settle(at, at, state, error, at, state, error, dueAt, id, token);
-      const next = settled?.next ?? null;
-      if (next !== null) sql.release(at, at, next);
-      return settled !== undefined;
+      if (settled === undefined) return false;
+      leaveKey(at, settled.key, null);
+      return true;
     });
   }
 
-  /** After a claim has replaced the key of an event: the others may wait for that event. */
-  function leaveKey(at: number, oldKey: string | null, key: string | undefined): void {
-    if (oldKey !== null && oldKey !== key) sql.releaseKey(at, at, oldKey);
+  /** After an attempt has ended or a claim has replaced the key of an event: the others may wait for that event. */
+  function leaveKey(at: number, oldKey: string | null, key: string | null): void {
+    if (oldKey !== key) sql.releaseKey(at, at, oldKey);
   }
 
   return {
@@ -80,13 +80,10 @@ export function createSqliteInbox({
       const { id, type } = event;
       const first = [id, type, origin, traceparent ?? null, json] as const;
       const keyColumns = toKeyColumns(event, key);
+      const [newKey] = keyColumns;
       return step((at) => {
-        const read = () => (key === undefined ? sql.own(id) : sql.contenders(id, key, id));
-        let rows = read();
-        if (rows.some((row) => row.updated_at > at)) {
-          followClock(sql, at);
-          rows = read();
-        }
+        followClock(sql, at);
+        const rows = sql.contenders(id, newKey, id);
         const { state, due_at: dueAt, key: oldKey } = rows.find(({ role }) => role === 'own') ?? NEW;
         if (state === 'done' || state === 'dead') return { state };
         const retryAfterMs = (dueAt ?? 0) - at;
@@ -97,14 +94,14 @@ export function createSqliteInbox({
         const heldUntil = holder?.due_at ?? 0;
         if (heldUntil > at) {
           sql.wait(...first, at, at, heldUntil, ...keyColumns);
-          leaveKey(at, oldKey, key);
+          leaveKey(at, oldKey, newKey);
           return { state: 'waiting', retryAfterMs: heldUntil - at };
         }
         const leasedUntil = sum(at, leaseMs);
         if (holder !== undefined) sql.passOver(leasedUntil, at, JSON.stringify([holder.rowid]));
         const token = runtime.uuid();
         const [leased] = sql.lease(...first, at, at, leasedUntil, ...keyColumns, token);
-        leaveKey(at, oldKey, key);
+        leaveKey(at, oldKey, newKey);
         const lease = { id, token, attempt: leased?.attempts ?? 1, key };
         return { state: 'claimed', lease: { ...lease, traceparent: leased?.traceparent ?? undefined } };
       });
@@ -132,7 +129,8 @@ export function createSqliteInbox({
           const [recorded] = sql.record(
             ...[id, type, origin, traceparent, text, at, at, dueAt, ...keyColumns, state],
           );
-          return recorded === undefined ? (sql.own(id)[0]?.state ?? 'new') : 'new';
+          const [known] = recorded === undefined ? sql.own(id) : [];
+          return known?.state ?? 'new';
         });
       });
     },
@@ -145,7 +143,7 @@ export function createSqliteInbox({
 
       /** The events that are due, the longest due first. Nothing is written while they are read. */
       function* due(): Generator<DueRow> {
-        if (types.length > 0) yield* inPages(limit, (...page) => sql.parked(typeList, ...page));
+        yield* inPages(limit, (...page) => sql.parked(typeList, ...page));
         yield* inPages(limit, (...page) => sql.due(asOf, ...page));
       }
 
@@ -167,9 +165,9 @@ export function createSqliteInbox({
             isAll = others.length < room;
             let waitUntil = heldUntil;
             if (heldUntil <= at) {
-              const [first] = others.splice(0, 1);
+              const first = others.splice(0, 1);
               // If there can be more, the first one stays due: the next step compares it with those.
-              if (isAll && first !== undefined) rowids.push(first);
+              if (isAll) rowids.push(...first);
               waitUntil = isAll ? visibleAt : Math.max(visibleAt, asOf + 1);
             }
             passed.set(key, { others, waitUntil });
@@ -178,7 +176,7 @@ export function createSqliteInbox({
           if (!isAll || rowids.length === limit) break;
         }
         for (const { others, waitUntil } of passed.values()) {
-          if (others.length > 0) sql.passOver(waitUntil, at, JSON.stringify(others));
+          sql.passOver(waitUntil, at, JSON.stringify(others));
         }
         return { isAll, taken: rowids.flatMap((each) => sql.take(visibleAt, at, each)) };
       }
@@ -216,7 +214,7 @@ export function createSqliteInbox({
       return sql.find(id).map(toRecord)[0];
     },
 
-    async list({ state, limit, after: last, order = 'oldest' }) {
+    async list({ state, limit, after: last, order }) {
       const [from] = last === undefined ? [] : sql.find(last);
       if (order === 'newest') {
         const { received_at: at, id } = from ?? { received_at: Number.MAX_SAFE_INTEGER, id: '' };
@@ -275,6 +273,8 @@ function* inPages<Row>(
  * The rows tell it, and not the earlier steps of this process: another process may have written them and be gone.
  */
 function followClock(sql: Statements, at: number): void {
-  const [{ latest } = { latest: null }] = sql.latest(at);
-  if (latest !== null) sql.moveBack(latest - at, latest - at, at);
+  const [latest] = sql.latest(at);
+  if (latest === undefined) return;
+  const difference = latest.updated_at - at;
+  sql.moveBack(difference, difference, at);
 }

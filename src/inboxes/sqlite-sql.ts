@@ -144,7 +144,7 @@ interface PollRow extends Omit<PollState, 'gaps' | 'oldest'> {
 }
 
 /** What decides on a claim: the event itself, or another that has the lease of its key. */
-interface ContenderRow extends Pick<EventRow, 'rowid' | 'state' | 'due_at' | 'updated_at' | 'key'> {
+interface ContenderRow extends Pick<EventRow, 'rowid' | 'state' | 'due_at' | 'key'> {
   readonly role: 'own' | 'holder';
 }
 
@@ -168,8 +168,7 @@ const HISTORY_WITH_LAPSED = `CASE state WHEN 'leased' THEN ${historyWith('due_at
 const RECEIVED = `state = 'received', token = NULL, history = ${HISTORY_WITH_LAPSED}`;
 
 /** The event of an id. */
-const OWN =
-  "SELECT 'own' AS role, rowid, state, due_at, updated_at, key FROM stablehooks_events WHERE id = ?";
+const OWN = "SELECT 'own' AS role, rowid, state, due_at, key FROM stablehooks_events WHERE id = ?";
 
 /** The conditions under which an event of a key is due. A key has at most one lease. */
 const DUE_OF_KEY = `key = ? AND (state IN ('received', 'failed') AND due_at <= ? OR state = 'leased' AND due_at <= ?
@@ -188,9 +187,9 @@ export function prepareStatements(db: SqliteLike) {
   }
   return {
     own: rows<ContenderRow>(OWN),
-    /** The event of an id, and another that has the lease of a key, also if it has lapsed. */
+    /** The event of an id, and another that has the lease of a key, also if it has lapsed; none has that of `NULL`. */
     contenders: rows<ContenderRow>(
-      `${OWN} UNION ALL SELECT 'holder', rowid, state, due_at, updated_at, key FROM stablehooks_events
+      `${OWN} UNION ALL SELECT 'holder', rowid, state, due_at, key FROM stablehooks_events
       WHERE key = ? AND state = 'leased' AND id <> ?`,
     ),
     /** When the lease of a key ends or has lapsed. */
@@ -215,18 +214,14 @@ export function prepareStatements(db: SqliteLike) {
         key = excluded.key, created_at = excluded.created_at, waiting = 1, ${RECEIVED}
       RETURNING id`,
     ),
-    /** Ends an attempt and returns the event that waits for its key and is the next. */
-    settle: rows<{ readonly next: number | null }>(
+    /** Ends an attempt, if the token is that of the lease. */
+    settle: rows<Pick<EventRow, 'key'>>(
       `UPDATE stablehooks_events SET history = ${historyWith('?', '?', '?')},
         updated_at = ?, state = ?, last_error = ?, due_at = ?, token = NULL
       WHERE id = ? AND state = 'leased' AND token = ?
-      RETURNING (SELECT other.rowid FROM stablehooks_events AS other
-        WHERE other.key = stablehooks_events.key AND other.state = 'received' AND other.waiting = 1
-        ORDER BY other.created_at, other.rowid LIMIT 1) AS next`,
+      RETURNING key`,
     ),
-    release: rows<Pick<EventRow, 'id'>>(
-      'UPDATE stablehooks_events SET waiting = 0, due_at = ?, updated_at = ? WHERE rowid = ? RETURNING id',
-    ),
+    /** Makes the event due that waits for a key and was created first. */
     releaseKey: rows<Pick<EventRow, 'id'>>(
       `UPDATE stablehooks_events SET waiting = 0, due_at = ?, updated_at = ? WHERE rowid = (
         SELECT rowid FROM stablehooks_events WHERE key = ? AND state = 'received' AND waiting = 1
@@ -274,9 +269,9 @@ export function prepareStatements(db: SqliteLike) {
     ),
     pollState: rows<PollRow>(`SELECT ${POLL_STATE} FROM stablehooks_poll`),
     // Without the index's name SQLite may read all rows that are due at some time.
-    latest: rows<{ readonly latest: number | null }>(
-      `SELECT max(updated_at) AS latest FROM stablehooks_events INDEXED BY stablehooks_written
-      WHERE due_at IS NOT NULL AND updated_at > ?`,
+    latest: rows<Pick<EventRow, 'updated_at'>>(
+      `SELECT updated_at FROM stablehooks_events INDEXED BY stablehooks_written
+      WHERE due_at IS NOT NULL AND updated_at > ? ORDER BY updated_at DESC LIMIT 1`,
     ),
     moveBack: rows<Pick<EventRow, 'id'>>(
       `UPDATE stablehooks_events INDEXED BY stablehooks_written SET due_at = due_at - ?, updated_at = updated_at - ?

@@ -9,7 +9,7 @@ export interface Connection extends SqliteLike {
   close(): void;
 }
 
-interface NodeSqlite {
+export interface NodeSqlite {
   readonly DatabaseSync: new (path: string) => Connection;
 }
 

@@ -1,9 +1,10 @@
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
+import Database from 'libsql';
 import { createReceiver, type StoredGap, toWebhookResponse, type UnknownEvent } from 'stablehooks';
-import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
-import { describe, expect, test } from 'vitest';
-import { connect, freshPath, nodeSqlite } from './sqlite-drivers.js';
+import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { connect, freshPath, type NodeSqlite, nodeSqlite } from './sqlite-drivers.js';
 import { event, VERSION_1, VERSION_3, VERSION_5, VERSION_6 } from './sqlite-versions.js';
 
 const HOUR_MS = 3_600_000;
@@ -18,6 +19,27 @@ const GAP: StoredGap = {
   openedAt: 8,
   acknowledged: null,
 };
+
+/** A connection, and the errors that it has thrown. */
+function watched(db: SqliteLike, { onFirstFailure }: { readonly onFirstFailure?: () => void } = {}) {
+  const failures: unknown[] = [];
+  function attempt<Value>(work: () => Value): Value {
+    try {
+      return work();
+    } catch (error) {
+      if (failures.push(error) === 1) onFirstFailure?.();
+      throw error;
+    }
+  }
+  const connection: SqliteLike = {
+    exec: (sql) => attempt(() => db.exec(sql)),
+    prepare: (sql) => {
+      const statement = attempt(() => db.prepare(sql));
+      return { all: (...values) => attempt(() => statement.all(...values)) };
+    },
+  };
+  return { connection, failures };
+}
 
 describe('the SQLite file', () => {
   test('a file that is closed and opened again keeps every event and the poll state', async () => {
@@ -44,11 +66,24 @@ describe('the SQLite file', () => {
     expect(await second.acquirePoll({ holder: 'b', leaseMs: 0 })).toEqual(state);
   });
 
-  test('sqliteInbox over a file is durable and sets WAL with synchronous = FULL', async () => {
+  test('sqliteInbox over a file is durable and sets WAL with synchronous = FULL', () => {
     const db = connect(freshPath());
+    db.exec('PRAGMA synchronous = NORMAL');
     expect(sqliteInbox(db).durable).toBe(true);
     expect(db.prepare('PRAGMA journal_mode').all()).toMatchObject([{ journal_mode: 'wal' }]);
     expect(db.prepare('PRAGMA synchronous').all()).toMatchObject([{ synchronous: 2 }]);
+  });
+
+  test('sqliteInbox sets the busy timeout of its connection to `busyTimeoutMs`, which is 5 s by default', () => {
+    const db = connect(freshPath());
+    const timeout = () => db.prepare('PRAGMA busy_timeout').all();
+    sqliteInbox(db);
+    expect(timeout()).toMatchObject([{ timeout: 5_000 }]);
+    sqliteInbox(db, { busyTimeoutMs: 70 });
+    expect(timeout()).toMatchObject([{ timeout: 70 }]);
+    sqliteInbox(db, { busyTimeoutMs: 0 });
+    expect(timeout()).toMatchObject([{ timeout: 0 }]);
+    expect(() => sqliteInbox(db, { busyTimeoutMs: -1 })).toThrow(/^sqliteInbox: `busyTimeoutMs` must be/);
   });
 
   test('sqliteInbox over :memory: is not durable', () => {
@@ -265,7 +300,7 @@ describe('migrations of the SQLite file', () => {
     await sqliteInbox(db).claim(event('a'), LEASE);
     db.exec('UPDATE stablehooks_schema SET version = 999');
     expect(() => sqliteInbox(db)).toThrow(REFUSED);
-    expect(() => sqliteInbox(db)).toThrow(/newer release.*999.*Upgrade/);
+    expect(() => sqliteInbox(db)).toThrow(/^sqliteInbox: a newer release.*999.*Upgrade/);
     expect(db.prepare('SELECT version FROM stablehooks_schema').all()).toMatchObject([{ version: 999 }]);
   });
 
@@ -299,32 +334,128 @@ describe('a file that sqliteInbox cannot use', () => {
     expect(() => sqliteInbox(db)).toThrow(REFUSED);
   });
 
-  test('a file that another process keeps locked is refused after the busy timeout', () => {
+  test('a file whose journal cannot be written is refused at the first attempt', () => {
+    const path = freshPath();
+    mkdirSync(`${path}-journal`);
+    const { connection, failures } = watched(connect(path));
+    expect(() => sqliteInbox(connection)).toThrow(REFUSED);
+    expect(failures).toHaveLength(1);
+  });
+
+  test('an empty path, with which SQLite keeps a file only until it is closed, is refused', () => {
+    expect(() => sqliteInbox('')).toThrow(REFUSED);
+    expect(() => sqliteInbox('')).toThrow(/^sqliteInbox: `file` must be a path, or a connection/);
+  });
+
+  test('an object that is not a connection is refused', () => {
+    const { exec } = connect(':memory:');
+    for (const object of [{}, { exec }]) {
+      const open = () => sqliteInbox(object as SqliteLike);
+      expect(open).toThrow(REFUSED);
+      expect(open).toThrow(/^sqliteInbox: `file` must be a path, or a connection/);
+    }
+  });
+});
+
+describe('a file that another process keeps locked', () => {
+  test('is refused after the busy timeout', () => {
     const path = freshPath();
     connect(path).exec('BEGIN EXCLUSIVE');
     expect(() => sqliteInbox(connect(path), { busyTimeoutMs: 30 })).toThrow(REFUSED);
   });
+
+  /** A connection to a locked file, whose lock is released when that has failed once. */
+  function lockedOnce() {
+    const path = freshPath();
+    const holder = connect(path);
+    holder.exec('BEGIN IMMEDIATE');
+    return watched(connect(path), { onFirstFailure: () => holder.exec('ROLLBACK') });
+  }
+
+  test('is opened when the lock is released within the busy timeout', async () => {
+    const { connection, failures } = lockedOnce();
+    const inbox = sqliteInbox(connection, { busyTimeoutMs: 60_000 });
+    expect(failures).toEqual([expect.objectContaining({ message: expect.stringContaining('locked') })]);
+    expect((await inbox.claim(event('a'), LEASE)).state).toBe('claimed');
+  });
+
+  test('is refused at the first attempt with `busyTimeoutMs: 0`', () => {
+    const { connection, failures } = lockedOnce();
+    let refused: unknown;
+    try {
+      sqliteInbox(connection, { busyTimeoutMs: 0 });
+    } catch (error) {
+      refused = error;
+    }
+    expect(refused).toEqual(REFUSED);
+    expect(refused).toHaveProperty('cause', failures[0]);
+    expect(failures).toHaveLength(1);
+  });
 });
 
 describe('sqliteInbox with a path', () => {
+  /** What this runtime has as `node:sqlite` until the test ends. */
+  function provideNodeSqlite(module: object | undefined) {
+    const { getBuiltinModule } = process;
+    process.getBuiltinModule = ((id: string) =>
+      id === 'node:sqlite' ? module : getBuiltinModule(id)) as typeof getBuiltinModule;
+    onTestFinished(() => {
+      process.getBuiltinModule = getBuiltinModule;
+    });
+  }
+
+  // Node 20 has no node:sqlite. The connections of libsql have its methods.
+  const { DatabaseSync }: NodeSqlite = nodeSqlite ?? { DatabaseSync: Database };
+
   test('a path that cannot be opened is refused', () => {
+    provideNodeSqlite({ DatabaseSync });
     expect(() => sqliteInbox(dirname(freshPath()))).toThrow(REFUSED);
   });
 
-  if (nodeSqlite === undefined) {
-    test('a path without node:sqlite is refused, and the message says what to pass', () => {
-      expect(() => sqliteInbox(freshPath())).toThrow(/new Database\(path\) of better-sqlite3, libsql/);
-    });
-  } else {
-    test('a path is opened by node:sqlite and closed by inbox.close', async () => {
-      const path = freshPath();
-      const inbox = sqliteInbox(path);
-      await inbox.claim(event('a'), LEASE);
-      expect((await sqliteInbox(connect(path)).claim(event('a'), LEASE)).state).toBe('leased');
-      inbox.close();
-      await expect(inbox.find('a')).rejects.toThrow();
-    });
-  }
+  test('a path without node:sqlite is refused, and the message says what to pass', () => {
+    provideNodeSqlite(undefined);
+    expect(() => sqliteInbox(freshPath())).toThrow(REFUSED);
+    expect(() => sqliteInbox(freshPath())).toThrow(/new Database\(path\) of better-sqlite3, libsql/);
+  });
+
+  test('a path is opened by node:sqlite and closed by inbox.close', async () => {
+    provideNodeSqlite({ DatabaseSync });
+    const path = freshPath();
+    const inbox = sqliteInbox(path);
+    await inbox.claim(event('a'), LEASE);
+    expect((await sqliteInbox(connect(path)).claim(event('a'), LEASE)).state).toBe('leased');
+    inbox.close();
+    await expect(inbox.claim(event('b'), LEASE)).rejects.toThrow();
+  });
+
+  test('inbox.close leaves a connection open that it was given', async () => {
+    const db = connect(freshPath());
+    const inbox = sqliteInbox(db);
+    inbox.close();
+    expect((await inbox.claim(event('a'), LEASE)).state).toBe('claimed');
+  });
+
+  test('a path that is refused leaves no connection open', () => {
+    const open = new Set<object>();
+    class Counted extends DatabaseSync {
+      constructor(path: string) {
+        super(path);
+        open.add(this);
+      }
+      override close() {
+        super.close();
+        open.delete(this);
+      }
+    }
+    provideNodeSqlite({ DatabaseSync: Counted });
+    const path = freshPath();
+    const inbox = sqliteInbox(path);
+    expect(open.size).toBe(1);
+    inbox.close();
+    connect(path).exec('UPDATE stablehooks_schema SET version = 999');
+    expect(() => sqliteInbox(path)).toThrow(REFUSED);
+    expect(open.size).toBe(0);
+  });
 });
 
 describe('the SQLite inbox in use', () => {
@@ -407,17 +538,17 @@ describe('the SQLite inbox in use', () => {
   });
 });
 
-describe('takeDue over 12,000 due events of one key', () => {
+describe('takeDue over 12,000 due events of few keys', () => {
   const TAKE = { limit: 10, visibilityTimeoutMs: HOUR_MS, types: ['transfer.settled'] } as const;
   const KEYED = { ...LEASE, key: 'wallet' } as const;
 
-  /** The events of the key, the one that was created first in the middle; half of them are parked. */
-  async function record(inbox: ReturnType<typeof sqliteInbox>) {
+  /** The events in turn of each key, the one that was created first in the middle; half of them are parked. */
+  async function record(inbox: ReturnType<typeof sqliteInbox>, [...names]: readonly string[] = [KEYED.key]) {
     const events = Array.from({ length: 12_000 }, (_, index) => ({
       ...event(`evt_${index}`),
       created_at: new Date(1_767_000_000_000 + Math.abs(index - 7_000)).toISOString(),
     }));
-    const keys = events.map(() => KEYED.key);
+    const keys = events.map((_, index) => names[index % names.length]);
     await inbox.record(events.slice(0, 6_000), { dueInMs: 0, origin: 'pull', keys });
     await inbox.record(events.slice(6_000), { dueInMs: null, origin: 'pull', keys });
     return events.map(({ id }) => id);
@@ -427,7 +558,7 @@ describe('takeDue over 12,000 due events of one key', () => {
     taken.map((stored) => stored.event.id);
 
   test.each([HOUR_MS, 0])(
-    'takes the one that was created first, in several steps between which others run (visible after %i ms)',
+    'takes the one of a key that was created first, in several steps between which others run (visible after %i ms)',
     async (visibilityTimeoutMs) => {
       const inbox = sqliteInbox(connect(freshPath()), { runtime: { now: () => 1_767_323_045_678 } });
       await record(inbox);
@@ -441,7 +572,31 @@ describe('takeDue over 12,000 due events of one key', () => {
     },
   );
 
-  test('makes all of them wait while the key is leased, and takes an event of another key', async () => {
+  test('takes of each of four keys the one that was created first, and each of them once', async () => {
+    const inbox = sqliteInbox(connect(freshPath()), { runtime: { now: () => 1_767_323_045_678 } });
+    await record(inbox, ['a', 'b', 'c', 'd']);
+    const ids: string[] = [];
+    for (let taken = await inbox.takeDue(TAKE); taken.length > 0; taken = await inbox.takeDue(TAKE)) {
+      ids.push(...idsOf(taken));
+    }
+    expect(ids.toSorted()).toEqual(['evt_6998', 'evt_6999', 'evt_7000', 'evt_7001']);
+  });
+
+  test('makes those of four leased keys wait in several steps, between which others run', async () => {
+    const inbox = sqliteInbox(connect(freshPath()), { runtime: { now: () => 1_767_323_045_678 } });
+    const names = ['a', 'b', 'c', 'd'];
+    for (const key of names) await inbox.claim(event(key), { ...LEASE, key });
+    await record(inbox, names);
+    const ended: string[] = [];
+    const [taken] = await Promise.all([
+      inbox.takeDue(TAKE).finally(() => ended.push('takeDue')),
+      inbox.claim(event('other'), LEASE).finally(() => ended.push('claim')),
+    ]);
+    expect(taken).toEqual([]);
+    expect(ended).toEqual(['claim', 'takeDue']);
+  });
+
+  test('makes all of one key wait while it is leased, and takes an event of another key', async () => {
     const clock = { ms: 1_767_323_045_678 };
     const inbox = sqliteInbox(connect(freshPath()), { runtime: { now: () => clock.ms } });
     const holder = await inbox.claim(event('holder'), KEYED);
