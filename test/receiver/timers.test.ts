@@ -4,6 +4,7 @@ import {
   createReceiver,
   type InboxOperations,
   memoryInbox,
+  PermanentError,
   type ReceiverOptions,
   SIGNATURE_HEADER,
   toWebhookResponse,
@@ -267,6 +268,25 @@ describe('Retry-After', () => {
   );
 });
 
+test('an outcome has how long its handler ran, in whole ms, without the time of the inbox', async () => {
+  const inbox = durable();
+  const { receiver, clock } = setUp(
+    async () => {
+      clock.elapsed += 1_250.4;
+    },
+    {
+      inbox: {
+        ...inbox,
+        complete(lease) {
+          clock.elapsed += 100;
+          return inbox.complete(lease);
+        },
+      },
+    },
+  );
+  expect(await receiver.handle(anEvent(), 'push')).toMatchObject({ kind: 'handled', handlerMs: 1_250 });
+});
+
 describe('an event that nothing runs', () => {
   test('is told about two leases after its retry time, and no timer is left', async () => {
     const inbox = durable();
@@ -282,6 +302,12 @@ describe('an event that nothing runs', () => {
     const told = () => lines.filter((line) => line.includes('nothing runs it'));
     await until(() => told().length === 1);
     expect(told()[0]).toContain(`${event.id} is stored and was due 120 s ago`);
+    expect(pending()).toEqual([]);
+  });
+
+  test('is not waited for when it is dead', async () => {
+    const { receiver, pending } = setUp(() => Promise.reject(new PermanentError('closed')));
+    expect((await receiver.handle(anEvent(), 'push')).kind).toBe('dead');
     expect(pending()).toEqual([]);
   });
 

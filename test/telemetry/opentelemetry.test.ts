@@ -79,6 +79,28 @@ describe('spans', () => {
     });
   });
 
+  test('in a transaction the completion takes from the end of the handler to the commit', async () => {
+    const [handled, commit] = [deferred(), deferred()];
+    const base = memoryInbox();
+    const inbox: Inbox = {
+      ...base,
+      async transaction(lease, effect) {
+        await effect(undefined);
+        handled.resolve();
+        await commit.promise;
+        return base.complete(lease);
+      },
+    };
+    const { receiver, spans } = observed({ inbox });
+    const outcome = receiver.receive(await delivery(anEvent()));
+    await handled.promise;
+    const names = () => spans().map(({ name }) => name.split(' ')[0]);
+    expect(names()).toEqual(['claim', 'handler']);
+    commit.resolve();
+    expect((await outcome).kind).toBe('handled');
+    expect(names()).toEqual(['claim', 'handler', 'complete', 'receive']);
+  });
+
   test('what a handler starts is a child of its span', async () => {
     const recorded = recordTelemetry();
     const { receiver, spans } = observed(
