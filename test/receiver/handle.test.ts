@@ -545,6 +545,18 @@ describe('a handler that outlives handlerTimeoutMs', () => {
     await expect.poll(() => lines.at(-1)).toMatch(/failed .*too late/s);
   });
 
+  test('is reported to onOutcome, whose failure is logged under its name', async () => {
+    const { receiver, lines, ends } = setUpLate({
+      onOutcome: ({ kind }) => {
+        if (kind === 'handled') throw new Error('the observer');
+      },
+    });
+    await receiver.handle(anEvent(), push);
+    ends[0]?.resolve();
+    await receiver.close();
+    expect(lines.at(-1)).toMatch(/onOutcome .*the observer/s);
+  });
+
   test('and throws the reason of its signal has failed by its time limit', async () => {
     const end = deferred();
     const { receiver, inbox } = setUp(
