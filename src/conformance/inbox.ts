@@ -548,8 +548,21 @@ const dueCases: readonly InboxCase[] = [
       assert.deepEqual(await takeDue(second, TAKE), []);
       assert.equal((await claimed(second, hidden)).attempt, 1);
       await inbox.record([shown], DUE);
-      await takeDue(inbox, { ...TAKE, visibilityTimeoutMs: 0 });
+      assert.deepEqual(idsOf(await takeDue(inbox, { ...TAKE, visibilityTimeoutMs: 0 })), [shown.id]);
       assert.deepEqual(idsOf(await takeDue(second, TAKE)), [shown.id]);
+    },
+  },
+  {
+    name: 'takeDue does not return an event that was claimed since an earlier call left it for its limit',
+    async run({ inbox, second }) {
+      const [first, next] = someEvents(2);
+      assert.ok(first && next);
+      await inbox.record([first], { ...DUE, dueInMs: -HOUR_MS });
+      await inbox.record([next], DUE);
+      assert.deepEqual(idsOf(await takeDue(inbox, { ...TAKE, limit: 1 })), [first.id]);
+      await claimed(second, next);
+      assert.deepEqual(await takeDue(inbox, TAKE), []);
+      assert.equal((await inbox.find(next.id))?.state, 'leased');
     },
   },
   {
@@ -585,6 +598,7 @@ const dueCases: readonly InboxCase[] = [
       assert.deepEqual(await takeDue(second, TAKE), [event]);
       const record = await inbox.find(event.id);
       assert.deepEqual([record?.state, record?.attempts, record?.lastError], ['received', 1, 'no']);
+      assert.deepEqual(await historyOf(inbox, event), [{ attempt: 1, result: 'failed', error: 'no' }]);
       assert.equal((await claimed(inbox, event)).attempt, 2);
     },
   },
@@ -683,6 +697,7 @@ const keyCases: readonly InboxCase[] = [
       for (let replay = 0; replay < 30; replay++) await waits(second, other);
       const record = await inbox.find(other.id);
       assert.deepEqual([record?.state, record?.attempts, record?.key], ['received', 0, KEY]);
+      assert.deepEqual(record?.history, []);
       assert.deepEqual(record?.event, other);
       const dueAt = (await inbox.find(holder.id))?.dueAt ?? 0;
       assert.ok(Math.abs((record?.dueAt ?? 0) - dueAt) < 1_000);
@@ -729,6 +744,24 @@ const keyCases: readonly InboxCase[] = [
         assert.deepEqual(idsOf(await takeDue(inbox, TAKE)), [event.id]);
         await inbox.complete(await claimedWithKey(inbox, event));
       }
+    },
+  },
+  {
+    name: 'an event that gets its key after later events of that key have theirs is still the one that was received first',
+    async run({ inbox, second }) {
+      const [holder, early] = someEvents(2);
+      assert.ok(holder && early);
+      const lease = await claimedWithKey(inbox, holder);
+      await inbox.record([early], { dueInMs: HOUR_MS, origin: 'pull' });
+      const receivedAt = async ({ id }: UnknownEvent) => (await inbox.find(id))?.receivedAt;
+      // Within a millisecond, an inbox need not know which event was received first.
+      for (let late = early; (await receivedAt(late)) === (await receivedAt(early)); await otherTurn()) {
+        late = someEvent();
+        await waits(inbox, late);
+      }
+      await waits(second, early);
+      await inbox.complete(lease);
+      assert.deepEqual(idsOf(await takeDue(inbox, TAKE)), [early.id]);
     },
   },
   {
@@ -821,6 +854,7 @@ const keyCases: readonly InboxCase[] = [
       await waits(second, parked);
       assert.equal((await inbox.find(parked.id))?.state, 'received');
       await inbox.complete(lease);
+      assert.equal((await inbox.find(parked.id))?.state, 'received');
       assert.deepEqual(idsOf(await takeDue(inbox, TAKE)), [parked.id]);
     },
   },
@@ -857,7 +891,19 @@ const keyCases: readonly InboxCase[] = [
     },
   },
   {
-    name: 'an event that waits for a key and is claimed without it or with another does not keep back the others that wait',
+    name: 'an event that is claimed with another key after its lease has lapsed does not hold the key that it had',
+    async run({ inbox, second }) {
+      const [moved, later, next] = someEvents(3);
+      assert.ok(moved && later && next);
+      // Another event keeps the old key in use.
+      await inbox.record([later], { dueInMs: HOUR_MS, origin: 'pull', keys: [KEY] });
+      await claimedWithKey(inbox, moved, { leaseMs: 0 });
+      await claimedWithKey(second, moved, { key: 'redeem_2' });
+      assert.equal((await claimedWithKey(inbox, next)).attempt, 1);
+    },
+  },
+  {
+    name: 'an event that waits for a key and is claimed without it or with another does not free the key, and does not keep back the others that wait',
     async run({ inbox, second }) {
       const [holder, first, next] = [...eventsByDay(3)].reverse();
       assert.ok(holder && first && next);
@@ -865,6 +911,7 @@ const keyCases: readonly InboxCase[] = [
       await waits(inbox, first);
       await waits(inbox, next);
       const other = await claimedWithKey(second, first, { key: 'redeem_2' });
+      await waits(inbox, next);
       await inbox.complete(lease);
       await second.complete(other);
       const left: string[] = [];

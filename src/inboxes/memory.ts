@@ -8,8 +8,10 @@ import {
   type InboxAttempt,
   type InboxOperations,
   type InboxRecord,
+  type InboxState,
   type Lease,
   type Logger,
+  type PollState,
   type StoredEvent,
 } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
@@ -52,7 +54,10 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
   const { now } = toRuntime(settings.runtime);
   const { dueList, open, done, get, add, change, end, eventsOf, setKey } = createStore({ ...settings, now });
   let tokens = 0;
-  let poll = { holder: '', leaseUntil: 0, state: EMPTY_POLL_STATE };
+  let poll: { readonly holder?: string; readonly leaseUntil: number; readonly state: PollState } = {
+    leaseUntil: 0,
+    state: EMPTY_POLL_STATE,
+  };
 
   /** The event of a lease that is still valid. */
   function findLeased({ id, token }: Lease): Entry | undefined {
@@ -61,9 +66,9 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
   }
 
   /** The event that has the lease of a key, also if it has lapsed. */
-  function holderOf(key: string): Entry | undefined {
-    const holder = eventsOf(key)?.lastClaimed;
-    return holder?.record.state === 'leased' && holder.record.key === key ? holder : undefined;
+  function holderOf(events: KeyEvents | undefined): Entry | undefined {
+    const last = events?.lastClaimed;
+    return last?.record.state === 'leased' ? last : undefined;
   }
 
   /** Makes an event wait for another of its key. */
@@ -77,7 +82,7 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
   /** After the end of an attempt: the first event that waits for its key is due. */
   function release(key: string | null | undefined): void {
     let next: Entry | undefined;
-    for (const stored of (key != null && eventsOf(key)?.open) || []) {
+    for (const stored of eventsOf(key)?.open ?? []) {
       if (stored.isWaiting && (next === undefined || isBefore(stored, next))) next = stored;
     }
     if (next === undefined) return;
@@ -87,13 +92,13 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
 
   /** Makes the due events of a key wait, and returns the first of them, which does not wait, if the key is not held. */
   function passOver(
-    key: string,
+    events: KeyEvents,
     { at, types, visibleAt }: DueQuery & { readonly visibleAt: number },
   ): Entry | undefined {
-    const heldUntil = holderOf(key)?.record.dueAt ?? 0;
+    const heldUntil = holderOf(events)?.record.dueAt ?? 0;
     const isHeld = heldUntil > at;
     let first: Entry | undefined;
-    for (const stored of eventsOf(key)?.open ?? []) {
+    for (const stored of events.open) {
       if (!isDue(stored, { at, types })) continue;
       const isFirst = !isHeld && (first === undefined || isBefore(stored, first));
       const passed = isFirst ? first : stored;
@@ -108,24 +113,26 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
 
     async claim(event, { leaseMs, origin, json, early = false, key, traceparent }) {
       const found = get(event.id);
-      const state = found?.record.state;
+      const { state, dueAt } = found?.record ?? {};
       if (state === 'done' || state === 'dead') return { state };
-      const waits = state === 'leased' || (state === 'failed' && !early);
-      const leftMs = waits ? (found?.record.dueAt ?? 0) - now() : 0;
-      if (waits && leftMs > 0) return { state, retryAfterMs: leftMs };
+      if (state === 'leased' || (state === 'failed' && !early)) {
+        const retryAfterMs = (dueAt ?? 0) - now();
+        if (retryAfterMs > 0) return { state, retryAfterMs };
+      }
 
       const stored = found ?? add(event, { state: 'received', origin, dueAt: null, json, traceparent });
       const { key: oldKey } = stored.record;
       setKey(stored, event, key);
       // This event may be the one that the others of its old key wait for.
       if (oldKey !== stored.record.key) release(oldKey);
-      const holder = key === undefined ? undefined : holderOf(key);
+      const events = eventsOf(key);
+      const holder = holderOf(events);
       if (holder !== undefined && holder !== stored) {
-        const { dueAt } = holder.record;
-        const heldMs = (dueAt ?? 0) - now();
-        if (heldMs > 0) {
-          wait(stored, dueAt ?? 0);
-          return { state: 'waiting', retryAfterMs: heldMs };
+        const heldUntil = holder.record.dueAt ?? 0;
+        const retryAfterMs = heldUntil - now();
+        if (retryAfterMs > 0) {
+          wait(stored, heldUntil);
+          return { state: 'waiting', retryAfterMs };
         }
         wait(holder, now() + leaseMs);
       }
@@ -133,7 +140,6 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       stored.isWaiting = false;
       tokens += 1;
       stored.token = String(tokens);
-      const events = key === undefined ? undefined : eventsOf(key);
       if (events !== undefined) events.lastClaimed = stored;
       const { attempts: attempt } = change(stored, {
         state: 'leased',
@@ -190,14 +196,14 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       const taken: StoredEvent[] = [];
       if (limit < 1) return taken;
       const visibleAt = at + visibilityTimeoutMs;
-      const keys = new Set<string>();
+      const passed = new Set<KeyEvents>();
       for (const due of dueList.take({ at, types })) {
-        const { key } = due.record;
+        const events = eventsOf(due.record.key);
         let first: Entry | undefined = due;
-        if (key !== null) {
-          if (keys.has(key)) continue;
-          keys.add(key);
-          first = passOver(key, { at, types, visibleAt });
+        if (events !== undefined) {
+          if (passed.has(events)) continue;
+          passed.add(events);
+          first = passOver(events, { at, types, visibleAt });
           if (first === undefined) continue;
         }
         if (first.record.state === 'leased') end(first, { result: 'lapsed', error: null });
@@ -321,7 +327,7 @@ function createdAtOf(stored: Entry): number {
 
 /** The events of one ordering key. */
 interface KeyEvents {
-  readonly open: Entry[];
+  readonly open: Set<Entry>;
   /** Has the lease of the key, if it is leased. */
   lastClaimed: Entry | undefined;
 }
@@ -332,8 +338,8 @@ interface Store {
   readonly done: ReadonlyMap<string, Entry>;
   readonly dueList: DueList;
   get(id: string): Entry | undefined;
-  /** The events of an ordering key; `undefined` when none is open. */
-  eventsOf(key: string): KeyEvents | undefined;
+  /** The events of an ordering key; `undefined` when none is open, or when there is no key. */
+  eventsOf(key: string | null | undefined): KeyEvents | undefined;
   /** Sets the ordering key, and when the event was created. */
   setKey(stored: Entry, event: UnknownEvent, key: string | undefined): void;
   /** Forgets an event that needs no run if the store is full, and throws if there is none. */
@@ -343,7 +349,7 @@ interface Store {
   ): Entry;
   change(
     stored: Entry,
-    changes: Partial<Pick<InboxRecord, 'state' | 'attempts' | 'dueAt' | 'lastError'>>,
+    changes: Pick<InboxRecord, 'dueAt'> & Partial<Pick<InboxRecord, 'state' | 'attempts' | 'lastError'>>,
   ): Entry['record'];
   /** Adds the attempt of a leased event to its history, and moves an event that is done from `open` to `done`. */
   end(stored: Entry, attempt: Pick<InboxAttempt, 'result' | 'error'>): void;
@@ -360,7 +366,7 @@ function createStore({
 }): Store {
   const open = new Map<string, Entry>();
   const done = new Map<string, Entry>();
-  const keys = new Map<string, KeyEvents>();
+  const keys = new Map<string | null | undefined, KeyEvents>();
   const dueList = createDueList(open);
   let warned = false;
   let added = 0;
@@ -373,11 +379,11 @@ function createStore({
 
   function unsetKey(stored: Entry): void {
     const { key } = stored.record;
-    const events = key === null ? undefined : keys.get(key)?.open;
-    if (key === null || events === undefined) return;
-    const index = events.indexOf(stored);
-    if (index >= 0) events.splice(index, 1);
-    if (events.length === 0) keys.delete(key);
+    const events = keys.get(key);
+    if (events === undefined) return;
+    events.open.delete(stored);
+    if (events.open.size === 0) keys.delete(key);
+    else if (events.lastClaimed === stored) events.lastClaimed = undefined;
   }
 
   // One iterator that continues after the last eviction: a new one would step over every deleted slot again.
@@ -400,18 +406,18 @@ function createStore({
     }
     // Many at once: each search reads all open events.
     const kept = [...open.values()];
-    const given = ['dead', 'parked'].map((state) => kept.filter(({ record }) => record.state === state));
-    const [forgotten] = given.filter(({ length }) => length > 0);
-    if (forgotten === undefined) {
+    const ofState = (state: InboxState) => kept.filter(({ record }) => record.state === state);
+    const state = (['dead', 'parked'] as const).find((name) => ofState(name).length > 0);
+    if (state === undefined) {
       throw new Error(
         `The memory inbox is full: it holds ${capacity} events that still have to run. Raise \`capacity\` or use a durable inbox.`,
       );
     }
-    for (const stored of forgotten.slice(0, Math.ceil(capacity / 100))) close(stored);
+    for (const stored of ofState(state).slice(0, Math.ceil(capacity / 100))) close(stored);
     if (warned) return;
     warned = true;
     logger.warn(
-      `stablehooks: the memory inbox is full and forgets ${forgotten[0]?.record.state} events, which run again if they are delivered again. Use a durable inbox, or raise \`capacity\`.`,
+      `stablehooks: the memory inbox is full and forgets ${state} events, which run again if they are delivered again. Use a durable inbox, or raise \`capacity\`.`,
     );
   }
 
@@ -430,8 +436,8 @@ function createStore({
       if (key === undefined) return;
       stored.createdAt = event.created_at;
       const events = keys.get(key);
-      if (events === undefined) keys.set(key, { open: [stored], lastClaimed: undefined });
-      else events.open.push(stored);
+      if (events === undefined) keys.set(key, { open: new Set([stored]), lastClaimed: undefined });
+      else events.open.add(stored);
     },
 
     add(event, { state, origin, dueAt, json = encodeEvent(event), traceparent = null }) {
@@ -471,7 +477,7 @@ function createStore({
       const { record } = stored;
       if (state !== undefined) record.state = state;
       if (attempts !== undefined) record.attempts = attempts;
-      if (dueAt !== undefined) record.dueAt = dueAt;
+      record.dueAt = dueAt;
       if (lastError !== undefined) record.lastError = lastError;
       record.updatedAt = now();
       dueList.changed(stored);
@@ -480,7 +486,7 @@ function createStore({
 
     end(stored, { result, error }) {
       const { id, attempts: attempt, updatedAt: startedAt, dueAt } = stored.record;
-      const endedAt = result === 'lapsed' && dueAt !== null ? dueAt : now();
+      const endedAt = (result === 'lapsed' ? dueAt : null) ?? now();
       const { history } = stored;
       const kept = history.length < HISTORY_LENGTH ? history : history.slice(1);
       stored.history = [...kept, { attempt, startedAt, endedAt, result, error }];
@@ -510,16 +516,15 @@ interface DueList {
 }
 
 function createDueList(open: ReadonlyMap<string, Entry>): DueList {
-  /** The longest due is the last element; `undefined` when the list must be built. */
-  let list: Entry[] | undefined;
+  /** The longest due is the last element. It is built again once it is empty. */
+  let list: Entry[] = [];
   let builtFor: DueQuery = { at: Number.NEGATIVE_INFINITY, types: [] };
 
   return {
     *take(query) {
       const taken = new Set<Entry>();
-      for (let built = false; ; ) {
-        if (list === undefined || query.types !== builtFor.types || (list.length === 0 && !built)) {
-          built = true;
+      for (;;) {
+        if (list.length === 0 || query.types !== builtFor.types) {
           builtFor = query;
           list = [...open.values()].filter((stored) => isDue(stored, query) && !taken.has(stored));
           list.sort((a, b) => (a.record.dueAt ?? 0) - (b.record.dueAt ?? 0)).reverse();
@@ -532,8 +537,8 @@ function createDueList(open: ReadonlyMap<string, Entry>): DueList {
         yield stored;
       }
     },
-    changed({ record: { state, dueAt } }) {
-      if (state === 'parked' || (dueAt !== null && dueAt <= builtFor.at)) list = undefined;
+    changed(stored) {
+      if (isDue(stored, builtFor)) list = [];
     },
   };
 }

@@ -536,7 +536,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     }
     // Frozen, because the response is made from it after the observer has seen it.
     const outcome: Outcome = Object.freeze(Object.assign(delivery, result));
-    if (result.error !== undefined && !isContention(outcome)) logOutcome(outcome, requestLogger);
+    if (!isContention(outcome)) logOutcome(outcome, requestLogger);
     notify('onOutcome', settings.onOutcome, { value: outcome, logger: requestLogger });
     if (entered) leave();
     return outcome;
@@ -702,15 +702,14 @@ function isContention({ origin, error }: Outcome): boolean {
 
 /** Why an inbox that forgets is a mistake in this process, if it is known to be one. */
 function whereForgettingIsWrong(): string | undefined {
-  // By globalThis: bundlers for edge runtimes warn about the members of `process`.
   const { process } = globalThis;
   try {
-    const cluster: object | undefined = process?.getBuiltinModule?.('node:cluster');
-    if (cluster && 'isWorker' in cluster && cluster.isWorker) return 'this process is one of a cluster';
+    const cluster: object = process.getBuiltinModule('node:cluster');
+    if ('isWorker' in cluster && cluster.isWorker) return 'this process is one of a cluster';
   } catch {
-    // Next's Edge runtime throws: it has no processes.
+    // A platform without processes, or without clusters.
   }
-  return process?.env?.['NODE_ENV'] === 'production' ? 'NODE_ENV is production' : undefined;
+  return environment()['NODE_ENV'] === 'production' ? 'NODE_ENV is production' : undefined;
 }
 
 /** Says so where the platform stops a function once it has answered, and nothing tells it to wait. */
@@ -726,10 +725,17 @@ function warnStopped(logger: Logger): void {
 
 /** The platform of this process, if it is known to stop functions. */
 function platformThatStops(): string | undefined {
-  const { process, navigator } = globalThis;
-  if (process?.env?.['VERCEL'] !== undefined) return 'Vercel';
-  if (process?.env?.['AWS_LAMBDA_FUNCTION_NAME'] !== undefined) return 'AWS Lambda';
-  return navigator?.userAgent === 'Cloudflare-Workers' ? 'Cloudflare Workers' : undefined;
+  const variables = environment();
+  if (variables['VERCEL'] !== undefined) return 'Vercel';
+  if (variables['AWS_LAMBDA_FUNCTION_NAME'] !== undefined) return 'AWS Lambda';
+  return globalThis.navigator?.userAgent === 'Cloudflare-Workers' ? 'Cloudflare Workers' : undefined;
+}
+
+/** The environment variables; none on a platform without processes. */
+function environment(): Readonly<Record<string, string | undefined>> {
+  // By globalThis: bundlers for edge runtimes warn about the members of `process`.
+  const { process } = globalThis;
+  return process?.env ?? {};
 }
 
 /** The cheap checks of a request. */

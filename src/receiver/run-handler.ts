@@ -47,7 +47,8 @@ export async function runHandler<Tx>(
   const { origin, settings } = options;
   const { inbox, handlerTimeoutMs, runtime, telemetry } = settings;
   const { attempt } = lease;
-  const kind = settings.handlers[event.type] === undefined ? 'ignored' : 'handled';
+  const handler = settings.handlers[event.type];
+  const kind = handler === undefined ? 'ignored' : 'handled';
   const startedAt = runtime.elapsed();
   let handlerMs: number | undefined;
   let ended: Promise<void> | undefined;
@@ -65,8 +66,8 @@ export async function runHandler<Tx>(
     const context = new Context(tx, attempt, origin);
     try {
       // Without a handler there is no step to observe.
-      if (kind === 'handled') {
-        const call = { key: lease.key, settings, stopClock };
+      if (handler !== undefined) {
+        const call = { handler, key: lease.key, settings, stopClock };
         ended = telemetry.handler(event, lease, () => callHandler(event, context, call));
       }
     } catch (fault) {
@@ -133,7 +134,7 @@ export async function runHandler<Tx>(
     });
     return completed(await recorded(Promise.race([transaction, limit])));
   } catch (error) {
-    if (timeout !== undefined && error === timeout) {
+    if (timeout !== undefined) {
       isLate = true;
       options.onLate(late(transaction));
       return { kind: 'failed', attempt, handlerMs, error: timeout };
@@ -230,19 +231,19 @@ function callHandler<Tx>(
   event: WebhookEvent,
   context: Context<Tx>,
   {
+    handler,
     key,
-    settings: { handlers, payloads, orderingKey },
+    settings: { payloads, orderingKey },
     stopClock,
   }: {
+    readonly handler: (event: WebhookEvent, context: HandlerContext<Tx>) => void | Promise<void>;
     readonly key: string | undefined;
     readonly settings: ReceiverSettings<Tx>;
     /** Called when what is waited for has ended. */
     readonly stopClock: () => void;
   },
 ): Promise<void> | undefined {
-  const handler = handlers[event.type];
   const schema = payloads[event.type];
-  if (handler === undefined) return undefined;
   try {
     if (orderingKey !== undefined && readOrderingKey(event, orderingKey) !== key) throw otherKey();
     const running =

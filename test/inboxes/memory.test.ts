@@ -1,4 +1,6 @@
-import { memoryInbox, type UnknownEvent } from 'stablehooks';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { type Logger, memoryInbox, type UnknownEvent } from 'stablehooks';
 import { inboxContract } from 'stablehooks/conformance';
 import { describe, expect, test } from 'vitest';
 
@@ -9,6 +11,13 @@ const event = (id: string): UnknownEvent => ({
   created_at: '2026-01-02T03:04:05Z',
   payload: {},
 });
+
+/** What is in use after a garbage collection. */
+function heapBytes(): number {
+  setFlagsFromString('--expose-gc');
+  runInNewContext('gc')();
+  return process.memoryUsage().heapUsed;
+}
 
 describe('memory inbox', () => {
   for (const { name, run } of inboxContract) {
@@ -105,6 +114,41 @@ describe('memory inbox', () => {
     await expect(inbox.claim(event('e'), lease)).rejects.toThrow(/full/);
   });
 
+  test('takeDue does not return a parked event that a full memory inbox has forgotten', async () => {
+    const inbox = memoryInbox({ capacity: 2, logger: { warn: () => undefined, error: () => undefined } });
+    await inbox.record([event('a'), event('b')], { dueInMs: null, origin: 'push' });
+    const options = { limit: 1, visibilityTimeoutMs: 60_000, types: [event('').type] };
+    const [first] = await inbox.takeDue(options);
+    expect((await inbox.claim(event('c'), lease)).state).toBe('claimed');
+    expect((await inbox.list({ state: 'received', limit: 9 })).map(({ id }) => id)).toEqual([
+      first?.event.id,
+    ]);
+    expect(await inbox.takeDue(options)).toEqual([]);
+  });
+
+  test('a memory inbox holds 100,000 events if no capacity is given', async () => {
+    const inbox = memoryInbox();
+    const page = Array.from({ length: 100_000 }, (_, index) => event(`${index}`));
+    await inbox.record(page, { dueInMs: 0, origin: 'pull' });
+    await expect(inbox.claim(event('one more'), lease)).rejects.toThrow(/full: it holds 100000 events/);
+  });
+
+  test('a memory inbox keeps nothing of the ordering keys of events that are done', async () => {
+    const inbox = memoryInbox({ capacity: 10 });
+    const run = async (first: number, count: number) => {
+      for (let index = first; index < first + count; index++) {
+        const claim = await inbox.claim(event(`${index}`), { ...lease, key: `the key ${index}` });
+        if (claim.state !== 'claimed') throw new Error(claim.state);
+        await inbox.complete(claim.lease);
+      }
+    };
+    await run(0, 5_000);
+    const before = heapBytes();
+    await run(5_000, 50_000);
+    // The keys and what belongs to them would be more than 10 MB.
+    expect(heapBytes() - before).toBeLessThan(5_000_000);
+  });
+
   describe('with a clock that the test sets', () => {
     function clocked() {
       const clock = { now: 1_000_000 };
@@ -195,9 +239,8 @@ describe('memory inbox', () => {
       await claimed(inbox, { id: 'a' });
       expect((await inbox.claim(event('b'), { ...lease, key: 'k' })).state).toBe('waiting');
       const dueAt = await dueAtOf(inbox, 'b');
-      clock.now += 60_000;
+      clock.now += 61_000;
       await claimed(inbox, { id: 'a' });
-      clock.now += 1_000;
       expect(await dueAtOf(inbox, 'b')).toBe(dueAt);
     });
 
@@ -262,6 +305,20 @@ describe('memory inbox', () => {
       expect(await take(inbox, 1)).toEqual(['parked']);
       expect(await take(inbox, 1)).toEqual(['b']);
     });
+
+    test('a call of takeDue that names more types than the one before takes what was parked of these first', async () => {
+      const { inbox } = clocked();
+      await inbox.record([event('parked')], { dueInMs: null, origin: 'pull' });
+      await inbox.record([event('a'), event('b')], { dueInMs: 0, origin: 'pull' });
+      expect(await take(inbox, 1)).toEqual(['a']);
+      const options = { limit: 1, visibilityTimeoutMs: 60_000, types: [event('').type] };
+      expect((await inbox.takeDue(options)).map((due) => due.event.id)).toEqual(['parked']);
+    });
+  });
+
+  test('memoryInbox refuses a logger without the methods that it calls', () => {
+    const logger = { error: () => undefined } as unknown as Logger;
+    expect(() => memoryInbox({ logger })).toThrow(/^memoryInbox: .*logger/);
   });
 
   test.each([{ capacity: 0 }, { capacity: Number.NaN }, { capacitee: 5 }])(

@@ -317,6 +317,7 @@ describe('orderingKey', () => {
     ['returns an empty string', () => '', /1 to 512 bytes.* It returned an empty string\./],
     ['returns more than 512 bytes', () => 'é'.repeat(257), /It returned another string\./],
     ['returns a control character', () => 'a\u0000b', /It returned another string\./],
+    ['returns a list', () => ['a'], /It returned a value of type object\./],
     ['returns a number', () => 7, /It returned a value of type number\./],
     ['is async', async () => 'a', /It returned a promise: it must not be async\./],
     ['returns another key at each call', () => crypto.randomUUID(), /another key than the one/],
@@ -338,9 +339,9 @@ describe('orderingKey', () => {
     },
   );
 
-  test('an orderingKey that returns null gives no key', async () => {
+  test.each([null, undefined])('an orderingKey that returns %s gives no key', async (none) => {
     const inbox = durable();
-    const { receiver } = setUp(() => undefined, { inbox, orderingKey: () => null });
+    const { receiver } = setUp(() => undefined, { inbox, orderingKey: () => none });
     const event = anEvent();
     expect((await receiver.receive(await delivery(event))).kind).toBe('handled');
     expect(await inbox.find(event.id)).toMatchObject({ key: null });

@@ -52,6 +52,10 @@ describe('a handler that fails', () => {
     ],
     ['throws a string', () => Promise.reject('no')],
     ['throws nothing', () => Promise.reject(undefined)],
+    [
+      'throws an object that is no error, with the code of PermanentError',
+      () => Promise.reject({ code: 'ERR_HANDLER_PERMANENT' }),
+    ],
   ])('a handler that %s is failed, and runs again at the next delivery', async (_name, fail) => {
     let calls = 0;
     const { receiver, inbox } = setUp((event, context) => {
@@ -75,11 +79,13 @@ describe('a handler that fails', () => {
   });
 
   test('a handler that throws PermanentError is dead-lettered and answered 200, and does not run again', async () => {
-    const handler = vi.fn<Handler>(() => Promise.reject(new PermanentError('account closed')));
+    const thrown = new PermanentError('account closed', { cause: new Error('410 Gone') });
+    const handler = vi.fn<Handler>(() => Promise.reject(thrown));
     const { receiver, inbox } = setUp(handler);
     const event = anEvent();
     const outcome = await receiver.handle(event, push);
     expect(outcome).toMatchObject({ kind: 'dead', error: { code: 'ERR_HANDLER_PERMANENT' } });
+    expect(outcome.error).toBe(thrown);
     expect(toWebhookResponse(outcome).status).toBe(200);
     expect(await receiver.handle(event, push)).toEqual({ kind: 'dead', origin: 'push', event });
     expect(handler).toHaveBeenCalledOnce();
@@ -371,6 +377,23 @@ describe('payload schemas', () => {
     expect(error?.message).not.toMatch(/4111|\0/);
   });
 
+  test('the error names a field of a list by its index, also when the schema gives the parts of its path as objects', async () => {
+    const issues = [
+      { message: 'no', path: ['items', 10, 'amount'] },
+      { message: 'no', path: [{ key: 'items' }, { key: 123_456 }] },
+      { message: 'no' },
+    ];
+    const receiver = createReceiver({
+      secret,
+      payloads: { 'transfer.settled': { '~standard': { validate: () => ({ issues }) } } },
+      handlers: { 'transfer.settled': () => undefined },
+      onOutcome: () => undefined,
+    });
+    expect((await receiver.handle(anEvent(), push)).error).toMatchObject({
+      fields: ['payload.items.10.amount', 'payload.items.123456', 'payload'],
+    });
+  });
+
   test('a payload schema that throws is failed like a handler', async () => {
     const receiver = createReceiver({
       secret,
@@ -520,6 +543,37 @@ describe('a handler that outlives handlerTimeoutMs', () => {
       .poll(() => inbox.find(event.id))
       .toMatchObject({ state: 'failed', lastError: 'ERR_HANDLER_FAILED: too late' });
     await expect.poll(() => lines.at(-1)).toMatch(/failed .*too late/s);
+  });
+
+  test('is reported to onOutcome, whose failure is logged under its name', async () => {
+    const { receiver, lines, ends } = setUpLate({
+      onOutcome: ({ kind }) => {
+        if (kind === 'handled') throw new Error('the observer');
+      },
+    });
+    await receiver.handle(anEvent(), push);
+    ends[0]?.resolve();
+    await receiver.close();
+    expect(lines.at(-1)).toMatch(/onOutcome .*the observer/s);
+  });
+
+  test('and throws the reason of its signal has failed by its time limit', async () => {
+    const end = deferred();
+    const { receiver, inbox } = setUp(
+      async (_event, { signal }) => {
+        await end.promise;
+        signal.throwIfAborted();
+      },
+      { handlerTimeoutMs: 5 },
+    );
+    const event = anEvent();
+    const { error } = await receiver.handle(event, push);
+    end.resolve();
+    await receiver.close();
+    expect(await inbox.find(event.id)).toMatchObject({
+      state: 'failed',
+      lastError: `ERR_HANDLER_TIMEOUT: ${error?.message}`,
+    });
   });
 
   test('is waited for by close, at most until its lease lapses', async () => {

@@ -1,7 +1,7 @@
 import { createReceiver, type InboxOperations, memoryInbox, type UnknownEvent } from 'stablehooks';
 import type { Inbox, Queue } from 'stablehooks/conformance';
 import { describe, expect, test, vi } from 'vitest';
-import { anEvent, delivery, secret } from './delivery.js';
+import { anEvent, deferred, delivery, secret } from './delivery.js';
 
 const HOUR_MS = 3_600_000;
 const pull = 'pull';
@@ -147,6 +147,25 @@ describe('redrive', () => {
     expect(limits[0]).toBe(16);
     expect(Math.min(...limits)).toBeGreaterThanOrEqual(8);
     expect(Math.max(...limits)).toBe(16);
+  });
+
+  test('redrive takes further events while those that it took run, also from an inbox that gives one at a time', async () => {
+    const inbox = memoryInbox();
+    const all = deferred();
+    let begun = 0;
+    const receiver = createReceiver({
+      secret,
+      inbox: { ...inbox, takeDue: (options) => inbox.takeDue({ ...options, limit: 1 }) },
+      handlers: {
+        'transfer.settled': async () => {
+          begun += 1;
+          if (begun === 3) all.resolve();
+          await all.promise;
+        },
+      },
+    });
+    await inbox.record([anEvent(), anEvent(), anEvent()], { dueInMs: 0, origin: 'pull' });
+    expect(await receiver.redrive()).toMatchObject({ handled: 3 });
   });
 
   test('recording asks the inbox once for events of known types, and not for an empty page', async () => {

@@ -4,6 +4,7 @@ import {
   createReceiver,
   type InboxOperations,
   memoryInbox,
+  PermanentError,
   type ReceiverOptions,
   SIGNATURE_HEADER,
   toWebhookResponse,
@@ -267,6 +268,25 @@ describe('Retry-After', () => {
   );
 });
 
+test('an outcome has how long its handler ran, in whole ms, without the time of the inbox', async () => {
+  const inbox = durable();
+  const { receiver, clock } = setUp(
+    async () => {
+      clock.elapsed += 1_250.4;
+    },
+    {
+      inbox: {
+        ...inbox,
+        complete(lease) {
+          clock.elapsed += 100;
+          return inbox.complete(lease);
+        },
+      },
+    },
+  );
+  expect(await receiver.handle(anEvent(), 'push')).toMatchObject({ kind: 'handled', handlerMs: 1_250 });
+});
+
 describe('an event that nothing runs', () => {
   test('is told about two leases after its retry time, and no timer is left', async () => {
     const inbox = durable();
@@ -282,6 +302,12 @@ describe('an event that nothing runs', () => {
     const told = () => lines.filter((line) => line.includes('nothing runs it'));
     await until(() => told().length === 1);
     expect(told()[0]).toContain(`${event.id} is stored and was due 120 s ago`);
+    expect(pending()).toEqual([]);
+  });
+
+  test('is not waited for when it is dead', async () => {
+    const { receiver, pending } = setUp(() => Promise.reject(new PermanentError('closed')));
+    expect((await receiver.handle(anEvent(), 'push')).kind).toBe('dead');
     expect(pending()).toEqual([]);
   });
 
@@ -303,14 +329,64 @@ describe('an event that nothing runs', () => {
     expect(leased.asked).not.toContain(127_000);
   });
 
-  test.each(['redriven', 'closed'] as const)('is not told about once the receiver was %s', async (what) => {
-    const { receiver, fire, lines } = setUp(down, { leaseMs: 60_000, handlerTimeoutMs: 1_000 });
-    await receiver.handle(anEvent(), 'push');
-    await (what === 'closed' ? receiver.close() : receiver.redrive());
-    fire(120_500);
-    await new Promise(setImmediate);
-    expect(lines.filter((line) => line.includes('nothing runs it'))).toEqual([]);
+  test.each<[string, Partial<ReceiverOptions>]>([
+    ['its key, which another process holds', { orderingKey: () => 'key' }],
+    ['a slot, which another event of this process has', { maxConcurrency: 1 }],
+  ])('is told about under its id when it waits for %s', async (_name, options) => {
+    const end = deferred();
+    const inbox = durable();
+    const parts = setUp(() => end.promise, {
+      inbox,
+      acknowledge: 'recorded',
+      leaseMs: 60_000,
+      ...options,
+    });
+    const { receiver, pending, fire, lines } = parts;
+    await inbox.claim(anEvent(), { leaseMs: 30_000, origin: 'push', key: 'key' });
+    const [first, second] = [anEvent(), anEvent()];
+    for (const event of [first, second]) {
+      expect((await receiver.receive(await delivery(event))).kind).toBe('queued');
+    }
+    const waits = options.maxConcurrency === undefined ? first : second;
+    const told = () => lines.filter((line) => line.includes('nothing runs it'));
+    await until(() => {
+      for (const ms of pending()) if (ms >= 120_000) fire(ms);
+      return told().length === 1;
+    });
+    expect(told()[0]).toContain(`${waits.id} is stored`);
+    fire(0);
+    end.resolve();
+    await receiver.close();
   });
+
+  test.each(['is redriven', 'is closed', 'runs what is due'] as const)(
+    'is not told about once the receiver %s',
+    async (what) => {
+      const { receiver, fire, lines } = setUp(down, { leaseMs: 60_000, handlerTimeoutMs: 1_000 });
+      await receiver.handle(anEvent(), 'push');
+      if (what === 'is redriven') await receiver.redrive();
+      const running = what === 'runs what is due' ? receiver.run() : undefined;
+      if (what === 'is closed') await receiver.close();
+      fire(120_500);
+      await new Promise(setImmediate);
+      expect(lines.filter((line) => line.includes('nothing runs it'))).toEqual([]);
+      await receiver.close();
+      await running;
+    },
+  );
+});
+
+test('deliveries that were answered all run, also when each handler takes as long as a lease', async () => {
+  const { receiver, clock, kinds, fire } = setUp(
+    async () => {
+      clock.elapsed += 60_000;
+    },
+    { acknowledge: 'recorded', maxConcurrency: 1, leaseMs: 60_000 },
+  );
+  for (let count = 0; count < 4; count++) await receiver.receive(await delivery(anEvent()));
+  await until(() => fire(0) === 1);
+  await until(() => kinds.filter((kind) => kind === 'handled').length === 4);
+  await receiver.close();
 });
 
 describe('redrive', () => {

@@ -43,6 +43,19 @@ describe('an inbox that is not durable', () => {
     expect(lines).toEqual([expect.stringMatching(/not durable, and this process is one of a cluster/)]);
   });
 
+  test.each([
+    ['without processes', undefined],
+    ['whose processes have no environment', {}],
+  ])('on a platform %s nothing is said, and events are handled', async (_name, process) => {
+    const { receiver, lines } = setUp();
+    vi.stubGlobal('process', process);
+    // The receiver asks before this call returns.
+    const outcome = receiver.handle(anEvent(), 'pull');
+    vi.unstubAllGlobals();
+    expect((await outcome).kind).toBe('handled');
+    expect(lines).toEqual([]);
+  });
+
   test('in development nothing is said, and in production not of a durable inbox', async () => {
     const development = setUp();
     await development.receiver.receive(await delivery(anEvent()));

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { context, diag, metrics, trace } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
+import { AlwaysOffSampler, NodeTracerProvider } from '@opentelemetry/sdk-trace-node';
 import * as conventions from '@opentelemetry/semantic-conventions/incubating';
 import Database from 'libsql';
 import {
@@ -77,6 +78,28 @@ describe('spans', () => {
       'stablehooks.secret.index': 0,
       'stablehooks.attempt': 1,
     });
+  });
+
+  test('in a transaction the completion takes from the end of the handler to the commit', async () => {
+    const [handled, commit] = [deferred(), deferred()];
+    const base = memoryInbox();
+    const inbox: Inbox = {
+      ...base,
+      async transaction(lease, effect) {
+        await effect(undefined);
+        handled.resolve();
+        await commit.promise;
+        return base.complete(lease);
+      },
+    };
+    const { receiver, spans } = observed({ inbox });
+    const outcome = receiver.receive(await delivery(anEvent()));
+    await handled.promise;
+    const names = () => spans().map(({ name }) => name.split(' ')[0]);
+    expect(names()).toEqual(['claim', 'handler']);
+    commit.resolve();
+    expect((await outcome).kind).toBe('handled');
+    expect(names()).toEqual(['claim', 'handler', 'complete', 'receive']);
   });
 
   test('what a handler starts is a child of its span', async () => {
@@ -212,6 +235,37 @@ describe('spans', () => {
     expect(pushed?.links).toEqual([]);
     const push = spans().find(({ attributes }) => attributes['stablehooks.origin'] === 'push');
     expect(pulled?.links[0]?.context).toMatchObject({ spanId: push?.spanContext().spanId });
+  });
+
+  test.each([
+    ['without an SDK', undefined],
+    ['that is not sampled', new NodeTracerProvider({ sampler: new AlwaysOffSampler() })],
+  ])('a delivery %s does not ask the inbox who recorded its event', async (_name, tracerProvider) => {
+    const base = sqlite();
+    const find = vi.fn(base.find);
+    const inbox = { ...base, find };
+    const { receiver } = observed({
+      inbox,
+      queue: { enqueue: async () => undefined },
+      telemetry: openTelemetry({ tracerProvider }),
+    });
+    const event = anEvent();
+    for (const origin of ['push', 'pull'] as const) {
+      expect(await receiver.accept(event, origin)).toMatchObject({ kind: 'queued' });
+    }
+    expect(find).not.toHaveBeenCalled();
+  });
+
+  test('a delivery asks the inbox who recorded its event only if another delivery did', async () => {
+    const base = sqlite();
+    const find = vi.fn(base.find);
+    const inbox = { ...base, find };
+    const { receiver } = observed({ inbox, queue: { enqueue: async () => undefined } });
+    const event = anEvent();
+    await receiver.receive(await delivery(event));
+    expect(find).not.toHaveBeenCalled();
+    await receiver.accept(event, 'pull');
+    expect(find).toHaveBeenCalledOnce();
   });
 
   test('an inbox that cannot say who recorded an event does not keep it from the queue', async () => {
@@ -511,6 +565,22 @@ test('an SDK that starts after the first delivery gets what comes after it', asy
   await receiver.receive(await delivery(anEvent()));
   expect(await recorded.metric('stablehooks.outcomes')).toMatchObject([{ value: 1 }]);
   expect(await recorded.metric('stablehooks.inbox.readable')).toMatchObject([{ value: 1 }]);
+});
+
+test('a receiver says once that it uses its inbox, and once that it is closed, if it used it', async () => {
+  const said: string[] = [];
+  const telemetry: Telemetry = {
+    ...openTelemetry(),
+    inboxUsed: () => void said.push('used'),
+    inboxClosed: () => void said.push('closed'),
+  };
+  const { receiver } = observed({ telemetry });
+  for (let count = 0; count < 2; count++) await receiver.receive(await delivery(anEvent()));
+  expect(said).toEqual(['used']);
+  for (let count = 0; count < 2; count++) await receiver.close();
+  expect(said).toEqual(['used', 'closed']);
+  await observed({ telemetry }).receiver.close();
+  expect(said).toEqual(['used', 'closed']);
 });
 
 test('attributes of the options are on every span and metric', async () => {
