@@ -51,6 +51,32 @@ test.each(NAMES)(
   },
 );
 
+test.each(NAMES)('a %s has the name of its class', (name) => {
+  expect(errorsOf(one)[name].name).toBe(name);
+});
+
+test('a PermanentError has the code ERR_HANDLER_PERMANENT, and an EventError the fields that it was given, or none', () => {
+  expect(new one.PermanentError('x').code).toBe('ERR_HANDLER_PERMANENT');
+  expect(new one.EventError('ERR_PAYLOAD_INVALID', 'x').fields).toEqual([]);
+  expect(new one.EventError('ERR_PAYLOAD_INVALID', 'x', { fields: ['payload.a'] }).fields).toEqual([
+    'payload.a',
+  ]);
+});
+
+test('what cannot be read is an instance of no error', () => {
+  const unreadable = new Proxy(
+    {},
+    {
+      get() {
+        throw new Error('unreadable');
+      },
+    },
+  );
+  for (const value of [unreadable, null, undefined, 'x', {}]) {
+    expect(NAMES.filter((name) => (value as unknown) instanceof one[name])).toEqual([]);
+  }
+});
+
 test('an instance of a class that extends an error is known by its own class and by what it extends, in both copies', () => {
   class Closed extends one.PermanentError {}
   class Renamed extends other.PermanentError {}

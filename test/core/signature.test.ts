@@ -230,6 +230,32 @@ describe('verifySignature', () => {
     }
   });
 
+  test('verifySignature refuses the right signature with anything before or after it as malformed', async () => {
+    for (const encoding of encodings) {
+      const right = await sign(body, { secret, encoding });
+      for (const wrong of [`A${right}`, ` ${right}`, `${right}A`, `${right} `, `${right}=`, `${right}\n`]) {
+        for (const pinned of [undefined, encoding]) {
+          // Padding is optional, but nothing can be added to it.
+          if (encoding === 'base64url' && wrong === `${right}=`) continue;
+          await expect(verifySignature(body, wrong, { secret, encoding: pinned })).rejects.toMatchObject({
+            code: 'ERR_SIGNATURE_MALFORMED',
+          });
+        }
+      }
+    }
+  });
+
+  test('verifySignature refuses 43 characters that are not base64 as malformed', async () => {
+    for (const character of ['!', 'é', '\u{1f4b6}', '\0']) {
+      const digits = `${'A'.repeat(43 - character.length)}${character}`;
+      for (const encoding of [undefined, 'base64', 'base64url'] as const) {
+        await expect(verifySignature(body, digits, { secret, encoding })).rejects.toMatchObject({
+          code: 'ERR_SIGNATURE_MALFORMED',
+        });
+      }
+    }
+  });
+
   test('verifySignature accepts upper-case hex', async () => {
     expect(await accepts(body, (await sign(body, { secret })).toUpperCase(), { secret })).toBe(true);
   });

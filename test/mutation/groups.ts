@@ -43,7 +43,7 @@ export const groups: readonly Group[] = [
     kind: 'code',
     project: 'webcrypto',
     sources: ['src/core/bytes.ts', 'src/core/hmac-web.ts'],
-    tests: testsBelow('test/core'),
+    tests: [...testsBelow('test/core'), 'test/adapters/wiring-fetch.test.ts'],
   },
   {
     name: 'memory inbox',
