@@ -56,7 +56,7 @@ const believing = (
   use: (event: UnknownEvent, receiver: Receiver, options: ReceiverOptions) => unknown,
 ): MakeReceiver =>
   replacing((receiver, options) => async (request) => {
-    let body = new Uint8Array();
+    let body: Uint8Array = new Uint8Array();
     const read = (bytes: Uint8Array) => {
       body = bytes;
       return bytes;
@@ -64,7 +64,7 @@ const believing = (
     const outcome = await receiver.receive(requestWith(request, { body: read }));
     const event = judgeEvent(body);
     if (outcome.error?.code === 'ERR_SIGNATURE_MISMATCH' && event !== undefined) {
-      await use(event as UnknownEvent, receiver, options);
+      await use(event, receiver, options);
     }
     return outcome;
   });
@@ -144,6 +144,13 @@ export const RECEIVE_FAULTS: Readonly<Record<string, ReceiveFault>> = {
         request.method === '' ? new Promise<never>(() => undefined) : receiver.receive(request),
     ),
     kind: 'receive never resolves',
+  },
+  'a receiver that blocks its thread': {
+    make: replacing((receiver) => (request) => {
+      if (request.method === 'TRACE') Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+      return receiver.receive(request);
+    }),
+    kind: 'the process ends or takes too long',
   },
   'work after the answer that does not end': {
     make: replacing((receiver) => (request) => {
@@ -226,7 +233,14 @@ export const RECEIVE_FAULTS: Readonly<Record<string, ReceiveFault>> = {
   },
   'a handler that runs for a forged event, after the answer': {
     make: believing((event, _receiver, { handlers }) => {
-      setImmediate(() => (handlers[event.type as 'redeem.failed'] as Run | undefined)?.(event, {}));
+      const run = handlers[event.type as 'redeem.failed'] as Run | undefined;
+      setImmediate(() => {
+        try {
+          run?.(event, {});
+        } catch {
+          // Some of the handlers throw.
+        }
+      });
     }),
     kind: 'a handler got an event of a refused delivery',
   },

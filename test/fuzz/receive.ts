@@ -51,6 +51,7 @@ export const RECEIVE_FINDINGS = [
   'the response contains something confidential',
   'a line of the log contains something confidential',
   'an error contains something confidential',
+  'the process ends or takes too long',
 ] as const;
 
 export type ReceiveFinding = (typeof RECEIVE_FINDINGS)[number];

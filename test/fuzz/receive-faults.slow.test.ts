@@ -1,7 +1,8 @@
-/** Each oracle of the fuzzers can fail: for each kind of finding there is a fault that is found. */
+/** The fuzzer of `receive` finds a fault for each kind of finding that it knows. */
 import { describe, expect, test, vi } from 'vitest';
 import { BATCH, fuzzReceive, notShown, RECEIVE_FINDINGS } from './receive.js';
 import { RECEIVE_FAULTS, type ReceiveFault } from './receive-faults.js';
+import { fuzzReceiveInProcess } from './receive-spans.js';
 
 const SEED = 18;
 
@@ -15,14 +16,17 @@ describe('the fuzzer of receive', () => {
     expect(new Set(Object.values(RECEIVE_FAULTS).map(({ kind }) => kind))).toEqual(new Set(RECEIVE_FINDINGS));
   });
 
-  test('finds nothing in a receiver without a fault, and gives the same inputs again', async () => {
+  test('finds nothing in a receiver without a fault, and gives the same report in a process of its own', async () => {
     const first = await fuzzReceive(span);
     expect(first.findings).toEqual([]);
-    expect(await fuzzReceive(span)).toEqual(first);
+    expect(await fuzzReceiveInProcess({ seed: SEED, inputs: span.to })).toEqual(first);
   });
 
-  test.each(Object.entries(RECEIVE_FAULTS))('finds %s', async (_name, { kind, detail, ...parts }) => {
-    const { findings } = await fuzzReceive({ ...span, ...parts });
+  test.each(Object.entries(RECEIVE_FAULTS))('finds %s', async (fault, { kind, detail, ...parts }) => {
+    const { findings } =
+      kind === 'the process ends or takes too long'
+        ? await fuzzReceiveInProcess({ seed: SEED, inputs: span.to, fault, limitMs: 5_000 })
+        : await fuzzReceive({ ...span, ...parts });
     expect(findings).toContainEqual(
       expect.objectContaining({ kind, what: expect.stringMatching(detail ?? kind) }),
     );
