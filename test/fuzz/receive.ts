@@ -221,7 +221,7 @@ class Batch {
     if (continued === undefined || 'error' in continued) {
       wrong.push({ kind: 'what runs after the answer does not resolve' });
     }
-    // Nor does anything run later that the receiver does not tell.
+    // What runs without waitUntil counts, too.
     await new Promise((resolve) => setImmediate(resolve));
     const response = this.#respond(outcome);
     wrong.push(

@@ -20,14 +20,12 @@ const { values } = parseArgs({
 /** Half of a run has this seed, so that two runs can be compared. The other half has a seed of its own. */
 const FIXED_SEED = 20_261;
 
-const given = {
-  minutes: readCount('--minutes', values.minutes),
-  inputs: readCount('--inputs', values.inputs),
-  requests: readCount('--requests', values.requests),
-  seed: readCount('--seed', values.seed, { min: 0 }),
-  input: readCount('--input', values.input, { min: 0 }),
-  connection: readCount('--connection', values.connection, { min: 0 }),
-};
+const inputs = readCount('--inputs', values.inputs);
+const requests = readCount('--requests', values.requests);
+const minutes = readCount('--minutes', values.minutes) ?? Number.POSITIVE_INFINITY;
+const seed = readCount('--seed', values.seed, { min: 0 });
+const input = readCount('--input', values.input, { min: 0 });
+const connection = readCount('--connection', values.connection, { min: 0 });
 
 const sums = {
   inputs: 0,
@@ -99,26 +97,24 @@ async function timed<Value>(work: () => Promise<Value>): Promise<readonly [Value
   return [await work(), performance.now() - start];
 }
 
-interface Half {
-  readonly seed: number;
-  readonly inputs: number;
-  readonly requests: number;
-  /** When to end, by `performance.now()`. */
-  readonly until: number;
-}
-
-async function runHalf({ seed, inputs, requests, until }: Half): Promise<void> {
-  print(`seed ${seed}: ${shown(inputs)} inputs, ${shown(requests)} requests`);
+/** Runs half of what was asked for. */
+async function runHalf(seed: number): Promise<void> {
+  const half = {
+    seed,
+    inputs: Math.ceil(inputs / 2),
+    requests: Math.ceil(requests / 2),
+    until: performance.now() + (minutes / 2) * 60_000,
+  };
+  print(`seed ${seed}: ${shown(half.inputs)} inputs, ${shown(half.requests)} requests`);
   // At the same time: one waits for sockets while the other computes.
   const [received, answered] = await Promise.all([
-    timed(() => fuzzReceiveInProcess({ seed, inputs, until })),
-    timed(() => fuzzSockets({ seed, requests, until })),
+    timed(() => fuzzReceiveInProcess(half)),
+    timed(() => fuzzSockets(half)),
   ]);
   addInputs(...received);
   addRequests(...answered);
 }
 
-const { inputs, requests, minutes = Number.POSITIVE_INFINITY, seed, input, connection } = given;
 if (input !== undefined) {
   const found = await fuzzReceive({ seed: seed ?? FIXED_SEED, from: input - (input % BATCH), to: input + 1 });
   addInputs(found, 0);
@@ -127,14 +123,8 @@ if (input !== undefined) {
   addRequests(await fuzzSockets({ seed: seed ?? FIXED_SEED, requests: 1, from: connection }), 0);
   print(`connection ${connection}: ${shown(sums.findings)} findings`);
 } else {
-  for (const half of [FIXED_SEED, seed ?? randomInt(2 ** 31)]) {
-    await runHalf({
-      seed: half,
-      inputs: Math.ceil(inputs / 2),
-      requests: Math.ceil(requests / 2),
-      until: performance.now() + (minutes / 2) * 60_000,
-    });
-  }
+  await runHalf(FIXED_SEED);
+  await runHalf(seed ?? randomInt(2 ** 31));
   const rate = (count: number, ms: number) => shown(Math.round(count / (ms / 1_000)));
   print(`\n${shown(sums.inputs)} inputs to receive, ${rate(sums.inputs, sums.inputsMs)} a second`);
   print(`  outcomes: ${list(sums.outcomes)}`);

@@ -231,12 +231,8 @@ export async function fuzzSockets({
   const findings: SocketFinding[] = [];
   const find = (
     kind: SocketFindingKind,
-    {
-      detail,
-      index,
-      shape,
-    }: { detail?: string; index?: number | undefined; shape?: string | undefined } = {},
-  ) => void findings.push({ kind, detail, seed, index, shape });
+    about: Partial<Pick<SocketFinding, 'detail' | 'index' | 'shape'>> = {},
+  ) => void findings.push({ kind, seed, detail: undefined, index: undefined, shape: undefined, ...about });
   const shapes: Record<string, number> = {};
   const statuses: Record<string, number> = {};
   const heap: { requests: number; bytes: number }[] = [];
