@@ -69,6 +69,14 @@ function addInputs(report: ReceiveReport, ms: number): void {
   }
 }
 
+function printHeap({ heap, requests: sent, growth }: SocketReport): void {
+  const quarters = [0.25, 0.5, 0.75, 1].map((part) => heap[Math.ceil(heap.length * part) - 1]);
+  const megabytes = quarters.map((sample) => ((sample?.bytes ?? 0) / 1e6).toFixed(2));
+  print(
+    `  heap of the servers after 25, 50, 75 and 100 % of ${shown(sent)} requests: ${megabytes.join(', ')} MB; ${growth.toFixed(1)} bytes a request`,
+  );
+}
+
 function addRequests(report: SocketReport, ms: number): void {
   sums.requests += report.requests;
   sums.requestsMs += ms;
@@ -77,11 +85,7 @@ function addRequests(report: SocketReport, ms: number): void {
   sums.shapes = addCounts(sums.shapes, report.shapes);
   sums.statuses = addCounts(sums.statuses, report.statuses);
   sums.findings += report.findings.length;
-  const quarters = [0.25, 0.5, 0.75, 1].map((part) => report.heap[Math.ceil(report.heap.length * part) - 1]);
-  const megabytes = quarters.map((sample) => ((sample?.bytes ?? 0) / 1e6).toFixed(2));
-  print(
-    `  heap of the servers after 25, 50, 75 and 100 % of ${shown(report.requests)} requests: ${megabytes.join(', ')} MB; ${report.growth.toFixed(1)} bytes a request`,
-  );
+  if (report.heap.length > 1) printHeap(report);
   for (const { kind, detail, seed, index, shape } of report.findings) {
     const what = detail === undefined ? kind : `${kind}: ${detail}`;
     const where =
