@@ -468,7 +468,9 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
 
   async function park(event: UnknownEvent, origin: Origin, json?: string): Promise<OutcomeResult> {
     const recorded = await recordOne(event, origin, { json, dueInMs: leaseMs });
-    return { kind: recorded === 'done' ? 'duplicate' : 'parked' };
+    // Another release knows the type.
+    if (recorded === 'done') return { kind: 'duplicate' };
+    return { kind: recorded === 'dead' ? 'dead' : 'parked' };
   }
 
   async function recordOne(

@@ -62,6 +62,8 @@ function fromBase64(digits: string, alphabet: string): string | undefined {
 export interface ParsedJson {
   readonly id: string;
   readonly type: string;
+  readonly created_at: string;
+  readonly payload: Readonly<Record<string, unknown>>;
   readonly [key: string]: unknown;
 }
 

@@ -579,11 +579,17 @@ export function makeInput(
   keep: (place: number) => boolean = () => true,
 ): Input {
   const draw = new Draw(seed, index, 0);
-  // Half of the inputs go to the first five, which accept what is valid.
-  const variant = draw.pick(draw.oneIn(2) ? variants.slice(0, 5) : variants);
+  // Half of the inputs go to the first six, which accept what is valid.
+  const variant = draw.pick(draw.oneIn(2) ? variants.slice(0, 6) : variants);
   const marker = draw.marker();
   const draft: Draft = {
-    ...{ variant, draw, marker, text: undefined, space: '', body: new Uint8Array(), mac: Buffer.alloc(0) },
+    variant,
+    draw,
+    marker,
+    text: undefined,
+    space: '',
+    body: new Uint8Array(),
+    mac: Buffer.alloc(0),
     fields: [
       ['"id"', quoted(`evt_${draw.oneIn(5) ? `again_${draw.int(0, 1)}` : index}`)],
       ['"type"', quoted(draw.oneIn(12) ? 'wallet.created' : draw.pick(EVENT_TYPES))],
@@ -597,7 +603,11 @@ export function makeInput(
       ['"count"', String(draw.int(-9, 9))],
     ],
     encoding: variant.encoding ?? draw.pick(['hex', 'base64', 'base64url'] as const),
-    ...{ signature: null, method: 'POST', url: '/hooks', headers: new Map(), bodyEnds: 'whole' },
+    signature: null,
+    method: 'POST',
+    url: '/hooks',
+    headers: new Map(),
+    bodyEnds: 'whole',
   };
   const chosen = chooseMutations(new Draw(seed, index, STEPS_STREAM));
   const steps: string[] = [];

@@ -150,7 +150,9 @@ const SHAPES: Readonly<Record<string, (parts: Parts) => Made>> = {
     const many = Array.from({ length: parts.draw.int(2, 5) }, () => whole(parts));
     return {
       parts: cut(parts.draw, Buffer.concat(many.map(({ bytes }) => bytes))),
-      ...{ requests: many.length, responses: many.length, must: many.map(({ event }) => event) },
+      requests: many.length,
+      responses: many.length,
+      must: many.map(({ event }) => event),
     };
   },
   'pipelined after a forged one': (parts) => {

@@ -5,11 +5,33 @@ import { connect } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { Draw } from './random.js';
 import { type Connection, makeConnection, SHAPE_NAMES, SLOW_SHAPE } from './requests.js';
-import type { Question, ServerReport } from './socket-server.js';
+import type { Limits, Question, ServerReport } from './socket-server.js';
+
+/** Every kind of finding. `socket-faults.ts` has a fault of each. */
+export const SOCKET_FINDINGS = [
+  'a connection is neither answered nor closed',
+  'a valid request is not answered',
+  'a response has a status that no shape can have',
+  'a response contains something confidential',
+  'lines contain something confidential',
+  'a server does not handle a valid delivery any more',
+  'a valid delivery is not handled',
+  'an event is handled that must be refused',
+  'an event is handled with other bytes',
+  'an event is handled twice',
+  'connections stay open',
+  'each request leaves bytes behind',
+  'the process of the servers ended',
+  'the process of the servers does not answer',
+  'the process of the servers does not end by itself',
+] as const;
+
+export type SocketFindingKind = (typeof SOCKET_FINDINGS)[number];
 
 /** Something that must not happen. */
 export interface SocketFinding {
-  readonly what: string;
+  readonly kind: SocketFindingKind;
+  readonly detail: string | undefined;
   readonly seed: number;
   /** The connection that shows it; `undefined` when it is about several. */
   readonly index: number | undefined;
@@ -40,19 +62,26 @@ const AT_ONCE = 48;
 /** How many connections wait for the server's time limit. */
 const SLOW_CONNECTIONS = 6;
 
-/** The server is asked for a report, and given a valid delivery, after this share of the run. */
+/** How often the servers are asked for a report, and given a valid delivery, in a run; and after how many requests at least. */
 const REPORTS = 40;
+const MIN_REQUESTS_PER_REPORT = 75;
 
 /** The first part of a run compiles code and fills caches; its samples do not count. */
 const WARM_UP = 0.25;
 
-/** A connection that is neither answered nor closed by then is a finding. The limits of the servers are shorter. */
-const SOCKET_LIMIT_MS = 60_000;
+const LIMITS: Limits = { bodyMs: 10_000, serverMs: 30_000, connectionMs: 60_000, answerMs: 120_000 };
+
+/** The process of the servers compiles their modules first. */
+const START_LIMIT_MS = 300_000;
+
+/** The statuses that a receiver, its framework or Node answers to some shape. */
+const STATUSES = [200, 400, 401, 404, 405, 408, 413, 415, 417, 431, 500, 501];
 
 /** What a request may leave behind on average, and what the heap may vary by, whatever the number of requests. */
 const MAX_BYTES_PER_REQUEST = 32;
 const MAX_VARIATION_BYTES = 1_500_000;
 
+/** No further request is sent when there are this many. */
 const MAX_FINDINGS = 5;
 
 /** The statuses of the whole responses in what was received, and whether it holds nothing else. */
@@ -123,34 +152,47 @@ async function exchange(
 /** The process of the servers. */
 class Servers {
   readonly #child: ChildProcess;
-  readonly #ended: Promise<unknown>;
-  hasEnded = false;
+  readonly #ended: Promise<undefined>;
+  /** How it ended before it was asked to. */
+  ended: 'by itself' | 'without an answer' | undefined;
 
   constructor() {
     const path = fileURLToPath(new URL('./socket-server.ts', import.meta.url));
     const execArgv = ['--expose-gc', '--import', 'tsx'];
     this.#child = fork(path, [], { execArgv, stdio: ['ignore', 'ignore', 'ignore', 'ipc'] });
     this.#ended = once(this.#child, 'exit').then(() => {
-      this.hasEnded = true;
+      this.ended ??= 'by itself';
+      return undefined;
     });
   }
 
-  /** Asks, and resolves with the answer; `undefined` when the process ends before. */
-  async ask<Answer>(question: Question): Promise<Answer | undefined> {
-    if (this.hasEnded) return undefined;
+  /** Asks, and resolves with the answer; `undefined` when the process ends before, by itself or because it takes too long. */
+  async ask<Answer>(question: Question, limitMs: number): Promise<Answer | undefined> {
+    if (this.ended !== undefined) return undefined;
     const answer = once(this.#child, 'message').then(([value]) => value as Answer);
     this.#child.send(question, () => undefined);
-    return await Promise.race([answer, this.#ended.then(() => undefined)]);
+    const limit = setTimeout(() => {
+      this.ended = 'without an answer';
+      this.#child.kill('SIGKILL');
+    }, limitMs);
+    const answered = await Promise.race([answer, this.#ended]);
+    clearTimeout(limit);
+    return answered;
   }
 
-  /** Ends the servers. Resolves with whether the process ended by itself. */
-  async close(): Promise<boolean> {
-    if (this.hasEnded) return false;
+  /** Asks the process to end. Resolves with whether it did by itself. */
+  async close(limitMs: number): Promise<boolean> {
     this.#child.send({ ask: 'close' } satisfies Question, () => undefined);
-    const limit = setTimeout(() => this.#child.kill('SIGKILL'), SOCKET_LIMIT_MS);
+    const limit = setTimeout(() => this.#child.kill('SIGKILL'), limitMs);
     await this.#ended;
     clearTimeout(limit);
     return this.#child.exitCode === 0;
+  }
+
+  /** Ends the process. */
+  async kill(): Promise<void> {
+    this.#child.kill('SIGKILL');
+    await this.#ended;
   }
 }
 
@@ -169,27 +211,34 @@ export async function fuzzSockets({
   seed,
   requests: wanted,
   from: first = 0,
+  until: end = Number.POSITIVE_INFINITY,
   fault,
-  limitMs = SOCKET_LIMIT_MS,
+  limits = LIMITS,
 }: {
   readonly seed: number;
   readonly requests: number;
   /** The first connection. @default 0 */
   readonly from?: number | undefined;
+  /** When to end, by `performance.now()`. @default when the requests are sent */
+  readonly until?: number | undefined;
+  /** The name of a fault of the servers. @default none */
   readonly fault?: string | undefined;
-  /** How long a connection may last. @default 60_000 */
-  readonly limitMs?: number | undefined;
+  /** @default a body in 10 s, a connection in 60 s */
+  readonly limits?: Limits | undefined;
 }): Promise<SocketReport> {
   const servers = new Servers();
   const secret = `whsec_${new Draw(seed, 0, 2).marker()}`;
   const findings: SocketFinding[] = [];
-  const find = (what: string, index?: number, shape?: string) =>
-    void findings.push({ what, seed, index, shape });
+  const find = (
+    kind: SocketFindingKind,
+    about: Partial<Pick<SocketFinding, 'detail' | 'index' | 'shape'>> = {},
+  ) => void findings.push({ kind, seed, detail: undefined, index: undefined, shape: undefined, ...about });
   const shapes: Record<string, number> = {};
   const statuses: Record<string, number> = {};
   const heap: { requests: number; bytes: number }[] = [];
   const totals = { requests: 0, connections: 0, handled: 0 };
-  const ports = (await servers.ask<readonly number[]>({ ask: 'start', secret, marker: 'mark', fault })) ?? [];
+  const start: Question = { ask: 'start', secret, marker: 'mark', limits, fault };
+  const ports = (await servers.ask<readonly number[]>(start, START_LIMIT_MS)) ?? [];
 
   const connectionAt = (index: number, shape?: string) =>
     makeConnection({ seed, index, secret, path: pathOf(index), ...(shape !== undefined && { shape }) });
@@ -203,9 +252,9 @@ export async function fuzzSockets({
     totals.connections += 1;
     totals.requests += requests;
     count(shapes, `${serverOf(index)}: ${shape}`);
-    const received = await exchange(ports[index % SERVERS.length] ?? 0, connection, limitMs);
+    const received = await exchange(ports[index % SERVERS.length] ?? 0, connection, limits.connectionMs);
     if (received === 'no end') {
-      find('a connection is neither answered nor closed', index, shape);
+      find('a connection is neither answered nor closed', { index, shape });
       return connection;
     }
     const answer = readResponses(received);
@@ -213,100 +262,100 @@ export async function fuzzSockets({
     if (answer.statuses.length === 0) count(statuses, 'none');
     const text = received.toString('latin1');
     if (text.includes(marker) || text.includes(secret) || /[0-9a-f]{64}/.test(text)) {
-      find('a response contains something confidential', index, shape);
+      find('a response contains something confidential', { index, shape });
     }
     if (ending === 'wait' && must.length > 0 && answer.statuses.length < responses) {
-      find('a valid request is not answered', index, shape);
+      find('a valid request is not answered', { index, shape });
     }
-    const wrong = answer.statuses.find(
-      (status) => ![200, 400, 401, 404, 405, 408, 413, 415, 417, 431, 500, 501].includes(status),
-    );
-    if (wrong !== undefined) find(`a response has the status ${wrong}`, index, shape);
+    const wrong = answer.statuses.find((status) => !STATUSES.includes(status));
+    if (wrong !== undefined) {
+      find('a response has a status that no shape can have', { detail: String(wrong), index, shape });
+    }
     return connection;
   };
 
   let next = first;
-  while (totals.requests < wanted && findings.length < MAX_FINDINGS && !servers.hasEnded) {
+  const mayGoOn = () =>
+    servers.ended === undefined && findings.length < MAX_FINDINGS && performance.now() < end;
+  while (totals.requests < wanted && findings.length === 0 && mayGoOn()) {
     const from = next;
-    const until = Math.min(wanted, ((heap.length + 1) * wanted) / REPORTS);
+    const until = Math.min(wanted, totals.requests + Math.max(wanted / REPORTS, MIN_REQUESTS_PER_REPORT));
     const sent: Connection[] = [];
+    const sendNext = async (shape?: string) => {
+      const index = next;
+      next += 1;
+      sent[index - from] = await send(index, shape);
+    };
     const work = async () => {
-      while (totals.requests < until && !servers.hasEnded) {
-        const index = next;
-        next += 1;
-        sent[index - from] = await send(index);
-      }
+      while (totals.requests < until && mayGoOn()) await sendNext();
     };
-    const wait = async () => {
-      const index = next;
-      next += 1;
-      sent[index - from] = await send(index, SLOW_SHAPE);
-    };
-    // Once per run, because they last ten seconds.
-    const waiting = from === 0 ? Array.from({ length: SLOW_CONNECTIONS }, wait) : [];
-    await Promise.all([...waiting, ...Array.from({ length: AT_ONCE }, work)]);
+    // Once per run, because they last until a limit of the servers.
+    const slow = from === first ? Array.from({ length: SLOW_CONNECTIONS }, () => sendNext(SLOW_SHAPE)) : [];
+    await Promise.all([...slow, ...Array.from({ length: AT_ONCE }, work)]);
     // A valid delivery after all the others, to each server.
-    const last = SERVERS.map(() => {
+    const deliverLast = async () => {
       const index = next;
       next += 1;
-      return index;
-    });
-    for (const index of last) {
       const valid = connectionAt(index, 'valid');
-      const received = await exchange(ports[index % SERVERS.length] ?? 0, valid, limitMs);
-      if (received === 'no end' || !received.toString('latin1').includes('{"outcome":"handled"}')) {
-        find(`${serverOf(index)} does not handle a valid delivery any more`);
-      }
       sent[index - from] = valid;
-    }
-    const report = await servers.ask<ServerReport>({ ask: 'report' });
+      const received = await exchange(ports[index % SERVERS.length] ?? 0, valid, limits.connectionMs);
+      if (received === 'no end' || !received.toString('latin1').includes('{"outcome":"handled"}')) {
+        find('a server does not handle a valid delivery any more', { detail: serverOf(index) });
+      }
+    };
+    if (findings.length < MAX_FINDINGS) await Promise.all(SERVERS.map(deliverLast));
+    const report = await servers.ask<ServerReport>({ ask: 'report' }, limits.answerMs);
     if (report === undefined) break;
     totals.handled += report.handled.length;
     heap.push({ requests: totals.requests, bytes: report.heapBytes });
-    if (report.leaks > 0) find(`${report.leaks} lines contain something confidential`);
-    if (report.connections > 0) find(`${report.connections} connections stay open`);
-    for (const { what, place } of wrongEvents(sent, report.handled)) {
-      find(what, place === undefined ? undefined : from + place, sent[place ?? -1]?.shape);
+    if (report.leaks > 0) find('lines contain something confidential', { detail: String(report.leaks) });
+    if (report.connections > 0) find('connections stay open', { detail: String(report.connections) });
+    for (const { kind, place } of wrongEvents(sent, report.handled)) {
+      find(kind, place === undefined ? {} : { index: from + place, shape: sent[place]?.shape });
     }
   }
-  if (servers.hasEnded) find('the process of the servers ended');
-  else if (!(await servers.close())) find('the process of the servers does not end by itself');
   const growth = growthOf(heap);
   const allowed = MAX_BYTES_PER_REQUEST + MAX_VARIATION_BYTES / totals.requests;
   if (heap.length > REPORTS / 2 && growth > allowed) {
-    find(
-      `each request leaves ${Math.round(growth)} bytes behind; at most ${Math.round(allowed)} are allowed`,
-    );
+    const detail = `${Math.round(growth)}; at most ${Math.round(allowed)} are allowed`;
+    find('each request leaves bytes behind', { detail });
   }
+  if (servers.ended === 'by itself') find('the process of the servers ended');
+  else if (servers.ended === 'without an answer') find('the process of the servers does not answer');
+  else if (findings.length > 0) await servers.kill();
+  else if (!(await servers.close(limits.answerMs))) find('the process of the servers does not end by itself');
   return { ...totals, findings, shapes, statuses, heap, growth };
 }
 
 const serverOf = (index: number) => SERVERS[index % SERVERS.length] ?? 'node:http';
 const pathOf = (index: number) => (serverOf(index) === 'node:http' ? '/' : '/hooks');
 
+interface WrongEvent {
+  readonly kind: SocketFindingKind;
+  /** Which of the connections it is about. */
+  readonly place: number | undefined;
+}
+
 /** Compares what was handled with what was sent. */
-function wrongEvents(
-  sent: readonly Connection[],
-  handled: ServerReport['handled'],
-): readonly { readonly what: string; readonly place: number | undefined }[] {
+function wrongEvents(sent: readonly Connection[], handled: ServerReport['handled']): readonly WrongEvent[] {
   const allowed = new Map(
     sent.flatMap(({ must, may }, place) =>
       [...must, ...may].map((event) => [event.id, { place, event }] as const),
     ),
   );
   const seen = new Set<string>();
-  const wrong: { what: string; place: number | undefined }[] = [];
+  const wrong: WrongEvent[] = [];
   for (const { id, digest } of handled) {
     const found = allowed.get(id);
     const place = found?.place ?? placeOf(sent, id);
-    if (found === undefined) wrong.push({ what: 'an event is handled that must be refused', place });
+    if (found === undefined) wrong.push({ kind: 'an event is handled that must be refused', place });
     else if (found.event.digest !== digest)
-      wrong.push({ what: 'an event is handled with other bytes', place });
-    if (seen.has(id)) wrong.push({ what: 'an event is handled twice', place });
+      wrong.push({ kind: 'an event is handled with other bytes', place });
+    if (seen.has(id)) wrong.push({ kind: 'an event is handled twice', place });
     seen.add(id);
   }
   for (const [place, { must }] of sent.entries()) {
-    if (must.some(({ id }) => !seen.has(id))) wrong.push({ what: 'a valid delivery is not handled', place });
+    if (must.some(({ id }) => !seen.has(id))) wrong.push({ kind: 'a valid delivery is not handled', place });
   }
   return wrong;
 }

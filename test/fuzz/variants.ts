@@ -18,7 +18,8 @@ interface Behaviour extends Partial<Format> {
   readonly source?: 'fixed' | 'function' | 'unknown sender' | 'fails';
   /** What its handlers do. @default 'return' */
   readonly handlers?: 'return' | 'resolve' | 'throw' | 'throw PermanentError' | 'none';
-  readonly hasQueue?: true;
+  /** When a delivery is answered. @default 'handled' */
+  readonly answered?: 'handled' | 'recorded' | 'enqueued';
   readonly isClosed?: true;
 }
 
@@ -28,12 +29,13 @@ const BEHAVIOURS = {
   'base64 with a prefix': { encoding: 'base64', prefix: 'v1,', handlers: 'resolve' },
   base64url: { encoding: 'base64url', secrets: 2, source: 'function' },
   'three secrets': { secrets: 3, handlers: 'resolve' },
+  'answers first': { answered: 'recorded' },
   'unknown sender': { source: 'unknown sender' },
   'secret function fails': { source: 'fails' },
   'handlers throw': { handlers: 'throw' },
   'handlers throw PermanentError': { handlers: 'throw PermanentError' },
   'no handlers': { handlers: 'none' },
-  queue: { hasQueue: true },
+  queue: { answered: 'enqueued' },
   closed: { isClosed: true },
 } as const satisfies Readonly<Record<string, Behaviour>>;
 
@@ -44,11 +46,10 @@ export type VariantName = keyof typeof BEHAVIOURS;
 export const VARIANT_NAMES = Object.keys(BEHAVIOURS) as readonly VariantName[];
 
 /** A receiver of a batch of inputs: how it behaves, and its secrets. */
-export interface Variant extends Required<Omit<Behaviour, 'secrets' | 'encoding' | 'hasQueue' | 'isClosed'>> {
+export interface Variant extends Required<Omit<Behaviour, 'secrets' | 'encoding' | 'isClosed'>> {
   readonly name: VariantName;
   readonly encoding: Format['encoding'];
   readonly secrets: readonly (string | Uint8Array)[];
-  readonly hasQueue: boolean;
   readonly isClosed: boolean;
 }
 
@@ -69,7 +70,7 @@ export function variantsOf(seed: number, batch: number): readonly Variant[] {
       source: behaviour.source ?? 'fixed',
       handlers: behaviour.handlers ?? 'return',
       secrets: kinds.slice(0, behaviour.secrets ?? 1).map((make) => make()),
-      hasQueue: behaviour.hasQueue ?? false,
+      answered: behaviour.answered ?? 'handled',
       isClosed: behaviour.isClosed ?? false,
     };
   });
@@ -78,11 +79,15 @@ export function variantsOf(seed: number, batch: number): readonly Variant[] {
 /** The largest body that the receivers take. */
 export const MAX_BODY_BYTES = 32_768;
 
-/** What a receiver showed beside its outcomes. */
+/** What the receivers did since the last input, beside their outcomes. */
 export interface Seen {
-  /** The events that handlers got since the last input. */
+  /** The events that handlers got. */
   readonly handled: unknown[];
-  /** The lines that were logged since the last input. */
+  /** The events that the inbox was asked to claim or record, as the JSON that it would store says. */
+  readonly recorded: unknown[];
+  /** The events that the queue got, as their JSON says. */
+  readonly enqueued: unknown[];
+  /** The lines that were logged. */
   readonly lines: string[];
 }
 
@@ -98,7 +103,7 @@ export async function openVariant(
     runtime,
   }: { readonly make: MakeReceiver; readonly seen: Seen; readonly runtime: RuntimeOptions },
 ): Promise<Receiver> {
-  const { secrets, source, handlers } = variant;
+  const { secrets, source, handlers, answered } = variant;
   const run = (event: unknown): void | Promise<void> => {
     seen.handled.push(event);
     if (handlers === 'throw') throw new Error('the handler of the fuzzer throws');
@@ -110,6 +115,7 @@ export async function openVariant(
     return source === 'unknown sender' ? null : secrets;
   };
   const log = (line: string) => void seen.lines.push(line);
+  const stored = memoryInbox({ runtime });
   const receiver = make({
     secret: source === 'fixed' ? secrets : secretOf,
     signatureHeader: variant.header,
@@ -126,14 +132,32 @@ export async function openVariant(
             'redeem.completed': run,
             'redeem.failed': run,
           },
-    // The fuzzer's queue outlives its receivers as a real one outlives a process.
-    ...(variant.hasQueue && {
-      inbox: { ...memoryInbox({ runtime }), durable: true },
-      queue: { enqueue: async () => undefined },
+    inbox: {
+      ...stored,
+      // It outlives the receivers of the fuzzer as a durable inbox outlives a process.
+      durable: answered !== 'handled',
+      claim(event, options) {
+        seen.recorded.push(parsed(event, options.json));
+        return stored.claim(event, options);
+      },
+      record(events, options) {
+        seen.recorded.push(...events.map((event, at) => parsed(event, options.json?.[at])));
+        return stored.record(events, options);
+      },
+    },
+    ...(answered === 'enqueued' && {
+      queue: {
+        enqueue: async (event, options) => void seen.enqueued.push(parsed(event, options?.json)),
+      },
     }),
+    ...(answered === 'recorded' && { acknowledge: answered }),
     logger: { warn: log, error: log },
     runtime,
   });
   if (variant.isClosed) await receiver.close();
   return receiver;
 }
+
+/** What a store gives back for an event: its JSON as it arrived, parsed; without it, the event. */
+const parsed = (event: unknown, json: string | undefined): unknown =>
+  json === undefined ? event : JSON.parse(json);

@@ -87,6 +87,16 @@ describe('an authentic delivery', () => {
     expect((await receiver.receive(await delivery(event))).kind).toBe('duplicate');
   });
 
+  test('a delivery of a type that another release knows and has dead-lettered is dead', async () => {
+    const inbox = memoryInbox();
+    const event = anEvent({ type: 'mint.completed' });
+    const claim = await inbox.claim(event, { leaseMs: 1_000, origin: 'push' });
+    if (claim.state === 'claimed') await inbox.fail(claim.lease, { retryAfterMs: null, error: 'gave up' });
+    const { receiver } = setUp({ inbox });
+    const outcome = await receiver.receive(await delivery(event));
+    expect([outcome.kind, toWebhookResponse(outcome).status]).toEqual(['dead', 200]);
+  });
+
   test('a delivery to a receiver that is closed is refused before its body is read', async () => {
     const { receiver } = setUp();
     await receiver.close();
