@@ -80,7 +80,11 @@ function describeOptions(command: Command): void {
     if (option.long === '--type') option.argChoices ??= [...EVENT_TYPES];
   }
   command.configureHelp({
-    optionDescription: (option) => new Help().optionDescription(option).replace(' (default: [])', ''),
+    optionDescription(option) {
+      const description = new Help().optionDescription(option).replace(' (default: [])', '');
+      // Names are not refused: there can be newer ones.
+      return option.parseArg === collectNames ? description.replace('(choices: ', '(known: ') : description;
+    },
   });
   for (const argument of command.registeredArguments)
     if (argument.name() === 'type') argument.argChoices ??= [...EVENT_TYPES];
