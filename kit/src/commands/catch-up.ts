@@ -33,6 +33,7 @@ import {
   parseWait,
   toDate,
 } from '../io/settings.js';
+import { OWN_INBOX, refuseAppInbox } from '../io/shared-inbox.js';
 import { hasTakenEffect, isWithoutHandler } from '../io/without-handler.js';
 
 interface CatchUpFlags extends PollFlags {
@@ -47,7 +48,10 @@ interface CatchUpFlags extends PollFlags {
 export function catchUpCommand(): Command {
   const command = new Command('catch-up')
     .requiredOption('--to <url>', 'endpoint to forward to')
-    .requiredOption('--inbox <location>', `${INBOX_PLACE}; a file is created if it does not exist`)
+    .requiredOption(
+      '--inbox <location>',
+      `${INBOX_PLACE}; ${OWN_INBOX}; a file is created if it does not exist`,
+    )
     .option('--type <type>', 'only this event type; can be repeated (default: all)', collectTypes)
     .option(
       '--since <time>',
@@ -58,7 +62,7 @@ export function catchUpCommand(): Command {
     .option('--report <file>', 'SVG file to write a picture of the coverage to, after the poll');
   addServiceFlags(addSecretFlags(addPollFlags(command)));
   addExample(command, [
-    'stablehooks catch-up --to http://localhost:3000/hooks --inbox events.db --since 7d --report coverage.svg',
+    'stablehooks catch-up --to http://localhost:3000/hooks --inbox catch-up.db --since 7d --report coverage.svg',
   ]);
   return addAction(command, catchUp);
 }
@@ -76,6 +80,7 @@ async function catchUp({
   const inbox = await openInbox(flags.inbox, { create: true });
   const rows: ForwardingAttempt[] = [];
   try {
+    await refuseAppInbox(inbox, flags.inbox);
     const forwarder = await createForwarder(url, {
       settings,
       client,
@@ -90,7 +95,8 @@ async function catchUp({
         printRow(printer, row, () => isDone(row));
       },
     });
-    const { report, serviceError, inboxError } = await forwarder.poll(signal);
+    const { report, serviceError, sharedError, inboxError } = await forwarder.poll(signal);
+    if (sharedError !== undefined) throw sharedError;
     if (serviceError !== undefined && inboxError === undefined) {
       if (flags.report !== undefined) await writePicture(flags.report, { inbox, report, printer });
       throw serviceError;

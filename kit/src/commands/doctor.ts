@@ -1,10 +1,10 @@
 import { Command, InvalidArgumentError } from 'commander';
-import type { EventType } from 'stablehooks';
+import { EVENT_TYPES, type EventType } from 'stablehooks';
 import { type Check, type CheckResult, DELIVERY_CHECKS, REFUSAL_CHECKS } from '../doctor/checks.js';
-import { adviceOf, checkGenuine } from '../doctor/diagnosis.js';
-import { createTestedEndpoint } from '../doctor/endpoint.js';
+import { adviceOf, checkGenuine, type GenuineResult } from '../doctor/diagnosis.js';
+import { createTestedEndpoint, type TestedEndpoint } from '../doctor/endpoint.js';
 import { createReport } from '../doctor/report.js';
-import { describeAnswer } from '../io/delivery.js';
+import { describeAnswer, outcomeOf } from '../io/delivery.js';
 import { unreachableError, usageError } from '../io/errors.js';
 import { EXIT, type ExitCode, interruptedExit } from '../io/output.js';
 import {
@@ -20,7 +20,7 @@ import {
 } from '../io/settings.js';
 
 interface DoctorFlags {
-  readonly type: string;
+  readonly type?: string;
   readonly payload?: string;
   readonly effects?: string;
   readonly allowNotShown?: boolean;
@@ -37,12 +37,21 @@ function parseOversize(text: string): number {
   throw new InvalidArgumentError(`Write a number of bytes up to ${MAX_OVERSIZE_BYTES} (64 MiB).`);
 }
 
-const DEFAULT_TYPE: EventType = 'accept.confirmed';
+type EventTypes = readonly [EventType, ...EventType[]];
+
+/** The type that most apps handle, then the others. */
+const TYPES_TO_TRY: EventTypes = [
+  'transfer.settled',
+  ...EVENT_TYPES.filter((type) => type !== 'transfer.settled'),
+];
 
 export function doctorCommand(): Command {
   const command = new Command('doctor')
     .argument('<url>', 'URL of the endpoint')
-    .option('--type <type>', 'type of the test events', DEFAULT_TYPE)
+    .option(
+      '--type <type>',
+      'type of the test events (default: the first that is not ignored, transfer.settled before others)',
+    )
     .option('--payload <file>', 'JSON object with fields for the test payloads (default: {})')
     .option('--effects <url>', 'URL with {id} in it that answers how often an event took effect')
     .option(
@@ -76,26 +85,35 @@ async function examine({
 }: CommandContext<DoctorFlags>): Promise<ExitCode> {
   const [url = ''] = args;
   const secret = await settings.secret();
-  const endpoint = createTestedEndpoint({
+  const types: EventTypes = flags.type === undefined ? TYPES_TO_TRY : [parseEventType(flags.type)];
+  const options = {
     url: parseUrl(url, 'The URL'),
     secret,
     signature: settings.signature,
-    type: parseEventType(flags.type),
     payload: flags.payload === undefined ? {} : await readPayload(flags.payload),
     timeoutMs: flags.timeout,
     oversizeBytes: flags.oversize,
     effectsUrl: flags.effects === undefined ? undefined : readEffectsUrl(flags.effects),
     signal,
-  });
+  };
 
   const report = createReport(printer, TOTAL);
-  const { answer, comparable, ...genuine } = await checkGenuine(endpoint, secret).finally(report.clear);
+  const create = (type: EventType) => createTestedEndpoint({ ...options, type });
+  const checked = await checkTypes(types, { create, secret, signal }).finally(report.clear);
+  const { type, endpoint, result } = checked;
+  const { answer, comparable, ...genuine } = result;
+  const isIgnored = outcomeOf(answer) === 'ignored';
   if (answer.kind === 'unreachable' && !signal.aborted) {
     throw unreachableError(`${url} cannot be reached: ${describeAnswer(answer)}. ${adviceOf(answer.reason)}`);
   }
+  if (type !== types[0] && !isIgnored)
+    printer.note(`The endpoint ignores ${types[0]}, so the test events are of type ${type}.`);
   try {
     // An interrupted check says nothing about the endpoint.
-    if (!signal.aborted) report.add({ ...GENUINE, ...genuine });
+    if (!signal.aborted) {
+      const fix = isIgnored && flags.type === undefined ? NO_HANDLER : genuine.fix;
+      report.add({ ...GENUINE, ...genuine, fix });
+    }
     for (const check of CHECKS) {
       if (signal.aborted) break;
       const shows = REFUSAL_CHECKS.includes(check) ? comparable : genuine.verdict === 'pass';
@@ -118,11 +136,30 @@ const GENUINE = { name: 'genuine', expected: '2xx' } as const;
 /** How many checks there are. */
 const TOTAL = 1 + CHECKS.length;
 
+const NO_HANDLER = `No handler ran, whatever the type of the test event was: ${EVENT_TYPES.join(', ')}. Register a handler.`;
+
 const NOT_RUN: CheckResult = {
   verdict: 'not shown',
   got: 'not run',
   fix: 'Not run, because the genuine delivery was not handled.',
 };
+
+interface TypeCheck {
+  readonly create: (type: EventType) => TestedEndpoint;
+  readonly secret: string;
+  readonly signal: AbortSignal;
+}
+
+/** Sends a genuine delivery of each type until the endpoint does not ignore one. */
+async function checkTypes(
+  [type, next, ...others]: EventTypes,
+  check: TypeCheck,
+): Promise<{ readonly type: EventType; readonly endpoint: TestedEndpoint; readonly result: GenuineResult }> {
+  const endpoint = check.create(type);
+  const result = await checkGenuine(endpoint, check.secret);
+  const isOver = next === undefined || outcomeOf(result.answer) !== 'ignored' || check.signal.aborted;
+  return isOver ? { type, endpoint, result } : checkTypes([next, ...others], check);
+}
 
 function readEffectsUrl(text: string): string {
   const url = parseUrl(text, '--effects');

@@ -206,7 +206,11 @@ interface SelectionFlags {
 
 function addSelectionFlags(command: Command, limit: number): Command {
   return command
-    .option('--type <type>', 'only events of this type; can be repeated, or a list with commas', collectNames)
+    .option(
+      '--type <type>',
+      'only events of this type, also one that this release does not know; can be repeated, or a list with commas',
+      collectNames,
+    )
     .option('--since <time>', 'only events created since then: 2h, 7d, 2026-01-31T12:00:00Z', parseMoment)
     .option('--until <time>', 'only events created until then', parseMoment)
     .option('--limit <number>', 'how many events to ask the list for, of each type', parseCount, limit);

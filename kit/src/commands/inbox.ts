@@ -73,7 +73,8 @@ function statsCommand(): Command {
         state === 'dead' && count > 0 ? { text: String(count), paint: bad } : String(count),
         oldest === null ? '' : formatAge(Date.now() - oldest),
       ]);
-      printer.print({ text: toTable(['state', 'events', 'oldest'], rows), data: counts });
+      const data = counts.map((each) => ({ ...each, oldest: toTime(each.oldest) }));
+      printer.print({ text: toTable(['state', 'events', 'oldest'], rows), data });
       return EXIT.good;
     }),
   );
@@ -110,7 +111,7 @@ function listCommand(): Command {
 
 function printRecords(printer: Printer, records: readonly InboxRecord[]): void {
   if (printer.json) {
-    for (const record of records) printer.print({ text: '', data: record });
+    for (const record of records) printer.print({ text: '', data: withTimes(record) });
     return;
   }
   if (records.length === 0) {
@@ -142,7 +143,8 @@ function showCommand(): Command {
     withInbox(flags.inbox, async (inbox) => {
       const record = await inbox.find(id);
       if (record === undefined) throw usageError(`The inbox has no event ${toPlain(id)}. Check the id.`);
-      printer.print({ text: JSON.stringify(withTimes(record), null, 2), data: record });
+      const data = withTimes(record);
+      printer.print({ text: JSON.stringify(data, null, 2), data });
       return EXIT.good;
     }),
   );
@@ -150,20 +152,23 @@ function showCommand(): Command {
 
 /** The record with its times as ISO 8601 strings, and with a trace context only if it has one. */
 function withTimes(record: InboxRecord): object {
-  const toTime = (ms: number) => new Date(ms).toISOString();
   const { traceparent, receivedAt, updatedAt, dueAt, history } = record;
   return {
     ...record,
     traceparent: traceparent ?? undefined,
     receivedAt: toTime(receivedAt),
     updatedAt: toTime(updatedAt),
-    dueAt: dueAt === null ? null : toTime(dueAt),
+    dueAt: toTime(dueAt),
     history: history.map(({ startedAt, endedAt, ...attempt }) => ({
       ...attempt,
       startedAt: toTime(startedAt),
       endedAt: toTime(endedAt),
     })),
   };
+}
+
+function toTime(ms: number | null): string | null {
+  return ms === null ? null : new Date(ms).toISOString();
 }
 
 interface PickFlags extends InboxFlags {
@@ -250,7 +255,8 @@ async function redrive({
     const picked = await pickRequeueable(inbox, args);
     if (picked.length === 0) {
       printer.print({ text: `${NO_DEAD} sent.`, data: { sent: 0 } });
-      return EXIT.good;
+      // As `events replay`: what was not sent has shown nothing.
+      return EXIT.failed;
     }
     const rows: RedriveRow[] = [];
     let skipped = 0;

@@ -301,15 +301,14 @@ interface Comparison extends Summary {
 /** Returns whether anything differs. */
 function printComparison(
   { printer }: CommandContext<TypesFlags>,
-  { counts, mismatches, before, out }: Comparison,
+  { counts, mismatches, out }: Comparison,
 ): boolean {
   const differs = mismatches.length > 0;
   const types = EVENT_TYPES.map((type) => {
     const events = counts.get(type) ?? 0;
     const mismatched = mismatches.some((one) => one.type === type);
-    const shown = before.has(type) || events > 0;
-    const result = events > 0 ? (mismatched ? 'differs' : 'matches') : 'not shown: no events';
-    return { type, events, result: shown ? result : 'not learned: no events' };
+    const result = mismatched ? 'differs' : 'matches';
+    return { type, events, result: events > 0 ? result : 'not shown: no events' };
   });
   const lines = [
     toTypeTable(types, printer.paint),

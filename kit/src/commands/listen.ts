@@ -47,6 +47,7 @@ import {
   parseWait,
   toDate,
 } from '../io/settings.js';
+import { OWN_INBOX, refuseAppInbox } from '../io/shared-inbox.js';
 
 interface ListenFlags extends PollFlags {
   readonly to: string;
@@ -61,7 +62,7 @@ interface ListenFlags extends PollFlags {
 export function listenCommand(): Command {
   const command = new Command('listen')
     .requiredOption('--to <url>', 'endpoint to forward to')
-    .option('--inbox <location>', `keep the state here: ${INBOX_PLACE} (default: in memory)`)
+    .option('--inbox <location>', `keep the state here: ${INBOX_PLACE}; ${OWN_INBOX} (default: in memory)`)
     .option('--type <type>', 'only this event type; can be repeated (default: all)', collectTypes)
     .option('--since <time>', 'start of the events, when the inbox is new (default: now)', parseMoment)
     .option('--interval <duration>', 'time from one poll to the next', parseWait, 2_000)
@@ -81,6 +82,7 @@ async function listen(context: CommandContext<ListenFlags>): Promise<ExitCode> {
   const client = await settings.client();
   const opened = flags.inbox === undefined ? openMemory() : await openInbox(flags.inbox, { create: true });
   try {
+    if (flags.inbox !== undefined) await refuseAppInbox(opened, flags.inbox);
     const { inbox, release } = await holdPollLease(opened);
     let inspection: Inspection | undefined;
     try {
@@ -182,8 +184,9 @@ async function forward(
   printer.note(`Listening since ${start.toISOString()}, forwarding to ${url}. ${kept} Ctrl-C ends it.`);
   const service = createOutage(printer, `The service at ${settings.baseUrl()}`);
   for (let polls = 0; !signal.aborted; polls++) {
-    const { report, serviceError, inboxError } = await forwarder.poll(signal);
+    const { report, serviceError, sharedError, inboxError } = await forwarder.poll(signal);
     inspection?.polled(report);
+    if (sharedError !== undefined) throw sharedError;
     if (inboxError !== undefined) throw inboxError;
     if (report.problems.some(({ code }) => code === 'ERR_POLL_BUSY' || code === 'ERR_LEASE_LOST')) {
       throw unreachableError('Another process has begun to poll with this inbox, so this one ends.');
@@ -262,9 +265,6 @@ function createAttemptLog(printer: Printer, url: string) {
 function adviseOn(answer: EndpointAnswer, url: string): string | undefined {
   if (statusOf(answer) === 401) {
     return `The endpoint refuses the signature. \`stablehooks doctor ${url}\` finds out why.`;
-  }
-  if (answer.kind === 'reply' && answer.code === 'ERR_EVENT_BUSY') {
-    return 'The endpoint says that another process runs the event. If it uses the same inbox, pass an inbox that only `listen` uses.';
   }
   return undefined;
 }

@@ -41,7 +41,7 @@ async function verify({ flags, settings, printer, signal }: CommandContext<Verif
   const question = {
     body,
     signature: flags.signature,
-    secret: new TextEncoder().encode(await settings.secret()),
+    secret: new TextEncoder().encode(await settings.rawSecret()),
     format: { encoding, prefix },
     others,
   };

@@ -18,13 +18,14 @@ import {
 } from './delivery.js';
 import { CommandError, toFailure, unreachableError } from './errors.js';
 import type { Settings } from './settings.js';
+import { checkSharing, sharedInboxError } from './shared-inbox.js';
 import { toLastError } from './without-handler.js';
 
 /** How events are forwarded. */
 interface ForwardingOptions {
   readonly settings: Settings;
   readonly client: Client;
-  readonly inbox: Inbox & Pick<InboxOperations, 'find'>;
+  readonly inbox: Inbox & Pick<InboxOperations, 'find' | 'requeue'>;
   readonly timeoutMs: number;
   /** The types to forward; others are recorded as done. @default all known types */
   readonly types?: readonly EventType[] | undefined;
@@ -50,6 +51,8 @@ export interface ForwardingPoll {
   readonly report: PollReport;
   /** Why the list was not read; the message names the service. `undefined` if it was, or if the poll was stopped. */
   readonly serviceError: CommandError | undefined;
+  /** Says that the endpoint uses this same inbox: then the poll has stopped, and forwards nothing. */
+  readonly sharedError: CommandError | undefined;
   /** What the inbox rejected with: then the report is incomplete. */
   readonly inboxError: unknown;
 }
@@ -72,6 +75,11 @@ export async function createForwarder(url: string, options: ForwardingOptions): 
   const service = watchErrors(client.events);
   const inbox = watchErrors(options.inbox);
   const sender = await createSender(url, settings, timeoutMs);
+  // The endpoint's time limit must end an attempt before the handler's limit does; a check sends its event twice more.
+  const handlerTimeoutMs = timeoutMs + Math.min(2 * timeoutMs, 60_000) + 5_000;
+  // Short, because after a crash the events that were held wait this long.
+  const leaseMs = handlerTimeoutMs + 5_000;
+  const sharing = checkSharing(inbox.target, { send: (event) => sender.send(event), leaseMs });
   /** The answers whose attempts have not ended in the inbox yet, by the ids of their events. */
   const answers = new Map<string, Pick<ForwardingAttempt, 'event' | 'answer' | 'sent'>>();
 
@@ -80,22 +88,20 @@ export async function createForwarder(url: string, options: ForwardingOptions): 
     const { answer } = sent;
     answers.set(event.id, { event, answer, sent });
     const lastError = (await inbox.target.find(event.id))?.lastError;
-    if (!isEnd(answer, lastError)) {
+    if (!(await sharing.counts(event, answer)) || !isEnd(answer, lastError)) {
       throw new HandlerError('ERR_HANDLER_FAILED', `The endpoint: ${toLastError(answer, lastError)}.`);
     }
   };
   const receiver = createReceiver({
     secret: await settings.secret(),
-    inbox: watchAttempts(inbox.target, (lease, nextInMs) => {
+    inbox: watchAttempts(sharing.inbox, (lease, nextInMs) => {
       const row = answers.get(lease.id);
       answers.delete(lease.id);
       if (row !== undefined) onAttempt({ ...row, attempt: lease.attempt, nextInMs });
     }),
     handlers: Object.fromEntries(types.map((type) => [type, forward])),
-    // The endpoint's time limit must end an attempt before the handler's limit does.
-    handlerTimeoutMs: timeoutMs + 5_000,
-    // Short, because after a crash the events that were held wait this long.
-    leaseMs: timeoutMs + 10_000,
+    handlerTimeoutMs,
+    leaseMs,
     // Whether an event is given up is for the endpoint to say.
     maxAttempts: 2 ** 31 - 1,
     logger,
@@ -117,9 +123,10 @@ export async function createForwarder(url: string, options: ForwardingOptions): 
     async poll(signal) {
       service.forget();
       inbox.forget();
-      const report = await poller.pollOnce({ signal });
+      const report = await poller.pollOnce({ signal: AbortSignal.any([signal, sharing.shared]) });
       const serviceError = signal.aborted ? undefined : toServiceError(report);
-      return { report, serviceError, inboxError: inbox.lastError() };
+      const sharedError = sharing.shared.aborted ? sharedInboxError() : undefined;
+      return { report, serviceError, sharedError, inboxError: inbox.lastError() };
     },
   };
 }

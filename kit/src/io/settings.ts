@@ -80,7 +80,11 @@ function describeOptions(command: Command): void {
     if (option.long === '--type') option.argChoices ??= [...EVENT_TYPES];
   }
   command.configureHelp({
-    optionDescription: (option) => new Help().optionDescription(option).replace(' (default: [])', ''),
+    optionDescription(option) {
+      const description = new Help().optionDescription(option).replace(' (default: [])', '');
+      // Names are not refused: there can be newer ones.
+      return option.parseArg === collectNames ? description.replace('(choices: ', '(known: ') : description;
+    },
   });
   for (const argument of command.registeredArguments)
     if (argument.name() === 'type') argument.argChoices ??= [...EVENT_TYPES];
@@ -170,7 +174,10 @@ export interface Settings {
   /** The base URL of the service, without a slash at its end. */
   baseUrl(): string;
   token(): Promise<string>;
+  /** @throws {CommandError} exit 2 when it has white space around it. */
   secret(): Promise<string>;
+  /** The secret as it is, also with white space around it. */
+  rawSecret(): Promise<string>;
   /** The token and the secret if they are set, for a command that can do without. */
   readonly optional: {
     token(): Promise<string | undefined>;
@@ -216,7 +223,19 @@ function createSettings(flags: SettingFlags, env: Readonly<Record<string, string
     };
   }
 
-  const optional = { token: reader(TOKEN, flags.tokenFile), secret: reader(SECRET, flags.secretFile) };
+  const readSecret = reader(SECRET, flags.secretFile);
+  const optional = {
+    token: reader(TOKEN, flags.tokenFile),
+    secret: async () => {
+      const secret = await readSecret();
+      if (secret === secret?.trim()) return secret;
+      const { secretFile } = flags;
+      const source = secretFile === undefined ? SECRET.variable : `${SECRET.flag} ${secretFile}`;
+      throw usageError(
+        `${source}: the webhook secret has white space around it, such as a space or a newline. Remove it.`,
+      );
+    },
+  };
 
   const settings: Settings = {
     baseUrl() {
@@ -238,6 +257,7 @@ function createSettings(flags: SettingFlags, env: Readonly<Record<string, string
       );
     },
     secret: async () => present(await optional.secret(), SECRET),
+    rawSecret: async () => present(await readSecret(), SECRET),
     optional,
     signature: {
       header: matching(

@@ -109,7 +109,10 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
   [[...TRIGGER, '--secret-file', 'empty'], /--secret-file empty: the file is empty/],
   [['trigger', 'transfer.settled', '--forge'], /pass --to URL/],
   [['sandbox', '--port', '0', '--token-file', 'spaced'], /--token-file must consist of visible ASCII/],
-  [['sandbox', '--port', '0', '--secret-file', 'spaced'], /--secret-file must not begin or end with white/],
+  [
+    ['sandbox', '--port', '0', '--secret-file', 'spaced'],
+    /--secret-file spaced: the webhook secret has white space around it/,
+  ],
   [['sandbox', '--port', '0', '--movement-time', '99999d'], /--movement-time must be at most 36600d\./],
   [['sandbox', '--drop', '20%'], /Write a chance as a number from 0 \(never\) to 1/],
   [
@@ -261,6 +264,23 @@ describe.concurrent('settings', () => {
     expect(stdout).toBe('');
     // Node 20 reads the file itself before the command runs, and exits with 9.
     expect([2, 9]).toContain(exitCode);
+  });
+
+  test.for([
+    ['trigger', 'transfer.settled', '--to', 'http://127.0.0.1:1/'],
+    ['doctor', 'http://127.0.0.1:1/'],
+    ['events', 'replay', '--all', '--to', 'http://127.0.0.1:1/'],
+    ['sandbox', '--port', '0'],
+  ])('stablehooks %j names STABLEHOOKS_SECRET when that has white space around it', async (args) => {
+    const service = { STABLEHOOKS_BASE_URL: 'http://127.0.0.1:1', STABLEHOOKS_TOKEN: 'tok' };
+    for (const secret of ['whsec_padded\n', ' whsec_padded', '   ']) {
+      expect(await run(args, { env: { ...service, STABLEHOOKS_SECRET: secret } })).toEqual({
+        stdout: '',
+        stderr:
+          'stablehooks: STABLEHOOKS_SECRET: the webhook secret has white space around it, such as a space or a newline. Remove it.\n',
+        exitCode: 2,
+      });
+    }
   });
 
   test('--debug prints the stack, and not the secret', async () => {

@@ -137,7 +137,7 @@ describe.concurrent('inbox redrive', () => {
     },
   );
 
-  test('inbox redrive --all-dead without dead events says so', async () => {
+  test('inbox redrive --all-dead without dead events says that it sent nothing, and is exit 1', async () => {
     await using folder = await makeFolder();
     (await openSqlite(folder.at('events.db')))[Symbol.dispose]();
     const args = [
@@ -152,9 +152,9 @@ describe.concurrent('inbox redrive', () => {
     expect(await run(args)).toEqual({
       stdout: 'There are no dead events, so nothing was sent.\n',
       stderr: '',
-      exitCode: 0,
+      exitCode: 1,
     });
-    expect(await run([...args, '--json'])).toEqual({ stdout: '{"sent":0}\n', stderr: '', exitCode: 0 });
+    expect(await run([...args, '--json'])).toEqual({ stdout: '{"sent":0}\n', stderr: '', exitCode: 1 });
   });
 });
 

@@ -51,6 +51,31 @@ describe.concurrent('inbox', () => {
     expect(JSON.parse(show.stdout)).toMatchObject({ id, state: 'dead', event: { type: 'transfer.failed' } });
   });
 
+  test('inbox list, inbox show and inbox stats print times as ISO 8601 strings under --json', async () => {
+    await using folder = await makeFolder();
+    const [id = ''] = await fill(folder.at('events.db'));
+    const print = async (...args: readonly string[]) => {
+      const { stdout } = await run(['inbox', ...args, '--inbox', folder.at('events.db'), '--json']);
+      return JSON.parse(stdout.split('\n')[0] ?? '');
+    };
+    const time = expect.stringMatching(/^20\d\d-\d\d-\d\dT[\d:.]+Z$/);
+    const shown = await print('show', id);
+    expect(shown).toMatchObject({
+      receivedAt: time,
+      updatedAt: time,
+      dueAt: null,
+      history: [{ startedAt: time, endedAt: time }],
+    });
+    const listed = await print('list', '--state', 'dead');
+    expect([listed, (await print('list', '--state', 'done')).receivedAt]).toEqual([
+      listed.id === id ? shown : await print('show', listed.id),
+      time,
+    ]);
+    const counts: readonly { readonly state: string; readonly oldest: unknown }[] = await print('stats');
+    expect(counts.find(({ state }) => state === 'dead')?.oldest).toEqual(time);
+    expect(counts.find(({ state }) => state === 'failed')?.oldest).toBeNull();
+  });
+
   test('inbox show prints the trace context of an event that has one', async () => {
     await using folder = await makeFolder();
     const path = folder.at('events.db');
@@ -63,7 +88,7 @@ describe.concurrent('inbox', () => {
       run(['inbox', 'show', '--inbox', path, id, ...flags]).then(({ stdout }) => JSON.parse(stdout));
     expect(await shown(traced.id)).toMatchObject({ id: traced.id, traceparent });
     expect(await shown(plain.id)).not.toHaveProperty('traceparent');
-    expect(await shown(plain.id, '--json')).toMatchObject({ id: plain.id, traceparent: null });
+    expect(await shown(plain.id, '--json')).not.toHaveProperty('traceparent');
   });
 
   test('inbox show prints the last attempts, and inbox requeue makes a failed event due now', async () => {

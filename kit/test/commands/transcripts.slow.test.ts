@@ -13,11 +13,10 @@ import { openSqlite } from '../sqlite-file.js';
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 const ENDPOINT = 'http://localhost:3000/hooks';
 const handlers = {
-  'transfer.settled': () => undefined,
-  'transfer.failed': () => undefined,
-  'accept.confirmed': ({ payload }: { readonly payload: UnknownPayload }) => {
+  'transfer.settled': ({ payload }: { readonly payload: UnknownPayload }) => {
     if (payload['doctor'] === 'failing-handler') throw new Error('doctor asked for it');
   },
+  'transfer.failed': () => undefined,
 };
 
 /** One `$` line, and what it prints. */

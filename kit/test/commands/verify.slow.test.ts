@@ -133,7 +133,7 @@ describe.concurrent('sign', () => {
       input: BODY,
       env: { STABLEHOOKS_SECRET: 'x ' },
     });
-    expect(stderr).toContain('without white space around it');
+    expect(stderr).toContain('STABLEHOOKS_SECRET: the webhook secret has white space around it');
     expect(exitCode).toBe(2);
   });
 });

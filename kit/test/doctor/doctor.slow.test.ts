@@ -28,7 +28,7 @@ import { takesForged } from './wrong-receivers/takes-forged.js';
 import { createPlainReceiver, takeOnce, verifyRaw } from './wrong-receivers/wrong-receiver.js';
 
 const options = { secret: SECRET, logger: QUIET };
-const failing = () => createReceiver({ ...options, handlers: { 'accept.confirmed': failingOnRequest } });
+const failing = () => createReceiver({ ...options, handlers: { 'transfer.settled': failingOnRequest } });
 
 const adapters: Readonly<Record<string, () => Promise<RequestListener | ReturnType<typeof createServer>>>> = {
   'Express 5': async () => express().all('/hooks', toExpressHandler(failing())),
@@ -111,10 +111,29 @@ describe.concurrent('exit 0 needs evidence', () => {
     const flags = ['--type', type, '--allow-not-shown'];
     const { exitCode, checks, counts } = await examine(`${server.url}/hooks`, flags);
     expect(checks[0]).toMatchObject({ verdict: 'not shown', got: '200 ignored' });
+    expect(checks[0]?.fix).toMatch(/^No handler ran\. Use --type with a type that has one: /);
     expect(checks).toHaveLength(14);
     expect(counts).toEqual({ passed: 4, failed: 0, notShown: 10 });
     expect(exitCode).toBe(1);
   });
+
+  test.for(EVENT_TYPES)(
+    'without --type, doctor shows every check on an app that handles only %s',
+    async (type) => {
+      await using server = await serve(
+        createListener({ secret: SECRET, handlers: { [type]: failingOnRequest } }),
+      );
+      const { exitCode, wrong, checks, stderr } = await examine(`${server.url}/hooks`);
+      expect(wrong).toEqual([]);
+      expect(checks).toHaveLength(14);
+      expect(stderr).toBe(
+        type === 'transfer.settled'
+          ? ''
+          : `The endpoint ignores transfer.settled, so the test events are of type ${type}.\n`,
+      );
+      expect(exitCode).toBe(0);
+    },
+  );
 
   test('--type chooses the handler that runs', async () => {
     await using server = await serve(createListener({ secret: SECRET, handlers }));
@@ -166,7 +185,7 @@ describe.concurrent('exit 0 needs evidence', () => {
       throw new PermanentError('never');
     };
     await using server = await serve(
-      createListener({ secret: SECRET, handlers: { 'accept.confirmed': giveUp } }),
+      createListener({ secret: SECRET, handlers: { 'transfer.settled': giveUp } }),
     );
     const { exitCode, checks } = await examine(`${server.url}/hooks`);
     expect(checks[0]).toMatchObject({ verdict: 'fail', got: '200 dead' });

@@ -169,7 +169,7 @@ const FAULTS: readonly Fault[] = [
     start: listening(noHandler),
     check: 'genuine',
     verdict: 'not shown',
-    fix: 'No handler ran. Use --type with a type that has one: accept.confirmed, transfer.settled, transfer.failed, redeem.completed, redeem.failed.',
+    fix: 'No handler ran, whatever the type of the test event was: accept.confirmed, transfer.settled, transfer.failed, redeem.completed, redeem.failed. Register a handler.',
   },
   {
     name: 'is at another path',

@@ -1,15 +1,9 @@
 import type { RequestListener } from 'node:http';
-import {
-  createReceiver,
-  type Handler,
-  type Handlers,
-  type ReceiverOptions,
-  type UnknownPayload,
-} from 'stablehooks';
+import { createReceiver, type Handlers, type ReceiverOptions, type UnknownPayload } from 'stablehooks';
 import { toNodeHandler } from 'stablehooks/node';
 
 /** Throws when doctor asks for it. */
-export const failingOnRequest: Handler<'accept.confirmed', UnknownPayload, undefined> = ({ payload }) => {
+export const failingOnRequest = ({ payload }: { readonly payload: UnknownPayload }) => {
   if (payload['doctor'] === 'failing-handler') throw new Error('asked to fail');
 };
 
@@ -20,7 +14,7 @@ type Options = Omit<ReceiverOptions, 'handlers'> & { readonly handlers?: Handler
 
 /** A stablehooks receiver that is right, apart from the given options. */
 export function createListener({
-  handlers = { 'accept.confirmed': failingOnRequest },
+  handlers = { 'transfer.settled': failingOnRequest },
   ...options
 }: Options): RequestListener {
   return toNodeHandler(createReceiver({ logger: QUIET, ...options, handlers }));

@@ -1,0 +1,135 @@
+/**
+ * A command that forwards events leases each in an inbox of its own. In the inbox of the app that lease keeps the app
+ * from running the event: it answers `ERR_EVENT_BUSY`, or 202 for a job that finds the event done. Nothing would run.
+ */
+import { INBOX_STATES, type InboxOperations, type UnknownEvent } from 'stablehooks';
+import type { Inbox, Lease } from 'stablehooks/conformance';
+import { type EndpointAnswer, isDelivered, isQueued, outcomeOf } from './delivery.js';
+import { type CommandError, usageError } from './errors.js';
+
+/** For `--help` of the commands that forward. */
+export const OWN_INBOX = "not the app's own inbox";
+
+const FIX =
+  'An event that this command holds cannot run in the app. The app finds missed events by its own poller; here, pass an --inbox that only `catch-up` and `listen` use, such as --inbox catch-up.db.';
+
+/** How many of the newest events of each state are looked at. */
+const SAMPLE_SIZE = 100;
+
+/**
+ * Refuses the inbox of an app before anything is changed, as far as its newest events show it: a command that forwards
+ * records what it reads from the list.
+ *
+ * @param place - the inbox as it was typed.
+ * @throws {CommandError} exit 2 when a receiver recorded one of the events.
+ */
+export async function refuseAppInbox(inbox: Pick<InboxOperations, 'list'>, place: string): Promise<void> {
+  for (const state of INBOX_STATES) {
+    const records = await inbox.list({ state, limit: SAMPLE_SIZE, order: 'newest' });
+    const received = records.find(({ origin }) => origin !== 'pull');
+    if (received === undefined) continue;
+    throw usageError(
+      `${place} is the inbox of an app: it has events that a receiver recorded (${received.origin}). ${FIX}`,
+    );
+  }
+}
+
+/** Finds out whether the endpoint uses the inbox that its events are forwarded from. */
+export interface SharingCheck<Held> {
+  /** The inbox to forward from. What the endpoint must run itself stays as it was. */
+  readonly inbox: Held;
+  /** Aborts when the endpoint uses the inbox. */
+  readonly shared: AbortSignal;
+  /**
+   * Whether the answer to an event that is leased here counts: `false` when the endpoint uses the inbox, or when that
+   * is not known. It then has not run the event.
+   */
+  counts(event: UnknownEvent, answer: EndpointAnswer): Promise<boolean>;
+}
+
+/** @param send - sends an event to the endpoint. */
+export function checkSharing<Held extends Inbox & Pick<InboxOperations, 'find' | 'requeue'>>(
+  inbox: Held,
+  {
+    send,
+    leaseMs,
+  }: { readonly send: (event: UnknownEvent) => Promise<EndpointAnswer>; readonly leaseMs: number },
+): SharingCheck<Held> {
+  const shared = new AbortController();
+  /** The leases that are held, by the ids of their events: a check replaces the lease of its event. */
+  const leases = new Map<string, Lease>();
+  let checking: Promise<boolean> | undefined;
+
+  /** Whether it is shown that the endpoint has another inbox. */
+  async function isSeparate(event: UnknownEvent): Promise<boolean> {
+    const lease = leases.get(event.id);
+    if (lease === undefined) return false;
+    const error = 'A check of whether the endpoint uses this same inbox.';
+    if (!(await inbox.fail(lease, { retryAfterMs: null, error }))) return false;
+    // Its receiver answers `dead` now if it uses this inbox; and if its own handler has dead-lettered the event.
+    const whileDead = await send(event);
+    await inbox.requeue(event.id);
+    if (outcomeOf(whileDead) === 'dead') {
+      const afterwards = outcomeOf(await send(event));
+      const isUntouched = (await inbox.find(event.id))?.state === 'received';
+      if (afterwards !== 'dead' || !isUntouched) {
+        shared.abort();
+        return false;
+      }
+    }
+    const claim = await inbox.claim(event, { leaseMs, origin: 'pull' });
+    if (claim.state !== 'claimed') return false;
+    leases.set(event.id, claim.lease);
+    return outcomeOf(whileDead) !== undefined && (isDelivered(whileDead) || isBusy(whileDead));
+  }
+
+  /** The lease that is held for the event of this one. */
+  function take(lease: Lease): Lease {
+    const held = leases.get(lease.id) ?? lease;
+    leases.delete(lease.id);
+    return held;
+  }
+
+  return {
+    inbox: {
+      ...inbox,
+      async claim(event, options) {
+        const claim = await inbox.claim(event, options);
+        if (claim.state === 'claimed') leases.set(event.id, claim.lease);
+        return claim;
+      },
+      complete: (lease) => inbox.complete(take(lease)),
+      async fail(lease, options) {
+        const failed = await inbox.fail(take(lease), options);
+        // Due now and without an attempt, for the app.
+        if (failed && shared.signal.aborted) await inbox.requeue(lease.id);
+        return failed;
+      },
+    } satisfies Held as Held,
+    shared: shared.signal,
+    async counts(event, answer) {
+      // The memory inbox of this process is nobody else's.
+      if (!inbox.durable || !(isBusy(answer) || (isQueued(answer) && outcomeOf(answer) !== undefined)))
+        return true;
+      checking ??= isSeparate(event);
+      const known = checking;
+      let separate = false;
+      try {
+        separate = await known;
+      } finally {
+        // What was not found out is checked again, with the next event.
+        if (!separate && !shared.signal.aborted && checking === known) checking = undefined;
+      }
+      return separate;
+    },
+  };
+}
+
+/** Why forwarding has stopped once {@link SharingCheck.shared} has aborted. */
+export function sharedInboxError(): CommandError {
+  return usageError(`The endpoint uses this same inbox. ${FIX}`);
+}
+
+function isBusy(answer: EndpointAnswer): boolean {
+  return answer.kind === 'reply' && answer.code === 'ERR_EVENT_BUSY';
+}

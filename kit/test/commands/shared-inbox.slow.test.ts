@@ -1,0 +1,184 @@
+import Database from 'libsql';
+import { createReceiver, PermanentError, type ReceiverOptions, type UnknownEvent } from 'stablehooks';
+import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
+import { toNodeHandler } from 'stablehooks/node';
+import { exampleEvent } from 'stablehooks/testing';
+import { describe, expect, test } from 'vitest';
+import { makeFolder, run, SECRET } from '../command.js';
+import { serve } from '../http-server.js';
+import { fire, SILENT, startService } from '../service.js';
+import { openSqlite } from '../sqlite-file.js';
+
+interface App extends AsyncDisposable {
+  readonly url: string;
+  /** The ids of the events whose handler ran, in their order. */
+  readonly ran: readonly string[];
+  /** Runs what is due in the inbox ten minutes later, and the jobs of the queue. */
+  work(): Promise<void>;
+}
+
+/** An app with its inbox in a file. */
+async function startApp(
+  path: string,
+  {
+    queued = false,
+    permanent = false,
+    ...options
+  }: Partial<ReceiverOptions> & {
+    readonly queued?: boolean;
+    readonly permanent?: boolean;
+  } = {},
+): Promise<App> {
+  let aheadMs = 0;
+  const db = new Database(path);
+  const inbox = sqliteInbox(db, { runtime: { now: () => Date.now() + aheadMs } });
+  const jobs: UnknownEvent[] = [];
+  const ran: string[] = [];
+  const receiver = createReceiver({
+    secret: SECRET,
+    inbox,
+    logger: SILENT,
+    handlers: {
+      'transfer.settled': ({ id }) => {
+        ran.push(id);
+        if (permanent) throw new PermanentError('the account was closed');
+      },
+    },
+    ...(queued && { queue: { enqueue: async (event) => void jobs.push(event) } }),
+    ...options,
+  });
+  const server = await serve(toNodeHandler(receiver));
+  return {
+    url: `${server.url}/hooks`,
+    ran,
+    async work() {
+      // What a poll recorded and did not run is due once its process must have ended.
+      aheadMs += 600_000;
+      await receiver.redrive();
+      for (const job of jobs.splice(0)) await receiver.handle(job, 'queue');
+    },
+    async [Symbol.asyncDispose]() {
+      await server[Symbol.asyncDispose]();
+      await receiver.close();
+      db.close();
+    },
+  };
+}
+
+/** How the endpoint takes a delivery while another process has the event leased. */
+const APPS: readonly (readonly [string, Parameters<typeof startApp>[1]])[] = [
+  ['runs the handler before it answers', {}],
+  ['answers before the handler runs', { acknowledge: 'recorded' }],
+  ['has a queue', { queued: true }],
+  ['dead-letters the event', { permanent: true }],
+  ['answers first and dead-letters the event', { permanent: true, acknowledge: 'recorded' }],
+];
+
+const ADVICE =
+  /stablehooks: The endpoint uses this same inbox\. .*pass an --inbox that only `catch-up` and `listen` use, such as --inbox catch-up\.db\.\n$/;
+
+describe.concurrent('an app and `catch-up` or `listen` with the same inbox', () => {
+  test.for(APPS)(
+    'catch-up to an app that %s says that both use one inbox, and the app runs every event once',
+    async ([, options]) => {
+      await using folder = await makeFolder();
+      await using service = await startService();
+      const path = folder.at('app.db');
+      await using app = await startApp(path, options);
+      const ids = fire(service.sandbox, 6);
+      const args = ['catch-up', '--to', app.url, '--inbox', path, '--since', '1h'];
+      const { stdout, stderr, exitCode } = await run(args, service);
+      expect(stderr).toMatch(ADVICE);
+      expect(stdout).not.toContain('proven');
+      expect(exitCode).toBe(2);
+      using inbox = await openSqlite(path);
+      const counts = await inbox.count();
+      expect(counts.filter(({ state, count }) => ['leased', 'failed'].includes(state) && count > 0)).toEqual(
+        [],
+      );
+      // No event is done although no handler ran, and none has an attempt that was not the app's.
+      await app.work();
+      expect(app.ran.toSorted()).toEqual(ids.toSorted());
+      for (const id of ids) {
+        const record = await inbox.find(id);
+        expect(record).toMatchObject({ state: options?.permanent ? 'dead' : 'done', attempts: 1 });
+      }
+    },
+  );
+
+  test.for(APPS)(
+    'catch-up with an inbox of its own, to an app that %s, delivers every event',
+    async ([, options]) => {
+      await using folder = await makeFolder();
+      await using service = await startService();
+      await using app = await startApp(folder.at('app.db'), options);
+      const ids = fire(service.sandbox, 6);
+      const args = ['catch-up', '--to', app.url, '--inbox', folder.at('catch-up.db'), '--since', '1h'];
+      const { stderr, exitCode } = await run(args, service);
+      expect(stderr).not.toContain('same inbox');
+      await app.work();
+      expect(app.ran.toSorted()).toEqual(ids.toSorted());
+      expect(exitCode).toBe(options?.permanent && options.acknowledge === undefined ? 1 : 0);
+    },
+  );
+
+  test('catch-up delivers the other events when the endpoint is busy with one', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService();
+    const ids = fire(service.sandbox, 6);
+    const path = folder.at('app.db');
+    await using app = await startApp(path);
+    // As a push of this event that runs at the same time.
+    using inbox = await openSqlite(path);
+    const [event] = service.sandbox.events({ order: 'oldest' });
+    if (event !== undefined) await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+    const args = ['catch-up', '--to', app.url, '--inbox', folder.at('catch-up.db'), '--since', '1h'];
+    const { stdout, stderr, exitCode } = await run(args, service);
+    expect(stderr).not.toContain('same inbox');
+    expect(stdout).toMatch(new RegExp(`${ids[0]} {2}503 ERR_EVENT_BUSY `));
+    expect(stdout).toMatch(/\ndelivered +5 now, 0 before, 1 failed\n/);
+    expect(app.ran.toSorted()).toEqual(ids.slice(1).toSorted());
+    expect(exitCode).toBe(1);
+  });
+
+  test('listen with the inbox of an app that has received nothing yet ends, and the app runs every event once', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService();
+    const path = folder.at('app.db');
+    await using app = await startApp(path);
+    const ids = fire(service.sandbox, 6);
+    const { stderr, exitCode } = await run(
+      ['listen', '--to', app.url, '--inbox', path, '--since', '1h'],
+      service,
+    );
+    expect(stderr).toMatch(ADVICE);
+    expect(exitCode).toBe(2);
+    await app.work();
+    expect(app.ran.toSorted()).toEqual(ids.toSorted());
+  });
+
+  test.for(['catch-up', 'listen'])(
+    '%s refuses an inbox with events that an app received, and changes nothing',
+    async (command) => {
+      await using folder = await makeFolder();
+      await using service = await startService();
+      const path = folder.at('app.db');
+      await using app = await startApp(path);
+      using inbox = await openSqlite(path);
+      const { id } = exampleEvent('transfer.settled');
+      await inbox.record([{ ...exampleEvent('transfer.settled'), id }], { dueInMs: 0, origin: 'push' });
+      await app.work();
+      fire(service.sandbox, 1);
+      const before = [await inbox.count(), await inbox.pollState()];
+      const args = [command, '--to', app.url, '--inbox', path, '--since', '1h'];
+      const { stdout, stderr, exitCode } = await run(args, service);
+      expect(stderr).toMatch(
+        /^stablehooks: \S+app\.db is the inbox of an app: .* pass an --inbox that only `catch-up` and `listen` use/,
+      );
+      expect(stdout).toBe('');
+      expect(exitCode).toBe(2);
+      expect([await inbox.count(), await inbox.pollState()]).toEqual(before);
+      expect(app.ran).toEqual([id]);
+    },
+  );
+});
