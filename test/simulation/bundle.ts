@@ -38,14 +38,12 @@ export async function bundle(edits: readonly Edit[] = []): Promise<string> {
   await build({
     entryPoints: [fileURLToPath(new URL('test/simulation/batch.ts', root))],
     outfile,
-    ...{
-      bundle: true,
-      format: 'esm',
-      platform: 'node',
-      target: 'node20',
-      logLevel: 'error',
-      sourcemap: 'inline',
-    },
+    bundle: true,
+    format: 'esm',
+    platform: 'node',
+    target: 'node20',
+    logLevel: 'error',
+    sourcemap: 'inline',
     alias: Object.fromEntries([
       ...sourcesOf('stablehooks', ''),
       ...sourcesOf('stablehooks-kit', 'kit/'),
@@ -57,18 +55,30 @@ export async function bundle(edits: readonly Edit[] = []): Promise<string> {
       {
         name: 'planted bugs',
         setup({ onLoad }) {
-          for (const { file, find, replace } of edits) {
+          for (const file of new Set(edits.map((edit) => edit.file))) {
             const path = fileURLToPath(new URL(file, root));
             const filter = new RegExp(`^${path.replaceAll(/[\\.+()[\]{}^$|*?]/g, '\\$&')}$`);
-            onLoad({ filter }, () => {
-              const parts = readFileSync(path, 'utf8').split(find);
-              if (parts.length !== 2) throw new Error(`${file} has this ${parts.length - 1} times: ${find}`);
-              return { contents: parts.join(replace), loader: 'ts' };
-            });
+            onLoad({ filter }, () => ({
+              contents: applyTo(
+                path,
+                edits.filter((edit) => edit.file === file),
+              ),
+              loader: 'ts',
+            }));
           }
         },
       },
     ],
   });
   return pathToFileURL(outfile).href;
+}
+
+function applyTo(path: string, edits: readonly Edit[]): string {
+  let contents = readFileSync(path, 'utf8');
+  for (const { file, find, replace } of edits) {
+    const parts = contents.split(find);
+    if (parts.length !== 2) throw new Error(`${file} has this ${parts.length - 1} times: ${find}`);
+    contents = parts.join(replace);
+  }
+  return contents;
 }
