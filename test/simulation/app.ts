@@ -2,6 +2,7 @@
 import {
   createReceiver,
   type EventType,
+  type Outcome,
   PermanentError,
   type Receiver,
   UnavailableError,
@@ -62,7 +63,7 @@ export function startApp(process: Process, around: Surroundings): App {
     runtime,
     ...scenario.receiver,
     logger: { warn: () => undefined, error: () => undefined },
-    onOutcome: (outcome: Parameters<Promises['concluded']>[0]) => {
+    onOutcome: (outcome: Outcome) => {
       if (!process.ended) promises.concluded(outcome);
     },
     ...(scenario.hasKeys && {
@@ -257,11 +258,13 @@ function work(
       running += 1;
       world.note(process, 'takes a job', job.event.id);
       const { json } = job;
-      void receiver.handle(job.event, 'queue', { json }).then(async ({ kind, error }) => {
+      const end = async ({ kind, error }: Outcome) => {
         await world.hop(process, `ends a job: ${kind}`, job.event.id);
         queue.end(job, error !== undefined && kind !== 'dead' && kind !== 'rejected');
         running -= 1;
-      });
+      };
+      // A rejection is a violation, which ends the world.
+      receiver.handle(job.event, 'queue', { json }).then(end, () => undefined);
     }
   });
 }

@@ -7,7 +7,7 @@ import { type Result, simulate } from './simulate.js';
 
 export { PRECONDITIONS } from './promises.js';
 export type { Result as SeedResult };
-export { FAULT_NAMES };
+export { FAULT_NAMES, toScenario };
 
 type Options = { readonly keepsTrace?: boolean };
 

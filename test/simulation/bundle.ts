@@ -31,8 +31,11 @@ function sourcesOf(name: string, folder: string): [string, string][] {
 }
 
 /** @returns the URL of a module that exports what `batch.ts` does. */
-export async function bundle(edits: readonly Edit[] = []): Promise<string> {
-  const name = createHash('sha256').update(JSON.stringify(edits)).digest('hex').slice(0, 16);
+export async function bundle(edit?: Edit): Promise<string> {
+  const name = createHash('sha256')
+    .update(JSON.stringify(edit ?? null))
+    .digest('hex')
+    .slice(0, 16);
   const outfile = fileURLToPath(new URL(`test/simulation/dist/${name}.mjs`, root));
   const hmac = fileURLToPath(new URL('src/core/hmac-node.ts', root));
   await build({
@@ -53,19 +56,12 @@ export async function bundle(edits: readonly Edit[] = []): Promise<string> {
     external: ['libsql', 'hono', 'hono/*', '@hono/*', 'zod', 'zod/*', 'yaml', 'fastest-levenshtein'],
     plugins: [
       {
-        name: 'planted bugs',
+        name: 'planted bug',
         setup({ onLoad }) {
-          for (const file of new Set(edits.map((edit) => edit.file))) {
-            const path = fileURLToPath(new URL(file, root));
-            const filter = new RegExp(`^${path.replaceAll(/[\\.+()[\]{}^$|*?]/g, '\\$&')}$`);
-            onLoad({ filter }, () => ({
-              contents: applyTo(
-                path,
-                edits.filter((edit) => edit.file === file),
-              ),
-              loader: 'ts',
-            }));
-          }
+          if (edit === undefined) return;
+          const path = fileURLToPath(new URL(edit.file, root));
+          const filter = new RegExp(`^${path.replaceAll(/[\\.+()[\]{}^$|*?]/g, '\\$&')}$`);
+          onLoad({ filter }, () => ({ contents: applyTo(path, edit), loader: 'ts' }));
         },
       },
     ],
@@ -73,12 +69,8 @@ export async function bundle(edits: readonly Edit[] = []): Promise<string> {
   return pathToFileURL(outfile).href;
 }
 
-function applyTo(path: string, edits: readonly Edit[]): string {
-  let contents = readFileSync(path, 'utf8');
-  for (const { file, find, replace } of edits) {
-    const parts = contents.split(find);
-    if (parts.length !== 2) throw new Error(`${file} has this ${parts.length - 1} times: ${find}`);
-    contents = parts.join(replace);
-  }
-  return contents;
+function applyTo(path: string, { file, find, replace }: Edit): string {
+  const parts = readFileSync(path, 'utf8').split(find);
+  if (parts.length !== 2) throw new Error(`${file} has this ${parts.length - 1} times: ${find}`);
+  return parts.join(replace);
 }

@@ -11,8 +11,7 @@ const SEEDS = Array.from({ length: 40 }, (_, index) => index + 1);
 /** Within so many seeds a planted bug must be found; some minutes on a busy machine. */
 const FOUND_WITHIN = 1_000;
 
-const load = async (edits: Parameters<typeof bundle>[0] = []): Promise<typeof Batch> =>
-  import(await bundle(edits));
+const load = async (edit?: Parameters<typeof bundle>[0]): Promise<typeof Batch> => import(await bundle(edit));
 
 test('the same seed replays the same trace, also beside other worlds and real timers, and another seed does not', async () => {
   const { runSeed } = await load();
@@ -69,12 +68,25 @@ describe('a seed without a result is a failure that is told with its reason:', (
       told: 'It takes more than 5000 ms.',
     },
   ])('$what', async ({ code, limitMs, told }) => {
-    const url = await bundle([{ file: RECEIVER, find: CLOSE, replace: CLOSE + code }]);
+    const url = await bundle({ file: RECEIVER, find: CLOSE, replace: CLOSE + code });
     const runner = startSeedRunner(url, { limitMs });
     const result = await runner.run(1);
     await runner.stop();
     expect(result).toEqual({ breakdown: expect.stringContaining(told) });
   });
+});
+
+test('a fault is counted only in a world that has it', async () => {
+  const { FAULT_NAMES, runSeed, toScenario } = await load();
+  for (let seed = 1; seed <= 100; seed++) {
+    const { faults, serviceFaults, latency } = toScenario(seed);
+    const parts = Object.entries({ ...faults, ...serviceFaults, 'slow step': latency.slow });
+    const own = parts.filter(([, value]) => Boolean(value)).map(([name]) => name);
+    const { occurrences } = await runSeed(seed);
+    const counted = FAULT_NAMES.filter((name) => occurrences.has(name));
+    const others = counted.filter((name) => ![...own, `list ${serviceFaults.listOrder}`].includes(name));
+    expect({ seed, others }).toEqual({ seed, others: [] });
+  }
 });
 
 test('every promise is broken by a planted bug', () => {
@@ -83,8 +95,8 @@ test('every promise is broken by a planted bug', () => {
 });
 
 describe('the simulation finds a planted bug, and that it breaks each of its promises', () => {
-  test.each(PLANTED_BUGS)('$name', { timeout: 900_000 }, async ({ name, edits, breaks }) => {
-    const { runSeed } = await load(edits);
+  test.each(PLANTED_BUGS)('$name', { timeout: 900_000 }, async ({ name, edit, breaks }) => {
+    const { runSeed } = await load(edit);
     const missing = new Set(breaks);
     for (let seed = 1; seed <= FOUND_WITHIN; seed++) {
       const { violation } = await runSeed(seed);
@@ -100,7 +112,7 @@ describe('the simulation finds a planted bug, and that it breaks each of its pro
 
 test('the story of a failing seed is short, names the broken promise and the event, and how to replay it', async () => {
   const [bug] = PLANTED_BUGS;
-  const { runSeed, tellSeed } = await load(bug?.edits);
+  const { runSeed, tellSeed } = await load(bug?.edit);
   const seed = await firstFailing(runSeed);
   const story = await tellSeed(seed);
   console.log(story);
