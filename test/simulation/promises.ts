@@ -12,6 +12,7 @@ export const PRECONDITIONS: readonly string[] = [
   ...['handled', 'ignored', 'duplicate', 'parked', 'queued', 'dead', 'failed', 'busy', 'unavailable'].map(
     (kind) => `outcome: ${kind}`,
   ),
+  ...[200, 202, 500, 503].map((status) => `a genuine delivery is answered ${status}`),
   'an effect happens once',
   'an effect happens again',
   'a lost lease changes nothing',
@@ -113,6 +114,7 @@ export class Promises {
       }
       return;
     }
+    this.#world.count(`a genuine delivery is answered ${status}`);
     if (!isAccepted && status < 500) {
       this.#world.violate('a genuine delivery is answered 2xx or 5xx', `It was answered ${status}.`, id);
     }

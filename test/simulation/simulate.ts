@@ -212,7 +212,7 @@ export async function simulate(
       const createdAt = promises.genuine.get(eventId)?.created_at ?? startedAt;
       const heldMs = Date.parse(startedAt) - Date.parse(createdAt);
       if (number !== 1 || heldMs === 0) continue;
-      // Where both can be the reason, none of them is counted that is not sure.
+      // Where either can be the reason, neither is counted unless it is certain.
       const isExact = heldMs === delayMs;
       if (delay !== undefined && (reorder === undefined || isExact || heldMs > reorderMs))
         world.count('delay');
