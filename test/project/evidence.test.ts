@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { SCENARIOS } from '../catch-up/scenarios.js';
 import { parsePage } from '../compat/page.js';
 import { CONSUMERS } from '../consumers/consumers.js';
+import { PLANTED_BUGS } from '../simulation/planted-bugs.js';
 import { sectionOf } from './markdown.js';
 import { manifest, root, textOf } from './source.js';
 
@@ -74,6 +75,7 @@ describe('the evidence in docs/security.md', () => {
     const runtimes = parsePage(textOf('docs/compatibility.md')).filter(({ kind }) => kind === 'runtime');
     expect(numbersOf('test:runtimes')).toBe(`${runtimes.length} runtimes`);
     expect(numbersOf('test:consumers')).toBe(`${CONSUMERS.length} projects`);
+    expect(numbersOf('test:simulation')).toBe(`2,000 seeds; ${PLANTED_BUGS.length} planted bugs`);
     expect(numbersOf('coverage:scenarios')).toBe(`${SCENARIOS.length} kinds of list`);
     expect(numbersOf('compat:table')).toMatch(
       `${parsePage(textOf('docs/compatibility.md')).length} rows of `,

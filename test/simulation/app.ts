@@ -2,8 +2,10 @@
 import {
   createReceiver,
   type EventType,
+  type Outcome,
   PermanentError,
   type Receiver,
+  UnavailableError,
   type WebhookEvent,
 } from 'stablehooks';
 import { createPoller, type Poller } from 'stablehooks/catch-up';
@@ -13,10 +15,11 @@ import { toFetchHandler } from 'stablehooks/fetch';
 import type { Sandbox } from 'stablehooks-kit/sandbox';
 import { type Transaction, toInboxPort, toTransactionalPort } from './inbox-port.js';
 import { toServiceFetch } from './network.js';
+import type { PromiseName } from './promise-list.js';
 import type { Attempt, Promises } from './promises.js';
 import type { SimulatedQueue } from './queue.js';
 import type { Behaviour, PlannedEvent, Scenario } from './scenario.js';
-import { type Process, START_MS, type World } from './world.js';
+import { type Process, START_MS, toText, type World } from './world.js';
 
 /** What the processes of a world share. */
 export interface Surroundings {
@@ -60,11 +63,11 @@ export function startApp(process: Process, around: Surroundings): App {
     runtime,
     ...scenario.receiver,
     logger: { warn: () => undefined, error: () => undefined },
-    onOutcome: (outcome: Parameters<Promises['concluded']>[0]) => {
+    onOutcome: (outcome: Outcome) => {
       if (!process.ended) promises.concluded(outcome);
     },
     ...(scenario.hasKeys && {
-      orderingKey: ({ payload }: WebhookEvent) => payload['key'] as string | null,
+      orderingKey: (event: WebhookEvent) => keyOf(scenario, event),
     }),
   };
   const handlers = {
@@ -72,15 +75,18 @@ export function startApp(process: Process, around: Surroundings): App {
     'transfer.settled': run,
     'redeem.failed': run,
   } satisfies Readonly<Record<HandledType, unknown>>;
-  const create = (own: { readonly queue?: ReturnType<SimulatedQueue['portOf']> }) =>
-    scenario.inbox === 'transactional'
-      ? createReceiver({ ...options, ...own, handlers, inbox: toTransactionalPort(port) })
-      : createReceiver({
-          ...options,
-          ...own,
-          handlers: withoutTransaction(handlers),
-          inbox: toInboxPort(port),
-        });
+  const create = (own: { readonly queue?: ReturnType<SimulatedQueue['portOf']> }) => {
+    const receiver =
+      scenario.inbox === 'transactional'
+        ? createReceiver({ ...options, ...own, handlers, inbox: toTransactionalPort(port) })
+        : createReceiver({
+            ...options,
+            ...own,
+            handlers: withoutTransaction(handlers),
+            inbox: toInboxPort(port),
+          });
+    return watchRejections(receiver, { world, process });
+  };
   const receiver = create(hasQueue ? { queue: queue.portOf(process) } : {});
   const worker = hasQueue ? create({}) : undefined;
   if (worker !== undefined) work(worker, { world, process, queue });
@@ -94,7 +100,11 @@ export function startApp(process: Process, around: Surroundings): App {
     const fetch = toServiceFetch({ world, process, sandbox, scenario });
     const client = createClient({ baseUrl: 'http://service.test', token, fetch, runtime });
     poller = createPoller({
-      ...{ client, receiver, runtime, logger: options.logger, ...rest },
+      client,
+      receiver,
+      runtime,
+      logger: options.logger,
+      ...rest,
       ...(sinceStart && { since: new Date(START_MS) }),
       onReport: ({ proven }) => world.count(proven ? 'a poll proves its time' : 'a poll proves nothing new'),
     });
@@ -102,7 +112,12 @@ export function startApp(process: Process, around: Surroundings): App {
   }
 
   async function close(): Promise<void> {
-    await Promise.all([closeInTime(receiver), worker && closeInTime(worker), poller?.stop()]);
+    const startedAt = world.now;
+    if (promises.runs(process)) world.count('a process is closed while its handlers run');
+    const closed = Promise.all([receiver, worker].map((each) => each && closeInTime(each))).then(() => {
+      if (world.now - startedAt < scenario.receiver.leaseMs) promises.closed(process);
+    });
+    await Promise.all([closed, poller?.stop()]);
   }
 
   async function closeInTime(each: Receiver): Promise<void> {
@@ -122,6 +137,40 @@ export function startApp(process: Process, around: Surroundings): App {
   }
 
   return { process, handler: toFetchHandler(receiver), close };
+}
+
+/** The receiver, with a check of what its methods reject with. */
+function watchRejections(
+  receiver: Receiver,
+  { world, process }: { readonly world: World; readonly process: Process },
+): Receiver {
+  function watch<Arguments extends readonly unknown[], Answer>(
+    method: (...given: Arguments) => Promise<Answer>,
+    promise: PromiseName,
+    isExpected: (error: unknown) => boolean,
+  ): (...given: Arguments) => Promise<Answer> {
+    return async (...given) => {
+      try {
+        return await method(...given);
+      } catch (error) {
+        if (!process.ended && !isExpected(error)) world.violate(promise, toText(error));
+        throw error;
+      }
+    };
+  }
+  const neverRejects = 'receive, accept and handle never reject';
+  const rejectsWithInbox = 'redrive and record reject only when the inbox fails';
+  const isNone = () => false;
+  const isOfInbox = (error: unknown) =>
+    error instanceof UnavailableError && error.code === 'ERR_INBOX_FAILED';
+  return {
+    ...receiver,
+    receive: watch(receiver.receive, neverRejects, isNone),
+    accept: watch(receiver.accept, neverRejects, isNone),
+    handle: watch(receiver.handle, neverRejects, isNone),
+    redrive: watch(receiver.redrive, rejectsWithInbox, isOfInbox),
+    record: watch(receiver.record, rejectsWithInbox, isOfInbox),
+  };
 }
 
 /** The handlers of an app whose inbox has no transactions. */
@@ -179,6 +228,12 @@ async function handle(
   }
 }
 
+/** The ordering key of an event of a known type. */
+export function keyOf({ hasKeys }: Scenario, { payload }: Pick<WebhookEvent, 'payload'>): string | undefined {
+  const { key } = payload;
+  return hasKeys && typeof key === 'string' ? key : undefined;
+}
+
 /** What was planned for an event. */
 export function behaviourOf(scenario: Scenario, { payload }: Pick<WebhookEvent, 'payload'>): PlannedEvent {
   const planned = scenario.events[Number(payload['index'])];
@@ -203,11 +258,13 @@ function work(
       running += 1;
       world.note(process, 'takes a job', job.event.id);
       const { json } = job;
-      void receiver.handle(job.event, 'queue', { json }).then(async ({ kind, error }) => {
+      const end = async ({ kind, error }: Outcome) => {
         await world.hop(process, `ends a job: ${kind}`, job.event.id);
         queue.end(job, error !== undefined && kind !== 'dead' && kind !== 'rejected');
         running -= 1;
-      });
+      };
+      // A rejection is a violation, which ends the world.
+      receiver.handle(job.event, 'queue', { json }).then(end, () => undefined);
     }
   });
 }

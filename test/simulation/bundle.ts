@@ -31,21 +31,22 @@ function sourcesOf(name: string, folder: string): [string, string][] {
 }
 
 /** @returns the URL of a module that exports what `batch.ts` does. */
-export async function bundle(edits: readonly Edit[] = []): Promise<string> {
-  const name = createHash('sha256').update(JSON.stringify(edits)).digest('hex').slice(0, 16);
+export async function bundle(edit?: Edit): Promise<string> {
+  const name = createHash('sha256')
+    .update(JSON.stringify(edit ?? null))
+    .digest('hex')
+    .slice(0, 16);
   const outfile = fileURLToPath(new URL(`test/simulation/dist/${name}.mjs`, root));
   const hmac = fileURLToPath(new URL('src/core/hmac-node.ts', root));
   await build({
     entryPoints: [fileURLToPath(new URL('test/simulation/batch.ts', root))],
     outfile,
-    ...{
-      bundle: true,
-      format: 'esm',
-      platform: 'node',
-      target: 'node20',
-      logLevel: 'error',
-      sourcemap: 'inline',
-    },
+    bundle: true,
+    format: 'esm',
+    platform: 'node',
+    target: 'node20',
+    logLevel: 'error',
+    sourcemap: 'inline',
     alias: Object.fromEntries([
       ...sourcesOf('stablehooks', ''),
       ...sourcesOf('stablehooks-kit', 'kit/'),
@@ -55,20 +56,21 @@ export async function bundle(edits: readonly Edit[] = []): Promise<string> {
     external: ['libsql', 'hono', 'hono/*', '@hono/*', 'zod', 'zod/*', 'yaml', 'fastest-levenshtein'],
     plugins: [
       {
-        name: 'planted bugs',
+        name: 'planted bug',
         setup({ onLoad }) {
-          for (const { file, find, replace } of edits) {
-            const path = fileURLToPath(new URL(file, root));
-            const filter = new RegExp(`^${path.replaceAll(/[\\.+()[\]{}^$|*?]/g, '\\$&')}$`);
-            onLoad({ filter }, () => {
-              const parts = readFileSync(path, 'utf8').split(find);
-              if (parts.length !== 2) throw new Error(`${file} has this ${parts.length - 1} times: ${find}`);
-              return { contents: parts.join(replace), loader: 'ts' };
-            });
-          }
+          if (edit === undefined) return;
+          const path = fileURLToPath(new URL(edit.file, root));
+          const filter = new RegExp(`^${path.replaceAll(/[\\.+()[\]{}^$|*?]/g, '\\$&')}$`);
+          onLoad({ filter }, () => ({ contents: applyTo(path, edit), loader: 'ts' }));
         },
       },
     ],
   });
   return pathToFileURL(outfile).href;
+}
+
+function applyTo(path: string, { file, find, replace }: Edit): string {
+  const parts = readFileSync(path, 'utf8').split(find);
+  if (parts.length !== 2) throw new Error(`${file} has this ${parts.length - 1} times: ${find}`);
+  return parts.join(replace);
 }

@@ -2,7 +2,7 @@
 import type { Claim, Inbox, Lease } from 'stablehooks/conformance';
 import type { Attempt, Promises } from './promises.js';
 import type { Faults } from './scenario.js';
-import type { Process, World } from './world.js';
+import { type Process, toText, type World } from './world.js';
 
 /** What a handler in a transaction writes: its effect. */
 export interface Transaction {
@@ -36,40 +36,50 @@ export function toInboxPort(port: Port): Omit<Inbox, 'transaction'> {
     durable: true,
     claim: (event, options) =>
       call({
-        ...{ what: 'claim', id: event.id, effect: () => inbox.claim(event, options) },
+        what: 'claim',
+        id: event.id,
+        effect: () => inbox.claim(event, options),
         onEffect: (claim: Claim) => promises.claimed(process, event, options, claim),
       }),
     complete: (lease) =>
       call({
-        ...{ what: 'complete', id: lease.id, effect: () => inbox.complete(lease) },
+        what: 'complete',
+        id: lease.id,
+        effect: () => inbox.complete(lease),
         onEffect: (isCompleted) => promises.completed(lease, isCompleted),
         onFailure: () => promises.notMarked(lease),
       }),
     fail: (lease, options) =>
       call({
-        ...{ what: 'fail', id: lease.id, effect: () => inbox.fail(lease, options) },
+        what: 'fail',
+        id: lease.id,
+        effect: () => inbox.fail(lease, options),
         onEffect: (isFailed) => promises.failed(lease, options.retryAfterMs, isFailed),
         onFailure: () => promises.notMarked(lease),
       }),
     record: (events, options) =>
       call({
-        ...{ what: `record ${events.length}`, id: events.length === 1 ? events[0]?.id : undefined },
+        what: `record ${events.length}`,
+        id: events.length === 1 ? events[0]?.id : undefined,
         effect: () => inbox.record(events, options),
         onEffect: (results) => promises.recorded(events, options, results),
       }),
     takeDue: (options) =>
       call({
-        ...{ what: 'takeDue', effect: () => inbox.takeDue(options) },
+        what: 'takeDue',
+        effect: () => inbox.takeDue(options),
         onEffect: (events) => promises.taken(events, options),
       }),
     acquirePoll: (options) =>
       call({
-        ...{ what: 'acquirePoll', effect: () => inbox.acquirePoll(options) },
+        what: 'acquirePoll',
+        effect: () => inbox.acquirePoll(options),
         onEffect: (state) => promises.pollAcquired(options.holder, options.leaseMs, state),
       }),
     savePoll: (state, options) =>
       call({
-        ...{ what: 'savePoll', effect: () => inbox.savePoll(state, options) },
+        what: 'savePoll',
+        effect: () => inbox.savePoll(state, options),
         onEffect: (isSaved) => promises.pollSaved(state, options, isSaved),
       }),
   };
@@ -99,7 +109,9 @@ export function toTransactionalPort(port: Port): Inbox<Transaction> {
       }
       isOpen = false;
       return await callInbox(port, {
-        ...{ what: 'commit', id: lease.id, effect: () => inbox.complete(lease) },
+        what: 'commit',
+        id: lease.id,
+        effect: () => inbox.complete(lease),
         onEffect: (isCompleted) => {
           if (isCompleted) for (const attempt of written) promises.takesEffect(attempt);
           promises.completed(lease, isCompleted);
@@ -128,7 +140,10 @@ async function callInbox<Answer>(
     throw new Error('The connection was lost.');
   }
   const answer = await world.effect(async () => {
-    const given = await effect();
+    const given = await effect().catch((error: unknown) => {
+      world.violate('an inbox fails only when its connection does', `${what}: ${toText(error)}`, id);
+      throw error;
+    });
     onEffect(given);
     return given;
   });

@@ -1,10 +1,26 @@
 /** The networks between the service and the app: requests and answers are slow, lost, repeated, forged. */
+import { createHmac } from 'node:crypto';
+import { SIGNATURE_HEADER } from 'stablehooks';
 import type { Sandbox } from 'stablehooks-kit/sandbox';
 import type { App } from './app.js';
+import type { Promises } from './promises.js';
 import type { Faults, Scenario } from './scenario.js';
 import type { Process, World } from './world.js';
 
 const RESET = 'The connection was reset.';
+
+/** A delivery as it was sent, and what the signature says of it. */
+export interface Delivery {
+  /** The id of its event, as the body says. */
+  readonly id: string | undefined;
+  /** Whether all of its body was sent, and the service has signed it. */
+  readonly isGenuine: boolean;
+  readonly url: string;
+  readonly headers: Headers;
+  readonly body: string;
+  /** Whether the connection is cut after this part of the body. */
+  readonly isCut: boolean;
+}
 
 /** A balancer in front of the app's processes. */
 export interface Balancer {
@@ -14,65 +30,122 @@ export interface Balancer {
   readonly underWay: () => number;
 }
 
-export function toBalancer(world: World, faults: Partial<Faults>, processes: () => readonly App[]): Balancer {
+export function toBalancer({
+  world,
+  promises,
+  faults,
+  secret,
+  processes,
+}: {
+  readonly world: World;
+  readonly promises: Promises;
+  readonly faults: Partial<Faults>;
+  readonly secret: string;
+  readonly processes: () => readonly App[];
+}): Balancer {
   let underWay = 0;
 
   /** Resolves when the request has been answered. It fails when the process dies before. */
-  async function deliver(request: Request): Promise<Response> {
+  async function deliver(delivery: Delivery): Promise<Response> {
     const [first, ...others] = processes();
     if (first === undefined) throw new TypeError('The connection was refused.');
     const { process, handler } = world.random.pick([first, ...others]);
-    world.note(process, 'gets a delivery');
+    world.note(process, 'gets a delivery', delivery.id);
     underWay += 1;
     return await new Promise<Response>((resolve, reject) => {
       const forget = process.onEnd(() => reject(new TypeError(RESET)));
-      handler(request).then(resolve, reject).finally(forget);
+      const answer = (response: Response) => {
+        if (!process.ended) promises.answered(delivery, response.status);
+        resolve(response);
+      };
+      handler(toRequest(delivery)).then(answer, reject).finally(forget);
     }).finally(() => {
       underWay -= 1;
     });
   }
 
   async function fetch(request: Request): Promise<Response> {
-    const isRepeated = world.strikes('deliveryRepeated', faults.deliveryRepeated);
-    const isForged = world.strikes('forged', faults.forged);
-    if (isRepeated || isForged) await sendMore(request.clone(), { isRepeated, isForged });
-    await world.hop(world.outside, 'a delivery is under way');
+    const delivery = await readDelivery(request, secret);
+    if (!delivery.isCut) sendMore(delivery);
+    await world.hop(world.outside, 'a delivery is under way', delivery.id);
     if (world.strikes('requestLost', faults.requestLost)) return await new Promise(() => undefined);
-    const response = await deliver(request);
-    world.note(world.outside, `a delivery is answered ${response.status}`);
-    await world.hop(world.outside, 'an answer to a delivery is under way');
+    const response = await deliver(delivery);
+    world.note(world.outside, `a delivery is answered ${response.status}`, delivery.id);
+    await world.hop(world.outside, 'an answer to a delivery is under way', delivery.id);
     if (world.strikes('answerLost', faults.answerLost)) return await new Promise(() => undefined);
     return response;
   }
 
   /** Sends a copy later, and something that is not genuine, beside a delivery. */
-  async function sendMore(
-    request: Request,
-    { isRepeated, isForged }: { readonly isRepeated: boolean; readonly isForged: boolean },
-  ): Promise<void> {
-    const { url, method, headers } = request;
-    // A body that is cut has no copy.
-    const body = await request.text().catch(() => undefined);
-    if (body === undefined) return;
-    const send = (text: string, ms: number) => {
+  function sendMore(delivery: Delivery): void {
+    const send = (body: string, ms: number) => {
       underWay += 1;
       world.after(world.outside, ms, 'a copy of a delivery arrives', () => {
         underWay -= 1;
-        deliver(new Request(url, { method, headers, body: text })).catch(() => undefined);
+        deliver(toDelivery(delivery, body, secret)).catch(() => undefined);
       });
     };
-    if (isRepeated) send(body, world.random.integer(0, 20_000));
-    if (isForged) send(forge(body, world.random.integer(0, 2)), world.random.integer(0, 1_000));
+    if (world.strikes('deliveryRepeated', faults.deliveryRepeated)) {
+      send(delivery.body, world.random.integer(0, 20_000));
+    }
+    if (world.strikes('forged', faults.forged)) {
+      send(forge(delivery.body, world.random.integer(0, 2)), world.random.integer(0, 1_000));
+    }
   }
 
   return { fetch, underWay: () => underWay };
 }
 
-/** A body that the signature does not fit: another event, another amount, other white space. */
+/** Reads what arrives of a request. */
+async function readDelivery(request: Request, secret: string): Promise<Delivery> {
+  const decoder = new TextDecoder();
+  let body = '';
+  try {
+    for await (const part of request.body ?? []) body += decoder.decode(part, { stream: true });
+  } catch {
+    return { ...toDelivery(request, body, secret), isGenuine: false, isCut: true };
+  }
+  return toDelivery(request, body, secret);
+}
+
+/** A whole delivery. It is genuine if its signature fits its body, by `node:crypto` and not by the receiver. */
+function toDelivery(
+  { url, headers }: Pick<Request, 'url' | 'headers'>,
+  body: string,
+  secret: string,
+): Delivery {
+  const isGenuine = headers.get(SIGNATURE_HEADER) === createHmac('sha256', secret).update(body).digest('hex');
+  const [, id] = /"id":\s*"(\w+)"/.exec(body) ?? [];
+  return { id, isGenuine, url, headers, body, isCut: false };
+}
+
+function toRequest({ url, headers, body, isCut }: Delivery): Request {
+  if (!isCut) return new Request(url, { method: 'POST', headers, body });
+  const cut = new ReadableStream({
+    start: (controller) => controller.enqueue(new TextEncoder().encode(body)),
+    // Called once the first part has been read.
+    pull: (controller) => controller.error(new Error(RESET)),
+  });
+  // `duplex` is required with a stream, and TypeScript does not know it.
+  const init: RequestInit & { readonly duplex: 'half' } = {
+    method: 'POST',
+    headers,
+    body: cut,
+    duplex: 'half',
+  };
+  return new Request(url, init);
+}
+
+/** Another body, which the signature does not fit: another event, a larger amount, other white space. */
 function forge(body: string, way: number): string {
-  if (way === 0) return body.replace(/"id":"\w+"/, '"id":"evt_forged"');
-  if (way === 1) return body.replace(/"amount":"\d/, '"amount":"9');
-  return ` ${body}`;
+  const forged =
+    way === 0
+      ? body.replace(/"id":\s*"\w+"/, '"id":"evt_forged"')
+      : way === 1
+        ? body.replace(/"amount":\s*"/, '$&9')
+        : ` ${body}`;
+  if (forged === body) throw new Error(`This forges nothing: ${body}`);
+  return forged;
 }
 
 /** The `fetch` of a client in a process. */
@@ -116,20 +189,29 @@ export function toServiceFetch({
     if (status === 429) world.count('apiTooManyRequests');
     if (status === 500) world.count('apiServerError');
     if (status !== 200) return;
-    const { listLagMs = 0, listOrder = 'newest', listFilterAfterCap } = serviceFaults;
-    if (listOrder !== 'newest') world.count(`list ${listOrder}`);
-    if (listFilterAfterCap && searchParams.has('type')) world.count('listFilterAfterCap');
-    const events = new Map(sandbox.events().map((event) => [event.id, event]));
-    const isYoung = ({ created_at }: { readonly created_at: string }) =>
-      Date.parse(created_at) > world.now - listLagMs;
-    if ([...events.values()].some(isYoung)) world.count('listLagMs');
     const listed = parse(body);
-    if (listed === undefined) world.count('apiMalformed');
-    else {
-      if (new Set(listed.map(({ id }) => id)).size < listed.length) world.count('listDuplicate');
-      const isWrong = listed.some(({ id, delivered }) => events.get(id)?.delivered !== delivered);
-      if (isWrong) world.count('listWrongDelivered');
+    if (listed === undefined) {
+      world.count('apiMalformed');
+      return;
     }
+    const { listLagMs = 0, listOrder = 'newest', listFilterAfterCap = false } = serviceFaults;
+    const [type, limit] = [searchParams.get('type'), Number(searchParams.get('limit'))];
+    const isOfType = (event: { readonly type: string }) => type === null || event.type === type;
+    const all = sandbox.events();
+    const old = all.filter(({ created_at }) => Date.parse(created_at) <= world.now - listLagMs);
+    if (listOrder !== 'newest' && listed.length > 1) world.count(`list ${listOrder}`);
+    const isFilteredLate = listFilterAfterCap && old.length > limit;
+    if (isFilteredLate && listed.length < Math.min(limit, old.filter(isOfType).length)) {
+      world.count('listFilterAfterCap');
+    }
+    // The newest event is the last one that a limit leaves out.
+    const newest = all.find(isOfType);
+    const isLeftOut = newest !== undefined && !listed.some(({ id }) => id === newest.id);
+    if (isLeftOut && listOrder === 'newest' && !isFilteredLate) world.count('listLagMs');
+    const events = new Map(all.map((event) => [event.id, event]));
+    if (new Set(listed.map(({ id }) => id)).size < listed.length) world.count('listDuplicate');
+    const isWrong = listed.some(({ id, delivered }) => events.get(id)?.delivered !== delivered);
+    if (isWrong) world.count('listWrongDelivered');
   }
 
   return (url: string, init: RequestInit): Promise<Response> =>

@@ -4,13 +4,15 @@
  */
 import { createdAtMs, isKnownEvent, type Outcome, type PollState, type UnknownEvent } from 'stablehooks';
 import type { Claim, ClaimOptions, Lease, RecordResult } from 'stablehooks/conformance';
-import type { Process, World } from './world.js';
+import type { Delivery } from './network.js';
+import { type Process, toText, type World } from './world.js';
 
 /** What has to occur, so that the promises are put to a test. */
 export const PRECONDITIONS: readonly string[] = [
   ...['handled', 'ignored', 'duplicate', 'parked', 'queued', 'dead', 'failed', 'busy', 'unavailable'].map(
     (kind) => `outcome: ${kind}`,
   ),
+  ...[200, 202, 500, 503].map((status) => `a genuine delivery is answered ${status}`),
   'an effect happens once',
   'an effect happens again',
   'a lost lease changes nothing',
@@ -28,6 +30,7 @@ export const PRECONDITIONS: readonly string[] = [
   'an event is parked',
   'a queue drops a job',
   'a receiver is closed',
+  'a process is closed while its handlers run',
 ];
 
 /** One claim of an event, and what became of it. */
@@ -62,7 +65,8 @@ interface Tracked {
   takenUntil: number;
   /** Whether it waits for another event of its key; `due` once that has ended. */
   waits: 'no' | 'waits' | 'due';
-  key: string | undefined;
+  /** Its ordering key, by the event itself. */
+  readonly key: string | undefined;
   readonly number: number;
 }
 
@@ -71,8 +75,6 @@ export class Promises {
   readonly genuine = new Map<string, UnknownEvent>();
   /** What the inbox has, by id. */
   readonly stored = new Map<string, Tracked>();
-  /** The events that were answered 2xx. */
-  readonly answered = new Set<string>();
   poll: { holder: string; leaseUntil: number; state: PollState | undefined } = {
     holder: '',
     leaseUntil: 0,
@@ -81,15 +83,50 @@ export class Promises {
   readonly #world: World;
   readonly #exactlyOnce: boolean;
   readonly #isPolled: boolean;
+  readonly #keyOf: (event: UnknownEvent) => string | undefined;
   readonly #attempts: Attempt[] = [];
 
   constructor(
     world: World,
-    { exactlyOnce, isPolled }: { readonly exactlyOnce: boolean; readonly isPolled: boolean },
+    {
+      exactlyOnce,
+      isPolled,
+      keyOf,
+    }: {
+      readonly exactlyOnce: boolean;
+      readonly isPolled: boolean;
+      /** The ordering key of an event. */
+      readonly keyOf: (event: UnknownEvent) => string | undefined;
+    },
   ) {
     this.#world = world;
     this.#isPolled = isPolled;
     this.#exactlyOnce = exactlyOnce;
+    this.#keyOf = keyOf;
+  }
+
+  /** A process has answered a delivery. */
+  answered({ id, isGenuine }: Delivery, status: number): void {
+    const isAccepted = status >= 200 && status < 300;
+    if (!isGenuine) {
+      if (isAccepted) {
+        this.#world.violate('nothing forged or corrupted is answered 2xx', `It was answered ${status}.`, id);
+      }
+      return;
+    }
+    this.#world.count(`a genuine delivery is answered ${status}`);
+    if (!isAccepted && status < 500) {
+      this.#world.violate('a genuine delivery is answered 2xx or 5xx', `It was answered ${status}.`, id);
+    }
+    if (!isAccepted) return;
+    const state = this.stored.get(id ?? '')?.state;
+    const isTrue = status === 202 ? state !== undefined : isEnded(state);
+    if (isTrue) return;
+    this.#world.violate(
+      'what is answered 2xx is stored, and what is answered 200 needs no run',
+      `It was answered ${status}, and the inbox has it as ${state ?? 'unknown'}.`,
+      id,
+    );
   }
 
   /** The answer to a claim. */
@@ -102,7 +139,6 @@ export class Promises {
       known.state = 'received';
       known.waits = 'waits';
       known.takenUntil = 0;
-      known.key = options.key;
       this.#world.count('an event waits for its key');
       return;
     }
@@ -118,6 +154,7 @@ export class Promises {
         event.id,
       );
     }
+    const { key } = known;
     const rival = this.#attempts.find((other) => isValid(other, now) && other.id === event.id);
     if (rival !== undefined) {
       this.#world.violate(
@@ -126,8 +163,8 @@ export class Promises {
         event.id,
       );
     }
-    if (options.key !== undefined) {
-      const other = this.#attempts.find((each) => isValid(each, now) && each.key === options.key);
+    if (key !== undefined) {
+      const other = this.#attempts.find((each) => isValid(each, now) && each.key === key);
       if (other !== undefined) {
         this.#world.violate(
           'of the events of a key, one is leased at a time',
@@ -136,7 +173,7 @@ export class Promises {
         );
       }
       // A lease of the key that has lapsed is lost.
-      for (const each of this.#attempts) if (each.key === options.key) this.#lapse(each);
+      for (const each of this.#attempts) if (each.key === key) this.#lapse(each);
     }
     if (lease.attempt !== known.count + 1) {
       this.#world.violate(
@@ -151,20 +188,18 @@ export class Promises {
       id: event.id,
       token: lease.token,
       number: lease.attempt,
-      key: options.key,
+      key,
       leaseUntil: now + options.leaseMs,
-      ...{ isOver: false, isRunning: false, startedAt: undefined, effectAt: undefined, isDone: false },
+      isOver: false,
+      isRunning: false,
+      startedAt: undefined,
+      effectAt: undefined,
+      isDone: false,
       excuse: undefined,
     };
     known.attempts.push(attempt);
     this.#attempts.push(attempt);
-    Object.assign(known, {
-      state: 'leased',
-      count: lease.attempt,
-      waits: 'no',
-      takenUntil: 0,
-      key: options.key,
-    });
+    Object.assign(known, { state: 'leased', count: lease.attempt, waits: 'no', takenUntil: 0 });
   }
 
   /** The inbox answered whether it completed an event; in a transaction, whether that was committed. */
@@ -180,17 +215,9 @@ export class Promises {
   failed(lease: Lease, retryAfterMs: number | null, isRecorded: boolean): void {
     const attempt = this.#endLease(lease, isRecorded, 'fails');
     if (attempt === undefined) return;
-    const { now } = this.#world;
-    if (attempt.isRunning && !attempt.process.ended && now < attempt.leaseUntil) {
-      this.#world.violate(
-        'an event stays claimed while its handler runs',
-        `Its handler runs in ${attempt.process.name}, and its attempt failed.`,
-        lease.id,
-      );
-    }
     this.#change(lease.id, {
       state: retryAfterMs === null ? 'dead' : 'failed',
-      dueAt: now + (retryAfterMs ?? 0),
+      dueAt: this.#world.now + (retryAfterMs ?? 0),
     });
     this.#release(attempt);
   }
@@ -203,10 +230,7 @@ export class Promises {
 
   recorded(
     events: readonly UnknownEvent[],
-    {
-      dueInMs,
-      keys,
-    }: { readonly dueInMs: number | null; readonly keys?: readonly (string | undefined)[] | undefined },
+    { dueInMs }: { readonly dueInMs: number | null },
     results: readonly RecordResult[],
   ): void {
     for (const [index, event] of events.entries()) {
@@ -221,8 +245,10 @@ export class Promises {
       }
       const known = this.#track(event, true);
       if (before !== undefined || known === undefined) continue;
-      known.state = dueInMs === null ? 'parked' : 'received';
-      known.key = keys?.[index];
+      if (dueInMs !== null) continue;
+      known.state = 'parked';
+      if (!isKnownEvent(event)) continue;
+      this.#world.violate('only unknown types are parked', `Its type is ${event.type}.`, event.id);
     }
   }
 
@@ -344,7 +370,11 @@ export class Promises {
   }
 
   /** Called with each outcome of a receiver. */
-  concluded({ kind, origin, event }: Outcome): void {
+  concluded({ kind, event, error }: Outcome): void {
+    // Every option is right, so that this is an error that nobody has thought of.
+    if (error?.code === 'ERR_CONFIG_INVALID') {
+      this.#world.violate('no outcome is an unexpected error', toText(error.cause ?? error), event?.id);
+    }
     if (event === undefined) return;
     this.#world.count(`outcome: ${kind}`);
     const known = this.stored.get(event.id);
@@ -358,11 +388,10 @@ export class Promises {
       queued: known !== undefined,
     };
     if (!(kind in isTrue)) return;
-    if (origin === 'push') this.answered.add(event.id);
     if (isTrue[kind as keyof typeof isTrue]) return;
     this.#world.violate(
-      'what is answered 2xx is stored',
-      `It was answered ${kind}, and the inbox has it as ${known?.state ?? 'unknown'}.`,
+      'an outcome says what the inbox has',
+      `The outcome is ${kind}, and the inbox has it as ${known?.state ?? 'unknown'}.`,
       event.id,
     );
   }
@@ -373,17 +402,18 @@ export class Promises {
     const { now } = this.#world;
     const attempt = this.stored
       .get(event.id)
-      ?.attempts.findLast(
-        (each) => each.process === process && each.number === number && each.startedAt === undefined,
-      );
+      ?.attempts.findLast((each) => each.process === process && each.number === number);
     if (attempt === undefined) {
-      this.#world.violate('a handler runs under a claim', `${process.name} runs it without one.`, event.id);
+      this.#world.violate(
+        'a handler runs once under a claim',
+        `${process.name} runs it without one.`,
+        event.id,
+      );
       return undefined;
     }
     for (const other of this.#attempts) {
       const isRival = other.id === event.id || (attempt.key !== undefined && other.key === attempt.key);
-      const isBeside = other.isRunning && !other.process.ended && other !== attempt;
-      if (!isRival || !isBeside) continue;
+      if (!isRival || !other.isRunning || other.process.ended) continue;
       this.#world.count('a handler runs beside one that has outlived its lease');
       if (now < other.leaseUntil && now < attempt.leaseUntil) {
         this.#world.violate(
@@ -392,6 +422,13 @@ export class Promises {
           event.id,
         );
       }
+    }
+    if (attempt.startedAt !== undefined) {
+      this.#world.violate(
+        'a handler runs once under a claim',
+        `${process.name} has run it under this one.`,
+        event.id,
+      );
     }
     attempt.startedAt = now;
     attempt.isRunning = true;
@@ -419,17 +456,40 @@ export class Promises {
     const wrong = earlier.find((each) => this.#excuseOf(each) === undefined);
     if (wrong === undefined) return;
     this.#world.violate(
-      'an effect happens again only if its process died, its mark failed, or it outlived its lease',
+      'an effect happens again only if its process died, its mark failed, its handler threw, or it outlived its lease',
       `Attempt ${wrong.number} in ${wrong.process.name} had its effect ${now - (wrong.effectAt ?? 0)} ms ago, ${wrong.isDone ? 'and is done' : 'and is not done'}.`,
       id,
     );
   }
 
   #excuseOf(attempt: Attempt): string | undefined {
-    if (attempt.isDone) return this.#world.now >= attempt.leaseUntil ? 'it outlived its lease' : undefined;
+    if (attempt.isDone) return undefined;
     if (attempt.excuse !== undefined) return attempt.excuse;
+    // Its lease did not lapse: it was ended by its process.
+    if (attempt.isOver) return undefined;
     if (attempt.process.ended) return 'its process ended';
     return this.#world.now >= attempt.leaseUntil ? 'it outlived its lease' : undefined;
+  }
+
+  /** Whether handlers of a process run that its receivers have to wait for. */
+  runs(process: Process): boolean {
+    return this.#runningIn(process) !== undefined;
+  }
+
+  /** The receivers of a process have closed, before the time was over that they wait at most. */
+  closed(process: Process): void {
+    const attempt = this.#runningIn(process);
+    if (attempt === undefined) return;
+    this.#world.violate(
+      'when close() has resolved in time, no handler runs',
+      `A handler of ${process.name} runs, under a lease of ${attempt.leaseUntil - this.#world.now} ms more.`,
+      attempt.id,
+    );
+  }
+
+  #runningIn(process: Process): Attempt | undefined {
+    const { now } = this.#world;
+    return this.#attempts.find((each) => each.process === process && each.isRunning && now < each.leaseUntil);
   }
 
   /** What still has to happen, as an event's id and why; none when every promise about the end holds. */
@@ -438,10 +498,8 @@ export class Promises {
     for (const [id, event] of this.genuine) {
       const known = this.stored.get(id);
       if (known !== undefined) {
-        if (known.state === 'done' || known.state === 'dead' || known.state === 'parked') continue;
+        if (isEnded(known.state)) continue;
         yield { id, why: `it is ${known.state}` };
-      } else if (this.answered.has(id)) {
-        yield { id, why: 'it was answered 2xx and is not in the inbox' };
       } else if (this.#isPolled && isKnownEvent(event)) {
         if (state === undefined || state.watermark === null) yield { id, why: 'no poll has read the list' };
         else {
@@ -463,9 +521,6 @@ export class Promises {
     readonly isPermanent: (event: UnknownEvent) => boolean;
     readonly hasHandler: (event: UnknownEvent) => boolean;
   }): void {
-    for (const { id, why } of this.unfinished()) {
-      this.#world.violate('every event is done, dead or parked in the end', why, id);
-    }
     for (const [id, { event, state, attempts, count }] of this.stored) {
       this.#checkGenuine(event);
       const effects = attempts.filter((each) => each.effectAt !== undefined).length;
@@ -482,9 +537,6 @@ export class Promises {
       }
       if (state === 'dead') this.#world.count('an event is dead');
       if (state === 'parked') this.#world.count('an event is parked');
-      if (state === 'parked' && isKnownEvent(event)) {
-        this.#world.violate('only unknown types are parked', `Its type is ${event.type}.`, id);
-      }
     }
   }
 
@@ -502,7 +554,11 @@ export class Promises {
       event,
       state: 'received',
       attempts: [],
-      ...{ count: 0, dueAt: 0, takenUntil: 0, waits: 'no', key: undefined },
+      count: 0,
+      dueAt: 0,
+      takenUntil: 0,
+      waits: 'no',
+      key: this.#keyOf(event),
       number: this.stored.size,
     };
     this.stored.set(event.id, tracked);
@@ -547,6 +603,7 @@ export class Promises {
         );
       }
       this.#world.count('a lost lease changes nothing');
+      if (now >= attempt.leaseUntil) attempt.excuse ??= 'it outlived its lease';
       attempt.isOver = true;
       return undefined;
     }
@@ -554,6 +611,13 @@ export class Promises {
       this.#world.violate(
         'a lost lease changes nothing',
         `${attempt.process.name} ${what} it with a token that was replaced or used.`,
+        lease.id,
+      );
+    }
+    if (attempt.isRunning && !attempt.process.ended && now < attempt.leaseUntil) {
+      this.#world.violate(
+        'an event stays claimed while its handler runs',
+        `Its handler runs, and ${attempt.process.name} ${what} it.`,
         lease.id,
       );
     }
@@ -584,6 +648,11 @@ export class Promises {
 
 function isValid(attempt: Attempt, now: number): boolean {
   return !attempt.isOver && attempt.leaseUntil > now;
+}
+
+/** Whether nothing more has to run. */
+function isEnded(state: Tracked['state'] | undefined): boolean {
+  return state === 'done' || state === 'dead' || state === 'parked';
 }
 
 function isInGap({ gaps }: PollState, event: UnknownEvent): boolean {

@@ -4,16 +4,13 @@
  */
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
-import { Worker } from 'node:worker_threads';
 import { readCount } from '../read-count.js';
 import type * as Batch from './batch.js';
 import { bundle } from './bundle.js';
+import { startSeedRunner } from './seed-runner.js';
 
 /** Below this number of seeds, a fault that did not occur shows nothing. */
 const SHOWN_FROM = 1_000;
-
-/** How many seeds a worker gets at a time. */
-const RANGE = 25;
 
 const { values } = parseArgs({
   options: {
@@ -30,14 +27,20 @@ const batch: typeof Batch = await import(url);
 process.exitCode = only === undefined ? await runAll() : await runOne(only);
 
 async function runOne(seed: number): Promise<number> {
-  const { violation, hash, turns } = await batch.runSeed(seed);
-  console.log(`Seed ${seed}: ${turns} turns, hash ${hash}.`);
-  if (violation === undefined) {
-    console.log('Every promise holds.');
-    return 0;
+  const runner = startSeedRunner(url);
+  const result = await runner.run(seed);
+  await runner.stop();
+  if ('breakdown' in result) {
+    console.log(tellBreakdown(seed, result.breakdown));
+    return 1;
   }
-  console.log(await batch.tellSeed(seed));
-  return 1;
+  console.log(`Seed ${seed}: ${result.turns} turns, hash ${result.hash}.`);
+  console.log(result.violation === undefined ? 'Every promise holds.' : await batch.tellSeed(seed));
+  return result.violation === undefined ? 0 : 1;
+}
+
+function tellBreakdown(seed: number, breakdown: string): string {
+  return `Seed ${seed} has no result. ${breakdown}\nReplay it: npm run simulate -- --seed ${seed}`;
 }
 
 async function runAll(): Promise<number> {
@@ -45,35 +48,28 @@ async function runAll(): Promise<number> {
   const startedAt = performance.now();
   const sums = { seeds: 0, turns: 0, virtualMs: 0 };
   const occurrences = new Map<string, number>();
-  const failed: number[] = [];
+  const stories: (() => string | Promise<string>)[] = [];
   let next = from;
 
-  function work(): Promise<void> {
-    const worker = new Worker(new URL(url), { execArgv: [], workerData: batch.BATCH_WORKER });
-    return new Promise((resolve, reject) => {
-      const ask = () => {
-        if (next >= end || failed.length > 0) {
-          resolve();
-          void worker.terminate();
-          return;
-        }
-        const range: Batch.Range = { from: next, until: Math.min(next + RANGE, end) };
-        next = range.until;
-        worker.postMessage(range);
-      };
-      worker.on('error', reject);
-      worker.on('message', (result: Batch.RangeResult) => {
-        sums.seeds += result.seeds;
-        sums.turns += result.turns;
-        sums.virtualMs += result.virtualMs;
-        for (const [what, count] of result.occurrences) {
-          occurrences.set(what, (occurrences.get(what) ?? 0) + count);
-        }
-        if (result.failed !== undefined) failed.push(result.failed);
-        ask();
-      });
-      ask();
-    });
+  async function work(): Promise<void> {
+    const runner = startSeedRunner(url);
+    while (next < end && stories.length === 0) {
+      const seed = next;
+      next += 1;
+      const result = await runner.run(seed);
+      if ('breakdown' in result) {
+        stories.push(() => tellBreakdown(seed, result.breakdown));
+        break;
+      }
+      sums.seeds += 1;
+      sums.turns += result.turns;
+      sums.virtualMs += result.virtualMs;
+      for (const [what, times] of result.occurrences) {
+        occurrences.set(what, (occurrences.get(what) ?? 0) + times);
+      }
+      if (result.violation !== undefined) stories.push(() => batch.tellSeed(seed));
+    }
+    await runner.stop();
   }
 
   await Promise.all(Array.from({ length: availableParallelism() }, work));
@@ -83,13 +79,13 @@ async function runAll(): Promise<number> {
   );
   print('Faults', batch.FAULT_NAMES);
   print('What the promises were tested with', batch.PRECONDITIONS);
-  for (const seed of failed) console.log(await batch.tellSeed(seed));
+  for (const story of stories) console.log(await story());
   const missing = [...batch.FAULT_NAMES, ...batch.PRECONDITIONS].filter((name) => !occurrences.has(name));
   if (sums.seeds >= SHOWN_FROM && missing.length > 0) {
     console.error(`Not shown, because it never occurred: ${missing.join(', ')}.`);
     return 1;
   }
-  return failed.length > 0 ? 1 : 0;
+  return stories.length > 0 ? 1 : 0;
 
   function print(title: string, names: readonly string[]): void {
     console.log(`\n${title}`);

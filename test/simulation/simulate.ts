@@ -1,9 +1,9 @@
 /** Runs the world of a scenario, from its first event until everything has ended. */
-import { memoryInbox } from 'stablehooks';
+import { isKnownEvent, memoryInbox } from 'stablehooks';
 import type { Inbox } from 'stablehooks/conformance';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { createSandbox } from 'stablehooks-kit/sandbox';
-import { type App, behaviourOf, HANDLED_TYPES, startApp } from './app.js';
+import { type App, behaviourOf, HANDLED_TYPES, keyOf, startApp } from './app.js';
 import { toBalancer } from './network.js';
 import { Promises } from './promises.js';
 import { SimulatedQueue } from './queue.js';
@@ -29,6 +29,12 @@ export interface SimulateOptions {
   readonly keepsTrace?: boolean;
 }
 
+/** What the service signs with. */
+const SECRET = 'the secret of the simulation';
+
+/** As many attempts at a time as there can be: the sandbox holds a first attempt back by its faults alone. */
+const SERVICE_CONCURRENCY = 1_000;
+
 /** How long a calm world can take until everything has ended. */
 const CALM_LIMIT_MS = 3 * 3_600_000;
 
@@ -41,13 +47,22 @@ export async function simulate(
   const promises = new Promises(world, {
     exactlyOnce: scenario.inbox === 'transactional',
     isPolled: scenario.poller !== null,
+    keyOf: (event) => (isKnownEvent(event) ? keyOf(scenario, event) : undefined),
   });
   const apps = new Map<number, App>();
-  const { fetch, underWay } = toBalancer(world, faults, () => [...apps.values()]);
+  const { fetch, underWay } = toBalancer({
+    world,
+    promises,
+    faults,
+    secret: SECRET,
+    processes: () => [...apps.values()],
+  });
   const { endpoints, ...serviceOptions } = scenario.sandbox;
   const sandbox = createSandbox({
     ...serviceOptions,
     seed: scenario.seed,
+    secret: SECRET,
+    concurrency: SERVICE_CONCURRENCY,
     runtime: world.runtime(world.outside),
     endpoints: Array.from({ length: endpoints }, () => ({ fetch })),
     faults: scenario.serviceFaults,
@@ -55,8 +70,8 @@ export async function simulate(
   const queue = new SimulatedQueue(world, promises, faults);
   const database = scenario.inbox === 'sqlite' ? openDatabase() : undefined;
   const inbox = openInbox(world, database);
-  const { secret, token } = sandbox;
-  const around = { world, promises, scenario, sandbox, inbox, queue, secret, token };
+  const { token } = sandbox;
+  const around = { world, promises, scenario, sandbox, inbox, queue, secret: SECRET, token };
   const closing = new Set<Process>();
   let starts = 0;
 
@@ -139,7 +154,12 @@ export async function simulate(
     nextLookAt = world.now + 1_000;
     if (world.now > START_MS + scenario.calmAtMs + CALM_LIMIT_MS) {
       const [first] = promises.unfinished();
-      world.violate('a calm world comes to an end', first?.why ?? 'deliveries or jobs are left', first?.id);
+      if (first !== undefined) {
+        world.violate('every event is done, dead or parked in the end', first.why, first.id);
+      } else {
+        const left = `${underWay()} deliveries and ${queue.size} jobs are left.`;
+        world.violate('every delivery and every job ends', left);
+      }
       return true;
     }
     return (
@@ -183,14 +203,20 @@ export async function simulate(
   };
 
   function countServiceFaults(): void {
-    const { delayMs = 0 } = scenario.serviceFaults;
+    const { delay, delayMs, reorder, reorderMs = 0 } = scenario.serviceFaults;
     for (const { faults: occurred, eventId, startedAt, number } of sandbox.attempts()) {
-      for (const fault of occurred) world.count(fault);
+      // What is not sent has no other fault, and a cut connection is not reset.
+      const hiding = ['drop', 'cut'].find((fault) => occurred.includes(fault));
+      const effective = occurred.filter((fault) => fault === 'duplicate' || fault === (hiding ?? fault));
+      for (const fault of effective) world.count(fault);
       const createdAt = promises.genuine.get(eventId)?.created_at ?? startedAt;
       const heldMs = Date.parse(startedAt) - Date.parse(createdAt);
-      if (number !== 1 || heldMs <= 0) continue;
-      if (heldMs >= delayMs) world.count('delay');
-      if (heldMs !== delayMs) world.count('reorder');
+      if (number !== 1 || heldMs === 0) continue;
+      // Where either can be the reason, neither is counted unless it is certain.
+      const isExact = heldMs === delayMs;
+      if (delay !== undefined && (reorder === undefined || isExact || heldMs > reorderMs))
+        world.count('delay');
+      if (reorder !== undefined && (delay === undefined || !isExact)) world.count('reorder');
     }
   }
 }

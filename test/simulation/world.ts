@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { setImmediate as nextLoop } from 'node:timers/promises';
 import type { Runtime } from 'stablehooks';
+import type { PromiseName } from './promise-list.js';
 import { createRandom, type Random } from './random.js';
 
 /** When every world starts. */
@@ -18,8 +19,7 @@ export interface TraceLine {
 
 /** A promise of the package that did not hold. */
 export interface Violation {
-  /** Which one, in words that are the same in every world. */
-  readonly promise: string;
+  readonly promise: PromiseName;
   readonly details: string;
   readonly id: string | undefined;
 }
@@ -179,7 +179,7 @@ export class World {
   }
 
   /** A promise does not hold: the first one is kept, and the world stops. */
-  violate(promise: string, details: string, id?: string): void {
+  violate(promise: PromiseName, details: string, id?: string): void {
     this.note(this.outside, `VIOLATED: ${promise}. ${details}`, id);
     this.violation ??= { promise, details, id };
   }
@@ -210,7 +210,11 @@ export class World {
       this.turns += 1;
       this.#hash.update(`${this.now} ${process.name} ${turn.text}\n`);
       turn.run = undefined;
-      run();
+      try {
+        run();
+      } catch (error) {
+        this.violate('a timer never throws', `${turn.text}: ${toText(error)}`);
+      }
       await this.#settle();
     }
   }
@@ -267,6 +271,11 @@ export class World {
     heap[index] = last;
     return first;
   }
+}
+
+/** What was thrown, for the details of a violation. */
+export function toText(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
 function isBefore(a: Turn, b: Turn): boolean {
