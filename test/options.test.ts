@@ -569,6 +569,7 @@ const others = [
   'logOutcome',
   'normalizeAmount',
   'parseEvent',
+  'sameAmount',
   'sign',
   'toWebhookResponse',
   'verifySignature',

@@ -65,7 +65,7 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry> {
   readonly until?: Date | undefined;
   /**
    * Compares an entry with its event; returns what differs, in words, or nothing. Compare amounts with
-   * `normalizeAmount`, never as numbers. @default nothing is compared
+   * `sameAmount`, never as numbers. @default nothing is compared
    */
   readonly compare?:
     | ((entry: Entry, event: UnknownEvent) => string | readonly string[] | undefined)
