@@ -349,7 +349,9 @@ function createRun<Entry extends LedgerEntry>(
         for (const record of page) addRecord(record);
         done += page.length;
         onProgress({ step: 'inbox', done, total: Math.max(done, total) });
-        after = page.at(-1)?.id;
+        const last = page.at(-1)?.id;
+        if (last !== undefined && last === after) throw listStands();
+        after = last;
         if (page.length < PAGE_SIZE || after === undefined) break;
         await takeTurn(runtime);
       }
@@ -503,6 +505,13 @@ function createRun<Entry extends LedgerEntry>(
   }
 
   return { span, totals, log, daily, addListed, readInbox, readLedger, judge, proof };
+}
+
+/** Otherwise the same page would be read for ever. */
+function listStands(): ConfigError {
+  return new ConfigError(
+    'reconcile: `inbox.list` returns the same page again. It must continue after the id that `after` names.',
+  );
 }
 
 /** What is known of an id that only the ledger has. */
