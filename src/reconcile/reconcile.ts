@@ -23,7 +23,7 @@ export interface LedgerEntry {
   /** The id of the event that the entry was written for. */
   readonly id: string;
   /**
-   * When that event was created, ISO 8601, if the ledger has it. It is used only for an entry whose event neither the
+   * When that event was created, as an ISO 8601 string, if the ledger has it. It is used only for an entry whose event neither the
    * list nor the inbox has: such an entry from outside the span is left out, and from inside it is `extra`.
    */
   readonly createdAt?: string | undefined;
@@ -107,7 +107,8 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry> {
  * error then is counted as `unjudged`. Ids are kept in memory, and nothing else of an event or entry.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or makes no sense, when the span ends
- * before the poller's opening date, or when an entry has no id.
+ * before the poller's opening date, when an entry has no id, or a `createdAt` that is no ISO string, and when
+ * `inbox.list` does not continue after the last record.
  * @throws {UnavailableError} `ERR_INBOX_FAILED`.
  * @throws the client's error when the service answers no request; what `ledger`, `compare` or `onFinding` throws; the
  * reason of `signal`.
@@ -362,13 +363,7 @@ function createRun<Entry extends LedgerEntry>(
     let done = 0;
     for await (const page of inPages(settings.ledger, runtime)) {
       signal.throwIfAborted();
-      for (const { id } of page) {
-        if (typeof id !== 'string' || id === '') {
-          throw new ConfigError(
-            'reconcile: an entry of `ledger` has no `id`: it must be the id of an event.',
-          );
-        }
-      }
+      for (const entry of page) assertEntry(entry);
       await inParallel(page, addEntry);
       done += page.length;
       onProgress({ step: 'ledger', done, total: undefined });
@@ -403,8 +398,7 @@ function createRun<Entry extends LedgerEntry>(
   }
 
   function isEntryOutside({ createdAt }: LedgerEntry): boolean {
-    const at = createdAt === undefined ? Number.NaN : Date.parse(createdAt);
-    return !Number.isNaN(at) && !isIn(at);
+    return createdAt !== undefined && !isIn(createdAtMs({ created_at: createdAt }));
   }
 
   async function compareWith(event: UnknownEvent, entry: Entry): Promise<void> {
@@ -505,6 +499,25 @@ function createRun<Entry extends LedgerEntry>(
   }
 
   return { span, totals, log, daily, addListed, readInbox, readLedger, judge, proof };
+}
+
+function assertEntry(entry: LedgerEntry | null | undefined): void {
+  if (typeof entry !== 'object' || entry === null) {
+    throw new ConfigError('reconcile: an entry of `ledger` is not an object with the `id` of an event.');
+  }
+  const { id, createdAt } = entry;
+  if (typeof id !== 'string' || id === '') {
+    throw new ConfigError('reconcile: an entry of `ledger` has no `id`: it must be the id of an event.');
+  }
+  if (createdAt === undefined || isIsoTime(createdAt)) return;
+  throw new ConfigError(
+    'reconcile: the `createdAt` of an entry of `ledger` must be a string such as 2026-01-31T12:00:00Z: of a Date, its toISOString(). Leave it out if the ledger does not have it.',
+  );
+}
+
+function isIsoTime(value: unknown): boolean {
+  if (typeof value !== 'string' || !/^\d{4}-\d\d-\d\d/.test(value)) return false;
+  return !Number.isNaN(createdAtMs({ created_at: value }));
 }
 
 /** Otherwise the same page would be read for ever. */
