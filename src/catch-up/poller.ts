@@ -1,6 +1,7 @@
 import { ConfigError, orUnavailable } from '../core/errors.js';
 import { isKnownEvent } from '../core/events.js';
 import {
+  abortSignal,
   boolean,
   date,
   defineLazy,
@@ -168,7 +169,14 @@ export function createPoller(options: PollerOptions): Poller {
   /** Logged once, and not at each poll. */
   let lastFailure: PollProblem | undefined;
 
-  function pollOnce({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<PollReport> {
+  function pollOnce(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<PollReport> {
+    let signal: AbortSignal | undefined;
+    try {
+      ({ signal } = readOptions('pollOnce', options, { signal: abortSignal() }));
+    } catch (error) {
+      const problems = [toProblem(error, { code: 'ERR_CONFIG_INVALID' })];
+      return Promise.resolve(publish({ ...EMPTY_REPORT, problems }));
+    }
     const signals = signal === undefined ? [stopping.signal] : [stopping.signal, signal];
     current ??= poll(settings, { holder, signal: AbortSignal.any(signals), isFirst, isTimed: running })
       .finally(() => {

@@ -2,7 +2,17 @@ import { toIso } from '../catch-up/gaps.js';
 import type { PollerClient } from '../catch-up/list.js';
 import { ConfigError, orUnavailable } from '../core/errors.js';
 import { createdAtMs, EVENT_TYPES, type EventType, isEventType, type UnknownEvent } from '../core/events.js';
-import { boolean, date, func, integer, readOptions, required, rule, withMethods } from '../core/options.js';
+import {
+  abortSignal,
+  boolean,
+  date,
+  func,
+  integer,
+  readOptions,
+  required,
+  rule,
+  withMethods,
+} from '../core/options.js';
 import type { Inbox, InboxOperations, InboxRecord, InboxState } from '../core/ports.js';
 import { RUNTIME, type Runtime, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import { type BookLine, type Books, createBooks } from './books.js';
@@ -196,7 +206,7 @@ function toSettings<Entry extends LedgerEntry>(options: ReconcileOptions<Entry>)
     maxLimit: integer({ default: 1_000 }),
     lagMs: integer({ default: 300_000, min: 0 }),
     disorderMs: integer({ default: 1_000, min: 0 }),
-    signal: rule('an AbortSignal', (signal) => signal instanceof AbortSignal, NEVER),
+    signal: abortSignal(NEVER),
     onFinding: func((): void => undefined),
     onProgress: func((): void => undefined),
     runtime: RUNTIME,
