@@ -1,7 +1,6 @@
-import { ConfigError, orUnavailable } from '../core/errors.js';
+import { ConfigError, orUnavailable, refuseOthers } from '../core/errors.js';
 import { isKnownEvent } from '../core/events.js';
 import {
-  abortSignal,
   boolean,
   date,
   defineLazy,
@@ -169,10 +168,14 @@ export function createPoller(options: PollerOptions): Poller {
   /** Logged once, and not at each poll. */
   let lastFailure: PollProblem | undefined;
 
-  function pollOnce(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<PollReport> {
-    let signal: AbortSignal | undefined;
+  function pollOnce({
+    signal,
+    ...others
+  }: {
+    readonly signal?: AbortSignal | undefined;
+  } = {}): Promise<PollReport> {
     try {
-      ({ signal } = readOptions('pollOnce', options, { signal: abortSignal() }));
+      refuseOthers('pollOnce', others, ['signal']);
     } catch (error) {
       const problems = [toProblem(error, { code: 'ERR_CONFIG_INVALID' })];
       return Promise.resolve(publish({ ...EMPTY_REPORT, problems }));

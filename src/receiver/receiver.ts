@@ -1,6 +1,13 @@
 /** The receiver: verifies deliveries, and runs each event's handler once. */
 import { backoffMs } from '../core/backoff.js';
-import { BusyError, ConfigError, describeThrown, orUnavailable, RequestError } from '../core/errors.js';
+import {
+  BusyError,
+  ConfigError,
+  describeThrown,
+  orUnavailable,
+  RequestError,
+  refuseOthers,
+} from '../core/errors.js';
 import {
   EVENT_TYPES,
   isKnownEvent,
@@ -9,7 +16,7 @@ import {
   type UnknownEvent,
   type WebhookEvent,
 } from '../core/events.js';
-import { abortSignal, func, integer, oneOf, readOptions, required, rule } from '../core/options.js';
+import { abortSignal, integer, readOptions } from '../core/options.js';
 import type {
   Claim,
   Inbox,
@@ -120,8 +127,7 @@ export interface Receiver {
    *
    * @returns how many events ended in which way.
    * @throws {UnavailableError} `ERR_INBOX_FAILED` when the inbox cannot be asked.
-   * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown or wrong, or the function that gives the inbox
-   * fails.
+   * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown, or the function that gives the inbox fails.
    */
   redrive(options?: RedriveOptions): Promise<OutcomeCounts>;
   /**
@@ -497,12 +503,8 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     events: readonly UnknownEvent[],
     options: RecordOptions,
   ): Promise<readonly RecordResult[]> {
-    const read = readOptions('receiver.record', options, {
-      dueInMs: required(integer({ min: 0 })),
-      origin: required(oneOf(['push', 'pull', 'queue', 'redrive'])),
-      json: rule('an array with the JSON of each event', (json) => isTexts(json, events.length)),
-    });
-    return await recordAll(events, read);
+    assertRecordOptions(events, options);
+    return await recordAll(events, options);
   }
 
   async function recordAll(
@@ -612,11 +614,8 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     if (where !== undefined) warnNotDurable(inbox, { where, logger });
   }
 
-  async function redrive(options: RedriveOptions = {}): Promise<OutcomeCounts> {
-    const { signal, onOutcome } = readOptions('receiver.redrive', options, {
-      signal: abortSignal(),
-      onOutcome: func(),
-    });
+  async function redrive({ signal, onOutcome, ...others }: RedriveOptions = {}): Promise<OutcomeCounts> {
+    refuseOthers('receiver.redrive', others, ['signal', 'onOutcome']);
     redriven = true;
     return await telemetry.redrive(async () => {
       const counts = emptyCounts();
@@ -718,8 +717,20 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   return Object.defineProperty(receiver, 'inbox', { ...inbox }) as Receiver;
 }
 
-function isTexts(value: unknown, length: number): boolean {
-  return Array.isArray(value) && value.length === length && value.every((text) => typeof text === 'string');
+function assertRecordOptions(
+  events: readonly UnknownEvent[],
+  { dueInMs, origin, json, ...others }: RecordOptions,
+): void {
+  refuseOthers('receiver.record', others, ['dueInMs', 'origin', 'json']);
+  if (!Number.isSafeInteger(dueInMs) || dueInMs < 0) {
+    throw new ConfigError('receiver.record: `dueInMs` must be an integer from 0.');
+  }
+  if (!['push', 'pull', 'queue', 'redrive'].includes(origin)) {
+    throw new ConfigError('receiver.record: `origin` must be one of push, pull, queue, redrive.');
+  }
+  if (json !== undefined && json.length !== events.length) {
+    throw new ConfigError('receiver.record: `json` must be an array with the JSON of each event.');
+  }
 }
 
 /** The element of a list that has one there. */

@@ -1,5 +1,5 @@
 import { ConfigError } from '../core/errors.js';
-import { EVENT_TYPES, type EventType, isEventType, type WebhookEvent } from '../core/events.js';
+import { EVENT_TYPES, type EventType, type WebhookEvent } from '../core/events.js';
 import { nearestName } from '../core/options.js';
 import type { ExamplePayload } from './example-payloads.js';
 
@@ -71,7 +71,7 @@ export function exampleEvent<Type extends EventType>(
   overrides?: Partial<Omit<WebhookEvent, 'type'>>,
 ): WebhookEvent<Type> {
   const name: string = type;
-  if (!isEventType(name) && overrides?.payload === undefined) {
+  if (!Object.hasOwn(PAYLOADS, name) && overrides?.payload === undefined) {
     const nearest = nearestName(name, EVENT_TYPES);
     const fix =
       nearest === undefined

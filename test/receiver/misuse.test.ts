@@ -22,14 +22,13 @@ function setUp() {
 type RecordOptions = Parameters<ReturnType<typeof createReceiver>['record']>[1];
 
 test.each([
-  [{ dueInMS: 0, origin: 'pull' }, /unknown option `dueInMS`\. Did you mean `dueInMs`\?/],
+  [{ dueInMS: 0, origin: 'pull' }, /unknown option `dueInMS`\. The options are dueInMs, origin, json\./],
   [{ origin: 'pull' }, /`dueInMs` must be an integer from 0/],
   [{ dueInMs: Number.NaN, origin: 'pull' }, /`dueInMs`/],
   [{ dueInMs: -1, origin: 'pull' }, /`dueInMs`/],
   [{ dueInMs: 0 }, /`origin` must be one of push, pull, queue, redrive/],
   [{ dueInMs: 0, origin: 'poll' }, /`origin`/],
   [{ dueInMs: 0, origin: 'pull', json: [] }, /`json` must be an array with the JSON of each event/],
-  [undefined, /the options must be an object/],
 ])('record refuses the options %j, and records nothing', async (options, message) => {
   const { inbox, receiver } = setUp();
   const event = anEvent();
@@ -43,7 +42,7 @@ test('redrive refuses unknown options, and runs nothing', async () => {
   const { receiver, handled } = setUp();
   await receiver.record([anEvent()], { dueInMs: 0, origin: 'pull' });
   const misspelt = { onOutcomes: () => undefined } as object;
-  await expect(receiver.redrive(misspelt)).rejects.toThrow(/Did you mean `onOutcome`\?/);
+  await expect(receiver.redrive(misspelt)).rejects.toThrow(/unknown option `onOutcomes`/);
   expect(handled).toEqual([]);
   await receiver.redrive();
   expect(handled).toHaveLength(1);
