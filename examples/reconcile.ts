@@ -13,7 +13,7 @@ import { createReceiver, type UnknownEvent } from 'stablehooks';
 import { createPoller, describeGap } from 'stablehooks/catch-up';
 import { createClient } from 'stablehooks/client';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
-import { normalizeAmount, reconcile } from 'stablehooks/reconcile';
+import { reconcile, sameAmount } from 'stablehooks/reconcile';
 
 const { BASE_URL = '', TOKEN = '', INBOX = 'events.db', LEDGER = 'ledger.csv', SINCE = '' } = process.env;
 const { WEBHOOK_SECRET = 'unused' } = process.env;
@@ -60,7 +60,7 @@ const result = await reconcile<Booking>({
   since,
   ledgerTypes: ['transfer.settled', 'redeem.completed'],
   compare: ({ amount }, { payload }) =>
-    normalizeAmount(amount) === normalizeAmount(payload['amount'])
+    sameAmount(amount, payload['amount'])
       ? undefined
       : `amount: the ledger has ${amount}, the event ${String(payload['amount'])}`,
   onFinding: (finding) => console.log(`${finding.kind}: ${finding.id}`),

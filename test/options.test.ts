@@ -34,6 +34,8 @@ import { createInspector, fromInbox } from 'stablehooks-kit/inspector';
 import { createSandbox } from 'stablehooks-kit/sandbox';
 import { expect, test } from 'vitest';
 import manifest from '../package.json' with { type: 'json' };
+import { sectionOf } from './project/markdown.js';
+import { textOf } from './project/source.js';
 
 const method = async () => {
   throw new Error('A factory must not use its arguments before the first event.');
@@ -569,6 +571,7 @@ const others = [
   'logOutcome',
   'normalizeAmount',
   'parseEvent',
+  'sameAmount',
   'sign',
   'toWebhookResponse',
   'verifySignature',
@@ -588,6 +591,37 @@ test('the tables above hold every factory that the package exports', async () =>
   const covered = new Set([...refused.map(([name]) => name.split('.')[0]), 'createSandbox', ...others]);
   expect([...new Set(functions)].filter((name) => !covered.has(name))).toEqual([]);
 });
+
+/** The section that has the table of all options of a factory, and arguments to which one more option is added. */
+const tables: readonly (readonly [keyof typeof factories, string, string, readonly unknown[], object])[] = [
+  ['cachedSecret', 'secrets', 'Caching', [method], { ttlMs: 1_000 }],
+  ['createClient', 'client', 'Options', [], service],
+  ['createPoller', 'catch-up', 'Options', [], { client, receiver }],
+  ['createReceiver', 'frameworks', 'Options of `createReceiver`', [], required],
+  ['createSandbox', 'sandbox', 'Options', [], {}],
+  ['reconcile', 'reconcile', 'Options', [], books],
+];
+
+test.each(tables)(
+  'the options of %s are those of its table in docs/%s.md',
+  async (name, page, heading, args, options) => {
+    const rows = sectionOf(textOf(`docs/${page}.md`), heading)
+      .split('\n')
+      .filter((line) => line.startsWith('| `'));
+    const documented = rows.flatMap((row) =>
+      [...(row.split('|')[1] ?? '').matchAll(/`(\w+)`/g)].map(([, option]) => option),
+    );
+    const call = async () => factories[name](...args, { ...options, anOptionThatNoFactoryHas: 1 });
+    const { message } = await call().then(
+      () => new Error('It was not refused.'),
+      (error: Error) => error,
+    );
+    const known = /(?:The options are|Valid names:) ([\w, ]+)\.?$/.exec(message)?.[1]?.split(', ') ?? [
+      message,
+    ];
+    expect([...documented].sort()).toEqual([...known].sort());
+  },
+);
 
 test.each([
   ['a pool that lends clients', poolWithClients],

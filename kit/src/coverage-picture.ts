@@ -161,10 +161,11 @@ const DAY = 24 * HOUR;
 
 /**
  * From the opening date, or the first event before it, to now. Single events with an absurd date and a watermark far in
- * the future do not squeeze everything else into one pixel: the former are counted, the latter is marked at the edge.
+ * the future do not squeeze everything else into one pixel: the former are counted, the latter is marked at the edge. Nor
+ * does a gap that begins before the opening date, at a time that nobody knows.
  */
 function toSpan({ now, state: { since, watermark, gaps }, events }: CoverageData): Span {
-  const known = [since, watermark, firstOf(events), ...gaps.map(({ from }) => from)];
+  const known = [since, watermark, firstOf(events), ...gaps.map(({ from }) => Math.max(from, since ?? from))];
   const first = known.reduce<number>((least, time) => Math.min(least, time ?? least), now);
   const from = Math.min(first, now - MINUTE);
   const until = Math.min(Math.max(now, watermark ?? now), now + (now - from) / 4);

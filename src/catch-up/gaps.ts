@@ -39,17 +39,25 @@ export interface Advance {
 /**
  * Moves the watermark on and keeps what is not proven as gaps. A gap that a proof covers is closed; one that ends where
  * this poll begins and is still not proven becomes longer.
+ *
+ * @param state - the state with the opening date of this poll.
+ * @param wasAhead - whether the opening date of the last poll was set by a wrong clock.
  */
-export function advance(state: PollState, survey: SurveyResult): Advance {
+export function advance(
+  state: PollState,
+  survey: SurveyResult,
+  { wasAhead }: { readonly wasAhead: boolean } = { wasAhead: false },
+): Advance {
   const { answered, isAhead, until, settledAt } = survey;
   if (!answered) return { state, proven: false, reason: 'no-answer', opened: [], closed: [] };
   // Nobody knows what a wrong clock skipped.
-  const start = isAhead ? Math.min(state.since ?? 0, settledAt) : survey.watermark;
+  const ever = Math.min(0, settledAt);
+  const start = wasAhead ? ever : isAhead ? (state.since ?? ever) : survey.watermark;
   // An event that was created at the opening date itself counts.
   const begin = start === state.since ? start - 1 : start;
-  const watermark = Math.max(start, settledAt);
+  const watermark = Math.max(start, state.since ?? start, settledAt);
 
-  const proofs = limitProofs(survey.proofs, state.gaps);
+  const proofs = limitToOpening(limitProofs(survey.proofs, state.gaps), state);
   const shrunk = state.gaps.map((gap) => (gap.acknowledged ? gap : shrink(gap, { proofs, settledAt })));
   const closed = state.gaps.filter((_, index) => isEmpty(shrunk[index]));
   const kept = shrunk.filter((gap) => !isEmpty(gap));
@@ -60,7 +68,7 @@ export function advance(state: PollState, survey: SurveyResult): Advance {
   const extended = kept.map((gap) => extend(gap, { start, ends }));
   const isExtended = (type: EventType) => kept.some((gap) => endsAt(gap, type, start));
   const added = missing.filter((type) => !isExtended(type));
-  const reason = isAhead ? 'clock' : reasonOf(missing, proofs);
+  const reason = isAhead || wasAhead ? 'clock' : reasonOf(missing, proofs);
   const gap: StoredGap = {
     from: begin,
     until: Object.fromEntries(added.map((type) => [type, ends.get(type) ?? watermark])),
@@ -99,6 +107,16 @@ export function limitProofs(proofs: Proofs, gaps: readonly StoredGap[]): Proofs 
     const proof = proofs[type];
     const isAll = proof.from === Number.NEGATIVE_INFINITY;
     return [type, isAll ? { from: removedUntil, reason: 'removed' } : proof] as const;
+  });
+  return Object.fromEntries(limited) as Proofs;
+}
+
+/** No answer proves anything of before the opening date: what it shows from there is skipped. */
+function limitToOpening(proofs: Proofs, { since }: PollState): Proofs {
+  const begin = since === null ? Number.NEGATIVE_INFINITY : since - 1;
+  const limited = EVENT_TYPES.map((type) => {
+    const { from, reason } = proofs[type];
+    return [type, { from: Math.max(from, begin), reason }] as const;
   });
   return Object.fromEntries(limited) as Proofs;
 }
@@ -199,7 +217,8 @@ const REASONS: Readonly<Record<GapReason, string>> = {
   removed: 'the service has removed events from the list. Poll more often than it removes them',
   malformed: 'an element of the list is not an event. Report it to the service',
   'no-answer': 'the list was not read, or what it showed was not recorded',
-  clock: 'the stored watermark was in the future, because a clock was wrong. Check the clocks',
+  clock:
+    'the stored watermark or opening date was in the future, because a clock was wrong. Check the clocks, and compare the books of that time with reconcile',
 };
 
 /** Why something is not proven, and what to do, as a sentence. */

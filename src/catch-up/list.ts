@@ -54,8 +54,15 @@ export interface ListReader {
   readonly requests: () => number;
   /** How many different events of the answers were created before the opening date. */
   readonly skipped: () => number;
-  /** When the poll started, epoch ms: by the earlier of our clock and the service's, as far as that is known. */
-  readonly until: () => number;
+  readonly clocks: () => Clocks;
+}
+
+/** When the poll started, epoch ms, as far as the service's clock is known. */
+export interface Clocks {
+  /** By the earlier of our clock and the service's. */
+  readonly until: number;
+  /** By the later one. */
+  readonly latest: number;
 }
 
 /** The inbox is free for deliveries between two batches. */
@@ -76,14 +83,14 @@ export function createListReader({
   readonly lagMs: number;
   /** When the poll started, epoch ms. */
   readonly startedAt: number;
-  /** Events created before this are skipped, given the earlier of our clock and the service's. */
-  readonly takeFrom: (until: number) => number;
+  /** Events created before this are skipped. */
+  readonly takeFrom: (clocks: Clocks) => number;
   readonly signal: AbortSignal;
 }): ListReader {
   const found = new Map<string, FoundEvent>();
   const skipped = new Set<string>();
   const problems = new Map<string, PollProblem>();
-  let until = startedAt;
+  let clocks: Clocks = { until: startedAt, latest: startedAt };
   let requests = 0;
 
   const addProblem = (problem: PollProblem) => problems.set(JSON.stringify(problem), problem);
@@ -96,8 +103,11 @@ export function createListReader({
       const list = await client.events.listWithProblems({ ...(type !== null && { type }), limit, signal });
       const { answer, events, malformed } = readAnswer(list, query);
       // Without the service's clock, ours can be ahead of it by `lagMs`.
-      until = Math.min(until, answer.servedAt ?? startedAt - lagMs);
-      const from = takeFrom(until);
+      clocks = {
+        until: Math.min(clocks.until, answer.servedAt ?? startedAt - lagMs),
+        latest: Math.max(clocks.latest, answer.servedAt ?? startedAt),
+      };
+      const from = takeFrom(clocks);
       for (const element of malformed) {
         if ((timeOf(element.value) ?? from) >= from) addProblem(malformedProblem(element));
       }
@@ -136,7 +146,7 @@ export function createListReader({
     problems: () => [...problems.values()],
     requests: () => requests,
     skipped: () => skipped.size,
-    until: () => until,
+    clocks: () => clocks,
   };
 }
 

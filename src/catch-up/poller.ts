@@ -1,4 +1,4 @@
-import { ConfigError, orUnavailable } from '../core/errors.js';
+import { ConfigError, orUnavailable, refuseOthers } from '../core/errors.js';
 import { isKnownEvent } from '../core/events.js';
 import {
   boolean,
@@ -40,7 +40,7 @@ import {
   type Gap,
   isInGap,
 } from './gaps.js';
-import { createListReader, type PollerClient, runSurvey } from './list.js';
+import { type Clocks, createListReader, type PollerClient, runSurvey } from './list.js';
 import {
   diagnose,
   EMPTY_REPORT,
@@ -168,7 +168,18 @@ export function createPoller(options: PollerOptions): Poller {
   /** Logged once, and not at each poll. */
   let lastFailure: PollProblem | undefined;
 
-  function pollOnce({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<PollReport> {
+  function pollOnce({
+    signal,
+    ...others
+  }: {
+    readonly signal?: AbortSignal | undefined;
+  } = {}): Promise<PollReport> {
+    try {
+      refuseOthers('pollOnce', others, ['signal']);
+    } catch (error) {
+      const problems = [toProblem(error, { code: 'ERR_CONFIG_INVALID' })];
+      return Promise.resolve(publish({ ...EMPTY_REPORT, problems }));
+    }
     const signals = signal === undefined ? [stopping.signal] : [stopping.signal, signal];
     current ??= poll(settings, { holder, signal: AbortSignal.any(signals), isFirst, isTimed: running })
       .finally(() => {
@@ -359,10 +370,10 @@ async function pollUnderLease(
 
   const { state } = lease;
   const first = state.watermark === null;
-  const openingAt = (until: number) => toOpening(settings, { state, until });
-  const takeFrom = (until: number) => openingAt(until).takeFrom;
+  const openingBy = (clocks: Clocks) => toOpening(settings, { state, clocks });
+  const takeFrom = (clocks: Clocks) => openingBy(clocks).takeFrom;
   const list = createListReader({ ...settings, startedAt, takeFrom, signal: halt });
-  const watermark = state.watermark ?? openingAt(startedAt).since;
+  const watermark = state.watermark ?? openingBy(list.clocks()).since;
   const { limit: lastLimit, oldest } = state;
   const target = triesGaps(state, { ...settings, startedAt, isFirst }) ? oldestGap(state) : undefined;
   const survey = await runSurvey(list, {
@@ -374,18 +385,21 @@ async function pollUnderLease(
     lastLimit,
     oldest,
   });
-  const { since } = openingAt(list.until());
+  const opening = openingBy(list.clocks());
+  // Without an answer, the service's clock is not known, and an opening date that is stored stays.
+  const since = survey.answered && !halt.aborted ? opening.since : (state.since ?? opening.since);
   const opened = { ...state, since: since === Number.NEGATIVE_INFINITY ? null : since };
   // A poll that was stopped before it read the whole list has found no gap.
   const next: Advance = halt.aborted
     ? { state: opened, proven: false, reason: 'no-answer', opened: [], closed: [] }
-    : advance(opened, survey);
+    : advance(opened, survey, opening);
   const found = [...list.found.values()];
-  if (survey.isAhead) problems.push(problemOf('ERR_WATERMARK_AHEAD'));
+  const wasAhead = survey.isAhead || (survey.answered && opening.wasAhead);
+  if (wasAhead) problems.push(problemOf('ERR_WATERMARK_AHEAD'));
   // The header has whole seconds (RFC 9110, 6.6.1).
   const isClockBehind = survey.until < startedAt - settings.lagMs - 1_000;
   if (isClockBehind) problems.push(problemOf('ERR_CLOCK_BEHIND'));
-  const late = first || survey.isAhead ? [] : found.filter((event) => isLate(event, { state, since }));
+  const late = first || wasAhead ? [] : found.filter((event) => isLate(event, { state, since }));
   if (late.length > 0) problems.push(problemOf('ERR_EVENT_LATE'));
 
   const dispatched = await dispatchEvents(found.filter(mustRun), { ...settings, signal: halt });
@@ -418,23 +432,28 @@ interface Opening {
   readonly since: number;
   /** Events created before this are skipped. */
   readonly takeFrom: number;
+  /** Whether a wrong clock had set the stored date. */
+  readonly wasAhead: boolean;
 }
 
 /**
  * The opening date moves only until the first poll with an answer has ended: later, what a changed `since` would add is
  * before the watermark and not proven, and what it would take away would be lost.
  *
- * @param until - the start of the poll by the earlier of the two clocks, as far as it is known.
+ * One that neither clock has reached moves back by as much as the watermark does: so far back from now as polls had
+ * covered. What was skipped before that, nobody knows.
  */
 function toOpening(
-  { since: given, backfill }: Pick<PollerSettings, 'since' | 'backfill'>,
-  { state, until }: { readonly state: PollState; readonly until: number },
+  { since: given, backfill, lagMs }: Pick<PollerSettings, 'since' | 'backfill' | 'lagMs'>,
+  { state, clocks: { until, latest } }: { readonly state: PollState; readonly clocks: Clocks },
 ): Opening {
-  const since =
-    state.watermark === null
-      ? Math.min(given ?? state.since ?? until, until)
-      : (state.since ?? Number.NEGATIVE_INFINITY);
-  return { since, takeFrom: backfill ? Number.NEGATIVE_INFINITY : Math.min(given ?? since, since) };
+  const { since: stored, watermark } = state;
+  let since = stored ?? (watermark === null ? until : Number.NEGATIVE_INFINITY);
+  if (since > latest) since = until - Math.max(0, (watermark ?? since) - since);
+  if (watermark === null) since = Math.min(given ?? since, until);
+  const takeFrom = backfill ? Number.NEGATIVE_INFINITY : Math.min(given ?? since, since);
+  // Clocks can be wrong by less than the lag.
+  return { since, takeFrom, wasAhead: stored !== null && stored > latest + lagMs };
 }
 
 /**

@@ -1,4 +1,4 @@
-import { ConfigError, EventError } from '../core/errors.js';
+import { ConfigError, EventError, refuseOthers } from '../core/errors.js';
 import { toEvent, type UnknownEvent } from '../core/events.js';
 import { ResponseError, type ResponseFacts } from './errors.js';
 import type { Send } from './http.js';
@@ -82,7 +82,8 @@ function notEvents(facts: ResponseFacts, fields: readonly string[]): ResponseErr
   return new ResponseError(message, { ...facts, fields });
 }
 
-function toSearchParams({ type, limit }: EventQuery): URLSearchParams {
+function toSearchParams({ type, limit, signal: _, ...others }: EventQuery): URLSearchParams {
+  refuseOthers('client.events', others, ['type', 'limit', 'signal']);
   const search = new URLSearchParams();
   if (type !== undefined) {
     if (typeof type !== 'string' || type === '') {

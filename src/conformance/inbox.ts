@@ -62,6 +62,15 @@ async function historyOf(inbox: InboxOperations, { id }: UnknownEvent) {
   return record?.history.map(({ attempt, result, error }) => ({ attempt, result, error }));
 }
 
+/** How long a case waits for what an inbox must do in the end, in ms. */
+const PATIENCE_MS = 30_000;
+
+/** A check that fails once that time is over: an inbox that breaks a rule must not keep a case running. */
+function within(message: string): () => void {
+  const until = Date.now() + PATIENCE_MS;
+  return () => assert.ok(Date.now() < until, message);
+}
+
 const idsOf = (events: readonly UnknownEvent[]) => events.map(({ id }) => id);
 
 const claimCases: readonly InboxCase[] = [
@@ -802,7 +811,9 @@ const keyCases: readonly InboxCase[] = [
     async run({ inbox, second }) {
       let waiting: UnknownEvent | undefined;
       // A machine that stalls for longer than the lease lets the second claim win: then once more.
+      const mustWait = within('A claim of a key that is leased was never answered waiting.');
       for (let round = 0; waiting === undefined; round++) {
+        mustWait();
         const [holder, other] = eventsByDay(2);
         assert.ok(holder && other);
         const key = `${KEY}_${round}`;
@@ -811,7 +822,9 @@ const keyCases: readonly InboxCase[] = [
         if (claim.state === 'waiting') waiting = other;
       }
       let taken: readonly UnknownEvent[] = [];
+      const mustBeDue = within('The event that waits was not due after the lease had lapsed.');
       while (taken.length === 0) {
+        mustBeDue();
         await otherTurn();
         taken = await takeDue(second, TAKE);
       }
@@ -915,7 +928,7 @@ const keyCases: readonly InboxCase[] = [
       await inbox.complete(lease);
       await second.complete(other);
       const left: string[] = [];
-      for (let taken = [next.id]; taken.length > 0; left.push(...taken)) {
+      for (let taken = [next.id]; taken.length > 0 && left.length < 3; left.push(...taken)) {
         taken = [...idsOf(await takeDue(inbox, TAKE))];
       }
       assert.deepEqual(left, [next.id]);
@@ -1046,7 +1059,9 @@ const keyCases: readonly InboxCase[] = [
       await Promise.all(
         someEvents(50).map(async (event, index) => {
           const own = index % 2 ? inbox : second;
+          const mustGetTurn = within('A claim of a key was never answered claimed.');
           for (;;) {
+            mustGetTurn();
             const claim = await own.claim(event, { ...LONG, key: KEY });
             if (claim.state !== 'claimed') {
               await otherTurn();
@@ -1070,8 +1085,10 @@ const keyCases: readonly InboxCase[] = [
       const keyOf = new Map(events.map(({ id }, index) => [id, `redeem_${index % 5}`]));
       await inbox.record(events, { ...DUE, keys: [...keyOf.values()] });
       const done: string[] = [];
+      const mustEnd = within('takeDue did not return every event of the keys.');
       const take = async (own: Inbox<unknown>) => {
         while (done.length < events.length) {
+          mustEnd();
           for (const event of await takeDue(own, { ...TAKE, limit: 3 })) {
             const key = keyOf.get(event.id) ?? '';
             const claim = await own.claim(event, { ...LONG, key });
@@ -1464,7 +1481,12 @@ const operationCases: readonly InboxCase[] = [
           if (page.length === 0) break;
           assert.ok(page.length <= 3 && page.every(({ state }) => state === 'received'));
           seen[order].push(...page.map(({ id }) => id));
-          assert.ok(seen[order].length <= 7, 'A page has a record that was seen before.');
+          const ids = new Set(seen[order]);
+          assert.equal(
+            seen[order].length,
+            ids.size,
+            'A page has a record again: it must begin after `after`.',
+          );
           after = page.at(-1)?.id;
         }
       }
@@ -1596,6 +1618,42 @@ const operationCases: readonly InboxCase[] = [
       assert.deepEqual(await second.record([done, dead, waiting], DUE), ['done', 'dead', 'received']);
       assert.deepEqual((await inbox.find(dead.id))?.event, dead);
       assert.deepEqual(await takeDue(inbox, TAKE), [waiting]);
+    },
+  },
+  {
+    name: 'list and prune reject with ERR_CONFIG_INVALID when an option is missing, unknown or makes no sense, and remove nothing',
+    async run({ inbox }) {
+      const event = someEvent();
+      await inbox.complete(await claimed(inbox, event));
+      const invalid = { code: 'ERR_CONFIG_INVALID' };
+      const limit = 10;
+      const state = 'done';
+      const after = event.id;
+      for (const options of [
+        { state },
+        { limit },
+        { state: 'donne', limit },
+        { state, limit: -1 },
+        { state, limit: 0.5 },
+        { state, limit: Number.NaN },
+        { state, limit: '10' },
+        { state, limit, order: 'newst' },
+        { state, limit, afetr: after },
+      ]) {
+        const list = async () => inbox.list(options as Parameters<InboxOperations['list']>[0]);
+        await assert.rejects(list, invalid, `list(${JSON.stringify(options)}) must be refused.`);
+      }
+      for (const options of [
+        {},
+        { olderThan: 0 },
+        { olderThanMs: -1 },
+        { olderThanMs: Number.NaN },
+        { olderThanMs: '1d' },
+      ]) {
+        const prune = async () => inbox.prune(options as Parameters<InboxOperations['prune']>[0]);
+        await assert.rejects(prune, invalid, `prune(${JSON.stringify(options)}) must be refused.`);
+      }
+      assert.deepEqual((await inbox.find(event.id))?.event, event);
     },
   },
   {

@@ -167,6 +167,18 @@ export type ReceiverError =
 const DEPENDENCY = { ERR_INBOX_FAILED: 'inbox', ERR_QUEUE_FAILED: 'queue' } as const;
 
 /**
+ * Refuses options that a function does not have. Unlike `readOptions`, it checks no values and guesses no names, for
+ * what is called on the way of each event.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID`
+ */
+export function refuseOthers(where: string, others: object, names: readonly string[]): void {
+  const [unknown] = Object.keys(others);
+  if (unknown === undefined) return;
+  throw new ConfigError(`${where}: unknown option \`${unknown}\`. The options are ${names.join(', ')}.`);
+}
+
+/**
  * Waits for an answer of the inbox or the queue.
  *
  * @throws {UnavailableError} with this code and the driver's error as its cause; errors of this package pass through.

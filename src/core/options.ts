@@ -132,6 +132,11 @@ export function func<Default = undefined>(fallback?: Default): OptionRule<Defaul
   };
 }
 
+/** An `AbortSignal`. */
+export function abortSignal<Default = undefined>(fallback?: Default): OptionRule<Default> {
+  return rule('an AbortSignal', (value) => value instanceof AbortSignal, fallback);
+}
+
 /** A valid `Date`. */
 export function date(): OptionRule<undefined> {
   return rule('a valid Date', (value) => value instanceof Date && !Number.isNaN(value.getTime()));

@@ -320,6 +320,8 @@ export interface InboxOperations {
   /**
    * Records of one state, by `receivedAt`, then id. `after` is the id of the last record seen; it may have left the
    * state.
+   *
+   * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or makes no sense.
    */
   list(options: {
     readonly state: InboxState;
@@ -340,6 +342,9 @@ export interface InboxOperations {
   /**
    * Removes the JSON and the history of events that have been `done` for `olderThanMs`, and keeps their ids, so that
    * a replay is still a duplicate. Resolves to how many it pruned.
+   *
+   * @throws {ConfigError} `ERR_CONFIG_INVALID` when `olderThanMs` is missing, negative or no integer, or an option is
+   * unknown.
    */
   prune(options: { readonly olderThanMs: number }): Promise<number>;
 }

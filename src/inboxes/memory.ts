@@ -15,6 +15,7 @@ import {
   type StoredEvent,
 } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
+import { readListOptions, readPruneOptions } from './operation-options.js';
 
 /** Options of {@link memoryInbox}. */
 export interface MemoryInboxOptions {
@@ -238,7 +239,8 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       return stored && toRecord(stored);
     },
 
-    async list({ state, limit, after, order = 'oldest' }) {
+    async list(options) {
+      const { state, limit, after, order } = readListOptions(options);
       const last = after === undefined ? undefined : get(after);
       const compare: typeof byAge = order === 'oldest' ? byAge : (one, other) => byAge(other, one);
       return [...(state === 'done' ? done : open).values()]
@@ -267,7 +269,8 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       return true;
     },
 
-    async prune({ olderThanMs }) {
+    async prune(options) {
+      const { olderThanMs } = readPruneOptions(options);
       const before = now() - olderThanMs;
       const old = [...done.values()].filter(
         ({ record, json }) => json !== null && record.updatedAt <= before,

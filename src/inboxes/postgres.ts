@@ -20,6 +20,7 @@ import {
   type StoredGap,
 } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
+import { readListOptions, readPruneOptions } from './operation-options.js';
 import {
   type OpenTransaction,
   type PgClientLike,
@@ -365,7 +366,8 @@ export function postgresInbox(
       return row && toRecord(row);
     },
 
-    async list({ state, limit, after, order = 'oldest' }) {
+    async list(options) {
+      const { state, limit, after, order } = readListOptions(options);
       const { first, after: next } = statements.list[order];
       const rows = await (after === undefined
         ? send<EventRow>(first, [state, limit])
@@ -384,7 +386,8 @@ export function postgresInbox(
       return (await send(statements.requeue, [id])).length > 0;
     },
 
-    async prune({ olderThanMs }) {
+    async prune(options) {
+      const { olderThanMs } = readPruneOptions(options);
       let total = 0;
       for (let pruned = PRUNE_BATCH; pruned === PRUNE_BATCH; total += pruned) {
         const values = [olderThanMs, PRUNE_BATCH];

@@ -16,6 +16,7 @@ import {
 } from '../core/ports.js';
 import { redactCommand } from '../core/redact-command.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
+import { readListOptions, readPruneOptions } from './operation-options.js';
 import { REDIS_SCRIPTS, type RedisScript } from './redis-lua.js';
 
 /**
@@ -212,7 +213,8 @@ export function redisInbox(
       return toRecords(await scripts.find([id]))[0];
     },
 
-    async list({ state, limit, after = '', order = 'oldest' }) {
+    async list(options) {
+      const { state, limit, after = '', order } = readListOptions(options);
       return toRecords(await scripts.list([state, limit, after, order]));
     },
 
@@ -226,7 +228,8 @@ export function redisInbox(
 
     requeue: (id) => succeeded(scripts.requeue([id])),
 
-    async prune({ olderThanMs }) {
+    async prune(options) {
+      const { olderThanMs } = readPruneOptions(options);
       for (let total = 0; ; ) {
         const reply = (await scripts.prune([olderThanMs, PRUNE_BATCH])) as readonly string[];
         const [seen = 0, pruned = 0] = reply.map(Number);

@@ -9,6 +9,7 @@ import {
   type Lease,
 } from '../core/ports.js';
 import type { Runtime } from '../core/runtime.js';
+import { readListOptions, readPruneOptions } from './operation-options.js';
 import {
   type DueRow,
   prepareStatements,
@@ -214,7 +215,8 @@ export function createSqliteInbox({
       return sql.find(id).map(toRecord)[0];
     },
 
-    async list({ state, limit, after: last, order }) {
+    async list(options) {
+      const { state, limit, after: last, order } = readListOptions(options);
       const [from] = last === undefined ? [] : sql.find(last);
       if (order === 'newest') {
         const { received_at: at, id } = from ?? { received_at: Number.MAX_SAFE_INTEGER, id: '' };
@@ -235,7 +237,8 @@ export function createSqliteInbox({
       return step((at) => sql.requeue(at, at, id).length === 1);
     },
 
-    async prune({ olderThanMs }) {
+    async prune(options) {
+      const { olderThanMs } = readPruneOptions(options);
       for (let pruned = 0; ; ) {
         const { length } = await step((at) => sql.prune(at - olderThanMs, PRUNE_BATCH));
         pruned += length;

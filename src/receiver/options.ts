@@ -42,7 +42,7 @@ export interface ReceiverOptions<Schemas = Record<never, never>, Tx = undefined>
    * as one whose signature does not match; if it throws, it is `unavailable` with `ERR_SECRET_UNAVAILABLE`.
    */
   readonly secret: ReceiverSecret;
-  /** One handler for each event type that the app uses. */
+  /** One handler for each event type that the app uses. A type whose value is `undefined` is refused: leave it out. */
   readonly handlers: Handlers<Schemas, Tx>;
   /** A Standard Schema for each payload to check and narrow. @default none: payloads are objects of unknown content */
   readonly payloads?:
@@ -168,7 +168,7 @@ export type Handler<Type extends EventType, Payload = UnknownPayload, Tx = undef
 
 /** One handler per type. An event of a type without one is answered 200 and recorded as done. */
 export type Handlers<Schemas = Record<never, never>, Tx = undefined> = {
-  readonly [Type in EventType]?: Handler<Type, PayloadOf<Schemas, Type>, Tx> | undefined;
+  readonly [Type in EventType]?: Handler<Type, PayloadOf<Schemas, Type>, Tx>;
 };
 
 /** The handlers by type, once the compiler has checked each against its own event. */
@@ -229,8 +229,8 @@ export function readReceiverOptions<Schemas, Tx>(
     options,
     {
       secret: SECRET_GIVEN,
-      handlers: required(rule('an object of functions by event type', isObject)),
-      payloads: rule('an object of schemas', isObject),
+      handlers: required(rule('an object of functions by event type', isTable)),
+      payloads: rule('an object of schemas by event type', isTable),
       inbox: lazyRule(inboxRule),
       queue: lazyRule(queueRule),
       acknowledge: oneOf(['handled', 'recorded'], 'handled'),
@@ -280,16 +280,14 @@ export function readReceiverOptions<Schemas, Tx>(
     runtime,
     signature: { header: signatureHeader, encoding, prefix: signaturePrefix },
     secret: readSecret(secret, { runtime, timeoutMs: secretTimeoutMs }),
-    handlers: readOptions(
-      'createReceiver `handlers`',
-      read.handlers as HandlerTable<Tx>,
-      forEachType(func()),
-    ),
-    payloads: readOptions(
-      'createReceiver `payloads`',
-      (read.payloads ?? {}) as PayloadSchemas,
-      forEachType(rule('a Standard Schema', isStandardSchema)),
-    ),
+    handlers: readTable('handlers', read.handlers as HandlerTable<Tx>, {
+      expected: 'a function',
+      accepts: (value) => typeof value === 'function',
+    }),
+    payloads: readTable('payloads', (read.payloads ?? {}) as PayloadSchemas, {
+      expected: 'a Standard Schema',
+      accepts: isStandardSchema,
+    }),
   };
   return defineLazy('createReceiver', settings, { inbox: inboxRule, queue: queueRule });
 }
@@ -306,10 +304,18 @@ export function recordedNeedsDurable(): ConfigError {
   );
 }
 
-function forEachType(each: OptionRule<undefined>) {
-  return Object.fromEntries(EVENT_TYPES.map((type) => [type, each])) as Readonly<
-    Record<EventType, OptionRule<undefined>>
-  >;
+/** A type that is there must have a value: `undefined` comes from a misspelt import, and its events would be ignored. */
+function readTable<Table extends HandlerTable<never> | PayloadSchemas>(
+  name: string,
+  table: Table,
+  { expected, accepts }: Pick<OptionRule, 'expected' | 'accepts'>,
+): Table {
+  const rules = EVENT_TYPES.map((type) => {
+    const isMissing = type in table && table[type] === undefined;
+    const found = isMissing ? ', and is undefined: check its import, or leave the type out' : '';
+    return [type, { ...rule(`${expected}${found}`, accepts), required: type in table }];
+  });
+  return readOptions(`createReceiver \`${name}\``, table, Object.fromEntries(rules));
 }
 
 function isInbox(value: unknown): boolean {
@@ -324,8 +330,10 @@ function isHeaderName(value: unknown): boolean {
   return typeof value === 'string' && /^[\w.-]+$/.test(value);
 }
 
-function isObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+/** An object with a property for each type. A map, an array or a promise has none. */
+function isTable(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return !(Symbol.iterator in value) && !('then' in value);
 }
 
 export function isStandardSchema(value: unknown): boolean {

@@ -1,14 +1,22 @@
 /** The receiver: verifies deliveries, and runs each event's handler once. */
 import { backoffMs } from '../core/backoff.js';
-import { BusyError, ConfigError, describeThrown, orUnavailable, RequestError } from '../core/errors.js';
+import {
+  BusyError,
+  ConfigError,
+  describeThrown,
+  orUnavailable,
+  RequestError,
+  refuseOthers,
+} from '../core/errors.js';
 import {
   EVENT_TYPES,
   isKnownEvent,
   readEvent,
+  toEvent,
   type UnknownEvent,
   type WebhookEvent,
 } from '../core/events.js';
-import { integer, readOptions, rule } from '../core/options.js';
+import { abortSignal, integer, readOptions } from '../core/options.js';
 import type {
   Claim,
   Inbox,
@@ -77,7 +85,7 @@ export interface WebhookRequest {
 
 /** How events are recorded. */
 export interface RecordOptions {
-  /** When events of known types are due, in ms from now, if nothing runs them before. */
+  /** When events of known types are due, in ms from now, an integer from 0, if nothing runs them before. */
   readonly dueInMs: number;
   readonly origin: Origin;
   /** The JSON of each event as it arrived, in the same order, to be stored unchanged. @default the events serialized */
@@ -92,7 +100,10 @@ export interface AcceptOptions {
   readonly traceparent?: string | undefined;
 }
 
-/** Receives events. `receive`, `accept` and `handle` never throw or reject: each resolves to an {@link Outcome}. */
+/**
+ * Receives events. `receive`, `accept` and `handle` never throw or reject: each resolves to an {@link Outcome}. What is
+ * handed over and is no event, such as `null`, is `rejected` with `ERR_EVENT_MALFORMED`.
+ */
 export interface Receiver {
   /** Takes one HTTP request, untrusted: verifies it, parses it, and continues as {@link Receiver.accept}. */
   receive(request: WebhookRequest): Promise<Outcome>;
@@ -105,7 +116,8 @@ export interface Receiver {
    * state the inbox already had it. Events of unknown types are parked, and `onUnknown` is called for the new ones.
    *
    * @throws {UnavailableError} `ERR_INBOX_FAILED`; some of the events may be recorded by then.
-   * @throws {ConfigError} `ERR_CONFIG_INVALID` when the function that gives the inbox fails.
+   * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or makes no sense, or the function that
+   * gives the inbox fails.
    */
   record(events: readonly UnknownEvent[], options: RecordOptions): Promise<readonly RecordResult[]>;
   /**
@@ -115,7 +127,7 @@ export interface Receiver {
    *
    * @returns how many events ended in which way.
    * @throws {UnavailableError} `ERR_INBOX_FAILED` when the inbox cannot be asked.
-   * @throws {ConfigError} `ERR_CONFIG_INVALID` when the function that gives the inbox fails.
+   * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown, or the function that gives the inbox fails.
    */
   redrive(options?: RedriveOptions): Promise<OutcomeCounts>;
   /**
@@ -248,21 +260,27 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     }
   }
 
-  const accept = (event: UnknownEvent, origin: Origin, { json, traceparent }: AcceptOptions = {}) => {
-    const run: Pipeline = (enter) => {
-      enter();
-      return dispatch(event, origin, json);
-    };
-    return conclude({ origin, event }, logger, run, traceparent);
-  };
+  type Step = (event: UnknownEvent, origin: Origin, json?: string) => Promise<OutcomeResult>;
 
-  const handle = (event: UnknownEvent, origin: Origin, { json, traceparent }: AcceptOptions = {}) => {
-    const run: Pipeline = (enter) => {
-      enter();
-      return runOrPark(event, origin, json);
+  /** A step for authentic events that others hand over: what is not an event is `rejected`, like the body of a delivery. */
+  const takeWith =
+    (step: Step) =>
+    (event: UnknownEvent, origin: Origin, { json, traceparent }: AcceptOptions = {}): Promise<Outcome> => {
+      let malformed: unknown;
+      try {
+        toEvent(event);
+      } catch (error) {
+        malformed = error;
+      }
+      const run: Pipeline = (enter) => {
+        if (malformed !== undefined) throw malformed;
+        enter();
+        return step(event, origin, json);
+      };
+      return conclude(malformed === undefined ? { origin, event } : { origin }, logger, run, traceparent);
     };
-    return conclude({ origin, event }, logger, run, traceparent);
-  };
+  const accept = takeWith(dispatch);
+  const handle = takeWith(runOrPark);
 
   function readBody(request: WebhookRequest): Promise<Uint8Array> {
     const toError = () => {
@@ -479,11 +497,19 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     { json, dueInMs }: { readonly json: string | undefined; readonly dueInMs: number },
   ): Promise<RecordResult | undefined> {
     const texts = json === undefined ? undefined : [json];
-    const [recorded] = await record([event], { dueInMs, origin, json: texts });
+    const [recorded] = await recordAll([event], { dueInMs, origin, json: texts });
     return recorded;
   }
 
   async function record(
+    events: readonly UnknownEvent[],
+    options: RecordOptions,
+  ): Promise<readonly RecordResult[]> {
+    assertRecordOptions(events, options);
+    return await recordAll(events, options);
+  }
+
+  async function recordAll(
     events: readonly UnknownEvent[],
     { dueInMs, origin, json }: RecordOptions,
   ): Promise<readonly RecordResult[]> {
@@ -590,7 +616,8 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     if (where !== undefined) warnNotDurable(inbox, { where, logger });
   }
 
-  async function redrive({ signal, onOutcome }: RedriveOptions = {}): Promise<OutcomeCounts> {
+  async function redrive({ signal, onOutcome, ...others }: RedriveOptions = {}): Promise<OutcomeCounts> {
+    refuseOthers('receiver.redrive', others, ['signal', 'onOutcome']);
     redriven = true;
     return await telemetry.redrive(async () => {
       const counts = emptyCounts();
@@ -652,7 +679,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   async function run(options: RunOptions = {}): Promise<void> {
     const { intervalMs, signal } = readOptions('receiver.run', options, {
       intervalMs: integer({ default: 5_000 }),
-      signal: rule('an AbortSignal', (value) => value instanceof AbortSignal),
+      signal: abortSignal(),
     });
     if (runner !== undefined) throw new ConfigError('receiver.run: it runs already.');
     redriven = true;
@@ -690,6 +717,22 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   // As in the settings: a plain property, or one that makes the inbox when it is read.
   const inbox = Object.getOwnPropertyDescriptor(settings, 'inbox');
   return Object.defineProperty(receiver, 'inbox', { ...inbox }) as Receiver;
+}
+
+function assertRecordOptions(
+  events: readonly UnknownEvent[],
+  { dueInMs, origin, json, ...others }: RecordOptions,
+): void {
+  refuseOthers('receiver.record', others, ['dueInMs', 'origin', 'json']);
+  if (!Number.isSafeInteger(dueInMs) || dueInMs < 0) {
+    throw new ConfigError('receiver.record: `dueInMs` must be an integer from 0.');
+  }
+  if (!['push', 'pull', 'queue', 'redrive'].includes(origin)) {
+    throw new ConfigError('receiver.record: `origin` must be one of push, pull, queue, redrive.');
+  }
+  if (json !== undefined && json.length !== events.length) {
+    throw new ConfigError('receiver.record: `json` must be an array with the JSON of each event.');
+  }
 }
 
 /** The element of a list that has one there. */

@@ -6,8 +6,25 @@ const MAX_LENGTH = 1_000;
 const DECIMAL = /^([+-]?)(\d+)(?:\.(\d+))?$/;
 
 /**
+ * Whether two decimal amounts are equal, however they are written: `1.50`, `+1.500` and `01.5` are.
+ *
+ * @returns `false` also when one of them is no amount, or neither is: see {@link normalizeAmount}.
+ *
+ * @example
+ * ```ts
+ * sameAmount('10.50', '10.5'); // true
+ * sameAmount(undefined, undefined); // false
+ * ```
+ */
+export function sameAmount(a: unknown, b: unknown): boolean {
+  const normal = normalizeAmount(a);
+  return normal !== undefined && normal === normalizeAmount(b);
+}
+
+/**
  * The shortest way to write a decimal amount, so that equal amounts become equal strings: `1.50`, `+1.500` and `01.5`
- * become `1.5`, and `-0` becomes `0`.
+ * become `1.5`, and `-0` becomes `0`. To compare two amounts, use {@link sameAmount}: two that are no amounts are both
+ * `undefined` here.
  *
  * @returns `undefined` for everything else: a number, an empty string, an exponent (`1e3`), separators (`1,000`), white
  * space, or more than 1,000 characters.

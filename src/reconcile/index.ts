@@ -1,4 +1,4 @@
-export { normalizeAmount } from './amount.js';
+export { normalizeAmount, sameAmount } from './amount.js';
 export type { Amounts, DailyTotal } from './daily.js';
 export {
   type LedgerEntry,

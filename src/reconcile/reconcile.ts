@@ -2,7 +2,17 @@ import { toIso } from '../catch-up/gaps.js';
 import type { PollerClient } from '../catch-up/list.js';
 import { ConfigError, orUnavailable } from '../core/errors.js';
 import { createdAtMs, EVENT_TYPES, type EventType, isEventType, type UnknownEvent } from '../core/events.js';
-import { boolean, date, func, integer, readOptions, required, rule, withMethods } from '../core/options.js';
+import {
+  abortSignal,
+  boolean,
+  date,
+  func,
+  integer,
+  readOptions,
+  required,
+  rule,
+  withMethods,
+} from '../core/options.js';
 import type { Inbox, InboxOperations, InboxRecord, InboxState } from '../core/ports.js';
 import { RUNTIME, type Runtime, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import { type BookLine, type Books, createBooks } from './books.js';
@@ -23,7 +33,7 @@ export interface LedgerEntry {
   /** The id of the event that the entry was written for. */
   readonly id: string;
   /**
-   * When that event was created, ISO 8601, if the ledger has it. It is used only for an entry whose event neither the
+   * When that event was created, as an ISO 8601 string, if the ledger has it. It is used only for an entry whose event neither the
    * list nor the inbox has: such an entry from outside the span is left out, and from inside it is `extra`.
    */
   readonly createdAt?: string | undefined;
@@ -65,7 +75,7 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry> {
   readonly until?: Date | undefined;
   /**
    * Compares an entry with its event; returns what differs, in words, or nothing. Compare amounts with
-   * `normalizeAmount`, never as numbers. @default nothing is compared
+   * `sameAmount`, never as numbers. @default nothing is compared
    */
   readonly compare?:
     | ((entry: Entry, event: UnknownEvent) => string | readonly string[] | undefined)
@@ -107,7 +117,8 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry> {
  * error then is counted as `unjudged`. Ids are kept in memory, and nothing else of an event or entry.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or makes no sense, when the span ends
- * before the poller's opening date, or when an entry has no id.
+ * before the poller's opening date, when an entry has no id, or a `createdAt` that is no ISO string, and when
+ * `inbox.list` does not continue after the last record.
  * @throws {UnavailableError} `ERR_INBOX_FAILED`.
  * @throws the client's error when the service answers no request; what `ledger`, `compare` or `onFinding` throws; the
  * reason of `signal`.
@@ -195,7 +206,7 @@ function toSettings<Entry extends LedgerEntry>(options: ReconcileOptions<Entry>)
     maxLimit: integer({ default: 1_000 }),
     lagMs: integer({ default: 300_000, min: 0 }),
     disorderMs: integer({ default: 1_000, min: 0 }),
-    signal: rule('an AbortSignal', (signal) => signal instanceof AbortSignal, NEVER),
+    signal: abortSignal(NEVER),
     onFinding: func((): void => undefined),
     onProgress: func((): void => undefined),
     runtime: RUNTIME,
@@ -349,7 +360,9 @@ function createRun<Entry extends LedgerEntry>(
         for (const record of page) addRecord(record);
         done += page.length;
         onProgress({ step: 'inbox', done, total: Math.max(done, total) });
-        after = page.at(-1)?.id;
+        const last = page.at(-1)?.id;
+        if (last !== undefined && last === after) throw listStands();
+        after = last;
         if (page.length < PAGE_SIZE || after === undefined) break;
         await takeTurn(runtime);
       }
@@ -360,13 +373,7 @@ function createRun<Entry extends LedgerEntry>(
     let done = 0;
     for await (const page of inPages(settings.ledger, runtime)) {
       signal.throwIfAborted();
-      for (const { id } of page) {
-        if (typeof id !== 'string' || id === '') {
-          throw new ConfigError(
-            'reconcile: an entry of `ledger` has no `id`: it must be the id of an event.',
-          );
-        }
-      }
+      for (const entry of page) assertEntry(entry);
       await inParallel(page, addEntry);
       done += page.length;
       onProgress({ step: 'ledger', done, total: undefined });
@@ -401,8 +408,7 @@ function createRun<Entry extends LedgerEntry>(
   }
 
   function isEntryOutside({ createdAt }: LedgerEntry): boolean {
-    const at = createdAt === undefined ? Number.NaN : Date.parse(createdAt);
-    return !Number.isNaN(at) && !isIn(at);
+    return createdAt !== undefined && !isIn(createdAtMs({ created_at: createdAt }));
   }
 
   async function compareWith(event: UnknownEvent, entry: Entry): Promise<void> {
@@ -503,6 +509,32 @@ function createRun<Entry extends LedgerEntry>(
   }
 
   return { span, totals, log, daily, addListed, readInbox, readLedger, judge, proof };
+}
+
+function assertEntry(entry: LedgerEntry | null | undefined): void {
+  if (typeof entry !== 'object' || entry === null) {
+    throw new ConfigError('reconcile: an entry of `ledger` is not an object with the `id` of an event.');
+  }
+  const { id, createdAt } = entry;
+  if (typeof id !== 'string' || id === '') {
+    throw new ConfigError('reconcile: an entry of `ledger` has no `id`: it must be the id of an event.');
+  }
+  if (createdAt === undefined || isIsoTime(createdAt)) return;
+  throw new ConfigError(
+    'reconcile: the `createdAt` of an entry of `ledger` must be a string such as 2026-01-31T12:00:00Z: of a Date, its toISOString(). Leave it out if the ledger does not have it.',
+  );
+}
+
+function isIsoTime(value: unknown): boolean {
+  if (typeof value !== 'string' || !/^\d{4}-\d\d-\d\d/.test(value)) return false;
+  return !Number.isNaN(createdAtMs({ created_at: value }));
+}
+
+/** Otherwise the same page would be read for ever. */
+function listStands(): ConfigError {
+  return new ConfigError(
+    'reconcile: `inbox.list` returns the same page again. It must continue after the id that `after` names.',
+  );
 }
 
 /** What is known of an id that only the ledger has. */

@@ -81,7 +81,10 @@ export interface UnprovenPart {
 
 /** The result of `reconcile`. */
 export interface ReconcileResult {
-  /** Whether there is no finding, the list is complete, and nothing was left unjudged. */
+  /**
+   * Whether there is no finding, the list is complete, and nothing was left unjudged. Also when there was nothing to
+   * compare, as on a quiet day: `totals` tells, and `diagnosis` says so.
+   */
   readonly agree: boolean;
   /**
    * Whether every event of the five types created in the span is in the list or the inbox: proven by the answers of the
@@ -170,12 +173,7 @@ export function describeResult({
 }: Omit<ReconcileResult, 'agree' | 'complete' | 'diagnosis' | 'daily' | 'problems' | 'requests'>): string {
   const kinds = FINDING_KINDS.filter((kind) => findings[kind].count > 0);
   const span = `created from ${since} and before ${until}`;
-  const sentences =
-    kinds.length === 0
-      ? [
-          `Nothing is wrong with the ${totals.inbox} events ${span} and their ${totals.entries} ledger entries.`,
-        ]
-      : [`Of the events ${span}: ${kinds.map((kind) => `${findings[kind].count} ${kind}`).join(', ')}.`];
+  const sentences = [describeFindings()];
   if (totals.recorded > 0) {
     sentences.push(
       `${totals.recorded} unseen events are now in the inbox; the app's redrive or poller runs them. Reconcile again afterwards.`,
@@ -195,6 +193,17 @@ export function describeResult({
     );
   }
   return sentences.join(' ');
+
+  function describeFindings(): string {
+    if (kinds.length > 0) {
+      return `Of the events ${span}: ${kinds.map((kind) => `${findings[kind].count} ${kind}`).join(', ')}.`;
+    }
+    const { listed, inbox, entries } = totals;
+    if (listed + inbox + entries > 0) {
+      return `Nothing is wrong with the ${inbox} events ${span} and their ${entries} ledger entries.`;
+    }
+    return `Nothing was compared: neither the list nor the inbox has an event ${span}, and the ledger has no entry of one.`;
+  }
 }
 
 function describeUnproven(reason: UnprovenReason): string {

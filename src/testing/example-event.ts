@@ -1,4 +1,6 @@
-import type { EventType, WebhookEvent } from '../core/events.js';
+import { ConfigError } from '../core/errors.js';
+import { EVENT_TYPES, type EventType, type WebhookEvent } from '../core/events.js';
+import { nearestName } from '../core/options.js';
 import type { ExamplePayload } from './example-payloads.js';
 
 const PAYLOADS: { readonly [Type in EventType]: Readonly<ExamplePayload<Type>> } = {
@@ -55,7 +57,9 @@ const PAYLOADS: { readonly [Type in EventType]: Readonly<ExamplePayload<Type>> }
 /**
  * Makes an event of a type, with a new random id. Its payload is an example, see {@link examplePayloads}.
  *
- * @param overrides - keys of the envelope to set; a `payload` replaces the whole payload of the example.
+ * @param overrides - keys of the envelope to set; a `payload` replaces the whole payload of the example. An event of a
+ * type that this release does not know needs one.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when the type is unknown and there is no `payload`.
  *
  * @example
  * ```ts
@@ -66,6 +70,15 @@ export function exampleEvent<Type extends EventType>(
   type: Type,
   overrides?: Partial<Omit<WebhookEvent, 'type'>>,
 ): WebhookEvent<Type> {
+  const name: string = type;
+  if (!Object.hasOwn(PAYLOADS, name) && overrides?.payload === undefined) {
+    const nearest = nearestName(name, EVENT_TYPES);
+    const fix =
+      nearest === undefined
+        ? 'Pass a `payload`.'
+        : `Did you mean \`${nearest}\`? If not, pass a \`payload\`.`;
+    throw new ConfigError(`exampleEvent: there is no example of the type \`${name}\`. ${fix}`);
+  }
   const event = {
     id: `evt_${crypto.randomUUID()}`,
     type,

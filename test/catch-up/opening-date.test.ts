@@ -224,3 +224,81 @@ test('what is malformed and older than the opening date is no problem', async ()
   const known = await it.poll({ client: client(broken(START + 1)) });
   expect(known).toMatchObject({ proven: false, problems: [{ code: 'ERR_EVENT_MALFORMED' }] });
 });
+
+test.each([0, 2])(
+  'an opening date that a fast clock set moves back when the clock is right: after %i more polls, no event since the first is skipped',
+  async (polls) => {
+    const it = setUp();
+    it.service.saysItsTime = false;
+    const lines: string[] = [];
+    const logger = { warn: () => undefined, error: (line: string) => void lines.push(line) };
+    let aheadMs = 10 * 3_600_000;
+    const runtime = { now: () => it.clock.now + aheadMs };
+    const created: string[] = [];
+    const poll = () => it.poll({ runtime, logger });
+    const next = () => {
+      it.clock.now += 4 * MINUTE_MS;
+      created.push(`e${created.length}`);
+      it.events.push(listed(created.at(-1) ?? '', it.clock.now - MINUTE_MS));
+    };
+    it.events.push(...history(1));
+    await poll();
+    for (let count = 0; count < polls; count++) {
+      next();
+      await poll();
+    }
+    expect(it.handled).toEqual([]);
+
+    aheadMs = 0;
+    next();
+    const report = await poll();
+    expect(it.handled).toEqual(created);
+    expect(report).toMatchObject({
+      proven: false,
+      skipped: 24,
+      late: 0,
+      gapsOpened: [{ reason: 'clock', from: '1970-01-01T00:00:00.000Z' }],
+      problems: [{ code: 'ERR_WATERMARK_AHEAD' }],
+    });
+    expect(report.diagnosis).toContain('opening date was in the future');
+    expect(lines).toHaveLength(1);
+
+    it.clock.now += 10 * MINUTE_MS;
+    next();
+    const later = await poll();
+    expect(it.handled).toEqual(created);
+    expect(later).toMatchObject({ proven: true, handled: 1, skipped: 24, problems: [] });
+    // What was skipped is in no inbox, so no list closes the gap.
+    expect(later.gaps).toHaveLength(1);
+    const { since, watermark } = await it.inbox.pollState();
+    expect(since).toBeLessThanOrEqual(START);
+    expect(since).toBeLessThanOrEqual(watermark ?? 0);
+    expect(Date.parse(later.gaps[0]?.until ?? '')).toBeLessThan(since ?? 0);
+  },
+);
+
+test('an opening date that is in the future stays while the list does not answer, and the first answer moves it back', async () => {
+  const it = setUp();
+  const poll = (aheadMs: number) => it.poll({ runtime: { now: () => it.clock.now + aheadMs } });
+  it.service.up = false;
+  await poll(DAY_MS);
+  await poll(0);
+  expect((await it.inbox.pollState()).since).toBe(START + DAY_MS);
+  it.service.up = true;
+  expect(await poll(0)).toMatchObject({ proven: false, gapsOpened: [{ reason: 'clock' }] });
+  expect((await it.inbox.pollState()).since).toBe(START);
+});
+
+test('a watermark in the future does not move back before the opening date', async () => {
+  const it = setUp();
+  await it.poll();
+  it.service.saysItsTime = false;
+  it.clock.now += MINUTE_MS;
+  await it.poll({ runtime: { now: () => it.clock.now + DAY_MS } });
+  expect(await it.poll()).toMatchObject({
+    proven: true,
+    gaps: [],
+    problems: [{ code: 'ERR_WATERMARK_AHEAD' }],
+  });
+  expect(await it.inbox.pollState()).toMatchObject({ since: START, watermark: START });
+});

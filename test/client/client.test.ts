@@ -607,3 +607,18 @@ test('listWithProblems resolves to a list or rejects with ERR_API_RESPONSE for a
     }),
   );
 });
+
+test.each([
+  [{ typ: 'transfer.settled' }, /unknown option `typ`\. The options are type, limit, signal\./],
+  [{ type: '' }, /`type` must be a string/],
+  [{ limit: 0 }, /`limit` must be an integer from 1/],
+  [{ limit: 1.5 }, /`limit`/],
+])('listing with the options %j is refused, and nothing is sent', async (query, message) => {
+  const { client, arrived } = await setUp([]);
+  for (const list of [client.events.list, client.events.listWithProblems]) {
+    const listed = list(query as object);
+    await expect(listed).rejects.toThrow(expect.objectContaining({ code: 'ERR_CONFIG_INVALID' }));
+    await expect(listed).rejects.toThrow(message);
+  }
+  expect(arrived).toEqual([]);
+});

@@ -25,6 +25,26 @@ describe('createReceiver', () => {
       { ...good, handlers: { 'transfer.settled': 'run' } },
       /transfer\.settled/,
     ],
+    [
+      'a handler that is undefined, such as a misspelt import',
+      { ...good, handlers: { 'transfer.settled': undefined } },
+      /`handlers`: `transfer\.settled` must be a function, and is undefined: check its import, or leave the type out\./,
+    ],
+    [
+      'handlers in a map',
+      { ...good, handlers: new Map([['transfer.settled', () => undefined]]) },
+      /`handlers` must be an object of functions by event type/,
+    ],
+    [
+      'a promise of handlers',
+      { ...good, handlers: Promise.resolve({ 'transfer.settled': () => undefined }) },
+      /`handlers` must be an object of functions by event type/,
+    ],
+    [
+      'a schema that is undefined',
+      { ...good, payloads: { 'transfer.settled': undefined } },
+      /`payloads`: `transfer\.settled` must be a Standard Schema, and is undefined/,
+    ],
     ['a limit of 0 bytes', { ...good, maxBodyBytes: 0 }, /maxBodyBytes/],
     ['a fraction of a millisecond', { ...good, leaseMs: 0.5 }, /leaseMs/],
     ['a time longer than timers take', { ...good, handlerTimeoutMs: 2 ** 31 }, /handlerTimeoutMs/],

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { normalizeAmount } from 'stablehooks/reconcile';
+import { normalizeAmount, sameAmount } from 'stablehooks/reconcile';
 import { expect, test } from 'vitest';
 import { addAmounts } from '../../src/reconcile/amount.js';
 
@@ -61,3 +61,22 @@ test('sums are exact, in any order, for any precision', () => {
     }),
   );
 });
+
+test.each([
+  ['10.50', '+010.5', true],
+  ['-0', '0.00', true],
+  ['10.50', '10.51', false],
+  ['1000', '1,000', false],
+])('sameAmount of %j and %j is %j', (a, b, same) => {
+  expect(sameAmount(a, b)).toBe(same);
+  expect(sameAmount(b, a)).toBe(same);
+});
+
+test.each([undefined, null, 10.5, '1,000', '1e3', '', '1'.repeat(1_001)])(
+  '%j is the same amount as nothing, not even as itself',
+  (value) => {
+    expect(sameAmount(value, value)).toBe(false);
+    expect(sameAmount(value, '10.5')).toBe(false);
+    expect(sameAmount('10.5', value)).toBe(false);
+  },
+);

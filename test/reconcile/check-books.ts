@@ -1,11 +1,10 @@
 import type { UnknownEvent } from 'stablehooks';
-import { type Finding, normalizeAmount, reconcile } from 'stablehooks/reconcile';
+import { type Finding, reconcile, sameAmount } from 'stablehooks/reconcile';
 import { expect } from 'vitest';
 import { type Entry, LAG_MS, makeBooks, NOW, SINCE } from './random-books.js';
 
 function compare(entry: Entry, event: UnknownEvent): string | undefined {
-  const [booked, amount] = [normalizeAmount(entry.amount), normalizeAmount(event.payload['amount'])];
-  return booked === amount ? undefined : 'the amounts differ';
+  return sameAmount(entry.amount, event.payload['amount']) ? undefined : 'the amounts differ';
 }
 
 /** Reconciles the books of a seed, and checks that exactly what was planted is found. Returns what was proven. */

@@ -11,7 +11,7 @@ import { finished } from 'node:stream/promises';
 import Database from 'libsql';
 import { EVENT_TYPES, type UnknownEvent } from 'stablehooks';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
-import { normalizeAmount, reconcile } from 'stablehooks/reconcile';
+import { reconcile, sameAmount } from 'stablehooks/reconcile';
 
 const NOW = Date.parse('2026-03-01T12:00:00Z');
 const [step = '', folder = '', size = '0'] = process.argv.slice(2);
@@ -100,9 +100,7 @@ async function measure(): Promise<void> {
     ledger: readLedger(),
     since,
     compare: ({ amount }, event) =>
-      normalizeAmount(amount) === normalizeAmount(event.payload['amount'])
-        ? undefined
-        : 'The amounts differ.',
+      sameAmount(amount, event.payload['amount']) ? undefined : 'The amounts differ.',
     daily: true,
     amounts: { event: ({ payload }) => String(payload['amount']), entry: ({ amount }) => amount },
     runtime: { now: () => NOW },

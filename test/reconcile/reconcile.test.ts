@@ -293,3 +293,46 @@ test('other work of the process runs between the pages, also with a database tha
   // After each of two full pages of the inbox and of the findings.
   expect(turns).toBeGreaterThanOrEqual(4);
 });
+
+test('books without an event and an entry agree, and the diagnosis says that nothing was compared', async () => {
+  const result = await compareBooks([], { inbox: makeInbox(), ledger: [] });
+  expect(result).toMatchObject({ agree: true, complete: true, totals: { listed: 0, inbox: 0, entries: 0 } });
+  expect(result.diagnosis).toMatch(/^Nothing was compared: /);
+  expect(result.diagnosis).not.toContain('Nothing is wrong');
+});
+
+test.each([
+  [{ id: 'evt_ghost', createdAt: 12345 }, /`createdAt` of an entry .* toISOString\(\)/],
+  [{ id: 'evt_ghost', createdAt: new Date(NOW) }, /`createdAt`/],
+  [{ id: 'evt_ghost', createdAt: null }, /`createdAt`/],
+  [{ id: 'evt_ghost', createdAt: '12345' }, /`createdAt`/],
+  [{ id: 'evt_ghost', createdAt: '2026-99-99' }, /`createdAt`/],
+  [{ id: '' }, /has no `id`/],
+  [null, /is not an object/],
+  ['evt_1', /is not an object/],
+])('a ledger with the entry %j is refused', async (entry, message) => {
+  const run = compareBooks([], { inbox: makeInbox(), ledger: [entry as LedgerEntry] });
+  await expect(run).rejects.toThrow(expect.objectContaining({ code: 'ERR_CONFIG_INVALID' }));
+  await expect(run).rejects.toThrow(message);
+});
+
+test.each([
+  ['2026-03-01T06:00:00Z', 1],
+  ['2026-02-28', 0],
+  ['2016-12-31T23:59:60Z', 0],
+])('an entry of an unknown event with createdAt %j is extra %i times', async (createdAt, count) => {
+  const ledger = [{ id: 'evt_ghost', createdAt }];
+  const { findings } = await compareBooks([], { inbox: makeInbox(), ledger });
+  expect(findings.extra.count).toBe(count);
+});
+
+test('an inbox whose list does not continue after the last record ends the comparison', async () => {
+  const inbox = makeInbox();
+  const events = Array.from({ length: 600 }, (_, index) => makeEvent(`evt_${index}`));
+  await inbox.record(events, { dueInMs: 0, origin: 'pull' });
+  const wrong = {
+    ...inbox,
+    list: (options: Parameters<typeof inbox.list>[0]) => inbox.list({ ...options, after: undefined }),
+  };
+  await expect(compareBooks([], { inbox: wrong, ledger: [] })).rejects.toThrow(/returns the same page again/);
+});
