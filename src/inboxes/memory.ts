@@ -489,7 +489,9 @@ function createStore({
 
     end(stored, { result, error }) {
       const { id, attempts: attempt, updatedAt: startedAt, dueAt } = stored.record;
-      const endedAt = (result === 'lapsed' ? dueAt : null) ?? now();
+      const lapsedAt = result === 'lapsed' ? dueAt : null;
+      // The clock can go on between the start and the end of a short lease, and can be set back.
+      const endedAt = Math.max(startedAt, lapsedAt ?? now());
       const { history } = stored;
       const kept = history.length < HISTORY_LENGTH ? history : history.slice(1);
       stored.history = [...kept, { attempt, startedAt, endedAt, result, error }];

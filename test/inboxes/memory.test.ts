@@ -170,6 +170,23 @@ describe('memory inbox', () => {
     const take = async (inbox: Clocked, limit = 9) =>
       (await inbox.takeDue({ limit, visibilityTimeoutMs: 60_000, types })).map((due) => due.event.id);
 
+    test('no attempt ends before it starts, also when the clock goes on during a call or is set back', async () => {
+      let clock = 1_000_000;
+      let step = 1;
+      const now = () => {
+        clock += step;
+        return clock;
+      };
+      const inbox = memoryInbox({ runtime: { now } });
+      await claimed(inbox, { id: 'a', leaseMs: 0 });
+      const second = await claimed(inbox, { id: 'a', leaseMs: 60_000 });
+      step = -1_000;
+      await inbox.complete(second);
+      const history = (await inbox.find('a'))?.history ?? [];
+      expect(history.map(({ result }) => result)).toEqual(['lapsed', 'done']);
+      expect(history.filter(({ startedAt, endedAt }) => endedAt < startedAt)).toEqual([]);
+    });
+
     test('an attempt whose lease lapsed ended with its lease, and one that was completed when it was', async () => {
       const { clock, inbox } = clocked();
       await claimed(inbox, { id: 'a', leaseMs: 1_000 });
