@@ -60,6 +60,25 @@ describe('fetch', () => {
     expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_BODY_INCOMPLETE']);
   });
 
+  test('a Request whose stream arrives in pieces is verified byte for byte', async () => {
+    const { receiver, outcomes } = createObserved();
+    const signed = await signedRequest(exampleEvent('transfer.settled'), { secret });
+    const pieces = Array.from({ length: Math.ceil(signed.body.length / 7) }, (_, index) =>
+      signed.body.subarray(index * 7, (index + 1) * 7),
+    );
+    const body = new ReadableStream({
+      pull(controller) {
+        const piece = pieces.shift();
+        if (piece === undefined) controller.close();
+        else controller.enqueue(piece);
+      },
+    });
+    const init = { method: 'POST', headers: signed.headers, body, duplex: 'half' };
+
+    expect((await toFetchHandler(receiver)(new Request(signed.url, init))).status).toBe(200);
+    expect(outcomes.map(({ kind }) => kind)).toEqual(['handled']);
+  });
+
   test('a Request whose body is shorter than its content-length fails with ERR_BODY_INCOMPLETE', async () => {
     const { receiver, outcomes } = createObserved();
     const signed = await signedRequest(exampleEvent('transfer.settled'), { secret });

@@ -104,3 +104,8 @@ export const groups: readonly Group[] = [
     names: /^(?!.* over (?:neon|PGlite) )/,
   },
 ];
+
+/** The files whose mutants have not run yet. The list only gets shorter. */
+export const withoutResult: readonly string[] = groups.flatMap(({ name, sources }) =>
+  ['core on WebCrypto'].includes(name) ? [] : sources,
+);

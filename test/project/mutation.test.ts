@@ -1,9 +1,11 @@
 /** Every recorded mutant that no test notices has a reason, and every reason is that of one. */
 import { expect, test } from 'vitest';
+import { withoutResult } from '../mutation/groups.js';
 import { isReasonOf, readResults, reasonOf, reasons } from '../mutation/record.js';
 
-const survivors = Object.values(readResults()).flatMap((files) =>
-  Object.entries(files).flatMap(([file, result]) => result.survivors.map((survivor) => ({ file, survivor }))),
+const results = Object.values(readResults()).flatMap((files) => Object.entries(files));
+const survivors = results.flatMap(([file, result]) =>
+  result.survivors.map((survivor) => ({ file, survivor })),
 );
 
 test('every recorded mutant that no test notices has a reason', () => {
@@ -12,9 +14,14 @@ test('every recorded mutant that no test notices has a reason', () => {
   expect(without.map(({ file, survivor }) => `${file}:${survivor.line}: ${survivor.mutation}`)).toEqual([]);
 });
 
-test('every reason is that of a recorded mutant', () => {
-  const unused = reasons.filter(
+test('every reason is that of a recorded mutant, where the file has a result', () => {
+  const recorded = reasons.filter((reason) => results.some(([file]) => file === reason.file));
+  const unused = recorded.filter(
     (reason) => !survivors.some(({ file, survivor }) => isReasonOf(reason, file, survivor)),
   );
   expect(unused).toEqual([]);
+});
+
+test('a file that must not have a result yet has none: the list only gets shorter', () => {
+  expect(withoutResult.filter((path) => results.some(([file]) => file === path))).toEqual([]);
 });
