@@ -200,7 +200,7 @@ export const RECEIVE_FAULTS: Readonly<Record<string, ReceiveFault>> = {
         : receiver.accept({ id: 'x', type: 'x', created_at: '', payload: {} }, 'push');
     }),
     kind: 'another outcome',
-    detail: /parked instead of ERR_SIGNATURE_MISMATCH/,
+    detail: /ERR_EVENT_MALFORMED instead of ERR_SIGNATURE_MISMATCH/,
   },
   'a limit of the body that is not kept': {
     make: (options) => createReceiver({ ...options, maxBodyBytes: 1_000_000 }),
