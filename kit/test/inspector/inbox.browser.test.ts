@@ -361,10 +361,12 @@ test('the view is used by keyboard alone, and the focus returns to the row', asy
 test('ids, types and errors with markup and hidden characters are shown as text', async () => {
   const app = await startApp();
   const id = '<img src=x onerror=alert(1)>\u202e\u0007';
-  app.work = () => {
-    throw new Error('<script>alert(1)</script>\u2066 javascript:alert(1)');
-  };
-  await app.receiver.accept(eventOf(id, { text: '</textarea><script>alert(1)</script>\u202e' }), 'push');
+  // Straight into the store: a receiver refuses an id with control characters.
+  const event = eventOf(id, { text: '</textarea><script>alert(1)</script>\u202e' });
+  const claim = await app.inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+  if (claim.state !== 'claimed') throw new Error(claim.state);
+  const error = '<script>alert(1)</script>\u2066 javascript:alert(1)';
+  await app.inbox.fail(claim.lease, { retryAfterMs: 60_000, error });
   const { page, errors } = await open(app.url);
   let dialogs = 0;
   page.on('dialog', () => (dialogs += 1));
