@@ -22,8 +22,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     breaks: ['an event is leased once at a time'],
     edit: {
       file: MEMORY,
-      find: 'if (waits && leftMs > 0)',
-      replace: "if (state !== 'leased' && waits && leftMs > 0)",
+      find: "if (state === 'leased' || (state === 'failed' && !early))",
+      replace: "if (state === 'failed' && !early)",
     },
   },
   {
@@ -102,14 +102,18 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'a key is leased twice',
     breaks: ['of the events of a key, one is leased at a time'],
-    edit: { file: MEMORY, find: 'if (heldMs > 0) {', replace: 'if (heldMs > Number.MAX_VALUE) {' },
+    edit: {
+      file: MEMORY,
+      find: 'const retryAfterMs = heldUntil - now();',
+      replace: 'const retryAfterMs = 0 * heldUntil;',
+    },
   },
   {
     name: 'all due events of a key are redriven at once',
     breaks: ['of the events of a key, one is redriven at a time'],
     edit: {
       file: MEMORY,
-      find: 'if (keys.has(key)) continue;\n          keys.add(key);\n          first = passOver(key, { at, types, visibleAt });',
+      find: 'if (passed.has(events)) continue;\n          passed.add(events);\n          first = passOver(events, { at, types, visibleAt });',
       replace: 'void passOver;',
     },
   },
@@ -283,9 +287,9 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     breaks: ['an inbox fails only when its connection does'],
     edit: {
       file: MEMORY,
-      find: 'const state = found?.record.state;\n',
+      find: 'const { state, dueAt } = found?.record ?? {};\n',
       replace:
-        "const state = found?.record.state;\n      if (state === 'failed') throw new TypeError('Planted.');\n",
+        "const { state, dueAt } = found?.record ?? {};\n      if (state === 'failed') throw new TypeError('Planted.');\n",
     },
   },
   {
@@ -305,8 +309,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     breaks: ['a failed event does not run before its retry time'],
     edit: {
       file: MEMORY,
-      find: "const waits = state === 'leased' || (state === 'failed' && !early);",
-      replace: "const waits = state === 'leased' && !(early as unknown as undefined);",
+      find: "if (state === 'leased' || (state === 'failed' && !early))",
+      replace: "if (state === 'leased' && !(early as unknown as undefined))",
     },
   },
   {
