@@ -10,10 +10,10 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 import { root } from './project/source.js';
+import { readCount } from './read-count.js';
 
 const { values } = parseArgs({ options: { runs: { type: 'string', default: '5' } } });
-const runs = Number(values.runs);
-if (!Number.isInteger(runs) || runs < 1) throw new Error('--runs must be an integer of at least 1.');
+const runs = readCount('--runs', values.runs);
 
 /** It ends when its parent is gone, however that ended. */
 const BUSY = 'const parent = process.ppid; while (process.ppid === parent);';

@@ -11,7 +11,7 @@ export interface Runtime {
   random(): number;
   /** An id that nothing else has. @default crypto.randomUUID */
   uuid(): string;
-  /** Calls back once, after `ms` or at most 24 days, and returns the timer. @default setTimeout */
+  /** Calls back once, after `ms`, and returns the timer. @default setTimeout, after at most 24 days */
   setTimeout(callback: () => void, ms: number): unknown;
   /** Takes a timer back, also one that has called. @default clearTimeout */
   clearTimeout(timer: unknown): void;

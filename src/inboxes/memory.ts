@@ -8,7 +8,6 @@ import {
   type InboxAttempt,
   type InboxOperations,
   type InboxRecord,
-  type InboxState,
   type Lease,
   type Logger,
   type PollState,
@@ -409,14 +408,16 @@ function createStore({
     }
     // Many at once: each search reads all open events.
     const kept = [...open.values()];
-    const ofState = (state: InboxState) => kept.filter(({ record }) => record.state === state);
-    const state = (['dead', 'parked'] as const).find((name) => ofState(name).length > 0);
+    const state = (['dead', 'parked'] as const).find((name) =>
+      kept.some(({ record }) => record.state === name),
+    );
     if (state === undefined) {
       throw new Error(
         `The memory inbox is full: it holds ${capacity} events that still have to run. Raise \`capacity\` or use a durable inbox.`,
       );
     }
-    for (const stored of ofState(state).slice(0, Math.ceil(capacity / 100))) close(stored);
+    const oldestOfState = kept.filter(({ record }) => record.state === state);
+    for (const stored of oldestOfState.slice(0, Math.ceil(capacity / 100))) close(stored);
     if (warned) return;
     warned = true;
     logger.warn(

@@ -361,7 +361,7 @@ function createRun<Entry extends LedgerEntry>(
         done += page.length;
         onProgress({ step: 'inbox', done, total: Math.max(done, total) });
         const last = page.at(-1)?.id;
-        if (last !== undefined && last === after) throw listStands();
+        if (last !== undefined && last === after) throw samePageAgain();
         after = last;
         if (page.length < PAGE_SIZE || after === undefined) break;
         await takeTurn(runtime);
@@ -531,7 +531,7 @@ function isIsoTime(value: unknown): boolean {
 }
 
 /** Otherwise the same page would be read for ever. */
-function listStands(): ConfigError {
+function samePageAgain(): ConfigError {
   return new ConfigError(
     'reconcile: `inbox.list` returns the same page again. It must continue after the id that `after` names.',
   );

@@ -105,7 +105,16 @@ export const groups: readonly Group[] = [
   },
 ];
 
-/** The files whose mutants have not run yet. The list only gets shorter. */
-export const withoutResult: readonly string[] = groups.flatMap(({ name, sources }) =>
-  ['core on WebCrypto'].includes(name) ? [] : sources,
-);
+/** The groups of which no mutant has run yet. The list only gets shorter. */
+export const notRunYet: readonly string[] = [
+  'receiver',
+  'core',
+  'memory inbox',
+  'SQLite inbox',
+  'SQLite SQL',
+  'coverage',
+  'bodies',
+  'reconcile',
+  'Redis Lua',
+  'Postgres SQL',
+];
