@@ -57,7 +57,11 @@ const PEERS: readonly Peers[] = [
   {
     name: 'better-sqlite3 13, ioredis 5, node-redis 5',
     packages: { 'better-sqlite3': '^13.0.0', ioredis: '^5.0.0', redis: '^5.0.0' },
-    files: ['test/inboxes/sqlite.test.ts', 'test/inboxes/redis.test.ts'],
+    files: [
+      'test/inboxes/sqlite.test.ts',
+      'test/inboxes/redis.test.ts',
+      'test/inboxes/redis-clients.slow.test.ts',
+    ],
     only: 'over (better-sqlite3|ioredis|node-redis)',
     records: [
       ['better-sqlite3', '13'],

@@ -7,8 +7,6 @@ export interface Group {
   readonly kind: 'code' | 'text';
   readonly sources: readonly string[];
   readonly tests: readonly string[];
-  /** The tests of those files that run, by their names: what is the same over every driver runs over one. */
-  readonly names?: RegExp;
   /** The project of vitest that runs them. @default 'node' */
   readonly project?: 'node' | 'webcrypto';
 }
@@ -90,7 +88,6 @@ export const groups: readonly Group[] = [
     kind: 'text',
     sources: ['src/inboxes/redis-lua.ts'],
     tests: testsBelow('test/inboxes', /redis/),
-    names: /^(?!.* over (?:ioredis on a cluster|node-redis|@upstash\/redis) )/,
   },
   {
     name: 'Postgres SQL',
@@ -101,7 +98,6 @@ export const groups: readonly Group[] = [
       'src/inboxes/postgres-sql.ts',
     ],
     tests: testsBelow('test/inboxes', /postgres(?:-operations|-transaction)?\./),
-    names: /^(?!.* over (?:neon|PGlite) )/,
   },
 ];
 

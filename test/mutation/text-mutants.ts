@@ -234,7 +234,7 @@ export function textMutantsOf(path: string): readonly TextMutant[] {
 }
 
 /** Runs each mutant of a file against the tests of its group, one after the other. */
-export async function runTextMutants({ tests, names }: Group, path: string): Promise<readonly Mutant[]> {
+export async function runTextMutants({ tests }: Group, path: string): Promise<readonly Mutant[]> {
   process.env['MUTATION_TESTS'] = tests.join();
   process.env['MUTATION_SOURCE'] = `${root}${path}`;
   const source = textOf(path);
@@ -245,7 +245,6 @@ export async function runTextMutants({ tests, names }: Group, path: string): Pro
     reporters: [],
     maxWorkers: 1,
     silent: true,
-    ...(names !== undefined && { testNamePattern: names }),
   });
   /** How a mutant ends that has this text instead of that of the file. */
   const run = async (text: string): Promise<Status> => {

@@ -1,0 +1,38 @@
+import { Redis as Upstash } from '@upstash/redis';
+import { Cluster, Redis } from 'ioredis';
+import { createClient } from 'redis';
+import { fromIoredis, fromNodeRedis } from 'stablehooks/inboxes/redis';
+import { startUpstash } from '../services/upstash.js';
+import { describeRedis } from './redis-contract.js';
+
+const CLUSTER = ['--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1'];
+describeRedis(
+  'ioredis on a cluster',
+  'ioredis',
+  async ({ url, port }) => {
+    const admin = new Redis(url);
+    await admin.cluster('ADDSLOTSRANGE', 0, 16_383);
+    while (!String(await admin.cluster('INFO')).includes('cluster_state:ok')) await admin.ping();
+    await admin.quit();
+    const seeds = [{ host: '127.0.0.1', port }];
+    const [first, second] = [new Cluster(seeds), new Cluster(seeds)];
+    const end = () => Promise.all([first.quit(), second.quit()]);
+    return { first: fromIoredis(first), second: fromIoredis(second), end };
+  },
+  CLUSTER,
+);
+
+describeRedis('node-redis', 'redis', async ({ url }) => {
+  const [first, second] = [createClient({ url }), createClient({ url })];
+  await Promise.all([first.connect(), second.connect()]);
+  const end = () => Promise.all([first.close(), second.close()]);
+  return { first: fromNodeRedis(first), second: fromNodeRedis(second), end };
+});
+
+describeRedis('@upstash/redis', '@upstash/redis', async ({ url }) => {
+  const redis = new Redis(url);
+  const bridge = await startUpstash(redis);
+  const open = () => new Upstash({ url: bridge.url, token: 'local', enableTelemetry: false });
+  const end = () => Promise.all([bridge.stop(), redis.quit()]);
+  return { first: open(), second: open(), end };
+});

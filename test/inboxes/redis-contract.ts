@@ -1,0 +1,44 @@
+import { inboxContract } from 'stablehooks/conformance';
+import { type RedisLike, redisInbox } from 'stablehooks/inboxes/redis';
+import { afterAll, beforeAll, test } from 'vitest';
+import { recorded } from '../compat/recorded.js';
+import { startRedis } from '../services/redis.js';
+import type { Service } from '../services/service.js';
+import { describeWithRedis } from '../services/with-redis.js';
+
+/** Two connections to one server. */
+interface Connections {
+  readonly first: RedisLike;
+  readonly second: RedisLike;
+  end(): Promise<unknown>;
+}
+
+/** Runs the contract of an inbox over a client of the package. `flags` are those of redis-server. */
+export function describeRedis(
+  client: string,
+  packageName: string,
+  connect: (server: Service) => Promise<Connections>,
+  flags: readonly string[] = [],
+): void {
+  describeWithRedis(`Redis inbox over ${client}`, () => {
+    let server: Service;
+    let connections: Connections;
+    beforeAll(async () => {
+      server = await startRedis(flags);
+      connections = await connect(server);
+    });
+    afterAll(async () => {
+      await connections.end();
+      await server.stop();
+    });
+
+    const options = recorded('inbox', client, packageName, { inboxContract });
+    for (const [index, { name, run }] of inboxContract.entries()) {
+      test(name, options, async () => {
+        const prefix = `${client} ${index}`;
+        const { first, second } = connections;
+        await run({ inbox: redisInbox(first, { prefix }), second: redisInbox(second, { prefix }) });
+      });
+    }
+  });
+}
