@@ -997,6 +997,26 @@ const keyCases: readonly InboxCase[] = [
     },
   },
   {
+    name: 'an event that waits is due when the lease of its key ends or lapses, whatever happens to other keys',
+    async run({ inbox, second }) {
+      const [holder, next, otherHolder, otherNext] = eventsByDay(4);
+      assert.ok(holder && next && otherHolder && otherNext);
+      const waitsForLease = async (event: UnknownEvent) => {
+        const dueInMs = ((await second.find(event.id))?.dueAt ?? 0) - Date.now();
+        assert.ok(dueInMs > HOUR_MS / 2, `${event.id} is due in ${dueInMs} ms.`);
+      };
+      const lease = await claimedWithKey(inbox, holder);
+      await claimedWithKey(inbox, otherHolder, { key: 'redeem_2' });
+      await waits(second, next);
+      assert.equal((await second.claim(otherNext, { ...LONG, key: 'redeem_2' })).state, 'waiting');
+      await waitsForLease(next);
+      await waitsForLease(otherNext);
+      await inbox.complete(lease);
+      await waitsForLease(otherNext);
+      assert.deepEqual(idsOf(await takeDue(second, TAKE)), [next.id]);
+    },
+  },
+  {
     name: 'a dead event of a key that is requeued while the key is leased runs after that lease',
     async run({ inbox, second }) {
       const [dead, holder] = someEvents(2);
