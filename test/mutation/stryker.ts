@@ -43,7 +43,7 @@ export async function runStryker(
     tempDirName: '.stryker-tmp',
     cleanTempDir: 'always',
     allowEmpty: true,
-    ignorePatterns: ['dist', '**/dist', '**/.next', 'docs', 'test/bench', 'test/consumers', 'kit/page'],
+    ignorePatterns: ['dist', '**/dist', '**/.next', 'test/bench', 'test/consumers', 'kit/page'],
   };
   const results = await new Stryker(options).runMutationTest();
   const paths = [...new Set(selected.map((file) => file.replace(/:.*/, '')))];
