@@ -1,12 +1,16 @@
 /** The body reader of Node's adapters, over streams that are cut in every way. */
-import { createServer, IncomingMessage } from 'node:http';
+import { once } from 'node:events';
+import { createServer, IncomingMessage, request as sendRequest } from 'node:http';
 import { Socket } from 'node:net';
 import fc from 'fast-check';
 import { createReceiver, type Outcome, sign } from 'stablehooks';
 import { toNodeHandler } from 'stablehooks/node';
-import { exampleEvent } from 'stablehooks/testing';
-import { describe, expect, test } from 'vitest';
+import { exampleEvent, signedRequest } from 'stablehooks/testing';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { listen } from './listening.js';
 import { createObserved, deliverTo, expectUnavailable, secret } from './observed.js';
+
+type NodeRequest = Parameters<ReturnType<typeof toNodeHandler>>[0];
 
 /** What a body is cut into, and how its stream ends. */
 interface Sent {
@@ -18,8 +22,8 @@ interface Sent {
 
 const MAX_BODY_BYTES = 4_096;
 
-/** Gives a request to the adapter without a socket, so that every cut of its stream can be made. */
-async function receive(body: Buffer, { chunks, declared, end }: Sent): Promise<Outcome> {
+/** A request without a socket, so that every cut of its stream can be made, and the outcome of its delivery. */
+function createDelivery(parsers: Partial<NodeRequest> = {}) {
   const outcomes: Outcome[] = [];
   const receiver = createReceiver({
     secret,
@@ -28,27 +32,43 @@ async function receive(body: Buffer, { chunks, declared, end }: Sent): Promise<O
     logger: { warn: () => undefined, error: () => undefined },
     onOutcome: (outcome) => void outcomes.push(outcome),
   });
-  const request = new IncomingMessage(new Socket());
+  const request: NodeRequest = Object.assign(new IncomingMessage(new Socket()), parsers);
   request.method = 'POST';
-  request.headers = { 'x-service-signature': await sign(body, { secret }) };
-  if (declared !== undefined) request.headers['content-length'] = String(declared);
+  request.headers = { 'x-service-signature': '0'.repeat(64) };
   // The handler writes no reply to a response that is gone.
   const response = { destroyed: true } as Parameters<ReturnType<typeof toNodeHandler>>[1];
+  const handle = async () => {
+    await toNodeHandler(receiver)(request, response);
+    const [outcome, ...others] = outcomes;
+    expect(others).toEqual([]);
+    if (outcome === undefined) throw new Error('The receiver reported no outcome.');
+    return outcome;
+  };
+  return { request, handle };
+}
 
-  const handled = toNodeHandler(receiver)(request, response);
+async function receive(body: Buffer, { chunks, declared, end }: Sent): Promise<Outcome> {
+  const { request, handle } = createDelivery();
+  request.headers = { 'x-service-signature': await sign(body, { secret }) };
+  if (declared !== undefined) request.headers['content-length'] = String(declared);
+  const before = listenersOf(request);
+
+  const handled = handle();
   for (const chunk of chunks) {
     request.push(chunk);
     await new Promise((resolve) => setImmediate(resolve));
   }
   if (end === 'end') request.push(null);
   else request.destroy(end === 'error' ? new Error('reset') : undefined);
-  await handled;
+  const outcome = await handled;
 
-  const [outcome, ...others] = outcomes;
-  expect(others).toEqual([]);
-  if (outcome === undefined) throw new Error('The receiver reported no outcome.');
+  expect(listenersOf(request)).toEqual(before);
   return outcome;
 }
+
+/** A request can be kept longer than its delivery, and what listens to it is kept with it. */
+const listenersOf = (request: NodeRequest) =>
+  ['data', 'end', 'error', 'close'].map((name) => request.listenerCount(name));
 
 /** The bytes cut at these places. */
 function cut(bytes: Buffer, places: readonly number[]): readonly Buffer[] {
@@ -96,9 +116,80 @@ describe('the body of a Node request', () => {
         const { error } = await receive(body, { chunks: cut(body, at), declared: undefined, end });
 
         expect(error?.code).toBe('ERR_BODY_INCOMPLETE');
+        expect((error?.cause as Error | undefined)?.message).toBe(end === 'error' ? 'reset' : undefined);
       }),
       { numRuns: 40 },
     );
+  });
+
+  test.each([undefined, new Error('reset')])(
+    'a request that was destroyed before it is handled has ERR_BODY_INCOMPLETE, with its error as the cause: %s',
+    async (cause) => {
+      const { request, handle } = createDelivery();
+      request.on('error', () => undefined).destroy(cause);
+      expect(await handle()).toMatchObject({ error: { code: 'ERR_BODY_INCOMPLETE', cause } });
+    },
+  );
+
+  test.each(['', 'x9', '9x', 'many'])(
+    'the content-length %j, which is no number, declares nothing',
+    async (length) => {
+      const body = Buffer.from(JSON.stringify(exampleEvent('transfer.settled')));
+      const { request, handle } = createDelivery();
+      request.headers = { 'x-service-signature': await sign(body, { secret }), 'content-length': length };
+      request.push(body);
+      request.push(null);
+      expect((await handle()).kind).toBe('handled');
+    },
+  );
+
+  test.each(['body', 'rawBody'])(
+    'the bytes that a parser left in `%s` can be as many as maxBodyBytes',
+    async (name) => {
+      for (const size of [MAX_BODY_BYTES, MAX_BODY_BYTES + 1]) {
+        const text = JSON.stringify(exampleEvent('transfer.settled'));
+        const bytes = Buffer.from(text.padEnd(size));
+        const { request, handle } = createDelivery({ [name]: bytes });
+        request.headers = { 'x-service-signature': await sign(bytes, { secret }) };
+        const { kind, error } = await handle();
+        expect(error?.code ?? kind).toBe(size > MAX_BODY_BYTES ? 'ERR_BODY_TOO_LARGE' : 'handled');
+      }
+    },
+  );
+
+  test.each([
+    ['a text', '{}', 'A text parser (such as express.text)'],
+    ['an object', {}, 'A parser (such as express.json or express.urlencoded)'],
+    ['null', null, 'Something (a body parser, a logger, a proxy)'],
+    ['nothing', undefined, 'Something (a body parser, a logger, a proxy)'],
+    ['a number', 7, 'Something (a body parser, a logger, a proxy)'],
+  ])('a reader that left %s is named in ERR_BODY_UNAVAILABLE', async (_, body, reader) => {
+    const { request, handle } = createDelivery({ body });
+    request.push('{}');
+    request.push(null);
+    for await (const _chunk of request);
+    const { error } = await handle();
+    expect(error?.code).toBe('ERR_BODY_UNAVAILABLE');
+    expect(error?.message).toMatch(`${reader} read the body first`);
+  });
+
+  test('a secret function gets a header that Node keeps as a list as one text', async () => {
+    const values: (string | null)[] = [];
+    const { receiver } = createObserved({
+      secret: ({ headers }) => {
+        values.push(headers.get('Set-Cookie'));
+        return secret;
+      },
+    });
+    const handler = toNodeHandler(receiver);
+    const { url, close } = await listen(createServer((request, response) => void handler(request, response)));
+    onTestFinished(close);
+    const signed = await signedRequest(exampleEvent('transfer.settled'), { secret });
+    const headers = { ...signed.headers, 'set-cookie': ['a=1', 'b=2'] };
+    const sent = sendRequest(url, { method: 'POST', headers }).end(signed.body);
+    const [response] = await once(sent, 'response');
+    response.resume();
+    expect(values).toEqual(['a=1, b=2']);
   });
 
   test('a stream that other code begins to decode while it is read is answered 500 ERR_BODY_UNAVAILABLE', async () => {

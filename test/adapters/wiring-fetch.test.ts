@@ -2,7 +2,7 @@ import type { Server } from 'node:http';
 import { Readable } from 'node:stream';
 import { createAdaptorServer } from '@hono/node-server';
 import { Hono } from 'hono';
-import { memoryInbox } from 'stablehooks';
+import { memoryInbox, sign } from 'stablehooks';
 import { toFetchHandler } from 'stablehooks/fetch';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
@@ -172,6 +172,57 @@ describe('fetch', () => {
 
     expect([reply.status, reply.headers.get('connection')]).toEqual([500, 'close']);
     expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_BODY_TIMEOUT']);
+  });
+
+  test('a Request without a body is verified as no bytes', async () => {
+    const { receiver, outcomes } = createObserved();
+    const headers = { 'x-service-signature': await sign(new Uint8Array(0), { secret }) };
+
+    const reply = await toFetchHandler(receiver)(
+      new Request('http://hooks.test/', { method: 'POST', headers }),
+    );
+
+    expect(reply.status).toBe(400);
+    expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_EVENT_MALFORMED']);
+  });
+
+  test('a stream that fails after the refusal of its first bytes leaves no timer', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const { receiver } = createObserved({ maxBodyBytes: 1_000 });
+    let pulls = 0;
+    const { request } = forgedRequest({
+      pull(controller) {
+        pulls += 1;
+        if (pulls === 1) return controller.enqueue(new Uint8Array(1_001));
+        controller.error(new Error('gone'));
+      },
+    });
+
+    expect((await toFetchHandler(receiver)(request)).status).toBe(413);
+    await expect.poll(() => pulls).toBe(2);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  test.each([
+    { state: 'that was read up to its failure', bodyUsed: true, code: 'ERR_BODY_INCOMPLETE' },
+    { state: 'that another reader has locked', bodyUsed: false, code: 'ERR_BODY_UNAVAILABLE' },
+  ])('a request of a framework $state is answered 500 $code', async ({ bodyUsed, code }) => {
+    const { receiver, outcomes } = createObserved();
+    const signed = await signedRequest(exampleEvent('transfer.settled'), { secret });
+    const headers = { ...signed.headers, 'content-length': String(signed.body.length) };
+    const request = new Request(signed.toRequest(), { headers });
+    // As the requests of @hono/node-server, which read the connection themselves.
+    Object.defineProperty(request, 'arrayBuffer', {
+      value: async () => {
+        if (bodyUsed) Object.defineProperty(request, 'bodyUsed', { value: true });
+        throw new TypeError('gone');
+      },
+    });
+
+    expect((await toFetchHandler(receiver)(request)).status).toBe(500);
+    expect(outcomes.map(({ error }) => error?.code)).toEqual([code]);
   });
 
   test('a Hono request with a content-length is read without a web stream', async () => {

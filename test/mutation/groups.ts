@@ -72,10 +72,13 @@ export const groups: readonly Group[] = [
     name: 'bodies',
     kind: 'code',
     sources: ['src/adapters/fetch.ts', 'src/adapters/node-body.ts'],
-    tests: testsBelow(
-      'test/adapters',
-      /(?:contract|node-body|request-url|wiring-(?:express|fastify|fetch|node))\./,
-    ),
+    tests: [
+      ...testsBelow(
+        'test/adapters',
+        /(?:contract|node-body|request-url|wiring-(?:express|fastify|fetch|node))\./,
+      ),
+      'test/options.test.ts',
+    ],
   },
   {
     name: 'reconcile',
