@@ -84,7 +84,8 @@ export const groups: readonly Group[] = [
     name: 'reconcile',
     kind: 'code',
     sources: below('src/reconcile'),
-    tests: testsBelow('test/reconcile'),
+    // With the property of random books, which takes a second.
+    tests: [...testsBelow('test/reconcile'), 'test/reconcile/property.test.ts', 'test/options.test.ts'],
   },
   {
     name: 'Redis Lua',

@@ -8,6 +8,7 @@ test.each([
   [['0', '-0', '0.00', '+0'], '0'],
   [['-0.10', '-.10', '-00.1'].toSpliced(1, 1), '-0.1'],
   [['100', '100.0'], '100'],
+  [['1'.repeat(1_000)], '1'.repeat(1_000)],
   [
     ['123456789012345678901234567890.000000000000000001'],
     '123456789012345678901234567890.000000000000000001',
@@ -33,6 +34,7 @@ test.each([
 ])('%j is no amount', (text) => {
   expect(normalizeAmount(text)).toBeUndefined();
   expect(addAmounts('1', text)).toBeUndefined();
+  expect(addAmounts(text, '1')).toBeUndefined();
 });
 
 test('a number is no amount, because it can have been changed already', () => {

@@ -1,43 +1,7 @@
-import { EVENT_TYPES, memoryInbox, type UnknownEvent } from 'stablehooks';
-import { type LedgerEntry, type ReconcileOptions, reconcile } from 'stablehooks/reconcile';
+import { EVENT_TYPES, memoryInbox } from 'stablehooks';
+import type { LedgerEntry } from 'stablehooks/reconcile';
 import { expect, test } from 'vitest';
-
-const NOW = Date.parse('2026-03-01T12:00:00Z');
-const SINCE = new Date('2026-03-01T00:00:00Z');
-const LEASE = { leaseMs: 1_000, origin: 'push' } as const;
-
-const makeEvent = (id: string, fields: Partial<UnknownEvent> = {}): UnknownEvent => ({
-  id,
-  type: 'transfer.settled',
-  created_at: '2026-03-01T06:00:00Z',
-  payload: {},
-  ...fields,
-});
-
-/** A client whose list has these events. */
-const listOf = (events: readonly UnknownEvent[]) => ({
-  events: {
-    async listWithProblems({ type, limit }: { readonly type?: string | undefined; readonly limit: number }) {
-      const matching = events.filter((event) => type === undefined || event.type === type).slice(0, limit);
-      return { events: matching, problems: [], size: matching.length, servedAt: NOW };
-    },
-  },
-});
-
-const makeInbox = () => memoryInbox({ runtime: { now: () => NOW } });
-
-async function finish(inbox: ReturnType<typeof makeInbox>, event: UnknownEvent): Promise<void> {
-  const claim = await inbox.claim(event, LEASE);
-  if (claim.state === 'claimed') await inbox.complete(claim.lease);
-}
-
-/** Reconciles the events of the list, unless an option says otherwise. */
-function compareBooks(
-  events: readonly UnknownEvent[],
-  options: Pick<ReconcileOptions, 'inbox' | 'ledger'> & Partial<ReconcileOptions>,
-) {
-  return reconcile({ client: listOf(events), since: SINCE, runtime: { now: () => NOW }, ...options });
-}
+import { compareBooks, finish, LEASE, listOf, makeEvent, makeInbox, NOW, SINCE } from './small-books.js';
 
 test('an event that is pushed and handled while the books are read is no finding', async () => {
   const inbox = makeInbox();
@@ -203,6 +167,129 @@ test('pruned events are matched by id, and unjudged where their time or content 
   expect(compared).toMatchObject({ agree: false, totals: { compared: 0, unjudged: 2 } });
 });
 
+test('the polls before prove nothing of what is not settled yet', async () => {
+  const inbox = makeInbox();
+  await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });
+  const state = { since: null, watermark: NOW, gaps: [], limit: 50, oldest: null };
+  await inbox.savePoll(state, { holder: 'poller', leaseMs: 0 });
+  // Fifty events at one time show neither an order nor that there are no more.
+  const events = Array.from({ length: 50 }, (_, index) => makeEvent(`evt_${index}`));
+  for (const event of events) await finish(inbox, event);
+  const books = { inbox, ledger: events.map(({ id }) => ({ id })) };
+  expect(await compareBooks(events, books)).toMatchObject({ agree: true, unproven: [] });
+  expect((await compareBooks(events, { ...books, until: new Date(NOW) })).unproven).toEqual([
+    {
+      types: EVENT_TYPES,
+      from: '2026-03-01T11:55:00.000Z',
+      until: '2026-03-01T11:59:59.999Z',
+      reason: 'not-settled',
+    },
+  ]);
+});
+
+test('a list that shows no order leaves one span unproven, the whole one, for the types that it can lack', async () => {
+  const events = Array.from({ length: 50 }, (_, index) => makeEvent(`evt_${index}`));
+  const { unproven } = await compareBooks(events, { inbox: makeInbox(), ledger: [], dryRun: true });
+  expect(unproven).toEqual([
+    {
+      types: EVENT_TYPES.filter((type) => unproven[0]?.types.includes(type)),
+      from: '2026-02-28T23:59:59.999Z',
+      until: '2026-03-01T11:54:59.999Z',
+      reason: 'no-order',
+    },
+  ]);
+});
+
+test('an acknowledged gap is that of its types and its span only', async () => {
+  const inbox = makeInbox();
+  const events = Array.from({ length: 50 }, (_, index) =>
+    makeEvent(`evt_${index}`, { type: index % 2 === 0 ? 'transfer.settled' : 'redeem.completed' }),
+  );
+  const whole = listOf([...events, ...events.map(({ id, ...event }) => ({ ...event, id: `${id}b` }))]);
+  const client: typeof whole = {
+    events: {
+      listWithProblems: ({ type, limit }) =>
+        whole.events.listWithProblems({ type, limit: Math.min(limit, 50) }),
+    },
+  };
+  const gapAt = (hour: number, type: string, acknowledged: boolean) => {
+    const from = SINCE.getTime() + hour * 3_600_000;
+    return {
+      ...{ from, until: { [type]: from + 1_000 }, reason: 'not-reached' as const, openedAt: NOW },
+      acknowledged: acknowledged ? { by: 'ops', reason: 'compared by hand', at: NOW } : null,
+    };
+  };
+  const gaps = [
+    gapAt(1, 'transfer.settled', false),
+    gapAt(3, 'transfer.settled', true),
+    gapAt(3, 'redeem.completed', false),
+    gapAt(5, 'transfer.settled', false),
+  ];
+  await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });
+  const state = { since: SINCE.getTime(), watermark: NOW - 300_000, gaps, limit: 50, oldest: null };
+  await inbox.savePoll(state, { holder: 'poller', leaseMs: 0 });
+  const { unproven } = await compareBooks([], { client, inbox, ledger: [], dryRun: true });
+  const rows = unproven.map(({ types, from, reason }) => `${from.slice(11, 13)} ${types.join()} ${reason}`);
+  expect(rows).toEqual([
+    '01 transfer.settled no-order',
+    '03 transfer.settled acknowledged',
+    '03 redeem.completed no-order',
+    '05 transfer.settled no-order',
+  ]);
+});
+
+test('a limit can be as large as maxLimit', async () => {
+  const books = { inbox: makeInbox(), ledger: [], limit: 20, maxLimit: 20 };
+  expect((await compareBooks([], books)).agree).toBe(true);
+});
+
+test('daily totals without amounts and currencies count events and entries, each once', async () => {
+  const inbox = makeInbox();
+  const [both, stored, listed] = ['evt_both', 'evt_stored', 'evt_listed'].map((id) => makeEvent(id));
+  if (both === undefined || stored === undefined || listed === undefined) throw new Error('no event');
+  await finish(inbox, both);
+  await finish(inbox, stored);
+  // It is leased while one page is read, and done in the next.
+  const claim = await inbox.claim(makeEvent('evt_moves'), LEASE);
+  const moving = {
+    ...inbox,
+    list: async (options: Parameters<typeof inbox.list>[0]) => {
+      const page = await inbox.list(options);
+      if (options.state === 'leased' && claim.state === 'claimed') await inbox.complete(claim.lease);
+      return page;
+    },
+  };
+  const ledger = [{ id: 'evt_both' }, { id: 'evt_stored' }, { id: 'evt_stored' }, { id: 'evt_nobodys' }];
+  const options = { inbox: moving, ledger, daily: true, dryRun: true };
+  const result = await compareBooks([both, listed], options);
+  const row = { date: '2026-03-01', type: 'transfer.settled', currency: null, events: 4, entries: 3 };
+  expect(result.daily).toEqual([{ ...row, eventAmount: null, entryAmount: null }]);
+  expect(result.totals).toMatchObject({ listed: 2, inbox: 3 });
+});
+
+test('an amount that is missing adds nothing, and one that is no decimal makes its sum null for good', async () => {
+  const inbox = makeInbox();
+  const amounts = new Map([
+    ['evt_1', '1.5'],
+    ['evt_2', undefined],
+    ['evt_3', '2.5'],
+  ]);
+  for (const id of amounts.keys()) await finish(inbox, makeEvent(id));
+  const ledger = ['evt_1', 'evt_2', 'evt_3'].map((id) => ({ id }));
+  const sums = async (entry: (entry: LedgerEntry) => string | undefined) =>
+    (
+      await compareBooks([], {
+        ...{ inbox, ledger, daily: true },
+        amounts: { event: ({ id }) => amounts.get(id), entry },
+      })
+    ).daily;
+  const row = { date: '2026-03-01', type: 'transfer.settled', currency: null, events: 3, entries: 3 };
+  expect(await sums(({ id }) => amounts.get(id))).toEqual([{ ...row, eventAmount: '4', entryAmount: '4' }]);
+  expect(await sums(({ id }) => (id === 'evt_1' ? 'much' : '1'))).toEqual([
+    { ...row, eventAmount: '4', entryAmount: null },
+  ]);
+});
+
 test('daily totals are per day in UTC, type and currency, with exact sums', async () => {
   const inbox = makeInbox();
   const events = [
@@ -268,7 +355,15 @@ test('it ends with the reason of its signal, at every step', async () => {
 });
 
 test.each([
+  ['client', null, '`client` must be a client, such as createClient'],
+  ['client', {}, '`client` must be a client'],
+  ['client', { events: { list: () => [] } }, '`client` must be a client'],
   ['inbox', {}, '`inbox` must be an inbox'],
+  ['ledger', null, '`ledger` must be an iterable'],
+  ['ledger', {}, '`ledger` must be an iterable'],
+  ['amounts', { event: () => '1' }, '`amounts` must be an object with the functions `event` and `entry`'],
+  ['ledgerTypes', 'transfer.settled', '`ledgerTypes` must be an array of event types'],
+  ['ledgerTypes', ['transfer.settled', 'x'], '(accept.confirmed, transfer.settled, '],
   ['ledger', 7, '`ledger` must be an iterable'],
   ['ledgerTypes', ['transfer.setled'], '`ledgerTypes` must be an array of event types'],
   ['until', SINCE, 'there is nothing to compare'],

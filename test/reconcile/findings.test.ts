@@ -1,0 +1,310 @@
+/** What each finding says, and what is counted without being one. */
+import type { UnknownEvent } from 'stablehooks';
+import type { Inbox } from 'stablehooks/conformance';
+import type { Finding, LedgerEntry } from 'stablehooks/reconcile';
+import { expect, test } from 'vitest';
+import { compareBooks, finish, LEASE, makeEvent, makeInbox, SINCE } from './small-books.js';
+
+const CREATED = '2026-03-01T06:00:00Z';
+/** From before the span, so that a list is known to reach back further than that. */
+const BEFORE = makeEvent('evt_before', { created_at: '2026-02-20T00:00:00Z' });
+
+type Options = Parameters<typeof compareBooks>[1];
+
+/** Reconciles, and collects the findings in the order of their ids. */
+async function findIn(events: readonly UnknownEvent[], options: Options) {
+  const findings: Finding[] = [];
+  const onFinding = (finding: Finding) => void findings.push(finding);
+  const result = await compareBooks([...events, BEFORE], { onFinding, ...options });
+  return { result, findings: findings.sort((a, b) => (a.id < b.id ? -1 : 1)) };
+}
+
+async function fail(inbox: ReturnType<typeof makeInbox>, event: UnknownEvent, retryAfterMs: number | null) {
+  const claim = await inbox.claim(event, LEASE);
+  if (claim.state === 'claimed') await inbox.fail(claim.lease, { retryAfterMs, error: 'down' });
+}
+
+test('a finding has the type, the time, the state and the entries of its event, and says what to do', async () => {
+  const inbox = makeInbox();
+  const ids = [
+    'dead',
+    'dead_booked',
+    'doubled',
+    'failed',
+    'good',
+    'missing',
+    'received_booked',
+    'unseen_booked',
+  ];
+  const events = ids.map((id) => makeEvent(id));
+  const eventOf = (id: string) => events.find((event) => event.id === id) ?? makeEvent(id);
+  for (const id of ['doubled', 'good', 'missing']) await finish(inbox, eventOf(id));
+  for (const id of ['dead', 'dead_booked']) await fail(inbox, eventOf(id), null);
+  await fail(inbox, eventOf('failed'), 60_000);
+  await inbox.record([eventOf('received_booked')], { dueInMs: 0, origin: 'pull' });
+  await finish(inbox, makeEvent('unlisted'));
+  const ledger = [
+    ...[
+      'dead_booked',
+      'doubled',
+      'doubled',
+      'good',
+      'received_booked',
+      'unseen_booked',
+      'unlisted',
+      'nobodys',
+    ],
+  ].map((id) => ({ id }));
+
+  const { result, findings } = await findIn(events, { inbox, ledger });
+
+  const row = (kind: string, id: string, state: string | null, entries: number, detail: string) => ({
+    ...{ kind, id, type: 'transfer.settled', createdAt: CREATED, state, entries },
+    detail: expect.stringContaining(detail),
+  });
+  expect(findings).toEqual([
+    row('dead', 'dead', 'dead', 0, 'requeue it when the cause is fixed'),
+    row('dead', 'dead_booked', 'dead', 1, 'to requeue it can double its effect'),
+    row('doubled', 'doubled', 'done', 2, 'The ledger has 2 entries of it.'),
+    row('waiting', 'failed', 'failed', 0, 'no attempt has succeeded'),
+    row('missing', 'missing', 'done', 0, 'write the entry'),
+    { ...row('extra', 'nobodys', null, 1, 'Find out who wrote it.'), type: null, createdAt: null },
+    row('waiting', 'received_booked', 'received', 1, 'another attempt can double its effect'),
+    row('unlisted', 'unlisted', 'done', 1, 'Ask the service whether it sent it'),
+    row('unseen', 'unseen_booked', null, 1, 'It is not recorded'),
+  ]);
+  expect(result).toMatchObject({
+    agree: false,
+    complete: true,
+    totals: { listed: 8, inbox: 8, entries: 8, outside: 0, compared: 0, parked: 0, recorded: 0, unjudged: 0 },
+  });
+  const counts = {
+    dead: 2,
+    doubled: 1,
+    extra: 1,
+    missing: 1,
+    mismatched: 0,
+    unlisted: 1,
+    unseen: 1,
+    waiting: 2,
+  };
+  for (const [kind, count] of Object.entries(counts)) {
+    const of = findings.filter((finding) => finding.kind === kind).map(({ id }) => id);
+    expect(result.findings).toHaveProperty(kind, { count, ids: expect.arrayContaining(of) });
+  }
+});
+
+test('one finding of any kind is enough for books that do not agree', async () => {
+  const inbox = makeInbox();
+  await finish(inbox, makeEvent('evt_1'));
+  const missing = await findIn([makeEvent('evt_1')], { inbox, ledger: [] });
+  expect(missing.result).toMatchObject({
+    agree: false,
+    complete: true,
+    unproven: [],
+    totals: { unjudged: 0 },
+  });
+  const booked = await findIn([makeEvent('evt_1')], { inbox, ledger: [{ id: 'evt_1' }] });
+  expect(booked).toMatchObject({ result: { agree: true }, findings: [] });
+});
+
+test('an unseen event has the state that this run gave it, and none in a dry run', async () => {
+  const events = [makeEvent('evt_1'), makeEvent('evt_2', { type: 'wallet.frozen' })];
+  const dry = await findIn(events, { inbox: makeInbox(), ledger: [], dryRun: true });
+  expect(dry.findings.map(({ state, entries }) => [state, entries])).toEqual([
+    [null, 0],
+    [null, 0],
+  ]);
+  expect(dry.findings[0]?.detail).toContain('Run without a dry run to record it.');
+  expect(dry.result.totals.recorded).toBe(0);
+
+  const inbox = makeInbox();
+  const wet = await findIn(events, { inbox, ledger: [] });
+  expect(wet.findings.map(({ kind, state }) => [kind, state])).toEqual([
+    ['unseen', 'received'],
+    ['unseen', 'parked'],
+  ]);
+  expect(wet.findings[0]?.detail).toContain('It is recorded now');
+  expect(wet.result.totals.recorded).toBe(2);
+  expect((await inbox.find('evt_1'))?.origin).toBe('pull');
+});
+
+test('an unseen event whose push arrives before it is recorded is unjudged', async () => {
+  const inbox = makeInbox();
+  const late = {
+    ...inbox,
+    record: async (...[events, options]: Parameters<Inbox['record']>): ReturnType<Inbox['record']> => {
+      await inbox.record(events.slice(0, 1), options);
+      return inbox.record(events, options);
+    },
+  };
+  const events = [makeEvent('evt_1'), makeEvent('evt_2')];
+  const { result, findings } = await findIn(events, { inbox: late, ledger: [] });
+  expect(findings.map(({ id }) => id)).toEqual(['evt_2']);
+  expect(result.totals).toMatchObject({ recorded: 1, unjudged: 1 });
+});
+
+test('types without ledger entries need none, and have an extra one otherwise', async () => {
+  const inbox = makeInbox();
+  const events = ['evt_1', 'evt_2'].map((id) => makeEvent(id, { type: 'transfer.failed' }));
+  for (const event of events) await finish(inbox, event);
+  const { result, findings } = await findIn(events, {
+    inbox,
+    ledger: [{ id: 'evt_2' }, { id: 'evt_2' }],
+    ledgerTypes: ['transfer.settled'],
+  });
+  expect(findings).toMatchObject([{ kind: 'extra', id: 'evt_2', entries: 2, state: 'done' }]);
+  expect(findings[0]?.detail).toContain('events of its type have none');
+  expect(result.findings.doubled.count).toBe(0);
+});
+
+test('parked events are counted: those of unknown types are no finding, those of known types wait', async () => {
+  const inbox = makeInbox();
+  const known = makeEvent('evt_known');
+  const unknown = makeEvent('evt_unknown', { type: 'wallet.frozen' });
+  await inbox.record([known, unknown], { dueInMs: null, origin: 'push' });
+  const { result, findings } = await findIn([known, unknown], { inbox, ledger: [] });
+  expect(findings).toMatchObject([{ kind: 'waiting', id: 'evt_known', state: 'parked' }]);
+  expect(result.totals.parked).toBe(1);
+});
+
+test('events of an unknown type are never unlisted, because no list is known to have them all', async () => {
+  const inbox = makeInbox();
+  await inbox.record([makeEvent('evt_1', { type: 'wallet.frozen' })], { dueInMs: null, origin: 'push' });
+  expect((await findIn([], { inbox, ledger: [] })).result).toMatchObject({
+    agree: true,
+    totals: { parked: 1 },
+  });
+});
+
+test.each([
+  ['one difference', 'the amounts differ', ['the amounts differ']],
+  ['two', ['the amounts differ', 'the days differ'], ['the amounts differ', 'the days differ']],
+  ['none', undefined, []],
+  ['an empty list of them', [], []],
+])('compare that returns %s gives as many findings', async (_, returned, details) => {
+  const compare = () => returned;
+  const inbox = makeInbox();
+  await finish(inbox, makeEvent('evt_1'));
+  const ledger = [{ id: 'evt_1' }];
+  const { result, findings } = await findIn([makeEvent('evt_1')], { inbox, ledger, compare });
+  expect(findings).toEqual(
+    details.map((detail) => ({
+      ...{ kind: 'mismatched', id: 'evt_1', type: 'transfer.settled', createdAt: CREATED },
+      ...{ state: 'done', entries: 1, detail },
+    })),
+  );
+  expect(result.totals.compared).toBe(1);
+  expect(result.findings.mismatched).toEqual({
+    count: details.length,
+    ids: details.length > 0 ? ['evt_1'] : [],
+  });
+});
+
+test('compare gets each entry with its event, from the list, the inbox or a lookup, and no entry of no event', async () => {
+  const inbox = makeInbox();
+  const [listed, kept] = [
+    makeEvent('evt_listed'),
+    makeEvent('evt_kept', { created_at: '2026-03-01T00:00:00Z' }),
+  ];
+  for (const event of [listed, kept]) await finish(inbox, event);
+  const late = makeEvent('evt_late', { created_at: '2026-03-01T07:00:00Z' });
+  async function* ledger(): AsyncGenerator<LedgerEntry> {
+    // It arrives after the inbox was read.
+    await finish(inbox, late);
+    for (const id of ['evt_listed', 'evt_kept', 'evt_late', 'evt_nobodys']) yield { id };
+  }
+  const seen: string[] = [];
+  const compare = (entry: LedgerEntry, event: UnknownEvent) => {
+    seen.push(`${entry.id} ${event.id}`);
+    return undefined;
+  };
+  const { result } = await findIn([listed], { inbox, ledger: ledger(), compare });
+  expect(seen.sort()).toEqual(['evt_kept evt_kept', 'evt_late evt_late', 'evt_listed evt_listed']);
+  expect(result.totals).toMatchObject({ compared: 3, entries: 4, inbox: 3, listed: 1, unjudged: 0 });
+});
+
+test('a result holds at most 1,000 ids of a kind, each once, and counts all findings', async () => {
+  const ledger = Array.from({ length: 1_200 }, (_, index) => ({ id: `evt_${index}` }));
+  const { result } = await findIn([], { inbox: makeInbox(), ledger });
+  expect(result.findings.extra.count).toBe(1_200);
+  expect(new Set(result.findings.extra.ids).size).toBe(1_000);
+  expect(result.findings.extra.ids).toHaveLength(1_000);
+});
+
+test('the span includes its first and last ms, and nothing before or after', async () => {
+  const until = new Date('2026-03-01T08:00:00Z');
+  const at = (ms: number) => new Date(ms).toISOString();
+  const events = [
+    makeEvent('evt_a', { created_at: at(SINCE.getTime() - 1) }),
+    makeEvent('evt_b', { created_at: at(SINCE.getTime()) }),
+    makeEvent('evt_c', { created_at: at(until.getTime() - 1) }),
+    makeEvent('evt_d', { created_at: at(until.getTime()) }),
+  ];
+  const seen = await findIn(events, { inbox: makeInbox(), ledger: [], until, dryRun: true });
+  expect(seen.findings.map(({ id }) => id)).toEqual(['evt_b', 'evt_c']);
+  expect(seen.result).toMatchObject({ until: until.toISOString(), totals: { listed: 2 } });
+
+  const inbox = makeInbox();
+  for (const event of events) await finish(inbox, event);
+  const ledger = events.map(({ id }) => ({ id }));
+  const stored = await findIn([], { inbox, ledger, until });
+  expect(stored.findings.map(({ kind, id }) => `${kind} ${id}`)).toEqual([
+    'unlisted evt_b',
+    'unlisted evt_c',
+  ]);
+  expect(stored.result.totals).toMatchObject({ inbox: 2, entries: 2, outside: 2 });
+
+  const ghosts = events.map(({ id, created_at: createdAt }) => ({ id, createdAt }));
+  const entered = await findIn([], { inbox: makeInbox(), ledger: ghosts, until });
+  expect(entered.findings.map(({ kind, id }) => `${kind} ${id}`)).toEqual(['extra evt_b', 'extra evt_c']);
+  expect(entered.result.totals).toMatchObject({ entries: 2, outside: 2 });
+
+  const listed = await findIn(events, { inbox: makeInbox(), ledger: ledger.slice(1), until });
+  expect(listed.result.totals).toMatchObject({ listed: 2, entries: 2, outside: 1 });
+});
+
+test('a pruned event of the time before the span is left out, by when it was received', async () => {
+  for (const [receivedAt, count] of [
+    [SINCE.getTime() - 300_001, 0],
+    [SINCE.getTime() - 300_000, 1],
+  ] as const) {
+    const inbox = makeInbox(receivedAt);
+    await finish(inbox, makeEvent('evt_1'));
+    await inbox.prune({ olderThanMs: 0 });
+    const { result } = await findIn([], { inbox, ledger: [] });
+    expect(result.totals).toMatchObject({ inbox: count, unjudged: count });
+  }
+});
+
+test('each failure of the inbox is ERR_INBOX_FAILED, with the cause', async () => {
+  const down = new Error('the database is down');
+  for (const method of ['pollState', 'count', 'list', 'find', 'record'] as const) {
+    const inbox = { ...makeInbox(), [method]: () => Promise.reject(down) };
+    const running = compareBooks([makeEvent('evt_1'), BEFORE], { inbox, ledger: [] });
+    await expect(running).rejects.toMatchObject({ code: 'ERR_INBOX_FAILED', cause: down });
+  }
+});
+
+test('progress counts what was read of the inbox and the ledger, and what was judged', async () => {
+  const inbox = makeInbox();
+  const events = Array.from({ length: 501 }, (_, index) => makeEvent(`evt_${index}`));
+  for (const event of events) await finish(inbox, event);
+  const steps: [step: string, done: number, total: number | undefined][] = [];
+  await compareBooks([], {
+    inbox,
+    ledger: events.map(({ id }) => ({ id })),
+    onProgress: ({ step, done, total }) => void steps.push([step, done, total]),
+  });
+  const of = (name: string) => steps.flatMap(([step, ...progress]) => (step === name ? [progress] : []));
+  expect(of('inbox')).toContainEqual([500, 501]);
+  expect(of('inbox').at(-1)).toEqual([501, 501]);
+  expect(of('ledger')).toEqual([
+    [500, undefined],
+    [501, undefined],
+  ]);
+  expect(of('findings')).toEqual([
+    [500, 501],
+    [501, 501],
+  ]);
+});

@@ -1,0 +1,41 @@
+/** Three books that are written by hand. */
+import { memoryInbox, type UnknownEvent } from 'stablehooks';
+import { type ReconcileOptions, reconcile } from 'stablehooks/reconcile';
+
+export const NOW = Date.parse('2026-03-01T12:00:00Z');
+export const SINCE = new Date('2026-03-01T00:00:00Z');
+export const LEASE = { leaseMs: 1_000, origin: 'push' } as const;
+
+export const makeEvent = (id: string, fields: Partial<UnknownEvent> = {}): UnknownEvent => ({
+  id,
+  type: 'transfer.settled',
+  created_at: '2026-03-01T06:00:00Z',
+  payload: {},
+  ...fields,
+});
+
+/** A client whose list has these events. */
+export const listOf = (events: readonly UnknownEvent[]) => ({
+  events: {
+    async listWithProblems({ type, limit }: { readonly type?: string | undefined; readonly limit: number }) {
+      const matching = events.filter((event) => type === undefined || event.type === type).slice(0, limit);
+      return { events: matching, problems: [], size: matching.length, servedAt: NOW };
+    },
+  },
+});
+
+/** An inbox at this time. */
+export const makeInbox = (at = NOW) => memoryInbox({ runtime: { now: () => at } });
+
+export async function finish(inbox: ReturnType<typeof makeInbox>, event: UnknownEvent): Promise<void> {
+  const claim = await inbox.claim(event, LEASE);
+  if (claim.state === 'claimed') await inbox.complete(claim.lease);
+}
+
+/** Reconciles the events of the list, unless an option says otherwise. */
+export function compareBooks(
+  events: readonly UnknownEvent[],
+  options: Pick<ReconcileOptions, 'inbox' | 'ledger'> & Partial<ReconcileOptions>,
+) {
+  return reconcile({ client: listOf(events), since: SINCE, runtime: { now: () => NOW }, ...options });
+}
