@@ -727,6 +727,9 @@ const keyCases: readonly InboxCase[] = [
         const lease = await claimedWithKey(inbox, first);
         for (const event of events) await waits(inbox, event);
         assert.equal(await end(lease), true);
+        for (const { id } of events.slice(0, -1)) {
+          assert.ok(((await second.find(id))?.dueAt ?? 0) > Date.now() + HOUR_MS / 2, `${id} is due, too.`);
+        }
         const order: string[] = [];
         for (let left = events.length; left > 0; left--) {
           const taken = idsOf(await takeDue(second, TAKE));
@@ -1014,6 +1017,33 @@ const keyCases: readonly InboxCase[] = [
       await inbox.complete(lease);
       await waitsForLease(otherNext);
       assert.deepEqual(idsOf(await takeDue(second, TAKE)), [next.id]);
+    },
+  },
+  {
+    name: 'takeDue takes a failed event of a key before one that was created later, and no parked one of another type',
+    async run({ inbox, second }) {
+      const [received, failed, parked] = eventsByDay(3);
+      assert.ok(received && failed && parked);
+      await inbox.record([parked], { dueInMs: null, origin: 'push', keys: [KEY] });
+      await inbox.fail(await claimedWithKey(inbox, failed), { retryAfterMs: 0, error: 'no' });
+      await inbox.record([received], { dueInMs: 0, origin: 'pull', keys: [KEY] });
+      for (const event of [failed, received]) {
+        assert.deepEqual(idsOf(await takeDue(second, TAKE)), [event.id]);
+        await inbox.complete(await claimedWithKey(inbox, event));
+      }
+      assert.deepEqual(await takeDue(second, TAKE), []);
+      assert.deepEqual(idsOf(await takeDue(second, { ...TAKE, types: [parked.type] })), [parked.id]);
+    },
+  },
+  {
+    name: 'an event that takeDue returned is not returned again because another event of its key ends',
+    async run({ inbox, second }) {
+      const [other, taken] = eventsByDay(2);
+      assert.ok(other && taken);
+      await inbox.record([taken], { dueInMs: 0, origin: 'pull', keys: [KEY] });
+      assert.deepEqual(idsOf(await takeDue(inbox, TAKE)), [taken.id]);
+      await inbox.complete(await claimedWithKey(second, other));
+      assert.deepEqual(await takeDue(inbox, TAKE), []);
     },
   },
   {
@@ -1353,6 +1383,7 @@ const pollCases: readonly InboxCase[] = [
       ];
       await inbox.acquirePoll({ ...A, leaseMs: 0 });
       assert.notEqual(await second.acquirePoll(B), null);
+      assert.equal(await inbox.acquirePoll(A), null);
       assert.equal(await inbox.savePoll(old, A), false);
       assert.deepEqual(await inbox.pollState(), EMPTY_POLL_STATE);
       assert.equal(await second.savePoll(current, B), true);

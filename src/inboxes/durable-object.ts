@@ -2,7 +2,7 @@ import { readOptions, required, rule } from '../core/options.js';
 import type { Inbox, InboxOperations } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import { createSqliteInbox } from './sqlite-inbox.js';
-import { migrate, type SqliteLike } from './sqlite-sql.js';
+import { migrate, type SqliteLike } from './sqlite-tables.js';
 
 /** What the inbox uses of `ctx.storage`, which is a `DurableObjectStorage` with SQLite. */
 export interface DurableObjectStorageLike {

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers';
 import { ConfigError } from '../core/errors.js';
 import type { RunStep } from './sqlite-inbox.js';
-import type { SqliteLike } from './sqlite-sql.js';
+import type { SqliteLike } from './sqlite-tables.js';
 
 /** A connection that the inbox opened and closes. */
 export interface OwnConnection extends SqliteLike {

@@ -10,14 +10,8 @@ import {
 } from '../core/ports.js';
 import type { Runtime } from '../core/runtime.js';
 import { readListOptions, readPruneOptions } from './operation-options.js';
-import {
-  type DueRow,
-  prepareStatements,
-  type SqliteLike,
-  type Statements,
-  toPollState,
-  toRecord,
-} from './sqlite-sql.js';
+import { type DueRow, prepareStatements, type Statements, toPollState, toRecord } from './sqlite-sql.js';
+import type { SqliteLike } from './sqlite-tables.js';
 
 /** Runs a step in a transaction, or in one that it shares, and resolves with its result after the commit. */
 export type RunStep = <Value>(step: () => Value) => Promise<Value>;

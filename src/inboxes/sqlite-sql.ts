@@ -1,4 +1,3 @@
-import { ConfigError } from '../core/errors.js';
 import type { UnknownEvent } from '../core/events.js';
 import {
   INBOX_STATES,
@@ -9,110 +8,7 @@ import {
   type PollState,
   type StoredGap,
 } from '../core/ports.js';
-
-/**
- * The methods that `node:sqlite`, `better-sqlite3`, `libsql` and `bun:sqlite` share. Rows are objects with one
- * property per column, and integers are numbers: leave "safe integers" off.
- */
-export interface SqliteLike {
-  exec(sql: string): unknown;
-  /** The values are strings, numbers and `null`; the types of better-sqlite3 need `unknown` here. */
-  prepare(sql: string): { all(...values: unknown[]): unknown[] };
-}
-
-/**
- * The entry with index `n` changes the tables from version `n` to `n + 1`. Released entries never change.
- *
- * Strings compare by bytes (BINARY, SQLite's default). `last_error` is a JSON string, because drivers cut
- * strings at NUL and replace lone surrogates.
- */
-const MIGRATIONS: readonly string[] = [
-  `
-  CREATE TABLE stablehooks_events (
-    id TEXT NOT NULL PRIMARY KEY,
-    type TEXT NOT NULL,
-    state TEXT NOT NULL,
-    attempts INTEGER NOT NULL,
-    source TEXT NOT NULL,
-    received_at INTEGER NOT NULL,
-    updated_at INTEGER NOT NULL,
-    due_at INTEGER,
-    token TEXT,
-    last_error TEXT,
-    event TEXT
-  ) STRICT;
-  CREATE INDEX stablehooks_due ON stablehooks_events (due_at) WHERE due_at IS NOT NULL;
-  CREATE INDEX stablehooks_parked ON stablehooks_events (type) WHERE state = 'parked';
-  CREATE INDEX stablehooks_prunable ON stablehooks_events (updated_at) WHERE state = 'done' AND event IS NOT NULL;
-  CREATE INDEX stablehooks_states ON stablehooks_events (state, received_at, id, updated_at);
-  CREATE TABLE stablehooks_poll (
-    one INTEGER PRIMARY KEY CHECK (one = 1),
-    holder TEXT NOT NULL,
-    lease_until INTEGER NOT NULL,
-    horizon INTEGER,
-    largest INTEGER NOT NULL
-  ) STRICT;
-  `,
-  `
-  ALTER TABLE stablehooks_events ADD COLUMN history TEXT;
-  ALTER TABLE stablehooks_poll ADD COLUMN since INTEGER;
-  ALTER TABLE stablehooks_poll ADD COLUMN renewed_at INTEGER;
-  `,
-  `
-  CREATE INDEX stablehooks_written ON stablehooks_events (updated_at) WHERE due_at IS NOT NULL;
-  `,
-  `
-  ALTER TABLE stablehooks_poll RENAME COLUMN horizon TO watermark;
-  ALTER TABLE stablehooks_poll DROP COLUMN largest;
-  ALTER TABLE stablehooks_poll ADD COLUMN gaps TEXT NOT NULL DEFAULT '[]';
-  ALTER TABLE stablehooks_poll ADD COLUMN list_limit INTEGER NOT NULL DEFAULT 0;
-  ALTER TABLE stablehooks_poll ADD COLUMN oldest TEXT;
-  `,
-  `
-  CREATE INDEX stablehooks_pruned ON stablehooks_events (updated_at) WHERE state = 'done' AND event IS NULL;
-  `,
-  `
-  ALTER TABLE stablehooks_events ADD COLUMN key TEXT;
-  ALTER TABLE stablehooks_events ADD COLUMN created_at INTEGER;
-  ALTER TABLE stablehooks_events ADD COLUMN waiting INTEGER NOT NULL DEFAULT 0;
-  CREATE UNIQUE INDEX stablehooks_key_leased ON stablehooks_events (key) WHERE key IS NOT NULL AND state = 'leased';
-  CREATE INDEX stablehooks_key_waiting ON stablehooks_events (key, created_at) WHERE state = 'received' AND waiting = 1;
-  CREATE INDEX stablehooks_key_due ON stablehooks_events (key, due_at)
-    WHERE key IS NOT NULL AND state IN ('received', 'failed');
-  CREATE INDEX stablehooks_key_parked ON stablehooks_events (key) WHERE key IS NOT NULL AND state = 'parked';
-  `,
-  `
-  ALTER TABLE stablehooks_events ADD COLUMN traceparent TEXT;
-  `,
-];
-
-/**
- * Migrates the tables to the version of this release. The caller runs it in one transaction: if two processes open
- * the file at the same time, one migrates it and the other finds it migrated.
- *
- * The version is in a table of its own, because `PRAGMA user_version` belongs to the app that may share the
- * file.
- *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when a newer release wrote the file.
- */
-export function migrate(db: SqliteLike, inbox: 'sqliteInbox' | 'durableObjectInbox'): void {
-  db.exec(
-    'CREATE TABLE IF NOT EXISTS stablehooks_schema (one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL) STRICT',
-  );
-  const [row] = db.prepare('SELECT version FROM stablehooks_schema').all() as {
-    readonly version: number;
-  }[];
-  const version = row?.version ?? 0;
-  if (version > MIGRATIONS.length) {
-    throw new ConfigError(
-      `${inbox}: a newer release of stablehooks wrote this file. Its tables have version ${version}; this release supports version ${MIGRATIONS.length}. Upgrade stablehooks in this process.`,
-    );
-  }
-  for (const migration of MIGRATIONS.slice(version)) db.exec(migration);
-  if (version < MIGRATIONS.length) {
-    db.exec(`INSERT OR REPLACE INTO stablehooks_schema VALUES (1, ${MIGRATIONS.length})`);
-  }
-}
+import type { SqliteLike } from './sqlite-tables.js';
 
 /** A row of `stablehooks_events`. */
 interface EventRow {

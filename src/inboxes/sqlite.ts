@@ -10,9 +10,9 @@ import {
   openPath,
 } from './sqlite-connection.js';
 import { createSqliteInbox } from './sqlite-inbox.js';
-import { migrate, type SqliteLike } from './sqlite-sql.js';
+import { migrate, type SqliteLike } from './sqlite-tables.js';
 
-export type { SqliteLike } from './sqlite-sql.js';
+export type { SqliteLike } from './sqlite-tables.js';
 
 /** Options of {@link sqliteInbox}. */
 export interface SqliteInboxOptions {

@@ -1,6 +1,7 @@
 import type { UnknownEvent } from 'stablehooks';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { describe, expect, test } from 'vitest';
+import { EMPTY_POLL_STATE } from '../../src/core/ports.js';
 import { connect, freshPath } from './sqlite-drivers.js';
 
 const MINUTE_MS = 60_000;
@@ -82,7 +83,9 @@ describe.each(WAYS)('a clock that is set back by a year %s', (way) => {
   test('does not keep the lease to poll from others for longer than it is', async () => {
     const { inbox, clock } = await setBack();
     expect(await inbox.acquirePoll({ holder: 'b', leaseMs: 0 })).toBeNull();
-    clock.ms += HOUR_MS;
+    clock.ms += HOUR_MS - 1;
+    expect(await inbox.acquirePoll({ holder: 'b', leaseMs: 0 })).toBeNull();
+    clock.ms += 1;
     expect(await inbox.acquirePoll({ holder: 'b', leaseMs: 0 })).not.toBeNull();
   });
 
@@ -95,6 +98,83 @@ describe.each(WAYS)('a clock that is set back by a year %s', (way) => {
     await inbox.claim(event('leased'), LEASE);
     expect(await inbox.find('leased')).toEqual(record);
   });
+});
+
+/** An inbox with a clock. */
+function openAt(ms: number) {
+  const clock = { ms };
+  return { inbox: sqliteInbox(connect(freshPath()), { runtime: { now: () => clock.ms } }), clock };
+}
+
+test.each([
+  ['taken over', (inbox: Inbox) => inbox.acquirePoll({ holder: 'b', leaseMs: HOUR_MS })],
+  ['renewed', (inbox: Inbox) => inbox.savePoll(EMPTY_POLL_STATE, { holder: 'a', leaseMs: HOUR_MS })],
+])('a lease to poll that was %s keeps its length when the clock is set back a little', async (_, renew) => {
+  const { inbox, clock } = openAt(START);
+  await inbox.acquirePoll({ holder: 'a', leaseMs: 0 });
+  clock.ms += 10 * MINUTE_MS;
+  expect(await renew(inbox)).toBeTruthy();
+  clock.ms -= 5 * MINUTE_MS;
+  expect(await inbox.acquirePoll({ holder: 'c', leaseMs: 0 })).toBeNull();
+  clock.ms += HOUR_MS;
+  expect(await inbox.acquirePoll({ holder: 'c', leaseMs: 0 })).not.toBeNull();
+});
+
+test('a record says when its event last changed: at each claim, end, wait, requeue and taking', async () => {
+  const { inbox, clock } = openAt(START);
+  const changed = async (id: string, step: Promise<unknown>) => {
+    await step;
+    expect((await inbox.find(id))?.updatedAt).toBe(clock.ms);
+    clock.ms += MINUTE_MS;
+  };
+  const keyed = (id: string) => inbox.claim(event(id), { ...LEASE, key: 'wallet' });
+
+  await changed('a', inbox.record([event('a')], { dueInMs: 0, origin: 'pull' }));
+  const first = keyed('a');
+  await changed('a', first);
+  await changed('b', keyed('b'));
+  await changed('b', keyed('b'));
+  const claim = await first;
+  if (claim.state !== 'claimed') throw new Error(claim.state);
+  const failure = inbox.fail(claim.lease, { retryAfterMs: null, error: 'no' });
+  await changed('a', failure);
+  // The end of a made b due.
+  expect((await inbox.find('b'))?.updatedAt).toBe(clock.ms - MINUTE_MS);
+  await changed('a', inbox.requeue('a'));
+  await changed('a', inbox.takeDue(TAKE));
+  // Of a key one event is taken, and the others wait: b was received later.
+  expect((await inbox.find('b'))?.updatedAt).toBe(clock.ms - MINUTE_MS);
+  await changed('a', keyed('a'));
+  clock.ms += HOUR_MS;
+  await changed('a', keyed('b'));
+  expect((await inbox.find('b'))?.updatedAt).toBe(clock.ms - MINUTE_MS);
+  expect((await inbox.find('a'))?.history).toMatchObject([
+    { startedAt: START + MINUTE_MS, result: 'dead' },
+    { startedAt: clock.ms - HOUR_MS - 2 * MINUTE_MS, result: 'lapsed' },
+  ]);
+});
+
+test('counting says since when the oldest event of each state has been in it', async () => {
+  const { inbox, clock } = openAt(START);
+  const countOf = async (wanted: string) => (await inbox.count()).find(({ state }) => state === wanted);
+  const finish = async (id: string) => {
+    clock.ms += MINUTE_MS;
+    await inbox.complete(await claimed(inbox, id));
+    return clock.ms;
+  };
+  const [firstPruned] = [await finish('pruned_1'), await finish('pruned_2')];
+  expect(await countOf('done')).toMatchObject({ count: 2, oldest: firstPruned });
+  await inbox.prune({ olderThanMs: 0 });
+  expect(await countOf('done')).toMatchObject({ count: 2, oldest: firstPruned });
+  await finish('done_1');
+  await finish('done_2');
+  expect(await countOf('done')).toMatchObject({ count: 4, oldest: firstPruned });
+  for (const id of ['due_1', 'due_2']) {
+    clock.ms += MINUTE_MS;
+    await inbox.record([event(id)], { dueInMs: 0, origin: 'pull' });
+  }
+  expect(await countOf('received')).toMatchObject({ count: 2, oldest: clock.ms - MINUTE_MS });
+  expect(await countOf('done')).toMatchObject({ count: 4, oldest: firstPruned });
 });
 
 test('a clock that was ahead for a moment ends no lease from before', async () => {

@@ -63,6 +63,13 @@ export const groups: readonly Group[] = [
     tests: testsBelow('test/inboxes', /sqlite(?!-queries)/),
   },
   {
+    name: 'SQLite tables',
+    kind: 'text',
+    sources: ['src/inboxes/sqlite-tables.ts'],
+    // With the test that each statement uses an index.
+    tests: testsBelow('test/inboxes', /sqlite/),
+  },
+  {
     name: 'coverage',
     kind: 'code',
     sources: ['src/catch-up/coverage.ts', 'src/catch-up/gaps.ts'],
@@ -112,6 +119,7 @@ export const notRunYet: readonly string[] = [
   'memory inbox',
   'SQLite inbox',
   'SQLite SQL',
+  'SQLite tables',
   'coverage',
   'bodies',
   'reconcile',
