@@ -612,6 +612,40 @@ describe('run', () => {
     expect(lines[1]).toMatch(/the runner can look for due events again/);
   });
 
+  test('it says so again when it fails again', async () => {
+    const inbox = durable();
+    let looks = 0;
+    // It fails, succeeds, fails and succeeds.
+    const takeDue: Inbox['takeDue'] = (options) => {
+      looks += 1;
+      return looks % 2 === 1 ? Promise.reject(new Error('down')) : inbox.takeDue(options);
+    };
+    const { receiver, lines } = setUp(() => undefined, { inbox: { ...inbox, takeDue } });
+    const ended = receiver.run({ intervalMs: 1 });
+    await until(() => looks > 5);
+    await receiver.close();
+    await ended;
+    const kinds = lines.map((line) => (/cannot look/.test(line) ? 'fails' : 'works'));
+    expect(kinds.slice(0, 4)).toEqual(['fails', 'works', 'fails', 'works']);
+  });
+
+  test('what was due before it could listen runs once it listens, long before the interval is over', async () => {
+    const inbox = durable();
+    const listening = deferred<() => Promise<void>>();
+    const takeDue = vi.spyOn(inbox, 'takeDue');
+    const { receiver, kinds } = setUp(() => undefined, {
+      inbox: { ...inbox, listen: () => listening.promise },
+    });
+    const ended = receiver.run({ intervalMs: 3_600_000 });
+    await until(() => takeDue.mock.calls.length > 0);
+    await new Promise((resolve) => setImmediate(resolve));
+    await inbox.record([anEvent()], { dueInMs: 0, origin: 'pull' });
+    listening.resolve(async () => undefined);
+    await until(() => kinds().length === 1);
+    await receiver.close();
+    await ended;
+  });
+
   test('a message of the inbox wakes it; it listens again after its connection is lost, and stops at its end', async () => {
     const inbox = durable();
     let wake = () => {};

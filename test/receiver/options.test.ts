@@ -2,6 +2,7 @@ import { createReceiver, memoryInbox } from 'stablehooks';
 import { describe, expect, test } from 'vitest';
 
 const good = { secret: 's', handlers: {} };
+const INBOX_METHODS = ['claim', 'complete', 'fail', 'record', 'takeDue', 'acquirePoll', 'savePoll'] as const;
 
 describe('createReceiver', () => {
   test.each<[string, unknown, RegExp]>([
@@ -23,7 +24,7 @@ describe('createReceiver', () => {
     [
       'a handler that is not a function',
       { ...good, handlers: { 'transfer.settled': 'run' } },
-      /transfer\.settled/,
+      /`transfer\.settled` must be a function\.$/,
     ],
     [
       'a handler that is undefined, such as a misspelt import',
@@ -58,6 +59,29 @@ describe('createReceiver', () => {
     ],
     ['no options', undefined, /createReceiver/],
     ['an inbox without methods', { ...good, inbox: {} }, /`inbox` must be an inbox/],
+    ['an inbox that is null', { ...good, inbox: null }, /`inbox` must be an inbox/],
+    ['an inbox that is a number', { ...good, inbox: 7 }, /`inbox` must be an inbox/],
+    ...INBOX_METHODS.map((name): [string, unknown, RegExp] => [
+      `an inbox without ${name}`,
+      { ...good, inbox: { ...memoryInbox(), [name]: undefined } },
+      /`inbox` must be an inbox/,
+    ]),
+    ['handlers that are null', { ...good, handlers: null }, /`handlers` must be an object of functions/],
+    ['handlers that are a number', { ...good, handlers: 7 }, /`handlers` must be an object of functions/],
+    ['payloads that are a text', { ...good, payloads: 'none' }, /`payloads` must be an object of schemas/],
+    [
+      'a schema that is null',
+      { ...good, payloads: { 'transfer.settled': null } },
+      /`transfer\.settled` must be a Standard Schema\.$/,
+    ],
+    ['a logger without methods', { ...good, logger: {} }, /`logger` must be a logger, such as console/],
+    ['a logger that cannot warn', { ...good, logger: { error() {} } }, /`logger` must be a logger/],
+    [
+      'a signaturePrefix that is a number',
+      { ...good, signaturePrefix: 7 },
+      /`signaturePrefix` must be a string/,
+    ],
+    ['a signatureHeader that is a number', { ...good, signatureHeader: 7 }, /must be the name of a header/],
     [
       'an empty signatureHeader',
       { ...good, signatureHeader: '' },

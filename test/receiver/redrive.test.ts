@@ -181,6 +181,20 @@ describe('redrive', () => {
     expect(await receiver.record(page, { dueInMs: 0, origin: 'pull' })).toEqual(['new', 'received']);
   });
 
+  test.each(['push', 'pull', 'queue', 'redrive'] as const)(
+    'recording stores the origin %s and the JSON',
+    async (origin) => {
+      const inbox = memoryInbox();
+      const receiver = createReceiver({ secret, inbox, handlers: { 'transfer.settled': () => undefined } });
+      const event = anEvent();
+      const json = [`${JSON.stringify(event)} `];
+      expect(await receiver.record([event], { dueInMs: 0, origin, json })).toEqual(['new']);
+      expect(await inbox.find(event.id)).toMatchObject({ origin, state: 'received' });
+      const [due] = await inbox.takeDue({ limit: 1, visibilityTimeoutMs: HOUR_MS, types: [] });
+      expect(due?.json).toBe(json[0]);
+    },
+  );
+
   test('recording rejects when the inbox fails', async () => {
     const inbox = { ...memoryInbox(), record: () => Promise.reject(new Error('down')) };
     const receiver = createReceiver({ secret, inbox, handlers: {} });

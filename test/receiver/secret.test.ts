@@ -169,3 +169,14 @@ test.each<[string, (request: WebhookRequest) => WebhookRequest]>([
 function withHeader(request: WebhookRequest, name: string, value: string | undefined): WebhookRequest {
   return { ...request, header: (wanted) => (wanted.toLowerCase() === name ? value : request.header(wanted)) };
 }
+
+test('a secret function can take its time by default, and one that does not is named in the cause', async () => {
+  const later = () => new Promise<string>((resolve) => setTimeout(resolve, 30, secret));
+  expect((await setUp({ secret: later }).receiver.receive(await delivery(anEvent()))).kind).toBe('handled');
+  const never = () => new Promise<string>(() => undefined);
+  const slow = await setUp({ secret: never, secretTimeoutMs: 5 }).receiver.receive(await delivery(anEvent()));
+  expect(slow.error).toMatchObject({
+    code: 'ERR_SECRET_UNAVAILABLE',
+    cause: { message: 'It gave no secret within 5 ms.' },
+  });
+});

@@ -84,6 +84,42 @@ describe('failed events that nobody redrives', () => {
     expect(lines.filter(isAboutRedrive)).toHaveLength(1);
   });
 
+  test.each([
+    ['was run by a delivery', (_: Inbox) => undefined],
+    [
+      'could not be looked up',
+      (inbox: Inbox & InboxOperations) => vi.spyOn(inbox, 'find').mockRejectedValueOnce(new Error('down')),
+    ],
+  ])('it is said of a later event when the first one %s', async (_, prepare) => {
+    vi.useFakeTimers();
+    const inbox = durable();
+    let fails = true;
+    const handlers = { 'transfer.settled': () => (fails ? Promise.reject(new Error('no')) : undefined) };
+    const { receiver, lines } = setUp({ handlers, inbox });
+    const [first, later] = [anEvent(), anEvent()];
+    await receiver.handle(first, 'push');
+    prepare(inbox);
+    fails = false;
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect((await receiver.handle(first, 'push')).kind).toBe('handled');
+    await vi.advanceTimersByTimeAsync(1_000_000);
+    expect(lines.filter(isAboutRedrive)).toEqual([]);
+    fails = true;
+    await receiver.handle(later, 'push');
+    await vi.advanceTimersByTimeAsync(1_000_000);
+    expect(lines.filter(isAboutRedrive)).toHaveLength(1);
+    expect(lines.filter(isAboutRedrive)[0]).toContain(later.id);
+  });
+
+  test('nothing is said of an inbox that cannot look events up', async () => {
+    vi.useFakeTimers();
+    const { find: _, ...inbox } = durable();
+    const { receiver, lines } = setUp({ handlers: failing, inbox });
+    await receiver.handle(anEvent(), 'push');
+    await vi.advanceTimersByTimeAsync(1_000_000);
+    expect(lines.filter(isAboutRedrive)).toEqual([]);
+  });
+
   test('it is said of an event that a redelivery has run again in vain', async () => {
     vi.useFakeTimers();
     const { receiver, lines } = setUp({ handlers: failing, inbox: durable() });
