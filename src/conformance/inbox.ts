@@ -845,6 +845,7 @@ const keyCases: readonly InboxCase[] = [
       await waits(second, failed);
       const record = await inbox.find(failed.id);
       assert.deepEqual([record?.state, record?.attempts, record?.lastError], ['received', 1, 'no']);
+      assert.ok((record?.dueAt ?? 0) > Date.now() + HOUR_MS / 2);
       await inbox.complete(lease);
       assert.deepEqual(idsOf(await takeDue(inbox, TAKE)), [failed.id]);
       assert.equal((await claimedWithKey(inbox, failed)).attempt, 2);
@@ -1044,6 +1045,37 @@ const keyCases: readonly InboxCase[] = [
       assert.deepEqual(idsOf(await takeDue(inbox, TAKE)), [taken.id]);
       await inbox.complete(await claimedWithKey(second, other));
       assert.deepEqual(await takeDue(inbox, TAKE), []);
+    },
+  },
+  {
+    name: 'each lease of a key that ends makes one more of the events due that wait for it',
+    async run({ inbox, second }) {
+      const [next, first, pushed, holder] = eventsByDay(4);
+      assert.ok(next && first && pushed && holder);
+      const dueInMs = async ({ id }: UnknownEvent) => ((await second.find(id))?.dueAt ?? 0) - Date.now();
+      const lease = await claimedWithKey(inbox, holder);
+      for (const event of [next, first]) await waits(second, event);
+      await inbox.complete(lease);
+      assert.ok((await dueInMs(first)) < HOUR_MS / 2 && (await dueInMs(next)) > HOUR_MS / 2);
+      // The event that is due has not been taken yet.
+      await inbox.complete(await claimedWithKey(inbox, pushed));
+      assert.ok((await dueInMs(next)) < HOUR_MS / 2);
+    },
+  },
+  {
+    name: 'an event that was recorded without its key has its place among the events of the key when it gets it',
+    async run({ inbox, second }) {
+      const [waiting, failed, first, holder] = eventsByDay(4);
+      assert.ok(waiting && failed && first && holder);
+      await inbox.record([waiting, failed], DUE);
+      await inbox.fail(await claimedWithKey(inbox, failed), { retryAfterMs: 0, error: 'no' });
+      const lease = await claimedWithKey(inbox, holder);
+      for (const event of [waiting, first]) await waits(second, event);
+      await inbox.complete(lease);
+      for (const event of [first, failed, waiting]) {
+        assert.deepEqual(idsOf(await takeDue(second, TAKE)), [event.id]);
+        await inbox.complete(await claimedWithKey(inbox, event));
+      }
     },
   },
   {

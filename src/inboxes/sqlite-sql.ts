@@ -201,7 +201,7 @@ export function prepareStatements(db: SqliteLike) {
           WHERE state = 'done' AND event IS NULL))`,
     ),
     requeue: rows<Pick<EventRow, 'id'>>(
-      `UPDATE stablehooks_events SET state = 'received', attempts = 0, waiting = 0, due_at = ?, updated_at = ?
+      `UPDATE stablehooks_events SET state = 'received', attempts = 0, due_at = ?, updated_at = ?
       WHERE id = ? AND state IN ('dead', 'failed') RETURNING id`,
     ),
     // Without the index's name SQLite reads all done rows.
