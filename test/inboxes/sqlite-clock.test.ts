@@ -154,37 +154,48 @@ test('a record says when its event last changed: at each claim, end, wait, reque
   ]);
 });
 
-test('an event that was claimed or taken no longer waits for its key: the end of another lease makes the next one due', async () => {
-  const { inbox, clock } = openAt(START);
-  const claim = (id: string, created_at = event(id).created_at) =>
-    inbox.claim({ ...event(id), created_at }, { ...LEASE, key: 'wallet' });
-  const lease = async (id: string) => {
-    const claimed = await claim(id);
-    if (claimed.state !== 'claimed') throw new Error(claimed.state);
-    return claimed.lease;
-  };
-  const dueAt = async (id: string) => (await inbox.find(id))?.dueAt;
-
-  await lease('lapsed');
-  expect((await claim('claimed')).state).toBe('waiting');
-  expect((await claim('taken', '2026-01-01T00:00:00Z')).state).toBe('waiting');
-  clock.ms += HOUR_MS;
-  await inbox.fail(await lease('claimed'), { retryAfterMs: null, error: 'no' });
-  const holder = await lease('holder');
-  await inbox.requeue('claimed');
-  expect((await claim('next')).state).toBe('waiting');
-  clock.ms += HOUR_MS;
-  expect(await taken(inbox)).toEqual(['taken']);
-  expect(await inbox.complete(holder)).toBe(false);
-
-  const takenUntil = clock.ms + MINUTE_MS;
-  for (const id of ['lapsed', 'claimed', 'holder', 'next']) {
-    expect(await dueAt(id)).toBe(takenUntil);
-    expect(await dueAt('taken')).toBe(takenUntil);
-    clock.ms += 1_000;
-    await inbox.complete(await lease(`pushed before ${id}`));
-    expect(await dueAt(id)).toBe(clock.ms);
+describe('an event that no longer waits for its key gives its turn to the next one', () => {
+  function openKeyed() {
+    const { inbox, clock } = openAt(START);
+    const claim = (id: string, created_at = event(id).created_at) =>
+      inbox.claim({ ...event(id), created_at }, { ...LEASE, key: 'wallet' });
+    const lease = async (id: string) => {
+      const claimed = await claim(id);
+      if (claimed.state !== 'claimed') throw new Error(claimed.state);
+      return claimed.lease;
+    };
+    const dueAt = async (id: string) => (await inbox.find(id))?.dueAt;
+    return { inbox, clock, claim, lease, dueAt };
   }
+
+  test('when it was claimed, died and was requeued', async () => {
+    const { inbox, clock, claim, lease, dueAt } = openKeyed();
+    await lease('lapsed');
+    expect((await claim('requeued')).state).toBe('waiting');
+    clock.ms += HOUR_MS;
+    await inbox.fail(await lease('requeued'), { retryAfterMs: null, error: 'no' });
+    await inbox.complete(await lease('lapsed'));
+    const holder = await lease('holder');
+    expect(await inbox.requeue('requeued')).toBe(true);
+    expect((await claim('next')).state).toBe('waiting');
+    clock.ms += MINUTE_MS;
+    await inbox.complete(holder);
+    expect(await dueAt('requeued')).toBe(clock.ms - MINUTE_MS);
+    expect(await dueAt('next')).toBe(clock.ms);
+  });
+
+  test('when takeDue returned it', async () => {
+    const { inbox, clock, claim, lease, dueAt } = openKeyed();
+    await lease('next');
+    expect((await claim('taken', '2026-01-01T00:00:00Z')).state).toBe('waiting');
+    clock.ms += HOUR_MS;
+    const takenUntil = clock.ms + MINUTE_MS;
+    expect(await taken(inbox)).toEqual(['taken']);
+    clock.ms += 1_000;
+    await inbox.complete(await lease('pushed'));
+    expect(await dueAt('taken')).toBe(takenUntil);
+    expect(await dueAt('next')).toBe(clock.ms);
+  });
 });
 
 test('pruning drops an event as soon as it has been done for `olderThanMs`', async () => {
