@@ -38,12 +38,13 @@ export async function startRedis(settings: readonly string[] = []): Promise<Serv
       child.once('close', () => reject(new Error(`redis-server ended before it was ready:\n${printed}`)));
     });
   }
-  async function halt() {
+  async function end(signal: 'SIGTERM' | 'SIGKILL') {
     if (server === undefined || server.exitCode !== null || server.signalCode !== null) return;
     const exit = once(server, 'exit');
-    server.kill('SIGTERM');
+    server.kill(signal);
     await exit;
   }
+  const halt = () => end('SIGTERM');
   await start();
   return {
     port,
@@ -55,7 +56,8 @@ export async function startRedis(settings: readonly string[] = []): Promise<Serv
     halt,
     start,
     async stop() {
-      await halt();
+      // Redis does not react to SIGTERM while it runs a script.
+      await end('SIGKILL');
       await rm(dir, { recursive: true, force: true });
     },
   };
