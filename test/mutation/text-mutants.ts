@@ -233,11 +233,12 @@ export function textMutantsOf(path: string): readonly TextMutant[] {
   return mutants.toSorted((a, b) => a.start - b.start);
 }
 
-/** Runs each mutant of a file against the tests of its group, one after the other. */
-export async function runTextMutants({ tests }: Group, path: string): Promise<readonly Mutant[]> {
+/** Runs each mutant of the files against the tests of their group, one after the other. */
+export async function runTextMutants(
+  { tests }: Group,
+  paths: readonly string[],
+): Promise<ReadonlyMap<string, readonly Mutant[]>> {
   process.env['MUTATION_TESTS'] = tests.join();
-  process.env['MUTATION_SOURCE'] = `${root}${path}`;
-  const source = textOf(path);
   const vitest = await createVitest('test', {
     config: 'test/mutation/vitest.config.ts',
     watch: false,
@@ -247,11 +248,13 @@ export async function runTextMutants({ tests }: Group, path: string): Promise<re
     silent: true,
   });
   /** How a mutant ends that has this text instead of that of the file. */
-  const run = async (text: string): Promise<Status> => {
+  const run = async (path: string, text: string): Promise<Status> => {
+    process.env['MUTATION_SOURCE'] = `${root}${path}`;
     process.env['MUTATION_TEXT'] = text;
     vitest.state.filesMap.clear();
     vitest.state.errorsSet.clear();
-    vitest.invalidateFile(`${root}${path}`);
+    // The file of the mutant before can be another one.
+    for (const each of paths) vitest.invalidateFile(`${root}${each}`);
     const { testModules, unhandledErrors } = await vitest.start();
     if (testModules.length === 0) throw new Error('No test ran.');
     if (unhandledErrors.length === 0 && testModules.every((module) => module.ok())) return 'survived';
@@ -261,19 +264,29 @@ export async function runTextMutants({ tests }: Group, path: string): Promise<re
     ]);
     return failures.length > 0 && failures.every(isTimeout) ? 'timeout' : 'killed';
   };
-  const results: Mutant[] = [];
+  const ended = new Map<string, readonly Mutant[]>();
   try {
-    if ((await run(source)) !== 'survived') throw new Error(`The tests of ${path} fail without a mutant.`);
-    for (const { start, end, replacement } of textMutantsOf(path)) {
-      const original = source.slice(start, end);
-      const line = source.slice(0, start).split('\n').length;
-      const status = await run(source.slice(0, start) + replacement + source.slice(end));
-      results.push({ line, mutation: `${original.trim()} → ${replacement.trim()}`, status });
+    for (const path of paths) {
+      const source = textOf(path);
+      if ((await run(path, source)) !== 'survived') {
+        throw new Error(`The tests of ${path} fail without a mutant.`);
+      }
+      const mutants = textMutantsOf(path);
+      const results: Mutant[] = [];
+      for (const { start, end, replacement } of mutants) {
+        const original = source.slice(start, end);
+        const line = source.slice(0, start).split('\n').length;
+        const status = await run(path, source.slice(0, start) + replacement + source.slice(end));
+        const mutation = `${original.trim()} → ${replacement.trim()}`;
+        results.push({ line, mutation, status });
+        console.log(`${results.length} of ${mutants.length}: ${path}:${line}: ${mutation}: ${status}`);
+      }
+      ended.set(path, results);
     }
   } finally {
     await vitest.close();
     // Vitest sets it when a test fails, which is what a mutant is for.
     process.exitCode = 0;
   }
-  return results;
+  return ended;
 }
