@@ -7,8 +7,8 @@ export interface Group {
   readonly kind: 'code' | 'text';
   readonly sources: readonly string[];
   readonly tests: readonly string[];
-  /** The project of vitest that runs them. @default 'node' */
-  readonly project?: 'node' | 'webcrypto';
+  /** The project of vitest that runs them; `slow` runs those of `node`, too. @default 'node' */
+  readonly project?: 'node' | 'webcrypto' | 'slow';
 }
 
 const below = (folder: string, pattern = /./) => filesBelow(folder).filter((path) => pattern.test(path));
@@ -97,8 +97,13 @@ export const groups: readonly Group[] = [
   {
     name: 'Redis Lua',
     kind: 'text',
+    project: 'slow',
     sources: ['src/inboxes/redis-lua.ts'],
-    tests: testsBelow('test/inboxes', /redis/),
+    tests: [
+      ...testsBelow('test/inboxes', /redis/),
+      'test/inboxes/redis-eviction.slow.test.ts',
+      'test/inboxes/redis-keys.slow.test.ts',
+    ],
   },
   {
     name: 'Postgres SQL',

@@ -235,9 +235,10 @@ export function textMutantsOf(path: string): readonly TextMutant[] {
 
 /** Runs each mutant of the files against the tests of their group, one after the other. */
 export async function runTextMutants(
-  { tests }: Group,
+  { tests, project = 'node' }: Group,
   paths: readonly string[],
 ): Promise<ReadonlyMap<string, readonly Mutant[]>> {
+  process.env['MUTATION_PROJECT'] = project;
   process.env['MUTATION_TESTS'] = tests.join();
   const vitest = await createVitest('test', {
     config: 'test/mutation/vitest.config.ts',
