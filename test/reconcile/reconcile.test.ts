@@ -132,6 +132,33 @@ test('a list from which the service has removed events proves only what is newer
   });
 });
 
+test('a short list that shows every event of the inbox proves the whole span, and of the others only what it must show', async () => {
+  const inbox = makeInbox();
+  const kept = makeEvent('evt_kept');
+  await finish(inbox, kept);
+  const ledger = [{ id: kept.id }];
+  expect(await compareBooks([kept], { inbox, ledger })).toMatchObject({ agree: true, unproven: [] });
+
+  // The service need not list it yet.
+  const young = makeEvent('evt_young', { created_at: '2026-03-01T11:59:00Z' });
+  await finish(inbox, young);
+  const unknown = makeEvent('evt_unknown', { type: 'mint.completed', created_at: '2026-03-01T01:00:00Z' });
+  await inbox.record([unknown], { dueInMs: null, origin: 'push' });
+  const withYoung = { inbox, ledger: [...ledger, { id: young.id }] };
+  expect(await compareBooks([kept], { ...withYoung, until: new Date(NOW) })).toMatchObject({
+    findings: { unlisted: { count: 0 } },
+    unproven: [{ reason: 'not-settled' }],
+  });
+  expect(await compareBooks([kept], withYoung)).toMatchObject({ agree: true, unproven: [] });
+
+  const unlisted = makeEvent('evt_unlisted', { created_at: '2026-03-01T07:00:00Z' });
+  await finish(inbox, unlisted);
+  expect(await compareBooks([kept], withYoung)).toMatchObject({
+    findings: { unlisted: { ids: [unlisted.id] } },
+    unproven: [],
+  });
+});
+
 test('what was removed from the list in a gap of the poller is not proven by a list that is complete now', async () => {
   const inbox = makeInbox();
   await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });
