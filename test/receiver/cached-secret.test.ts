@@ -346,6 +346,27 @@ describe('secrets by key', () => {
     expect(manager.asked).toEqual(['/a', '/b', '/c', '/b']);
   });
 
+  test('by default, 1,000 secrets are kept, and 600 keys are called for in a minute', async () => {
+    const { clock, manager, byPath } = setUp([null, ...Array.from({ length: 1_400 }, (_, n) => `s${n}`)]);
+    for (let n = 0; n < 600; n += 1) await byPath(`/${n}`);
+    await expect(byPath('/600')).rejects.toThrow('More than 600 keys');
+    clock.advance(TTL_MS - 1_000);
+    for (let n = 600; n <= 1_000; n += 1) await byPath(`/${n}`);
+    expect(manager.asked).toHaveLength(1_001);
+    // The key without a secret is kept apart, so that none was forgotten yet.
+    await byPath('/1');
+    expect(manager.asked).toHaveLength(1_001);
+    await byPath('/1001');
+    await byPath('/2');
+    expect(manager.asked.slice(1_001)).toEqual(['/1001', '/2']);
+  });
+
+  test('a key can have 512 characters', async () => {
+    const { manager } = setUp(['a']);
+    const secret = cachedSecret(manager.fetchSecret, { ttlMs: TTL_MS, key: () => 'k'.repeat(512) });
+    expect(await secret(requestTo('/a'))).toEqual(['a']);
+  });
+
   test.each([
     ['a key of more than 512 characters', 'k'.repeat(513)],
     ['undefined', undefined],

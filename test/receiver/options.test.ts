@@ -1,5 +1,6 @@
 import { createReceiver, memoryInbox } from 'stablehooks';
 import { describe, expect, test } from 'vitest';
+import { anEvent, delivery, secret } from './delivery.js';
 
 const good = { secret: 's', handlers: {} };
 const INBOX_METHODS = ['claim', 'complete', 'fail', 'record', 'takeDue', 'acquirePoll', 'savePoll'] as const;
@@ -94,9 +95,36 @@ describe('createReceiver', () => {
     ],
     ['a queue without enqueue', { ...good, queue: {} }, /`queue` must be a queue/],
     ['an onOutcome that is not a function', { ...good, onOutcome: 'log' }, /`onOutcome` must be a function/],
+    [
+      'an answer before the handler without a durable inbox',
+      { ...good, acknowledge: 'recorded' },
+      /`acknowledge: 'recorded'` needs a durable `inbox`/,
+    ],
   ])('createReceiver throws ERR_CONFIG_INVALID for %s', (_name, options, message) => {
     const create = () => createReceiver(options as Parameters<typeof createReceiver>[0]);
     expect(create).toThrow(expect.objectContaining({ code: 'ERR_CONFIG_INVALID' }));
     expect(create).toThrow(message);
+  });
+
+  test('the inbox that a receiver makes follows the runtime of the receiver', async () => {
+    const clock = { ms: 1_000 };
+    const kinds: string[] = [];
+    const receiver = createReceiver({
+      secret,
+      handlers: {
+        'transfer.settled'() {
+          if (clock.ms === 1_000) throw new Error('not yet');
+        },
+      },
+      logger: { warn: () => undefined, error: () => undefined },
+      onOutcome: ({ kind, error }) => void kinds.push(error?.code ?? kind),
+      runtime: { now: () => clock.ms },
+    });
+    const event = anEvent();
+    for (const laterMs of [0, 0, 3_600_000]) {
+      clock.ms += laterMs;
+      await receiver.receive(await delivery(event));
+    }
+    expect(kinds).toEqual(['ERR_HANDLER_FAILED', 'ERR_EVENT_NOT_DUE', 'handled']);
   });
 });

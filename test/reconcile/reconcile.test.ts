@@ -430,6 +430,7 @@ test.each([
   [{ id: 'evt_ghost', createdAt: '12345' }, /`createdAt`/],
   [{ id: 'evt_ghost', createdAt: '2026-99-99' }, /`createdAt`/],
   [{ id: '' }, /has no `id`/],
+  [{ id: 7 }, /has no `id`/],
   [null, /is not an object/],
   ['evt_1', /is not an object/],
 ])('a ledger with the entry %j is refused', async (entry, message) => {
