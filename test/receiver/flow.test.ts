@@ -591,6 +591,24 @@ describe('run', () => {
     expect((await inbox.find(second?.id ?? ''))?.state).toBe('done');
   });
 
+  test('it looks again at once when the time for what it took is over and more can be due', async () => {
+    const clock = { ms: 0 };
+    const done: string[] = [];
+    const { receiver, inbox } = setUp(
+      ({ id }) => {
+        done.push(id);
+        clock.ms += 60_000;
+      },
+      { maxConcurrency: 1, leaseMs: 60_000, runtime: { elapsed: () => clock.ms } },
+    );
+    const events = eventsOf('a', 3);
+    await inbox.record(events, { dueInMs: 0, origin: 'pull' });
+    const ended = receiver.run({ intervalMs: 3_600_000 });
+    await until(() => done.length === events.length);
+    await receiver.close();
+    await ended;
+  });
+
   test('it says once that it cannot look for due events, and once that it can again', async () => {
     const inbox = durable();
     let looks = 0;
