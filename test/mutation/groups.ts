@@ -108,12 +108,17 @@ export const groups: readonly Group[] = [
   {
     name: 'Postgres SQL',
     kind: 'text',
+    project: 'slow',
     sources: [
       'src/inboxes/postgres-expressions.ts',
       'src/inboxes/postgres-keys.ts',
       'src/inboxes/postgres-sql.ts',
     ],
-    tests: testsBelow('test/inboxes', /postgres(?:-operations|-transaction)?\./),
+    tests: [
+      ...testsBelow('test/inboxes', /postgres(?:-operations|-transaction)?\./),
+      'test/inboxes/postgres-isolation.slow.test.ts',
+      'test/inboxes/postgres-keys.slow.test.ts',
+    ],
   },
 ];
 
