@@ -1,93 +1,15 @@
 import fc from 'fast-check';
-import { EVENT_TYPES, type EventType, type PollState } from 'stablehooks';
+import { EVENT_TYPES, type EventType } from 'stablehooks';
 import { expect, test } from 'vitest';
 import {
   type ListAnswer,
-  type Survey,
   type SurveyOptions,
   type SurveyResult,
   surveyList,
 } from '../../src/catch-up/coverage.js';
-import { type Advance, advance } from '../../src/catch-up/gaps.js';
-import { EMPTY_POLL_STATE } from '../../src/core/ports.js';
-import {
-  createAudit,
-  createList,
-  LAG_MS,
-  type SimulatedServer,
-  simulatedServer,
-  startOf,
-} from './simulated-list.js';
-
-/** The rules of the poller, or others in their place. */
-interface Rules {
-  readonly survey: (options: SurveyOptions) => Survey;
-  readonly advance: typeof advance;
-}
-
-interface Run {
-  /** Events that are missing from what is proven, counted at each poll. */
-  readonly missed: number;
-  readonly polls: readonly Advance[];
-  /** Whether a plain poll of the newest 50 would have lost events. */
-  readonly plainLoses: boolean;
-}
-
-/** Polls a server a few times in virtual time. */
-function run(server: SimulatedServer, rules: Partial<Rules> = {}): Run {
-  const { survey, advance: toNext }: Rules = { survey: surveyList, advance, ...rules };
-  const list = createList(server);
-  const plainList = createList(server);
-  const audit = createAudit(list);
-  const plainAudit = createAudit(plainList);
-  const recorded = new Set<string>();
-  const plain = new Set<string>();
-  const polls: Advance[] = [];
-  let state: PollState = EMPTY_POLL_STATE;
-  let missed = 0;
-  let plainMissed = 0;
-  let time = 0;
-  for (let poll = 0; poll < server.polls; poll++) {
-    time = Math.max(time, startOf(server, poll));
-    for (const { id } of plainList.answer({ type: null, limit: 50 }, { time, poll })?.events ?? [])
-      plain.add(id);
-
-    const before = state;
-    const steps = survey({
-      watermark: state.watermark ?? server.since,
-      first: state.watermark === null,
-      startedAt: time + server.clockMs,
-      lagMs: LAG_MS,
-      disorderMs: 1_000,
-      limit: 50,
-      maxLimit: server.maxLimit,
-      lastLimit: state.limit,
-      oldest: state.oldest,
-    });
-    let step = steps.next();
-    while (!step.done) {
-      time += server.roundTripMs / 2;
-      const answer = list.answer(step.value, { time, poll });
-      time += server.roundTripMs / 2;
-      for (const { id } of answer?.events ?? []) recorded.add(id);
-      step = steps.next(answer);
-    }
-    const since = state.watermark === null ? Math.min(server.since, step.value.until) : state.since;
-    const advanced = toNext({ ...state, since }, step.value);
-    polls.push(advanced);
-    state = advanced.state;
-
-    const now = time;
-    const seenBy =
-      (ids: ReadonlySet<string>) =>
-      ({ id, pushedAt }: { readonly id: string; readonly pushedAt: number }) =>
-        ids.has(id) || pushedAt <= now;
-    missed += audit.missed({ before, after: state, time, isRecorded: seenBy(recorded) }).length;
-    const proven = { ...state, gaps: [], watermark: time - LAG_MS };
-    plainMissed += plainAudit.missed({ before, after: proven, time, isRecorded: seenBy(plain) }).length;
-  }
-  return { missed, polls, plainLoses: plainMissed > 0 };
-}
+import { advance } from '../../src/catch-up/gaps.js';
+import { LAG_MS, type SimulatedServer, simulatedServer } from './simulated-list.js';
+import { calmServer, expectProvenPolls, pollServer, type Rules } from './simulated-polls.js';
 
 /** Servers on which this property or the simulator once found an event missing. */
 const FOUND: readonly Partial<SimulatedServer>[] = [
@@ -111,7 +33,7 @@ const FOUND_BASE: SimulatedServer = {
 };
 
 test.each(FOUND)('no event is missing on a server where one once was: %j', (server) => {
-  expect(run({ ...FOUND_BASE, ...server }).missed).toBe(0);
+  expect(pollServer({ ...FOUND_BASE, ...server }).missed).toBe(0);
 });
 
 test('on 10,000 random servers, no event before a watermark and outside the gaps is missing', {
@@ -120,7 +42,7 @@ test('on 10,000 random servers, no event before a watermark and outside the gaps
   const seen = { servers: 0, proven: 0, gaps: 0, plainLost: 0 };
   fc.assert(
     fc.property(simulatedServer, (server) => {
-      const { missed, polls, plainLoses } = run(server);
+      const { missed, polls, plainLoses } = pollServer(server);
       seen.servers += 1;
       seen.proven += polls.at(-1)?.proven === true ? 1 : 0;
       seen.gaps += polls.some(({ opened }) => opened.length > 0) ? 1 : 0;
@@ -135,49 +57,10 @@ test('on 10,000 random servers, no event before a watermark and outside the gaps
   expect(seen.plainLost).toBeGreaterThan(seen.servers / 10);
 });
 
-/** The mean number of events per minute with which a window of this size is twice as long as needed. */
-function calmRate(cap: number): number {
-  const intervalMs = 60_000;
-  const neededMs = 2 * LAG_MS + intervalMs;
-  return (Math.min(cap, 400) / (2 * neededMs)) * intervalMs;
-}
-
-const calmServer = fc
-  .record({
-    server: simulatedServer,
-    order: fc.constantFrom('newest', 'listed', 'newest-shown-oldest', 'listed-shown-reversed'),
-    cap: fc.oneof(fc.integer({ min: 100, max: 400 }), fc.constant(Number.POSITIVE_INFINITY)),
-    outageMs: fc.constantFrom(0, 2 * 3_600_000),
-    jitterMs: fc.constantFrom(0, 50, 900),
-  })
-  .map(({ server, order, cap, outageMs, jitterMs }): SimulatedServer => {
-    const [polls, pauseMs] = [12, 60_000];
-    const rate = calmRate(cap);
-    const minutes = (polls * pauseMs + outageMs) / 60_000;
-    return {
-      ...server,
-      ...{ order, caps: [cap], outageMs, jitterMs, polls, pauseMs, types: 5, maxLimit: 1_000 },
-      ...{ backlog: Math.ceil(rate * 120), arrivals: Math.ceil(rate * minutes), since: 0 },
-      ...{ faults: 0, filtersLate: false, latenessMs: 0, backdated: 0, stepMs: 1 },
-      ...{ clockMs: 0, dateMs: 0, roundTripMs: 100, retentionMs: Number.POSITIVE_INFINITY },
-    };
-  });
-
 test('a server that lists its newest events, in either direction and by date or id, is proven at each poll, and an outage leaves one gap at most', {
   timeout: 300_000,
 }, () => {
-  fc.assert(
-    fc.property(calmServer, (server) => {
-      const { missed, polls } = run(server);
-      const afterOutage = polls[server.polls / 2];
-      const others = polls.filter((poll) => poll !== afterOutage);
-      expect(missed).toBe(0);
-      expect(others.map(({ proven }) => proven)).toEqual(others.map(() => true));
-      expect(polls.flatMap(({ opened }) => opened)).toHaveLength(afterOutage?.proven === true ? 0 : 1);
-      if (server.outageMs === 0) expect(afterOutage?.proven).toBe(true);
-    }),
-    { numRuns: 300 },
-  );
+  fc.assert(fc.property(calmServer, expectProvenPolls), { numRuns: 300 });
 });
 
 test('a burst of 100,000 events at the same few times shows no order, and the survey ends', () => {
@@ -346,7 +229,7 @@ test.each(Object.entries(MISTAKES))(
     fc.check(
       fc.property(simulatedServer, (server) => {
         const { servers, ...wrong } = rules();
-        const { missed } = run({ ...server, ...servers }, wrong);
+        const { missed } = pollServer({ ...server, ...servers }, wrong);
         detected += missed;
         return missed === 0;
       }),

@@ -1,76 +1,6 @@
 import { EVENT_TYPES } from 'stablehooks';
-
 import { expect, test } from 'vitest';
-import {
-  type EventKey,
-  type ListAnswer,
-  type ListQuery,
-  type SurveyOptions,
-  type SurveyResult,
-  surveyList,
-} from '../../src/catch-up/coverage.js';
-
-const HOUR_MS = 3_600_000;
-const NOW = 100 * HOUR_MS;
-const LAG_MS = 300_000;
-
-/** A list of events a minute apart, newest first, that ends an hour ago; the types in turn. */
-function marks(count: number, types: readonly string[] = EVENT_TYPES): readonly EventKey[] {
-  return Array.from({ length: count }, (_, index) => ({
-    id: `e${index}`,
-    type: types[index % types.length] ?? '',
-    at: NOW - HOUR_MS - index * 60_000,
-  }));
-}
-
-type Serve = (query: ListQuery, count: number) => readonly EventKey[] | null;
-
-function cut(list: readonly EventKey[], { type, limit }: ListQuery): readonly EventKey[] {
-  return list.filter((mark) => type === null || mark.type === type).slice(0, limit);
-}
-
-/** What a survey proves: the types of which it proves less than everything from the watermark on. */
-function survey(
-  serve: Serve,
-  {
-    watermark = 0,
-    maxLimit = 1_000,
-    oldest = null,
-  }: {
-    readonly watermark?: number;
-    readonly maxLimit?: number;
-    readonly oldest?: SurveyOptions['oldest'];
-  } = {},
-): SurveyResult & { readonly requests: number; readonly unproven: readonly string[] } {
-  const options = {
-    watermark,
-    startedAt: NOW,
-    lagMs: LAG_MS,
-    disorderMs: 1_000,
-    limit: 50,
-    maxLimit,
-    oldest,
-  };
-  const steps = surveyList(options);
-  let requests = 0;
-  let step = steps.next();
-  while (!step.done) {
-    const query = step.value;
-    const found = serve(query, requests);
-    requests += 1;
-    const answer: ListAnswer | null = found && {
-      ...query,
-      size: found.length,
-      events: found,
-      unreadable: [],
-      servedAt: null,
-    };
-    step = steps.next(answer);
-  }
-  const { proofs } = step.value;
-  const unproven = EVENT_TYPES.filter((type) => proofs[type].from > watermark);
-  return { ...step.value, requests, unproven };
-}
+import { cut, DISORDER_MS, HOUR_MS, LAG_MS, marks, NOW, SETTLED_AT, survey, timeOf } from './survey-list.js';
 
 test('49 events of a limit of 50 are complete after one request, and everything is proven up to the lag before now', () => {
   const list = marks(49).toReversed();
@@ -140,25 +70,6 @@ test('a list that is cut and shows its oldest events proves nothing, and the ver
   expect(oldest.proofs['redeem.failed']).toEqual({ from: Number.POSITIVE_INFINITY, reason: 'oldest-first' });
 });
 
-test('after the oldest event is gone, a complete list proves only what is younger than that event was', () => {
-  const list = marks(30);
-  const watermark = NOW - 10 * HOUR_MS;
-  const kept = survey((query) => cut(list, query), {
-    watermark,
-    oldest: { at: NOW - HOUR_MS - 29 * 60_000, seenAt: watermark },
-  });
-  expect(kept.unproven).toEqual([]);
-  // It was listed at an age of two hours, so that the service keeps events for two hours at least.
-  const removed = survey((query) => cut(list, query), {
-    watermark,
-    oldest: { at: watermark - 2 * HOUR_MS, seenAt: watermark },
-  });
-  expect(removed.proofs['redeem.failed']).toEqual({
-    from: NOW - 2 * HOUR_MS + LAG_MS + 1_000,
-    reason: 'removed',
-  });
-});
-
 test('a server that ignores the limit proves nothing by being newest first', () => {
   const list = marks(2_000, ['redeem.failed']);
   const all = survey(({ type }) => cut(list, { type, limit: 2_000 }), { watermark: NOW - 2 * HOUR_MS });
@@ -190,16 +101,188 @@ test('a server that ignores the type proves nothing', () => {
   );
 });
 
-test('an answer that lacks an event of another answer of the same poll is not complete', () => {
-  const list = marks(80).toReversed();
-  const forgetful = survey((query) =>
-    cut(list, query).filter(({ id }) => query.type === null || id !== 'e7'),
-  );
-  expect(forgetful.unproven).toEqual([marks(8)[7]?.type]);
-});
-
 test('a query that fails for one type leaves only that type unproven', () => {
   const list = marks(100);
   const failing = survey((query) => (query.type === 'redeem.failed' ? null : cut(list, query)));
   expect(failing.unproven).toEqual(['redeem.failed']);
+});
+
+test('as many events as a limit below 50 are not complete', () => {
+  const [answer, limit] = [marks(30).toReversed(), { limit: 30, maxLimit: 30 }];
+  expect(survey((query) => cut(answer, query), limit).verdicts[0]).toMatchObject({
+    verdict: 'unproven',
+    reason: 'no-order',
+  });
+});
+
+test('the verdicts say what each answer shows: its size and limit, how far back it goes, and why it proves nothing', () => {
+  const list = marks(100).toReversed();
+  const { verdicts } = survey((query) => (query.type === 'redeem.failed' ? null : cut(list, query)));
+  const oldest = { windowMs: NOW - timeOf(97), disorderMs: 0 };
+  const part = { limit: 200, size: 20, verdict: 'complete', reason: null, disorderMs: 0 };
+  expect(verdicts).toEqual([
+    { type: null, limit: 200, size: 100, verdict: 'unproven', reason: 'oldest-first', ...oldest },
+    ...EVENT_TYPES.slice(0, 4).map((type, index) => ({ type, ...part, windowMs: NOW - timeOf(85 + index) })),
+    {
+      ...{ type: 'redeem.failed', limit: 200, size: 0, verdict: 'failed', reason: 'no-answer' },
+      ...{ windowMs: null, disorderMs: null },
+    },
+  ]);
+});
+
+test('a window has no reason, and its proof says why it does not begin earlier', () => {
+  const watermark = NOW - HOUR_MS;
+  const window = survey((query) => cut(marks(2_000), query), { watermark });
+  expect(window.verdicts).toEqual([
+    {
+      ...{ type: null, limit: 50, size: 50, verdict: 'window', reason: null },
+      ...{ windowMs: NOW - timeOf(47), disorderMs: 0 },
+    },
+  ]);
+  const from = timeOf(47) + LAG_MS + DISORDER_MS;
+  expect(window.proofs['redeem.failed']).toEqual({ from, reason: 'not-reached' });
+});
+
+test('a window that begins at the watermark reaches it, and one that begins a millisecond later does not', () => {
+  const from = timeOf(47) + LAG_MS + DISORDER_MS;
+  const options = { watermark: from, maxLimit: 50 };
+  expect(survey((query) => cut(marks(2_000), query), options)).toMatchObject({ unproven: [], requests: 2 });
+  const short = survey((query) => cut(marks(2_000), query), { ...options, watermark: from - 1 });
+  expect(short.verdicts[0]).toMatchObject({ verdict: 'unproven', reason: 'not-reached' });
+  expect(short.requests).toBeGreaterThan(2);
+});
+
+test('a survey that tries to prove more than from the watermark on asks until a window reaches the target', () => {
+  const options = { watermark: timeOf(0), target: timeOf(60) };
+  const { unproven, verdicts, proofs } = survey((query) => cut(marks(2_000), query), options);
+  expect(unproven).toEqual([]);
+  expect(verdicts).toMatchObject([{ limit: 100, verdict: 'window' }]);
+  expect(proofs['redeem.failed'].from).toBeLessThanOrEqual(timeOf(60));
+});
+
+test('a list whose events can all be followed by older ones that are not listed yet proves nothing', () => {
+  const at = (tailAt: number) =>
+    marks(50).map((mark, index) => ({ ...mark, at: tailAt + (47 - index) * 2_000 }));
+  const reasonOf = (tailAt: number) =>
+    survey((query) => cut(at(tailAt), query), { watermark: NOW - HOUR_MS, maxLimit: 50 }).verdicts[0]?.reason;
+  const recent = SETTLED_AT - LAG_MS - DISORDER_MS;
+  expect(reasonOf(recent)).toBe('window-too-short');
+  expect(reasonOf(recent - 1)).toBe('not-reached');
+});
+
+test('a window whose confirmation fails is not proven, and is not asked for again in this poll', () => {
+  const list = marks(2_000, ['redeem.failed']);
+  const probes = { whole: 0 };
+  const { verdicts, unproven } = survey(
+    (query) => {
+      if (query.limit === 50) return cut(list, query);
+      probes.whole += query.type === null ? 1 : 0;
+      return null;
+    },
+    { watermark: NOW - HOUR_MS, maxLimit: 50 },
+  );
+  expect(verdicts[0]).toMatchObject({ verdict: 'unproven', reason: 'no-answer' });
+  expect(unproven).toContain('redeem.failed');
+  expect(probes.whole).toBe(1);
+});
+
+test('the opening date has nothing before it to prove: while it is not settled, one request is enough', () => {
+  const shuffled = marks(2_000).map((mark, index) => ({ ...mark, at: timeOf((index * 7) % 50) }));
+  const ask = (watermark: number) => survey((query) => cut(shuffled, query), { watermark }).requests;
+  expect(ask(SETTLED_AT)).toBe(1);
+  expect(ask(NOW)).toBe(1);
+  expect(ask(SETTLED_AT - 1)).toBeGreaterThan(1);
+  // An answer without an event from before the opening date can be a part of what came after it.
+  const after = (at: number) =>
+    survey((query) => cut(marks(2_000), query).map((mark) => ({ ...mark, at })), { watermark: NOW });
+  expect(after(NOW).requests).toBe(1);
+  expect(after(NOW + 1).requests).toBeGreaterThan(1);
+});
+
+test('a type of 50 events is complete when the whole was answered twice, also when the others have fewer', () => {
+  const list = [...marks(50, ['redeem.failed']), ...marks(12, ['accept.confirmed', 'transfer.settled'])]
+    .map((mark, index) => ({ ...mark, id: `m${index}`, at: timeOf((index * 23) % 62) }))
+    .sort((a, b) => a.at - b.at);
+  const { unproven, queries } = survey((query) => cut(list, query));
+  expect(unproven).toEqual([]);
+  // Limits of 50 and 100, the five types, the whole again, and whether types are filtered before the list is cut.
+  expect(queries).toHaveLength(9);
+});
+
+test('the whole list is not asked for again when no type has 50 events', () => {
+  const list = marks(100).toReversed();
+  expect(survey((query) => cut(list, query)).queries.filter(({ type }) => type === null)).toHaveLength(3);
+});
+
+test('what no query for a type proves, the window of the whole list proves as far as it reaches', () => {
+  const list = marks(2_000);
+  const options = { watermark: 0, maxLimit: 100 };
+  for (const failing of [EVENT_TYPES.slice(0, 1), EVENT_TYPES.slice(4), EVENT_TYPES]) {
+    const isFailing = (type: string | null) => failing.some((each) => each === type);
+    const { proofs, verdicts } = survey(
+      (query) => (isFailing(query.type) ? null : cut(list, query)),
+      options,
+    );
+    for (const type of failing) {
+      expect(proofs[type]).toEqual({ from: timeOf(97) + LAG_MS + DISORDER_MS, reason: 'not-reached' });
+    }
+    expect(verdicts[0]).toMatchObject({ type: null, verdict: 'window' });
+  }
+});
+
+test('an oldest-first list is not asked a second time whether it is a window, although a type is not proven', () => {
+  const list = marks(2_000).toReversed();
+  const { queries } = survey((query) => (query.type === null ? cut(list, query) : null), { maxLimit: 50 });
+  expect(queries.filter(({ type }) => type === null)).toHaveLength(2);
+});
+
+test('a first request that fails is the only one', () => {
+  const { verdicts, answered, proofs, requests } = survey(() => null);
+  expect({ answered, requests }).toEqual({ answered: false, requests: 1 });
+  expect(verdicts).toMatchObject([{ type: null, limit: 50, verdict: 'failed', reason: 'no-answer' }]);
+  expect(proofs['redeem.failed']).toEqual({ from: Number.POSITIVE_INFINITY, reason: 'no-answer' });
+});
+
+test('a service that refuses a larger limit is asked for the types with the last limit that it took', () => {
+  const list = marks(80).toReversed();
+  const { unproven, queries } = survey((query) => (query.limit > 50 ? null : cut(list, query)));
+  expect(unproven).toEqual([]);
+  expect(queries.map(({ limit }) => limit).slice(0, 7)).toEqual([50, 100, 50, 50, 50, 50, 50]);
+});
+
+test('types are proven only after a query has shown that the service filters before it cuts', () => {
+  const list = marks(100).toReversed();
+  const isProbe = ({ type, limit }: { readonly type: string | null; readonly limit: number }) =>
+    type !== null && limit === 20;
+  const failing = survey((query) => (isProbe(query) ? null : cut(list, query)));
+  expect(failing).toMatchObject({ unproven: EVENT_TYPES, verdicts: { 1: { reason: 'no-answer' } } });
+});
+
+test.each(['in its order', 'reversed'])(
+  'a list that has one type after the other, shown %s, shows nothing of when the service filters',
+  (order) => {
+    const [first, second] = [marks(30, ['transfer.settled']), marks(45, ['transfer.failed'])];
+    // Not in the order of their dates, and cut before it is filtered.
+    const stored = [...first, ...second].map((mark, index) => ({
+      ...mark,
+      id: `s${index}`,
+      at: timeOf((index * 31) % 75),
+    }));
+    const { proofs } = survey(({ type, limit }) => {
+      const listed = cut(stored, { type: null, limit });
+      return cut(order === 'reversed' ? listed.toReversed() : listed, { type, limit });
+    });
+    expect(proofs['transfer.settled']).toEqual({ from: Number.POSITIVE_INFINITY, reason: 'no-order' });
+    expect(proofs['transfer.failed']).toEqual({ from: Number.POSITIVE_INFINITY, reason: 'no-order' });
+  },
+);
+
+test('the type that shows best when the service filters is asked for, whichever it is', () => {
+  const list = marks(80)
+    .map((mark, index) => ({ ...mark, type: index % 2 === 0 ? 'redeem.completed' : 'redeem.failed' }))
+    .map((mark, index) => (index === 9 || index === 40 ? { ...mark, type: 'accept.confirmed' } : mark))
+    .toReversed();
+  const { unproven, queries } = survey((query) => cut(list, query));
+  expect(unproven).toEqual([]);
+  expect(queries.at(-1)).toEqual({ type: 'redeem.completed', limit: 39 });
 });

@@ -73,7 +73,8 @@ export const groups: readonly Group[] = [
     name: 'coverage',
     kind: 'code',
     sources: ['src/catch-up/coverage.ts', 'src/catch-up/gaps.ts'],
-    tests: testsBelow('test/catch-up'),
+    // With the property of random servers, which takes less than a second.
+    tests: [...testsBelow('test/catch-up'), 'test/catch-up/property.test.ts'],
   },
   {
     name: 'bodies',

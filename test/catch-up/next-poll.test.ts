@@ -1,0 +1,147 @@
+/** What a survey keeps for the next poll: the limit to begin with, the oldest event of the list, and the watermark. */
+import { EVENT_TYPES } from 'stablehooks';
+import { describe, expect, test } from 'vitest';
+import {
+  cut,
+  DISORDER_MS,
+  HOUR_MS,
+  LAG_MS,
+  MINUTE_MS,
+  marks,
+  NOW,
+  SETTLED_AT,
+  survey,
+  timeOf,
+} from './survey-list.js';
+
+const newest = marks(2_000);
+const oldestFirst = newest.toReversed();
+
+describe('limit', () => {
+  test('the first query has the limit that sufficed last time, at least limit and at most maxLimit', () => {
+    const firstLimit = (lastLimit: number) =>
+      survey((query) => cut(newest, query), { lastLimit, maxLimit: 400 }).queries[0]?.limit;
+    expect([0, 200, 800].map(firstLimit)).toEqual([50, 200, 400]);
+  });
+
+  test('after a complete answer, the next limit is the smallest that is more than the list has', () => {
+    const next = (count: number) =>
+      survey((query) => cut(marks(count), query), { limit: 10, lastLimit: 400 }).limit;
+    expect([9, 10, 19, 20, 49].map(next)).toEqual([10, 20, 20, 40, 80]);
+  });
+
+  test('after a window, the next limit is more than the events after its start, and three of before', () => {
+    /** A window of 100 events that begins with the 47th at so many ms after what it has to reach. */
+    const next = (ms: number) => {
+      const watermark = timeOf(46) + LAG_MS + DISORDER_MS - ms;
+      return survey((query) => cut(newest, query), { watermark, lastLimit: 100 }).limit;
+    };
+    expect(next(0)).toBe(100);
+    expect(next(-1)).toBe(50);
+  });
+
+  test('after a window, the next limit is enough to confirm a window', () => {
+    const options = { watermark: NOW - HOUR_MS, limit: 20, lastLimit: 80 };
+    expect(survey((query) => cut(newest, query), options).limit).toBe(40);
+  });
+
+  test('the next limit is never more than maxLimit', () => {
+    const watermark = timeOf(47) + LAG_MS + DISORDER_MS;
+    const { limit, verdicts } = survey((query) => cut(newest, query), { watermark, maxLimit: 50 });
+    expect(verdicts).toMatchObject([{ verdict: 'window' }]);
+    expect(limit).toBe(50);
+  });
+
+  test('after a survey by type that proved a type, the next limit is the one of that survey', () => {
+    const list = marks(100).toReversed();
+    const { limit, unproven } = survey(
+      (query) => (query.type === 'transfer.settled' ? null : cut(list, query)),
+      { watermark: NOW - HOUR_MS / 2, maxLimit: 100 },
+    );
+    expect(unproven).toEqual(['transfer.settled']);
+    expect(limit).toBe(100);
+  });
+
+  test('after a survey that proved nothing, or had no answer, the next limit is that of the last', () => {
+    const options = { lastLimit: 200, maxLimit: 400 };
+    const nothing = survey((query) => cut(oldestFirst, query), options);
+    expect(nothing).toMatchObject({ unproven: EVENT_TYPES, limit: 200 });
+    expect(survey(() => null, options)).toMatchObject({ answered: false, limit: 200 });
+  });
+});
+
+describe('oldest', () => {
+  const known = { at: timeOf(20), seenAt: NOW - HOUR_MS };
+
+  test('a complete list gives its oldest event and the time, and an empty one nothing', () => {
+    const complete = survey((query) => cut(marks(30), query));
+    expect(complete.oldest).toEqual({ at: timeOf(29), seenAt: NOW });
+    expect(survey(() => []).oldest).toBeNull();
+  });
+
+  test('a list that is cut gives that it had events, and keeps an event that is known', () => {
+    const options = { watermark: NOW - HOUR_MS };
+    const window = survey((query) => cut(newest, query), options);
+    expect(window.verdicts).toMatchObject([{ verdict: 'window' }]);
+    expect(window.oldest).toEqual({ at: null, seenAt: NOW });
+    expect(survey((query) => cut(newest, query), { ...options, oldest: known }).oldest).toEqual(known);
+  });
+
+  test('types that are all complete give the oldest event of all, and keep what is known if one is not', () => {
+    const list = marks(100).toReversed();
+    const complete = survey((query) => cut(list, query));
+    expect(complete.verdicts[0]).toMatchObject({ type: null, verdict: 'unproven' });
+    expect(complete.oldest).toEqual({ at: timeOf(99), seenAt: NOW });
+    const failing = survey((query) => (query.type === 'redeem.failed' ? null : cut(list, query)), {
+      oldest: known,
+    });
+    expect(failing.oldest).toEqual(known);
+  });
+
+  test('a list that does not answer changes nothing', () => {
+    expect(survey(() => null).oldest).toBeNull();
+    expect(survey(() => null, { oldest: known }).oldest).toEqual(known);
+  });
+});
+
+describe('watermark', () => {
+  const ahead = NOW + HOUR_MS;
+  const list = marks(100).toReversed();
+
+  test('the first poll sets it to the earlier clock, and later polls keep it', () => {
+    const first = survey((query) => cut(list, query), {
+      first: true,
+      watermark: ahead,
+      extras: () => ({ servedAt: NOW - MINUTE_MS }),
+    });
+    expect(first).toMatchObject({ watermark: NOW - MINUTE_MS, until: NOW - MINUTE_MS, isAhead: false });
+    const later = survey((query) => cut(list, query), { watermark: ahead });
+    expect(later).toMatchObject({ watermark: ahead, isAhead: true });
+  });
+
+  test("without the service's clock, the first poll sets it a lag before our clock, which can be ahead by that", () => {
+    expect(survey(() => [], { first: true, watermark: ahead }).watermark).toBe(SETTLED_AT);
+    expect(survey(() => null, { first: true, watermark: ahead }).watermark).toBe(SETTLED_AT);
+    // One answer with a clock is enough.
+    const once = survey((query) => cut(list, query), {
+      first: true,
+      watermark: ahead,
+      extras: (request) => ({ servedAt: request === 1 ? NOW + MINUTE_MS : null }),
+    });
+    expect(once.requests).toBeGreaterThan(1);
+    expect(once).toMatchObject({ watermark: NOW, until: NOW });
+  });
+
+  test("a watermark that the service's clock has reached is not in the future, whatever ours says", () => {
+    const reached = survey((query) => cut(list, query), {
+      watermark: NOW + MINUTE_MS,
+      extras: () => ({ servedAt: NOW + MINUTE_MS }),
+    });
+    expect(reached).toMatchObject({ isAhead: false, until: NOW, settledAt: SETTLED_AT });
+    const behind = survey((query) => cut(list, query), {
+      watermark: NOW + MINUTE_MS,
+      extras: () => ({ servedAt: NOW + MINUTE_MS - 1 }),
+    });
+    expect(behind.isAhead).toBe(true);
+  });
+});

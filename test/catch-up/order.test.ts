@@ -1,0 +1,161 @@
+/** Which answers show an order, how far back, and what a smaller answer must contain to confirm it. */
+import { expect, test } from 'vitest';
+import type { EventKey, ListVerdict } from '../../src/catch-up/coverage.js';
+import {
+  cut,
+  DISORDER_MS,
+  HOUR_MS,
+  MINUTE_MS,
+  marks,
+  NOW,
+  type Serve,
+  survey,
+  timeOf,
+} from './survey-list.js';
+
+/** The verdict on the whole list, with so many events as the limit. */
+function verdictOf(
+  list: readonly EventKey[],
+  {
+    limit = 50,
+    maxLimit = 1_000,
+    watermark = 0,
+    serve = (query) => cut(list, query),
+  }: {
+    readonly limit?: number;
+    readonly maxLimit?: number;
+    readonly watermark?: number;
+    readonly serve?: Serve;
+  } = {},
+): ListVerdict | undefined {
+  return survey(serve, { limit, maxLimit, watermark }).verdicts[0];
+}
+
+/** How far back a list shows its events in order; `null` if it shows no order. */
+function windowOf(list: readonly EventKey[]): number | null | undefined {
+  return verdictOf(list)?.windowMs;
+}
+
+/** The list with other dates for some of its events. */
+function redated(list: readonly EventKey[], dates: Readonly<Record<number, number>>): readonly EventKey[] {
+  return list.map((mark, index) => ({ ...mark, at: dates[index] ?? mark.at }));
+}
+
+/** Events with so much time between neighbours, newest first. */
+function spaced(count: number, stepMs: number): readonly EventKey[] {
+  return marks(count).map((mark, index) => ({ ...mark, at: timeOf(0) - index * stepMs }));
+}
+
+test('13 events in order show an order, and 12 do not: of a billion shuffled lists one can look like them', () => {
+  expect(windowOf(marks(12))).toBeNull();
+  // The third oldest shows how far back.
+  expect(windowOf(marks(13))).toBe(NOW - timeOf(10));
+  expect(windowOf(marks(13).toReversed())).toBe(NOW - timeOf(10));
+});
+
+test('events that can change places with their neighbours within disorderMs show less: 17 are needed', () => {
+  expect(windowOf(spaced(16, DISORDER_MS))).toBeNull();
+  expect(windowOf(spaced(17, DISORDER_MS))).not.toBeNull();
+  expect(windowOf(spaced(13, DISORDER_MS + 1))).not.toBeNull();
+  // The third can change places with the first, although the second, which is too new for that, is between them.
+  const swapped = (byMs: number) =>
+    redated(marks(13), {
+      ...{ 1: timeOf(0) + DISORDER_MS, 2: timeOf(0) - byMs },
+      12: timeOf(11) - DISORDER_MS,
+    });
+  expect(windowOf(swapped(DISORDER_MS))).toBeNull();
+  expect(windowOf(swapped(DISORDER_MS + 1))).not.toBeNull();
+});
+
+test('events of the same time show no order, however many they are', () => {
+  expect(windowOf(spaced(700, 0))).toBeNull();
+});
+
+test('an event that was listed late is left out, and then 15 events are needed', () => {
+  const late = { 5: timeOf(5) - HOUR_MS };
+  expect(windowOf(redated(marks(14), late))).toBeNull();
+  expect(windowOf(redated(marks(15), late))).toBe(NOW - timeOf(12));
+  expect(windowOf(redated(marks(15), late).toReversed())).toBe(NOW - timeOf(12));
+});
+
+test('an event that is much newer than those before it is left out', () => {
+  const early = { 13: NOW };
+  expect(windowOf(redated(marks(15), early))).toBe(NOW - timeOf(11));
+  expect(windowOf(redated(marks(15), early).toReversed())).toBe(NOW - timeOf(11));
+});
+
+test('one event in ten can be out of order, and more show no order', () => {
+  const late = (count: number) => {
+    const places = Array.from({ length: count }, (_, index) => 5 + index * 8);
+    return Object.fromEntries(places.map((place) => [place, timeOf(place) - HOUR_MS / 2]));
+  };
+  expect(windowOf(redated(marks(100), late(10)))).toBe(NOW - timeOf(97));
+  expect(windowOf(redated(marks(100), late(11)))).toBeNull();
+});
+
+test('neighbours that are out of order by disorderMs are in order, and those by more are not', () => {
+  // One of 19 is left out anyway, so that a second is too many.
+  for (const outlier of [{ 2: timeOf(19) }, { 17: NOW }]) {
+    const swapped = (byMs: number) => redated(marks(19), { ...outlier, 8: timeOf(9), 9: timeOf(9) + byMs });
+    expect(windowOf(swapped(DISORDER_MS))).not.toBeNull();
+    expect(windowOf(swapped(DISORDER_MS + 1))).toBeNull();
+  }
+});
+
+test('of two neighbours that are out of order the older one is left out, so that the list reaches less far back', () => {
+  const swapped = redated(marks(20), { 16: timeOf(17), 17: timeOf(16) });
+  expect(windowOf(swapped)).toBe(NOW - timeOf(16));
+});
+
+test('an event with a date that no clock shows is left out, and counts as no disorder', () => {
+  const list = marks(13);
+  const endless = { id: 'endless', type: 'redeem.failed', at: Number.POSITIVE_INFINITY };
+  expect(windowOf([...list.slice(0, 5), endless, ...list.slice(5)])).toBe(NOW - timeOf(10));
+});
+
+test('the disorder is by how much events are out of order, without the latest tenth, in the better direction', () => {
+  const disorderOf = (list: readonly EventKey[]) => verdictOf(list)?.disorderMs;
+  expect(disorderOf(marks(2))).toBeNull();
+  expect(disorderOf(marks(3))).toBe(0);
+  const late = redated(marks(20), {
+    1: timeOf(2) - 9_000,
+    5: timeOf(6) - 6_000,
+    9: timeOf(10) - 3_000,
+  });
+  expect(disorderOf(late)).toBe(3_000);
+  expect(disorderOf(late.toReversed())).toBe(3_000);
+});
+
+/** The verdict on as many events as the limit, of a list of 2,000. */
+function verdictAt(limit: number, list: readonly EventKey[]) {
+  return verdictOf(list, { limit, maxLimit: limit, watermark: NOW - HOUR_MS / 2 });
+}
+
+test('a window is confirmed by 20 events that a smaller limit shows again, and not by 19', () => {
+  // The smaller limit is six tenths, and its last three show only how far back it reaches.
+  expect(verdictAt(36, marks(2_000))).toMatchObject({ verdict: 'unproven', reason: 'no-order' });
+  expect(verdictAt(37, marks(2_000))).toMatchObject({ verdict: 'window', reason: null });
+  // What can change places with the last three does not count either.
+  expect(verdictAt(38, spaced(2_000, DISORDER_MS))).toMatchObject({
+    verdict: 'unproven',
+    reason: 'no-order',
+  });
+  expect(verdictAt(39, spaced(2_000, DISORDER_MS))).toMatchObject({ verdict: 'window', reason: null });
+});
+
+test('a list is called oldest first by 20 events that a smaller limit shows again, and not by 19', () => {
+  const oldest = (stepMs: number) => spaced(2_000, stepMs).toReversed();
+  expect(verdictAt(36, oldest(MINUTE_MS))).toMatchObject({ verdict: 'unproven', reason: 'no-order' });
+  expect(verdictAt(37, oldest(MINUTE_MS))).toMatchObject({ verdict: 'unproven', reason: 'oldest-first' });
+  expect(verdictAt(38, oldest(DISORDER_MS))).toMatchObject({ verdict: 'unproven', reason: 'no-order' });
+  expect(verdictAt(39, oldest(DISORDER_MS))).toMatchObject({ verdict: 'unproven', reason: 'oldest-first' });
+});
+
+test('a server that ignores the limit confirms no window', () => {
+  const list = marks(300);
+  const verdict = verdictOf(list, {
+    watermark: NOW - 2 * HOUR_MS,
+    serve: ({ type }) => cut(list, { type, limit: 300 }),
+  });
+  expect(verdict).toMatchObject({ verdict: 'unproven', reason: 'no-order' });
+});
