@@ -1,0 +1,122 @@
+/** A person accepts a gap without a proof. */
+import { memoryInbox } from 'stablehooks';
+import { type Acknowledgement, acknowledgeGap, type Gap, listGaps } from 'stablehooks/catch-up';
+import { expect, test } from 'vitest';
+import { EMPTY_POLL_STATE, type StoredGap } from '../../src/core/ports.js';
+
+const NOW = Date.parse('2026-03-01T12:00:00Z');
+const runtime = { now: () => NOW };
+const why = { by: 'ops@example.com', reason: 'the books agree' };
+
+const stored = (fields: Partial<StoredGap> = {}): StoredGap => ({
+  ...{ from: NOW - 9_000, until: { 'transfer.settled': NOW - 5_000, 'redeem.failed': NOW - 7_000 } },
+  ...{ reason: 'no-order', openedAt: NOW - 4_000, acknowledged: null },
+  ...fields,
+});
+
+/** An inbox with gaps, as a poll left it. */
+async function inboxWith(...gaps: readonly StoredGap[]) {
+  const inbox = memoryInbox({ runtime });
+  await inbox.acquirePoll({ holder: 'a poll', leaseMs: 1_000 });
+  await inbox.savePoll({ ...EMPTY_POLL_STATE, watermark: NOW, gaps }, { holder: 'a poll', leaseMs: 0 });
+  return { inbox, gaps: await listGaps(inbox) };
+}
+
+const iso = (time: number) => new Date(time).toISOString();
+const NONE = {} as Gap;
+
+test('of two gaps that begin or were opened at the same time, only the one that is named is acknowledged', async () => {
+  const gaps = [
+    stored(),
+    stored({ openedAt: NOW - 3_000 }),
+    stored({ from: NOW - 8_000, openedAt: NOW - 3_000 }),
+  ];
+  for (const [index] of gaps.entries()) {
+    const { inbox, gaps: listed } = await inboxWith(...gaps);
+    const taken = await acknowledgeGap(inbox, listed[index] ?? NONE, why, { runtime });
+    const expected = { ...listed[index], state: 'acknowledged', acknowledged: { ...why, at: iso(NOW) } };
+    expect(taken).toEqual(expected);
+    expect(await listGaps(inbox)).toEqual(listed.map((gap, place) => (place === index ? expected : gap)));
+    expect(await inbox.acquirePoll({ holder: 'the next poll', leaseMs: 0 })).not.toBeNull();
+  }
+});
+
+test('what was added to a gap since it was reported stays open, for each type that became longer', async () => {
+  const { inbox, gaps } = await inboxWith(stored());
+  const [gap = NONE] = gaps;
+  const reported = { ...gap, until: iso(NOW - 7_000) };
+  const taken = await acknowledgeGap(inbox, reported, why, { runtime });
+  expect(taken).toMatchObject({ types: ['transfer.settled', 'redeem.failed'], until: iso(NOW - 7_000) });
+  expect(await listGaps(inbox)).toEqual([
+    taken,
+    { ...gap, types: ['transfer.settled'], from: iso(NOW - 7_000) },
+  ]);
+});
+
+test('a gap that is not there, is acknowledged, or would be empty is refused, and the next poll need not wait', async () => {
+  const { inbox, gaps } = await inboxWith(
+    stored(),
+    stored({ from: NOW - 20_000, acknowledged: { ...why, at: NOW } }),
+  );
+  const [gap = NONE, record = NONE] = gaps;
+  const wrong = [
+    record,
+    { ...gap, from: iso(NOW - 9_001) },
+    { ...gap, openedAt: iso(NOW - 4_001) },
+    { ...gap, until: gap.from },
+  ];
+  for (const each of wrong) {
+    await expect(acknowledgeGap(inbox, each, why, { runtime })).rejects.toMatchObject({
+      code: 'ERR_CONFIG_INVALID',
+      message:
+        'acknowledgeGap: there is no such open gap: it is closed or acknowledged. listGaps shows what there is.',
+    });
+    expect(await listGaps(inbox)).toEqual(gaps);
+  }
+  const smallest = { ...gap, until: iso(NOW - 8_999) };
+  expect(await acknowledgeGap(inbox, smallest, why, { runtime })).not.toBeNull();
+});
+
+test('what is no gap, no inbox, no option, or says too much or nothing is refused by name', async () => {
+  const { inbox, gaps } = await inboxWith(stored());
+  const [gap = NONE] = gaps;
+  const longest = { by: 'x'.repeat(200), reason: 'x'.repeat(1_000) };
+  const refusedWhy: readonly [Partial<Acknowledgement> | { by: unknown }, string][] = [
+    [{ ...longest, by: 'x'.repeat(201) }, '`by` must be a string of 1 to 200 characters'],
+    [{ ...longest, reason: 'x'.repeat(1_001) }, '`reason` must be a string of 1 to 1000 characters'],
+    [{ ...longest, by: 7 }, '`by` must be a string of 1 to 200 characters'],
+    [{ by: 'x' }, '`reason`'],
+  ];
+  for (const [wrong, message] of refusedWhy) {
+    const refused = acknowledgeGap(inbox, gap, wrong as Acknowledgement, { runtime });
+    await expect(refused).rejects.toThrow(`acknowledgeGap: ${message}`);
+  }
+  for (const field of ['from', 'until', 'openedAt']) {
+    const refused = acknowledgeGap(inbox, { ...gap, [field]: 'once' }, why);
+    await expect(refused).rejects.toThrow('acknowledgeGap: `gap` must be a gap, such as listGaps');
+  }
+  await expect(acknowledgeGap(inbox, null as never, why)).rejects.toThrow('acknowledgeGap: `gap`');
+  await expect(acknowledgeGap({} as never, gap, why)).rejects.toThrow(
+    'acknowledgeGap: `inbox` must be an inbox, such as sqliteInbox() or memoryInbox()',
+  );
+  await expect(acknowledgeGap(inbox, gap, why, { runtime: 7 as never })).rejects.toThrow(
+    'acknowledgeGap: `runtime`',
+  );
+  expect(await listGaps(inbox)).toEqual(gaps);
+  expect(await acknowledgeGap(inbox, gap, longest, { runtime })).toMatchObject({ acknowledged: longest });
+});
+
+test('an inbox that fails is reported as such, and a gap is not acknowledged if the lease was lost', async () => {
+  const { inbox, gaps } = await inboxWith(stored());
+  const [gap = NONE] = gaps;
+  const fail = async () => {
+    throw new Error('the store is down');
+  };
+  const down = { code: 'ERR_INBOX_FAILED' };
+  await expect(listGaps({ pollState: fail })).rejects.toMatchObject(down);
+  await expect(acknowledgeGap({ ...inbox, acquirePoll: fail }, gap, why)).rejects.toMatchObject(down);
+  await expect(acknowledgeGap({ ...inbox, savePoll: fail }, gap, why)).rejects.toMatchObject(down);
+  const other = await inboxWith(stored());
+  const lost = { acquirePoll: other.inbox.acquirePoll, savePoll: async () => false };
+  expect(await acknowledgeGap(lost, gap, why)).toBeNull();
+});

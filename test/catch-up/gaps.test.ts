@@ -1,0 +1,283 @@
+/** Gaps: what a survey opens, makes longer and closes, and how a gap is described. Times are ms, small for legibility. */
+import { EVENT_TYPES, type EventType, type PollState } from 'stablehooks';
+import { describeGap, type Gap } from 'stablehooks/catch-up';
+import { describe, expect, test } from 'vitest';
+import type { SurveyResult } from '../../src/catch-up/coverage.js';
+import { advance, describeReason, isInGap, toGap, toIso } from '../../src/catch-up/gaps.js';
+import { EMPTY_POLL_STATE, type GapReason, type StoredGap } from '../../src/core/ports.js';
+
+const EVERYTHING = Number.NEGATIVE_INFINITY;
+const NOTHING = Number.POSITIVE_INFINITY;
+const [SETTLED, OTHER] = ['transfer.settled', 'redeem.failed'] as const;
+
+/** The same for each type. */
+function forAll<Value>(value: Value): Readonly<Record<EventType, Value>> {
+  return Object.fromEntries(EVENT_TYPES.map((type) => [type, value])) as Record<EventType, Value>;
+}
+
+/** A survey from 1,000 up to 2,000, that proves of each type what is newer than a time. */
+function surveyed(
+  from: number | Partial<Record<EventType, number>>,
+  { reason = 'not-reached', ...rest }: Partial<SurveyResult> & { readonly reason?: GapReason } = {},
+): SurveyResult {
+  const fromOf = (type: EventType) => (typeof from === 'number' ? from : (from[type] ?? EVERYTHING));
+  return {
+    ...{ answered: true, watermark: 1_000, isAhead: false, until: 2_300, settledAt: 2_000 },
+    ...{ verdicts: [], limit: 100, oldest: { at: 5, seenAt: 2_300 }, removedUntil: null },
+    proofs: Object.fromEntries(EVENT_TYPES.map((type) => [type, { from: fromOf(type), reason }])) as never,
+    ...rest,
+  };
+}
+
+function gapOf(fields: Partial<StoredGap> = {}): StoredGap {
+  return {
+    ...{ from: 100, until: forAll(500), reason: 'no-order', openedAt: 800, acknowledged: null },
+    ...fields,
+  };
+}
+
+function stateOf(gaps: readonly StoredGap[], since: number | null = null): PollState {
+  return { ...EMPTY_POLL_STATE, watermark: 1_000, since, gaps };
+}
+
+const onTime = { wasAhead: false };
+const accepted = { by: 'ops', reason: 'the books agree', at: 900 };
+
+describe('a survey', () => {
+  test('that had no answer changes nothing', () => {
+    const state = stateOf([gapOf()]);
+    expect(advance(state, surveyed(NOTHING, { answered: false }), onTime)).toEqual({
+      ...{ state, proven: false, reason: 'no-answer', opened: [], closed: [] },
+    });
+  });
+
+  test('that proves everything moves the watermark to where everything is settled', () => {
+    const next = advance(stateOf([]), surveyed(EVERYTHING), onTime);
+    expect(next).toMatchObject({ proven: true, opened: [], closed: [] });
+    const oldest = { at: 5, seenAt: 2_300 };
+    expect(next.state).toEqual({ since: null, watermark: 2_000, gaps: [], limit: 100, oldest });
+  });
+
+  test('that proves a type from a later time on opens a gap of this type up to then, and of others up to the watermark', () => {
+    const next = advance(stateOf([]), surveyed({ [SETTLED]: 1_400, [OTHER]: NOTHING }), onTime);
+    const gap = {
+      ...{ from: 1_000, until: { [SETTLED]: 1_400, [OTHER]: 2_000 } },
+      ...{ reason: 'not-reached', openedAt: 2_300, acknowledged: null },
+    };
+    expect(next).toMatchObject({ proven: false, reason: 'not-reached' });
+    expect(next.opened).toEqual([gap]);
+    expect(next.state.gaps).toEqual([gap]);
+  });
+
+  test('that proves everything after the watermark leaves no gap, and from a millisecond later a gap of it', () => {
+    expect(advance(stateOf([]), surveyed(1_000), onTime).opened).toEqual([]);
+    const [gap] = advance(stateOf([]), surveyed(1_001), onTime).opened;
+    expect(gap).toMatchObject({ from: 1_000, until: forAll(1_001) });
+  });
+
+  test('of the reasons of several types, tells the first that is not that the list has no order', () => {
+    const proofs = {
+      ...forAll({ from: NOTHING, reason: 'no-order' as GapReason }),
+      [SETTLED]: { from: NOTHING, reason: 'filtered-late' as GapReason },
+      [OTHER]: { from: NOTHING, reason: 'removed' as GapReason },
+    };
+    expect(advance(stateOf([]), surveyed(NOTHING, { proofs }), onTime).reason).toBe('filtered-late');
+    const next = advance(stateOf([]), surveyed(NOTHING, { reason: 'no-order' }), onTime);
+    expect(next.reason).toBe('no-order');
+  });
+
+  test('counts an event that was created at the opening date itself', () => {
+    const state = stateOf([], 1_000);
+    expect(advance(state, surveyed(999), onTime).opened).toEqual([]);
+    expect(advance(state, surveyed(1_000), onTime).opened).toMatchObject([
+      { from: 999, until: forAll(1_000) },
+    ]);
+  });
+
+  test('never leaves the watermark before the opening date, and proves nothing before it', () => {
+    const early = advance(stateOf([], 2_200), surveyed(NOTHING), onTime);
+    expect(early.state.watermark).toBe(2_200);
+    const settled = advance(stateOf([], 1_000), surveyed(NOTHING, { settledAt: 900 }), onTime);
+    expect(settled).toMatchObject({ proven: true, opened: [], state: { watermark: 1_000 } });
+    const before = gapOf({ until: forAll(1_000) });
+    const { state, closed } = advance(stateOf([before], 700), surveyed(EVERYTHING), onTime);
+    expect(closed).toEqual([]);
+    expect(state.gaps).toEqual([{ ...before, until: forAll(699) }]);
+  });
+
+  test('after a wrong clock opens a gap from 1970 on, or from the opening date on', () => {
+    const ahead = surveyed(NOTHING, { isAhead: true, watermark: 9_000 });
+    const reasonAndFrom = (since: number | null, { wasAhead }: { readonly wasAhead: boolean }) =>
+      advance(stateOf([], since), ahead, { wasAhead }).opened.map(({ from, reason }) => ({ from, reason }));
+    expect(reasonAndFrom(null, { wasAhead: false })).toEqual([{ from: 0, reason: 'clock' }]);
+    expect(reasonAndFrom(700, { wasAhead: false })).toEqual([{ from: 699, reason: 'clock' }]);
+    expect(reasonAndFrom(700, { wasAhead: true })).toEqual([{ from: 0, reason: 'clock' }]);
+  });
+});
+
+describe('a gap', () => {
+  test('that ends where the survey begins becomes longer, for the types that are not proven either', () => {
+    const open = gapOf({ until: { [SETTLED]: 1_000, [OTHER]: 1_000 } });
+    const elsewhere = gapOf({ until: { [SETTLED]: 900 } });
+    const record = gapOf({ until: { [SETTLED]: 1_000 }, acknowledged: accepted });
+    const next = advance(stateOf([open, elsewhere, record]), surveyed({ [SETTLED]: NOTHING }), onTime);
+    expect(next.opened).toEqual([]);
+    expect(next.proven).toBe(false);
+    // The other type is proven from the start of the list on, so that its part of the gap is closed.
+    expect(next.state.gaps).toEqual([{ ...open, until: { [SETTLED]: 2_000 } }, elsewhere, record]);
+  });
+
+  test('that ends elsewhere, or is acknowledged, stays as it is, and a new one is opened', () => {
+    const elsewhere = gapOf({ until: { [OTHER]: 1_000, [SETTLED]: 900 } });
+    const record = gapOf({ until: { [SETTLED]: 1_000 }, acknowledged: accepted });
+    const next = advance(
+      stateOf([elsewhere, record]),
+      surveyed({ [SETTLED]: NOTHING, [OTHER]: 1_000 }),
+      onTime,
+    );
+    expect(next.opened).toMatchObject([{ from: 1_000, until: { [SETTLED]: 2_000 } }]);
+    expect(next.state.gaps).toEqual([elsewhere, record, ...next.opened]);
+  });
+
+  test('ends where a proof begins, and is closed by a proof that begins where it does', () => {
+    const gap = gapOf();
+    const part = advance(stateOf([gap]), surveyed(101), onTime);
+    expect(part).toMatchObject({ closed: [], state: { gaps: [{ from: 100, until: forAll(101) }] } });
+    const whole = advance(stateOf([gap]), surveyed(100), onTime);
+    expect(whole.closed).toEqual([gap]);
+    expect(whole.state.gaps).toEqual([]);
+  });
+
+  test('that ends after what is settled stays: a clock was set back, and the proof ends before the gap does', () => {
+    const gap = gapOf({ until: { [SETTLED]: 2_001, [OTHER]: 2_000 } });
+    const { state } = advance(stateOf([gap]), surveyed(EVERYTHING), onTime);
+    expect(state.gaps).toEqual([{ ...gap, until: { [SETTLED]: 2_001 } }]);
+  });
+
+  test('of a type that this release does not know stays open', () => {
+    const gap = gapOf({ until: { 'wallet.frozen': 500, [SETTLED]: 500 } });
+    const { state, closed } = advance(stateOf([gap]), surveyed(EVERYTHING), onTime);
+    expect(closed).toEqual([]);
+    expect(state.gaps).toEqual([{ ...gap, until: { 'wallet.frozen': 500 } }]);
+  });
+
+  test('of before 1970 is closed by a complete list if there is no opening date', () => {
+    const gap = gapOf({ from: -500, until: forAll(500) });
+    expect(advance(stateOf([gap]), surveyed(EVERYTHING), onTime).closed).toEqual([gap]);
+  });
+
+  test('is not closed by a complete list up to where events have been removed since, but by a window', () => {
+    const next = advance(stateOf([gapOf()]), surveyed(500, { reason: 'removed', removedUntil: 500 }), onTime);
+    expect(next.state.gaps).toEqual([gapOf({ removedUntil: 500 })]);
+    const later = advance(next.state, surveyed(EVERYTHING), onTime);
+    expect(later).toMatchObject({
+      closed: [],
+      reason: 'no-order',
+      state: { gaps: [{ until: forAll(500) }] },
+    });
+    expect(advance(next.state, surveyed(50), onTime).closed).toHaveLength(1);
+  });
+
+  test('keeps the latest time up to which events were removed, and has none before any were', () => {
+    const removed = (known: StoredGap, removedUntil: number | null) =>
+      advance(stateOf([known]), surveyed(NOTHING, { removedUntil }), onTime).state.gaps[0]?.removedUntil;
+    expect(removed(gapOf(), null)).toBeUndefined();
+    expect(removed(gapOf(), 300)).toBe(300);
+    expect(removed(gapOf({ removedUntil: 200 }), 300)).toBe(300);
+    expect(removed(gapOf({ removedUntil: 400 }), 300)).toBe(400);
+    expect(removed(gapOf({ removedUntil: 400 }), null)).toBe(400);
+  });
+});
+
+describe('more than 500 open gaps', () => {
+  /** So many gaps of one type, ten apart and five long, and one acknowledged gap before them. */
+  const record = gapOf({ from: 1, until: { [SETTLED]: 2 }, acknowledged: accepted });
+  const open = (count: number) =>
+    Array.from({ length: count }, (_, index) =>
+      gapOf({ from: index * 10, until: { [SETTLED]: index * 10 + 5 } }),
+    );
+  const gapsAfter = (gaps: readonly StoredGap[]) =>
+    advance(
+      stateOf([record, ...gaps]),
+      surveyed({ [SETTLED]: NOTHING }, { watermark: 9_000, settledAt: 9_000 }),
+      onTime,
+    ).state.gaps;
+
+  test('are joined from the oldest on until there are 500, and the joined gap covers what is between', () => {
+    const gaps = open(502);
+    expect(gapsAfter(gaps.slice(0, 500))).toEqual([record, ...gaps.slice(0, 500)]);
+    const one = gapsAfter(gaps.slice(0, 501));
+    expect(one).toEqual([record, { ...gaps[0], until: { [SETTLED]: 15 } }, ...gaps.slice(2, 501)]);
+    const two = gapsAfter(gaps);
+    expect(two).toEqual([record, { ...gaps[0], until: { [SETTLED]: 25 } }, ...gaps.slice(3)]);
+  });
+
+  test('are joined with the earlier start, and with the later end of each type', () => {
+    const [first, second] = [
+      gapOf({ from: 60, until: { [SETTLED]: 90 } }),
+      gapOf({ from: 50, until: { [SETTLED]: 80, [OTHER]: 70 } }),
+    ];
+    const rest = open(501)
+      .slice(2)
+      .map((gap) => ({ ...gap, until: { [SETTLED]: 8_000 } }));
+    const survey = surveyed(NOTHING, { watermark: 9_000, settledAt: 9_000 });
+    const { gaps } = advance(stateOf([first, second, ...rest]), survey, onTime).state;
+    expect(gaps).toHaveLength(500);
+    expect(gaps[0]).toEqual({ ...first, from: 50, until: { [SETTLED]: 90, [OTHER]: 70 } });
+  });
+});
+
+test('an event is in a gap if it was created after the start, up to the end, and is of a type of the gap', () => {
+  const state = stateOf([gapOf({ from: 100, until: { [SETTLED]: 500, [OTHER]: 300 } })]);
+  const isIn = (type: string, at: number) => isInGap(state, { type, at });
+  expect([100, 101, 500, 501].map((at) => isIn(SETTLED, at))).toEqual([false, true, true, false]);
+  expect([101, 300, 301].map((at) => isIn(OTHER, at))).toEqual([true, true, false]);
+  expect(isIn('transfer.failed', 200)).toBe(false);
+  expect(isInGap(stateOf([]), { type: SETTLED, at: 200 })).toBe(false);
+});
+
+describe('for people', () => {
+  const gap = (fields: Partial<StoredGap> = {}) => toGap(gapOf(fields));
+
+  test('a gap has its types, its start, the end of the last type, and when it was opened', () => {
+    expect(gap({ until: { [OTHER]: 300, [SETTLED]: 500 } })).toEqual({
+      ...{ state: 'open', types: [SETTLED, OTHER], reason: 'no-order', acknowledged: null },
+      ...{ from: '1970-01-01T00:00:00.100Z', until: '1970-01-01T00:00:00.500Z' },
+      openedAt: '1970-01-01T00:00:00.800Z',
+    });
+    expect(gap({ acknowledged: accepted })).toMatchObject({
+      state: 'acknowledged',
+      acknowledged: { by: 'ops', reason: 'the books agree', at: '1970-01-01T00:00:00.900Z' },
+    });
+  });
+
+  test('a time that no calendar has is the first or the last that one has', () => {
+    expect([EVERYTHING, NOTHING].map(toIso)).toEqual([
+      '-271821-04-20T00:00:00.000Z',
+      '+275760-09-13T00:00:00.000Z',
+    ]);
+  });
+
+  test('the description names the types, unless it is all of them, the span, the reason and who acknowledged it', () => {
+    const span = 'created after 1970-01-01T00:00:00.100Z and up to 1970-01-01T00:00:00.500Z';
+    const reason = 'two answers of the list contradict each other. Ask the service if this continues.';
+    const contradicted = (fields: Partial<StoredGap>): Gap => gap({ reason: 'contradiction', ...fields });
+    expect(describeGap(contradicted({}))).toBe(`Events ${span} can be missing: ${reason}`);
+    const two = { until: { [OTHER]: 300, [SETTLED]: 500 } };
+    expect(describeGap(contradicted(two))).toBe(
+      `Events of transfer.settled, redeem.failed ${span} can be missing: ${reason}`,
+    );
+    expect(describeGap(contradicted({ acknowledged: accepted }))).toBe(
+      `Events ${span} can be missing: ${reason} Acknowledged by ops at 1970-01-01T00:00:00.900Z: the books agree`,
+    );
+    expect(describeGap({ ...contradicted({}), state: 'closed' })).toBe(
+      `Events ${span} are not missing any more: the list has proven this span.`,
+    );
+  });
+
+  test('a reason is a sentence', () => {
+    expect(describeReason('malformed')).toBe(
+      'An element of the list is not an event. Report it to the service.',
+    );
+  });
+});
