@@ -159,19 +159,18 @@ export function* surveyList(options: SurveyOptions): Survey {
       const isEarly = settledAt() <= target() && oldestTime([whole], Number.NEGATIVE_INFINITY) <= target();
       if (proven || isEarly) return conclude([judged]);
       // Smaller than the limit: the whole list, or a cap. A larger limit cannot tell which.
-      if (whole.size < limit || limit >= maxLimit) return yield* surveyTypes(judged);
+      if (whole.size < limit || limit >= maxLimit) return yield* surveyTypes(judged, whole);
       limit = Math.min(limit * 2, maxLimit);
       const larger: ListAnswer | null = yield* ask({ type: null, limit });
       // The service can refuse a limit of this size. The types are then asked for with the last one.
-      if (larger === null) return yield* surveyTypes(judged);
+      if (larger === null) return yield* surveyTypes(judged, whole);
       whole = larger;
     }
   }
 
   /** Asks for each type by itself, and judges each alone. */
-  function* surveyTypes(judgedWhole: Judged): Survey {
-    const { answer: whole, query } = judgedWhole;
-    if (whole === null) return conclude([judgedWhole]);
+  function* surveyTypes(judgedWhole: Judged, whole: ListAnswer): Survey {
+    const { query } = judgedWhole;
     const parts: { readonly query: ListQuery; readonly answer: ListAnswer | null }[] = [];
     for (const type of EVENT_TYPES) {
       const part = { type, limit: query.limit };
@@ -260,10 +259,7 @@ export function* surveyList(options: SurveyOptions): Survey {
       checked
         .filter(({ query }) => query.type === null || query.type === type)
         .map(({ proof }) => proof)
-        .reduce((best, proof) => (proof.from <= best.from ? proof : best), {
-          from: Number.POSITIVE_INFINITY,
-          reason: 'no-answer',
-        });
+        .reduce((best, proof) => (proof.from <= best.from ? proof : best));
     const proofs = Object.fromEntries(EVENT_TYPES.map((type) => [type, proofOf(type)]));
     return {
       answered: answers.length > 0,
@@ -519,7 +515,7 @@ function chooseFilterProbe(whole: ListAnswer): ListQuery | null {
   const probes = EVENT_TYPES.map((type) => {
     const limit = events.filter((event) => event.type === type).length;
     const isAllAt = (part: readonly EventKey[]) => part.every((event) => event.type === type);
-    const tells = limit > 0 && !isAllAt(events.slice(0, limit)) && !isAllAt(events.slice(-limit));
+    const tells = !isAllAt(events.slice(0, limit)) && !isAllAt(events.slice(-limit));
     return { type, limit, chance: tells ? (limit / events.length) ** limit : 1 };
   });
   const [best] = probes.sort((a, b) => a.chance - b.chance);

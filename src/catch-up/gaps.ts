@@ -46,7 +46,7 @@ export interface Advance {
 export function advance(
   state: PollState,
   survey: SurveyResult,
-  { wasAhead }: { readonly wasAhead: boolean } = { wasAhead: false },
+  { wasAhead }: { readonly wasAhead: boolean },
 ): Advance {
   const { answered, isAhead, until, settledAt } = survey;
   if (!answered) return { state, proven: false, reason: 'no-answer', opened: [], closed: [] };
@@ -150,7 +150,7 @@ function extend(
   { start, ends }: { readonly start: number; readonly ends: ReadonlyMap<EventType, number> },
 ): StoredGap {
   const longer = [...ends].filter(([type]) => endsAt(gap, type, start));
-  return longer.length === 0 ? gap : { ...gap, until: { ...gap.until, ...Object.fromEntries(longer) } };
+  return { ...gap, until: { ...gap.until, ...Object.fromEntries(longer) } };
 }
 
 /** How many open gaps are kept apart. A poller that is too slow for its list opens one at each poll. */

@@ -68,7 +68,7 @@ export function pollServer(server: SimulatedServer, rules: Partial<Rules> = {}):
       step = steps.next(answer);
     }
     const since = state.watermark === null ? Math.min(server.since, step.value.until) : state.since;
-    const advanced = toNext({ ...state, since }, step.value);
+    const advanced = toNext({ ...state, since }, step.value, { wasAhead: false });
     polls.push(advanced);
     state = advanced.state;
 

@@ -208,14 +208,14 @@ const MISTAKES: Readonly<
     };
   },
   'a gap ends at the next proof': () => ({
-    advance(state, survey) {
-      const next = advance(state, survey);
+    advance(state, survey, opening) {
+      const next = advance(state, survey, opening);
       return next.proven ? { ...next, state: { ...next.state, gaps: [] } } : next;
     },
   }),
   'the watermark moves on without a gap': () => ({
-    advance(state, survey) {
-      const next = advance(state, survey);
+    advance(state, survey, opening) {
+      const next = advance(state, survey, opening);
       return { ...next, state: { ...next.state, gaps: state.gaps } };
     },
   }),
