@@ -56,6 +56,9 @@ test('13 events in order show an order, and 12 do not: of a billion shuffled lis
 test('events that can change places with their neighbours within disorderMs show less: 17 are needed', () => {
   expect(windowOf(spaced(16, DISORDER_MS))).toBeNull();
   expect(windowOf(spaced(17, DISORDER_MS))).not.toBeNull();
+  // 16 are enough if the last two cannot change places.
+  const last = { 15: timeOf(0) - 15 * DISORDER_MS - 1 };
+  expect(windowOf(redated(spaced(16, DISORDER_MS), last))).not.toBeNull();
   expect(windowOf(spaced(13, DISORDER_MS + 1))).not.toBeNull();
   // The third can change places with the first, although the second, which is too new for that, is between them.
   const swapped = (byMs: number) =>
