@@ -142,7 +142,7 @@ end
 
 /** How a new event is stored, and where it is among those of its key. */
 const RECORD = `
--- Where an event that has a key is among its others: by created_at, then by when it was received; \`index\`: its place
+-- Where an event that has a key is among its others: by created_at, then by when it was received; \`index\` rises
 -- among those that are received in this step.
 local function turnOf(receivedAt, created, index)
   local micros = receivedAt == NOW and tonumber(time[2]) % 1000 or 0
@@ -307,7 +307,7 @@ for index = 4, #ARGV, 5 do
   answers[#answers + 1] = event and event.state or 'new'
   if not event then
     event = record(id, ARGV[index + 1], ARGV[2], ARGV[index + 2], ARGV[3], key ~= '' and key or nil,
-      ARGV[index + 4], (index - 4) / 5)
+      ARGV[index + 4], index)
     if ARGV[1] == '' then move(event, 'parked')
     else move(event, 'received', now + tonumber(ARGV[1])) end
   end
@@ -363,9 +363,6 @@ local function takeFirst(event, holder)
     if not rival or rival.key ~= key or (rival.state ~= 'received' and rival.state ~= 'failed') then
       corrected = corrected + 1
       redis.call('ZREM', keyDueKey(key), id)
-    elseif rival.due > now then
-      corrected = corrected + 1
-      redis.call('ZADD', keyDueKey(key), text(rival.due), id)
     elseif id ~= event.id then compare(rival) end
   end
   if #ids < room then return take(first) end
@@ -390,10 +387,7 @@ end
 if not redis.call('ZSCORE', dueKey, '') then
   -- It is new or was evicted. Then every open event is looked at; those that are not due get their time back below.
   local received, leased, failed = base .. ':in:received', base .. ':in:leased', base .. ':in:failed'
-  local open = redis.call('ZCARD', received) + redis.call('ZCARD', leased) + redis.call('ZCARD', failed)
-  if redis.call('ZCARD', dueKey) < open then
-    redis.call('ZUNIONSTORE', dueKey, 4, dueKey, received, leased, failed, 'AGGREGATE', 'MIN')
-  end
+  redis.call('ZUNIONSTORE', dueKey, 4, dueKey, received, leased, failed, 'AGGREGATE', 'MIN')
   redis.call('ZADD', dueKey, '+inf', '')
 end
 walk(function (from, count)
