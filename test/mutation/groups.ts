@@ -102,7 +102,10 @@ export const groups: readonly Group[] = [
     sources: ['src/inboxes/redis-lua.ts'],
     tests: [
       ...testsBelow('test/inboxes', /redis/),
+      'test/inboxes/redis-batches.slow.test.ts',
+      'test/inboxes/redis-clock.slow.test.ts',
       'test/inboxes/redis-eviction.slow.test.ts',
+      'test/inboxes/redis-indexes.slow.test.ts',
       'test/inboxes/redis-keys.slow.test.ts',
     ],
   },
