@@ -357,6 +357,7 @@ local function takeFirst(event, holder)
     pass(rival)
   end
   if holder and holder.id ~= event.id then compare(holder) end
+  -- Their times need no comparison: \`move\` writes the same one here and into the hash.
   local ids = redis.call('ZRANGEBYSCORE', keyDueKey(key), '-inf', text(now), 'LIMIT', 0, room)
   for _, id in ipairs(ids) do
     local rival = known(id)
