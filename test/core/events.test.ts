@@ -169,6 +169,7 @@ describe('ERR_EVENT_MALFORMED', () => {
     ['a payload that is null', { ...event, payload: null }],
     ['delivered as a string', { ...event, delivered: 'true' }],
     ['a date that is a number', { ...event, created_at: 1_767_323_045 }],
+    ['a date in an array', { ...event, created_at: [event.created_at] }],
     ['a date that is not one', { ...event, created_at: 'yesterday' }],
     ['a date without a time', { ...event, created_at: '2026-01-02' }],
     ['a date without an offset', { ...event, created_at: '2026-01-02T03:04:05' }],

@@ -95,9 +95,10 @@ describe('verifySignature', () => {
   });
 
   test('verifySignature names what is wrong with a signature by its code', async () => {
-    const codeOf = (signature: string | undefined) =>
+    const codeOf = (signature: string | null | undefined) =>
       verifySignature(body, signature, { secret }).catch(({ code }) => code);
     expect(await codeOf(undefined)).toBe('ERR_SIGNATURE_MISSING');
+    expect(await codeOf(null)).toBe('ERR_SIGNATURE_MISSING');
     expect(await codeOf('abc')).toBe('ERR_SIGNATURE_MALFORMED');
     expect(await codeOf('0'.repeat(64))).toBe('ERR_SIGNATURE_MISMATCH');
   });
