@@ -263,6 +263,85 @@ test('an end makes the next event due when the first that waited is claimed with
   expect(idsOf(await inbox.takeDue(TAKE))).toEqual([next.id]);
 });
 
+test('a claim that replaces the key of an event makes the first event due that waits for the old key, and none of another', async () => {
+  const schema = 'replaced';
+  const inbox = await openInbox(schema);
+  const isDue = async (id: string) => ((await inbox.find(id))?.dueAt ?? 0) < Date.now() + HOUR_MS / 2;
+  const wait = async (id: string, key: string) => {
+    expect((await inbox.claim({ ...someEvent(), id }, { ...LONG, key })).state).toBe('waiting');
+  };
+  const claim = await inbox.claim({ ...someEvent(), id: 'lapsed' }, { ...LONG, leaseMs: 0, key: 'a' });
+  expect(claim.state).toBe('claimed');
+  await claimed(inbox, 'of b', 'b');
+  await wait('waits for b', 'b');
+  await claimed(inbox, 'of a', 'a');
+  // Created at the same time: the order is that in which they were received.
+  for (const id of ['first', 'second', 'third']) await wait(id, 'a');
+  await wait('lapsed', 'b');
+  expect((await inbox.find('lapsed'))?.key).toBe('b');
+  const due = await Promise.all(['first', 'second', 'third', 'waits for b', 'lapsed'].map(isDue));
+  expect(due).toEqual([true, false, false, false, false]);
+});
+
+test('an event that waits and is claimed with another key that is leased waits for that lease', async () => {
+  const inbox = await openInbox('moved');
+  await claimed(inbox, 'of a', 'a');
+  const event = someEvent();
+  expect((await inbox.claim(event, { ...LONG, key: 'a' })).state).toBe('waiting');
+  const longer = await inbox.claim(someEvent(), { ...LONG, leaseMs: 2 * HOUR_MS, key: 'b' });
+  if (longer.state !== 'claimed') throw new Error(longer.state);
+  expect((await inbox.claim(event, { ...LONG, key: 'b' })).state).toBe('waiting');
+  const [record, holder] = await Promise.all([event.id, longer.lease.id].map((id) => inbox.find(id)));
+  expect(record).toMatchObject({ key: 'b', dueAt: holder?.dueAt });
+});
+
+test('a claim that replaces a key does not wait for an event that another transaction has locked', async () => {
+  const schema = 'skipped';
+  const inbox = await openInbox(schema);
+  const failed = await claimed(inbox, 'failed', 'a');
+  await inbox.fail(failed, { retryAfterMs: 0, error: 'no' });
+  await claimed(inbox, 'holder', 'a');
+  for (const id of ['locked', 'next']) await inbox.claim({ ...someEvent(), id }, { ...LONG, key: 'a' });
+  const client = await pool.connect();
+  onTestFinished(async () => {
+    await client.query('ROLLBACK');
+    client.release();
+  });
+  await client.query('BEGIN');
+  await client.query(`SELECT FROM ${schema}.events WHERE id = 'locked' FOR UPDATE`);
+  await claimed(inbox, 'failed', 'b');
+  expect((await inbox.find('next'))?.dueAt).toBeLessThan(Date.now() + HOUR_MS / 2);
+});
+
+test('of simultaneous claims of one event with different keys exactly one is answered claimed', async () => {
+  const inbox = await openInbox('one_event');
+  for (let round = 0; round < 20; round += 1) {
+    const event = someEvent();
+    await inbox.record([event], { dueInMs: 0, origin: 'pull' });
+    const claims = await Promise.allSettled(
+      Array.from({ length: 8 }, (_, key) => inbox.claim(event, { ...LONG, key: `${round} ${key}` })),
+    );
+    const states = claims.map((claim) => (claim.status === 'fulfilled' ? claim.value.state : 'rejected'));
+    expect(states.filter((state) => state === 'claimed')).toHaveLength(1);
+  }
+});
+
+test('the time that is left of a lease of a thousand hours is exact to a minute', async () => {
+  const inbox = await openInbox('exact');
+  const leaseMs = 1_000 * HOUR_MS;
+  const long = { leaseMs, origin: 'push', key: 'a' } as const;
+  const holder = someEvent();
+  const waiting = someEvent();
+  expect((await inbox.claim(holder, long)).state).toBe('claimed');
+  // The first claim of the event that waits stores it, and the second one only reads.
+  for (const event of [holder, waiting, waiting]) {
+    const claim = await inbox.claim(event, long);
+    if (claim.state !== 'leased' && claim.state !== 'waiting') throw new Error(claim.state);
+    expect(claim.retryAfterMs).toBeGreaterThan(leaseMs - 60_000);
+    expect(claim.retryAfterMs).toBeLessThanOrEqual(leaseMs);
+  }
+});
+
 describe.each(['read committed', 'repeatable read', 'serializable'])('at %s', (level) => {
   const GATE = 4_711;
   const schema = `gate_${level.replace(' ', '_')}`;
