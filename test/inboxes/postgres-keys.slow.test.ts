@@ -326,6 +326,42 @@ test('of simultaneous claims of one event with different keys exactly one is ans
   }
 });
 
+test('the history of events of a key has the leases that have lapsed, and nothing for what only waited', async () => {
+  const inbox = await openInbox('lapsed');
+  const [first, second] = [1, 2].map((day) => ({ ...someEvent(), created_at: `2026-01-0${day}T00:00:00Z` }));
+  if (first === undefined || second === undefined) throw new Error('There are two.');
+  const claim = async (event: typeof first, leaseMs: number) => {
+    const claimed = await inbox.claim(event, { leaseMs, origin: 'push', key: 'a' });
+    if (claimed.state !== 'claimed') throw new Error(claimed.state);
+    return claimed.lease;
+  };
+  const histories = async () =>
+    Promise.all(
+      [first, second].map(async ({ id }) => (await inbox.find(id))?.history.map(({ result }) => result)),
+    );
+  await inbox.record([second], { dueInMs: 0, origin: 'pull', keys: ['a'] });
+  await claim(first, 0);
+  await claim(first, 0);
+  expect(await histories()).toEqual([['lapsed'], []]);
+  // The claim of another event makes the one whose lease has lapsed wait.
+  await inbox.fail(await claim(second, 0), { retryAfterMs: 0, error: 'no' });
+  expect(await histories()).toEqual([['lapsed', 'lapsed'], ['failed']]);
+  await claim(second, 0);
+  expect(await histories()).toEqual([['lapsed', 'lapsed'], ['failed']]);
+  // takeDue takes one, and makes the one whose lease has lapsed wait.
+  expect(idsOf(await inbox.takeDue({ ...TAKE, visibilityTimeoutMs: 0 }))).toEqual([first.id]);
+  expect(await histories()).toEqual([
+    ['lapsed', 'lapsed'],
+    ['failed', 'lapsed'],
+  ]);
+  await claim(first, 0);
+  expect(idsOf(await inbox.takeDue({ ...TAKE, visibilityTimeoutMs: 0 }))).toEqual([first.id]);
+  expect(await histories()).toEqual([
+    ['lapsed', 'lapsed', 'lapsed'],
+    ['failed', 'lapsed'],
+  ]);
+});
+
 test('the time that is left of a lease of a thousand hours is exact to a minute', async () => {
   const inbox = await openInbox('exact');
   const leaseMs = 1_000 * HOUR_MS;
