@@ -1,11 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { Redis } from 'ioredis';
 import type { UnknownEvent } from 'stablehooks';
 import { fromIoredis, type RedisLike, redisInbox } from 'stablehooks/inboxes/redis';
 import { exampleEvent } from 'stablehooks/testing';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startRedis } from '../services/redis.js';
-import type { Service } from '../services/service.js';
+import { expect, test } from 'vitest';
+import { ownRedis } from '../services/own-redis.js';
 import { describeWithRedis } from '../services/with-redis.js';
 
 const HOUR_MS = 3_600_000;
@@ -38,20 +36,11 @@ const idsOf = (taken: Awaited<ReturnType<Inbox['takeDue']>>) => taken.map(({ eve
 
 /** Redis runs nothing else while it runs a script, so none may run for long. */
 describeWithRedis('the work of one script of the Redis inbox', () => {
-  let server: Service;
-  let redis: Redis;
-  beforeAll(async () => {
-    server = await startRedis();
-    redis = new Redis(server.url).on('error', () => undefined);
-  });
-  afterAll(async () => {
-    await redis.quit();
-    await server.stop();
-  });
+  const own = ownRedis();
 
   /** How many commands the server has run. */
   async function countCommands(): Promise<number> {
-    const stats = await redis.info('commandstats');
+    const stats = await own.redis.info('commandstats');
     const calls = [...stats.matchAll(/^cmdstat_(\w+):calls=(\d+)/gm)];
     return calls.reduce((sum, [, name, count]) => (name === 'info' ? sum : sum + Number(count)), 0);
   }
@@ -60,7 +49,7 @@ describeWithRedis('the work of one script of the Redis inbox', () => {
   async function open() {
     const prefix = randomUUID();
     const commands: number[] = [];
-    const { eval: run } = fromIoredis(redis);
+    const { eval: run } = fromIoredis(own.redis);
     const like: RedisLike = {
       evalsha: () => Promise.reject(new Error('NOSCRIPT')),
       async eval(...values) {
@@ -76,7 +65,7 @@ describeWithRedis('the work of one script of the Redis inbox', () => {
     return {
       inbox,
       commands,
-      evict: (...names: readonly string[]) => redis.del(names.map((name) => `{${prefix}}:${name}`)),
+      evict: (...names: readonly string[]) => own.redis.del(names.map((name) => `{${prefix}}:${name}`)),
     };
   }
 

@@ -1,11 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { Redis } from 'ioredis';
 import type { UnknownEvent } from 'stablehooks';
 import { type RedisLike, redisInbox } from 'stablehooks/inboxes/redis';
 import { exampleEvent } from 'stablehooks/testing';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startRedis } from '../services/redis.js';
-import type { Service } from '../services/service.js';
+import { expect, test } from 'vitest';
+import { ownRedis } from '../services/own-redis.js';
 import { describeWithRedis } from '../services/with-redis.js';
 
 const START_MS = 1_767_323_045_678;
@@ -30,16 +28,7 @@ async function claimed(inbox: Inbox, id: string, options: { leaseMs?: number; ke
 }
 
 describeWithRedis('the Redis inbox by the clock of its server', () => {
-  let server: Service;
-  let redis: Redis;
-  beforeAll(async () => {
-    server = await startRedis();
-    redis = new Redis(server.url).on('error', () => undefined);
-  });
-  afterAll(async () => {
-    await redis.quit();
-    await server.stop();
-  });
+  const own = ownRedis();
 
   /** An empty inbox, whose scripts read a clock that stands still until the test sets it. */
   function open() {
@@ -53,13 +42,13 @@ describeWithRedis('the Redis inbox by the clock of its server', () => {
         const timed = script.replace("redis.call('TIME')", 'cjson.decode(table.remove(ARGV))');
         expect(timed).not.toBe(script);
         const time = [Math.floor(clock.ms / 1_000), (clock.ms % 1_000) * 1_000 + clock.micros];
-        return redis.eval(timed, keys.length, ...keys, ...values, JSON.stringify(time.map(String)));
+        return own.redis.eval(timed, keys.length, ...keys, ...values, JSON.stringify(time.map(String)));
       },
     };
     return {
       inbox: redisInbox(like, { prefix }),
       clock,
-      evict: (key: string) => redis.del(`{${prefix}}:${key}`),
+      evict: (key: string) => own.redis.del(`{${prefix}}:${key}`),
     };
   }
 

@@ -3,9 +3,9 @@ import fc from 'fast-check';
 import { Redis } from 'ioredis';
 import { createReceiver, type InboxState, type UnknownEvent } from 'stablehooks';
 import { fromIoredis, redisInbox } from 'stablehooks/inboxes/redis';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
+import { ownRedis } from '../services/own-redis.js';
 import { startRedis } from '../services/redis.js';
-import type { Service } from '../services/service.js';
 import { describeWithRedis } from '../services/with-redis.js';
 
 const HOUR_MS = 3_600_000;
@@ -55,22 +55,13 @@ const KEYS = {
 const CASES = STATES.flatMap((state) => Object.entries(KEYS).map(([kind, key]) => ({ state, kind, key })));
 
 describeWithRedis('the Redis inbox over a cache', () => {
-  let server: Service;
-  let redis: Redis;
-  beforeAll(async () => {
-    server = await startRedis();
-    redis = new Redis(server.url).on('error', () => undefined);
-  });
-  afterAll(async () => {
-    await redis.quit();
-    await server.stop();
-  });
+  const own = ownRedis();
 
   /** An empty inbox, and a function that deletes one of its keys, as an eviction does. */
   function open() {
     const prefix = randomUUID();
-    const inbox = redisInbox(fromIoredis(redis), { prefix, durable: false });
-    return { inbox, prefix, evict: (key: string) => redis.del(`{${prefix}}:${key}`) };
+    const inbox = redisInbox(fromIoredis(own.redis), { prefix, durable: false });
+    return { inbox, prefix, evict: (key: string) => own.redis.del(`{${prefix}}:${key}`) };
   }
 
   for (const { state, kind, key } of CASES) {
@@ -182,7 +173,7 @@ describeWithRedis('the Redis inbox over a cache', () => {
     const gone = Array.from({ length: 3_000 }, (_, index) => event(`evt_${index}`));
     await inbox.record(gone, { dueInMs: 0, origin: 'pull' });
     await inbox.record([event('evt_other')], { dueInMs: 0, origin: 'pull' });
-    await redis.del(gone.map(({ id }, index) => `{${prefix}}:${index % 2 ? 'event' : 'json'}:${id}`));
+    await own.redis.del(gone.map(({ id }, index) => `{${prefix}}:${index % 2 ? 'event' : 'json'}:${id}`));
     const receiver = createReceiver({ secret: 'x', inbox, handlers: { [TYPE]: () => undefined } });
     expect(await receiver.redrive()).toMatchObject({ handled: 1, parked: 0, failed: 0 });
     expect((await inbox.count()).map(({ count }) => count)).toEqual([0, 0, 0, 1, 0, 0]);

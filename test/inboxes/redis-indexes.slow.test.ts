@@ -1,11 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { Redis } from 'ioredis';
 import type { UnknownEvent } from 'stablehooks';
 import { fromIoredis, type RedisLike, redisInbox } from 'stablehooks/inboxes/redis';
 import { exampleEvent } from 'stablehooks/testing';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startRedis } from '../services/redis.js';
-import type { Service } from '../services/service.js';
+import { expect, test } from 'vitest';
+import { ownRedis } from '../services/own-redis.js';
 import { describeWithRedis } from '../services/with-redis.js';
 
 const HOUR_MS = 3_600_000;
@@ -40,23 +38,14 @@ const take = async (inbox: Inbox, options: { readonly limit?: number; readonly t
 const idsOf = (records: readonly { readonly id: string }[]) => records.map(({ id }) => id);
 
 describeWithRedis('the indexes of the Redis inbox', () => {
-  let server: Service;
-  let redis: Redis;
-  beforeAll(async () => {
-    server = await startRedis();
-    redis = new Redis(server.url).on('error', () => undefined);
-  });
-  afterAll(async () => {
-    await redis.quit();
-    await server.stop();
-  });
+  const own = ownRedis();
 
   /** An empty inbox, and what it has in Redis. */
   function open() {
     const prefix = randomUUID();
     const keyOf = (name: string) => `{${prefix}}:${name}`;
     let scripts = 0;
-    const { eval: run } = fromIoredis(redis);
+    const { eval: run } = fromIoredis(own.redis);
     const like: RedisLike = {
       evalsha: () => Promise.reject(new Error('NOSCRIPT')),
       eval(...values) {
@@ -67,16 +56,18 @@ describeWithRedis('the indexes of the Redis inbox', () => {
     };
     return {
       inbox: redisInbox(like, { prefix }),
-      evict: (...names: readonly string[]) => redis.del(names.map(keyOf)),
+      evict: (...names: readonly string[]) => own.redis.del(names.map(keyOf)),
       /** The names of its keys. */
-      names: async () => (await redis.keys(keyOf('*'))).map((key) => key.slice(prefix.length + 3)).sort(),
-      fieldsOf: (id: string) => redis.hkeys(keyOf(`event:${id}`)),
+      names: async () => (await own.redis.keys(keyOf('*'))).map((key) => key.slice(prefix.length + 3)).sort(),
+      fieldsOf: (id: string) => own.redis.hkeys(keyOf(`event:${id}`)),
       /** The names of the keys that have the id of an event in their name or in what they hold. */
       async mentions(id: string) {
         const found: string[] = [];
-        for (const key of await redis.keys(keyOf('*'))) {
-          const isSet = (await redis.type(key)) === 'zset';
-          const members = isSet ? await redis.zrange(key, '0', '-1') : [await redis.get(key).catch(() => '')];
+        for (const key of await own.redis.keys(keyOf('*'))) {
+          const isSet = (await own.redis.type(key)) === 'zset';
+          const members = isSet
+            ? await own.redis.zrange(key, '0', '-1')
+            : [await own.redis.get(key).catch(() => '')];
           if ([key, ...members].some((text) => text?.includes(id))) found.push(key.slice(prefix.length + 3));
         }
         return found.sort();

@@ -5,9 +5,8 @@ import { createClient } from 'redis';
 import type { UnknownEvent } from 'stablehooks';
 import { fromIoredis, fromNodeRedis, type RedisLike, redisInbox } from 'stablehooks/inboxes/redis';
 import { exampleEvent } from 'stablehooks/testing';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { startRedis } from '../services/redis.js';
-import type { Service } from '../services/service.js';
+import { expect, onTestFinished, test } from 'vitest';
+import { ownRedis } from '../services/own-redis.js';
 import { describeWithRedis } from '../services/with-redis.js';
 
 const HOUR_MS = 3_600_000;
@@ -42,22 +41,13 @@ async function claimed(
 const idsOf = (taken: Awaited<ReturnType<Inbox['takeDue']>>) => taken.map(({ event: { id } }) => id);
 
 describeWithRedis('the ordering keys of the Redis inbox', () => {
-  let server: Service;
-  let redis: Redis;
-  beforeAll(async () => {
-    server = await startRedis();
-    redis = new Redis(server.url).on('error', () => undefined);
-  });
-  afterAll(async () => {
-    await redis.quit();
-    await server.stop();
-  });
+  const own = ownRedis();
 
   /** An empty inbox, and what belongs to it in Redis. */
   function open() {
     const prefix = randomUUID();
     const scripts = { count: 0 };
-    const like = fromIoredis(redis);
+    const like = fromIoredis(own.redis);
     const counting: RedisLike = {
       eval: like.eval,
       evalsha(...values) {
@@ -69,10 +59,10 @@ describeWithRedis('the ordering keys of the Redis inbox', () => {
       inbox: redisInbox(counting, { prefix }),
       prefix,
       scripts,
-      evict: (...keys: readonly string[]) => redis.del(keys.map((key) => `{${prefix}}:${key}`)),
+      evict: (...keys: readonly string[]) => own.redis.del(keys.map((key) => `{${prefix}}:${key}`)),
       /** The keys that are there for an ordering key. */
       async ofKeys() {
-        const all = await redis.keys(`{${prefix}}:*`);
+        const all = await own.redis.keys(`{${prefix}}:*`);
         return all
           .map((key) => key.slice(prefix.length + 3))
           .filter((key) => /^(holder|waiting|due):/.test(key));
@@ -82,7 +72,7 @@ describeWithRedis('the ordering keys of the Redis inbox', () => {
 
   /** How many commands the scripts have called. */
   async function countCommands(): Promise<number> {
-    const stats = await redis.info('commandstats');
+    const stats = await own.redis.info('commandstats');
     const calls = [...stats.matchAll(/^cmdstat_(\w+):calls=(\d+)/gm)];
     return calls.reduce((sum, [, name, count]) => (name === 'info' ? sum : sum + Number(count)), 0);
   }
@@ -92,11 +82,11 @@ describeWithRedis('the ordering keys of the Redis inbox', () => {
     const clients = await Promise.all(
       Array.from({ length: 5 }, async (_, index) => {
         if (index % 2 === 0) {
-          const client = new Redis(server.url);
+          const client = new Redis(own.server.url);
           onTestFinished(async () => void (await client.quit()));
           return redisInbox(fromIoredis(client), { prefix });
         }
-        const client = await createClient({ url: server.url }).connect();
+        const client = await createClient({ url: own.server.url }).connect();
         onTestFinished(() => client.close());
         return redisInbox(fromNodeRedis(client), { prefix });
       }),
@@ -201,7 +191,7 @@ describeWithRedis('the ordering keys of the Redis inbox', () => {
     await inbox.complete(await claimed(inbox, dead));
     expect(await inbox.prune({ olderThanMs: 0 })).toBe(6);
     expect(await ofKeys()).toEqual([]);
-    const fields = await redis.hkeys(`{${prefix}}:event:${dead.id}`);
+    const fields = await own.redis.hkeys(`{${prefix}}:event:${dead.id}`);
     expect(fields).not.toContain('turn');
     expect(await inbox.find(dead.id)).toMatchObject({ state: 'done', key: KEY, event: null });
   });
@@ -260,14 +250,14 @@ describeWithRedis('the ordering keys of the Redis inbox', () => {
 
   test('a parked event with a key is taken although the clock of the server was set back', async () => {
     const prefix = randomUUID();
-    const { eval: run } = fromIoredis(redis);
+    const { eval: run } = fromIoredis(own.redis);
     const setBack: RedisLike = {
       evalsha: () => Promise.reject(new Error('NOSCRIPT')),
       eval: (script, keys, values) =>
         run(script.replace("redis.call('TIME')", "{ '1767323045', '0' }"), keys, values),
     };
     const event = someEvent();
-    await redisInbox(fromIoredis(redis), { prefix }).record([event], {
+    await redisInbox(fromIoredis(own.redis), { prefix }).record([event], {
       dueInMs: null,
       origin: 'push',
       keys: [KEY],

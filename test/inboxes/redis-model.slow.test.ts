@@ -1,11 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
-import { Redis } from 'ioredis';
 import { type InboxState, memoryInbox, type UnknownEvent } from 'stablehooks';
 import { type RedisLike, redisInbox } from 'stablehooks/inboxes/redis';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startRedis } from '../services/redis.js';
-import type { Service } from '../services/service.js';
+import { expect, test } from 'vitest';
+import { ownRedis } from '../services/own-redis.js';
 import { describeWithRedis } from '../services/with-redis.js';
 
 type TestedInbox = ReturnType<typeof memoryInbox>;
@@ -105,16 +103,7 @@ async function play(world: World, sequence: readonly Command[]): Promise<unknown
 }
 
 describeWithRedis('the Redis inbox with ordering keys', () => {
-  let server: Service;
-  let redis: Redis;
-  beforeAll(async () => {
-    server = await startRedis();
-    redis = new Redis(server.url);
-  });
-  afterAll(async () => {
-    await redis.quit();
-    await server.stop();
-  });
+  const own = ownRedis();
 
   /** An inbox whose scripts read a clock of the test instead of the server's; each reads a later microsecond. */
   function openWithClock(prefix: string): World {
@@ -127,7 +116,7 @@ describeWithRedis('the Redis inbox with ordering keys', () => {
         const time = `{ '${Math.floor(nowMs / 1_000)}', tostring(${(nowMs % 1_000) * 1_000} + ARGV[#ARGV]) }`;
         const timed = script.replace("redis.call('TIME')", `${time}\ntable.remove(ARGV)`);
         expect(timed).not.toBe(script);
-        return redis.eval(timed, keys.length, ...keys, ...values, String(micros));
+        return own.redis.eval(timed, keys.length, ...keys, ...values, String(micros));
       },
     };
     const pass = (passed: number) => {
@@ -162,7 +151,7 @@ describeWithRedis('the Redis inbox with ordering keys', () => {
           if (claim.state === 'claimed') expect(await inbox.complete(claim.lease)).toBe(true);
           else expect(claim.state).toBe('done');
         }
-        const left = (await redis.keys(`{${prefix}}:*`)).map((key) => key.slice(prefix.length + 3));
+        const left = (await own.redis.keys(`{${prefix}}:*`)).map((key) => key.slice(prefix.length + 3));
         expect(left.filter((key) => /^(holder|waiting|due):/.test(key))).toEqual([]);
       }),
       { numRuns: 300 },

@@ -5,9 +5,8 @@ import { Redis } from 'ioredis';
 import { createClient } from 'redis';
 import { fromIoredis, fromNodeRedis, type RedisLike, redisInbox } from 'stablehooks/inboxes/redis';
 import { exampleEvent } from 'stablehooks/testing';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { startRedis } from '../services/redis.js';
-import type { Service } from '../services/service.js';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { ownRedis } from '../services/own-redis.js';
 import { startUpstash } from '../services/upstash.js';
 import { describeWithRedis } from '../services/with-redis.js';
 import { expectOutageSurvived } from './outage.js';
@@ -17,24 +16,15 @@ const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 const someEvent = () => ({ ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` });
 
 describeWithRedis('Redis inbox', () => {
-  let server: Service;
-  let redis: Redis;
-  beforeAll(async () => {
-    server = await startRedis();
-    redis = new Redis(server.url).on('error', () => undefined);
-  });
-  afterAll(async () => {
-    await redis.quit();
-    await server.stop();
-  });
+  const own = ownRedis();
 
   const clients: Readonly<Record<string, () => Promise<{ like: RedisLike; end(): unknown }>>> = {
     async ioredis() {
-      const client = new Redis(server.url, { maxRetriesPerRequest: 1 }).on('error', () => undefined);
+      const client = new Redis(own.server.url, { maxRetriesPerRequest: 1 }).on('error', () => undefined);
       return { like: fromIoredis(client), end: () => client.quit() };
     },
     async 'node-redis'() {
-      const client = createClient({ url: server.url, disableOfflineQueue: true }).on(
+      const client = createClient({ url: own.server.url, disableOfflineQueue: true }).on(
         'error',
         () => undefined,
       );
@@ -48,7 +38,7 @@ describeWithRedis('Redis inbox', () => {
     async (name) => {
       const client = await clients[name]?.();
       if (client === undefined) throw new Error(`${name} is not a client`);
-      await expectOutageSurvived(redisInbox(client.like, { prefix: name }), server);
+      await expectOutageSurvived(redisInbox(client.like, { prefix: name }), own.server);
       await client.end();
     },
   );
@@ -56,11 +46,11 @@ describeWithRedis('Redis inbox', () => {
   test.each(['ioredis', 'Upstash'])(
     'the error of a command that fails over %s does not contain the payload',
     async (name) => {
-      const upstash = await startUpstash(redis);
+      const upstash = await startUpstash(own.redis);
       onTestFinished(() => upstash.stop());
       const like =
         name === 'ioredis'
-          ? fromIoredis(redis)
+          ? fromIoredis(own.redis)
           : new Upstash({
               url: upstash.url,
               token: 'x',
@@ -70,8 +60,8 @@ describeWithRedis('Redis inbox', () => {
             });
       const inbox = redisInbox(like, { prefix: 'full' });
       const event = { ...someEvent(), payload: { holder: 'Ada Lovelace' } };
-      await redis.config('SET', 'maxmemory', '1');
-      onTestFinished(async () => void (await redis.config('SET', 'maxmemory', '0')));
+      await own.redis.config('SET', 'maxmemory', '1');
+      onTestFinished(async () => void (await own.redis.config('SET', 'maxmemory', '0')));
       // The error must be redacted whether the server has the script or not.
       for (let attempt = 0; attempt < 2; attempt++) {
         const error = await inbox.claim(event, { leaseMs: 1_000, origin: 'push' }).catch((thrown) => thrown);
@@ -82,14 +72,14 @@ describeWithRedis('Redis inbox', () => {
   );
 
   test('the Redis inbox sends a script again when the server has lost it', async () => {
-    const inbox = redisInbox(fromIoredis(redis), { prefix: 'forgotten' });
+    const inbox = redisInbox(fromIoredis(own.redis), { prefix: 'forgotten' });
     expect((await inbox.claim(someEvent(), { leaseMs: 1_000, origin: 'push' })).state).toBe('claimed');
-    await redis.script('FLUSH');
+    await own.redis.script('FLUSH');
     expect((await inbox.claim(someEvent(), { leaseMs: 1_000, origin: 'push' })).state).toBe('claimed');
   });
 
   test('prune of 2,500 events runs several scripts and keeps every id', async () => {
-    const inbox = redisInbox(fromIoredis(redis), { prefix: 'pruned' });
+    const inbox = redisInbox(fromIoredis(own.redis), { prefix: 'pruned' });
     const events = Array.from({ length: 2_500 }, someEvent);
     for (const event of events) {
       const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
@@ -121,17 +111,17 @@ describeWithRedis('Redis inbox', () => {
         state,
         ...fields,
       };
-      await redis.hset(`${base}event:${id}`, all);
-      await redis.set(`${base}json:${id}`, json(id));
-      await redis.zadd(`${base}in:${state}`, 100, id);
-      await redis.zadd(`${base}since:${state}`, 100, id);
-      if (fields.dueAt !== undefined) await redis.zadd(`${base}due`, fields.dueAt, id);
-      if (state === 'parked') await redis.zadd(`${base}parked:transfer.settled`, 100, id);
-      if (state === 'done') await redis.zadd(`${base}whole`, 100, id);
+      await own.redis.hset(`${base}event:${id}`, all);
+      await own.redis.set(`${base}json:${id}`, json(id));
+      await own.redis.zadd(`${base}in:${state}`, 100, id);
+      await own.redis.zadd(`${base}since:${state}`, 100, id);
+      if (fields.dueAt !== undefined) await own.redis.zadd(`${base}due`, fields.dueAt, id);
+      if (state === 'parked') await own.redis.zadd(`${base}parked:transfer.settled`, 100, id);
+      if (state === 'done') await own.redis.zadd(`${base}whole`, 100, id);
     }
-    await redis.hset(`${base}poll`, { holder: 'a', leaseUntil: 0, horizon: 9, largest: 70 });
+    await own.redis.hset(`${base}poll`, { holder: 'a', leaseUntil: 0, horizon: 9, largest: 70 });
 
-    const inbox = redisInbox(fromIoredis(redis), { prefix: 'first' });
+    const inbox = redisInbox(fromIoredis(own.redis), { prefix: 'first' });
     expect((await inbox.count()).map(({ count }) => count)).toEqual([1, 2, 1, 1, 1, 1]);
     expect(await inbox.find('failed')).toMatchObject({ lastError: 'no', history: [] });
     const poll = { since: null, watermark: 9, gaps: [], limit: 0, oldest: null };
@@ -154,15 +144,15 @@ describeWithRedis('Redis inbox', () => {
   test('events of a release without trace contexts have none, and what such a release claims, records and completes keeps that of this one', async () => {
     const prefix = randomUUID();
     const base = `{${prefix}}:`;
-    const inbox = redisInbox(fromIoredis(redis), { prefix });
+    const inbox = redisInbox(fromIoredis(own.redis), { prefix });
     const how = { leaseMs: 60_000, origin: 'push' } as const;
     const [old, fresh] = [someEvent(), someEvent()];
     // What its record writes.
     const fields = { type: old.type, source: 'pull', attempts: 0, receivedAt: 100, updatedAt: 100 };
-    await redis.hset(`${base}event:${old.id}`, { ...fields, state: 'received', dueAt: 100 });
-    await redis.set(`${base}json:${old.id}`, JSON.stringify(old));
+    await own.redis.hset(`${base}event:${old.id}`, { ...fields, state: 'received', dueAt: 100 });
+    await own.redis.set(`${base}json:${old.id}`, JSON.stringify(old));
     for (const set of ['in:received', 'since:received', 'due'])
-      await redis.zadd(`${base}${set}`, 100, old.id);
+      await own.redis.zadd(`${base}${set}`, 100, old.id);
     expect((await inbox.find(old.id))?.traceparent).toBeNull();
     const claim = await inbox.claim(old, { ...how, traceparent: TRACEPARENT });
     expect(claim).toMatchObject({ state: 'claimed', lease: { attempt: 1, traceparent: undefined } });
@@ -171,23 +161,23 @@ describeWithRedis('Redis inbox', () => {
     await inbox.record([fresh], { dueInMs: 0, origin: 'push', traceparent: TRACEPARENT });
     // What its claim writes, and then its complete.
     const lease = { state: 'leased', updatedAt: 100, dueAt: 100, token: 'token', attempts: 1 };
-    await redis.hset(`${base}event:${fresh.id}`, lease);
-    await redis.zrem(`${base}in:received`, fresh.id);
+    await own.redis.hset(`${base}event:${fresh.id}`, lease);
+    await own.redis.zrem(`${base}in:received`, fresh.id);
     const again = await inbox.claim(fresh, { ...how, traceparent: 'another' });
     expect(again).toMatchObject({ state: 'claimed', lease: { attempt: 2, traceparent: TRACEPARENT } });
-    await redis.hset(`${base}event:${fresh.id}`, { state: 'done', updatedAt: 100 });
-    await redis.hdel(`${base}event:${fresh.id}`, 'dueAt', 'token', 'lastError', 'turn');
+    await own.redis.hset(`${base}event:${fresh.id}`, { state: 'done', updatedAt: 100 });
+    await own.redis.hdel(`${base}event:${fresh.id}`, 'dueAt', 'token', 'lastError', 'turn');
     expect(await inbox.find(fresh.id)).toMatchObject({ state: 'done', traceparent: TRACEPARENT });
   });
 
   test('without a trace context the hash of an event has no field for it', async () => {
     const prefix = randomUUID();
-    const inbox = redisInbox(fromIoredis(redis), { prefix });
+    const inbox = redisInbox(fromIoredis(own.redis), { prefix });
     const [claimed, recorded] = [someEvent(), someEvent()];
     await inbox.claim(claimed, { leaseMs: 60_000, origin: 'push' });
     await inbox.record([recorded], { dueInMs: 0, origin: 'pull' });
     for (const { id } of [claimed, recorded]) {
-      expect(await redis.hkeys(`{${prefix}}:event:${id}`)).not.toContain('traceparent');
+      expect(await own.redis.hkeys(`{${prefix}}:event:${id}`)).not.toContain('traceparent');
     }
   });
 
@@ -198,8 +188,8 @@ describeWithRedis('Redis inbox', () => {
     async function openPrevious() {
       const prefix = randomUUID();
       const key = `{${prefix}}:poll`;
-      await redis.hset(key, { holder: 'old', leaseUntil: 0, since: 5, horizon: 9, largest: 70 });
-      return { key, inbox: redisInbox(fromIoredis(redis), { prefix }) };
+      await own.redis.hset(key, { holder: 'old', leaseUntil: 0, since: 5, horizon: 9, largest: 70 });
+      return { key, inbox: redisInbox(fromIoredis(own.redis), { prefix }) };
     }
 
     test('is what ten processes of this release find, and one of them gets the lease', async () => {
@@ -214,11 +204,11 @@ describeWithRedis('Redis inbox', () => {
     test('is replaced by the first save, which removes the old fields', async () => {
       const { inbox, key } = await openPrevious();
       await inbox.acquirePoll({ holder: 'new', leaseMs: 60_000 });
-      expect(await redis.hget(key, 'horizon')).toBe('9');
+      expect(await own.redis.hget(key, 'horizon')).toBe('9');
       const state = { ...OLD, watermark: null, limit: 50 };
       expect(await inbox.savePoll(state, { holder: 'new', leaseMs: 60_000 })).toBe(true);
       expect(await inbox.pollState()).toEqual(state);
-      expect((await redis.hkeys(key)).sort()).toEqual(['holder', 'leaseUntil', 'state']);
+      expect((await own.redis.hkeys(key)).sort()).toEqual(['holder', 'leaseUntil', 'state']);
     });
 
     test('does not return when a process of the previous release saves it once more', async () => {
@@ -227,29 +217,29 @@ describeWithRedis('Redis inbox', () => {
       const state = { ...OLD, watermark: 20, limit: 50 };
       await inbox.savePoll(state, { holder: 'new', leaseMs: 0 });
       // What its savePoll writes, under its lease.
-      await redis.hset(key, { holder: 'old', leaseUntil: 0, since: 30, horizon: 40, largest: 1 });
+      await own.redis.hset(key, { holder: 'old', leaseUntil: 0, since: 30, horizon: 40, largest: 1 });
       expect(await inbox.pollState()).toEqual(state);
       expect(await inbox.acquirePoll({ holder: 'new', leaseMs: 0 })).toEqual(state);
       await inbox.savePoll(state, { holder: 'new', leaseMs: 0 });
-      expect((await redis.hkeys(key)).sort()).toEqual(['holder', 'leaseUntil', 'state']);
+      expect((await own.redis.hkeys(key)).sort()).toEqual(['holder', 'leaseUntil', 'state']);
     });
   });
 
   test('the keys of a pruned event are its hash and its places in the sorted sets', async () => {
-    const inbox = redisInbox(fromIoredis(redis), { prefix: 'small' });
+    const inbox = redisInbox(fromIoredis(own.redis), { prefix: 'small' });
     for (const { id } of [someEvent(), someEvent()]) {
       const claim = await inbox.claim({ ...someEvent(), id }, { leaseMs: 60_000, origin: 'push' });
       if (claim.state === 'claimed') await inbox.complete(claim.lease);
     }
     await inbox.prune({ olderThanMs: 0 });
-    const keys = (await redis.keys('{small}:*')).map((key) => key.replace(/evt_.*/, '…'));
+    const keys = (await own.redis.keys('{small}:*')).map((key) => key.replace(/evt_.*/, '…'));
     expect(keys.sort()).toEqual(
       ['event:…', 'event:…', 'in:done', 'since:done'].map((key) => `{small}:${key}`),
     );
   });
 
   test('an event that is done, dead or parked has no place among those that are due, nor a token', async () => {
-    const inbox = redisInbox(fromIoredis(redis), { prefix: 'settled' });
+    const inbox = redisInbox(fromIoredis(own.redis), { prefix: 'settled' });
     const [done, dead, parked] = [someEvent(), someEvent(), someEvent()];
     await inbox.record([done, dead], { dueInMs: 0, origin: 'pull' });
     await inbox.record([parked], { dueInMs: null, origin: 'pull' });
@@ -258,30 +248,30 @@ describeWithRedis('Redis inbox', () => {
       if (claim.state !== 'claimed') throw new Error(claim.state);
       if (id === done.id) await inbox.complete(claim.lease);
       else await inbox.fail(claim.lease, { retryAfterMs: null, error: 'no' });
-      expect(await redis.hmget(`{settled}:event:${id}`, 'token', 'dueAt')).toEqual([null, null]);
+      expect(await own.redis.hmget(`{settled}:event:${id}`, 'token', 'dueAt')).toEqual([null, null]);
     }
-    expect((await redis.zrange('{settled}:due', '0', '-1')).filter((id) => id !== '')).toEqual([]);
-    expect((await redis.keys('{settled}:*')).filter((key) => /:(?:holder|waiting|due):/.test(key))).toEqual(
-      [],
-    );
+    expect((await own.redis.zrange('{settled}:due', '0', '-1')).filter((id) => id !== '')).toEqual([]);
+    expect(
+      (await own.redis.keys('{settled}:*')).filter((key) => /:(?:holder|waiting|due):/.test(key)),
+    ).toEqual([]);
   });
 
   test('every key of the Redis inbox begins with the hash tag of its prefix', async () => {
-    const inbox = redisInbox(fromIoredis(redis), { prefix: 'tagged' });
+    const inbox = redisInbox(fromIoredis(own.redis), { prefix: 'tagged' });
     const event = { ...someEvent(), id: 'evt}{other}' };
     await inbox.record([event], { dueInMs: 0, origin: 'pull' });
     await inbox.acquirePoll({ holder: 'a', leaseMs: 1_000 });
-    const keys = await redis.keys('*tagged*');
+    const keys = await own.redis.keys('*tagged*');
     expect(keys.length).toBeGreaterThan(3);
     expect(keys.filter((key) => !key.startsWith('{tagged}:'))).toEqual([]);
   });
 
   test.each(['', 'a{b', 'a}b'])('redisInbox refuses the prefix %j', (prefix) => {
-    expect(() => redisInbox(fromIoredis(redis), { prefix })).toThrow('`prefix` must be');
+    expect(() => redisInbox(fromIoredis(own.redis), { prefix })).toThrow('`prefix` must be');
   });
 
   test('the Redis inbox is durable unless the option durable is false', () => {
-    expect(redisInbox(fromIoredis(redis)).durable).toBe(true);
-    expect(redisInbox(fromIoredis(redis), { durable: false }).durable).toBe(false);
+    expect(redisInbox(fromIoredis(own.redis)).durable).toBe(true);
+    expect(redisInbox(fromIoredis(own.redis), { durable: false }).durable).toBe(false);
   });
 });

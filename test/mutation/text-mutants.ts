@@ -265,13 +265,16 @@ export async function runTextMutants(
     ]);
     return failures.length > 0 && failures.every(isTimeout) ? 'timeout' : 'killed';
   };
+  const expectGreen = async (path: string, source: string) => {
+    if ((await run(path, source)) !== 'survived') {
+      throw new Error(`The tests of ${path} fail without a mutant.`);
+    }
+  };
   const ended = new Map<string, readonly Mutant[]>();
   try {
     for (const path of paths) {
       const source = textOf(path);
-      if ((await run(path, source)) !== 'survived') {
-        throw new Error(`The tests of ${path} fail without a mutant.`);
-      }
+      await expectGreen(path, source);
       const mutants = textMutantsOf(path);
       const results: Mutant[] = [];
       for (const { start, end, replacement } of mutants) {
@@ -282,6 +285,8 @@ export async function runTextMutants(
         results.push({ line, mutation, status });
         console.log(`${results.length} of ${mutants.length}: ${path}:${line}: ${mutation}: ${status}`);
       }
+      // A database that no longer starts would have killed every mutant.
+      await expectGreen(path, source);
       ended.set(path, results);
     }
   } finally {

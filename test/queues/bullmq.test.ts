@@ -1,37 +1,25 @@
 import { once } from 'node:events';
 import { inspect } from 'node:util';
 import { Queue, Worker } from 'bullmq';
-import { Redis } from 'ioredis';
 import { createReceiver, type Receiver } from 'stablehooks';
 import { queueContract } from 'stablehooks/conformance';
 import { fromIoredis, redisInbox } from 'stablehooks/inboxes/redis';
 import { bullmqProcessor, bullmqQueue } from 'stablehooks/queues/bullmq';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { recorded } from '../compat/recorded.js';
-import { startRedis } from '../services/redis.js';
-import type { Service } from '../services/service.js';
+import { ownRedis } from '../services/own-redis.js';
 import { describeWithRedis } from '../services/with-redis.js';
 import { EXACT_JSON, exactInbox, someEvent } from './some-event.js';
 
 describeWithRedis('BullMQ', () => {
-  let server: Service;
-  let redis: Redis;
+  const own = ownRedis();
   let queues = 0;
-
-  beforeAll(async () => {
-    server = await startRedis();
-    redis = new Redis(server.url).on('error', () => undefined);
-  });
-  afterAll(async () => {
-    await redis.quit();
-    await server.stop();
-  });
 
   /** Opens a queue that no other test uses. */
   function openQueue(attempts = 3): Queue {
     queues += 1;
     const queue = new Queue(`events-${queues}`, {
-      connection: { port: server.port },
+      connection: { port: own.server.port },
       defaultJobOptions: { attempts, backoff: { type: 'fixed', delay: 50 } },
     });
     queue.on('error', () => undefined);
@@ -40,7 +28,9 @@ describeWithRedis('BullMQ', () => {
   }
 
   function startWorker(queue: Queue, receiver: Receiver): Worker {
-    const worker = new Worker(queue.name, bullmqProcessor(receiver), { connection: { port: server.port } });
+    const worker = new Worker(queue.name, bullmqProcessor(receiver), {
+      connection: { port: own.server.port },
+    });
     onTestFinished(() => worker.close());
     return worker;
   }
@@ -78,7 +68,7 @@ describeWithRedis('BullMQ', () => {
           expect(await queue.getJobCountByTypes('waiting', 'active', 'delayed')).toBe(1);
           if (result === 'failed') throw new Error('no');
         },
-        { connection: { port: server.port } },
+        { connection: { port: own.server.port } },
       );
       await once(worker, result);
       await worker.close();
@@ -166,16 +156,16 @@ describeWithRedis('BullMQ', () => {
       await queue.waitUntilReady();
       await run({
         queue: bullmqQueue(queue, { timeoutMs: 2_000 }),
-        inbox: redisInbox(fromIoredis(redis)),
+        inbox: redisInbox(fromIoredis(own.redis)),
         async startWorker(receiver) {
-          const connection = { port: server.port };
+          const connection = { port: own.server.port };
           const worker = new Worker(queue.name, bullmqProcessor(receiver), { connection, concurrency: 2 });
           return () => worker.close();
         },
         countJobs: () => queue.getJobCountByTypes('waiting', 'active'),
-        stopServer: () => server.halt(),
+        stopServer: () => own.server.halt(),
         async startServer() {
-          await server.start();
+          await own.server.start();
           await queue.waitUntilReady();
         },
       });
@@ -185,8 +175,8 @@ describeWithRedis('BullMQ', () => {
   test('the error of a BullMQ command that fails does not contain the payload', async () => {
     const queue = openQueue();
     await queue.waitUntilReady();
-    await redis.config('SET', 'maxmemory', '1');
-    onTestFinished(async () => void (await redis.config('SET', 'maxmemory', '0')));
+    await own.redis.config('SET', 'maxmemory', '1');
+    onTestFinished(async () => void (await own.redis.config('SET', 'maxmemory', '0')));
     const refused = bullmqQueue(queue).enqueue(someEvent({ payload: { holder: 'Ada Lovelace' } }));
     const error = await refused.catch((thrown) => thrown);
     expect(String(error)).toMatch(/OOM|maxmemory/);
