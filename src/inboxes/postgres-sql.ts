@@ -269,13 +269,13 @@ ${first} AND (received_at, id) ${operator(isAfter)} ((SELECT received_at FROM la
   SELECT id, key, due_at AS at FROM ${events} WHERE due_at ${LE} ${until}
   ORDER BY due_at LIMIT $1::int ${SUBTRACT} (SELECT pg_catalog.count(*) FROM parked) FOR UPDATE SKIP LOCKED
 ), found AS MATERIALIZED (
-  SELECT id, key, at, 1 AS rank FROM parked UNION ALL SELECT id, key, at, 2 FROM due
+  SELECT id, key, at FROM parked UNION ALL SELECT id, key, at FROM due
 ), taken AS (
   UPDATE ${events} AS e SET state = 'received', due_at = ${later('$2')}, token = NULL, updated_at = ${CLOCK},
     history = CASE WHEN e.state ${EQ} 'leased' THEN ${LAPSED} ELSE e.history END
   WHERE e.id ${EQ} ANY (ARRAY (SELECT id FROM found WHERE key IS NULL)) RETURNING e.id, e.event
 )
-SELECT found.id, found.key, taken.event FROM found LEFT JOIN taken ON found.id ${EQ} taken.id ORDER BY found.rank, found.at`;
+SELECT found.id, found.key, taken.event FROM found LEFT JOIN taken ON found.id ${EQ} taken.id ORDER BY found.at`;
 
   const markDone = `UPDATE ${events} AS e SET state = 'done', due_at = NULL, token = NULL, last_error = NULL,
   updated_at = ${CLOCK}, history = ${history("'done'", CLOCK, 'NULL::pg_catalog.text')}

@@ -183,6 +183,57 @@ test('parked events of one key are taken one at a time once their type is known'
   expect(idsOf(await inbox.takeDue(TAKE))).toEqual(['evt_2']);
 });
 
+test('events of a key that were created at the same time are taken in the order of their page, not of their ids', async () => {
+  const inbox = await openInbox('one_time');
+  const created = { ...someEvent(), created_at: '2026-01-01T00:00:00Z' };
+  const page = ['c', 'a', 'd', 'b'].map((id) => ({ ...created, id }));
+  await inbox.record(page, { dueInMs: 0, origin: 'pull', keys: page.map(() => 'k') });
+  for (const { id } of page) {
+    expect(idsOf(await inbox.takeDue(TAKE))).toEqual([id]);
+    await inbox.complete(await claimed(inbox, id, 'k'));
+  }
+});
+
+test('an event that takeDue passes over is due at the latest when the lease or the visibility timeout of the other ends', async () => {
+  const schema = 'passed_over';
+  const inbox = await openInbox(schema);
+  const dueAt = async (id: string) => (await inbox.find(id))?.dueAt;
+  await fillKey(schema, 'taken', 2);
+  expect(idsOf(await inbox.takeDue(TAKE))).toEqual(['evt_taken_0']);
+  expect(await dueAt('evt_taken_1')).toBe(await dueAt('evt_taken_0'));
+
+  await claimed(inbox, 'holder', 'held');
+  await fillKey(schema, 'held', 2);
+  expect(await inbox.takeDue({ ...TAKE, visibilityTimeoutMs: 2 * HOUR_MS })).toEqual([]);
+  const held = await Promise.all(['evt_held_0', 'evt_held_1', 'holder'].map(dueAt));
+  expect(held[2]).toBeTypeOf('number');
+  expect(held).toEqual([held[2], held[2], held[2]]);
+});
+
+test('takeDue does not take an event that is claimed without its key at that time', async () => {
+  const schema = 'claimed_meanwhile';
+  const inbox = await openInbox(schema);
+  await fillKey(schema, 'k', 2);
+  const other = await pool.connect();
+  onTestFinished(async () => {
+    await other.query('ROLLBACK');
+    other.release();
+  });
+  await other.query('BEGIN');
+  const { rows } = await other.query(
+    `SELECT won FROM ${schema}.claim('evt_k_0', 'transfer.settled', 'push', 3600000, gen_random_uuid(), '{}', false)`,
+  );
+  expect(rows).toEqual([{ won: true }]);
+  const taken = inbox.takeDue(TAKE);
+  await vi.waitUntil(
+    async () => (await pool.query('SELECT FROM pg_locks WHERE NOT granted')).rows.length > 0,
+    { timeout: 60_000, interval: 10 },
+  );
+  await other.query('COMMIT');
+  expect(idsOf(await taken)).toEqual(['evt_k_1']);
+  expect(await inbox.find('evt_k_0')).toMatchObject({ state: 'leased', key: null });
+});
+
 test('a claim repeated while its event waits writes nothing', async () => {
   const schema = 'repeated';
   const inbox = await openInbox(schema);

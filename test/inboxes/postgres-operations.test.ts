@@ -252,6 +252,38 @@ test('handle is unavailable when the pool has no free connection or a statement 
   await small.end();
 });
 
+test('takeDue takes parked events one by one in the order in which they came, whatever their types', async () => {
+  const schema = 'parked';
+  await migratePostgres(pool, { schema });
+  const inbox = postgresInbox(pool, { schema });
+  const parked = ['b', 'a', 'b', 'a', 'a'].map((type) => ({ ...someEvent(), type: `new.${type}` }));
+  for (const event of parked) await inbox.record([event], { dueInMs: null, origin: 'push' });
+  const take = { limit: 1, visibilityTimeoutMs: 60_000, types: ['new.a', 'new.b'] };
+  const taken: (readonly string[])[] = [];
+  for (let left = parked.length; left > 0; left--) {
+    taken.push((await inbox.takeDue(take)).map(({ event }) => event.id));
+  }
+  expect(taken).toEqual(parked.map(({ id }) => [id]));
+});
+
+test('takeDue does not wait for a parked event that another transaction has locked', async () => {
+  const schema = 'parked_locked';
+  await migratePostgres(pool, { schema });
+  const inbox = postgresInbox(pool, { schema });
+  const [locked, free] = [1, 2].map(() => ({ ...someEvent(), type: 'new.type' }));
+  if (locked === undefined || free === undefined) throw new Error('There are two.');
+  await inbox.record([locked, free], { dueInMs: null, origin: 'push' });
+  const client = await pool.connect();
+  onTestFinished(async () => {
+    await client.query('ROLLBACK');
+    client.release();
+  });
+  await client.query('BEGIN');
+  await client.query(`SELECT FROM ${schema}.events WHERE id = $1 FOR UPDATE`, [locked.id]);
+  const taken = await inbox.takeDue({ limit: 16, visibilityTimeoutMs: 60_000, types: ['new.type'] });
+  expect(taken.map(({ event }) => event.id)).toEqual([free.id]);
+});
+
 test('prune of 12,000 events runs several statements and keeps every id', async () => {
   const schema = 'pruned';
   await migratePostgres(pool, { schema });

@@ -117,6 +117,27 @@ describe.each(drivers)('transactions over %s', (driver, open) => {
     await expect(late[0]).rejects.toThrow('transaction has ended');
   });
 
+  test('a statement of a handler ends with the lease, or at a shorter statement_timeout of its connection', async () => {
+    const limits: unknown[] = [];
+    const readLimit = async (_: unknown, { tx }: { readonly tx: PgTx }) => {
+      const { rows } = await tx.query(
+        "SELECT extract(epoch FROM current_setting('statement_timeout')::interval)::int AS seconds",
+      );
+      limits.push((rows as readonly { readonly seconds: number }[])[0]?.seconds);
+    };
+    for (const timeout of ['0', '5s', '5h']) {
+      await open().query(`SET statement_timeout = '${timeout}'`);
+      await handle(readLimit);
+    }
+    await open().query('RESET statement_timeout');
+    const [unlimited, shorter, longer] = limits;
+    expect(shorter).toBe(5);
+    for (const limit of [unlimited, longer]) {
+      expect(limit).toBeGreaterThan(5);
+      expect(limit).toBeLessThan(3_600);
+    }
+  });
+
   test('a handler that catches the error of a failed statement fails', async () => {
     const swallowed = await handle(async ({ id }, { tx }) => {
       await write(id, { tx });

@@ -120,6 +120,7 @@ export const groups: readonly Group[] = [
     ],
     tests: [
       ...testsBelow('test/inboxes', /postgres(?:-operations|-transaction)?\./),
+      'test/inboxes/postgres-fence.slow.test.ts',
       'test/inboxes/postgres-isolation.slow.test.ts',
       'test/inboxes/postgres-keys.slow.test.ts',
     ],
