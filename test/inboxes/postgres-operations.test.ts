@@ -252,6 +252,44 @@ test('handle is unavailable when the pool has no free connection or a statement 
   await small.end();
 });
 
+test('count gives the time of the oldest done event, whether it is pruned or not', async () => {
+  const schema = 'oldest_done';
+  await migratePostgres(pool, { schema });
+  const inbox = postgresInbox(pool, { schema });
+  const receiver = receive(inbox);
+  const oldest = async () => (await inbox.count()).find(({ state }) => state === 'done')?.oldest;
+  for (const event of [someEvent(), someEvent(), someEvent()]) {
+    await receiver.handle(event, 'push');
+    await pool.query(`UPDATE ${schema}.events SET updated_at = updated_at - interval '1 hour'`);
+  }
+  const whole = await oldest();
+  const { rows } = await pool.query(
+    `SELECT min(floor(extract(epoch FROM updated_at) * 1000))::float8 AS min FROM ${schema}.events`,
+  );
+  expect(whole).toBe(rows[0].min);
+  for (const olderThanMs of [2.5, 1.5, 0.5].map((hours) => hours * 3_600_000)) {
+    expect(await inbox.prune({ olderThanMs })).toBe(1);
+    expect(await oldest()).toBe(whole);
+  }
+});
+
+test('prune does not wait for an event that another transaction has locked', async () => {
+  const schema = 'pruned_beside';
+  await migratePostgres(pool, { schema });
+  const inbox = postgresInbox(pool, { schema });
+  const [locked, free] = [someEvent(), someEvent()];
+  for (const event of [locked, free]) await receive(inbox).handle(event, 'push');
+  const client = await pool.connect();
+  onTestFinished(async () => {
+    await client.query('ROLLBACK');
+    client.release();
+  });
+  await client.query('BEGIN');
+  await client.query(`SELECT FROM ${schema}.events WHERE id = $1 FOR UPDATE`, [locked.id]);
+  expect(await inbox.prune({ olderThanMs: 0 })).toBe(1);
+  expect(await inbox.find(free.id)).toMatchObject({ event: null });
+});
+
 test('takeDue takes parked events one by one in the order in which they came, whatever their types', async () => {
   const schema = 'parked';
   await migratePostgres(pool, { schema });
