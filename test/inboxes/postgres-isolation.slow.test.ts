@@ -74,11 +74,12 @@ describe.each([
 
   test('an end that began before takeDue made an event wait for its lease fails as a conflict', async () => {
     const { inbox, second: other } = await openInboxes();
-    const [holder, waiting] = [1, 2].map(() => ({
+    const [holder, waiting, beside] = [1, 2, 3].map(() => ({
       ...exampleEvent('transfer.settled'),
       id: `evt_${randomUUID()}`,
     }));
-    if (holder === undefined || waiting === undefined) throw new Error('There are two.');
+    if (!holder || !waiting || !beside) throw new Error('There are three.');
+    await inbox.claim(beside, { leaseMs: 3_600_000, origin: 'push', key: 'of its own' });
     const claim = await inbox.claim(holder, { leaseMs: 3_600_000, origin: 'push', key: 'k' });
     if (claim.state !== 'claimed') throw new Error(claim.state);
     await inbox.record([waiting], { dueInMs: 0, origin: 'pull', keys: ['k'] });
@@ -92,6 +93,7 @@ describe.each([
     await client.query(`SELECT FROM ${schema}.events`);
     const take = { limit: 16, visibilityTimeoutMs: 60_000, types: EVENT_TYPES };
     expect(await other.takeDue(take)).toEqual([]);
+    expect((await other.find(beside.id))?.key).toBe('of its own');
     const { id, token } = claim.lease;
     const ended = client.query(`SELECT ${schema}.end_keyed($1, $2, 'k', 'done', NULL, NULL)`, [id, token]);
     await expect(ended).rejects.toMatchObject({ code: '40001' });
