@@ -10,6 +10,7 @@ import {
 } from 'stablehooks';
 import type { Client } from 'stablehooks/client';
 import { nearestName } from '../nearest-name.js';
+import { keepConfidential } from './confidential.js';
 import { usageError } from './errors.js';
 import {
   createPrinter,
@@ -218,7 +219,11 @@ function createSettings(flags: SettingFlags, env: Readonly<Record<string, string
   ): () => Promise<string | undefined> {
     let read: Promise<string | undefined> | undefined;
     return () => {
-      read ??= path === undefined ? Promise.resolve(env[variable] || undefined) : readHidden(path, flag);
+      read ??= (async () => {
+        const value = path === undefined ? env[variable] || undefined : await readHidden(path, flag);
+        if (value !== undefined) keepConfidential(value);
+        return value;
+      })();
       return read;
     };
   }

@@ -289,6 +289,46 @@ describe.concurrent('settings', () => {
     expect(stderr).not.toContain(SECRET);
   });
 
+  test.for([
+    'redis://:pa/ss#SECRETPW@127.0.0.1:6379/0',
+    'redis://:SECRET PW@127.0.0.1:x/0',
+    'redis://cache:12#SECRETPW@127.0.0.1:6379/0',
+    'postgres://app:pa/ss#SECRETPW@127.0.0.1:5432/db',
+    'postgresql://app:12/SECRETPW@127.0.0.1:5432/db',
+    'postgres://app:SECRETPW@[127.0.0.1/db',
+    'postgres://app:%E0SECRETPW@127.0.0.1:1/db',
+  ])('the URL %s of an inbox is exit 2, and nothing of it is printed, also with --debug', async (url) => {
+    const env = { DATABASE_URL: url };
+    const expected = {
+      stdout: '',
+      stderr: expect.stringMatching(
+        /^stablehooks: env:DATABASE_URL cannot be read\. In its user and password, write characters such as .* as encodeURIComponent writes them\.\n/,
+      ),
+      exitCode: 2,
+    };
+    for (const debug of [[], ['--debug']]) {
+      const ended = await run(['inbox', 'stats', '--inbox', 'env:DATABASE_URL', ...debug], { env });
+      expect(ended).toEqual(expected);
+      expect(ended.stderr).not.toMatch(/SECRET|pa\/ss|127\.0\.0\.1/);
+    }
+    const typed = await run(['inbox', 'stats', '--inbox', url, '--debug']);
+    expect(typed.stderr).toMatch(/^stablehooks: (This URL cannot be read|A password in the URL)/);
+    expect(typed.stderr).not.toMatch(/SECRET|pa\/ss|127\.0\.0\.1/);
+    expect(typed.exitCode).toBe(2);
+  });
+
+  test('--debug prints nothing of the URL of an inbox that cannot be reached', async () => {
+    const closed = new URL(await findClosedUrl());
+    const env = { DATABASE_URL: `redis://:SECRETPW@${closed.host}/0` };
+    const { stderr, exitCode } = await run(['inbox', 'stats', '--inbox', 'env:DATABASE_URL', '--debug'], {
+      env,
+    });
+    expect(stderr).toContain('ECONNREFUSED');
+    expect(stderr).toMatch(/\n {4}at /);
+    expect(stderr).not.toContain('SECRETPW');
+    expect(exitCode).toBe(3);
+  });
+
   test('every command has help with an example, on stdout', async () => {
     const names =
       'sandbox,trigger,listen,events list,events show,events replay,catch-up,gaps list,gaps acknowledge,reconcile,verify,sign,inbox stats,inbox list,inbox show,inbox requeue,inbox redrive,inbox prune,inspect,wallets create,wallets limits,doctor';

@@ -1,0 +1,34 @@
+import { expect, test } from 'vitest';
+import { describeStack, keepConfidential, redact } from '../../src/io/confidential.js';
+
+test('the stack of an error has its causes and their codes, and none of their other properties', () => {
+  const cause = Object.assign(new TypeError('Invalid URL'), {
+    code: 'ERR_INVALID_URL',
+    input: 'redis://:whsec_of_the_input@127.0.0.1',
+    config: { connectionString: 'postgres://app:whsec_of_the_input@127.0.0.1/db' },
+  });
+  const text = describeStack(new Error('The inbox cannot be opened.', { cause }));
+  expect(text).toMatch(/^Error: The inbox cannot be opened\.\n {4}at /);
+  expect(text).toMatch(/\nCaused by: TypeError: Invalid URL\n {4}at .*\n?[\s\S]* \(ERR_INVALID_URL\)$/);
+  expect(text).not.toContain('whsec_of_the_input');
+});
+
+test('the stack of an error that is its own cause ends', () => {
+  const error = new Error('It is its own cause.');
+  error.cause = error;
+  expect(describeStack(error).match(/It is its own cause\./g)).toHaveLength(8);
+});
+
+test('what is confidential is redacted in messages and stacks, also with white space around it', () => {
+  keepConfidential(' whsec_padded_value\n');
+  expect(redact('Bearer whsec_padded_value was refused.')).toBe('Bearer [redacted] was refused.');
+  expect(describeStack(new Error('connect whsec_padded_value@host'))).toMatch(
+    /^Error: connect \[redacted\]@host\n/,
+  );
+});
+
+test('a value that contains another one is redacted as a whole', () => {
+  keepConfidential('hunter_two');
+  keepConfidential('redis://:hunter_two@cache:6379/0');
+  expect(redact('at redis://:hunter_two@cache:6379/0 by hunter_two')).toBe('at [redacted] by [redacted]');
+});
