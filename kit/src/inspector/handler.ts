@@ -2,6 +2,7 @@ import type { HttpBindings } from '@hono/node-server';
 import { Hono } from 'hono';
 import { ConfigError, INBOX_STATES, type InboxRecord } from 'stablehooks';
 import * as z from 'zod/mini';
+import { toJsonText } from '../json-text.js';
 import { SandboxError } from '../sandbox/validation.js';
 import type { Access } from './access.js';
 import {
@@ -218,7 +219,7 @@ function toInboxRow({ history: _, event: __, traceparent: ___, ...row }: InboxRe
 
 function toInboxDetail(record: InboxRecord, withPayload: boolean): InboxDetail {
   const { history, event, traceparent } = record;
-  const json = withPayload && event !== null ? JSON.stringify(event) : null;
+  const json = withPayload && event !== null ? toJsonText(event) : null;
   return { ...toInboxRow(record), history, traceparent, json, pruned: event === null };
 }
 
