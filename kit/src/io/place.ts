@@ -23,6 +23,11 @@ function decode(text: string): string {
 
 const SECRETS = /pass(word|wd|phrase)|pwd|secret|token/i;
 
+/** What people read of the URL of an endpoint: its query can hold a token. */
+export function nameEndpoint(url: string): string {
+  return url.replace(/[?#].*$/s, (query) => (query.startsWith('?') ? '?…' : ''));
+}
+
 /** What people read of the place of an inbox: without the query of a URL. */
 export function namePlace(place: string): string {
   return place.includes('://') ? place.replace(/[?#].*$/s, '') : place;

@@ -103,6 +103,9 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
   [[...TRIGGER, '--set', 'id.x=1'], /--set takes payload\.NAME=STRING/],
   [[...TRIGGER, '--set', 'id:=5'], /--set takes payload\.NAME=STRING/],
   [[...TRIGGER, '--set', 'payload.n:=x'], /the value after := is not JSON/],
+  [[...TRIGGER, '--set', 'payload.n:=1e999'], /--set payload\.n: a number is too large for JavaScript/],
+  [[...TRIGGER, '--set', 'payload.a:=[{"n":-1e999}]'], /--set payload\.a: a number is too large/],
+  [[...TRIGGER, '--payload', 'large.json'], /--payload large\.json: a number is too large for JavaScript/],
   [[...TRIGGER, '--count', '0'], /Write a whole number from 1/],
   [[...TRIGGER, '--rate', '-1'], /Write a number from 0\.00001/],
   [[...TRIGGER, '--secret-file', 'no-such'], /--secret-file no-such: there is no such file/],
@@ -149,6 +152,7 @@ describe.concurrent('wrong use', () => {
     await mkdir(folder.at('folder'));
     await writeFile(folder.at('not.json'), '{"amount": 10.50');
     await writeFile(folder.at('list.json'), '[]');
+    await writeFile(folder.at('large.json'), '{"items":[{"amount":1e999}]}');
     await writeFile(folder.at('empty'), '\n');
     await writeFile(folder.at('spaced'), ' a secret ');
     (await openSqlite(folder.at('app.db')))[Symbol.dispose]();
