@@ -202,10 +202,7 @@ function isCutShort(url: string): boolean {
 }
 
 function isUnreadableUrl(error: unknown): boolean {
-  return (
-    error instanceof URIError ||
-    (error instanceof Error && 'code' in error && error.code === 'ERR_INVALID_URL')
-  );
+  return error instanceof URIError || (error instanceof TypeError && error.message === 'Invalid URL');
 }
 
 /** How long to wait for a connection, in ms. */
