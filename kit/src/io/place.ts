@@ -9,8 +9,9 @@ export function hasPassword(place: string): boolean {
 export function confidentialParts(url: string): readonly string[] {
   if (!URL.canParse(url)) return [url];
   if (!hasPassword(url)) return [];
-  const { password, search } = new URL(url);
-  return [url, search, password, decode(password)];
+  const { password, search, searchParams } = new URL(url);
+  const secrets = [...searchParams].flatMap(([name, value]) => (SECRETS.test(name) ? [value] : []));
+  return [url, search, password, decode(password), ...secrets];
 }
 
 function decode(text: string): string {

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { describeStack, keepConfidential, redact } from '../../src/io/confidential.js';
+import { confidentialParts } from '../../src/io/place.js';
 
 test('the stack of an error has its causes and their codes, and none of their other properties', () => {
   const cause = Object.assign(new TypeError('Invalid URL'), {
@@ -25,6 +26,17 @@ test('what is confidential is redacted in messages and stacks, also with white s
   expect(describeStack(new Error('connect whsec_padded_value@host'))).toMatch(
     /^Error: connect \[redacted\]@host\n/,
   );
+});
+
+test.for([
+  'postgres://app:h%40nter_two@127.0.0.1/db',
+  'postgres://app@127.0.0.1/db?sslmode=require&password=h%40nter_two',
+  'redis://:h%40nter_two@[127.0.0.1/0',
+])('nothing of the password of %s is left in a message that quotes the URL', (url) => {
+  for (const part of confidentialParts(url)) keepConfidential(part);
+  const text = redact(`connect ${url} failed`);
+  expect(text).toBe('connect [redacted] failed');
+  if (URL.canParse(url)) expect(redact('h@nter_two was refused')).toBe('[redacted] was refused');
 });
 
 test('a value that contains another one is redacted as a whole', () => {
