@@ -2,6 +2,7 @@
 import { readFileSync, writeSync } from 'node:fs';
 import { Argument, Command, CommanderError } from 'commander';
 import { completionScript, SHELLS, suggest } from './completion.js';
+import { describeStack, redact } from './io/confidential.js';
 import { describeMissingFlags, toFailure } from './io/errors.js';
 import {
   EXIT,
@@ -167,10 +168,11 @@ function fail(error: unknown): void {
     process.stdout.write(typedCommand().helpInformation());
     return;
   }
-  const line = `stablehooks: ${error instanceof CommanderError ? toUsageLine(error) : message}`;
+  const line = redact(`stablehooks: ${error instanceof CommanderError ? toUsageLine(error) : message}`);
   process.stderr.write(`${wrapFor(process.stderr, line)}\n`);
   // Commander's errors quote what was typed, which can be a secret; their stacks say nothing more.
-  if (words.includes('--debug') && !(error instanceof CommanderError)) console.error(error);
+  if (words.includes('--debug') && !(error instanceof CommanderError))
+    process.stderr.write(`${describeStack(error)}\n`);
 }
 
 /** Commander's message as one sentence, and the help to read. */
@@ -205,5 +207,5 @@ function nameOf(command: Command): string {
 function reportLostOutput(): void {
   if (!interruption.aborted || interruptedExit() !== EXIT.unreachable) return;
   process.exitCode = EXIT.unreachable;
-  writeSync(process.stderr.fd, `stablehooks: ${toFailure(interruption.reason).message}\n`);
+  writeSync(process.stderr.fd, `stablehooks: ${redact(toFailure(interruption.reason).message)}\n`);
 }

@@ -2,14 +2,14 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Command } from 'commander';
-import { EVENT_TYPES, type EventType, type InboxState } from 'stablehooks';
+import { EVENT_TYPES, type EventType, isEventType } from 'stablehooks';
 import { describeGap, type Gap, type PollReport } from 'stablehooks/catch-up';
 import { readCoverage, renderCoverage } from '../coverage-picture.js';
 import { countAlike, isQueued, printRow } from '../io/delivery.js';
 import { usageError } from '../io/errors.js';
 import { toFlagWords } from '../io/flag-words.js';
 import { createForwarder, type ForwardingAttempt } from '../io/forwarding.js';
-import { INBOX_PLACE, type OpenInbox, openInbox, recordsOf } from '../io/inbox.js';
+import { INBOX_PLACE, type OpenInbox, openInbox } from '../io/inbox.js';
 import {
   countOf,
   EXIT,
@@ -34,7 +34,7 @@ import {
   toDate,
 } from '../io/settings.js';
 import { OWN_INBOX, refuseAppInbox } from '../io/shared-inbox.js';
-import { hasTakenEffect, isWithoutHandler } from '../io/without-handler.js';
+import { describeTypes, listUndelivered, type Undelivered } from '../io/undelivered.js';
 
 interface CatchUpFlags extends PollFlags {
   readonly to: string;
@@ -87,8 +87,6 @@ async function catchUp({
       inbox,
       timeoutMs: flags.timeout,
       types: flags.type,
-      // Not what the endpoint has no handler for: it is sent again, so that a later run does not pass it over.
-      isEnd: hasTakenEffect,
       poll: { ...pollOptions, since: flags.since && toDate(flags.since, Date.now()) },
       onAttempt(row) {
         rows.push(row);
@@ -102,9 +100,10 @@ async function catchUp({
       throw serviceError;
     }
     // Nothing is left to say of an inbox that cannot be read.
-    const undelivered = inboxError === undefined ? await listUndelivered(inbox, flags.type) : [];
+    const lists =
+      inboxError === undefined ? await listUndelivered(inbox, flags.type) : { undelivered: [], leftOut: [] };
     const { since } = inboxError === undefined ? await inbox.pollState() : { since: null };
-    const result: CatchUpResult = { report, rows, undelivered, types: flags.type, since };
+    const result: CatchUpResult = { report, rows, ...lists, since };
     printer.print({ text: toText(result, printer.paint), data: toData(result) });
     if (inboxError !== undefined) {
       if (flags.report !== undefined) printer.note(`${flags.report} was not written.`);
@@ -149,13 +148,16 @@ interface CatchUpResult {
   readonly rows: readonly ForwardingAttempt[];
   /** Empty when the inbox failed. */
   readonly undelivered: readonly Undelivered[];
-  /** The types that were forwarded; others count as done. `undefined` for all. */
-  readonly types: readonly EventType[] | undefined;
+  /** What `--type` leaves out: the exit code says nothing of it. */
+  readonly leftOut: readonly Undelivered[];
   /** The opening date, epoch ms. */
   readonly since: number | null;
 }
 
-/** Exit 0: everything up to the watermark is proven, and a handler of the endpoint or its queue has every event. */
+/**
+ * Exit 0: everything up to the watermark is proven, and a handler of the endpoint or its queue has every event of the
+ * selected types.
+ */
 function toExitCode(result: CatchUpResult): ExitCode {
   const { report, rows, undelivered } = result;
   if (isJustOpened(result)) return EXIT.failed;
@@ -171,32 +173,6 @@ function isJustOpened({ report, since }: CatchUpResult): boolean {
   return report.proven && since !== null && report.watermark === new Date(since).toISOString();
 }
 
-/** An event of the inbox that no handler or queue of the endpoint has, whether this or an earlier run found that out. */
-interface Undelivered {
-  readonly type: string;
-  readonly state: InboxState;
-  /** Whether the endpoint took it without running a handler. */
-  readonly ignored: boolean;
-}
-
-/** In the order in which events pass from one to the next, so that one that does so meanwhile is not left out. */
-const UNDELIVERED = ['parked', 'dead', 'failed', 'received', 'leased'] satisfies readonly InboxState[];
-
-/** @param types - leaves out the events of other types. By default none, so that unknown types count, too. */
-async function listUndelivered(
-  inbox: OpenInbox,
-  types: readonly string[] | undefined,
-): Promise<readonly Undelivered[]> {
-  const undelivered: Undelivered[] = [];
-  for (const state of UNDELIVERED) {
-    for await (const { type, lastError } of recordsOf(inbox, state)) {
-      if (types?.includes(type) ?? true)
-        undelivered.push({ type, state, ignored: isWithoutHandler(lastError) });
-    }
-  }
-  return undelivered;
-}
-
 /** Whether the attempt was the last one. */
 function isDone({ nextInMs }: ForwardingAttempt): boolean {
   return nextInMs === null;
@@ -204,32 +180,33 @@ function isDone({ nextInMs }: ForwardingAttempt): boolean {
 
 /** The report, and what else decides on the exit code. */
 function toData(result: CatchUpResult): object {
-  const { report, undelivered } = result;
+  const { report, undelivered, leftOut } = result;
   return {
     ...report,
     undelivered: Object.fromEntries(countAlike(undelivered.map(({ state }) => state))),
     withoutHandler: undelivered.filter(({ ignored }) => ignored).length,
+    leftOut: Object.fromEntries(countAlike(leftOut.map(({ type }) => type))),
   };
 }
 
 function toText(result: CatchUpResult, { good, bad, doubtful }: Paint): string {
-  const { report, rows, undelivered, types } = result;
+  const { report, rows, undelivered, leftOut } = result;
   const { fetched, recovered, handled, duplicates, failed, requests, durationMs } = report;
   const redriven = Object.entries(report.redriven ?? {}).filter(([, count]) => count > 0);
-  const unknown = undelivered.filter(({ state }) => state === 'parked').length;
+  const unknown = undelivered.filter(({ type }) => !isEventType(type)).length;
   const queued = rows.filter((row) => isDone(row) && isQueued(row.answer)).length;
   const ignored = undelivered.filter((event) => event.ignored);
-  const ignoredTypes = [...new Set(ignored.map(({ type }) => type))].join(', ');
   return [
     `listed      ${countOf(fetched, 'event')} in ${countOf(requests, 'request')}, ${durationMs} ms`,
     report.skipped > 0 &&
       `skipped     ${report.skipped} created before the opening date; --since takes older ones`,
-    // Of what --type leaves out, some count as recovered.
-    `found       ${report.new} that this inbox did not know${types === undefined ? `, ${recovered} of them delivered now` : ''}`,
+    `found       ${report.new} that this inbox did not know, ${recovered} of them delivered now`,
     `delivered   ${handled} now, ${duplicates} before, ${failed} failed`,
     queued > 0 && `queued      ${queued} of them: a worker of the endpoint runs them later`,
     ignored.length > 0 &&
-      `${doubtful('no handler')}  The endpoint runs no handler for ${toPlain(ignoredTypes)}: ${countOf(ignored.length, 'event')}. Add one, or pass the types that it handles with --type.`,
+      `${doubtful('no handler')}  The endpoint ran no handler for ${describeTypes(ignored)}. Add one, or pass the types that it handles with --type: then the exit code speaks of those only.`,
+    leftOut.length > 0 &&
+      `left out    ${describeTypes(leftOut)} (--type). The inbox keeps them for a run with their type, and the exit code does not count them.`,
     unknown > 0 &&
       `${bad('parked')}      Not forwarded: ${countOf(unknown, 'event')} of types that this release does not know. Upgrade stablehooks-kit, or pass the types to forward with --type.`,
     redriven.length > 0 && `run again   ${redriven.map(([kind, count]) => `${count} ${kind}`).join(', ')}`,
@@ -288,7 +265,7 @@ function toProblems({ report, rows }: CatchUpResult): readonly string[] {
 
 function toUndelivered({ undelivered }: CatchUpResult, bad: Paint['bad']): string | false {
   // The others have lines of their own: to run again does not help them.
-  const waiting = undelivered.filter(({ state, ignored }) => state !== 'parked' && !ignored);
+  const waiting = undelivered.filter(({ type, ignored }) => isEventType(type) && !ignored);
   if (waiting.length === 0) return false;
   const counts = countAlike(waiting.map(({ state }) => state));
   const words = counts.map(([state, count]) => `${count} ${state}`).join(', ');

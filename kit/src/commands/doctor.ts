@@ -7,6 +7,7 @@ import { createReport } from '../doctor/report.js';
 import { describeAnswer, outcomeOf } from '../io/delivery.js';
 import { unreachableError, usageError } from '../io/errors.js';
 import { EXIT, type ExitCode, interruptedExit } from '../io/output.js';
+import { nameEndpoint } from '../io/place.js';
 import {
   addAction,
   addExample,
@@ -104,7 +105,9 @@ async function examine({
   const { answer, comparable, ...genuine } = result;
   const isIgnored = outcomeOf(answer) === 'ignored';
   if (answer.kind === 'unreachable' && !signal.aborted) {
-    throw unreachableError(`${url} cannot be reached: ${describeAnswer(answer)}. ${adviceOf(answer.reason)}`);
+    throw unreachableError(
+      `${nameEndpoint(url)} cannot be reached: ${describeAnswer(answer)}. ${adviceOf(answer.reason)}`,
+    );
   }
   if (type !== types[0] && !isIgnored)
     printer.note(`The endpoint ignores ${types[0]}, so the test events are of type ${type}.`);

@@ -39,6 +39,7 @@ import {
   suggestType,
   toDate,
 } from '../io/settings.js';
+import { toJsonText } from '../json-text.js';
 
 interface ListFlags extends SelectionFlags {
   readonly undelivered?: boolean;
@@ -99,7 +100,7 @@ async function show(context: CommandContext<SelectionFlags>): Promise<ExitCode> 
   const { args, printer } = context;
   const [event] = pickEvents(await selectEvents(context), args);
   if (event === undefined) throw usageError('Name the event to show.');
-  printer.print({ text: JSON.stringify(event, null, 2), data: event });
+  printer.print({ text: toJsonText(event, 2), data: event });
   return EXIT.good;
 }
 

@@ -14,10 +14,9 @@ import {
   isQueued,
   noteUnaccepted,
   printRow,
-  type Sender,
   summarise,
 } from '../io/delivery.js';
-import { usageError } from '../io/errors.js';
+import { toFailure, usageError } from '../io/errors.js';
 import { INBOX_PLACE, type OpenInbox, openInbox, recordsOf, withInbox } from '../io/inbox.js';
 import {
   countOf,
@@ -41,6 +40,7 @@ import {
   parseWait,
 } from '../io/settings.js';
 import { hasTakenEffect, toLastError } from '../io/without-handler.js';
+import { toJsonText } from '../json-text.js';
 
 export function inboxCommand(): Command {
   return new Command('inbox')
@@ -144,7 +144,7 @@ function showCommand(): Command {
       const record = await inbox.find(id);
       if (record === undefined) throw usageError(`The inbox has no event ${toPlain(id)}. Check the id.`);
       const data = withTimes(record);
-      printer.print({ text: JSON.stringify(data, null, 2), data });
+      printer.print({ text: toJsonText(data, 2), data });
       return EXIT.good;
     }),
   );
@@ -260,21 +260,36 @@ async function redrive({
     }
     const rows: RedriveRow[] = [];
     let skipped = 0;
+    let failed = 0;
+    let isInboxLost = false;
     const progress = printer.progress('redrive', picked.length);
     for (const record of picked) {
       const { event } = record;
-      if (signal.aborted || rows.at(-1)?.answer.kind === 'unreachable') break;
-      // Sent from here, too, an event that another process requeued could run twice.
-      if (event === null || !(await requeueOrNote(event.id, inbox, printer))) {
-        skipped += 1;
-        continue;
+      if (signal.aborted || isInboxLost || rows.at(-1)?.answer.kind === 'unreachable') break;
+      let reached: keyof typeof LEFT = 'picked';
+      try {
+        // Sent from here, too, an event that another process requeued could run twice.
+        if (event === null || !(await requeueOrNote(event.id, inbox, printer))) {
+          skipped += 1;
+          continue;
+        }
+        reached = 'requeued';
+        const answer = await sender.send(event);
+        reached = 'sent';
+        const row = { event, ...(await recordAnswer(answer, { event, record }, inbox)) };
+        rows.push(row);
+        printRow(printer, row, () => row.done);
+      } catch (error) {
+        const { exitCode, message } = toFailure(error);
+        failed += 1;
+        isInboxLost = exitCode === EXIT.unreachable;
+        printer.note(`${toPlain(record.id)} ${LEFT[reached]}: ${toPlain(message)}`);
       }
-      const row = { event, ...(await runAgain({ event, record }, inbox, sender)) };
-      rows.push(row);
-      printRow(printer, row, () => row.done);
-      progress.show(rows.length + skipped);
+      progress.show(rows.length + skipped + failed);
     }
     progress.clear();
+    const untried = picked.length - rows.length - skipped - failed;
+    if (untried > 0) printer.note(`Not tried, and as before: ${countOf(untried, 'event')}.`);
     const refused = rows.filter(({ done, queued, waits }) => !done && !queued && !waits).length;
     printer.note(`${summarise(rows, picked.length)}.`);
     if (refused > 0) {
@@ -298,7 +313,7 @@ async function redrive({
     const answers = rows.map(({ answer }) => answer);
     noteUnaccepted(printer, answers);
     if (signal.aborted) return interruptedExit();
-    if (answers.some(({ kind }) => kind === 'unreachable')) return EXIT.unreachable;
+    if (isInboxLost || answers.some(({ kind }) => kind === 'unreachable')) return EXIT.unreachable;
     return rows.length === picked.length && queued === 0 && rows.every(({ done }) => done)
       ? EXIT.good
       : EXIT.failed;
@@ -354,21 +369,26 @@ interface Redriven {
   readonly waits: boolean;
 }
 
+/** What became of an event for which the inbox failed, by how far it came. */
+const LEFT = {
+  picked: 'was neither requeued nor sent',
+  requeued: "is requeued and was not sent, so the app's redrive() or its poller runs it",
+  sent: 'is requeued and was sent, but the answer is not recorded, so it can run again',
+} as const;
+
 /**
- * Sends a requeued event. If the endpoint uses this same inbox, it records the result itself, and a lease held here
- * would block it. If it does not, the result is recorded here, by its answer: what no handler ran becomes again what
- * it was, dead or failed until its retry time. A queued event stays received, so that the worker can claim it, and so
- * does one that waits for another event of its ordering key.
+ * Records the answer to a requeued event that was sent. If the endpoint uses this same inbox, it has recorded the result
+ * itself, and a lease held here would have blocked it. If it does not, the result is recorded here: what no handler ran
+ * becomes again what it was, dead or failed until its retry time. A queued event stays received, so that the worker can
+ * claim it, and so does one that waits for another event of its ordering key.
  *
- * @param before - the event, and its record before it was requeued.
+ * @param answer - how the endpoint answered.
  */
-async function runAgain(
-  before: { readonly event: UnknownEvent; readonly record: InboxRecord },
+async function recordAnswer(
+  answer: EndpointAnswer,
+  { event, record }: { readonly event: UnknownEvent; readonly record: InboxRecord },
   inbox: OpenInbox,
-  sender: Sender,
 ): Promise<Redriven> {
-  const { event, record } = before;
-  const answer = await sender.send(event);
   const state = (await inbox.find(event.id))?.state;
   const result = {
     answer,
@@ -377,7 +397,7 @@ async function runAgain(
     waits: false,
   };
   if (result.queued || state !== 'received') return result;
-  const how = { leaseMs: LEASE_MS, origin: 'redrive' } as const;
+  const how = { leaseMs: LEASE_MS, origin: 'redrive', json: toJsonText(event) } as const;
   let claim = await inbox.claim(event, { ...how, key: record.key ?? undefined });
   if (claim.state === 'waiting') {
     if (!result.done) return { ...result, waits: true };

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Command } from 'commander';
-import { type EventType, type InboxOperations, type InboxState, memoryInbox } from 'stablehooks';
+import { type EventType, type InboxState, memoryInbox } from 'stablehooks';
 import { describeGap, type PollReport } from 'stablehooks/catch-up';
 import type { Client } from 'stablehooks/client';
 import { createForwardingSource } from '../inspector/forwarding-source.js';
@@ -10,7 +10,6 @@ import type { LastReport } from '../inspector/source.js';
 import {
   describeAnswer,
   type EndpointAnswer,
-  isAccepted,
   isDelivered,
   isWithoutEffect,
   noteUnaccepted,
@@ -48,6 +47,7 @@ import {
   toDate,
 } from '../io/settings.js';
 import { OWN_INBOX, refuseAppInbox } from '../io/shared-inbox.js';
+import { describeTypes, listUndelivered } from '../io/undelivered.js';
 
 interface ListenFlags extends PollFlags {
   readonly to: string;
@@ -151,7 +151,6 @@ async function forward(
   const { since: stored } = await inbox.pollState();
   const start = new Date(Math.min(stored ?? since.getTime(), since.getTime()));
   let delivered = 0;
-  let withoutHandler = 0;
   const attempts = createAttemptLog(printer, url);
   const forwarder = await createForwarder(url, {
     settings,
@@ -159,8 +158,6 @@ async function forward(
     inbox,
     timeoutMs: flags.timeout,
     types: flags.type,
-    // What the endpoint has no handler for would be printed again and again.
-    isEnd: isTaken,
     poll: {
       ...pollOptions,
       since: start,
@@ -169,9 +166,7 @@ async function forward(
       onGap: (gap) => printer.note(toFlagWords(describeGap(gap), '--interval')),
     },
     onAttempt(attempt) {
-      const { answer, nextInMs } = attempt;
-      if (isAccepted(answer)) delivered += 1;
-      else if (nextInMs === null) withoutHandler += 1;
+      if (attempt.nextInMs === null) delivered += 1;
       attempts.add(attempt);
       inspection?.add(attempt);
     },
@@ -197,27 +192,21 @@ async function forward(
     else service.lost(`${serviceError.message} Trying again every ${formatDuration(flags.interval)}.`);
     await wait(flags.interval, undefined, { signal }).catch(() => undefined);
   }
-  const waiting = await countWaiting(inbox);
+  const { undelivered, leftOut } = await listUndelivered(inbox, flags.type);
+  const ignored = undelivered.filter((event) => event.ignored).length;
+  const waiting = undelivered.filter((event) => !event.ignored && WAITING.has(event.state)).length;
+  const counts = [
+    `${delivered} delivered`,
+    ignored > 0 && `${ignored} without a handler`,
+    `${waiting} waiting`,
+    leftOut.length > 0 && `${describeTypes(leftOut)} left out (--type)`,
+  ];
   const next = flags.inbox === undefined ? '' : ' Run the same command again to continue.';
-  const ignored = withoutHandler > 0 ? `, ${withoutHandler} without a handler` : '';
-  printer.note(`Stopped: ${delivered} delivered${ignored}, ${waiting} waiting.${next}`);
+  printer.note(`Stopped: ${counts.filter(Boolean).join(', ')}.${next}`);
   return interruptedExit();
 }
 
-/**
- * Whether the endpoint has taken the event over, so that it is not sent again: 2xx, also where it has no handler. An
- * event that it dead-letters is answered 2xx, too, and stays in the inbox until a person has requeued it there.
- */
-function isTaken(answer: EndpointAnswer): boolean {
-  return isDelivered(answer) && outcomeOf(answer) !== 'dead';
-}
-
 const WAITING: ReadonlySet<InboxState> = new Set(['received', 'leased', 'failed']);
-
-async function countWaiting(inbox: InboxOperations): Promise<number> {
-  const counts = await inbox.count();
-  return counts.reduce((sum, { state, count }) => sum + (WAITING.has(state) ? count : 0), 0);
-}
 
 /** Prints one line when something stops answering, and one when it answers again. */
 function createOutage(printer: Printer, name: string) {
@@ -239,6 +228,8 @@ function createOutage(printer: Printer, name: string) {
 function createAttemptLog(printer: Printer, url: string) {
   const endpoint = createOutage(printer, `The endpoint ${url}`);
   const advised = new Set<string>();
+  /** The ids of the events of which an answer without a handler is printed. */
+  const unhandled = new Set<string>();
   const adviseOnce = (topic: string, advise: () => void) => {
     if (!advised.has(topic)) advise();
     advised.add(topic);
@@ -248,9 +239,11 @@ function createAttemptLog(printer: Printer, url: string) {
       const { answer } = attempt;
       const isReached = answer.kind !== 'unreachable';
       if (isReached) endpoint.answered();
-      // While the endpoint is away, each event is printed once.
-      if (isReached || !endpoint.isLost() || attempt.attempt === 1 || printer.json)
-        printAttempt(printer, attempt);
+      const isRepeated = isUnhandled(attempt) && unhandled.has(attempt.event.id);
+      if (isUnhandled(attempt)) unhandled.add(attempt.event.id);
+      // While the endpoint is away or has no handler, each event is printed once.
+      const isNews = isReached ? !isRepeated : !endpoint.isLost() || attempt.attempt === 1;
+      if (isNews || printer.json) printAttempt(printer, attempt);
       if (!isReached)
         endpoint.lost(`The endpoint ${url}: ${describeAnswer(answer)}. Its events wait and are sent again.`);
       const advice = adviseOn(answer, url);
@@ -260,6 +253,11 @@ function createAttemptLog(printer: Printer, url: string) {
       }
     },
   };
+}
+
+/** Whether the endpoint answered 2xx, and no handler of it has run the event. */
+function isUnhandled({ answer, nextInMs }: ForwardingAttempt): boolean {
+  return nextInMs !== null && isDelivered(answer) && outcomeOf(answer) !== 'dead';
 }
 
 function adviseOn(answer: EndpointAnswer, url: string): string | undefined {
@@ -277,7 +275,7 @@ function printAttempt(printer: Printer, { attempt, nextInMs, ...row }: Forwardin
   const head = `${toClock(at)}  ${toPlain(event.type)}  ${toPlain(event.id)}`;
   const words = toPlain(describeAnswer(answer));
   const elapsed = `${answer.elapsedMs} ms`;
-  const result = `${paintOf(answer, printer.paint)(words)}  ${faint(elapsed)}`;
+  const result = `${paintOf({ answer, nextInMs }, printer.paint)(words)}  ${faint(elapsed)}`;
   const isShort =
     attempt === 1 && nextInMs === null && `${head}  ${words}  ${elapsed}`.length <= printer.columns;
   const next = nextInMs === null ? '' : `  next in ${formatAge(nextInMs)}`;
@@ -289,9 +287,12 @@ function printAttempt(printer: Printer, { attempt, nextInMs, ...row }: Forwardin
   });
 }
 
-function paintOf(answer: EndpointAnswer, { good, bad, doubtful }: Paint): (text: string) => string {
-  if (isAccepted(answer)) return good;
-  return isWithoutEffect(answer) ? doubtful : bad;
+function paintOf(
+  { answer, nextInMs }: Pick<ForwardingAttempt, 'answer' | 'nextInMs'>,
+  { good, bad, doubtful }: Paint,
+): (text: string) => string {
+  if (nextInMs === null) return good;
+  return isDelivered(answer) ? doubtful : bad;
 }
 
 /** The local time of day. */

@@ -19,10 +19,12 @@ import {
   refuseFlags,
   toKebab,
 } from '../io/settings.js';
+import { NO_FAULTS } from '../sandbox/faults.js';
 import {
   type Attempt,
   createSandbox,
   type Endpoint,
+  type Faults,
   type FaultsInput,
   type FeedEntry,
 } from '../sandbox/index.js';
@@ -196,6 +198,7 @@ async function runSandbox({
       url,
       inspector: inspector?.urlAt(url),
       endpoints,
+      ...(state !== undefined && { restoredFaults: restoredFaults(sandbox.faults.get(), toFaults(flags)) }),
       seed: sandbox.seed,
       settings: {
         STABLEHOOKS_BASE_URL: url,
@@ -237,13 +240,16 @@ interface Greeting {
   readonly inspector: string | undefined;
   /** Where events go; `restored` from the state file, and not from a flag. */
   readonly endpoints: readonly { readonly url: string; readonly restored: boolean }[];
+  /** The faults of the state file that no flag has changed. */
+  readonly restoredFaults?: Partial<Faults>;
   readonly seed: number;
   /** Environment variables for other commands. */
   readonly settings: Readonly<Record<string, string>>;
 }
 
 function greet(printer: Printer, greeting: Greeting, hasState: boolean): void {
-  const { url, inspector, endpoints, seed, settings } = greeting;
+  const { url, inspector, endpoints, restoredFaults = {}, seed, settings } = greeting;
+  const faults = Object.entries(restoredFaults).map(describeFault).join(', ');
   const targets = endpoints.map(
     (one) => `${toPlain(one.url)}${one.restored ? ' (from the state file)' : ''}`,
   );
@@ -256,6 +262,7 @@ function greet(printer: Printer, greeting: Greeting, hasState: boolean): void {
     ...(targets.length > 0
       ? targets.map((target) => `Events go to ${target}`)
       : ['Events go to no endpoint, because there was no --to. They are listed only.']),
+    ...(faults === '' ? [] : [`Faults of the state file: ${faults}. ${REMOVE_FAULTS}`]),
     'Paste into another terminal:',
     '',
     ...Object.entries(settings).map(([name, value]) => `export ${name}=${value}`),
@@ -263,6 +270,23 @@ function greet(printer: Printer, greeting: Greeting, hasState: boolean): void {
     hasState ? 'Ctrl-C ends it.' : `Ctrl-C ends it. --seed ${seed} repeats it with the same ids.`,
   ].join('\n');
   printer.print({ text, data: { kind: 'sandbox.listening', ...greeting } });
+}
+
+const REMOVE_FAULTS = 'A flag such as --drop 0 changes one, and DELETE /sandbox/faults removes all.';
+
+/** The faults that are set, and not by a flag. */
+function restoredFaults(faults: Faults, flags: FaultsInput): Partial<Faults> {
+  const restored = (Object.keys(NO_FAULTS) as (keyof Faults)[]).filter((name) => {
+    const fault = faults[name];
+    const isSet = typeof fault === 'object' && fault !== null ? fault.next > 0 : fault !== NO_FAULTS[name];
+    return isSet && flags[name] === undefined;
+  });
+  return Object.fromEntries(restored.map((name) => [name, faults[name]]));
+}
+
+/** Such as `drop 1`, `listLagMs 500` or `drop the next 2`. */
+function describeFault([name, value]: readonly [name: string, value: Faults[keyof Faults]]): string {
+  return `${name} ${typeof value === 'object' && value !== null ? `the next ${value.next}` : value}`;
 }
 
 function toFaults({ listLag, dateSkew, tokenExpiry, ...flags }: SandboxFlags): FaultsInput {

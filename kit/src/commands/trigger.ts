@@ -33,6 +33,7 @@ import {
   parseWait,
   readPayload,
   refuseFlags,
+  refuseLargeNumbers,
   type Settings,
 } from '../io/settings.js';
 
@@ -175,6 +176,7 @@ function parseAssignment(assignment: string): (event: Json) => void {
     throw usageError('--set takes payload.NAME=STRING, payload.NAME:=JSON, id=STRING or created_at=STRING.');
   }
   const parsed = operator === '=' ? value : parseJson(value);
+  refuseLargeNumbers(parsed, `--set ${toPlain(path)}`);
   if (path === 'payload' && !isObject(parsed))
     throw usageError('--set payload: a payload must be a JSON object. Write payload:={"NAME": VALUE}.');
   return (event) => {

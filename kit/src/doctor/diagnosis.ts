@@ -10,6 +10,7 @@ import {
   statusOf,
 } from '../io/delivery.js';
 import { toPlain } from '../io/output.js';
+import { nameEndpoint } from '../io/place.js';
 import { type CheckResult, judgeDelivery, judgeEffect } from './checks.js';
 import { type SendOptions, type TestEvent, type TestedEndpoint, toBody } from './endpoint.js';
 
@@ -117,8 +118,7 @@ function explainRedirect({ url }: TestedEndpoint, answer: EndpointAnswer & { kin
     return `It redirects (${answer.status}), and does not say where. Answer deliveries at this URL.`;
   }
   const { origin, pathname, search } = new URL(target, url);
-  // A query can hold a token.
-  const shown = toPlain(`${origin}${pathname}${search === '' ? '' : '?…'}`);
+  const shown = toPlain(nameEndpoint(`${origin}${pathname}${search}`));
   return `It redirects (${answer.status}) with Location: ${shown}. Deliveries do not follow redirects: register that URL if the receiver is there, or answer at this one without a redirect, or a login.`;
 }
 

@@ -2,7 +2,8 @@ import type { HttpBindings } from '@hono/node-server';
 import { Hono } from 'hono';
 import { ConfigError, INBOX_STATES, type InboxRecord } from 'stablehooks';
 import * as z from 'zod/mini';
-import { SandboxError } from '../sandbox/validation.js';
+import { toJsonText } from '../json-text.js';
+import { jsonObject, SandboxError } from '../sandbox/validation.js';
 import type { Access } from './access.js';
 import {
   type ActionInputs,
@@ -218,7 +219,7 @@ function toInboxRow({ history: _, event: __, traceparent: ___, ...row }: InboxRe
 
 function toInboxDetail(record: InboxRecord, withPayload: boolean): InboxDetail {
   const { history, event, traceparent } = record;
-  const json = withPayload && event !== null ? JSON.stringify(event) : null;
+  const json = withPayload && event !== null ? toJsonText(event) : null;
   return { ...toInboxRow(record), history, traceparent, json, pruned: event === null };
 }
 
@@ -227,7 +228,6 @@ type Actions = {
 };
 
 const id = z.string().check(z.minLength(1));
-const json = z.record(z.string(), z.unknown());
 
 /** The actions that the source has. Each checks its input. */
 function createActions(
@@ -263,11 +263,11 @@ function createActions(
     }),
     ...(service && {
       fire: async (input) => ({
-        id: service.fire(parse(z.object({ type: id, payload: z.optional(json) }), input)),
+        id: service.fire(parse(z.object({ type: id, payload: z.optional(jsonObject) }), input)),
       }),
       'set-faults': async (input) => {
         // The sandbox checks each of them.
-        service.setFaults(parse(json, input) as ActionInputs['set-faults']);
+        service.setFaults(parse(jsonObject, input) as ActionInputs['set-faults']);
         return service.report().faults;
       },
       'clear-faults': async () => {

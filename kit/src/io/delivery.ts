@@ -3,6 +3,7 @@ import { request as requestHttps } from 'node:https';
 import { setTimeout as wait } from 'node:timers/promises';
 import { sign, type UnknownEvent } from 'stablehooks';
 import { connectionFailure } from '../explain/connection.js';
+import { toJsonText } from '../json-text.js';
 import { type Printer, toPlain } from './output.js';
 import type { Settings } from './settings.js';
 
@@ -303,7 +304,7 @@ export async function createSender(url: string, settings: Settings, timeoutMs: n
 
 /** The body of a delivery: compact JSON, without `delivered`, which only the list has. */
 export function toBytes({ delivered: _, ...event }: UnknownEvent): Uint8Array {
-  return new TextEncoder().encode(JSON.stringify(event));
+  return new TextEncoder().encode(toJsonText(event));
 }
 
 /** A delivered event, and how the endpoint answered. */

@@ -9,17 +9,12 @@ import {
 import { createPoller, type PollerOptions, type PollReport } from 'stablehooks/catch-up';
 import type { Client } from 'stablehooks/client';
 import type { Inbox, Lease } from 'stablehooks/conformance';
-import {
-  createSender,
-  type DeliveryRow,
-  type EndpointAnswer,
-  type SentDelivery,
-  toBytes,
-} from './delivery.js';
+import { createSender, type DeliveryRow, type SentDelivery, toBytes } from './delivery.js';
 import { CommandError, toFailure, unreachableError } from './errors.js';
+import { selectTypes } from './selected-types.js';
 import type { Settings } from './settings.js';
 import { checkSharing, sharedInboxError } from './shared-inbox.js';
-import { toLastError } from './without-handler.js';
+import { hasTakenEffect, toLastError } from './without-handler.js';
 
 /** How events are forwarded. */
 interface ForwardingOptions {
@@ -27,11 +22,12 @@ interface ForwardingOptions {
   readonly client: Client;
   readonly inbox: Inbox & Pick<InboxOperations, 'find' | 'requeue'>;
   readonly timeoutMs: number;
-  /** The types to forward; others are recorded as done. @default all known types */
+  /**
+   * The types to forward. Events of others are recorded and not run: they wait in the inbox for a forwarder of their
+   * type, and count neither as delivered nor as failed. @default all known types
+   */
   readonly types?: readonly EventType[] | undefined;
   readonly poll: Omit<PollerOptions, 'client' | 'receiver'>;
-  /** Which answers end the attempts at an event, given its last error; after others it is sent again. */
-  readonly isEnd: (answer: EndpointAnswer, lastError: string | null | undefined) => boolean;
   /** Called after each attempt, once its end is recorded. */
   readonly onAttempt: (attempt: ForwardingAttempt) => void;
 }
@@ -68,10 +64,12 @@ const logger = { warn: () => undefined, error: () => undefined };
 
 /**
  * Makes a forwarder: a receiver whose handlers send each event to the endpoint, signed, and a poller in front of
- * it. An event whose answer is no end fails in the inbox, and is sent again when it is due, however often it failed.
+ * it. An event that neither a handler nor a queue of the endpoint has after its answer fails in the inbox, and is sent
+ * again when it is due, however often it failed: also one that the endpoint has no handler for, so that no later run
+ * counts it as delivered.
  */
 export async function createForwarder(url: string, options: ForwardingOptions): Promise<Forwarder> {
-  const { settings, client, timeoutMs, types = EVENT_TYPES, isEnd, onAttempt } = options;
+  const { settings, client, timeoutMs, types = EVENT_TYPES, onAttempt } = options;
   const service = watchErrors(client.events);
   const inbox = watchErrors(options.inbox);
   const sender = await createSender(url, settings, timeoutMs);
@@ -88,18 +86,20 @@ export async function createForwarder(url: string, options: ForwardingOptions): 
     const { answer } = sent;
     answers.set(event.id, { event, answer, sent });
     const lastError = (await inbox.target.find(event.id))?.lastError;
-    if (!(await sharing.counts(event, answer)) || !isEnd(answer, lastError)) {
+    if (!(await sharing.counts(event, answer)) || !hasTakenEffect(answer, lastError)) {
       throw new HandlerError('ERR_HANDLER_FAILED', `The endpoint: ${toLastError(answer, lastError)}.`);
     }
   };
+  const watched = watchAttempts(sharing.inbox, (lease, nextInMs) => {
+    const row = answers.get(lease.id);
+    answers.delete(lease.id);
+    if (row !== undefined) onAttempt({ ...row, attempt: lease.attempt, nextInMs });
+  });
   const receiver = createReceiver({
     secret: await settings.secret(),
-    inbox: watchAttempts(sharing.inbox, (lease, nextInMs) => {
-      const row = answers.get(lease.id);
-      answers.delete(lease.id);
-      if (row !== undefined) onAttempt({ ...row, attempt: lease.attempt, nextInMs });
-    }),
-    handlers: Object.fromEntries(types.map((type) => [type, forward])),
+    inbox: selectTypes(watched, types),
+    // Also of the types that are left out: an event without a handler would be done.
+    handlers: Object.fromEntries(EVENT_TYPES.map((type) => [type, forward])),
     handlerTimeoutMs,
     leaseMs,
     // Whether an event is given up is for the endpoint to say.

@@ -13,8 +13,9 @@ import {
   redisInbox,
 } from 'stablehooks/inboxes/redis';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
+import { keepConfidential } from './confidential.js';
 import { usageError } from './errors.js';
-import { hasPassword } from './place.js';
+import { confidentialParts, hasPassword } from './place.js';
 
 /** An inbox that a command has opened and must close. */
 export interface OpenInbox extends Omit<Inbox, 'transaction'>, InboxOperations {
@@ -89,10 +90,10 @@ interface OpenOptions {
 }
 
 async function openPlace(place: string, { create, migrate, name }: OpenOptions): Promise<OpenInbox> {
-  if (/^postgres(ql)?:/.test(place)) return openPostgres(place);
-  if (/^rediss?:/.test(place)) return openRedis(place);
+  const which = name === place ? 'This URL' : name;
+  if (/^postgres(ql)?:/.test(place)) return openUrl(place, { open: openPostgres, which });
+  if (/^rediss?:/.test(place)) return openUrl(place, { open: openRedis, which });
   if (/^[a-z][\w+.-]*:\/\//i.test(place)) {
-    const which = name === place ? 'This URL' : name;
     throw usageError(`${which}: an inbox is an SQLite file, or a postgres: or redis: URL.`);
   }
   const found = statSync(place, { throwIfNoEntry: false });
@@ -103,8 +104,8 @@ async function openPlace(place: string, { create, migrate, name }: OpenOptions):
   const folder = dirname(place);
   // The errors of the drivers differ, and most of them do not name it.
   if (found === undefined && statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true) {
-    const which = name === place ? `there is no folder ${folder}` : 'its folder does not exist';
-    throw usageError(`${name}: ${which}. Create it, or check the path.`);
+    const what = name === place ? `there is no folder ${folder}` : 'its folder does not exist';
+    throw usageError(`${name}: ${what}. Create it, or check the path.`);
   }
   const Sqlite = await findSqlite();
   const db = new Sqlite(place);
@@ -172,6 +173,38 @@ async function findSqlite(): Promise<SqliteDriver> {
   return Driver;
 }
 
+/**
+ * Opens an inbox by a URL that can hold a password.
+ *
+ * @throws {CommandError} exit 2, without any part of the URL, when the driver cannot read it.
+ */
+async function openUrl(
+  url: string,
+  { open, which }: { readonly open: (url: string) => Promise<OpenInbox>; readonly which: string },
+): Promise<OpenInbox> {
+  for (const part of confidentialParts(url)) keepConfidential(part);
+  try {
+    if (!isCutShort(url)) return await open(url);
+  } catch (error) {
+    if (!isUnreadableUrl(error)) throw error;
+  }
+  // Without a cause: Node's error for a wrong URL holds the URL.
+  throw usageError(
+    `${which} cannot be read. In its user and password, write characters such as / ? # @ and % as encodeURIComponent writes them.`,
+  );
+}
+
+/** Whether a password ends the host, as `#` does: then the rest of the URL has the `@` that precedes the host. */
+function isCutShort(url: string): boolean {
+  if (!URL.canParse(url)) return false;
+  const { username, password, pathname, hash } = new URL(url);
+  return username + password === '' && `${pathname}${hash}`.includes('@');
+}
+
+function isUnreadableUrl(error: unknown): boolean {
+  return error instanceof URIError || (error instanceof TypeError && error.message === 'Invalid URL');
+}
+
 /** How long to wait for a connection, in ms. */
 const CONNECT_TIMEOUT_MS = 5_000;
 /** How long to wait for an answer, in ms: a connection can be lost without a word. */
@@ -185,11 +218,16 @@ interface Pg {
     readonly query_timeout: number;
     readonly max: number;
   }) => PgLike & { end(): Promise<void>; on(event: 'error', listener: () => void): void };
+  /** Reads the URL when it is made; a pool does so only when it connects. */
+  readonly Client: new (options: {
+    readonly connectionString: string;
+  }) => object;
 }
 
 async function openPostgres(connectionString: string): Promise<OpenInbox> {
   const { pg } = await importFromProject<{ pg: Pg }>(['pg'], 'An inbox in Postgres needs its driver.');
   if (pg === undefined) throw noDefaultExport('pg');
+  new pg.Client({ connectionString });
   const pool = new pg.Pool({
     connectionString,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,

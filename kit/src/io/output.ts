@@ -1,5 +1,6 @@
 import { styleText } from 'node:util';
 import stringWidth from 'string-width';
+import { toJsonText } from '../json-text.js';
 
 /** The exit codes, as `--help` lists them. */
 export const EXIT = {
@@ -91,7 +92,7 @@ export function createPrinter({ stdout, stderr, env, json, color }: PrinterOptio
     columns: widthOf(stdout) ?? DEFAULT_COLUMNS,
     print({ text, data }) {
       clear();
-      stdout.write(`${json ? JSON.stringify(data) : wrapFor(stdout, text)}\n`);
+      stdout.write(`${json ? toJsonText(data) : wrapFor(stdout, text)}\n`);
     },
     note(text) {
       clear();

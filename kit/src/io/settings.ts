@@ -10,6 +10,7 @@ import {
 } from 'stablehooks';
 import type { Client } from 'stablehooks/client';
 import { nearestName } from '../nearest-name.js';
+import { keepConfidential } from './confidential.js';
 import { usageError } from './errors.js';
 import {
   createPrinter,
@@ -218,7 +219,11 @@ function createSettings(flags: SettingFlags, env: Readonly<Record<string, string
   ): () => Promise<string | undefined> {
     let read: Promise<string | undefined> | undefined;
     return () => {
-      read ??= path === undefined ? Promise.resolve(env[variable] || undefined) : readHidden(path, flag);
+      read ??= (async () => {
+        const value = path === undefined ? env[variable] || undefined : await readHidden(path, flag);
+        if (value !== undefined) keepConfidential(value);
+        return value;
+      })();
       return read;
     };
   }
@@ -380,8 +385,27 @@ export async function readPayload(path: string): Promise<Record<string, unknown>
   } catch {
     throw usageError(`--payload ${path}: the file is not JSON. Check it with \`jq . ${path}\`.`);
   }
-  if (isObject(value)) return value;
-  throw usageError(`--payload ${path}: a payload must be a JSON object.`);
+  if (!isObject(value)) throw usageError(`--payload ${path}: a payload must be a JSON object.`);
+  refuseLargeNumbers(value, `--payload ${path}`);
+  return value;
+}
+
+/**
+ * Refuses numbers of JSON that JavaScript cannot hold, such as 1e999: they would be sent as null.
+ *
+ * @param name - what messages call the value.
+ * @throws {CommandError} exit 2.
+ */
+export function refuseLargeNumbers(value: unknown, name: string): void {
+  const rest = [value];
+  for (const next of rest) {
+    if (typeof next === 'number' && !Number.isFinite(next)) {
+      throw usageError(
+        `${name}: a number is too large for JavaScript, and would be sent as null. Write it as a string.`,
+      );
+    }
+    if (typeof next === 'object' && next !== null) for (const inner of Object.values(next)) rest.push(inner);
+  }
 }
 
 /** Whether a JSON value is an object. */

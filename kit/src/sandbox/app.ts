@@ -13,7 +13,15 @@ import type { AcceptInput, RedeemInput, SendInput, TransferInput } from './movem
 import { serveOpenapi } from './openapi.js';
 import type { SandboxOperations } from './sandbox.js';
 import type { RequestHandler } from './server.js';
-import { check, closedObject, milliseconds, nonEmptyString, oneOf, SandboxError } from './validation.js';
+import {
+  check,
+  closedObject,
+  jsonObject,
+  milliseconds,
+  nonEmptyString,
+  oneOf,
+  SandboxError,
+} from './validation.js';
 import type { LimitsInput, WalletInput } from './wallets.js';
 
 interface AppParts {
@@ -203,7 +211,7 @@ const deliveryQuery = z.object({
 });
 const emitInput = closedObject({
   type: nonEmptyString,
-  payload: z.optional(z.record(z.string(), z.unknown(), 'must be a JSON object')),
+  payload: z.optional(jsonObject),
 });
 const resendInput = closedObject({
   url: z.optional(nonEmptyString),

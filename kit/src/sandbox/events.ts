@@ -1,7 +1,7 @@
 import * as z from 'zod/mini';
 import { Fifo } from './fifo.js';
 import type { Random } from './random.js';
-import { check, nonEmptyString, SandboxError } from './validation.js';
+import { check, jsonObject, nonEmptyString, SandboxError } from './validation.js';
 
 /** An event as the service lists it. */
 export interface SandboxEvent {
@@ -43,10 +43,7 @@ type LoggedEvent = { -readonly [Field in keyof SandboxEvent]: SandboxEvent[Field
 
 const eventInput = z.object({
   type: nonEmptyString,
-  payload: z.custom<Readonly<Record<string, unknown>>>(
-    (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
-    'must be a JSON object',
-  ),
+  payload: jsonObject,
 });
 
 export type EventLog = ReturnType<typeof createEventLog>;
@@ -160,10 +157,19 @@ export function createEventLog(random: Random, changed: (record: EventRecord) =>
 
 /** A copy: every attempt sends the same bytes, also when the caller changes its object later. */
 function toJson(payload: unknown): unknown {
+  let isLossy = false;
   try {
-    return JSON.parse(JSON.stringify(payload));
+    const text = JSON.stringify(payload, (_, value: unknown) => {
+      // It would become null.
+      if (typeof value === 'number' && !Number.isFinite(value)) isLossy = true;
+      return value;
+    });
+    if (isLossy) throw new RangeError('NaN, or a number that is too large.');
+    return JSON.parse(text);
   } catch (cause) {
-    const detail = 'must be serializable as JSON';
+    const detail = isLossy
+      ? 'must hold no NaN and no number that is too large for JavaScript'
+      : 'must be serializable as JSON';
     const errors = [{ field: 'payload', detail }];
     throw new SandboxError('ERR_SANDBOX_INPUT', `Nothing was fired: payload ${detail}.`, { cause, errors });
   }

@@ -69,7 +69,7 @@ export type FaultsInput = { readonly [Name in keyof Faults]?: Faults[Name] | und
 /** The faults that occur by chance. */
 type ChanceFault = Exclude<keyof Faults, `${string}Ms` | 'listOrder' | 'listCap' | 'listFilterAfterCap'>;
 
-const NO_FAULTS: Faults = {
+export const NO_FAULTS: Faults = {
   drop: 0,
   duplicate: 0,
   reorder: 0,

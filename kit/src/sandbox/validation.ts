@@ -91,6 +91,12 @@ export function toFieldErrors(error: z.core.$ZodError): readonly FieldError[] {
   return error.issues.map(({ path, message }) => ({ field: path.join('.') || 'body', detail: message }));
 }
 
+/** A JSON object, as it is: `z.record` would drop a field named `__proto__`. */
+export const jsonObject = z.custom<Readonly<Record<string, unknown>>>(
+  (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+  'must be a JSON object',
+);
+
 /** A string of 1 to 512 characters. */
 export const nonEmptyString = z
   .string('must be a string')

@@ -11,6 +11,7 @@ import { usageError } from '../io/errors.js';
 import { describeCut } from '../io/event-list.js';
 import { type OpenInbox, recordsOf } from '../io/inbox.js';
 import { countOf } from '../io/output.js';
+import { isObject } from '../io/settings.js';
 
 /** Events, and what was found that cannot be learned from. */
 export interface FoundEvents {
@@ -115,8 +116,20 @@ function tryParse(text: string): unknown {
   }
 }
 
+/** @throws {EventError} when it is no event. */
 function toEvent(value: unknown): UnknownEvent {
-  return parseEvent(Buffer.from(JSON.stringify(value))).event;
+  // What is inside the payload is no matter of the event: written again, a large number would become null.
+  const fields = isObject(value) ? Object.entries(value).map(([name, field]) => [name, toEmpty(field)]) : [];
+  const outer = isObject(value) ? Object.fromEntries(fields) : toEmpty(value);
+  const { event } = parseEvent(Buffer.from(JSON.stringify(outer)));
+  const { payload } = Object(value) as { readonly payload: UnknownEvent['payload'] };
+  return { ...event, payload };
+}
+
+/** The value without its elements or fields, of any depth. */
+function toEmpty(value: unknown): unknown {
+  if (Array.isArray(value)) return [];
+  return isObject(value) ? {} : value;
 }
 
 /** The events created since then. */

@@ -120,8 +120,8 @@ function closeCall(tokens: Tokens): void {
 
 function readShape(tokens: Tokens): Shape {
   const name = tokens.expect(/z\s*\.\s*\w+\s*\(/).replaceAll(/[\s.(]|^z/g, '');
-  const read = READERS[name];
-  const shape = read === undefined ? tokens.fail() : read(tokens);
+  const shape = Object.hasOwn(READERS, name) ? READERS[name]?.(tokens) : undefined;
+  if (shape === undefined) tokens.fail();
   closeCall(tokens);
   return shape;
 }
@@ -148,7 +148,7 @@ const READERS: Readonly<Record<string, (tokens: Tokens) => Shape>> = {
     tokens.list(']', () => {
       const next = readShape(tokens);
       // Two of one kind are not written by us, and one would be lost.
-      if (Object.keys(next).some((kind) => kind in shape)) tokens.fail();
+      if (Object.keys(next).some((kind) => Object.hasOwn(shape, kind))) tokens.fail();
       shape = { ...shape, ...next };
     });
     return shape;

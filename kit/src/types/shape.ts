@@ -35,6 +35,8 @@ interface Place {
   readonly field: string;
   readonly depth: number;
   readonly rules: LearningRules;
+  /** Called with what no schema can describe. It is not learned. */
+  readonly onUnlearned: (difference: Difference) => void;
 }
 
 /** Deeper values are of unknown shape: each level is a call, here and in the schemas. */
@@ -52,16 +54,16 @@ const MAX_DEPTH = 64;
 export function widen(
   shape: Shape | undefined,
   value: unknown,
-  { field, rules }: { readonly field: string; readonly rules: LearningRules },
+  { field, rules, onUnlearned }: Pick<Place, 'field' | 'rules' | 'onUnlearned'>,
 ): Shape {
-  return learn(shape, value, { field, rules, depth: 0 });
+  return learn(shape, value, { field, rules, onUnlearned, depth: 0 });
 }
 
 function learn(shape: Shape | undefined = NOTHING, value: unknown, place: Place): Shape {
   if (place.depth > MAX_DEPTH) return shape;
   if (value === null) return shape.null ? shape : { ...shape, null: true };
   if (typeof value === 'boolean') return shape.boolean ? shape : { ...shape, boolean: true };
-  if (typeof value === 'number') return learnNumber(shape, value);
+  if (typeof value === 'number') return learnNumber(shape, value, place);
   if (typeof value === 'string') return learnString(shape, value, place);
   if (Array.isArray(value)) return learnArray(shape, value, place);
   if (typeof value === 'object') return learnObject(shape, value, place);
@@ -70,7 +72,11 @@ function learn(shape: Shape | undefined = NOTHING, value: unknown, place: Place)
 
 const NOTHING: Shape = {};
 
-function learnNumber(shape: Shape, value: number): Shape {
+function learnNumber(shape: Shape, value: number, { field, onUnlearned }: Place): Shape {
+  if (!Number.isFinite(value)) {
+    onUnlearned({ field, what: TOO_LARGE });
+    return shape;
+  }
   // Beyond the safe integers, `z.int()` refuses what JSON can hold.
   const number = Number.isSafeInteger(value) ? (shape.number ?? 'integer') : 'any';
   return shape.number === number ? shape : { ...shape, number };
@@ -92,7 +98,10 @@ function learnArray(shape: Shape, values: readonly unknown[], place: Place): Sha
 
 function learnObject(shape: Shape, value: object, place: Place): Shape {
   const depth = place.depth + 1;
-  const entries = Object.entries(value);
+  const toField = (key: string) => `${place.field}.${key}`;
+  // Zod drops such a field, and passes no value of it on.
+  const entries = Object.entries(value).filter(([key]) => key !== '__proto__');
+  if (Object.hasOwn(value, '__proto__')) place.onUnlearned({ field: toField('__proto__'), what: DROPPED });
   if (shape.map !== undefined || (shape.object === undefined && place.rules.isMap(place.field))) {
     const inside = { ...place, field: `${place.field}.*`, depth };
     let map = shape.map ?? NOTHING;
@@ -101,25 +110,35 @@ function learnObject(shape: Shape, value: object, place: Place): Shape {
   }
   const before = shape.object;
   const object = new Map(before);
-  let changed = before === undefined;
   for (const [key, item] of entries) {
-    // A schema would find the inherited `toString` where an object has none. It accepts these keys without looking.
-    if (key in Object.prototype) continue;
     const known = object.get(key);
-    const learned = learn(known?.shape, item, { ...place, field: `${place.field}.${key}`, depth });
+    const learned = learn(known?.shape, item, { ...place, field: toField(key), depth });
     if (known !== undefined && known.shape === learned) continue;
     // Not the first object: an earlier one did not have the key.
     const optional = known?.optional ?? before !== undefined;
     object.set(key, { shape: learned, optional });
-    changed = true;
   }
   for (const [key, { shape: known, optional }] of object) {
     if (optional || Object.hasOwn(value, key)) continue;
     object.set(key, { shape: known, optional: true });
-    changed = true;
   }
-  return changed ? { ...shape, object } : shape;
+  for (const [key, { optional }] of object) {
+    // Where an object has no `toString`, a schema finds the inherited one and refuses it.
+    if (!optional || !(key in Object.prototype)) continue;
+    object.delete(key);
+    place.onUnlearned({ field: toField(key), what: INHERITED });
+  }
+  const isSame =
+    before?.size === object.size && [...object].every(([key, known]) => before.get(key) === known);
+  return isSame ? shape : { ...shape, object };
 }
+
+const DROPPED = 'cannot be described: zod drops a field of this name';
+const INHERITED =
+  'cannot be described: every object inherits a field of this name, and not every event has its own';
+
+/** Such as 1e999: what JavaScript makes of it is refused by the schema of every number. */
+export const TOO_LARGE = 'is a number too large for JavaScript, which no schema accepts';
 
 /** How a value differs from a shape, without the value. */
 export interface Difference {

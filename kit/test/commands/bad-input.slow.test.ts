@@ -103,6 +103,9 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
   [[...TRIGGER, '--set', 'id.x=1'], /--set takes payload\.NAME=STRING/],
   [[...TRIGGER, '--set', 'id:=5'], /--set takes payload\.NAME=STRING/],
   [[...TRIGGER, '--set', 'payload.n:=x'], /the value after := is not JSON/],
+  [[...TRIGGER, '--set', 'payload.n:=1e999'], /--set payload\.n: a number is too large for JavaScript/],
+  [[...TRIGGER, '--set', 'payload.a:=[{"n":-1e999}]'], /--set payload\.a: a number is too large/],
+  [[...TRIGGER, '--payload', 'large.json'], /--payload large\.json: a number is too large for JavaScript/],
   [[...TRIGGER, '--count', '0'], /Write a whole number from 1/],
   [[...TRIGGER, '--rate', '-1'], /Write a number from 0\.00001/],
   [[...TRIGGER, '--secret-file', 'no-such'], /--secret-file no-such: there is no such file/],
@@ -149,6 +152,7 @@ describe.concurrent('wrong use', () => {
     await mkdir(folder.at('folder'));
     await writeFile(folder.at('not.json'), '{"amount": 10.50');
     await writeFile(folder.at('list.json'), '[]');
+    await writeFile(folder.at('large.json'), '{"items":[{"amount":1e999}]}');
     await writeFile(folder.at('empty'), '\n');
     await writeFile(folder.at('spaced'), ' a secret ');
     (await openSqlite(folder.at('app.db')))[Symbol.dispose]();
@@ -287,6 +291,46 @@ describe.concurrent('settings', () => {
     const { stderr } = await run([...TRIGGER, '--payload', 'no-such.json', '--debug']);
     expect(stderr).toMatch(/\n {4}at /);
     expect(stderr).not.toContain(SECRET);
+  });
+
+  test.for([
+    'redis://:pa/ss#SECRETPW@127.0.0.1:6379/0',
+    'redis://:SECRET PW@127.0.0.1:x/0',
+    'redis://cache:12#SECRETPW@127.0.0.1:6379/0',
+    'postgres://app:pa/ss#SECRETPW@127.0.0.1:5432/db',
+    'postgresql://app:12/SECRETPW@127.0.0.1:5432/db',
+    'postgres://app:SECRETPW@[127.0.0.1/db',
+    'postgres://app:%E0SECRETPW@127.0.0.1:1/db',
+  ])('the URL %s of an inbox is exit 2, and nothing of it is printed, also with --debug', async (url) => {
+    const env = { DATABASE_URL: url };
+    const expected = {
+      stdout: '',
+      stderr: expect.stringMatching(
+        /^stablehooks: env:DATABASE_URL cannot be read\. In its user and password, write characters such as .* as encodeURIComponent writes them\.\n/,
+      ),
+      exitCode: 2,
+    };
+    for (const debug of [[], ['--debug']]) {
+      const ended = await run(['inbox', 'stats', '--inbox', 'env:DATABASE_URL', ...debug], { env });
+      expect(ended).toEqual(expected);
+      expect(ended.stderr).not.toMatch(/SECRET|pa\/ss|127\.0\.0\.1/);
+    }
+    const typed = await run(['inbox', 'stats', '--inbox', url, '--debug']);
+    expect(typed.stderr).toMatch(/^stablehooks: (This URL cannot be read|A password in the URL)/);
+    expect(typed.stderr).not.toMatch(/SECRET|pa\/ss|127\.0\.0\.1/);
+    expect(typed.exitCode).toBe(2);
+  });
+
+  test('--debug prints nothing of the URL of an inbox that cannot be reached', async () => {
+    const closed = new URL(await findClosedUrl());
+    const env = { DATABASE_URL: `redis://:SECRETPW@${closed.host}/0` };
+    const { stderr, exitCode } = await run(['inbox', 'stats', '--inbox', 'env:DATABASE_URL', '--debug'], {
+      env,
+    });
+    expect(stderr).toContain('ECONNREFUSED');
+    expect(stderr).toMatch(/\n {4}at /);
+    expect(stderr).not.toContain('SECRETPW');
+    expect(exitCode).toBe(3);
   });
 
   test('every command has help with an example, on stdout', async () => {

@@ -23,7 +23,55 @@ function learn(cwd: string, events: readonly object[], args: readonly string[] =
 const failed = exampleEvent('redeem.failed');
 const settled = exampleEvent('transfer.settled');
 
+/** One line with an event whose payload is this text. */
+const withPayload = (payload: string) =>
+  toLines([{ ...settled, payload: {} }]).replace('"payload":{}', `"payload":${payload}`);
+
 describe('stablehooks types', () => {
+  test.for(['constructor', 'toString', '__proto__'])(
+    '--check is exit 1 and names a new field that is named %s',
+    async (key) => {
+      await using folder = await makeFolder();
+      const args = ['types', '--from', '-', '--out', 'payloads.ts'];
+      const learned = await run(args, { cwd: folder.path, input: withPayload('{"amount":"1"}') });
+      expect(learned.exitCode).toBe(0);
+      const input = withPayload(`{"amount":"1","${key}":{"a":1}}`);
+      const check = await run([...args, '--check'], { cwd: folder.path, input });
+      expect(check.stdout).toContain(`transfer.settled.${key} is not shown: it cannot be described: `);
+      expect(check.exitCode).toBe(1);
+    },
+  );
+
+  test('a number that is too large for JavaScript is not learned, and a check refuses it, as the receiver does', async () => {
+    await using folder = await makeFolder();
+    const args = ['types', '--from', '-', '--out', 'payloads.ts'];
+    for (const input of [withPayload('{"n":1e999}'), `[${withPayload('{"n":1e999}')}]`]) {
+      const refused = await run(args, { cwd: folder.path, input });
+      expect(refused).toEqual({
+        stdout: '',
+        stderr: `stablehooks: Nothing was written, because transfer.settled.n is a number too large for JavaScript, which no schema accepts: event ${settled.id}. Leave the event out.\n`,
+        exitCode: 2,
+      });
+      await expect(readFile(folder.at('payloads.ts'))).rejects.toThrow('ENOENT');
+    }
+
+    await run(args, { cwd: folder.path, input: withPayload('{"n":1.5}') });
+    const input = withPayload('{"n":1e999}');
+    const check = await run([...args, '--check'], { cwd: folder.path, input });
+    expect(check.stdout).toContain('transfer.settled.n is a number too large for JavaScript');
+    expect(check.exitCode).toBe(1);
+  });
+
+  test('learns an event that is nested deeper than JSON.stringify can write', async () => {
+    await using folder = await makeFolder();
+    const input = withPayload(`{"a":${'['.repeat(20_000)}${']'.repeat(20_000)}}`);
+    for (const text of [input, `[${input}]`]) {
+      const args = ['types', '--from', '-', '--out', 'payloads.ts'];
+      expect((await run(args, { cwd: folder.path, input: text })).exitCode).toBe(0);
+      expect((await run([...args, '--check'], { cwd: folder.path, input: text })).exitCode).toBe(0);
+    }
+  });
+
   test('writes schemas that compile under strict TypeScript, type a receiver, and are formatted', async () => {
     await using folder = await makeFolder();
     const deep = {

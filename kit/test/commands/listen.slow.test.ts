@@ -119,7 +119,7 @@ describe.concurrent('listen', () => {
     await using server = await serve((_, response) => void response.end('{"outcome":"ignored"}'));
     const command = listen(server.url, { env: service.env });
     await command.printed('Listening since');
-    for (const id of fire(service.sandbox, 2)) await command.printed(new RegExp(`${id} {2}200 ignored`));
+    for (const id of fire(service.sandbox, 2)) await command.printed(new RegExp(`${id}\n +200 ignored`));
     command.interrupt();
     const { stderr } = await command.ended;
     expect(stderr.match(/the endpoint has no handler for this type/g)).toHaveLength(1);

@@ -157,6 +157,24 @@ describe.concurrent('sandbox', () => {
     await command.ended;
   });
 
+  test('sandbox prints the faults that a state file brings, until a flag changes them', async () => {
+    await using folder = await makeFolder();
+    const state = ['sandbox', '--port', '0', '--state', folder.at('state.json')];
+    const greet = async (...flags: readonly string[]) => {
+      const command = start([...state, ...flags]);
+      const output = await command.printed(/Ctrl-C ends it\.|sandbox\.listening.*\n/);
+      command.interrupt();
+      await command.ended;
+      return output;
+    };
+    expect(await greet('--drop', '1', '--list-cap', '50')).not.toContain('Faults of');
+    expect(await greet()).toContain(
+      '\nFaults of the state file: drop 1, listCap 50. A flag such as --drop 0 changes one, and DELETE /sandbox/faults removes all.\n',
+    );
+    expect(await greet('--drop', '0')).toContain('\nFaults of the state file: listCap 50. ');
+    expect(await greet('--json')).toContain('"restoredFaults":{"listCap":50}');
+  });
+
   test('sandbox refuses a state file that another process uses, and takes it over once that one was killed', async () => {
     await using folder = await makeFolder();
     const args = ['sandbox', '--port', '0', '--state', folder.at('state.json')];

@@ -267,6 +267,16 @@ test('doctor is exit 3 when the endpoint cannot be reached', async () => {
   expect(exitCode).toBe(3);
 });
 
+test('doctor prints the URL of an endpoint without its query, which can hold a token', async () => {
+  const { exitCode, stdout, stderr } = await run([
+    'doctor',
+    'http://127.0.0.1:1/hooks?token=tok_in_query#part',
+  ]);
+  expect(stderr).toContain('http://127.0.0.1:1/hooks?… cannot be reached: ');
+  expect(stdout + stderr).not.toMatch(/tok_in_query|#part/);
+  expect(exitCode).toBe(3);
+});
+
 describe.concurrent('an endpoint that closes connections', () => {
   test('doctor fails an endpoint that the oversized body ends, and says that nothing listens any more', async () => {
     const http = createServer(

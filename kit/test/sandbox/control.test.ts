@@ -1,5 +1,6 @@
 import { createSandbox, SandboxError } from 'stablehooks-kit/sandbox';
 import { expect, test } from 'vitest';
+import { makeFolder } from '../command.js';
 import { startSandbox } from './sandbox-server.js';
 
 const wallet = {
@@ -151,4 +152,39 @@ test('the sandbox listens on loopback and reports a port that is in use', async 
   expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
   await expect(sandbox.listen(Number(new URL(url).port))).rejects.toThrow(/no other process uses the port/);
   await expect(sandbox.listen(99_999)).rejects.toThrow(/from 0 to 65535/);
+});
+
+test('a field named __proto__ of a payload is delivered, listed and kept in the state file as any other', async () => {
+  const bodies: string[] = [];
+  const endpoint = async (request: Request) => {
+    bodies.push(await request.text());
+    return new Response();
+  };
+  await using folder = await makeFolder();
+  const stateFile = folder.at('state.json');
+  const { ask, sandbox } = await startSandbox({ stateFile, endpoints: [{ fetch: endpoint }] });
+  const payload = '{"__proto__":{"a":1},"items":[{"__proto__":"x"}]}';
+  const body = `{"type":"transfer.settled","payload":${payload}}`;
+  const fired = await ask('/sandbox/events', { body, headers: { 'content-type': 'application/json' } });
+  expect(fired.status).toBe(201);
+  expect(fired.text).toContain(`"payload":${payload}`);
+  await sandbox.settled();
+  expect(bodies).toEqual([expect.stringContaining(`"payload":${payload}`)]);
+  expect((await ask('/v1/webhooks/events')).text).toContain(`"payload":${payload}`);
+  await sandbox.close();
+  const later = createSandbox({ stateFile });
+  expect(JSON.stringify(later.events())).toContain(`"payload":${payload}`);
+  await later.close();
+});
+
+test('a payload with a number that JSON cannot hold is refused, because it would arrive as null', async () => {
+  const { ask, sandbox } = await startSandbox();
+  const refused = await ask('/sandbox/events', {
+    body: '{"type":"transfer.settled","payload":{"items":[1e999]}}',
+    headers: { 'content-type': 'application/json' },
+  });
+  const detail = 'must hold no NaN and no number that is too large for JavaScript';
+  expect(refused).toMatchObject({ status: 400, json: { errors: [{ field: 'payload', detail }] } });
+  expect(() => sandbox.emit('transfer.settled', { amount: Number.NaN })).toThrow(detail);
+  expect(sandbox.events()).toEqual([]);
 });

@@ -21,7 +21,8 @@ const GOOD_OUTCOMES: Readonly<Record<string, string>> = {
 const BAD_OUTCOMES: Readonly<Record<string, string>> = {
   failed: 'failed, and runs again when it is due. See its last error',
   dead: 'failed for good. See its last error',
-  parked: 'did not run: its type is unknown to this release, and it waits for one that knows it',
+  parked:
+    'did not run: its type is unknown to this release, or left out by --type, and it waits for a run that takes it',
   busy: 'has no result: another process has it, it is not due yet, or the app is closing',
   unavailable: 'has no result: the inbox, the queue or the secret could not be reached. Try again',
   rejected: 'did not run: it is not a valid event',

@@ -21,7 +21,7 @@ const STATES: Readonly<Record<InboxState, string>> = {
   leased:
     'A process runs them, or has stopped before it finished: then their lease ends, and they run again.',
   received: 'They are recorded, and run when they are due.',
-  parked: 'No handler knows their type. They wait for a release that does.',
+  parked: 'Their type is unknown to this release, or left out by --type. They wait for a run that takes it.',
   done: 'Their handler finished, or they need none.',
 };
 const NAMES = Object.keys(STATES) as readonly InboxState[];
