@@ -37,6 +37,7 @@ const FATES = [
   'missing',
   'doubled',
   'mismatched',
+  'conflicting',
   'received',
   'leased',
   'failed',
@@ -125,6 +126,16 @@ export async function makeBooks(seed: number): Promise<RandomBooks> {
         enter(event, `${event.payload['amount']}1`);
         plant('mismatched', id);
         break;
+      case 'conflicting': {
+        // The inbox has another event than the list, or the list has two.
+        const other = pick([{ type: `${event.type}.2` }, { payload: { amount: '0.01' } }]);
+        const isListedTwice = random() < 0.5;
+        if (isListedTwice) listed.push({ ...event, ...other });
+        await finish(isListedTwice ? event : { ...event, payload: { ...event.payload, to: 'other' } });
+        enter(event);
+        plant('conflicting', id);
+        break;
+      }
       case 'received':
       case 'leased':
       case 'failed':
