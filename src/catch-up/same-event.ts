@@ -11,8 +11,7 @@ export function isSameElement(a: UnknownEvent, b: UnknownEvent): boolean {
  * the list, and can write the same time in another way.
  */
 export function saysTheSame(a: UnknownEvent, b: UnknownEvent): boolean {
-  const isSameTime = a.created_at === b.created_at || createdAtMs(a) === createdAtMs(b);
-  return a.type === b.type && isSameTime && isSameValue(a.payload, b.payload);
+  return a.type === b.type && createdAtMs(a) === createdAtMs(b) && isSameValue(a.payload, b.payload);
 }
 
 /** Compares values from JSON without recursion, so that no depth of nesting overflows the stack. */

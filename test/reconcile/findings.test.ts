@@ -181,6 +181,16 @@ test('a pruned event is not compared with the listed one, but two listed ones st
   expect(result).toMatchObject({ agree: false, findings: { conflicting: { count: 1 } } });
 });
 
+test('a finding of a pruned event that the list does not show has its type, and no time', async () => {
+  const inbox = makeInbox();
+  await finish(inbox, makeEvent('evt_1'));
+  await inbox.prune({ olderThanMs: 0 });
+  const { findings } = await findIn([], { inbox, ledger: [{ id: 'evt_1' }, { id: 'evt_1' }] });
+  expect(findings).toMatchObject([
+    { kind: 'doubled', type: 'transfer.settled', createdAt: null, state: 'done', entries: 2 },
+  ]);
+});
+
 test('an event that is conflicting when the inbox is read is reported although it is pruned meanwhile', async () => {
   const inbox = makeInbox();
   await finish(inbox, makeEvent('evt_1', { payload: { amount: '2' } }));
