@@ -16,6 +16,7 @@ export {
   EVENT_TYPES,
   type EventEnvelope,
   type EventType,
+  isDateTime,
   isEventType,
   isKnownEvent,
   type ParsedEvent,

@@ -565,6 +565,7 @@ const others = [
   'forwardOnly',
   'getReceiverToken',
   'InjectReceiver',
+  'isDateTime',
   'isEventType',
   'isKnownEvent',
   'listGaps',

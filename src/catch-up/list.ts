@@ -8,6 +8,7 @@ import {
   surveyList,
 } from './coverage.js';
 import { type FoundEvent, type PollProblem, toProblem } from './report.js';
+import { isSameElement } from './same-event.js';
 
 /** The part of a client of `stablehooks/client` that the poller uses. */
 export interface PollerClient {
@@ -49,6 +50,11 @@ export interface ListReader {
   read(query: ListQuery): Promise<ListAnswer | null>;
   /** By id. */
   readonly found: ReadonlyMap<string, FoundEvent>;
+  /**
+   * The ids with which the answers show different events, and when the events other than the first were created, epoch
+   * ms.
+   */
+  readonly conflicts: ReadonlyMap<string, ReadonlySet<number>>;
   /** Each once, however many answers show it. */
   readonly problems: () => readonly PollProblem[];
   readonly requests: () => number;
@@ -90,6 +96,7 @@ export function createListReader({
   const found = new Map<string, FoundEvent>();
   const skipped = new Set<string>();
   const problems = new Map<string, PollProblem>();
+  const conflicts = new Map<string, Set<number>>();
   let clocks: Clocks = { until: startedAt, latest: startedAt };
   let requests = 0;
 
@@ -125,7 +132,10 @@ export function createListReader({
     for (const event of events) {
       const first = found.get(event.id)?.event ?? unrecorded.get(event.id);
       if (first === undefined) unrecorded.set(event.id, event);
-      else if (!isSameEvent(first, event)) addProblem(conflictProblem(event));
+      else if (!isSameElement(first, event)) {
+        addProblem(conflictProblem(event));
+        conflicts.set(event.id, (conflicts.get(event.id) ?? new Set()).add(createdAt(event)));
+      }
     }
     const all = [...unrecorded.values()];
     for (let from = 0; from < all.length && !signal.aborted; from += RECORD_BATCH) {
@@ -143,6 +153,7 @@ export function createListReader({
   return {
     read,
     found,
+    conflicts,
     problems: () => [...problems.values()],
     requests: () => requests,
     skipped: () => skipped.size,
@@ -234,19 +245,4 @@ function conflictProblem({ id }: UnknownEvent): PollProblem {
   const message =
     'The list contains two different events with this id. The first one is used. Report it to the service.';
   return { code: 'ERR_EVENT_CONFLICT', message, id };
-}
-
-/** `delivered` can differ: it changes when a delivery succeeds. */
-function isSameEvent(a: UnknownEvent, b: UnknownEvent): boolean {
-  return isSameValue({ ...a, delivered: undefined }, { ...b, delivered: undefined });
-}
-
-function isSameValue(a: unknown, b: unknown): boolean {
-  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return a === b;
-  if (Array.isArray(a) !== Array.isArray(b)) return false;
-  const [left, right] = [Object.entries(a), new Map<string, unknown>(Object.entries(b))];
-  return (
-    left.length === right.size &&
-    left.every(([name, value]) => right.has(name) && isSameValue(value, right.get(name)))
-  );
 }

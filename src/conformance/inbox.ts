@@ -280,6 +280,21 @@ const claimCases: readonly InboxCase[] = [
     },
   },
   {
+    name: 'an event can be attempted 30 times, and each attempt has its number',
+    async run({ inbox }) {
+      const event = someEvent();
+      for (let attempt = 1; attempt <= 30; attempt++) {
+        assert.equal((await claimed(inbox, event, 0)).attempt, attempt);
+      }
+      const record = await inbox.find(event.id);
+      assert.equal(record?.attempts, 30);
+      assert.deepEqual(
+        record?.history.map(({ attempt }) => attempt),
+        [20, 21, 22, 23, 24, 25, 26, 27, 28, 29],
+      );
+    },
+  },
+  {
     name: 'the history keeps the last 10 attempts, also after a requeue',
     async run({ inbox }) {
       const event = someEvent();
@@ -369,10 +384,15 @@ const recordCases: readonly InboxCase[] = [
     },
   },
   {
-    name: 'a page of 1,000 events is recorded in one call',
+    name: 'a page of 1,100 events is recorded in one call, and each is stored',
     async run({ inbox }) {
-      const page = someEvents(1_000);
-      assert.deepEqual(new Set(await inbox.record(page, DUE)), new Set(['new']));
+      const page = someEvents(1_100);
+      assert.deepEqual(
+        await inbox.record(page, DUE),
+        page.map(() => 'new'),
+      );
+      const count = (await inbox.count()).find(({ state }) => state === 'received')?.count;
+      assert.equal(count, 1_100, `Of 1,100 events that were recorded in one call, ${count} are stored.`);
       assert.deepEqual(new Set(await inbox.record(page, DUE)), new Set(['received']));
     },
   },
@@ -472,7 +492,68 @@ const recordCases: readonly InboxCase[] = [
   },
 ];
 
+/** The clock of the inbox, epoch ms: when it received an event. */
+async function clockOf(inbox: InboxUnderTest['inbox']): Promise<number> {
+  const probe = someEvent();
+  await inbox.record([probe], { dueInMs: HOUR_MS, origin: 'pull' });
+  return (await inbox.find(probe.id))?.receivedAt ?? Number.NaN;
+}
+
+/** Fails unless `act` makes the event due after `ms`, by the clock of the inbox and to the ms. */
+async function assertDueIn(
+  inbox: InboxUnderTest['inbox'],
+  { event, ms, act }: { readonly event: UnknownEvent; readonly ms: number; act(): Promise<unknown> },
+): Promise<void> {
+  const from = (await clockOf(inbox)) + ms;
+  await act();
+  const until = (await clockOf(inbox)) + ms;
+  const dueAt = (await inbox.find(event.id))?.dueAt ?? Number.NaN;
+  const range = `It must be from ${from} to ${until}, which is ${ms} ms after the call.`;
+  assert.ok(dueAt >= from && dueAt <= until, `\`dueAt\` is ${dueAt}. ${range}`);
+}
+
+/** No whole numbers of seconds, and one that is longer than a day. */
+const DURATIONS_MS = [1, 1_999, 62_503, 25 * HOUR_MS + 1];
+
 const dueCases: readonly InboxCase[] = [
+  {
+    name: 'a failed event is due after its retry time, to the ms',
+    async run({ inbox }) {
+      for (const ms of DURATIONS_MS) {
+        const event = someEvent();
+        const lease = await claimed(inbox, event);
+        const act = () => inbox.fail(lease, { retryAfterMs: ms, error: 'no' });
+        await assertDueIn(inbox, { event, ms, act });
+      }
+    },
+  },
+  {
+    name: 'an event that takeDue returned is due again after `visibilityTimeoutMs`, to the ms',
+    async run({ inbox }) {
+      for (const ms of DURATIONS_MS) {
+        const event = someEvent();
+        await inbox.record([event], DUE);
+        const act = async () => {
+          // Those of before are due again after their own times.
+          const taken = await takeDue(inbox, { ...TAKE, visibilityTimeoutMs: ms });
+          assert.ok(idsOf(taken).includes(event.id), 'An event that is due was not taken.');
+        };
+        await assertDueIn(inbox, { event, ms, act });
+      }
+    },
+  },
+  {
+    name: 'a recorded event is due after `dueInMs`, and a lease ends after `leaseMs`, to the ms',
+    async run({ inbox }) {
+      for (const ms of DURATIONS_MS) {
+        const [recorded, leased] = someEvents(2);
+        assert.ok(recorded && leased);
+        const record = () => inbox.record([recorded], { dueInMs: ms, origin: 'pull' });
+        await assertDueIn(inbox, { event: recorded, ms, act: record });
+        await assertDueIn(inbox, { event: leased, ms, act: () => claimed(inbox, leased, ms) });
+      }
+    },
+  },
   {
     name: 'takeDue returns received, failed and lapsed events, and none that is done, dead, leased or due later',
     async run({ inbox, second }) {
@@ -1576,6 +1657,17 @@ const operationCases: readonly InboxCase[] = [
       assert.equal(seen.oldest.length, 7);
       assert.deepEqual(new Set(seen.oldest), new Set(events.map(({ id }) => id)));
       assert.deepEqual(seen.newest, seen.oldest.toReversed());
+    },
+  },
+  {
+    name: 'listing returns as many records as `limit` asks for, if there are as many',
+    async run({ inbox }) {
+      const events = someEvents(1_001);
+      await inbox.record(events, DUE);
+      const first = await inbox.list({ state: 'received', limit: 1_000 });
+      assert.equal(first.length, 1_000, `With 1,000 asked for and 1,001 there, ${first.length} were listed.`);
+      const rest = await inbox.list({ state: 'received', limit: 1_000, after: first.at(-1)?.id });
+      assert.deepEqual([...first, ...rest].map(({ id }) => id).sort(), idsOf(events).toSorted());
     },
   },
   {

@@ -318,8 +318,8 @@ export interface InboxOperations {
   /** One event's record, or `undefined`. */
   find(id: string): Promise<InboxRecord | undefined>;
   /**
-   * Records of one state, by `receivedAt`, then id. `after` is the id of the last record seen; it may have left the
-   * state.
+   * Records of one state, by `receivedAt`, then id: `limit` of them, and fewer only if there are no more. `after` is the
+   * id of the last record seen; it may have left the state.
    *
    * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or makes no sense.
    */

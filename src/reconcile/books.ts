@@ -16,6 +16,8 @@ export interface BookLine {
   readonly booked: boolean;
   /** Whether it is not known when it was created, because it is pruned. */
   readonly undated: boolean;
+  /** Whether the inbox has another event with its id than the list. */
+  readonly differs: boolean;
   /** How many entries of the ledger have its id. */
   readonly entries: number;
 }
@@ -37,8 +39,9 @@ const LISTED = 1 << 3;
 const MUST_BE_LISTED = 1 << 4;
 const BOOKED = 1 << 5;
 const UNDATED = 1 << 6;
+const DIFFERS = 1 << 7;
 /** The number of entries is in the upper bits. */
-const ENTRY = 1 << 7;
+const ENTRY = 1 << 8;
 /** More entries count as this many. */
 const MAX_ENTRIES = 2 ** 22;
 
@@ -48,6 +51,7 @@ const EMPTY: BookLine = {
   mustBeListed: false,
   booked: false,
   undated: false,
+  differs: false,
   entries: 0,
 };
 
@@ -75,13 +79,14 @@ export function createBooks(): Books {
   };
 }
 
-function pack({ state, listed, mustBeListed, booked, undated, entries }: BookLine): number {
+function pack({ state, listed, mustBeListed, booked, undated, differs, entries }: BookLine): number {
   return (
     STATES.indexOf(state) +
     (listed ? LISTED : 0) +
     (mustBeListed ? MUST_BE_LISTED : 0) +
     (booked ? BOOKED : 0) +
     (undated ? UNDATED : 0) +
+    (differs ? DIFFERS : 0) +
     entries * ENTRY
   );
 }
@@ -93,6 +98,7 @@ function unpack(bits: number): BookLine {
     mustBeListed: (bits & MUST_BE_LISTED) !== 0,
     booked: (bits & BOOKED) !== 0,
     undated: (bits & UNDATED) !== 0,
+    differs: (bits & DIFFERS) !== 0,
     entries: Math.floor(bits / ENTRY),
   };
 }

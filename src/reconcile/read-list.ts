@@ -10,6 +10,8 @@ import type { ListProof } from './proof.js';
 export interface ReadList {
   /** The events from `since` on, by id. */
   readonly events: ReadonlyMap<string, FoundEvent>;
+  /** The ids with which it shows different events, and when the events other than the first were created, epoch ms. */
+  readonly conflicts: ReadonlyMap<string, ReadonlySet<number>>;
   readonly proof: ListProof;
   /**
    * The list has every event that was created later, if it was complete: a service that removes events by age has
@@ -76,6 +78,7 @@ export async function readList({
   );
   return {
     events: list.found,
+    conflicts: list.conflicts,
     proof: Object.fromEntries(spans) as ListProof,
     shownFrom: list.skipped() > 0 ? Number.NEGATIVE_INFINITY : oldestAt + lagMs + disorderMs,
     settledAt,

@@ -1,7 +1,15 @@
 import { toIso } from '../catch-up/gaps.js';
 import type { PollerClient } from '../catch-up/list.js';
+import { saysTheSame } from '../catch-up/same-event.js';
 import { ConfigError, orUnavailable } from '../core/errors.js';
-import { createdAtMs, EVENT_TYPES, type EventType, isEventType, type UnknownEvent } from '../core/events.js';
+import {
+  createdAtMs,
+  EVENT_TYPES,
+  type EventType,
+  isDateTime,
+  isEventType,
+  type UnknownEvent,
+} from '../core/events.js';
 import {
   abortSignal,
   boolean,
@@ -33,8 +41,9 @@ export interface LedgerEntry {
   /** The id of the event that the entry was written for. */
   readonly id: string;
   /**
-   * When that event was created, as an ISO 8601 string, if the ledger has it. It is used only for an entry whose event neither the
-   * list nor the inbox has: such an entry from outside the span is left out, and from inside it is `extra`.
+   * When that event was created, as an RFC 3339 date-time with its offset from UTC, if the ledger has it. It is used only
+   * for an entry whose event neither the list nor the inbox has: such an entry from outside the span is left out, and from
+   * inside it is `extra`.
    */
   readonly createdAt?: string | undefined;
 }
@@ -117,7 +126,7 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry> {
  * error then is counted as `unjudged`. Ids are kept in memory, and nothing else of an event or entry.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or makes no sense, when the span ends
- * before the poller's opening date, when an entry has no id, or a `createdAt` that is no ISO string, and when
+ * before the poller's opening date, when an entry has no id, or a `createdAt` that is no RFC 3339 date-time, and when
  * `inbox.list` does not continue after the last record.
  * @throws {UnavailableError} `ERR_INBOX_FAILED`.
  * @throws the client's error when the service answers no request; what `ledger`, `compare` or `onFinding` throws; the
@@ -296,7 +305,7 @@ function createRun<Entry extends LedgerEntry>(
 
   function addListed(): void {
     for (const [id, { event, at }] of list.events) {
-      if (!isIn(at)) continue;
+      if (![at, ...(list.conflicts.get(id) ?? [])].some(isIn)) continue;
       totals.listed += 1;
       books.set(id, { listed: true, booked: ledgerTypes.has(event.type) });
       daily?.addEvent(event);
@@ -306,23 +315,37 @@ function createRun<Entry extends LedgerEntry>(
   /** Adds a record of the inbox to the books; `false` when its event is not of the span. */
   function addRecord(record: InboxRecord): boolean {
     const { id, type, state } = record;
-    const event = eventOf(id, record);
-    // A pruned event that the list does not show: it was created before it was received.
-    if (event === undefined && record.receivedAt + lagMs <= span.from) return false;
-    if (event !== undefined && !isIn(createdAtMs(event))) return false;
     const known = books.get(id);
+    if (known === undefined && !isRecordIn(record)) return false;
+    const event = eventOf(id, record);
     if (known === undefined || known.state === null) {
       totals.inbox += 1;
       if (known?.listed !== true && event !== undefined) daily?.addEvent(event);
     }
+    const unlisted = list.events.has(id) ? undefined : event;
     books.set(id, {
       state,
       booked: ledgerTypes.has(type),
       undated: event === undefined,
-      mustBeListed: event !== undefined && isProvenByList(event),
+      mustBeListed: unlisted !== undefined && isProvenByList(unlisted),
+      differs: known?.differs === true || isOther(record),
     });
-    if (event !== undefined && known?.listed !== true && isRemoved(event)) removed = true;
+    if (unlisted !== undefined && isRemoved(unlisted)) removed = true;
     return true;
+  }
+
+  /** Whether the record or the list says that its event is of the span: they can differ. */
+  function isRecordIn({ id, event, receivedAt }: InboxRecord): boolean {
+    const events = [list.events.get(id)?.event, event].filter((one) => one != null);
+    if (events.length > 0) return events.some((one) => isIn(createdAtMs(one)));
+    // A pruned event that the list does not show: it was created before it was received.
+    return receivedAt + lagMs > span.from;
+  }
+
+  /** Whether the inbox has another event with this id than the list. What is pruned is not compared. */
+  function isOther({ id, event }: InboxRecord): boolean {
+    const listed = list.events.get(id)?.event;
+    return listed !== undefined && event !== null && !saysTheSame(listed, event);
   }
 
   function isProvenByList(event: UnknownEvent): boolean {
@@ -361,9 +384,10 @@ function createRun<Entry extends LedgerEntry>(
         done += page.length;
         onProgress({ step: 'inbox', done, total: Math.max(done, total) });
         const last = page.at(-1)?.id;
-        if (last !== undefined && last === after) throw samePageAgain();
+        // Not a page that is shorter than asked for: the inbox can have a maximum of its own.
+        if (last === undefined) break;
+        if (last === after) throw samePageAgain();
         after = last;
-        if (page.length < PAGE_SIZE || after === undefined) break;
         await takeTurn(runtime);
       }
     }
@@ -436,28 +460,33 @@ function createRun<Entry extends LedgerEntry>(
   async function judgeLine(id: string, line: BookLine): Promise<void> {
     const { entries, booked } = line;
     const isUnlisted = line.mustBeListed && !line.listed;
-    if (line.state === 'done' && entries === (booked ? 1 : 0) && !isUnlisted) return;
+    const isListedTwice = list.conflicts.has(id);
+    const isWrong = isUnlisted || isListedTwice || line.differs;
+    if (line.state === 'done' && entries === (booked ? 1 : 0) && !isWrong) return;
     if (line.state === null && !line.listed) {
       return log.add({ ...NOWHERE, id, entries, kind: 'extra', detail: DETAILS.extra });
     }
     // Again: its state can have changed since the inbox was read.
     const record = await find(id);
     const event = eventOf(id, record);
-    if (record === undefined && entries === 0 && event !== undefined) {
-      unseen.push(event);
-      return;
-    }
     const state = record?.state ?? null;
     const report = (kind: FindingKind, detail: string) =>
       log.add({
         kind,
         id,
-        type: record?.type ?? event?.type ?? null,
+        type: event?.type ?? record?.type ?? null,
         createdAt: event?.created_at ?? null,
         state,
         entries,
         detail,
       });
+    if (isListedTwice) await report('conflicting', DETAILS.listedTwice);
+    if (record === undefined && entries === 0 && event !== undefined) {
+      unseen.push(event);
+      return;
+    }
+    if (line.differs || (record !== undefined && isOther(record)))
+      await report('conflicting', DETAILS.conflicting);
     if (isUnlisted) await report('unlisted', DETAILS.unlisted);
     if (entries > 1 && booked) await report('doubled', `The ledger has ${entries} entries of it.`);
     if (entries > 0 && !booked) await report('extra', DETAILS.unbooked);
@@ -519,15 +548,10 @@ function assertEntry(entry: LedgerEntry | null | undefined): void {
   if (typeof id !== 'string' || id === '') {
     throw new ConfigError('reconcile: an entry of `ledger` has no `id`: it must be the id of an event.');
   }
-  if (createdAt === undefined || isIsoTime(createdAt)) return;
+  if (createdAt === undefined || isDateTime(createdAt)) return;
   throw new ConfigError(
-    'reconcile: the `createdAt` of an entry of `ledger` must be a string such as 2026-01-31T12:00:00Z: of a Date, its toISOString(). Leave it out if the ledger does not have it.',
+    'reconcile: the `createdAt` of an entry of `ledger` must be an RFC 3339 date-time with its offset from UTC, such as 2026-01-31T12:00:00Z: of a Date, its toISOString(). Leave it out if the ledger does not have it.',
   );
-}
-
-function isIsoTime(value: unknown): boolean {
-  if (typeof value !== 'string' || !/^\d{4}-\d\d-\d\d/.test(value)) return false;
-  return !Number.isNaN(createdAtMs({ created_at: value }));
 }
 
 /** Otherwise the same page would be read for ever. */
@@ -559,6 +583,10 @@ const DETAILS = {
     'It is dead-lettered, but the ledger has an entry of it: to requeue it can double its effect.',
   unlisted:
     'The inbox has it, and the service does not list it, although the list was complete for its time. Ask the service whether it sent it; if not, change the webhook secret.',
+  conflicting:
+    'The inbox has another event with this id than the service lists: the type, the time or the payload differs, and a handler may have run for the wrong one. Compare the two and correct its effect. If the service sent only the listed one, change the webhook secret.',
+  listedTwice:
+    'The service lists two different events with this id, and the first one counts. Ask the service which one is right.',
 } as const;
 
 /** Reads pages of items, which take less time than items one by one. */

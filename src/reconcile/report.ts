@@ -16,6 +16,8 @@ import type { DailyTotal } from './daily.js';
  * - `waiting`: the event is in the inbox, and no attempt at it has succeeded yet.
  * - `dead`: the event is dead-lettered.
  * - `unlisted`: the inbox has the event, and the service does not list it, although the list was complete for its time.
+ * - `conflicting`: different events have its id: the inbox has another one than the list, or the list has two. Events
+ *   differ if their type, time or payload does; of two in the list, any field but `delivered`.
  */
 export type FindingKind =
   | 'unseen'
@@ -25,7 +27,8 @@ export type FindingKind =
   | 'mismatched'
   | 'waiting'
   | 'dead'
-  | 'unlisted';
+  | 'unlisted'
+  | 'conflicting';
 
 /** Every {@link FindingKind}. */
 export const FINDING_KINDS: readonly FindingKind[] = [
@@ -37,9 +40,10 @@ export const FINDING_KINDS: readonly FindingKind[] = [
   'waiting',
   'dead',
   'unlisted',
+  'conflicting',
 ];
 
-/** One thing that is wrong. An event can have several findings of different kinds, and several `mismatched` ones. */
+/** One thing that is wrong. An event can have several findings, also of one kind. */
 export interface Finding {
   readonly kind: FindingKind;
   /** The id of the event. */
@@ -149,6 +153,7 @@ export function createFindingLog(onFinding: (finding: Finding) => unknown): Find
     waiting: none(),
     dead: none(),
     unlisted: none(),
+    conflicting: none(),
   };
   return {
     async add(finding) {

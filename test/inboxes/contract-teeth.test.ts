@@ -18,6 +18,82 @@ const MISTAKES: Readonly<
     why: /must be refused/,
     mistake: () => ({ list: async () => [] }),
   },
+  'list that returns 100 records at most': {
+    rule: 'listing returns as many records as `limit` asks for, if there are as many',
+    why: /With 1,000 asked for and 1,001 there, 100 were listed/,
+    mistake: (right) => ({
+      list: ({ limit, ...rest }) => right.list({ ...rest, limit: Math.min(limit, 100) }),
+    }),
+  },
+  'record that drops what is beyond 1,000 events': {
+    rule: 'a page of 1,100 events is recorded in one call, and each is stored',
+    why: /1000 are stored/,
+    mistake: (right) => ({
+      record: async (events, options) => {
+        const results = await right.record(events.slice(0, 1_000), options);
+        return events.map((_, index) => results[index] ?? 'new');
+      },
+    }),
+  },
+  'claim that counts 20 attempts at most': {
+    rule: 'an event can be attempted 30 times, and each attempt has its number',
+    why: /20 !== 21/,
+    mistake: (right) => ({
+      claim: async (...args) => {
+        const claim = await right.claim(...args);
+        if (claim.state !== 'claimed') return claim;
+        return { ...claim, lease: { ...claim.lease, attempt: Math.min(claim.lease.attempt, 20) } };
+      },
+    }),
+  },
+  'fail that rounds the retry time down to seconds': {
+    rule: 'a failed event is due after its retry time, to the ms',
+    why: /which is 1 ms after the call/,
+    mistake: (right) => ({
+      fail: (lease, { retryAfterMs, error }) =>
+        right.fail(lease, { retryAfterMs: retryAfterMs && Math.floor(retryAfterMs / 1_000) * 1_000, error }),
+    }),
+  },
+  'fail that rounds the retry time up to seconds': {
+    rule: 'a failed event is due after its retry time, to the ms',
+    why: /which is 1 ms after the call/,
+    mistake: (right) => ({
+      fail: (lease, { retryAfterMs, error }) =>
+        right.fail(lease, { retryAfterMs: retryAfterMs && Math.ceil(retryAfterMs / 1_000) * 1_000, error }),
+    }),
+  },
+  'fail that waits for a day at most': {
+    rule: 'a failed event is due after its retry time, to the ms',
+    why: /which is 90000001 ms after the call/,
+    mistake: (right) => ({
+      fail: (lease, { retryAfterMs, error }) =>
+        right.fail(lease, { retryAfterMs: retryAfterMs && Math.min(retryAfterMs, 86_400_000), error }),
+    }),
+  },
+  'takeDue that hides an event for ever if the visibility is over 2 s': {
+    rule: 'an event that takeDue returned is due again after `visibilityTimeoutMs`, to the ms',
+    why: /which is 62503 ms after the call/,
+    mistake: (right) => ({
+      takeDue: ({ visibilityTimeoutMs: ms, ...rest }) =>
+        right.takeDue({ ...rest, visibilityTimeoutMs: ms > 2_000 ? 2 ** 40 : ms }),
+    }),
+  },
+  'record that rounds `dueInMs` to seconds': {
+    rule: 'a recorded event is due after `dueInMs`, and a lease ends after `leaseMs`, to the ms',
+    why: /which is 1 ms after the call/,
+    mistake: (right) => ({
+      record: (events, { dueInMs, ...rest }) =>
+        right.record(events, { ...rest, dueInMs: dueInMs && Math.round(dueInMs / 1_000) * 1_000 }),
+    }),
+  },
+  'claim that leases for 10 s at most': {
+    rule: 'a recorded event is due after `dueInMs`, and a lease ends after `leaseMs`, to the ms',
+    why: /which is 62503 ms after the call/,
+    mistake: (right) => ({
+      claim: (event, { leaseMs, ...rest }) =>
+        right.claim(event, { ...rest, leaseMs: Math.min(leaseMs, 10_000) }),
+    }),
+  },
   'prune that takes a negative age': {
     rule: 'list and prune reject with ERR_CONFIG_INVALID when an option is missing, unknown or makes no sense, and remove nothing',
     why: /prune\(.*-1.*\) must be refused/,
@@ -30,10 +106,12 @@ const MISTAKES: Readonly<
 test.each(Object.entries(MISTAKES))(
   'the contract of inboxes detects %s',
   async (_, { rule, why, mistake }) => {
-    const right = memoryInbox();
+    // Each mistake is wrong by less than a slow machine can take for a case, so the clock stands still.
+    const runtime = { now: () => 1_800_000_000_000 };
+    const right = memoryInbox({ runtime });
     const run = inboxContract.find(({ name }) => name === rule)?.run;
     await run?.({ inbox: right, second: right });
-    const other = memoryInbox();
+    const other = memoryInbox({ runtime });
     const wrong = { ...other, ...mistake(other) };
     await expect(run?.({ inbox: wrong, second: wrong })).rejects.toThrow(why);
   },

@@ -91,7 +91,7 @@ export const groups: readonly Group[] = [
   {
     name: 'reconcile',
     kind: 'code',
-    sources: below('src/reconcile'),
+    sources: [...below('src/reconcile'), 'src/catch-up/same-event.ts'],
     // With the property of random books, which takes a second.
     tests: [...testsBelow('test/reconcile'), 'test/reconcile/property.test.ts', 'test/options.test.ts'],
   },

@@ -27,7 +27,7 @@ export async function checkBooks(seed: number, { dryRun }: { readonly dryRun: bo
   const planted = [...books.planted];
   if (books.isCut) {
     // A list that is cut shows only some events and proves only some times.
-    const isPartial = (line: string) => /^(unseen|unlisted|extra) /.test(line);
+    const isPartial = (line: string) => /^(unseen|unlisted|conflicting|extra) /.test(line);
     const shown = planted.filter((line) => !isPartial(line) || found.has(line));
     // An unseen event that is not shown, but has an entry, is an entry without an event.
     const hidden = [...books.unseenWithEntry]

@@ -1,4 +1,5 @@
 /** What each finding says, and what is counted without being one. */
+import assert from 'node:assert/strict';
 import type { UnknownEvent } from 'stablehooks';
 import type { Inbox } from 'stablehooks/conformance';
 import type { Finding, LedgerEntry } from 'stablehooks/reconcile';
@@ -87,11 +88,176 @@ test('a finding has the type, the time, the state and the entries of its event, 
     unlisted: 1,
     unseen: 1,
     waiting: 2,
+    conflicting: 0,
   };
   for (const [kind, count] of Object.entries(counts)) {
     const of = findings.filter((finding) => finding.kind === kind).map(({ id }) => id);
     expect(result.findings).toHaveProperty(kind, { count, ids: expect.arrayContaining(of) });
   }
+});
+
+/** An event in which one thing differs from that of the list. */
+const OTHERS: readonly (readonly [
+  what: string,
+  listed: Partial<UnknownEvent>,
+  other: Partial<UnknownEvent>,
+])[] = [
+  ['type', {}, { type: 'transfer.failed' }],
+  ['time', {}, { created_at: '2026-03-01T06:00:00.001Z' }],
+  ['amount', { payload: { amount: '1000.00' } }, { payload: { amount: '0.01' } }],
+  ['additional field', { payload: { a: 1 } }, { payload: { a: 1, b: 2 } }],
+  ['name of a field', { payload: { a: null } }, { payload: { b: null } }],
+  ['name that objects inherit', { payload: JSON.parse('{"__proto__":{}}') }, { payload: { a: {} } }],
+  ['nested value', { payload: { a: { b: [1, { c: 2 }] } } }, { payload: { a: { b: [1, { c: 3 }] } } }],
+  ['order of an array', { payload: { a: [1, 2] } }, { payload: { a: [2, 1] } }],
+  ['array instead of an object', { payload: { a: { 0: 1 } } }, { payload: { a: [1] } }],
+  ['null instead of an object', { payload: { a: {} } }, { payload: { a: null } }],
+  ['object instead of null', { payload: { a: null } }, { payload: { a: {} } }],
+  ['string instead of a number', { payload: { a: 1 } }, { payload: { a: '1' } }],
+];
+
+test.each(OTHERS)(
+  'a stored event with another %s than the listed one is conflicting, whatever else agrees',
+  async (_, listed, stored) => {
+    const inbox = makeInbox();
+    await finish(inbox, makeEvent('evt_1', stored));
+    const books = { inbox, ledger: [{ id: 'evt_1' }] };
+    const { result, findings } = await findIn([makeEvent('evt_1', listed)], books);
+    expect(findings).toEqual([
+      {
+        ...{ kind: 'conflicting', id: 'evt_1', type: 'transfer.settled', createdAt: CREATED },
+        ...{ state: 'done', entries: 1, detail: expect.stringContaining('change the webhook secret') },
+      },
+    ]);
+    expect(result).toMatchObject({ agree: false, complete: true, unproven: [], totals: { unjudged: 0 } });
+    expect(result.diagnosis).toContain(': 1 conflicting.');
+    expect(result.findings.conflicting).toEqual({ count: 1, ids: ['evt_1'] });
+  },
+);
+
+test.each(OTHERS)(
+  'two listed events with one id and another %s are conflicting, and the first one counts',
+  async (_, first, other) => {
+    const inbox = makeInbox();
+    const [event, twin] = [makeEvent('evt_1', first), makeEvent('evt_1', other)];
+    await finish(inbox, event);
+    const books = { inbox, ledger: [{ id: 'evt_1' }] };
+    const { result, findings } = await findIn([event, twin], books);
+    expect(findings).toEqual([
+      {
+        ...{ kind: 'conflicting', id: 'evt_1', type: 'transfer.settled', createdAt: CREATED },
+        ...{ state: 'done', entries: 1, detail: expect.stringContaining('lists two different events') },
+      },
+    ]);
+    expect(result).toMatchObject({ agree: false, totals: { listed: 1, inbox: 1 } });
+    expect(result.problems).toMatchObject([{ code: 'ERR_EVENT_CONFLICT', id: 'evt_1' }]);
+  },
+);
+
+test('events that say the same in other words are not conflicting', async () => {
+  const inbox = makeInbox();
+  const deep = (depth: number) => JSON.parse(`${'{"a":['.repeat(depth)}1${']}'.repeat(depth)}`);
+  const stored = makeEvent('evt_1', { payload: { a: 1, b: [null, { c: '2', d: {} }], deep: deep(1_000) } });
+  const listed = {
+    ...makeEvent('evt_1', { created_at: '2026-03-01T07:00:00.000+01:00' }),
+    ...{ payload: { deep: deep(1_000), b: [null, { d: {}, c: '2' }], a: 1 }, delivered: true, sent: 2 },
+  };
+  await finish(inbox, stored);
+  const copies = [listed, { ...listed, delivered: false }, { ...listed }];
+  const { result, findings } = await findIn(copies, { inbox, ledger: [{ id: 'evt_1' }] });
+  expect(findings).toEqual([]);
+  expect(result).toMatchObject({ agree: true, problems: [], totals: { listed: 1 } });
+});
+
+test('a pruned event is not compared with the listed one, but two listed ones still are', async () => {
+  const inbox = makeInbox();
+  const event = makeEvent('evt_1', { payload: { amount: '1' } });
+  const twin = makeEvent('evt_1', { payload: { amount: '2' } });
+  await finish(inbox, twin);
+  await inbox.prune({ olderThanMs: 0 });
+  const books = { inbox, ledger: [{ id: 'evt_1' }] };
+  expect((await findIn([event], books)).result).toMatchObject({ agree: true });
+  const { result } = await findIn([event, twin], books);
+  expect(result).toMatchObject({ agree: false, findings: { conflicting: { count: 1 } } });
+});
+
+test('a finding of a pruned event that the list does not show has its type, and no time', async () => {
+  const inbox = makeInbox();
+  await finish(inbox, makeEvent('evt_1'));
+  await inbox.prune({ olderThanMs: 0 });
+  const { findings } = await findIn([], { inbox, ledger: [{ id: 'evt_1' }, { id: 'evt_1' }] });
+  expect(findings).toMatchObject([
+    { kind: 'doubled', type: 'transfer.settled', createdAt: null, state: 'done', entries: 2 },
+  ]);
+});
+
+test('an event that is conflicting when the inbox is read is reported although it is pruned meanwhile', async () => {
+  const inbox = makeInbox();
+  await finish(inbox, makeEvent('evt_1', { payload: { amount: '2' } }));
+  async function* ledger(): AsyncGenerator<LedgerEntry> {
+    await inbox.prune({ olderThanMs: 0 });
+    yield { id: 'evt_1' };
+  }
+  const { findings } = await findIn([makeEvent('evt_1')], { inbox, ledger: ledger() });
+  expect(findings).toMatchObject([{ kind: 'conflicting', id: 'evt_1', entries: 1 }]);
+
+  // It is read twice: before it is done, and when it is done and pruned.
+  const moving = makeInbox();
+  const claim = await moving.claim(makeEvent('evt_1', { payload: { amount: '2' } }), LEASE);
+  const list = async (options: Parameters<typeof moving.list>[0]) => {
+    if (options.state === 'done' && claim.state === 'claimed') {
+      await moving.complete(claim.lease);
+      await moving.prune({ olderThanMs: 0 });
+    }
+    return moving.list(options);
+  };
+  const books = { inbox: { ...moving, list }, ledger: [{ id: 'evt_1' }] };
+  const twice = await findIn([makeEvent('evt_1')], books);
+  expect(twice.findings).toMatchObject([{ kind: 'conflicting', id: 'evt_1', state: 'done' }]);
+});
+
+test('a conflicting event that arrives after the inbox was read is reported', async () => {
+  const inbox = makeInbox();
+  async function* ledger(): AsyncGenerator<LedgerEntry> {
+    await finish(inbox, makeEvent('evt_1', { payload: { amount: '2' } }));
+    yield { id: 'evt_1' };
+  }
+  const { findings } = await findIn([makeEvent('evt_1')], { inbox, ledger: ledger() });
+  expect(findings).toMatchObject([{ kind: 'conflicting', id: 'evt_1', state: 'done', entries: 1 }]);
+});
+
+test('an unseen event of which the list has two is conflicting and unseen, and the first one is recorded', async () => {
+  const inbox = makeInbox();
+  const [event, twin] = ['1', '2'].map((amount) => makeEvent('evt_1', { payload: { amount } }));
+  assert(event && twin);
+  const { result, findings } = await findIn([event, twin, event], { inbox, ledger: [] });
+  expect(findings.map(({ kind, state }) => [kind, state])).toEqual([
+    ['conflicting', null],
+    ['unseen', 'received'],
+  ]);
+  expect(result.totals.recorded).toBe(1);
+  expect((await inbox.find('evt_1'))?.event).toEqual(event);
+});
+
+test('a conflicting event is part of the span if one of the different events is', async () => {
+  const until = new Date('2026-03-01T08:00:00Z');
+  const inside = makeEvent('evt_1', { created_at: '2026-03-01T07:59:59.999Z' });
+  const outside = makeEvent('evt_1', { created_at: '2026-03-01T08:00:00Z' });
+  const later = makeEvent('evt_1', { created_at: '2026-03-01T09:00:00Z' });
+  const kinds = async (listed: readonly UnknownEvent[], stored: UnknownEvent) => {
+    const inbox = makeInbox();
+    await finish(inbox, stored);
+    const { result, findings } = await findIn(listed, { inbox, ledger: [{ id: 'evt_1' }], until });
+    expect(result.totals.inbox).toBe(result.totals.entries);
+    return findings.map(({ kind, detail }) => `${kind} ${/lists two/.test(detail) ? 'listed' : 'stored'}`);
+  };
+  expect(await kinds([outside], inside)).toEqual(['conflicting stored']);
+  expect(await kinds([inside], outside)).toEqual(['conflicting stored']);
+  expect(await kinds([outside], later)).toEqual([]);
+  expect(await kinds([outside, inside], outside)).toEqual(['conflicting listed']);
+  expect(await kinds([inside, outside], inside)).toEqual(['conflicting listed']);
+  expect(await kinds([outside, later], outside)).toEqual([]);
+  expect(await kinds([outside, later, inside], inside)).toEqual(['conflicting listed', 'conflicting stored']);
 });
 
 test('one finding of any kind is enough for books that do not agree', async () => {

@@ -28,6 +28,9 @@ export interface RandomBooks {
   readonly unseenWithEntry: ReadonlySet<string>;
 }
 
+/** How many events a whole list has at most, beside the one from before the span. */
+const MAX_WHOLE = 48;
+
 const FATES = [
   'good',
   'good',
@@ -37,6 +40,7 @@ const FATES = [
   'missing',
   'doubled',
   'mismatched',
+  'conflicting',
   'received',
   'leased',
   'failed',
@@ -76,7 +80,7 @@ export async function makeBooks(seed: number): Promise<RandomBooks> {
     if (claim.state === 'claimed') await inbox.fail(claim.lease, { retryAfterMs, error: 'down' });
   };
 
-  const count = isCut ? 40 + Math.floor(random() * 120) : Math.floor(random() * 49);
+  const count = isCut ? 40 + Math.floor(random() * 120) : Math.floor(random() * (MAX_WHOLE + 1));
   for (let index = 0; index < count; index += 1) {
     const fate = pick(FATES);
     const at =
@@ -125,6 +129,17 @@ export async function makeBooks(seed: number): Promise<RandomBooks> {
         enter(event, `${event.payload['amount']}1`);
         plant('mismatched', id);
         break;
+      case 'conflicting': {
+        // The inbox has another event than the list, or the list has two.
+        const other = pick([{ type: `${event.type}.2` }, { payload: { amount: '0.01' } }]);
+        // Fewer than 50 events are a whole list, because no service cuts that.
+        const isListedTwice = random() < 0.5 && (isCut || listed.length + count - index <= MAX_WHOLE);
+        if (isListedTwice) listed.push({ ...event, ...other });
+        await finish(isListedTwice ? event : { ...event, payload: { ...event.payload, to: 'other' } });
+        enter(event);
+        plant('conflicting', id);
+        break;
+      }
       case 'received':
       case 'leased':
       case 'failed':

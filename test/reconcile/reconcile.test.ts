@@ -429,6 +429,12 @@ test.each([
   [{ id: 'evt_ghost', createdAt: null }, /`createdAt`/],
   [{ id: 'evt_ghost', createdAt: '12345' }, /`createdAt`/],
   [{ id: 'evt_ghost', createdAt: '2026-99-99' }, /`createdAt`/],
+  [{ id: 'evt_ghost', createdAt: '2026-03-01' }, /`createdAt` .* RFC 3339 date-time with its offset/],
+  [{ id: 'evt_ghost', createdAt: '2026-03-01T06:00:00' }, /`createdAt`/],
+  [{ id: 'evt_ghost', createdAt: '2026-03-01 06:00:00Z' }, /`createdAt`/],
+  [{ id: 'evt_ghost', createdAt: '2026-03-01 06:00 PST' }, /`createdAt`/],
+  [{ id: 'evt_ghost', createdAt: '2026-03-01 (x)' }, /`createdAt`/],
+  [{ id: 'evt_ghost', createdAt: '2026-02-31T00:00:00Z' }, /`createdAt`/],
   [{ id: '' }, /has no `id`/],
   [{ id: 7 }, /has no `id`/],
   [null, /is not an object/],
@@ -441,12 +447,29 @@ test.each([
 
 test.each([
   ['2026-03-01T06:00:00Z', 1],
-  ['2026-02-28', 0],
+  ['2026-03-01T06:00:00.5+02:00', 1],
+  ['2026-02-28T23:59:59.999Z', 0],
+  // The same hour of the span, but in another zone.
+  ['2026-03-01T00:30:00+01:00', 0],
   ['2016-12-31T23:59:60Z', 0],
 ])('an entry of an unknown event with createdAt %j is extra %i times', async (createdAt, count) => {
   const ledger = [{ id: 'evt_ghost', createdAt }];
   const { findings } = await compareBooks([], { inbox: makeInbox(), ledger });
   expect(findings.extra.count).toBe(count);
+});
+
+test('an inbox whose pages are shorter than asked for is read to its end', async () => {
+  const inbox = makeInbox();
+  const events = Array.from({ length: 7 }, (_, index) => makeEvent(`evt_${index}`));
+  for (const event of events) await finish(inbox, event);
+  const capped = {
+    ...inbox,
+    list: (options: Parameters<typeof inbox.list>[0]) => inbox.list({ ...options, limit: 3 }),
+  };
+  const before = makeEvent('evt_before', { created_at: '2026-02-20T00:00:00Z' });
+  const result = await compareBooks([before], { inbox: capped, ledger: [] });
+  expect(result).toMatchObject({ agree: false, totals: { inbox: 7 } });
+  expect(result.findings.missing.count).toBe(7);
 });
 
 test('an inbox whose list does not continue after the last record ends the comparison', async () => {

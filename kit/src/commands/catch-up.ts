@@ -163,10 +163,13 @@ function toExitCode(result: CatchUpResult): ExitCode {
   if (isJustOpened(result)) return EXIT.failed;
   if (undelivered.length > 0 && rows.some(({ answer }) => answer.kind === 'unreachable'))
     return EXIT.unreachable;
-  const isClockBehind = report.problems.some(({ code }) => code === 'ERR_CLOCK_BEHIND');
-  const isWhole = report.proven && report.gaps.length === 0 && !isClockBehind;
+  const isDoubtful = report.problems.some(({ code }) => DOUBTFUL.has(code));
+  const isWhole = report.proven && report.gaps.length === 0 && !isDoubtful;
   return isWhole && undelivered.length === 0 ? EXIT.good : EXIT.failed;
 }
+
+/** Problems with which a proof is not what it says: of different events with one id, the wrong one may be sent. */
+const DOUBTFUL: ReadonlySet<string> = new Set(['ERR_CLOCK_BEHIND', 'ERR_EVENT_CONFLICT']);
 
 /** Whether the watermark is still at the opening date, so that no time is proven yet. */
 function isJustOpened({ report, since }: CatchUpResult): boolean {

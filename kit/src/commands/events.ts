@@ -12,7 +12,7 @@ import {
   summarise,
 } from '../io/delivery.js';
 import { usageError } from '../io/errors.js';
-import { describeCut } from '../io/event-list.js';
+import { describeConflicts, describeCut, withoutCopies } from '../io/event-list.js';
 import {
   countOf,
   EXIT,
@@ -98,10 +98,11 @@ function showCommand(): Command {
 
 async function show(context: CommandContext<SelectionFlags>): Promise<ExitCode> {
   const { args, printer } = context;
-  const [event] = pickEvents(await selectEvents(context), args);
+  const selection = await selectEvents(context);
+  const [event] = pickEvents(selection, args);
   if (event === undefined) throw usageError('Name the event to show.');
   printer.print({ text: toJsonText(event, 2), data: event });
-  return EXIT.good;
+  return selection.conflicting.has(event.id) ? EXIT.failed : EXIT.good;
 }
 
 interface ReplayFlags extends SelectionFlags {
@@ -176,7 +177,10 @@ async function replay(context: CommandContext<ReplayFlags>): Promise<ExitCode> {
       'The list may have left out events, which were not sent: name the ids, or use `stablehooks catch-up`, which proves more.',
     );
   }
-  return complete && answers.every(isAccepted) ? EXIT.good : EXIT.failed;
+  // Of different events with one id, it is not known that the right one was sent.
+  const unsure =
+    args.length > 0 ? args.some((id) => selection.conflicting.has(id)) : selection.conflicting.size > 0;
+  return complete && !unsure && answers.every(isAccepted) ? EXIT.good : EXIT.failed;
 }
 
 function skipTo(events: readonly UnknownEvent[], after: string | undefined): readonly UnknownEvent[] {
@@ -219,8 +223,10 @@ function addSelectionFlags(command: Command, limit: number): Command {
 
 /** The events that the flags select. */
 interface Selection {
-  /** Oldest first, each id once. */
+  /** Oldest first, of each id the first event of the list. */
   readonly events: readonly UnknownEvent[];
+  /** The ids with which the list has different events, if one of these is selected. */
+  readonly conflicting: ReadonlySet<string>;
   /** Whether the list shows every event: no limit can have cut it, and every element is an event. */
   readonly complete: boolean;
 }
@@ -258,11 +264,17 @@ async function selectEvents({
   const problems = pages.reduce((sum, page) => sum + page.problems.length, 0);
   if (problems > 0)
     printer.note(`Skipped ${countOf(problems, 'element')} of the list without the form of an event.`);
-  const selected = pages
-    .flatMap(({ events }) => events)
-    .filter((event) => createdAtMs(event) >= from && createdAtMs(event) <= to);
-  const events = [...new Map(selected.map((event) => [event.id, event])).values()].sort(byAge);
-  return { events, complete: cut === undefined && problems === 0 };
+  const isSelected = (event: UnknownEvent) => createdAtMs(event) >= from && createdAtMs(event) <= to;
+  const { events, others } = withoutCopies(pages.flatMap((page) => page.events));
+  const ids = new Set(others.map(({ id }) => id));
+  const selected = [...events.filter(({ id }) => ids.has(id)), ...others].filter(isSelected);
+  const conflicting = new Set(selected.map(({ id }) => id));
+  if (conflicting.size > 0) printer.note(`${describeConflicts([...conflicting])} The first one is used.`);
+  return {
+    events: events.filter(isSelected).sort(byAge),
+    conflicting,
+    complete: cut === undefined && problems === 0,
+  };
 }
 
 function byAge(a: UnknownEvent, b: UnknownEvent): number {

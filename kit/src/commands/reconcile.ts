@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError } from 'commander';
-import type { EventType, UnknownEvent } from 'stablehooks';
+import { type EventType, isDateTime, type UnknownEvent } from 'stablehooks';
 import {
   type DailyTotal,
   type Finding,
@@ -61,21 +61,24 @@ export function reconcileCommand(): Command {
     .requiredOption('--inbox <location>', INBOX_PLACE)
     .requiredOption(
       '--since <time>',
-      'compare events created from then on: a date, or how long ago',
+      'compare events created from then on: a time, a date in UTC, or how long ago',
       parseMoment,
     )
     .option(
       '--until <time>',
-      'and before then (default: --lag ago, or when the file was written)',
+      'and before then (default: --lag ago, or when the file was last written)',
       parseMoment,
     )
     .option(
       '--copied-at <time>',
-      'when the file was copied from the ledger (default: when it was written)',
+      'when the file was copied from the ledger (default: when it was last written, its mtime)',
       parseMoment,
     )
     .option('--id-column <name>', 'column with the id of the event', 'event_id')
-    .option('--time-column <name>', 'column with the created_at of the event: leaves out older entries')
+    .option(
+      '--time-column <name>',
+      'column with the created_at of the event, with its offset: leaves out older entries',
+    )
     .option('--amount-column <name>', 'column with a decimal amount, to compare with the event')
     .option('--amount-field <path>', 'where the event has its amount (default: payload.amount)')
     .option(
@@ -203,11 +206,12 @@ function readEntry(
 
   const id = texts.get(idColumn) ?? '';
   if (id === '') throw wrong(idColumn, 'is empty. Each row needs the id of its event.');
-  const createdAt = timeColumn && texts.get(timeColumn);
-  // Date.parse alone takes an amount for a time.
-  const isTime = /^\d{4}-\d\d-\d\d/.test(createdAt ?? '') && !Number.isNaN(Date.parse(createdAt ?? ''));
-  if (createdAt !== undefined && !isTime) {
-    throw wrong(timeColumn ?? '', 'is not a time such as 2026-01-31T12:00:00Z.');
+  const createdAt = timeColumn === undefined ? undefined : texts.get(timeColumn);
+  if (timeColumn !== undefined && !isDateTime(createdAt)) {
+    throw wrong(
+      timeColumn,
+      'is not a date-time with its offset from UTC. Write it as 2026-01-31T12:00:00Z or 2026-01-31T13:00:00+01:00.',
+    );
   }
   const amount = amountColumn === undefined ? undefined : normalizeAmount(texts.get(amountColumn));
   if (amountColumn !== undefined && amount === undefined) {
@@ -325,8 +329,8 @@ function createReport(
       const count = (shown.get(kind) ?? 0) + 1;
       shown.set(kind, count);
       if (!printer.json && count > MAX_SHOWN) return;
-      const words = [printer.paint.bad(kind.padEnd(10)), toPlain(id), toPlain(type ?? ''), createdAt ?? ''];
-      const text = `${words.filter(Boolean).join('  ')}\n            ${toPlain(detail)}`;
+      const words = [printer.paint.bad(kind.padEnd(11)), toPlain(id), toPlain(type ?? ''), createdAt ?? ''];
+      const text = `${words.filter(Boolean).join('  ')}\n             ${toPlain(detail)}`;
       printer.print({ text, data: { finding } });
     },
     end(result: ReconcileResult): void {

@@ -14,8 +14,8 @@ export interface LedgerRow {
 /** A ledger whose header is read and checked. */
 export interface LedgerFile {
   /**
-   * When the file was begun, or written last if that was earlier: an export is of a time before its end. For standard
-   * input it is now, because nothing tells when the export was made.
+   * When the file was written last, by its mtime. Not when it was created: an export that is repeated is often written
+   * into the same file. For standard input it is now, because nothing tells when the export was made.
    */
   readonly writtenAt: Date;
   /** 0 for standard input. */
@@ -97,9 +97,8 @@ export async function openLedger(
 const MAX_ROW_BYTES = 1_000_000;
 
 function openFile(path: string) {
-  const { birthtimeMs, mtimeMs, size: sizeBytes } = statFile(path);
+  const { mtime: writtenAt, size: sizeBytes } = statFile(path);
   const file = createReadStream(path);
-  const writtenAt = new Date(Math.min(birthtimeMs || mtimeMs, mtimeMs));
   return { file, sizeBytes, writtenAt, readBytes: () => file.bytesRead };
 }
 

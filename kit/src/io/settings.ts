@@ -2,8 +2,10 @@ import { readFile } from 'node:fs/promises';
 import { parseEnv } from 'node:util';
 import { type Command, Help, InvalidArgumentError, Option } from 'commander';
 import {
+  createdAtMs,
   EVENT_TYPES,
   type EventType,
+  isDateTime,
   SIGNATURE_ENCODINGS,
   SIGNATURE_HEADER,
   type SignatureEncoding,
@@ -463,12 +465,14 @@ export function parseWait(value: string): number {
 /** A point in time as it was typed: a date, or how long ago. */
 export type Moment = { readonly at: Date } | { readonly agoMs: number };
 
-/** Reads `2026-01-31T12:00:00Z`, or a duration, which means so long ago. */
+/** Reads a date-time with its offset, a date, which begins at 00:00 UTC, or a duration, which means so long ago. */
 export function parseMoment(value: string): Moment {
   if (DURATION.test(value)) return { agoMs: parseDuration(value) };
-  const at = new Date(value);
-  if (/^\d{4}-\d\d-\d\d/.test(value) && !Number.isNaN(at.getTime())) return { at };
-  throw new InvalidArgumentError('Write a time as 2026-01-31T12:00:00Z, or how long ago: 30m, 2h, 7d.');
+  const [time] = [value, `${value}T00:00:00Z`].filter(isDateTime);
+  if (time !== undefined) return { at: new Date(createdAtMs({ created_at: time })) };
+  throw new InvalidArgumentError(
+    'Write a time with its offset, 2026-01-31T12:00:00Z, a date in UTC, 2026-01-31, or how long ago: 30m, 2h, 7d.',
+  );
 }
 
 /** The moment as a date; not before 1970, because dates have a lower limit. */

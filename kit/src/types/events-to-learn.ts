@@ -8,7 +8,7 @@ import {
 } from 'stablehooks';
 import type { Client } from 'stablehooks/client';
 import { usageError } from '../io/errors.js';
-import { describeCut } from '../io/event-list.js';
+import { describeConflicts, describeCut, withoutCopies } from '../io/event-list.js';
 import { type OpenInbox, recordsOf } from '../io/inbox.js';
 import { countOf } from '../io/output.js';
 import { isObject } from '../io/settings.js';
@@ -31,17 +31,21 @@ export async function listEvents(
   client: Client,
   { limit, signal }: { readonly limit: number; readonly signal: AbortSignal },
 ): Promise<FoundEvents> {
-  const found = new Map<string, UnknownEvent>();
+  const found: UnknownEvent[] = [];
   const notes: string[] = [];
   let malformed = 0;
   for (const type of EVENT_TYPES) {
     const page = await client.events.listWithProblems({ type, limit, signal });
-    for (const event of page.events) found.set(event.id, event);
+    found.push(...page.events);
     malformed += page.problems.length;
     const cut = describeCut(page.size, limit, `${type} event`);
     if (cut !== undefined) notes.push(cut);
   }
-  return { events: [...found.values()], notes, malformed };
+  // Each of the different events with one id is learned and checked.
+  const { events, others } = withoutCopies(found);
+  const ids = new Set(others.map(({ id }) => id));
+  if (ids.size > 0) notes.push(describeConflicts([...ids]));
+  return { events: [...events, ...others], notes, malformed };
 }
 
 /** Reads the events of an inbox, of every state. */

@@ -88,7 +88,22 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
     /--other -: standard input is already read for --body\. Pass a file/,
   ],
   [[...TRIGGER, '--secret-file', 'latin1'], /--secret-file latin1: the file is not UTF-8\. /],
-  [['events', 'list', '--since', 'yesterday'], /Write a time as 2026-01-31T12:00:00Z, or how long ago/],
+  ...[
+    ['yesterday'],
+    ['2026-02-31'],
+    ['2026-02-31T00:00:00Z'],
+    ['2026-01-31T12:00:00'],
+    ['2026-01-31 12:00'],
+    ['2026-01-31T12:00:00+24:00'],
+    ['2026-01-31T24:00:00Z'],
+    ['2026-01-31x'],
+  ].map(
+    ([time = '']) =>
+      [
+        ['events', 'list', '--since', time],
+        /Write a time with its offset, 2026-01-31T12:00:00Z, a date in UTC, 2026-01-31, or how long ago/,
+      ] as const,
+  ),
   [['events', 'replay', ...TO], /Name the events to replay, or pass --since TIME, or --all/],
   [['trigger', 'transfer.settled', '--to', 'localhost:3000'], /--to must be a URL such as http:/],
   [

@@ -1,6 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { parseXml } from '@rgrove/parse-xml';
 import Database from 'libsql';
+import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
 import { makeFolder, run, SECRET, start } from '../command.js';
 import { findClosedUrl, serve } from '../http-server.js';
@@ -25,6 +26,37 @@ describe.concurrent('catch-up', () => {
     const second = await run([...args, '--json'], service);
     expect(JSON.parse(second.stdout)).toMatchObject({ proven: true, new: 0, duplicates: 3, handled: 0 });
     expect(endpoint.outcomes).toHaveLength(3);
+  });
+
+  test('catch-up is exit 1 and not proven when the list has different events with one id', async () => {
+    await using folder = await makeFolder();
+    const event = {
+      ...exampleEvent('transfer.settled'),
+      created_at: new Date(Date.now() - 60_000).toISOString(),
+    };
+    const listed = [event, { ...event, delivered: true }];
+    await using service = await serve((_, response) => {
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(listed));
+    });
+    await using endpoint = await startEndpoint();
+    const env = { STABLEHOOKS_BASE_URL: service.url, STABLEHOOKS_TOKEN: 'token', STABLEHOOKS_SECRET: SECRET };
+    const catchUp = (inbox: string) =>
+      run(['catch-up', '--to', endpoint.url, '--inbox', folder.at(inbox), '--since', '1h', '--lag', '0s'], {
+        env,
+      });
+    const copies = await catchUp('copies.db');
+    expect([copies.exitCode, copies.stdout]).toEqual([0, expect.stringMatching(/\nproven /)]);
+
+    listed.push({ ...event, payload: { amount: '1000.00' } });
+    const first = await catchUp('events.db');
+    expect(first.stdout).toMatch(new RegExp(`\\nproblem +ERR_EVENT_CONFLICT ${event.id}: `));
+    const second = await catchUp('events.db');
+    for (const { stdout, exitCode } of [first, second]) {
+      expect(stdout).toMatch(/\nrecorded /);
+      expect(stdout).not.toMatch(/\nproven /);
+      expect(exitCode).toBe(1);
+    }
+    expect(endpoint.handled()).toEqual([event.id]);
   });
 
   test('catch-up signs with a secret from standard input', async () => {

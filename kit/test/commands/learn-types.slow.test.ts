@@ -6,7 +6,7 @@ import { createReceiver } from 'stablehooks';
 import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
 import { type CommandOptions, makeFolder, run } from '../command.js';
-import { findClosedUrl } from '../http-server.js';
+import { findClosedUrl, serve } from '../http-server.js';
 import { SILENT, startService } from '../service.js';
 import { openSqlite } from '../sqlite-file.js';
 
@@ -165,6 +165,33 @@ createReceiver({ secret: 'x', payloads, handlers: {
     expect(stderr).toContain(
       'listed 20 transfer.settled events, which is the limit. There may be more: raise --limit.',
     );
+  });
+
+  test('checks each of the different events that the service lists with one id, and notes it', async () => {
+    const event = exampleEvent('transfer.settled');
+    const listed = [
+      { ...event, payload: { ...event.payload, newer: 1 } },
+      event,
+      { ...event, delivered: true },
+    ];
+    await using service = await serve(({ url }, response) => {
+      const events = url?.includes('transfer.settled') ? listed : [];
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(events));
+    });
+    await using folder = await makeFolder();
+    await learn(folder.path, [event]);
+    const env = { STABLEHOOKS_BASE_URL: service.url, STABLEHOOKS_TOKEN: 'token' };
+    const check = () =>
+      run(['types', '--check', '--out', 'payloads.ts'], {
+        env,
+        cwd: folder.path,
+      });
+    const { exitCode, stdout, stderr } = await check();
+    expect(stderr).toContain(`different events with one id: ${event.id}. `);
+    expect(stdout).toMatch(/^transfer\.settled +2 +differs$/m);
+    expect(exitCode).toBe(1);
+    listed.shift();
+    expect((await check()).stderr).not.toContain(event.id);
   });
 
   test('learns from an inbox, events of every state included', async () => {

@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises';
+import { utimes, writeFile } from 'node:fs/promises';
 import type { UnknownEvent } from 'stablehooks';
 import { describe, expect, test } from 'vitest';
 import { makeFolder, run } from '../command.js';
@@ -105,6 +105,67 @@ describe.concurrent('reconcile', () => {
     const flags = ['--delimiter', delimiter === '\t' ? '\\t' : delimiter, '--json'];
     const { stdout } = await reconcile(books, mark + rows.join(newline), flags);
     expect(JSON.parse(stdout)).toMatchObject({ totals: { entries: 2, compared: 2 }, findings: NOTHING });
+  });
+
+  test('an export that is written into the file of the one before is as old as its last change', async () => {
+    await using books = await startBooks(['1.50']);
+    const path = books.folder.at('ledger.csv');
+    await writeFile(path, books.ledger.join('\n'));
+    const event = await books.emit('transfer.settled', { amount: '2.50' });
+    using inbox = await openSqlite(books.folder.at('app.db'));
+    const claim = await inbox.claim(event, LEASE);
+    if (claim.state === 'claimed') await inbox.complete(claim.lease);
+    await books.service.sandbox.clock.advance(600_000);
+    const places = ['--ledger', path, '--inbox', books.folder.at('app.db'), '--since', SINCE, '--dry-run'];
+    const findings = async (writtenAt: number) => {
+      // The file is that of before, and its bytes are new.
+      await writeFile(path, books.ledger.join('\n'));
+      await utimes(path, new Date(), new Date(writtenAt));
+      const { stdout, exitCode } = await run(['reconcile', ...places, '--csv'], books.service);
+      return [...findingsOf(stdout), exitCode];
+    };
+    expect(await findings(Date.now() + 60_000)).toEqual([`missing ${event.id}`, 1]);
+    // Of what was done after the export nothing is known.
+    expect(await findings(Date.now() - 60_000)).toEqual([1]);
+  });
+
+  test.each([
+    '2026-01-10 12:00:00',
+    '2026-01-10T12:00:00',
+    '2026-01-10',
+    '2026-02-31T00:00:00Z',
+    '2026-01-10 12:00 PST',
+    '2026-01-10 (x)',
+    '12.50',
+    '',
+  ])('the time %j is refused with its line and column, and what to write', async (time) => {
+    await using books = await startBooks([]);
+    const ledger = ['event_id,amount,at', 'evt_1,1,2020-01-01t00:00:00.5+01:00', `evt_2,1,${time}`];
+    const { stderr, exitCode } = await reconcile(books, ledger.join('\n'), ['--time-column', 'at']);
+    expect(stderr).toMatch(
+      /^stablehooks: --ledger \S+, line 3: the column at is not a date-time with its offset from UTC\. Write it as 2026-01-31T12:00:00Z or /m,
+    );
+    expect(exitCode).toBe(2);
+  });
+
+  test('an event of which the inbox has another one than the service lists is a finding, and exit 1', async () => {
+    await using books = await startBooks(['1.50']);
+    const event = await books.emit('transfer.settled', { amount: '1000.00' });
+    using inbox = await openSqlite(books.folder.at('app.db'));
+    const claim = await inbox.claim({ ...event, payload: { amount: '0.01' } }, LEASE);
+    if (claim.state === 'claimed') await inbox.complete(claim.lease);
+    const ledger = [...books.ledger, `${event.id},1000.00`].join('\n');
+    const text = await reconcile(books, ledger);
+    expect(text.stdout).toMatch(
+      new RegExp(`^conflicting  ${event.id}  transfer\\.settled  2026-\\S+\n {13}The`, 'm'),
+    );
+    expect(text.stdout).toMatch(/\ndiffer .*: 1 conflicting\.\n/);
+    const csv = await reconcile(books, ledger, ['--csv']);
+    expect(findingsOf(csv.stdout)).toEqual([`conflicting ${event.id}`]);
+    const json = await reconcile(books, ledger, ['--json']);
+    const result = JSON.parse(json.stdout.trim().split('\n').at(-1) ?? '');
+    expect(result).toMatchObject({ agree: false, findings: { conflicting: { count: 1, ids: [event.id] } } });
+    expect([text.exitCode, csv.exitCode, json.exitCode]).toEqual([1, 1, 1]);
   });
 
   test('a ledger is read from standard input with -', async () => {
@@ -243,8 +304,7 @@ describe.concurrent('reconcile', () => {
 });
 
 const NOTHING = Object.fromEntries(
-  ['unseen', 'missing', 'doubled', 'extra', 'mismatched', 'waiting', 'dead', 'unlisted'].map((kind) => [
-    kind,
-    { count: 0, ids: [] },
-  ]),
+  ['unseen', 'missing', 'doubled', 'extra', 'mismatched', 'waiting', 'dead', 'unlisted', 'conflicting'].map(
+    (kind) => [kind, { count: 0, ids: [] }],
+  ),
 );

@@ -1,0 +1,39 @@
+/** Whether two events with one id are the same event. */
+import { createdAtMs, type UnknownEvent } from '../core/events.js';
+
+/** Whether two elements of the list are the same. `delivered` can differ: it changes when a delivery succeeds. */
+export function isSameElement(a: UnknownEvent, b: UnknownEvent): boolean {
+  return isSameValue({ ...a, delivered: undefined }, { ...b, delivered: undefined });
+}
+
+/**
+ * Whether a listed and a stored event say the same: type, time and payload. A delivery need not have the other fields of
+ * the list, and can write the same time in another way.
+ */
+export function saysTheSame(a: UnknownEvent, b: UnknownEvent): boolean {
+  return a.type === b.type && createdAtMs(a) === createdAtMs(b) && isSameValue(a.payload, b.payload);
+}
+
+/** Compares values from JSON without recursion, so that no depth of nesting overflows the stack. */
+function isSameValue(a: unknown, b: unknown): boolean {
+  const pairs: [unknown, unknown][] = [[a, b]];
+  // The array grows while it is read.
+  for (const [left, right] of pairs) {
+    if (!isNested(left) || !isNested(right)) {
+      if (left !== right) return false;
+      continue;
+    }
+    const names = Object.keys(left);
+    const hasSameNames = names.length === Object.keys(right).length;
+    if (Array.isArray(left) !== Array.isArray(right) || !hasSameNames) return false;
+    for (const name of names) {
+      if (!Object.hasOwn(right, name)) return false;
+      pairs.push([left[name], right[name]]);
+    }
+  }
+  return true;
+}
+
+function isNested(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null;
+}
