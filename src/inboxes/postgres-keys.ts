@@ -218,6 +218,7 @@ BEGIN
     taken_at := clock_timestamp();
     visible_at := taken_at + visibility_ms * interval '1 millisecond';
     event_json := NULL;
+    passed := 0;
     SELECT found.due_at INTO held_until FROM ${tables.events} AS found
       WHERE found.key = event_key AND found.state = 'leased';
     -- Not a condition above: for that one the planner could read all events that wait for the key.
