@@ -1,10 +1,11 @@
 /** `stablehooks/fetch`: the adapter for Request and Response (Hono, Workers, Deno, Bun, SvelteKit, Remix). */
 
 import { joinBytes } from '../core/bytes.js';
+import { ConfigError } from '../core/errors.js';
 import { assertReceiver, func, readOptions } from '../core/options.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
-import { incomplete, longerThanDeclared, tooLarge, unavailable } from './body-error.js';
+import { incomplete, longerThanDeclared, notBytes, tooLarge, unavailable } from './body-error.js';
 
 const READER = 'A body parser or proxy';
 
@@ -48,19 +49,36 @@ export function toFetchHandler(
   const given = readOptions('toFetchHandler', options, { waitUntil: func() });
   return async (request, ...context) => {
     const reading: Reading = {};
-    const lifetime = context.find(isLifetime);
     const outcome = await receiver.receive({
-      method: request.method,
-      url: request.url,
+      // Getters where the arguments can be wrong: what they throw becomes the outcome.
+      get method() {
+        assertRequest(request);
+        return request.method;
+      },
+      get url() {
+        return request.url;
+      },
       header: (name) => request.headers.get(name),
       body: (maxBytes) => readBody(request, maxBytes, reading),
       cancelBody: () => reading.cancel?.(),
-      // Platforms refuse a call that is not one of the method.
-      waitUntil: lifetime === undefined ? given.waitUntil : (work) => lifetime.waitUntil(work),
+      get waitUntil() {
+        const lifetime = context.find(isLifetime);
+        // Platforms refuse a call that is not one of the method.
+        return lifetime === undefined
+          ? given.waitUntil
+          : (work: Promise<unknown>) => lifetime.waitUntil(work);
+      },
     });
     const { status, headers, body } = toWebhookResponse(outcome);
     return new Response(body, { status, headers });
   };
+}
+
+function assertRequest(request: Request | undefined): void {
+  if (typeof request?.headers?.get === 'function') return;
+  throw new ConfigError(
+    'toFetchHandler: the first argument of the handler must be a Request. In Hono, write `handler(c.req.raw)`.',
+  );
 }
 
 /** What a platform passes to extend the life of an invocation. */
@@ -126,18 +144,28 @@ async function readStream(
     size = Number.POSITIVE_INFINITY;
     void drain(reader, limit);
   };
-  try {
-    for (let read = await reader.read(); !read.done; read = await reader.read()) {
-      size += read.value.length;
-      if (size > limit) break;
-      chunks.push(read.value);
+  const next = () =>
+    reader.read().catch((cause) => {
+      throw incomplete(cause);
+    });
+  for (let read = await next(); !read.done; read = await next()) {
+    // A stream of the network gives nothing else; one that other code made can give anything.
+    if (!isBytes(read.value)) {
+      reader.cancel().catch(() => undefined);
+      throw notBytes(`${FIX} A stream of your own must give Uint8Array.`);
     }
-  } catch (cause) {
-    throw incomplete(cause);
+    size += read.value.length;
+    if (size > limit) break;
+    chunks.push(read.value);
   }
   if (size <= limit) return joinBytes(chunks, size);
   reading.cancel();
   return undefined;
+}
+
+/** Whether it is a Uint8Array, also one of another realm: test environments have their own. */
+function isBytes(chunk: unknown): boolean {
+  return Object.prototype.toString.call(chunk) === '[object Uint8Array]';
 }
 
 /**
