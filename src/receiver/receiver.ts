@@ -17,7 +17,7 @@ import {
   type UnknownEvent,
   type WebhookEvent,
 } from '../core/events.js';
-import { abortSignal, integer, readOptions } from '../core/options.js';
+import { abortSignal, func, integer, readOptions } from '../core/options.js';
 import type {
   Claim,
   Inbox,
@@ -138,7 +138,8 @@ export interface Receiver {
    *
    * @returns how many events ended in which way.
    * @throws {UnavailableError} `ERR_INBOX_FAILED` when the inbox cannot be asked.
-   * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown, or the function that gives the inbox fails.
+   * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown or wrong, or the function that gives the inbox
+   * fails.
    */
   redrive(options?: RedriveOptions): Promise<OutcomeCounts>;
   /**
@@ -649,8 +650,11 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     if (where !== undefined) warnNotDurable(inbox, { where, logger });
   }
 
-  async function redrive({ signal, onOutcome, ...others }: RedriveOptions = {}): Promise<OutcomeCounts> {
-    refuseOthers('receiver.redrive', others, ['signal', 'onOutcome']);
+  async function redrive(options: RedriveOptions = {}): Promise<OutcomeCounts> {
+    const { signal, onOutcome } = readOptions('receiver.redrive', options, {
+      signal: abortSignal(),
+      onOutcome: func(),
+    });
     redriven = true;
     return await telemetry.redrive(async () => {
       const counts = emptyCounts();

@@ -52,6 +52,7 @@ const wrongTexts: readonly [string, (event: UnknownEvent) => unknown][] = [
   ['an event with another id', (event) => JSON.stringify({ ...event, id: 'evt_of_another' })],
   ['an event of another type', (event) => JSON.stringify({ ...event, type: 'redeem.failed' })],
   ['no string', (event) => event],
+  ['a list of texts', (event) => [JSON.stringify(event)]],
   ['null', () => null],
 ];
 
@@ -106,11 +107,23 @@ test.each<[unknown, readonly string[]]>([
   },
 );
 
-test('redrive refuses unknown options, and runs nothing', async () => {
+test.each<[string, unknown, string]>([
+  [
+    'an unknown one',
+    { onOutcomes: () => undefined },
+    'unknown option `onOutcomes`. Did you mean `onOutcome`?',
+  ],
+  ['null', null, 'the options must be an object.'],
+  ['a controller as the signal', { signal: new AbortController() }, '`signal` must be an AbortSignal.'],
+  ['an onOutcome that is no function', { onOutcome: [] }, '`onOutcome` must be a function.'],
+])('redrive refuses wrong options, and runs nothing: %s', async (_, options, message) => {
   const { receiver, handled } = setUp();
   await receiver.record([anEvent()], { dueInMs: 0, origin: 'pull' });
-  const misspelt = { onOutcomes: () => undefined } as object;
-  await expect(receiver.redrive(misspelt)).rejects.toThrow(/unknown option `onOutcomes`/);
+  const redriven = receiver.redrive(options as object);
+  await expect(redriven).rejects.toMatchObject({
+    code: 'ERR_CONFIG_INVALID',
+    message: `receiver.redrive: ${message}`,
+  });
   expect(handled).toEqual([]);
   await receiver.redrive();
   expect(handled).toHaveLength(1);
@@ -212,15 +225,28 @@ describe.each(['accept', 'handle'] as const)('%s', (method) => {
     },
   );
 
-  test('takes the JSON of the event, and a traceparent, from each origin', async () => {
-    const { inbox, receiver, handled } = setUp();
+  test('takes the JSON of the event, which the inbox stores, and a traceparent, from each origin', async () => {
+    const { inbox, receiver: other } = setUp();
+    const traces: (string | undefined)[] = [];
+    const receiver = createReceiver({
+      secret,
+      inbox,
+      handlers: { 'transfer.settled': () => undefined },
+      telemetry: {
+        ...other.telemetry,
+        delivery(_, run, traceparent) {
+          traces.push(traceparent);
+          return run();
+        },
+      },
+    });
     for (const origin of ['push', 'pull', 'queue', 'redrive'] as const) {
       const event = anEvent();
-      const json = ` ${JSON.stringify(event)}`;
-      const outcome = await receiver[method](event, origin, { json, traceparent: '00-1-2-01' });
+      const json = JSON.stringify({ ...event, note: 'as it arrived' });
+      const outcome = await receiver[method](event, origin, { json, traceparent: `00-${origin}` });
       expect(outcome).toMatchObject({ kind: 'handled', origin, event });
-      expect(await inbox.find(event.id)).toMatchObject({ state: 'done', origin });
+      expect(await inbox.find(event.id)).toMatchObject({ state: 'done', origin, event: JSON.parse(json) });
     }
-    expect(handled).toHaveLength(4);
+    expect(traces).toEqual(['00-push', '00-pull', '00-queue', '00-redrive']);
   });
 });

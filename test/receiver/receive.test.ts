@@ -103,9 +103,10 @@ describe('an authentic delivery', () => {
       Object.defineProperty({ method: 'POST' }, 'logger', { get: () => missing() }),
     ],
   ])('receive fails with ERR_CONFIG_INVALID for %s, which is no request', async (_, request) => {
-    vi.spyOn(console, 'error').mockReturnValue();
+    const error = vi.spyOn(console, 'error').mockReturnValue();
     const { receiver, outcomes } = setUp();
     const outcome = await receiver.receive(request as WebhookRequest);
+    expect(error.mock.calls).toEqual([[expect.stringContaining('failed (push) ERR_CONFIG_INVALID')]]);
     expect(outcome).toMatchObject({ kind: 'failed', origin: 'push', error: { code: 'ERR_CONFIG_INVALID' } });
     expect(outcomes).toEqual([outcome]);
   });
