@@ -782,6 +782,8 @@ function assertJson(name: string, json: unknown, { id, type }: UnknownEvent): vo
   );
 }
 
+const ACCEPT_OPTIONS = ['json', 'traceparent'];
+
 /** @throws {ConfigError} `ERR_CONFIG_INVALID` */
 function readAcceptOptions(
   where: string,
@@ -792,9 +794,9 @@ function readAcceptOptions(
   }: { readonly event: UnknownEvent; readonly origin: Origin; readonly options: AcceptOptions },
 ): AcceptOptions {
   assertOrigin(where, origin);
-  assertObject(where, options);
+  assertOptions(where, options, ACCEPT_OPTIONS);
   const { json, traceparent, ...others } = options;
-  refuseOthers(where, others, ['json', 'traceparent']);
+  refuseOthers(where, others, ACCEPT_OPTIONS);
   if (json !== undefined) assertJson(`${where}: \`json\``, json, event);
   if (traceparent !== undefined && typeof traceparent !== 'string') {
     throw new ConfigError(`${where}: \`traceparent\` must be a string.`);
@@ -802,9 +804,11 @@ function readAcceptOptions(
   return { json, traceparent };
 }
 
-function assertObject(where: string, options: unknown): void {
+const RECORD_OPTIONS = ['dueInMs', 'origin', 'json'];
+
+function assertOptions(where: string, options: unknown, names: readonly string[]): void {
   if (typeof options === 'object' && options !== null) return;
-  throw new ConfigError(`${where}: the options must be an object.`);
+  throw new ConfigError(`${where}: the options must be an object. They are ${names.join(', ')}.`);
 }
 
 function assertRecordArguments(events: readonly UnknownEvent[], options: RecordOptions): void {
@@ -812,9 +816,9 @@ function assertRecordArguments(events: readonly UnknownEvent[], options: RecordO
   if (!Array.isArray(events)) {
     throw new ConfigError(`${where}: the first argument must be an array of events.`);
   }
-  assertObject(where, options);
+  assertOptions(where, options, RECORD_OPTIONS);
   const { dueInMs, origin, json, ...others } = options;
-  refuseOthers(where, others, ['dueInMs', 'origin', 'json']);
+  refuseOthers(where, others, RECORD_OPTIONS);
   if (!Number.isSafeInteger(dueInMs) || dueInMs < 0) {
     throw new ConfigError(`${where}: \`dueInMs\` must be an integer from 0.`);
   }

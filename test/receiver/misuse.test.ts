@@ -31,7 +31,7 @@ test.each([
   [{ dueInMs: 0, origin: 'poll' }, /`origin`/],
   [{ dueInMs: 0, origin: 'pull', json: [] }, /`json` must be an array with the JSON of each event/],
   [{ dueInMs: 0, origin: 'pull', json: '{' }, /`json` must be an array with the JSON of each event/],
-  [null, /the options must be an object/],
+  [null, /the options must be an object\. They are dueInMs, origin, json\./],
   [undefined, /the options must be an object/],
   ['pull', /the options must be an object/],
 ])('record refuses the options %j, and records nothing', async (options, message) => {
@@ -174,8 +174,8 @@ describe.each(['accept', 'handle'] as const)('%s', (method) => {
   );
 
   test.each<[string, unknown, string]>([
-    ['null', null, 'the options must be an object.'],
-    ['a string', 'push', 'the options must be an object.'],
+    ['null', null, 'the options must be an object. They are json, traceparent.'],
+    ['a string', 'push', 'the options must be an object. They are json, traceparent.'],
     ['an unknown option', { text: '{}' }, 'unknown option `text`. The options are json, traceparent.'],
     ['a traceparent that is no string', { traceparent: 7 }, '`traceparent` must be a string.'],
   ])('resolves to failed with ERR_CONFIG_INVALID for the options: %s', async (_, options, message) => {
