@@ -4,7 +4,7 @@ import { joinBytes } from '../core/bytes.js';
 import { ConfigError } from '../core/errors.js';
 import { assertReceiver, func, readOptions } from '../core/options.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
-import type { Receiver } from '../receiver/receiver.js';
+import type { Receiver, WebhookRequest } from '../receiver/receiver.js';
 import { incomplete, longerThanDeclared, notBytes, tooLarge, unavailable } from './body-error.js';
 
 const READER = 'A body parser or proxy';
@@ -48,37 +48,57 @@ export function toFetchHandler(
   assertReceiver('toFetchHandler', receiver, 'receive');
   const given = readOptions('toFetchHandler', options, { waitUntil: func() });
   return async (request, ...context) => {
-    const reading: Reading = {};
-    const outcome = await receiver.receive({
-      // Getters where the arguments can be wrong: what they throw becomes the outcome.
-      get method() {
-        assertRequest(request);
-        return request.method;
-      },
-      get url() {
-        return request.url;
-      },
-      header: (name) => request.headers.get(name),
-      body: (maxBytes) => readBody(request, maxBytes, reading),
-      cancelBody: () => reading.cancel?.(),
-      get waitUntil() {
-        const lifetime = context.find(isLifetime);
-        // Platforms refuse a call that is not one of the method.
-        return lifetime === undefined
-          ? given.waitUntil
-          : (work: Promise<unknown>) => lifetime.waitUntil(work);
-      },
-    });
+    const outcome = await receiver.receive(new FetchWebhookRequest(request, context, given));
     const { status, headers, body } = toWebhookResponse(outcome);
     return new Response(body, { status, headers });
   };
 }
 
-function assertRequest(request: Request | undefined): void {
-  if (typeof request?.headers?.get === 'function') return;
-  throw new ConfigError(
-    'toFetchHandler: the first argument of the handler must be a Request. In Hono, write `handler(c.req.raw)`.',
-  );
+/**
+ * A Request as the receiver takes it. A class, because an object with functions of its own takes longer to make. It reads
+ * the arguments of the handler, which can be wrong, when the receiver asks: what that throws becomes the outcome.
+ */
+class FetchWebhookRequest implements WebhookRequest {
+  readonly #request: Request;
+  readonly #context: readonly unknown[];
+  readonly #given: FetchHandlerOptions;
+  readonly #reading: Reading = {};
+
+  constructor(request: Request, context: readonly unknown[], given: FetchHandlerOptions) {
+    this.#request = request;
+    this.#context = context;
+    this.#given = given;
+  }
+
+  get method(): string {
+    const request: Request | null | undefined = this.#request;
+    if (typeof request?.headers?.get === 'function') return request.method;
+    throw new ConfigError(
+      'toFetchHandler: the first argument of the handler must be a Request. In Hono, write `handler(c.req.raw)`.',
+    );
+  }
+
+  get url(): string {
+    return this.#request.url;
+  }
+
+  get waitUntil(): FetchHandlerOptions['waitUntil'] {
+    const lifetime = this.#context.find(isLifetime);
+    // Platforms refuse a call that is not one of the method.
+    return lifetime === undefined ? this.#given.waitUntil : (work) => lifetime.waitUntil(work);
+  }
+
+  header(name: string): string | null {
+    return this.#request.headers.get(name);
+  }
+
+  body(maxBytes: number): Promise<Uint8Array> {
+    return readBody(this.#request, maxBytes, this.#reading);
+  }
+
+  cancelBody(): void {
+    this.#reading.cancel?.();
+  }
 }
 
 /** What a platform passes to extend the life of an invocation. */
@@ -144,19 +164,22 @@ async function readStream(
     size = Number.POSITIVE_INFINITY;
     void drain(reader, limit);
   };
-  const next = () =>
-    reader.read().catch((cause) => {
-      throw incomplete(cause);
-    });
-  for (let read = await next(); !read.done; read = await next()) {
-    // A stream of the network gives nothing else; one that other code made can give anything.
-    if (!isBytes(read.value)) {
-      reader.cancel().catch(() => undefined);
-      throw notBytes(`${FIX} A stream of your own must give Uint8Array.`);
+  let hasOther = false;
+  try {
+    for (let read = await reader.read(); !read.done; read = await reader.read()) {
+      // A stream of the network gives nothing else; one that other code made can give anything.
+      hasOther = !isBytes(read.value);
+      if (hasOther) break;
+      size += read.value.length;
+      if (size > limit) break;
+      chunks.push(read.value);
     }
-    size += read.value.length;
-    if (size > limit) break;
-    chunks.push(read.value);
+  } catch (cause) {
+    throw incomplete(cause);
+  }
+  if (hasOther) {
+    reader.cancel().catch(() => undefined);
+    throw notBytes(`${FIX} A stream of your own must give Uint8Array.`);
   }
   if (size <= limit) return joinBytes(chunks, size);
   reading.cancel();
