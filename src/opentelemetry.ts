@@ -194,7 +194,8 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
     if (secretIndex !== undefined && isFirst) {
       secretMatches.add(1, { ...common, 'stablehooks.secret.index': secretIndex });
     }
-    if (event !== undefined && (kind === 'handled' || kind === 'ignored')) {
+    // An event that is ignored again was done before, and has no attempt.
+    if (event !== undefined && attempt !== undefined && (kind === 'handled' || kind === 'ignored')) {
       // Clocks differ: an age below zero is none.
       eventAge.record(Math.max(0, runtime.now() - createdAtMs(event)) / 1_000, attributes);
     }

@@ -24,6 +24,14 @@ export function longerThanDeclared(): RequestError {
   );
 }
 
+/** The stream gives strings, objects or other views of memory, so the bytes that were signed are not known. */
+export function notBytes(fix: string): RequestError {
+  return new RequestError(
+    'ERR_BODY_UNAVAILABLE',
+    `The stream of the body gives something other than Uint8Array, such as strings, so the bytes that were signed are lost. ${fix}`,
+  );
+}
+
 /**
  * Something read the body before the receiver, and its exact bytes are lost.
  *

@@ -1,10 +1,11 @@
 /** `stablehooks/fetch`: the adapter for Request and Response (Hono, Workers, Deno, Bun, SvelteKit, Remix). */
 
 import { joinBytes } from '../core/bytes.js';
+import { ConfigError } from '../core/errors.js';
 import { assertReceiver, func, readOptions } from '../core/options.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
-import type { Receiver } from '../receiver/receiver.js';
-import { incomplete, longerThanDeclared, tooLarge, unavailable } from './body-error.js';
+import type { Receiver, WebhookRequest } from '../receiver/receiver.js';
+import { incomplete, longerThanDeclared, notBytes, tooLarge, unavailable } from './body-error.js';
 
 const READER = 'A body parser or proxy';
 
@@ -47,20 +48,57 @@ export function toFetchHandler(
   assertReceiver('toFetchHandler', receiver, 'receive');
   const given = readOptions('toFetchHandler', options, { waitUntil: func() });
   return async (request, ...context) => {
-    const reading: Reading = {};
-    const lifetime = context.find(isLifetime);
-    const outcome = await receiver.receive({
-      method: request.method,
-      url: request.url,
-      header: (name) => request.headers.get(name),
-      body: (maxBytes) => readBody(request, maxBytes, reading),
-      cancelBody: () => reading.cancel?.(),
-      // Platforms refuse a call that is not one of the method.
-      waitUntil: lifetime === undefined ? given.waitUntil : (work) => lifetime.waitUntil(work),
-    });
+    const outcome = await receiver.receive(new FetchWebhookRequest(request, context, given));
     const { status, headers, body } = toWebhookResponse(outcome);
     return new Response(body, { status, headers });
   };
+}
+
+/**
+ * A Request as the receiver takes it. A class, because an object with functions of its own takes longer to make. It reads
+ * the arguments of the handler, which can be wrong, when the receiver asks: what that throws becomes the outcome.
+ */
+class FetchWebhookRequest implements WebhookRequest {
+  readonly #request: Request;
+  readonly #context: readonly unknown[];
+  readonly #given: FetchHandlerOptions;
+  readonly #reading: Reading = {};
+
+  constructor(request: Request, context: readonly unknown[], given: FetchHandlerOptions) {
+    this.#request = request;
+    this.#context = context;
+    this.#given = given;
+  }
+
+  get method(): string {
+    const request: Request | null | undefined = this.#request;
+    if (typeof request?.headers?.get === 'function') return request.method;
+    throw new ConfigError(
+      'toFetchHandler: the first argument of the handler must be a Request. In Hono, write `handler(c.req.raw)`.',
+    );
+  }
+
+  get url(): string {
+    return this.#request.url;
+  }
+
+  get waitUntil(): FetchHandlerOptions['waitUntil'] {
+    const lifetime = this.#context.find(isLifetime);
+    // Platforms refuse a call that is not one of the method.
+    return lifetime === undefined ? this.#given.waitUntil : (work) => lifetime.waitUntil(work);
+  }
+
+  header(name: string): string | null {
+    return this.#request.headers.get(name);
+  }
+
+  body(maxBytes: number): Promise<Uint8Array> {
+    return readBody(this.#request, maxBytes, this.#reading);
+  }
+
+  cancelBody(): void {
+    this.#reading.cancel?.();
+  }
 }
 
 /** What a platform passes to extend the life of an invocation. */
@@ -126,8 +164,12 @@ async function readStream(
     size = Number.POSITIVE_INFINITY;
     void drain(reader, limit);
   };
+  let hasOther = false;
   try {
     for (let read = await reader.read(); !read.done; read = await reader.read()) {
+      // A stream of the network gives nothing else; one that other code made can give anything.
+      hasOther = !isBytes(read.value);
+      if (hasOther) break;
       size += read.value.length;
       if (size > limit) break;
       chunks.push(read.value);
@@ -135,9 +177,18 @@ async function readStream(
   } catch (cause) {
     throw incomplete(cause);
   }
+  if (hasOther) {
+    reader.cancel().catch(() => undefined);
+    throw notBytes(`${FIX} A stream of your own must give Uint8Array.`);
+  }
   if (size <= limit) return joinBytes(chunks, size);
   reading.cancel();
   return undefined;
+}
+
+/** Whether it is a Uint8Array, also one of another realm: test environments have their own. */
+function isBytes(chunk: unknown): boolean {
+  return Object.prototype.toString.call(chunk) === '[object Uint8Array]';
 }
 
 /**

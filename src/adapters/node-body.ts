@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Logger } from '../core/ports.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
 import type { Receiver, WebhookRequest } from '../receiver/receiver.js';
-import { incomplete, tooLarge, unavailable } from './body-error.js';
+import { incomplete, notBytes, tooLarge, unavailable } from './body-error.js';
 
 /** Node's request, and where frameworks and parsers leave what they read. */
 export interface NodeRequest extends IncomingMessage {
@@ -102,9 +102,7 @@ export class NodeWebhookRequest implements WebhookRequest {
     let size = 0;
 
     const onData = (chunk: unknown) => {
-      if (!(chunk instanceof Uint8Array)) {
-        return fail(unavailable('Something that decodes the stream to strings', this.#options.fix));
-      }
+      if (!(chunk instanceof Uint8Array)) return fail(notBytes(this.#options.fix));
       size += chunk.length;
       if (size > maxBytes) fail(tooLarge(maxBytes));
       else chunks.push(chunk);

@@ -28,6 +28,7 @@ import {
   notify,
   type Outcome,
   type OutcomeCounts,
+  type OutcomeKind,
   warnNotDurable,
 } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
@@ -534,7 +535,9 @@ async function dispatchEvents(
     else count(found, outcome);
   }
 
-  function count({ event, result }: FoundEvent, { kind, error }: Outcome): void {
+  function count({ event, result }: FoundEvent, outcome: Outcome): void {
+    const { error } = outcome;
+    const kind = countedKind(outcome);
     counts[kind] += 1;
     if (isFailure(kind)) failedIds.push(event.id);
     const tookEffect = kind === 'handled' || kind === 'ignored' || kind === 'queued';
@@ -557,7 +560,7 @@ async function dispatchEvents(
   /** Runs the events that waited for others of their ordering key: most of these, this poll has run. */
   async function runWaiting(): Promise<void> {
     const onOutcome = (outcome: Outcome) => {
-      const { kind, event } = outcome;
+      const { event } = outcome;
       if (event === undefined || outcome.error?.code === 'ERR_KEY_BUSY') return;
       const found = waiting.get(event.id);
       waiting.delete(event.id);
@@ -565,8 +568,8 @@ async function dispatchEvents(
         count(found, outcome);
         return;
       }
-      counts[kind] += 1;
-      if (isFailure(kind)) failedIds.push(event.id);
+      counts[outcome.kind] += 1;
+      if (isFailure(outcome.kind)) failedIds.push(event.id);
     };
     try {
       await receiver.redrive({ signal, onOutcome });
@@ -579,6 +582,11 @@ async function dispatchEvents(
   await Promise.all(Array.from({ length: concurrency }, work));
   if (waiting.size > 0) await runWaiting();
   return { counts, recoveredIds, failedIds, problems };
+}
+
+/** What an outcome counts as: an event that is ignored without an attempt was done before. */
+function countedKind({ kind, attempt }: Outcome): OutcomeKind {
+  return kind === 'ignored' && attempt === undefined ? 'duplicate' : kind;
 }
 
 /** The right to poll. One process has it at a time. */

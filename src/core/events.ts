@@ -160,16 +160,28 @@ const utf8 = new TextDecoder('utf-8', { fatal: true });
 /** As {@link parseEvent}, with the JSON that the event was parsed from, which inboxes store. */
 export function readEvent(body: Uint8Array): { readonly parsed: ParsedEvent; readonly json: string } {
   let json: string;
-  let value: unknown;
   try {
     json = utf8.decode(body);
-    value = JSON.parse(json);
-  } catch (cause) {
-    // Without the cause: V8 quotes the JSON in its message.
-    const kind = cause instanceof SyntaxError ? 'it is not JSON' : 'it is not UTF-8';
-    throw malformed(kind);
+  } catch {
+    throw malformed('it is not UTF-8');
   }
-  return { parsed: toEvent(value), json };
+  return { parsed: readText(json), json };
+}
+
+/**
+ * Parses the JSON of an event.
+ *
+ * @throws {EventError} `ERR_EVENT_MALFORMED` when the text is not JSON or not an event.
+ */
+export function readText(json: string): ParsedEvent {
+  let value: unknown;
+  try {
+    value = JSON.parse(json);
+  } catch {
+    // Without the cause: V8 quotes the JSON in its message.
+    throw malformed('it is not JSON');
+  }
+  return toEvent(value);
 }
 
 /**

@@ -37,8 +37,8 @@ export type OutcomeResult = {
   | {
       /**
        * - `handled`: the handler finished and the inbox recorded it.
-       * - `duplicate`: the event was handled before.
-       * - `ignored`: a known type without a handler; recorded as done.
+       * - `duplicate`: the inbox has the event as done: its handler ran, or there was none when it came.
+       * - `ignored`: a known type without a handler in this process; recorded as done, now or before.
        * - `parked`: an unknown type, stored in the inbox.
        * - `queued`: durably enqueued, or durably recorded and answered before its handler runs.
        */

@@ -12,11 +12,12 @@ import {
   EVENT_TYPES,
   isKnownEvent,
   readEvent,
+  readText,
   toEvent,
   type UnknownEvent,
   type WebhookEvent,
 } from '../core/events.js';
-import { abortSignal, integer, readOptions } from '../core/options.js';
+import { abortSignal, func, integer, readOptions } from '../core/options.js';
 import type {
   Claim,
   Inbox,
@@ -88,13 +89,22 @@ export interface RecordOptions {
   /** When events of known types are due, in ms from now, an integer from 0, if nothing runs them before. */
   readonly dueInMs: number;
   readonly origin: Origin;
-  /** The JSON of each event as it arrived, in the same order, to be stored unchanged. @default the events serialized */
+  /**
+   * The JSON of each event as it arrived, in the same order, to be stored unchanged: its `id` and `type` must be those of
+   * the event.
+   *
+   * @default the events serialized
+   */
   readonly json?: readonly string[] | undefined;
 }
 
 /** What is known of an authentic event beside itself. */
 export interface AcceptOptions {
-  /** The event's JSON as it arrived, to be stored and enqueued unchanged. @default the event serialized */
+  /**
+   * The event's JSON as it arrived, to be stored and enqueued unchanged: its `id` and `type` must be those of the event.
+   *
+   * @default the event serialized
+   */
   readonly json?: string | undefined;
   /** The trace context that the event came with, such as that of its job, as a W3C `traceparent`. @default none */
   readonly traceparent?: string | undefined;
@@ -102,7 +112,8 @@ export interface AcceptOptions {
 
 /**
  * Receives events. `receive`, `accept` and `handle` never throw or reject: each resolves to an {@link Outcome}. What is
- * handed over and is no event, such as `null`, is `rejected` with `ERR_EVENT_MALFORMED`.
+ * handed over and is no event, such as `null`, is `rejected` with `ERR_EVENT_MALFORMED`; another argument that is wrong,
+ * such as the JSON of another event, is `failed` with `ERR_CONFIG_INVALID`. Neither reaches the inbox.
  */
 export interface Receiver {
   /** Takes one HTTP request, untrusted: verifies it, parses it, and continues as {@link Receiver.accept}. */
@@ -116,8 +127,8 @@ export interface Receiver {
    * state the inbox already had it. Events of unknown types are parked, and `onUnknown` is called for the new ones.
    *
    * @throws {UnavailableError} `ERR_INBOX_FAILED`; some of the events may be recorded by then.
-   * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or makes no sense, or the function that
-   * gives the inbox fails.
+   * @throws {ConfigError} `ERR_CONFIG_INVALID` when an element is not an event, an option is missing, unknown or makes no
+   * sense, or the function that gives the inbox fails.
    */
   record(events: readonly UnknownEvent[], options: RecordOptions): Promise<readonly RecordResult[]>;
   /**
@@ -127,7 +138,8 @@ export interface Receiver {
    *
    * @returns how many events ended in which way.
    * @throws {UnavailableError} `ERR_INBOX_FAILED` when the inbox cannot be asked.
-   * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown, or the function that gives the inbox fails.
+   * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is unknown or wrong, or the function that gives the inbox
+   * fails.
    */
   redrive(options?: RedriveOptions): Promise<OutcomeCounts>;
   /**
@@ -219,7 +231,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   });
 
   async function receive(request: WebhookRequest): Promise<Outcome> {
-    const requestLogger = settings.logger ?? request.logger ?? console;
+    const requestLogger = loggerOf(request);
     let background: (() => Promise<unknown>) | undefined;
     const outcome = await conclude({ origin: 'push' }, requestLogger, async (enter, delivery) => {
       if (closed) throw receiverClosed();
@@ -250,37 +262,54 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     return outcome;
   }
 
+  function loggerOf(request: WebhookRequest): Logger {
+    try {
+      return settings.logger ?? request.logger ?? console;
+    } catch {
+      // What was handed over is no request: its outcome says so.
+      return console;
+    }
+  }
+
   /** Has the platform wait for the work. The answer does not depend on it: the event is stored. */
   function keepAlive(request: WebhookRequest, work: Promise<unknown>, requestLogger: Logger): void {
-    if (request.waitUntil !== undefined) {
-      notify('waitUntil', () => request.waitUntil?.(work), { value: undefined, logger: requestLogger });
-    } else if (!platformChecked) {
+    const handOver = () => {
+      if (request.waitUntil !== undefined) return request.waitUntil(work);
+      if (platformChecked) return;
       platformChecked = true;
       warnStopped(requestLogger);
-    }
+    };
+    notify('waitUntil', handOver, { value: undefined, logger: requestLogger });
   }
 
   type Step = (event: UnknownEvent, origin: Origin, json?: string) => Promise<OutcomeResult>;
 
-  /** A step for authentic events that others hand over: what is not an event is `rejected`, like the body of a delivery. */
+  /** A step for authentic events that others hand over. What is wrong with an argument becomes the outcome. */
   const takeWith =
-    (step: Step) =>
-    (event: UnknownEvent, origin: Origin, { json, traceparent }: AcceptOptions = {}): Promise<Outcome> => {
-      let malformed: unknown;
+    (name: 'accept' | 'handle', step: Step) =>
+    (event: UnknownEvent, origin: Origin, options: AcceptOptions = {}): Promise<Outcome> => {
+      // An origin that there is not would be in logs and metrics.
+      const delivery: Delivery = { origin: isOrigin(origin) ? origin : 'push' };
+      let run: Pipeline;
+      let trace: string | undefined;
       try {
         toEvent(event);
+        delivery.event = event;
+        const { json, traceparent } = readAcceptOptions(`receiver.${name}`, { event, origin, options });
+        trace = traceparent;
+        run = (enter) => {
+          enter();
+          return step(event, origin, json);
+        };
       } catch (error) {
-        malformed = error;
+        run = () => {
+          throw error;
+        };
       }
-      const run: Pipeline = (enter) => {
-        if (malformed !== undefined) throw malformed;
-        enter();
-        return step(event, origin, json);
-      };
-      return conclude(malformed === undefined ? { origin, event } : { origin }, logger, run, traceparent);
+      return conclude(delivery, logger, run, trace);
     };
-  const accept = takeWith(dispatch);
-  const handle = takeWith(runOrPark);
+  const accept = takeWith('accept', dispatch);
+  const handle = takeWith('handle', runOrPark);
 
   function readBody(request: WebhookRequest): Promise<Uint8Array> {
     const toError = () => {
@@ -355,7 +384,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       case 'claimed':
         return await runClaimed({ origin, event }, claim.lease);
       case 'done':
-        return { kind: 'duplicate' };
+        return { kind: kindOfDone(event) };
       case 'dead':
         return { kind: 'dead' };
       case 'leased':
@@ -371,6 +400,11 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
           { retryAfterMs: Math.min(claim.retryAfterMs, settings.handlerTimeoutMs) },
         );
     }
+  }
+
+  /** What an event that is done is answered: without a handler the same at every delivery, because none has run it here. */
+  function kindOfDone({ type }: WebhookEvent): 'duplicate' | 'ignored' {
+    return settings.handlers[type] === undefined ? 'ignored' : 'duplicate';
   }
 
   /** Not async, as few as possible of what runs at every delivery: each such function takes half a kilobyte. */
@@ -427,7 +461,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       onRetry({ id: event.id, attempt: 0 }, 0);
       wake();
     }
-    if (state === 'done') return { result: { kind: 'duplicate' } };
+    if (state === 'done') return { result: { kind: kindOfDone(event) } };
     return { result: { kind: state === 'dead' ? 'dead' : 'queued' } };
   }
 
@@ -505,7 +539,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     events: readonly UnknownEvent[],
     options: RecordOptions,
   ): Promise<readonly RecordResult[]> {
-    assertRecordOptions(events, options);
+    assertRecordArguments(events, options);
     return await recordAll(events, options);
   }
 
@@ -616,8 +650,11 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     if (where !== undefined) warnNotDurable(inbox, { where, logger });
   }
 
-  async function redrive({ signal, onOutcome, ...others }: RedriveOptions = {}): Promise<OutcomeCounts> {
-    refuseOthers('receiver.redrive', others, ['signal', 'onOutcome']);
+  async function redrive(options: RedriveOptions = {}): Promise<OutcomeCounts> {
+    const { signal, onOutcome } = readOptions('receiver.redrive', options, {
+      signal: abortSignal(),
+      onOutcome: func(),
+    });
     redriven = true;
     return await telemetry.redrive(async () => {
       const counts = emptyCounts();
@@ -719,19 +756,86 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   return Object.defineProperty(receiver, 'inbox', { ...inbox }) as Receiver;
 }
 
-function assertRecordOptions(
-  events: readonly UnknownEvent[],
-  { dueInMs, origin, json, ...others }: RecordOptions,
-): void {
-  refuseOthers('receiver.record', others, ['dueInMs', 'origin', 'json']);
+const ORIGINS: readonly unknown[] = ['push', 'pull', 'queue', 'redrive'] satisfies Origin[];
+
+function isOrigin(value: unknown): boolean {
+  return ORIGINS.includes(value);
+}
+
+function assertOrigin(where: string, origin: unknown): void {
+  if (isOrigin(origin)) return;
+  throw new ConfigError(`${where}: \`origin\` must be one of ${ORIGINS.join(', ')}.`);
+}
+
+/** Inboxes store the text, and `redrive` runs it in place of the event: another one would lose the event. */
+function assertJson(name: string, json: unknown, { id, type }: UnknownEvent): void {
+  try {
+    if (typeof json === 'string') {
+      const { event } = readText(json);
+      if (event.id === id && event.type === type) return;
+    }
+  } catch {
+    // It is not the JSON of an event.
+  }
+  throw new ConfigError(
+    `${name} must be the JSON of the event, with its \`id\` and \`type\`. Pass the text that the event was parsed from, or leave it out.`,
+  );
+}
+
+const ACCEPT_OPTIONS = ['json', 'traceparent'];
+
+/** @throws {ConfigError} `ERR_CONFIG_INVALID` */
+function readAcceptOptions(
+  where: string,
+  {
+    event,
+    origin,
+    options,
+  }: { readonly event: UnknownEvent; readonly origin: Origin; readonly options: AcceptOptions },
+): AcceptOptions {
+  assertOrigin(where, origin);
+  assertOptions(where, options, ACCEPT_OPTIONS);
+  const { json, traceparent, ...others } = options;
+  refuseOthers(where, others, ACCEPT_OPTIONS);
+  if (json !== undefined) assertJson(`${where}: \`json\``, json, event);
+  if (traceparent !== undefined && typeof traceparent !== 'string') {
+    throw new ConfigError(`${where}: \`traceparent\` must be a string.`);
+  }
+  return { json, traceparent };
+}
+
+const RECORD_OPTIONS = ['dueInMs', 'origin', 'json'];
+
+function assertOptions(where: string, options: unknown, names: readonly string[]): void {
+  if (typeof options === 'object' && options !== null) return;
+  throw new ConfigError(`${where}: the options must be an object. They are ${names.join(', ')}.`);
+}
+
+function assertRecordArguments(events: readonly UnknownEvent[], options: RecordOptions): void {
+  const where = 'receiver.record';
+  if (!Array.isArray(events)) {
+    throw new ConfigError(`${where}: the first argument must be an array of events.`);
+  }
+  assertOptions(where, options, RECORD_OPTIONS);
+  const { dueInMs, origin, json, ...others } = options;
+  refuseOthers(where, others, RECORD_OPTIONS);
   if (!Number.isSafeInteger(dueInMs) || dueInMs < 0) {
-    throw new ConfigError('receiver.record: `dueInMs` must be an integer from 0.');
+    throw new ConfigError(`${where}: \`dueInMs\` must be an integer from 0.`);
   }
-  if (!['push', 'pull', 'queue', 'redrive'].includes(origin)) {
-    throw new ConfigError('receiver.record: `origin` must be one of push, pull, queue, redrive.');
+  assertOrigin(where, origin);
+  if (json !== undefined && !(Array.isArray(json) && json.length === events.length)) {
+    throw new ConfigError(`${where}: \`json\` must be an array with the JSON of each event.`);
   }
-  if (json !== undefined && json.length !== events.length) {
-    throw new ConfigError('receiver.record: `json` must be an array with the JSON of each event.');
+  for (const [index, event] of events.entries()) {
+    try {
+      toEvent(event);
+    } catch (cause) {
+      const fix = 'Pass events as the service sends them, with id, type, created_at and payload.';
+      throw new ConfigError(`${where}: \`events[${index}]\` is not an event; see the cause. ${fix}`, {
+        cause,
+      });
+    }
+    if (json !== undefined) assertJson(`${where}: \`json[${index}]\``, json[index], event);
   }
 }
 

@@ -200,6 +200,26 @@ describe('the body of a Node request', () => {
       request.setEncoding('utf8');
     });
 
-    await expectUnavailable(await deliverTo(server), outcomes);
+    const message = await expectUnavailable(await deliverTo(server), outcomes);
+    expect(message).toContain('something other than Uint8Array, such as strings');
   });
+
+  test.each<[string, unknown]>([
+    ['strings', '{}'],
+    ['objects', { id: 'evt_1' }],
+    ['an ArrayBuffer', new ArrayBuffer(2)],
+  ])(
+    'a stream that gives %s is answered 500 ERR_BODY_UNAVAILABLE, and keeps no listener',
+    async (_, chunk) => {
+      const { request, handle } = createDelivery();
+      const before = listenersOf(request);
+      const handled = handle();
+      // What other code does to a stream in object mode.
+      request.emit('data', chunk);
+      const { kind, error } = await handled;
+      expect([kind, error?.code]).toEqual(['failed', 'ERR_BODY_UNAVAILABLE']);
+      expect(error?.message).toMatch(/other than Uint8Array.*Do not read the request before the receiver/);
+      expect(listenersOf(request)).toEqual(before);
+    },
+  );
 });

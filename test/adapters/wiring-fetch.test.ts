@@ -1,5 +1,6 @@
 import type { Server } from 'node:http';
 import { Readable } from 'node:stream';
+import { runInNewContext } from 'node:vm';
 import { createAdaptorServer } from '@hono/node-server';
 import { Hono } from 'hono';
 import { memoryInbox, sign } from 'stablehooks';
@@ -77,6 +78,72 @@ describe('fetch', () => {
 
     expect((await toFetchHandler(receiver)(new Request(signed.url, init))).status).toBe(200);
     expect(outcomes.map(({ kind }) => kind)).toEqual(['handled']);
+  });
+
+  test('a Request whose stream gives Uint8Array of another realm is verified byte for byte', async () => {
+    const { receiver, outcomes } = createObserved();
+    const signed = await signedRequest(exampleEvent('transfer.settled'), { secret });
+    const body = new ReadableStream({
+      start(controller) {
+        for (const piece of [signed.body.subarray(0, 10), signed.body.subarray(10)]) {
+          const chunk: unknown = runInNewContext('Uint8Array.from(numbers)', { numbers: [...piece] });
+          expect(chunk).not.toBeInstanceOf(Uint8Array);
+          controller.enqueue(chunk);
+        }
+        controller.close();
+      },
+    });
+    const init = { method: 'POST', headers: signed.headers, body, duplex: 'half' };
+
+    expect((await toFetchHandler(receiver)(new Request(signed.url, init))).status).toBe(200);
+    expect(outcomes.map(({ kind }) => kind)).toEqual(['handled']);
+  });
+
+  test.each<[string, (bytes: Uint8Array<ArrayBuffer>) => unknown]>([
+    ['strings', (bytes) => new TextDecoder().decode(bytes)],
+    ['an ArrayBuffer', ({ buffer }) => buffer],
+    ['a DataView', ({ buffer }) => new DataView(buffer)],
+    ['numbers of two bytes', () => new Uint16Array(4)],
+    ['null', () => null],
+  ])(
+    'a Request whose stream gives %s is answered 500 ERR_BODY_UNAVAILABLE, and is cancelled',
+    async (_, toChunk) => {
+      const { receiver, outcomes } = createObserved();
+      const signed = await signedRequest(exampleEvent('transfer.settled'), { secret });
+      let isCancelled = false;
+      const body = new ReadableStream({
+        start: (controller) => controller.enqueue(toChunk(new Uint8Array(signed.body))),
+        cancel() {
+          isCancelled = true;
+          throw new Error('A stream that cannot be cancelled changes nothing.');
+        },
+      });
+      const init = { method: 'POST', headers: signed.headers, body, duplex: 'half' };
+
+      const reply = await toFetchHandler(receiver)(new Request(signed.url, init));
+
+      const message = await expectUnavailable(reply, outcomes);
+      expect(message).toMatch(/other than Uint8Array.* A stream of your own must give Uint8Array\.$/);
+      expect(message).toContain('handler(c.req.raw)');
+      expect(isCancelled).toBe(true);
+    },
+  );
+
+  test.each<[string, unknown]>([
+    ['nothing', undefined],
+    ['null', null],
+    ['an object without headers, such as the request of Hono', { method: 'POST', raw: {} }],
+    ['an object whose headers have no `get`', { method: 'POST', headers: {} }],
+  ])('a handler that gets %s in place of a Request answers 500 ERR_CONFIG_INVALID', async (_, request) => {
+    const { receiver, outcomes } = createObserved();
+
+    const reply = await toFetchHandler(receiver)(request as Request);
+
+    expect(reply.status).toBe(500);
+    expect(await reply.json()).toMatchObject({ code: 'ERR_CONFIG_INVALID', outcome: 'failed' });
+    expect(outcomes.map(({ error }) => error?.message)).toEqual([
+      'toFetchHandler: the first argument of the handler must be a Request. In Hono, write `handler(c.req.raw)`.',
+    ]);
   });
 
   test('a Request whose body is shorter than its content-length fails with ERR_BODY_INCOMPLETE', async () => {
@@ -306,6 +373,24 @@ describe('fetch, for handlers that run after the answer', () => {
     expect((await toFetchHandler(receiver)(await signed(), context)).status).toBe(202);
     await receiver.close();
     expect(outcomes.map(({ kind }) => kind)).toEqual(['queued', 'handled']);
+  });
+
+  test('a context whose waitUntil cannot be read does not change the answer, and the handler runs', async () => {
+    const lines: string[] = [];
+    const log = (line: string) => void lines.push(line);
+    const inbox = { ...memoryInbox(), durable: true };
+    const logger = { warn: log, error: log };
+    const { receiver, outcomes } = createObserved({ acknowledge: 'recorded', inbox, logger });
+    const context = Object.defineProperty({}, 'waitUntil', {
+      get: () => {
+        throw new Error('The context is gone.');
+      },
+    });
+
+    expect((await toFetchHandler(receiver)(await signed(), context)).status).toBe(202);
+    await receiver.close();
+    expect(outcomes.map(({ kind }) => kind)).toEqual(['queued', 'handled']);
+    expect(lines).toEqual([expect.stringMatching(/waitUntil threw an error.*The context is gone/s)]);
   });
 
   test('a waitUntil that refuses the work does not change the answer, and the handler runs', async () => {

@@ -280,6 +280,21 @@ test('an event that push brought is a duplicate, and a listed-as-delivered event
   expect((await it.inbox.find(pushed ?? ''))?.origin).toBe('push');
 });
 
+test('an event that push ends as ignored during a poll is a duplicate, and is not recovered', async () => {
+  const it = await setUp();
+  const [id] = await fire(it, 1);
+  const receiver = createReceiver({ secret: it.sandbox.secret, inbox: it.inbox, handlers: {} });
+  const record: typeof receiver.record = async (events, options) => {
+    const results = await receiver.record(events, options);
+    for (const event of events) expect((await receiver.accept(event, 'push')).kind).toBe('ignored');
+    return results;
+  };
+  const poller = createPoller({ ...it.options, receiver: { ...receiver, record } });
+  const report = await poller.pollOnce();
+  expect(report).toMatchObject({ new: 1, recovered: 0, duplicates: 1, failed: 0, problems: [] });
+  expect((await it.inbox.find(id ?? ''))?.state).toBe('done');
+});
+
 test('an event that fails does not stop the others, waits until it is due, and runs even if the list no longer shows it', async () => {
   let down = true;
   const failing = new Set<string>();

@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import fc from 'fast-check';
 import { EVENT_TYPES, EventError, isEventType, isKnownEvent, parseEvent } from 'stablehooks';
 import { describe, expect, test } from 'vitest';
@@ -181,6 +182,17 @@ describe('ERR_EVENT_MALFORMED', () => {
   ])('parseEvent throws ERR_EVENT_MALFORMED for %s', (_name, value) => {
     expect(() => parseEvent(bytes(value))).toThrow(EventError);
     expect(() => parseEvent(bytes(value))).toThrow(expect.objectContaining({ code: 'ERR_EVENT_MALFORMED' }));
+  });
+
+  test('parseEvent says of a text that is not JSON that it is not, and quotes nothing of it', () => {
+    let thrown: unknown;
+    try {
+      parseEvent(bytes('planted payload'));
+    } catch (error) {
+      thrown = error;
+    }
+    expect(thrown).toMatchObject({ message: expect.stringContaining('it is not JSON') });
+    expect(inspect(thrown)).not.toContain('planted');
   });
 
   test('parseEvent refuses bytes that are not UTF-8', () => {

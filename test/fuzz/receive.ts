@@ -323,7 +323,8 @@ function promised(
   if (answered === 'enqueued') return isKnown ? promise('queued', 0, 1) : promise('parked');
   if (handlers === 'throw') return isKnown ? promise('ERR_HANDLER_FAILED', 1) : promise('parked');
   const isDead = isAgain && handlers === 'throw PermanentError';
-  if (isAgain) return promise(isDead ? 'dead' : 'duplicate');
+  // Without a handler it is ignored each time.
+  if (isAgain && !(isKnown && handlers === 'none')) return promise(isDead ? 'dead' : 'duplicate');
   if (!isKnown) return promise('parked');
   if (handlers === 'throw PermanentError') return promise('ERR_HANDLER_PERMANENT', 1);
   if (handlers === 'none') return promise('ignored');

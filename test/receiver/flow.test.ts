@@ -86,17 +86,20 @@ describe("acknowledge: 'recorded'", () => {
     const inbox = durable();
     const { receiver } = setUp(handler, { acknowledge: 'recorded', inbox });
     const [done, dead, running, failed] = [anEvent(), anEvent(), anEvent(), anEvent()];
+    const ignored = anEvent({ type: 'redeem.failed' });
     const claim = async (event: typeof done) => {
       const claimed = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
       if (claimed.state !== 'claimed') throw new Error(claimed.state);
       return claimed.lease;
     };
     await inbox.complete(await claim(done));
+    await inbox.complete(await claim(ignored));
     await inbox.fail(await claim(dead), { retryAfterMs: null, error: 'no' });
     await claim(running);
     await inbox.fail(await claim(failed), { retryAfterMs: 60_000, error: 'no' });
     const kindOf = async (event: typeof done) => (await receiver.receive(await delivery(event))).kind;
     expect(await kindOf(done)).toBe('duplicate');
+    expect(await kindOf(ignored)).toBe('ignored');
     expect(await kindOf(dead)).toBe('dead');
     expect(await kindOf(running)).toBe('queued');
     expect(await kindOf(failed)).toBe('queued');

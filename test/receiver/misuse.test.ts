@@ -1,4 +1,5 @@
 /** What a caller hands over wrongly is told, and changes nothing. */
+import { inspect } from 'node:util';
 import { createReceiver, memoryInbox, type Outcome, toWebhookResponse, type UnknownEvent } from 'stablehooks';
 import { describe, expect, test } from 'vitest';
 import { anEvent, secret } from './delivery.js';
@@ -29,6 +30,10 @@ test.each([
   [{ dueInMs: 0 }, /`origin` must be one of push, pull, queue, redrive/],
   [{ dueInMs: 0, origin: 'poll' }, /`origin`/],
   [{ dueInMs: 0, origin: 'pull', json: [] }, /`json` must be an array with the JSON of each event/],
+  [{ dueInMs: 0, origin: 'pull', json: '{' }, /`json` must be an array with the JSON of each event/],
+  [null, /the options must be an object\. They are dueInMs, origin, json\./],
+  [undefined, /the options must be an object/],
+  ['pull', /the options must be an object/],
 ])('record refuses the options %j, and records nothing', async (options, message) => {
   const { inbox, receiver } = setUp();
   const event = anEvent();
@@ -38,11 +43,87 @@ test.each([
   expect(await inbox.find(event.id)).toBeUndefined();
 });
 
-test('redrive refuses unknown options, and runs nothing', async () => {
+/** What is not the JSON of an event, and why. */
+const wrongTexts: readonly [string, (event: UnknownEvent) => unknown][] = [
+  ['no JSON', () => '[object Object]'],
+  ['cut', (event) => JSON.stringify(event).slice(0, -1)],
+  ['no object', () => 'null'],
+  ['no event', ({ id, type }) => JSON.stringify({ id, type })],
+  ['an event with another id', (event) => JSON.stringify({ ...event, id: 'evt_of_another' })],
+  ['an event of another type', (event) => JSON.stringify({ ...event, type: 'redeem.failed' })],
+  ['no string', (event) => event],
+  ['a list of texts', (event) => [JSON.stringify(event)]],
+  ['null', () => null],
+];
+
+test.each(wrongTexts)(
+  'record refuses a page with a text that is %s, names its index, and records nothing',
+  async (_, toText) => {
+    const { inbox, receiver } = setUp();
+    const page = [anEvent(), anEvent()] as const;
+    const json = [JSON.stringify(page[0]), toText(page[1])] as readonly string[];
+    const recorded = receiver.record(page, { dueInMs: 0, origin: 'pull', json });
+    const message =
+      /^receiver\.record: `json\[1\]` must be the JSON of the event, with its `id` and `type`\./;
+    await expect(recorded).rejects.toMatchObject({
+      code: 'ERR_CONFIG_INVALID',
+      message: expect.stringMatching(message),
+    });
+    expect(inspect(await recorded.catch((error: unknown) => error))).not.toContain('planted payload');
+    for (const { id } of page) expect(await inbox.find(id)).toBeUndefined();
+  },
+);
+
+test.each<[string, unknown]>([
+  ['an event', anEvent()],
+  ['nothing', undefined],
+  ['a text', '[]'],
+])('record refuses %s in the place of its array of events', async (_, events) => {
+  const { receiver } = setUp();
+  const recorded = receiver.record(events as UnknownEvent[], { dueInMs: 0, origin: 'pull' });
+  await expect(recorded).rejects.toMatchObject({
+    code: 'ERR_CONFIG_INVALID',
+    message: 'receiver.record: the first argument must be an array of events.',
+  });
+});
+
+test.each<[unknown, readonly string[]]>([
+  [null, []],
+  [{ id: 'z' }, ['type', 'created_at', 'payload']],
+])(
+  'record refuses a page with %j, which is no event, names its index, and records nothing',
+  async (value, fields) => {
+    const { inbox, receiver } = setUp();
+    const event = anEvent();
+    const recorded = receiver.record([event, value as UnknownEvent], { dueInMs: 0, origin: 'pull' });
+    await expect(recorded).rejects.toMatchObject({
+      code: 'ERR_CONFIG_INVALID',
+      message: expect.stringMatching(
+        /^receiver\.record: `events\[1\]` is not an event; see the cause\. Pass events as the service sends them, with id, type, created_at and payload\.$/,
+      ),
+      cause: expect.objectContaining({ code: 'ERR_EVENT_MALFORMED', fields }),
+    });
+    expect(await inbox.find(event.id)).toBeUndefined();
+  },
+);
+
+test.each<[string, unknown, string]>([
+  [
+    'an unknown one',
+    { onOutcomes: () => undefined },
+    'unknown option `onOutcomes`. Did you mean `onOutcome`?',
+  ],
+  ['null', null, 'the options must be an object.'],
+  ['a controller as the signal', { signal: new AbortController() }, '`signal` must be an AbortSignal.'],
+  ['an onOutcome that is no function', { onOutcome: [] }, '`onOutcome` must be a function.'],
+])('redrive refuses wrong options, and runs nothing: %s', async (_, options, message) => {
   const { receiver, handled } = setUp();
   await receiver.record([anEvent()], { dueInMs: 0, origin: 'pull' });
-  const misspelt = { onOutcomes: () => undefined } as object;
-  await expect(receiver.redrive(misspelt)).rejects.toThrow(/unknown option `onOutcomes`/);
+  const redriven = receiver.redrive(options as object);
+  await expect(redriven).rejects.toMatchObject({
+    code: 'ERR_CONFIG_INVALID',
+    message: `receiver.redrive: ${message}`,
+  });
   expect(handled).toEqual([]);
   await receiver.redrive();
   expect(handled).toHaveLength(1);
@@ -67,5 +148,105 @@ describe.each(['accept', 'handle'] as const)('%s', (method) => {
     expect(outcomes).toEqual([outcome]);
     expect(lines).toHaveLength(1);
     expect(await inbox.find('evt_1')).toBeUndefined();
+  });
+
+  test.each(wrongTexts)(
+    'resolves to failed with ERR_CONFIG_INVALID for a `json` that is %s, runs and stores nothing',
+    async (_, toText) => {
+      const { inbox, receiver, handled, outcomes, lines } = setUp();
+      const event = anEvent();
+      const outcome = await receiver[method](event, 'push', { json: toText(event) as string });
+      const message = expect.stringMatching(
+        `^receiver\\.${method}: \`json\` must be the JSON of the event, with its \`id\` and \`type\`\\. Pass the text`,
+      );
+      expect(outcome).toMatchObject({
+        kind: 'failed',
+        origin: 'push',
+        event,
+        error: { code: 'ERR_CONFIG_INVALID', message },
+      });
+      expect(toWebhookResponse(outcome).status).toBe(500);
+      expect(outcomes).toEqual([outcome]);
+      expect(lines.join()).not.toContain('planted payload');
+      expect(handled).toEqual([]);
+      expect(await inbox.find(event.id)).toBeUndefined();
+    },
+  );
+
+  test.each<[string, unknown, string]>([
+    ['null', null, 'the options must be an object. They are json, traceparent.'],
+    ['a string', 'push', 'the options must be an object. They are json, traceparent.'],
+    ['an unknown option', { text: '{}' }, 'unknown option `text`. The options are json, traceparent.'],
+    ['a traceparent that is no string', { traceparent: 7 }, '`traceparent` must be a string.'],
+  ])('resolves to failed with ERR_CONFIG_INVALID for the options: %s', async (_, options, message) => {
+    const { inbox, receiver, outcomes } = setUp();
+    const event = anEvent();
+    const outcome = await receiver[method](event, 'push', options as object);
+    expect(outcome).toMatchObject({
+      kind: 'failed',
+      origin: 'push',
+      event,
+      error: { code: 'ERR_CONFIG_INVALID', message: `receiver.${method}: ${message}` },
+    });
+    expect(outcomes).toEqual([outcome]);
+    expect(await inbox.find(event.id)).toBeUndefined();
+  });
+
+  test('resolves to failed with ERR_CONFIG_INVALID for options that cannot be read', async () => {
+    const { inbox, receiver } = setUp();
+    const event = anEvent();
+    const options = Object.defineProperty({}, 'json', {
+      enumerable: true,
+      get: () => {
+        throw new Error('It is gone.');
+      },
+    });
+    const outcome = await receiver[method](event, 'push', options);
+    expect(outcome).toMatchObject({ kind: 'failed', error: { code: 'ERR_CONFIG_INVALID' } });
+    expect(await inbox.find(event.id)).toBeUndefined();
+  });
+
+  test.each([undefined, null, 'nope', Symbol('push')])(
+    'resolves to failed with ERR_CONFIG_INVALID for the origin %s, which there is not, and counts it as push',
+    async (origin) => {
+      const { inbox, receiver, lines } = setUp();
+      const event = anEvent();
+      const outcome = await receiver[method](event, origin as 'push');
+      expect(outcome).toMatchObject({
+        kind: 'failed',
+        origin: 'push',
+        error: {
+          code: 'ERR_CONFIG_INVALID',
+          message: `receiver.${method}: \`origin\` must be one of push, pull, queue, redrive.`,
+        },
+      });
+      expect(lines).toHaveLength(1);
+      expect(await inbox.find(event.id)).toBeUndefined();
+    },
+  );
+
+  test('takes the JSON of the event, which the inbox stores, and a traceparent, from each origin', async () => {
+    const { inbox, receiver: other } = setUp();
+    const traces: (string | undefined)[] = [];
+    const receiver = createReceiver({
+      secret,
+      inbox,
+      handlers: { 'transfer.settled': () => undefined },
+      telemetry: {
+        ...other.telemetry,
+        delivery(_, run, traceparent) {
+          traces.push(traceparent);
+          return run();
+        },
+      },
+    });
+    for (const origin of ['push', 'pull', 'queue', 'redrive'] as const) {
+      const event = anEvent();
+      const json = JSON.stringify({ ...event, note: 'as it arrived' });
+      const outcome = await receiver[method](event, origin, { json, traceparent: `00-${origin}` });
+      expect(outcome).toMatchObject({ kind: 'handled', origin, event });
+      expect(await inbox.find(event.id)).toMatchObject({ state: 'done', origin, event: JSON.parse(json) });
+    }
+    expect(traces).toEqual(['00-push', '00-pull', '00-queue', '00-redrive']);
   });
 });

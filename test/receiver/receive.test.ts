@@ -8,6 +8,7 @@ import {
   sign,
   toWebhookResponse,
   type UnknownEvent,
+  type WebhookRequest,
 } from 'stablehooks';
 import type { Queue } from 'stablehooks/conformance';
 import { afterEach, describe, expect, test, vi } from 'vitest';
@@ -25,6 +26,10 @@ function setUp(options: Partial<ReceiverOptions> = {}) {
     ...options,
   });
   return { receiver, ran, outcomes };
+}
+
+function missing(): never {
+  throw new Error('It is not there.');
 }
 
 describe('an authentic delivery', () => {
@@ -48,11 +53,64 @@ describe('an authentic delivery', () => {
     expect(ran).toEqual([event]);
   });
 
-  test('a delivery of a type without a handler is ignored, and is a duplicate from then on', async () => {
-    const { receiver } = setUp();
+  test('a delivery of a type without a handler is ignored, each time it comes', async () => {
+    const { receiver, outcomes } = setUp();
     const event = anEvent({ type: 'redeem.failed' });
-    expect((await receiver.receive(await delivery(event))).kind).toBe('ignored');
+    for (const _ of [1, 2, 3]) await receiver.receive(await delivery(event));
+    expect(outcomes.map(({ kind, attempt }) => [kind, attempt])).toEqual([
+      ['ignored', 1],
+      ['ignored', undefined],
+      ['ignored', undefined],
+    ]);
+  });
+
+  test('an event that was ignored is a duplicate once its type has a handler, which does not run it', async () => {
+    const inbox = memoryInbox();
+    const event = anEvent();
+    const without = setUp({ inbox, handlers: {} });
+    expect((await without.receiver.receive(await delivery(event))).kind).toBe('ignored');
+    const { receiver, ran } = setUp({ inbox });
     expect((await receiver.receive(await delivery(event))).kind).toBe('duplicate');
+    expect(ran).toEqual([]);
+  });
+
+  test.each(['accept', 'handle'] as const)(
+    '%s ignores an event of a type without a handler that is done, whoever has done it',
+    async (method) => {
+      const inbox = memoryInbox();
+      const event = anEvent();
+      await setUp({ inbox }).receiver.receive(await delivery(event));
+      const { receiver } = setUp({ inbox, handlers: {} });
+      expect(await receiver[method](event, 'pull')).toEqual({ kind: 'ignored', origin: 'pull', event });
+    },
+  );
+
+  test('with a queue, an event that is done is a duplicate in a process that has no handlers', async () => {
+    const inbox = { ...memoryInbox(), durable: true };
+    const event = anEvent();
+    await setUp({ inbox }).receiver.receive(await delivery(event));
+    const enqueue = vi.fn(async () => undefined);
+    const { receiver } = setUp({ inbox, handlers: {}, queue: { enqueue } });
+    expect((await receiver.receive(await delivery(event))).kind).toBe('duplicate');
+    expect(enqueue).not.toHaveBeenCalled();
+  });
+
+  test.each<[string, unknown]>([
+    ['null', null],
+    ['undefined', undefined],
+    [
+      'an object with a logger that cannot be read',
+      Object.defineProperty({ method: 'POST' }, 'logger', { get: () => missing() }),
+    ],
+  ])('receive fails with ERR_CONFIG_INVALID for %s, which is no request', async (_, request) => {
+    const error = vi.spyOn(console, 'error').mockReturnValue();
+    const { receiver } = setUp({ onOutcome: missing });
+    const outcome = await receiver.receive(request as WebhookRequest);
+    expect(outcome).toMatchObject({ kind: 'failed', origin: 'push', error: { code: 'ERR_CONFIG_INVALID' } });
+    expect(error.mock.calls).toEqual([
+      [expect.stringContaining('failed (push) ERR_CONFIG_INVALID')],
+      [expect.stringContaining('onOutcome threw an error')],
+    ]);
   });
 
   test('a delivery of an unknown type is parked, and onUnknown is called once', async () => {

@@ -248,9 +248,9 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     breaks: ['receive, accept and handle never reject'],
     edit: {
       file: RECEIVER,
-      find: 'const requestLogger = settings.logger ?? request.logger ?? console;',
+      find: 'const requestLogger = loggerOf(request);',
       replace:
-        "const requestLogger = settings.logger ?? request.logger ?? console;\n    if (runtime.random() < 0.1) throw new Error('Planted.');",
+        "const requestLogger = loggerOf(request);\n    if (runtime.random() < 0.1) throw new Error('Planted.');",
     },
   },
   {

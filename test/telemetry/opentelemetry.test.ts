@@ -336,6 +336,14 @@ describe('metrics', () => {
     ]);
   });
 
+  test('an event that is ignored at each delivery has an age once: when it was done', async () => {
+    const { receiver, metric } = observed();
+    const event = anEvent({ type: 'redeem.failed' });
+    for (const _ of [1, 2, 3]) await receiver.receive(await delivery(event));
+    expect(await metric('stablehooks.outcomes')).toMatchObject([{ value: 3 }]);
+    expect(await metric('stablehooks.event.age')).toMatchObject([{ value: { count: 1 } }]);
+  });
+
   test('each authentic delivery counts once for its secret, also if its handler runs after the answer', async () => {
     const { receiver, metric } = observed({
       secret: ['whsec_new', secret],
