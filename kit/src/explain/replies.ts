@@ -9,7 +9,10 @@ export interface Finding {
 /** What the codes and outcomes in the reply of a stablehooks receiver say. */
 const REPLIES: Readonly<Record<string, Finding>> = {
   handled: { what: 'The handler ran to its end.', fix: null },
-  duplicate: { what: 'The event had taken effect before, so nothing ran again.', fix: null },
+  duplicate: {
+    what: 'The event was done before, so nothing ran: its handler had run, or there was none when it came.',
+    fix: null,
+  },
   queued: { what: 'The endpoint stored the event and runs it later.', fix: null },
   ignored: { what: 'The endpoint has no handler for this type, so nothing ran.', fix: 'Add a handler.' },
   parked: {
