@@ -2,13 +2,14 @@
 import { readFileSync, writeSync } from 'node:fs';
 import { Argument, Command, CommanderError } from 'commander';
 import { completionScript, SHELLS, suggest } from './completion.js';
-import { describeStack, redact } from './io/confidential.js';
 import { describeMissingFlags, toFailure } from './io/errors.js';
 import {
+  describeStack,
   EXIT,
   interruptedExit,
   interruption,
   isInterruption,
+  redact,
   watchInterruption,
   wrapFor,
 } from './io/output.js';

@@ -17,7 +17,7 @@ import {
   type UnknownEvent,
   type WebhookEvent,
 } from '../core/events.js';
-import { abortSignal, func, integer, readOptions } from '../core/options.js';
+import { abortSignal, integer, readOptions } from '../core/options.js';
 import type {
   Claim,
   Inbox,
@@ -651,10 +651,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   }
 
   async function redrive(options: RedriveOptions = {}): Promise<OutcomeCounts> {
-    const { signal, onOutcome } = readOptions('receiver.redrive', options, {
-      signal: abortSignal(),
-      onOutcome: func(),
-    });
+    const { signal, onOutcome } = readRedriveOptions(options);
     redriven = true;
     return await telemetry.redrive(async () => {
       const counts = emptyCounts();
@@ -802,6 +799,23 @@ function readAcceptOptions(
     throw new ConfigError(`${where}: \`traceparent\` must be a string.`);
   }
   return { json, traceparent };
+}
+
+const REDRIVE_OPTIONS = ['signal', 'onOutcome'];
+
+/** @throws {ConfigError} `ERR_CONFIG_INVALID` */
+function readRedriveOptions(options: RedriveOptions): RedriveOptions {
+  const where = 'receiver.redrive';
+  assertOptions(where, options, REDRIVE_OPTIONS);
+  const { signal, onOutcome, ...others } = options;
+  refuseOthers(where, others, REDRIVE_OPTIONS);
+  if (signal !== undefined && !(signal instanceof AbortSignal)) {
+    throw new ConfigError(`${where}: \`signal\` must be an AbortSignal.`);
+  }
+  if (onOutcome !== undefined && typeof onOutcome !== 'function') {
+    throw new ConfigError(`${where}: \`onOutcome\` must be a function.`);
+  }
+  return { signal, onOutcome };
 }
 
 const RECORD_OPTIONS = ['dueInMs', 'origin', 'json'];

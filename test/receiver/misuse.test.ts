@@ -111,9 +111,9 @@ test.each<[string, unknown, string]>([
   [
     'an unknown one',
     { onOutcomes: () => undefined },
-    'unknown option `onOutcomes`. Did you mean `onOutcome`?',
+    'unknown option `onOutcomes`. The options are signal, onOutcome.',
   ],
-  ['null', null, 'the options must be an object.'],
+  ['null', null, 'the options must be an object. They are signal, onOutcome.'],
   ['a controller as the signal', { signal: new AbortController() }, '`signal` must be an AbortSignal.'],
   ['an onOutcome that is no function', { onOutcome: [] }, '`onOutcome` must be a function.'],
 ])('redrive refuses wrong options, and runs nothing: %s', async (_, options, message) => {

@@ -20,6 +20,7 @@ import {
   formatAge,
   interruptedExit,
   type Printer,
+  toJsonText,
   toPlain,
   toTable,
 } from '../io/output.js';
@@ -39,7 +40,6 @@ import {
   suggestType,
   toDate,
 } from '../io/settings.js';
-import { toJsonText } from '../json-text.js';
 
 interface ListFlags extends SelectionFlags {
   readonly undelivered?: boolean;

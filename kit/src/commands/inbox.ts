@@ -26,6 +26,7 @@ import {
   formatDuration,
   interruptedExit,
   type Printer,
+  toJsonText,
   toPlain,
   toTable,
 } from '../io/output.js';
@@ -40,7 +41,6 @@ import {
   parseWait,
 } from '../io/settings.js';
 import { hasTakenEffect, toLastError } from '../io/without-handler.js';
-import { toJsonText } from '../json-text.js';
 
 export function inboxCommand(): Command {
   return new Command('inbox')

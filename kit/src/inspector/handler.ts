@@ -2,7 +2,7 @@ import type { HttpBindings } from '@hono/node-server';
 import { Hono } from 'hono';
 import { ConfigError, INBOX_STATES, type InboxRecord } from 'stablehooks';
 import * as z from 'zod/mini';
-import { toJsonText } from '../json-text.js';
+import { toJsonText } from '../io/output.js';
 import { jsonObject, SandboxError } from '../sandbox/validation.js';
 import type { Access } from './access.js';
 import {

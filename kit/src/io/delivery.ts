@@ -3,8 +3,7 @@ import { request as requestHttps } from 'node:https';
 import { setTimeout as wait } from 'node:timers/promises';
 import { sign, type UnknownEvent } from 'stablehooks';
 import { connectionFailure } from '../explain/connection.js';
-import { toJsonText } from '../json-text.js';
-import { type Printer, toPlain } from './output.js';
+import { type Printer, toJsonText, toPlain } from './output.js';
 import type { Settings } from './settings.js';
 
 /** An HTTP request that delivers an event. */

@@ -13,8 +13,8 @@ import {
   redisInbox,
 } from 'stablehooks/inboxes/redis';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
-import { keepConfidential } from './confidential.js';
 import { usageError } from './errors.js';
+import { keepConfidential } from './output.js';
 import { confidentialParts, hasPassword } from './place.js';
 
 /** An inbox that a command has opened and must close. */

@@ -1,6 +1,5 @@
 import { styleText } from 'node:util';
 import stringWidth from 'string-width';
-import { toJsonText } from '../json-text.js';
 
 /** The exit codes, as `--help` lists them. */
 export const EXIT = {
@@ -270,4 +269,77 @@ export function interruptedExit(): ExitCode {
 /** A number and its noun, such as `1 event` or `1,204 events`. */
 export function countOf(count: number, noun: string): string {
   return `${count.toLocaleString('en-US')} ${noun}${count === 1 ? '' : 's'}`;
+}
+
+/** What no error message and no stack that is printed may contain. */
+const confidential = new Set<string>();
+
+/** Shorter values are parts of words that messages use for other things. */
+const MIN_LENGTH = 6;
+
+/** Notes a secret, a token or a password: {@link redact} removes it from now on. */
+export function keepConfidential(value: string): void {
+  for (const text of [value, value.trim()]) if (text.length >= MIN_LENGTH) confidential.add(text);
+}
+
+/** The text without the values that are confidential. */
+export function redact(text: string): string {
+  const longestFirst = [...confidential].sort((a, b) => b.length - a.length);
+  return longestFirst.reduce((rest, value) => rest.replaceAll(value, '[redacted]'), text);
+}
+
+/** How many causes are printed: a chain can be a circle. */
+const MAX_ERRORS = 8;
+
+/**
+ * The stack of what was thrown, and those of its causes. Without other properties: drivers keep the connection string
+ * in them, and Node the input that it refused.
+ */
+export function describeStack(thrown: unknown): string {
+  const lines: string[] = [];
+  for (let error = thrown; error !== undefined && lines.length < MAX_ERRORS; ) {
+    const code = error instanceof Error && 'code' in error ? ` (${String(error.code)})` : '';
+    const stack = error instanceof Error ? (error.stack ?? String(error)) : typeof error;
+    lines.push(`${lines.length === 0 ? '' : 'Caused by: '}${stack}${code}`);
+    error = error instanceof Error ? error.cause : undefined;
+  }
+  return redact(lines.join('\n'));
+}
+
+/**
+ * A value from JSON as JSON, whatever its depth. A value that is nested too deeply for `JSON.stringify`, as an event can
+ * be that a receiver accepted, is written without indentation.
+ */
+export function toJsonText(value: unknown, indent?: number): string {
+  try {
+    return JSON.stringify(value, null, indent);
+  } catch (error) {
+    // The stack is full: each level of the value is a call.
+    if (!(error instanceof RangeError)) throw error;
+    return writeDeep(value);
+  }
+}
+
+/** Without a call for each level. */
+function writeDeep(root: unknown): string {
+  const parts: string[] = [];
+  /** What is still to be written, the next one at the end: text, or a value. */
+  const rest: ({ readonly text: string } | { readonly value: unknown })[] = [{ value: root }];
+  for (let next = rest.pop(); next !== undefined; next = rest.pop()) {
+    if ('text' in next) {
+      parts.push(next.text);
+    } else if (typeof next.value !== 'object' || next.value === null) {
+      parts.push(JSON.stringify(next.value));
+    } else {
+      const isArray = Array.isArray(next.value);
+      const fields = Object.entries(next.value).filter(([, field]) => field !== undefined);
+      rest.push({ text: isArray ? ']' : '}' });
+      for (const [index, [key, value]] of [...fields.entries()].reverse()) {
+        const name = isArray ? '' : `${JSON.stringify(key)}:`;
+        rest.push({ value }, { text: `${index === 0 ? '' : ','}${name}` });
+      }
+      parts.push(isArray ? '[' : '{');
+    }
+  }
+  return parts.join('');
 }

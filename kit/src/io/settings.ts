@@ -12,13 +12,13 @@ import {
 } from 'stablehooks';
 import type { Client } from 'stablehooks/client';
 import { nearestName } from '../nearest-name.js';
-import { keepConfidential } from './confidential.js';
 import { usageError } from './errors.js';
 import {
   createPrinter,
   type ExitCode,
   formatDuration,
   interruption,
+  keepConfidential,
   type Printer,
   toPlain,
 } from './output.js';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { describeStack, keepConfidential, redact } from '../../src/io/confidential.js';
+import { describeStack, keepConfidential, redact } from '../../src/io/output.js';
 import { confidentialParts } from '../../src/io/place.js';
 
 test('the stack of an error has its causes and their codes, and none of their other properties', () => {

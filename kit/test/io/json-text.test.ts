@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { toJsonText } from '../src/json-text.js';
+import { toJsonText } from '../../src/io/output.js';
 
 /** Deeper than a call for each level can go. */
 const DEPTH = 20_000;
