@@ -569,7 +569,7 @@ describe('the ways of use', () => {
     for (let count = 0; count < 2; count += 1) await page.keyboard.press('Tab');
     await expect.poll(() => page.evaluate(() => document.activeElement?.textContent)).toBe('Resend');
     await page.keyboard.press('Enter');
-    await detailOf(page).getByText('before, so nothing ran again', { exact: false }).waitFor();
+    await detailOf(page).getByText('The event was done before, so nothing ran', { exact: false }).waitFor();
     await page.keyboard.press('Escape');
     await detailOf(page).waitFor({ state: 'detached' });
     await expect.poll(focused).toBeGreaterThan(0);
