@@ -568,6 +568,7 @@ const others = [
   'isDateTime',
   'isEventType',
   'isKnownEvent',
+  'isSameElement',
   'listGaps',
   'logOutcome',
   'normalizeAmount',

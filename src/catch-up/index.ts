@@ -4,3 +4,4 @@ export { type Acknowledgement, acknowledgeGap, describeGap, type Gap, listGaps }
 export type { ListedEvents, MalformedElement, PollerClient } from './list.js';
 export { createPoller, type Poller, type PollerOptions } from './poller.js';
 export type { PollProblem, PollProblemCode, PollReport } from './report.js';
+export { isSameElement } from './same-event.js';

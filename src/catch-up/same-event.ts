@@ -1,7 +1,10 @@
 /** Whether two events with one id are the same event. */
 import { createdAtMs, type UnknownEvent } from '../core/events.js';
 
-/** Whether two elements of the list are the same. `delivered` can differ: it changes when a delivery succeeds. */
+/**
+ * Whether two elements of the list are copies of one event. `delivered` can differ: it changes when a delivery succeeds.
+ * The order of fields does not count, and no depth of nesting makes it throw.
+ */
 export function isSameElement(a: UnknownEvent, b: UnknownEvent): boolean {
   return isSameValue({ ...a, delivered: undefined }, { ...b, delivered: undefined });
 }

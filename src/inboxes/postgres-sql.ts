@@ -300,13 +300,13 @@ FROM ${schema}.claim_keyed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
      * id, token. Only a leased event has a token. With a condition on the state as well, the planner can choose
      * to read all rows that were leased recently.
      */
-    complete: `${markDone} RETURNING 1 AS settled`,
+    complete: `${markDone} RETURNING e.id`,
 
     /** id, token, key */
     completeKeyed: `SELECT ended FROM ${schema}.end_keyed($1, $2, $3, 'done', NULL, NULL) AS ended WHERE ended`,
 
     /** id, token, retryAfterMs or null, error */
-    fail: `${markFailed} RETURNING 1 AS settled`,
+    fail: `${markFailed} RETURNING e.id`,
 
     /** id, token, retryAfterMs or null, error, key */
     failKeyed: `SELECT ended FROM ${schema}.end_keyed($1, $2, $5,
@@ -332,19 +332,19 @@ SELECT pg_catalog.set_config('idle_in_transaction_session_timeout', left_ms::pg_
 FROM leased CROSS JOIN configured`,
 
     /** token. Whether this is still the transaction that {@link fence} began. */
-    isFenced: `SELECT 1 AS fenced FROM ${fences} WHERE token ${EQ} $1::pg_catalog.uuid`,
+    isFenced: `SELECT token FROM ${fences} WHERE token ${EQ} $1::pg_catalog.uuid`,
 
     /** id, token. The last statement of a transaction: deletes the row that makes COMMIT fail. */
     completeFenced: `WITH fenced AS (
-  DELETE FROM ${fences} WHERE token ${EQ} $2::pg_catalog.uuid RETURNING 1
+  DELETE FROM ${fences} WHERE token ${EQ} $2::pg_catalog.uuid RETURNING token
 ), done AS (
-  ${markDone} AND EXISTS (SELECT FROM fenced) RETURNING 1
+  ${markDone} AND EXISTS (SELECT FROM fenced) RETURNING e.id
 )
 SELECT EXISTS (SELECT FROM fenced) AS fenced, EXISTS (SELECT FROM done) AS settled`,
 
     /** id, token, key */
     completeFencedKeyed: `WITH fenced AS (
-  DELETE FROM ${fences} WHERE token ${EQ} $2::pg_catalog.uuid RETURNING 1
+  DELETE FROM ${fences} WHERE token ${EQ} $2::pg_catalog.uuid RETURNING token
 )
 SELECT EXISTS (SELECT FROM fenced) AS fenced,
   (SELECT ${schema}.end_keyed($1, $2, $3, 'done', NULL, NULL) FROM fenced) IS TRUE AS settled`,
@@ -388,7 +388,7 @@ RETURNING ${pollState}`,
     /** holder, leaseMs, since or null, watermark or null, gaps, limit, oldest or null */
     savePoll: `UPDATE ${poll} SET lease_until = ${later('$2')}, since = $3::bigint, watermark = $4::bigint,
   gaps = $5::pg_catalog.text, list_limit = $6::int, oldest = $7::pg_catalog.text
-WHERE holder ${EQ} $1::pg_catalog.text RETURNING 1 AS saved`,
+WHERE holder ${EQ} $1::pg_catalog.text RETURNING holder`,
 
     pollState: `SELECT ${pollState} FROM ${poll}`,
 
@@ -409,7 +409,7 @@ WHERE holder ${EQ} $1::pg_catalog.text RETURNING 1 AS saved`,
 
     /** id */
     requeue: `UPDATE ${events} SET state = 'received', attempts = 0, due_at = ${CLOCK}, updated_at = ${CLOCK}
-WHERE id ${EQ} $1::pg_catalog.text AND state ${EQ} ANY ('{dead,failed}') RETURNING 1 AS requeued`,
+WHERE id ${EQ} $1::pg_catalog.text AND state ${EQ} ANY ('{dead,failed}') RETURNING id`,
 
     /** olderThanMs, limit */
     prune: `WITH pruned AS (
@@ -417,7 +417,7 @@ WHERE id ${EQ} $1::pg_catalog.text AND state ${EQ} ANY ('{dead,failed}') RETURNI
     SELECT id FROM ${events} WHERE state ${EQ} 'done' AND event IS NOT NULL
       AND updated_at ${LE} (pg_catalog.now() ${SUBTRACT} ${span('$1')})
     ORDER BY updated_at LIMIT $2::int FOR UPDATE SKIP LOCKED))
-  RETURNING 1
+  RETURNING id
 ) SELECT pg_catalog.count(*)::double precision AS pruned FROM pruned`,
   } as const;
 }

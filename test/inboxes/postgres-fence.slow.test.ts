@@ -195,11 +195,12 @@ for (const { name, routes, endings } of matrix) {
       test.each(endings)(
         'that sends %j, ignores its error and returns is handled with its effect, or not handled',
         async (text) => {
-          const { first, entries, total, last } = await handle(async (tx, raw) => {
+          const { first, state, entries, total, last } = await handle(async (tx, raw) => {
             await select(tx, raw)
               .query(text)
               .catch(() => undefined);
           });
+          expect(state === 'done').toBe(first === 'handled');
           expect(entries).toBe(first === 'handled' ? 1 : 0);
           expect(total).toBe(last === 'handled' ? 1 : 0);
         },

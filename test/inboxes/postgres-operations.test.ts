@@ -279,13 +279,7 @@ test('prune does not wait for an event that another transaction has locked', asy
   const inbox = postgresInbox(pool, { schema });
   const [locked, free] = [someEvent(), someEvent()];
   for (const event of [locked, free]) await receive(inbox).handle(event, 'push');
-  const client = await pool.connect();
-  onTestFinished(async () => {
-    await client.query('ROLLBACK');
-    client.release();
-  });
-  await client.query('BEGIN');
-  await client.query(`SELECT FROM ${schema}.events WHERE id = $1 FOR UPDATE`, [locked.id]);
+  await lockRow(schema, locked.id);
   expect(await inbox.prune({ olderThanMs: 0 })).toBe(1);
   expect(await inbox.find(free.id)).toMatchObject({ event: null });
 });
@@ -311,13 +305,7 @@ test('takeDue does not wait for a parked event that another transaction has lock
   const [locked, free] = [1, 2].map(() => ({ ...someEvent(), type: 'new.type' }));
   if (locked === undefined || free === undefined) throw new Error('There are two.');
   await inbox.record([locked, free], { dueInMs: null, origin: 'push' });
-  const client = await pool.connect();
-  onTestFinished(async () => {
-    await client.query('ROLLBACK');
-    client.release();
-  });
-  await client.query('BEGIN');
-  await client.query(`SELECT FROM ${schema}.events WHERE id = $1 FOR UPDATE`, [locked.id]);
+  await lockRow(schema, locked.id);
   const taken = await inbox.takeDue({ limit: 16, visibilityTimeoutMs: 60_000, types: ['new.type'] });
   expect(taken.map(({ event }) => event.id)).toEqual([free.id]);
 });
@@ -393,6 +381,17 @@ test('each statement of the Postgres inbox finds its rows by an index among 80,0
     prune: ['events_pkey', 'events_whole'],
   });
 });
+
+/** Locks the row of an event by another transaction until the test ends. */
+async function lockRow(schema: string, id: string) {
+  const client = await pool.connect();
+  onTestFinished(async () => {
+    await client.query('ROLLBACK');
+    client.release();
+  });
+  await client.query('BEGIN');
+  await client.query(`SELECT FROM ${schema}.events WHERE id = $1 FOR UPDATE`, [id]);
+}
 
 /** Inserts this number of events of each state, from an hour ago and one ms apart. */
 async function fill(schema: string, counts: Readonly<Record<string, number>>) {

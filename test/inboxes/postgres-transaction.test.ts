@@ -117,6 +117,22 @@ describe.each(drivers)('transactions over %s', (driver, open) => {
     await expect(late[0]).rejects.toThrow('transaction has ended');
   });
 
+  test('a transaction of a lease that another claim has replaced does not run its effect', async () => {
+    const inbox = postgresInbox(open(), { transactional: true });
+    const event = { ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` };
+    const claim = () => inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+    const replaced = await claim();
+    await admin.query('UPDATE stablehooks.events SET due_at = now() WHERE id = $1', [event.id]);
+    expect(await claim()).toMatchObject({ state: 'claimed' });
+    if (replaced.state !== 'claimed') throw new Error(`The claim was answered ${replaced.state}.`);
+    let ran = false;
+    const effect = async () => {
+      ran = true;
+    };
+    expect(await inbox.transaction?.(replaced.lease, effect)).toBe(false);
+    expect(ran).toBe(false);
+  });
+
   test('a statement of a handler ends with the lease, or at a shorter statement_timeout of its connection', async () => {
     const limits: unknown[] = [];
     const readLimit = async (_: unknown, { tx }: { readonly tx: PgTx }) => {

@@ -1,5 +1,5 @@
-import { isDeepStrictEqual } from 'node:util';
 import type { UnknownEvent } from 'stablehooks';
+import { isSameElement } from 'stablehooks/catch-up';
 import { countOf, toPlain } from './output.js';
 
 /** The service's default limit. It states no cap of its own, and one below its default is not possible. */
@@ -34,17 +34,13 @@ export function withoutCopies(listed: readonly UnknownEvent[]): {
   for (const event of listed) {
     const known = events.get(event.id);
     if (known === undefined) events.set(event.id, [event]);
-    else if (!known.some((one) => isCopy(one, event))) known.push(event);
+    else if (!known.some((one) => isSameElement(one, event))) known.push(event);
   }
   const all = [...events.values()];
   return {
     events: all.flatMap((different) => different.slice(0, 1)),
     others: all.flatMap((different) => different.slice(1)),
   };
-}
-
-function isCopy(a: UnknownEvent, b: UnknownEvent): boolean {
-  return isDeepStrictEqual({ ...a, delivered: undefined }, { ...b, delivered: undefined });
 }
 
 /** How many ids a message names. */

@@ -1,4 +1,4 @@
-import type { Inbox, RecordResult } from 'stablehooks/conformance';
+import type { Inbox } from 'stablehooks/conformance';
 
 /**
  * The inbox for a receiver that runs only some types. An event of another type is recorded without being run, and the
@@ -15,22 +15,21 @@ export function selectTypes(inbox: Inbox, types: readonly string[]): Inbox {
     },
 
     async record(events, { json, keys, dueInMs, ...options }) {
-      const results: RecordResult[] = [];
-      for (const selected of [true, false]) {
-        const page = [...events.entries()].filter(([, event]) => isSelected(event) === selected);
-        if (page.length === 0) continue;
-        const recorded = await inbox.record(
-          page.map(([, event]) => event),
-          {
-            ...options,
-            dueInMs: selected ? dueInMs : null,
-            json: json && page.map(([index]) => json[index] ?? ''),
-            keys: keys && page.map(([index]) => keys[index]),
-          },
-        );
-        for (const [position, [index]] of page.entries()) results[index] = recorded[position] ?? 'new';
-      }
-      return results;
+      const flags = events.map(isSelected);
+      const recordThose = (selected: boolean) => {
+        const only = <T>(list: readonly T[]) => list.filter((_, index) => flags[index] === selected);
+        const those = {
+          json: json && only(json),
+          keys: keys && only(keys),
+          dueInMs: selected ? dueInMs : null,
+        };
+        return inbox.record(only(events), { ...options, ...those });
+      };
+      if (!flags.includes(false)) return recordThose(true);
+      if (!flags.includes(true)) return recordThose(false);
+      const [own, others] = [[...(await recordThose(true))], [...(await recordThose(false))]];
+      // The answers come in the order of the events.
+      return flags.flatMap((selected) => (selected ? own : others).splice(0, 1));
     },
 
     async takeDue(options) {

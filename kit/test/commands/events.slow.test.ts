@@ -276,6 +276,22 @@ describe.concurrent('events replay', () => {
     expect(await command('replay', '--all', ...to)).toEqual({ isNoted: false, exitCode: 0 });
   });
 
+  test('events list shows an event once whose copies are nested deeply', async () => {
+    const depth = 20_000;
+    const event = { ...exampleEvent('transfer.settled'), nested: 'NESTED' };
+    const copies = JSON.stringify([event, event]);
+    await using service = await serve((_, response) => {
+      const nested = `${'['.repeat(depth)}${']'.repeat(depth)}`;
+      response
+        .writeHead(200, { 'content-type': 'application/json' })
+        .end(copies.replaceAll('"NESTED"', nested));
+    });
+    const env = { STABLEHOOKS_BASE_URL: service.url, STABLEHOOKS_TOKEN: TOKEN };
+    const { stdout, stderr, exitCode } = await run(['events', 'list'], { env });
+    expect(exitCode, stderr).toBe(0);
+    expect(stdout.split(event.id)).toHaveLength(2);
+  });
+
   test('events replay of a list with an element that is no event is exit 1, unless ids are named', async () => {
     const event = exampleEvent('transfer.settled');
     await using service = await serve((_, response) => {
