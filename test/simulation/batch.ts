@@ -1,31 +1,35 @@
-/** Runs worlds. It is bundled with the sources, and its module is also the thread of `seed-runner.ts`. */
-import { parentPort, workerData } from 'node:worker_threads';
+/** Runs worlds. It is bundled with the sources, and its module is also the thread of `runner.ts`. */
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import Database from 'libsql';
+import type { Answer, Task } from './runner.js';
 import { FAULT_NAMES, type Scenario, toScenario } from './scenario.js';
-import { shrink, tell } from './shrink.js';
 import { type Result, simulate } from './simulate.js';
+import { type TraceLine, toText } from './world.js';
 
 export { PRECONDITIONS } from './promises.js';
-export type { Result as SeedResult };
 export { FAULT_NAMES, toScenario };
 
-type Options = { readonly keepsTrace?: boolean };
-
-function runScenario(scenario: Scenario, options: Options = {}): Promise<Result> {
-  return simulate(scenario, { openDatabase: () => new Database(':memory:'), ...options });
+/** Runs the scenario of a seed. What happens is added to the trace. */
+export function runSeed(seed: number, trace?: TraceLine[]): Promise<Result> {
+  return runScenario(toScenario(seed), trace);
 }
 
-/** Runs the scenario of a seed. */
-export function runSeed(seed: number, options?: Options): Promise<Result> {
-  return runScenario(toScenario(seed), options);
+function runScenario(scenario: Scenario, trace?: TraceLine[]): Promise<Result> {
+  return simulate(scenario, { openDatabase: () => new Database(':memory:'), trace });
 }
 
-/** The shortest story of a seed that violates a promise, in plain words. */
-export async function tellSeed(seed: number): Promise<string> {
-  return tell(await shrink(toScenario(seed), runScenario));
+/** Runs one scenario at a time. */
+function runTasks(port: MessagePort): void {
+  let trace: TraceLine[] = [];
+  const answer = (result: Answer) => port.postMessage(result);
+  port.on('message', async ({ scenario, keepsTrace }: Task) => {
+    trace = [];
+    answer({ ...(await runScenario(scenario, keepsTrace ? trace : undefined)), trace });
+  });
+  // Also for a rejection that nothing handles, and that of a run.
+  process.on('uncaughtException', (error) =>
+    answer({ breakdown: 'an error that nothing catches', details: toText(error), trace }),
+  );
 }
 
-if (workerData === 'runs seeds') {
-  // What it rejects with ends the thread, which tells the seed.
-  parentPort?.on('message', async (seed: number) => parentPort?.postMessage(await runSeed(seed)));
-}
+if (workerData === 'runs scenarios' && parentPort !== null) runTasks(parentPort);

@@ -7,10 +7,14 @@ import { parseArgs } from 'node:util';
 import { readCount } from '../read-count.js';
 import type * as Batch from './batch.js';
 import { bundle } from './bundle.js';
-import { startSeedRunner } from './seed-runner.js';
+import { startRunner } from './runner.js';
+import { failureOf, shrink, tell } from './shrink.js';
 
 /** Below this number of seeds, a fault that did not occur shows nothing. */
 const SHOWN_FROM = 1_000;
+
+/** While a story is made shorter, a scenario that takes longer than this never ends. */
+const STORY_LIMIT_MS = 10_000;
 
 const { values } = parseArgs({
   options: {
@@ -27,20 +31,21 @@ const batch: typeof Batch = await import(url);
 process.exitCode = only === undefined ? await runAll() : await runOne(only);
 
 async function runOne(seed: number): Promise<number> {
-  const runner = startSeedRunner(url);
-  const result = await runner.run(seed);
+  const runner = startRunner(url);
+  const answer = await runner.run(batch.toScenario(seed));
   await runner.stop();
-  if ('breakdown' in result) {
-    console.log(tellBreakdown(seed, result.breakdown));
-    return 1;
-  }
-  console.log(`Seed ${seed}: ${result.turns} turns, hash ${result.hash}.`);
-  console.log(result.violation === undefined ? 'Every promise holds.' : await batch.tellSeed(seed));
-  return result.violation === undefined ? 0 : 1;
+  if (!('breakdown' in answer)) console.log(`Seed ${seed}: ${answer.turns} turns, hash ${answer.hash}.`);
+  const fails = failureOf(answer) !== undefined;
+  console.log(fails ? await tellSeed(seed) : 'Every promise holds.');
+  return fails ? 1 : 0;
 }
 
-function tellBreakdown(seed: number, breakdown: string): string {
-  return `Seed ${seed} has no result. ${breakdown}\nReplay it: npm run simulate -- --seed ${seed}`;
+/** The shortest story of a seed that fails, in plain words. */
+async function tellSeed(seed: number): Promise<string> {
+  const runner = startRunner(url, { limitMs: STORY_LIMIT_MS });
+  const story = await shrink(batch.toScenario(seed), runner);
+  await runner.stop();
+  return tell(story);
 }
 
 async function runAll(): Promise<number> {
@@ -48,26 +53,23 @@ async function runAll(): Promise<number> {
   const startedAt = performance.now();
   const sums = { seeds: 0, turns: 0, virtualMs: 0 };
   const occurrences = new Map<string, number>();
-  const stories: (() => string | Promise<string>)[] = [];
+  const failed: number[] = [];
   let next = from;
 
   async function work(): Promise<void> {
-    const runner = startSeedRunner(url);
-    while (next < end && stories.length === 0) {
+    const runner = startRunner(url);
+    while (next < end && failed.length === 0) {
       const seed = next;
       next += 1;
-      const result = await runner.run(seed);
-      if ('breakdown' in result) {
-        stories.push(() => tellBreakdown(seed, result.breakdown));
-        break;
-      }
+      const answer = await runner.run(batch.toScenario(seed));
+      if (failureOf(answer) !== undefined) failed.push(seed);
+      if ('breakdown' in answer) break;
       sums.seeds += 1;
-      sums.turns += result.turns;
-      sums.virtualMs += result.virtualMs;
-      for (const [what, times] of result.occurrences) {
+      sums.turns += answer.turns;
+      sums.virtualMs += answer.virtualMs;
+      for (const [what, times] of answer.occurrences) {
         occurrences.set(what, (occurrences.get(what) ?? 0) + times);
       }
-      if (result.violation !== undefined) stories.push(() => batch.tellSeed(seed));
     }
     await runner.stop();
   }
@@ -79,13 +81,13 @@ async function runAll(): Promise<number> {
   );
   print('Faults', batch.FAULT_NAMES);
   print('What the promises were tested with', batch.PRECONDITIONS);
-  for (const story of stories) console.log(await story());
+  for (const seed of failed) console.log(await tellSeed(seed));
   const missing = [...batch.FAULT_NAMES, ...batch.PRECONDITIONS].filter((name) => !occurrences.has(name));
   if (sums.seeds >= SHOWN_FROM && missing.length > 0) {
     console.error(`Not shown, because it never occurred: ${missing.join(', ')}.`);
     return 1;
   }
-  return stories.length > 0 ? 1 : 0;
+  return failed.length > 0 ? 1 : 0;
 
   function print(title: string, names: readonly string[]): void {
     console.log(`\n${title}`);

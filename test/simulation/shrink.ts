@@ -1,29 +1,32 @@
-/** Makes the story of a violation short: a smaller scenario that violates the same promise, told in its trace. */
+/** Makes the story of a failure short: a smaller scenario that fails in the same way, told in its trace. */
+import type { Answer, Runner } from './runner.js';
 import type { Scenario } from './scenario.js';
-import type { Result } from './simulate.js';
 import { START_MS } from './world.js';
-
-type Run = (scenario: Scenario, options: { readonly keepsTrace: boolean }) => Promise<Result>;
 
 /** How many orders of a smaller scenario are tried, divided by its events: fewer take less time. */
 const EVENT_ORDERS = 100;
 
-/** The smallest scenario that was found, and its result with a trace. */
+/** The smallest scenario that was found, and its answer with a trace. */
 export interface Story {
   readonly scenario: Scenario;
-  readonly result: Result;
+  readonly answer: Answer;
 }
 
-export async function shrink(scenario: Scenario, run: Run): Promise<Story> {
-  const promise = (await run(scenario, { keepsTrace: false })).violation?.promise;
-  if (promise === undefined) throw new Error('This scenario violates nothing.');
+/** How a scenario failed: the promise that it violates, or why it has no result. */
+export function failureOf(answer: Answer): string | undefined {
+  return 'breakdown' in answer ? answer.breakdown : answer.violation?.promise;
+}
 
-  /** The candidate in an order that violates the same promise. */
+export async function shrink(scenario: Scenario, { run }: Pick<Runner, 'run'>): Promise<Story> {
+  const failure = failureOf(await run(scenario));
+  if (failure === undefined) throw new Error('This scenario does not fail.');
+
+  /** The candidate in an order that fails in the same way. */
   async function failing(candidate: Scenario): Promise<Scenario | undefined> {
     const orders = Math.ceil(EVENT_ORDERS / candidate.events.length);
     for (let order = 0; order < orders; order++) {
       const ordered = { ...candidate, order };
-      if ((await run(ordered, { keepsTrace: false })).violation?.promise === promise) return ordered;
+      if (failureOf(await run(ordered)) === failure) return ordered;
     }
     return undefined;
   }
@@ -39,7 +42,7 @@ export async function shrink(scenario: Scenario, run: Run): Promise<Story> {
       isSmaller = true;
     }
   }
-  return { scenario: smallest, result: await run(smallest, { keepsTrace: true }) };
+  return { scenario: smallest, answer: await run(smallest, { keepsTrace: true }) };
 }
 
 type Step = (scenario: Scenario) => Scenario | undefined;
@@ -92,22 +95,28 @@ function without<Part extends object>(part: Part, name: string): Part {
 const WHOLE_LINES = 80;
 
 /** The story in plain words. */
-export function tell({ scenario, result: { violation, trace } }: Story): string {
-  if (violation === undefined) return 'Nothing is violated.';
+export function tell({ scenario, answer }: Story): string {
+  const failure = failureOf(answer);
+  const { trace } = answer;
+  const violation = 'breakdown' in answer ? undefined : answer.violation;
+  const what =
+    'breakdown' in answer
+      ? `no result, but ${failure}. ${answer.details}`
+      : `"${failure}" does not hold. ${violation?.details}`;
   const { events, faults, serviceFaults, hosts, inbox, receiver, poller, redrive } = scenario;
-  const isAbout = ({ id, text }: (typeof trace)[number]) =>
-    id === violation.id || (id === undefined && !/due|timer/.test(text));
+  const isAbout = (line: (typeof trace)[number]) =>
+    line.id === violation?.id || (line.id === undefined && !/due|timer/.test(line.text));
   const lines = trace.length <= WHOLE_LINES ? trace : trace.filter(isAbout);
   return [
-    `Seed ${scenario.seed}: "${violation.promise}" does not hold. ${violation.details}`,
+    `Seed ${scenario.seed}: ${what}`,
     `${events.length} events, ${hosts.length} hosts, inbox: ${inbox}, queue: ${scenario.hasQueue}, keys: ${scenario.hasKeys}`,
     `receiver: ${JSON.stringify(receiver)}, redrive: ${JSON.stringify(redrive)}`,
     `poller: ${JSON.stringify(poller)}`,
     `faults: ${JSON.stringify(faults)}, of the service: ${JSON.stringify(serviceFaults)}`,
     ...events.map((event, index) => `event ${index}: ${JSON.stringify(event)}`),
     ...lines.map(
-      ({ at, process, text, id }) =>
-        `${((at - START_MS) / 1000).toFixed(3).padStart(9)} s  ${process.padEnd(12)} ${text}${id === undefined ? '' : ` (${id})`}`,
+      (line) =>
+        `${((line.at - START_MS) / 1000).toFixed(3).padStart(9)} s  ${line.process.padEnd(12)} ${line.text}${line.id === undefined ? '' : ` (${line.id})`}`,
     ),
     `Replay it: npm run simulate -- --seed ${scenario.seed}`,
   ].join('\n');

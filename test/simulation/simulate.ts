@@ -17,8 +17,6 @@ export interface Result {
   readonly turns: number;
   readonly virtualMs: number;
   readonly occurrences: ReadonlyMap<string, number>;
-  /** Empty unless it was asked for. */
-  readonly trace: readonly TraceLine[];
 }
 
 type Database = SqliteLike & { close(): void };
@@ -26,7 +24,8 @@ type Database = SqliteLike & { close(): void };
 export interface SimulateOptions {
   /** Opens a database in memory. */
   readonly openDatabase: () => Database;
-  readonly keepsTrace?: boolean;
+  /** Gets a line for whatever happens. */
+  readonly trace?: TraceLine[] | undefined;
 }
 
 /** What the service signs with. */
@@ -40,10 +39,10 @@ const CALM_LIMIT_MS = 3 * 3_600_000;
 
 export async function simulate(
   scenario: Scenario,
-  { openDatabase, keepsTrace = false }: SimulateOptions,
+  { openDatabase, trace }: SimulateOptions,
 ): Promise<Result> {
   const { faults } = scenario;
-  const world = new World({ ...scenario, keepsTrace, disturb });
+  const world = new World({ ...scenario, trace, disturb });
   const promises = new Promises(world, {
     exactlyOnce: scenario.inbox === 'transactional',
     isPolled: scenario.poller !== null,
@@ -199,7 +198,6 @@ export async function simulate(
     turns: world.turns,
     virtualMs: world.now - START_MS,
     occurrences: world.occurrences,
-    trace: world.trace,
   };
 
   function countServiceFaults(): void {

@@ -4,7 +4,9 @@ import type * as Batch from './batch.js';
 import { bundle } from './bundle.js';
 import { PLANTED_BUGS } from './planted-bugs.js';
 import { PROMISES } from './promise-list.js';
-import { startSeedRunner } from './seed-runner.js';
+import { startRunner } from './runner.js';
+import { shrink, tell } from './shrink.js';
+import type { TraceLine } from './world.js';
 
 const SEEDS = Array.from({ length: 40 }, (_, index) => index + 1);
 
@@ -30,27 +32,28 @@ test('the same seed replays the same trace, also beside other worlds and real ti
 
 test('the whole trace of a seed is the same when it is replayed', async () => {
   const { runSeed } = await load();
-  const [one, other] = [await runSeed(8, { keepsTrace: true }), await runSeed(8, { keepsTrace: true })];
-  expect(one.trace.length).toBeGreaterThan(100);
-  expect(other.trace).toEqual(one.trace);
+  const [one, other]: TraceLine[][] = [[], []];
+  for (const trace of [one, other]) await runSeed(8, trace);
+  expect(one?.length).toBeGreaterThan(100);
+  expect(other).toEqual(one);
 });
 
 test('a seed has the same hash in a thread without environment variables, after all later seeds', async () => {
-  const { runSeed } = await load();
+  const { runSeed, toScenario } = await load();
   const seeds = SEEDS.slice(0, 20);
   const here: string[] = [];
   for (const seed of seeds) here.push((await runSeed(seed)).hash);
-  const runner = startSeedRunner(await bundle());
+  const runner = startRunner(await bundle());
   const there: string[] = [];
   for (const seed of seeds.toReversed()) {
-    const result = await runner.run(seed);
-    there.unshift('breakdown' in result ? result.breakdown : result.hash);
+    const answer = await runner.run(toScenario(seed));
+    there.unshift('breakdown' in answer ? answer.breakdown : answer.hash);
   }
   await runner.stop();
   expect(there).toEqual(here);
 });
 
-describe('a seed without a result is a failure that is told with its reason:', () => {
+describe('a seed without a result is a failure that is told with its reason and its smallest scenario:', () => {
   const RECEIVER = 'src/receiver/receiver.ts';
   const CLOSE = '    closed = true;\n';
 
@@ -58,21 +61,28 @@ describe('a seed without a result is a failure that is told with its reason:', (
     {
       what: 'a rejection that nothing handles',
       code: "void Promise.reject(new Error('Planted.'));",
-      told: 'Planted.',
+      told: /an error that nothing catches\. Error: Planted\..* s {2}service +all faults end\nReplay it/s,
     },
-    { what: 'a thread that ends', code: 'process.exit();', told: 'It ended its thread.' },
+    {
+      what: 'a thread that ends',
+      code: 'process.exit(7);',
+      told: /an end of its thread\. The exit code is 7\./,
+    },
     {
       what: 'a loop that never ends',
       code: 'for (;;);',
-      limitMs: 5_000,
-      told: 'It takes more than 5000 ms.',
+      limitMs: 1_000,
+      told: /a run that never ends\. It takes more than 1000 ms\./,
     },
   ])('$what', async ({ code, limitMs, told }) => {
     const url = await bundle({ file: RECEIVER, find: CLOSE, replace: CLOSE + code });
-    const runner = startSeedRunner(url, { limitMs });
-    const result = await runner.run(1);
+    const { toScenario } = await load();
+    const runner = startRunner(url, { limitMs });
+    const scenario = { ...toScenario(1), events: toScenario(1).events.slice(0, 2) };
+    const story = tell(await shrink(scenario, runner));
     await runner.stop();
-    expect(result).toEqual({ breakdown: expect.stringContaining(told) });
+    expect(story).toMatch(told);
+    expect(eventsOf(story)).toHaveLength(1);
   });
 });
 
@@ -112,15 +122,19 @@ describe('the simulation finds a planted bug, and that it breaks each of its pro
 
 test('the story of a failing seed is short, names the broken promise and the event, and how to replay it', async () => {
   const [bug] = PLANTED_BUGS;
-  const { runSeed, tellSeed } = await load(bug?.edit);
+  const { runSeed, toScenario } = await load(bug?.edit);
   const seed = await firstFailing(runSeed);
-  const story = await tellSeed(seed);
+  const runner = startRunner(await bundle(bug?.edit));
+  const story = tell(await shrink(toScenario(seed), runner));
+  await runner.stop();
   console.log(story);
   expect(story).toContain(`Seed ${seed}: "${bug?.breaks[0]}" does not hold.`);
   expect(story).toMatch(/asks the inbox: claim \(evt_\w+\)\n/);
   expect(story).toContain(`npm run simulate -- --seed ${seed}`);
-  expect(story.split('\n').filter((line) => line.startsWith('event '))).toHaveLength(1);
+  expect(eventsOf(story)).toHaveLength(1);
 });
+
+const eventsOf = (story: string) => story.split('\n').filter((line) => line.startsWith('event '));
 
 async function firstFailing(runSeed: typeof Batch.runSeed): Promise<number> {
   for (const seed of SEEDS) if ((await runSeed(seed)).violation !== undefined) return seed;

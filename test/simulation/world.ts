@@ -86,7 +86,8 @@ export interface WorldOptions {
   /** Another number gives another order of the same seed. */
   readonly order: number;
   readonly latency: Latency;
-  readonly keepsTrace: boolean;
+  /** Gets a line for whatever happens; without it no line is kept. */
+  readonly trace?: TraceLine[] | undefined;
   /** Called before each turn that belongs to a process; ends or pauses it. */
   readonly disturb: (process: Process, text: string) => void;
 }
@@ -97,7 +98,6 @@ export class World {
   calm = false;
   turns = 0;
   violation: Violation | undefined;
-  readonly trace: TraceLine[] = [];
   readonly random: Random;
   /** How often each fault occurred, and what the invariants were tested with. */
   readonly occurrences = new Map<string, number>();
@@ -175,7 +175,7 @@ export class World {
 
   note(process: Process, text: string, id?: string): void {
     this.#hash.update(`${this.now} ${process.name} ${text} ${id}\n`);
-    if (this.#options.keepsTrace) this.trace.push({ at: this.now, process: process.name, text, id });
+    this.#options.trace?.push({ at: this.now, process: process.name, text, id });
   }
 
   /** A promise does not hold: the first one is kept, and the world stops. */
