@@ -579,9 +579,10 @@ function assertDistinct(one: Registration, other: Registration): void {
       `StablehooksModule: two receivers have the name \`${one.name}\`. Give each its own \`name\`, or import one module from both places.`,
     );
   }
-  if (one.path === other.path) {
+  // Express does not tell `/hooks` from `/Hooks`: the first receiver would take the deliveries of both.
+  if (one.path.toLowerCase() === other.path.toLowerCase()) {
     throw new ConfigError(
-      `StablehooksModule: the receivers \`${one.name}\` and \`${other.name}\` have the path ${one.path}. Give each its own \`path\`.`,
+      `StablehooksModule: the receivers \`${one.name}\` and \`${other.name}\` have the path ${one.path}. Give each its own \`path\`, different in more than upper and lower case.`,
     );
   }
 }

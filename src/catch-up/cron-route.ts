@@ -13,7 +13,7 @@ import type { Logger } from '../core/ports.js';
 import { sign, verifySignature } from '../core/signature.js';
 import { log } from '../receiver/outcome.js';
 import type { Poller } from './poller.js';
-import { type PollReport, toProblem } from './report.js';
+import { isDoubtful, type PollReport, toProblem } from './report.js';
 
 /** Options of {@link toCronRoute}. */
 export interface CronRouteOptions {
@@ -25,15 +25,16 @@ export interface CronRouteOptions {
 
 const POLLER = withMethods('a poller, which createPoller makes', ['pollOnce']);
 const SECRET: OptionRule = rule(
-  'a string that is not empty: check the environment variable that it comes from',
-  (value) => typeof value === 'string' && value.trim() !== '',
+  'a string that is not empty, without white space around it: check the environment variable that it comes from',
+  (value) => typeof value === 'string' && value !== '' && value.trim() === value,
 );
 
 /**
  * Creates a route handler that runs one poll, for a scheduler that sends a GET request.
  *
- * It answers 200 when the poll is proven and no event failed, also while a gap of an earlier poll is open; 409 when
- * another process polls; and 500 for anything else, such as a new gap or an event that failed. The body is the report.
+ * It answers 200 when the poll is proven, no event failed and no problem makes that doubtful ({@link isDoubtful}), also
+ * while a gap of an earlier poll is open; 409 when another process polls; and 500 for anything else, such as a new gap or
+ * an event that failed. The body is the report.
  * It answers 401, without a poll, when the request does not contain the secret.
  *
  * The poller's inbox must be durable, and the same one that the app's receivers use: a process that answers one
@@ -77,8 +78,9 @@ export function toCronRoute(
   }
 
   async function serve(request: Request): Promise<Response> {
-    const authorization = request.headers.get('authorization') ?? '';
-    if (!(await isSameString(authorization, `Bearer ${wiring.secret}`))) {
+    // The scheme is case-insensitive (RFC 9110, 11.1).
+    const given = /^bearer +(.*)$/i.exec(request.headers.get('authorization') ?? '')?.[1] ?? '';
+    if (!(await isSameString(given, wiring.secret))) {
       return new Response(null, { status: 401, headers: { 'www-authenticate': 'Bearer' } });
     }
     // Without the request's signal: the poll continues when the scheduler stops waiting.
@@ -102,9 +104,9 @@ function toResponse(body: PollReport | { readonly code: string }, status: number
   return Response.json(body, { status, headers: { 'cache-control': 'no-store' } });
 }
 
-function statusOf({ proven, failed, problems }: PollReport): number {
-  if (proven && failed === 0) return 200;
-  return problems.some(({ code }) => code === 'ERR_POLL_BUSY') ? 409 : 500;
+function statusOf(report: PollReport): number {
+  if (report.proven && report.failed === 0 && !isDoubtful(report)) return 200;
+  return report.problems.some(({ code }) => code === 'ERR_POLL_BUSY') ? 409 : 500;
 }
 
 /** Compares the HMACs of both under a random key: in constant time, whatever their lengths. */

@@ -1,6 +1,7 @@
-import { ConfigError, orUnavailable, refuseOthers } from '../core/errors.js';
+import { ConfigError, orUnavailable } from '../core/errors.js';
 import { isKnownEvent } from '../core/events.js';
 import {
+  abortSignal,
   boolean,
   date,
   defineLazy,
@@ -164,25 +165,25 @@ export function createPoller(options: PollerOptions): Poller {
   let stopping = new AbortController();
   let current: Promise<PollReport> | undefined;
   let timer: unknown;
-  let running = false;
+  /** What {@link Poller.start} began, until it is stopped. */
+  let loop: symbol | undefined;
+  /** Settles when the poll that was stopped last has ended. */
+  let ended: Promise<unknown> = Promise.resolve();
   let isFirst = true;
   /** Logged once, and not at each poll. */
   let lastFailure: PollProblem | undefined;
 
-  function pollOnce({
-    signal,
-    ...others
-  }: {
-    readonly signal?: AbortSignal | undefined;
-  } = {}): Promise<PollReport> {
+  function pollOnce(given: { readonly signal?: AbortSignal | undefined } = {}): Promise<PollReport> {
+    let signal: AbortSignal | undefined;
     try {
-      refuseOthers('pollOnce', others, ['signal']);
+      ({ signal } = readOptions('pollOnce', given, { signal: abortSignal() }));
     } catch (error) {
       const problems = [toProblem(error, { code: 'ERR_CONFIG_INVALID' })];
       return Promise.resolve(publish({ ...EMPTY_REPORT, problems }));
     }
     const signals = signal === undefined ? [stopping.signal] : [stopping.signal, signal];
-    current ??= poll(settings, { holder, signal: AbortSignal.any(signals), isFirst, isTimed: running })
+    const isTimed = loop !== undefined;
+    current ??= poll(settings, { holder, signal: AbortSignal.any(signals), isFirst, isTimed })
       .finally(() => {
         current = undefined;
       })
@@ -210,27 +211,33 @@ export function createPoller(options: PollerOptions): Poller {
     return report;
   }
 
-  async function loop(): Promise<void> {
+  async function run(own: symbol): Promise<void> {
     const startedAt = runtime.elapsed();
     await pollOnce();
-    if (!running) return;
+    if (loop !== own) return;
     // A tenth more or less, so that processes that start together do not keep polling at the same time.
     const intervalMs = settings.intervalMs * (0.9 + runtime.random() / 5);
-    timer = setBackgroundTimeout(runtime, loop, Math.max(0, intervalMs - (runtime.elapsed() - startedAt)));
+    const waitMs = Math.max(0, intervalMs - (runtime.elapsed() - startedAt));
+    timer = setBackgroundTimeout(runtime, () => run(own), waitMs);
   }
 
   function start(): void {
-    if (running) return;
-    running = true;
-    loop();
+    if (loop !== undefined) return;
+    const own = Symbol('loop');
+    loop = own;
+    // A poll that was stopped and still ends is not the first one of this loop.
+    void ended.then(() => {
+      if (loop === own) void run(own);
+    });
   }
 
   async function stop(): Promise<void> {
-    running = false;
+    loop = undefined;
     runtime.clearTimeout(timer);
     stopping.abort();
     stopping = new AbortController();
-    await current;
+    ended = Promise.resolve(current);
+    await ended;
   }
 
   async function acknowledge(
@@ -305,12 +312,16 @@ interface PollOptions {
 }
 
 /**
- * Why polls do not get on: the list was not read, or the watermark stands still. `undefined` if a poll was stopped, or
- * another process polls.
+ * Why polls do not get on: the list was not read, the watermark stands still, or what is due in the inbox does not run.
+ * `undefined` if a poll was stopped, or another process polls.
  */
 function failureOf({ verdicts, problems }: PollReport): PollProblem | undefined {
-  const behind = problems.find(({ code }) => code === 'ERR_CLOCK_BEHIND');
-  if (verdicts.some(({ verdict }) => verdict !== 'failed')) return behind;
+  if (verdicts.some(({ verdict }) => verdict !== 'failed')) {
+    // The receiver logs what is wrong with a single event.
+    return problems.find(
+      ({ code, id }) => code === 'ERR_CLOCK_BEHIND' || (code === 'ERR_INBOX_FAILED' && id === undefined),
+    );
+  }
   return problems.find(({ code }) => code !== 'ERR_POLL_BUSY' && code !== 'ERR_POLL_STOPPED');
 }
 

@@ -111,6 +111,18 @@ export function problemOf(code: keyof typeof MESSAGES): PollProblem {
   return { code, message: MESSAGES[code] };
 }
 
+/** The codes of problems with which a proof is not what it says. */
+const DOUBTFUL: ReadonlySet<string> = new Set(['ERR_CLOCK_BEHIND', 'ERR_EVENT_CONFLICT', 'ERR_INBOX_FAILED']);
+
+/**
+ * Whether the report has a problem that a proof does not cover: what is due in the inbox could not run
+ * (`ERR_INBOX_FAILED`), the watermark follows a clock that is behind (`ERR_CLOCK_BEHIND`), or different events have one
+ * id, of which the wrong one can be in the inbox (`ERR_EVENT_CONFLICT`).
+ */
+export function isDoubtful({ problems }: Pick<PollReport, 'problems'>): boolean {
+  return problems.some(({ code }) => DOUBTFUL.has(code));
+}
+
 /** Turns an error into a problem with its own code, or the given one for an error that is not of this package. */
 export function toProblem(
   error: unknown,

@@ -189,14 +189,14 @@ async function toApiError(
   { token, now, ...line }: RequestLine & { readonly token: string; readonly now: number },
 ): Promise<ApiError> {
   const { status } = response;
-  const { bytes } = await readResponseBody(response, MAX_ERROR_BODY_BYTES);
+  const bytes = await readResponseBody(response, MAX_ERROR_BODY_BYTES + longestForm(token));
   const headers = new Headers();
   for (const [name, value] of response.headers) headers.append(name, redact(value, token));
   return new ApiError(`${line.method} ${line.url} was answered ${status}. ${fixOf(status)}`, {
     ...line,
     status,
     headers,
-    body: toText(bytes, token),
+    body: toText(bytes, { token }),
     requestId: readRequestId(headers),
     retryAfterMs: readRetryAfter(headers.get('retry-after'), now),
   });
@@ -230,7 +230,7 @@ function readRequestId(headers: Headers): string | undefined {
 
 async function readAnswer(response: Response, { settings, token, line }: Attempt): Promise<HttpResult> {
   const { maxBodyBytes } = settings;
-  const { bytes, complete } = await readResponseBody(response, maxBodyBytes);
+  const bytes = await readResponseBody(response, maxBodyBytes + longestForm(token));
   const id = readRequestId(response.headers);
   const requestId = id && redact(id, token);
   /** What the service did is known only from its answer; a list can be asked for again. */
@@ -239,10 +239,15 @@ async function readAnswer(response: Response, { settings, token, line }: Attempt
     const after =
       line.method === 'POST' ? ' The service may have carried out the request: see `answer`.' : '';
     const message = `The body of the answer to ${line.method} ${line.url} is ${what}${after}`;
-    const answer = keep(() => toText(bytes, token));
+    const answer = keep(() => toText(bytes, { token, maxBytes: maxBodyBytes }));
     return new ResponseError(message, { ...line, requestId, answer, fields: [] });
   };
-  if (!complete) throw unreadable(`larger than ${maxBodyBytes} bytes (maxBodyBytes).`);
+  if (bytes.length > maxBodyBytes) throw unreadable(`larger than ${maxBodyBytes} bytes (maxBodyBytes).`);
+  if (response.status === 206) {
+    throw unreadable(
+      'a part of the answer (206). Check what is in front of the service: no part was asked for.',
+    );
+  }
   if (bytes.length === 0) throw unreadable('empty, not JSON.');
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
@@ -256,10 +261,7 @@ async function readAnswer(response: Response, { settings, token, line }: Attempt
 }
 
 /** Reads at most `maxBytes` and cancels the rest. */
-async function readResponseBody(
-  response: Response,
-  maxBytes: number,
-): Promise<{ readonly bytes: Uint8Array; readonly complete: boolean }> {
+async function readResponseBody(response: Response, maxBytes: number): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let size = 0;
   const reader = response.body?.getReader();
@@ -269,12 +271,12 @@ async function readResponseBody(
     if (size > maxBytes) {
       // Not awaited: the cancellation of some sources never settles.
       reader?.cancel().catch(() => undefined);
-      return { bytes: joinBytes(chunks, size).subarray(0, maxBytes), complete: false };
+      return joinBytes(chunks, size).subarray(0, maxBytes);
     }
   }
   const [only] = chunks;
   // Most answers are one chunk, which need not be copied.
-  return { bytes: only?.length === size ? only : joinBytes(chunks, size), complete: true };
+  return only?.length === size ? only : joinBytes(chunks, size);
 }
 
 function isRefusedToken(error: unknown): error is ApiError {
@@ -417,14 +419,35 @@ export function checkToken(token: string): string {
   );
 }
 
-/** Error pages of some servers repeat the headers of the request, JSON with any character of them escaped. */
+/** Error pages of some servers repeat the headers of the request, with any character escaped as JSON, HTML or a URL does. */
 function redact(value: string, token: string): string {
+  return value.replace(formsOf(token), '[token]');
+}
+
+/** The characters that HTML names. */
+const HTML_NAMES: Readonly<Record<string, string>> = {
+  '"': 'quot',
+  '&': 'amp',
+  "'": 'apos',
+  '<': 'lt',
+  '>': 'gt',
+};
+
+/** The longest form of a character: `\u002b`, `&#x2b;`, `&quot;`. */
+const LONGEST_ESCAPE = 6;
+
+const longestForm = (token: string) => token.length * LONGEST_ESCAPE;
+
+function formsOf(token: string): RegExp {
   const characters = Array.from(token, (character) => {
-    const hex = character.charCodeAt(0).toString(16);
+    const code = character.charCodeAt(0);
+    const hex = code.toString(16);
     const anyCase = hex.replace(/[a-f]/, (digit) => `[${digit}${digit.toUpperCase()}]`);
-    return `(?:\\\\?\\x${hex}|\\\\u00${anyCase})`;
+    const named = HTML_NAMES[character];
+    const html = `&(?:#0?${code}|#[xX]${anyCase}${named === undefined ? '' : `|${named}`});`;
+    return `(?:\\\\?\\x${hex}|\\\\u00${anyCase}|%${anyCase}|${html})`;
   });
-  return value.replace(new RegExp(characters.join(''), 'g'), '[token]');
+  return new RegExp(characters.join(''), 'g');
 }
 
 /** Parses JSON, and redacts its strings and the names of its fields. */
@@ -436,9 +459,21 @@ function redactJson(text: string, token: string): unknown {
   });
 }
 
-/** The start of a body as text, redacted, which takes at most {@link MAX_ERROR_BODY_BYTES} bytes. */
-function toText(bytes: Uint8Array, token: string): string {
-  const text = redact(new TextDecoder().decode(bytes.subarray(0, MAX_ERROR_BODY_BYTES)), token);
+/**
+ * The start of a body as text, redacted, which takes at most {@link MAX_ERROR_BODY_BYTES} bytes. The bytes must go on
+ * after `maxBytes`, if there are more, by the longest form of the token: nothing of one that is cut there is kept.
+ */
+function toText(
+  bytes: Uint8Array,
+  { token, maxBytes = MAX_ERROR_BODY_BYTES }: { readonly token: string; readonly maxBytes?: number },
+): string {
+  const end = Math.min(maxBytes, MAX_ERROR_BODY_BYTES);
+  const decode = (length: number) => new TextDecoder().decode(bytes.subarray(0, length));
+  const start = decode(end);
+  const cut = [...decode(end + longestForm(token)).matchAll(formsOf(token))].find(
+    ({ index, 0: form }) => index < start.length && index + form.length > start.length,
+  );
+  const text = redact(start.slice(0, cut?.index), token);
   // Bytes that are not UTF-8 become longer as text.
   const { read } = new TextEncoder().encodeInto(text, new Uint8Array(MAX_ERROR_BODY_BYTES));
   return text.slice(0, read);

@@ -689,6 +689,11 @@ describe('the app does not start', () => {
       message: 'have the path /hooks',
     },
     {
+      when: 'the paths of two receivers differ by upper and lower case alone',
+      imports: [observed({ name: 'other', path: '/Hooks' }).module],
+      message: 'different in more than upper and lower case',
+    },
+    {
       when: 'a handler is request-scoped',
       providers: [PerRequest],
       message: 'PerRequest.settled (AppModule)',

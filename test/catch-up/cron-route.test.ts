@@ -1,5 +1,6 @@
 import { createReceiver, memoryInbox } from 'stablehooks';
 import { createPoller, toCronRoute } from 'stablehooks/catch-up';
+import { exampleEvent } from 'stablehooks/testing';
 import { expect, test } from 'vitest';
 import { startList } from './list-server.js';
 
@@ -26,9 +27,11 @@ async function setUp(answer: Parameters<typeof startList>[0]) {
 
 test('a request with the secret runs one poll and is answered its report', async () => {
   const { get } = await setUp(() => []);
-  const response = await get(authorized);
-  expect(response.status).toBe(200);
-  expect(await response.json()).toMatchObject({ proven: true, requests: 1 });
+  for (const scheme of ['Bearer', 'bearer']) {
+    const response = await get({ authorization: `${scheme} cron-secret` });
+    expect(response.status).toBe(200);
+    expect(await response.json()).toMatchObject({ proven: true, requests: 1 });
+  }
 });
 
 test('a request without the secret is answered 401 and does not poll', async () => {
@@ -54,9 +57,43 @@ test('a poll that proves nothing is answered 500', async () => {
   expect(await response.json()).toMatchObject({ proven: false });
 });
 
-test('toCronRoute refuses an empty secret and a misspelt option', async () => {
+test('a proven poll is answered 500 while what is due in the inbox cannot run, and one line says so', async () => {
+  const client = await startList(() => []);
+  const inbox = { ...durableInbox(), takeDue: () => Promise.reject(new Error('statement timeout')) };
+  const receiver = createReceiver({ secret: 'secret', handlers: {}, inbox, logger: quiet });
+  const lines: string[] = [];
+  const logger = { ...quiet, error: (line: string) => void lines.push(line) };
+  const { GET } = toCronRoute(createPoller({ client, receiver, logger }), { secret: 'cron-secret' });
+  for (let request = 1; request <= 2; request++) {
+    const response = await GET(requestWith(authorized));
+    expect(response.status).toBe(500);
+    expect(await response.json()).toMatchObject({ proven: true, problems: [{ code: 'ERR_INBOX_FAILED' }] });
+  }
+  expect(lines).toEqual([expect.stringMatching(/the poll failed\. ERR_INBOX_FAILED/)]);
+});
+
+test('a proven poll of a list with different events of one id is answered 500', async () => {
+  const event = exampleEvent('transfer.settled');
+  const other = { ...event, payload: { ...event.payload, amount: '9999.00' } };
+  const client = await startList(() => [event, other]);
+  const receiver = createReceiver({ secret: 'secret', handlers: {}, inbox: durableInbox(), logger: quiet });
+  const since = new Date(event.created_at);
+  const poller = createPoller({ client, receiver, logger: quiet, since });
+  const response = await toCronRoute(poller, { secret: 'cron-secret' }).GET(requestWith(authorized));
+  expect(response.status).toBe(500);
+  expect(await response.json()).toMatchObject({
+    proven: true,
+    problems: expect.arrayContaining([expect.objectContaining({ code: 'ERR_EVENT_CONFLICT' })]),
+  });
+});
+
+test('toCronRoute refuses a secret that is empty or has white space around it, and a misspelt option', async () => {
   const { poller } = await setUp(() => []);
-  expect(() => toCronRoute(poller, { secret: '' })).toThrow(/secret/);
+  for (const secret of ['', ' cron-secret', 'cron-secret\n']) {
+    expect(() => toCronRoute(poller, { secret })).toThrow(
+      /`secret` must be .* without white space around it/,
+    );
+  }
   const misspelt = { secret: 'cron-secret', secrt: 'x' };
   expect(() => toCronRoute(poller, misspelt)).toThrow('Did you mean `secret`?');
 });

@@ -473,6 +473,45 @@ test('start polls at once and continues when an observer throws', async () => {
   expect(requests).toBe(1);
 });
 
+test('a poller that is started while its last poll still stops polls at once, has one timer, and none after a stop', async () => {
+  const [entered, finish, armed] = [createSignal(), createSignal(), createSignal()];
+  const timers = new Map<unknown, () => void>();
+  const reports: (readonly string[])[] = [];
+  const it = await setUp({
+    handle: () => {
+      entered.resolve();
+      return finish.promise;
+    },
+    poller: {
+      intervalMs: 100_000,
+      onReport: (report) => void reports.push(codes(report)),
+      runtime: {
+        setTimeout(callback, ms) {
+          if (ms < 50_000) return setTimeout(callback, ms);
+          const timer = {};
+          timers.set(timer, callback);
+          armed.resolve();
+          return timer;
+        },
+        clearTimeout: (timer) => void (timers.delete(timer) || clearTimeout(timer as NodeJS.Timeout)),
+      },
+    },
+  });
+  await fire(it, 1);
+  it.poller.start();
+  await entered.promise;
+  const stopped = it.poller.stop();
+  it.poller.start();
+  finish.resolve();
+  await stopped;
+  await armed.promise;
+  expect(reports.map((problems) => problems.includes('ERR_POLL_STOPPED'))).toEqual([true, false]);
+  await it.poller.pollOnce();
+  expect(timers.size).toBe(1);
+  await it.poller.stop();
+  expect(timers.size).toBe(0);
+});
+
 test('createPoller refuses options that make no sense by name', async () => {
   const { options } = await setUp();
   const refused: readonly [Partial<PollerOptions>, RegExp][] = [

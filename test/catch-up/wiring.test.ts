@@ -207,5 +207,15 @@ test('pollOnce does not reject an option that it does not know: its report and a
   const poller = createPoller({ client: emptyList, receiver: receiverOf(), logger });
   const report = await poller.pollOnce({ sginal: AbortSignal.abort() } as object);
   expect(report).toMatchObject({ proven: false, requests: 0, problems: [{ code: 'ERR_CONFIG_INVALID' }] });
-  expect(lines).toEqual([expect.stringMatching(/unknown option `sginal`\. The options are signal\./)]);
+  expect(lines).toEqual([expect.stringMatching(/unknown option `sginal`\. Did you mean `signal`\?/)]);
 });
+
+test.each([[null], ['now'], [{ signal: new AbortController() }]])(
+  'pollOnce does not reject %j: its report has ERR_CONFIG_INVALID, and the list is not read',
+  async (options) => {
+    const { logger } = createLogger();
+    const poller = createPoller({ client: emptyList, receiver: receiverOf(), logger });
+    const report = await poller.pollOnce(options as unknown as object);
+    expect(report).toMatchObject({ proven: false, requests: 0, problems: [{ code: 'ERR_CONFIG_INVALID' }] });
+  },
+);

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Command } from 'commander';
 import { EVENT_TYPES, type EventType, isEventType } from 'stablehooks';
-import { describeGap, type Gap, type PollReport } from 'stablehooks/catch-up';
+import { describeGap, type Gap, isDoubtful, type PollReport } from 'stablehooks/catch-up';
 import { readCoverage, renderCoverage } from '../coverage-picture.js';
 import { countAlike, isQueued, printRow } from '../io/delivery.js';
 import { usageError } from '../io/errors.js';
@@ -163,13 +163,9 @@ function toExitCode(result: CatchUpResult): ExitCode {
   if (isJustOpened(result)) return EXIT.failed;
   if (undelivered.length > 0 && rows.some(({ answer }) => answer.kind === 'unreachable'))
     return EXIT.unreachable;
-  const isDoubtful = report.problems.some(({ code }) => DOUBTFUL.has(code));
-  const isWhole = report.proven && report.gaps.length === 0 && !isDoubtful;
+  const isWhole = report.proven && report.gaps.length === 0 && !isDoubtful(report);
   return isWhole && undelivered.length === 0 ? EXIT.good : EXIT.failed;
 }
-
-/** Problems with which a proof is not what it says: of different events with one id, the wrong one may be sent. */
-const DOUBTFUL: ReadonlySet<string> = new Set(['ERR_CLOCK_BEHIND', 'ERR_EVENT_CONFLICT']);
 
 /** Whether the watermark is still at the opening date, so that no time is proven yet. */
 function isJustOpened({ report, since }: CatchUpResult): boolean {
