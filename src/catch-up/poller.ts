@@ -1,7 +1,6 @@
-import { ConfigError, orUnavailable } from '../core/errors.js';
+import { ConfigError, orUnavailable, refuseOthers } from '../core/errors.js';
 import { isKnownEvent } from '../core/events.js';
 import {
-  abortSignal,
   boolean,
   date,
   defineLazy,
@@ -114,7 +113,7 @@ export interface Poller {
    * Polls once, or joins the poll that is running. Never rejects: what failed is in the report.
    * The signal ends the poll early: handlers that run are waited for, and what was found is kept.
    */
-  pollOnce(options?: { readonly signal?: AbortSignal | undefined }): Promise<PollReport>;
+  pollOnce(options?: PollOnceOptions): Promise<PollReport>;
   /** Polls now and every `intervalMs` from now on. The timer does not keep the process alive. */
   start(): void;
   /** Stops polling. Ends the running poll early and resolves when it has ended. */
@@ -173,10 +172,10 @@ export function createPoller(options: PollerOptions): Poller {
   /** Logged once, and not at each poll. */
   let lastFailure: PollProblem | undefined;
 
-  function pollOnce(given: { readonly signal?: AbortSignal | undefined } = {}): Promise<PollReport> {
+  function pollOnce(given: PollOnceOptions = {}): Promise<PollReport> {
     let signal: AbortSignal | undefined;
     try {
-      ({ signal } = readOptions('pollOnce', given, { signal: abortSignal() }));
+      signal = toSignal(given);
     } catch (error) {
       const problems = [toProblem(error, { code: 'ERR_CONFIG_INVALID' })];
       return Promise.resolve(publish({ ...EMPTY_REPORT, problems }));
@@ -252,6 +251,21 @@ export function createPoller(options: PollerOptions): Poller {
   const isMade = typeof given === 'object' && !makesInbox(given);
   const inbox = isMade ? given.inbox : () => settings.receiver.inbox;
   return { pollOnce, start, stop, acknowledgeGap: acknowledge, [Symbol.asyncDispose]: stop, inbox };
+}
+
+interface PollOnceOptions {
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** @throws {ConfigError} `ERR_CONFIG_INVALID` */
+function toSignal(options: PollOnceOptions): AbortSignal | undefined {
+  if (typeof options !== 'object' || options === null) {
+    throw new ConfigError('pollOnce: the options must be an object.');
+  }
+  const { signal, ...others } = options;
+  refuseOthers('pollOnce', others, ['signal']);
+  if (signal === undefined || signal instanceof AbortSignal) return signal;
+  throw new ConfigError('pollOnce: `signal` must be an AbortSignal.');
 }
 
 const CLIENT = rule(
