@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { SIGNATURE_ENCODINGS, SIGNATURE_HEADER, type SignatureEncoding } from 'stablehooks';
-import { isLoopback } from '../inspector/access.js';
 import { createLocalInspector } from '../inspector/local-server.js';
 import { fromSandbox } from '../inspector/sandbox-source.js';
 import { readOutcome } from '../io/delivery.js';
@@ -19,6 +18,7 @@ import {
   refuseFlags,
   toKebab,
 } from '../io/settings.js';
+import { isLoopback } from '../other-sites.js';
 import { NO_FAULTS } from '../sandbox/faults.js';
 import {
   type Attempt,
@@ -29,11 +29,13 @@ import {
   type FeedEntry,
 } from '../sandbox/index.js';
 import { DEFAULT_TOKEN, readSandboxOptions } from '../sandbox/options.js';
+import { hostName } from '../sandbox/server.js';
 import { decimal } from '../sandbox/validation.js';
 
 interface SandboxFlags extends Omit<FaultsInput, `${string}Ms`> {
   readonly port: number;
   readonly host: string;
+  readonly allowHost: readonly string[];
   readonly to: readonly string[];
   readonly state?: string;
   readonly seed?: number;
@@ -83,6 +85,12 @@ export function sandboxCommand(): Command {
     .option('--to <url>', 'endpoint that events are delivered to; can be repeated', collect, [])
     .option('--port <number>', 'port to listen on, 0 for any', parseWhole, 4010)
     .option('--host <address>', 'address to listen on', '127.0.0.1')
+    .option(
+      '--allow-host <name>',
+      'name by which others reach it, such as that of a container; can be repeated',
+      collectHosts,
+      [],
+    )
     .option(
       '--token-file <file>',
       'file with the token that requests must have (environment: STABLEHOOKS_TOKEN)',
@@ -154,7 +162,7 @@ async function runSandbox({
   printer,
   signal,
 }: CommandContext<SandboxFlags>): Promise<ExitCode> {
-  const { port, host, to, state, seed, encoding, header } = flags;
+  const { port, host, allowHost, to, state, seed, encoding, header } = flags;
   if (to.length === 0) refuseFlags(given, ['encoding', 'header'], 'has no effect without --to.');
   const [token, secret] = [await settings.optional.token(), await settings.optional.secret()];
   const sandbox = createSandbox({
@@ -177,7 +185,11 @@ async function runSandbox({
   try {
     // Before anything is awaited, so that no delivery of the state file is sent.
     refuseOtherSigning(sandbox.endpoints.list(), flags, given);
-    const { url } = await sandbox.listen(port, { hostname: host, page: inspector?.fetch });
+    const { url } = await sandbox.listen(port, {
+      hostname: host,
+      allowedHosts: allowHost,
+      page: inspector?.fetch,
+    });
     const endpoints = sandbox.endpoints
       .list()
       .map((endpoint) => ({ url: endpoint.url, restored: !to.includes(endpoint.url) }));
@@ -347,6 +359,11 @@ function parseChance(value: string): number {
   const chance = Number(value);
   if (value.trim() !== '' && chance >= 0 && chance <= 1) return chance;
   throw new InvalidArgumentError('Write a chance as a number from 0 (never) to 1 (always).');
+}
+
+function collectHosts(value: string, before: readonly string[]): readonly string[] {
+  if (hostName.safeParse(value).success) return [...before, value];
+  throw new InvalidArgumentError('Write a host name without scheme and port, such as sandbox.');
 }
 
 function parseSkew(value: string): number {
