@@ -67,15 +67,7 @@ export function createApp(parts: AppParts, options: AppOptions): RequestHandler 
     if (given === options.token) return next();
     return refuseToken('Send `Authorization: Bearer <token>` with the token of this sandbox.');
   });
-  app.use(
-    methodNotAllowed({
-      app,
-      onMethodNotAllowed: (_, methods) => {
-        const allow = methods.join(', ');
-        return toProblem(new SandboxError('ERR_SANDBOX_METHOD', `This path accepts ${allow}.`), { allow });
-      },
-    }),
-  );
+  app.use(methodNotAllowed({ app, onMethodNotAllowed: (_, methods) => refuseMethod(methods) }));
   const readJson: ReadJson = (context) => readBody(context, options.maxBodyBytes);
   app.route('/v1', serviceRoutes(parts, readJson, options.maxLimit));
   app.route('/sandbox', controlRoutes(parts, readJson));
@@ -334,7 +326,11 @@ function controlRoutes({ sandbox, feed }: AppParts, readJson: ReadJson): Hono<En
     sandbox.reset();
     return noContent();
   });
-  routes.get('/stream', () => streamFeed(feed));
+  routes.get('/stream', (context) => {
+    // Hono answers HEAD as GET without the body, and nobody would end the stream.
+    if (context.req.method === 'HEAD') return refuseMethod(['GET']);
+    return streamFeed(feed);
+  });
   return routes;
 }
 
@@ -367,6 +363,11 @@ async function readBody<Claimed>(context: Context, maxBodyBytes: number): Promis
 
 function refuseToken(message: string): Response {
   return toProblem(new SandboxError('ERR_SANDBOX_TOKEN', message), { 'www-authenticate': 'Bearer' });
+}
+
+function refuseMethod(accepted: readonly string[]): Response {
+  const allow = accepted.join(', ');
+  return toProblem(new SandboxError('ERR_SANDBOX_METHOD', `This path accepts ${allow}.`), { allow });
 }
 
 /** The `application/problem+json` (RFC 9457) of a refused request. */
