@@ -5,6 +5,7 @@ import { createLocalInspector } from '../inspector/local-server.js';
 import { fromSandbox } from '../inspector/sandbox-source.js';
 import { readOutcome } from '../io/delivery.js';
 import { type ExitCode, interruptedExit, type Printer, toPlain } from '../io/output.js';
+import { nameEndpoint } from '../io/place.js';
 import {
   addAction,
   addExample,
@@ -192,7 +193,7 @@ async function runSandbox({
     });
     const endpoints = sandbox.endpoints
       .list()
-      .map((endpoint) => ({ url: endpoint.url, restored: !to.includes(endpoint.url) }));
+      .map((endpoint) => ({ url: nameEndpoint(endpoint.url), restored: !to.includes(endpoint.url) }));
     sandbox.subscribe((entry) =>
       printFeed(printer, entry, { severalEndpoints: sandbox.endpoints.list().length > 1 }),
     );
@@ -236,7 +237,7 @@ function refuseOtherSigning(
 ): void {
   for (const endpoint of endpoints.filter(({ url }) => to.includes(url))) {
     const why = (kept: string, flag: string) =>
-      `has no effect on ${endpoint.url}: the state file has it with ${kept}. Leave out ${flag}, or use another --state.`;
+      `has no effect on ${nameEndpoint(endpoint.url)}: the state file has it with ${kept}. Leave out ${flag}, or use another --state.`;
     if (endpoint.encoding !== encoding) {
       refuseFlags(given, ['encoding'], why(endpoint.encoding, '--encoding'));
     }
@@ -317,12 +318,28 @@ interface FeedContext {
   readonly severalEndpoints: boolean;
 }
 
-function printFeed(printer: Printer, entry: FeedEntry, context: FeedContext): void {
+function printFeed(printer: Printer, published: FeedEntry, context: FeedContext): void {
+  const entry = withoutQueries(published);
   const [row = '', ...details] = toLines(entry, context);
   const text = [`${entry.at.slice(11, 19)}  ${row}`, ...details.map((detail) => `${INDENT}${detail}`)]
     .map(toPlain)
     .join('\n');
   printer.print({ text, data: entry });
+}
+
+/** The entry with the URLs of endpoints as people read them: the queries can hold tokens. */
+function withoutQueries(entry: FeedEntry): FeedEntry {
+  const hide = <Named extends { readonly url: string }>(named: Named) => ({
+    ...named,
+    url: nameEndpoint(named.url),
+  });
+  const { kind, data } = entry;
+  if (kind === 'attempt.made') {
+    const attempt = data as Attempt;
+    return { ...entry, data: { ...attempt, request: hide(attempt.request) } };
+  }
+  const isEndpoint = kind === 'endpoint.added' || kind === 'endpoint.secret_rotated';
+  return isEndpoint ? { ...entry, data: hide(data as Endpoint) } : entry;
 }
 
 /** As wide as the time and the space after it. */

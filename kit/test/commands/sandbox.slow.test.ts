@@ -142,6 +142,47 @@ describe.concurrent('sandbox', () => {
     expect((await command.ended).exitCode).toBe(130);
   });
 
+  test('sandbox prints no query of an endpoint, which can hold a token', async () => {
+    await using folder = await makeFolder();
+    await using site = await serve((_, response) => void response.end());
+    const url = (token: string) => `${site.url}/hooks?token=${token}#part`;
+    const state = ['--port', '0', '--state', folder.at('state.json')];
+    const to = ['first-secret', 'second-secret'].flatMap((token) => ['--to', url(token)]);
+    const shown = `${site.url}/hooks?…`;
+    for (const format of [[], ['--json']]) {
+      const command = start(['sandbox', ...state, ...to, ...format]);
+      const output = await command.printed(/Ctrl-C ends it\.|sandbox\.listening.*\n/);
+      const [, base = ''] = /(http:\S+?:\d+)"?[,\n]/.exec(output) ?? [];
+      const post = (path: string, body: object) =>
+        fetch(`${base}/sandbox/${path}`, {
+          method: 'POST',
+          headers: { authorization: 'Bearer sandbox-token', 'content-type': 'application/json' },
+          body: JSON.stringify(body),
+        });
+      const added = (await (await post('endpoints', { url: url('third-secret') })).json()) as { id: string };
+      await post(`endpoints/${added.id}/secret`, { secret: 'rotated' });
+      const env = { STABLEHOOKS_BASE_URL: base, STABLEHOOKS_TOKEN: 'sandbox-token' };
+      const fired = await run(['trigger', 'accept.confirmed', ...format], { env });
+      await command.printed(/(?:[\s\S]*delivery\.delivered){3}/);
+      await fetch(`${base}/sandbox/endpoints/${added.id}`, {
+        method: 'DELETE',
+        headers: { authorization: 'Bearer sandbox-token' },
+      });
+      await command.printed('endpoint.removed');
+      command.interrupt();
+      const { stdout, stderr } = await command.ended;
+      expect(stdout).toContain(format.length === 0 ? `Events go to ${shown}\n` : `"url":"${shown}"`);
+      for (const kind of ['endpoint.added', 'endpoint.secret_rotated']) {
+        expect(stdout.split('\n').find((line) => line.includes(kind))).toContain(shown);
+      }
+      expect(fired.stdout).toContain(shown);
+      expect(stdout + stderr + fired.stdout + fired.stderr).not.toContain('-secret');
+    }
+    const other = await run(['sandbox', ...state, ...to, '--encoding', 'base64']);
+    expect(other.stderr).toContain(`--encoding has no effect on ${shown}: the state file has it with hex.`);
+    expect(other.stderr).not.toContain('-secret');
+  });
+
   test('sandbox has the time limit, the waits, the movement time and the balance of its flags', async () => {
     const flags = [
       ...['--timeout', '5s', '--max-attempts', '2', '--retry-base', '1ms', '--movement-time', '3h'],
