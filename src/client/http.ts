@@ -151,9 +151,13 @@ async function sendOnce(call: HttpCall, { settings, signal, token, line }: Attem
   }
 }
 
+/**
+ * Reads an IMF-fixdate (RFC 9110, 5.6.7), the only form that a sender may use; `null` for other text. `Date.parse` alone
+ * takes `0` for the year 2000.
+ */
 function readDate(header: string | null): number | null {
   const time = Date.parse(header ?? '');
-  return Number.isNaN(time) ? null : time;
+  return !Number.isNaN(time) && new Date(time).toUTCString() === header ? time : null;
 }
 
 function tooSlow(line: RequestLine, { timeoutMs }: HttpSettings): ConnectionError {

@@ -30,7 +30,7 @@ import {
   type Printer,
   toPlain,
 } from '../io/output.js';
-import { namePlace } from '../io/place.js';
+import { nameEndpoint, namePlace } from '../io/place.js';
 import { addPollFlags, type PollFlags, toPollOptions } from '../io/poll-flags.js';
 import { holdPollLease, POLL_LEASE_MS } from '../io/poll-lease.js';
 import {
@@ -151,7 +151,8 @@ async function forward(
   const { since: stored } = await inbox.pollState();
   const start = new Date(Math.min(stored ?? since.getTime(), since.getTime()));
   let delivered = 0;
-  const attempts = createAttemptLog(printer, url);
+  const shownUrl = nameEndpoint(url);
+  const attempts = createAttemptLog(printer, shownUrl);
   const forwarder = await createForwarder(url, {
     settings,
     client,
@@ -176,7 +177,7 @@ async function forward(
     flags.inbox === undefined
       ? 'Nothing is kept after the end (--inbox keeps it).'
       : `The state is in ${flags.inbox}.`;
-  printer.note(`Listening since ${start.toISOString()}, forwarding to ${url}. ${kept} Ctrl-C ends it.`);
+  printer.note(`Listening since ${start.toISOString()}, forwarding to ${shownUrl}. ${kept} Ctrl-C ends it.`);
   const service = createOutage(printer, `The service at ${settings.baseUrl()}`);
   for (let polls = 0; !signal.aborted; polls++) {
     const { report, serviceError, sharedError, inboxError } = await forwarder.poll(signal);
@@ -224,7 +225,11 @@ function createOutage(printer: Printer, name: string) {
   };
 }
 
-/** Prints attempts, and what to do about some answers. */
+/**
+ * Prints attempts, and what to do about some answers.
+ *
+ * @param url - of the endpoint, as people read it.
+ */
 function createAttemptLog(printer: Printer, url: string) {
   const endpoint = createOutage(printer, `The endpoint ${url}`);
   const advised = new Set<string>();

@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { SIGNATURE_ENCODINGS, SIGNATURE_HEADER, type SignatureEncoding } from 'stablehooks';
-import { isLoopback } from '../inspector/access.js';
 import { createLocalInspector } from '../inspector/local-server.js';
 import { fromSandbox } from '../inspector/sandbox-source.js';
 import { readOutcome } from '../io/delivery.js';
 import { type ExitCode, interruptedExit, type Printer, toPlain } from '../io/output.js';
+import { nameEndpoint } from '../io/place.js';
 import {
   addAction,
   addExample,
@@ -19,6 +19,7 @@ import {
   refuseFlags,
   toKebab,
 } from '../io/settings.js';
+import { isLoopback } from '../other-sites.js';
 import { NO_FAULTS } from '../sandbox/faults.js';
 import {
   type Attempt,
@@ -29,11 +30,13 @@ import {
   type FeedEntry,
 } from '../sandbox/index.js';
 import { DEFAULT_TOKEN, readSandboxOptions } from '../sandbox/options.js';
+import { hostName } from '../sandbox/server.js';
 import { decimal } from '../sandbox/validation.js';
 
 interface SandboxFlags extends Omit<FaultsInput, `${string}Ms`> {
   readonly port: number;
   readonly host: string;
+  readonly allowHost: readonly string[];
   readonly to: readonly string[];
   readonly state?: string;
   readonly seed?: number;
@@ -83,6 +86,12 @@ export function sandboxCommand(): Command {
     .option('--to <url>', 'endpoint that events are delivered to; can be repeated', collect, [])
     .option('--port <number>', 'port to listen on, 0 for any', parseWhole, 4010)
     .option('--host <address>', 'address to listen on', '127.0.0.1')
+    .option(
+      '--allow-host <name>',
+      'name by which others reach it, such as that of a container; can be repeated',
+      collectHosts,
+      [],
+    )
     .option(
       '--token-file <file>',
       'file with the token that requests must have (environment: STABLEHOOKS_TOKEN)',
@@ -154,7 +163,7 @@ async function runSandbox({
   printer,
   signal,
 }: CommandContext<SandboxFlags>): Promise<ExitCode> {
-  const { port, host, to, state, seed, encoding, header } = flags;
+  const { port, host, allowHost, to, state, seed, encoding, header } = flags;
   if (to.length === 0) refuseFlags(given, ['encoding', 'header'], 'has no effect without --to.');
   const [token, secret] = [await settings.optional.token(), await settings.optional.secret()];
   const sandbox = createSandbox({
@@ -177,10 +186,14 @@ async function runSandbox({
   try {
     // Before anything is awaited, so that no delivery of the state file is sent.
     refuseOtherSigning(sandbox.endpoints.list(), flags, given);
-    const { url } = await sandbox.listen(port, { hostname: host, page: inspector?.fetch });
+    const { url } = await sandbox.listen(port, {
+      hostname: host,
+      allowedHosts: allowHost,
+      page: inspector?.fetch,
+    });
     const endpoints = sandbox.endpoints
       .list()
-      .map((endpoint) => ({ url: endpoint.url, restored: !to.includes(endpoint.url) }));
+      .map((endpoint) => ({ url: nameEndpoint(endpoint.url), restored: !to.includes(endpoint.url) }));
     sandbox.subscribe((entry) =>
       printFeed(printer, entry, { severalEndpoints: sandbox.endpoints.list().length > 1 }),
     );
@@ -224,7 +237,7 @@ function refuseOtherSigning(
 ): void {
   for (const endpoint of endpoints.filter(({ url }) => to.includes(url))) {
     const why = (kept: string, flag: string) =>
-      `has no effect on ${endpoint.url}: the state file has it with ${kept}. Leave out ${flag}, or use another --state.`;
+      `has no effect on ${nameEndpoint(endpoint.url)}: the state file has it with ${kept}. Leave out ${flag}, or use another --state.`;
     if (endpoint.encoding !== encoding) {
       refuseFlags(given, ['encoding'], why(endpoint.encoding, '--encoding'));
     }
@@ -305,12 +318,28 @@ interface FeedContext {
   readonly severalEndpoints: boolean;
 }
 
-function printFeed(printer: Printer, entry: FeedEntry, context: FeedContext): void {
+function printFeed(printer: Printer, published: FeedEntry, context: FeedContext): void {
+  const entry = withoutQueries(published);
   const [row = '', ...details] = toLines(entry, context);
   const text = [`${entry.at.slice(11, 19)}  ${row}`, ...details.map((detail) => `${INDENT}${detail}`)]
     .map(toPlain)
     .join('\n');
   printer.print({ text, data: entry });
+}
+
+/** The entry with the URLs of endpoints as people read them: the queries can hold tokens. */
+function withoutQueries(entry: FeedEntry): FeedEntry {
+  const hide = <Named extends { readonly url: string }>(named: Named) => ({
+    ...named,
+    url: nameEndpoint(named.url),
+  });
+  const { kind, data } = entry;
+  if (kind === 'attempt.made') {
+    const attempt = data as Attempt;
+    return { ...entry, data: { ...attempt, request: hide(attempt.request) } };
+  }
+  const isEndpoint = kind === 'endpoint.added' || kind === 'endpoint.secret_rotated';
+  return isEndpoint ? { ...entry, data: hide(data as Endpoint) } : entry;
 }
 
 /** As wide as the time and the space after it. */
@@ -347,6 +376,11 @@ function parseChance(value: string): number {
   const chance = Number(value);
   if (value.trim() !== '' && chance >= 0 && chance <= 1) return chance;
   throw new InvalidArgumentError('Write a chance as a number from 0 (never) to 1 (always).');
+}
+
+function collectHosts(value: string, before: readonly string[]): readonly string[] {
+  if (hostName.safeParse(value).success) return [...before, value];
+  throw new InvalidArgumentError('Write a host name without scheme and port, such as sandbox.');
 }
 
 function parseSkew(value: string): number {

@@ -19,6 +19,7 @@ import {
 } from '../io/delivery.js';
 import { usageError } from '../io/errors.js';
 import { EXIT, type ExitCode, interruptedExit, isInterruption, type Printer, toPlain } from '../io/output.js';
+import { nameEndpoint } from '../io/place.js';
 import {
   addAction,
   addExample,
@@ -332,7 +333,7 @@ async function fireInSandbox(
           .map(({ answer }) => ({
             event: { ...event, id },
             answer,
-            ...(endpoints.length > 1 && { endpoint: url }),
+            ...(endpoints.length > 1 && { endpoint: nameEndpoint(url) }),
           })),
       );
     },

@@ -1,4 +1,5 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { isFromOtherSite, isLoopback, readHost } from '../other-sites.js';
 
 /** Who may use the inspector. Each check gives a refusal, or `undefined`. */
 export interface Access {
@@ -85,11 +86,6 @@ function hasToken(request: Request, token: string): boolean {
   return request.method === 'GET' && isEqual(new URL(request.url).searchParams.get('token'), token);
 }
 
-/** Whether a host name always means this machine, as in a URL or to listen on. */
-export function isLoopback(hostname: string): boolean {
-  return ['127.0.0.1', 'localhost', '[::1]', '::1'].includes(hostname);
-}
-
 /** The server of a tool can listen on all interfaces for another purpose. */
 function checkRemote(address: string | undefined): Refusal | undefined {
   if (address === undefined || /^(::ffff:)?127\.|^::1$/.test(address)) return undefined;
@@ -98,30 +94,16 @@ function checkRemote(address: string | undefined): Refusal | undefined {
 
 /** A name that resolves to this machine by DNS rebinding must not reach the page. */
 function checkHost(request: Request, port: number): Refusal | undefined {
-  const [, hostname = '', given] = /^(.*?)(?::(\d+))?$/.exec(request.headers.get('host') ?? '') ?? [];
-  if (isLoopback(hostname) && Number(given ?? 80) === port) return undefined;
+  const host = readHost(request);
+  if (isLoopback(host.hostname) && host.port === port) return undefined;
   return { status: 403, message: `Open the inspector at http://127.0.0.1:${port}.` };
 }
 
 /** Another site must neither act nor read, whatever the browser sends along. */
 function checkOrigin(request: Request): Refusal | undefined {
-  const site = request.headers.get('sec-fetch-site');
-  const foreign: Refusal = { status: 403, message: 'This request comes from another site.' };
-  if (site === null) {
-    // An older browser, or a URL with http: and another host than this machine.
-    const origin = request.headers.get('origin');
-    const host = request.headers.get('host') ?? new URL(request.url).host;
-    return origin === null || toHost(origin) === host ? undefined : foreign;
-  }
-  // The browser has compared the origins. A proxy can change the host.
-  if (site === 'same-origin' || site === 'none') return undefined;
-  // A link on another site may open the page, which shows nothing without the cookie.
-  const isNavigation = request.method === 'GET' && request.headers.get('sec-fetch-mode') === 'navigate';
-  return isNavigation && request.headers.get('sec-fetch-dest') === 'document' ? undefined : foreign;
-}
-
-function toHost(origin: string): string | undefined {
-  return URL.canParse(origin) ? new URL(origin).host : undefined;
+  return isFromOtherSite(request)
+    ? { status: 403, message: 'This request comes from another site.' }
+    : undefined;
 }
 
 function checkAction(request: Request, actionToken: string | undefined): Refusal | undefined {

@@ -1,5 +1,6 @@
+import { isLoopback } from '../other-sites.js';
 import { type Listening, listen, type RequestHandler } from '../sandbox/server.js';
-import { isLoopback, tokenAccess } from './access.js';
+import { tokenAccess } from './access.js';
 import type { ActionName } from './api.js';
 import { ACTION_NAMES, createHandler } from './handler.js';
 import type { InspectorSource } from './source.js';

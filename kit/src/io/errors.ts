@@ -100,7 +100,8 @@ function messageOf(error: StablehooksError): string {
       : '';
     return `The service answered ${status} with a page, as a proxy does when the service behind it is down.${unclear} If this continues, check --base-url (STABLEHOOKS_BASE_URL).`;
   }
-  if (status === 401 || status === 403) {
+  // A sandbox also answers 403 to a host name that it does not know, and says what to do.
+  if ((status === 401 || status === 403) && !body.includes('"ERR_SANDBOX_HOST"')) {
     return `The service refused the token (${status}). Set STABLEHOOKS_TOKEN or --token-file to one that is valid at this base URL.`;
   }
   return `The service answered ${status}: ${describeBody(body) || 'no body'} (${error.code})`;

@@ -1,9 +1,11 @@
+import { isIP } from 'node:net';
 import type { HttpBindings } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { type Context, Hono } from 'hono';
 import { methodNotAllowed } from 'hono/method-not-allowed';
 import type { Wallet } from 'stablehooks/client';
 import * as z from 'zod/mini';
+import { isFromOtherSite, isLoopback, readHost } from '../other-sites.js';
 import type { Clock } from './clock.js';
 import { type EndpointInput, secretInput } from './endpoints.js';
 import { LIST_ORDERS, type SandboxEvent } from './events.js';
@@ -65,15 +67,7 @@ export function createApp(parts: AppParts, options: AppOptions): RequestHandler 
     if (given === options.token) return next();
     return refuseToken('Send `Authorization: Bearer <token>` with the token of this sandbox.');
   });
-  app.use(
-    methodNotAllowed({
-      app,
-      onMethodNotAllowed: (_, methods) => {
-        const allow = methods.join(', ');
-        return toProblem(new SandboxError('ERR_SANDBOX_METHOD', `This path accepts ${allow}.`), { allow });
-      },
-    }),
-  );
+  app.use(methodNotAllowed({ app, onMethodNotAllowed: (_, methods) => refuseMethod(methods) }));
   const readJson: ReadJson = (context) => readBody(context, options.maxBodyBytes);
   app.route('/v1', serviceRoutes(parts, readJson, options.maxLimit));
   app.route('/sandbox', controlRoutes(parts, readJson));
@@ -88,6 +82,31 @@ export function createApp(parts: AppParts, options: AppOptions): RequestHandler 
     return toProblem(new SandboxError('ERR_SANDBOX_FAILED', 'The sandbox failed. Its log shows the error.'));
   });
   return (request, bindings) => app.fetch(request, bindings);
+}
+
+/**
+ * The handler without what web sites have a browser send, for a socket. The token does not refuse them: everybody knows
+ * the default one.
+ *
+ * @param names - the host names that mean the sandbox, beside those of this machine. An address is no name that could be
+ * made to resolve to this machine.
+ */
+export function refuseOtherSites(handler: RequestHandler, names: readonly string[]): RequestHandler {
+  const allowed = new Set(names.map((name) => name.toLowerCase()));
+  return (request, bindings) => {
+    const hostname = readHost(request).hostname.toLowerCase();
+    const isAddress = isIP(hostname.replace(/^\[(.*)\]$/, '$1')) !== 0;
+    if (!isAddress && !isLoopback(hostname) && !allowed.has(hostname)) {
+      const message = `This sandbox is not known as ${hostname}. If that is a name of yours, pass --allow-host ${hostname}, or \`allowedHosts\` to sandbox.listen.`;
+      return toProblem(new SandboxError('ERR_SANDBOX_HOST', message));
+    }
+    if (isFromOtherSite(request)) {
+      const message =
+        'This request comes from a web page. Call the sandbox from a server, not from a browser.';
+      return toProblem(new SandboxError('ERR_SANDBOX_OTHER_SITE', message));
+    }
+    return handler(request, bindings);
+  };
 }
 
 /** The three routes of the service, and their faults. */
@@ -307,7 +326,11 @@ function controlRoutes({ sandbox, feed }: AppParts, readJson: ReadJson): Hono<En
     sandbox.reset();
     return noContent();
   });
-  routes.get('/stream', () => streamFeed(feed));
+  routes.get('/stream', (context) => {
+    // Hono answers HEAD as GET without the body, and nobody would end the stream.
+    if (context.req.method === 'HEAD') return refuseMethod(['GET']);
+    return streamFeed(feed);
+  });
   return routes;
 }
 
@@ -340,6 +363,11 @@ async function readBody<Claimed>(context: Context, maxBodyBytes: number): Promis
 
 function refuseToken(message: string): Response {
   return toProblem(new SandboxError('ERR_SANDBOX_TOKEN', message), { 'www-authenticate': 'Bearer' });
+}
+
+function refuseMethod(accepted: readonly string[]): Response {
+  const allow = accepted.join(', ');
+  return toProblem(new SandboxError('ERR_SANDBOX_METHOD', `This path accepts ${allow}.`), { allow });
 }
 
 /** The `application/problem+json` (RFC 9457) of a refused request. */

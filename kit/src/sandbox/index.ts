@@ -1,7 +1,7 @@
 /** `stablehooks-kit/sandbox`: the service on your machine. */
 import { judgeAttempt } from '../explain/verdict.js';
 import { answerOf } from './answer.js';
-import { createApp } from './app.js';
+import { createApp, refuseOtherSites } from './app.js';
 import { createClock } from './clock.js';
 import { bytesOf, createDeliveries } from './deliveries.js';
 import { createEndpoints, resendInput, toEndpoint } from './endpoints.js';
@@ -12,7 +12,7 @@ import { createMovements, randomPayload } from './movements.js';
 import { readSandboxOptions, type SandboxOptions, type SandboxSettings } from './options.js';
 import { createRandom } from './random.js';
 import type { Sandbox, SandboxOperations } from './sandbox.js';
-import { type Listening, listen } from './server.js';
+import { type Listening, listen, readListenOptions } from './server.js';
 import { loadState, type SandboxState, type StateHead, type StateRecord } from './state.js';
 import { type LockedStateFile, lockStateFile } from './state-lock.js';
 import { invalidStateFile, readStateFile } from './state-reader.js';
@@ -231,7 +231,9 @@ function startSandbox(settings: SandboxSettings, file: LockedStateFile | undefin
     seed,
     fetch: async (request) => handler(request),
     listen: async (port, listenOptions) => {
-      const server = await listen(handler, port, listenOptions);
+      const settings = readListenOptions(listenOptions);
+      const names = [settings.hostname, ...settings.allowedHosts];
+      const server = await listen(refuseOtherSites(handler, names), port, settings);
       listening.add(server);
       return server;
     },

@@ -74,7 +74,10 @@ export interface Sandbox extends SandboxOperations {
   readonly secret: string;
   /** Pass it as the option `seed` to repeat the run. */
   readonly seed: number;
-  /** Answers a request as the service does, without a port. */
+  /**
+   * Answers a request as the service does, without a port and whatever its host is. To serve it on a port, call
+   * `listen`, which refuses web sites.
+   */
   fetch(request: Request): Promise<Response>;
   /** Listens on a port; 0 picks a free one. */
   listen(port: number, options?: ListenOptions): Promise<Listening>;

@@ -1,6 +1,8 @@
 import { createServer } from 'node:http';
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import { ConfigError } from 'stablehooks';
+import * as z from 'zod/mini';
+import { nonEmptyString, readOptions } from './validation.js';
 
 /** A sandbox that listens. */
 export interface Listening {
@@ -15,8 +17,14 @@ export interface ListenOptions {
   /** @default '127.0.0.1' */
   readonly hostname?: string | undefined;
   /**
+   * Names by which others reach the sandbox, without ports, such as that of a container. Requests to other names than
+   * these, `hostname` and `localhost` are answered 403: a web site can have its name resolve to this machine (DNS
+   * rebinding). IP addresses are always allowed. @default []
+   */
+  readonly allowedHosts?: readonly string[] | undefined;
+  /**
    * Answers what a page for people consists of: `/`, `/api/*` and `/assets/*`. These requests need no token of the
-   * sandbox, so it must check itself who asks. @default none: they are answered as other paths are
+   * sandbox and can have any host, so it must check itself who asks. @default none: they are answered as other paths are
    */
   readonly page?: RequestHandler | undefined;
 }
@@ -31,10 +39,32 @@ function isOfPage({ pathname }: URL): boolean {
   return pathname === '/' || pathname.startsWith('/api/') || pathname.startsWith('/assets/');
 }
 
+/** A host name without scheme and port. */
+export const hostName = z
+  .string('must be a string')
+  .check(z.regex(/^[\w.-]+$/, 'must be a host name without scheme and port, such as "sandbox"'));
+
+const shape = {
+  hostname: z._default(nonEmptyString, '127.0.0.1'),
+  allowedHosts: z._default(z.array(hostName, 'must be a list of host names'), []),
+  page: z.optional(
+    z.custom<RequestHandler>((value) => typeof value === 'function', 'must be a function that answers'),
+  ),
+} satisfies Readonly<Record<keyof ListenOptions, z.ZodMiniType>>;
+
+/**
+ * Checks the options and fills in the defaults.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option.
+ */
+export function readListenOptions(options: ListenOptions = {}) {
+  return readOptions('sandbox.listen', options, shape);
+}
+
 export async function listen(
   handler: RequestHandler,
   port: number,
-  { hostname = '127.0.0.1', page }: ListenOptions = {},
+  { hostname, page } = readListenOptions(),
 ): Promise<Listening> {
   if (!Number.isInteger(port) || port < 0 || port > 65_535) {
     throw new ConfigError(`The sandbox cannot listen on port ${port}. Give an integer from 0 to 65535.`);

@@ -256,6 +256,25 @@ describe.concurrent('listen', () => {
     expect((await command.ended).stderr.match(/stablehooks doctor/g)).toHaveLength(1);
   });
 
+  test('listen prints the URL of the endpoint without its query, which can hold a token', async () => {
+    await using service = await startService();
+    let requests = 0;
+    await using site = await serve((request, response) => {
+      requests += 1;
+      if (requests === 1) response.writeHead(401).end();
+      else request.socket.destroy();
+    });
+    const command = listen(`${site.url}/hooks?token=tok_in_query#part`, { env: service.env });
+    const shown = `${site.url}/hooks?…`;
+    await command.printed(`forwarding to ${shown}. `);
+    fire(service.sandbox, 2);
+    await command.printed(`\`stablehooks doctor ${shown}\` finds out why.`);
+    await command.printed(`The endpoint ${shown}: `);
+    command.interrupt();
+    const { stdout, stderr } = await command.ended;
+    expect(stdout + stderr).not.toMatch(/tok_in_query|#part/);
+  });
+
   test('listen says once that events can be missing, and not again after a restart', async () => {
     await using folder = await makeFolder();
     await using service = await startService({ faults: { listOrder: 'oldest', listCap: 50 } });

@@ -2,6 +2,7 @@ import { createSandbox } from 'stablehooks-kit/sandbox';
 import { describe, expect, test } from 'vitest';
 import { makeFolder, run, start } from '../command.js';
 import { serve } from '../http-server.js';
+import { send } from '../inspector/http.js';
 import { TOKEN } from '../service.js';
 
 /** The settings that it printed, as the environment of other commands. */
@@ -122,6 +123,66 @@ describe.concurrent('sandbox', () => {
     for (const stderr of silent) expect(stderr).not.toContain('Warning');
   });
 
+  test('sandbox answers to the names of --allow-host, and says of another name what to do', async () => {
+    const flags = ['--allow-host', 'sandbox', '--allow-host', 'host.docker.internal'];
+    const command = start(['sandbox', '--port', '0', '--host', '0.0.0.0', ...flags]);
+    const env = pasted(await command.printed('Ctrl-C ends it.'));
+    const { port } = new URL(env['STABLEHOOKS_BASE_URL'] ?? '');
+    const ask = (name: string) =>
+      send(`http://127.0.0.1:${port}/v1/webhooks/events`, {
+        headers: { host: `${name}:${port}`, authorization: `Bearer ${env['STABLEHOOKS_TOKEN']}` },
+      });
+    for (const name of ['sandbox', 'host.docker.internal', 'localhost', '192.168.1.7']) {
+      expect((await ask(name)).status, name).toBe(200);
+    }
+    const refused = await ask('other');
+    expect(refused.status).toBe(403);
+    expect(refused.text).toContain('pass --allow-host other,');
+    command.interrupt();
+    expect((await command.ended).exitCode).toBe(130);
+  });
+
+  test('sandbox prints no query of an endpoint, which can hold a token', async () => {
+    await using folder = await makeFolder();
+    await using site = await serve((_, response) => void response.end());
+    const url = (token: string) => `${site.url}/hooks?token=${token}#part`;
+    const state = ['--port', '0', '--state', folder.at('state.json')];
+    const to = ['first-secret', 'second-secret'].flatMap((token) => ['--to', url(token)]);
+    const shown = `${site.url}/hooks?…`;
+    for (const format of [[], ['--json']]) {
+      const command = start(['sandbox', ...state, ...to, ...format]);
+      const output = await command.printed(/Ctrl-C ends it\.|sandbox\.listening.*\n/);
+      const [, base = ''] = /(http:\S+?:\d+)"?[,\n]/.exec(output) ?? [];
+      const post = (path: string, body: object) =>
+        fetch(`${base}/sandbox/${path}`, {
+          method: 'POST',
+          headers: { authorization: 'Bearer sandbox-token', 'content-type': 'application/json' },
+          body: JSON.stringify(body),
+        });
+      const added = (await (await post('endpoints', { url: url('third-secret') })).json()) as { id: string };
+      await post(`endpoints/${added.id}/secret`, { secret: 'rotated' });
+      const env = { STABLEHOOKS_BASE_URL: base, STABLEHOOKS_TOKEN: 'sandbox-token' };
+      const fired = await run(['trigger', 'accept.confirmed', ...format], { env });
+      await command.printed(/(?:[\s\S]*delivery\.delivered){3}/);
+      await fetch(`${base}/sandbox/endpoints/${added.id}`, {
+        method: 'DELETE',
+        headers: { authorization: 'Bearer sandbox-token' },
+      });
+      await command.printed('endpoint.removed');
+      command.interrupt();
+      const { stdout, stderr } = await command.ended;
+      expect(stdout).toContain(format.length === 0 ? `Events go to ${shown}\n` : `"url":"${shown}"`);
+      for (const kind of ['endpoint.added', 'endpoint.secret_rotated']) {
+        expect(stdout.split('\n').find((line) => line.includes(kind))).toContain(shown);
+      }
+      expect(fired.stdout).toContain(shown);
+      expect(stdout + stderr + fired.stdout + fired.stderr).not.toContain('-secret');
+    }
+    const other = await run(['sandbox', ...state, ...to, '--encoding', 'base64']);
+    expect(other.stderr).toContain(`--encoding has no effect on ${shown}: the state file has it with hex.`);
+    expect(other.stderr).not.toContain('-secret');
+  });
+
   test('sandbox has the time limit, the waits, the movement time and the balance of its flags', async () => {
     const flags = [
       ...['--timeout', '5s', '--max-attempts', '2', '--retry-base', '1ms', '--movement-time', '3h'],
@@ -199,6 +260,7 @@ describe.concurrent('sandbox', () => {
     [['--balance', '-1'], /Write a decimal amount of zero or more/],
     [['--max-attempts', '0'], /Write a whole number from 1/],
     [['--date-skew', '5'], /Write a duration/],
+    [['--allow-host', 'http://sandbox:4010'], /Write a host name without scheme and port, such as sandbox/],
   ] as const)('sandbox refuses an invalid setting with exit 2: %j', async ([flags, says]) => {
     const { stderr, exitCode } = await run(['sandbox', '--port', '0', ...flags]);
     expect(stderr).toMatch(says);

@@ -1,7 +1,9 @@
 import { ConfigError } from 'stablehooks';
 import { createClient } from 'stablehooks/client';
-import { expect, test } from 'vitest';
+import { createSandbox } from 'stablehooks-kit/sandbox';
+import { expect, onTestFinished, test } from 'vitest';
 import { describeBody, toFailure } from '../../src/io/errors.js';
+import { send } from '../inspector/http.js';
 
 test('a wrong option is wrong use of a flag, without the names of functions and codes', () => {
   expect(toFailure(new ConfigError('createPoller: `lagMs` must be an integer from 1.'))).toEqual({
@@ -27,6 +29,28 @@ test('the advice of the client names flags', async () => {
     message: expect.stringMatching(
       / fetch refuses this port\. Set --base-url to another one\. \(bad port\)$/,
     ),
+  });
+});
+
+test('a host name that a sandbox does not know is no refused token, and the message says what to do', async () => {
+  const sandbox = createSandbox();
+  onTestFinished(() => sandbox.close());
+  const { url } = await sandbox.listen(0);
+  const client = createClient({
+    baseUrl: 'http://sandbox.test',
+    token: sandbox.token,
+    // As if the name resolved to this machine.
+    fetch: async () => {
+      const headers = { host: 'sandbox.test', authorization: `Bearer ${sandbox.token}` };
+      const { status, text } = await send(`${url}/v1/webhooks/events`, { headers });
+      return new Response(text, { status });
+    },
+  });
+  const error = await client.events.list().catch((thrown: unknown) => thrown);
+  expect(toFailure(error)).toEqual({
+    exitCode: 2,
+    message:
+      'The service answered 403: This sandbox is not known as sandbox.test. If that is a name of yours, pass --allow-host sandbox.test, or `allowedHosts` to sandbox.listen. (ERR_API_STATUS)',
   });
 });
 

@@ -189,10 +189,14 @@ describe('every endpoint', () => {
     ['POST', '/v1/wallets/x/limits', 'PATCH'],
     ['POST', '/v1/webhooks/events', 'GET, HEAD'],
     ['PUT', '/sandbox/faults', 'GET, HEAD, PATCH, DELETE'],
+    // Its answer would be a stream that nobody reads, and that nobody ends.
+    ['HEAD', '/sandbox/stream', 'GET'],
   ])('%s %s is answered 405 with the allowed methods', async (method, path, allowed) => {
     const { ask } = await startSandbox();
     const { status, headers, json } = await ask(path, { method });
-    expect({ status, json }).toMatchObject({ status: 405, json: { code: 'ERR_SANDBOX_METHOD' } });
+    expect(status).toBe(405);
+    // Of HEAD there is no body.
+    if (method !== 'HEAD') expect(json).toMatchObject({ code: 'ERR_SANDBOX_METHOD' });
     expect(headers.get('allow')).toBe(allowed);
   });
 

@@ -1,0 +1,40 @@
+/** Which text of the `Date` header the client takes for the time of the service. */
+import { createClient } from 'stablehooks/client';
+import { expect, test } from 'vitest';
+import { TOKEN } from './misbehaving-service.js';
+
+/** What `listWithProblems` says of an answer with this header. */
+async function servedAt(date: string): Promise<number | null> {
+  const client = createClient({
+    baseUrl: 'http://service.test',
+    token: TOKEN,
+    fetch: async () => new Response('[]', { headers: { date } }),
+  });
+  return (await client.events.listWithProblems()).servedAt;
+}
+
+test('servedAt is the time of a Date header in the form that RFC 9110 demands', async () => {
+  const times = [
+    0,
+    Date.UTC(2024, 1, 29, 23, 59, 59),
+    Date.UTC(2026, 10, 3, 4, 5, 6),
+    Date.UTC(9999, 11, 31),
+  ];
+  for (const time of times) expect(await servedAt(new Date(time).toUTCString())).toBe(time);
+  expect(await servedAt('Sun, 06 Nov 1994 08:49:37 GMT')).toBe(Date.UTC(1994, 10, 6, 8, 49, 37));
+});
+
+test.for([
+  ...['0', '1', '2026', '-1', '1767225607000', '1.5', 'Invalid Date', ''],
+  ...['2026-01-01', '2026-01-01T00:00:07Z', '1 Jan 2026', 'Thu, 01 Jan 2026', '1/1/2026'],
+  // Of other zones, and without one: the zone of this machine would decide.
+  ...['Thu, 01 Jan 2026 00:00:07 +0000', 'Thu, 01 Jan 2026 00:00:07 EST', 'Thu, 01 Jan 2026 00:00:07'],
+  // Days and times that do not exist.
+  ...['Tue, 31 Feb 2026 00:00:07 GMT', 'Fri, 01 Jan 2026 00:00:07 GMT', 'Thu, 01 Jan 2026 25:00:07 GMT'],
+  // Not quite the form, and the obsolete ones.
+  ...['Thu, 1 Jan 2026 00:00:07 GMT', 'thu, 01 jan 2026 00:00:07 gmt', 'Thu, 01 Jan 2026 00:00:07 GMT+5'],
+  ...['Sunday, 06-Nov-94 08:49:37 GMT', 'Sun Nov  6 08:49:37 1994'],
+  'Thu, 01 Jan 2026 00:00:07 GMT, Thu, 01 Jan 2026 00:00:07 GMT',
+])('servedAt is null when the Date header is "%s", as when there is none', async (date) => {
+  expect(await servedAt(date)).toBeNull();
+});
