@@ -13,7 +13,7 @@ import type { Logger } from '../core/ports.js';
 import { sign, verifySignature } from '../core/signature.js';
 import { log } from '../receiver/outcome.js';
 import type { Poller } from './poller.js';
-import { isDoubtful, type PollReport, toProblem } from './report.js';
+import { type PollReport, toProblem } from './report.js';
 
 /** Options of {@link toCronRoute}. */
 export interface CronRouteOptions {
@@ -32,8 +32,8 @@ const SECRET: OptionRule = rule(
 /**
  * Creates a route handler that runs one poll, for a scheduler that sends a GET request.
  *
- * It answers 200 when the poll is proven, no event failed and no problem makes that doubtful ({@link isDoubtful}), also
- * while a gap of an earlier poll is open; 409 when another process polls; and 500 for anything else, such as a new gap or
+ * It answers 200 when the poll is proven and not doubtful and no event failed, also while a gap of an earlier poll is
+ * open; 409 when another process polls; and 500 for anything else, such as a new gap or
  * an event that failed. The body is the report.
  * It answers 401, without a poll, when the request does not contain the secret.
  *
@@ -105,7 +105,7 @@ function toResponse(body: PollReport | { readonly code: string }, status: number
 }
 
 function statusOf(report: PollReport): number {
-  if (report.proven && report.failed === 0 && !isDoubtful(report)) return 200;
+  if (report.proven && report.failed === 0 && !report.doubtful) return 200;
   return report.problems.some(({ code }) => code === 'ERR_POLL_BUSY') ? 409 : 500;
 }
 

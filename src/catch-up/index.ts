@@ -3,5 +3,5 @@ export { type CronRouteOptions, toCronRoute } from './cron-route.js';
 export { type Acknowledgement, acknowledgeGap, describeGap, type Gap, listGaps } from './gaps.js';
 export type { ListedEvents, MalformedElement, PollerClient } from './list.js';
 export { createPoller, type Poller, type PollerOptions } from './poller.js';
-export { isDoubtful, type PollProblem, type PollProblemCode, type PollReport } from './report.js';
+export type { PollProblem, PollProblemCode, PollReport } from './report.js';
 export { isSameElement } from './same-event.js';

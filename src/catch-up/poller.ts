@@ -43,6 +43,7 @@ import {
 } from './gaps.js';
 import { type Clocks, createListReader, type PollerClient, runSurvey } from './list.js';
 import {
+  DOUBTFUL,
   diagnose,
   EMPTY_REPORT,
   type FoundEvent,
@@ -352,7 +353,8 @@ async function poll(settings: PollerSettings, options: PollOptions): Promise<Pol
   } catch (error) {
     report = { ...EMPTY_REPORT, problems: [toProblem(error, { code: 'ERR_CONFIG_INVALID' })] };
   }
-  return { ...report, durationMs: Math.round(runtime.elapsed() - startedAt) };
+  const doubtful = report.problems.some(({ code }) => DOUBTFUL.has(code));
+  return { ...report, doubtful, durationMs: Math.round(runtime.elapsed() - startedAt) };
 }
 
 async function leaseAndPoll(settings: PollerSettings, options: PollOptions): Promise<PollReport> {

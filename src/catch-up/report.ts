@@ -53,6 +53,12 @@ export interface PollReport {
   readonly diagnosis: string;
   /** What failed or looks wrong. */
   readonly problems: readonly PollProblem[];
+  /**
+   * Whether `problems` has one that a proof does not cover: what is due in the inbox could not run (`ERR_INBOX_FAILED`),
+   * the watermark follows a clock that is behind (`ERR_CLOCK_BEHIND`), or different events have one id, of which the wrong
+   * one can be in the inbox (`ERR_EVENT_CONFLICT`).
+   */
+  readonly doubtful: boolean;
   /** The outcomes of the events that waited in the inbox and ran before the list was read; `null` when none could run. */
   readonly redriven: OutcomeCounts | null;
   /** How long the poll took, in ms. */
@@ -111,18 +117,6 @@ export function problemOf(code: keyof typeof MESSAGES): PollProblem {
   return { code, message: MESSAGES[code] };
 }
 
-/** The codes of problems with which a proof is not what it says. */
-const DOUBTFUL: ReadonlySet<string> = new Set(['ERR_CLOCK_BEHIND', 'ERR_EVENT_CONFLICT', 'ERR_INBOX_FAILED']);
-
-/**
- * Whether the report has a problem that a proof does not cover: what is due in the inbox could not run
- * (`ERR_INBOX_FAILED`), the watermark follows a clock that is behind (`ERR_CLOCK_BEHIND`), or different events have one
- * id, of which the wrong one can be in the inbox (`ERR_EVENT_CONFLICT`).
- */
-export function isDoubtful({ problems }: Pick<PollReport, 'problems'>): boolean {
-  return problems.some(({ code }) => DOUBTFUL.has(code));
-}
-
 /** Turns an error into a problem with its own code, or the given one for an error that is not of this package. */
 export function toProblem(
   error: unknown,
@@ -156,9 +150,17 @@ export const EMPTY_REPORT: PollReport = {
   gapsClosed: [],
   diagnosis: 'This poll did not read the list.',
   problems: [],
+  doubtful: false,
   redriven: null,
   durationMs: 0,
 };
+
+/** The codes of the problems that make a report doubtful. */
+export const DOUBTFUL: ReadonlySet<string> = new Set<PollProblemCode | 'ERR_INBOX_FAILED'>([
+  'ERR_CLOCK_BEHIND',
+  'ERR_EVENT_CONFLICT',
+  'ERR_INBOX_FAILED',
+]);
 
 /** An event of the list, and what the inbox knew of it when this poll first saw it. */
 export interface FoundEvent {
@@ -234,6 +236,7 @@ export function toReport({
     // If the state can be saved, a gap is told: better twice than never.
     gapsOpened: saved !== false ? advance.opened.map((gap) => toGap(gap)) : [],
     gapsClosed: saved ? advance.closed.map((gap) => toGap(gap, 'closed')) : [],
+    doubtful: false,
     redriven,
     durationMs: 0,
   };

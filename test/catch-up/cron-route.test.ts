@@ -67,7 +67,11 @@ test('a proven poll is answered 500 while what is due in the inbox cannot run, a
   for (let request = 1; request <= 2; request++) {
     const response = await GET(requestWith(authorized));
     expect(response.status).toBe(500);
-    expect(await response.json()).toMatchObject({ proven: true, problems: [{ code: 'ERR_INBOX_FAILED' }] });
+    expect(await response.json()).toMatchObject({
+      proven: true,
+      doubtful: true,
+      problems: [{ code: 'ERR_INBOX_FAILED' }],
+    });
   }
   expect(lines).toEqual([expect.stringMatching(/the poll failed\. ERR_INBOX_FAILED/)]);
 });
@@ -83,6 +87,7 @@ test('a proven poll of a list with different events of one id is answered 500', 
   expect(response.status).toBe(500);
   expect(await response.json()).toMatchObject({
     proven: true,
+    doubtful: true,
     problems: expect.arrayContaining([expect.objectContaining({ code: 'ERR_EVENT_CONFLICT' })]),
   });
 });

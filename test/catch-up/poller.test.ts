@@ -138,6 +138,7 @@ test('the watermark starts at the first poll and follows the clock at a distance
     const report = await jumpy.pollOnce();
     expect(report).toMatchObject({ proven: true, watermark: expected });
     expect(codes(report)).toEqual(jumpMs > 0 ? ['ERR_CLOCK_BEHIND'] : []);
+    expect(report.doubtful).toBe(jumpMs > 0);
   }
 });
 

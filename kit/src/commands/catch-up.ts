@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Command } from 'commander';
 import { EVENT_TYPES, type EventType, isEventType } from 'stablehooks';
-import { describeGap, type Gap, isDoubtful, type PollReport } from 'stablehooks/catch-up';
+import { describeGap, type Gap, type PollReport } from 'stablehooks/catch-up';
 import { readCoverage, renderCoverage } from '../coverage-picture.js';
 import { countAlike, isQueued, printRow } from '../io/delivery.js';
 import { usageError } from '../io/errors.js';
@@ -163,7 +163,7 @@ function toExitCode(result: CatchUpResult): ExitCode {
   if (isJustOpened(result)) return EXIT.failed;
   if (undelivered.length > 0 && rows.some(({ answer }) => answer.kind === 'unreachable'))
     return EXIT.unreachable;
-  const isWhole = report.proven && report.gaps.length === 0 && !isDoubtful(report);
+  const isWhole = report.proven && report.gaps.length === 0 && !report.doubtful;
   return isWhole && undelivered.length === 0 ? EXIT.good : EXIT.failed;
 }
 

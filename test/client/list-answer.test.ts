@@ -1,4 +1,4 @@
-/** Which text of the `Date` header the client takes for the time of the service. */
+/** What the client takes for a list, and for the time of the service. */
 import { createClient } from 'stablehooks/client';
 import { expect, test } from 'vitest';
 import { TOKEN } from './misbehaving-service.js';
@@ -37,4 +37,16 @@ test.for([
   'Thu, 01 Jan 2026 00:00:07 GMT, Thu, 01 Jan 2026 00:00:07 GMT',
 ])('servedAt is null when the Date header is "%s", as when there is none', async (date) => {
   expect(await servedAt(date)).toBeNull();
+});
+
+test('a list that is answered with 206 is ERR_API_RESPONSE, because it is a part', async () => {
+  const client = createClient({
+    baseUrl: 'http://service.test',
+    token: TOKEN,
+    fetch: async () => new Response('[]', { status: 206 }),
+  });
+  await expect(client.events.listWithProblems()).rejects.toMatchObject({
+    code: 'ERR_API_RESPONSE',
+    message: expect.stringContaining('a part of the answer (206)'),
+  });
 });
