@@ -30,6 +30,10 @@ test('the advice of the client names flags', async () => {
   });
 });
 
+test('an error is one line without control characters, whoever wrote its message', () => {
+  expect(toFailure(new Error('no\n\u009b2Ksuch\u202e table')).message).toMatch(/^no ·2Ksuch· table /);
+});
+
 test('of a problem the detail is printed, and the fields that it does not name', () => {
   const errors = [{ field: 'limits.daily', detail: 'must be an amount' }];
   expect(describeBody(JSON.stringify({ detail: 'Nothing was changed.', errors }))).toBe(
