@@ -209,11 +209,6 @@ const refused: readonly (readonly [FactoryName, args: readonly unknown[], messag
     [memoryInbox(), { name: 'postgres://db/app?password=hunter2' }],
     '`name` must not contain a password',
   ],
-  [
-    'fromInbox',
-    [memoryInbox(), { name: 'postgres://app:hunter2@/app?host=/var/run/postgresql' }],
-    '`name` must not contain a password',
-  ],
   ['fromInbox', [memoryInbox(), { name: 'app', pollIntervalMs: 1 }], '`pollIntervalMs` must be at least 100'],
   ['fromInbox', [memoryInbox(), { name: 'app', run: 'now' }], '`run` must be a function'],
   ['toExpressHandler', [], '`receiver` must be a receiver'],
