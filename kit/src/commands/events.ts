@@ -20,8 +20,8 @@ import {
   formatAge,
   interruptedExit,
   type Printer,
-  toJsonText,
   toPlain,
+  toPrintedJson,
   toTable,
 } from '../io/output.js';
 import {
@@ -101,7 +101,7 @@ async function show(context: CommandContext<SelectionFlags>): Promise<ExitCode> 
   const selection = await selectEvents(context);
   const [event] = pickEvents(selection, args);
   if (event === undefined) throw usageError('Name the event to show.');
-  printer.print({ text: toJsonText(event, 2), data: event });
+  printer.print({ text: toPrintedJson(event, 2), data: event });
   return selection.conflicting.has(event.id) ? EXIT.failed : EXIT.good;
 }
 

@@ -12,6 +12,7 @@ import {
   parseMoment,
   toDate,
 } from '../io/settings.js';
+import { findReceiverOrigin } from '../io/shared-inbox.js';
 import { toShellWord } from '../shell-word.js';
 
 export function gapsCommand(): Command {
@@ -41,10 +42,8 @@ function listCommand(): Command {
       const data = { watermark, open: open.length, acknowledged: gaps.length - open.length };
       // Without a poll there is no gap, and nothing is proven either.
       if (watermark === null) {
-        printer.print({
-          text: 'No poll has read the list yet, so nothing is proven. Run `stablehooks catch-up` first.',
-          data,
-        });
+        const isApp = (await findReceiverOrigin(inbox)) !== undefined;
+        printer.print({ text: `${NO_POLL} ${isApp ? POLL_IN_APP : POLL_SOMEWHERE}`, data });
         return EXIT.failed;
       }
       const hidden = gaps.length - shown.length;
@@ -57,6 +56,12 @@ function listCommand(): Command {
     }),
   );
 }
+
+const NO_POLL = 'No poll has read the list yet, so nothing is proven.';
+const POLL_IN_APP =
+  "This is the inbox of an app, because a receiver recorded events in it: start the app's poller (createPoller).";
+const POLL_SOMEWHERE =
+  "If it is the inbox of an app, start the app's poller (createPoller). If no app uses it, run `stablehooks catch-up`.";
 
 interface AcknowledgeFlags {
   readonly inbox: string;

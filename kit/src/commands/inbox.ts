@@ -28,6 +28,7 @@ import {
   type Printer,
   toJsonText,
   toPlain,
+  toPrintedJson,
   toTable,
 } from '../io/output.js';
 import {
@@ -144,7 +145,7 @@ function showCommand(): Command {
       const record = await inbox.find(id);
       if (record === undefined) throw usageError(`The inbox has no event ${toPlain(id)}. Check the id.`);
       const data = withTimes(record);
-      printer.print({ text: toJsonText(data, 2), data });
+      printer.print({ text: toPrintedJson(data, 2), data });
       return EXIT.good;
     }),
   );

@@ -1,5 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { EVENT_TYPES } from 'stablehooks';
+import { findingOf } from '../explain/replies.js';
 import {
   countAlike,
   describeAnswer,
@@ -44,6 +45,14 @@ const OTHER_REFUSAL =
 const RESERIALIZED =
   'The body is parsed and serialized again before it is verified (JSON.stringify(req.body), or a proxy). Verify the raw bytes, and let proxies pass the body on byte for byte.';
 
+const ACTED_ON_REFUSED =
+  'It acted on an event whose signature it refused: verify before anything else, over the raw bytes, and do the work only then.';
+const ACTED_ON_OVERSIZED =
+  'It acted on an event that it refused for its size: read the whole body and verify it before the work.';
+const ACTED_ON_UNKNOWN =
+  'It acted on an event of a type that no release knows: do the work for the types that you know, and store the others.';
+const ACTED_ON_HALF = 'It acted on half a body: read the whole body and verify it before the work.';
+
 const STOPPED_BY_SIZE =
   'After the large body it does not accept a small one: limit how much is read, so that a body cannot end the process.';
 
@@ -58,21 +67,27 @@ export const REFUSAL_CHECKS: readonly Check[] = [
   {
     name: 'unsigned',
     expected: '401 or 403',
-    run: async (endpoint) =>
-      expectForgeryRefused(await endpoint.send(toBody(endpoint.event('unsigned')), { unsigned: true })),
+    run: async (endpoint) => {
+      const event = endpoint.event('unsigned');
+      return judgeForgery(endpoint, event.id, await endpoint.send(toBody(event), { unsigned: true }));
+    },
   },
   {
     name: 'forged',
     expected: '401 or 403',
-    run: async (endpoint) =>
-      expectForgeryRefused(await endpoint.sendForged(toBody(endpoint.event('forged')))),
+    run: async (endpoint) => {
+      const event = endpoint.event('forged');
+      return judgeForgery(endpoint, event.id, await endpoint.sendForged(toBody(event)));
+    },
   },
   {
     name: 'tampered',
     expected: '401 or 403',
     run: async (endpoint) => {
-      const amount = (value: string) => toBody(endpoint.event('tampered', { payload: { amount: value } }));
-      return expectForgeryRefused(await endpoint.send(amount('9.99'), { signed: amount('1.00') }));
+      const of = (amount: string) => endpoint.event('tampered', { payload: { amount } });
+      const sent = of('9.99');
+      const answer = await endpoint.send(toBody(sent), { signed: toBody(of('1.00')) });
+      return judgeForgery(endpoint, sent.id, answer);
     },
   },
   {
@@ -118,13 +133,16 @@ export const DELIVERY_CHECKS: readonly Check[] = [
     name: 'unknown type',
     expected: '2xx',
     run: async (endpoint) => {
-      const answer = await endpoint.send(toBody(endpoint.event('unknown-type', { type: 'doctor.unknown' })));
+      const event = endpoint.event('unknown-type', { type: 'doctor.unknown' });
+      const answer = await endpoint.send(toBody(event));
       // Nothing can handle it yet.
-      if (noHandlerRan(answer)) return toResult('pass', [answer]);
-      return judgeDelivery(
-        answer,
-        'Accept types that are newer than this release, and store them: an error makes the service retry them forever.',
-      );
+      const result = noHandlerRan(answer)
+        ? toResult('pass', [answer])
+        : judgeDelivery(
+            answer,
+            'Accept types that are newer than this release, and store them: an error makes the service retry them forever.',
+          );
+      return expectNoEffect(endpoint, { id: event.id, answer, result, fix: ACTED_ON_UNKNOWN });
     },
   },
   {
@@ -140,8 +158,11 @@ export const DELIVERY_CHECKS: readonly Check[] = [
     name: 'cut off',
     expected: '2xx after',
     run: async (endpoint) => {
-      const body = toBody(endpoint.event('cut-off'));
-      await endpoint.send(body, { cutAtBytes: Math.floor(body.length / 2) });
+      const event = endpoint.event('cut-off');
+      const body = toBody(event);
+      const half = await endpoint.send(body, { cutAtBytes: Math.floor(body.length / 2) });
+      const early = await countUnwanted(endpoint, event.id);
+      if (early) return withEffects(toResult('fail', [half], ACTED_ON_HALF), early);
       const whole = await endpoint.send(body);
       if (outcomeOf(whole) === 'duplicate') {
         const fix = 'The half that arrived was recorded as done. Record an event only after it is verified.';
@@ -200,6 +221,44 @@ export function judgeDelivery(answer: EndpointAnswer, fix?: string): CheckResult
   return toResult('not shown', [answer], how);
 }
 
+/** What is not authentic must be refused, and must have no effect, as far as `--effects` counts. */
+function judgeForgery(endpoint: TestedEndpoint, id: string, answer: EndpointAnswer): Promise<CheckResult> {
+  return expectNoEffect(endpoint, {
+    id,
+    answer,
+    result: expectForgeryRefused(answer),
+    fix: ACTED_ON_REFUSED,
+  });
+}
+
+/**
+ * The result of a delivery that must have no effect, as far as `--effects` counts.
+ *
+ * @param fix - what to do when there is one although the answer is not 2xx; a 2xx has its own fix.
+ */
+async function expectNoEffect(
+  endpoint: TestedEndpoint,
+  {
+    id,
+    answer,
+    result,
+    fix,
+  }: {
+    readonly id: string;
+    readonly answer: EndpointAnswer;
+    readonly result: CheckResult;
+    readonly fix: string;
+  },
+): Promise<CheckResult> {
+  // Nothing listens any more: then nothing may count effects, either.
+  if (stoppedFix(answer) !== undefined) return result;
+  const effects = await countUnwanted(endpoint, id);
+  if (effects === undefined) return result;
+  if (effects === 0) return withEffects(result, effects);
+  const isKnown = result.verdict === 'fail' && isDelivered(answer);
+  return withEffects({ ...result, verdict: 'fail', fix: isKnown ? result.fix : fix }, effects);
+}
+
 /** What is not authentic must be answered 401 or 403: 2xx accepts it, and 5xx asks for a retry. */
 function expectForgeryRefused(answer: EndpointAnswer): CheckResult {
   const status = statusOf(answer);
@@ -216,9 +275,17 @@ function isClientError(answer: EndpointAnswer): boolean {
 /** Sends a body over the limit and a small one after it, which shows that the size was the reason. */
 async function checkOversized(endpoint: TestedEndpoint): Promise<CheckResult> {
   const filler = 'x'.repeat(endpoint.oversizeBytes);
-  const large = await endpoint.send(toBody(endpoint.event('oversized', { payload: { filler } })));
+  const event = endpoint.event('oversized', { payload: { filler } });
+  const large = await endpoint.send(toBody(event));
   const small = await endpoint.send(toBody(endpoint.event('after-oversized')));
   if (!isDelivered(small)) return toResult('fail', [large, small], STOPPED_BY_SIZE);
+  const after = judgeDelivery(small);
+  if (after.verdict !== 'pass') return toResult(after.verdict, [large, small], after.fix);
+  const result = judgeOversized(endpoint, large);
+  return expectNoEffect(endpoint, { id: event.id, answer: large, result, fix: ACTED_ON_OVERSIZED });
+}
+
+function judgeOversized(endpoint: TestedEndpoint, large: EndpointAnswer): CheckResult {
   // Some servers close the connection.
   const closed = large.kind === 'unreachable' && CLOSED_CODES.has(large.reason);
   if (closed || statusOf(large) === 413) return toResult('pass', [large]);
@@ -265,7 +332,11 @@ async function checkConcurrent(endpoint: TestedEndpoint): Promise<CheckResult> {
     const fix = 'Answer 2xx to one of them, and 2xx or 503 with Retry-After to the others.';
     return toResult('fail', answers, fix);
   }
-  return judgeOnce(endpoint, { id: event.id, answers });
+  const result = await judgeOnce(endpoint, { id: event.id, answers });
+  // One delivery that reached the event does not show what a second one does.
+  const [without, ...more] = answers.filter(showsNothing);
+  if (result.verdict !== 'pass' || without === undefined || 1 + more.length < CONCURRENT - 1) return result;
+  return { ...result, verdict: 'not shown', fix: explainCode(without) };
 }
 
 const BUSY: ReadonlySet<number> = new Set([409, 425, 429, 503]);
@@ -313,10 +384,40 @@ function withEffects(result: CheckResult, effects: number): CheckResult {
   return { ...result, got: `${result.got}, ${countOf(effects, 'effect')}` };
 }
 
+/** Codes of a stablehooks receiver that say that the handler ran and failed. */
+const HANDLER_FAILED: ReadonlySet<string | undefined> = new Set([
+  'ERR_HANDLER_FAILED',
+  'ERR_HANDLER_TIMEOUT',
+  'ERR_HANDLER_PERMANENT',
+]);
+
+/** Codes of a stablehooks receiver that say that its inbox has this event, and not as done. */
+const NOT_DONE: ReadonlySet<string | undefined> = new Set(['ERR_EVENT_BUSY', 'ERR_EVENT_NOT_DUE']);
+
+/** Whether the code of a stablehooks receiver says neither that the handler failed nor that its inbox has this event. */
+function showsNothing(answer: EndpointAnswer): boolean {
+  const code = codeOf(answer);
+  return findingOf(code) !== undefined && !HANDLER_FAILED.has(code) && !NOT_DONE.has(code);
+}
+
+function codeOf(answer: EndpointAnswer): string | undefined {
+  return answer.kind === 'reply' ? answer.code : undefined;
+}
+
+function explainCode(answer: EndpointAnswer): string {
+  const code = codeOf(answer);
+  const { what, fix } = findingOf(code) ?? {};
+  return `The reply ${code} does not show what a handler did. ${what} ${fix ?? 'Run this check again.'}`;
+}
+
 const LET_IT_FAIL =
   'No handler failed. Let it throw when payload.doctor is "failing-handler", or pass --effects URL with {id} in it, which shows that the work is done before the 2xx.';
 const FAILS_LATER =
   'The reply says that the event is queued, so it does not show what a failure does to it. Pass --effects URL with {id} in it, and check that the queue retries.';
+
+const ANSWER_5XX =
+  'Answer 5xx when a handler fails: after 4xx or no answer, the service may not retry the event.';
+const COUNTS_AS_DONE = 'The failed event counts as done. Record it as done after the work, not before.';
 
 /** Sends an event that asks its handler to fail: `payload.doctor` is `failing-handler`. */
 async function checkFailure(endpoint: TestedEndpoint): Promise<CheckResult> {
@@ -325,20 +426,21 @@ async function checkFailure(endpoint: TestedEndpoint): Promise<CheckResult> {
   // It failed, and is kept.
   if (outcomeOf(first) === 'dead') return toResult('pass', [first]);
   if (isDelivered(first)) return judgeAcknowledged(endpoint, event.id, first);
-  if (statusOf(first) < 500) {
-    const fix =
-      'Answer 5xx when a handler fails: after 4xx or no answer, the service may not retry the event.';
-    return toResult('fail', [first], stoppedFix(first) ?? fix);
+  if (statusOf(first) < 500) return toResult('fail', [first], stoppedFix(first) ?? ANSWER_5XX);
+  if (showsNothing(first) || NOT_DONE.has(codeOf(first))) {
+    return toResult('not shown', [first], explainCode(first));
   }
   const again = await endpoint.send(toBody(event));
-  const forgotten = isDelivered(again) && !RIGHT_AFTER_FAILURE.has(outcomeOf(again));
-  return forgotten
-    ? toResult(
-        'fail',
-        [first, again],
-        'The failed event counts as done. Record it as done after the work, not before.',
-      )
-    : toResult('pass', [first, again]);
+  const answers = [first, again];
+  if (isDelivered(again)) {
+    return RIGHT_AFTER_FAILURE.has(outcomeOf(again))
+      ? toResult('pass', answers)
+      : toResult('fail', answers, COUNTS_AS_DONE);
+  }
+  if (statusOf(again) < 500) return toResult('fail', answers, stoppedFix(again) ?? ANSWER_5XX);
+  // Nothing looked at whether the event counts as done.
+  if (showsNothing(again)) return toResult('not shown', answers, explainCode(again));
+  return toResult('pass', answers);
 }
 
 /** Outcomes that are right for the second delivery of a failed event. */
@@ -359,21 +461,36 @@ async function judgeAcknowledged(
     : toResult('not shown', [answer], LET_IT_FAIL);
 }
 
-/** For how long a queue can still run another delivery of an event that it has run, in ms. */
+/** For how long a queue can still run a delivery that was refused, or another one of an event that it has run, in ms. */
 const QUEUE_SETTLE_MS = 1_000;
+
+/** Counts the effects of an event that must have none; what a queue runs later gets time to run. */
+function countUnwanted(endpoint: TestedEndpoint, id: string): Promise<number | undefined> {
+  return awaitEffect(endpoint, id, QUEUE_SETTLE_MS);
+}
 
 /** Counts the effects; queued work gets time to run, and to run a second time. */
 async function countEffects(
   endpoint: TestedEndpoint,
   { id, queued }: { readonly id: string; readonly queued: boolean },
 ): Promise<number | undefined> {
-  const deadline = performance.now() + (queued ? endpoint.timeoutMs : 0);
+  const count = await awaitEffect(endpoint, id, queued ? endpoint.timeoutMs : 0);
+  if (!queued || !count) return count;
+  await wait(QUEUE_SETTLE_MS);
+  return endpoint.effects(id);
+}
+
+/** The count of the effects as soon as there is one, or 0 after so many ms. */
+async function awaitEffect(
+  endpoint: TestedEndpoint,
+  id: string,
+  limitMs: number,
+): Promise<number | undefined> {
+  const deadline = performance.now() + limitMs;
   let count = await endpoint.effects(id);
   while (count === 0 && performance.now() < deadline) {
     await wait(100);
     count = await endpoint.effects(id);
   }
-  if (!queued || !count) return count;
-  await wait(QUEUE_SETTLE_MS);
-  return endpoint.effects(id);
+  return count;
 }

@@ -133,7 +133,7 @@ export function createTestedEndpoint(options: EndpointOptions): TestedEndpoint {
       const count = answer.status === 200 ? readCount(String(reply?.body ?? '')) : Number.NaN;
       if (Number.isInteger(count)) return count;
       throw usageError(
-        '--effects must answer 200 with how often the event {id} took effect: a number, or {"count": number}.',
+        '--effects must answer 200 with how often the event {id} took effect: a number, or {"count": number}; 0 for an event that it does not know.',
       );
     },
   };

@@ -8,7 +8,7 @@ import type { InspectedInbox, InspectorSource, LastReport } from './source.js';
 
 /** Options of `fromInbox`. */
 export interface InboxSourceOptions {
-  /** What the page calls the inbox, such as `payments`. It must not contain a password. */
+  /** What the page calls the inbox, such as `payments`. It must not contain a password, nor a URL that cannot be read. */
   readonly name: string;
   /**
    * How long after one look at the inbox the next one follows, in ms, while a page is open. After a look that takes
@@ -32,7 +32,9 @@ export const INBOX_METHODS = [
 
 const isFunction = (value: unknown) => typeof value === 'function';
 const shape = {
-  name: nonEmptyString.check(z.refine((name) => !hasPassword(name), 'must not contain a password')),
+  name: nonEmptyString.check(
+    z.refine((name) => !hasPassword(name), 'must not contain a password, nor a URL that cannot be read'),
+  ),
   pollIntervalMs: z._default(
     z
       .int('must be an integer, in milliseconds')

@@ -35,7 +35,7 @@ export interface Failure {
 /** Finds the exit code and the one line for whatever was thrown. */
 export function toFailure(thrown: unknown): Failure {
   const { exitCode, message } = classify(thrown);
-  return { exitCode, message: message.replaceAll(/\s*[\r\n]+\s*/g, ' ').trim() };
+  return { exitCode, message: toPlain(message.replaceAll(/\s*[\r\n]+\s*/g, ' ').trim()) };
 }
 
 function classify(thrown: unknown): Failure {

@@ -45,7 +45,7 @@ export async function openInbox(
   }
   if (hasPassword(place)) {
     throw usageError(
-      'A password in the URL shows in the process list: put the URL into an environment variable, and pass env:NAME.',
+      'A password in the URL shows in the process list: put the URL into an environment variable, and pass env:NAME. A URL that cannot be read counts as one with a password.',
     );
   }
   return openPlace(place, { create, migrate, name: place });

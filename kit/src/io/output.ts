@@ -91,7 +91,7 @@ export function createPrinter({ stdout, stderr, env, json, color }: PrinterOptio
     columns: widthOf(stdout) ?? DEFAULT_COLUMNS,
     print({ text, data }) {
       clear();
-      stdout.write(`${json ? toJsonText(data) : wrapFor(stdout, text)}\n`);
+      stdout.write(`${json ? toPrintedJson(data) : wrapFor(stdout, text)}\n`);
     },
     note(text) {
       clear();
@@ -191,9 +191,28 @@ export function toTable(columns: readonly string[], rows: readonly (readonly Cel
     .join('\n');
 }
 
+/**
+ * Characters that move the cursor, hide a line or reverse the text after them, and that JSON does not escape: DEL and the
+ * C1 controls, the separators of lines and paragraphs, and what sets the direction of text. JSON escapes the C0 controls.
+ */
+const NOT_ESCAPED_BY_JSON = /[\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
+
 /** Replaces control characters, so that what comes from the network cannot move the cursor or hide a line. */
 export function toPlain(text: string): string {
-  return text.replaceAll(/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, '·');
+  return text.replaceAll(/\p{Cc}/gu, '·').replaceAll(NOT_ESCAPED_BY_JSON, '·');
+}
+
+/** Escapes in JSON what {@link toPlain} replaces in text. It is JSON of the same value afterwards. */
+export function escapeControls(json: string): string {
+  return json.replaceAll(
+    NOT_ESCAPED_BY_JSON,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}
+
+/** A value from JSON as JSON to print: {@link toJsonText} without control characters. */
+export function toPrintedJson(value: unknown, indent?: number): string {
+  return escapeControls(toJsonText(value, indent));
 }
 
 /** An age in its one or two largest units, such as `2h 10m`. */

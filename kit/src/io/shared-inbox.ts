@@ -2,7 +2,7 @@
  * A command that forwards events leases each in an inbox of its own. In the inbox of the app that lease keeps the app
  * from running the event: it answers `ERR_EVENT_BUSY`, or 202 for a job that finds the event done. Nothing would run.
  */
-import { INBOX_STATES, type InboxOperations, type UnknownEvent } from 'stablehooks';
+import { INBOX_STATES, type InboxOperations, type Origin, type UnknownEvent } from 'stablehooks';
 import type { Inbox, Lease } from 'stablehooks/conformance';
 import { type EndpointAnswer, isDelivered, isQueued, outcomeOf } from './delivery.js';
 import { type CommandError, usageError } from './errors.js';
@@ -17,6 +17,20 @@ const FIX =
 const SAMPLE_SIZE = 100;
 
 /**
+ * How a receiver got one of the newest events of the inbox: then it is the inbox of an app. `undefined` if these events
+ * do not show it: a poller recorded them, or there are none.
+ */
+export async function findReceiverOrigin(
+  inbox: Pick<InboxOperations, 'list'>,
+): Promise<Exclude<Origin, 'pull'> | undefined> {
+  for (const state of INBOX_STATES) {
+    const records = await inbox.list({ state, limit: SAMPLE_SIZE, order: 'newest' });
+    for (const { origin } of records) if (origin !== 'pull') return origin;
+  }
+  return undefined;
+}
+
+/**
  * Refuses the inbox of an app before anything is changed, as far as its newest events show it: a command that forwards
  * records what it reads from the list.
  *
@@ -24,14 +38,11 @@ const SAMPLE_SIZE = 100;
  * @throws {CommandError} exit 2 when a receiver recorded one of the events.
  */
 export async function refuseAppInbox(inbox: Pick<InboxOperations, 'list'>, place: string): Promise<void> {
-  for (const state of INBOX_STATES) {
-    const records = await inbox.list({ state, limit: SAMPLE_SIZE, order: 'newest' });
-    const received = records.find(({ origin }) => origin !== 'pull');
-    if (received === undefined) continue;
-    throw usageError(
-      `${place} is the inbox of an app: it has events that a receiver recorded (${received.origin}). ${FIX}`,
-    );
-  }
+  const origin = await findReceiverOrigin(inbox);
+  if (origin === undefined) return;
+  throw usageError(
+    `${place} is the inbox of an app: it has events that a receiver recorded (${origin}). ${FIX}`,
+  );
 }
 
 /** Finds out whether the endpoint uses the inbox that its events are forwarded from. */

@@ -1,4 +1,5 @@
 import { EVENT_TYPES, type EventType } from 'stablehooks';
+import { escapeControls } from '../io/output.js';
 import type { Field, Shape } from './shape.js';
 
 /** What is learned of the payload of each event type. A type that is missing is not learned. */
@@ -96,16 +97,11 @@ function toKey(key: string): string {
 
 /** A string literal of TypeScript, in the quotes that need fewer escapes. */
 function quote(value: string): string {
-  // JSON escapes control characters and lone surrogates.
-  const json = JSON.stringify(value).replaceAll(/[\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, toEscape);
+  // Invisible characters would let a key look like another one. JSON escapes lone surrogates.
+  const json = escapeControls(JSON.stringify(value));
   if (value.includes("'") && !value.includes('"')) return json;
   const unquoted = json.slice(1, -1).replaceAll('\\"', '"').replaceAll("'", "\\'");
   return `'${unquoted}'`;
-}
-
-/** Invisible characters would let a key look like another one. */
-function toEscape(character: string): string {
-  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
 
 /** The longest line, as formatters count by default. */

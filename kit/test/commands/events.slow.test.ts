@@ -93,6 +93,18 @@ describe.concurrent('events show', () => {
     expect(JSON.parse(stdout)).toMatchObject({ id, payload: { amount: '10.00', currency: 'EUR' } });
   });
 
+  test.for([
+    { how: 'as text', flags: [] },
+    { how: 'under --json', flags: ['--json'] },
+  ])('events show prints no control character of a payload raw $how', async ({ flags }) => {
+    await using service = await startService();
+    const note = '\u009b2K\u009b1G\u007f\u2028\u202eSETTLED\u2066';
+    const { id } = service.sandbox.emit('redeem.completed', { note });
+    const { stdout } = await run(['events', 'show', id, ...flags], service);
+    expect(stdout).toContain('"\\u009b2K\\u009b1G\\u007f\\u2028\\u202eSETTLED\\u2066"');
+    expect(JSON.parse(stdout)).toMatchObject({ id, payload: { note } });
+  });
+
   test('events show says how many events were listed without the id', async () => {
     await using service = await startService();
     fire(service.sandbox, 2);

@@ -1,7 +1,8 @@
 import { acknowledgeGap, listGaps } from 'stablehooks/catch-up';
+import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
 import { makeFolder, run } from '../command.js';
-import { openSqlite } from '../sqlite-file.js';
+import { deliverToFile, openSqlite } from '../sqlite-file.js';
 
 const HOUR = 3_600_000;
 const START = Date.parse('2026-11-21T10:00:00Z');
@@ -176,11 +177,31 @@ describe.concurrent('gaps', () => {
     const args = ['gaps', 'list', '--inbox', folder.at('events.db')];
     const { stdout, exitCode } = await run(args);
     expect(stdout).toBe(
-      'No poll has read the list yet, so nothing is proven. Run `stablehooks catch-up` first.\n',
+      "No poll has read the list yet, so nothing is proven. If it is the inbox of an app, start the app's poller (createPoller). If no app uses it, run `stablehooks catch-up`.\n",
     );
     expect(exitCode).toBe(1);
     const json = await run([...args, '--json']);
     expect(JSON.parse(json.stdout)).toEqual({ watermark: null, open: 0, acknowledged: 0 });
     expect(json.exitCode).toBe(1);
+  });
+
+  test('gaps list of the inbox of an app that no poll has used names the poller of the app, and no command that refuses this inbox', async () => {
+    await using folder = await makeFolder();
+    await deliverToFile(folder.at('app.db'), [exampleEvent('accept.confirmed')]);
+    const { stdout, exitCode } = await run(['gaps', 'list', '--inbox', folder.at('app.db')]);
+    expect(stdout).toBe(
+      "No poll has read the list yet, so nothing is proven. This is the inbox of an app, because a receiver recorded events in it: start the app's poller (createPoller).\n",
+    );
+    expect(exitCode).toBe(1);
+  });
+
+  test('an inbox that only a poll has used is not called the inbox of an app', async () => {
+    await using folder = await makeFolder();
+    const inbox = await openSqlite(folder.at('events.db'));
+    const event = exampleEvent('accept.confirmed');
+    await inbox.record([event], { origin: 'pull', dueInMs: 0 });
+    inbox[Symbol.dispose]();
+    const { stdout } = await run(['gaps', 'list', '--inbox', folder.at('events.db')]);
+    expect(stdout).toContain('If no app uses it, run `stablehooks catch-up`.');
   });
 });

@@ -169,12 +169,22 @@ test.for(['postgres', 'redis'])('an inbox in %s that cannot be reached is exit 3
 test.for([
   'postgres://me:hunter2@127.0.0.1/db',
   'postgres://127.0.0.1/db?user=me&password=hunter2',
+  'postgres://me:hunter2@/db?host=/var/run/postgresql',
   'redis://127.0.0.1/?Redis-Password=hunter2',
+  'redis://:hunter2@/0',
 ])('the URL %s with a password is refused, because the process list would show it', async (url) => {
-  const { stderr, exitCode } = await run(['inbox', 'stats', '--inbox', url]);
-  expect(stderr).toMatch(
-    /A password in the URL shows in the process list: put the URL into an environment variable/,
-  );
-  expect(stderr).not.toContain('hunter2');
-  expect(exitCode).toBe(2);
+  const env = { STABLEHOOKS_BASE_URL: 'http://127.0.0.1:1', STABLEHOOKS_TOKEN: 'token' };
+  for (const command of [
+    ['inbox', 'stats'],
+    ['gaps', 'list'],
+    ['inspect'],
+    ['listen', '--to', 'http://127.0.0.1:1/'],
+  ]) {
+    const { stdout, stderr, exitCode } = await run([...command, '--inbox', url], { env });
+    expect(stderr).toMatch(
+      /A password in the URL shows in the process list: put the URL into an environment variable/,
+    );
+    expect(stdout + stderr).not.toContain('hunter2');
+    expect(exitCode).toBe(2);
+  }
 });

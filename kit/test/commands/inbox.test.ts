@@ -76,6 +76,16 @@ describe.concurrent('inbox', () => {
     expect(counts.find(({ state }) => state === 'failed')?.oldest).toBeNull();
   });
 
+  test('inbox show prints no control character of a payload raw', async () => {
+    await using folder = await makeFolder();
+    const note = '\u009b2K\u009b1G\u007f\u2028\u202eSETTLED\u2066';
+    const event = { ...exampleEvent('accept.confirmed'), payload: { note } };
+    await deliverToFile(folder.at('events.db'), [event]);
+    const { stdout } = await run(['inbox', 'show', event.id, '--inbox', folder.at('events.db')]);
+    expect(stdout).toContain('"\\u009b2K\\u009b1G\\u007f\\u2028\\u202eSETTLED\\u2066"');
+    expect(JSON.parse(stdout)).toMatchObject({ event: { payload: { note } } });
+  });
+
   test('inbox show prints the trace context of an event that has one', async () => {
     await using folder = await makeFolder();
     const path = folder.at('events.db');

@@ -16,7 +16,9 @@ import { run, SECRET, start } from '../command.js';
 import { serve } from '../http-server.js';
 import { examine } from './examine.js';
 import { ackBeforeFailure } from './wrong-receivers/ack-before-failure.js';
+import { actsBeforeVerify } from './wrong-receivers/acts-before-verify.js';
 import { checkThenInsert } from './wrong-receivers/check-then-insert.js';
+import { enqueuesBeforeVerify } from './wrong-receivers/enqueues-before-verify.js';
 import { hangs } from './wrong-receivers/hangs.js';
 import { noDedupe } from './wrong-receivers/no-dedupe.js';
 import { otherEncoding } from './wrong-receivers/other-encoding.js';
@@ -101,6 +103,25 @@ function fragile(onLarge: (request: IncomingMessage) => void): RequestListener {
   return (request, response) =>
     Number(request.headers['content-length']) > 1_048_576 ? onLarge(request) : receive(request, response);
 }
+
+test('doctor does not pass failing handler on a receiver that closes before it, as in a rolling restart', async () => {
+  let concurrent = 0;
+  const receiver = createReceiver({
+    ...options,
+    handlers: { 'transfer.settled': () => undefined },
+    onOutcome({ event }) {
+      if (event?.payload['doctor'] !== 'concurrent') return;
+      concurrent += 1;
+      if (concurrent === 8) void receiver.close();
+    },
+  });
+  await using server = await serve(toNodeHandler(receiver));
+  const { exitCode, wrong } = await examine(`${server.url}/hooks`);
+  expect(wrong).toMatchObject([
+    { name: 'failing handler', verdict: 'not shown', got: '503 ERR_RECEIVER_CLOSED' },
+  ]);
+  expect(exitCode).toBe(1);
+});
 
 /** No reply shows that an event took effect, and doctor must not exit with 0. */
 describe.concurrent('exit 0 needs evidence', () => {
@@ -315,6 +336,35 @@ describe.concurrent('an endpoint that closes connections', () => {
 });
 
 describe.concurrent('--effects', () => {
+  test('doctor fails each check whose delivery must have no effect on a receiver that acts before it verifies', async () => {
+    await using server = await serve(actsBeforeVerify(SECRET));
+    const flags = ['--timeout', '60s', '--effects', `${server.url}/effects/{id}`];
+    const { exitCode, wrong } = await examine(`${server.url}/hooks`, flags);
+    const refused = 'It acted on an event whose signature it refused: ';
+    expect(wrong.map(({ name, verdict, got, fix }) => [name, verdict, got, fix?.split(': ')[0]])).toEqual([
+      ...['unsigned', 'forged', 'tampered'].map((name) => [
+        name,
+        'fail',
+        '401, 1 effect',
+        refused.split(': ')[0],
+      ]),
+      ['oversized', 'fail', '413, 1 effect', 'It acted on an event that it refused for its size'],
+      ['unknown type', 'fail', '200, 1 effect', 'It acted on an event of a type that no release knows'],
+      ['cut off', 'fail', expect.stringMatching(/, 1 effect$/), 'It acted on half a body'],
+    ]);
+    expect(exitCode).toBe(1);
+  });
+
+  test('doctor fails a receiver that enqueues what it refuses, so that it has its effect later', async () => {
+    await using server = await serve(enqueuesBeforeVerify(SECRET));
+    const flags = ['--timeout', '60s', '--effects', `${server.url}/effects/{id}`];
+    const { exitCode, wrong } = await examine(`${server.url}/hooks`, flags);
+    expect(wrong.map(({ name, got }) => [name, got])).toEqual(
+      ['unsigned', 'forged', 'tampered'].map((name) => [name, '401, 1 effect']),
+    );
+    expect(exitCode).toBe(1);
+  });
+
   test('doctor reports an unreachable --effects before the other checks', async () => {
     await using server = await serve(toNodeHandler(failing()));
     const ended = await examine(`${server.url}/hooks`, ['--effects', 'http://127.0.0.1:1/{id}']);
@@ -324,8 +374,8 @@ describe.concurrent('--effects', () => {
   });
 
   test('doctor prints its results when --effects fails later', async () => {
-    let asked = 0;
-    await using effects = await serve((_, response) => void response.end(asked++ === 0 ? '1' : 'oops'));
+    const countOf = (url = '') => (url.endsWith('_genuine') ? '1' : url.endsWith('_doubled') ? 'oops' : '0');
+    await using effects = await serve(({ url }, response) => void response.end(countOf(url)));
     await using server = await serve(toNodeHandler(failing()));
     const ended = await examine(`${server.url}/hooks`, ['--effects', `${effects.url}/{id}`]);
     expect(ended.checks.at(-1)?.name).toBe('cut off');

@@ -177,3 +177,13 @@ test('an inbox is not asked while no page is open', async () => {
   isWatched = true;
   await expect.poll(source.looks).toBeGreaterThan(0);
 });
+
+test.for([
+  'postgres://app:hunter2@/app?host=/var/run/postgresql',
+  'orders at redis://:hunter2@/0',
+  'postgres://app@/app?host=/var/run/postgresql',
+])('fromInbox refuses the name %s, which has or can have a password, and does not quote it', (name) => {
+  const create = () => fromInbox(memoryInbox(), { name });
+  expect(create).toThrow('`name` must not contain a password, nor a URL that cannot be read');
+  expect(create).not.toThrow(/hunter2|\/var\/run/);
+});

@@ -54,6 +54,10 @@ test('a host name that a sandbox does not know is no refused token, and the mess
   });
 });
 
+test('an error is one line without control characters, whoever wrote its message', () => {
+  expect(toFailure(new Error('no\n\u009b2Ksuch\u202e table')).message).toMatch(/^no ·2Ksuch· table /);
+});
+
 test('of a problem the detail is printed, and the fields that it does not name', () => {
   const errors = [{ field: 'limits.daily', detail: 'must be an amount' }];
   expect(describeBody(JSON.stringify({ detail: 'Nothing was changed.', errors }))).toBe(

@@ -1,7 +1,14 @@
 import fc from 'fast-check';
 import stringWidth from 'string-width';
 import { describe, expect, test } from 'vitest';
-import { createPrinter, formatDuration, toPlain, toTable, wrapWords } from '../../src/io/output.js';
+import {
+  createPrinter,
+  formatDuration,
+  toPlain,
+  toPrintedJson,
+  toTable,
+  wrapWords,
+} from '../../src/io/output.js';
 import { parseDuration } from '../../src/io/settings.js';
 
 function print({ isTTY = true, env = {}, json = false, color = true } = {}) {
@@ -79,6 +86,51 @@ test('a table can have more rows than a call takes arguments', () => {
   expect(lines).toHaveLength(rows.length + 1);
   expect(lines[1]).toBe('0       x');
 });
+
+describe('JSON that is printed', () => {
+  const hostile = [...range(0x00, 0x1f), ...range(0x7f, 0x9f), '\u2028', '\u2029']
+    .concat(range(0x202a, 0x202e), range(0x2066, 0x2069))
+    .join('');
+
+  test('no control character is left in it, and it is JSON of the same value', () => {
+    const value = { [`key${hostile}`]: [`note${hostile}é日🪙`] };
+    const text = toPrintedJson(value);
+    expect(toPlain(text)).toBe(text);
+    expect(JSON.parse(text)).toEqual(value);
+    expect(text).toContain('\\u007f\\u0080');
+    expect(text).toContain('é日🪙');
+  });
+
+  test('indented JSON has no control character but its line breaks, and any value stays the same', () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), fc.constantFrom(...hostile), (value, character) => {
+        const text = toPrintedJson({ [character]: value, text: character }, 2);
+        expect(toPlain(text.replaceAll('\n', ''))).toBe(text.replaceAll('\n', ''));
+        expect(JSON.parse(text)).toEqual(JSON.parse(JSON.stringify({ [character]: value, text: character })));
+      }),
+    );
+  });
+
+  test.for([
+    { where: 'on a terminal', isTTY: true },
+    { where: 'into a pipe', isTTY: false },
+  ])('--json prints no control character $where', ({ isTTY }) => {
+    let stdout = '';
+    const stream = {
+      isTTY,
+      write(text: string) {
+        stdout += text;
+      },
+    };
+    const printer = createPrinter({ stdout: stream, stderr: stream, env: {}, json: true, color: true });
+    printer.print({ text: '', data: { note: '\u009b2K\u202e' } });
+    expect(stdout).toBe('{"note":"\\u009b2K\\u202e"}\n');
+  });
+});
+
+function range(first: number, last: number): readonly string[] {
+  return Array.from({ length: last - first + 1 }, (_, index) => String.fromCharCode(first + index));
+}
 
 describe('long lines', () => {
   test('a long line is continued below its text, at a word', () => {

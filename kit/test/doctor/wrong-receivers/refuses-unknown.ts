@@ -4,8 +4,8 @@ import { createPlainReceiver, takeOnce, verifyRaw, type WrongReceiver } from './
 export const refusesUnknown: WrongReceiver = (secret) =>
   createPlainReceiver({
     authentic: verifyRaw(secret),
-    take(id, ledger) {
-      if (id.endsWith('unknown-type')) throw new Error('unknown type');
-      takeOnce(id, ledger);
+    take: takeOnce,
+    takeUnknown() {
+      throw new Error('unknown type');
     },
   });

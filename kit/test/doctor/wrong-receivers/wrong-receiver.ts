@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto';
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import { isEventType } from 'stablehooks';
 
 /** Makes a receiver with one fault. `GET /effects/{id}` answers how often an event took effect. */
 export type WrongReceiver = (secret: string) => RequestListener;
@@ -52,13 +53,19 @@ export interface Steps {
   readonly authentic: (body: Buffer, signature: string) => boolean;
   /** Handles an authentic event; resolves when the reply can be sent. */
   readonly take: (id: string, ledger: Ledger) => void | Promise<void>;
+  /** Takes an authentic event of a type that no release knows. @default stores it, without an effect */
+  readonly takeUnknown?: Steps['take'];
+  /** What is done with an event that is not authentic. @default nothing */
+  readonly takeForged?: Steps['take'];
   /** The status of what is not authentic. @default 401 */
   readonly refusal?: number;
 }
 
 /** Makes a receiver that is right, apart from the given steps. */
-export function createPlainReceiver({ authentic, take, refusal = 401 }: Steps): RequestListener {
-  const ledger = createLedger();
+export function createPlainReceiver(
+  { authentic, take, takeUnknown = nothing, takeForged = nothing, refusal = 401 }: Steps,
+  ledger: Ledger = createLedger(),
+): RequestListener {
   return async (request, response) => {
     const effects = /^\/effects\/(.+)$/.exec(request.url ?? '');
     if (effects) return answer(response, 200, String(ledger.count(decodeURIComponent(effects[1] ?? ''))));
@@ -66,8 +73,13 @@ export function createPlainReceiver({ authentic, take, refusal = 401 }: Steps): 
     try {
       const body = await readBody(request);
       if (body === undefined) return answer(response, 413);
-      if (!authentic(body, signatureOf(request))) return answer(response, refusal);
-      await take(JSON.parse(body.toString()).id, ledger);
+      const isAuthentic = authentic(body, signatureOf(request));
+      const { id, type } = JSON.parse(body.toString());
+      if (!isAuthentic) {
+        await takeForged(id, ledger);
+        return answer(response, refusal);
+      }
+      await (isEventType(type) ? take : takeUnknown)(id, ledger);
       answer(response, 200, 'ok');
     } catch {
       answer(response, 500);
@@ -84,3 +96,5 @@ export function verifyRaw(secret: string): Steps['authentic'] {
 export function takeOnce(id: string, ledger: Ledger): void {
   if (!ledger.has(id)) ledger.apply(id);
 }
+
+function nothing(): void {}
