@@ -407,8 +407,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     breaks: ['every process can be closed'],
     edit: {
       file: 'src/catch-up/poller.ts',
-      find: 'stopping = new AbortController();\n    await current;',
-      replace: 'stopping = new AbortController();\n    await (current ?? new Promise(() => undefined));',
+      find: 'ended = Promise.resolve(current);',
+      replace: 'ended = Promise.resolve(current ?? new Promise(() => undefined));',
     },
   },
   {
