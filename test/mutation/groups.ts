@@ -126,6 +126,3 @@ export const groups: readonly Group[] = [
     ],
   },
 ];
-
-/** The groups of which no mutant has run yet. The list only gets shorter. */
-export const notRunYet: readonly string[] = ['Redis Lua'];
