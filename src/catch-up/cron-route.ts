@@ -33,9 +33,8 @@ const SECRET: OptionRule = rule(
  * Creates a route handler that runs one poll, for a scheduler that sends a GET request.
  *
  * It answers 200 when the poll is proven and not doubtful and no event failed, also while a gap of an earlier poll is
- * open; 409 when another process polls; and 500 for anything else, such as a new gap or
- * an event that failed. The body is the report.
- * It answers 401, without a poll, when the request does not contain the secret.
+ * open; 409 when another process polls; and 500 for anything else, such as a new gap or an event that failed. The body is
+ * the report. It answers 401, without a poll, when the request does not contain the secret.
  *
  * The poller's inbox must be durable, and the same one that the app's receivers use: a process that answers one
  * request forgets a memory inbox, and would handle the same events at every request. What is wrong with a value that is

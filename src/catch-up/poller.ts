@@ -225,7 +225,7 @@ export function createPoller(options: PollerOptions): Poller {
     if (loop !== undefined) return;
     const own = Symbol('loop');
     loop = own;
-    // A poll that was stopped and still ends is not the first one of this loop.
+    // A poll that was stopped and has not ended yet is not the first one of this loop.
     void ended.then(() => {
       if (loop === own) void run(own);
     });

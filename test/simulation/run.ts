@@ -7,7 +7,7 @@ import { parseArgs } from 'node:util';
 import { readCount } from '../read-count.js';
 import type * as Batch from './batch.js';
 import { bundle } from './bundle.js';
-import { startRunner } from './runner.js';
+import { type Answer, startRunner } from './runner.js';
 import { failureOf, shrink, tell } from './shrink.js';
 
 /** Below this number of seeds, a fault that did not occur shows nothing. */
@@ -36,14 +36,19 @@ async function runOne(seed: number): Promise<number> {
   await runner.stop();
   if (!('breakdown' in answer)) console.log(`Seed ${seed}: ${answer.turns} turns, hash ${answer.hash}.`);
   const fails = failureOf(answer) !== undefined;
-  console.log(fails ? await tellSeed(seed) : 'Every promise holds.');
+  console.log(fails ? await tellSeed({ seed, answer }) : 'Every promise holds.');
   return fails ? 1 : 0;
 }
 
+interface Failed {
+  readonly seed: number;
+  readonly answer: Answer;
+}
+
 /** The shortest story of a seed that fails, in plain words. */
-async function tellSeed(seed: number): Promise<string> {
+async function tellSeed({ seed, answer }: Failed): Promise<string> {
   const runner = startRunner(url, { limitMs: STORY_LIMIT_MS });
-  const story = await shrink(batch.toScenario(seed), runner);
+  const story = await shrink(batch.toScenario(seed), answer, runner);
   await runner.stop();
   return tell(story);
 }
@@ -53,7 +58,7 @@ async function runAll(): Promise<number> {
   const startedAt = performance.now();
   const sums = { seeds: 0, turns: 0, virtualMs: 0 };
   const occurrences = new Map<string, number>();
-  const failed: number[] = [];
+  const failed: Failed[] = [];
   let next = from;
 
   async function work(): Promise<void> {
@@ -62,7 +67,7 @@ async function runAll(): Promise<number> {
       const seed = next;
       next += 1;
       const answer = await runner.run(batch.toScenario(seed));
-      if (failureOf(answer) !== undefined) failed.push(seed);
+      if (failureOf(answer) !== undefined) failed.push({ seed, answer });
       if ('breakdown' in answer) break;
       sums.seeds += 1;
       sums.turns += answer.turns;
@@ -81,7 +86,7 @@ async function runAll(): Promise<number> {
   );
   print('Faults', batch.FAULT_NAMES);
   print('What the promises were tested with', batch.PRECONDITIONS);
-  for (const seed of failed) console.log(await tellSeed(seed));
+  for (const each of failed) console.log(await tellSeed(each));
   const missing = [...batch.FAULT_NAMES, ...batch.PRECONDITIONS].filter((name) => !occurrences.has(name));
   if (sums.seeds >= SHOWN_FROM && missing.length > 0) {
     console.error(`Not shown, because it never occurred: ${missing.join(', ')}.`);

@@ -79,7 +79,7 @@ describe('a seed without a result is a failure that is told with its reason and 
     const { toScenario } = await load();
     const runner = startRunner(url, { limitMs });
     const scenario = { ...toScenario(1), events: toScenario(1).events.slice(0, 2) };
-    const story = tell(await shrink(scenario, runner));
+    const story = tell(await shrink(scenario, await runner.run(scenario), runner));
     await runner.stop();
     expect(story).toMatch(told);
     expect(eventsOf(story)).toHaveLength(1);
@@ -120,12 +120,27 @@ describe('the simulation finds a planted bug, and that it breaks each of its pro
   });
 });
 
+test('a seed that took too long is named with its reason, also when it does not fail again', async () => {
+  const { toScenario } = await load();
+  const runner = startRunner(await bundle());
+  const scenario = { ...toScenario(1), events: toScenario(1).events.slice(0, 1) };
+  const first = {
+    breakdown: 'a run that never ends',
+    details: 'It takes more than 120000 ms.',
+    trace: [],
+  } as const;
+  const story = tell(await shrink(scenario, first, runner));
+  await runner.stop();
+  expect(story).toContain('Seed 1: no result, but a run that never ends. It takes more than 120000 ms.');
+});
+
 test('the story of a failing seed is short, names the broken promise and the event, and how to replay it', async () => {
   const [bug] = PLANTED_BUGS;
   const { runSeed, toScenario } = await load(bug?.edit);
   const seed = await firstFailing(runSeed);
   const runner = startRunner(await bundle(bug?.edit));
-  const story = tell(await shrink(toScenario(seed), runner));
+  const scenario = toScenario(seed);
+  const story = tell(await shrink(scenario, await runner.run(scenario), runner));
   await runner.stop();
   console.log(story);
   expect(story).toContain(`Seed ${seed}: "${bug?.breaks[0]}" does not hold.`);

@@ -5,7 +5,7 @@ import { type Context, Hono } from 'hono';
 import { methodNotAllowed } from 'hono/method-not-allowed';
 import type { Wallet } from 'stablehooks/client';
 import * as z from 'zod/mini';
-import { isFromOtherSite, isLoopback, readHost } from '../other-sites.js';
+import { isFromOtherSite, readHost } from '../other-sites.js';
 import type { Clock } from './clock.js';
 import { type EndpointInput, secretInput } from './endpoints.js';
 import { LIST_ORDERS, type SandboxEvent } from './events.js';
@@ -85,18 +85,18 @@ export function createApp(parts: AppParts, options: AppOptions): RequestHandler 
 }
 
 /**
- * The handler without what web sites have a browser send, for a socket. The token does not refuse them: everybody knows
- * the default one.
+ * Wraps the handler of a server that listens: it refuses requests that a web site has a browser send. The token does not
+ * protect against them, because the default one is public.
  *
- * @param names - the host names that mean the sandbox, beside those of this machine. An address is no name that could be
- * made to resolve to this machine.
+ * @param names - the host names of the sandbox, besides `localhost`. IP addresses are allowed, because DNS rebinding
+ * needs a name.
  */
 export function refuseOtherSites(handler: RequestHandler, names: readonly string[]): RequestHandler {
-  const allowed = new Set(names.map((name) => name.toLowerCase()));
+  const allowed = new Set(['localhost', ...names.map((name) => name.toLowerCase())]);
   return (request, bindings) => {
     const hostname = readHost(request).hostname.toLowerCase();
     const isAddress = isIP(hostname.replace(/^\[(.*)\]$/, '$1')) !== 0;
-    if (!isAddress && !isLoopback(hostname) && !allowed.has(hostname)) {
+    if (!isAddress && !allowed.has(hostname)) {
       const message = `This sandbox is not known as ${hostname}. If that is a name of yours, pass --allow-host ${hostname}, or \`allowedHosts\` to sandbox.listen.`;
       return toProblem(new SandboxError('ERR_SANDBOX_HOST', message));
     }
