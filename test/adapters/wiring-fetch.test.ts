@@ -308,8 +308,13 @@ describe('fetch', () => {
 });
 
 describe('fetch, for handlers that run after the answer', () => {
-  const createRecording = () =>
-    createObserved({ acknowledge: 'recorded', inbox: { ...memoryInbox(), durable: true } });
+  const createRecording = () => {
+    const lines: string[] = [];
+    const log = (line: string) => void lines.push(line);
+    const inbox = { ...memoryInbox(), durable: true };
+    const observed = createObserved({ acknowledge: 'recorded', inbox, logger: { warn: log, error: log } });
+    return { ...observed, lines };
+  };
 
   /** As the ExecutionContext of Workers: its method refuses to be called without its object. */
   class Lifetime {
@@ -368,19 +373,16 @@ describe('fetch, for handlers that run after the answer', () => {
     ['an object whose waitUntil is no function', { waitUntil: true }],
     ['a number', 7],
   ])('%s as the second argument changes nothing', async (_, context) => {
-    const { receiver, outcomes } = createRecording();
+    const { receiver, outcomes, lines } = createRecording();
 
     expect((await toFetchHandler(receiver)(await signed(), context)).status).toBe(202);
     await receiver.close();
     expect(outcomes.map(({ kind }) => kind)).toEqual(['queued', 'handled']);
+    expect(lines).toEqual([]);
   });
 
   test('a context whose waitUntil cannot be read does not change the answer, and the handler runs', async () => {
-    const lines: string[] = [];
-    const log = (line: string) => void lines.push(line);
-    const inbox = { ...memoryInbox(), durable: true };
-    const logger = { warn: log, error: log };
-    const { receiver, outcomes } = createObserved({ acknowledge: 'recorded', inbox, logger });
+    const { receiver, outcomes, lines } = createRecording();
     const context = Object.defineProperty({}, 'waitUntil', {
       get: () => {
         throw new Error('The context is gone.');
