@@ -17,7 +17,7 @@ import { measureBundles, measureImports } from './weight.js';
 const quick = process.argv.includes('--quick');
 
 const sizes = await measureVerify({ rounds: quick ? 1 : 11 });
-const loads = await measureServers(quick ? { rounds: 1, seconds: 1 } : { rounds: 9, seconds: 1 });
+const loads = await measureServers(quick ? { rounds: 1, seconds: 1 } : { rounds: 17, seconds: 1 });
 const telemetry = await measureTelemetry({ rounds: quick ? 1 : 9 });
 const bundles = await measureBundles();
 const imports = await measureImports({ rounds: quick ? 1 : 9 });
