@@ -37,7 +37,9 @@ async function runCi() {
   const folder = mkdtempSync(join(tmpdir(), 'stablehooks-steady-'));
   const clone = join(folder, 'clone');
   const log = join(folder, 'log.txt');
-  git('clone', '--quiet', root, clone);
+  git('clone', '--quiet', '--no-checkout', root, clone);
+  // A commit that is made meanwhile is not in the next run.
+  git('-C', clone, 'checkout', '--quiet', '--detach', commit);
   const startedAt = performance.now();
   const child = spawn(join(clone, '.ci/run'), { cwd: clone, stdio: ['ignore', 'pipe', 'pipe'] });
   const file = createWriteStream(log);
