@@ -1,6 +1,7 @@
 /** Draws the charts of docs/images from the tables that `npm run bench` writes: the same tables, the same bytes. */
 import * as Plot from '@observablehq/plot';
 import { parseHTML } from 'linkedom';
+import { numberIn, tableBelow } from './tables.js';
 
 /** A picture, and the words for those who do not see it. */
 export interface Chart {
@@ -118,28 +119,6 @@ function bar(
   { ratio, figure, ours }: { readonly ratio: number; readonly figure: string; readonly ours: boolean },
 ): Bar {
   return { label, ratio, words: `${ratio.toFixed(2)}× (${figure})`, ours };
-}
-
-/** The rows of the table below the heading that begins so. */
-function tableBelow(results: string, heading: string): readonly (readonly string[])[] {
-  const section = results.split(/^## /m).find((text) => text.startsWith(heading));
-  const lines = section?.split('\n').filter((line) => line.startsWith('| ')) ?? [];
-  if (lines.length < 3) throw new Error(`The results have no table below "${heading}".`);
-  const isRule = (line: string) => /^\| :?-/.test(line);
-  return lines
-    .filter((line) => !isRule(line))
-    .map((line) =>
-      line
-        .slice(1, -1)
-        .split('|')
-        .map((cell) => cell.trim()),
-    );
-}
-
-function numberIn(cell: string | undefined): number {
-  const value = Number.parseFloat((cell ?? '').replaceAll(',', ''));
-  if (Number.isNaN(value)) throw new Error(`The results have "${cell}" where a number must be.`);
-  return value;
 }
 
 function describe({ title, axis, bars, described = bars }: Drawing): string {

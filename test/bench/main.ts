@@ -1,6 +1,7 @@
 /** The whole benchmark, once the peers and the tarball are installed: prints the tables, and writes them. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { cpus } from 'node:os';
+import { toBudgetTable } from './budgets.js';
 import { measureCatchUp } from './catch-up.js';
 import { drawCharts } from './charts.js';
 import { measureClaims } from './claims.js';
@@ -144,7 +145,8 @@ const tables = [
 ];
 
 const machine = `Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model.trim() ?? 'unknown'}`;
-const page = `<!-- Written by \`npm run bench\`. -->\n# Results\n\n${machine}.\n\n${tables.join('\n\n')}\n`;
+const measured = `<!-- Written by \`npm run bench\`. -->\n# Results\n\n${machine}.\n\n${tables.join('\n\n')}\n`;
+const page = `${measured}\n## Budgets\n\n${toBudgetTable(measured)}\n`;
 console.log(page);
 
 if (quick) {

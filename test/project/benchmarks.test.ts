@@ -3,6 +3,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseXml, XmlElement } from '@rgrove/parse-xml';
 import { describe, expect, test } from 'vitest';
+import { toBudgetTable } from '../bench/budgets.js';
 import { drawCharts } from '../bench/charts.js';
 import { pagesWith } from '../bench/pages.js';
 import { root, textOf } from './source.js';
@@ -74,6 +75,35 @@ test('charts follow the results', () => {
   expect(verify?.description).toContain('stablehooks verifySignature + parseEvent 2.00×');
   expect(verify?.svg).not.toBe(charts[0]?.svg);
   expect(drawCharts(other).slice(1)).toEqual(charts.slice(1));
+});
+
+test('the budgets are compared with the tables of the results', () => {
+  expect(results.endsWith(`\n## Budgets\n\n${toBudgetTable(results)}\n`)).toBe(true);
+});
+
+describe('a budget', () => {
+  const rowOf = (text: string, name: string) =>
+    toBudgetTable(text)
+      .split('\n')
+      .find((line) => line.startsWith(`| ${name}`));
+  const withImport = (ratio: string) =>
+    results.replace(/(?<=\| stablehooks\/express \| [\d.]+ \| )[\d.]+×/, ratio);
+  const withRate = (rate: string) => results.replace(/(?<=\| stablehooks \| 100,000 \| )[\d,]+/, rate);
+
+  test('is kept at its bound, and not beyond', () => {
+    expect(rowOf(withImport('0.50×'), 'import of')).toContain('| ≤ 0.5× | 0.5× | yes |');
+    expect(rowOf(withImport('0.51×'), 'import of')).toContain('| ≤ 0.5× | 0.51× | **no** |');
+  });
+
+  test('is that of the worst row', () => {
+    expect(rowOf(withRate('123'), 'catch-up')).toContain('| ≥ 10,000 events/s | 123 events/s | **no** |');
+  });
+
+  test('without a row in the results is refused', () => {
+    expect(() => toBudgetTable(results.replace('| stablehooks/express |', '| express |'))).toThrow(
+      'The results have no row',
+    );
+  });
 });
 
 test('results without a table that a chart needs, or without a number in it, are refused', () => {
