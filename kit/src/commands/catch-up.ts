@@ -9,7 +9,7 @@ import { countAlike, isQueued, printRow } from '../io/delivery.js';
 import { usageError } from '../io/errors.js';
 import { toFlagWords } from '../io/flag-words.js';
 import { createForwarder, type ForwardingAttempt } from '../io/forwarding.js';
-import { INBOX_PLACE, type OpenInbox, openInbox } from '../io/inbox.js';
+import { addInboxFlags, INBOX_PLACE, type InboxFlags, type OpenInbox, openInbox } from '../io/inbox.js';
 import {
   countOf,
   EXIT,
@@ -36,9 +36,8 @@ import {
 import { OWN_INBOX, refuseAppInbox } from '../io/shared-inbox.js';
 import { describeTypes, listUndelivered, type Undelivered } from '../io/undelivered.js';
 
-interface CatchUpFlags extends PollFlags {
+interface CatchUpFlags extends PollFlags, InboxFlags {
   readonly to: string;
-  readonly inbox: string;
   readonly type?: readonly EventType[];
   readonly since?: Moment;
   readonly timeout: number;
@@ -46,12 +45,10 @@ interface CatchUpFlags extends PollFlags {
 }
 
 export function catchUpCommand(): Command {
-  const command = new Command('catch-up')
-    .requiredOption('--to <url>', 'endpoint to forward to')
-    .requiredOption(
-      '--inbox <location>',
-      `${INBOX_PLACE}; ${OWN_INBOX}; a file is created if it does not exist`,
-    )
+  const command = addInboxFlags(
+    new Command('catch-up').requiredOption('--to <url>', 'endpoint to forward to'),
+    { about: `${INBOX_PLACE}; ${OWN_INBOX}; a file is created if it does not exist` },
+  )
     .option('--type <type>', 'only this event type; can be repeated (default: all)', collectTypes)
     .option(
       '--since <time>',
@@ -77,7 +74,7 @@ async function catchUp({
   const pollOptions = toPollOptions(flags);
   if (flags.report !== undefined) assertPicture(flags.report);
   const client = await settings.client();
-  const inbox = await openInbox(flags.inbox, { create: true });
+  const inbox = await openInbox(flags, { create: true });
   const rows: ForwardingAttempt[] = [];
   try {
     await refuseAppInbox(inbox, flags.inbox);
@@ -203,7 +200,7 @@ function toText(result: CatchUpResult, { good, bad, doubtful }: Paint): string {
     `delivered   ${handled} now, ${duplicates} before, ${failed} failed`,
     queued > 0 && `queued      ${queued} of them: a worker of the endpoint runs them later`,
     ignored.length > 0 &&
-      `${doubtful('no handler')}  The endpoint ran no handler for ${describeTypes(ignored)}. Add one, or pass the types that it handles with --type: then the exit code speaks of those only.`,
+      `${doubtful('no handler')}  The endpoint ran no handler for ${describeTypes(ignored)}. Add one for the events to come, and run these by hand: the endpoint answers them with \`duplicate\` from now on. They count until --type leaves their type out, or until a new inbox begins with a later --since.`,
     leftOut.length > 0 &&
       `left out    ${describeTypes(leftOut)} (--type). The inbox keeps them for a run with their type, and the exit code does not count them.`,
     unknown > 0 &&

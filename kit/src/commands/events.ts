@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { createdAtMs, isEventType, type UnknownEvent } from 'stablehooks';
-import type { EventList } from 'stablehooks/client';
+import type { Client, EventList } from 'stablehooks/client';
 import {
   createSender,
   type DeliveryRow,
@@ -261,6 +261,9 @@ async function selectEvents({
   }
   const [cut] = pages.flatMap(({ size }) => describeCut(size, limit) ?? []);
   if (cut !== undefined) printer.note(cut);
+  const isWhole =
+    cut === undefined && (types.length === 0 || (await filtersFirst(pages, { client, limit, signal })));
+  if (cut === undefined && !isWhole) printer.note(FILTERED_LATE);
   const problems = pages.reduce((sum, page) => sum + page.problems.length, 0);
   if (problems > 0)
     printer.note(`Skipped ${countOf(problems, 'element')} of the list without the form of an event.`);
@@ -273,8 +276,30 @@ async function selectEvents({
   return {
     events: events.filter(isSelected).sort(byAge),
     conflicting,
-    complete: cut === undefined && problems === 0,
+    complete: isWhole && problems === 0,
   };
+}
+
+const FILTERED_LATE =
+  'There may be more: it is not shown that the service selects a type before it cuts its list. Raise --limit, or leave out --type.';
+
+/**
+ * Whether answers for single types that no limit has cut have every event of these types: the service may cut the list
+ * before it selects a type, and then an answer is short although events are left out. It is shown that it does not if no
+ * limit cuts the list of all types, or if an answer has an event that the list of all types, with the same limit, lacks.
+ */
+async function filtersFirst(
+  pages: readonly EventList[],
+  {
+    client,
+    limit,
+    signal,
+  }: { readonly client: Client; readonly limit: number; readonly signal: AbortSignal },
+): Promise<boolean> {
+  const all = await client.events.listWithProblems({ limit, signal });
+  if (describeCut(all.size, limit) === undefined) return true;
+  const shown = new Set(all.events.map(({ id }) => id));
+  return pages.some(({ events }) => events.some(({ id }) => !shown.has(id)));
 }
 
 function byAge(a: UnknownEvent, b: UnknownEvent): number {

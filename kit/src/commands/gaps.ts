@@ -2,7 +2,7 @@ import { Command, InvalidArgumentError } from 'commander';
 import { ConfigError } from 'stablehooks';
 import { acknowledgeGap, describeGap, type Gap, listGaps } from 'stablehooks/catch-up';
 import { unreachableError, usageError } from '../io/errors.js';
-import { INBOX_PLACE, withInbox } from '../io/inbox.js';
+import { addInboxFlags, type InboxFlags, withInbox } from '../io/inbox.js';
 import { EXIT, type ExitCode, toPlain } from '../io/output.js';
 import {
   addAction,
@@ -19,23 +19,23 @@ export function gapsCommand(): Command {
   return new Command('gaps').addCommand(listCommand()).addCommand(acknowledgeCommand());
 }
 
-interface ListFlags {
-  readonly inbox: string;
+interface ListFlags extends InboxFlags {
   readonly all?: boolean;
 }
 
 function listCommand(): Command {
-  const command = new Command('list')
-    .description('list the open gaps: spans for which no poll proved that every event is in the inbox')
-    .requiredOption('--inbox <location>', INBOX_PLACE)
-    .option('--all', 'also those that were acknowledged: by whom, when and why');
+  const command = addInboxFlags(
+    new Command('list').description(
+      'list the open gaps: spans for which no poll proved that every event is in the inbox',
+    ),
+  ).option('--all', 'also those that were acknowledged: by whom, when and why');
   addExample(command, ['stablehooks gaps list --inbox events.db']);
   return addAction<ListFlags>(command, ({ flags, printer }) =>
-    withInbox(flags.inbox, async (inbox) => {
+    withInbox(flags, async (inbox) => {
       const gaps = await listGaps(inbox);
       const open = gaps.filter(isOpen);
       const shown = flags.all ? gaps : open;
-      for (const gap of shown) printer.print({ text: toText(gap, flags.inbox), data: gap });
+      for (const gap of shown) printer.print({ text: toText(gap, flags), data: gap });
 
       const { watermark: stored } = await inbox.pollState();
       const watermark = stored === null ? null : new Date(stored).toISOString();
@@ -63,8 +63,7 @@ const POLL_IN_APP =
 const POLL_SOMEWHERE =
   "If it is the inbox of an app, start the app's poller (createPoller). If no app uses it, run `stablehooks catch-up`.";
 
-interface AcknowledgeFlags {
-  readonly inbox: string;
+interface AcknowledgeFlags extends InboxFlags {
   readonly from: Moment;
   readonly until?: Moment;
   readonly by: string;
@@ -72,9 +71,11 @@ interface AcknowledgeFlags {
 }
 
 function acknowledgeCommand(): Command {
-  const command = new Command('acknowledge')
-    .description('accept a gap without a proof; the inbox keeps who did it, when and why')
-    .requiredOption('--inbox <location>', INBOX_PLACE)
+  const command = addInboxFlags(
+    new Command('acknowledge').description(
+      'accept a gap without a proof; the inbox keeps who did it, when and why',
+    ),
+  )
     .requiredOption('--from <time>', 'where the gap begins, as `gaps list` prints it', parseMoment)
     .option('--until <time>', 'how far it is accepted; the rest stays open (default: all of it)', parseMoment)
     .requiredOption('--by <name>', 'who accepts it', textOf(200))
@@ -97,7 +98,7 @@ function textOf(length: number): (value: string) => string {
 async function acknowledge({ flags, printer }: CommandContext<AcknowledgeFlags>): Promise<ExitCode> {
   const { by, reason } = flags;
   const from = toDate(flags.from, Date.now()).getTime();
-  return withInbox(flags.inbox, async (inbox) => {
+  return withInbox(flags, async (inbox) => {
     const open = (await listGaps(inbox)).filter(isOpen);
     const until = flags.until && toDate(flags.until, Date.now()).toISOString();
     const gap = findGap(open, { from, until });
@@ -112,7 +113,7 @@ async function acknowledge({ flags, printer }: CommandContext<AcknowledgeFlags>)
         'Another process polls with this inbox, so nothing was acknowledged. Run the same command again, or stop that process before.',
       );
     }
-    printer.print({ text: toText(acknowledged, flags.inbox), data: acknowledged });
+    printer.print({ text: toText(acknowledged, flags), data: acknowledged });
     return EXIT.good;
   });
 }
@@ -159,12 +160,13 @@ function countGaps(count: number, state: string): string {
 }
 
 /** A gap in words; below an open one, the command that acknowledges it. */
-function toText(gap: Gap, place: string): string {
+function toText(gap: Gap, { inbox, namespace }: InboxFlags): string {
   const text = `${gap.state.padEnd(12)}  ${toPlain(describeGap(gap))}`;
   if (!isOpen(gap)) return text;
+  const where = namespace === undefined ? '' : ` --namespace ${toShellWord(namespace)}`;
   return [
     text,
-    `              stablehooks gaps acknowledge --inbox ${toShellWord(place)} \\`,
+    `              stablehooks gaps acknowledge --inbox ${toShellWord(inbox)}${where} \\`,
     `                --from ${gap.from} --until ${gap.until} \\`,
     '                --by NAME --reason TEXT',
   ].join('\n');

@@ -11,13 +11,21 @@ import {
   createSender,
   type DeliveryRow,
   type EndpointAnswer,
+  isBusy,
   isQueued,
   noteUnaccepted,
   printRow,
   summarise,
 } from '../io/delivery.js';
 import { toFailure, usageError } from '../io/errors.js';
-import { INBOX_PLACE, type OpenInbox, openInbox, recordsOf, withInbox } from '../io/inbox.js';
+import {
+  addInboxFlags,
+  type InboxFlags,
+  type OpenInbox,
+  openInbox,
+  recordsOf,
+  withInbox,
+} from '../io/inbox.js';
 import {
   countOf,
   EXIT,
@@ -41,6 +49,7 @@ import {
   parseUrl,
   parseWait,
 } from '../io/settings.js';
+import { findReceiverOrigin } from '../io/shared-inbox.js';
 import { hasTakenEffect, toLastError } from '../io/without-handler.js';
 
 export function inboxCommand(): Command {
@@ -53,20 +62,11 @@ export function inboxCommand(): Command {
     .addCommand(pruneCommand());
 }
 
-/** Every command of `inbox` has it. */
-interface InboxFlags {
-  readonly inbox: string;
-}
-
-function addInboxFlag(command: Command): Command {
-  return command.requiredOption('--inbox <location>', INBOX_PLACE);
-}
-
 function statsCommand(): Command {
-  const command = addInboxFlag(new Command('stats').description('count the events of each state'));
+  const command = addInboxFlags(new Command('stats').description('count the events of each state'));
   addExample(command, ['stablehooks inbox stats --inbox events.db']);
   return addAction<InboxFlags>(command, ({ flags, printer }) =>
-    withInbox(flags.inbox, async (inbox) => {
+    withInbox(flags, async (inbox) => {
       const counts = await inbox.count();
       const { bad } = printer.paint;
       const rows = counts.map(({ state, count, oldest }) => [
@@ -87,12 +87,12 @@ interface ListFlags extends InboxFlags {
 }
 
 function listCommand(): Command {
-  const command = addInboxFlag(new Command('list').description('list events by state, oldest first'))
+  const command = addInboxFlags(new Command('list').description('list events by state, oldest first'))
     .addOption(new Option('--state <state>', 'only this state (default: all)').choices(INBOX_STATES))
     .option('--limit <number>', 'how many of a state at most', parseCount, 50);
   addExample(command, ['stablehooks inbox list --inbox events.db --state dead']);
   return addAction<ListFlags>(command, ({ flags, printer }) =>
-    withInbox(flags.inbox, async (inbox) => {
+    withInbox(flags, async (inbox) => {
       const { limit } = flags;
       const pages: (readonly InboxRecord[])[] = [];
       for (const state of flags.state === undefined ? INBOX_STATES : [flags.state]) {
@@ -134,14 +134,14 @@ function printRecords(printer: Printer, records: readonly InboxRecord[]): void {
 }
 
 function showCommand(): Command {
-  const command = addInboxFlag(
+  const command = addInboxFlags(
     new Command('show')
       .description('print the record of one event, with its last attempts')
       .argument('<id>', 'id of the event'),
   );
   addExample(command, ['stablehooks inbox show evt_01 --inbox events.db']);
   return addAction<InboxFlags>(command, ({ args: [id = ''], flags, printer }) =>
-    withInbox(flags.inbox, async (inbox) => {
+    withInbox(flags, async (inbox) => {
       const record = await inbox.find(id);
       if (record === undefined) throw usageError(`The inbox has no event ${toPlain(id)}. Check the id.`);
       const data = withTimes(record);
@@ -178,7 +178,7 @@ interface PickFlags extends InboxFlags {
 
 /** Adds how events are picked to be run again. */
 function addPick(command: Command): Command {
-  return addInboxFlag(command)
+  return addInboxFlags(command)
     .argument('[ids...]', 'ids of dead or failed events')
     .option('--all-dead', 'all events that are dead');
 }
@@ -192,7 +192,7 @@ function requeueCommand(): Command {
   addExample(command, ['stablehooks inbox requeue evt_01 --inbox events.db']);
   return addAction<PickFlags>(command, ({ args, flags, printer }) => {
     assertPick(args, flags);
-    return withInbox(flags.inbox, async (inbox) => {
+    return withInbox(flags, async (inbox) => {
       const picked = await pickRequeueable(inbox, args);
       let requeued = 0;
       for (const { id } of picked) {
@@ -251,7 +251,7 @@ async function redrive({
 }: CommandContext<RedriveFlags>): Promise<ExitCode> {
   assertPick(args, flags);
   const sender = await createSender(parseUrl(flags.to, '--to'), settings, flags.timeout);
-  const inbox = await openInbox(flags.inbox);
+  const inbox = await openInbox(flags);
   try {
     const picked = await pickRequeueable(inbox, args);
     if (picked.length === 0) {
@@ -259,6 +259,9 @@ async function redrive({
       // As `events replay`: what was not sent has shown nothing.
       return EXIT.failed;
     }
+    // Of an older event, too, than the newest ones.
+    const ofApp =
+      picked.some(({ origin }) => origin !== 'pull') || (await findReceiverOrigin(inbox)) !== undefined;
     const rows: RedriveRow[] = [];
     let skipped = 0;
     let failed = 0;
@@ -277,7 +280,7 @@ async function redrive({
         reached = 'requeued';
         const answer = await sender.send(event);
         reached = 'sent';
-        const row = { event, ...(await recordAnswer(answer, { event, record }, inbox)) };
+        const row = { event, ...(await recordAnswer(answer, { event, record, ofApp }, inbox)) };
         rows.push(row);
         printRow(printer, row, () => row.done);
       } catch (error) {
@@ -291,7 +294,7 @@ async function redrive({
     progress.clear();
     const untried = picked.length - rows.length - skipped - failed;
     if (untried > 0) printer.note(`Not tried, and as before: ${countOf(untried, 'event')}.`);
-    const refused = rows.filter(({ done, queued, waits }) => !done && !queued && !waits).length;
+    const refused = rows.filter(({ done, queued, left }) => !done && !queued && left === undefined).length;
     printer.note(`${summarise(rows, picked.length)}.`);
     if (refused > 0) {
       printer.note(
@@ -304,7 +307,21 @@ async function redrive({
         `${queued} queued: a worker of the endpoint runs ${queued === 1 ? 'it' : 'them'}, and the effect was not shown. See \`stablehooks inbox show\` later.`,
       );
     }
-    const waiting = rows.flatMap(({ event, waits }) => (waits ? toPlain(event.id) : []));
+    const idsOf = (left: Redriven['left']) =>
+      rows.flatMap((row) => (row.left === left ? toPlain(row.event.id) : []));
+    const elsewhere = idsOf('elsewhere');
+    if (elsewhere.length > 0) {
+      printer.note(
+        `${elsewhere.join(', ')} ${elsewhere.length === 1 ? 'is' : 'are'} as before: the endpoint answered 2xx, and this inbox did not change, so the app of this inbox ran nothing. Pass the URL of its receiver to --to.`,
+      );
+    }
+    const running = idsOf('runs');
+    if (running.length > 0) {
+      printer.note(
+        `${running.join(', ')} ${running.length === 1 ? 'runs' : 'run'} in the app at this moment: its redrive(), run() or poller was first. See \`stablehooks inbox show\` later.`,
+      );
+    }
+    const waiting = idsOf('waits');
     if (waiting.length > 0) {
       const [which, them] = waiting.length === 1 ? ['waits', 'it'] : ['wait', 'them'];
       printer.note(
@@ -366,8 +383,11 @@ interface Redriven {
   readonly done: boolean;
   /** Whether the endpoint only accepted it for later, so that the answer does not show its effect. */
   readonly queued: boolean;
-  /** Whether no handler ran it, and it waits in the inbox for another event of its ordering key. */
-  readonly waits: boolean;
+  /**
+   * Why it is not done, if the endpoint did not refuse it: it `waits` in the inbox for another event of its ordering key;
+   * it `runs`, because the app was first; or it ran `elsewhere` if at all, because the endpoint has another inbox.
+   */
+  readonly left?: 'waits' | 'runs' | 'elsewhere' | undefined;
 }
 
 /** What became of an event for which the inbox failed, by how far it came. */
@@ -383,25 +403,43 @@ const LEFT = {
  * becomes again what it was, dead or failed until its retry time. A queued event stays received, so that the worker can
  * claim it, and so does one that waits for another event of its ordering key.
  *
+ * In the inbox of an app, 2xx without a change of the inbox is no effect: the answer is that of a page at a wrong path, or
+ * of another app. Only in an inbox that this tool has filled does the answer alone count.
+ *
  * @param answer - how the endpoint answered.
  */
 async function recordAnswer(
   answer: EndpointAnswer,
-  { event, record }: { readonly event: UnknownEvent; readonly record: InboxRecord },
+  {
+    event,
+    record,
+    ofApp,
+  }: {
+    readonly event: UnknownEvent;
+    readonly record: InboxRecord;
+    /** Whether a receiver records its events in the inbox. */
+    readonly ofApp: boolean;
+  },
   inbox: OpenInbox,
 ): Promise<Redriven> {
   const state = (await inbox.find(event.id))?.state;
-  const result = {
+  const isAccepted = hasTakenEffect(answer, record.lastError);
+  const queued = isQueued(answer) && state !== 'done';
+  // The app took the event after it was requeued and before it was sent.
+  if (isBusy(answer) && state === 'leased') return { answer, done: false, queued, left: 'runs' };
+  if (isBusy(answer) && state === 'done') return { answer, done: true, queued };
+  if (queued || state !== 'received') return { answer, done: isAccepted, queued };
+  const isElsewhere = isAccepted && ofApp;
+  const result: Redriven = {
     answer,
-    done: hasTakenEffect(answer, record.lastError),
-    queued: isQueued(answer) && state !== 'done',
-    waits: false,
+    done: isAccepted && !isElsewhere,
+    queued,
+    left: isElsewhere ? 'elsewhere' : undefined,
   };
-  if (result.queued || state !== 'received') return result;
   const how = { leaseMs: LEASE_MS, origin: 'redrive', json: toJsonText(event) } as const;
   let claim = await inbox.claim(event, { ...how, key: record.key ?? undefined });
   if (claim.state === 'waiting') {
-    if (!result.done) return { ...result, waits: true };
+    if (!result.done) return { ...result, left: 'waits' };
     // It took effect, and would a second time. Under this lease no handler runs, so that it needs no key.
     claim = await inbox.claim(event, how);
   }
@@ -409,9 +447,10 @@ async function recordAnswer(
   if (result.done) await inbox.complete(claim.lease);
   else {
     const retryAfterMs = record.state === 'dead' ? null : Math.max(0, (record.dueAt ?? 0) - Date.now());
+    const where = isElsewhere ? ', by an endpoint that does not use this inbox' : '';
     await inbox.fail(claim.lease, {
       retryAfterMs,
-      error: `redrive: ${toLastError(answer, record.lastError)}`,
+      error: `redrive: ${toLastError(answer, record.lastError)}${where}`,
     });
   }
   return result;
@@ -427,7 +466,7 @@ interface PruneFlags extends InboxFlags {
 }
 
 function pruneCommand(): Command {
-  const command = addInboxFlag(
+  const command = addInboxFlags(
     new Command('prune').description(
       'delete the JSON of done events; their ids stay, so that replays stay duplicates',
     ),
@@ -448,7 +487,7 @@ async function prune({ flags, printer, signal }: CommandContext<PruneFlags>): Pr
       'What is pruned cannot be restored. Pass --yes to prune without a question, or --dry-run.',
     );
   }
-  return withInbox(flags.inbox, async (inbox) => {
+  return withInbox(flags, async (inbox) => {
     const age = `done for ${formatDuration(olderThanMs)} or longer`;
     if (!yes) {
       const count = await countPrunable(inbox, { olderThanMs, signal });

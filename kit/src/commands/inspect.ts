@@ -3,20 +3,18 @@ import { Command } from 'commander';
 import { fromInbox, INBOX_METHODS } from '../inspector/inbox-source.js';
 import { serveInspector } from '../inspector/local-server.js';
 import type { InspectedInbox } from '../inspector/source.js';
-import { INBOX_PLACE, type OpenInbox, openInbox } from '../io/inbox.js';
+import { addInboxFlags, type InboxFlags, type OpenInbox, openInbox } from '../io/inbox.js';
 import { type ExitCode, interruptedExit, toPlain } from '../io/output.js';
 import { namePlace } from '../io/place.js';
 import { addAction, addExample, type CommandContext, parseWhole } from '../io/settings.js';
 
-interface InspectFlags {
-  readonly inbox: string;
+interface InspectFlags extends InboxFlags {
   readonly port: number;
   readonly readOnly?: boolean;
 }
 
 export function inspectCommand(): Command {
-  const command = new Command('inspect')
-    .requiredOption('--inbox <location>', INBOX_PLACE)
+  const command = addInboxFlags(new Command('inspect'))
     .option('--port <number>', 'port of this machine to listen on, 0 for any', parseWhole, 0)
     .option('--read-only', 'without the actions of the page: requeue, prune, acknowledge a gap');
   addExample(command, ['stablehooks inspect --inbox events.db']);
@@ -24,10 +22,11 @@ export function inspectCommand(): Command {
 }
 
 async function inspect({ flags, printer, signal }: CommandContext<InspectFlags>): Promise<ExitCode> {
-  await using inbox = openAgain(flags.inbox, { migrate: !flags.readOnly });
+  await using inbox = openAgain(flags);
   // A place that is wrong from the start ends the command.
   await inbox.operations.count();
-  const name = namePlace(flags.inbox);
+  const place = namePlace(flags.inbox);
+  const name = flags.namespace === undefined ? place : `${place} (${flags.namespace})`;
   const source = fromInbox(inbox.operations, { name });
   const server = await serveInspector(source, {
     port: flags.port,
@@ -46,10 +45,7 @@ async function inspect({ flags, printer, signal }: CommandContext<InspectFlags>)
 }
 
 /** An inbox that is opened again at the next call after one that failed, or when its file was replaced. */
-function openAgain(
-  place: string,
-  options: { readonly migrate: boolean },
-): AsyncDisposable & { readonly operations: InspectedInbox } {
+function openAgain(flags: InboxFlags): AsyncDisposable & { readonly operations: InspectedInbox } {
   let opened: Promise<OpenInbox> | undefined;
 
   /** Calls that fail together close it once, and not the one that was opened since. */
@@ -63,7 +59,7 @@ function openAgain(
   const call =
     (name: (typeof INBOX_METHODS)[number]) =>
     async (...values: readonly unknown[]) => {
-      opened ??= openInbox(place, options);
+      opened ??= openInbox(flags);
       const mine = opened;
       try {
         const inbox = await mine;

@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import { EVENT_TYPES, type EventType, isKnownEvent, type UnknownEvent } from 'stablehooks';
 import { countAlike } from '../io/delivery.js';
 import { usageError } from '../io/errors.js';
-import { INBOX_PLACE, withInbox } from '../io/inbox.js';
+import { addInboxFlags, hasInbox, type InboxFlags, withInbox } from '../io/inbox.js';
 import { countOf, EXIT, type ExitCode, interruptedExit, type Paint, toPlain, toTable } from '../io/output.js';
 import {
   addAction,
@@ -38,11 +38,10 @@ import {
 } from '../types/shape.js';
 import { type LearnedPayloads, toSource } from '../types/source-text.js';
 
-interface TypesFlags {
+interface TypesFlags extends Partial<InboxFlags> {
   readonly out: string;
   readonly check?: boolean;
   readonly from?: string;
-  readonly inbox?: string;
   readonly since?: Moment;
   readonly limit: number;
   readonly enum?: readonly string[];
@@ -51,12 +50,14 @@ interface TypesFlags {
 }
 
 export function typesCommand(): Command {
-  const command = new Command('types')
-    .description('learn zod schemas of payloads from real events')
-    .requiredOption('--out <file>', 'TypeScript file to write; what it already has is kept')
-    .option('--check', 'write nothing, and fail if an event is not as the file says')
-    .option('--from <file>', 'events as a JSON array or one per line, - for stdin (default: the service)')
-    .option('--inbox <location>', INBOX_PLACE)
+  const command = addInboxFlags(
+    new Command('types')
+      .description('learn zod schemas of payloads from real events')
+      .requiredOption('--out <file>', 'TypeScript file to write; what it already has is kept')
+      .option('--check', 'write nothing, and fail if an event is not as the file says')
+      .option('--from <file>', 'events as a JSON array or one per line, - for stdin (default: the service)'),
+    { required: false },
+  )
     .option('--since <time>', 'only events created since then: 30d, 2026-01-31T12:00:00Z', parseMoment)
     .option('--limit <number>', 'how many events of each type to ask the service for', parseCount, 1_000)
     .option('--enum <field>', 'write the strings of this field into the file; repeatable', collect)
@@ -166,9 +167,9 @@ async function readLearned(path: string): Promise<LearnedPayloads | undefined> {
 }
 
 async function findEvents({ flags, settings, signal }: CommandContext<TypesFlags>): Promise<FoundEvents> {
-  const { from, inbox, limit } = flags;
+  const { from, limit } = flags;
   if (from !== undefined) return parseEvents(await readInput(from, '--from'), `--from ${from}`);
-  if (inbox !== undefined) return withInbox(inbox, (opened) => inboxEvents(opened, signal));
+  if (hasInbox(flags)) return withInbox(flags, (opened) => inboxEvents(opened, signal));
   return listEvents(await settings.client(), { limit, signal });
 }
 

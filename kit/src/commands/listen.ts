@@ -20,7 +20,14 @@ import {
 import { unreachableError } from '../io/errors.js';
 import { toFlagWords } from '../io/flag-words.js';
 import { createForwarder, type ForwardingAttempt } from '../io/forwarding.js';
-import { INBOX_PLACE, type OpenInbox, openInbox } from '../io/inbox.js';
+import {
+  addInboxFlags,
+  hasInbox,
+  INBOX_PLACE,
+  type InboxFlags,
+  type OpenInbox,
+  openInbox,
+} from '../io/inbox.js';
 import {
   type ExitCode,
   formatAge,
@@ -49,9 +56,8 @@ import {
 import { OWN_INBOX, refuseAppInbox } from '../io/shared-inbox.js';
 import { describeTypes, listUndelivered } from '../io/undelivered.js';
 
-interface ListenFlags extends PollFlags {
+interface ListenFlags extends PollFlags, Partial<InboxFlags> {
   readonly to: string;
-  readonly inbox?: string;
   readonly type?: readonly EventType[];
   readonly interval: number;
   readonly since?: Moment;
@@ -60,9 +66,10 @@ interface ListenFlags extends PollFlags {
 }
 
 export function listenCommand(): Command {
-  const command = new Command('listen')
-    .requiredOption('--to <url>', 'endpoint to forward to')
-    .option('--inbox <location>', `keep the state here: ${INBOX_PLACE}; ${OWN_INBOX} (default: in memory)`)
+  const command = addInboxFlags(
+    new Command('listen').requiredOption('--to <url>', 'endpoint to forward to'),
+    { about: `keep the state here: ${INBOX_PLACE}; ${OWN_INBOX} (default: in memory)`, required: false },
+  )
     .option('--type <type>', 'only this event type; can be repeated (default: all)', collectTypes)
     .option('--since <time>', 'start of the events, when the inbox is new (default: now)', parseMoment)
     .option('--interval <duration>', 'time from one poll to the next', parseWait, 2_000)
@@ -80,7 +87,7 @@ async function listen(context: CommandContext<ListenFlags>): Promise<ExitCode> {
   const url = parseUrl(flags.to, '--to');
   const pollOptions = toPollOptions(flags);
   const client = await settings.client();
-  const opened = flags.inbox === undefined ? openMemory() : await openInbox(flags.inbox, { create: true });
+  const opened = hasInbox(flags) ? await openInbox(flags, { create: true }) : openMemory();
   try {
     if (flags.inbox !== undefined) await refuseAppInbox(opened, flags.inbox);
     const { inbox, release } = await holdPollLease(opened);

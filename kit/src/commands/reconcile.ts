@@ -10,7 +10,7 @@ import {
 } from 'stablehooks/reconcile';
 import { usageError } from '../io/errors.js';
 import { toFlagWords } from '../io/flag-words.js';
-import { INBOX_PLACE, openInbox } from '../io/inbox.js';
+import { addInboxFlags, type InboxFlags, openInbox } from '../io/inbox.js';
 import { type LedgerFile, type LedgerRow, openLedger } from '../io/ledger.js';
 import {
   countOf,
@@ -36,9 +36,8 @@ import {
   toDate,
 } from '../io/settings.js';
 
-interface ReconcileFlags extends PollFlags {
+interface ReconcileFlags extends PollFlags, InboxFlags {
   readonly ledger: string;
-  readonly inbox: string;
   readonly since: Moment;
   readonly until?: Moment;
   readonly idColumn: string;
@@ -56,9 +55,12 @@ interface ReconcileFlags extends PollFlags {
 }
 
 export function reconcileCommand(): Command {
-  const command = new Command('reconcile')
-    .requiredOption('--ledger <file>', 'CSV file with a header: your entries, one row each; - for stdin')
-    .requiredOption('--inbox <location>', INBOX_PLACE)
+  const command = addInboxFlags(
+    new Command('reconcile').requiredOption(
+      '--ledger <file>',
+      'CSV file with a header: your entries, one row each; - for stdin',
+    ),
+  )
     .requiredOption(
       '--since <time>',
       'compare events created from then on: a time, a date in UTC, or how long ago',
@@ -118,7 +120,7 @@ async function run({ flags, settings, printer, signal }: CommandContext<Reconcil
   const optional = [flags.timeColumn, flags.amountColumn].filter((name) => name !== undefined);
   const columns = [flags.idColumn, ...optional, ...pairs.map(({ column }) => column)];
   const client = await settings.client();
-  const inbox = await openInbox(flags.inbox);
+  const inbox = await openInbox(flags);
   const file = await openLedger(flags.ledger, { columns, delimiter: flags.delimiter }).catch(
     async (error) => {
       await inbox.close();

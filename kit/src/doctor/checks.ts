@@ -334,10 +334,19 @@ async function checkConcurrent(endpoint: TestedEndpoint): Promise<CheckResult> {
   }
   const result = await judgeOnce(endpoint, { id: event.id, answers });
   // One delivery that reached the event does not show what a second one does.
-  const empty = answers.filter(showsNothing);
+  const empty = answers.filter((answer) => showsNothing(answer) || isRefusedWithoutCode(answer));
   const [first] = empty;
   if (result.verdict !== 'pass' || first === undefined || empty.length < CONCURRENT - 1) return result;
-  return { ...result, verdict: 'not shown', fix: explainCode(first) };
+  const fix = codeOf(first) === undefined ? BUSY_BEFORE_IT : explainCode(first);
+  return { ...result, verdict: 'not shown', fix };
+}
+
+const BUSY_BEFORE_IT =
+  'All deliveries but one were refused without a `code`, as a proxy refuses what comes at once, so that they may not have reached the handler. Answer a second one with 2xx or with the `code` ERR_EVENT_BUSY, or send this check past the proxy.';
+
+/** Whether a proxy can have answered in the place of the endpoint. */
+function isRefusedWithoutCode(answer: EndpointAnswer): boolean {
+  return !isDelivered(answer) && codeOf(answer) === undefined;
 }
 
 const BUSY: ReadonlySet<number> = new Set([409, 425, 429, 503]);

@@ -25,7 +25,8 @@ export function createLocalInspector(
     ...handler,
     urlAt(baseUrl) {
       const url = new URL(`/?token=${access.token}`, baseUrl);
-      port = Number(url.port);
+      // A URL leaves out the default port of its scheme.
+      port = Number(url.port || 80);
       // No browser can open the address of all interfaces, and only names of the loopback are accepted.
       if (!isLoopback(url.hostname)) url.hostname = '127.0.0.1';
       return url.href;

@@ -236,6 +236,11 @@ export function isQueued(answer: EndpointAnswer): boolean {
   return statusOf(answer) === 202 || outcomeOf(answer) === 'queued';
 }
 
+/** Whether the inbox of the endpoint has the event under a lease: something runs it. */
+export function isBusy(answer: EndpointAnswer): boolean {
+  return answer.kind === 'reply' && answer.code === 'ERR_EVENT_BUSY';
+}
+
 /** The outcome that a stablehooks receiver replied; `undefined` from other receivers. */
 export function outcomeOf(answer: EndpointAnswer): string | undefined {
   return answer.kind === 'reply' ? answer.outcome : undefined;

@@ -178,7 +178,7 @@ const USAGE: Readonly<Record<string, string>> = {
   SQLITE_READONLY: 'The inbox file is read-only. Check its permissions.',
   '28P01': 'Postgres refused the user or the password.',
   '3D000': 'Postgres has no database of that name.',
-  '42P01': 'This database has no inbox: run the migrations, or check the URL.',
+  '42P01': 'This database has no inbox in this schema: check the URL and --namespace, or run the migrations.',
 };
 
 /** SQLite's primary result codes, for drivers that give the number (node:sqlite). */

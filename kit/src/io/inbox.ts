@@ -2,6 +2,7 @@ import { statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import type { Command } from 'commander';
 import type { InboxOperations, InboxRecord, InboxState } from 'stablehooks';
 import type { Inbox } from 'stablehooks/conformance';
 import { type PgLike, postgresInbox } from 'stablehooks/inboxes/postgres';
@@ -14,8 +15,8 @@ import {
 } from 'stablehooks/inboxes/redis';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { usageError } from './errors.js';
-import { keepConfidential } from './output.js';
-import { confidentialParts, hasPassword } from './place.js';
+import { keepConfidential, toPlain } from './output.js';
+import { confidentialParts, hasPassword, namePlace } from './place.js';
 
 /** An inbox that a command has opened and must close. */
 export interface OpenInbox extends Omit<Inbox, 'transaction'>, InboxOperations {
@@ -24,39 +25,74 @@ export interface OpenInbox extends Omit<Inbox, 'transaction'>, InboxOperations {
   isCurrent?(): boolean;
 }
 
-/** What `openInbox` takes, for `--help`. */
-export const INBOX_PLACE = 'SQLite file, postgres: or redis: URL, or env:NAME of a variable that holds it';
+/** Which inbox a command opens. */
+export interface InboxFlags {
+  /** An SQLite file, a `postgres:` or `redis:` URL, or `env:NAME` for the place in that variable. */
+  readonly inbox: string;
+  /** Its schema in Postgres or its prefix in Redis. */
+  readonly namespace?: string;
+}
 
 /**
- * Opens an inbox: an SQLite file, a `postgres:` or `redis:` URL, or `env:NAME` for the place in that variable.
- * Drivers come from the project in the current folder.
+ * Whether `--inbox` is given, for commands that do not need it.
  *
- * @throws {CommandError} exit 2 when there is no such file, or no driver; the message says which one to install.
+ * @throws {CommandError} exit 2 when --namespace is given alone.
+ */
+export function hasInbox(flags: Partial<InboxFlags>): flags is InboxFlags {
+  if (flags.inbox !== undefined) return true;
+  if (flags.namespace === undefined) return false;
+  throw usageError('--namespace has no effect without --inbox. Pass both.');
+}
+
+/** What `--inbox` takes, for `--help`. */
+export const INBOX_PLACE = 'SQLite file, postgres: or redis: URL, or env:NAME of a variable that holds it';
+
+/** Adds the flags of {@link InboxFlags}. */
+export function addInboxFlags(
+  command: Command,
+  { about = INBOX_PLACE, required = true }: { readonly about?: string; readonly required?: boolean } = {},
+): Command {
+  const flag = command.createOption('--inbox <location>', about).makeOptionMandatory(required);
+  return command
+    .addOption(flag)
+    .option(
+      '--namespace <name>',
+      'the `schema` that the app passes to postgresInbox, or the `prefix` to redisInbox (default: stablehooks)',
+    );
+}
+
+/**
+ * Opens the inbox of an app. Drivers come from the project in the current folder.
+ *
+ * @param create - whether it may be a new inbox of this command's own: then a file is created if there is none, and one
+ * of an older release is brought to this one, which that release cannot use any more. @default false
+ * @throws {CommandError} exit 2 when there is no inbox or, in Redis, nothing of one; when another release wrote the file;
+ * or when there is no driver: the message says which one to install.
  */
 export async function openInbox(
-  place: string,
-  { create = false, migrate = true }: Partial<Pick<OpenOptions, 'create' | 'migrate'>> = {},
+  { inbox: place, namespace }: InboxFlags,
+  { create = false }: Partial<Pick<OpenOptions, 'create'>> = {},
 ): Promise<OpenInbox> {
   const [, variable] = /^env:(\w+)$/.exec(place) ?? [];
   if (variable !== undefined) {
     const value = process.env[variable];
     if (!value) throw usageError(`${place}: there is no such environment variable, or it is empty.`);
-    return openPlace(value, { create, migrate, name: place });
+    return openPlace(value, { create, namespace, name: place });
   }
   if (hasPassword(place)) {
     throw usageError(
       'A password in the URL shows in the process list: put the URL into an environment variable, and pass env:NAME. A URL that cannot be read counts as one with a password.',
     );
   }
-  return openPlace(place, { create, migrate, name: place });
+  return openPlace(place, { create, namespace, name: place });
 }
 
 /** Opens an inbox for one piece of work, and closes it at its end. */
 export async function withInbox<Result>(
-  place: string | undefined,
+  flags: InboxFlags,
   work: (inbox: OpenInbox) => Promise<Result>,
 ): Promise<Result> {
-  const inbox = await openInbox(place ?? '');
+  const inbox = await openInbox(flags);
   try {
     return await work(inbox);
   } finally {
@@ -81,20 +117,30 @@ export async function* recordsOf(
 }
 
 interface OpenOptions {
-  /** Whether to create a file that does not exist. @default false */
   readonly create: boolean;
-  /** Whether to bring a file of an older release to this one; that release cannot use it any more. @default true */
-  readonly migrate: boolean;
+  readonly namespace: string | undefined;
   /** What messages call the place: the value of a variable can contain a password. */
   readonly name: string;
 }
 
-async function openPlace(place: string, { create, migrate, name }: OpenOptions): Promise<OpenInbox> {
+async function openPlace(place: string, options: OpenOptions): Promise<OpenInbox> {
+  const { create, namespace, name } = options;
   const which = name === place ? 'This URL' : name;
-  if (/^postgres(ql)?:/.test(place)) return openUrl(place, { open: openPostgres, which });
-  if (/^rediss?:/.test(place)) return openUrl(place, { open: openRedis, which });
+  if (/^postgres(ql)?:/.test(place)) {
+    return openUrl(place, { open: (url) => openPostgres(url, namespace), which });
+  }
+  if (/^rediss?:/.test(place)) {
+    const inbox = await openUrl(place, { open: (url) => openRedis(url, namespace), which });
+    if (!create) await assertIsUsed(inbox, options);
+    return inbox;
+  }
   if (/^[a-z][\w+.-]*:\/\//i.test(place)) {
     throw usageError(`${which}: an inbox is an SQLite file, or a postgres: or redis: URL.`);
+  }
+  if (namespace !== undefined) {
+    throw usageError(
+      `${name}: --namespace is for an inbox in Postgres or Redis, and this is an SQLite file.`,
+    );
   }
   const found = statSync(place, { throwIfNoEntry: false });
   if (found?.isDirectory())
@@ -111,7 +157,7 @@ async function openPlace(place: string, { create, migrate, name }: OpenOptions):
   const db = new Sqlite(place);
   try {
     assertIsInbox(db, { create, name });
-    if (!migrate) assertIsOfThisRelease(db, { Sqlite, name });
+    if (!create) assertIsOfThisRelease(db, { Sqlite, name });
     const inode = () => statSync(place, { throwIfNoEntry: false })?.ino;
     const opened = inode();
     return { ...sqliteInbox(db), close: () => db.close(), isCurrent: () => inode() === opened };
@@ -135,7 +181,28 @@ function assertIsInbox(db: SqliteLike, { create, name }: Pick<OpenOptions, 'crea
   throw usageError(`${name}: this SQLite file is no inbox. Check the path.`);
 }
 
-/** @throws {CommandError} exit 2 when an older release wrote the file: to open it would migrate it. */
+/**
+ * In Redis, a wrong database number or prefix is an inbox without events, for which nothing is to be done.
+ *
+ * @throws {CommandError} exit 2 when there is neither an event nor a poll.
+ */
+async function assertIsUsed(inbox: OpenInbox, { namespace, name }: OpenOptions): Promise<void> {
+  try {
+    const counts = await inbox.count();
+    const { watermark, since } = await inbox.pollState();
+    if (watermark !== null || since !== null || counts.some(({ count }) => count > 0)) return;
+  } catch (error) {
+    await inbox.close();
+    throw error;
+  }
+  await inbox.close();
+  const prefix = namespace ?? 'stablehooks';
+  throw usageError(
+    `${namePlace(name)}: this Redis has no inbox with the prefix ${toPlain(prefix)}, or no event has come to it yet. Check the URL, also the number of its database, and pass the \`prefix\` of the app's redisInbox as --namespace.`,
+  );
+}
+
+/** @throws {CommandError} exit 2 when another release wrote the file: to open it would migrate it. */
 function assertIsOfThisRelease(
   db: SqliteLike,
   { Sqlite, name }: Pick<OpenOptions, 'name'> & { readonly Sqlite: SqliteDriver },
@@ -150,7 +217,7 @@ function assertIsOfThisRelease(
     fresh.close();
   }
   throw usageError(
-    `${name}: another release of stablehooks wrote this file, and to open it with this release would change it. Use the kit of the app's release, or leave out --read-only once the app is upgraded.`,
+    `${name}: another release of stablehooks wrote this file, and to open it with this release would change it, so that the other one cannot open it again. Use the kit of the app's release, or start the app once with this one.`,
   );
 }
 
@@ -224,7 +291,7 @@ interface Pg {
   }) => object;
 }
 
-async function openPostgres(connectionString: string): Promise<OpenInbox> {
+async function openPostgres(connectionString: string, schema: string | undefined): Promise<OpenInbox> {
   const { pg } = await importFromProject<{ pg: Pg }>(['pg'], 'An inbox in Postgres needs its driver.');
   if (pg === undefined) throw noDefaultExport('pg');
   new pg.Client({ connectionString });
@@ -236,7 +303,7 @@ async function openPostgres(connectionString: string): Promise<OpenInbox> {
   });
   // Without a listener, a connection that is cut while nothing uses it ends the process.
   pool.on('error', () => undefined);
-  return { ...postgresInbox(pool), close: () => pool.end() };
+  return { ...postgresInbox(pool, { schema }), close: () => pool.end() };
 }
 
 /** The part of ioredis that is used. */
@@ -266,23 +333,28 @@ interface NodeRedis {
   };
 }
 
-async function openRedis(url: string): Promise<OpenInbox> {
+async function openRedis(url: string, prefix: string | undefined): Promise<OpenInbox> {
   const drivers = await importFromProject<{ ioredis: Ioredis; redis: NodeRedis }>(
     ['ioredis', 'redis'],
     'An inbox in Redis needs its driver.',
   );
-  if (drivers.ioredis !== undefined) return openByIoredis(url, drivers.ioredis);
+  if (drivers.ioredis !== undefined) return openByIoredis(drivers.ioredis, { url, prefix });
   if (drivers.redis === undefined) throw noDefaultExport('redis');
   const client = drivers.redis.createClient({
     url,
     socket: { reconnectStrategy: false, connectTimeout: CONNECT_TIMEOUT_MS },
   });
   client.on('error', () => undefined);
+  // A wrong prefix is refused before there is a connection to close.
+  const inbox = redisInbox(fromNodeRedis(client), { prefix });
   await client.connect();
-  return { ...redisInbox(fromNodeRedis(client)), close: () => client.destroy() };
+  return { ...inbox, close: () => client.destroy() };
 }
 
-async function openByIoredis(url: string, Redis: Ioredis): Promise<OpenInbox> {
+async function openByIoredis(
+  Redis: Ioredis,
+  { url, prefix }: { readonly url: string; readonly prefix: string | undefined },
+): Promise<OpenInbox> {
   const client = new Redis(url, {
     lazyConnect: true,
     retryStrategy: () => null,
@@ -293,11 +365,13 @@ async function openByIoredis(url: string, Redis: Ioredis): Promise<OpenInbox> {
   client.on('error', (error) => {
     emitted = error;
   });
+  // A wrong prefix is refused before there is a connection to close.
+  const inbox = redisInbox(fromIoredis(client), { prefix });
   // It rejects with "Connection is closed"; the event has the cause.
   await client.connect().catch((error: unknown) => {
     throw emitted ?? error;
   });
-  return { ...redisInbox(fromIoredis(client)), close: () => client.disconnect() };
+  return { ...inbox, close: () => client.disconnect() };
 }
 
 /**

@@ -4,7 +4,7 @@
  */
 import { INBOX_STATES, type InboxOperations, type Origin, type UnknownEvent } from 'stablehooks';
 import type { Inbox, Lease } from 'stablehooks/conformance';
-import { type EndpointAnswer, isDelivered, isQueued, outcomeOf } from './delivery.js';
+import { type EndpointAnswer, isBusy, isDelivered, isQueued, outcomeOf } from './delivery.js';
 import { type CommandError, usageError } from './errors.js';
 
 /** For `--help` of the commands that forward. */
@@ -139,8 +139,4 @@ export function checkSharing<Held extends Inbox & Pick<InboxOperations, 'find' |
 /** Why forwarding has stopped once {@link SharingCheck.shared} has aborted. */
 export function sharedInboxError(): CommandError {
   return usageError(`The endpoint uses this same inbox. ${FIX}`);
-}
-
-function isBusy(answer: EndpointAnswer): boolean {
-  return answer.kind === 'reply' && answer.code === 'ERR_EVENT_BUSY';
 }

@@ -1,4 +1,4 @@
-import { closeSync, existsSync, openSync, readFileSync, readSync } from 'node:fs';
+import { closeSync, existsSync, fstatSync, openSync, readFileSync, readSync } from 'node:fs';
 import { StringDecoder } from 'node:string_decoder';
 import { ConfigError } from 'stablehooks';
 import * as z from 'zod/mini';
@@ -23,7 +23,7 @@ export interface SavedLine {
 /** What a state file holds. */
 export interface ReadState {
   readonly state: SandboxState;
-  /** Whether the next save can be appended: not after the earlier format, nor after an interrupted save. */
+  /** Whether the next save can be appended: not after the earlier format, an interrupted save or half a line. */
   readonly appendable: boolean;
 }
 
@@ -63,7 +63,11 @@ export function readStateFile(path: string): ReadState | undefined {
   try {
     const lines = readLines(path);
     const first = lines.next();
-    if (first.done !== true && first.value === JSON.stringify(HEADER)) return readLog(lines);
+    if (first.done !== true && first.value === JSON.stringify(HEADER)) {
+      const { state, appendable } = readLog(lines);
+      // What is appended to a line would be part of it.
+      return { state, appendable: appendable && endsWithLine(path) };
+    }
     const document: SandboxState = JSON.parse(readFileSync(path, 'utf8'));
     if (documentSchema.safeParse(document).success) return { state: document, appendable: false };
   } catch {
@@ -76,6 +80,17 @@ export function invalidStateFile(path: string | undefined): ConfigError {
   return new ConfigError(
     `${path} is not a state file of this version of the sandbox. It is unchanged. Move it to start with a new state, or give another path.`,
   );
+}
+
+function endsWithLine(path: string): boolean {
+  const file = openSync(path, 'r');
+  try {
+    const last = Buffer.alloc(1);
+    readSync(file, last, 0, 1, fstatSync(file).size - 1);
+    return last.toString() === '\n';
+  } finally {
+    closeSync(file);
+  }
 }
 
 const CHUNK_BYTES = 1_048_576;

@@ -243,7 +243,7 @@ describe.concurrent('catch-up', () => {
     const args = ['catch-up', '--to', server.url, '--inbox', folder.at('events.db'), '--since', '1h'];
     const { stdout, exitCode } = await run(args, service);
     expect(stdout).toContain(
-      '\nno handler  The endpoint ran no handler for 2 events of transfer.settled. Add one, or pass the types that it handles with --type: then the exit code speaks of those only.\n',
+      '\nno handler  The endpoint ran no handler for 2 events of transfer.settled. Add one for the events to come, and run these by hand: the endpoint answers them with `duplicate` from now on. They count until --type leaves their type out, or until a new inbox begins with a later --since.\n',
     );
     expect(stdout).toMatch(/\ndelivered +0 now, 0 before, 2 failed\n/);
     expect(stdout).toContain('this inbox did not know, 0 of them delivered now\n');

@@ -200,6 +200,29 @@ describe.concurrent('events replay', () => {
     expect(exitCode).toBe(1);
   });
 
+  test.for([
+    ['after it has cut the list', { listFilterAfterCap: true }, 1, 5],
+    ['before it cuts the list', {}, 0, 10],
+  ] as const)(
+    'events replay --type of a service that selects types %s says so by its exit code',
+    async ([, faults, exitCode, sent]) => {
+      await using service = await startService({ faults: { listCap: 60, ...faults } });
+      await using endpoint = await startEndpoint();
+      for (let half = 0; half < 2; half += 1) {
+        for (let count = 0; count < 5; count += 1) service.sandbox.emit('transfer.failed');
+        for (let count = 0; count < 55; count += 1) service.sandbox.emit('transfer.settled');
+      }
+      const args = ['events', 'replay', '--type', 'transfer.failed', '--since', '7d', '--to', endpoint.url];
+      const replay = await run(args, service);
+      expect(endpoint.handled()).toHaveLength(sent);
+      const note = 'it is not shown that the service selects a type before it cuts its list.';
+      expect(replay.stderr.includes(note)).toBe(exitCode === 1);
+      expect(replay.exitCode).toBe(exitCode);
+      const show = await run(['events', 'show', 'evt_unknown', '--type', 'transfer.failed'], service);
+      expect(show.stderr.includes('Check the id.')).toBe(exitCode === 0);
+    },
+  );
+
   test('events replay is exit 1 when a reply says that no handler ran', async () => {
     await using service = await startService();
     const reply = JSON.stringify({ outcome: 'dead' });

@@ -49,7 +49,7 @@ async function startServer(handler: RequestListener | undefined): Promise<{ url:
   return { url: await findClosedUrl(), [Symbol.asyncDispose]: async () => undefined };
 }
 
-/** A folder with a body, an inbox with one dead event, and an empty ledger. */
+/** A folder with a body, an inbox of `catch-up` with one dead event, and an empty ledger. */
 async function makeWorld() {
   const folder = await makeFolder();
   // The drivers of the inboxes are looked for in the current folder.
@@ -58,7 +58,7 @@ async function makeWorld() {
   await writeFile(folder.at('body.json'), JSON.stringify(event));
   await writeFile(folder.at('ledger.csv'), 'event_id,amount\n');
   using inbox = await openSqlite(folder.at('app.db'));
-  const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+  const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'pull' });
   if (claim.state === 'claimed')
     await inbox.fail(claim.lease, { error: 'the account was closed', retryAfterMs: null });
   return { folder, event };

@@ -14,7 +14,7 @@ import { run, SECRET } from '../command.js';
 import { findClosedUrl, serve } from '../http-server.js';
 import { SILENT, startEndpoint } from '../service.js';
 
-/** Leaves one event dead in the inbox, and answers its id. */
+/** Leaves one event of the list dead in the inbox, and answers its id. */
 async function leaveDead(inbox: Inbox): Promise<string> {
   const giveUp = () => {
     throw new PermanentError('the account was closed');
@@ -26,24 +26,20 @@ async function leaveDead(inbox: Inbox): Promise<string> {
     handlers: { 'redeem.failed': giveUp },
   });
   const event = exampleEvent('redeem.failed');
-  await receiver.accept(event, 'push');
+  await receiver.accept(event, 'pull');
   return event.id;
 }
 
 /** Runs the dead event again, by the place that the variable holds. */
-async function expectRedriven(id: string, url: string): Promise<void> {
+async function expectRedriven(id: string, url: string, flags: readonly string[] = []): Promise<void> {
   await using endpoint = await startEndpoint();
-  const env = { INBOX_URL: url };
-  const list = await run(['inbox', 'list', '--inbox', 'env:INBOX_URL', '--state', 'dead'], { env });
-  expect(list.stdout).toContain(id);
-  const redrive = await run(
-    ['inbox', 'redrive', '--inbox', 'env:INBOX_URL', '--all-dead', '--to', endpoint.url],
-    { env },
-  );
+  const command = (...words: readonly string[]) =>
+    run(['inbox', ...words, '--inbox', 'env:INBOX_URL', ...flags], { env: { INBOX_URL: url } });
+  expect((await command('list', '--state', 'dead')).stdout).toContain(id);
+  const redrive = await command('redrive', '--all-dead', '--to', endpoint.url);
   expect(endpoint.handled()).toEqual([id]);
   expect(redrive.exitCode).toBe(0);
-  const stats = await run(['inbox', 'stats', '--inbox', 'env:INBOX_URL'], { env });
-  expect(stats.stdout).toMatch(/\ndone +1 /);
+  expect((await command('stats')).stdout).toMatch(/\ndone +1 /);
 }
 
 test('inbox reads and redrives an inbox in Postgres', async () => {
@@ -52,14 +48,24 @@ test('inbox reads and redrives an inbox in Postgres', async () => {
     const noTables = await run(['inbox', 'stats', '--inbox', 'env:INBOX_URL'], {
       env: { INBOX_URL: postgres.url },
     });
-    expect(noTables.stderr).toMatch(/^stablehooks: This database has no inbox: run the migrations[^\n]*\n$/);
+    expect(noTables.stderr).toMatch(
+      /^stablehooks: This database has no inbox in this schema: check the URL and --namespace[^\n]*\n$/,
+    );
     expect(noTables.exitCode).toBe(2);
 
     const pool = new pg.Pool({ connectionString: postgres.url });
     await migratePostgres(pool);
     const id = await leaveDead(postgresInbox(pool));
+    await migratePostgres(pool, { schema: 'tenant_b' });
+    const other = await leaveDead(postgresInbox(pool, { schema: 'tenant_b' }));
     await pool.end();
     await expectRedriven(id, postgres.url);
+    await expectRedriven(other, postgres.url, ['--namespace', 'tenant_b']);
+    const wrong = await run(['inbox', 'stats', '--inbox', 'env:INBOX_URL', '--namespace', 'tenant_c'], {
+      env: { INBOX_URL: postgres.url },
+    });
+    expect(wrong.stderr).toMatch(/^stablehooks: This database has no inbox in this schema: /);
+    expect(wrong.exitCode).toBe(2);
   } finally {
     await postgres.stop();
   }
@@ -73,6 +79,41 @@ describeWithRedis('a Redis', () => {
       const id = await leaveDead(redisInbox(fromIoredis(redis)));
       await redis.quit();
       await expectRedriven(id, server.url);
+    } finally {
+      await server.stop();
+    }
+  });
+
+  test('inbox reads an inbox with a prefix of its own, and refuses a Redis without an inbox there', async () => {
+    const server = await startRedis();
+    try {
+      const redis = new Redis(server.url);
+      const id = await leaveDead(redisInbox(fromIoredis(redis), { prefix: 'payments' }));
+      await redis.quit();
+      const env = { INBOX_URL: server.url, OTHER_DATABASE: `${server.url}/1` };
+      const refused = (place: string, prefix: string) => ({
+        exitCode: 2,
+        stdout: '',
+        stderr: `stablehooks: ${place}: this Redis has no inbox with the prefix ${prefix}, or no event has come to it yet. Check the URL, also the number of its database, and pass the \`prefix\` of the app's redisInbox as --namespace.\n`,
+      });
+      const place = 'env:INBOX_URL';
+      for (const words of [
+        ['inbox', 'stats'],
+        ['inbox', 'requeue', '--all-dead'],
+        ['inbox', 'prune', '--older-than', '1d', '--yes'],
+        ['gaps', 'list'],
+        ['inspect'],
+      ]) {
+        expect(await run([...words, '--inbox', place], { env })).toMatchObject(refused(place, 'stablehooks'));
+      }
+      const other = ['--inbox', 'env:OTHER_DATABASE', '--namespace', 'payments'];
+      expect(await run(['inbox', 'requeue', '--all-dead', ...other], { env })).toMatchObject(
+        refused('env:OTHER_DATABASE', 'payments'),
+      );
+      const braces = await run(['inbox', 'stats', '--inbox', place, '--namespace', '{payments}'], { env });
+      expect(braces.stderr).toContain('prefix');
+      expect(braces.exitCode).toBe(2);
+      await expectRedriven(id, server.url, ['--namespace', 'payments']);
     } finally {
       await server.stop();
     }
@@ -93,7 +134,7 @@ describeWithRedis('a Redis', () => {
       const inbox = redisInbox(fromIoredis(redis));
       const claim = async () => {
         const event = exampleEvent('redeem.failed');
-        const claimed = await inbox.claim(event, { leaseMs: 3_600_000, origin: 'push', key: 'redeem_7' });
+        const claimed = await inbox.claim(event, { leaseMs: 3_600_000, origin: 'pull', key: 'redeem_7' });
         if (claimed.state !== 'claimed') throw new Error(`The event is ${claimed.state}.`);
         return claimed.lease;
       };

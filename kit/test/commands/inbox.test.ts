@@ -175,24 +175,80 @@ describe.concurrent('inbox', () => {
     expect(stdout).toContain('inspect an inbox, requeue or redrive dead events, prune');
   });
 
-  test('inbox redrive runs dead events through an endpoint with its own inbox', async () => {
+  test('inbox redrive runs dead events of an inbox that only this tool uses through an endpoint with its own inbox', async () => {
     await using folder = await makeFolder();
     await using endpoint = await startEndpoint();
-    const ids = await fill(folder.at('events.db'));
-    const { stderr, exitCode } = await run([
-      'inbox',
-      'redrive',
-      '--inbox',
-      folder.at('events.db'),
-      '--all-dead',
-      '--to',
-      endpoint.url,
-    ]);
-    expect(endpoint.handled().toSorted()).toEqual(ids);
+    const path = folder.at('catch-up.db');
+    const events = [exampleEvent('transfer.failed'), exampleEvent('transfer.failed')];
+    using inbox = await openSqlite(path);
+    for (const event of events) {
+      const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'pull' });
+      if (claim.state !== 'claimed') throw new Error(`The event is ${claim.state}.`);
+      await inbox.fail(claim.lease, { retryAfterMs: null, error: '500 ERR_HANDLER_FAILED' });
+    }
+    const args = ['inbox', 'redrive', '--inbox', path, '--all-dead', '--to', endpoint.url];
+    const { stderr, exitCode } = await run(args);
+    expect(endpoint.handled().toSorted()).toEqual(events.map(({ id }) => id).toSorted());
     expect(stderr).toContain('2 of 2 sent: 2 × 200 handled');
     expect(exitCode).toBe(0);
-    const { stdout } = await run(['inbox', 'stats', '--inbox', folder.at('events.db'), '--json']);
-    expect(JSON.parse(stdout)).toContainEqual(expect.objectContaining({ state: 'done', count: 3 }));
+    expect(await inbox.list({ state: 'done', limit: 10 })).toHaveLength(2);
+  });
+
+  test.for([
+    ['another page', async () => serve((_request, response) => response.end('<html>Log in</html>')), '200'],
+    ['an app with another inbox', async () => startEndpoint(), '200 handled'],
+  ] as const)(
+    'an event of an app is dead as before when inbox redrive sends it to %s, which answers 200',
+    async ([, start, answer]) => {
+      await using folder = await makeFolder();
+      const path = folder.at('events.db');
+      const [id = ''] = await fill(path);
+      await using endpoint = await start();
+      const { stderr, exitCode } = await run(['inbox', 'redrive', '--inbox', path, id, '--to', endpoint.url]);
+      expect(stderr).toContain(
+        `${id} is as before: the endpoint answered 2xx, and this inbox did not change, so the app of this inbox ran nothing. Pass the URL of its receiver to --to.\n`,
+      );
+      expect(exitCode).toBe(1);
+      using inbox = await openSqlite(path);
+      expect(await inbox.find(id)).toMatchObject({
+        state: 'dead',
+        lastError: `redrive: ${answer}, by an endpoint that does not use this inbox`,
+      });
+    },
+  );
+
+  test('inbox redrive says that an event runs in the app when the app took it first', async () => {
+    await using folder = await makeFolder();
+    const path = folder.at('events.db');
+    const [id = ''] = await fill(path);
+    using inbox = await openSqlite(path);
+    let end = () => {};
+    const held = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    const receiver = createReceiver({
+      secret: SECRET,
+      inbox,
+      handlers: { 'transfer.failed': () => held },
+      logger: SILENT,
+    });
+    let redriven: Promise<unknown> | undefined;
+    const handler = toNodeHandler(receiver);
+    await using server = await serve(async (request, response) => {
+      // The app's own look for due events comes before the delivery.
+      redriven ??= receiver.redrive();
+      while ((await inbox.find(id))?.state !== 'leased') await new Promise(setImmediate);
+      await handler(request, response);
+    });
+    const { stderr, exitCode } = await run(['inbox', 'redrive', '--inbox', path, id, '--to', server.url]);
+    expect(stderr).toContain(
+      `${id} runs in the app at this moment: its redrive(), run() or poller was first.`,
+    );
+    expect(stderr).not.toContain('are still in the inbox');
+    expect(exitCode).toBe(1);
+    end();
+    await redriven;
+    expect(await inbox.find(id)).toMatchObject({ state: 'done' });
   });
 
   test('inbox redrive runs one dead event through an app that uses the same inbox', async () => {
@@ -310,6 +366,52 @@ describe.concurrent('inbox', () => {
       state: 'dead',
       lastError: 'redrive: 500 ERR_HANDLER_FAILED',
     });
+  });
+
+  test('inbox, gaps and reconcile refuse a file of an older release, and leave it as it was', async () => {
+    await using folder = await makeFolder();
+    const path = folder.at('events.db');
+    await fill(path);
+    await writeFile(folder.at('ledger.csv'), 'event_id\n');
+    const db = new Database(path);
+    // As the release before trace contexts left it.
+    db.exec(`ALTER TABLE stablehooks_events DROP COLUMN traceparent;
+      UPDATE stablehooks_schema SET version = version - 1`);
+    const versionOf = () => db.prepare('SELECT version FROM stablehooks_schema').all();
+    const before = versionOf();
+    await using service = await serve((_request, response) => response.end('[]'));
+    const list = ['--base-url', service.url];
+    for (const words of [
+      ['inbox', 'stats'],
+      ['inbox', 'requeue', '--all-dead'],
+      ['inbox', 'prune', '--older-than', '1d', '--dry-run'],
+      ['gaps', 'list'],
+      ['types', '--out', folder.at('types.ts')],
+      ['reconcile', '--ledger', folder.at('ledger.csv'), '--since', '1h', '--dry-run', ...list],
+    ]) {
+      const { stderr, exitCode } = await run([...words, '--inbox', path], {
+        env: { STABLEHOOKS_TOKEN: 'token' },
+      });
+      expect([words[0], stderr]).toEqual([
+        words[0],
+        `stablehooks: ${path}: another release of stablehooks wrote this file, and to open it with this release would change it, so that the other one cannot open it again. Use the kit of the app's release, or start the app once with this one.\n`,
+      ]);
+      expect(exitCode).toBe(2);
+    }
+    expect(versionOf()).toEqual(before);
+    db.close();
+  });
+
+  test('--namespace is refused for a file, and where there is no inbox', async () => {
+    await using folder = await makeFolder();
+    await fill(folder.at('events.db'));
+    const file = await run(['inbox', 'stats', '--inbox', folder.at('events.db'), '--namespace', 'payments']);
+    expect(file.stderr).toMatch(
+      /--namespace is for an inbox in Postgres or Redis, and this is an SQLite file\.\n$/,
+    );
+    const alone = await run(['types', '--out', folder.at('types.ts'), '--namespace', 'payments']);
+    expect(alone.stderr).toBe('stablehooks: --namespace has no effect without --inbox. Pass both.\n');
+    expect([file.exitCode, alone.exitCode]).toEqual([2, 2]);
   });
 
   test('inbox says what is wrong with a file that is not an inbox', async () => {

@@ -144,6 +144,19 @@ describe('concurrent', () => {
     },
   );
 
+  test.for([false, true])(
+    'is not shown when all deliveries but one are refused without a code, as a proxy does (effects counted: %s)',
+    async (counted) => {
+      await using server = await startReplying('concurrent', Array(7).fill([503]));
+      expect(await examineOne('concurrent', server, { counted })).toMatchObject({
+        verdict: 'not shown',
+        fix: expect.stringMatching(
+          /^All deliveries but one were refused without a `code`, as a proxy refuses/,
+        ),
+      });
+    },
+  );
+
   test('is passed by one event handled while the others are told that it runs', async () => {
     await using server = await startReplying('concurrent', Array(7).fill([503, 'ERR_EVENT_BUSY']));
     expect(await examineOne('concurrent', server)).toMatchObject({ verdict: 'pass' });

@@ -309,6 +309,15 @@ test('half a line, and a save that did not end, do not count, and the next save 
     expect(third.events().map((one) => one.id)).toEqual([id, kept.id]);
     await third.close();
   }
+  // Its last byte is missing.
+  writeFileSync(path, whole.slice(0, -1));
+  const cut = createSandbox({ stateFile: path });
+  const next = cut.emit('redeem.failed');
+  await cut.save();
+  await cut.close();
+  const after = createSandbox({ stateFile: path });
+  expect(after.events().map(({ id }) => id)).toEqual([next.id, kept.id]);
+  await after.close();
   const broken = whole.replace(event, event.slice(0, 20));
   writeFileSync(path, broken);
   expect(() => createSandbox({ stateFile: path })).toThrow(/is not a state file/);
