@@ -178,6 +178,26 @@ test('what was removed from the list in a gap of the poller is not proven by a l
   ]);
 });
 
+test('books do not agree while the list has an element whose date is no RFC 3339 date-time', async () => {
+  const value = { ...makeEvent('evt_1'), created_at: '2026-02-01' };
+  const client = {
+    events: {
+      listWithProblems: async () => ({
+        events: [],
+        problems: [{ index: 0, fields: ['created_at'], value }],
+        size: 1,
+        servedAt: NOW,
+      }),
+    },
+  };
+  const result = await compareBooks([], { client, inbox: makeInbox(), ledger: [] });
+  expect(result).toMatchObject({
+    agree: false,
+    unproven: [{ types: EVENT_TYPES, reason: 'malformed' }],
+    problems: [{ code: 'ERR_EVENT_MALFORMED', id: 'evt_1' }],
+  });
+});
+
 test('a span that ends later than the lag allows is not complete', async () => {
   const result = await compareBooks([], { inbox: makeInbox(), ledger: [], until: new Date(NOW) });
   expect(result).toMatchObject({ agree: false, unproven: [{ reason: 'not-settled' }] });
