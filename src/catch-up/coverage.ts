@@ -200,8 +200,11 @@ export function* surveyList(options: SurveyOptions): Survey {
     const order = readOrder(answer, disorderMs);
     if (order === null) return unproven(answer, 'no-order');
     // A list in the order of listing can cut off what was created up to a lag later than the oldest that it shows.
-    const from = order.tail + lagMs + disorderMs;
-    if (from >= settledAt()) return unproven(answer, 'window-too-short');
+    const spare = lagMs + disorderMs;
+    // One that is further below its place than that shows how much newer than its place what is cut off can be.
+    const sink = order.sink > spare ? order.sink : 0;
+    const from = order.tail + spare + sink;
+    if (from >= settledAt()) return unproven(answer, sink > 0 ? 'no-order' : 'window-too-short');
     if (from > reach) return unproven(answer, 'not-reached');
     const query = { type: answer.type, limit: Math.max(1, Math.ceil(answer.size * PROBED_SHARE)) };
     const probe = yield* ask(query);
@@ -359,7 +362,7 @@ const MAX_CHANCE = 1e-9;
 /** So many events must show how far back a list reaches: one or two can be there because they were listed late. */
 const REACH_EVENTS = 3;
 
-/** One in so many events can be out of order by more than the disorder. */
+/** One in so many events can be older than its place by more than the disorder. */
 const LATE_SHARE = 10;
 
 /** A list that is sorted by time, in either direction. */
@@ -368,23 +371,27 @@ interface Order {
   readonly events: readonly EventKey[];
   /** When the oldest event was created, by {@link REACH_EVENTS} events. */
   readonly tail: number;
+  /** By how much an event is newer than its place, at most, in ms. In a list by listing, the lag makes it look so, too. */
+  readonly sink: number;
 }
 
 /**
- * The order of an answer, or `null`: neighbours are in order within `disorderMs`, all but a few, and the times are too
- * many and too different for a shuffled list to look so by chance. Fifty equal times show no order, nor does one event
- * repeated.
+ * The order of an answer, or `null`: neighbours are in order within `disorderMs`, all but a few that are late, and the
+ * times are too many and too different for a shuffled list to look so by chance. Fifty equal times show no order, nor
+ * does one event repeated.
  */
 function readOrder(answer: ListAnswer, disorderMs: number): Order | null {
   const distinct = distinctEvents(answer);
   for (const events of [distinct, distinct.toReversed()]) {
-    const kept = withoutOutliers(events, disorderMs);
+    const kept = withoutLate(events, disorderMs);
     const outliers = events.length - kept.length;
     const tail = kept.map(({ at }) => at).sort((a, b) => a - b)[REACH_EVENTS - 1];
     if (tail === undefined || outliers * LATE_SHARE > events.length) continue;
     // Every choice of the outliers is one more way for chance.
     const maxChance = Math.log(MAX_CHANCE) - outliers * Math.log(events.length);
-    if (isMoreThanChance(kept, { disorderMs, maxChance })) return { events: kept, tail };
+    if (isMoreThanChance(kept, { disorderMs, maxChance })) {
+      return { events: kept, tail, sink: measureSink(events) };
+    }
   }
   return null;
 }
@@ -397,21 +404,29 @@ function distinctEvents({ events }: ListAnswer): readonly EventKey[] {
 }
 
 /**
- * Of events that are newest first, those that are in order: without the ones that are older than a later one of the
- * list, or without those that are newer than an earlier one, whichever are fewer.
+ * Of events that are newest first, those that are in order: without the ones that are older than a later one of the list,
+ * because they were listed late. That shows nothing of the others, but an event below its place shows that others can be
+ * below the cut, so none is left out for that.
  */
-function withoutOutliers(events: readonly EventKey[], disorderMs: number): readonly EventKey[] {
+function withoutLate(events: readonly EventKey[], disorderMs: number): readonly EventKey[] {
   let newest = Number.NEGATIVE_INFINITY;
   const notLate = events.toReversed().filter(({ at }) => {
     newest = Math.max(newest, at);
     return newest - at <= disorderMs;
   });
-  let oldest = Number.POSITIVE_INFINITY;
-  const notEarly = events.filter(({ at }) => {
-    oldest = Math.min(oldest, at);
-    return at - oldest <= disorderMs;
-  });
-  return notEarly.length > notLate.length ? notEarly : notLate.toReversed();
+  return notLate.toReversed();
+}
+
+/** An event is below its place if it is newer than most of so many before it: one of them can have been listed late. */
+const SINK_NEIGHBOURS = 3;
+
+/** By how much an event is newer than most of those just before it, at most; of events that are newest first, in ms. */
+function measureSink(events: readonly EventKey[]): number {
+  return events.reduce((deepest, { at }, index) => {
+    const before = events.slice(Math.max(0, index - SINK_NEIGHBOURS), index).map((event) => event.at);
+    const [, second = Number.POSITIVE_INFINITY] = before.sort((a, b) => a - b);
+    return Math.max(deepest, at - second);
+  }, 0);
 }
 
 /** An event that can change places with more than these shows no order: to count them all would take too long. */

@@ -71,8 +71,8 @@ export interface PollerOptions {
   /** How late an event can be listed after its `created_at`, in ms. The watermark stays this far behind now. @default 300_000 */
   readonly lagMs?: number | undefined;
   /**
-   * By how much neighbours of the list can be out of order, in ms; one in ten can be out of order by more. Applies to
-   * `created_at` in a list that is sorted by something like it, such as ids.
+   * By how much neighbours of the list can be out of order, in ms; one in ten can be older than its place by more. Applies
+   * to `created_at` in a list that is sorted by something like it, such as ids.
    *
    * @default 1_000
    */
