@@ -151,6 +151,11 @@ export function* surveyList(options: SurveyOptions): Survey {
   function* surveyWhole(): Survey {
     let limit = Math.min(Math.max(options.limit, lastLimit), maxLimit);
     let whole = yield* ask({ type: null, limit });
+    if (whole === null && limit > options.limit) {
+      // The service can refuse a limit that it took before, or answer it too slowly.
+      limit = options.limit;
+      whole = yield* ask({ type: null, limit });
+    }
     if (whole === null) return conclude([failed({ type: null, limit })]);
     for (;;) {
       const judged = isComplete(whole, MIN_CAP) ? complete(whole) : yield* judgeWindow(whole, target());
@@ -278,9 +283,15 @@ export function* surveyList(options: SurveyOptions): Survey {
     };
   }
 
+  /** Then an answer for a type that is not smaller than its limit does not show that the service filters first. */
+  function ignoresLimit(): boolean {
+    return answers.some(({ size, limit }) => size > limit);
+  }
+
   /** What is left of a proof after all answers and elements that cannot be read are known. */
-  function limitProof({ answer, proof }: Judged): Proof {
+  function limitProof({ answer, verdict, proof }: Judged): Proof {
     if (answer === null || proof.from >= settledAt()) return { ...proof, from: Number.POSITIVE_INFINITY };
+    if (verdict === 'complete' && answer.type !== null && ignoresLimit()) return nothing('no-order');
     let { from, reason } = proof;
     const ids = new Set(answer.events.map(({ id }) => id));
     const isLacked = ({ id, type, at }: EventKey) =>

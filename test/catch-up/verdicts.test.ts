@@ -101,6 +101,22 @@ test('a server that ignores the type proves nothing', () => {
   );
 });
 
+test('a server that ignores the limit and filters by type after it cuts proves nothing', () => {
+  // It looks at 100 events, whatever the limit, and has more.
+  const list = marks(300)
+    .map((mark, index) => ({ ...mark, at: timeOf((index * 7) % 300) }))
+    .toReversed();
+  const page = list.slice(0, 100);
+  const { unproven, queries, verdicts } = survey((query) => cut(page, { ...query, limit: 100 }), {
+    limit: 60,
+  });
+  expect(queries.some(({ type, limit }) => type !== null && limit === 20)).toBe(true);
+  expect(unproven).toEqual(EVENT_TYPES);
+  expect(verdicts.slice(1)).toMatchObject(
+    EVENT_TYPES.map(() => ({ verdict: 'unproven', reason: 'no-order' })),
+  );
+});
+
 test('a query that fails for one type leaves only that type unproven', () => {
   const list = marks(100);
   const failing = survey((query) => (query.type === 'redeem.failed' ? null : cut(list, query)));
@@ -241,6 +257,26 @@ test('a first request that fails is the only one', () => {
   expect({ answered, requests }).toEqual({ answered: false, requests: 1 });
   expect(verdicts).toMatchObject([{ type: null, limit: 50, verdict: 'failed', reason: 'no-answer' }]);
   expect(proofs['redeem.failed']).toEqual({ from: Number.POSITIVE_INFINITY, reason: 'no-answer' });
+});
+
+test('a service that refuses the limit of the last poll is asked with the lowest limit, and so at the next poll', () => {
+  const list = marks(80);
+  const { unproven, queries, limit } = survey((query) => (query.limit > 50 ? null : cut(list, query)), {
+    lastLimit: 400,
+    watermark: timeOf(20),
+  });
+  expect(unproven).toEqual([]);
+  expect(queries.slice(0, 2)).toEqual([
+    { type: null, limit: 400 },
+    { type: null, limit: 50 },
+  ]);
+  expect(limit).toBe(50);
+});
+
+test('a service that answers neither the limit of the last poll nor the lowest is asked twice, and the limit is kept', () => {
+  const { answered, queries, limit } = survey(() => null, { lastLimit: 400 });
+  expect({ answered, limit }).toEqual({ answered: false, limit: 400 });
+  expect(queries.map((query) => query.limit)).toEqual([400, 50]);
 });
 
 test('a service that refuses a larger limit is asked for the types with the last limit that it took', () => {

@@ -198,6 +198,25 @@ test('books do not agree while the list has an element whose date is no RFC 3339
   });
 });
 
+test('the list is read with the lowest limit if the service refuses the limit that sufficed the poller', async () => {
+  const inbox = makeInbox();
+  await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });
+  const state = { since: SINCE.getTime(), watermark: NOW - 300_000, gaps: [], limit: 400, oldest: null };
+  await inbox.savePoll(state, { holder: 'poller', leaseMs: 0 });
+  await finish(inbox, makeEvent('evt_1'));
+  const whole = listOf([makeEvent('evt_1')]);
+  const client: typeof whole = {
+    events: {
+      async listWithProblems(query) {
+        if (query.limit > 50) throw new Error('400');
+        return whole.events.listWithProblems(query);
+      },
+    },
+  };
+  const result = await compareBooks([], { client, inbox, ledger: [{ id: 'evt_1' }] });
+  expect(result).toMatchObject({ agree: true, requests: 2, problems: [{ code: 'ERR_API_RESPONSE' }] });
+});
+
 test('a span that ends later than the lag allows is not complete', async () => {
   const result = await compareBooks([], { inbox: makeInbox(), ledger: [], until: new Date(NOW) });
   expect(result).toMatchObject({ agree: false, unproven: [{ reason: 'not-settled' }] });
