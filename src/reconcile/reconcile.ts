@@ -163,6 +163,7 @@ export async function reconcile<Entry extends LedgerEntry>(
   const unproven = findUnproven(run.span, {
     state: { ...state, watermark: state.watermark && Math.min(state.watermark, list.settledAt) },
     list: run.proof(),
+    polledFrom: run.polledFrom(),
   }).map((part) => ({ ...part, from: toIso(part.from), until: toIso(part.until) }));
   const summary = {
     findings: run.log.counts(),
@@ -270,6 +271,8 @@ interface Run<Entry> {
   judge(): Promise<void>;
   /** What the list proves, after the inbox has been read. */
   proof(): ListProof;
+  /** Where the polls can have proven anything, after the inbox has been read. */
+  polledFrom(): number;
 }
 
 function createRun<Entry extends LedgerEntry>(
@@ -296,6 +299,8 @@ function createRun<Entry extends LedgerEntry>(
 
   /** Whether the inbox shows that the service removes events from its list. */
   let removed = false;
+  /** When the inbox received its first event, epoch ms. */
+  let firstAt = Number.POSITIVE_INFINITY;
 
   const find = (id: string) => orUnavailable('ERR_INBOX_FAILED', inbox.find(id));
   const copiedAt = settings.copiedAt?.getTime() ?? Number.POSITIVE_INFINITY;
@@ -315,6 +320,8 @@ function createRun<Entry extends LedgerEntry>(
   /** Adds a record of the inbox to the books; `false` when its event is not of the span. */
   function addRecord(record: InboxRecord): boolean {
     const { id, type, state } = record;
+    firstAt = Math.min(firstAt, record.receivedAt);
+    if (isRemoved(record)) removed = true;
     const known = books.get(id);
     if (known === undefined && !isRecordIn(record)) return false;
     const event = eventOf(id, record);
@@ -330,7 +337,6 @@ function createRun<Entry extends LedgerEntry>(
       mustBeListed: unlisted !== undefined && isProvenByList(unlisted),
       differs: known?.differs === true || isOther(record),
     });
-    if (unlisted !== undefined && isRemoved(unlisted)) removed = true;
     return true;
   }
 
@@ -355,10 +361,17 @@ function createRun<Entry extends LedgerEntry>(
     return at > from && at <= until && at > list.shownFrom;
   }
 
-  /** An event that a complete list lacks because it is older than all that the list shows. */
-  function isRemoved(event: UnknownEvent): boolean {
-    const at = createdAtMs(event);
-    return isEventType(event.type) && at > list.proof[event.type].from && at <= list.shownFrom;
+  /** Whether a complete list lacks the event because it is older than all that the list shows, in the span or before it. */
+  function isRemoved({ id, type, event, receivedAt }: InboxRecord): boolean {
+    const known = event?.type ?? type;
+    if (list.events.has(id) || !isEventType(known)) return false;
+    const { from, until } = list.proof[known];
+    if (event !== null) {
+      const at = createdAtMs(event);
+      return at > from && at <= list.shownFrom;
+    }
+    // It was created before it was received, so a list that has everything would show it, whenever that was.
+    return from === Number.NEGATIVE_INFINITY && receivedAt <= until;
   }
 
   function proof(): ListProof {
@@ -369,6 +382,10 @@ function createRun<Entry extends LedgerEntry>(
       return [type, isLimited ? { ...rest, from: list.shownFrom, reason: 'removed' } : { ...rest, from }];
     });
     return Object.fromEntries(limited) as ListProof;
+  }
+
+  function polledFrom(): number {
+    return removed ? Math.min(list.shownFrom, firstAt) : Number.NEGATIVE_INFINITY;
   }
 
   async function readInbox(): Promise<void> {
@@ -537,7 +554,7 @@ function createRun<Entry extends LedgerEntry>(
     return events.map(({ id }) => results.get(id));
   }
 
-  return { span, totals, log, daily, addListed, readInbox, readLedger, judge, proof };
+  return { span, totals, log, daily, addListed, readInbox, readLedger, judge, proof, polledFrom };
 }
 
 function assertEntry(entry: LedgerEntry | null | undefined): void {
