@@ -118,12 +118,16 @@ interface Judged {
   readonly answer: ListAnswer | null;
   readonly verdict: ListVerdict['verdict'];
   readonly proof: Proof;
+  /** The types of which it proves nothing, although it is an answer for all types. @default none */
+  readonly except?: ReadonlySet<EventType> | undefined;
 }
 
 /** Surveys the list: as a whole with a growing limit, then by type. */
 export function* surveyList(options: SurveyOptions): Survey {
   const { startedAt, lagMs, disorderMs, maxLimit, lastLimit = 0, oldest = null } = options;
   const answers: ListAnswer[] = [];
+  /** The last answers for one type, with the newest events of it; `null`: the request failed. */
+  const asked = new Map<EventType, ListAnswer | null>();
   let removedUntil: number | null = null;
   /** The earlier of two clocks, so that a clock that is ahead cannot move the watermark too far. */
   const until = () => answers.reduce((time, { servedAt }) => Math.min(time, servedAt ?? time), startedAt);
@@ -179,7 +183,9 @@ export function* surveyList(options: SurveyOptions): Survey {
     const parts: { readonly query: ListQuery; readonly answer: ListAnswer | null }[] = [];
     for (const type of EVENT_TYPES) {
       const part = { type, limit: query.limit };
-      parts.push({ query: part, answer: yield* ask(part) });
+      const answer = yield* ask(part);
+      parts.push({ query: part, answer });
+      if (answer !== null) asked.set(type, answer);
     }
     // The cap can have shrunk since the whole was answered, so the whole is asked for again where its size matters.
     const sizeMatters = parts.some(({ answer }) => (answer?.size ?? 0) >= MIN_CAP);
@@ -216,7 +222,33 @@ export function* surveyList(options: SurveyOptions): Survey {
     if (probe === null) return unproven(answer, 'no-answer');
     const reason = refutesWindow({ probe, order, limit: query.limit, disorderMs });
     if (reason !== null) return unproven(answer, reason);
-    return { query: answer, answer, verdict: 'window', proof: { from, reason: 'not-reached' } };
+    const except = answer.type === null ? yield* judgeUnshown(answer, from) : new Set<EventType>();
+    if (except === null) return unproven(answer, 'contradiction');
+    return { query: answer, answer, verdict: 'window', proof: { from, reason: 'not-reached' }, except };
+  }
+
+  /**
+   * Asks for the newest events of each type that a window of all types does not show: a list that is sorted by type first,
+   * and by time then, looks like a window of the first types. `null` if there are events that the window lacks; otherwise
+   * the types of which that is not known.
+   */
+  function* judgeUnshown(window: ListAnswer, from: number): Survey<ReadonlySet<EventType> | null> {
+    const shown = new Set(window.events.map(({ type }) => type));
+    const except = new Set<EventType>();
+    for (const type of EVENT_TYPES.filter((each) => !shown.has(each))) {
+      if (!asked.has(type)) asked.set(type, yield* ask({ type, limit: REACH_EVENTS }));
+      const answer = asked.get(type) ?? null;
+      if (answer === null) {
+        except.add(type);
+        continue;
+      }
+      const events = answer.events.filter((event) => event.type === type);
+      const lacked = events.filter(({ at }) => at > from);
+      if (lacked.some(({ at }) => at > start() && at <= settledAt())) return null;
+      // So many can hardly all have been listed since the window was, and the answer shows nothing of older ones.
+      if (lacked.length >= REACH_EVENTS && lacked.length === events.length) return null;
+    }
+    return except;
   }
 
   /**
@@ -265,9 +297,9 @@ export function* surveyList(options: SurveyOptions): Survey {
     const checked = judged.map((each) => ({ ...each, proof: limitProof(each) }));
     const proofOf = (type: EventType) =>
       checked
-        .filter(({ query }) => query.type === null || query.type === type)
+        .filter(({ query, except }) => (query.type === null ? !except?.has(type) : query.type === type))
         .map(({ proof }) => proof)
-        .reduce((best, proof) => (proof.from <= best.from ? proof : best));
+        .reduce((best, proof) => (proof.from <= best.from ? proof : best), nothing('no-answer'));
     const proofs = Object.fromEntries(EVENT_TYPES.map((type) => [type, proofOf(type)]));
     return {
       answered: answers.length > 0,

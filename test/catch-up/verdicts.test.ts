@@ -1,5 +1,6 @@
 import { EVENT_TYPES } from 'stablehooks';
 import { expect, test } from 'vitest';
+import type { EventKey } from '../../src/catch-up/coverage.js';
 import { cut, DISORDER_MS, HOUR_MS, LAG_MS, marks, NOW, SETTLED_AT, survey, timeOf } from './survey-list.js';
 
 test('49 events of a limit of 50 are complete after one request, and everything is proven up to the lag before now', () => {
@@ -115,6 +116,63 @@ test('a server that ignores the limit and filters by type after it cuts proves n
   expect(verdicts.slice(1)).toMatchObject(
     EVENT_TYPES.map(() => ({ verdict: 'unproven', reason: 'no-order' })),
   );
+});
+
+/** One type after the other, and the newest of each first. */
+function grouped(count: number, types: readonly string[]): readonly EventKey[] {
+  const list = marks(count, types);
+  return types.flatMap((type) => list.filter((mark) => mark.type === type));
+}
+
+test('a list that has one type after the other is no window of the types that it does not show', () => {
+  const options = { watermark: timeOf(20), maxLimit: 100 };
+  const list = grouped(2_000, EVENT_TYPES);
+  const shown = survey((query) => cut(list, query), options);
+  expect(shown.verdicts[0]).toMatchObject({ type: null, verdict: 'unproven', reason: 'contradiction' });
+  // Each type by itself has its newest events first, and is a window.
+  expect(shown.unproven).toEqual([]);
+  // Each type that is not shown is asked for once, however often the limit grows.
+  const small = shown.queries.filter(({ limit }) => limit === 3).map(({ type }) => type);
+  expect(small).toEqual([...new Set(small)]);
+});
+
+test('a window proves nothing of a type that it does not show and that the service does not answer', () => {
+  const list = marks(2_000, ['transfer.settled']);
+  const failing = survey((query) => (query.type === 'redeem.failed' ? null : cut(list, query)), {
+    watermark: timeOf(20),
+  });
+  expect(failing.unproven).toEqual(['redeem.failed']);
+  expect(failing.proofs['redeem.failed']).toEqual({ from: Number.POSITIVE_INFINITY, reason: 'no-answer' });
+});
+
+test('a window of the newest events takes one small request for each known type that it does not show', () => {
+  const watermark = timeOf(20);
+  const list = marks(2_000, ['transfer.settled', 'redeem.failed', 'wallet.frozen']);
+  // One that is older than the window is no contradiction, nor is one that was just created.
+  const others = [timeOf(100), SETTLED_AT + 1].map((at, index) => ({
+    ...{ id: `other${index}`, type: 'redeem.completed', at },
+  }));
+  const { unproven, queries } = survey(
+    (query) => cut(query.type === 'redeem.completed' ? others : list, query),
+    { watermark },
+  );
+  expect(unproven).toEqual([]);
+  expect(queries.slice(2)).toEqual(
+    ['accept.confirmed', 'transfer.failed', 'redeem.completed'].map((type) => ({ type, limit: 3 })),
+  );
+});
+
+test('a type that a window does not show, and of which three events were just created, is asked for alone', () => {
+  const list = marks(2_000, ['transfer.settled']);
+  const busy = marks(300, ['redeem.failed']).map((mark, index) => ({
+    ...{ ...mark, id: `busy${index}`, at: NOW - index * 60_000 },
+  }));
+  const { unproven, verdicts } = survey(({ type, limit }) => cut([...list, ...busy], { type, limit }), {
+    watermark: timeOf(20),
+    maxLimit: 200,
+  });
+  expect(verdicts[0]).toMatchObject({ type: null, verdict: 'unproven', reason: 'contradiction' });
+  expect(unproven).not.toContain('redeem.failed');
 });
 
 test('a query that fails for one type leaves only that type unproven', () => {
