@@ -190,7 +190,8 @@ export function* surveyList(options: SurveyOptions): Survey {
     // The cap can have shrunk since the whole was answered, so the whole is asked for again where its size matters.
     const sizeMatters = parts.some(({ answer }) => (answer?.size ?? 0) >= MIN_CAP);
     const again = sizeMatters ? yield* ask(query) : null;
-    const cap = Math.max(MIN_CAP, Math.min(whole.size, again?.size ?? 0));
+    // A cap of 60 events can let pass 120 elements if it is applied before events are repeated.
+    const cap = Math.max(MIN_CAP, Math.min(countEvents(whole), again === null ? 0 : countEvents(again)));
     const isWhole = (answer: ListAnswer | null) => answer !== null && isComplete(answer, cap);
     const filter = parts.some(({ answer }) => isWhole(answer)) ? yield* judgeFilter(whole) : null;
 
@@ -437,6 +438,11 @@ function readOrder(answer: ListAnswer, disorderMs: number): Order | null {
     }
   }
   return null;
+}
+
+/** How many different events an answer has at least. */
+function countEvents({ events }: ListAnswer): number {
+  return new Set(events.map(({ id }) => id)).size;
 }
 
 /** Each event once, without those whose date no clock shows. */

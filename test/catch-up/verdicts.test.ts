@@ -283,6 +283,21 @@ test('a type of 50 events is complete when the whole was answered twice, also wh
   expect(queries).toHaveLength(9);
 });
 
+test('an event that the list repeats counts once for the cap: a type of as many events as the whole has is not complete', () => {
+  const list = marks(200, ['transfer.settled', 'redeem.failed']).map((mark, index) => ({
+    ...{ ...mark, at: timeOf((index * 7) % 200) },
+  }));
+  // Cut at 60, and one type is repeated after that.
+  const { unproven, verdicts } = survey(({ type, limit }) =>
+    cut(list, { type, limit: 60 })
+      .flatMap((mark) => (mark.type === 'redeem.failed' ? [mark, mark, mark] : [mark]))
+      .slice(0, limit),
+  );
+  expect(verdicts[0]).toMatchObject({ type: null, size: 120 });
+  expect(verdicts.find(({ type }) => type === 'transfer.settled')).toMatchObject({ size: 60 });
+  expect(unproven).toEqual(expect.arrayContaining(['transfer.settled', 'redeem.failed']));
+});
+
 test('the whole list is not asked for again when no type has 50 events', () => {
   const list = marks(100).toReversed();
   expect(survey((query) => cut(list, query)).queries.filter(({ type }) => type === null)).toHaveLength(3);

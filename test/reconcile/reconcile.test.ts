@@ -299,6 +299,23 @@ test('the list is read with the lowest limit if the service refuses the limit th
   expect(result).toMatchObject({ agree: true, requests: 2, problems: [{ code: 'ERR_API_RESPONSE' }] });
 });
 
+test('a list that always shows the same events looks like the newest ones, and every later event of the inbox is unlisted', async () => {
+  const at = (minutes: number) => new Date(SINCE.getTime() + minutes * 60_000).toISOString();
+  const inbox = makeInbox();
+  const frozen = Array.from({ length: 200 }, (_, index) =>
+    makeEvent(`evt_${index}`, { created_at: at(100 - index) }),
+  );
+  const pushed = makeEvent('evt_pushed', { created_at: at(200) });
+  for (const event of [...frozen.slice(0, 101), pushed]) await finish(inbox, event);
+  const ledger = [...frozen.slice(0, 101), pushed].map(({ id }) => ({ id }));
+  const result = await compareBooks(frozen, { inbox, ledger });
+  expect(result).toMatchObject({
+    agree: false,
+    complete: true,
+    findings: { unlisted: { ids: [pushed.id] } },
+  });
+});
+
 test('a span that ends later than the lag allows is not complete', async () => {
   const result = await compareBooks([], { inbox: makeInbox(), ledger: [], until: new Date(NOW) });
   expect(result).toMatchObject({ agree: false, unproven: [{ reason: 'not-settled' }] });
