@@ -89,7 +89,7 @@ export interface PollerOptions {
    * nothing is proven, and a later date changes nothing; nor does any date in an inbox that an older release has
    * polled with. A date in the future counts as the first poll.
    *
-   * @default the first poll, by the earlier of this clock and the service's
+   * @default the first poll, by the earlier of this clock and the service's, or `lagMs` before this one alone
    */
   readonly since?: Date | undefined;
   /** Records and handles listed events of any age. Nothing is proven of those from before the opening date. @default false */
@@ -413,8 +413,11 @@ async function pollUnderLease(
     lastLimit,
     oldest,
   });
-  const opening = openingBy(list.clocks());
-  // Without an answer, the service's clock is not known, and an opening date that is stored stays.
+  // Without an answer, the service's clock is not known: ours can be ahead of it by `lagMs`.
+  const { until, latest } = list.clocks();
+  const untilAlone = Math.min(until, startedAt - settings.lagMs);
+  const opening = openingBy({ until: survey.answered ? until : untilAlone, latest });
+  // Then an opening date that is stored stays.
   const since = survey.answered && !halt.aborted ? opening.since : (state.since ?? opening.since);
   const opened = { ...state, since: since === Number.NEGATIVE_INFINITY ? null : since };
   // A poll that was stopped before it read the whole list has found no gap.

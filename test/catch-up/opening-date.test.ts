@@ -135,19 +135,30 @@ test('an opening date in the future counts as the first poll, also when only our
   }
 });
 
-test('a first poll without an answer fixes the opening date, and no watermark', async () => {
+test('a first poll without an answer fixes the opening date lagMs before it, because our clock can be ahead by that, and no watermark', async () => {
   const it = setUp();
   it.service.up = false;
   await it.poll();
   expect(await it.inbox.acquirePoll({ holder: 'test', leaseMs: 0 })).toMatchObject({
-    since: START,
+    since: START - 5 * MINUTE_MS,
     watermark: null,
   });
   it.service.up = true;
   it.clock.now += 10 * MINUTE_MS;
-  it.events.push(listed('old', START - 1), listed('meanwhile', START + MINUTE_MS));
+  it.events.push(listed('old', START - 5 * MINUTE_MS - 1), listed('meanwhile', START + MINUTE_MS));
   expect(await it.poll()).toMatchObject({ proven: true, skipped: 1, handled: 1 });
   expect(it.handled).toEqual(['meanwhile']);
+});
+
+test('no event is skipped that was created after a first poll without an answer while our clock was ahead by lagMs', async () => {
+  const it = setUp();
+  it.service.up = false;
+  await it.poll({ runtime: { now: () => it.clock.now + 5 * MINUTE_MS } });
+  it.events.push(listed('new', START));
+  it.clock.now += 10 * MINUTE_MS;
+  it.service.up = true;
+  expect(await it.poll()).toMatchObject({ proven: true, skipped: 0, handled: 1 });
+  expect(it.handled).toEqual(['new']);
 });
 
 test('backfill handles events of any age, and those from before the opening date raise no alarm', async () => {
@@ -283,7 +294,7 @@ test('an opening date that is in the future stays while the list does not answer
   it.service.up = false;
   await poll(DAY_MS);
   await poll(0);
-  expect((await it.inbox.pollState()).since).toBe(START + DAY_MS);
+  expect((await it.inbox.pollState()).since).toBe(START + DAY_MS - 5 * MINUTE_MS);
   it.service.up = true;
   expect(await poll(0)).toMatchObject({ proven: false, gapsOpened: [{ reason: 'clock' }] });
   expect((await it.inbox.pollState()).since).toBe(START);
