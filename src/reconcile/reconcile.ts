@@ -321,7 +321,8 @@ function createRun<Entry extends LedgerEntry>(
   function addRecord(record: InboxRecord): boolean {
     const { id, type, state } = record;
     firstAt = Math.min(firstAt, record.receivedAt);
-    if (isRemoved(record)) removed = true;
+    const isGone = isRemoved(record);
+    if (isGone) removed = true;
     const known = books.get(id);
     if (known === undefined && !isRecordIn(record)) return false;
     const event = eventOf(id, record);
@@ -329,20 +330,24 @@ function createRun<Entry extends LedgerEntry>(
       totals.inbox += 1;
       if (known?.listed !== true && event !== undefined) daily?.addEvent(event);
     }
-    const unlisted = list.events.has(id) ? undefined : event;
+    const mustBeListed = isProvenByList(record);
+    if (isAhead(record) && !mustBeListed && !isGone && known?.state == null) totals.unjudged += 1;
     books.set(id, {
       state,
       booked: ledgerTypes.has(type),
       undated: event === undefined,
-      mustBeListed: unlisted !== undefined && isProvenByList(unlisted),
+      mustBeListed,
       differs: known?.differs === true || isOther(record),
     });
     return true;
   }
 
   /** Whether the record or the list says that its event is of the span: they can differ. */
-  function isRecordIn({ id, event, receivedAt }: InboxRecord): boolean {
+  function isRecordIn(record: InboxRecord): boolean {
+    const { id, event, receivedAt } = record;
     const events = [list.events.get(id)?.event, event].filter((one) => one != null);
+    // By its own time alone, an event that is dated in the future would be compared in years, or never.
+    if (isAhead(record) && isIn(receivedAt)) return true;
     if (events.length > 0) return events.some((one) => isIn(createdAtMs(one)));
     // A pruned event that the list does not show: it was created before it was received.
     return receivedAt + lagMs > span.from;
@@ -354,11 +359,19 @@ function createRun<Entry extends LedgerEntry>(
     return listed !== undefined && event !== null && !saysTheSame(listed, event);
   }
 
-  function isProvenByList(event: UnknownEvent): boolean {
-    if (!isEventType(event.type)) return false;
+  /** Whether it is dated so long after its receipt that no clock explains it, and the list does not have it. */
+  function isAhead({ id, type, event, receivedAt }: InboxRecord): boolean {
+    if (event === null || !isEventType(type) || list.events.has(id)) return false;
+    return createdAtMs(event) > receivedAt + lagMs;
+  }
+
+  /** Whether the list does not have an event of the inbox that it must have. */
+  function isProvenByList(record: InboxRecord): boolean {
+    const { id, event, receivedAt } = record;
+    if (event === null || list.events.has(id) || !isEventType(event.type)) return false;
     const { from, until } = list.proof[event.type];
-    const at = createdAtMs(event);
-    return at > from && at <= until && at > list.shownFrom;
+    const times = [createdAtMs(event), ...(isAhead(record) ? [receivedAt] : [])];
+    return times.some((at) => at > from && at <= until && at > list.shownFrom);
   }
 
   /** Whether a complete list lacks the event because it is older than all that the list shows, in the span or before it. */
@@ -504,7 +517,10 @@ function createRun<Entry extends LedgerEntry>(
     }
     if (line.differs || (record !== undefined && isOther(record)))
       await report('conflicting', DETAILS.conflicting);
-    if (isUnlisted) await report('unlisted', DETAILS.unlisted);
+    if (isUnlisted) {
+      const isFuture = record !== undefined && isAhead(record);
+      await report('unlisted', isFuture ? DETAILS.unlistedAhead : DETAILS.unlisted);
+    }
     if (entries > 1 && booked) await report('doubled', `The ledger has ${entries} entries of it.`);
     if (entries > 0 && !booked) await report('extra', DETAILS.unbooked);
     if (state === null) return report('unseen', DETAILS.unseenWithEntry);
@@ -600,6 +616,8 @@ const DETAILS = {
     'It is dead-lettered, but the ledger has an entry of it: to requeue it can double its effect.',
   unlisted:
     'The inbox has it, and the service does not list it, although the list was complete for its time. Ask the service whether it sent it; if not, change the webhook secret.',
+  unlistedAhead:
+    'The inbox has it, and the service does not list it, although the list was complete when it was received. It is dated in the future of its receipt. Ask the service whether it sent it; if not, change the webhook secret.',
   conflicting:
     'The inbox has another event with this id than the service lists: the type, the time or the payload differs, and a handler may have run for the wrong one. Compare the two and correct its effect. If the service sent only the listed one, change the webhook secret.',
   listedTwice:
