@@ -323,15 +323,16 @@ function createRun<Entry extends LedgerEntry>(
     firstAt = Math.min(firstAt, record.receivedAt);
     const isGone = isRemoved(record);
     if (isGone) removed = true;
+    const isFuture = isAhead(record);
     const known = books.get(id);
-    if (known === undefined && !isRecordIn(record)) return false;
+    if (known === undefined && !isRecordIn(record, { isFuture })) return false;
     const event = eventOf(id, record);
     if (known === undefined || known.state === null) {
       totals.inbox += 1;
       if (known?.listed !== true && event !== undefined) daily?.addEvent(event);
     }
-    const mustBeListed = isProvenByList(record);
-    if (isAhead(record) && !mustBeListed && !isGone && known?.state == null) totals.unjudged += 1;
+    const mustBeListed = isProvenByList(record, { isFuture });
+    if (isFuture && !mustBeListed && !isGone && known?.state == null) totals.unjudged += 1;
     books.set(id, {
       state,
       booked: ledgerTypes.has(type),
@@ -343,11 +344,13 @@ function createRun<Entry extends LedgerEntry>(
   }
 
   /** Whether the record or the list says that its event is of the span: they can differ. */
-  function isRecordIn(record: InboxRecord): boolean {
-    const { id, event, receivedAt } = record;
+  function isRecordIn(
+    { id, event, receivedAt }: InboxRecord,
+    { isFuture }: { readonly isFuture: boolean },
+  ): boolean {
     const events = [list.events.get(id)?.event, event].filter((one) => one != null);
     // By its own time alone, an event that is dated in the future would be compared in years, or never.
-    if (isAhead(record) && isIn(receivedAt)) return true;
+    if (isFuture && isIn(receivedAt)) return true;
     if (events.length > 0) return events.some((one) => isIn(createdAtMs(one)));
     // A pruned event that the list does not show: it was created before it was received.
     return receivedAt + lagMs > span.from;
@@ -366,11 +369,13 @@ function createRun<Entry extends LedgerEntry>(
   }
 
   /** Whether the list does not have an event of the inbox that it must have. */
-  function isProvenByList(record: InboxRecord): boolean {
-    const { id, event, receivedAt } = record;
+  function isProvenByList(
+    { id, event, receivedAt }: InboxRecord,
+    { isFuture }: { readonly isFuture: boolean },
+  ): boolean {
     if (event === null || list.events.has(id) || !isEventType(event.type)) return false;
     const { from, until } = list.proof[event.type];
-    const times = [createdAtMs(event), ...(isAhead(record) ? [receivedAt] : [])];
+    const times = [createdAtMs(event), ...(isFuture ? [receivedAt] : [])];
     return times.some((at) => at > from && at <= until && at > list.shownFrom);
   }
 
@@ -381,7 +386,7 @@ function createRun<Entry extends LedgerEntry>(
     const { from, until } = list.proof[known];
     if (event !== null) {
       const at = createdAtMs(event);
-      return at > from && at <= list.shownFrom;
+      return at > from && at <= Math.min(until, list.shownFrom);
     }
     // It was created before it was received, so a list that has everything would show it, whenever that was.
     return from === Number.NEGATIVE_INFINITY && receivedAt <= until;
@@ -519,7 +524,7 @@ function createRun<Entry extends LedgerEntry>(
       await report('conflicting', DETAILS.conflicting);
     if (isUnlisted) {
       const isFuture = record !== undefined && isAhead(record);
-      await report('unlisted', isFuture ? DETAILS.unlistedAhead : DETAILS.unlisted);
+      await report('unlisted', isFuture ? DETAILS.unlistedFuture : DETAILS.unlisted);
     }
     if (entries > 1 && booked) await report('doubled', `The ledger has ${entries} entries of it.`);
     if (entries > 0 && !booked) await report('extra', DETAILS.unbooked);
@@ -616,7 +621,7 @@ const DETAILS = {
     'It is dead-lettered, but the ledger has an entry of it: to requeue it can double its effect.',
   unlisted:
     'The inbox has it, and the service does not list it, although the list was complete for its time. Ask the service whether it sent it; if not, change the webhook secret.',
-  unlistedAhead:
+  unlistedFuture:
     'The inbox has it, and the service does not list it, although the list was complete when it was received. It is dated in the future of its receipt. Ask the service whether it sent it; if not, change the webhook secret.',
   conflicting:
     'The inbox has another event with this id than the service lists: the type, the time or the payload differs, and a handler may have run for the wrong one. Compare the two and correct its effect. If the service sent only the listed one, change the webhook secret.',

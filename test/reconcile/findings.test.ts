@@ -516,6 +516,13 @@ test('an event that is dated in the future is unjudged if the list does not prov
   expect(result.diagnosis).toContain('dated in the future');
 });
 
+test('an event that is dated in the future is unjudged if the list shows nothing at all', async () => {
+  const inbox = makeInbox(Date.parse(CREATED));
+  await finish(inbox, makeEvent('evt_forged', { created_at: '2099-01-01T00:00:00Z' }));
+  const result = await compareBooks([], { inbox, ledger: [{ id: 'evt_forged' }] });
+  expect(result).toMatchObject({ agree: false, totals: { entries: 1, unjudged: 1 } });
+});
+
 test('an event that is dated in the future is compared as any other if the list has it, or the receipt is not of the span', async () => {
   const future = makeEvent('evt_future', { created_at: '2099-01-01T00:00:00Z' });
   const inbox = makeInbox(Date.parse(CREATED));
