@@ -216,6 +216,54 @@ test('a created_at with a leap second and lower-case letters is compared with th
   expect(it.handled).toEqual(['2016-12-31t23:59:60z']);
 });
 
+/** An event that push brought before the first poll. */
+async function push({ inbox }: Pick<ReturnType<typeof setUp>, 'inbox'>, event: UnknownEvent) {
+  const claim = await inbox.claim(event, { leaseMs: MINUTE_MS, origin: 'push' });
+  if (claim.state === 'claimed') await inbox.complete(claim.lease);
+}
+
+test('a first poll that looks back proves nothing of the time from which the list has lost an event that push brought', async () => {
+  const it = setUp();
+  const pushed = listed('pushed', START - 20 * 60 * MINUTE_MS);
+  await push(it, pushed);
+  it.events.push(listed('kept', START - 10 * 60 * MINUTE_MS));
+  const since = new Date(START - DAY_MS);
+  const report = await it.poll({ since });
+  expect(report).toMatchObject({
+    proven: false,
+    problems: [],
+    gapsOpened: [
+      {
+        ...{ reason: 'removed', types: EVENT_TYPES, from: new Date(START - DAY_MS - 1).toISOString() },
+        until: new Date(START - 10 * 60 * MINUTE_MS + 5 * MINUTE_MS + 1_000).toISOString(),
+      },
+    ],
+  });
+  // What the list shows later does not bring back what it has lost.
+  it.clock.now += 10 * MINUTE_MS;
+  expect((await it.poll({ since })).gaps).toHaveLength(1);
+});
+
+test.each([
+  ['is still listed', START - 20 * 60 * MINUTE_MS, true],
+  ['need not be listed yet', START - MINUTE_MS, false],
+] as const)('a first poll that looks back is proven if what push brought %s', async (_, at, isListed) => {
+  const it = setUp();
+  const pushed = listed('pushed', at);
+  await push(it, pushed);
+  if (isListed) it.events.push(pushed);
+  it.events.push(listed('kept', START - 10 * 60 * MINUTE_MS));
+  expect(await it.poll({ since: new Date(START - DAY_MS) })).toMatchObject({ proven: true, gaps: [] });
+});
+
+test('a first poll that looks back reports an inbox that fails when it is read, and goes on', async () => {
+  const it = setUp();
+  const inbox = { ...it.inbox, list: () => Promise.reject(new Error('down')) };
+  const receiver = createReceiver({ secret: 'secret', inbox, handlers: {}, logger: quiet });
+  const report = await it.poll({ receiver, since: new Date(START - DAY_MS) });
+  expect(report).toMatchObject({ proven: true, doubtful: true, problems: [{ code: 'ERR_INBOX_FAILED' }] });
+});
+
 test('what is malformed and older than the opening date is no problem', async () => {
   const it = setUp();
   const broken = (at: number) => ({ id: 'broken', created_at: new Date(at).toISOString() }) as UnknownEvent;
