@@ -118,12 +118,16 @@ interface Judged {
   readonly answer: ListAnswer | null;
   readonly verdict: ListVerdict['verdict'];
   readonly proof: Proof;
+  /** The types of which it proves nothing, although it is an answer for all types. @default none */
+  readonly except?: ReadonlySet<EventType> | undefined;
 }
 
 /** Surveys the list: as a whole with a growing limit, then by type. */
 export function* surveyList(options: SurveyOptions): Survey {
   const { startedAt, lagMs, disorderMs, maxLimit, lastLimit = 0, oldest = null } = options;
   const answers: ListAnswer[] = [];
+  /** The last answers for one type, with the newest events of it; `null`: the request failed. */
+  const asked = new Map<EventType, ListAnswer | null>();
   let removedUntil: number | null = null;
   /** The earlier of two clocks, so that a clock that is ahead cannot move the watermark too far. */
   const until = () => answers.reduce((time, { servedAt }) => Math.min(time, servedAt ?? time), startedAt);
@@ -151,6 +155,11 @@ export function* surveyList(options: SurveyOptions): Survey {
   function* surveyWhole(): Survey {
     let limit = Math.min(Math.max(options.limit, lastLimit), maxLimit);
     let whole = yield* ask({ type: null, limit });
+    if (whole === null && limit > options.limit) {
+      // The service can refuse a limit that it took before, or answer it too slowly.
+      limit = options.limit;
+      whole = yield* ask({ type: null, limit });
+    }
     if (whole === null) return conclude([failed({ type: null, limit })]);
     for (;;) {
       const judged = isComplete(whole, MIN_CAP) ? complete(whole) : yield* judgeWindow(whole, target());
@@ -174,12 +183,15 @@ export function* surveyList(options: SurveyOptions): Survey {
     const parts: { readonly query: ListQuery; readonly answer: ListAnswer | null }[] = [];
     for (const type of EVENT_TYPES) {
       const part = { type, limit: query.limit };
-      parts.push({ query: part, answer: yield* ask(part) });
+      const answer = yield* ask(part);
+      parts.push({ query: part, answer });
+      if (answer !== null) asked.set(type, answer);
     }
     // The cap can have shrunk since the whole was answered, so the whole is asked for again where its size matters.
     const sizeMatters = parts.some(({ answer }) => (answer?.size ?? 0) >= MIN_CAP);
     const again = sizeMatters ? yield* ask(query) : null;
-    const cap = Math.max(MIN_CAP, Math.min(whole.size, again?.size ?? 0));
+    // A cap of 60 events can let pass 120 elements if it is applied before events are repeated.
+    const cap = Math.max(MIN_CAP, Math.min(countEvents(whole), again === null ? 0 : countEvents(again)));
     const isWhole = (answer: ListAnswer | null) => answer !== null && isComplete(answer, cap);
     const filter = parts.some(({ answer }) => isWhole(answer)) ? yield* judgeFilter(whole) : null;
 
@@ -200,15 +212,44 @@ export function* surveyList(options: SurveyOptions): Survey {
     const order = readOrder(answer, disorderMs);
     if (order === null) return unproven(answer, 'no-order');
     // A list in the order of listing can cut off what was created up to a lag later than the oldest that it shows.
-    const from = order.tail + lagMs + disorderMs;
-    if (from >= settledAt()) return unproven(answer, 'window-too-short');
+    const spare = lagMs + disorderMs;
+    // One that is further below its place than that shows how much newer than its place what is cut off can be.
+    const sink = order.sink > spare ? order.sink : 0;
+    const from = order.tail + spare + sink;
+    if (from >= settledAt()) return unproven(answer, sink > 0 ? 'no-order' : 'window-too-short');
     if (from > reach) return unproven(answer, 'not-reached');
     const query = { type: answer.type, limit: Math.max(1, Math.ceil(answer.size * PROBED_SHARE)) };
     const probe = yield* ask(query);
     if (probe === null) return unproven(answer, 'no-answer');
     const reason = refutesWindow({ probe, order, limit: query.limit, disorderMs });
     if (reason !== null) return unproven(answer, reason);
-    return { query: answer, answer, verdict: 'window', proof: { from, reason: 'not-reached' } };
+    const except = answer.type === null ? yield* judgeUnshown(answer, from) : new Set<EventType>();
+    if (except === null) return unproven(answer, 'contradiction');
+    return { query: answer, answer, verdict: 'window', proof: { from, reason: 'not-reached' }, except };
+  }
+
+  /**
+   * Asks for the newest events of each type that a window of all types does not show: a list that is sorted by type first,
+   * and by time then, looks like a window of the first types. `null` if there are events that the window lacks; otherwise
+   * the types of which that is not known.
+   */
+  function* judgeUnshown(window: ListAnswer, from: number): Survey<ReadonlySet<EventType> | null> {
+    const shown = new Set(window.events.map(({ type }) => type));
+    const except = new Set<EventType>();
+    for (const type of EVENT_TYPES.filter((each) => !shown.has(each))) {
+      if (!asked.has(type)) asked.set(type, yield* ask({ type, limit: REACH_EVENTS }));
+      const answer = asked.get(type) ?? null;
+      if (answer === null) {
+        except.add(type);
+        continue;
+      }
+      const events = answer.events.filter((event) => event.type === type);
+      const lacked = events.filter(({ at }) => at > from);
+      if (lacked.some(({ at }) => at > start() && at <= settledAt())) return null;
+      // So many can hardly all have been listed since the window was, and the answer shows nothing of older ones.
+      if (lacked.length >= REACH_EVENTS && lacked.length === events.length) return null;
+    }
+    return except;
   }
 
   /**
@@ -257,9 +298,9 @@ export function* surveyList(options: SurveyOptions): Survey {
     const checked = judged.map((each) => ({ ...each, proof: limitProof(each) }));
     const proofOf = (type: EventType) =>
       checked
-        .filter(({ query }) => query.type === null || query.type === type)
+        .filter(({ query, except }) => (query.type === null ? !except?.has(type) : query.type === type))
         .map(({ proof }) => proof)
-        .reduce((best, proof) => (proof.from <= best.from ? proof : best));
+        .reduce((best, proof) => (proof.from <= best.from ? proof : best), nothing('no-answer'));
     const proofs = Object.fromEntries(EVENT_TYPES.map((type) => [type, proofOf(type)]));
     return {
       answered: answers.length > 0,
@@ -275,9 +316,15 @@ export function* surveyList(options: SurveyOptions): Survey {
     };
   }
 
+  /** Then an answer for a type that is not smaller than its limit does not show that the service filters first. */
+  function ignoresLimit(): boolean {
+    return answers.some(({ size, limit }) => size > limit);
+  }
+
   /** What is left of a proof after all answers and elements that cannot be read are known. */
-  function limitProof({ answer, proof }: Judged): Proof {
+  function limitProof({ answer, verdict, proof }: Judged): Proof {
     if (answer === null || proof.from >= settledAt()) return { ...proof, from: Number.POSITIVE_INFINITY };
+    if (verdict === 'complete' && answer.type !== null && ignoresLimit()) return nothing('no-order');
     let { from, reason } = proof;
     const ids = new Set(answer.events.map(({ id }) => id));
     const isLacked = ({ id, type, at }: EventKey) =>
@@ -359,7 +406,7 @@ const MAX_CHANCE = 1e-9;
 /** So many events must show how far back a list reaches: one or two can be there because they were listed late. */
 const REACH_EVENTS = 3;
 
-/** One in so many events can be out of order by more than the disorder. */
+/** One in so many events can be older than its place by more than the disorder. */
 const LATE_SHARE = 10;
 
 /** A list that is sorted by time, in either direction. */
@@ -368,25 +415,34 @@ interface Order {
   readonly events: readonly EventKey[];
   /** When the oldest event was created, by {@link REACH_EVENTS} events. */
   readonly tail: number;
+  /** By how much an event is newer than its place, at most, in ms. In a list by listing, the lag makes it look so, too. */
+  readonly sink: number;
 }
 
 /**
- * The order of an answer, or `null`: neighbours are in order within `disorderMs`, all but a few, and the times are too
- * many and too different for a shuffled list to look so by chance. Fifty equal times show no order, nor does one event
- * repeated.
+ * The order of an answer, or `null`: neighbours are in order within `disorderMs`, all but a few that are late, and the
+ * times are too many and too different for a shuffled list to look so by chance. Fifty equal times show no order, nor
+ * does one event repeated.
  */
 function readOrder(answer: ListAnswer, disorderMs: number): Order | null {
   const distinct = distinctEvents(answer);
   for (const events of [distinct, distinct.toReversed()]) {
-    const kept = withoutOutliers(events, disorderMs);
+    const kept = withoutLate(events, disorderMs);
     const outliers = events.length - kept.length;
     const tail = kept.map(({ at }) => at).sort((a, b) => a - b)[REACH_EVENTS - 1];
     if (tail === undefined || outliers * LATE_SHARE > events.length) continue;
     // Every choice of the outliers is one more way for chance.
     const maxChance = Math.log(MAX_CHANCE) - outliers * Math.log(events.length);
-    if (isMoreThanChance(kept, { disorderMs, maxChance })) return { events: kept, tail };
+    if (isMoreThanChance(kept, { disorderMs, maxChance })) {
+      return { events: kept, tail, sink: measureSink(events) };
+    }
   }
   return null;
+}
+
+/** How many different events an answer has at least. */
+function countEvents({ events }: ListAnswer): number {
+  return new Set(events.map(({ id }) => id)).size;
 }
 
 /** Each event once, without those whose date no clock shows. */
@@ -397,21 +453,29 @@ function distinctEvents({ events }: ListAnswer): readonly EventKey[] {
 }
 
 /**
- * Of events that are newest first, those that are in order: without the ones that are older than a later one of the
- * list, or without those that are newer than an earlier one, whichever are fewer.
+ * Of events that are newest first, those that are in order: without the ones that are older than a later one of the list,
+ * because they were listed late. That shows nothing of the others, but an event below its place shows that others can be
+ * below the cut, so none is left out for that.
  */
-function withoutOutliers(events: readonly EventKey[], disorderMs: number): readonly EventKey[] {
+function withoutLate(events: readonly EventKey[], disorderMs: number): readonly EventKey[] {
   let newest = Number.NEGATIVE_INFINITY;
   const notLate = events.toReversed().filter(({ at }) => {
     newest = Math.max(newest, at);
     return newest - at <= disorderMs;
   });
-  let oldest = Number.POSITIVE_INFINITY;
-  const notEarly = events.filter(({ at }) => {
-    oldest = Math.min(oldest, at);
-    return at - oldest <= disorderMs;
-  });
-  return notEarly.length > notLate.length ? notEarly : notLate.toReversed();
+  return notLate.toReversed();
+}
+
+/** An event is below its place if it is newer than most of so many before it: one of them can have been listed late. */
+const SINK_NEIGHBOURS = 3;
+
+/** By how much an event is newer than most of those just before it, at most; of events that are newest first, in ms. */
+function measureSink(events: readonly EventKey[]): number {
+  return events.reduce((deepest, { at }, index) => {
+    const before = events.slice(Math.max(0, index - SINK_NEIGHBOURS), index).map((event) => event.at);
+    const [, second = Number.POSITIVE_INFINITY] = before.sort((a, b) => a - b);
+    return Math.max(deepest, at - second);
+  }, 0);
 }
 
 /** An event that can change places with more than these shows no order: to count them all would take too long. */

@@ -1,4 +1,11 @@
-import { createdAtMs, type EventType, encodeEvent, isEventType, type UnknownEvent } from '../core/events.js';
+import {
+  createdAtMs,
+  type EventType,
+  encodeEvent,
+  isDateTime,
+  isEventType,
+  type UnknownEvent,
+} from '../core/events.js';
 import type { Receiver } from '../receiver/receiver.js';
 import {
   type ListAnswer,
@@ -218,8 +225,14 @@ function canBeKnownType(element: unknown): boolean {
   return type === undefined || isEventType(type);
 }
 
+/**
+ * When it was created, epoch ms; `null` for what is no RFC 3339 date-time: `Date.parse` reads a date alone, a time without
+ * an offset and `0`, too, and what it makes of them is not when the event was created.
+ */
 function timeOf(element: unknown): number | null {
-  const time = Date.parse(stringField(element, 'created_at') ?? '');
+  const text = stringField(element, 'created_at');
+  if (text === undefined || !isDateTime(text)) return null;
+  const time = createdAtMs({ created_at: text });
   return Number.isNaN(time) ? null : time;
 }
 

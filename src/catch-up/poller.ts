@@ -1,5 +1,5 @@
 import { ConfigError, orUnavailable, refuseOthers } from '../core/errors.js';
-import { isKnownEvent } from '../core/events.js';
+import { createdAtMs, isKnownEvent } from '../core/events.js';
 import {
   boolean,
   date,
@@ -13,7 +13,7 @@ import {
   rule,
   withMethods,
 } from '../core/options.js';
-import type { Inbox, Logger, PollState } from '../core/ports.js';
+import type { Inbox, InboxOperations, Logger, OldestListed, PollState } from '../core/ports.js';
 import {
   RUNTIME,
   type Runtime,
@@ -71,8 +71,8 @@ export interface PollerOptions {
   /** How late an event can be listed after its `created_at`, in ms. The watermark stays this far behind now. @default 300_000 */
   readonly lagMs?: number | undefined;
   /**
-   * By how much neighbours of the list can be out of order, in ms; one in ten can be out of order by more. Applies to
-   * `created_at` in a list that is sorted by something like it, such as ids.
+   * By how much neighbours of the list can be out of order, in ms; one in ten can be older than its place by more. Applies
+   * to `created_at` in a list that is sorted by something like it, such as ids.
    *
    * @default 1_000
    */
@@ -89,7 +89,7 @@ export interface PollerOptions {
    * nothing is proven, and a later date changes nothing; nor does any date in an inbox that an older release has
    * polled with. A date in the future counts as the first poll.
    *
-   * @default the first poll, by the earlier of this clock and the service's
+   * @default the first poll, by the earlier of this clock and the service's, or `lagMs` before this one alone
    */
   readonly since?: Date | undefined;
   /** Records and handles listed events of any age. Nothing is proven of those from before the opening date. @default false */
@@ -402,7 +402,17 @@ async function pollUnderLease(
   const takeFrom = (clocks: Clocks) => openingBy(clocks).takeFrom;
   const list = createListReader({ ...settings, startedAt, takeFrom, signal: halt });
   const watermark = state.watermark ?? openingBy(list.clocks()).since;
-  const { limit: lastLimit, oldest } = state;
+  const { limit: lastLimit } = state;
+  let { oldest } = state;
+  const settledAt = startedAt - settings.lagMs;
+  // Only a first poll that looks back could take for whole what has lost events before any poll saw it.
+  if (first && watermark < settledAt) {
+    try {
+      oldest ??= await oldestReceived(settings.receiver.inbox, settledAt);
+    } catch (error) {
+      problems.push(toProblem(error, { code: 'ERR_INBOX_FAILED' }));
+    }
+  }
   const target = triesGaps(state, { ...settings, startedAt, isFirst }) ? oldestGap(state) : undefined;
   const survey = await runSurvey(list, {
     ...settings,
@@ -413,8 +423,11 @@ async function pollUnderLease(
     lastLimit,
     oldest,
   });
-  const opening = openingBy(list.clocks());
-  // Without an answer, the service's clock is not known, and an opening date that is stored stays.
+  // Without an answer, the service's clock is not known: ours can be ahead of it by `lagMs`.
+  const { until, latest } = list.clocks();
+  const untilAlone = Math.min(until, startedAt - settings.lagMs);
+  const opening = openingBy({ until: survey.answered ? until : untilAlone, latest });
+  // Then an opening date that is stored stays.
   const since = survey.answered && !halt.aborted ? opening.since : (state.since ?? opening.since);
   const opened = { ...state, since: since === Number.NEGATIVE_INFINITY ? null : since };
   // A poll that was stopped before it read the whole list has found no gap.
@@ -452,6 +465,30 @@ async function pollUnderLease(
         ? 'This poll proves nothing, because it was stopped or its result was not saved: `problems` says why.'
         : diagnose({ survey, advance: next, settings }),
   });
+}
+
+/** How many records a first poll reads to find the oldest event that push brought. */
+const FIRST_RECORDS = 500;
+
+/**
+ * The oldest of the first events that the inbox received, if it was created by then: a list that shows only newer ones
+ * has lost events. `null` if there is none, or the inbox has no `list`.
+ *
+ * @throws {UnavailableError} `ERR_INBOX_FAILED`.
+ */
+async function oldestReceived(
+  inbox: Inbox<unknown> & Partial<Pick<InboxOperations, 'list'>>,
+  settledAt: number,
+): Promise<OldestListed | null> {
+  if (typeof inbox.list !== 'function') return null;
+  const listing = inbox.list({ state: 'done', limit: FIRST_RECORDS });
+  const records = await orUnavailable('ERR_INBOX_FAILED', listing);
+  const at = records
+    .flatMap(({ event }) => (event !== null && isKnownEvent(event) ? [createdAtMs(event)] : []))
+    .filter((time) => time <= settledAt)
+    .reduce((oldest, time) => Math.min(oldest, time), Number.POSITIVE_INFINITY);
+  // That the list had it is not known, so it shows no age up to which the service keeps events.
+  return Number.isFinite(at) ? { at, seenAt: at } : null;
 }
 
 /** Which events the poller takes. Times are epoch ms. */

@@ -23,11 +23,23 @@ export type ListProof = Readonly<Record<EventType, Span & { readonly reason: Gap
 /** The parts of the span that neither the list nor the poller's state proves, types with the same ones together. */
 export function findUnproven(
   span: Span,
-  { state, list }: { readonly state: PollState; readonly list: ListProof },
+  {
+    state,
+    list,
+    polledFrom,
+  }: {
+    readonly state: PollState;
+    readonly list: ListProof;
+    /**
+     * Events created up to here can have been removed from the list before anything received them: then the first poll
+     * saw a list that had lost them, and proved nothing. `-Infinity` if there is no sign of that.
+     */
+    readonly polledFrom: number;
+  },
 ): readonly UnprovenSpan[] {
   const groups = new Map<string, UnprovenSpan>();
   for (const type of EVENT_TYPES) {
-    const proven = [list[type], ...provenByPoller(state, type)];
+    const proven = [list[type], ...provenByPoller(state, { type, polledFrom })];
     for (const { from, until } of proven.reduce(subtractFromAll, [span])) {
       const reason = reasonOf({ from, until }, { state, list: list[type], type });
       const key = `${from} ${until} ${reason}`;
@@ -38,10 +50,13 @@ export function findUnproven(
 }
 
 /** What the poller has proven of a type: from the opening date to the watermark, except in the open gaps. */
-function provenByPoller(state: PollState, type: EventType): readonly Span[] {
+function provenByPoller(
+  state: PollState,
+  { type, polledFrom }: { readonly type: EventType; readonly polledFrom: number },
+): readonly Span[] {
   if (state.watermark === null) return [];
   const whole = {
-    from: state.since === null ? Number.NEGATIVE_INFINITY : state.since - 1,
+    from: Math.max(polledFrom, state.since === null ? Number.NEGATIVE_INFINITY : state.since - 1),
     until: state.watermark,
   };
   // A gap that a person has acknowledged is accepted, and not proven.

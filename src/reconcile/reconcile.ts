@@ -163,6 +163,7 @@ export async function reconcile<Entry extends LedgerEntry>(
   const unproven = findUnproven(run.span, {
     state: { ...state, watermark: state.watermark && Math.min(state.watermark, list.settledAt) },
     list: run.proof(),
+    polledFrom: run.polledFrom(),
   }).map((part) => ({ ...part, from: toIso(part.from), until: toIso(part.until) }));
   const summary = {
     findings: run.log.counts(),
@@ -270,6 +271,8 @@ interface Run<Entry> {
   judge(): Promise<void>;
   /** What the list proves, after the inbox has been read. */
   proof(): ListProof;
+  /** Where the polls can have proven anything, after the inbox has been read. */
+  polledFrom(): number;
 }
 
 function createRun<Entry extends LedgerEntry>(
@@ -296,6 +299,8 @@ function createRun<Entry extends LedgerEntry>(
 
   /** Whether the inbox shows that the service removes events from its list. */
   let removed = false;
+  /** When the inbox received its first event, epoch ms. */
+  let firstAt = Number.POSITIVE_INFINITY;
 
   const find = (id: string) => orUnavailable('ERR_INBOX_FAILED', inbox.find(id));
   const copiedAt = settings.copiedAt?.getTime() ?? Number.POSITIVE_INFINITY;
@@ -315,28 +320,37 @@ function createRun<Entry extends LedgerEntry>(
   /** Adds a record of the inbox to the books; `false` when its event is not of the span. */
   function addRecord(record: InboxRecord): boolean {
     const { id, type, state } = record;
+    firstAt = Math.min(firstAt, record.receivedAt);
+    const isGone = isRemoved(record);
+    if (isGone) removed = true;
+    const isFuture = isAhead(record);
     const known = books.get(id);
-    if (known === undefined && !isRecordIn(record)) return false;
+    if (known === undefined && !isRecordIn(record, { isFuture })) return false;
     const event = eventOf(id, record);
     if (known === undefined || known.state === null) {
       totals.inbox += 1;
       if (known?.listed !== true && event !== undefined) daily?.addEvent(event);
     }
-    const unlisted = list.events.has(id) ? undefined : event;
+    const mustBeListed = isProvenByList(record, { isFuture });
+    if (isFuture && !mustBeListed && !isGone && known?.state == null) totals.unjudged += 1;
     books.set(id, {
       state,
       booked: ledgerTypes.has(type),
       undated: event === undefined,
-      mustBeListed: unlisted !== undefined && isProvenByList(unlisted),
+      mustBeListed,
       differs: known?.differs === true || isOther(record),
     });
-    if (unlisted !== undefined && isRemoved(unlisted)) removed = true;
     return true;
   }
 
   /** Whether the record or the list says that its event is of the span: they can differ. */
-  function isRecordIn({ id, event, receivedAt }: InboxRecord): boolean {
+  function isRecordIn(
+    { id, event, receivedAt }: InboxRecord,
+    { isFuture }: { readonly isFuture: boolean },
+  ): boolean {
     const events = [list.events.get(id)?.event, event].filter((one) => one != null);
+    // By its own time alone, an event that is dated in the future would be compared in years, or never.
+    if (isFuture && isIn(receivedAt)) return true;
     if (events.length > 0) return events.some((one) => isIn(createdAtMs(one)));
     // A pruned event that the list does not show: it was created before it was received.
     return receivedAt + lagMs > span.from;
@@ -348,17 +362,34 @@ function createRun<Entry extends LedgerEntry>(
     return listed !== undefined && event !== null && !saysTheSame(listed, event);
   }
 
-  function isProvenByList(event: UnknownEvent): boolean {
-    if (!isEventType(event.type)) return false;
-    const { from, until } = list.proof[event.type];
-    const at = createdAtMs(event);
-    return at > from && at <= until && at > list.shownFrom;
+  /** Whether it is dated so long after its receipt that no clock explains it, and the list does not have it. */
+  function isAhead({ id, type, event, receivedAt }: InboxRecord): boolean {
+    if (event === null || !isEventType(type) || list.events.has(id)) return false;
+    return createdAtMs(event) > receivedAt + lagMs;
   }
 
-  /** An event that a complete list lacks because it is older than all that the list shows. */
-  function isRemoved(event: UnknownEvent): boolean {
-    const at = createdAtMs(event);
-    return isEventType(event.type) && at > list.proof[event.type].from && at <= list.shownFrom;
+  /** Whether the list does not have an event of the inbox that it must have. */
+  function isProvenByList(
+    { id, event, receivedAt }: InboxRecord,
+    { isFuture }: { readonly isFuture: boolean },
+  ): boolean {
+    if (event === null || list.events.has(id) || !isEventType(event.type)) return false;
+    const { from, until } = list.proof[event.type];
+    const times = [createdAtMs(event), ...(isFuture ? [receivedAt] : [])];
+    return times.some((at) => at > from && at <= until && at > list.shownFrom);
+  }
+
+  /** Whether a complete list lacks the event because it is older than all that the list shows, in the span or before it. */
+  function isRemoved({ id, type, event, receivedAt }: InboxRecord): boolean {
+    const known = event?.type ?? type;
+    if (list.events.has(id) || !isEventType(known)) return false;
+    const { from, until } = list.proof[known];
+    if (event !== null) {
+      const at = createdAtMs(event);
+      return at > from && at <= Math.min(until, list.shownFrom);
+    }
+    // It was created before it was received, so a list that has everything would show it, whenever that was.
+    return from === Number.NEGATIVE_INFINITY && receivedAt <= until;
   }
 
   function proof(): ListProof {
@@ -369,6 +400,10 @@ function createRun<Entry extends LedgerEntry>(
       return [type, isLimited ? { ...rest, from: list.shownFrom, reason: 'removed' } : { ...rest, from }];
     });
     return Object.fromEntries(limited) as ListProof;
+  }
+
+  function polledFrom(): number {
+    return removed ? Math.min(list.shownFrom, firstAt) : Number.NEGATIVE_INFINITY;
   }
 
   async function readInbox(): Promise<void> {
@@ -487,7 +522,10 @@ function createRun<Entry extends LedgerEntry>(
     }
     if (line.differs || (record !== undefined && isOther(record)))
       await report('conflicting', DETAILS.conflicting);
-    if (isUnlisted) await report('unlisted', DETAILS.unlisted);
+    if (isUnlisted) {
+      const isFuture = record !== undefined && isAhead(record);
+      await report('unlisted', isFuture ? DETAILS.unlistedFuture : DETAILS.unlisted);
+    }
     if (entries > 1 && booked) await report('doubled', `The ledger has ${entries} entries of it.`);
     if (entries > 0 && !booked) await report('extra', DETAILS.unbooked);
     if (state === null) return report('unseen', DETAILS.unseenWithEntry);
@@ -537,7 +575,7 @@ function createRun<Entry extends LedgerEntry>(
     return events.map(({ id }) => results.get(id));
   }
 
-  return { span, totals, log, daily, addListed, readInbox, readLedger, judge, proof };
+  return { span, totals, log, daily, addListed, readInbox, readLedger, judge, proof, polledFrom };
 }
 
 function assertEntry(entry: LedgerEntry | null | undefined): void {
@@ -583,6 +621,8 @@ const DETAILS = {
     'It is dead-lettered, but the ledger has an entry of it: to requeue it can double its effect.',
   unlisted:
     'The inbox has it, and the service does not list it, although the list was complete for its time. Ask the service whether it sent it; if not, change the webhook secret.',
+  unlistedFuture:
+    'The inbox has it, and the service does not list it, although the list was complete when it was received. It is dated in the future of its receipt. Ask the service whether it sent it; if not, change the webhook secret.',
   conflicting:
     'The inbox has another event with this id than the service lists: the type, the time or the payload differs, and a handler may have run for the wrong one. Compare the two and correct its effect. If the service sent only the listed one, change the webhook secret.',
   listedTwice:

@@ -118,7 +118,10 @@ export interface ReconcileResult {
     readonly parked: number;
     /** Of `unseen`, the events that this run recorded; always 0 in a dry run. */
     readonly recorded: number;
-    /** What could not be judged: pruned events, and events that ended while the books were read. */
+    /**
+     * What could not be judged: pruned events, events that ended while the books were read, and events that are dated in
+     * the future of their receipt, if the list does not prove that it must have them.
+     */
     readonly unjudged: number;
   };
   readonly findings: Readonly<Record<FindingKind, FindingCount>>;
@@ -194,7 +197,7 @@ export function describeResult({
   }
   if (totals.unjudged > 0) {
     sentences.push(
-      `${totals.unjudged} could not be judged, because they ended while the books were read, or because their events are pruned. Reconcile again, and more often than the inbox is pruned.`,
+      `${totals.unjudged} could not be judged, because they ended while the books were read, or because their events are pruned or dated in the future. Reconcile again, and more often than the inbox is pruned.`,
     );
   }
   return sentences.join(' ');

@@ -62,6 +62,28 @@ test('an element that is not an event is reported, does not stop the others, and
   expect(handled).toEqual(['a']);
 });
 
+test.each([
+  '2026-02-01',
+  '2026-02-01T00:00:00',
+  '2026-02-01T00:00Z',
+  '2026-02-30T00:00:00Z',
+  'Sun, 01 Feb 2026 00:00:00 GMT',
+  '0',
+])(
+  'an element with the date %j, which is no RFC 3339 date-time, is reported and in a gap, although Date.parse may read it as before the opening date',
+  async (created_at) => {
+    const list = [event('a', { minutes: 10 }), event('b', { created_at })];
+    const { poller, handled } = setUp(await startList(() => list));
+    const report = await poller.pollOnce();
+    expect(report).toMatchObject({
+      proven: false,
+      problems: [{ code: 'ERR_EVENT_MALFORMED', id: 'b' }],
+      gaps: [{ types: EVENT_TYPES, from: new Date(START - 10 * HOUR_MS - 1).toISOString() }],
+    });
+    expect(handled).toEqual(['a']);
+  },
+);
+
 test('an event that is nested too deeply to be stored does not stop the others', async () => {
   const deep = JSON.parse(`${'{"a":'.repeat(20_000)}1${'}'.repeat(20_000)}`);
   const client: PollerClient = {

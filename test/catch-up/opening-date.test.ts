@@ -135,19 +135,30 @@ test('an opening date in the future counts as the first poll, also when only our
   }
 });
 
-test('a first poll without an answer fixes the opening date, and no watermark', async () => {
+test('a first poll without an answer fixes the opening date lagMs before it, because our clock can be ahead by that, and no watermark', async () => {
   const it = setUp();
   it.service.up = false;
   await it.poll();
   expect(await it.inbox.acquirePoll({ holder: 'test', leaseMs: 0 })).toMatchObject({
-    since: START,
+    since: START - 5 * MINUTE_MS,
     watermark: null,
   });
   it.service.up = true;
   it.clock.now += 10 * MINUTE_MS;
-  it.events.push(listed('old', START - 1), listed('meanwhile', START + MINUTE_MS));
+  it.events.push(listed('old', START - 5 * MINUTE_MS - 1), listed('meanwhile', START + MINUTE_MS));
   expect(await it.poll()).toMatchObject({ proven: true, skipped: 1, handled: 1 });
   expect(it.handled).toEqual(['meanwhile']);
+});
+
+test('no event is skipped that was created after a first poll without an answer while our clock was ahead by lagMs', async () => {
+  const it = setUp();
+  it.service.up = false;
+  await it.poll({ runtime: { now: () => it.clock.now + 5 * MINUTE_MS } });
+  it.events.push(listed('new', START));
+  it.clock.now += 10 * MINUTE_MS;
+  it.service.up = true;
+  expect(await it.poll()).toMatchObject({ proven: true, skipped: 0, handled: 1 });
+  expect(it.handled).toEqual(['new']);
 });
 
 test('backfill handles events of any age, and those from before the opening date raise no alarm', async () => {
@@ -203,6 +214,54 @@ test('a created_at with a leap second and lower-case letters is compared with th
   it.clock.now += MINUTE_MS;
   await it.poll();
   expect(it.handled).toEqual(['2016-12-31t23:59:60z']);
+});
+
+/** An event that push brought before the first poll. */
+async function push({ inbox }: Pick<ReturnType<typeof setUp>, 'inbox'>, event: UnknownEvent) {
+  const claim = await inbox.claim(event, { leaseMs: MINUTE_MS, origin: 'push' });
+  if (claim.state === 'claimed') await inbox.complete(claim.lease);
+}
+
+test('a first poll that looks back proves nothing of the time from which the list has lost an event that push brought', async () => {
+  const it = setUp();
+  const pushed = listed('pushed', START - 20 * 60 * MINUTE_MS);
+  await push(it, pushed);
+  it.events.push(listed('kept', START - 10 * 60 * MINUTE_MS));
+  const since = new Date(START - DAY_MS);
+  const report = await it.poll({ since });
+  expect(report).toMatchObject({
+    proven: false,
+    problems: [],
+    gapsOpened: [
+      {
+        ...{ reason: 'removed', types: EVENT_TYPES, from: new Date(START - DAY_MS - 1).toISOString() },
+        until: new Date(START - 10 * 60 * MINUTE_MS + 5 * MINUTE_MS + 1_000).toISOString(),
+      },
+    ],
+  });
+  // What the list shows later does not bring back what it has lost.
+  it.clock.now += 10 * MINUTE_MS;
+  expect((await it.poll({ since })).gaps).toHaveLength(1);
+});
+
+test.each([
+  ['is still listed', START - 20 * 60 * MINUTE_MS, true],
+  ['need not be listed yet', START - MINUTE_MS, false],
+] as const)('a first poll that looks back is proven if what push brought %s', async (_, at, isListed) => {
+  const it = setUp();
+  const pushed = listed('pushed', at);
+  await push(it, pushed);
+  if (isListed) it.events.push(pushed);
+  it.events.push(listed('kept', START - 10 * 60 * MINUTE_MS));
+  expect(await it.poll({ since: new Date(START - DAY_MS) })).toMatchObject({ proven: true, gaps: [] });
+});
+
+test('a first poll that looks back reports an inbox that fails when it is read, and goes on', async () => {
+  const it = setUp();
+  const inbox = { ...it.inbox, list: () => Promise.reject(new Error('down')) };
+  const receiver = createReceiver({ secret: 'secret', inbox, handlers: {}, logger: quiet });
+  const report = await it.poll({ receiver, since: new Date(START - DAY_MS) });
+  expect(report).toMatchObject({ proven: true, doubtful: true, problems: [{ code: 'ERR_INBOX_FAILED' }] });
 });
 
 test('what is malformed and older than the opening date is no problem', async () => {
@@ -283,7 +342,7 @@ test('an opening date that is in the future stays while the list does not answer
   it.service.up = false;
   await poll(DAY_MS);
   await poll(0);
-  expect((await it.inbox.pollState()).since).toBe(START + DAY_MS);
+  expect((await it.inbox.pollState()).since).toBe(START + DAY_MS - 5 * MINUTE_MS);
   it.service.up = true;
   expect(await poll(0)).toMatchObject({ proven: false, gapsOpened: [{ reason: 'clock' }] });
   expect((await it.inbox.pollState()).since).toBe(START);

@@ -5,6 +5,7 @@ import {
   cut,
   DISORDER_MS,
   HOUR_MS,
+  LAG_MS,
   MINUTE_MS,
   marks,
   NOW,
@@ -81,10 +82,48 @@ test('an event that was listed late is left out, and then 15 events are needed',
   expect(windowOf(redated(marks(15), late).toReversed())).toBe(NOW - timeOf(12));
 });
 
-test('an event that is much newer than those before it is left out', () => {
-  const early = { 13: NOW };
-  expect(windowOf(redated(marks(15), early))).toBe(NOW - timeOf(11));
-  expect(windowOf(redated(marks(15), early).toReversed())).toBe(NOW - timeOf(11));
+test('a list with an event far below its place shows no order, because others can be below the cut', () => {
+  const sunk = { 13: NOW };
+  expect(windowOf(redated(marks(15), sunk))).toBeNull();
+  expect(windowOf(redated(marks(15), sunk).toReversed())).toBeNull();
+  // Also one in ten, which can be late, is too much.
+  const few = Object.fromEntries([95, 96, 97, 98, 99].map((place) => [place, NOW - place]));
+  expect(windowOf(redated(marks(100), few))).toBeNull();
+});
+
+/** Where the window of these 100 newest of 2,000 events begins. */
+function beginOf(list: readonly EventKey[]): number {
+  const all = [...list, ...marks(2_000).slice(list.length)];
+  const options = { limit: 100, maxLimit: 100, watermark: timeOf(20) };
+  return survey((query) => cut(all, query), options).proofs['redeem.failed'].from;
+}
+
+test('an event a little below its place moves the begin of the window by as much as it is newer than most of those before it', () => {
+  const begin = timeOf(97) + LAG_MS + DISORDER_MS;
+  expect(beginOf(marks(100))).toBe(begin);
+  const sinkMs = LAG_MS + DISORDER_MS + 1;
+  // Of the three before it, two are at least as old as the second.
+  const sunk = (byMs: number) => redated(marks(100), { 50: timeOf(48) + byMs });
+  expect(beginOf(sunk(sinkMs))).toBe(begin + sinkMs);
+  // A list in the order of listing can look so, and begins a lag later anyway.
+  expect(beginOf(sunk(sinkMs - 1))).toBe(begin);
+  // One late event before it does not make an event look newer than its place.
+  expect(beginOf(redated(marks(100), { 50: timeOf(50) - 10 * HOUR_MS }))).toBe(begin);
+});
+
+test('a window with a new event among old ones proves nothing, because other new ones can be below the cut', () => {
+  const at = (index: number) =>
+    index < 91 || index === 95 ? NOW - LAG_MS - Math.min(index, 90) * 2_000 : timeOf(0) - index * 2_000;
+  const list = marks(100).map((mark, index) => ({ ...mark, at: at(index) }));
+  const options = { limit: 100, maxLimit: 100, watermark: timeOf(0) + HOUR_MS / 2 };
+  expect(survey((query) => cut(list, query), options).verdicts[0]).toMatchObject({
+    verdict: 'unproven',
+    reason: 'no-order',
+  });
+  const others = list.filter((_, index) => index !== 95);
+  expect(
+    survey((query) => cut([...others, ...marks(2_000).slice(100)], query), options).verdicts[0],
+  ).toMatchObject({ verdict: 'window' });
 });
 
 test('one event in ten can be out of order, and more show no order', () => {
@@ -98,11 +137,10 @@ test('one event in ten can be out of order, and more show no order', () => {
 
 test('neighbours that are out of order by disorderMs are in order, and those by more are not', () => {
   // One of 19 is left out anyway, so that a second is too many.
-  for (const outlier of [{ 2: timeOf(19) }, { 17: NOW }]) {
-    const swapped = (byMs: number) => redated(marks(19), { ...outlier, 8: timeOf(9), 9: timeOf(9) + byMs });
-    expect(windowOf(swapped(DISORDER_MS))).not.toBeNull();
-    expect(windowOf(swapped(DISORDER_MS + 1))).toBeNull();
-  }
+  const late = { 2: timeOf(19) };
+  const swapped = (byMs: number) => redated(marks(19), { ...late, 8: timeOf(9), 9: timeOf(9) + byMs });
+  expect(windowOf(swapped(DISORDER_MS))).not.toBeNull();
+  expect(windowOf(swapped(DISORDER_MS + 1))).toBeNull();
 });
 
 test('of two neighbours that are out of order the older one is left out, so that the list reaches less far back', () => {

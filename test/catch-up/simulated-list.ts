@@ -30,6 +30,7 @@ const ORDERS = [
   'listed-shown-reversed',
   'oldest-shown-newest',
   'shuffled-shown-newest',
+  'grouped',
 ] as const;
 
 type Order = (typeof ORDERS)[number];
@@ -115,7 +116,9 @@ export const simulatedServer: fc.Arbitrary<SimulatedServer> = fc
     // It also assumes that the service keeps events for longer than the later of the two clocks is behind.
     const keptMs = server.retentionMs - 2 * LAG_MS;
     const isBehind = Math.max(server.clockMs, server.dateMs ?? -NEVER) < -Math.max(keptMs, 0);
-    return isAhead || isBehind ? { ...server, clockMs: 0 } : server;
+    // And that a list that has one type after the other is filtered before it is cut: else it never shows the other types.
+    const filtersLate = server.filtersLate && server.order !== 'grouped';
+    return { ...server, filtersLate, ...((isAhead || isBehind) && { clockMs: 0 }) };
   });
 
 /** When a poll of this server starts, in ms since the first. */
@@ -178,6 +181,8 @@ export function createList(server: SimulatedServer): SimulatedList {
     if (order.startsWith('newest')) return ({ at }) => -at;
     if (order.startsWith('listed')) return ({ listedAt }) => -listedAt;
     if (order.startsWith('oldest')) return ({ at }) => at;
+    // One type after the other, and the newest of each first.
+    if (order === 'grouped') return ({ type, at }) => kinds.indexOf(type) * 100 * HOUR - at;
     if (order === 'changing') return rank(ORDERS[Math.floor(random() * 3)] ?? 'newest');
     return ({ id }) => storage.get(id) ?? 0;
   };

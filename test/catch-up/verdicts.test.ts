@@ -1,5 +1,6 @@
 import { EVENT_TYPES } from 'stablehooks';
 import { expect, test } from 'vitest';
+import type { EventKey } from '../../src/catch-up/coverage.js';
 import { cut, DISORDER_MS, HOUR_MS, LAG_MS, marks, NOW, SETTLED_AT, survey, timeOf } from './survey-list.js';
 
 test('49 events of a limit of 50 are complete after one request, and everything is proven up to the lag before now', () => {
@@ -99,6 +100,79 @@ test('a server that ignores the type proves nothing', () => {
   expect(survey(({ limit }) => cut(list, { type: null, limit }), { maxLimit: 200 }).unproven).toEqual(
     EVENT_TYPES,
   );
+});
+
+test('a server that ignores the limit and filters by type after it cuts proves nothing', () => {
+  // It looks at 100 events, whatever the limit, and has more.
+  const list = marks(300)
+    .map((mark, index) => ({ ...mark, at: timeOf((index * 7) % 300) }))
+    .toReversed();
+  const page = list.slice(0, 100);
+  const { unproven, queries, verdicts } = survey((query) => cut(page, { ...query, limit: 100 }), {
+    limit: 60,
+  });
+  expect(queries.some(({ type, limit }) => type !== null && limit === 20)).toBe(true);
+  expect(unproven).toEqual(EVENT_TYPES);
+  expect(verdicts.slice(1)).toMatchObject(
+    EVENT_TYPES.map(() => ({ verdict: 'unproven', reason: 'no-order' })),
+  );
+});
+
+/** One type after the other, and the newest of each first. */
+function grouped(count: number, types: readonly string[]): readonly EventKey[] {
+  const list = marks(count, types);
+  return types.flatMap((type) => list.filter((mark) => mark.type === type));
+}
+
+test('a list that has one type after the other is no window of the types that it does not show', () => {
+  const options = { watermark: timeOf(20), maxLimit: 100 };
+  const list = grouped(2_000, EVENT_TYPES);
+  const shown = survey((query) => cut(list, query), options);
+  expect(shown.verdicts[0]).toMatchObject({ type: null, verdict: 'unproven', reason: 'contradiction' });
+  // Each type by itself has its newest events first, and is a window.
+  expect(shown.unproven).toEqual([]);
+  // Each type that is not shown is asked for once, however often the limit grows.
+  const small = shown.queries.filter(({ limit }) => limit === 3).map(({ type }) => type);
+  expect(small).toEqual([...new Set(small)]);
+});
+
+test('a window proves nothing of a type that it does not show and that the service does not answer', () => {
+  const list = marks(2_000, ['transfer.settled']);
+  const failing = survey((query) => (query.type === 'redeem.failed' ? null : cut(list, query)), {
+    watermark: timeOf(20),
+  });
+  expect(failing.unproven).toEqual(['redeem.failed']);
+  expect(failing.proofs['redeem.failed']).toEqual({ from: Number.POSITIVE_INFINITY, reason: 'no-answer' });
+});
+
+test('a window of the newest events takes one small request for each known type that it does not show', () => {
+  const watermark = timeOf(20);
+  const list = marks(2_000, ['transfer.settled', 'redeem.failed', 'wallet.frozen']);
+  // One that is older than the window is no contradiction, nor is one that was just created.
+  const others = [timeOf(100), SETTLED_AT + 1].map((at, index) => ({
+    ...{ id: `other${index}`, type: 'redeem.completed', at },
+  }));
+  const { unproven, queries } = survey(
+    (query) => cut(query.type === 'redeem.completed' ? others : list, query),
+    { watermark },
+  );
+  expect(unproven).toEqual([]);
+  expect(queries.slice(2)).toEqual(
+    ['accept.confirmed', 'transfer.failed', 'redeem.completed'].map((type) => ({ type, limit: 3 })),
+  );
+});
+
+test('a type that a window does not show, and of which three events were just created, is asked for alone', () => {
+  const list = marks(2_000, ['transfer.settled']);
+  const busy = marks(300, ['redeem.failed']).map((mark, index) => ({
+    ...{ ...mark, id: `busy${index}`, at: NOW - index * 60_000 },
+  }));
+  const { unproven, verdicts } = survey(({ type, limit }) => cut([...list, ...busy], { type, limit }), {
+    watermark: timeOf(20),
+    maxLimit: 200,
+  });
+  expect(verdicts[0]).toMatchObject({ type: null, verdict: 'unproven', reason: 'contradiction' });
+  expect(unproven).not.toContain('redeem.failed');
 });
 
 test('a query that fails for one type leaves only that type unproven', () => {
@@ -209,6 +283,21 @@ test('a type of 50 events is complete when the whole was answered twice, also wh
   expect(queries).toHaveLength(9);
 });
 
+test('an event that the list repeats counts once for the cap: a type of as many events as the whole has is not complete', () => {
+  const list = marks(200, ['transfer.settled', 'redeem.failed']).map((mark, index) => ({
+    ...{ ...mark, at: timeOf((index * 7) % 200) },
+  }));
+  // Cut at 60, and one type is repeated after that.
+  const { unproven, verdicts } = survey(({ type, limit }) =>
+    cut(list, { type, limit: 60 })
+      .flatMap((mark) => (mark.type === 'redeem.failed' ? [mark, mark, mark] : [mark]))
+      .slice(0, limit),
+  );
+  expect(verdicts[0]).toMatchObject({ type: null, size: 120 });
+  expect(verdicts.find(({ type }) => type === 'transfer.settled')).toMatchObject({ size: 60 });
+  expect(unproven).toEqual(expect.arrayContaining(['transfer.settled', 'redeem.failed']));
+});
+
 test('the whole list is not asked for again when no type has 50 events', () => {
   const list = marks(100).toReversed();
   expect(survey((query) => cut(list, query)).queries.filter(({ type }) => type === null)).toHaveLength(3);
@@ -241,6 +330,26 @@ test('a first request that fails is the only one', () => {
   expect({ answered, requests }).toEqual({ answered: false, requests: 1 });
   expect(verdicts).toMatchObject([{ type: null, limit: 50, verdict: 'failed', reason: 'no-answer' }]);
   expect(proofs['redeem.failed']).toEqual({ from: Number.POSITIVE_INFINITY, reason: 'no-answer' });
+});
+
+test('a service that refuses the limit of the last poll is asked with the lowest limit, and so at the next poll', () => {
+  const list = marks(80);
+  const { unproven, queries, limit } = survey((query) => (query.limit > 50 ? null : cut(list, query)), {
+    lastLimit: 400,
+    watermark: timeOf(20),
+  });
+  expect(unproven).toEqual([]);
+  expect(queries.slice(0, 2)).toEqual([
+    { type: null, limit: 400 },
+    { type: null, limit: 50 },
+  ]);
+  expect(limit).toBe(50);
+});
+
+test('a service that answers neither the limit of the last poll nor the lowest is asked twice, and the limit is kept', () => {
+  const { answered, queries, limit } = survey(() => null, { lastLimit: 400 });
+  expect({ answered, limit }).toEqual({ answered: false, limit: 400 });
+  expect(queries.map((query) => query.limit)).toEqual([400, 50]);
 });
 
 test('a service that refuses a larger limit is asked for the types with the last limit that it took', () => {

@@ -97,7 +97,7 @@ test('of what could not be judged', async () => {
   await finish(inbox, makeEvent('evt_1'));
   const options = { inbox, copiedAt: new Date(NOW), until: new Date(NOW - 300_000) };
   expect(await diagnose([makeEvent('evt_1'), BEFORE], options)).toBe(
-    `Nothing is wrong with the 1 events ${SPAN} and their 0 ledger entries. 1 could not be judged, because they ended while the books were read, or because their events are pruned. Reconcile again, and more often than the inbox is pruned.`,
+    `Nothing is wrong with the 1 events ${SPAN} and their 0 ledger entries. 1 could not be judged, because they ended while the books were read, or because their events are pruned or dated in the future. Reconcile again, and more often than the inbox is pruned.`,
   );
 });
 

@@ -4,7 +4,7 @@ import type { UnknownEvent } from 'stablehooks';
 import type { Inbox } from 'stablehooks/conformance';
 import type { Finding, LedgerEntry } from 'stablehooks/reconcile';
 import { expect, test } from 'vitest';
-import { compareBooks, finish, LEASE, makeEvent, makeInbox, SINCE } from './small-books.js';
+import { compareBooks, finish, LEASE, makeEvent, makeInbox, NOW, SINCE } from './small-books.js';
 
 const CREATED = '2026-03-01T06:00:00Z';
 /** From before the span, so that a list is known to reach back further than that. */
@@ -473,4 +473,66 @@ test('progress counts what was read of the inbox and the ledger, and what was ju
     [500, 501],
     [501, 501],
   ]);
+});
+
+test.each(['2026-03-01T06:05:00.001Z', '2099-01-01T00:00:00Z'])(
+  'an event that the list lacks and that is dated %s, more than lagMs after its receipt at 6:00, is unlisted',
+  async (created_at) => {
+    const inbox = makeInbox(Date.parse(CREATED));
+    await finish(inbox, makeEvent('evt_1'));
+    await finish(inbox, makeEvent('evt_forged', { created_at }));
+    const ledger = [{ id: 'evt_1' }, { id: 'evt_forged' }];
+    const { result, findings } = await findIn([makeEvent('evt_1')], { inbox, ledger });
+    expect(findings).toEqual([
+      {
+        ...{ kind: 'unlisted', id: 'evt_forged', type: 'transfer.settled', createdAt: created_at },
+        ...{
+          state: 'done',
+          entries: 1,
+          detail: expect.stringContaining('dated in the future of its receipt'),
+        },
+      },
+    ]);
+    expect(result).toMatchObject({ agree: false, totals: { inbox: 2, entries: 2, outside: 0, unjudged: 0 } });
+    // Also if the span ends before its date.
+    const until = new Date('2026-03-01T06:01:00Z');
+    expect((await findIn([makeEvent('evt_1')], { inbox, ledger, until })).findings).toHaveLength(1);
+  },
+);
+
+test('an event that is dated in the future is unjudged if the list does not prove that it must have it', async () => {
+  const forged = makeEvent('evt_forged', { created_at: '2099-01-01T00:00:00Z' });
+  const inbox = makeInbox(Date.parse(CREATED));
+  await finish(inbox, forged);
+  const events = Array.from({ length: 50 }, (_, index) => makeEvent(`evt_${index}`));
+  for (const event of events) await finish(inbox, event);
+  await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });
+  const state = { since: SINCE.getTime(), watermark: NOW - 300_000, gaps: [], limit: 50, oldest: null };
+  await inbox.savePoll(state, { holder: 'poller', leaseMs: 0 });
+  const ledger = [...events, forged].map(({ id }) => ({ id }));
+  // The list shows no order, and the polls before have proven the span.
+  const result = await compareBooks(events, { inbox, ledger });
+  expect(result).toMatchObject({ agree: false, complete: true, totals: { unjudged: 1 } });
+  expect(result.diagnosis).toContain('dated in the future');
+});
+
+test('an event that is dated in the future is unjudged if the list shows nothing at all', async () => {
+  const inbox = makeInbox(Date.parse(CREATED));
+  await finish(inbox, makeEvent('evt_forged', { created_at: '2099-01-01T00:00:00Z' }));
+  const result = await compareBooks([], { inbox, ledger: [{ id: 'evt_forged' }] });
+  expect(result).toMatchObject({ agree: false, totals: { entries: 1, unjudged: 1 } });
+});
+
+test('an event that is dated in the future is compared as any other if the list has it, or the receipt is not of the span', async () => {
+  const future = makeEvent('evt_future', { created_at: '2099-01-01T00:00:00Z' });
+  const inbox = makeInbox(Date.parse(CREATED));
+  await finish(inbox, future);
+  expect((await findIn([future], { inbox, ledger: [] })).result).toMatchObject({ agree: true });
+  const since = new Date(Date.parse(CREATED) + 1);
+  expect((await findIn([], { inbox, ledger: [], since })).result).toMatchObject({ agree: true });
+  // Clocks can differ by lagMs.
+  const ahead = makeInbox(Date.parse(CREATED));
+  await finish(ahead, makeEvent('evt_ahead', { created_at: '2026-03-01T06:05:00Z' }));
+  const until = new Date('2026-03-01T06:01:00Z');
+  expect((await findIn([], { inbox: ahead, ledger: [], until })).result).toMatchObject({ agree: true });
 });

@@ -132,6 +132,94 @@ test('a list from which the service has removed events proves only what is newer
   });
 });
 
+/** An inbox that finished each event when the clock showed this time. */
+async function inboxWith(events: readonly (readonly [id: string, createdAt: string, receivedAt: string])[]) {
+  let now = NOW;
+  const inbox = memoryInbox({ runtime: { now: () => now } });
+  for (const [id, created_at, receivedAt] of events) {
+    now = Date.parse(receivedAt);
+    await finish(inbox, makeEvent(id, { created_at }));
+  }
+  now = NOW;
+  return inbox;
+}
+
+test('an event that the service has removed from its list shows that also once the inbox has pruned it', async () => {
+  const removed = ['evt_removed', '2026-03-01T01:00:00Z', '2026-03-01T01:00:01Z'] as const;
+  const kept = ['evt_kept', '2026-03-01T06:00:00Z', '2026-03-01T06:00:01Z'] as const;
+  const inbox = await inboxWith([removed, kept]);
+  const books = { inbox, ledger: [{ id: 'evt_removed' }, { id: 'evt_kept' }] };
+  const expected = {
+    ...{ agree: false, complete: false, totals: { unjudged: 0 } },
+    unproven: [{ from: '2026-02-28T23:59:59.999Z', until: '2026-03-01T06:05:01.000Z', reason: 'removed' }],
+  };
+  expect(await compareBooks([makeEvent('evt_kept')], books)).toMatchObject(expected);
+  await inbox.prune({ olderThanMs: 0 });
+  expect(await compareBooks([makeEvent('evt_kept')], books)).toMatchObject(expected);
+  // A list that shows older events has removed nothing from the span.
+  const older = makeEvent('evt_older', { created_at: '2026-02-01T00:00:00Z' });
+  expect(await compareBooks([makeEvent('evt_kept'), older], books)).toMatchObject({ complete: true });
+});
+
+test('a pruned event shows nothing if it was received so late that it need not be listed yet, or has an unknown type', async () => {
+  const inbox = await inboxWith([
+    ['evt_kept', '2026-03-01T06:00:00Z', '2026-03-01T06:00:01Z'],
+    ['evt_young', '2026-03-01T11:56:00Z', '2026-03-01T11:56:00Z'],
+  ]);
+  const claim = await inbox.claim(makeEvent('evt_unknown', { type: 'mint.completed' }), LEASE);
+  if (claim.state === 'claimed') await inbox.complete(claim.lease);
+  await inbox.prune({ olderThanMs: 0 });
+  const ledger = ['evt_kept', 'evt_young'].map((id) => ({ id }));
+  expect(await compareBooks([makeEvent('evt_kept')], { inbox, ledger })).toMatchObject({ complete: true });
+});
+
+test('an event that the service need not list yet is no sign that it removes events', async () => {
+  const inbox = await inboxWith([['evt_young', '2026-03-01T11:56:00Z', '2026-03-01T11:56:01Z']]);
+  const books = { inbox, ledger: [{ id: 'evt_young' }] };
+  expect(await compareBooks([], books)).toMatchObject({ agree: true, complete: true });
+});
+
+test('an event from before the span that is not listed any more shows that the service removes events', async () => {
+  const inbox = await inboxWith([
+    ['evt_removed', '2026-02-20T00:00:00Z', '2026-02-20T00:00:01Z'],
+    ['evt_kept', '2026-03-01T06:00:00Z', '2026-03-01T06:00:01Z'],
+  ]);
+  const result = await compareBooks([makeEvent('evt_kept')], { inbox, ledger: [{ id: 'evt_kept' }] });
+  expect(result).toMatchObject({
+    ...{ agree: false, complete: false, totals: { inbox: 1 } },
+    unproven: [{ until: '2026-03-01T06:05:01.000Z', reason: 'removed' }],
+  });
+});
+
+test('where the service removes events, a first poll that looked back has proven nothing of the time before the inbox began', async () => {
+  const inbox = await inboxWith([
+    // The first poll, with an earlier `since`, found this one, and not what was removed before.
+    ['evt_found', '2026-03-01T02:00:00Z', '2026-03-01T03:00:00Z'],
+    ['evt_pushed', '2026-03-01T04:00:00Z', '2026-03-01T04:00:01Z'],
+    ['evt_kept', '2026-03-01T06:00:00Z', '2026-03-01T06:00:01Z'],
+  ]);
+  await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });
+  const oldest = { at: Date.parse('2026-03-01T06:00:00Z'), seenAt: NOW - 60_000 };
+  const state = { since: SINCE.getTime(), watermark: NOW - 300_000, gaps: [], limit: 50, oldest };
+  await inbox.savePoll(state, { holder: 'poller', leaseMs: 0 });
+  const books = { inbox, ledger: ['evt_found', 'evt_pushed', 'evt_kept'].map((id) => ({ id })) };
+  const unproven = { from: '2026-02-28T23:59:59.999Z', until: '2026-03-01T03:00:00.000Z', reason: 'removed' };
+  expect(await compareBooks([makeEvent('evt_kept')], books)).toMatchObject({
+    agree: false,
+    unproven: [unproven],
+  });
+  // What came later, the poller has seen on the list before it was removed.
+  const since = new Date('2026-03-01T03:00:00.001Z');
+  expect(await compareBooks([makeEvent('evt_kept')], { ...books, since })).toMatchObject({ agree: true });
+  // A list that shows everything that the inbox has is no sign of a removal.
+  const all = [
+    makeEvent('evt_found', { created_at: '2026-03-01T02:00:00Z' }),
+    makeEvent('evt_pushed', { created_at: '2026-03-01T04:00:00Z' }),
+    makeEvent('evt_kept'),
+  ];
+  expect(await compareBooks(all, books)).toMatchObject({ agree: true });
+});
+
 test('a short list that shows every event of the inbox proves the whole span, and of the others only what it must show', async () => {
   const inbox = makeInbox();
   const kept = makeEvent('evt_kept');
@@ -176,6 +264,62 @@ test('what was removed from the list in a gap of the poller is not proven by a l
   expect((await compareBooks([], { inbox, ledger: [] })).unproven).toMatchObject([
     { types: ['transfer.settled'], until: '2026-03-01T02:00:00.000Z', reason: 'removed' },
   ]);
+});
+
+test('books do not agree while the list has an element whose date is no RFC 3339 date-time', async () => {
+  const value = { ...makeEvent('evt_1'), created_at: '2026-02-01' };
+  const client = {
+    events: {
+      listWithProblems: async () => ({
+        events: [],
+        problems: [{ index: 0, fields: ['created_at'], value }],
+        size: 1,
+        servedAt: NOW,
+      }),
+    },
+  };
+  const result = await compareBooks([], { client, inbox: makeInbox(), ledger: [] });
+  expect(result).toMatchObject({
+    agree: false,
+    unproven: [{ types: EVENT_TYPES, reason: 'malformed' }],
+    problems: [{ code: 'ERR_EVENT_MALFORMED', id: 'evt_1' }],
+  });
+});
+
+test('the list is read with the lowest limit if the service refuses the limit that sufficed the poller', async () => {
+  const inbox = makeInbox();
+  await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });
+  const state = { since: SINCE.getTime(), watermark: NOW - 300_000, gaps: [], limit: 400, oldest: null };
+  await inbox.savePoll(state, { holder: 'poller', leaseMs: 0 });
+  await finish(inbox, makeEvent('evt_1'));
+  const whole = listOf([makeEvent('evt_1')]);
+  const client: typeof whole = {
+    events: {
+      async listWithProblems(query) {
+        if (query.limit > 50) throw new Error('400');
+        return whole.events.listWithProblems(query);
+      },
+    },
+  };
+  const result = await compareBooks([], { client, inbox, ledger: [{ id: 'evt_1' }] });
+  expect(result).toMatchObject({ agree: true, requests: 2, problems: [{ code: 'ERR_API_RESPONSE' }] });
+});
+
+test('a list that always shows the same events looks like the newest ones, and every later event of the inbox is unlisted', async () => {
+  const at = (minutes: number) => new Date(SINCE.getTime() + minutes * 60_000).toISOString();
+  const inbox = makeInbox();
+  const frozen = Array.from({ length: 200 }, (_, index) =>
+    makeEvent(`evt_${index}`, { created_at: at(100 - index) }),
+  );
+  const pushed = makeEvent('evt_pushed', { created_at: at(200) });
+  for (const event of [...frozen.slice(0, 101), pushed]) await finish(inbox, event);
+  const ledger = [...frozen.slice(0, 101), pushed].map(({ id }) => ({ id }));
+  const result = await compareBooks(frozen, { inbox, ledger });
+  expect(result).toMatchObject({
+    agree: false,
+    complete: true,
+    findings: { unlisted: { ids: [pushed.id] } },
+  });
 });
 
 test('a span that ends later than the lag allows is not complete', async () => {
