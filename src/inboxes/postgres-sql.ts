@@ -334,6 +334,9 @@ FROM leased CROSS JOIN configured`,
     /** token. Whether this is still the transaction that {@link fence} began. */
     isFenced: `SELECT token FROM ${fences} WHERE token ${EQ} $1::pg_catalog.uuid`,
 
+    /** id */
+    isDone: `SELECT id FROM ${events} WHERE id ${EQ} $1::pg_catalog.text AND state ${EQ} 'done'`,
+
     /** id, token. The last statement of a transaction: deletes the row that makes COMMIT fail. */
     completeFenced: `WITH fenced AS (
   DELETE FROM ${fences} WHERE token ${EQ} $2::pg_catalog.uuid RETURNING token
