@@ -175,10 +175,11 @@ export function redisInbox(
       return { state, retryAfterMs: Number(number) };
     },
 
-    complete: ({ id, token }) => succeeded(scripts.complete([id, token])),
+    // Each call has an id of its own: a client that lost the reply sends it again, and the answer must be the same.
+    complete: ({ id, token }) => succeeded(scripts.complete([id, token, uuid()])),
 
     fail: ({ id, token }, { retryAfterMs, error }) =>
-      succeeded(scripts.fail([id, token, retryAfterMs ?? '', error.slice(0, 1_000)])),
+      succeeded(scripts.fail([id, token, uuid(), retryAfterMs ?? '', error.slice(0, 1_000)])),
 
     async record(events, { dueInMs, origin, json = [], keys = [], traceparent = '' }) {
       if (events.length === 0) return [];
