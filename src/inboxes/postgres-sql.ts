@@ -404,6 +404,9 @@ WHERE holder ${EQ} $1::pg_catalog.text RETURNING holder`,
     /** id */
     find: `SELECT ${record} FROM ${events} WHERE id ${EQ} $1::pg_catalog.text`,
 
+    /** id */
+    has: `SELECT id FROM ${events} WHERE id ${EQ} $1::pg_catalog.text`,
+
     /** state, limit; `after` also the id to continue after */
     list: { oldest: list('>', 'ASC'), newest: list('<', 'DESC') },
 

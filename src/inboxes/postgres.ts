@@ -20,7 +20,7 @@ import {
   type StoredGap,
 } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
-import { readListOptions, readPruneOptions } from './operation-options.js';
+import { readListOptions, readPruneOptions, unknownAfter } from './operation-options.js';
 import {
   FENCE_SAVEPOINT,
   type OpenTransaction,
@@ -377,6 +377,9 @@ export function postgresInbox(
       const rows = await (after === undefined
         ? send<EventRow>(first, [state, limit])
         : send<EventRow>(next, [state, limit, after]));
+      // There is none after an event that is not there.
+      if (after !== undefined && rows.length === 0 && (await send(statements.has, [after])).length === 0)
+        throw unknownAfter(after);
       return rows.map(toRecord);
     },
 

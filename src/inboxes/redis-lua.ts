@@ -37,6 +37,7 @@ end
 -- Redis runs nothing else meanwhile: a script that has corrected so many entries answers AGAIN and is run again.
 local corrected, AGAIN = 0, '["again"]'
 local LIMIT = 1000
+local UNKNOWN = '["unknown"]'
 local function tired() return corrected >= LIMIT end
 
 -- Removes an id from the indexes of a state in which the event is not.
@@ -465,7 +466,7 @@ return pollState()`,
 if not known(ARGV[1]) then return '[]' end
 return answer({ read(ARGV[1]) })`,
 
-  /** state, limit, id to continue after or '', 'oldest' or 'newest' → records */
+  /** state, limit, id to continue after or '', 'oldest' or 'newest' → records, or that the id is unknown */
   list: `${BEFORE}${READ}
 local state, limit, after, newest = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4] == 'newest'
 local key = base .. ':in:' .. state
@@ -480,6 +481,7 @@ if at then
     if id ~= after and before(id, after) ~= newest then start = start + 1 end
   end
 end
+if start < 0 and not at then return UNKNOWN end
 if after ~= '' then start = start + 1 end
 local records = {}
 while #records < limit do

@@ -16,7 +16,7 @@ import {
 } from '../core/ports.js';
 import { redactCommand } from '../core/redact-command.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
-import { readListOptions, readPruneOptions } from './operation-options.js';
+import { readListOptions, readPruneOptions, unknownAfter } from './operation-options.js';
 import { REDIS_SCRIPTS, type RedisScript } from './redis-lua.js';
 
 /**
@@ -216,7 +216,9 @@ export function redisInbox(
 
     async list(options) {
       const { state, limit, after = '', order } = readListOptions(options);
-      return toRecords(await scripts.list([state, limit, after, order]));
+      const reply = (await scripts.list([state, limit, after, order])) as readonly unknown[];
+      if (reply[0] === 'unknown') throw unknownAfter(after);
+      return toRecords(reply);
     },
 
     async count() {

@@ -9,7 +9,7 @@ import {
   type Lease,
 } from '../core/ports.js';
 import type { Runtime } from '../core/runtime.js';
-import { readListOptions, readPruneOptions } from './operation-options.js';
+import { readListOptions, readPruneOptions, unknownAfter } from './operation-options.js';
 import { type DueRow, prepareStatements, type Statements, toPollState, toRecord } from './sqlite-sql.js';
 import type { SqliteLike } from './sqlite-tables.js';
 
@@ -212,6 +212,7 @@ export function createSqliteInbox({
     async list(options) {
       const { state, limit, after: last, order } = readListOptions(options);
       const [from] = last === undefined ? [] : sql.find(last);
+      if (last !== undefined && from === undefined) throw unknownAfter(last);
       if (order === 'newest') {
         const { received_at: at, id } = from ?? { received_at: Number.MAX_SAFE_INTEGER, id: '' };
         return sql.listNewest(state, at, id, limit).map(toRecord);
