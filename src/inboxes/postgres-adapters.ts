@@ -594,9 +594,10 @@ async function guardKnex<Tx>(tx: Tx, gate: Gate): Promise<Guarded<Tx>> {
   const connection = await (tx as Internals).client.acquireConnection();
   const { query } = connection;
   const release = () => {
-    connection.query = query;
+    // The next transaction can have the connection.
+    if (connection.query === guardedQuery) connection.query = query;
   };
-  connection.query = (statement, ...rest) => {
+  const guardedQuery: Method = (statement, ...rest) => {
     const text = textOfStatement(statement);
     const callback = rest.at(-1) as Callback | undefined;
     if (callback === undefined) {
@@ -619,6 +620,7 @@ async function guardKnex<Tx>(tx: Tx, gate: Gate): Promise<Guarded<Tx>> {
       callback(failure, result);
     });
   };
+  connection.query = guardedQuery;
   return { tx, release };
 }
 

@@ -50,7 +50,10 @@ export interface PgTransactionsLike<Tx = PgTx> extends PgLike {
   transaction<Value>(work: (tx: Tx, queries?: PgTransactionQueries) => Promise<Value>): Promise<Value>;
 }
 
-/** Sends the statements of the inbox in the transaction of a handler, and can say what the handler did to it. */
+/**
+ * Sends the statements of the inbox in the transaction of a handler, and can say what the handler did to it. Without
+ * `close` the inbox reads after each COMMIT whether the event is done.
+ */
 export interface PgTransactionQueries extends PgLike, Partial<TransactionWatch> {}
 
 /** Can open transactions, which handlers get as `Tx`. */
