@@ -1712,6 +1712,26 @@ const operationCases: readonly InboxCase[] = [
     },
   },
   {
+    name: 'listing after an event that the inbox does not have rejects with ERR_CONFIG_INVALID',
+    async run({ inbox }) {
+      const [first, second] = someEvents(2);
+      for (const event of [first, second]) {
+        if (event) await inbox.record([event], { dueInMs: 0, origin: 'pull' });
+      }
+      const invalid = { code: 'ERR_CONFIG_INVALID' };
+      for (const order of ['oldest', 'newest'] as const) {
+        for (const state of ['received', 'dead'] as const) {
+          const unknown = async () => inbox.list({ state, limit: 10, after: someEvent().id, order });
+          await assert.rejects(unknown, invalid, `The list of ${state} events must not answer.`);
+        }
+      }
+      // After the last event there are none, and nothing is wrong.
+      const [last] = await inbox.list({ state: 'received', limit: 1, order: 'newest' });
+      assert.deepEqual(await inbox.list({ state: 'received', limit: 10, after: last?.id }), []);
+      assert.deepEqual(await inbox.list({ state: 'dead', limit: 10, after: last?.id }), []);
+    },
+  },
+  {
     name: 'counting returns every state in order, with the time since which its oldest event has been in it',
     async run({ inbox }) {
       assert.deepEqual(

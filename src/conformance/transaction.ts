@@ -237,6 +237,60 @@ const commitCases: readonly TransactionCase[] = [
   },
 ];
 
+/** What a handler leaves running when it returns; the last of it fails. */
+const LEFT_BEHIND: readonly {
+  readonly name: string;
+  leave(subject: Subject, attempt: Attempt): Promise<unknown>;
+}[] = [
+  {
+    name: 'two statements, the second of which fails',
+    async leave(subject, { tx, id }) {
+      await subject.effect(tx, id);
+      await subject.raw(tx, 'SELECT 1 / 0');
+    },
+  },
+  {
+    name: 'a nested transaction that fails',
+    leave: async (subject, { tx, id }) =>
+      subject.nested(tx, async (inner) => {
+        await subject.effect(inner, id);
+        await subject.raw(inner, 'SELECT 1 / 0');
+      }),
+  },
+];
+
+const leavingCases = LEFT_BEHIND.map(
+  ({ name, leave }): TransactionCase => ({
+    name: `a handler that returns before ${name}, is not handled without its effect`,
+    async run(subject) {
+      let isFirst = true;
+      const leaving = async (attempt: Attempt) => {
+        await subject.effect(attempt.tx, attempt.id);
+        if (isFirst) void leave(subject, attempt).catch(() => undefined);
+        isFirst = false;
+      };
+      await withReceiver(
+        subject,
+        leaving,
+        async (run) => {
+          const outcome = await run.handle();
+          expectKind(outcome, 'handled', 'failed');
+          const effects = await subject.countEffects(run.event.id);
+          const state = (await run.inbox.find(run.event.id))?.state;
+          const said = `The event was ${outcome.kind} and is ${state} with ${effects} effects.`;
+          assert.equal(effects > 0, outcome.kind === 'handled', said);
+          assert.equal(state === 'done', outcome.kind === 'handled', said);
+          // It has the same connection.
+          const other = someEvent() as WebhookEvent;
+          expectKind(await run.receiver.handle(other, 'push'), 'handled');
+          assert.equal(await subject.countEffects(other.id), 1);
+        },
+        { connections: 1 },
+      );
+    },
+  }),
+);
+
 const timeCases: readonly TransactionCase[] = [
   {
     name: 'a handler that times out writes nothing, also when it goes on',
@@ -498,12 +552,18 @@ const CONTROL = [
 ] as const;
 
 /** What a handler does around the text on its first attempt. */
-const MANNERS = [
-  { does: 'throws', writesAfterwards: false, throws: true },
-  { does: 'writes afterwards and throws', writesAfterwards: true, throws: true },
-  { does: 'writes afterwards and returns', writesAfterwards: true, throws: false },
-  { does: 'returns', writesAfterwards: false, throws: false },
-] as const;
+const MANNERS: readonly {
+  readonly does: string;
+  readonly writesAfterwards: boolean;
+  /** What it throws at its end. */
+  readonly throws?: 'an error of its own' | 'the error of the text';
+}[] = [
+  { does: 'throws', writesAfterwards: false, throws: 'an error of its own' },
+  { does: 'writes afterwards and throws', writesAfterwards: true, throws: 'an error of its own' },
+  { does: 'writes afterwards and throws its error', writesAfterwards: true, throws: 'the error of the text' },
+  { does: 'writes afterwards and returns', writesAfterwards: true },
+  { does: 'returns', writesAfterwards: false },
+];
 
 const controlCases = CONTROL.map(
   (text): TransactionCase => ({
@@ -515,9 +575,14 @@ const controlCases = CONTROL.map(
           attempts += 1;
           if (attempts > 1) return await subject.effect(tx, id);
           if (!writesAfterwards) await subject.effect(tx, id);
-          await Promise.resolve(subject.raw(tx, text)).catch(() => undefined);
+          const sending = Promise.resolve(subject.raw(tx, text));
+          const failure = await sending.then(
+            () => undefined,
+            (error: unknown) => error,
+          );
           if (writesAfterwards) await Promise.resolve(subject.effect(tx, id)).catch(() => undefined);
-          if (throws) throw new Error(HANDLER_FAILURE);
+          if (throws === 'an error of its own') throw new Error(HANDLER_FAILURE);
+          if (throws !== undefined && failure !== undefined) throw failure;
           return undefined;
         };
         await withReceiver(subject, controlling, async (run) => {
@@ -589,6 +654,7 @@ const restartCase: TransactionCase = {
  */
 export const transactionContract: readonly ContractCase<TransactionsUnderTest<unknown>>[] = [
   ...commitCases,
+  ...leavingCases,
   ...timeCases,
   ...isolationCases,
   ...controlCases,

@@ -321,7 +321,8 @@ export interface InboxOperations {
    * Records of one state, by `receivedAt`, then id: `limit` of them, and fewer only if there are no more. `after` is the
    * id of the last record seen; it may have left the state.
    *
-   * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or makes no sense.
+   * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or makes no sense, and when the inbox
+   * does not have the event `after`, or not any more, as an inbox that is not durable: start again without it.
    */
   list(options: {
     readonly state: InboxState;

@@ -14,7 +14,7 @@ import {
   type StoredEvent,
 } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
-import { readListOptions, readPruneOptions } from './operation-options.js';
+import { readListOptions, readPruneOptions, unknownAfter } from './operation-options.js';
 
 /** Options of {@link memoryInbox}. */
 export interface MemoryInboxOptions {
@@ -241,6 +241,7 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
     async list(options) {
       const { state, limit, after, order } = readListOptions(options);
       const last = after === undefined ? undefined : get(after);
+      if (after !== undefined && last === undefined) throw unknownAfter(after);
       const compare: typeof byAge = order === 'oldest' ? byAge : (one, other) => byAge(other, one);
       return [...(state === 'done' ? done : open).values()]
         .filter(

@@ -4,8 +4,15 @@
  */
 import { ConfigError, HandlerError } from '../core/errors.js';
 import { readOptions, required, withMethods } from '../core/options.js';
-import { isClient, ONE_CLIENT, type PgLike, type PgTransactionsLike } from './postgres-client.js';
-import { endedByHandler } from './postgres-errors.js';
+import {
+  isClient,
+  ONE_CLIENT,
+  type PgLike,
+  type PgTransactionQueries,
+  type PgTransactionsLike,
+} from './postgres-client.js';
+import { endedByHandler, isCommitRefusal, rolledBackAtCommit } from './postgres-errors.js';
+import { isRollback, readEnd, type TransactionWatch } from './postgres-guard.js';
 
 /** The methods of a Drizzle database over any Postgres driver that the inbox uses. */
 export interface DrizzleLike<Tx> {
@@ -139,7 +146,9 @@ export function fromKnex<Tx>(knex: KnexLike<Tx>): PgTransactionsLike<Tx> {
       });
       return ((await (queries as KnexLike<Tx>).raw(raw, bindings as never)) as Rows).rows;
     },
+    sentAs: toKnexText,
     begin: (work) => knex.transaction(work, { isolationLevel: 'read committed' }),
+    guard: guardKnex,
     unwrap: unwrapKnex,
   });
 }
@@ -295,9 +304,14 @@ interface DataLayer<Tx> {
   readonly queries: unknown;
   /** Sends one statement over `queries`, or over a transaction, and resolves to its rows. */
   send(queries: unknown, text: string, values: unknown[]): Promise<readonly unknown[]>;
+  /** The text in which a statement of the inbox reaches {@link DataLayer.guard}. @default unchanged */
+  sentAs?(text: string): string;
   /** Opens a transaction at READ COMMITTED. */
   begin<Value>(work: (tx: Tx) => Promise<Value>): PromiseLike<Value>;
-  /** Makes `tx` refuse statements while the gate is closed, where the data layer does not do so itself. */
+  /**
+   * Passes each statement of a transaction through the gate. Without it the inbox reads after each COMMIT whether the
+   * event is done.
+   */
   guard?(tx: Tx, gate: Gate): Guarded<Tx> | Promise<Guarded<Tx>>;
   /**
    * The driver's error, without the values of the statement; anything but an error: the error is the driver's.
@@ -307,18 +321,77 @@ interface DataLayer<Tx> {
   unwrap?(error: Error, text?: string): unknown;
 }
 
-/** The state of one transaction. */
-interface Gate {
-  /** Its handler has ended; a late statement would run outside of it, and commit by itself. */
-  closed: boolean;
+/** The state of one transaction, through which each of its statements passes. */
+class Gate implements TransactionWatch {
+  /** Its handler has ended; a late statement would undo the event's `done`, or run outside of it and commit by itself. */
+  closed = false;
   /** The statement with which the data layer ends it now; another `rollback` would end the transaction of another event. */
-  end?: 'commit' | 'rollback' | undefined;
+  end: 'commit' | 'rollback' | undefined;
   /** Its connection is lost. */
-  lost: boolean;
+  lost = false;
+  /** The statement of the inbox that is being sent; it passes when the gate is closed. */
+  own: string | undefined;
+  /** How many statements of the handler have passed. */
+  #sent = 0;
+  /** The number of the one that ended the transaction; `NaN` when that is not known. */
+  #endedBy: number | undefined;
+  #mayHaveEnded = false;
+
+  close(): void {
+    this.closed = true;
+  }
+
+  hasEndedCleanly(): boolean {
+    return this.#endedBy === this.#sent;
+  }
+
+  mayHaveEnded(): boolean {
+    return this.#mayHaveEnded;
+  }
+
+  /** Throws when a statement must not be sent: over a lost connection, or of a late handler. */
+  assertOpen(): void {
+    if (this.lost) throw new Error('The connection of the transaction is lost.');
+    if (!this.closed) return;
+    throw new HandlerError(
+      'ERR_HANDLER_FAILED',
+      'The transaction has ended and the statement was not sent. Await every statement, and stop when `signal` aborts.',
+    );
+  }
+
+  /** Throws when a text must not be sent. Returns what to call when it has been run, with its error if it has one. */
+  pass(text: string): (error?: unknown) => void {
+    if (!this.lost && text === this.own) return () => undefined;
+    this.assertOpen();
+    this.#sent += 1;
+    const number = this.#sent;
+    const end = readEnd(text);
+    if (end !== undefined) this.#mayHaveEnded = true;
+    return (error) => {
+      // The server says this only of the transaction of the event.
+      if (isCommitRefusal(error)) this.#endedBy = number;
+      else if (end !== undefined) this.#endedBy ??= end === 'alone' ? number : Number.NaN;
+    };
+  }
+
+  /** Whether a text is the one with which the data layer ends the transaction now. */
+  takeEnd(text: string): Gate['end'] {
+    const { end } = this;
+    if (!this.closed || text.toLowerCase().replace(/;$/, '') !== end) return undefined;
+    this.end = undefined;
+    return end;
+  }
+
+  /** Called with the error of the end, if it has one: data layers send ROLLBACK after a COMMIT that failed. */
+  onEnded(end: Gate['end'], error: unknown): void {
+    if (end === 'commit' && error !== undefined) this.end = 'rollback';
+  }
 }
 
 interface Guarded<Tx> {
   readonly tx: Tx;
+  /** Called when the data layer is about to end the transaction. */
+  readonly beforeEnd?: () => void;
   /** Called when the transaction has ended. */
   readonly release?: () => void;
 }
@@ -333,7 +406,14 @@ function checkDataLayer(
   readOptions(caller, value, Object.fromEntries(Object.keys(value).map((name) => [name, each])));
 }
 
-function adapt<Tx>({ queries, send, begin, guard, unwrap }: DataLayer<Tx>): PgTransactionsLike<Tx> {
+function adapt<Tx>({
+  queries,
+  send,
+  sentAs = String,
+  begin,
+  guard,
+  unwrap,
+}: DataLayer<Tx>): PgTransactionsLike<Tx> {
   function toDriverError(error: unknown, text?: string): unknown {
     const unwrapped = error instanceof Error ? unwrap?.(error, text) : undefined;
     return unwrapped instanceof Error ? unwrapped : error;
@@ -348,10 +428,32 @@ function adapt<Tx>({ queries, send, begin, guard, unwrap }: DataLayer<Tx>): PgTr
     },
   });
 
-  function transaction<Value>(work: (tx: Tx, queries: PgLike) => Promise<Value>): Promise<Value> {
+  /** Sends the statements of the inbox in a transaction. */
+  function toQueries(tx: Tx, gate: Gate): PgTransactionQueries {
+    const client = toClient(tx);
+    const own: PgLike = {
+      async query(text, values) {
+        gate.own = sentAs(text);
+        return client.query(text, values).finally(() => {
+          gate.own = undefined;
+        });
+      },
+    };
+    if (guard === undefined) return own;
+    return {
+      ...own,
+      close: () => gate.close(),
+      hasEndedCleanly: () => gate.hasEndedCleanly(),
+      mayHaveEnded: () => gate.mayHaveEnded(),
+    };
+  }
+
+  function transaction<Value>(
+    work: (tx: Tx, queries: PgTransactionQueries) => Promise<Value>,
+  ): Promise<Value> {
     return new Promise((resolve, reject) => {
-      const gate: Gate = { closed: false, lost: false };
-      let release: (() => void) | undefined;
+      const gate = new Gate();
+      let native: Guarded<Tx> | undefined;
       let running = false;
       let rejection: { readonly error: unknown } | undefined;
       let failure: { readonly error: unknown } | undefined;
@@ -360,12 +462,11 @@ function adapt<Tx>({ queries, send, begin, guard, unwrap }: DataLayer<Tx>): PgTr
         // Some data layers reject with the error of a ROLLBACK that failed.
         if (!running && failure) reject(rejection ? rejection.error : toDriverError(failure.error));
       };
-      const body = async (native: Tx): Promise<Value> => {
+      const body = async (tx: Tx): Promise<Value> => {
         running = true;
         try {
-          const guarded = (await guard?.(native, gate)) ?? { tx: native };
-          release = guarded.release;
-          const value = await work(guarded.tx, toClient(guarded.tx));
+          native = (await guard?.(tx, gate)) ?? { tx };
+          const value = await work(native.tx, toQueries(native.tx, gate));
           gate.end = 'commit';
           return value;
         } catch (error) {
@@ -373,7 +474,8 @@ function adapt<Tx>({ queries, send, begin, guard, unwrap }: DataLayer<Tx>): PgTr
           gate.end = 'rollback';
           throw error;
         } finally {
-          gate.closed = true;
+          gate.close();
+          native?.beforeEnd?.();
           running = false;
           settle();
           if (gate.lost) await NEVER;
@@ -388,7 +490,7 @@ function adapt<Tx>({ queries, send, begin, guard, unwrap }: DataLayer<Tx>): PgTr
         .then(resolve, onFailure)
         .finally(() => {
           gate.end = undefined;
-          release?.();
+          native?.release?.();
         });
     });
   }
@@ -398,32 +500,21 @@ function adapt<Tx>({ queries, send, begin, guard, unwrap }: DataLayer<Tx>): PgTr
 /** After its connection is lost, postgres.js must not go on: it would write to a closed socket, and end the process. */
 const NEVER = new Promise<never>(() => undefined);
 
-/** Refuses a statement over a lost connection, and one of a late handler. */
-function assertOpen(gate: Gate): void {
-  if (gate.lost) throw new Error('The connection of the transaction is lost.');
-  if (!gate.closed) return;
-  throw new HandlerError(
-    'ERR_HANDLER_FAILED',
-    'The transaction has ended and the statement was not sent. Await every statement, and stop when `signal` aborts.',
-  );
-}
-
 type Method = (...args: unknown[]) => unknown;
 
-/** The method, which refuses statements while the gate is closed; the data layer itself can still end the transaction. */
+/** The method, whose statements pass through the gate; the data layer itself can still end the transaction. */
 function guarded(method: Method, gate: Gate, textOf: (statement: unknown) => unknown = String): Method {
   return async (...args) => {
-    const end = gate.closed ? gate.end : undefined;
-    if (end === undefined || String(textOf(args[0])).toLowerCase() !== end) {
-      assertOpen(gate);
-      return await method(...args);
-    }
-    gate.end = undefined;
+    const text = String(textOf(args[0]));
+    const end = gate.takeEnd(text);
+    const onSettled = end === undefined ? gate.pass(text) : (error?: unknown) => gate.onEnded(end, error);
     try {
-      return await method(...args);
+      const result = await method(...args);
+      if (end === 'commit' && isRollback(result)) throw rolledBackAtCommit();
+      onSettled();
+      return result;
     } catch (error) {
-      // Data layers send ROLLBACK after a COMMIT that failed.
-      if (end === 'commit') gate.end = 'rollback';
+      onSettled(error);
       throw error;
     }
   };
@@ -442,15 +533,18 @@ function guardDrizzle<Tx>(db: DrizzleLike<Tx>, tx: Tx, gate: Gate): Guarded<Tx> 
     return { tx };
   }
   const query: Method = (client as { readonly query: Method }).query.bind(client);
-  const textOf = (statement: unknown) =>
-    typeof statement === 'string' ? statement : (statement as { readonly text: string }).text;
-  session.client = replaceMember(client, 'query', guarded(query, gate, textOf));
+  session.client = replaceMember(client, 'query', guarded(query, gate, textOfStatement));
   if (!('on' in client)) return { tx };
   // Drizzle adds no listener to a client of pg, and an 'error' event without a listener ends the process.
   const events = client as { on: Method; removeListener: Method };
   const onError = () => undefined;
   events.on('error', onError);
   return { tx, release: () => void events.removeListener('error', onError) };
+}
+
+/** The text of what `query` of `pg` takes. */
+function textOfStatement(statement: unknown): string {
+  return typeof statement === 'string' ? statement : String((statement as { readonly text?: unknown }).text);
 }
 
 function replaceMember(target: object, replaced: string, replacement: Method): object {
@@ -490,11 +584,55 @@ function guardKysely<Tx>(tx: Tx, gate: Gate): Promise<Guarded<Tx>> {
   });
 }
 
+/** Knex refuses late statements once it has sent COMMIT or ROLLBACK, but not yet while the inbox ends the event. */
+async function guardKnex<Tx>(tx: Tx, gate: Gate): Promise<Guarded<Tx>> {
+  type Callback = (error: unknown, result?: unknown) => void;
+  interface Internals {
+    readonly client: { acquireConnection(): Promise<{ query: Method }> };
+  }
+  // The connection of the transaction, which nested ones share.
+  const connection = await (tx as Internals).client.acquireConnection();
+  const { query } = connection;
+  const release = () => {
+    // The next transaction can have the connection.
+    if (connection.query === guardedQuery) connection.query = query;
+  };
+  const guardedQuery: Method = (statement, ...rest) => {
+    const text = textOfStatement(statement);
+    const callback = rest.at(-1) as Callback | undefined;
+    if (callback === undefined) {
+      // A stream sends itself.
+      gate.pass(text);
+      return query.call(connection, statement);
+    }
+    const end = gate.takeEnd(text);
+    let onSettled = (error: unknown) => gate.onEnded(end, error);
+    try {
+      if (end === undefined) onSettled = gate.pass(text);
+    } catch (refusal) {
+      return callback(refusal);
+    }
+    return query.call(connection, statement, (error: unknown, result: unknown) => {
+      const failure = error ?? (end === 'commit' && isRollback(result) ? rolledBackAtCommit() : undefined);
+      onSettled(failure);
+      // Before the next transaction gets the connection.
+      if (end !== undefined && gate.end === undefined) release();
+      callback(failure, result);
+    });
+  };
+  connection.query = guardedQuery;
+  return { tx, release };
+}
+
 /** TypeORM refuses late statements once its query runner is released, but not yet while it waits for the rollback. */
 function guardTypeOrm<Tx>(tx: Tx, gate: Gate): Guarded<Tx> {
-  const { queryRunner } = tx as { readonly queryRunner: { query: Method } };
+  const { queryRunner } = tx as { readonly queryRunner: { query: Method; transactionDepth: number } };
   queryRunner.query = guarded(queryRunner.query.bind(queryRunner), gate);
-  return { tx };
+  // Otherwise TypeORM ends a nested transaction that the handler left open, and returns the connection in this one.
+  const beforeEnd = () => {
+    queryRunner.transactionDepth = 1;
+  };
+  return { tx, beforeEnd };
 }
 
 /** Whether postgres.js closes the connection after this error: of the socket, of postgres.js itself, or FATAL. */
@@ -513,6 +651,8 @@ function endsConnection(error: unknown): boolean {
 interface PostgresJsQuery {
   handler: (query: PostgresJsQuery) => void;
   readonly reject: (error: unknown) => void;
+  /** The parts of its text. */
+  readonly strings: readonly string[];
 }
 
 /**
@@ -524,9 +664,10 @@ function guardPostgresJs<Sql extends object>(sql: Sql, gate: Gate): Sql {
     if (!(result instanceof Promise) || !('handler' in result)) return result;
     const query = result as unknown as PostgresJsQuery;
     const send = query.handler;
+    let onSettled: ((error?: unknown) => void) | undefined;
     query.handler = Object.assign((sent: PostgresJsQuery) => {
       try {
-        assertOpen(gate);
+        onSettled = gate.pass(query.strings.join('$'));
       } catch (error) {
         sent.reject(error);
         return;
@@ -534,7 +675,9 @@ function guardPostgresJs<Sql extends object>(sql: Sql, gate: Gate): Sql {
       send(sent);
     }, send);
     // Before the handler learns of it. Not `query.then`, which would send it.
-    Promise.prototype.then.call(result, undefined, (error: unknown) => {
+    const onSuccess = () => onSettled?.();
+    Promise.prototype.then.call(result, onSuccess, (error: unknown) => {
+      onSettled?.(error);
       if (endsConnection(error)) gate.lost = true;
     });
     return result;
@@ -542,7 +685,7 @@ function guardPostgresJs<Sql extends object>(sql: Sql, gate: Gate): Sql {
   const savepoint =
     (method: Method): Method =>
     async (...args) => {
-      assertOpen(gate);
+      gate.assertOpen();
       const work = args.pop() as Method;
       return await new Promise((resolve, reject) => {
         const body = async (nested: object) => {
@@ -575,15 +718,20 @@ function guardPostgresJs<Sql extends object>(sql: Sql, gate: Gate): Sql {
 /** What an error of `pg` says without quoting values; its `detail` and `where` do. */
 const PLAIN_FIELDS = ['code', 'severity', 'schema', 'table', 'column', 'constraint', 'dataType', 'syscall'];
 
+/** The text that Knex sends: each use of a value has its own number. */
+function toKnexText(text: string): string {
+  let values = 0;
+  return text.replaceAll(/\$\d+/g, () => `$${++values}`);
+}
+
 /** Knex writes the statement before the message of the server. */
 function unwrapKnex(error: Error, text?: string): Error | undefined {
   // The handler called `tx.commit()` or `tx.rollback()`, and Knex sends nothing more.
   if (error.message.startsWith('Transaction query already complete')) return endedByHandler({ cause: error });
-  let values = 0;
-  // Each use of a value has its own number.
-  const sent = text?.replaceAll(/\$\d+/g, () => `$${++values}`);
   const prefix =
-    sent === undefined ? /^(BEGIN|COMMIT|ROLLBACK)[A-Z ]*; - /i.exec(error.message)?.[0] : `${sent} - `;
+    text === undefined
+      ? /^(BEGIN|COMMIT|ROLLBACK)[A-Z ]*; - /i.exec(error.message)?.[0]
+      : `${toKnexText(text)} - `;
   if (prefix === undefined || !error.message.startsWith(prefix)) return undefined;
   const fields = Object.entries(error).filter(([name]) => PLAIN_FIELDS.includes(name));
   return Object.assign(new Error(error.message.slice(prefix.length)), Object.fromEntries(fields));
@@ -591,6 +739,13 @@ function unwrapKnex(error: Error, text?: string): Error | undefined {
 
 /** Prisma has the SQLSTATE and the server's message in `meta`. */
 function unwrapPrisma(error: Error): Error | undefined {
+  if (error.message.includes('while a nested transaction is still active')) {
+    return new HandlerError(
+      'ERR_HANDLER_FAILED',
+      'The handler returned while a nested transaction was open, and Prisma rolled back all that it wrote. Await every nested transaction. The event runs again.',
+      { cause: error },
+    );
+  }
   interface Meta {
     readonly driverAdapterError?: {
       readonly cause?: { readonly originalCode?: string; readonly originalMessage?: string };

@@ -1,7 +1,19 @@
 import { PermanentError } from '../core/errors.js';
 import { required, rule, withMethods } from '../core/options.js';
-import { endedByHandler, isCommitRefusal, rethrowCommitError } from './postgres-errors.js';
-import { type GuardedTransaction, guardClient, guardQueries, unguarded } from './postgres-guard.js';
+import {
+  endedByHandler,
+  isCommitRefusal,
+  rethrowCommitError,
+  rolledBackAtCommit,
+} from './postgres-errors.js';
+import {
+  type GuardedTransaction,
+  guardClient,
+  guardQueries,
+  isRollback,
+  type TransactionWatch,
+  toGuarded,
+} from './postgres-guard.js';
 
 /** Sends statements. Pools of `pg` and `@neondatabase/serverless` and a PGlite need no adapter. */
 export interface PgLike {
@@ -35,8 +47,14 @@ export interface PgTransactionsLike<Tx = PgTx> extends PgLike {
    * @param work - gets `tx`, which handlers get, and `queries`, which sends statements in the same transaction
    * (default: `tx` itself, which then has `query`).
    */
-  transaction<Value>(work: (tx: Tx, queries?: PgLike) => Promise<Value>): Promise<Value>;
+  transaction<Value>(work: (tx: Tx, queries?: PgTransactionQueries) => Promise<Value>): Promise<Value>;
 }
+
+/**
+ * Sends the statements of the inbox in the transaction of a handler, and can say what the handler did to it. Without
+ * `close` the inbox reads after each COMMIT whether the event is done.
+ */
+export interface PgTransactionQueries extends PgLike, Partial<TransactionWatch> {}
 
 /** Can open transactions, which handlers get as `Tx`. */
 export type PgTransactional<Tx> = PgPoolLike<Tx> | PgTransactionsLike<Tx>;
@@ -100,7 +118,12 @@ export async function queryRows<Row>(
 export interface OpenTransaction<Tx> extends GuardedTransaction<Tx> {
   /** Sends the statements of the inbox in it. */
   readonly queries: PgLike;
+  /** Whether it has the savepoint {@link FENCE_SAVEPOINT} already. */
+  readonly hasSavepoint: boolean;
 }
+
+/** Only the transaction of the event has it: where it does not exist, that transaction has ended. */
+export const FENCE_SAVEPOINT = 'stablehooks_fence';
 
 /**
  * Runs `work` in a transaction at READ COMMITTED: commits when it resolves, rolls back and rejects with its error
@@ -123,6 +146,8 @@ export async function runInTransaction<Tx, Value>(
     const value = await ('transaction' in pool ? runOnDataLayer(pool, tracked) : runOnClient(pool, tracked));
     if (hasWorked) return value;
   } catch (error) {
+    // It can have a refused COMMIT as its cause, and what followed that may have taken effect.
+    if (error instanceof PermanentError) throw error;
     if (hasWorked || isCommitRefusal(error)) rethrowCommitError(error);
     throw error;
   }
@@ -139,10 +164,10 @@ function runOnDataLayer<Tx, Value>(
   work: (transaction: OpenTransaction<Tx>) => Promise<Value>,
 ): Promise<Value> {
   return layer.transaction(async (tx, queries) => {
-    if (queries !== undefined) return work({ ...unguarded(tx), queries });
+    if (queries !== undefined) return work({ ...toGuarded(tx, queries), queries, hasSavepoint: false });
     const own = tx as Tx & PgLike;
     await own.query('SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE');
-    return work({ ...guardQueries(tx), queries: own });
+    return work({ ...guardQueries(tx), queries: own, hasSavepoint: false });
   });
 }
 
@@ -159,9 +184,11 @@ async function runOnClient<Tx, Value>(
   };
   client.on('error', onError);
   try {
-    await client.query('BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE');
-    const value = await work({ ...guarded, queries: client });
-    await client.query('COMMIT');
+    // One text, so that the savepoint costs no round trip.
+    await client.query(`BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SAVEPOINT ${FENCE_SAVEPOINT}`);
+    const value = await work({ ...guarded, queries: client, hasSavepoint: true });
+    // What the handler left on the connection below `tx` can fail after the last statement of the inbox.
+    if (isRollback(await client.query('COMMIT'))) throw rolledBackAtCommit();
     return value;
   } catch (error) {
     // ROLLBACK would wait for a statement that still runs; closing the connection rolls back, too.

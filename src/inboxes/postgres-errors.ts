@@ -67,6 +67,14 @@ export function endedByHandler(options?: ErrorOptions): HandlerError {
   );
 }
 
+/** The error of a COMMIT that Postgres answered with ROLLBACK, and no error: a statement before it had failed. */
+export function rolledBackAtCommit(): HandlerError {
+  return new HandlerError(
+    'ERR_HANDLER_FAILED',
+    'A statement failed after the handler had returned, and Postgres rolled back all that the handler wrote. Await every statement. The event runs again.',
+  );
+}
+
 /** Rejects with the error of a statement or COMMIT that ends a transaction, as the handler's if it is the reason. */
 export function rethrowCommitError(error: unknown): never {
   const [state] = sqlStates(error);

@@ -2,27 +2,37 @@
 import { HandlerError } from '../core/errors.js';
 import { isCommitRefusal } from './postgres-errors.js';
 
-/** A transaction of the inbox as a handler gets it. */
-export interface GuardedTransaction<Tx> {
-  readonly tx: Tx;
-  /** After this call `tx` refuses statements: a handler that timed out must not write outside the transaction. */
+/** What is known of the statements that a handler sends in its transaction. */
+export interface TransactionWatch {
+  /**
+   * Called when the handler has ended. After this call the transaction refuses every statement but those of the inbox:
+   * one that fails after the event is marked done would undo that, and COMMIT would not say so.
+   */
   close(): void;
-  /** Whether a statement of the handler still runs. */
-  isRunning(): boolean;
   /** Whether the handler ended the transaction, and nothing that it sent ran afterwards. */
   hasEndedCleanly(): boolean;
-  /** Whether every statement of the handler is seen here before it is sent. */
-  readonly watches: boolean;
+  /** Whether the handler sent a text that can end the transaction. */
+  mayHaveEnded(): boolean;
 }
 
-/** The transaction of a data layer that guards it itself. */
-export function unguarded<Tx>(tx: Tx): GuardedTransaction<Tx> {
+/** A transaction of the inbox as a handler gets it. */
+export interface GuardedTransaction<Tx> extends TransactionWatch {
+  readonly tx: Tx;
+  /** Whether a statement of the handler still runs. */
+  isRunning(): boolean;
+  /** Whether `tx` refuses statements after `close`. */
+  readonly closes: boolean;
+}
+
+/** The transaction of a data layer that guards it itself, as far as it does. */
+export function toGuarded<Tx>(tx: Tx, watch: Partial<TransactionWatch>): GuardedTransaction<Tx> {
   return {
     tx,
-    close: () => undefined,
+    closes: watch.close !== undefined,
+    close: () => watch.close?.(),
     isRunning: () => false,
-    hasEndedCleanly: () => false,
-    watches: false,
+    hasEndedCleanly: () => watch.hasEndedCleanly?.() ?? false,
+    mayHaveEnded: () => watch.mayHaveEnded?.() ?? false,
   };
 }
 
@@ -103,6 +113,8 @@ function createGuard(): Guard {
   }
 
   async function track(text: string, send: Send): Promise<unknown> {
+    // A text of the handler can become two statements.
+    assertOpen();
     sent += 1;
     running += 1;
     const number = sent;
@@ -146,7 +158,9 @@ function createGuard(): Guard {
     close() {
       closed = true;
     },
-    watches: true,
+    closes: true,
+    // What can end the transaction is refused.
+    mayHaveEnded: () => false,
     isRunning: () => running > 0,
     hasEndedCleanly: () => endedBy === sent,
     check(text) {
@@ -160,6 +174,11 @@ function createGuard(): Guard {
       return kind === undefined ? track(text, send) : control(kind, text, send);
     },
   };
+}
+
+/** Whether a result has the tag of ROLLBACK; that of a COMMIT has it if a statement before had failed. */
+export function isRollback(result: unknown): boolean {
+  return (result as { readonly command?: unknown } | null | undefined)?.command === 'ROLLBACK';
 }
 
 /** Whether a result, or one of several, has the tag of a statement that ends a transaction. */
@@ -200,6 +219,16 @@ function readControl(text: string): Control | undefined {
   if (!/^(BEGIN|START TRANSACTION|COMMIT|END|ROLLBACK|ABORT|PREPARE TRANSACTION)\b/.test(statement))
     return undefined;
   return CONTROLS.find(([pattern]) => pattern.test(statement))?.[1] ?? 'other';
+}
+
+/** How a text can end the transaction in which it is sent: `alone`, or together with other statements. */
+export function readEnd(text: string): 'alone' | 'with others' | undefined {
+  const control = readControl(text);
+  if (control === 'commit' || control === 'rollback') return 'alone';
+  // A literal can look like a second statement.
+  return control === 'other' || /;\s*(COMMIT|END|ROLLBACK|ABORT|PREPARE\s+TRANSACTION)\b/i.test(text)
+    ? 'with others'
+    : undefined;
 }
 
 /** Replaces each comment by a space. Comments between slashes nest. Reads no strings: no transaction control has one. */

@@ -315,7 +315,10 @@ FROM ${schema}.claim_keyed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
     /**
      * id, token. The first statement of a transaction: inserts the row that makes COMMIT fail. Takes no lock on the
      * event: a second delivery would wait for the handler instead of being answered. The server ends a statement, and
-     * the transaction of a stopped process, when the lease has lapsed; a shorter statement_timeout stays.
+     * the transaction of a stopped process, after the time that the lease has left; a shorter statement_timeout stays.
+     * Both times begin anew with each statement. Postgres 17 and later also end the transaction a second after the lease,
+     * so that a statement that has run since then fails first, and keeps its connection; a transaction_timeout that is
+     * set stays.
      */
     fence: `WITH leased AS MATERIALIZED (
   SELECT greatest(1000, ${msUntil('due_at')})::bigint AS left_ms
@@ -323,16 +326,22 @@ FROM ${schema}.claim_keyed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 ), fenced AS (
   INSERT INTO ${fences} (token) SELECT $2::pg_catalog.uuid FROM leased
 ), configured AS MATERIALIZED (
-  SELECT pg_catalog.current_setting('statement_timeout')::interval AS statement_timeout
+  SELECT pg_catalog.current_setting('statement_timeout')::interval AS statement_timeout,
+    pg_catalog.current_setting('transaction_timeout', true) AS transaction_timeout
 )
 SELECT pg_catalog.set_config('idle_in_transaction_session_timeout', left_ms::pg_catalog.text, true),
   pg_catalog.set_config('statement_timeout', least(left_ms,
     CASE WHEN statement_timeout ${operator('>')} interval '0' THEN ${epochMs('statement_timeout')}::bigint END
-  )::pg_catalog.text, true)
+  )::pg_catalog.text, true),
+  CASE WHEN transaction_timeout ${EQ} '0' THEN
+    pg_catalog.set_config('transaction_timeout', least(left_ms ${ADD} 1000, 2147483647)::pg_catalog.text, true) END
 FROM leased CROSS JOIN configured`,
 
     /** token. Whether this is still the transaction that {@link fence} began. */
     isFenced: `SELECT token FROM ${fences} WHERE token ${EQ} $1::pg_catalog.uuid`,
+
+    /** id */
+    isDone: `SELECT id FROM ${events} WHERE id ${EQ} $1::pg_catalog.text AND state ${EQ} 'done'`,
 
     /** id, token. The last statement of a transaction: deletes the row that makes COMMIT fail. */
     completeFenced: `WITH fenced AS (
@@ -394,6 +403,9 @@ WHERE holder ${EQ} $1::pg_catalog.text RETURNING holder`,
 
     /** id */
     find: `SELECT ${record} FROM ${events} WHERE id ${EQ} $1::pg_catalog.text`,
+
+    /** id */
+    has: `SELECT id FROM ${events} WHERE id ${EQ} $1::pg_catalog.text`,
 
     /** state, limit; `after` also the id to continue after */
     list: { oldest: list('>', 'ASC'), newest: list('<', 'DESC') },

@@ -20,8 +20,9 @@ import {
   type StoredGap,
 } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
-import { readListOptions, readPruneOptions } from './operation-options.js';
+import { readListOptions, readPruneOptions, unknownAfter } from './operation-options.js';
 import {
+  FENCE_SAVEPOINT,
   type OpenTransaction,
   type PgClientLike,
   type PgLike,
@@ -40,6 +41,7 @@ import {
   isConflict,
   isNoSavepoint,
   rethrowCommitError,
+  rolledBackAtCommit,
 } from './postgres-errors.js';
 import { canListen, listenOn } from './postgres-listen.js';
 import { type PostgresSchemaOptions, SCHEMA_RULE, writeStatements } from './postgres-sql.js';
@@ -66,6 +68,7 @@ export type {
   PgClientLike,
   PgLike,
   PgPoolLike,
+  PgTransactionQueries,
   PgTransactionsLike,
   PgTx,
 } from './postgres-client.js';
@@ -93,9 +96,6 @@ const CONFLICT_WAIT_MS = 100;
 
 /** How often a page is sent to record it; two are enough unless rows are hidden. */
 const RECORD_ROUNDS = 5;
-
-/** Set after the fence, where nothing else sees what a handler sends: only the transaction of the event has it. */
-const FENCE_SAVEPOINT = 'stablehooks_fence';
 
 /** How many events one statement prunes: other statements wait for its locks. */
 const PRUNE_BATCH = 5_000;
@@ -153,12 +153,14 @@ export function postgresInbox(
   ): Promise<boolean> {
     // Thrown, because every driver rolls back only after a rejection.
     const leaseLost = new Error('The lease is lost.');
+    let closed = false;
     try {
       // TRANSACTIONAL_POOL_RULE has checked the pool.
       await runInTransaction(pool as PgTransactional<unknown>, async (open) => {
         const begun = await queryRows(open.queries, statements.fence, [id, token]);
         if (begun.length === 0) throw leaseLost;
-        if (!open.watches) await open.queries.query(`SAVEPOINT ${FENCE_SAVEPOINT}`);
+        if (!open.hasSavepoint) await open.queries.query(`SAVEPOINT ${FENCE_SAVEPOINT}`);
+        closed = open.closes;
         try {
           await effect(open.tx).finally(open.close);
         } catch (error) {
@@ -170,12 +172,15 @@ export function postgresInbox(
             ? queryRows<FencedRow>(open.queries, statements.completeFenced, [id, token])
             : queryRows<FencedRow>(open.queries, statements.completeFencedKeyed, [id, token, key]);
         const [row] = await completed.catch(async (error: unknown) => {
-          if (isAborted(error)) await assertFenced(open, token, error);
+          if (isAborted(error) || open.mayHaveEnded()) await assertFenced(open, token, error);
           return rethrowCommitError(error);
         });
         if (!row?.fenced) throw missingFence(open);
         if (!row.settled) throw leaseLost;
       });
+      // A late statement can have failed before COMMIT, which then rolls back without an error.
+      if (!closed && (await queryRows(pool, statements.isDone, [id])).length === 0)
+        throw rolledBackAtCommit();
       return true;
     } catch (error) {
       if (error === leaseLost) return false;
@@ -186,24 +191,24 @@ export function postgresInbox(
   /** After a handler or its last statement has failed: whether all that it wrote will be rolled back. */
   async function assertFenced(open: OpenTransaction<unknown>, token: string, cause: unknown): Promise<void> {
     // A statement that still runs delays the answer, and its connection is closed instead.
-    if (isCommitRefusal(cause) || open.isRunning()) return;
+    if (open.isRunning() || (isCommitRefusal(cause) && open.hasEndedCleanly())) return;
     if (await hasEnded(open, token)) throw missingFence(open, { cause });
   }
 
-  /** Whether the transaction of the event has ended. A connection that is lost has rolled it back. */
+  /** Whether the transaction of the event has ended, so that what was sent afterwards can be committed. */
   async function hasEnded(open: OpenTransaction<unknown>, token: string): Promise<boolean> {
-    const isUnfenced = async () => (await queryRows(open.queries, statements.isFenced, [token])).length === 0;
     try {
-      return await isUnfenced();
+      return (await queryRows(open.queries, statements.isFenced, [token])).length === 0;
     } catch (error) {
-      if (open.watches || !isAborted(error)) return false;
+      // A connection that is lost has rolled it back, unless the handler had ended it before.
+      if (!isAborted(error)) return open.mayHaveEnded();
     }
     // The aborted transaction can be another, which the handler began after it had ended this one.
     try {
       await open.queries.query(`ROLLBACK TO SAVEPOINT ${FENCE_SAVEPOINT}`);
-      return await isUnfenced();
+      return false;
     } catch (error) {
-      return isNoSavepoint(error);
+      return isNoSavepoint(error) || open.mayHaveEnded();
     }
   }
 
@@ -372,6 +377,9 @@ export function postgresInbox(
       const rows = await (after === undefined
         ? send<EventRow>(first, [state, limit])
         : send<EventRow>(next, [state, limit, after]));
+      // There is none after an event that is not there.
+      if (after !== undefined && rows.length === 0 && (await send(statements.has, [after])).length === 0)
+        throw unknownAfter(after);
       return rows.map(toRecord);
     },
 

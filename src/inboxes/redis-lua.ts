@@ -37,6 +37,7 @@ end
 -- Redis runs nothing else meanwhile: a script that has corrected so many entries answers AGAIN and is run again.
 local corrected, AGAIN = 0, '["again"]'
 local LIMIT = 1000
+local UNKNOWN = '["unknown"]'
 local function tired() return corrected >= LIMIT end
 
 -- Removes an id from the indexes of a state in which the event is not.
@@ -203,12 +204,15 @@ end
 
 /** The end of an attempt. */
 const SETTLE = `${DUE_NEXT}
--- Ends the attempt of a lease that is not lost.
-local function settle(id, token, to, due, err)
+-- Ends the attempt of a lease that is not lost. A client that lost the reply can send the same call again.
+local function settle(id, token, call, to, due, err)
   local event = load(id)
-  if not event or event.state ~= 'leased' or event.token ~= token then return '[]' end
+  if not event or event.state ~= 'leased' or event.token ~= token then
+    if event and redis.call('HGET', eventKey(id), 'call') == call then return '["1"]' end
+    return '[]'
+  end
   ended(event, NOW, to, err)
-  if err then move(event, to, due, 'lastError', err) else move(event, to, due) end
+  if err then move(event, to, due, 'call', call, 'lastError', err) else move(event, to, due, 'call', call) end
   if event.key then dueNext(event.key) end
   return '["1"]'
 end
@@ -262,6 +266,10 @@ local id, leaseUntil, token, key = ARGV[1], now + tonumber(ARGV[4]), ARGV[5], AR
 local event = known(id)
 local state = event and event.state
 if state == 'done' or state == 'dead' then return answer({ state, '0' }) end
+-- A client that lost the reply sends the same claim again.
+if state == 'leased' and event.token == token then
+  return answer({ 'claimed', event.attempts, event.traceparent or '' })
+end
 if (state == 'leased' or (state == 'failed' and ARGV[7] ~= '1')) and event.due > now then
   return answer({ state, text(event.due - now) })
 end
@@ -289,14 +297,15 @@ local attempt = text(event.attempts + 1)
 move(event, 'leased', leaseUntil, 'token', token, 'attempts', attempt)
 return answer({ 'claimed', attempt, event.traceparent or '' })`,
 
-  /** id, token → whether it was settled */
+  /** id, token, the call → whether it was settled */
   complete: `${SETTLE}
-return settle(ARGV[1], ARGV[2], 'done')`,
+return settle(ARGV[1], ARGV[2], ARGV[3], 'done')`,
 
-  /** id, token, retryAfterMs or '', error → whether it was settled */
+  /** id, token, the call, retryAfterMs or '', error → whether it was settled */
   fail: `${SETTLE}
-local retryAfterMs = tonumber(ARGV[3])
-return settle(ARGV[1], ARGV[2], retryAfterMs and 'failed' or 'dead', retryAfterMs and now + retryAfterMs, ARGV[4])`,
+local retryAfterMs = tonumber(ARGV[4])
+return settle(ARGV[1], ARGV[2], ARGV[3], retryAfterMs and 'failed' or 'dead', retryAfterMs and now + retryAfterMs,
+  ARGV[5])`,
 
   /** dueInMs or '', source, traceparent or '', then id, type, event, key or '', created of each → the result of each */
   record: `${RECORD}
@@ -457,7 +466,7 @@ return pollState()`,
 if not known(ARGV[1]) then return '[]' end
 return answer({ read(ARGV[1]) })`,
 
-  /** state, limit, id to continue after or '', 'oldest' or 'newest' → records */
+  /** state, limit, id to continue after or '', 'oldest' or 'newest' → records, or that the id is unknown */
   list: `${BEFORE}${READ}
 local state, limit, after, newest = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4] == 'newest'
 local key = base .. ':in:' .. state
@@ -472,6 +481,7 @@ if at then
     if id ~= after and before(id, after) ~= newest then start = start + 1 end
   end
 end
+if start < 0 and not at then return UNKNOWN end
 if after ~= '' then start = start + 1 end
 local records = {}
 while #records < limit do
@@ -515,6 +525,7 @@ for _, id in ipairs(ids) do
   redis.call('ZREM', base .. ':whole', id)
   if indexed(id).state == 'done' then
     pruned = pruned + redis.call('DEL', jsonKey(id))
+    redis.call('HDEL', eventKey(id), 'call')
     redis.call('DEL', historyKey(id))
   end
 end

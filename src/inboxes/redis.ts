@@ -16,7 +16,7 @@ import {
 } from '../core/ports.js';
 import { redactCommand } from '../core/redact-command.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
-import { readListOptions, readPruneOptions } from './operation-options.js';
+import { readListOptions, readPruneOptions, unknownAfter } from './operation-options.js';
 import { REDIS_SCRIPTS, type RedisScript } from './redis-lua.js';
 
 /**
@@ -175,10 +175,11 @@ export function redisInbox(
       return { state, retryAfterMs: Number(number) };
     },
 
-    complete: ({ id, token }) => succeeded(scripts.complete([id, token])),
+    // Each call has an id of its own: a client that lost the reply sends it again, and the answer must be the same.
+    complete: ({ id, token }) => succeeded(scripts.complete([id, token, uuid()])),
 
     fail: ({ id, token }, { retryAfterMs, error }) =>
-      succeeded(scripts.fail([id, token, retryAfterMs ?? '', error.slice(0, 1_000)])),
+      succeeded(scripts.fail([id, token, uuid(), retryAfterMs ?? '', error.slice(0, 1_000)])),
 
     async record(events, { dueInMs, origin, json = [], keys = [], traceparent = '' }) {
       if (events.length === 0) return [];
@@ -215,7 +216,9 @@ export function redisInbox(
 
     async list(options) {
       const { state, limit, after = '', order } = readListOptions(options);
-      return toRecords(await scripts.list([state, limit, after, order]));
+      const reply = (await scripts.list([state, limit, after, order])) as readonly unknown[];
+      if (reply[0] === 'unknown') throw unknownAfter(after);
+      return toRecords(reply);
     },
 
     async count() {

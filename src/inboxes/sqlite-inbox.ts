@@ -9,7 +9,7 @@ import {
   type Lease,
 } from '../core/ports.js';
 import type { Runtime } from '../core/runtime.js';
-import { readListOptions, readPruneOptions } from './operation-options.js';
+import { readListOptions, readPruneOptions, unknownAfter } from './operation-options.js';
 import { type DueRow, prepareStatements, type Statements, toPollState, toRecord } from './sqlite-sql.js';
 import type { SqliteLike } from './sqlite-tables.js';
 
@@ -212,6 +212,7 @@ export function createSqliteInbox({
     async list(options) {
       const { state, limit, after: last, order } = readListOptions(options);
       const [from] = last === undefined ? [] : sql.find(last);
+      if (last !== undefined && from === undefined) throw unknownAfter(last);
       if (order === 'newest') {
         const { received_at: at, id } = from ?? { received_at: Number.MAX_SAFE_INTEGER, id: '' };
         return sql.listNewest(state, at, id, limit).map(toRecord);
@@ -263,15 +264,12 @@ function* inPages<Row>(
 }
 
 /**
- * Follows a clock that was set back: the events that the file has from later than `at` are moved back by the
- * difference, so that a lease ends and an event is due after at most its own time from now. What is older keeps its
- * times: a clock that was ahead for a moment must not end the leases from before.
+ * Follows a clock that was set back: each event that the file has from later than `at` is moved back to `at`, so that
+ * its lease ends, or it is due, after its own time from now. Each by its own difference: a clock that was ahead for a
+ * moment must not end the leases from before. What is older keeps its times.
  *
  * The rows tell it, and not the earlier steps of this process: another process may have written them and be gone.
  */
 function followClock(sql: Statements, at: number): void {
-  const [latest] = sql.latest(at);
-  if (latest === undefined) return;
-  const difference = latest.updated_at - at;
-  sql.moveBack(difference, difference, at);
+  if (sql.writtenLater(at).length > 0) sql.moveBack(at, at, at);
 }

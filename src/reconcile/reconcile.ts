@@ -411,18 +411,28 @@ function createRun<Entry extends LedgerEntry>(
     const total = counts.reduce((sum, { count }) => sum + count, 0);
     let done = 0;
     for (const state of READING_ORDER) {
+      const isNew = rememberLatest();
       let after: string | undefined;
       for (;;) {
         signal.throwIfAborted();
-        const page = await orUnavailable('ERR_INBOX_FAILED', inbox.list({ state, limit: PAGE_SIZE, after }));
-        for (const record of page) addRecord(record);
-        done += page.length;
+        let page: readonly InboxRecord[];
+        try {
+          page = await orUnavailable('ERR_INBOX_FAILED', inbox.list({ state, limit: PAGE_SIZE, after }));
+        } catch (error) {
+          // An inbox that is not durable can have forgotten that event. From the beginning; `isNew` passes over the rest.
+          if (after === undefined || !(error instanceof ConfigError)) throw error;
+          after = undefined;
+          continue;
+        }
+        const records = page.filter(isNew);
+        for (const record of records) addRecord(record);
+        done += records.length;
         onProgress({ step: 'inbox', done, total: Math.max(done, total) });
-        const last = page.at(-1)?.id;
+        const end = page.at(-1);
         // Not a page that is shorter than asked for: the inbox can have a maximum of its own.
-        if (last === undefined) break;
-        if (last === after) throw samePageAgain();
-        after = last;
+        if (end === undefined) break;
+        if (end.id === after) throw samePageAgain();
+        after = end.id;
         await takeTurn(runtime);
       }
     }
@@ -593,6 +603,20 @@ function assertEntry(entry: LedgerEntry | null | undefined): void {
 }
 
 /** Otherwise the same page would be read for ever. */
+/** Says of each record of a list that is read from the oldest on whether it was not read before. */
+function rememberLatest(): (record: InboxRecord) => boolean {
+  let latest = Number.NEGATIVE_INFINITY;
+  // Only the inbox knows the order of those of one ms.
+  let ids = new Set<string>();
+  return ({ id, receivedAt }) => {
+    if (receivedAt < latest || (receivedAt === latest && ids.has(id))) return false;
+    if (receivedAt > latest) ids = new Set();
+    latest = receivedAt;
+    ids.add(id);
+    return true;
+  };
+}
+
 function samePageAgain(): ConfigError {
   return new ConfigError(
     'reconcile: `inbox.list` returns the same page again. It must continue after the id that `after` names.',

@@ -243,3 +243,35 @@ test('a statement ends with the lease at the latest, and a shorter statement_tim
   expect((await pool.query('SHOW statement_timeout')).rows).toEqual([{ statement_timeout: '0' }]);
   await short.end();
 });
+
+test('the server ends the transaction of a handler that sends one short statement after another when its lease has lapsed', async () => {
+  let sent = 0;
+  const running = run(
+    async (tx) => {
+      // More than a minute, if nothing ends it.
+      for (; sent < 600; sent++) await tx.query('SELECT pg_sleep(0.1)');
+    },
+    { leaseMs: 1_000 },
+  );
+  // Of the server during a statement, or of the connection that is closed between two.
+  await expect(running).rejects.toThrow();
+  expect(sent).toBeGreaterThan(0);
+  expect((await pool.query('SHOW transaction_timeout')).rows).toEqual([{ transaction_timeout: '0' }]);
+});
+
+test('a transaction_timeout that is set stays', async () => {
+  const set = new pg.Pool({ connectionString: server.url, max: 1, options: '-c transaction_timeout=40min' });
+  const read = async (over: pg.Pool) => {
+    let setting: unknown;
+    await run(
+      async (tx) => (setting = (await tx.query('SHOW transaction_timeout')).rows[0].transaction_timeout),
+      {
+        over,
+      },
+    );
+    return setting;
+  };
+  expect(await read(set)).toBe('40min');
+  expect(await read(pool)).toMatch(/^6[01]\d{3}ms$|^61s$/);
+  await set.end();
+});

@@ -172,6 +172,54 @@ for (const { name, routes, endings } of matrix) {
       const select = (tx: Queries, raw: Queries) => (route === 'ctx.tx' ? tx : raw);
 
       test.each(endings)(
+        'that sends %j, writes once more and throws its error does not have that effect twice',
+        async (text) => {
+          const { total, last } = await handle(async (tx, raw) => {
+            const queries = select(tx, raw);
+            try {
+              await queries.query(text);
+            } finally {
+              await queries
+                .query("INSERT INTO ledger SELECT id, 'after' FROM stablehooks.events WHERE state = 'leased'")
+                .catch(() => undefined);
+            }
+          });
+          expect(total).toBeLessThanOrEqual(1);
+          if (last === 'handled') expect(total).toBe(1);
+        },
+      );
+
+      test.each([true, false])(
+        'that sends ROLLBACK, writes, sends BEGIN and fails a statement has no effect twice (it throws: %j)',
+        async (throws) => {
+          const { total } = await handle(async (tx, raw) => {
+            const queries = select(tx, raw);
+            await queries.query('ROLLBACK').catch(() => undefined);
+            await queries
+              .query("INSERT INTO ledger SELECT id, 'after' FROM stablehooks.events WHERE state = 'leased'")
+              .catch(() => undefined);
+            await queries.query('BEGIN').catch(() => undefined);
+            const failing = queries.query('SELECT 1 / 0');
+            await (throws ? failing : failing.catch(() => undefined));
+          });
+          expect(total).toBeLessThanOrEqual(1);
+        },
+      );
+
+      test('that returns before two statements, the second of which fails, is not handled without its effect', async () => {
+        const { first, entries, state } = await handle(async (tx, raw) => {
+          const queries = select(tx, raw);
+          const leave = async () => {
+            await queries.query('SELECT 1');
+            await queries.query('SELECT 1 / 0');
+          };
+          void leave().catch(() => undefined);
+        });
+        expect(entries).toBe(first === 'handled' ? 1 : 0);
+        expect(state === 'done').toBe(first === 'handled');
+      });
+
+      test.each(endings)(
         'that sends %j and throws has no effect, or one and is not run again',
         async (text) => {
           const { total, last } = await handle(async (tx, raw) => {

@@ -242,6 +242,20 @@ test('a clock that was ahead for a moment ends no lease from before', async () =
   }
 });
 
+test('a clock that was ahead, and is set back to just before its old time, ends no lease', async () => {
+  const clock = { ms: START };
+  const inbox = sqliteInbox(connect(freshPath()), { runtime: { now: () => clock.ms } });
+  const lease = await claimed(inbox, 'before');
+  clock.ms += YEAR_MS;
+  await claimed(inbox, 'ahead');
+  clock.ms -= YEAR_MS + 1;
+  for (const id of ['before', 'ahead']) {
+    expect(await inbox.claim(event(id), LEASE)).toEqual({ state: 'leased', retryAfterMs: HOUR_MS });
+  }
+  expect(await taken(inbox)).toEqual([]);
+  expect(await inbox.complete(lease)).toBe(true);
+});
+
 describe('events of an ordering key whose clock is set back by a year', () => {
   const KEYED = { ...LEASE, key: 'wallet' } as const;
 

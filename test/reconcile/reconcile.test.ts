@@ -616,6 +616,32 @@ test('an inbox whose pages are shorter than asked for is read to its end', async
   expect(result.findings.missing.count).toBe(7);
 });
 
+test('an inbox that forgets the event after which its list was to continue is read to its end, each record once', async () => {
+  const inbox = makeInbox();
+  const events = Array.from({ length: 7 }, (_, index) => makeEvent(`evt_${index}`));
+  for (const event of events) await finish(inbox, event);
+  let forgets = true;
+  const forgetting = {
+    ...inbox,
+    async list(options: Parameters<typeof inbox.list>[0]) {
+      const isForgotten = options.after !== undefined && forgets;
+      if (isForgotten) forgets = false;
+      return inbox.list({ ...options, limit: 3, after: isForgotten ? 'evt_forgotten' : options.after });
+    },
+  };
+  const before = makeEvent('evt_before', { created_at: '2026-02-20T00:00:00Z' });
+  const progress: number[] = [];
+  const result = await compareBooks([before], {
+    inbox: forgetting,
+    ledger: [],
+    onProgress: ({ step, done }) => void (step === 'inbox' && progress.push(done)),
+  });
+  expect(forgets).toBe(false);
+  expect(result).toMatchObject({ agree: false, totals: { inbox: 7 } });
+  expect(result.findings.missing.count).toBe(7);
+  expect(progress.at(-1)).toBe(7);
+});
+
 test('an inbox whose list does not continue after the last record ends the comparison', async () => {
   const inbox = makeInbox();
   const events = Array.from({ length: 600 }, (_, index) => makeEvent(`evt_${index}`));

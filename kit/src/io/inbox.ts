@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Command } from 'commander';
-import type { InboxOperations, InboxRecord, InboxState } from 'stablehooks';
+import { ConfigError, type InboxOperations, type InboxRecord, type InboxState } from 'stablehooks';
 import type { Inbox } from 'stablehooks/conformance';
 import { type PgLike, postgresInbox } from 'stablehooks/inboxes/postgres';
 import {
@@ -103,17 +103,44 @@ export async function withInbox<Result>(
 /** How many records are read at a time. */
 const PAGE_SIZE = 500;
 
-/** The records of one state, the first received first. An event that changes its state meanwhile can be left out. */
+/**
+ * The records of one state, the first received first. An event that changes its state meanwhile can be left out.
+ *
+ * An inbox that is not durable can forget the event after which to continue. The state is then read from its beginning
+ * again, and what was read already is passed over.
+ */
 export async function* recordsOf(
   inbox: Pick<InboxOperations, 'list'>,
   state: InboxState,
 ): AsyncGenerator<InboxRecord, void, undefined> {
+  const isNew = rememberLatest();
   for (let after: string | undefined, more = true; more; ) {
-    const page = await inbox.list({ state, limit: PAGE_SIZE, after });
-    yield* page;
+    let page: readonly InboxRecord[];
+    try {
+      page = await inbox.list({ state, limit: PAGE_SIZE, after });
+    } catch (error) {
+      if (after === undefined || !(error instanceof ConfigError)) throw error;
+      after = undefined;
+      continue;
+    }
+    yield* page.filter(isNew);
     after = page.at(-1)?.id;
     more = page.length === PAGE_SIZE;
   }
+}
+
+/** Says of each record of a list that is read from the oldest on whether it was not read before. */
+function rememberLatest(): (record: InboxRecord) => boolean {
+  let latest = Number.NEGATIVE_INFINITY;
+  // Only the inbox knows the order of those of one ms.
+  let ids = new Set<string>();
+  return ({ id, receivedAt }) => {
+    if (receivedAt < latest || (receivedAt === latest && ids.has(id))) return false;
+    if (receivedAt > latest) ids = new Set();
+    latest = receivedAt;
+    ids.add(id);
+    return true;
+  };
 }
 
 interface OpenOptions {

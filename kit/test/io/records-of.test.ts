@@ -1,0 +1,40 @@
+import { memoryInbox } from 'stablehooks';
+import { exampleEvent } from 'stablehooks/testing';
+import { expect, test } from 'vitest';
+import { recordsOf } from '../../src/io/inbox.js';
+
+const RECORD = { dueInMs: 60_000, origin: 'pull' } as const;
+
+test('every record is read once although the inbox forgets the events that were read', async () => {
+  const inbox = memoryInbox();
+  const ids = Array.from({ length: 1_200 }, (_, index) => `evt_${index}`);
+  await inbox.record(
+    ids.map((id) => ({ ...exampleEvent('transfer.settled'), id })),
+    RECORD,
+  );
+  let pages = 0;
+  const forgetting: Pick<typeof inbox, 'list'> = {
+    async list(options) {
+      pages += 1;
+      // It has forgotten the event with which the first page ended.
+      return inbox.list(pages === 2 ? { ...options, after: 'evt_forgotten' } : options);
+    },
+  };
+  const read: string[] = [];
+  for await (const { id } of recordsOf(forgetting, 'received')) read.push(id);
+  expect(read.toSorted()).toEqual(ids.toSorted());
+});
+
+test('an inbox that refuses the first page is not asked again', async () => {
+  const inbox = memoryInbox();
+  let asked = 0;
+  const refusing: Pick<typeof inbox, 'list'> = {
+    list(options) {
+      asked += 1;
+      return inbox.list({ ...options, limit: -1 });
+    },
+  };
+  const reading = recordsOf(refusing, 'received').next();
+  await expect(reading).rejects.toMatchObject({ code: 'ERR_CONFIG_INVALID' });
+  expect(asked).toBe(1);
+});
