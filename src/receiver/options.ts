@@ -166,7 +166,10 @@ export type Handler<Type extends EventType, Payload = UnknownPayload, Tx = undef
   context: HandlerContext<Tx>,
 ) => void | Promise<void>;
 
-/** One handler per type. An event of a type without one is answered 200 and recorded as done. */
+/**
+ * One handler per type. A new event of a type without one is answered 200 and recorded as done: all receivers of an inbox
+ * need the same handlers.
+ */
 export type Handlers<Schemas = Record<never, never>, Tx = undefined> = {
   readonly [Type in EventType]?: Handler<Type, PayloadOf<Schemas, Type>, Tx>;
 };

@@ -51,7 +51,7 @@ import {
   toFailure,
   warnNotDurable,
 } from './outcome.js';
-import { orderingKeyOf, runHandler } from './run-handler.js';
+import { type ClaimOrParked, createClaimWithoutHandler, orderingKeyOf, runHandler } from './run-handler.js';
 import { type Runner, type RunOptions, startRunner } from './runner.js';
 import { Slots } from './slots.js';
 
@@ -222,6 +222,10 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   // Made by `run`: Workers refuse to make one while they load a module, where receivers are made.
   let ending: AbortController | undefined;
   // A durable inbox keeps what is due, so that somebody has to call redrive.
+  const claimWithoutHandler = createClaimWithoutHandler(settings, logger);
+  const handled = EVENT_TYPES.filter((type) => hasHandler({ type }));
+  // Which parked events are due here. Behind a queue, the workers have the handlers.
+  const dueTypes = handled.length === 0 && options.queue !== undefined ? EVENT_TYPES : handled;
   const onRetry = createDueWatch({
     inbox: () => settings.inbox,
     leaseMs,
@@ -374,9 +378,9 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       if (origin === 'push') throw slotsTaken(runtime);
       await slots.take();
     }
-    let claim: Claim | undefined;
+    let claim: ClaimOrParked | undefined;
     try {
-      claim = await claimOnly(event, origin, json);
+      claim = await claimOrLeave(event, origin, json);
     } finally {
       if (claim?.state !== 'claimed') slots?.release();
     }
@@ -386,7 +390,8 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       case 'done':
         return { kind: kindOfDone(event) };
       case 'dead':
-        return { kind: 'dead' };
+      case 'parked':
+        return { kind: claim.state };
       case 'leased':
         throw new BusyError('ERR_EVENT_BUSY', 'Another process or delivery runs this event.', claim);
       case 'failed':
@@ -402,13 +407,50 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     }
   }
 
+  function hasHandler({ type }: Pick<WebhookEvent, 'type'>): boolean {
+    return settings.handlers[type] !== undefined;
+  }
+
   /** What an event that is done is answered: without a handler the same at every delivery, because none has run it here. */
-  function kindOfDone({ type }: WebhookEvent): 'duplicate' | 'ignored' {
-    return settings.handlers[type] === undefined ? 'ignored' : 'duplicate';
+  function kindOfDone(event: WebhookEvent): 'duplicate' | 'ignored' {
+    return hasHandler(event) ? 'duplicate' : 'ignored';
+  }
+
+  /** Claims an event, unless it has no handler here and another process has to run it. */
+  function claimOrLeave(event: WebhookEvent, origin: Origin, json?: string): Promise<ClaimOrParked> {
+    if (hasHandler(event)) return claimOnly(event, origin, { json });
+    return claimWithoutHandler(event, {
+      record: () => recordBefore(event, origin, json),
+      claim: (leaseMs) => claimOnly(event, origin, { json, leaseMs }),
+    });
+  }
+
+  /** Records an event that is claimed next, which is what telemetry observes. */
+  async function recordBefore(
+    event: WebhookEvent,
+    origin: Origin,
+    json: string | undefined,
+  ): Promise<RecordResult | undefined> {
+    const options = {
+      dueInMs: leaseMs,
+      origin,
+      json: json === undefined ? undefined : [json],
+      keys: [orderingKeyOf(event, settings)],
+      traceparent: telemetry.traceparent(),
+    };
+    const [state] = await orUnavailable('ERR_INBOX_FAILED', openInbox().record([event], options));
+    return state;
   }
 
   /** Not async, as few as possible of what runs at every delivery: each such function takes half a kilobyte. */
-  function claimOnly(event: WebhookEvent, origin: Origin, json?: string): Promise<Claim> {
+  function claimOnly(
+    event: WebhookEvent,
+    origin: Origin,
+    {
+      json,
+      leaseMs = settings.leaseMs,
+    }: { readonly json: string | undefined; readonly leaseMs?: number | undefined },
+  ): Promise<Claim> {
     const inbox = openInbox();
     checkDurability(inbox);
     // An inbox that forgets leaves retries to the sender, and never dead-letters by attempts.
@@ -446,10 +488,10 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     json: string,
   ): Promise<{ readonly result: OutcomeResult; readonly lease?: Lease }> {
     if (!settings.inbox.durable) throw recordedNeedsDurable();
-    let state: Claim['state'] | RecordResult | undefined;
+    let state: ClaimOrParked['state'] | RecordResult | undefined;
     if (slots === undefined || slots.tryTake()) {
       try {
-        const claim = await claimOnly(event, 'push', json);
+        const claim = await claimOrLeave(event, 'push', json);
         ({ state } = claim);
         if (claim.state === 'claimed') return { result: { kind: 'queued' }, lease: claim.lease };
         if (claim.state === 'waiting') onRetry({ id: event.id, attempt: 0 }, claim.retryAfterMs);
@@ -462,6 +504,8 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       wake();
     }
     if (state === 'done') return { result: { kind: kindOfDone(event) } };
+    // A parked event whose type has a handler here is due.
+    if (state === 'parked' && !hasHandler(event)) return { result: { kind: 'parked' } };
     return { result: { kind: state === 'dead' ? 'dead' : 'queued' } };
   }
 
@@ -693,7 +737,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       while (mayTake()) {
         // A request for each event that ends would take most of the time.
         const room = ends.size > width / 2 ? 0 : Math.min(width - ends.size, slots?.free ?? width);
-        const take = { limit: room, visibilityTimeoutMs: leaseMs, types: EVENT_TYPES };
+        const take = { limit: room, visibilityTimeoutMs: leaseMs, types: dueTypes };
         const due = room === 0 ? [] : await orUnavailable('ERR_INBOX_FAILED', inbox.takeDue(take));
         for (const stored of due) start(stored);
         if (due.length > 0) continue;
