@@ -138,7 +138,8 @@ export async function runHandler<Tx>(
 
   let transaction: Promise<boolean> | undefined;
   try {
-    // No earlier attempt recorded a result, so the event may crash the process.
+    // The last attempt recorded no result, otherwise the event would be dead (if maxAttempts is what it was then). It may
+    // end the process each time.
     if (handler !== undefined && inbox.durable && attempt > settings.maxAttempts) {
       return await fail(event, lease, { ...options, error: unfinished(event, lease) });
     }
@@ -360,7 +361,7 @@ function stillRunning(event: WebhookEvent, timeoutMs: number): HandlerError {
 function unfinished(event: WebhookEvent, lease: Lease): HandlerError {
   return new HandlerError(
     'ERR_HANDLER_FAILED',
-    `${lease.attempt - 1} attempts at ${event.type} started and none finished. Find what ends the process, then requeue the event.`,
+    `Attempt ${lease.attempt - 1} at ${event.type} recorded no result: its process ended, it outlived leaseMs, or the inbox could not be reached at its end (or maxAttempts was higher then). Its effect may have happened: check that, and what ended the attempt, before you requeue the event.`,
   );
 }
 
