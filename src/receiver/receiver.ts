@@ -76,8 +76,9 @@ export interface WebhookRequest {
   /** Called when the body takes longer than `bodyTimeoutMs`: stops reading and frees what was read. */
   cancelBody?(): void;
   /**
-   * Called with what continues after the answer, under `acknowledge: 'recorded'`: keeps the invocation alive until it
-   * has ended, at the latest after `leaseMs`. It never rejects. Leave it out where the process keeps running.
+   * Called with what continues after the answer, if anything does: handlers under `acknowledge: 'recorded'`, and a
+   * handler that outlives `handlerTimeoutMs`. It keeps the invocation alive until that has ended, at the latest after
+   * `leaseMs`. The promise never rejects. Leave it out where the process keeps running.
    */
   readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
   /** The framework's logger of this request; the `logger` of the receiver has precedence. @default console */
@@ -134,7 +135,8 @@ export interface Receiver {
   /**
    * Accepts what is due in the inbox: received events, failed ones at their retry time, lapsed leases, and parked
    * events of types that are known by now. The catch-up poller and {@link Receiver.run} call it; or call it from a
-   * cron job. It ends when nothing is due; after `leaseMs` it takes no further event.
+   * cron job. It ends when nothing is due; after `leaseMs` it takes no further event. A handler that outlives
+   * `handlerTimeoutMs` is waited for until it ends, or its lease, or until the signal aborts.
    *
    * @returns how many events ended in which way.
    * @throws {UnavailableError} `ERR_INBOX_FAILED` when the inbox cannot be asked.
@@ -169,10 +171,21 @@ export interface Receiver {
 
 /** How to redrive. */
 export interface RedriveOptions {
-  /** Ends it early: events that run are waited for. */
+  /** Ends it early: events that run are waited for, unless they have outlived `handlerTimeoutMs`. */
   readonly signal?: AbortSignal | undefined;
   /** Called with each outcome, as the receiver's own `onOutcome` is. It must not throw. */
   readonly onOutcome?: ((outcome: Outcome) => void) | undefined;
+}
+
+/** What ends when handlers that outlived their limit do, at the latest when their leases lapse. It never rejects. */
+type Late = Set<Promise<void>>;
+
+/** What a step knows of an event beside its origin. */
+interface StepOptions {
+  /** The event as it arrived, if known. */
+  readonly json?: string | undefined;
+  /** Gets the handler if it outlives its limit. */
+  readonly late?: Late | undefined;
 }
 
 /** How many events `redrive` runs at a time. */
@@ -217,6 +230,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   const isAnsweredFirst = settings.acknowledge === 'recorded';
   let runner: Runner | undefined;
   let draining: Promise<void> | undefined;
+  const lateOfDrain: Late = new Set();
   let drainsAgain = false;
   let failedDrains = 0;
   // Made by `run`: Workers refuse to make one while they load a module, where receivers are made.
@@ -251,10 +265,15 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       delivery.secretIndex = secretIndex;
       const { parsed, json } = readEvent(body);
       delivery.event = parsed.event;
-      if (!isAnsweredFirst || !parsed.known) return await dispatch(parsed.event, 'push', json);
+      if (!isAnsweredFirst || !parsed.known) {
+        const late: Late = new Set();
+        const result = await dispatch(parsed.event, 'push', { json, late });
+        if (late.size > 0) background = () => Promise.all(late);
+        return result;
+      }
       const { result, lease } = await store(parsed.event, json);
       if (lease === undefined) {
-        background = () => atMost(leaseMs, draining);
+        background = () => atMost(leaseMs, drained());
       } else {
         // Before this delivery leaves: `close` waits for both.
         running += 1;
@@ -286,7 +305,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     notify('waitUntil', handOver, { value: undefined, logger: requestLogger });
   }
 
-  type Step = (event: UnknownEvent, origin: Origin, json?: string) => Promise<OutcomeResult>;
+  type Step = (event: UnknownEvent, origin: Origin, options?: StepOptions) => Promise<OutcomeResult>;
 
   /** A step for authentic events that others hand over. What is wrong with an argument becomes the outcome. */
   const takeWith =
@@ -303,7 +322,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
         trace = traceparent;
         run = (enter) => {
           enter();
-          return step(event, origin, json);
+          return step(event, origin, { json });
         };
       } catch (error) {
         run = () => {
@@ -330,12 +349,11 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     return orTimeout(request.body(settings.maxBodyBytes), { runtime, ms: bodyTimeoutMs, toError });
   }
 
-  /** `json`: the event as it arrived, if known. */
-  function dispatch(event: UnknownEvent, origin: Origin, json?: string): Promise<OutcomeResult> {
+  function dispatch(event: UnknownEvent, origin: Origin, options: StepOptions = {}): Promise<OutcomeResult> {
     const { queue } = settings;
     return queue !== undefined && isKnownEvent(event)
-      ? enqueue(event, origin, { queue, json })
-      : runOrPark(event, origin, json);
+      ? enqueue(event, origin, { queue, json: options.json })
+      : runOrPark(event, origin, options);
   }
 
   async function enqueue(
@@ -369,11 +387,15 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     }
   }
 
-  function runOrPark(event: UnknownEvent, origin: Origin, json?: string): Promise<OutcomeResult> {
-    return isKnownEvent(event) ? claim(event, origin, json) : park(event, origin, json);
+  function runOrPark(event: UnknownEvent, origin: Origin, options: StepOptions = {}): Promise<OutcomeResult> {
+    return isKnownEvent(event) ? claim(event, origin, options) : park(event, origin, options.json);
   }
 
-  async function claim(event: WebhookEvent, origin: Origin, json?: string): Promise<OutcomeResult> {
+  async function claim(
+    event: WebhookEvent,
+    origin: Origin,
+    { json, late }: StepOptions,
+  ): Promise<OutcomeResult> {
     if (slots !== undefined && !slots.tryTake()) {
       if (origin === 'push') throw slotsTaken(runtime);
       await slots.take();
@@ -386,7 +408,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     }
     switch (claim.state) {
       case 'claimed':
-        return await runClaimed({ origin, event }, claim.lease);
+        return await runClaimed({ origin, event }, claim.lease, late);
       case 'done':
         return { kind: kindOfDone(event) };
       case 'dead':
@@ -463,15 +485,18 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     );
   }
 
-  /** Runs the handler of a claimed event in the slot that is taken for it. `late` gets the end after its time limit. */
+  /** Runs the handler of a claimed event in the slot that is taken for it. */
   function runClaimed(
     delivery: Delivery & { event: WebhookEvent },
     lease: Lease,
-    late: Promise<void>[] = [],
+    late: Late = new Set(),
   ): Promise<OutcomeResult> {
     const { origin, event } = delivery;
     const onLate = (end: Promise<OutcomeResult>) => {
-      late.push(finishLate(delivery, end, lease));
+      const finished = finishLate(delivery, end, lease).then(() => {
+        late.delete(finished);
+      });
+      late.add(finished);
     };
     return runHandler(event, lease, { origin, settings, onEnded, onLate, onRetry });
   }
@@ -516,13 +541,13 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     await new Promise<void>((resolve) => runtime.setTimeout(resolve, 0));
     const { origin, secretIndex } = delivery;
     const event = delivery.event as WebhookEvent;
-    const late: Promise<void>[] = [];
+    const late: Late = new Set();
     await conclude({ origin, event, ...(secretIndex !== undefined && { secretIndex }) }, requestLogger, () =>
       runClaimed({ origin, event }, lease, late),
     );
     leave();
     await Promise.all(late);
-    await atMost(leaseMs - (runtime.elapsed() - startedAt), draining);
+    await atMost(leaseMs - (runtime.elapsed() - startedAt), drained());
   }
 
   /** Waits for work, for this time at most. */
@@ -536,6 +561,12 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     else if (isAnsweredFirst && !closed) drain();
   }
 
+  /** Resolves when what is drained has ended, with the handlers that outlived their limit. */
+  async function drained(): Promise<void> {
+    await draining;
+    await Promise.all(lateOfDrain);
+  }
+
   /** Runs what is due, for deliveries that were answered and did not run at once. */
   function drain(): void {
     drainsAgain = true;
@@ -543,7 +574,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       try {
         while (drainsAgain && !closed) {
           drainsAgain = false;
-          if (await runDue({})) drainsAgain = true;
+          if (await runDue({}, lateOfDrain)) drainsAgain = true;
         }
         failedDrains = 0;
       } catch (error) {
@@ -699,19 +730,20 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     redriven = true;
     return await telemetry.redrive(async () => {
       const counts = emptyCounts();
-      await runDue({
-        signal,
-        onOutcome: (outcome) => {
-          counts[outcome.kind] += 1;
-          onOutcome?.(outcome);
-        },
-      });
+      const late: Late = new Set();
+      const count = (outcome: Outcome) => {
+        counts[outcome.kind] += 1;
+        onOutcome?.(outcome);
+      };
+      await runDue({ signal, onOutcome: count }, late);
+      // A platform can stop the process once its cron job has ended.
+      await orAborted(Promise.all(late), signal);
       return counts;
     });
   }
 
   /** Runs what is due, a few events at a time; resolves to whether more can be due. */
-  async function runDue({ signal, onOutcome }: RedriveOptions): Promise<boolean> {
+  async function runDue({ signal, onOutcome }: RedriveOptions, late?: Late): Promise<boolean> {
     const inbox = openInbox();
     const width = Math.min(REDRIVE_WIDTH, settings.maxConcurrency ?? REDRIVE_WIDTH);
     const ends = new Set<Promise<void>>();
@@ -719,7 +751,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     const until = runtime.elapsed() + leaseMs;
     const mayTake = () => !signal?.aborted && !closed && runtime.elapsed() < until;
     const start = ({ event, json }: StoredEvent) => {
-      const run = () => dispatch(event, 'redrive', json);
+      const run = () => dispatch(event, 'redrive', { json, late });
       const end = conclude({ origin: 'redrive', event }, logger, run).then((outcome) => {
         onOutcome?.(outcome);
         ends.delete(end);
@@ -895,6 +927,18 @@ function assertRecordArguments(events: readonly UnknownEvent[], options: RecordO
     }
     if (json !== undefined) assertJson(`${where}: \`json[${index}]\``, json[index], event);
   }
+}
+
+/** Waits for work until the signal aborts. */
+async function orAborted(work: Promise<unknown>, signal: AbortSignal | undefined): Promise<void> {
+  if (signal?.aborted) return;
+  let stop = () => {};
+  const aborted = new Promise<void>((resolve) => {
+    stop = resolve;
+  });
+  signal?.addEventListener('abort', stop);
+  await Promise.race([work, aborted]);
+  signal?.removeEventListener('abort', stop);
 }
 
 /** The element of a list that has one there. */
