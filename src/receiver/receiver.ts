@@ -225,7 +225,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   let inboxUsed = false;
   let durabilityChecked = false;
   let platformChecked = false;
-  let redriven = false;
+  let redrivenAt: number | undefined;
   const slots = settings.maxConcurrency === undefined ? undefined : new Slots(settings.maxConcurrency);
   const isAnsweredFirst = settings.acknowledge === 'recorded';
   let runner: Runner | undefined;
@@ -245,7 +245,8 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     leaseMs,
     logger,
     runtime,
-    isOver: () => redriven || closed,
+    isRedriven: () => runner !== undefined || (redrivenAt ?? -Infinity) > runtime.elapsed() - 2 * leaseMs,
+    isClosed: () => closed,
   });
 
   async function receive(request: WebhookRequest): Promise<Outcome> {
@@ -727,7 +728,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
 
   async function redrive(options: RedriveOptions = {}): Promise<OutcomeCounts> {
     const { signal, onOutcome } = readRedriveOptions(options);
-    redriven = true;
+    redrivenAt = runtime.elapsed();
     return await telemetry.redrive(async () => {
       const counts = emptyCounts();
       const late: Late = new Set();
@@ -792,7 +793,6 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       signal: abortSignal(),
     });
     if (runner !== undefined) throw new ConfigError('receiver.run: it runs already.');
-    redriven = true;
     ending = new AbortController();
     if (closed) ending.abort();
     const halt = signal === undefined ? ending.signal : AbortSignal.any([signal, ending.signal]);
