@@ -235,11 +235,11 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   let failedDrains = 0;
   // Made by `run`: Workers refuse to make one while they load a module, where receivers are made.
   let ending: AbortController | undefined;
-  // A durable inbox keeps what is due, so that somebody has to call redrive.
   const claimWithoutHandler = createClaimWithoutHandler(settings, logger);
   const handled = EVENT_TYPES.filter((type) => hasHandler({ type }));
   // Which parked events are due here. Behind a queue, the workers have the handlers.
   const dueTypes = handled.length === 0 && options.queue !== undefined ? EVENT_TYPES : handled;
+  // A durable inbox keeps what is due, so that somebody has to call redrive.
   const onRetry = createDueWatch({
     inbox: () => settings.inbox,
     leaseMs,
