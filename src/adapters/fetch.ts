@@ -18,8 +18,9 @@ const LINGER_MS = 1_000;
 /** Options of {@link toFetchHandler}. */
 export interface FetchHandlerOptions {
   /**
-   * Keeps the invocation alive until the work has ended, under `acknowledge: 'recorded'`, where the platform gives a
-   * function for it, such as `waitUntil` of `@vercel/functions`.
+   * Keeps the invocation alive until handlers that run after the answer have ended, where the platform gives a function
+   * for it, such as `waitUntil` of `@vercel/functions`. They do under `acknowledge: 'recorded'`, and when they outlive
+   * `handlerTimeoutMs`.
    *
    * @default that of the handler's later arguments
    */

@@ -29,8 +29,8 @@ export type LambdaEvent = {
 /**
  * Makes a handler for Lambda. Its promise never rejects. Instances share no memory: give the receiver an inbox
  * that they share. The gateway must pass bodies unchanged, without a mapping template. What is not an HTTP request, such
- * as a scheduled event, is answered 405. Under `acknowledge: 'recorded'` the answer waits for the handler, too: Lambda
- * stops the process once it has answered.
+ * as a scheduled event, is answered 405. The answer waits until the handler has ended, at the latest for `leaseMs`, under
+ * `acknowledge: 'recorded'`, too: Lambda freezes the process once it has answered.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is not a receiver.
  *

@@ -248,6 +248,8 @@ export class StablehooksModule {
 interface Registration {
   readonly name: string;
   readonly path: string;
+  /** The inbox in which this receiver marks events done; `undefined` behind a queue, where workers do, and if it is lazy. */
+  inbox?: object | undefined;
 }
 
 function placeRules() {
@@ -320,7 +322,8 @@ function toModule(
         provide: token,
         inject: [OPTIONS, HANDLERS],
         useFactory: (given: NestReceiverOptions<unknown>, handlers: ProviderHandlers) => {
-          const { onOutcome, logger = new Logger(StablehooksModule.name) } = given;
+          const { inbox, queue, onOutcome, logger = new Logger(StablehooksModule.name) } = given;
+          registration.inbox = typeof inbox === 'object' && queue === undefined ? inbox : undefined;
           const observed = (outcome: Outcome) => {
             if (outcome.kind === 'ignored') handlers.reportLate(outcome.event?.type, logger);
             return onOutcome?.(outcome);
@@ -404,6 +407,9 @@ class ProviderHandlers {
   readonly registration: Registration;
   readonly #discovery: DiscoveryService;
   readonly #methods = new Map<EventType, HandlerOfProvider>();
+  readonly #registrations: readonly Registration[];
+  /** Those of all receivers. */
+  readonly #marks: Mark[] = [];
   /** The prototypes of the providers that were there before the start. */
   readonly #claimed = new Set<object>();
   readonly #reported = new Set<string>();
@@ -415,6 +421,7 @@ class ProviderHandlers {
     const registrations = this.#wrappers()
       .filter(({ token }) => token === REGISTRATION)
       .map(({ instance }) => instance as Registration);
+    this.#registrations = registrations;
     for (const other of registrations) if (other !== registration) assertDistinct(registration, other);
     const names = registrations.map(({ name }) => name);
     for (const wrapper of this.#wrappers()) {
@@ -430,6 +437,7 @@ class ProviderHandlers {
 
   #add(wrapper: Wrapper, mark: Mark, names: readonly string[]): void {
     const title = titleOf(wrapper, mark);
+    this.#marks.push(mark);
     if (!names.includes(mark.receiver)) {
       throw new ConfigError(
         `OnEvent: ${title} names the receiver \`${mark.receiver}\`, which no StablehooksModule has. ${didYouMean(mark.receiver, names, 'The receivers are')}`,
@@ -543,6 +551,21 @@ class ProviderHandlers {
     if (marks.length === 0 || factories.length === 0) return undefined;
     const methods = marks.map(({ className, mark }) => `${className}.${String(mark.key)}`);
     return `no provider has the class of ${methods.join(', ')}, and these factories are request-scoped or transient: ${factories.join(', ')}. If one of them makes it, its handler never runs: move the method to a provider of the default scope.`;
+  }
+
+  /** What is wrong with the inbox that this receiver shares with another, to be logged at start; `undefined` for nothing. */
+  get conflict(): string | undefined {
+    const typesOf = (name: string) =>
+      EVENT_TYPES.filter((type) => this.#marks.some((mark) => mark.receiver === name && mark.type === type));
+    const { name, inbox } = this.registration;
+    const own = typesOf(name).join(', ');
+    // Of two receivers, one says it.
+    const before = this.#registrations.slice(0, this.#registrations.indexOf(this.registration));
+    const other = before.find(
+      (each) => inbox !== undefined && each.inbox === inbox && typesOf(each.name).join(', ') !== own,
+    );
+    if (other === undefined) return undefined;
+    return `it shares its inbox with the receiver \`${other.name}\`, which handles other types (${typesOf(other.name).join(', ') || 'none'}). An event of a type without a handler is recorded as done, and the other receiver does not run it either. Give each its own inbox, or both the same handlers.`;
   }
 
   /** Logs, once for each type, that an event was ignored whose handler is in a module that was loaded after the start. */
@@ -688,11 +711,12 @@ class Lifecycle {
   }
 
   onApplicationBootstrap(): void {
-    const { registration, found, suspected } = this.#handlers;
+    const { registration, found, suspected, conflict } = this.#handlers;
     const logger = new Logger(StablehooksModule.name);
     const at = this.#host.httpAdapter ? ` at ${registration.path}` : '';
     const title = `Receiver \`${registration.name}\`${at}`;
     if (suspected !== undefined) logger.warn(`${title}: ${suspected}`);
+    if (conflict !== undefined) logger.warn(`${title}: ${conflict}`);
     if (found.length === 0) {
       if (this.#needsHandlers) {
         logger.warn(

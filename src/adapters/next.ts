@@ -11,9 +11,9 @@ const FIX =
 /** Options of {@link toNextRoute}. */
 export interface NextRouteOptions {
   /**
-   * `after` of `next/server` (Next 15.1 and later): it keeps the invocation alive until the handler has ended, under
-   * `acknowledge: 'recorded'`. Without it a serverless platform can stop the handler, and the event runs again after
-   * `leaseMs`; under `next start` nothing stops it.
+   * `after` of `next/server` (Next 15.1 and later): it keeps the invocation alive until handlers that run after the
+   * answer have ended: under `acknowledge: 'recorded'`, and when they outlive `handlerTimeoutMs`. Without it a serverless
+   * platform can stop the handler, and the event runs again after `leaseMs`; under `next start` nothing stops it.
    *
    * @default none
    */

@@ -45,8 +45,8 @@ const WIDTH = 16;
  * any case, of type String or Binary, is the signature. Each message that would be answered 4xx or 5xx over HTTP is
  * reported as failed, so that none is deleted before its event is handled or stored. Up to 16 messages run at a time,
  * or `maxConcurrency` of the receiver if that is less. Those of one group of a FIFO queue run one after the other; after one
- * that failed, the later ones are reported as failed and do not run. Under `acknowledge: 'recorded'` it waits for the
- * handlers, too.
+ * that failed, the later ones are reported as failed and do not run. It waits until the handlers have ended, at the latest
+ * for `leaseMs`, under `acknowledge: 'recorded'`, too.
  *
  * The handler rejects with `ERR_CONFIG_INVALID` when it is invoked with anything but a batch of SQS messages.
  *

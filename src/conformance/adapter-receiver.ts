@@ -28,7 +28,7 @@ const HANDLER_TIMEOUT_MS = 300;
 const BODY_TIMEOUT_MS = 2_000;
 
 /** What the handler of `transfer.settled` does: the value of `payload.behaviour`. */
-export type HandlerBehaviour = 'succeed' | keyof typeof BEHAVIOURS;
+export type HandlerBehaviour = 'succeed' | 'hold' | 'release' | keyof typeof BEHAVIOURS;
 
 const BEHAVIOURS = {
   throw: () => {
@@ -47,7 +47,6 @@ const BEHAVIOURS = {
     throw new PermanentError(CONTRACT_MARKER);
   },
   slow: () => new Promise((resolve) => setTimeout(resolve, HANDLER_TIMEOUT_MS / 2)),
-  'never-settle': () => new Promise(() => undefined),
   'reject-after-timeout': (_attempt, signal) =>
     new Promise((_, reject) => {
       const fail = () => reject(new Error(CONTRACT_MARKER));
@@ -87,6 +86,8 @@ export function createContractReceiver(): Receiver {
 export function contractReceiverOptions(): ReceiverOptions<{
   readonly 'accept.confirmed': StandardSchema<UnknownPayload>;
 }> {
+  /** What ends the handlers with the behaviour `hold`, by the id of their event, which that of `release` names. */
+  const held = new Map<string, () => void>();
   return {
     secret(request) {
       const tenant = request.headers.get(CONTRACT_TENANT_HEADER);
@@ -100,9 +101,11 @@ export function contractReceiverOptions(): ReceiverOptions<{
     logger: { warn: () => undefined, error: () => undefined },
     handlers: {
       'accept.confirmed': () => undefined,
-      'transfer.settled': async ({ payload }, { attempt, signal }) => {
+      'transfer.settled': async ({ id, payload }, { attempt, signal }) => {
         if ('polluted' in Object.prototype) throw new Error('A payload changed Object.prototype.');
         const behaviour = String(payload['behaviour']);
+        if (behaviour === 'hold') await new Promise<void>((resolve) => held.set(id, resolve));
+        if (behaviour === 'release') held.get(String(payload['held']))?.();
         if (isHandlerBehaviour(behaviour)) await BEHAVIOURS[behaviour](attempt, signal);
       },
     },

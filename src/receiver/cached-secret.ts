@@ -17,7 +17,8 @@ export interface CachedSecretOptions {
   /**
    * How old an answer of the function can be when it refuses a delivery, in ms: a signature that does not match, or a
    * key without a secret. An older answer is fetched again first, and the delivery waits for it. So this is how soon a
-   * new secret works without `ttlMs`, and how often forged deliveries can have a key fetched.
+   * new secret works without `ttlMs`, and how often forged deliveries can have a key fetched: but once a second while its
+   * calls fail.
    *
    * @default 10_000
    */
@@ -32,8 +33,9 @@ export interface CachedSecretOptions {
    */
   readonly maxEntries?: number | undefined;
   /**
-   * How many calls can be made in a minute for keys without a cached secret, because a sender can make up keys. Above
-   * it the deliveries of all of them are answered 503. Keys with a cached secret do not count.
+   * How many calls can be made at once for keys without a cached secret, because a sender can make up keys, and how many
+   * in each minute after: so up to twice as many in the first minute of a burst. Above it the deliveries of all of them
+   * are answered 503. Keys with a cached secret do not count.
    *
    * @default 600
    */

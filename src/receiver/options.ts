@@ -85,8 +85,8 @@ export interface ReceiverOptions<Schemas = Record<never, never>, Tx = undefined>
    */
   readonly orderingKey?: ((event: WebhookEvent) => string | null | undefined) | undefined;
   /**
-   * How many handlers run at the same time in this process. Deliveries above it are answered 503 before their body is
-   * read; under `acknowledge: 'recorded'` they are stored, answered 202 and run in turn. `redrive`, the poller and
+   * How many handlers run at the same time in this process. Deliveries above it are answered 503, and not
+   * stored; under `acknowledge: 'recorded'` they are stored, answered 202 and run in turn. `redrive`, the poller and
    * workers wait. With a transactional inbox, at most the size of the pool minus 2.
    *
    * @default no limit
@@ -166,7 +166,10 @@ export type Handler<Type extends EventType, Payload = UnknownPayload, Tx = undef
   context: HandlerContext<Tx>,
 ) => void | Promise<void>;
 
-/** One handler per type. An event of a type without one is answered 200 and recorded as done. */
+/**
+ * One handler per type. A new event of a type without one is answered 200 and recorded as done: all receivers of an inbox
+ * need the same handlers.
+ */
 export type Handlers<Schemas = Record<never, never>, Tx = undefined> = {
   readonly [Type in EventType]?: Handler<Type, PayloadOf<Schemas, Type>, Tx>;
 };

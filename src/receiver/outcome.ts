@@ -39,7 +39,7 @@ export type OutcomeResult = {
        * - `handled`: the handler finished and the inbox recorded it.
        * - `duplicate`: the inbox has the event as done: its handler ran, or there was none when it came.
        * - `ignored`: a known type without a handler in this process; recorded as done, now or before.
-       * - `parked`: an unknown type, stored in the inbox.
+       * - `parked`: an unknown type, stored in the inbox; or one that is known by now, without a handler in this process.
        * - `queued`: durably enqueued, or durably recorded and answered before its handler runs.
        */
       readonly kind: 'handled' | 'duplicate' | 'ignored' | 'parked' | 'queued';

@@ -51,7 +51,7 @@ import {
   toFailure,
   warnNotDurable,
 } from './outcome.js';
-import { orderingKeyOf, runHandler } from './run-handler.js';
+import { type ClaimOrParked, createClaimWithoutHandler, orderingKeyOf, runHandler } from './run-handler.js';
 import { type Runner, type RunOptions, startRunner } from './runner.js';
 import { Slots } from './slots.js';
 
@@ -76,8 +76,9 @@ export interface WebhookRequest {
   /** Called when the body takes longer than `bodyTimeoutMs`: stops reading and frees what was read. */
   cancelBody?(): void;
   /**
-   * Called with what continues after the answer, under `acknowledge: 'recorded'`: keeps the invocation alive until it
-   * has ended, at the latest after `leaseMs`. It never rejects. Leave it out where the process keeps running.
+   * Called with what continues after the answer, if anything does: handlers under `acknowledge: 'recorded'`, and a
+   * handler that outlives `handlerTimeoutMs`. It keeps the invocation alive until that has ended, at the latest after
+   * `leaseMs`. The promise never rejects. Leave it out where the process keeps running.
    */
   readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
   /** The framework's logger of this request; the `logger` of the receiver has precedence. @default console */
@@ -134,7 +135,8 @@ export interface Receiver {
   /**
    * Accepts what is due in the inbox: received events, failed ones at their retry time, lapsed leases, and parked
    * events of types that are known by now. The catch-up poller and {@link Receiver.run} call it; or call it from a
-   * cron job. It ends when nothing is due; after `leaseMs` it takes no further event.
+   * cron job. It ends when nothing is due; after `leaseMs` it takes no further event. A handler that outlives
+   * `handlerTimeoutMs` is waited for until it ends, or its lease, or until the signal aborts.
    *
    * @returns how many events ended in which way.
    * @throws {UnavailableError} `ERR_INBOX_FAILED` when the inbox cannot be asked.
@@ -169,10 +171,21 @@ export interface Receiver {
 
 /** How to redrive. */
 export interface RedriveOptions {
-  /** Ends it early: events that run are waited for. */
+  /** Ends it early: events that run are waited for, unless they have outlived `handlerTimeoutMs`. */
   readonly signal?: AbortSignal | undefined;
   /** Called with each outcome, as the receiver's own `onOutcome` is. It must not throw. */
   readonly onOutcome?: ((outcome: Outcome) => void) | undefined;
+}
+
+/** What ends when handlers that outlived their limit do, at the latest when their leases lapse. It never rejects. */
+type Late = Set<Promise<void>>;
+
+/** What a step knows of an event beside its origin. */
+interface StepOptions {
+  /** The event as it arrived, if known. */
+  readonly json?: string | undefined;
+  /** Gets the handler if it outlives its limit. */
+  readonly late?: Late | undefined;
 }
 
 /** How many events `redrive` runs at a time. */
@@ -212,22 +225,28 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   let inboxUsed = false;
   let durabilityChecked = false;
   let platformChecked = false;
-  let redriven = false;
+  let redrivenAt: number | undefined;
   const slots = settings.maxConcurrency === undefined ? undefined : new Slots(settings.maxConcurrency);
   const isAnsweredFirst = settings.acknowledge === 'recorded';
   let runner: Runner | undefined;
   let draining: Promise<void> | undefined;
+  const lateOfDrain: Late = new Set();
   let drainsAgain = false;
   let failedDrains = 0;
   // Made by `run`: Workers refuse to make one while they load a module, where receivers are made.
   let ending: AbortController | undefined;
+  const claimWithoutHandler = createClaimWithoutHandler(settings, logger);
+  const handled = EVENT_TYPES.filter((type) => hasHandler({ type }));
+  // Which parked events are due here. Behind a queue, the workers have the handlers.
+  const dueTypes = handled.length === 0 && options.queue !== undefined ? EVENT_TYPES : handled;
   // A durable inbox keeps what is due, so that somebody has to call redrive.
   const onRetry = createDueWatch({
     inbox: () => settings.inbox,
     leaseMs,
     logger,
     runtime,
-    isOver: () => redriven || closed,
+    isRedriven: () => runner !== undefined || (redrivenAt ?? -Infinity) > runtime.elapsed() - 2 * leaseMs,
+    isClosed: () => closed,
   });
 
   async function receive(request: WebhookRequest): Promise<Outcome> {
@@ -247,10 +266,15 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       delivery.secretIndex = secretIndex;
       const { parsed, json } = readEvent(body);
       delivery.event = parsed.event;
-      if (!isAnsweredFirst || !parsed.known) return await dispatch(parsed.event, 'push', json);
+      if (!isAnsweredFirst || !parsed.known) {
+        const late: Late = new Set();
+        const result = await dispatch(parsed.event, 'push', { json, late });
+        if (late.size > 0) background = () => Promise.all(late);
+        return result;
+      }
       const { result, lease } = await store(parsed.event, json);
       if (lease === undefined) {
-        background = () => atMost(leaseMs, draining);
+        background = () => atMost(leaseMs, drained());
       } else {
         // Before this delivery leaves: `close` waits for both.
         running += 1;
@@ -282,7 +306,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     notify('waitUntil', handOver, { value: undefined, logger: requestLogger });
   }
 
-  type Step = (event: UnknownEvent, origin: Origin, json?: string) => Promise<OutcomeResult>;
+  type Step = (event: UnknownEvent, origin: Origin, options?: StepOptions) => Promise<OutcomeResult>;
 
   /** A step for authentic events that others hand over. What is wrong with an argument becomes the outcome. */
   const takeWith =
@@ -299,7 +323,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
         trace = traceparent;
         run = (enter) => {
           enter();
-          return step(event, origin, json);
+          return step(event, origin, { json });
         };
       } catch (error) {
         run = () => {
@@ -326,12 +350,11 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     return orTimeout(request.body(settings.maxBodyBytes), { runtime, ms: bodyTimeoutMs, toError });
   }
 
-  /** `json`: the event as it arrived, if known. */
-  function dispatch(event: UnknownEvent, origin: Origin, json?: string): Promise<OutcomeResult> {
+  function dispatch(event: UnknownEvent, origin: Origin, options: StepOptions = {}): Promise<OutcomeResult> {
     const { queue } = settings;
     return queue !== undefined && isKnownEvent(event)
-      ? enqueue(event, origin, { queue, json })
-      : runOrPark(event, origin, json);
+      ? enqueue(event, origin, { queue, json: options.json })
+      : runOrPark(event, origin, options);
   }
 
   async function enqueue(
@@ -365,28 +388,33 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     }
   }
 
-  function runOrPark(event: UnknownEvent, origin: Origin, json?: string): Promise<OutcomeResult> {
-    return isKnownEvent(event) ? claim(event, origin, json) : park(event, origin, json);
+  function runOrPark(event: UnknownEvent, origin: Origin, options: StepOptions = {}): Promise<OutcomeResult> {
+    return isKnownEvent(event) ? claim(event, origin, options) : park(event, origin, options.json);
   }
 
-  async function claim(event: WebhookEvent, origin: Origin, json?: string): Promise<OutcomeResult> {
+  async function claim(
+    event: WebhookEvent,
+    origin: Origin,
+    { json, late }: StepOptions,
+  ): Promise<OutcomeResult> {
     if (slots !== undefined && !slots.tryTake()) {
       if (origin === 'push') throw slotsTaken(runtime);
       await slots.take();
     }
-    let claim: Claim | undefined;
+    let claim: ClaimOrParked | undefined;
     try {
-      claim = await claimOnly(event, origin, json);
+      claim = await claimOrLeave(event, origin, json);
     } finally {
       if (claim?.state !== 'claimed') slots?.release();
     }
     switch (claim.state) {
       case 'claimed':
-        return await runClaimed({ origin, event }, claim.lease);
+        return await runClaimed({ origin, event }, claim.lease, late);
       case 'done':
         return { kind: kindOfDone(event) };
       case 'dead':
-        return { kind: 'dead' };
+      case 'parked':
+        return { kind: claim.state };
       case 'leased':
         throw new BusyError('ERR_EVENT_BUSY', 'Another process or delivery runs this event.', claim);
       case 'failed':
@@ -402,13 +430,50 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     }
   }
 
+  function hasHandler({ type }: Pick<WebhookEvent, 'type'>): boolean {
+    return settings.handlers[type] !== undefined;
+  }
+
   /** What an event that is done is answered: without a handler the same at every delivery, because none has run it here. */
-  function kindOfDone({ type }: WebhookEvent): 'duplicate' | 'ignored' {
-    return settings.handlers[type] === undefined ? 'ignored' : 'duplicate';
+  function kindOfDone(event: WebhookEvent): 'duplicate' | 'ignored' {
+    return hasHandler(event) ? 'duplicate' : 'ignored';
+  }
+
+  /** Claims an event, unless it has no handler here and another process has to run it. */
+  function claimOrLeave(event: WebhookEvent, origin: Origin, json?: string): Promise<ClaimOrParked> {
+    if (hasHandler(event)) return claimOnly(event, origin, { json });
+    return claimWithoutHandler(event, {
+      record: () => recordBefore(event, origin, json),
+      claim: (leaseMs) => claimOnly(event, origin, { json, leaseMs }),
+    });
+  }
+
+  /** Records an event that is claimed next, which is what telemetry observes. */
+  async function recordBefore(
+    event: WebhookEvent,
+    origin: Origin,
+    json: string | undefined,
+  ): Promise<RecordResult | undefined> {
+    const options = {
+      dueInMs: leaseMs,
+      origin,
+      json: json === undefined ? undefined : [json],
+      keys: [orderingKeyOf(event, settings)],
+      traceparent: telemetry.traceparent(),
+    };
+    const [state] = await orUnavailable('ERR_INBOX_FAILED', openInbox().record([event], options));
+    return state;
   }
 
   /** Not async, as few as possible of what runs at every delivery: each such function takes half a kilobyte. */
-  function claimOnly(event: WebhookEvent, origin: Origin, json?: string): Promise<Claim> {
+  function claimOnly(
+    event: WebhookEvent,
+    origin: Origin,
+    {
+      json,
+      leaseMs = settings.leaseMs,
+    }: { readonly json: string | undefined; readonly leaseMs?: number | undefined },
+  ): Promise<Claim> {
     const inbox = openInbox();
     checkDurability(inbox);
     // An inbox that forgets leaves retries to the sender, and never dead-letters by attempts.
@@ -421,15 +486,18 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     );
   }
 
-  /** Runs the handler of a claimed event in the slot that is taken for it. `late` gets the end after its time limit. */
+  /** Runs the handler of a claimed event in the slot that is taken for it. */
   function runClaimed(
     delivery: Delivery & { event: WebhookEvent },
     lease: Lease,
-    late: Promise<void>[] = [],
+    late: Late = new Set(),
   ): Promise<OutcomeResult> {
     const { origin, event } = delivery;
     const onLate = (end: Promise<OutcomeResult>) => {
-      late.push(finishLate(delivery, end, lease));
+      const finished = finishLate(delivery, end, lease).then(() => {
+        late.delete(finished);
+      });
+      late.add(finished);
     };
     return runHandler(event, lease, { origin, settings, onEnded, onLate, onRetry });
   }
@@ -446,10 +514,10 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     json: string,
   ): Promise<{ readonly result: OutcomeResult; readonly lease?: Lease }> {
     if (!settings.inbox.durable) throw recordedNeedsDurable();
-    let state: Claim['state'] | RecordResult | undefined;
+    let state: ClaimOrParked['state'] | RecordResult | undefined;
     if (slots === undefined || slots.tryTake()) {
       try {
-        const claim = await claimOnly(event, 'push', json);
+        const claim = await claimOrLeave(event, 'push', json);
         ({ state } = claim);
         if (claim.state === 'claimed') return { result: { kind: 'queued' }, lease: claim.lease };
         if (claim.state === 'waiting') onRetry({ id: event.id, attempt: 0 }, claim.retryAfterMs);
@@ -462,6 +530,8 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       wake();
     }
     if (state === 'done') return { result: { kind: kindOfDone(event) } };
+    // A parked event whose type has a handler here is due.
+    if (state === 'parked' && !hasHandler(event)) return { result: { kind: 'parked' } };
     return { result: { kind: state === 'dead' ? 'dead' : 'queued' } };
   }
 
@@ -472,13 +542,13 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     await new Promise<void>((resolve) => runtime.setTimeout(resolve, 0));
     const { origin, secretIndex } = delivery;
     const event = delivery.event as WebhookEvent;
-    const late: Promise<void>[] = [];
+    const late: Late = new Set();
     await conclude({ origin, event, ...(secretIndex !== undefined && { secretIndex }) }, requestLogger, () =>
       runClaimed({ origin, event }, lease, late),
     );
     leave();
     await Promise.all(late);
-    await atMost(leaseMs - (runtime.elapsed() - startedAt), draining);
+    await atMost(leaseMs - (runtime.elapsed() - startedAt), drained());
   }
 
   /** Waits for work, for this time at most. */
@@ -492,6 +562,12 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     else if (isAnsweredFirst && !closed) drain();
   }
 
+  /** Resolves when what is drained has ended, with the handlers that outlived their limit. */
+  async function drained(): Promise<void> {
+    await draining;
+    await Promise.all(lateOfDrain);
+  }
+
   /** Runs what is due, for deliveries that were answered and did not run at once. */
   function drain(): void {
     drainsAgain = true;
@@ -499,7 +575,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       try {
         while (drainsAgain && !closed) {
           drainsAgain = false;
-          if (await runDue({})) drainsAgain = true;
+          if (await runDue({}, lateOfDrain)) drainsAgain = true;
         }
         failedDrains = 0;
       } catch (error) {
@@ -652,22 +728,23 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
 
   async function redrive(options: RedriveOptions = {}): Promise<OutcomeCounts> {
     const { signal, onOutcome } = readRedriveOptions(options);
-    redriven = true;
+    redrivenAt = runtime.elapsed();
     return await telemetry.redrive(async () => {
       const counts = emptyCounts();
-      await runDue({
-        signal,
-        onOutcome: (outcome) => {
-          counts[outcome.kind] += 1;
-          onOutcome?.(outcome);
-        },
-      });
+      const late: Late = new Set();
+      const count = (outcome: Outcome) => {
+        counts[outcome.kind] += 1;
+        onOutcome?.(outcome);
+      };
+      await runDue({ signal, onOutcome: count }, late);
+      // A platform can stop the process once its cron job has ended.
+      await orAborted(Promise.all(late), signal);
       return counts;
     });
   }
 
   /** Runs what is due, a few events at a time; resolves to whether more can be due. */
-  async function runDue({ signal, onOutcome }: RedriveOptions): Promise<boolean> {
+  async function runDue({ signal, onOutcome }: RedriveOptions, late?: Late): Promise<boolean> {
     const inbox = openInbox();
     const width = Math.min(REDRIVE_WIDTH, settings.maxConcurrency ?? REDRIVE_WIDTH);
     const ends = new Set<Promise<void>>();
@@ -675,7 +752,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     const until = runtime.elapsed() + leaseMs;
     const mayTake = () => !signal?.aborted && !closed && runtime.elapsed() < until;
     const start = ({ event, json }: StoredEvent) => {
-      const run = () => dispatch(event, 'redrive', json);
+      const run = () => dispatch(event, 'redrive', { json, late });
       const end = conclude({ origin: 'redrive', event }, logger, run).then((outcome) => {
         onOutcome?.(outcome);
         ends.delete(end);
@@ -693,7 +770,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       while (mayTake()) {
         // A request for each event that ends would take most of the time.
         const room = ends.size > width / 2 ? 0 : Math.min(width - ends.size, slots?.free ?? width);
-        const take = { limit: room, visibilityTimeoutMs: leaseMs, types: EVENT_TYPES };
+        const take = { limit: room, visibilityTimeoutMs: leaseMs, types: dueTypes };
         const due = room === 0 ? [] : await orUnavailable('ERR_INBOX_FAILED', inbox.takeDue(take));
         for (const stored of due) start(stored);
         if (due.length > 0) continue;
@@ -716,7 +793,6 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       signal: abortSignal(),
     });
     if (runner !== undefined) throw new ConfigError('receiver.run: it runs already.');
-    redriven = true;
     ending = new AbortController();
     if (closed) ending.abort();
     const halt = signal === undefined ? ending.signal : AbortSignal.any([signal, ending.signal]);
@@ -851,6 +927,18 @@ function assertRecordArguments(events: readonly UnknownEvent[], options: RecordO
     }
     if (json !== undefined) assertJson(`${where}: \`json[${index}]\``, json[index], event);
   }
+}
+
+/** Waits for work until the signal aborts. */
+async function orAborted(work: Promise<unknown>, signal: AbortSignal | undefined): Promise<void> {
+  if (signal?.aborted) return;
+  let stop = () => {};
+  const aborted = new Promise<void>((resolve) => {
+    stop = resolve;
+  });
+  signal?.addEventListener('abort', stop);
+  await Promise.race([work, aborted]);
+  signal?.removeEventListener('abort', stop);
 }
 
 /** The element of a list that has one there. */

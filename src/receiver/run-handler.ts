@@ -1,4 +1,7 @@
-/** Runs the handler of a claimed event, and completes the event or records its failure under the lease. */
+/**
+ * Runs the handler of a claimed event, and completes the event or records its failure under the lease. Without a handler
+ * in this process, claims an event only if it can be completed.
+ */
 import { backoffMs } from '../core/backoff.js';
 import {
   BusyError,
@@ -9,13 +12,33 @@ import {
   PermanentError,
 } from '../core/errors.js';
 import { isShort, MAX_NAME_BYTES, NAME, type StandardSchema, type WebhookEvent } from '../core/events.js';
-import type { Lease, Origin } from '../core/ports.js';
+import type {
+  Claim,
+  Inbox,
+  InboxOperations,
+  InboxRecord,
+  InboxState,
+  Lease,
+  Logger,
+  Origin,
+  RecordResult,
+} from '../core/ports.js';
 import { orTimeout } from '../core/runtime.js';
 import type { HandlerContext, ReceiverSettings } from './options.js';
-import type { OutcomeResult } from './outcome.js';
+import { log, type OutcomeResult } from './outcome.js';
 
 /** The wait after a failed attempt: 1 s, 2 s, 4 s, … up to an hour, minus a random part of up to a half. */
 const RETRY = { baseMs: 1_000, maxMs: 3_600_000 } as const;
+
+/**
+ * How long a claim without a handler is valid, in ms. With a handler it is longer, because `leaseMs` is more than
+ * `handlerTimeoutMs`. So the length of a lease that has lapsed shows whether a handler can have begun under it, also when
+ * the process ended before it marked the event. Until another claim, a lease that has lapsed still marks its event.
+ */
+const NO_HANDLER_LEASE_MS = 1;
+
+/** The wait before the next try, in ms: it can reach a process that has the handler. */
+const NO_HANDLER_RETRY_MS = 5_000;
 
 /** What an attempt needs beside its event and its lease. */
 interface AttemptOptions<Tx> {
@@ -93,7 +116,8 @@ export async function runHandler<Tx>(
   const recorded = (completion: Promise<boolean>) => orUnavailable('ERR_INBOX_FAILED', completion);
 
   function completed(isCompleted: boolean): OutcomeResult {
-    if (!isCompleted) throw leaseLost(lease);
+    // Without a handler nothing was run, and whoever claimed the event meanwhile marks it.
+    if (!isCompleted) throw handler === undefined ? claimedMeanwhile() : leaseLost(lease);
     return { kind, attempt, handlerMs };
   }
 
@@ -114,8 +138,9 @@ export async function runHandler<Tx>(
 
   let transaction: Promise<boolean> | undefined;
   try {
-    // No earlier attempt recorded a result, so the event may crash the process.
-    if (inbox.durable && attempt > settings.maxAttempts) {
+    // The last attempt recorded no result, otherwise the event would be dead (if maxAttempts is what it was then). It may
+    // end the process each time.
+    if (handler !== undefined && inbox.durable && attempt > settings.maxAttempts) {
       return await fail(event, lease, { ...options, error: unfinished(event, lease) });
     }
     if (inbox.transaction === undefined) {
@@ -336,8 +361,14 @@ function stillRunning(event: WebhookEvent, timeoutMs: number): HandlerError {
 function unfinished(event: WebhookEvent, lease: Lease): HandlerError {
   return new HandlerError(
     'ERR_HANDLER_FAILED',
-    `${lease.attempt - 1} attempts at ${event.type} started and none finished. Find what ends the process, then requeue the event.`,
+    `Attempt ${lease.attempt - 1} at ${event.type} recorded no result: its process ended, it outlived leaseMs, or the inbox could not be reached at its end (or maxAttempts was higher then). Its effect may have happened: check that, and what ended the attempt, before you requeue the event.`,
   );
+}
+
+function claimedMeanwhile(): BusyError {
+  return new BusyError('ERR_EVENT_BUSY', 'Another process or delivery has claimed this event.', {
+    retryAfterMs: 1_000,
+  });
 }
 
 function leaseLost(lease: Lease): BusyError {
@@ -346,4 +377,100 @@ function leaseLost(lease: Lease): BusyError {
     `Attempt ${lease.attempt} took longer than its lease, and another process may run the event. Raise leaseMs.`,
     { retryAfterMs: 1_000 },
   );
+}
+
+/** A claim, or that the event is parked and stays so. */
+export type ClaimOrParked = Claim | { readonly state: 'parked' };
+
+interface ClaimSteps {
+  /** Records the event, and answers in which state the inbox had it. */
+  readonly record: () => Promise<RecordResult | undefined>;
+  /** `leaseMs`: how long the claim is valid. @default that of the receiver */
+  readonly claim: (leaseMs?: number) => Promise<Claim>;
+}
+
+/**
+ * Returns the claim of events without a handler in this process. It claims what is new; what is parked stays parked.
+ *
+ * It rejects with `ERR_EVENT_BUSY` when a process that has the handler has made an attempt at the event: marked done here,
+ * the event would be lost. It logs this once per type. Without `find`, an inbox shows this only after the claim: each
+ * attempt after the first then counts as failed.
+ */
+export function createClaimWithoutHandler(
+  settings: Pick<ReceiverSettings<unknown>, 'inbox' | 'runtime' | 'telemetry' | 'maxAttempts'>,
+  logger: Logger,
+): (event: WebhookEvent, steps: ClaimSteps) => Promise<ClaimOrParked> {
+  const told = new Set<string>();
+
+  return async (event, { record, claim }) => {
+    const inbox: Inbox<unknown> & Partial<InboxOperations> = settings.inbox;
+    const find = async () => await orUnavailable('ERR_INBOX_FAILED', (async () => inbox.find?.(event.id))());
+
+    function ofOthers(): BusyError {
+      const error = new BusyError(
+        'ERR_EVENT_BUSY',
+        `This process has no handler for ${event.type}, and another process runs the event or has failed it, so it is not marked done here. Give all receivers of this inbox the same handlers, if need be one that does nothing.`,
+        { retryAfterMs: NO_HANDLER_RETRY_MS },
+      );
+      if (!told.has(event.type)) log(logger, 'warn', `${event.id}: ${error.message}`);
+      told.add(event.type);
+      return error;
+    }
+
+    /** How many attempts the event has had, if it can be claimed; otherwise its state. */
+    async function look(): Promise<number | FinalState> {
+      // Before it is claimed, because a claim of a parked event makes it one like any other.
+      const state = await record();
+      if (isFinal(state)) return state;
+      const found = state === 'new' ? undefined : await find();
+      if (found === undefined) return 0;
+      if (isFinal(found.state)) return found.state;
+      if (canHaveBegun(found)) throw ofOthers();
+      return found.attempts;
+    }
+
+    /** Ends an attempt that must not have been made. */
+    async function giveBack(lease: Lease): Promise<ClaimOrParked> {
+      const error = ofOthers();
+      const isLast = inbox.durable && lease.attempt >= settings.maxAttempts;
+      const waitMs = backoffMs(lease.attempt, { ...RETRY, random: settings.runtime.random() });
+      const failure = { retryAfterMs: isLast ? null : waitMs, error: `${error.code}: ${error.message}` };
+      const failed = settings.telemetry.fail(event, lease, () => inbox.fail(lease, failure));
+      if ((await orUnavailable('ERR_INBOX_FAILED', failed)) && isLast) return { state: 'dead' };
+      throw error;
+    }
+
+    const seen = await look();
+    if (typeof seen !== 'number') return { state: seen };
+    const claimed = await claim(inbox.find === undefined ? undefined : NO_HANDLER_LEASE_MS);
+    if (claimed.state !== 'claimed' || claimed.lease.attempt <= seen + 1) return claimed;
+    // There was an attempt after the look, or the inbox has no `find`.
+    const found = await find();
+    return found === undefined || canHaveBegun(found) ? await giveBack(claimed.lease) : claimed;
+  };
+}
+
+/** The states that a process without the handler leaves as they are. */
+type FinalState = Extract<InboxState, 'done' | 'dead' | 'parked'>;
+
+function isFinal(state: RecordResult | undefined): state is FinalState {
+  return state === 'done' || state === 'dead' || state === 'parked';
+}
+
+/**
+ * Whether a handler can have begun in another process. An event that was requeued has no attempts, but its last error;
+ * the lease of an attempt that runs is not in the history.
+ */
+function canHaveBegun({ state, attempts, lastError, history, dueAt, updatedAt }: InboxRecord): boolean {
+  const isLeased = state === 'leased';
+  if (lastError !== null || (isLeased && isWithHandler((dueAt ?? 0) - updatedAt))) return true;
+  if (history.length === 0) return attempts > (isLeased ? 1 : 0);
+  return history.some(
+    ({ result, startedAt, endedAt }) => result !== 'lapsed' || isWithHandler(endedAt - startedAt),
+  );
+}
+
+/** By the length of a lease, which an inbox may round. */
+function isWithHandler(leaseMs: number): boolean {
+  return leaseMs >= NO_HANDLER_LEASE_MS + 1;
 }

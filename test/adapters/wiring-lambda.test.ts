@@ -1,6 +1,9 @@
+import { setImmediate } from 'node:timers/promises';
 import { toLambdaHandler } from 'stablehooks/lambda';
+import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { expect, test } from 'vitest';
-import { createObserved } from './observed.js';
+import { deferred } from '../receiver/delivery.js';
+import { createObserved, secret } from './observed.js';
 
 const post = { requestContext: { http: { method: 'POST' } } };
 
@@ -40,4 +43,26 @@ test.each<{ readonly name: string; readonly event: unknown; readonly status: num
 
   expect((await handler(event)).statusCode).toBe(status);
   expect(outcomes).toHaveLength(1);
+});
+
+test('the Lambda handler answers when a handler that outlived handlerTimeoutMs has ended, because the process is frozen then', async () => {
+  const [gate, reported] = [deferred(), deferred()];
+  const { receiver } = createObserved({
+    handlers: { 'transfer.settled': () => gate.promise },
+    handlerTimeoutMs: 20,
+    onOutcome: () => reported.resolve(),
+  });
+  const { headers, body } = await signedRequest(exampleEvent('transfer.settled'), { secret });
+  const event = { ...post, headers, body: Buffer.from(body).toString(), isBase64Encoded: false };
+
+  let answered = false;
+  const answer = toLambdaHandler(receiver)(event).finally(() => {
+    answered = true;
+  });
+  await reported.promise;
+  await setImmediate();
+  expect(answered).toBe(false);
+  gate.resolve();
+
+  expect((await answer).statusCode).toBe(500);
 });

@@ -760,6 +760,61 @@ test('an app without any handler starts, and warns that nothing runs', async () 
   await app.close();
 });
 
+test.each([
+  { what: 'two receivers without a queue', queue: undefined, warned: 1 },
+  { what: 'none, if one has a queue', queue: { enqueue: async () => undefined }, warned: 0 },
+])(
+  'a warning at start names receivers that share an inbox and handle other types: $what',
+  async ({ queue, warned }) => {
+    const { warnings, logger } = logged();
+    const inbox = { ...memoryInbox(), durable: true };
+    const first = observed({ inbox, queue });
+    const second = observed({ name: 'treasury', path: '/treasury', inbox });
+    const other = observed({ name: 'other', path: '/other', inbox: memoryInbox() });
+    @Injectable()
+    class Treasury {
+      @OnEvent('redeem.failed', { receiver: 'treasury' })
+      failed() {}
+    }
+    const imports = [first.module, second.module, other.module];
+    const app = await createApp(new ExpressAdapter(), {
+      imports,
+      providers: [Settlements, Treasury],
+      logger,
+    });
+    await app.init();
+
+    const shared = warnings.filter((line) => line.includes('shares its inbox'));
+    expect(shared).toHaveLength(warned);
+    if (warned > 0) {
+      expect(shared[0]).toContain(
+        'Receiver `treasury` at /treasury: it shares its inbox with the receiver `default`',
+      );
+      expect(shared[0]).toContain('transfer.settled');
+    }
+    await app.close();
+  },
+);
+
+test('receivers that share an inbox and handle the same types are not warned of', async () => {
+  const { warnings, logger } = logged();
+  const inbox = memoryInbox();
+  @Injectable()
+  class Treasury {
+    @OnEvent('transfer.settled', { receiver: 'treasury' })
+    settled() {}
+  }
+  const imports = [
+    observed({ inbox }).module,
+    observed({ name: 'treasury', path: '/treasury', inbox }).module,
+  ];
+  const app = await createApp(new ExpressAdapter(), { imports, providers: [Settlements, Treasury], logger });
+  await app.init();
+
+  expect(warnings).toEqual([]);
+  await app.close();
+});
+
 describe('OnEvent refuses', () => {
   const untyped = OnEvent as (...args: readonly unknown[]) => (...args: readonly unknown[]) => void;
 

@@ -313,6 +313,26 @@ describe('the order and number of messages that the SQS handler runs', () => {
     expect(outcomes.map(({ kind }) => kind).sort()).toEqual(['failed', 'handled', 'queued', 'queued']);
   });
 
+  test('the SQS handler ends when a handler that outlived handlerTimeoutMs has ended', async () => {
+    const [gate, reported] = [deferred(), deferred()];
+    const message = settled();
+    const { handler } = create(() => gate.promise, {
+      handlerTimeoutMs: 20,
+      onOutcome: () => reported.resolve(),
+    });
+
+    let ended = false;
+    const failed = failuresOf(handler, [await messageOf(message)]).finally(() => {
+      ended = true;
+    });
+    await reported.promise;
+    await setImmediate();
+    expect(ended).toBe(false);
+    gate.resolve();
+
+    expect(await failed).toEqual([message.id]);
+  });
+
   test("under acknowledge: 'recorded' the next message of a FIFO group starts when the handler before it has ended", async () => {
     const batch = await groupOf(['a', 'a', 'a'], FIFO);
     const log: string[] = [];

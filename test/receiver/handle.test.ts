@@ -231,8 +231,26 @@ describe('a handler that fails', () => {
     expect(await receiver.handle(event, push)).toMatchObject({ kind: 'dead', attempt: 3 });
     expect(handler).not.toHaveBeenCalled();
     expect((await inbox.find(event.id))?.lastError).toMatch(
-      /^ERR_HANDLER_FAILED: .*2 attempts at transfer\.settled started and none finished/,
+      /^ERR_HANDLER_FAILED: Attempt 2 at transfer\.settled recorded no result: .*Its effect may have happened/,
     );
+  });
+
+  test('an event whose last attempt recorded no result says nothing of those before it, which failed', async () => {
+    const clock = { now: 0 };
+    const inbox = durable(clock);
+    const { receiver } = setUp(() => Promise.reject(new Error('no')), { inbox, maxAttempts: 2 });
+    const event = anEvent();
+    expect((await receiver.handle(event, push)).kind).toBe('failed');
+    clock.now += HOUR_MS;
+    await inbox.claim(event, { leaseMs: 10, origin: 'push' });
+    clock.now += HOUR_MS;
+    const { kind, error } = await receiver.handle(event, push);
+    expect(kind).toBe('dead');
+    expect(error?.message).toContain('Attempt 2 at transfer.settled recorded no result');
+    expect(error?.message).not.toMatch(/attempts|none finished/);
+    // How `requeueAll` of the docs finds it.
+    const record = await inbox.find(event.id);
+    expect(record?.history.map(({ result }) => result)).toEqual(['failed', 'lapsed', 'dead']);
   });
 });
 

@@ -376,6 +376,78 @@ describe('an event that nothing runs', () => {
   );
 });
 
+describe('an event that nothing runs any more is told about', () => {
+  /** A durable inbox whose clock the test sets, and an event that failed in a receiver of it. */
+  async function failed(options: Partial<ReceiverOptions> = {}) {
+    const time = { now: 0 };
+    const inbox = { ...memoryInbox({ runtime: { now: () => time.now } }), durable: true };
+    const parts = setUp(down, { inbox, leaseMs: 60_000, handlerTimeoutMs: 1_000, ...options });
+    const event = anEvent();
+    const told = () => parts.lines.filter((line) => line.includes('nothing runs it'));
+    return { ...parts, time, inbox, event, told };
+  }
+
+  /** Lets the timers of two leases and more call back, until it is told. */
+  async function pass({ pending, fire, told }: Awaited<ReturnType<typeof failed>>) {
+    await until(() => {
+      for (const ms of pending()) if (ms >= 120_000) fire(ms);
+      return told().length === 1;
+    });
+  }
+
+  test('when the last redrive was more than two leases ago', async () => {
+    const parts = await failed();
+    const { receiver, event, clock, pending, fire, told } = parts;
+    await receiver.redrive();
+    await receiver.handle(event, 'push');
+    clock.elapsed += 119_999;
+    fire(120_500);
+    await until(() => pending().includes(120_000));
+    expect(told()).toEqual([]);
+    clock.elapsed += 1;
+    fire(120_000);
+    await until(() => told().length === 1);
+    expect(told()[0]).toContain(event.id);
+  });
+
+  test('when run() has ended, and not while it runs', async () => {
+    const parts = await failed();
+    const { receiver, event, pending, fire, told } = parts;
+    const controller = new AbortController();
+    const running = receiver.run({ signal: controller.signal });
+    await receiver.handle(event, 'push');
+    fire(120_500);
+    await until(() => pending().includes(120_000));
+    expect(told()).toEqual([]);
+    controller.abort();
+    await running;
+    await pass(parts);
+  });
+
+  test('when the inbox could not be asked in between', async () => {
+    const parts = await failed();
+    const { receiver, inbox, event } = parts;
+    await receiver.handle(event, 'push');
+    const find = vi.spyOn(inbox, 'find').mockRejectedValueOnce(new Error('down'));
+    await pass(parts);
+    expect(find.mock.calls.length).toBeGreaterThan(1);
+  });
+
+  test('when the process that ran it again has died', async () => {
+    const parts = await failed();
+    const { receiver, inbox, event, time, pending, fire, told } = parts;
+    await receiver.handle(event, 'push');
+    time.now += 3_600_000;
+    expect((await inbox.claim(event, { leaseMs: 7_000, origin: 'redrive' })).state).toBe('claimed');
+    fire(120_500);
+    // Two leases after the one of the process that died.
+    await until(() => pending().includes(127_000));
+    expect(told()).toEqual([]);
+    fire(127_000);
+    await until(() => told().length === 1);
+  });
+});
+
 test('deliveries that were answered all run, also when each handler takes as long as a lease', async () => {
   const { receiver, clock, kinds, fire } = setUp(
     async () => {

@@ -120,6 +120,99 @@ describe('waitUntil', () => {
     expect(ran).toEqual([first.id, second.id]);
   });
 
+  test('waitUntil of a delivery that is answered after its handler gets a handler that outlived handlerTimeoutMs', async () => {
+    const gate = deferred();
+    const { deliver, outcomes } = recording(() => gate.promise, {
+      acknowledge: 'handled',
+      handlerTimeoutMs: 20,
+    });
+
+    const { outcome, work } = await deliver();
+
+    expect(outcome.error?.code).toBe('ERR_HANDLER_TIMEOUT');
+    expect(work).toBeDefined();
+    expect(await isSettled(work)).toBe(false);
+    gate.resolve();
+    await work;
+    expect(outcomes.map(({ kind }) => kind)).toEqual(['failed', 'handled']);
+  });
+
+  test('what waitUntil of such a delivery got resolves when the lease of a handler that never ends has lapsed', async () => {
+    const never = () => new Promise<void>(() => undefined);
+    const { deliver, lines } = recording(never, {
+      acknowledge: 'handled',
+      handlerTimeoutMs: 20,
+      leaseMs: 40,
+    });
+
+    const { work } = await deliver();
+
+    expect(work).toBeDefined();
+    await work;
+    expect(lines.join('\n')).toContain('ERR_LEASE_LOST');
+  });
+
+  test('waitUntil of a delivery that waits for its key gets its handler also when that outlives handlerTimeoutMs', async () => {
+    const [begun, gate, reported] = [deferred(), deferred(), deferred()];
+    const late = deferred();
+    let count = 0;
+    const { deliver } = recording(
+      async () => {
+        count += 1;
+        if (count === 1) {
+          begun.resolve();
+          return await gate.promise;
+        }
+        return await late.promise;
+      },
+      {
+        orderingKey: () => 'key',
+        handlerTimeoutMs: 20,
+        leaseMs: 600_000,
+        onOutcome: ({ event, error }) => {
+          if (event?.id === second.id && error?.code === 'ERR_HANDLER_TIMEOUT') reported.resolve();
+        },
+      },
+    );
+    const second = anEvent();
+    const first = await deliver();
+    await begun.promise;
+    await deliver(second);
+    gate.resolve();
+    await reported.promise;
+
+    expect(await isSettled(first.work)).toBe(false);
+    late.resolve();
+    await first.work;
+    expect(count).toBe(2);
+  });
+
+  test('redrive resolves when a handler that outlived handlerTimeoutMs has ended, or its signal aborts', async () => {
+    const inbox = { ...memoryInbox(), durable: true };
+    const gate = deferred();
+    let reported = deferred();
+    const { receiver } = recording(() => gate.promise, { inbox, handlerTimeoutMs: 20, leaseMs: 600_000 });
+    const onOutcome = () => reported.resolve();
+
+    await inbox.record([anEvent()], { dueInMs: 0, origin: 'pull' });
+    const redriven = receiver.redrive({ onOutcome });
+    await reported.promise;
+    expect(await isSettled(redriven)).toBe(false);
+
+    const controller = new AbortController();
+    reported = deferred();
+    await inbox.record([anEvent()], { dueInMs: 0, origin: 'pull' });
+    const stopped = receiver.redrive({ onOutcome, signal: controller.signal });
+    await reported.promise;
+    expect(await isSettled(stopped)).toBe(false);
+    controller.abort();
+    expect(await stopped).toMatchObject({ failed: 1 });
+    expect(await isSettled(redriven)).toBe(false);
+
+    gate.resolve();
+    expect(await redriven).toMatchObject({ failed: 1 });
+  });
+
   test('a waitUntil that throws is logged, and the delivery is answered and its handler runs', async () => {
     const ran = deferred();
     const { receiver, lines } = recording(() => ran.resolve());

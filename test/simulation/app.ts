@@ -2,6 +2,7 @@
 import {
   createReceiver,
   type EventType,
+  type InboxOperations,
   type Outcome,
   PermanentError,
   type Receiver,
@@ -28,7 +29,7 @@ export interface Surroundings {
   readonly scenario: Scenario;
   readonly sandbox: Sandbox;
   /** The store; each process has its own port to it. */
-  readonly inbox: Omit<Inbox, 'transaction'>;
+  readonly inbox: Omit<Inbox, 'transaction'> & Pick<InboxOperations, 'find'>;
   readonly queue: SimulatedQueue;
   readonly secret: string;
   readonly token: string;

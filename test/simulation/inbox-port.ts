@@ -1,4 +1,5 @@
 /** The inbox as one process sees it: behind a network and a disk that can be slow, fail, or lose an answer. */
+import type { InboxOperations } from 'stablehooks';
 import type { Claim, Inbox, Lease } from 'stablehooks/conformance';
 import type { Attempt, Promises } from './promises.js';
 import type { Faults } from './scenario.js';
@@ -14,7 +15,7 @@ interface Port {
   readonly promises: Promises;
   readonly process: Process;
   /** The store, which all processes share. */
-  readonly inbox: Omit<Inbox, 'transaction'>;
+  readonly inbox: Omit<Inbox, 'transaction'> & Pick<InboxOperations, 'find'>;
   readonly faults: Partial<Faults>;
 }
 
@@ -29,7 +30,7 @@ interface Call<Answer> {
   readonly onFailure?: (() => void) | undefined;
 }
 
-export function toInboxPort(port: Port): Omit<Inbox, 'transaction'> {
+export function toInboxPort(port: Port): Omit<Inbox, 'transaction'> & Pick<InboxOperations, 'find'> {
   const { inbox, promises, process } = port;
   const call = <Answer>(given: Call<Answer>) => callInbox(port, given);
   return {
@@ -64,6 +65,7 @@ export function toInboxPort(port: Port): Omit<Inbox, 'transaction'> {
         effect: () => inbox.record(events, options),
         onEffect: (results) => promises.recorded(events, options, results),
       }),
+    find: (id) => call({ what: 'find', id, effect: () => inbox.find(id), onEffect: () => undefined }),
     takeDue: (options) =>
       call({
         what: 'takeDue',

@@ -1,5 +1,5 @@
 /** Runs the world of a scenario, from its first event until everything has ended. */
-import { isKnownEvent, memoryInbox } from 'stablehooks';
+import { type InboxOperations, isKnownEvent, memoryInbox } from 'stablehooks';
 import type { Inbox } from 'stablehooks/conformance';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { createSandbox } from 'stablehooks-kit/sandbox';
@@ -220,7 +220,10 @@ export async function simulate(
 }
 
 /** All processes share the store and its clock. */
-function openInbox(world: World, database: SqliteLike | undefined): Omit<Inbox, 'transaction'> {
+function openInbox(
+  world: World,
+  database: SqliteLike | undefined,
+): Omit<Inbox, 'transaction'> & Pick<InboxOperations, 'find'> {
   const runtime = { now: () => world.now, uuid: () => world.outside.uuid() };
   return database === undefined ? memoryInbox({ runtime }) : sqliteInbox(database, { runtime });
 }

@@ -1,0 +1,239 @@
+import Database from 'libsql';
+import {
+  createReceiver,
+  type InboxOperations,
+  memoryInbox,
+  type Outcome,
+  type ReceiverOptions,
+  type UnknownEvent,
+} from 'stablehooks';
+import type { Inbox } from 'stablehooks/conformance';
+import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
+import { describe, expect, test, vi } from 'vitest';
+import { anEvent, delivery, secret } from './delivery.js';
+
+const HOUR_MS = 3_600_000;
+
+/** An inbox whose clock the test sets. It is vouched durable, so that retry times hold. */
+function clocked(): { clock: { now: number }; inbox: Inbox & InboxOperations } {
+  const clock = { now: 1_000_000 };
+  return { clock, inbox: { ...memoryInbox({ runtime: { now: () => clock.now } }), durable: true } };
+}
+
+/** A receiver of the inbox, its outcomes and its lines. */
+function processOf(
+  inbox: Inbox,
+  handlers: ReceiverOptions['handlers'],
+  options: Partial<ReceiverOptions> = {},
+) {
+  const outcomes: Outcome[] = [];
+  const lines: string[] = [];
+  const write = (line: string) => void lines.push(line);
+  const receiver = createReceiver({
+    secret,
+    inbox,
+    handlers,
+    onOutcome: (outcome) => void outcomes.push(outcome),
+    logger: { warn: write, error: write },
+    ...options,
+  });
+  return { receiver, outcomes, lines };
+}
+
+const fails = { 'transfer.settled': () => Promise.reject(new Error('no')) };
+const WARNING = /This process has no handler for transfer\.settled/;
+
+type Way = (receiver: ReturnType<typeof processOf>['receiver'], event: UnknownEvent) => Promise<unknown>;
+const WAYS: readonly [string, Way][] = [
+  ['a delivery', async (receiver, event) => receiver.receive(await delivery(event))],
+  ['a poll', (receiver, event) => receiver.accept(event, 'pull')],
+  ['a job', (receiver, event) => receiver.handle(event, 'queue')],
+];
+
+describe('in a process without a handler', () => {
+  test.each(WAYS)('%s of a parked event is parked, and leaves it parked', async (_name, take) => {
+    const { inbox } = clocked();
+    const event = anEvent();
+    await inbox.record([event], { dueInMs: null, origin: 'push' });
+    const { receiver } = processOf(inbox, {});
+    expect(await take(receiver, event)).toMatchObject({ kind: 'parked' });
+    expect(await inbox.find(event.id)).toMatchObject({ state: 'parked', attempts: 0 });
+  });
+
+  test.each([undefined, 1])(
+    'a delivery that is answered first leaves a parked event parked, with maxConcurrency %s',
+    async (maxConcurrency) => {
+      const { inbox } = clocked();
+      const [event, other] = [anEvent(), anEvent({ type: 'redeem.failed' })];
+      await inbox.record([event], { dueInMs: null, origin: 'push' });
+      const never = () => new Promise<void>(() => undefined);
+      const { receiver } = processOf(
+        inbox,
+        { 'redeem.failed': never },
+        { acknowledge: 'recorded', maxConcurrency },
+      );
+      await receiver.receive(await delivery(other));
+      expect((await receiver.receive(await delivery(event))).kind).toBe('parked');
+      expect((await inbox.find(event.id))?.state).toBe('parked');
+    },
+  );
+
+  test('redrive leaves a parked event parked, and a receiver that has a handler runs it', async () => {
+    const { inbox } = clocked();
+    const event = anEvent();
+    await inbox.record([event], { dueInMs: null, origin: 'push' });
+    const without = processOf(inbox, { 'redeem.failed': () => undefined });
+    const nothing = await without.receiver.redrive();
+    expect(Object.values(nothing).every((count) => count === 0)).toBe(true);
+    expect((await inbox.find(event.id))?.state).toBe('parked');
+    const handler = vi.fn();
+    await processOf(inbox, { 'transfer.settled': handler }).receiver.redrive();
+    expect(handler).toHaveBeenCalledOnce();
+    expect((await inbox.find(event.id))?.state).toBe('done');
+  });
+
+  test('redrive of a receiver with a queue and no handlers enqueues parked events, for workers that have them', async () => {
+    const { inbox } = clocked();
+    await inbox.record([anEvent()], { dueInMs: null, origin: 'push' });
+    const enqueue = vi.fn(async () => undefined);
+    const { receiver } = processOf(inbox, {}, { queue: { enqueue } });
+    expect(await receiver.redrive()).toMatchObject({ queued: 1 });
+  });
+
+  test.each(WAYS)(
+    '%s of an event that another process failed is busy, and that process runs it later',
+    async (_name, take) => {
+      const { clock, inbox } = clocked();
+      const event = anEvent();
+      await processOf(inbox, fails).receiver.handle(event, 'push');
+      clock.now += HOUR_MS;
+      const { receiver, lines } = processOf(inbox, {});
+      expect(await take(receiver, event)).toMatchObject({
+        kind: 'busy',
+        error: { code: 'ERR_EVENT_BUSY', message: expect.stringMatching(WARNING) },
+      });
+      expect(lines.join('\n')).toContain('Give all receivers of this inbox the same handlers');
+      expect(await inbox.find(event.id)).toMatchObject({ state: 'failed', attempts: 1 });
+      const handler = vi.fn();
+      expect(await processOf(inbox, { 'transfer.settled': handler }).receiver.redrive()).toMatchObject({
+        handled: 1,
+      });
+    },
+  );
+
+  test('redrive does not complete events that another process failed, and says so once per type', async () => {
+    const { clock, inbox } = clocked();
+    const failing = processOf(inbox, fails);
+    const events = [anEvent(), anEvent(), anEvent()];
+    for (const event of events) await failing.receiver.handle(event, 'push');
+    clock.now += HOUR_MS;
+    const { receiver, lines } = processOf(inbox, {});
+    expect(await receiver.redrive()).toMatchObject({ busy: 3, ignored: 0 });
+    expect(lines.filter((line) => WARNING.test(line))).toHaveLength(1);
+    clock.now += HOUR_MS;
+    const handler = vi.fn();
+    await processOf(inbox, { 'transfer.settled': handler }).receiver.redrive();
+    expect(handler).toHaveBeenCalledTimes(3);
+  });
+
+  test('an event whose handler was cut off by the end of its process is not completed', async () => {
+    const { clock, inbox } = clocked();
+    const event = anEvent();
+    await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+    const { receiver } = processOf(inbox, {});
+    expect((await receiver.handle(event, 'push')).kind).toBe('busy');
+    clock.now += HOUR_MS;
+    expect((await receiver.handle(event, 'push')).kind).toBe('busy');
+    expect(await receiver.redrive()).toMatchObject({ busy: 1, ignored: 0 });
+    expect(await inbox.find(event.id)).toMatchObject({ state: 'received', attempts: 1 });
+  });
+
+  test('an event that was requeued is not completed', async () => {
+    const { inbox } = clocked();
+    const event = anEvent();
+    await processOf(inbox, fails).receiver.handle(event, 'push');
+    await inbox.requeue(event.id);
+    const { receiver } = processOf(inbox, {});
+    expect((await receiver.handle(event, 'push')).kind).toBe('busy');
+    expect((await inbox.find(event.id))?.state).toBe('received');
+  });
+
+  test('an event is not completed when a process that has the handler fails it between the look and the claim', async () => {
+    const { clock, inbox } = clocked();
+    const event = anEvent();
+    const claim: Inbox['claim'] = async (claimed, options) => {
+      await processOf(inbox, fails).receiver.handle(event, 'push');
+      clock.now += HOUR_MS;
+      return await inbox.claim(claimed, options);
+    };
+    const { receiver } = processOf({ ...inbox, claim }, {});
+    expect(await receiver.handle(event, 'push')).toMatchObject({
+      kind: 'busy',
+      error: { code: 'ERR_EVENT_BUSY' },
+    });
+    clock.now += HOUR_MS;
+    const handler = vi.fn();
+    await processOf(inbox, { 'transfer.settled': handler }).receiver.redrive();
+    expect(handler).toHaveBeenCalledOnce();
+  });
+
+  test.each(['busy', 'dead'] as const)(
+    'an event that another process failed is %s in an inbox that cannot find, by the attempts that are left',
+    async (kind) => {
+      const { clock, inbox } = clocked();
+      const { find: _, ...blind } = inbox;
+      const event = anEvent();
+      await processOf(inbox, fails).receiver.handle(event, 'push');
+      clock.now += HOUR_MS;
+      const { receiver } = processOf(blind, {}, { maxAttempts: kind === 'dead' ? 2 : 3 });
+      expect((await receiver.handle(event, 'push')).kind).toBe(kind);
+      expect((await inbox.find(event.id))?.state).toBe(kind === 'dead' ? 'dead' : 'failed');
+    },
+  );
+
+  test('a new event is ignored in an inbox that cannot find', async () => {
+    const { find: _, ...blind } = memoryInbox();
+    expect((await processOf(blind, {}).receiver.handle(anEvent(), 'push')).kind).toBe('ignored');
+  });
+
+  test.each<[string, () => Inbox & InboxOperations]>([
+    ['the memory inbox', () => memoryInbox()],
+    ['a SQLite inbox', () => sqliteInbox(new Database(':memory:'))],
+  ])('an event that could not be marked is ignored at the next delivery, in %s', async (_name, make) => {
+    const inbox = make();
+    const event = anEvent({ type: 'redeem.failed' });
+    const complete = () => Promise.reject(new Error('down'));
+    const down = processOf({ ...inbox, complete }, {});
+    expect((await down.receiver.handle(event, 'push')).kind).toBe('unavailable');
+    // The lease of the attempt, a millisecond, has to lapse.
+    const { receiver } = processOf(inbox, {});
+    await vi.waitUntil(async () => (await receiver.handle(event, 'push')).kind === 'ignored');
+    expect((await inbox.find(event.id))?.state).toBe('done');
+  });
+
+  test('an event that could not be marked is ignored by redrive', async () => {
+    const { clock, inbox } = clocked();
+    const event = anEvent();
+    const complete = () => Promise.reject(new Error('down'));
+    for (const _ of [1, 2]) {
+      await processOf({ ...inbox, complete }, {}).receiver.handle(event, 'push');
+      clock.now += HOUR_MS;
+    }
+    const { receiver } = processOf(inbox, {}, { maxAttempts: 1 });
+    expect(await receiver.redrive()).toMatchObject({ ignored: 1, busy: 0, dead: 0 });
+  });
+
+  test('two deliveries of a new event at the same time complete it, and neither is told of a lost lease', async () => {
+    const { clock, inbox } = clocked();
+    const event = anEvent();
+    const complete: Inbox['complete'] = async (lease) => {
+      clock.now += 10;
+      if (lease.attempt === 1) await processOf(inbox, {}).receiver.handle(event, 'push');
+      return await inbox.complete(lease);
+    };
+    const { receiver } = processOf({ ...inbox, complete }, {});
+    expect(await receiver.handle(event, 'push')).toMatchObject({ error: { code: 'ERR_EVENT_BUSY' } });
+    expect((await inbox.find(event.id))?.state).toBe('done');
+    expect((await receiver.handle(event, 'push')).kind).toBe('ignored');
+  });
+});
