@@ -165,10 +165,6 @@ export function prepareStatements(db: SqliteLike) {
     ),
     pollState: rows<PollRow>(`SELECT ${POLL_STATE} FROM stablehooks_poll`),
     // Without the index's name SQLite may read all rows that are due at some time.
-    writtenLater: rows<Pick<EventRow, 'updated_at'>>(
-      `SELECT updated_at FROM stablehooks_events INDEXED BY stablehooks_written
-      WHERE due_at IS NOT NULL AND updated_at > ? LIMIT 1`,
-    ),
     moveBack: rows<Pick<EventRow, 'id'>>(
       `UPDATE stablehooks_events INDEXED BY stablehooks_written SET due_at = due_at - updated_at + ?, updated_at = ?
       WHERE due_at IS NOT NULL AND updated_at > ? RETURNING id`,

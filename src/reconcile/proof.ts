@@ -49,16 +49,16 @@ export function findUnproven(
   return [...groups.values()].sort((a, b) => a.from - b.from);
 }
 
-/** What the poller has proven of a type: from the opening date to the watermark, except in the open gaps. */
+/**
+ * What the poller has proven of a type: up to the watermark, except in the open gaps. No span begins before its opening
+ * date.
+ */
 function provenByPoller(
   state: PollState,
   { type, polledFrom }: { readonly type: EventType; readonly polledFrom: number },
 ): readonly Span[] {
   if (state.watermark === null) return [];
-  const whole = {
-    from: Math.max(polledFrom, state.since === null ? Number.NEGATIVE_INFINITY : state.since - 1),
-    until: state.watermark,
-  };
+  const whole = { from: polledFrom, until: state.watermark };
   // A gap that a person has acknowledged is accepted, and not proven.
   return state.gaps.flatMap((gap) => spanOf(gap, type)).reduce(subtractFromAll, [whole]);
 }

@@ -413,6 +413,7 @@ function createRun<Entry extends LedgerEntry>(
     for (const state of READING_ORDER) {
       const isNew = rememberLatest();
       let after: string | undefined;
+      let isNearer = false;
       for (;;) {
         signal.throwIfAborted();
         let page: readonly InboxRecord[];
@@ -420,12 +421,15 @@ function createRun<Entry extends LedgerEntry>(
           page = await orUnavailable('ERR_INBOX_FAILED', inbox.list({ state, limit: PAGE_SIZE, after }));
         } catch (error) {
           // An inbox that is not durable can have forgotten that event. From the beginning; `isNew` passes over the rest.
-          if (after === undefined || !(error instanceof ConfigError)) throw error;
+          // Without a record that is new since then, it would never end.
+          if (!isNearer || !(error instanceof ConfigError)) throw error;
           after = undefined;
+          isNearer = false;
           continue;
         }
         const records = page.filter(isNew);
         for (const record of records) addRecord(record);
+        isNearer ||= records.length > 0;
         done += records.length;
         onProgress({ step: 'inbox', done, total: Math.max(done, total) });
         const end = page.at(-1);
@@ -602,7 +606,6 @@ function assertEntry(entry: LedgerEntry | null | undefined): void {
   );
 }
 
-/** Otherwise the same page would be read for ever. */
 /** Says of each record of a list that is read from the oldest on whether it was not read before. */
 function rememberLatest(): (record: InboxRecord) => boolean {
   let latest = Number.NEGATIVE_INFINITY;
@@ -617,6 +620,7 @@ function rememberLatest(): (record: InboxRecord) => boolean {
   };
 }
 
+/** Otherwise the same page would be read for ever. */
 function samePageAgain(): ConfigError {
   return new ConfigError(
     'reconcile: `inbox.list` returns the same page again. It must continue after the id that `after` names.',

@@ -136,6 +136,33 @@ test('a list that has one type after the other is no window of the types that it
   expect(small).toEqual([...new Set(small)]);
 });
 
+test('a single event of a type that a window does not show is a contradiction, and the types are asked for alone', () => {
+  const list = marks(2_000, ['transfer.settled']);
+  const hidden = { id: 'hidden', type: 'redeem.failed', at: timeOf(5) };
+  const { unproven, verdicts } = survey((query) => cut([...list, hidden], query), {
+    watermark: timeOf(20),
+    maxLimit: 100,
+  });
+  expect(verdicts[0]).toMatchObject({ type: null, verdict: 'unproven', reason: 'contradiction' });
+  // Its own answer is a window.
+  expect(unproven).not.toContain('transfer.settled');
+});
+
+test('elements of other types in the answer for a type are no contradiction', () => {
+  const list = marks(2_000, ['transfer.settled']);
+  const { unproven, verdicts } = survey(({ limit }) => cut(list, { type: null, limit }), {
+    watermark: timeOf(20),
+  });
+  expect(verdicts).toMatchObject([{ type: null, verdict: 'window' }]);
+  expect(unproven).toEqual([]);
+});
+
+test('a limit of the last poll that the service takes is the only one that is asked for', () => {
+  const { queries } = survey((query) => cut(marks(80), query), { lastLimit: 400, watermark: timeOf(20) });
+  expect(queries[0]).toEqual({ type: null, limit: 400 });
+  expect(queries).not.toContainEqual({ type: null, limit: 50 });
+});
+
 test('a window proves nothing of a type that it does not show and that the service does not answer', () => {
   const list = marks(2_000, ['transfer.settled']);
   const failing = survey((query) => (query.type === 'redeem.failed' ? null : cut(list, query)), {
@@ -148,8 +175,8 @@ test('a window proves nothing of a type that it does not show and that the servi
 test('a window of the newest events takes one small request for each known type that it does not show', () => {
   const watermark = timeOf(20);
   const list = marks(2_000, ['transfer.settled', 'redeem.failed', 'wallet.frozen']);
-  // One that is older than the window is no contradiction, nor is one that was just created.
-  const others = [timeOf(100), SETTLED_AT + 1].map((at, index) => ({
+  // One that is older than the window or the watermark is no contradiction, nor is one that was just created.
+  const others = [timeOf(100), timeOf(25), SETTLED_AT + 1].map((at, index) => ({
     ...{ id: `other${index}`, type: 'redeem.completed', at },
   }));
   const { unproven, queries } = survey(

@@ -4,13 +4,14 @@ import {
   type InboxOperations,
   memoryInbox,
   type Outcome,
+  PermanentError,
   type ReceiverOptions,
   type UnknownEvent,
 } from 'stablehooks';
 import type { Inbox } from 'stablehooks/conformance';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { describe, expect, test, vi } from 'vitest';
-import { anEvent, delivery, secret } from './delivery.js';
+import { anEvent, deferred, delivery, secret } from './delivery.js';
 
 const HOUR_MS = 3_600_000;
 
@@ -100,6 +101,57 @@ describe('in a process without a handler', () => {
     expect(await receiver.redrive()).toMatchObject({ queued: 1 });
   });
 
+  test.each<[string, ReceiverOptions['handlers'], Partial<ReceiverOptions>]>([
+    ['without a queue and without handlers', {}, {}],
+    [
+      'with a queue and a handler for another type',
+      { 'redeem.failed': () => undefined },
+      { queue: { enqueue: async () => undefined } },
+    ],
+  ])('redrive of a receiver %s leaves parked events parked', async (_name, handlers, options) => {
+    const { inbox } = clocked();
+    const event = anEvent();
+    await inbox.record([event], { dueInMs: null, origin: 'push' });
+    await processOf(inbox, handlers, options).receiver.redrive();
+    expect((await inbox.find(event.id))?.state).toBe('parked');
+  });
+
+  test('a new event is stored as it arrived, with its ordering key, and claimed after that', async () => {
+    const { inbox } = clocked();
+    const event = anEvent();
+    const text = JSON.stringify(event, undefined, 1);
+    const record = vi.spyOn(inbox, 'record');
+    const { receiver } = processOf(inbox, {}, { orderingKey: () => 'payout_7', leaseMs: 45_000 });
+    expect((await receiver.receive(await delivery(text))).kind).toBe('ignored');
+    expect(record).toHaveBeenCalledExactlyOnceWith([event], {
+      dueInMs: 45_000,
+      origin: 'push',
+      json: [text],
+      keys: ['payout_7'],
+      traceparent: undefined,
+    });
+    expect((await receiver.handle(anEvent(), 'queue')).kind).toBe('ignored');
+    expect(record.mock.lastCall?.[1].json).toBeUndefined();
+  });
+
+  test('an event is unavailable when the inbox cannot record it', async () => {
+    const { inbox } = clocked();
+    const record = () => Promise.reject(new Error('down'));
+    expect(await processOf({ ...inbox, record }, {}).receiver.handle(anEvent(), 'push')).toMatchObject({
+      kind: 'unavailable',
+      error: { code: 'ERR_INBOX_FAILED' },
+    });
+  });
+
+  test('a delivery that is answered first says of a dead event that it is dead', async () => {
+    const { inbox } = clocked();
+    const event = anEvent();
+    const givesUp = () => Promise.reject(new PermanentError('no'));
+    await processOf(inbox, { 'transfer.settled': givesUp }).receiver.handle(event, 'push');
+    const { receiver } = processOf(inbox, {}, { acknowledge: 'recorded' });
+    expect((await receiver.receive(await delivery(event))).kind).toBe('dead');
+  });
+
   test.each(WAYS)(
     '%s of an event that another process failed is busy, and that process runs it later',
     async (_name, take) => {
@@ -110,7 +162,7 @@ describe('in a process without a handler', () => {
       const { receiver, lines } = processOf(inbox, {});
       expect(await take(receiver, event)).toMatchObject({
         kind: 'busy',
-        error: { code: 'ERR_EVENT_BUSY', message: expect.stringMatching(WARNING) },
+        error: { code: 'ERR_EVENT_BUSY', message: expect.stringMatching(WARNING), retryAfterMs: 5_000 },
       });
       expect(lines.join('\n')).toContain('Give all receivers of this inbox the same handlers');
       expect(await inbox.find(event.id)).toMatchObject({ state: 'failed', attempts: 1 });
@@ -187,9 +239,31 @@ describe('in a process without a handler', () => {
       clock.now += HOUR_MS;
       const { receiver } = processOf(blind, {}, { maxAttempts: kind === 'dead' ? 2 : 3 });
       expect((await receiver.handle(event, 'push')).kind).toBe(kind);
-      expect((await inbox.find(event.id))?.state).toBe(kind === 'dead' ? 'dead' : 'failed');
+      const found = await inbox.find(event.id);
+      expect(found?.state).toBe(kind === 'dead' ? 'dead' : 'failed');
+      expect(found?.lastError).toMatch(
+        /^ERR_EVENT_BUSY: This process has no handler for transfer\.settled, /,
+      );
     },
   );
+
+  test('an event that another process failed is unavailable when the inbox cannot be asked for it, or cannot be told', async () => {
+    const { clock, inbox } = clocked();
+    const event = anEvent();
+    await processOf(inbox, fails).receiver.handle(event, 'push');
+    clock.now += HOUR_MS;
+    const down = () => Promise.reject(new Error('down'));
+    const { find: _, ...blind } = inbox;
+    for (const broken of [
+      { ...inbox, find: down },
+      { ...blind, fail: down },
+    ]) {
+      expect(await processOf(broken, {}).receiver.handle(event, 'push')).toMatchObject({
+        kind: 'unavailable',
+        error: { code: 'ERR_INBOX_FAILED' },
+      });
+    }
+  });
 
   test('a new event is ignored in an inbox that cannot find', async () => {
     const { find: _, ...blind } = memoryInbox();
@@ -232,8 +306,27 @@ describe('in a process without a handler', () => {
       return await inbox.complete(lease);
     };
     const { receiver } = processOf({ ...inbox, complete }, {});
-    expect(await receiver.handle(event, 'push')).toMatchObject({ error: { code: 'ERR_EVENT_BUSY' } });
+    expect(await receiver.handle(event, 'push')).toMatchObject({
+      error: {
+        code: 'ERR_EVENT_BUSY',
+        message: 'Another process or delivery has claimed this event.',
+        retryAfterMs: 1_000,
+      },
+    });
     expect((await inbox.find(event.id))?.state).toBe('done');
     expect((await receiver.handle(event, 'push')).kind).toBe('ignored');
   });
+});
+
+test('a delivery that is answered first queues a parked event that has a handler here, while no slot is free', async () => {
+  const { inbox } = clocked();
+  const [event, other] = [anEvent(), anEvent({ type: 'redeem.failed' })];
+  await inbox.record([event], { dueInMs: null, origin: 'push' });
+  const held = deferred();
+  const handlers = { 'redeem.failed': () => held.promise, 'transfer.settled': () => undefined };
+  const { receiver } = processOf(inbox, handlers, { acknowledge: 'recorded', maxConcurrency: 1 });
+  await receiver.receive(await delivery(other));
+  expect((await receiver.receive(await delivery(event))).kind).toBe('queued');
+  held.resolve();
+  await receiver.close();
 });

@@ -71,7 +71,7 @@ test('a finding has the type, the time, the state and the entries of its event, 
     row('missing', 'missing', 'done', 0, 'write the entry'),
     { ...row('extra', 'nobodys', null, 1, 'Find out who wrote it.'), type: null, createdAt: null },
     row('waiting', 'received_booked', 'received', 1, 'another attempt can double its effect'),
-    row('unlisted', 'unlisted', 'done', 1, 'Ask the service whether it sent it'),
+    row('unlisted', 'unlisted', 'done', 1, 'complete for its time. Ask the service whether it sent it'),
     row('unseen', 'unseen_booked', null, 1, 'It is not recorded'),
   ]);
   expect(result).toMatchObject({

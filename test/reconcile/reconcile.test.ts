@@ -1,4 +1,4 @@
-import { EVENT_TYPES, memoryInbox } from 'stablehooks';
+import { ConfigError, EVENT_TYPES, memoryInbox } from 'stablehooks';
 import type { LedgerEntry } from 'stablehooks/reconcile';
 import { expect, test } from 'vitest';
 import { compareBooks, finish, LEASE, listOf, makeEvent, makeInbox, NOW, SINCE } from './small-books.js';
@@ -640,6 +640,22 @@ test('an inbox that forgets the event after which its list was to continue is re
   expect(result).toMatchObject({ agree: false, totals: { inbox: 7 } });
   expect(result.findings.missing.count).toBe(7);
   expect(progress.at(-1)).toBe(7);
+});
+
+test.for([
+  ['its first page', () => true],
+  ['every later page', (after: string | undefined) => after !== undefined],
+] as const)('an inbox that refuses %s ends the comparison', async ([, refuses]) => {
+  const inbox = makeInbox();
+  await finish(inbox, makeEvent('evt_a'));
+  const refusing = {
+    ...inbox,
+    async list(options: Parameters<typeof inbox.list>[0]) {
+      if (refuses(options.after)) throw new ConfigError('The list cannot be read.');
+      return inbox.list(options);
+    },
+  };
+  await expect(compareBooks([], { inbox: refusing, ledger: [] })).rejects.toThrow('The list cannot be read.');
 });
 
 test('an inbox whose list does not continue after the last record ends the comparison', async () => {

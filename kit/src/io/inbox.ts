@@ -114,16 +114,21 @@ export async function* recordsOf(
   state: InboxState,
 ): AsyncGenerator<InboxRecord, void, undefined> {
   const isNew = rememberLatest();
+  let isNearer = false;
   for (let after: string | undefined, more = true; more; ) {
     let page: readonly InboxRecord[];
     try {
       page = await inbox.list({ state, limit: PAGE_SIZE, after });
     } catch (error) {
-      if (after === undefined || !(error instanceof ConfigError)) throw error;
+      // Without a record that is new since it began anew, it would never end.
+      if (!isNearer || !(error instanceof ConfigError)) throw error;
       after = undefined;
+      isNearer = false;
       continue;
     }
-    yield* page.filter(isNew);
+    const records = page.filter(isNew);
+    isNearer ||= records.length > 0;
+    yield* records;
     after = page.at(-1)?.id;
     more = page.length === PAGE_SIZE;
   }
