@@ -199,6 +199,7 @@ class Batch {
   readonly #receivers = new Map<VariantName, Receiver>();
   /** The receivers and ids of the events that were accepted under a known type. */
   readonly #accepted = new Set<string>();
+  readonly #parked = new Set<string>();
   readonly #make: MakeReceiver;
   readonly #respond: typeof toWebhookResponse;
 
@@ -260,8 +261,13 @@ class Batch {
     const { event, secretIndex } = expected;
     const key = `${input.variant.name} ${event.id}`;
     const isKnown = (EVENT_TYPES as readonly string[]).includes(event.type);
-    const promise = promised(input.variant, { isKnown, isAgain: this.#accepted.has(key) });
-    if (isKnown) this.#accepted.add(key);
+    const promise = promised(input.variant, {
+      isKnown,
+      isAgain: this.#accepted.has(key),
+      isParked: this.#parked.has(key),
+    });
+    if (promise.outcome === 'parked') this.#parked.add(key);
+    else if (isKnown) this.#accepted.add(key);
     if (shown(outcome) !== promise.outcome) wrong.push(another(outcome, promise.outcome));
     if (outcome.secretIndex !== secretIndex) wrong.push({ kind: 'the outcome names another secret' });
     if (!sameJson(outcome.event, event))
@@ -307,27 +313,33 @@ function promised(
   {
     isKnown,
     isAgain,
+    isParked,
   }: {
     readonly isKnown: boolean;
     /** Whether it was accepted under a known type before. One that was only parked runs like a new one. */
     readonly isAgain: boolean;
+    /** Whether it was parked before: without a handler it stays so. */
+    readonly isParked: boolean;
   },
 ): { readonly outcome: string } & Readonly<Record<(typeof PLACES)[number], number>> {
-  const promise = (outcome: string, runs = 0, jobs = 0) => ({
+  const promise = (outcome: string, runs = 0, jobs = 0, steps = 1) => ({
     outcome,
     'a handler': runs,
-    'the inbox': 1,
+    'the inbox': steps,
     'the queue': jobs,
   });
   // Nothing works off the queue, so that its events are never done.
   if (answered === 'enqueued') return isKnown ? promise('queued', 0, 1) : promise('parked');
   if (handlers === 'throw') return isKnown ? promise('ERR_HANDLER_FAILED', 1) : promise('parked');
   const isDead = isAgain && handlers === 'throw PermanentError';
-  // Without a handler it is ignored each time.
-  if (isAgain && !(isKnown && handlers === 'none')) return promise(isDead ? 'dead' : 'duplicate');
+  // Without a handler it is ignored each time: recorded, and claimed if it is new.
+  if (isKnown && handlers === 'none') {
+    if (isAgain) return promise('ignored');
+    return isParked ? promise('parked') : promise('ignored', 0, 0, 2);
+  }
+  if (isAgain) return promise(isDead ? 'dead' : 'duplicate');
   if (!isKnown) return promise('parked');
   if (handlers === 'throw PermanentError') return promise('ERR_HANDLER_PERMANENT', 1);
-  if (handlers === 'none') return promise('ignored');
   return promise(answered === 'recorded' ? 'queued' : 'handled', 1);
 }
 
