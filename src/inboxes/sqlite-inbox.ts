@@ -10,7 +10,7 @@ import {
 } from '../core/ports.js';
 import type { Runtime } from '../core/runtime.js';
 import { readListOptions, readPruneOptions, unknownAfter } from './operation-options.js';
-import { type DueRow, prepareStatements, type Statements, toPollState, toRecord } from './sqlite-sql.js';
+import { type DueRow, prepareStatements, toPollState, toRecord } from './sqlite-sql.js';
 import type { SqliteLike } from './sqlite-tables.js';
 
 /** Runs a step in a transaction, or in one that it shares, and resolves with its result after the commit. */
@@ -77,7 +77,7 @@ export function createSqliteInbox({
       const keyColumns = toKeyColumns(event, key);
       const [newKey] = keyColumns;
       return step((at) => {
-        followClock(sql, at);
+        sql.moveBack(at, at, at);
         const rows = sql.contenders(id, newKey, id);
         const { state, due_at: dueAt, key: oldKey } = rows.find(({ role }) => role === 'own') ?? NEW;
         if (state === 'done' || state === 'dead') return { state };
@@ -143,7 +143,7 @@ export function createSqliteInbox({
       }
 
       function take(at: number) {
-        followClock(sql, at);
+        sql.moveBack(at, at, at);
         asOf = Math.min(asOf, at);
         const visibleAt = sum(at, visibilityTimeoutMs);
         const rowids: number[] = [];
@@ -261,15 +261,4 @@ function* inPages<Row>(
     yield* rows;
     if (rows.length < size) return;
   }
-}
-
-/**
- * Follows a clock that was set back: each event that the file has from later than `at` is moved back to `at`, so that
- * its lease ends, or it is due, after its own time from now. Each by its own difference: a clock that was ahead for a
- * moment must not end the leases from before. What is older keeps its times.
- *
- * The rows tell it, and not the earlier steps of this process: another process may have written them and be gone.
- */
-function followClock(sql: Statements, at: number): void {
-  sql.moveBack(at, at, at);
 }

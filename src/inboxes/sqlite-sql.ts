@@ -164,7 +164,14 @@ export function prepareStatements(db: SqliteLike) {
       WHERE one = 1 AND holder = ? RETURNING one`,
     ),
     pollState: rows<PollRow>(`SELECT ${POLL_STATE} FROM stablehooks_poll`),
-    // Without the index's name SQLite may read all rows that are due at some time.
+    /**
+     * Follows a clock that was set back: each event that the file has from later than now is moved back to now, so that
+     * its lease ends, or it is due, after its own time from now. Each by its own difference: a clock that was ahead for a
+     * moment must not end the leases from before. What is older keeps its times.
+     *
+     * The rows tell it, and not the earlier steps of this process: another process may have written them and be gone.
+     * Without the index's name SQLite may read all rows that are due at some time.
+     */
     moveBack: rows<Pick<EventRow, 'id'>>(
       `UPDATE stablehooks_events INDEXED BY stablehooks_written SET due_at = due_at - updated_at + ?, updated_at = ?
       WHERE due_at IS NOT NULL AND updated_at > ? RETURNING id`,

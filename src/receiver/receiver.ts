@@ -225,7 +225,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   let inboxUsed = false;
   let durabilityChecked = false;
   let platformChecked = false;
-  let redrivenAt: number | undefined;
+  let redrivenAt = Number.NEGATIVE_INFINITY;
   const slots = settings.maxConcurrency === undefined ? undefined : new Slots(settings.maxConcurrency);
   const isAnsweredFirst = settings.acknowledge === 'recorded';
   let runner: Runner | undefined;
@@ -245,7 +245,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     leaseMs,
     logger,
     runtime,
-    isRedriven: () => runner !== undefined || (redrivenAt ?? -Infinity) > runtime.elapsed() - 2 * leaseMs,
+    isRedriven: () => runner !== undefined || redrivenAt > runtime.elapsed() - 2 * leaseMs,
     isClosed: () => closed,
   });
 

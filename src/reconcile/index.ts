@@ -7,6 +7,7 @@ export {
   type ReconcileProgress,
   reconcile,
 } from './reconcile.js';
+export { recordPages } from './record-pages.js';
 export type {
   Finding,
   FindingCount,

@@ -27,6 +27,7 @@ import { type BookLine, type Books, createBooks } from './books.js';
 import { type Amounts, createDailyTotals, type DailyTotals } from './daily.js';
 import { findUnproven, type ListProof, type Span } from './proof.js';
 import { type ReadList, readList } from './read-list.js';
+import { recordPages } from './record-pages.js';
 import {
   createFindingLog,
   describeResult,
@@ -409,34 +410,17 @@ function createRun<Entry extends LedgerEntry>(
   async function readInbox(): Promise<void> {
     const counts = await orUnavailable('ERR_INBOX_FAILED', inbox.count());
     const total = counts.reduce((sum, { count }) => sum + count, 0);
+    const list: InboxOperations['list'] = (options) => {
+      signal.throwIfAborted();
+      return orUnavailable('ERR_INBOX_FAILED', inbox.list(options));
+    };
     let done = 0;
     for (const state of READING_ORDER) {
-      const isNew = rememberLatest();
-      let after: string | undefined;
-      let isNearer = false;
-      for (;;) {
+      for await (const records of recordPages({ list }, { state, limit: PAGE_SIZE })) {
         signal.throwIfAborted();
-        let page: readonly InboxRecord[];
-        try {
-          page = await orUnavailable('ERR_INBOX_FAILED', inbox.list({ state, limit: PAGE_SIZE, after }));
-        } catch (error) {
-          // An inbox that is not durable can have forgotten that event. From the beginning; `isNew` passes over the rest.
-          // Without a record that is new since then, it would never end.
-          if (!isNearer || !(error instanceof ConfigError)) throw error;
-          after = undefined;
-          isNearer = false;
-          continue;
-        }
-        const records = page.filter(isNew);
         for (const record of records) addRecord(record);
-        isNearer ||= records.length > 0;
         done += records.length;
         onProgress({ step: 'inbox', done, total: Math.max(done, total) });
-        const end = page.at(-1);
-        // Not a page that is shorter than asked for: the inbox can have a maximum of its own.
-        if (end === undefined) break;
-        if (end.id === after) throw samePageAgain();
-        after = end.id;
         await takeTurn(runtime);
       }
     }
@@ -603,27 +587,6 @@ function assertEntry(entry: LedgerEntry | null | undefined): void {
   if (createdAt === undefined || isDateTime(createdAt)) return;
   throw new ConfigError(
     'reconcile: the `createdAt` of an entry of `ledger` must be an RFC 3339 date-time with its offset from UTC, such as 2026-01-31T12:00:00Z: of a Date, its toISOString(). Leave it out if the ledger does not have it.',
-  );
-}
-
-/** Says of each record of a list that is read from the oldest on whether it was not read before. */
-function rememberLatest(): (record: InboxRecord) => boolean {
-  let latest = Number.NEGATIVE_INFINITY;
-  // Only the inbox knows the order of those of one ms.
-  let ids = new Set<string>();
-  return ({ id, receivedAt }) => {
-    if (receivedAt < latest || (receivedAt === latest && ids.has(id))) return false;
-    if (receivedAt > latest) ids = new Set();
-    latest = receivedAt;
-    ids.add(id);
-    return true;
-  };
-}
-
-/** Otherwise the same page would be read for ever. */
-function samePageAgain(): ConfigError {
-  return new ConfigError(
-    'reconcile: `inbox.list` returns the same page again. It must continue after the id that `after` names.',
   );
 }
 

@@ -236,7 +236,7 @@ export function isQueued(answer: EndpointAnswer): boolean {
   return statusOf(answer) === 202 || outcomeOf(answer) === 'queued';
 }
 
-/** Whether the inbox of the endpoint has the event under a lease: something runs it. */
+/** Whether the inbox of the endpoint has the event for another delivery or process, which runs it or has to. */
 export function isBusy(answer: EndpointAnswer): boolean {
   return answer.kind === 'reply' && answer.code === 'ERR_EVENT_BUSY';
 }

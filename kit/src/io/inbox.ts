@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Command } from 'commander';
-import { ConfigError, type InboxOperations, type InboxRecord, type InboxState } from 'stablehooks';
+import type { InboxOperations, InboxRecord, InboxState } from 'stablehooks';
 import type { Inbox } from 'stablehooks/conformance';
 import { type PgLike, postgresInbox } from 'stablehooks/inboxes/postgres';
 import {
@@ -14,6 +14,7 @@ import {
   redisInbox,
 } from 'stablehooks/inboxes/redis';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
+import { recordPages } from 'stablehooks/reconcile';
 import { usageError } from './errors.js';
 import { keepConfidential, toPlain } from './output.js';
 import { confidentialParts, hasPassword, namePlace } from './place.js';
@@ -103,49 +104,12 @@ export async function withInbox<Result>(
 /** How many records are read at a time. */
 const PAGE_SIZE = 500;
 
-/**
- * The records of one state, the first received first. An event that changes its state meanwhile can be left out.
- *
- * An inbox that is not durable can forget the event after which to continue. The state is then read from its beginning
- * again, and what was read already is passed over.
- */
+/** The records of one state, as {@link recordPages} reads them. */
 export async function* recordsOf(
   inbox: Pick<InboxOperations, 'list'>,
   state: InboxState,
 ): AsyncGenerator<InboxRecord, void, undefined> {
-  const isNew = rememberLatest();
-  let isNearer = false;
-  for (let after: string | undefined, more = true; more; ) {
-    let page: readonly InboxRecord[];
-    try {
-      page = await inbox.list({ state, limit: PAGE_SIZE, after });
-    } catch (error) {
-      // Without a record that is new since it began anew, it would never end.
-      if (!isNearer || !(error instanceof ConfigError)) throw error;
-      after = undefined;
-      isNearer = false;
-      continue;
-    }
-    const records = page.filter(isNew);
-    isNearer ||= records.length > 0;
-    yield* records;
-    after = page.at(-1)?.id;
-    more = page.length === PAGE_SIZE;
-  }
-}
-
-/** Says of each record of a list that is read from the oldest on whether it was not read before. */
-function rememberLatest(): (record: InboxRecord) => boolean {
-  let latest = Number.NEGATIVE_INFINITY;
-  // Only the inbox knows the order of those of one ms.
-  let ids = new Set<string>();
-  return ({ id, receivedAt }) => {
-    if (receivedAt < latest || (receivedAt === latest && ids.has(id))) return false;
-    if (receivedAt > latest) ids = new Set();
-    latest = receivedAt;
-    ids.add(id);
-    return true;
-  };
+  for await (const page of recordPages(inbox, { state, limit: PAGE_SIZE })) yield* page;
 }
 
 interface OpenOptions {
