@@ -573,6 +573,8 @@ const others = [
   'logOutcome',
   'normalizeAmount',
   'parseEvent',
+  // Its options are those of `inbox.list`, which refuses others.
+  'recordPages',
   'sameAmount',
   'sign',
   'toWebhookResponse',

@@ -13,7 +13,7 @@ import type { InboxOperations, InboxRecord, InboxState } from '../core/ports.js'
  */
 export async function* recordPages(
   inbox: Pick<InboxOperations, 'list'>,
-  { state, limit }: { readonly state: InboxState; readonly limit: number },
+  options: { readonly state: InboxState; readonly limit: number },
 ): AsyncGenerator<readonly InboxRecord[], void, undefined> {
   const isNew = rememberLatest();
   let after: string | undefined;
@@ -21,7 +21,7 @@ export async function* recordPages(
   for (;;) {
     let page: readonly InboxRecord[];
     try {
-      page = await inbox.list({ state, limit, after });
+      page = await inbox.list({ ...options, after });
     } catch (error) {
       // Without a record that is new since it began anew, it would never end.
       if (!isNearer || !(error instanceof ConfigError)) throw error;
