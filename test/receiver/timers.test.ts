@@ -433,6 +433,20 @@ describe('an event that nothing runs any more is told about', () => {
     expect(find.mock.calls.length).toBeGreaterThan(1);
   });
 
+  test('when the one that was watched before it is gone from the inbox', async () => {
+    const parts = await failed();
+    const { receiver, inbox, event, fire, told } = parts;
+    await receiver.handle(event, 'push');
+    const find = vi.spyOn(inbox, 'find').mockResolvedValueOnce(undefined);
+    fire(120_500);
+    await until(() => find.mock.settledResults.length === 1);
+    await new Promise(setImmediate);
+    const next = anEvent();
+    await receiver.handle(next, 'push');
+    await pass(parts);
+    expect(told()[0]).toContain(next.id);
+  });
+
   test('when the process that ran it again has died', async () => {
     const parts = await failed();
     const { receiver, inbox, event, time, pending, fire, told } = parts;
