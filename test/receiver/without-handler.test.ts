@@ -2,6 +2,7 @@ import Database from 'libsql';
 import {
   createReceiver,
   type InboxOperations,
+  type InboxRecord,
   memoryInbox,
   type Outcome,
   PermanentError,
@@ -121,8 +122,10 @@ describe('in a process without a handler', () => {
     const event = anEvent();
     const text = JSON.stringify(event, undefined, 1);
     const record = vi.spyOn(inbox, 'record');
+    const find = vi.spyOn(inbox, 'find');
     const { receiver } = processOf(inbox, {}, { orderingKey: () => 'payout_7', leaseMs: 45_000 });
     expect((await receiver.receive(await delivery(text))).kind).toBe('ignored');
+    expect(find).not.toHaveBeenCalled();
     expect(record).toHaveBeenCalledExactlyOnceWith([event], {
       dueInMs: 45_000,
       origin: 'push',
@@ -132,6 +135,85 @@ describe('in a process without a handler', () => {
     });
     expect((await receiver.handle(anEvent(), 'queue')).kind).toBe('ignored');
     expect(record.mock.lastCall?.[1].json).toBeUndefined();
+  });
+
+  test('a parked event stays parked in an inbox that cannot find', async () => {
+    const { inbox } = clocked();
+    const { find: _, ...blind } = inbox;
+    const event = anEvent();
+    await inbox.record([event], { dueInMs: null, origin: 'push' });
+    expect((await processOf(blind, {}).receiver.handle(event, 'push')).kind).toBe('parked');
+    expect((await inbox.find(event.id))?.state).toBe('parked');
+  });
+
+  test('a claim is valid for 1 ms, and for leaseMs in an inbox that cannot find, where it looks like any other', async () => {
+    const { inbox } = clocked();
+    const claim = vi.spyOn(inbox, 'claim');
+    const { find: _, ...blind } = inbox;
+    await processOf(inbox, {}, { leaseMs: 45_000 }).receiver.handle(anEvent(), 'push');
+    await processOf(blind, {}, { leaseMs: 45_000 }).receiver.handle(anEvent(), 'push');
+    expect(claim.mock.calls.map(([, { leaseMs }]) => leaseMs)).toEqual([1, 45_000]);
+  });
+
+  test('an event that another process completes between the record and the look is ignored', async () => {
+    const { inbox } = clocked();
+    const event = anEvent();
+    const claimed = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+    const find: InboxOperations['find'] = async (id) => {
+      if (claimed.state === 'claimed') await inbox.complete(claimed.lease);
+      return await inbox.find(id);
+    };
+    const { receiver } = processOf({ ...inbox, find }, {});
+    expect((await receiver.handle(event, 'push')).kind).toBe('ignored');
+  });
+
+  test('an event is ignored when another process without a handler claims it between the look and the claim', async () => {
+    const { clock, inbox } = clocked();
+    const event = anEvent();
+    const complete = () => Promise.reject(new Error('down'));
+    const claim: Inbox['claim'] = async (claimed, options) => {
+      await processOf({ ...inbox, complete }, {}).receiver.handle(event, 'push');
+      clock.now += 10;
+      return await inbox.claim(claimed, options);
+    };
+    const { receiver } = processOf({ ...inbox, claim }, {});
+    expect((await receiver.handle(event, 'push')).kind).toBe('ignored');
+    expect(await inbox.find(event.id)).toMatchObject({ state: 'done', attempts: 2 });
+  });
+
+  const lapsed = (ms: number) => ({
+    attempt: 1,
+    origin: 'push' as const,
+    startedAt: 1_000,
+    endedAt: 1_000 + ms,
+    result: 'lapsed' as const,
+    error: null,
+  });
+
+  test.each<[string, Partial<InboxRecord>]>([
+    ['an attempt, in an inbox that kept no history then', { attempts: 1 }],
+    [
+      'two attempts, one of them running, in an inbox that kept no history then',
+      { state: 'leased', attempts: 2 },
+    ],
+    ['an error, in an inbox that kept no history then', { lastError: 'ERR_HANDLER_FAILED: no' }],
+    ['a failed attempt that was short', { attempts: 1, history: [{ ...lapsed(0), result: 'failed' }] }],
+    ['a lapsed attempt of 2 ms, the shortest with a handler', { attempts: 1, history: [lapsed(2)] }],
+    [
+      'a lapsed attempt with a handler before one without',
+      { attempts: 2, history: [lapsed(60_000), lapsed(1)] },
+    ],
+  ])('an event is busy if its record shows %s', async (_name, shown) => {
+    const { inbox } = clocked();
+    const event = anEvent();
+    await inbox.record([event], { dueInMs: 0, origin: 'push' });
+    const find: InboxOperations['find'] = async (id) => {
+      const found = await inbox.find(id);
+      return found && { ...found, ...shown };
+    };
+    const { receiver } = processOf({ ...inbox, find }, {});
+    expect((await receiver.handle(event, 'push')).kind).toBe('busy');
+    expect((await inbox.find(event.id))?.state).toBe('received');
   });
 
   test('an event is unavailable when the inbox cannot record it', async () => {

@@ -65,12 +65,13 @@ export async function startPostgres(): Promise<Service> {
       child.once('close', () => reject(new Error(`Postgres ended before it was ready:\n${printed}`)));
     });
   }
-  async function halt() {
+  async function end(signal: 'SIGINT' | 'SIGQUIT') {
     if (server === undefined || server.exitCode !== null || server.signalCode !== null) return;
     const exit = once(server, 'exit');
-    server.kill('SIGINT');
+    server.kill(signal);
     await exit;
   }
+  const halt = () => end('SIGINT');
 
   await start();
   return {
@@ -83,7 +84,9 @@ export async function startPostgres(): Promise<Service> {
     halt,
     start,
     async stop() {
-      await halt();
+      // `end()` of a pool does not wait until its connections are closed. On SIGINT the server sends an error to those
+      // that are still open, which ends the process of a pool without an `error` listener. On SIGQUIT it closes them.
+      await end('SIGQUIT');
       process.off('exit', abort);
       await rm(directory, { recursive: true, force: true });
     },
