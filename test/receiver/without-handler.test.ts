@@ -24,7 +24,7 @@ function clocked(): { clock: { now: number }; inbox: Inbox & InboxOperations } {
 
 /** A receiver of the inbox, its outcomes and its lines. */
 function processOf(
-  inbox: Inbox,
+  inbox: Inbox & Partial<InboxOperations>,
   handlers: ReceiverOptions['handlers'],
   options: Partial<ReceiverOptions> = {},
 ) {

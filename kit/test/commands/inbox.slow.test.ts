@@ -1,10 +1,13 @@
 import { symlink, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import Database from 'libsql';
+import { createReceiver, type UnknownEvent } from 'stablehooks';
+import { toNodeHandler } from 'stablehooks/node';
 import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
-import { makeFolder, run } from '../command.js';
-import { serve } from '../http-server.js';
+import { makeFolder, run, SECRET } from '../command.js';
+import { findClosedUrl, serve } from '../http-server.js';
+import { SILENT, startEndpoint } from '../service.js';
 import { deliverToFile, openSqlite } from '../sqlite-file.js';
 import { runInTerminal } from '../terminal.js';
 
@@ -30,6 +33,426 @@ function pruneInTerminal(path: string, typed: string) {
     type: { at: '[y/N]', text: typed },
   });
 }
+
+/** A file with one event done, two dead and one parked. */
+async function fillTwoDead(path: string): Promise<readonly string[]> {
+  const dead = [exampleEvent('transfer.failed'), exampleEvent('transfer.failed')];
+  const unknown = { ...exampleEvent('redeem.failed'), type: 'card.issued' };
+  await deliverToFile(path, [exampleEvent('accept.confirmed'), ...dead, unknown]);
+  return dead.map(({ id }) => id).toSorted();
+}
+
+/** Makes the file take the second event out of `dead` with the first, as another process can. */
+function takeTogether(path: string, { first, second }: { readonly first: string; readonly second: string }) {
+  const db = new Database(path);
+  db.exec(`CREATE TRIGGER take AFTER UPDATE ON stablehooks_events WHEN NEW.id = '${first}' BEGIN
+    UPDATE stablehooks_events SET state = 'received' WHERE id = '${second}';
+  END`);
+  db.close();
+}
+
+describe.concurrent('inbox', () => {
+  test('inbox stats counts the events of each state', async () => {
+    await using folder = await makeFolder();
+    await fillTwoDead(folder.at('events.db'));
+    const { stdout, exitCode } = await run(['inbox', 'stats', '--inbox', folder.at('events.db')]);
+    expect(stdout).toMatch(/^STATE +EVENTS +OLDEST\n/);
+    expect(stdout).toMatch(/\ndone +1 +\d+(ms|s)\n/);
+    expect(stdout).toMatch(/\ndead +2 +\d+(ms|s)\n/);
+    expect(stdout).toMatch(/\nparked +1 +\d+(ms|s)\n/);
+    expect(exitCode).toBe(0);
+  });
+
+  test('inbox list and inbox show print why an event failed', async () => {
+    await using folder = await makeFolder();
+    const [id = ''] = await fillTwoDead(folder.at('events.db'));
+    const list = await run(['inbox', 'list', '--inbox', folder.at('events.db'), '--state', 'dead']);
+    expect(list.stdout).toMatch(
+      new RegExp(
+        `\ntransfer\\.failed +${id} +dead +\\S+\n +1 attempt: ERR_HANDLER_PERMANENT: the account was closed\n`,
+      ),
+    );
+    const show = await run(['inbox', 'show', '--inbox', folder.at('events.db'), id]);
+    expect(JSON.parse(show.stdout)).toMatchObject({ id, state: 'dead', event: { type: 'transfer.failed' } });
+  });
+
+  test('inbox list, inbox show and inbox stats print times as ISO 8601 strings under --json', async () => {
+    await using folder = await makeFolder();
+    const [id = ''] = await fillTwoDead(folder.at('events.db'));
+    const print = async (...args: readonly string[]) => {
+      const { stdout } = await run(['inbox', ...args, '--inbox', folder.at('events.db'), '--json']);
+      return JSON.parse(stdout.split('\n')[0] ?? '');
+    };
+    const time = expect.stringMatching(/^20\d\d-\d\d-\d\dT[\d:.]+Z$/);
+    const shown = await print('show', id);
+    expect(shown).toMatchObject({
+      receivedAt: time,
+      updatedAt: time,
+      dueAt: null,
+      history: [{ startedAt: time, endedAt: time }],
+    });
+    const listed = await print('list', '--state', 'dead');
+    expect([listed, (await print('list', '--state', 'done')).receivedAt]).toEqual([
+      listed.id === id ? shown : await print('show', listed.id),
+      time,
+    ]);
+    const counts: readonly { readonly state: string; readonly oldest: unknown }[] = await print('stats');
+    expect(counts.find(({ state }) => state === 'dead')?.oldest).toEqual(time);
+    expect(counts.find(({ state }) => state === 'failed')?.oldest).toBeNull();
+  });
+
+  test('inbox show prints no control character of a payload raw', async () => {
+    await using folder = await makeFolder();
+    const note = '\u009b2K\u009b1G\u007f\u2028\u202eSETTLED\u2066';
+    const event = { ...exampleEvent('accept.confirmed'), payload: { note } };
+    await deliverToFile(folder.at('events.db'), [event]);
+    const { stdout } = await run(['inbox', 'show', event.id, '--inbox', folder.at('events.db')]);
+    expect(stdout).toContain('"\\u009b2K\\u009b1G\\u007f\\u2028\\u202eSETTLED\\u2066"');
+    expect(JSON.parse(stdout)).toMatchObject({ event: { payload: { note } } });
+  });
+
+  test('inbox show prints the trace context of an event that has one', async () => {
+    await using folder = await makeFolder();
+    const path = folder.at('events.db');
+    using inbox = await openSqlite(path);
+    const [traced, plain] = [exampleEvent('redeem.failed'), exampleEvent('redeem.completed')];
+    const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+    await inbox.record([traced], { dueInMs: 0, origin: 'push', traceparent });
+    await inbox.record([plain], { dueInMs: 0, origin: 'push' });
+    const shown = (id: string, ...flags: readonly string[]) =>
+      run(['inbox', 'show', '--inbox', path, id, ...flags]).then(({ stdout }) => JSON.parse(stdout));
+    expect(await shown(traced.id)).toMatchObject({ id: traced.id, traceparent });
+    expect(await shown(plain.id)).not.toHaveProperty('traceparent');
+    expect(await shown(plain.id, '--json')).not.toHaveProperty('traceparent');
+  });
+
+  test('inbox show prints the last attempts, and inbox requeue makes a failed event due now', async () => {
+    await using folder = await makeFolder();
+    const path = folder.at('events.db');
+    using inbox = await openSqlite(path);
+    const event = exampleEvent('redeem.failed');
+    const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+    if (claim.state !== 'claimed') throw new Error(`The event is ${claim.state}.`);
+    await inbox.fail(claim.lease, { retryAfterMs: 3_600_000, error: 'the ledger is down' });
+    const receiver = createReceiver({
+      secret: SECRET,
+      inbox,
+      handlers: { 'redeem.failed': () => undefined },
+      logger: SILENT,
+    });
+    const show = await run(['inbox', 'show', '--inbox', path, event.id]);
+    expect(JSON.parse(show.stdout)).toMatchObject({
+      state: 'failed',
+      history: [
+        {
+          attempt: 1,
+          startedAt: expect.stringMatching(/^\d{4}-.*Z$/),
+          endedAt: expect.stringMatching(/^\d{4}-.*Z$/),
+          result: 'failed',
+          error: 'the ledger is down',
+        },
+      ],
+    });
+    const early = await receiver.accept(event, 'push');
+    expect(early).toMatchObject({ kind: 'busy', error: { code: 'ERR_EVENT_NOT_DUE' } });
+
+    const { stdout, exitCode } = await run(['inbox', 'requeue', '--inbox', path, event.id]);
+    expect(stdout).toMatch(/^1 event requeued; the receiver's redrive\(\) or its poller runs it, /);
+    expect(exitCode).toBe(0);
+    expect(await receiver.accept(event, 'push')).toMatchObject({ kind: 'handled' });
+  });
+
+  test('inbox requeue --all-dead takes the dead events, and requeue refuses an id that is neither dead nor failed', async () => {
+    await using folder = await makeFolder();
+    const path = folder.at('events.db');
+    const dead = await fillTwoDead(path);
+    const all = await run(['inbox', 'requeue', '--inbox', path, '--all-dead', '--json']);
+    expect(JSON.parse(all.stdout)).toEqual({ requeued: 2, skipped: 0 });
+    const again = await run(['inbox', 'requeue', '--inbox', path, dead[0] ?? '']);
+    expect(again.stderr).toContain('is received, and only dead and failed events can be requeued.');
+    expect(again.exitCode).toBe(2);
+    const unknown = await run(['inbox', 'requeue', '--inbox', path, 'evt_nobody']);
+    expect(unknown.stderr).toContain('is not in this inbox. See `stablehooks inbox list`.');
+    expect(unknown.exitCode).toBe(2);
+    const none = await run(['inbox', 'requeue', '--inbox', path, '--all-dead']);
+    expect(none).toMatchObject({
+      stdout: 'There are no dead events, so nothing was requeued.\n',
+      stderr: '',
+      exitCode: 0,
+    });
+  });
+
+  test('inbox requeue says which event another process took meanwhile, and is exit 1', async () => {
+    await using folder = await makeFolder();
+    const path = folder.at('events.db');
+    const [first = '', second = ''] = await fillTwoDead(path);
+    takeTogether(path, { first, second });
+    const both = await run(['inbox', 'requeue', '--inbox', path, first, second]);
+    expect(both.stderr).toContain(
+      `${second} is no longer dead or failed: another process has changed it. It is skipped.\n`,
+    );
+    expect(both.stdout).toMatch(/^1 event requeued; /);
+    expect(both.exitCode).toBe(1);
+  });
+
+  test('the help of inbox names requeue', async () => {
+    const { stdout } = await run(['--help']);
+    expect(stdout).toContain('inspect an inbox, requeue or redrive dead events, prune');
+  });
+
+  test('inbox redrive runs dead events of an inbox that only this tool uses through an endpoint with its own inbox', async () => {
+    await using folder = await makeFolder();
+    await using endpoint = await startEndpoint();
+    const path = folder.at('catch-up.db');
+    const events = [exampleEvent('transfer.failed'), exampleEvent('transfer.failed')];
+    using inbox = await openSqlite(path);
+    for (const event of events) {
+      const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'pull' });
+      if (claim.state !== 'claimed') throw new Error(`The event is ${claim.state}.`);
+      await inbox.fail(claim.lease, { retryAfterMs: null, error: '500 ERR_HANDLER_FAILED' });
+    }
+    const args = ['inbox', 'redrive', '--inbox', path, '--all-dead', '--to', endpoint.url];
+    const { stderr, exitCode } = await run(args);
+    expect(endpoint.handled().toSorted()).toEqual(events.map(({ id }) => id).toSorted());
+    expect(stderr).toContain('2 of 2 sent: 2 × 200 handled');
+    expect(exitCode).toBe(0);
+    expect(await inbox.list({ state: 'done', limit: 10 })).toHaveLength(2);
+  });
+
+  test.for([
+    ['another page', async () => serve((_request, response) => response.end('<html>Log in</html>')), '200'],
+    ['an app with another inbox', async () => startEndpoint(), '200 handled'],
+  ] as const)(
+    'an event of an app is dead as before when inbox redrive sends it to %s, which answers 200',
+    async ([, start, answer]) => {
+      await using folder = await makeFolder();
+      const path = folder.at('events.db');
+      const [id = ''] = await fillTwoDead(path);
+      await using endpoint = await start();
+      const { stderr, exitCode } = await run(['inbox', 'redrive', '--inbox', path, id, '--to', endpoint.url]);
+      expect(stderr).toContain(
+        `${id} is as before: the endpoint answered 2xx, and this inbox did not change, so the app of this inbox ran nothing. Pass the URL of its receiver to --to.\n`,
+      );
+      expect(exitCode).toBe(1);
+      using inbox = await openSqlite(path);
+      expect(await inbox.find(id)).toMatchObject({
+        state: 'dead',
+        lastError: `redrive: ${answer}, by an endpoint that does not use this inbox`,
+      });
+    },
+  );
+
+  test('inbox redrive says that an event runs in the app when the app took it first', async () => {
+    await using folder = await makeFolder();
+    const path = folder.at('events.db');
+    const [id = ''] = await fillTwoDead(path);
+    using inbox = await openSqlite(path);
+    let end = () => {};
+    const held = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    const receiver = createReceiver({
+      secret: SECRET,
+      inbox,
+      handlers: { 'transfer.failed': () => held },
+      logger: SILENT,
+    });
+    let redriven: Promise<unknown> | undefined;
+    const handler = toNodeHandler(receiver);
+    await using server = await serve(async (request, response) => {
+      // The app's own look for due events comes before the delivery.
+      redriven ??= receiver.redrive();
+      while ((await inbox.find(id))?.state !== 'leased') await new Promise(setImmediate);
+      await handler(request, response);
+    });
+    const { stderr, exitCode } = await run(['inbox', 'redrive', '--inbox', path, id, '--to', server.url]);
+    expect(stderr).toContain(
+      `${id} runs in the app at this moment: its redrive(), run() or poller was first.`,
+    );
+    expect(stderr).not.toContain('are still in the inbox');
+    expect(exitCode).toBe(1);
+    end();
+    await redriven;
+    expect(await inbox.find(id)).toMatchObject({ state: 'done' });
+  });
+
+  test('inbox redrive runs one dead event through an app that uses the same inbox', async () => {
+    await using folder = await makeFolder();
+    const [id = '', other = ''] = await fillTwoDead(folder.at('events.db'));
+    using inbox = await openSqlite(folder.at('events.db'));
+    const handled: string[] = [];
+    const receiver = createReceiver({
+      secret: SECRET,
+      inbox,
+      handlers: { 'transfer.failed': (event) => void handled.push(event.id) },
+    });
+    await using server = await serve(toNodeHandler(receiver));
+    const { exitCode } = await run([
+      'inbox',
+      'redrive',
+      '--inbox',
+      folder.at('events.db'),
+      id,
+      '--to',
+      server.url,
+    ]);
+    expect(handled).toEqual([id]);
+    expect(exitCode).toBe(0);
+    expect(await inbox.find(id)).toMatchObject({ state: 'done' });
+    expect(await inbox.find(other)).toMatchObject({ state: 'dead' });
+  });
+
+  test('an event that the endpoint queues after inbox redrive is left to its worker, which runs it once', async () => {
+    await using folder = await makeFolder();
+    const path = folder.at('events.db');
+    const [id = ''] = await fillTwoDead(path);
+    using inbox = await openSqlite(path);
+    const queued: UnknownEvent[] = [];
+    const handled: string[] = [];
+    const receiver = createReceiver({
+      secret: SECRET,
+      inbox,
+      queue: { enqueue: async (event) => void queued.push(event) },
+      handlers: { 'transfer.failed': (event) => void handled.push(event.id) },
+    });
+    await using server = await serve(toNodeHandler(receiver));
+    const { stderr, exitCode } = await run(['inbox', 'redrive', '--inbox', path, id, '--to', server.url]);
+    expect(stderr).toContain('1 of 1 sent: 1 × 202 queued');
+    expect(stderr).toContain('1 queued: a worker of the endpoint runs it, and the effect was not shown.');
+    expect(exitCode).toBe(1);
+    expect(await inbox.find(id)).toMatchObject({ state: 'received' });
+    for (const event of [...queued, ...queued]) await receiver.handle(event, 'queue');
+    expect(handled).toEqual([id]);
+    expect(await inbox.find(id)).toMatchObject({ state: 'done' });
+  });
+
+  test.for([
+    ['failed until its retry time', 3_600_000],
+    ['failed and due', 0],
+    ['dead', null],
+  ] as const)('an event that is %s stays so when inbox redrive does not reach the endpoint', async (row) => {
+    const [, retryAfterMs] = row;
+    await using folder = await makeFolder();
+    const path = folder.at('events.db');
+    using inbox = await openSqlite(path);
+    const event = exampleEvent('redeem.failed');
+    const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+    if (claim.state !== 'claimed') throw new Error(`The event is ${claim.state}.`);
+    await inbox.fail(claim.lease, { retryAfterMs, error: 'the ledger is down' });
+    const before = await inbox.find(event.id);
+    const args = ['inbox', 'redrive', '--inbox', path, event.id, '--to', await findClosedUrl()];
+    const { stderr, exitCode } = await run(args);
+    expect(stderr).toContain('are still in the inbox: dead, or failed until their retry time.');
+    expect(exitCode).toBe(3);
+    const after = await inbox.find(event.id);
+    expect(after).toMatchObject({
+      state: before?.state,
+      lastError: 'redrive: nothing listens there (ECONNREFUSED)',
+    });
+    const [dueBefore, dueAfter] = [before?.dueAt ?? 0, after?.dueAt ?? 0];
+    if (retryAfterMs === 0) expect(dueAfter).toBeLessThanOrEqual(Date.now());
+    // The time from the reading of the clock to the writing of the record is added.
+    else expect(Math.abs(dueAfter - dueBefore)).toBeLessThan(60_000);
+  });
+
+  test('inbox redrive sends an id once, and skips an event that is no longer dead', async () => {
+    await using folder = await makeFolder();
+    const [id = '', other = ''] = await fillTwoDead(folder.at('events.db'));
+    using inbox = await openSqlite(folder.at('events.db'));
+    // Another process requeues the second one while the first is on its way.
+    await using endpoint = await startEndpoint(async () => void (await inbox.requeue(other)));
+    const args = ['inbox', 'redrive', '--inbox', folder.at('events.db'), id, id, other, '--to', endpoint.url];
+    const { stderr, exitCode } = await run(args);
+    expect(endpoint.outcomes.map(({ event }) => event?.id)).toEqual([id]);
+    expect(stderr).toContain(
+      `${other} is no longer dead or failed: another process has changed it. It is skipped.\n1 of 2 sent`,
+    );
+    expect(exitCode).toBe(1);
+  });
+
+  test('an event that the endpoint refuses after inbox redrive is dead again', async () => {
+    await using folder = await makeFolder();
+    await using endpoint = await startEndpoint(() => {
+      throw new Error('still broken');
+    });
+    const [id = ''] = await fillTwoDead(folder.at('events.db'));
+    const { exitCode } = await run([
+      'inbox',
+      'redrive',
+      '--inbox',
+      folder.at('events.db'),
+      id,
+      '--to',
+      endpoint.url,
+    ]);
+    expect(exitCode).toBe(1);
+    using inbox = await openSqlite(folder.at('events.db'));
+    expect(await inbox.find(id)).toMatchObject({
+      state: 'dead',
+      lastError: 'redrive: 500 ERR_HANDLER_FAILED',
+    });
+  });
+
+  test('inbox, gaps and reconcile refuse a file of an older release, and leave it as it was', async () => {
+    await using folder = await makeFolder();
+    const path = folder.at('events.db');
+    await fillTwoDead(path);
+    await writeFile(folder.at('ledger.csv'), 'event_id\n');
+    const db = new Database(path);
+    // As the release before trace contexts left it.
+    db.exec(`ALTER TABLE stablehooks_events DROP COLUMN traceparent;
+      UPDATE stablehooks_schema SET version = version - 1`);
+    const versionOf = () => db.prepare('SELECT version FROM stablehooks_schema').all();
+    const before = versionOf();
+    await using service = await serve((_request, response) => response.end('[]'));
+    const list = ['--base-url', service.url];
+    for (const words of [
+      ['inbox', 'stats'],
+      ['inbox', 'requeue', '--all-dead'],
+      ['inbox', 'prune', '--older-than', '1d', '--dry-run'],
+      ['gaps', 'list'],
+      ['types', '--out', folder.at('types.ts')],
+      ['reconcile', '--ledger', folder.at('ledger.csv'), '--since', '1h', '--dry-run', ...list],
+    ]) {
+      const { stderr, exitCode } = await run([...words, '--inbox', path], {
+        env: { STABLEHOOKS_TOKEN: 'token' },
+      });
+      expect([words[0], stderr]).toEqual([
+        words[0],
+        `stablehooks: ${path}: another release of stablehooks wrote this file, and to open it with this release would change it, so that the other one cannot open it again. Use the kit of the app's release, or start the app once with this one.\n`,
+      ]);
+      expect(exitCode).toBe(2);
+    }
+    expect(versionOf()).toEqual(before);
+    db.close();
+  });
+
+  test('--namespace is refused for a file, and where there is no inbox', async () => {
+    await using folder = await makeFolder();
+    await fillTwoDead(folder.at('events.db'));
+    const file = await run(['inbox', 'stats', '--inbox', folder.at('events.db'), '--namespace', 'payments']);
+    expect(file.stderr).toMatch(
+      /--namespace is for an inbox in Postgres or Redis, and this is an SQLite file\.\n$/,
+    );
+    const alone = await run(['types', '--out', folder.at('types.ts'), '--namespace', 'payments']);
+    expect(alone.stderr).toBe('stablehooks: --namespace has no effect without --inbox. Pass both.\n');
+    expect([file.exitCode, alone.exitCode]).toEqual([2, 2]);
+  });
+
+  test('inbox says what is wrong with a file that is not an inbox', async () => {
+    await using folder = await makeFolder();
+    await writeFile(
+      folder.at('notes.txt'),
+      'this is no database, but it is long enough to be taken for one'.repeat(20),
+    );
+    const noFile = await run(['inbox', 'stats', '--inbox', folder.at('nope.db')]);
+    expect(noFile.stderr).toMatch(/nope\.db: there is no such inbox file\. Check the path\.\n$/);
+    const noDatabase = await run(['inbox', 'stats', '--inbox', folder.at('notes.txt')]);
+    expect(noDatabase.stderr).toMatch(/^stablehooks: .*not an SQLite database.*\n$/);
+    const alive = await run(['inbox', 'redrive', '--inbox', folder.at('nope.db')]);
+    expect([noFile.exitCode, noDatabase.exitCode, alive.exitCode]).toEqual([2, 2, 2]);
+  });
+});
 
 describe.concurrent('inbox prune', () => {
   test('inbox prune --dry-run counts what it would prune, and changes nothing', async () => {
