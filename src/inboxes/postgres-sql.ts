@@ -234,8 +234,10 @@ END;`;
 export function writeStatements(name: string) {
   const tables = quoteTables(name);
   const { schema, events, poll, fences } = tables;
-  const record = `id, type, state, attempts, source, key, traceparent, last_error, event, history::pg_catalog.text AS history,
-  ${ms('received_at')} AS received_ms, ${ms('updated_at')} AS updated_ms, ${ms('due_at')} AS due_ms`;
+  // What is returned has names of one word: data layers can be told to rename others, as to camel case.
+  const record = `id, type, state, attempts, source, key, traceparent, last_error AS error, event,
+  history::pg_catalog.text AS history,
+  ${ms('received_at')} AS received, ${ms('updated_at')} AS updated, ${ms('due_at')} AS due`;
   const pollState = `since::double precision AS since, watermark::double precision AS watermark, gaps,
   list_limit AS "limit", oldest`;
   // With a condition that also allows no id, or the row as one subquery, the planner reads every row before it.
@@ -290,10 +292,11 @@ WHERE e.id ${EQ} $1::pg_catalog.text AND e.token ${EQ} $2::pg_catalog.uuid`;
      * id, type, source, leaseMs, token, event, early, traceparent or null. A function, which keeps its plan: planning
      * this as one statement takes longer than running it. A claim that does not win writes nothing.
      */
-    claim: `SELECT state, attempts, won, left_ms, traceparent FROM ${schema}.claim($1, $2, $3, $4, $5, $6, $7, $8)`,
+    claim: `SELECT state, attempts, won, left_ms AS wait, traceparent
+FROM ${schema}.claim($1, $2, $3, $4, $5, $6, $7, $8)`,
 
     /** The same up to early, then the key, when the event was created in epoch ms, and traceparent or null. */
-    claimKeyed: `SELECT state, attempts, won, left_ms, traceparent
+    claimKeyed: `SELECT state, attempts, won, left_ms AS wait, traceparent
 FROM ${schema}.claim_keyed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 
     /**
@@ -385,7 +388,8 @@ SELECT id, state FROM ${events} WHERE id ${EQ} ANY ($1::pg_catalog.text[])`,
     takeDueAsOf: takeDue(fromMs('$4')),
 
     /** ids, visibilityTimeoutMs, the time in epoch ms or null (now). Takes the first due event of the key of each id. */
-    takeKeyed: `SELECT event_key, event_json, passed, taken_ms FROM ${schema}.take_keyed($1::pg_catalog.text[], $2, $3::double precision)`,
+    takeKeyed: `SELECT event_key AS key, event_json AS event, passed, taken_ms AS taken
+FROM ${schema}.take_keyed($1::pg_catalog.text[], $2, $3::double precision)`,
 
     /** holder, leaseMs */
     acquirePoll: `INSERT INTO ${poll} AS p (holder, lease_until)

@@ -241,13 +241,13 @@ export function postgresInbox(
           `Postgres returned no row for the claim of ${id}. Check that no trigger or rule changes the inserts into ${schema}.events.`,
         );
       }
-      const { state, attempts, won, left_ms } = row;
+      const { state, attempts, won, wait } = row;
       if (won) {
         const lease = { id, token, attempt: attempts, key, traceparent: row.traceparent ?? undefined };
         return { state: 'claimed', lease };
       }
       if (state === 'done' || state === 'dead') return { state };
-      return { state, retryAfterMs: Math.max(1, left_ms ?? 0) };
+      return { state, retryAfterMs: Math.max(1, wait ?? 0) };
     },
 
     async complete({ id, token, key }) {
@@ -328,8 +328,8 @@ export function postgresInbox(
         const hasOthers = taken.length > 0 || ids.length < due.length;
         const rows: readonly KeyRow[] =
           ids.length === 0 ? [] : await takeKeyed([ids, visibilityTimeoutMs, asOf], hasOthers);
-        asOf = rows[0]?.taken_ms ?? asOf;
-        const firsts = new Map(rows.map(({ event_key, event_json }) => [event_key, event_json]));
+        asOf = rows[0]?.taken ?? asOf;
+        const firsts = new Map(rows.map(({ key, event }) => [key, event]));
         for (const { key, event } of due) {
           const json = key === null ? event : firsts.get(key);
           if (key !== null) firsts.delete(key);
@@ -338,7 +338,7 @@ export function postgresInbox(
         // Fewer than asked for are all that is due, unless a key has more than one statement passes over. A key that gives
         // nothing may be in the hands of another call, which has passed over all of this page.
         const isFull = due.length === asked;
-        mayHaveMore = rows.some(({ event_json, passed }) => isFull || (event_json === null && passed > 0));
+        mayHaveMore = rows.some(({ event, passed }) => isFull || (event === null && passed > 0));
       }
       return taken;
     },
@@ -429,7 +429,8 @@ interface ClaimRow {
   readonly state: Exclude<Claim['state'], 'claimed'> | null;
   readonly attempts: number;
   readonly won: boolean;
-  readonly left_ms: number | null;
+  /** How long until the event can be claimed, in ms, if that is known. */
+  readonly wait: number | null;
   /** What is stored with the event. */
   readonly traceparent: string | null;
 }
@@ -442,13 +443,13 @@ interface DueRow {
 }
 
 interface KeyRow {
-  readonly event_key: string;
+  readonly key: string;
   /** The event that was taken, if any. */
-  readonly event_json: string | null;
+  readonly event: string | null;
   /** How many events were passed over. */
   readonly passed: number;
-  /** Events that were due at this time are searched. */
-  readonly taken_ms: number;
+  /** Events that were due at this time are searched. Epoch ms. */
+  readonly taken: number;
 }
 
 interface RecordRow {
@@ -471,12 +472,13 @@ interface EventRow {
   readonly source: Origin;
   readonly key: string | null;
   readonly traceparent: string | null;
-  readonly last_error: string | null;
+  readonly error: string | null;
   readonly event: string | null;
   readonly history: string | null;
-  readonly received_ms: number;
-  readonly updated_ms: number;
-  readonly due_ms: number | null;
+  /** Epoch ms, as the others. */
+  readonly received: number;
+  readonly updated: number;
+  readonly due: number | null;
 }
 
 function toRecord(row: EventRow): InboxRecord {
@@ -488,10 +490,10 @@ function toRecord(row: EventRow): InboxRecord {
     origin: row.source,
     key: row.key,
     traceparent: row.traceparent,
-    receivedAt: row.received_ms,
-    updatedAt: row.updated_ms,
-    dueAt: row.due_ms,
-    lastError: row.last_error,
+    receivedAt: row.received,
+    updatedAt: row.updated,
+    dueAt: row.due,
+    lastError: row.error,
     history: row.history === null ? [] : (JSON.parse(row.history) as readonly InboxAttempt[]),
     event: row.event === null ? null : (JSON.parse(row.event) as UnknownEvent),
   };

@@ -4,8 +4,16 @@ import { drizzle } from 'drizzle-orm/node-postgres';
 import { sql } from 'drizzle-orm/sql';
 import createKnex from 'knex';
 import pg from 'pg';
+import postgres from 'postgres';
 import { createReceiver } from 'stablehooks';
-import { fromDrizzle, fromKnex, migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
+import {
+  fromDrizzle,
+  fromKnex,
+  fromPostgresJs,
+  migratePostgres,
+  type PgTransactionsLike,
+  postgresInbox,
+} from 'stablehooks/inboxes/postgres';
 import { exampleEvent } from 'stablehooks/testing';
 import { DataSource } from 'typeorm';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -67,6 +75,55 @@ test('a data layer without its adapter is refused, and the error names the adapt
         /fromPostgresJs.*fromDrizzle.*fromKysely.*fromKnex.*fromTypeOrm.*fromPrisma.* of your data layer/,
       );
     }
+  }
+});
+
+/** A value with the keys of its objects in camel case, such as libraries make of what a data layer returns. */
+function toCamelCase(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(toCamelCase);
+  if (typeof value !== 'object' || value === null) return value;
+  const toCamel = (name: string) => name.replaceAll(/_(.)/g, (_, letter) => letter.toUpperCase());
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [toCamel(name), toCamelCase(one)]));
+}
+
+/** An inbox over a data layer with these options, and the end of its connections. */
+interface Opened {
+  readonly pool: PgTransactionsLike<unknown>;
+  close(): Promise<unknown>;
+}
+
+function openPostgresJs(options: object): Opened {
+  const sql = postgres(server.url, { max: 2, ...options });
+  return { pool: fromPostgresJs(sql), close: () => sql.end() };
+}
+
+function openKnex(options: object): Opened {
+  const knex = createKnex({ client: 'pg', connection: server.url, ...options });
+  return { pool: fromKnex(knex), close: () => knex.destroy() };
+}
+
+test.each([
+  ['postgres.js with the transform postgres.camel', () => openPostgresJs({ transform: postgres.camel })],
+  [
+    'Knex with a postProcessResponse to camel case',
+    () => openKnex({ postProcessResponse: (response: { readonly rows?: unknown }) => toCamelCase(response) }),
+  ],
+])('an inbox over %s takes the events of a key, and reads every field of a record', async (_, open) => {
+  const { pool, close } = open();
+  try {
+    const inbox = postgresInbox(pool, { transactional: true });
+    const [held, due] = [newEvent(), newEvent()];
+    const lease = { leaseMs: 60_000, origin: 'push' } as const;
+    await inbox.claim(held, lease);
+    const claim = await inbox.claim(held, lease);
+    expect(claim).toMatchObject({ state: 'leased' });
+    if (claim.state === 'leased') expect(claim.retryAfterMs).toBeGreaterThan(30_000);
+    await inbox.record([due], { dueInMs: 0, origin: 'pull', keys: [randomUUID()] });
+    const taken = await inbox.takeDue({ limit: 10, visibilityTimeoutMs: 60_000, types: [] });
+    expect(taken.map(({ event }) => event)).toEqual([due]);
+    expect(await inbox.find(held.id)).toEqual(await postgresInbox(admin).find(held.id));
+  } finally {
+    await close();
   }
 });
 
