@@ -323,6 +323,34 @@ const timeCases: readonly TransactionCase[] = [
     },
   },
   {
+    name: 'a handler that times out in a nested transaction ends, and its event has failed without an effect',
+    async run(subject) {
+      let goOn = () => {};
+      const untilAnswered = new Promise<void>((resolve) => {
+        goOn = resolve;
+      });
+      const nesting = async ({ tx, id }: Attempt) =>
+        subject.nested(tx, async (inner) => {
+          await subject.effect(inner, id);
+          await untilAnswered;
+          await subject.effect(inner, id);
+        });
+      await withReceiver(
+        subject,
+        nesting,
+        async (run) => {
+          assert.equal((await run.handle()).error?.code, 'ERR_HANDLER_TIMEOUT');
+          goOn();
+          // It waits for the handler, until its lease lapses.
+          await run.receiver.close();
+          await expectEffects(subject, run, 0);
+          assert.equal((await run.inbox.find(run.event.id))?.state, 'failed');
+        },
+        { handlerTimeoutMs: 100, leaseMs: PATIENCE_MS / 2 },
+      );
+    },
+  },
+  {
     name: 'a ROLLBACK that a handler leaves behind is refused, and ends no transaction of another event',
     async run(subject) {
       let leave = () => {};

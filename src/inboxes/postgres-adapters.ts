@@ -497,7 +497,10 @@ function adapt<Tx>({
   return { ...toClient(queries), transaction };
 }
 
-/** After its connection is lost, postgres.js must not go on: it would write to a closed socket, and end the process. */
+/**
+ * After its connection is lost, postgres.js must not go on: it would write to a closed socket, and end the process. Nor
+ * with a nested transaction that is late: it would send ROLLBACK TO SAVEPOINT in the transaction of another event.
+ */
 const NEVER = new Promise<never>(() => undefined);
 
 type Method = (...args: unknown[]) => unknown;
@@ -691,12 +694,13 @@ function guardPostgresJs<Sql extends object>(sql: Sql, gate: Gate): Sql {
         const body = async (nested: object) => {
           try {
             const value = await work(guardPostgresJs(nested, gate));
-            return Array.isArray(value) ? await Promise.all(value) : value;
+            const values = Array.isArray(value) ? await Promise.all(value) : value;
+            gate.assertOpen();
+            return values;
           } catch (error) {
-            if (gate.lost) reject(error);
-            throw error;
-          } finally {
-            if (gate.closed || gate.lost) await NEVER;
+            if (!gate.closed && !gate.lost) throw error;
+            reject(error);
+            return await NEVER;
           }
         };
         Promise.resolve(method(...args, body)).then(resolve, reject);
