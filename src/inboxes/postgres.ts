@@ -136,9 +136,10 @@ export function postgresInbox(
 
   /** Sends one statement of its own, again if it conflicts with another: roles can have a stricter isolation level. */
   async function send<Row>(text: string, values: unknown[] = []): Promise<readonly Row[]> {
+    const sent = values.map((value) => (Array.isArray(value) ? toArrayText(value) : value));
     for (let tries = 1; ; tries++) {
       try {
-        return await queryRows<Row>(pool, text, values);
+        return await queryRows<Row>(pool, text, sent);
       } catch (error) {
         if (!isConflict(error) || tries >= CONFLICT_TRIES) throw error;
         const waitMs = runtime.random() * Math.min(2 ** tries, CONFLICT_WAIT_MS);
@@ -405,6 +406,11 @@ export function postgresInbox(
       return total;
     },
   };
+}
+
+/** An array of strings as Postgres writes it: postgres.js with `fetch_types: false` sends no arrays. */
+function toArrayText(items: readonly string[]): string {
+  return `{${items.map((item) => `"${item.replaceAll(/["\\]/g, '\\$&')}"`).join()}}`;
 }
 
 /** The error of a transaction in which the row of the fence is missing. */

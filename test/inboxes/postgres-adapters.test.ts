@@ -127,6 +127,33 @@ test.each([
   }
 });
 
+test('an inbox over postgres.js with fetch_types: false records pages and takes what is due', async () => {
+  const { pool, close } = openPostgresJs({ fetch_types: false });
+  try {
+    const inbox = postgresInbox(pool, { transactional: true });
+    const page = ['"', '\\', '{a,b}', 'NULL', ' \n '].map((text) => ({
+      ...newEvent(),
+      id: `${randomUUID()} ${text}`,
+      type: `mint.${randomUUID()} ${text}`,
+    }));
+    const keys = page.map(({ id }) => id);
+    expect(new Set(await inbox.record(page, { dueInMs: null, origin: 'pull', keys }))).toEqual(
+      new Set(['new']),
+    );
+    for (const [index, { id }] of page.entries()) {
+      expect(await inbox.find(id)).toMatchObject({ event: page[index], key: id });
+    }
+    const types = page.map(({ type }) => type);
+    const taken = await inbox.takeDue({ limit: 10, visibilityTimeoutMs: 60_000, types });
+    expect(new Set(taken.map(({ event }) => event))).toEqual(new Set(page));
+    await expect(inbox.takeDue({ limit: 1, visibilityTimeoutMs: 60_000, types: [] })).resolves.toBeInstanceOf(
+      Array,
+    );
+  } finally {
+    await close();
+  }
+});
+
 test('an error over Knex is a copy that has the whole message of the server, its code, and no value', async () => {
   const knex = createKnex({ client: 'pg', connection: server.url, pool: { min: 0, max: 1 } });
   try {
