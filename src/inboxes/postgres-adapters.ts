@@ -564,6 +564,7 @@ function replaceMember(target: object, replaced: string, replacement: Method): o
 function guardKysely<Tx>(tx: Tx, gate: Gate): Promise<Guarded<Tx>> {
   interface Connection {
     executeQuery: Method;
+    streamQuery: Method;
   }
   interface Internals {
     getExecutor(): {
@@ -571,7 +572,7 @@ function guardKysely<Tx>(tx: Tx, gate: Gate): Promise<Guarded<Tx>> {
     };
   }
   return (tx as Internals).getExecutor().provideConnection(async (connection) => {
-    const { executeQuery } = connection;
+    const { executeQuery, streamQuery } = connection;
     const textOf = (query: unknown) => (query as { readonly sql: string }).sql;
     const query = guarded(executeQuery.bind(connection), gate, textOf);
     connection.executeQuery = async (...args) => {
@@ -580,8 +581,12 @@ function guardKysely<Tx>(tx: Tx, gate: Gate): Promise<Guarded<Tx>> {
         return await query(...args);
       } finally {
         // Before the next transaction gets the connection.
-        if (isEnding && gate.end === undefined) connection.executeQuery = executeQuery;
+        if (isEnding && gate.end === undefined) Object.assign(connection, { executeQuery, streamQuery });
       }
+    };
+    connection.streamQuery = (...args) => {
+      gate.pass(textOf(args[0]));
+      return streamQuery.apply(connection, args);
     };
     return { tx };
   });
@@ -629,8 +634,11 @@ async function guardKnex<Tx>(tx: Tx, gate: Gate): Promise<Guarded<Tx>> {
 
 /** TypeORM refuses late statements once its query runner is released, but not yet while it waits for the rollback. */
 function guardTypeOrm<Tx>(tx: Tx, gate: Gate): Guarded<Tx> {
-  const { queryRunner } = tx as { readonly queryRunner: { query: Method; transactionDepth: number } };
+  const { queryRunner } = tx as {
+    readonly queryRunner: { query: Method; stream: Method; transactionDepth: number };
+  };
   queryRunner.query = guarded(queryRunner.query.bind(queryRunner), gate);
+  queryRunner.stream = guarded(queryRunner.stream.bind(queryRunner), gate);
   // Otherwise TypeORM ends a nested transaction that the handler left open, and returns the connection in this one.
   const beforeEnd = () => {
     queryRunner.transactionDepth = 1;

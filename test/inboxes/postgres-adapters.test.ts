@@ -3,13 +3,16 @@ import { randomUUID } from 'node:crypto';
 import { drizzle } from 'drizzle-orm/node-postgres';
 import { sql } from 'drizzle-orm/sql';
 import createKnex from 'knex';
+import { Kysely, sql as kyselySql, PostgresDialect } from 'kysely';
 import pg from 'pg';
 import postgres from 'postgres';
 import { createReceiver } from 'stablehooks';
 import {
   fromDrizzle,
   fromKnex,
+  fromKysely,
   fromPostgresJs,
+  fromTypeOrm,
   migratePostgres,
   type PgTransactionsLike,
   postgresInbox,
@@ -223,6 +226,96 @@ test('a late statement over Drizzle is told to await every statement, after a ro
   expect((cause as Error).message).toMatch('Await every statement, and stop when `signal` aborts.');
   await pool.end();
 });
+
+/** What pg-cursor and pg-query-stream have in common: it sends itself, and there is no promise of a result. */
+class Cursor extends pg.Query {
+  readonly #rows = new Promise<unknown[]>((resolve, reject) => {
+    this.on('end', () => resolve([]));
+    this.on('error', reject);
+  });
+  constructor(text: string, values: unknown[] = []) {
+    super({ text, values });
+  }
+  read(): Promise<unknown[]> {
+    return this.#rows;
+  }
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+}
+
+interface Streams<Tx> extends Opened {
+  readonly pool: PgTransactionsLike<Tx>;
+  send(tx: Tx, text: string): Promise<unknown>;
+  stream(tx: Tx, text: string): Promise<unknown>;
+}
+
+test.each([
+  [
+    'Kysely',
+    (): Streams<Kysely<unknown>> => {
+      const pool = new pg.Pool({ connectionString: server.url, max: 1 });
+      const db = new Kysely<unknown>({ dialect: new PostgresDialect({ pool, cursor: Cursor as never }) });
+      return {
+        pool: fromKysely(db as never),
+        send: (tx, text) => kyselySql.raw(text).execute(tx),
+        async stream(tx, text) {
+          const query = kyselySql.raw(text).compile(tx);
+          for await (const _ of tx.getExecutor().stream(query, 1));
+        },
+        close: () => db.destroy(),
+      };
+    },
+  ],
+  [
+    'TypeORM',
+    async (): Promise<Streams<DataSource['manager']>> => {
+      const source = await new DataSource({ type: 'postgres', url: server.url, poolSize: 1 }).initialize();
+      Object.assign(source.driver, { loadStreamDependency: () => Cursor });
+      return {
+        pool: fromTypeOrm(source),
+        send: (tx, text) => tx.query(text),
+        async stream(tx, text) {
+          const cursor: unknown = await tx.queryRunner?.stream(text);
+          await (cursor as Cursor).read();
+        },
+        close: () => source.destroy(),
+      };
+    },
+  ],
+])(
+  'a handler over %s that returns before a stream that fails is not handled without its effect',
+  async (_, open) => {
+    await admin.query('CREATE TABLE IF NOT EXISTS streamed (id text)');
+    const { pool, send, stream, close } = (await open()) as Streams<unknown>;
+    try {
+      const event = newEvent();
+      const inbox = postgresInbox(pool, { transactional: true });
+      const receiver = createReceiver({
+        secret: 'x',
+        inbox,
+        logger: { warn: () => undefined, error: () => undefined },
+        handlers: {
+          'transfer.settled': async ({ id }, { tx }) => {
+            await send(tx, `INSERT INTO streamed VALUES ('${id}')`);
+            const leave = async () => {
+              await send(tx, 'SELECT 1');
+              await stream(tx, 'SELECT 1 / 0');
+            };
+            void leave().catch(() => undefined);
+          },
+        },
+      });
+      const { kind } = await receiver.handle(event, 'push');
+      const { rowCount } = await admin.query('SELECT FROM streamed WHERE id = $1', [event.id]);
+      expect(rowCount).toBe(kind === 'handled' ? 1 : 0);
+      expect((await inbox.find(event.id))?.state === 'done').toBe(kind === 'handled');
+      await receiver.close();
+    } finally {
+      await close();
+    }
+  },
+);
 
 test('a claim that waited for another has its whole lease', async () => {
   const inbox = postgresInbox(admin);
