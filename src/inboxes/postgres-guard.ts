@@ -225,8 +225,10 @@ function readControl(text: string): Control | undefined {
 export function readEnd(text: string): 'alone' | 'with others' | undefined {
   const control = readControl(text);
   if (control === 'commit' || control === 'rollback') return 'alone';
+  // A block has an END of its own, and the server does not let it end the transaction that it is in.
+  const rest = text.replace(/^\s*DO\b[^$;]*\$(\w*)\$.*?\$\1\$/is, '');
   // A literal can look like a second statement.
-  return control === 'other' || /;\s*(COMMIT|END|ROLLBACK|ABORT|PREPARE\s+TRANSACTION)\b/i.test(text)
+  return control === 'other' || /;\s*(COMMIT|END|ROLLBACK|ABORT|PREPARE\s+TRANSACTION)\b/i.test(rest)
     ? 'with others'
     : undefined;
 }

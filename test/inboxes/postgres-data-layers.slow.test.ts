@@ -52,7 +52,8 @@ describe.each(Object.entries(DATA_LAYERS))('transactions over %s', (layer, open)
 
   // The queries of Prisma do not pass through the inbox, and the tx of pg sends no ROLLBACK.
   if (layer === 'Prisma' || layer === 'pg') return;
-  test('a handler that sends ROLLBACK, writes and loses its connection is dead, because it must not run twice', async () => {
+  /** Handles an event whose handler sends a text, writes and loses its connection. */
+  async function handleAndDisconnect(text: string) {
     const { pool, effect, raw, close } = await open({ url: database.server.url, connections: 1 });
     try {
       const event = { ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` };
@@ -63,18 +64,36 @@ describe.each(Object.entries(DATA_LAYERS))('transactions over %s', (layer, open)
         logger: { warn: () => undefined, error: () => undefined },
         handlers: {
           'transfer.settled': async ({ id }, { tx }) => {
-            await raw(tx, 'ROLLBACK');
+            await raw(tx, text);
             await effect(tx, id);
             await disconnect();
             await effect(tx, id);
           },
         },
       });
-      expect(await receiver.handle(event, 'push')).toMatchObject({ kind: 'dead' });
+      const { kind } = await receiver.handle(event, 'push');
       const { rows } = await database.admin.query('SELECT FROM ledger WHERE id = $1', [event.id]);
-      expect(rows).toHaveLength(1);
+      return { kind, effects: rows.length };
     } finally {
       await close();
+    }
+  }
+
+  test('a handler that sends ROLLBACK, writes and loses its connection is dead, because it must not run twice', async () => {
+    const block = "DO $a$ BEGIN PERFORM '$$'; END $a$";
+    for (const text of ['ROLLBACK', `${block}; ROLLBACK`]) {
+      expect(await handleAndDisconnect(text)).toEqual({ kind: 'dead', effects: 1 });
+    }
+  });
+
+  test('a handler that sends a DO block, writes and loses its connection is not dead: it has ended nothing', async () => {
+    for (const text of [
+      'DO $$ BEGIN PERFORM 1; END $$',
+      "do language plpgsql $a$\nBEGIN PERFORM '$$'; END;\n$a$;",
+    ]) {
+      const { kind, effects } = await handleAndDisconnect(text);
+      expect(['failed', 'unavailable']).toContain(kind);
+      expect(effects).toBe(0);
     }
   });
 
