@@ -159,8 +159,8 @@ function createGuard(): Guard {
       closed = true;
     },
     closes: true,
-    // What can end the transaction is refused.
-    mayHaveEnded: () => false,
+    // What else can end the transaction is refused, or answered first.
+    mayHaveEnded: () => endedBy !== undefined,
     isRunning: () => running > 0,
     hasEndedCleanly: () => endedBy === sent,
     check(text) {

@@ -186,6 +186,23 @@ test('what a handler wrote after its own ROLLBACK is said to be committed, and t
   await over.end();
 });
 
+test('an event whose handler wrote after its own ROLLBACK is not run again either if its connection is lost then', async () => {
+  const over = neonPool(server.url) as unknown as pg.Pool;
+  over.on('error', () => undefined);
+  const running = run(
+    async (tx) => {
+      await tx.query("SELECT 1; ROLLBACK; INSERT INTO ledger VALUES ('after')");
+      await admin.query(
+        'SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE pid <> pg_backend_pid()',
+      );
+    },
+    { over },
+  );
+  await expect(running).rejects.toMatchObject({ code: 'ERR_HANDLER_PERMANENT' });
+  expect(await entries()).toEqual(['after']);
+  await over.end();
+});
+
 test('a deferred constraint that fails at COMMIT is the failure of the handler', async () => {
   const running = run((tx) => tx.query("INSERT INTO entries VALUES ('nobody')"));
   await expect(running).rejects.toMatchObject({
