@@ -722,9 +722,18 @@ function guardPostgresJs<Sql extends object>(sql: Sql, gate: Gate): Sql {
       if (name === 'savepoint') return savepoint(member as Method);
       // It would prepare the transaction at its end instead of committing it.
       if (name === 'prepare') return () => Promise.reject(endedByHandler());
+      if (name === 'file') return refuseFile;
       return (...args: unknown[]) => guardQuery(Reflect.apply(member, target, args));
     },
   });
+}
+
+/** postgres.js sends the text of a file once it has read it: past the gate, and perhaps past the transaction. */
+function refuseFile(): never {
+  throw new HandlerError(
+    'ERR_HANDLER_FAILED',
+    'ctx.tx has no file(), because it would send its text after the transaction can have ended. Read the file, and pass its text to unsafe().',
+  );
 }
 
 /** What an error of `pg` says without quoting values; its `detail` and `where` do. */

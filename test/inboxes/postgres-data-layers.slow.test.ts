@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { PGlite } from '@electric-sql/pglite';
 import createKnex from 'knex';
-import postgres from 'postgres';
+import postgres, { type TransactionSql } from 'postgres';
 import { createReceiver } from 'stablehooks';
 import { inboxContract, inboxTransactionContract, transactionContract } from 'stablehooks/conformance';
 import {
@@ -226,7 +226,14 @@ describe('a handler that ends its transaction by the methods of its library', ()
     },
   );
 
-  test('of postgres.js: prepare is refused', async () => {
+  test.each([
+    ['prepare', (tx: TransactionSql) => tx.prepare('name')],
+    ['a file that it does not wait for', (tx: TransactionSql) => void tx.file('statement.sql')],
+    [
+      'a file in a nested transaction',
+      (tx: TransactionSql) => tx.savepoint((nested) => nested.file('statement.sql')),
+    ],
+  ])('of postgres.js: %s is refused', async (_, end) => {
     const sql = postgres(database.server.url, { max: 2, onnotice: () => undefined });
     try {
       const event = newEvent();
@@ -238,7 +245,7 @@ describe('a handler that ends its transaction by the methods of its library', ()
         handlers: {
           'transfer.settled': async ({ id }, { tx }) => {
             await tx`INSERT INTO ledger (id) VALUES (${id})`;
-            await tx.prepare('name');
+            await end(tx);
           },
         },
       });
