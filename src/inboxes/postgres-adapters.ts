@@ -666,6 +666,8 @@ interface PostgresJsQuery {
   readonly strings: readonly string[];
 }
 
+type PostgresJsTag = (strings: TemplateStringsArray, ...values: readonly unknown[]) => unknown;
+
 /**
  * postgres.js sends late statements over a connection that another transaction can have by then. After a connection
  * is lost it writes to a closed socket, which ends the process.
@@ -714,6 +716,9 @@ function guardPostgresJs<Sql extends object>(sql: Sql, gate: Gate): Sql {
         Promise.resolve(method(...args, body)).then(resolve, reject);
       });
     };
+  /** That of postgres.js sends over a connection of the pool, whatever the transaction comes to. */
+  const notify = (channel: unknown, payload: unknown) =>
+    guardQuery((sql as PostgresJsTag)`SELECT pg_catalog.pg_notify(${channel}, ${String(payload)})`);
   return new Proxy(sql, {
     apply: (target, self, args) => guardQuery(Reflect.apply(target as unknown as Method, self, args)),
     get(target, name) {
@@ -723,6 +728,7 @@ function guardPostgresJs<Sql extends object>(sql: Sql, gate: Gate): Sql {
       // It would prepare the transaction at its end instead of committing it.
       if (name === 'prepare') return () => Promise.reject(endedByHandler());
       if (name === 'file') return refuseFile;
+      if (name === 'notify') return notify;
       return (...args: unknown[]) => guardQuery(Reflect.apply(member, target, args));
     },
   });

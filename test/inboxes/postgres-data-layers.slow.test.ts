@@ -259,6 +259,36 @@ describe('a handler that ends its transaction by the methods of its library', ()
     }
   });
 
+  test('what a handler over postgres.js notifies of is sent with the COMMIT, and only then', async () => {
+    const sql = postgres(database.server.url, { max: 1, onnotice: () => undefined });
+    const listener = await database.admin.connect();
+    try {
+      const heard: unknown[] = [];
+      listener.on('notification', ({ payload }) => heard.push(payload));
+      await listener.query('LISTEN effects');
+      const events = [newEvent(), newEvent()];
+      const receiver = createReceiver({
+        secret: 'x',
+        inbox: postgresInbox(fromPostgresJs(sql), { transactional: true }),
+        logger: quiet,
+        handlerTimeoutMs: 5_000,
+        handlers: {
+          'transfer.settled': async ({ id }, { tx }) => {
+            await tx.notify('effects', id);
+            if (id === events[0]?.id) throw new Error('no');
+          },
+        },
+      });
+      for (const event of events) await receiver.handle(event, 'push');
+      await database.admin.query("SELECT pg_notify('effects', 'last')");
+      await expect.poll(() => heard).toContain('last');
+      expect(heard).toEqual([events[1]?.id, 'last']);
+    } finally {
+      listener.release(true);
+      await sql.end({ timeout: 0 });
+    }
+  });
+
   test('a handler that makes its transaction read-only has failed, and not the inbox', async () => {
     const event = newEvent();
     const receiver = createReceiver({
