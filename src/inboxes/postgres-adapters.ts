@@ -723,7 +723,8 @@ function guardPostgresJs<Sql extends object>(sql: Sql, gate: Gate): Sql {
     apply: (target, self, args) => guardQuery(Reflect.apply(target as unknown as Method, self, args)),
     get(target, name) {
       const member: unknown = Reflect.get(target, name);
-      if (typeof member !== 'function') return member;
+      // Functions that have the app's types as members, and send nothing.
+      if (typeof member !== 'function' || name === 'types' || name === 'typed') return member;
       if (name === 'savepoint') return savepoint(member as Method);
       // It would prepare the transaction at its end instead of committing it.
       if (name === 'prepare') return () => Promise.reject(endedByHandler());

@@ -227,6 +227,30 @@ test('a late statement over Drizzle is told to await every statement, after a ro
   await pool.end();
 });
 
+test('a handler over postgres.js sends values of its own types', async () => {
+  const lowered = {
+    to: 25,
+    from: [],
+    serialize: (text: string) => text.toLowerCase(),
+    parse: String,
+  };
+  const sql = postgres(server.url, { max: 1, types: { lowered } });
+  let sent: unknown;
+  const receiver = createReceiver({
+    secret: 'x',
+    inbox: postgresInbox(fromPostgresJs(sql), { transactional: true }),
+    handlers: {
+      'transfer.settled': async (_, { tx }) => {
+        [sent] = await tx`SELECT ${tx.types.lowered('ONE')} AS one, ${tx.typed.lowered('TWO')} AS two`;
+      },
+    },
+  });
+  expect(await receiver.handle(newEvent(), 'push')).toMatchObject({ kind: 'handled' });
+  expect(sent).toEqual({ one: 'one', two: 'two' });
+  await receiver.close();
+  await sql.end();
+});
+
 /** What pg-cursor and pg-query-stream have in common: it sends itself, and there is no promise of a result. */
 class Cursor extends pg.Query {
   readonly #rows = new Promise<unknown[]>((resolve, reject) => {
