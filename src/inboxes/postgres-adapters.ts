@@ -478,7 +478,7 @@ function adapt<Tx>({
           native?.beforeEnd?.();
           running = false;
           settle();
-          if (gate.lost) await NEVER;
+          if (gate.lost) await never();
         }
       };
       const onFailure = (error: unknown) => {
@@ -500,8 +500,9 @@ function adapt<Tx>({
 /**
  * After its connection is lost, postgres.js must not go on: it would write to a closed socket, and end the process. Nor
  * with a nested transaction that is late: it would send ROLLBACK TO SAVEPOINT in the transaction of another event.
+ * A promise for each, because a promise holds all that waits for it.
  */
-const NEVER = new Promise<never>(() => undefined);
+const never = () => new Promise<never>(() => undefined);
 
 type Method = (...args: unknown[]) => unknown;
 
@@ -710,7 +711,7 @@ function guardPostgresJs<Sql extends object>(sql: Sql, gate: Gate): Sql {
           } catch (error) {
             if (!gate.closed && !gate.lost) throw error;
             reject(error);
-            return await NEVER;
+            return await never();
           }
         };
         Promise.resolve(method(...args, body)).then(resolve, reject);

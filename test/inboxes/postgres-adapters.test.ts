@@ -1,5 +1,7 @@
 /** What each adapter of a data layer does by itself: which values it takes, its errors, its late handlers. */
 import { randomUUID } from 'node:crypto';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { drizzle } from 'drizzle-orm/node-postgres';
 import { sql } from 'drizzle-orm/sql';
 import createKnex from 'knex';
@@ -225,6 +227,42 @@ test('a late statement over Drizzle is told to await every statement, after a ro
   const { cause = late } = late as Error;
   expect((cause as Error).message).toMatch('Await every statement, and stop when `signal` aborts.');
   await pool.end();
+});
+
+test('nested transactions over postgres.js that are late hold no memory once they have ended', async () => {
+  const sql = postgres(server.url, { max: 1 });
+  const held: WeakRef<object>[] = [];
+  const late: Promise<unknown>[] = [];
+  let end = () => {};
+  const untilEnded = new Promise<void>((resolve) => {
+    end = resolve;
+  });
+  const receiver = createReceiver({
+    secret: 'x',
+    inbox: postgresInbox(fromPostgresJs(sql), { transactional: true }),
+    handlers: {
+      'transfer.settled': (_, { tx }) => {
+        const kept = {};
+        held.push(new WeakRef(kept));
+        late.push(tx.savepoint(() => untilEnded.then(() => void kept)).catch(() => undefined));
+      },
+    },
+  });
+  for (let event = 0; event < 5; event++) {
+    expect(await receiver.handle(newEvent(), 'push')).toMatchObject({ kind: 'handled' });
+  }
+  end();
+  await Promise.all(late.splice(0));
+  setFlagsFromString('--expose-gc');
+  const collectGarbage: () => void = runInNewContext('gc');
+  const countHeld = () => {
+    collectGarbage();
+    return held.filter((ref) => ref.deref() !== undefined).length;
+  };
+  // The connection has the last one until it sends another statement.
+  await expect.poll(countHeld).toBeLessThanOrEqual(1);
+  await receiver.close();
+  await sql.end();
 });
 
 test('a handler over postgres.js sends values of its own types', async () => {
