@@ -272,13 +272,14 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
         if (late.size > 0) background = () => Promise.all(late);
         return result;
       }
+      const askedAt = runtime.elapsed();
       const { result, lease } = await store(parsed.event, json);
       if (lease === undefined) {
         background = () => atMost(leaseMs, drained());
       } else {
         // Before this delivery leaves: `close` waits for both.
         running += 1;
-        background = () => runStored({ ...delivery }, lease, requestLogger);
+        background = () => runStored({ ...delivery }, { lease, askedAt }, requestLogger);
       }
       return result;
     });
@@ -401,6 +402,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       if (origin === 'push') throw slotsTaken(runtime);
       await slots.take();
     }
+    const askedAt = runtime.elapsed();
     let claim: ClaimOrParked | undefined;
     try {
       claim = await claimOrLeave(event, origin, json);
@@ -409,7 +411,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     }
     switch (claim.state) {
       case 'claimed':
-        return await runClaimed({ origin, event }, claim.lease, late);
+        return await runClaimed({ origin, event }, claim.lease, { askedAt, late });
       case 'done':
         return { kind: kindOfDone(event) };
       case 'dead':
@@ -486,13 +488,18 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     );
   }
 
-  /** Runs the handler of a claimed event in the slot that is taken for it. */
+  /** Runs the handler of a claimed event in the slot that is taken for it. `askedAt`: when the claim was asked for. */
   function runClaimed(
     delivery: Delivery & { event: WebhookEvent },
     lease: Lease,
-    late: Late = new Set(),
+    { askedAt, late = new Set() }: { readonly askedAt: number; readonly late?: Late | undefined },
   ): Promise<OutcomeResult> {
     const { origin, event } = delivery;
+    // Another process can run the event by now.
+    if (runtime.elapsed() - askedAt >= leaseMs) {
+      onEnded(lease);
+      throw leaseLapsedBefore(leaseMs);
+    }
     const onLate = (end: Promise<OutcomeResult>) => {
       const finished = finishLate(delivery, end, lease).then(() => {
         late.delete(finished);
@@ -536,19 +543,22 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   }
 
   /** Runs the handler of a delivery that is answered, and what waited for it: resolves within `leaseMs`, never rejects. */
-  async function runStored(delivery: Delivery, lease: Lease, requestLogger: Logger): Promise<void> {
-    const startedAt = runtime.elapsed();
+  async function runStored(
+    delivery: Delivery,
+    { lease, askedAt }: { readonly lease: Lease; readonly askedAt: number },
+    requestLogger: Logger,
+  ): Promise<void> {
     // A handler that begins with much work must not delay the answer.
     await new Promise<void>((resolve) => runtime.setTimeout(resolve, 0));
     const { origin, secretIndex } = delivery;
     const event = delivery.event as WebhookEvent;
     const late: Late = new Set();
     await conclude({ origin, event, ...(secretIndex !== undefined && { secretIndex }) }, requestLogger, () =>
-      runClaimed({ origin, event }, lease, late),
+      runClaimed({ origin, event }, lease, { askedAt, late }),
     );
     leave();
     await Promise.all(late);
-    await atMost(leaseMs - (runtime.elapsed() - startedAt), drained());
+    await atMost(leaseMs - (runtime.elapsed() - askedAt), drained());
   }
 
   /** Waits for work, for this time at most. */
@@ -1018,6 +1028,15 @@ function slotsTaken({ random }: Runtime): BusyError {
     'ERR_RECEIVER_BUSY',
     'As many handlers run as maxConcurrency allows. Try again later.',
     { retryAfterMs: 1_000 + random() * (SLOTS_TAKEN_MS - 1_000) },
+  );
+}
+
+/** The process was stopped, as a function can be after its answer, or the inbox took long to answer. */
+function leaseLapsedBefore(leaseMs: number): BusyError {
+  return new BusyError(
+    'ERR_LEASE_LOST',
+    `The handler was not started, because its lease of ${leaseMs} ms was over by then: the process was stopped, or the inbox took that long to answer. redrive() or run() runs the event again.`,
+    { retryAfterMs: 1_000 },
   );
 }
 
