@@ -29,7 +29,7 @@ import type {
   RecordResult,
   StoredEvent,
 } from '../core/ports.js';
-import { orTimeout, type Runtime, setBackgroundTimeout } from '../core/runtime.js';
+import { orAborted, orTimeout, type Runtime, setBackgroundTimeout } from '../core/runtime.js';
 import { verifySignature } from '../core/signature.js';
 import { createDueWatch } from './due-watch.js';
 import {
@@ -109,6 +109,8 @@ export interface AcceptOptions {
   readonly json?: string | undefined;
   /** The trace context that the event came with, such as that of its job, as a W3C `traceparent`. @default none */
   readonly traceparent?: string | undefined;
+  /** Called with a handler that outlives `handlerTimeoutMs`, as that of a {@link WebhookRequest}. @default none */
+  readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
 }
 
 /**
@@ -320,11 +322,20 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       try {
         toEvent(event);
         delivery.event = event;
-        const { json, traceparent } = readAcceptOptions(`receiver.${name}`, { event, origin, options });
+        const { json, traceparent, waitUntil } = readAcceptOptions(`receiver.${name}`, {
+          event,
+          origin,
+          options,
+        });
         trace = traceparent;
-        run = (enter) => {
+        run = async (enter) => {
           enter();
-          return step(event, origin, { json });
+          const late: Late = new Set();
+          const result = await step(event, origin, { json, late });
+          if (late.size > 0 && waitUntil !== undefined) {
+            notify('waitUntil', waitUntil, { value: Promise.all(late), logger });
+          }
+          return result;
         };
       } catch (error) {
         run = () => {
@@ -865,7 +876,7 @@ function assertJson(name: string, json: unknown, { id, type }: UnknownEvent): vo
   );
 }
 
-const ACCEPT_OPTIONS = ['json', 'traceparent'];
+const ACCEPT_OPTIONS = ['json', 'traceparent', 'waitUntil'];
 
 /** @throws {ConfigError} `ERR_CONFIG_INVALID` */
 function readAcceptOptions(
@@ -878,13 +889,16 @@ function readAcceptOptions(
 ): AcceptOptions {
   assertOrigin(where, origin);
   assertOptions(where, options, ACCEPT_OPTIONS);
-  const { json, traceparent, ...others } = options;
+  const { json, traceparent, waitUntil, ...others } = options;
   refuseOthers(where, others, ACCEPT_OPTIONS);
   if (json !== undefined) assertJson(`${where}: \`json\``, json, event);
   if (traceparent !== undefined && typeof traceparent !== 'string') {
     throw new ConfigError(`${where}: \`traceparent\` must be a string.`);
   }
-  return { json, traceparent };
+  if (waitUntil !== undefined && typeof waitUntil !== 'function') {
+    throw new ConfigError(`${where}: \`waitUntil\` must be a function.`);
+  }
+  return { json, traceparent, waitUntil };
 }
 
 const REDRIVE_OPTIONS = ['signal', 'onOutcome'];
@@ -937,18 +951,6 @@ function assertRecordArguments(events: readonly UnknownEvent[], options: RecordO
     }
     if (json !== undefined) assertJson(`${where}: \`json[${index}]\``, json[index], event);
   }
-}
-
-/** Waits for work until the signal aborts. */
-async function orAborted(work: Promise<unknown>, signal: AbortSignal | undefined): Promise<void> {
-  if (signal?.aborted) return;
-  let stop = () => {};
-  const aborted = new Promise<void>((resolve) => {
-    stop = resolve;
-  });
-  signal?.addEventListener('abort', stop);
-  await Promise.race([work, aborted]);
-  signal?.removeEventListener('abort', stop);
 }
 
 /** The element of a list that has one there. */
