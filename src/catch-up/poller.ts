@@ -15,6 +15,7 @@ import {
 } from '../core/options.js';
 import type { Inbox, InboxOperations, Logger, OldestListed, PollState } from '../core/ports.js';
 import {
+  orAborted,
   RUNTIME,
   type Runtime,
   type RuntimeOptions,
@@ -111,8 +112,9 @@ type PollerReceiver = Pick<Receiver, 'accept' | 'record' | 'redrive' | 'inbox'> 
 /** Polls the list for events that push missed. */
 export interface Poller {
   /**
-   * Polls once, or joins the poll that is running. Never rejects: what failed is in the report.
-   * The signal ends the poll early: handlers that run are waited for, and what was found is kept.
+   * Polls once, or joins the poll that is running. Never rejects: what failed is in the report. A handler that outlives
+   * `handlerTimeoutMs` is waited for until it ends, or its lease. The signal ends the poll early: other handlers that run
+   * are waited for, and what was found is kept.
    */
   pollOnce(options?: PollOnceOptions): Promise<PollReport>;
   /** Polls now and every `intervalMs` from now on. The timer does not keep the process alive. */
@@ -446,6 +448,8 @@ async function pollUnderLease(
   const dispatched = await dispatchEvents(found.filter(mustRun), { ...settings, signal: halt });
   if (signal.aborted) problems.push(problemOf('ERR_POLL_STOPPED'));
   const saved = await saveState(lease, { state: next.state, problems });
+  // A platform can stop the process once its cron job has ended.
+  await orAborted(Promise.all(dispatched.running), halt);
   const kept = saved === true ? next : { ...next, state };
   return toReport({
     survey,
@@ -571,6 +575,8 @@ interface Dispatched {
   readonly recoveredIds: readonly string[];
   readonly failedIds: readonly string[];
   readonly problems: readonly PollProblem[];
+  /** The handlers that outlived their limit. */
+  readonly running: readonly Promise<unknown>[];
 }
 
 /** Dispatches events, oldest first, a few at a time. One that fails does not stop the others. */
@@ -591,10 +597,12 @@ async function dispatchEvents(
   const failedIds: string[] = [];
   const queue = [...events].sort((a, b) => a.at - b.at).values();
 
+  const running: Promise<unknown>[] = [];
+  const waitUntil = (work: Promise<unknown>) => void running.push(work);
   const waiting = new Map<string, FoundEvent>();
 
   async function accept(found: FoundEvent): Promise<void> {
-    const outcome = await receiver.accept(found.event, 'pull');
+    const outcome = await receiver.accept(found.event, 'pull', { waitUntil });
     if (outcome.error?.code === 'ERR_KEY_BUSY') waiting.set(found.event.id, found);
     else count(found, outcome);
   }
@@ -645,7 +653,7 @@ async function dispatchEvents(
 
   await Promise.all(Array.from({ length: concurrency }, work));
   if (waiting.size > 0) await runWaiting();
-  return { counts, recoveredIds, failedIds, problems };
+  return { counts, recoveredIds, failedIds, problems, running };
 }
 
 /** What an outcome counts as: an event that is ignored without an attempt was done before. */

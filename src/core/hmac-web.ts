@@ -25,8 +25,9 @@ export async function findSecret(
 }
 
 function toKey(secret: string | Uint8Array): Promise<CryptoKey> {
-  // By type and content, because the owner of bytes can change them.
-  const id = typeof secret + secret;
+  // By type and content, because the owner of bytes can change them. A Buffer is decoded as UTF-8 where it becomes a
+  // string, so that many would be the same.
+  const id = typeof secret === 'string' ? `string ${secret}` : `bytes ${secret.join()}`;
   let key = keys.get(id);
   if (key === undefined) {
     const bytes = typeof secret === 'string' ? new TextEncoder().encode(secret) : unshared(secret);

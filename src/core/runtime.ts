@@ -85,3 +85,15 @@ export function orTimeout<Value>(
     );
   });
 }
+
+/** Waits for work until the signal aborts. */
+export async function orAborted(work: Promise<unknown>, signal: AbortSignal | undefined): Promise<void> {
+  if (signal?.aborted) return;
+  let stop = () => {};
+  const aborted = new Promise<void>((resolve) => {
+    stop = resolve;
+  });
+  signal?.addEventListener('abort', stop);
+  await Promise.race([work, aborted]);
+  signal?.removeEventListener('abort', stop);
+}

@@ -29,7 +29,7 @@ import type {
   RecordResult,
   StoredEvent,
 } from '../core/ports.js';
-import { orTimeout, type Runtime, setBackgroundTimeout } from '../core/runtime.js';
+import { orAborted, orTimeout, type Runtime, setBackgroundTimeout } from '../core/runtime.js';
 import { verifySignature } from '../core/signature.js';
 import { createDueWatch } from './due-watch.js';
 import {
@@ -109,6 +109,8 @@ export interface AcceptOptions {
   readonly json?: string | undefined;
   /** The trace context that the event came with, such as that of its job, as a W3C `traceparent`. @default none */
   readonly traceparent?: string | undefined;
+  /** Called with a handler that outlives `handlerTimeoutMs`, as that of a {@link WebhookRequest}. @default none */
+  readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
 }
 
 /**
@@ -272,13 +274,14 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
         if (late.size > 0) background = () => Promise.all(late);
         return result;
       }
+      const askedAt = runtime.elapsed();
       const { result, lease } = await store(parsed.event, json);
       if (lease === undefined) {
         background = () => atMost(leaseMs, drained());
       } else {
         // Before this delivery leaves: `close` waits for both.
         running += 1;
-        background = () => runStored({ ...delivery }, lease, requestLogger);
+        background = () => runStored({ ...delivery }, { lease, askedAt }, requestLogger);
       }
       return result;
     });
@@ -319,11 +322,20 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       try {
         toEvent(event);
         delivery.event = event;
-        const { json, traceparent } = readAcceptOptions(`receiver.${name}`, { event, origin, options });
+        const { json, traceparent, waitUntil } = readAcceptOptions(`receiver.${name}`, {
+          event,
+          origin,
+          options,
+        });
         trace = traceparent;
-        run = (enter) => {
+        run = async (enter) => {
           enter();
-          return step(event, origin, { json });
+          const late: Late = new Set();
+          const result = await step(event, origin, { json, late });
+          if (late.size > 0 && waitUntil !== undefined) {
+            notify('waitUntil', waitUntil, { value: Promise.all(late), logger });
+          }
+          return result;
         };
       } catch (error) {
         run = () => {
@@ -401,6 +413,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       if (origin === 'push') throw slotsTaken(runtime);
       await slots.take();
     }
+    const askedAt = runtime.elapsed();
     let claim: ClaimOrParked | undefined;
     try {
       claim = await claimOrLeave(event, origin, json);
@@ -409,7 +422,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     }
     switch (claim.state) {
       case 'claimed':
-        return await runClaimed({ origin, event }, claim.lease, late);
+        return await runClaimed({ origin, event }, claim.lease, { askedAt, late });
       case 'done':
         return { kind: kindOfDone(event) };
       case 'dead':
@@ -486,13 +499,18 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     );
   }
 
-  /** Runs the handler of a claimed event in the slot that is taken for it. */
+  /** Runs the handler of a claimed event in the slot that is taken for it. `askedAt`: when the claim was asked for. */
   function runClaimed(
     delivery: Delivery & { event: WebhookEvent },
     lease: Lease,
-    late: Late = new Set(),
+    { askedAt, late = new Set() }: { readonly askedAt: number; readonly late?: Late | undefined },
   ): Promise<OutcomeResult> {
     const { origin, event } = delivery;
+    // Another process can run the event by now.
+    if (runtime.elapsed() - askedAt >= leaseMs) {
+      onEnded(lease);
+      throw leaseLapsedBefore(leaseMs);
+    }
     const onLate = (end: Promise<OutcomeResult>) => {
       const finished = finishLate(delivery, end, lease).then(() => {
         late.delete(finished);
@@ -536,19 +554,22 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   }
 
   /** Runs the handler of a delivery that is answered, and what waited for it: resolves within `leaseMs`, never rejects. */
-  async function runStored(delivery: Delivery, lease: Lease, requestLogger: Logger): Promise<void> {
-    const startedAt = runtime.elapsed();
+  async function runStored(
+    delivery: Delivery,
+    { lease, askedAt }: { readonly lease: Lease; readonly askedAt: number },
+    requestLogger: Logger,
+  ): Promise<void> {
     // A handler that begins with much work must not delay the answer.
     await new Promise<void>((resolve) => runtime.setTimeout(resolve, 0));
     const { origin, secretIndex } = delivery;
     const event = delivery.event as WebhookEvent;
     const late: Late = new Set();
     await conclude({ origin, event, ...(secretIndex !== undefined && { secretIndex }) }, requestLogger, () =>
-      runClaimed({ origin, event }, lease, late),
+      runClaimed({ origin, event }, lease, { askedAt, late }),
     );
     leave();
     await Promise.all(late);
-    await atMost(leaseMs - (runtime.elapsed() - startedAt), drained());
+    await atMost(leaseMs - (runtime.elapsed() - askedAt), drained());
   }
 
   /** Waits for work, for this time at most. */
@@ -855,7 +876,7 @@ function assertJson(name: string, json: unknown, { id, type }: UnknownEvent): vo
   );
 }
 
-const ACCEPT_OPTIONS = ['json', 'traceparent'];
+const ACCEPT_OPTIONS = ['json', 'traceparent', 'waitUntil'];
 
 /** @throws {ConfigError} `ERR_CONFIG_INVALID` */
 function readAcceptOptions(
@@ -868,13 +889,16 @@ function readAcceptOptions(
 ): AcceptOptions {
   assertOrigin(where, origin);
   assertOptions(where, options, ACCEPT_OPTIONS);
-  const { json, traceparent, ...others } = options;
+  const { json, traceparent, waitUntil, ...others } = options;
   refuseOthers(where, others, ACCEPT_OPTIONS);
   if (json !== undefined) assertJson(`${where}: \`json\``, json, event);
   if (traceparent !== undefined && typeof traceparent !== 'string') {
     throw new ConfigError(`${where}: \`traceparent\` must be a string.`);
   }
-  return { json, traceparent };
+  if (waitUntil !== undefined && typeof waitUntil !== 'function') {
+    throw new ConfigError(`${where}: \`waitUntil\` must be a function.`);
+  }
+  return { json, traceparent, waitUntil };
 }
 
 const REDRIVE_OPTIONS = ['signal', 'onOutcome'];
@@ -927,18 +951,6 @@ function assertRecordArguments(events: readonly UnknownEvent[], options: RecordO
     }
     if (json !== undefined) assertJson(`${where}: \`json[${index}]\``, json[index], event);
   }
-}
-
-/** Waits for work until the signal aborts. */
-async function orAborted(work: Promise<unknown>, signal: AbortSignal | undefined): Promise<void> {
-  if (signal?.aborted) return;
-  let stop = () => {};
-  const aborted = new Promise<void>((resolve) => {
-    stop = resolve;
-  });
-  signal?.addEventListener('abort', stop);
-  await Promise.race([work, aborted]);
-  signal?.removeEventListener('abort', stop);
 }
 
 /** The element of a list that has one there. */
@@ -1018,6 +1030,15 @@ function slotsTaken({ random }: Runtime): BusyError {
     'ERR_RECEIVER_BUSY',
     'As many handlers run as maxConcurrency allows. Try again later.',
     { retryAfterMs: 1_000 + random() * (SLOTS_TAKEN_MS - 1_000) },
+  );
+}
+
+/** The process was stopped, as a function can be after its answer, or the inbox took long to answer. */
+function leaseLapsedBefore(leaseMs: number): BusyError {
+  return new BusyError(
+    'ERR_LEASE_LOST',
+    `The handler was not started, because its lease of ${leaseMs} ms was over by then: the process was stopped, or the inbox took that long to answer. redrive() or run() runs the event again.`,
+    { retryAfterMs: 1_000 },
   );
 }
 

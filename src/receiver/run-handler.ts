@@ -31,11 +31,11 @@ import { log, type OutcomeResult } from './outcome.js';
 const RETRY = { baseMs: 1_000, maxMs: 3_600_000 } as const;
 
 /**
- * How long a claim without a handler is valid, in ms. With a handler it is longer, because `leaseMs` is more than
- * `handlerTimeoutMs`. So the length of a lease that has lapsed shows whether a handler can have begun under it, also when
- * the process ended before it marked the event. Until another claim, a lease that has lapsed still marks its event.
+ * How long a claim without a handler is valid, in ms: a number that nobody gives as `leaseMs`. So the length of a lease that
+ * has lapsed shows whether a handler can have begun under it, also when the process ended before it marked the event. Long
+ * enough to mark it: with a lapsed lease, `takeDue` of any process could take it before.
  */
-const NO_HANDLER_LEASE_MS = 1;
+const NO_HANDLER_LEASE_MS = 5_007;
 
 /** The wait before the next try, in ms: it can reach a process that has the handler. */
 const NO_HANDLER_RETRY_MS = 5_000;
@@ -472,5 +472,5 @@ function canHaveBegun({ state, attempts, lastError, history, dueAt, updatedAt }:
 
 /** By the length of a lease, which an inbox may round. */
 function isWithHandler(leaseMs: number): boolean {
-  return leaseMs >= NO_HANDLER_LEASE_MS + 1;
+  return Math.abs(leaseMs - NO_HANDLER_LEASE_MS) > 1;
 }

@@ -1,7 +1,8 @@
+import { setImmediate } from 'node:timers/promises';
 import { createReceiver, memoryInbox } from 'stablehooks';
 import { createPoller, toCronRoute } from 'stablehooks/catch-up';
 import { exampleEvent } from 'stablehooks/testing';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { startList } from './list-server.js';
 
 const quiet = { warn: () => undefined, error: () => undefined };
@@ -48,6 +49,53 @@ test('a request without the secret is answered 401 and does not poll', async () 
   }
   expect((await get({})).status).toBe(401);
   expect(asked()).toBe(0);
+});
+
+test('the answer waits for a handler that outlived handlerTimeoutMs, until it ends or the poll is stopped', async () => {
+  const events = [exampleEvent('transfer.settled')];
+  const client = await startList(() => events);
+  const ends: (() => void)[] = [];
+  const inbox = durableInbox();
+  let saved = 0;
+  const receiver = createReceiver({
+    secret: 'secret',
+    inbox: {
+      ...inbox,
+      async savePoll(state, options) {
+        const isSaved = await inbox.savePoll(state, options);
+        if (options.leaseMs === 0) saved += 1;
+        return isSaved;
+      },
+    },
+    handlers: { 'transfer.settled': () => new Promise<void>((resolve) => void ends.push(resolve)) },
+    handlerTimeoutMs: 20,
+    leaseMs: 600_000,
+    logger: quiet,
+  });
+  const poller = createPoller({ client, receiver, backfill: true, logger: quiet });
+  const { GET } = toCronRoute(poller, { secret: 'cron-secret' });
+  const get = async () => {
+    const answer = GET(requestWith(authorized));
+    let isAnswered = false;
+    void answer.then(() => {
+      isAnswered = true;
+    });
+    const polls = saved + 1;
+    await vi.waitUntil(() => saved === polls, { timeout: 60_000, interval: 1 });
+    await setImmediate();
+    expect(isAnswered).toBe(false);
+    return { answer };
+  };
+
+  const { answer } = await get();
+  ends[0]?.();
+  expect(await (await answer).json()).toMatchObject({ proven: true, failed: 1 });
+
+  events.push(exampleEvent('transfer.settled'));
+  const { answer: stopped } = await get();
+  await poller.stop();
+  expect(await (await stopped).json()).toMatchObject({ failed: 1 });
+  ends[1]?.();
 });
 
 test('a poll that proves nothing is answered 500', async () => {

@@ -174,10 +174,15 @@ describe.each(['accept', 'handle'] as const)('%s', (method) => {
   );
 
   test.each<[string, unknown, string]>([
-    ['null', null, 'the options must be an object. They are json, traceparent.'],
-    ['a string', 'push', 'the options must be an object. They are json, traceparent.'],
-    ['an unknown option', { text: '{}' }, 'unknown option `text`. The options are json, traceparent.'],
+    ['null', null, 'the options must be an object. They are json, traceparent, waitUntil.'],
+    ['a string', 'push', 'the options must be an object. They are json, traceparent, waitUntil.'],
+    [
+      'an unknown option',
+      { text: '{}' },
+      'unknown option `text`. The options are json, traceparent, waitUntil.',
+    ],
     ['a traceparent that is no string', { traceparent: 7 }, '`traceparent` must be a string.'],
+    ['a waitUntil that is no function', { waitUntil: true }, '`waitUntil` must be a function.'],
   ])('resolves to failed with ERR_CONFIG_INVALID for the options: %s', async (_, options, message) => {
     const { inbox, receiver, outcomes } = setUp();
     const event = anEvent();

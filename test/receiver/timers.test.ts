@@ -184,6 +184,51 @@ test('what continues after the answer is kept alive for the rest of the lease, f
   expect(asked).toContain(50_000);
 });
 
+describe('a handler whose lease is over before it can begin is not started, and its event stays claimed', () => {
+  test.each([
+    [60_000, 'busy', 0],
+    [59_999, 'handled', 1],
+  ])('in a process that was stopped for %i ms after its answer', async (stoppedMs, kind, runs) => {
+    const handler = vi.fn();
+    const { receiver, clock, fire, kinds, lines } = setUp(handler, {
+      acknowledge: 'recorded',
+      leaseMs: 60_000,
+      maxConcurrency: 1,
+    });
+    const event = anEvent();
+    await receiver.receive(await delivery(event));
+    clock.elapsed += stoppedMs;
+    await until(() => fire(0) === 1);
+    await receiver.close();
+    expect(kinds).toEqual(['queued', kind]);
+    expect(handler).toHaveBeenCalledTimes(runs);
+    expect(lines.join('\n').includes('ERR_LEASE_LOST: The handler was not started')).toBe(runs === 0);
+  });
+
+  test('when the inbox takes that long to answer, and its slot is free again', async () => {
+    const inbox = durable();
+    const handler = vi.fn();
+    const claim: Inbox['claim'] = async (event, options) => {
+      const claimed = await inbox.claim(event, options);
+      clock.elapsed += event.id === slow.id ? 60_000 : 0;
+      return claimed;
+    };
+    const { receiver, clock } = setUp(handler, {
+      inbox: { ...inbox, claim },
+      leaseMs: 60_000,
+      maxConcurrency: 1,
+    });
+    const slow = anEvent();
+    expect(await receiver.receive(await delivery(slow))).toMatchObject({
+      kind: 'busy',
+      error: { code: 'ERR_LEASE_LOST', retryAfterMs: 1_000 },
+    });
+    expect(await inbox.find(slow.id)).toMatchObject({ state: 'leased', attempts: 1 });
+    expect(handler).not.toHaveBeenCalled();
+    expect((await receiver.receive(await delivery(anEvent()))).kind).toBe('handled');
+  });
+});
+
 describe('the wait after a failed attempt', () => {
   test.each([
     ['none', 0, 0.5],

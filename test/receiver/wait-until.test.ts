@@ -187,6 +187,33 @@ describe('waitUntil', () => {
     expect(count).toBe(2);
   });
 
+  test.each(['accept', 'handle'] as const)(
+    'waitUntil of %s gets a handler that outlived handlerTimeoutMs, and is not called otherwise',
+    async (method) => {
+      const gate = deferred();
+      const { receiver, lines } = recording(({ id }) => (id === slow.id ? gate.promise : undefined), {
+        acknowledge: 'handled',
+        handlerTimeoutMs: 20,
+      });
+      const slow = anEvent();
+      const waitUntil = vi.fn((_work: Promise<unknown>) => {
+        throw new TypeError('Illegal invocation');
+      });
+
+      expect((await receiver[method](anEvent(), 'pull', { waitUntil })).kind).toBe('handled');
+      expect(waitUntil).not.toHaveBeenCalled();
+      const { error } = await receiver[method](slow, 'pull', { waitUntil });
+      expect(error?.code).toBe('ERR_HANDLER_TIMEOUT');
+      const work = waitUntil.mock.lastCall?.[0];
+      expect(lines.join('\n')).toMatch(/waitUntil threw an error.*Illegal invocation/);
+      expect(work).toBeDefined();
+      expect(await isSettled(work)).toBe(false);
+      gate.resolve();
+      await work;
+      expect((await receiver[method](slow, 'pull')).kind).toBe('duplicate');
+    },
+  );
+
   test('redrive resolves when a handler that outlived handlerTimeoutMs has ended, or its signal aborts', async () => {
     const inbox = { ...memoryInbox(), durable: true };
     const gate = deferred();

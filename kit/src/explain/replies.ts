@@ -93,8 +93,8 @@ const REPLIES: Readonly<Record<string, Finding>> = {
     fix: 'Send it again after the Retry-After of the answer, or raise maxConcurrency.',
   },
   ERR_LEASE_LOST: {
-    what: 'The handler ran longer than leaseMs, so another process could run the event.',
-    fix: 'Raise leaseMs, or make the handler faster.',
+    what: 'The handler ran longer than leaseMs, or could not begin in that time, so another process could run the event.',
+    fix: 'Raise leaseMs, or make the handler faster. See the log of the endpoint.',
   },
   ERR_RECEIVER_CLOSED: { what: 'The endpoint is stopping.', fix: 'Start it again.' },
   ERR_INBOX_FAILED: { what: 'The endpoint cannot reach its inbox.', fix: 'See its log.' },
