@@ -264,9 +264,13 @@ export function* surveyList(options: SurveyOptions): Survey {
     return answer.size >= query.limit ? null : 'filtered-late';
   }
 
-  /** An event that is older than the oldest one before was listed late, and shows nothing of the others. */
+  /**
+   * An event that is older than the oldest one before was listed late, and shows nothing of the others. If that one was
+   * dated in the future, those that were created since are older, too, and count.
+   */
   function oldestNow(): number {
-    return oldestTime(answers, oldest?.at ?? Number.NEGATIVE_INFINITY);
+    const before = oldest?.at ?? Number.NEGATIVE_INFINITY;
+    return oldestTime(answers, Math.min(before, oldest?.seenAt ?? before));
   }
 
   /** What a complete answer proves: everything, unless events have been removed from the list. */

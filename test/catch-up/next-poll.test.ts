@@ -98,6 +98,15 @@ describe('oldest', () => {
     expect(failing.oldest).toEqual(known);
   });
 
+  test('an event that is dated in the future does not hide that events of before are removed', () => {
+    const future = { id: 'future', type: EVENT_TYPES[0], at: NOW + 1_000 * HOUR_MS };
+    const first = survey(() => [future], { startedAt: NOW - 10 * HOUR_MS });
+    const second = survey(() => [future, ...marks(1)], { oldest: first.oldest });
+    expect(second).toMatchObject({ removedUntil: null, oldest: { at: timeOf(0), seenAt: NOW } });
+    const third = survey(() => [future], { startedAt: NOW + 10 * HOUR_MS, oldest: second.oldest });
+    expect(third.removedUntil).toBe(NOW + 10 * HOUR_MS - HOUR_MS + LAG_MS + DISORDER_MS);
+  });
+
   test('a list that does not answer changes nothing', () => {
     expect(survey(() => null).oldest).toBeNull();
     expect(survey(() => null, { oldest: known }).oldest).toEqual(known);
