@@ -526,12 +526,14 @@ function measureDisorder(answer: ListAnswer): number | null {
   return Math.min(measure(distinct), measure(distinct.toReversed()));
 }
 
-/** When the oldest event from `start` on was created; infinite when there is none. */
+/** When the oldest element from `start` on was created, readable or not; infinite when there is none. */
 function oldestTime(answers: readonly ListAnswer[], start: number): number {
-  return answers.reduce(
-    (oldest, { events }) => events.reduce((time, { at }) => (at < start ? time : Math.min(time, at)), oldest),
-    Number.POSITIVE_INFINITY,
-  );
+  return answers
+    .flatMap(({ events, unreadable }) => [...events.map(({ at }) => at), ...unreadable])
+    .reduce<number>(
+      (oldest, at) => (at === null || at < start ? oldest : Math.min(oldest, at)),
+      Number.POSITIVE_INFINITY,
+    );
 }
 
 /** The limit of the query that confirms a window, as a share of the window's size. */

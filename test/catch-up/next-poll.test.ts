@@ -107,6 +107,17 @@ describe('oldest', () => {
     expect(third.removedUntil).toBe(NOW + 10 * HOUR_MS - HOUR_MS + LAG_MS + DISORDER_MS);
   });
 
+  test('an element that cannot be read counts by its date, so that the gap that contains it stays when it is removed', () => {
+    const unreadable = [timeOf(40), null];
+    const { oldest } = survey(() => marks(3), { extras: () => ({ unreadable }) });
+    expect(oldest).toEqual({ at: timeOf(40), seenAt: NOW });
+    expect(survey(() => marks(3), { oldest, extras: () => ({ unreadable }) }).removedUntil).toBeNull();
+    expect(survey(() => marks(3), { oldest }).removedUntil).toBe(timeOf(40) + LAG_MS + DISORDER_MS);
+    // Corrected, it has its date still.
+    const corrected = { id: 'corrected', type: EVENT_TYPES[0], at: timeOf(40) };
+    expect(survey(() => [...marks(3), corrected], { oldest }).removedUntil).toBeNull();
+  });
+
   test('a list that does not answer changes nothing', () => {
     expect(survey(() => null).oldest).toBeNull();
     expect(survey(() => null, { oldest: known }).oldest).toEqual(known);
