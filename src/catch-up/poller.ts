@@ -405,14 +405,9 @@ async function pollUnderLease(
   const { limit: lastLimit } = state;
   let { oldest } = state;
   const settledAt = startedAt - settings.lagMs;
-  // Only a first poll that looks back could take for whole what has lost events before any poll saw it.
-  if (first && watermark < settledAt) {
-    try {
-      oldest ??= await oldestReceived(settings.receiver.inbox, settledAt);
-    } catch (error) {
-      problems.push(toProblem(error, { code: 'ERR_INBOX_FAILED' }));
-    }
-  }
+  // Only a first poll that looks back could take for whole what has lost events before any poll saw it. If the inbox fails,
+  // the poll ends: no later one looks.
+  if (first && watermark < settledAt) oldest ??= await oldestReceived(settings.receiver.inbox, settledAt);
   const target = triesGaps(state, { ...settings, startedAt, isFirst }) ? oldestGap(state) : undefined;
   const survey = await runSurvey(list, {
     ...settings,
