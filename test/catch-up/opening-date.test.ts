@@ -244,6 +244,20 @@ test('a first poll that looks back proves nothing of the time from which the lis
   expect((await it.poll({ since })).gaps).toHaveLength(1);
 });
 
+test('what push brought shows to a first poll that looks back what the list has lost also once the inbox has pruned it', async () => {
+  for (const isListed of [false, true]) {
+    const it = setUp();
+    // Its delivery came an hour late.
+    const pushed = listed('pushed', START - 60 * MINUTE_MS);
+    await push(it, pushed);
+    await it.inbox.prune({ olderThanMs: 0 });
+    it.clock.now += 10 * 60 * MINUTE_MS;
+    it.events.push(listed('kept', it.clock.now - 60 * MINUTE_MS), ...(isListed ? [pushed] : []));
+    const report = await it.poll({ since: new Date(START - DAY_MS) });
+    expect(report.gaps.map(({ reason }) => reason)).toEqual(isListed ? [] : ['removed']);
+  }
+});
+
 test.each([
   ['is still listed', START - 20 * 60 * MINUTE_MS, true],
   ['need not be listed yet', START - MINUTE_MS, false],
