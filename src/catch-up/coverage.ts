@@ -280,11 +280,10 @@ export function* surveyList(options: SurveyOptions): Survey {
       // An event that was listed up to an age shows that the service keeps events at least as long. A list of so many that
       // it is not complete as a whole can also keep a number of events: these are the younger, the more there are.
       const isByAge = oldest.at !== null && answer.type === null;
-      const keptMs = isByAge ? oldest.seenAt - oldest.at : Number.NEGATIVE_INFINITY;
+      const keptMs = isByAge ? Math.max(0, oldest.seenAt - oldest.at) : 0;
       // A service that removes the oldest first has everything that is newer than the oldest that it has. It judges the
       // age by its own clock: ours can be so slow that what it has removed is in our future.
-      const removed = Math.min(oldestNow(), latest() - keptMs);
-      from = Number.isFinite(removed) ? removed + lagMs + disorderMs : latest();
+      from = Math.min(oldestNow(), latest() - keptMs) + lagMs + disorderMs;
       removedUntil = from;
     }
     return { query: answer, answer, verdict: 'complete', proof: { from, reason: 'removed' } };

@@ -107,6 +107,12 @@ describe('oldest', () => {
     expect(third.removedUntil).toBe(NOW + 10 * HOUR_MS - HOUR_MS + LAG_MS + DISORDER_MS);
   });
 
+  test('an event that was dated in the future and is gone shows nothing of the time after the lag, so that polls prove again', () => {
+    const oldest = { at: NOW + 1_000 * HOUR_MS, seenAt: NOW - HOUR_MS };
+    const { removedUntil } = survey(() => [], { oldest });
+    expect(removedUntil).toBe(NOW + LAG_MS + DISORDER_MS);
+  });
+
   test('an element that cannot be read counts by its date, so that the gap that contains it stays when it is removed', () => {
     const unreadable = [timeOf(40), null];
     const { oldest } = survey(() => marks(3), { extras: () => ({ unreadable }) });
