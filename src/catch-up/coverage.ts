@@ -246,8 +246,10 @@ export function* surveyList(options: SurveyOptions): Survey {
       const events = answer.events.filter((event) => event.type === type);
       const lacked = events.filter(({ at }) => at > from);
       if (lacked.some(({ at }) => at > start() && at <= settledAt())) return null;
+      // With the elements that cannot be read.
+      const size = answer.size - (answer.events.length - events.length);
       // So many can hardly all have been listed since the window was, and the answer shows nothing of older ones.
-      if (lacked.length >= REACH_EVENTS && lacked.length === events.length) return null;
+      if (size >= REACH_EVENTS && lacked.length === events.length) return null;
     }
     return except;
   }
