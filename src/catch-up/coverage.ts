@@ -246,8 +246,10 @@ export function* surveyList(options: SurveyOptions): Survey {
       const events = answer.events.filter((event) => event.type === type);
       const lacked = events.filter(({ at }) => at > from);
       if (lacked.some(({ at }) => at > start() && at <= settledAt())) return null;
+      // With the elements that cannot be read.
+      const size = answer.size - (answer.events.length - events.length);
       // So many can hardly all have been listed since the window was, and the answer shows nothing of older ones.
-      if (lacked.length >= REACH_EVENTS && lacked.length === events.length) return null;
+      if (size >= REACH_EVENTS && lacked.length === events.length) return null;
     }
     return except;
   }
@@ -264,21 +266,26 @@ export function* surveyList(options: SurveyOptions): Survey {
     return answer.size >= query.limit ? null : 'filtered-late';
   }
 
-  /** An event that is older than the oldest one before was listed late, and shows nothing of the others. */
+  /**
+   * An event that is older than the oldest one before was listed late, and shows nothing of the others. If that one was
+   * dated in the future, those that were created since are older, too, and count.
+   */
   function oldestNow(): number {
-    return oldestTime(answers, oldest?.at ?? Number.NEGATIVE_INFINITY);
+    const before = oldest?.at ?? Number.NEGATIVE_INFINITY;
+    return oldestTime(answers, Math.min(before, oldest?.seenAt ?? before));
   }
 
   /** What a complete answer proves: everything, unless events have been removed from the list. */
   function complete(answer: ListAnswer): Judged {
     let from = Number.NEGATIVE_INFINITY;
     if (oldest !== null && (oldest.at === null || oldestNow() > oldest.at)) {
-      // An event that was listed up to an age shows that the service keeps events at least as long.
-      const keptMs = oldest.at === null ? Number.NEGATIVE_INFINITY : oldest.seenAt - oldest.at;
-      // A service that removes by age has everything that is newer than the oldest that it has. It judges the age by
-      // its own clock: ours can be so slow that what it has removed is in our future.
-      const removed = Math.min(oldestNow(), latest() - keptMs);
-      from = Number.isFinite(removed) ? removed + lagMs + disorderMs : latest();
+      // An event that was listed up to an age shows that the service keeps events at least as long. A list of so many that
+      // it is not complete as a whole can also keep a number of events: these are the younger, the more there are.
+      const isByAge = oldest.at !== null && answer.type === null;
+      const keptMs = isByAge ? Math.max(0, oldest.seenAt - oldest.at) : 0;
+      // A service that removes the oldest first has everything that is newer than the oldest that it has. It judges the
+      // age by its own clock: ours can be so slow that what it has removed is in our future.
+      from = Math.min(oldestNow(), latest() - keptMs) + lagMs + disorderMs;
       removedUntil = from;
     }
     return { query: answer, answer, verdict: 'complete', proof: { from, reason: 'removed' } };
@@ -520,12 +527,14 @@ function measureDisorder(answer: ListAnswer): number | null {
   return Math.min(measure(distinct), measure(distinct.toReversed()));
 }
 
-/** When the oldest event from `start` on was created; infinite when there is none. */
+/** When the oldest element from `start` on was created, readable or not; infinite when there is none. */
 function oldestTime(answers: readonly ListAnswer[], start: number): number {
-  return answers.reduce(
-    (oldest, { events }) => events.reduce((time, { at }) => (at < start ? time : Math.min(time, at)), oldest),
-    Number.POSITIVE_INFINITY,
-  );
+  return answers
+    .flatMap(({ events, unreadable }) => [...events.map(({ at }) => at), ...unreadable])
+    .reduce<number>(
+      (oldest, at) => (at === null || at < start ? oldest : Math.min(oldest, at)),
+      Number.POSITIVE_INFINITY,
+    );
 }
 
 /** The limit of the query that confirms a window, as a share of the window's size. */

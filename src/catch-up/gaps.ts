@@ -78,8 +78,10 @@ export function advance(
   };
   const opened = added.length === 0 ? [] : [gap];
   const gaps = limitGaps([...extended, ...opened]).map((gap) => markRemoved(gap, survey));
+  // While the watermark stands still, there is no gap to mark: what has been removed since must be noticed once it moves.
+  const oldest = watermark > start ? survey.oldest : (state.oldest ?? survey.oldest);
   return {
-    state: { ...state, watermark, gaps, limit: survey.limit, oldest: survey.oldest },
+    state: { ...state, watermark, gaps, limit: survey.limit, oldest },
     proven: missing.length === 0,
     reason,
     opened,

@@ -1,5 +1,5 @@
 import { ConfigError, orUnavailable, refuseOthers } from '../core/errors.js';
-import { createdAtMs, isKnownEvent } from '../core/events.js';
+import { createdAtMs, isEventType, isKnownEvent } from '../core/events.js';
 import {
   boolean,
   date,
@@ -407,14 +407,9 @@ async function pollUnderLease(
   const { limit: lastLimit } = state;
   let { oldest } = state;
   const settledAt = startedAt - settings.lagMs;
-  // Only a first poll that looks back could take for whole what has lost events before any poll saw it.
-  if (first && watermark < settledAt) {
-    try {
-      oldest ??= await oldestReceived(settings.receiver.inbox, settledAt);
-    } catch (error) {
-      problems.push(toProblem(error, { code: 'ERR_INBOX_FAILED' }));
-    }
-  }
+  // Only a first poll that looks back could take for whole what has lost events before any poll saw it. If the inbox fails,
+  // the poll ends: no later one looks.
+  if (first && watermark < settledAt) oldest ??= await oldestReceived(settings.receiver.inbox, settledAt);
   const target = triesGaps(state, { ...settings, startedAt, isFirst }) ? oldestGap(state) : undefined;
   const survey = await runSurvey(list, {
     ...settings,
@@ -476,7 +471,7 @@ const FIRST_RECORDS = 500;
 
 /**
  * The oldest of the first events that the inbox received, if it was created by then: a list that shows only newer ones
- * has lost events. `null` if there is none, or the inbox has no `list`.
+ * has lost events. A pruned event counts by its receipt. `null` if there is none, or the inbox has no `list`.
  *
  * @throws {UnavailableError} `ERR_INBOX_FAILED`.
  */
@@ -488,11 +483,13 @@ async function oldestReceived(
   const listing = inbox.list({ state: 'done', limit: FIRST_RECORDS });
   const records = await orUnavailable('ERR_INBOX_FAILED', listing);
   const at = records
-    .flatMap(({ event }) => (event !== null && isKnownEvent(event) ? [createdAtMs(event)] : []))
+    .filter(({ type }) => isEventType(type))
+    .map(({ event, receivedAt }) => (event === null ? receivedAt : createdAtMs(event)))
     .filter((time) => time <= settledAt)
     .reduce((oldest, time) => Math.min(oldest, time), Number.POSITIVE_INFINITY);
-  // That the list had it is not known, so it shows no age up to which the service keeps events.
-  return Number.isFinite(at) ? { at, seenAt: at } : null;
+  // The list was never seen with it, so it shows no age up to which the service keeps events, and any older event of the
+  // list can be it: one that is pruned was created before it was received.
+  return Number.isFinite(at) ? { at, seenAt: 0 } : null;
 }
 
 /** Which events the poller takes. Times are epoch ms. */

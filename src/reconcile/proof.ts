@@ -57,7 +57,8 @@ function provenByPoller(
   state: PollState,
   { type, polledFrom }: { readonly type: EventType; readonly polledFrom: number },
 ): readonly Span[] {
-  if (state.watermark === null) return [];
+  // A first poll puts the watermark at the opening date, and proves nothing.
+  if (state.watermark === null || state.watermark === state.since) return [];
   const whole = { from: polledFrom, until: state.watermark };
   // A gap that a person has acknowledged is accepted, and not proven.
   return state.gaps.flatMap((gap) => spanOf(gap, type)).reduce(subtractFromAll, [whole]);

@@ -84,6 +84,18 @@ test.each([
   },
 );
 
+test('a list that has one type after the other is no window of the next one, although an element of that is no event', async () => {
+  const list = ['accept.confirmed', 'redeem.failed'].flatMap((type) =>
+    Array.from({ length: 1_500 }, (_, minutes) => event(`${type}-${minutes}`, { type, minutes })),
+  );
+  const newest = list.find(({ type }) => type === 'redeem.failed');
+  const broken = list.map((each) => (each === newest ? { ...each, id: 7 } : each));
+  const { poller, inbox } = setUp(await startList((asked) => cut(broken, asked)));
+  const { verdicts } = await poller.pollOnce();
+  expect(verdicts[0]).toMatchObject({ type: null, verdict: 'unproven', reason: 'contradiction' });
+  expect(await inbox.find('redeem.failed-599')).toMatchObject({ state: 'done' });
+});
+
 test('an event that is nested too deeply to be stored does not stop the others', async () => {
   const deep = JSON.parse(`${'{"a":'.repeat(20_000)}1${'}'.repeat(20_000)}`);
   const client: PollerClient = {

@@ -105,6 +105,15 @@ describe('a survey', () => {
     expect(state.gaps).toEqual([{ ...before, until: forAll(699) }]);
   });
 
+  test('that does not move the watermark leaves the oldest event that was known: what is removed after that is not proven', () => {
+    const known = { at: 3, seenAt: 1_200 };
+    const oldestAfter = (settledAt: number, oldest: PollState['oldest']) =>
+      advance({ ...stateOf([]), oldest }, surveyed(EVERYTHING, { settledAt }), onTime).state.oldest;
+    expect(oldestAfter(1_000, known)).toEqual(known);
+    expect(oldestAfter(1_001, known)).toEqual({ at: 5, seenAt: 2_300 });
+    expect(oldestAfter(1_000, null)).toEqual({ at: 5, seenAt: 2_300 });
+  });
+
   test('after a wrong clock opens a gap from 1970 on, or from the opening date on', () => {
     const ahead = surveyed(NOTHING, { isAhead: true, watermark: 9_000 });
     const reasonAndFrom = (since: number | null, { wasAhead }: { readonly wasAhead: boolean }) =>

@@ -98,6 +98,32 @@ describe('oldest', () => {
     expect(failing.oldest).toEqual(known);
   });
 
+  test('an event that is dated in the future does not hide that events of before are removed', () => {
+    const future = { id: 'future', type: EVENT_TYPES[0], at: NOW + 1_000 * HOUR_MS };
+    const first = survey(() => [future], { startedAt: NOW - 10 * HOUR_MS });
+    const second = survey(() => [future, ...marks(1)], { oldest: first.oldest });
+    expect(second).toMatchObject({ removedUntil: null, oldest: { at: timeOf(0), seenAt: NOW } });
+    const third = survey(() => [future], { startedAt: NOW + 10 * HOUR_MS, oldest: second.oldest });
+    expect(third.removedUntil).toBe(NOW + 10 * HOUR_MS - HOUR_MS + LAG_MS + DISORDER_MS);
+  });
+
+  test('an event that was dated in the future and is gone shows nothing of the time after the lag, so that polls prove again', () => {
+    const oldest = { at: NOW + 1_000 * HOUR_MS, seenAt: NOW - HOUR_MS };
+    const { removedUntil } = survey(() => [], { oldest });
+    expect(removedUntil).toBe(NOW + LAG_MS + DISORDER_MS);
+  });
+
+  test('an element that cannot be read counts by its date, so that the gap that contains it stays when it is removed', () => {
+    const unreadable = [timeOf(40), null];
+    const { oldest } = survey(() => marks(3), { extras: () => ({ unreadable }) });
+    expect(oldest).toEqual({ at: timeOf(40), seenAt: NOW });
+    expect(survey(() => marks(3), { oldest, extras: () => ({ unreadable }) }).removedUntil).toBeNull();
+    expect(survey(() => marks(3), { oldest }).removedUntil).toBe(timeOf(40) + LAG_MS + DISORDER_MS);
+    // Corrected, it has its date still.
+    const corrected = { id: 'corrected', type: EVENT_TYPES[0], at: timeOf(40) };
+    expect(survey(() => [...marks(3), corrected], { oldest }).removedUntil).toBeNull();
+  });
+
   test('a list that does not answer changes nothing', () => {
     expect(survey(() => null).oldest).toBeNull();
     expect(survey(() => null, { oldest: known }).oldest).toEqual(known);

@@ -244,6 +244,20 @@ test('a first poll that looks back proves nothing of the time from which the lis
   expect((await it.poll({ since })).gaps).toHaveLength(1);
 });
 
+test('what push brought shows to a first poll that looks back what the list has lost also once the inbox has pruned it', async () => {
+  for (const isListed of [false, true]) {
+    const it = setUp();
+    // Its delivery came an hour late.
+    const pushed = listed('pushed', START - 60 * MINUTE_MS);
+    await push(it, pushed);
+    await it.inbox.prune({ olderThanMs: 0 });
+    it.clock.now += 10 * 60 * MINUTE_MS;
+    it.events.push(listed('kept', it.clock.now - 60 * MINUTE_MS), ...(isListed ? [pushed] : []));
+    const report = await it.poll({ since: new Date(START - DAY_MS) });
+    expect(report.gaps.map(({ reason }) => reason)).toEqual(isListed ? [] : ['removed']);
+  }
+});
+
 test.each([
   ['is still listed', START - 20 * 60 * MINUTE_MS, true],
   ['need not be listed yet', START - MINUTE_MS, false],
@@ -256,12 +270,26 @@ test.each([
   expect(await it.poll({ since: new Date(START - DAY_MS) })).toMatchObject({ proven: true, gaps: [] });
 });
 
-test('a first poll that looks back reports an inbox that fails when it is read, and goes on', async () => {
+test('a first poll that looks back proves nothing if the inbox fails when it is read, and the next one is a first poll', async () => {
   const it = setUp();
-  const inbox = { ...it.inbox, list: () => Promise.reject(new Error('down')) };
+  await push(it, listed('pushed', START - 20 * 60 * MINUTE_MS));
+  it.events.push(listed('kept', START - 10 * 60 * MINUTE_MS));
+  let isDown = true;
+  const list: typeof it.inbox.list = async (options) => {
+    if (isDown) throw new Error('down');
+    return it.inbox.list(options);
+  };
+  const inbox = { ...it.inbox, list };
   const receiver = createReceiver({ secret: 'secret', inbox, handlers: {}, logger: quiet });
-  const report = await it.poll({ receiver, since: new Date(START - DAY_MS) });
-  expect(report).toMatchObject({ proven: true, doubtful: true, problems: [{ code: 'ERR_INBOX_FAILED' }] });
+  const poll = () => it.poll({ receiver, since: new Date(START - DAY_MS) });
+  expect(await poll()).toMatchObject({
+    proven: false,
+    watermark: null,
+    problems: [{ code: 'ERR_INBOX_FAILED' }],
+  });
+  isDown = false;
+  it.clock.now += MINUTE_MS;
+  expect(await poll()).toMatchObject({ proven: false, gapsOpened: [{ reason: 'removed' }] });
 });
 
 test('what is malformed and older than the opening date is no problem', async () => {

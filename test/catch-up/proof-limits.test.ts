@@ -142,6 +142,20 @@ describe('a complete list from which events have been removed', () => {
     expect({ removedUntil, requests }).toEqual({ removedUntil: from, requests: 1 });
   });
 
+  test('of single types proves what is newer than its oldest event: of a list so long, the service can keep a number of events', () => {
+    const list = marks(80).toReversed();
+    const { proofs, verdicts } = survey((query) => cut(list, query), {
+      // For ten hours when they were few, and for less since they are many.
+      oldest: { at: timeOf(600), seenAt: timeOf(0) },
+    });
+    const from = timeOf(79) + LAG_MS + DISORDER_MS;
+    for (const type of EVENT_TYPES) expect(proofs[type]).toEqual({ from, reason: 'removed' });
+    expect(verdicts.map(({ verdict }) => verdict)).toEqual([
+      'unproven',
+      ...EVENT_TYPES.map(() => 'complete'),
+    ]);
+  });
+
   test('is noticed although an event is listed late that is older than the one that is gone', () => {
     const stray = { id: 'stray', type: 'redeem.failed', at: timeOf(90) };
     const { proofs } = survey((query) => cut([...marks(30), stray], query), {

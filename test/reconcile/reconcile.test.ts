@@ -286,6 +286,23 @@ test('books do not agree while the list has an element whose date is no RFC 3339
   });
 });
 
+test('a first poll, whose watermark is still the opening date, has proven nothing, not even of that time', async () => {
+  const inbox = makeInbox();
+  const since = SINCE.getTime();
+  await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });
+  const state = { since, watermark: since, gaps: [], limit: 50, oldest: null };
+  await inbox.savePoll(state, { holder: 'poller', leaseMs: 0 });
+  const value = makeEvent('', { created_at: SINCE.toISOString() });
+  const problems = [{ index: 0, fields: ['id'], value }];
+  const client = {
+    events: { listWithProblems: async () => ({ events: [], problems, size: 1, servedAt: NOW }) },
+  };
+  expect(await compareBooks([], { client, inbox, ledger: [] })).toMatchObject({
+    agree: false,
+    unproven: [{ from: new Date(since - 1).toISOString(), until: SINCE.toISOString(), reason: 'malformed' }],
+  });
+});
+
 test('the list is read with the lowest limit if the service refuses the limit that sufficed the poller', async () => {
   const inbox = makeInbox();
   await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });

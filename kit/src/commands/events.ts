@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { createdAtMs, isEventType, type UnknownEvent } from 'stablehooks';
-import type { Client, EventList } from 'stablehooks/client';
+import type { EventList } from 'stablehooks/client';
 import {
   createSender,
   type DeliveryRow,
@@ -255,6 +255,8 @@ async function selectEvents({
     // It may be newer than this release, or misspelt.
     printer.note(`This release does not know the event type ${toPlain(type)}. ${suggestType(type)}`);
   }
+  const listAll = () => client.events.listWithProblems({ limit, signal });
+  const before = types.length === 0 ? undefined : await listAll();
   const pages: EventList[] = [];
   for (const type of types.length === 0 ? [undefined] : new Set(types)) {
     pages.push(await client.events.listWithProblems({ type, limit, signal }));
@@ -262,7 +264,8 @@ async function selectEvents({
   const [cut] = pages.flatMap(({ size }) => describeCut(size, limit) ?? []);
   if (cut !== undefined) printer.note(cut);
   const isWhole =
-    cut === undefined && (types.length === 0 || (await filtersFirst(pages, { client, limit, signal })));
+    cut === undefined &&
+    (before === undefined || filtersFirst(pages, { before, after: await listAll(), limit }));
   if (cut === undefined && !isWhole) printer.note(FILTERED_LATE);
   const problems = pages.reduce((sum, page) => sum + page.problems.length, 0);
   if (problems > 0)
@@ -286,19 +289,15 @@ const FILTERED_LATE =
 /**
  * Whether answers for single types that no limit has cut have every event of these types: the service may cut the list
  * before it selects a type, and then an answer is short although events are left out. It is shown that it does not if no
- * limit cuts the list of all types, or if an answer has an event that the list of all types, with the same limit, lacks.
+ * limit cuts the list of all types, or if an answer has an event that the list of all types, with the same limit, lacks
+ * before and after: one that was cut off or created in between is not lacking in both.
  */
-async function filtersFirst(
+function filtersFirst(
   pages: readonly EventList[],
-  {
-    client,
-    limit,
-    signal,
-  }: { readonly client: Client; readonly limit: number; readonly signal: AbortSignal },
-): Promise<boolean> {
-  const all = await client.events.listWithProblems({ limit, signal });
-  if (describeCut(all.size, limit) === undefined) return true;
-  const shown = new Set(all.events.map(({ id }) => id));
+  { before, after, limit }: { readonly before: EventList; readonly after: EventList; readonly limit: number },
+): boolean {
+  if (describeCut(after.size, limit) === undefined) return true;
+  const shown = new Set([...before.events, ...after.events].map(({ id }) => id));
   return pages.some(({ events }) => events.some(({ id }) => !shown.has(id)));
 }
 

@@ -223,6 +223,24 @@ describe.concurrent('events replay', () => {
     },
   );
 
+  test('events replay --type is exit 1 if the list has moved on since the service cut it before it selected the type', async () => {
+    const listed = Array.from({ length: 200 }, (_, index) =>
+      exampleEvent(index % 60 === 59 ? 'transfer.failed' : 'transfer.settled'),
+    );
+    await using service = await serve((request, response) => {
+      const type = new URL(request.url ?? '', 'http://localhost').searchParams.get('type');
+      const shown = listed.slice(0, 60).filter((event) => type === null || event.type === type);
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(shown));
+      if (type !== null) listed.unshift(exampleEvent('transfer.settled'));
+    });
+    await using endpoint = await startEndpoint();
+    const env = { STABLEHOOKS_BASE_URL: service.url, STABLEHOOKS_TOKEN: TOKEN, STABLEHOOKS_SECRET: SECRET };
+    const args = ['events', 'replay', '--type', 'transfer.failed', '--all', '--to', endpoint.url];
+    const { stderr, exitCode } = await run(args, { env });
+    expect(stderr).toContain('1 of 1 sent');
+    expect(exitCode).toBe(1);
+  });
+
   test('events replay is exit 1 when a reply says that no handler ran', async () => {
     await using service = await startService();
     const reply = JSON.stringify({ outcome: 'dead' });
