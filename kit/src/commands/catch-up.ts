@@ -9,7 +9,7 @@ import { countAlike, isQueued, printRow } from '../io/delivery.js';
 import { usageError } from '../io/errors.js';
 import { toFlagWords } from '../io/flag-words.js';
 import { createForwarder, type ForwardingAttempt } from '../io/forwarding.js';
-import { addInboxFlags, INBOX_PLACE, type InboxFlags, type OpenInbox, openInbox } from '../io/inbox.js';
+import { addInboxFlags, INBOX_PLACE, type InboxFlags, type OpenInbox } from '../io/inbox.js';
 import {
   countOf,
   EXIT,
@@ -33,7 +33,7 @@ import {
   parseWait,
   toDate,
 } from '../io/settings.js';
-import { OWN_INBOX, refuseAppInbox } from '../io/shared-inbox.js';
+import { OWN_INBOX, openOwnInbox } from '../io/shared-inbox.js';
 import { describeTypes, listUndelivered, type Undelivered } from '../io/undelivered.js';
 
 interface CatchUpFlags extends PollFlags, InboxFlags {
@@ -74,10 +74,9 @@ async function catchUp({
   const pollOptions = toPollOptions(flags);
   if (flags.report !== undefined) assertPicture(flags.report);
   const client = await settings.client();
-  const inbox = await openInbox(flags, { create: true });
+  const inbox = await openOwnInbox(flags);
   const rows: ForwardingAttempt[] = [];
   try {
-    await refuseAppInbox(inbox, flags.inbox);
     const forwarder = await createForwarder(url, {
       settings,
       client,

@@ -3,6 +3,7 @@ import { ConfigError } from 'stablehooks';
 import { acknowledgeGap, describeGap, type Gap, listGaps } from 'stablehooks/catch-up';
 import { unreachableError, usageError } from '../io/errors.js';
 import { addInboxFlags, type InboxFlags, withInbox } from '../io/inbox.js';
+import { findReceiverOrigin } from '../io/inbox-owner.js';
 import { EXIT, type ExitCode, toPlain } from '../io/output.js';
 import {
   addAction,
@@ -12,7 +13,6 @@ import {
   parseMoment,
   toDate,
 } from '../io/settings.js';
-import { findReceiverOrigin } from '../io/shared-inbox.js';
 import { toShellWord } from '../shell-word.js';
 
 export function gapsCommand(): Command {

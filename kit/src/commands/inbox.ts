@@ -26,6 +26,7 @@ import {
   recordsOf,
   withInbox,
 } from '../io/inbox.js';
+import { isOwnInbox } from '../io/inbox-owner.js';
 import {
   countOf,
   EXIT,
@@ -49,7 +50,6 @@ import {
   parseUrl,
   parseWait,
 } from '../io/settings.js';
-import { findReceiverOrigin } from '../io/shared-inbox.js';
 import { hasTakenEffect, toLastError } from '../io/without-handler.js';
 
 export function inboxCommand(): Command {
@@ -260,8 +260,7 @@ async function redrive({
       return EXIT.failed;
     }
     // Of an older event, too, than the newest ones.
-    const ofApp =
-      picked.some(({ origin }) => origin !== 'pull') || (await findReceiverOrigin(inbox)) !== undefined;
+    const ofApp = picked.some(({ origin }) => origin !== 'pull') || !(await isOwnInbox(inbox));
     const rows: RedriveRow[] = [];
     let skipped = 0;
     let failed = 0;
@@ -404,7 +403,7 @@ const LEFT = {
  * claim it, and so does one that waits for another event of its ordering key.
  *
  * In the inbox of an app, 2xx without a change of the inbox is no effect: the answer is that of a page at a wrong path, or
- * of another app. Only in an inbox that this tool has filled does the answer alone count.
+ * of another app. Only in an inbox of `catch-up` and `listen` does the answer alone count.
  *
  * @param answer - how the endpoint answered.
  */
@@ -417,7 +416,7 @@ async function recordAnswer(
   }: {
     readonly event: UnknownEvent;
     readonly record: InboxRecord;
-    /** Whether a receiver records its events in the inbox. */
+    /** Whether the inbox is an app's. */
     readonly ofApp: boolean;
   },
   inbox: OpenInbox,

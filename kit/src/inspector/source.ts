@@ -47,7 +47,8 @@ export interface DeliveriesPart {
 }
 
 /** What the page does with an inbox. Every inbox of `stablehooks` can do it. */
-export type InspectedInbox = InboxOperations & Pick<Inbox<unknown>, 'acquirePoll' | 'savePoll'>;
+export type InspectedInbox = Omit<InboxOperations, 'lastPoller'> &
+  Pick<Inbox<unknown>, 'acquirePoll' | 'savePoll'>;
 
 /** What the last poll reported, and when, in epoch ms. */
 export interface LastReport {

@@ -1,11 +1,4 @@
-import {
-  createReceiver,
-  EVENT_TYPES,
-  type EventType,
-  HandlerError,
-  type InboxOperations,
-  type WebhookEvent,
-} from 'stablehooks';
+import { createReceiver, EVENT_TYPES, type EventType, HandlerError, type WebhookEvent } from 'stablehooks';
 import { createPoller, type PollerOptions, type PollReport } from 'stablehooks/catch-up';
 import type { Client } from 'stablehooks/client';
 import type { Inbox, Lease } from 'stablehooks/conformance';
@@ -13,14 +6,14 @@ import { createSender, type DeliveryRow, type SentDelivery, toBytes } from './de
 import { CommandError, toFailure, unreachableError } from './errors.js';
 import { selectTypes } from './selected-types.js';
 import type { Settings } from './settings.js';
-import { checkSharing, sharedInboxError } from './shared-inbox.js';
+import { checkSharing, type OwnInbox, sharedInboxError } from './shared-inbox.js';
 import { hasTakenEffect, toLastError } from './without-handler.js';
 
 /** How events are forwarded. */
 interface ForwardingOptions {
   readonly settings: Settings;
   readonly client: Client;
-  readonly inbox: Inbox & Pick<InboxOperations, 'find' | 'requeue'>;
+  readonly inbox: OwnInbox;
   readonly timeoutMs: number;
   /**
    * The types to forward. Events of others are recorded and not run: they wait in the inbox for a forwarder of their
@@ -126,6 +119,7 @@ export async function createForwarder(url: string, options: ForwardingOptions): 
       const report = await poller.pollOnce({ signal: AbortSignal.any([signal, sharing.shared]) });
       const serviceError = signal.aborted ? undefined : toServiceError(report);
       const sharedError = sharing.shared.aborted ? sharedInboxError() : undefined;
+      if (sharedError !== undefined) options.inbox.leaveToApp();
       return { report, serviceError, sharedError, inboxError: inbox.lastError() };
     },
   };

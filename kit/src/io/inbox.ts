@@ -16,6 +16,7 @@ import {
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { recordPages } from 'stablehooks/reconcile';
 import { usageError } from './errors.js';
+import { keepMark } from './inbox-owner.js';
 import { keepConfidential, toPlain } from './output.js';
 import { confidentialParts, hasPassword, namePlace } from './place.js';
 
@@ -75,17 +76,15 @@ export async function openInbox(
   { create = false }: Partial<Pick<OpenOptions, 'create'>> = {},
 ): Promise<OpenInbox> {
   const [, variable] = /^env:(\w+)$/.exec(place) ?? [];
-  if (variable !== undefined) {
-    const value = process.env[variable];
-    if (!value) throw usageError(`${place}: there is no such environment variable, or it is empty.`);
-    return openPlace(value, { create, namespace, name: place });
-  }
-  if (hasPassword(place)) {
+  const value = variable === undefined ? place : process.env[variable];
+  if (!value) throw usageError(`${place}: there is no such environment variable, or it is empty.`);
+  if (variable === undefined && hasPassword(place)) {
     throw usageError(
       'A password in the URL shows in the process list: put the URL into an environment variable, and pass env:NAME. A URL that cannot be read counts as one with a password.',
     );
   }
-  return openPlace(place, { create, namespace, name: place });
+  const inbox = await openPlace(value, { create, namespace, name: place });
+  return create ? inbox : keepMark(inbox);
 }
 
 /** Opens an inbox for one piece of work, and closes it at its end. */

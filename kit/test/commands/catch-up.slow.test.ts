@@ -3,6 +3,7 @@ import { parseXml } from '@rgrove/parse-xml';
 import Database from 'libsql';
 import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
+import { withMark } from '../../src/io/inbox-owner.js';
 import { makeFolder, run, SECRET, start } from '../command.js';
 import { findClosedUrl, serve } from '../http-server.js';
 import { fire, startEndpoint, startService } from '../service.js';
@@ -109,7 +110,8 @@ describe.concurrent('catch-up', () => {
     await using endpoint = await startEndpoint();
     fire(service.sandbox, 2);
     const minutesAgo = (minutes: number) => Date.now() - minutes * 60_000;
-    using inbox = await openSqlite(folder.at('events.db'));
+    using opened = await openSqlite(folder.at('events.db'));
+    const inbox = withMark(opened);
     const holder = { holder: 'a poller', leaseMs: 0 };
     await inbox.acquirePoll(holder);
     const gap = {

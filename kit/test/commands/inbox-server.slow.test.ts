@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
 import pg from 'pg';
-import { createReceiver, PermanentError } from 'stablehooks';
+import { createReceiver, type InboxOperations, PermanentError } from 'stablehooks';
 import type { Inbox, Lease } from 'stablehooks/conformance';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { fromIoredis, redisInbox } from 'stablehooks/inboxes/redis';
@@ -12,10 +12,12 @@ import { startRedis } from '../../../test/services/redis.js';
 import { describeWithRedis } from '../../../test/services/with-redis.js';
 import { run, SECRET } from '../command.js';
 import { findClosedUrl, serve } from '../http-server.js';
+import { leaveToCatchUp } from '../own-inbox.js';
 import { SILENT, startEndpoint } from '../service.js';
 
-/** Leaves one event of the list dead in the inbox, and answers its id. */
-async function leaveDead(inbox: Inbox): Promise<string> {
+/** Leaves one event of the list dead in an inbox of `catch-up`, and answers its id. */
+async function leaveDead(inbox: Inbox & InboxOperations): Promise<string> {
+  await leaveToCatchUp(inbox);
   const giveUp = () => {
     throw new PermanentError('the account was closed');
   };
@@ -181,6 +183,7 @@ describeWithRedis('a Redis', () => {
 
   test('an event that an endpoint without this inbox handled after inbox redrive is done while another event of its ordering key runs', () =>
     withBusyKey(async ({ inbox, id, runs, command }) => {
+      await leaveToCatchUp(inbox);
       await using endpoint = await startEndpoint();
       const redrive = await command(['redrive', id, '--to', endpoint.url]);
       expect(endpoint.handled()).toEqual([id]);

@@ -7,6 +7,7 @@ import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
 import { makeFolder, run, SECRET } from '../command.js';
 import { findClosedUrl, serve } from '../http-server.js';
+import { leaveToCatchUp } from '../own-inbox.js';
 import { SILENT, startEndpoint } from '../service.js';
 import { deliverToFile, openSqlite } from '../sqlite-file.js';
 import { runInTerminal } from '../terminal.js';
@@ -206,6 +207,7 @@ describe.concurrent('inbox', () => {
     const path = folder.at('catch-up.db');
     const events = [exampleEvent('transfer.failed'), exampleEvent('transfer.failed')];
     using inbox = await openSqlite(path);
+    await leaveToCatchUp(inbox);
     for (const event of events) {
       const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'pull' });
       if (claim.state !== 'claimed') throw new Error(`The event is ${claim.state}.`);
