@@ -77,6 +77,7 @@ export async function openInbox(
 ): Promise<OpenInbox> {
   const [, variable] = /^env:(\w+)$/.exec(place) ?? [];
   const value = variable === undefined ? place : process.env[variable];
+  if (place === '') throw usageError('--inbox is empty. If a variable was to set it, check that it does.');
   if (!value) throw usageError(`${place}: there is no such environment variable, or it is empty.`);
   if (variable === undefined && hasPassword(place)) {
     throw usageError(
@@ -155,7 +156,13 @@ async function openPlace(place: string, options: OpenOptions): Promise<OpenInbox
     if (!create) assertIsOfThisRelease(db, { Sqlite, name });
     const inode = () => statSync(place, { throwIfNoEntry: false })?.ino;
     const opened = inode();
-    return { ...sqliteInbox(db), close: () => db.close(), isCurrent: () => inode() === opened };
+    const inbox = sqliteInbox(db);
+    if (!inbox.durable) {
+      throw usageError(
+        `${name}: this is no file, so that SQLite keeps nothing after the end of this command. Pass the path of a file.`,
+      );
+    }
+    return { ...inbox, close: () => db.close(), isCurrent: () => inode() === opened };
   } catch (error) {
     db.close();
     throw error;
