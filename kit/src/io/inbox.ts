@@ -11,6 +11,7 @@ import {
   fromNodeRedis,
   type IoredisLike,
   type NodeRedisLike,
+  type RedisLike,
   redisInbox,
 } from 'stablehooks/inboxes/redis';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
@@ -126,7 +127,10 @@ async function openPlace(place: string, options: OpenOptions): Promise<OpenInbox
     return openUrl(place, { open: (url) => openPostgres(url, namespace), which });
   }
   if (/^rediss?:/.test(place)) {
-    const inbox = await openUrl(place, { open: (url) => openRedis(url, namespace), which });
+    const inbox = await openUrl(place, {
+      open: (url) => openRedis(url, { prefix: namespace, which }),
+      which,
+    });
     if (!create) await assertIsUsed(inbox, options);
     return inbox;
   }
@@ -319,6 +323,7 @@ type Ioredis = new (
   },
 ) => IoredisLike & {
   connect(): Promise<void>;
+  select(database: string): Promise<unknown>;
   disconnect(): void;
   on(event: 'error', listener: (error: Error) => void): void;
 };
@@ -330,33 +335,70 @@ interface NodeRedis {
     readonly socket: { readonly reconnectStrategy: false; readonly connectTimeout: number };
   }): NodeRedisLike & {
     connect(): Promise<unknown>;
+    select(database: string): Promise<unknown>;
     destroy(): void;
     on(event: 'error', listener: () => void): void;
   };
 }
 
-async function openRedis(url: string, prefix: string | undefined): Promise<OpenInbox> {
+/** A client of Redis, whichever package made it. */
+interface RedisClient {
+  readonly redis: RedisLike;
+  connect(): Promise<unknown>;
+  select(database: string): Promise<unknown>;
+  close(): void;
+}
+
+async function openRedis(
+  url: string,
+  { prefix, which }: { readonly prefix: string | undefined; readonly which: string },
+): Promise<OpenInbox> {
+  const server = new URL(url);
+  const { pathname, searchParams } = server;
+  const path = /^(?:\/(\d*))?$/.exec(pathname);
+  if (path === null || searchParams.has('db')) {
+    throw usageError(`${which}: write the database of Redis as a number after the host, such as /0.`);
+  }
+  const [, database = ''] = path;
+  // The drivers differ in what they do when there is no such database: ioredis goes on with database 0.
+  server.pathname = '';
+  const { redis, connect, select, close } = await createRedisClient(server.href);
+  // A wrong prefix is refused before there is a connection to close.
+  const inbox = redisInbox(redis, { prefix });
+  try {
+    await connect();
+    if (Number(database) > 0) await select(database);
+  } catch (error) {
+    close();
+    if (!(error instanceof Error && error.message.startsWith('ERR '))) throw error;
+    throw usageError(`${which}: this Redis has no database ${database}. Check the number after the host.`, {
+      cause: error,
+    });
+  }
+  return { ...inbox, close };
+}
+
+async function createRedisClient(url: string): Promise<RedisClient> {
   const drivers = await importFromProject<{ ioredis: Ioredis; redis: NodeRedis }>(
     ['ioredis', 'redis'],
     'An inbox in Redis needs its driver.',
   );
-  if (drivers.ioredis !== undefined) return openByIoredis(drivers.ioredis, { url, prefix });
+  if (drivers.ioredis !== undefined) return byIoredis(drivers.ioredis, url);
   if (drivers.redis === undefined) throw noDefaultExport('redis');
   const client = drivers.redis.createClient({
     url,
     socket: { reconnectStrategy: false, connectTimeout: CONNECT_TIMEOUT_MS },
   });
   client.on('error', () => undefined);
-  // A wrong prefix is refused before there is a connection to close.
-  const inbox = redisInbox(fromNodeRedis(client), { prefix });
-  await client.connect();
-  return { ...inbox, close: () => client.destroy() };
+  return {
+    redis: fromNodeRedis(client),
+    connect: () => client.connect(),
+    select: (database) => client.select(database),
+    close: () => client.destroy(),
+  };
 }
 
-async function openByIoredis(
-  Redis: Ioredis,
-  { url, prefix }: { readonly url: string; readonly prefix: string | undefined },
-): Promise<OpenInbox> {
+function byIoredis(Redis: Ioredis, url: string): RedisClient {
   const client = new Redis(url, {
     lazyConnect: true,
     retryStrategy: () => null,
@@ -367,13 +409,16 @@ async function openByIoredis(
   client.on('error', (error) => {
     emitted = error;
   });
-  // A wrong prefix is refused before there is a connection to close.
-  const inbox = redisInbox(fromIoredis(client), { prefix });
-  // It rejects with "Connection is closed"; the event has the cause.
-  await client.connect().catch((error: unknown) => {
-    throw emitted ?? error;
-  });
-  return { ...inbox, close: () => client.disconnect() };
+  return {
+    redis: fromIoredis(client),
+    // It rejects with "Connection is closed"; the event has the cause.
+    connect: () =>
+      client.connect().catch((error: unknown) => {
+        throw emitted ?? error;
+      }),
+    select: (database) => client.select(database),
+    close: () => client.disconnect(),
+  };
 }
 
 /**

@@ -10,7 +10,7 @@ import { expect, test } from 'vitest';
 import { startPostgres } from '../../../test/services/postgres.js';
 import { startRedis } from '../../../test/services/redis.js';
 import { describeWithRedis } from '../../../test/services/with-redis.js';
-import { run, SECRET } from '../command.js';
+import { makeFolder, run, SECRET, useOnly } from '../command.js';
 import { findClosedUrl, serve } from '../http-server.js';
 import { leaveToCatchUp } from '../own-inbox.js';
 import { SILENT, startEndpoint } from '../service.js';
@@ -120,6 +120,47 @@ describeWithRedis('a Redis', () => {
       await server.stop();
     }
   });
+
+  test.for(['ioredis', 'redis'])(
+    'a database that a Redis does not have is refused, and nothing is done in another one: %s',
+    async (driver) => {
+      const server = await startRedis();
+      await using folder = await makeFolder();
+      await useOnly(driver, folder);
+      try {
+        const redis = new Redis(server.url);
+        const inbox = redisInbox(fromIoredis(redis));
+        const event = exampleEvent('redeem.failed');
+        const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+        if (claim.state === 'claimed') await inbox.complete(claim.lease);
+        const prune = (database: string) =>
+          run(['inbox', 'prune', '--older-than', '0', '--yes', '--inbox', 'env:INBOX_URL'], {
+            env: { INBOX_URL: `${server.url}${database}` },
+            cwd: folder.path,
+          });
+        expect(await prune('/99')).toEqual({
+          stdout: '',
+          stderr:
+            'stablehooks: env:INBOX_URL: this Redis has no database 99. Check the number after the host.\n',
+          exitCode: 2,
+        });
+        for (const database of ['/prod', '/0x1', '/1/2', '/-1', '/1e0', '?db=1']) {
+          expect(await prune(database)).toEqual({
+            stdout: '',
+            stderr:
+              'stablehooks: env:INBOX_URL: write the database of Redis as a number after the host, such as /0.\n',
+            exitCode: 2,
+          });
+        }
+        expect((await prune('/1')).stderr).toMatch(/this Redis has no inbox with the prefix stablehooks/);
+        expect(await inbox.find(event.id)).toMatchObject({ event: { id: event.id } });
+        for (const database of ['/', '/0']) expect((await prune(database)).exitCode).toBe(0);
+        await redis.quit();
+      } finally {
+        await server.stop();
+      }
+    },
+  );
 
   /** A Redis with a dead event of an ordering key, and with another event of it that runs. */
   async function withBusyKey(

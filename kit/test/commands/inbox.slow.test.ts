@@ -1,11 +1,11 @@
-import { symlink, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import Database from 'libsql';
 import { createReceiver, type UnknownEvent } from 'stablehooks';
 import { toNodeHandler } from 'stablehooks/node';
 import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
-import { makeFolder, run, SECRET } from '../command.js';
+import { makeFolder, run, SECRET, useOnly } from '../command.js';
 import { findClosedUrl, serve } from '../http-server.js';
 import { leaveToCatchUp } from '../own-inbox.js';
 import { SILENT, startEndpoint } from '../service.js';
@@ -599,12 +599,7 @@ describe.concurrent('the file of an inbox', () => {
     'a folder that does not exist is exit 2 with its name: %s',
     async (driver) => {
       await using folder = await makeFolder();
-      // A project that has only this driver.
-      const modules = fileURLToPath(new URL('../../../node_modules', import.meta.url));
-      await writeFile(folder.at('package.json'), '{}');
-      const { mkdir } = await import('node:fs/promises');
-      await mkdir(folder.at('node_modules'));
-      await symlink(`${modules}/${driver}`, folder.at(`node_modules/${driver}`));
+      await useOnly(driver, folder);
       const args = ['catch-up', '--to', 'http://127.0.0.1:1', '--inbox', 'missing/app.db'];
       const env = { STABLEHOOKS_BASE_URL: 'http://127.0.0.1:1', STABLEHOOKS_TOKEN: 'x' };
       const { stderr, exitCode } = await run(args, { env, cwd: folder.path });
