@@ -283,10 +283,13 @@ async function redrive({
         rows.push(row);
         printRow(printer, row, () => row.done);
       } catch (error) {
-        const { exitCode, message } = toFailure(error);
         failed += 1;
-        isInboxLost = exitCode === EXIT.unreachable;
-        printer.note(`${toPlain(record.id)} ${LEFT[reached]}: ${toPlain(message)}`);
+        printer.note(`${toPlain(record.id)} ${LEFT[reached]}: ${toFailure(error).message}`);
+        // It can fail for this event alone.
+        isInboxLost = await inbox.find(record.id).then(
+          () => false,
+          () => true,
+        );
       }
       progress.show(rows.length + skipped + failed);
     }

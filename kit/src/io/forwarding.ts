@@ -3,7 +3,7 @@ import { createPoller, type PollerOptions, type PollReport } from 'stablehooks/c
 import type { Client } from 'stablehooks/client';
 import type { Inbox, Lease } from 'stablehooks/conformance';
 import { createSender, type DeliveryRow, type SentDelivery, toBytes } from './delivery.js';
-import { CommandError, toFailure, unreachableError } from './errors.js';
+import { CommandError, toFailure, unreachableError, withErrors } from './errors.js';
 import { selectTypes } from './selected-types.js';
 import type { Settings } from './settings.js';
 import { checkSharing, type OwnInbox, sharedInboxError } from './shared-inbox.js';
@@ -156,19 +156,9 @@ function watchAttempts(
  */
 function watchErrors<Target extends object>(object: Target) {
   let last: unknown;
-  const remember = (error: unknown) => {
+  const target = withErrors(object, (error) => {
     last = error;
-    throw error;
-  };
-  const target = new Proxy(object, {
-    get(from, name) {
-      const member: unknown = Reflect.get(from, name);
-      if (typeof member !== 'function') return member;
-      return (...values: readonly unknown[]) => {
-        const result: unknown = Reflect.apply(member, from, values);
-        return result instanceof Promise ? result.catch(remember) : result;
-      };
-    },
+    return error;
   });
   return {
     target,

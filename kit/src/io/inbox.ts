@@ -16,7 +16,7 @@ import {
 } from 'stablehooks/inboxes/redis';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { recordPages } from 'stablehooks/reconcile';
-import { usageError } from './errors.js';
+import { toInboxError, usageError, withErrors } from './errors.js';
 import { keepMark } from './inbox-owner.js';
 import { keepConfidential, toPlain } from './output.js';
 import { confidentialParts, hasPassword, namePlace } from './place.js';
@@ -70,7 +70,7 @@ export function addInboxFlags(
  * @param create - whether it may be a new inbox of this command's own: then a file is created if there is none, and one
  * of an older release is brought to this one, which that release cannot use any more. @default false
  * @throws {CommandError} exit 2 when there is no inbox or, in Redis, nothing of one; when another release wrote the file;
- * or when there is no driver: the message says which one to install.
+ * or when there is no driver: the message says which one to install. Its methods reject with {@link toInboxError}.
  */
 export async function openInbox(
   { inbox: place, namespace }: InboxFlags,
@@ -85,7 +85,10 @@ export async function openInbox(
       'A password in the URL shows in the process list: put the URL into an environment variable, and pass env:NAME. A URL that cannot be read counts as one with a password.',
     );
   }
-  const inbox = await openPlace(value, { create, namespace, name: place });
+  const opened = await openPlace(value, { create, namespace, name: place }).catch((error: unknown) => {
+    throw toInboxError(error);
+  });
+  const inbox = withErrors(opened, toInboxError);
   return create ? inbox : keepMark(inbox);
 }
 
@@ -319,7 +322,6 @@ type Ioredis = new (
     readonly lazyConnect: true;
     readonly retryStrategy: () => null;
     readonly connectTimeout: number;
-    readonly commandTimeout: number;
   },
 ) => IoredisLike & {
   connect(): Promise<void>;
@@ -364,10 +366,19 @@ async function openRedis(
   server.pathname = '';
   const { redis, connect, select, close } = await createRedisClient(server.href);
   // A wrong prefix is refused before there is a connection to close.
-  const inbox = redisInbox(redis, { prefix });
-  try {
+  const inbox = redisInbox(
+    {
+      eval: (...call) => inTime(redis.eval(...call), ANSWER_TIMEOUT_MS),
+      evalsha: (...call) => inTime(redis.evalsha(...call), ANSWER_TIMEOUT_MS),
+    },
+    { prefix },
+  );
+  const enter = async () => {
     await connect();
     if (Number(database) > 0) await select(database);
+  };
+  try {
+    await inTime(enter(), CONNECT_TIMEOUT_MS);
   } catch (error) {
     close();
     if (!(error instanceof Error && error.message.startsWith('ERR '))) throw error;
@@ -376,6 +387,23 @@ async function openRedis(
     });
   }
   return { ...inbox, close };
+}
+
+/**
+ * Waits for an answer of Redis: its drivers bound the time for a connection, and not all of them that for an answer.
+ *
+ * @throws an error with the code `ETIMEDOUT` after the time limit.
+ */
+async function inTime<Answer>(answer: Promise<Answer>, limitMs: number): Promise<Answer> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(Object.assign(new Error('no answer'), { code: 'ETIMEDOUT' })), limitMs);
+  });
+  try {
+    return await Promise.race([answer, late]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 async function createRedisClient(url: string): Promise<RedisClient> {
@@ -403,7 +431,6 @@ function byIoredis(Redis: Ioredis, url: string): RedisClient {
     lazyConnect: true,
     retryStrategy: () => null,
     connectTimeout: CONNECT_TIMEOUT_MS,
-    commandTimeout: ANSWER_TIMEOUT_MS,
   });
   let emitted: Error | undefined;
   client.on('error', (error) => {

@@ -7,9 +7,9 @@ export const EXIT = {
   good: 0,
   /** The check failed: a signature, an endpoint, a delivery, an unproven poll. */
   failed: 1,
-  /** Wrong use: a flag, a setting, a file, a refused token. */
+  /** Wrong use: a flag, a setting, a file, a refused token or password. */
   usage: 2,
-  /** The network, the service or the disk could not be reached. */
+  /** The network, the service, the disk or the inbox could not be reached. */
   unreachable: 3,
   /** Ctrl-C, as shells number it. */
   interrupted: 130,

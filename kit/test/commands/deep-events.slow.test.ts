@@ -127,7 +127,7 @@ describe.concurrent('inbox redrive --all-dead', () => {
     await using endpoint = await startEndpoint();
     const args = ['inbox', 'redrive', '--all-dead', '--inbox', path, '--to', endpoint.url];
     const { stderr, exitCode } = await run(args);
-    expect(stderr).toContain(`${deep.id} ${says}: refused here`);
+    expect(stderr).toContain(`${deep.id} ${says}: The inbox failed: refused here`);
     expect(stderr).toContain('2 of 3 sent: 2 × 200 handled');
     expect(endpoint.handled()).toHaveLength(sent);
     expect(exitCode).toBe(1);

@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises';
+import { open, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import Database from 'libsql';
 import { createReceiver, type UnknownEvent } from 'stablehooks';
@@ -454,6 +454,27 @@ describe.concurrent('inbox', () => {
     const alive = await run(['inbox', 'redrive', '--inbox', folder.at('nope.db')]);
     expect([noFile.exitCode, noDatabase.exitCode, alive.exitCode]).toEqual([2, 2, 2]);
   });
+});
+
+test('a damaged file of an inbox is exit 3', async () => {
+  await using folder = await makeFolder();
+  const path = folder.at('events.db');
+  await fill(path);
+  const db = new Database(path);
+  db.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+  const root = "(SELECT rootpage FROM sqlite_master WHERE name = 'stablehooks_poll')";
+  const sizes = db.prepare(`SELECT page_size AS size, ${root} AS root FROM pragma_page_size`).all();
+  db.close();
+  const [page] = sizes as readonly { readonly size: number; readonly root: number }[];
+  if (page === undefined) throw new Error('The table has no page.');
+  const file = await open(path, 'r+');
+  await file.write(Buffer.alloc(page.size, 1), 0, page.size, (page.root - 1) * page.size);
+  await file.close();
+  const { stderr, exitCode } = await run(['gaps', 'list', '--inbox', path]);
+  expect(stderr).toMatch(
+    /^stablehooks: The inbox failed: database disk image is malformed \(SQLITE_CORRUPT\)\. Check it, then try again\.\n$/,
+  );
+  expect(exitCode).toBe(3);
 });
 
 describe.concurrent('inbox prune', () => {
