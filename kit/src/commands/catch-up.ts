@@ -1,5 +1,4 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Command } from 'commander';
 import { EVENT_TYPES, type EventType, isEventType } from 'stablehooks';
@@ -20,6 +19,7 @@ import {
   toPlain,
 } from '../io/output.js';
 import { addPollFlags, type PollFlags, toPollOptions } from '../io/poll-flags.js';
+import { replaceFile } from '../io/replace-file.js';
 import {
   addAction,
   addExample,
@@ -133,7 +133,7 @@ async function writePicture(
   }: { readonly inbox: OpenInbox; readonly report: PollReport; readonly printer: Printer },
 ): Promise<void> {
   const coverage = await readCoverage(inbox, { now: Date.now(), late: report.ids.late });
-  await writeFile(path, renderCoverage(coverage));
+  await replaceFile(path, renderCoverage(coverage));
   printer.note(`The picture of the coverage is in ${path}.`);
 }
 

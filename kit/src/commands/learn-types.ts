@@ -1,10 +1,11 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import { EVENT_TYPES, type EventType, isKnownEvent, type UnknownEvent } from 'stablehooks';
 import { countAlike } from '../io/delivery.js';
 import { usageError } from '../io/errors.js';
 import { addInboxFlags, hasInbox, type InboxFlags, withInbox } from '../io/inbox.js';
 import { countOf, EXIT, type ExitCode, interruptedExit, type Paint, toPlain, toTable } from '../io/output.js';
+import { replaceFile } from '../io/replace-file.js';
 import {
   addAction,
   addExample,
@@ -245,7 +246,7 @@ interface Written extends Summary {
 async function writeLearned({ printer }: CommandContext<TypesFlags>, summary: Written): Promise<void> {
   const { counts, before, learned, unlearned, out, isNew } = summary;
   const changed = isNew || EVENT_TYPES.some((type) => before.get(type) !== learned.get(type));
-  if (changed) await writeFile(out, toSource(learned));
+  if (changed) await replaceFile(out, toSource(learned));
   const differences = [
     ...EVENT_TYPES.flatMap((type) =>
       before.has(type) ? compareShapes(before.get(type), learned.get(type), type) : [],

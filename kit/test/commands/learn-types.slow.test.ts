@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createReceiver } from 'stablehooks';
@@ -28,6 +28,24 @@ const withPayload = (payload: string) =>
   toLines([{ ...settled, payload: {} }]).replace('"payload":{}', `"payload":${payload}`);
 
 describe('stablehooks types', () => {
+  test('on a full disk is exit 3, and leaves the file as it was', async () => {
+    await using folder = await makeFolder();
+    const args = ['types', '--from', '-', '--out', 'payloads.ts'];
+    await run(args, { cwd: folder.path, input: withPayload('{"amount":"1"}') });
+    const before = await readFile(folder.at('payloads.ts'), 'utf8');
+    const fields = Array.from({ length: 20 * 20 }, (_, index) => {
+      const letters = [index / 20, index % 20].map((digit) => String.fromCharCode(97 + digit));
+      return [`field_${letters.join('_')}`, 'x'];
+    });
+    const input = withPayload(JSON.stringify(Object.fromEntries(fields)));
+    const full = await run(args, { cwd: folder.path, input, fileLimitBytes: 4_096 });
+    expect(full.stderr).toMatch(/^stablehooks: [^\n]*what was written before is kept\. \(EFBIG\)\n$/);
+    expect(full.exitCode).toBe(3);
+    expect(await readFile(folder.at('payloads.ts'), 'utf8')).toBe(before);
+    expect(await readdir(folder.path)).toEqual(['payloads.ts']);
+    expect((await run(args, { cwd: folder.path, input })).exitCode).toBe(0);
+  });
+
   test.for(['constructor', 'toString', '__proto__'])(
     '--check is exit 1 and names a new field that is named %s',
     async (key) => {
