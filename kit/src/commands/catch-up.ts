@@ -8,7 +8,7 @@ import { countAlike, isQueued, printRow } from '../io/delivery.js';
 import { usageError } from '../io/errors.js';
 import { toFlagWords } from '../io/flag-words.js';
 import { createForwarder, type ForwardingAttempt } from '../io/forwarding.js';
-import { addInboxFlags, INBOX_PLACE, type InboxFlags, type OpenInbox } from '../io/inbox.js';
+import { addInboxFlags, INBOX_PLACE, type InboxFlags, type OpenInbox, refuseInboxFile } from '../io/inbox.js';
 import {
   countOf,
   EXIT,
@@ -72,7 +72,10 @@ async function catchUp({
 }: CommandContext<CatchUpFlags>): Promise<ExitCode> {
   const url = parseUrl(flags.to, '--to');
   const pollOptions = toPollOptions(flags);
-  if (flags.report !== undefined) assertPicture(flags.report);
+  if (flags.report !== undefined) {
+    refuseInboxFile(flags.report, flags, '--report');
+    assertPicture(flags.report);
+  }
   const client = await settings.client();
   const inbox = await openOwnInbox(flags);
   const rows: ForwardingAttempt[] = [];

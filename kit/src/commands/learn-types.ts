@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import { EVENT_TYPES, type EventType, isKnownEvent, type UnknownEvent } from 'stablehooks';
 import { countAlike } from '../io/delivery.js';
 import { usageError } from '../io/errors.js';
-import { addInboxFlags, hasInbox, type InboxFlags, withInbox } from '../io/inbox.js';
+import { addInboxFlags, hasInbox, type InboxFlags, refuseInboxFile, withInbox } from '../io/inbox.js';
 import { countOf, EXIT, type ExitCode, interruptedExit, type Paint, toPlain, toTable } from '../io/output.js';
 import { replaceFile } from '../io/replace-file.js';
 import {
@@ -75,6 +75,7 @@ export function typesCommand(): Command {
 async function learnTypes(context: CommandContext<TypesFlags>): Promise<ExitCode> {
   const { flags, given, printer, signal } = context;
   refuseUnused(flags, given);
+  if (hasInbox(flags)) refuseInboxFile(flags.out, flags, '--out');
   const rules = readRules(flags);
   const before = await readLearned(flags.out);
   if (flags.check && before === undefined)

@@ -1,6 +1,6 @@
-import { statSync } from 'node:fs';
+import { realpathSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Command } from 'commander';
 import type { InboxOperations, InboxRecord, InboxState } from 'stablehooks';
@@ -76,11 +76,8 @@ export async function openInbox(
   { inbox: place, namespace }: InboxFlags,
   { create = false }: Partial<Pick<OpenOptions, 'create'>> = {},
 ): Promise<OpenInbox> {
-  const [, variable] = /^env:(\w+)$/.exec(place) ?? [];
-  const value = variable === undefined ? place : process.env[variable];
-  if (place === '') throw usageError('--inbox is empty. If a variable was to set it, check that it does.');
-  if (!value) throw usageError(`${place}: there is no such environment variable, or it is empty.`);
-  if (variable === undefined && hasPassword(place)) {
+  const value = resolvePlace(place);
+  if (value === place && hasPassword(place)) {
     throw usageError(
       'A password in the URL shows in the process list: put the URL into an environment variable, and pass env:NAME. A URL that cannot be read counts as one with a password.',
     );
@@ -90,6 +87,42 @@ export async function openInbox(
   });
   const inbox = withErrors(opened, toInboxError);
   return create ? inbox : keepMark(inbox);
+}
+
+/** @throws {CommandError} exit 2 when it is empty. */
+function resolvePlace(place: string): string {
+  if (place === '') throw usageError('--inbox is empty. If a variable was to set it, check that it does.');
+  const [, variable] = /^env:(\w+)$/.exec(place) ?? [];
+  const value = variable === undefined ? place : process.env[variable];
+  if (value) return value;
+  throw usageError(`${place}: there is no such environment variable, or it is empty.`);
+}
+
+/** What SQLite calls a file and those that it keeps beside it. */
+const SQLITE_SUFFIXES = ['', '-wal', '-shm', '-journal'];
+
+/**
+ * Checks that a file to be written is not one of the inbox, also if neither exists yet.
+ *
+ * @param flag - what the file was passed with.
+ * @throws {CommandError} exit 2.
+ */
+export function refuseInboxFile(path: string, { inbox }: InboxFlags, flag: string): void {
+  // Some file systems do not tell upper case from lower case.
+  const toName = (file: string) => toRealPath(file).toLowerCase();
+  const place = toRealPath(resolvePlace(inbox));
+  if (!SQLITE_SUFFIXES.some((suffix) => toName(path) === toName(place + suffix))) return;
+  throw usageError(`${flag} ${path}: this is a file of the inbox. Choose another one.`);
+}
+
+/** The path without links, as far as it exists. */
+function toRealPath(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    const folder = dirname(path);
+    return folder === path ? path : join(toRealPath(folder), basename(path));
+  }
 }
 
 /** Opens an inbox for one piece of work, and closes it at its end. */
