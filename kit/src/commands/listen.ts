@@ -7,6 +7,7 @@ import { createForwardingSource } from '../inspector/forwarding-source.js';
 import { fromInbox } from '../inspector/inbox-source.js';
 import { serveInspector } from '../inspector/local-server.js';
 import type { LastReport } from '../inspector/source.js';
+import { withFlagWords } from '../inspector/with-flag-words.js';
 import {
   describeAnswer,
   type EndpointAnswer,
@@ -117,8 +118,9 @@ async function inspect(
   inbox: OpenInbox,
 ): Promise<Inspection> {
   let last: LastReport | undefined;
+  const shown = fromInbox(inbox, { name: namePlace(flags.inbox ?? 'listen'), lastReport: () => last });
   const source = createForwardingSource({
-    inbox: fromInbox(inbox, { name: namePlace(flags.inbox ?? 'listen'), lastReport: () => last }),
+    inbox: withFlagWords(shown, '--interval'),
     settings,
     timeoutMs: flags.timeout,
   });

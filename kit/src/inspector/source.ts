@@ -63,6 +63,8 @@ export interface InboxPart {
   readonly run?: ((event: UnknownEvent) => Promise<string>) | undefined;
   /** What the last poll reported, where this process polls. */
   readonly lastReport?: (() => LastReport | undefined) | undefined;
+  /** Words the messages of a poller, which name its options, for people who set them otherwise. @default as they are */
+  readonly toAdvice?: ((message: string) => string) | undefined;
 }
 
 /** The world of a sandbox. */

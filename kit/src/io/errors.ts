@@ -164,7 +164,7 @@ const NOT_THE_SERVICE = 'This is not the service: check --base-url (STABLEHOOKS_
  * `acknowledgeGap: \`lagMs\` must be an integer.` is `--lag must be an integer.`.
  */
 function toFlagMessage(message: string): string {
-  const text = toFlagWords(message.replace(/^[a-z][\w.]*: (?=\S)/, ''));
+  const text = toFlagWords(message).replace(/^[a-z][\w.]*: (?=\S)/, '');
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 

@@ -113,7 +113,7 @@ describeWithRedis('a Redis', () => {
         refused('env:OTHER_DATABASE', 'payments'),
       );
       const braces = await run(['inbox', 'stats', '--inbox', place, '--namespace', '{payments}'], { env });
-      expect(braces.stderr).toContain('prefix');
+      expect(braces.stderr).toMatch(/^stablehooks: --namespace must be a string without braces/);
       expect(braces.exitCode).toBe(2);
       await expectRedriven(id, server.url, ['--namespace', 'payments']);
     } finally {
