@@ -105,7 +105,11 @@ describe('stablehooks types', () => {
         exampleEvent('transfer.failed', { payload: { reason: `a-reason-that-is-long-${word}` } }),
       ),
     ];
-    const { exitCode } = await learn(folder.path, events, ['--enum', 'transfer.failed.reason']);
+    const { exitCode } = await learn(folder.path, events, [
+      '--keep-keys',
+      '--enum',
+      'transfer.failed.reason',
+    ]);
     expect(exitCode).toBe(0);
 
     const app = `import { createReceiver } from 'stablehooks';
@@ -244,13 +248,13 @@ createReceiver({ secret: 'x', payloads, handlers: {
     expect(stdout).toMatch(/^transfer\.settled +0 +not learned: no events$/m);
   });
 
-  test('writes keys that look like ids only with --keep-keys, and --map keeps them out of the file', async () => {
+  test('writes keys that look like data only with --keep-keys, and --map keeps them out of the file', async () => {
     const event = { ...failed, payload: { balances: { wal_01JZ8Q5F1D2222: { '0xabcdef': '1.00' } } } };
     await using folder = await makeFolder();
     const refused = await learn(folder.path, [event]);
     expect(refused).toMatchObject({ exitCode: 2, stdout: '' });
     expect(refused.stderr).toBe(
-      "stablehooks: Nothing was written, because keys look like ids: 1 in redeem.failed.balances. If keys are data, pass --map 'redeem.failed.balances'; if they are names of fields, pass --keep-keys.\n",
+      "stablehooks: Nothing was written, because keys look like data: 1 in redeem.failed.balances. If keys are data, pass --map 'redeem.failed.balances'; if they are names of fields, pass --keep-keys.\n",
     );
     await expect(readFile(folder.at('payloads.ts'))).rejects.toThrow('ENOENT');
 
@@ -269,7 +273,7 @@ createReceiver({ secret: 'x', payloads, handlers: {
     expect((await learn(other.path, [event])).exitCode).toBe(0);
   });
 
-  test('leaves a file as it is when a new key of its object looks like an id', async () => {
+  test('leaves a file as it is when a new key of its object looks like data', async () => {
     await using folder = await makeFolder();
     const withKey = (key: string) => ({ ...failed, payload: { balances: { [key]: '1.00' } } });
     await learn(folder.path, [withKey('usdc')]);
@@ -278,6 +282,58 @@ createReceiver({ secret: 'x', payloads, handlers: {
     expect(exitCode).toBe(2);
     expect(stderr).toContain("delete payloads.ts and pass --map 'redeem.failed.balances'");
     expect(await readFile(folder.at('payloads.ts'), 'utf8')).toBe(before);
+  });
+});
+
+describe('the keys of objects in a learned file', () => {
+  /** Whether `types` writes the key, and prints it nowhere if it does not. */
+  async function isWritten(key: string): Promise<boolean> {
+    await using folder = await makeFolder();
+    const { exitCode, stdout, stderr } = await learn(folder.path, [
+      { ...failed, payload: { by: { [key]: '1.00' } } },
+    ]);
+    if (exitCode === 0) return true;
+    expect(stdout + stderr).not.toContain(key);
+    expect(await readdir(folder.path)).toEqual([]);
+    return false;
+  }
+
+  test.concurrent.for([
+    'alice@example.com',
+    'John Smith',
+    'john.smith',
+    'acct:alice',
+    '+49 170 12',
+    '17',
+    '7f3a',
+    'wal_9f3ab2c1',
+    'V1StGXR8_Z5jdHi6B-myT',
+    '2026-01-31',
+    '0xAbC',
+    'a'.repeat(32),
+    'DE89370400440532013000',
+    'a/b',
+    '10.50',
+  ])('are not written if they look like data: %s', async (key) => {
+    expect(await isWritten(key)).toBe(false);
+  });
+
+  test.concurrent.for([
+    'amount',
+    'created_at',
+    'perTx',
+    'x-request-id',
+    '_links',
+    '$ref',
+    '@type',
+    'line1',
+    'sha256',
+    'p2p_2fa',
+    'größe',
+    'USDC',
+    'a'.repeat(31),
+  ])('are written if they are names of fields: %s', async (key) => {
+    expect(await isWritten(key)).toBe(true);
   });
 });
 
