@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -100,4 +100,15 @@ export async function makeFolder(): Promise<
     at: (name) => join(path, name),
     [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }),
   };
+}
+
+/** Makes a folder a project that has only this driver of an inbox. */
+export async function useOnly(
+  driver: string,
+  folder: { readonly at: (name: string) => string },
+): Promise<void> {
+  const modules = fileURLToPath(new URL('../../node_modules', import.meta.url));
+  await writeFile(folder.at('package.json'), '{}');
+  await mkdir(folder.at('node_modules'));
+  await symlink(`${modules}/${driver}`, folder.at(`node_modules/${driver}`));
 }

@@ -425,7 +425,13 @@ export function checkToken(token: string): string {
 
 /** Error pages of some servers repeat the headers of the request, with any character escaped as JSON, HTML or a URL does. */
 function redact(value: string, token: string): string {
-  return value.replace(formsOf(token), '[token]');
+  let redacted = '';
+  let rest = 0;
+  for (const { index, end } of findToken(value, token)) {
+    redacted += `${value.slice(rest, index)}[token]`;
+    rest = end;
+  }
+  return redacted + value.slice(rest);
 }
 
 /** The characters that HTML names. */
@@ -437,21 +443,61 @@ const HTML_NAMES: Readonly<Record<string, string>> = {
   '>': 'gt',
 };
 
-/** The longest form of a character: `\u002b`, `&#x2b;`, `&quot;`. */
-const LONGEST_ESCAPE = 6;
+/** The longest form of a character: `&#0126;`. */
+const LONGEST_ESCAPE = 7;
 
 const longestForm = (token: string) => token.length * LONGEST_ESCAPE;
 
-function formsOf(token: string): RegExp {
-  const characters = Array.from(token, (character) => {
-    const code = character.charCodeAt(0);
-    const hex = code.toString(16);
-    const anyCase = hex.replace(/[a-f]/, (digit) => `[${digit}${digit.toUpperCase()}]`);
-    const named = HTML_NAMES[character];
-    const html = `&(?:#0?${code}|#[xX]${anyCase}${named === undefined ? '' : `|${named}`});`;
-    return `(?:\\\\?\\x${hex}|\\\\u00${anyCase}|%${anyCase}|${html})`;
-  });
-  return new RegExp(characters.join(''), 'g');
+/** The forms of each character that a token can contain: as it is, and escaped. Escapes begin with `\`, `%` or `&`. */
+const FORMS = new Map(
+  Array.from({ length: 0x7e - 0x20 }, (_, index): [string, readonly string[]] => {
+    const code = 0x21 + index;
+    const character = String.fromCharCode(code);
+    const name = HTML_NAMES[character];
+    const lower = code.toString(16);
+    const byHex = [lower, lower.toUpperCase()].flatMap((hex) => [
+      `\\u00${hex}`,
+      `%${hex}`,
+      `&#x${hex};`,
+      `&#X${hex};`,
+    ]);
+    const byName = name === undefined ? [] : [`&${name};`];
+    return [character, [character, `\\${character}`, ...byHex, `&#${code};`, `&#0${code};`, ...byName]];
+  }),
+);
+
+/**
+ * Finds where a text contains the token. One regular expression of all its forms would do, but no engine takes that of a
+ * token of a few kB.
+ */
+function* findToken(
+  text: string,
+  token: string,
+): Generator<{ readonly index: number; readonly end: number }> {
+  const start = new RegExp(`[\\x${token.charCodeAt(0).toString(16)}\\\\%&]`, 'g');
+  for (let found = start.exec(text); found !== null; found = start.exec(text)) {
+    const { index } = found;
+    const end = endOfToken(text, token, index);
+    if (end === undefined) continue;
+    yield { index, end };
+    start.lastIndex = end;
+  }
+}
+
+/** Where the token ends that begins here; `undefined` if none does. */
+function endOfToken(text: string, token: string, index: number): number | undefined {
+  // More than one if a character of the token also begins one of its escapes, as `\` does.
+  let ends = new Set([index]);
+  for (const character of token) {
+    const next = new Set<number>();
+    for (const at of ends) {
+      for (const form of FORMS.get(character) ?? [])
+        if (text.startsWith(form, at)) next.add(at + form.length);
+    }
+    if (next.size === 0) return undefined;
+    ends = next;
+  }
+  return Math.max(...ends);
 }
 
 /** Parses JSON, and redacts its strings and the names of its fields. */
@@ -474,8 +520,8 @@ function toText(
   const end = Math.min(maxBytes, MAX_ERROR_BODY_BYTES);
   const decode = (length: number) => new TextDecoder().decode(bytes.subarray(0, length));
   const start = decode(end);
-  const cut = [...decode(end + longestForm(token)).matchAll(formsOf(token))].find(
-    ({ index, 0: form }) => index < start.length && index + form.length > start.length,
+  const cut = [...findToken(decode(end + longestForm(token)), token)].find(
+    (found) => found.index < start.length && found.end > start.length,
   );
   const text = redact(start.slice(0, cut?.index), token);
   // Bytes that are not UTF-8 become longer as text.

@@ -1544,6 +1544,22 @@ const pollCases: readonly InboxCase[] = [
     },
   },
   {
+    name: 'lastPoller names the holder that acquired the poll lease last, also after its release or its lapse',
+    async run({ inbox, second }) {
+      assert.equal(await inbox.lastPoller(), null);
+      await inbox.acquirePoll(A);
+      assert.equal(await second.lastPoller(), A.holder);
+      await second.acquirePoll(B);
+      await second.savePoll(EMPTY_POLL_STATE, B);
+      assert.equal(await second.lastPoller(), A.holder);
+      await inbox.savePoll(EMPTY_POLL_STATE, { ...A, leaseMs: 0 });
+      assert.equal(await second.lastPoller(), A.holder);
+      await second.acquirePoll({ holder: 'again', leaseMs: 0 });
+      assert.equal(await inbox.lastPoller(), 'again');
+      assert.deepEqual(await inbox.pollState(), EMPTY_POLL_STATE);
+    },
+  },
+  {
     name: 'times of a saved state can be negative, as large as a date can be, or null again',
     async run({ inbox, second }) {
       await inbox.acquirePoll(A);

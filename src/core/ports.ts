@@ -335,6 +335,8 @@ export interface InboxOperations {
   count(): Promise<readonly InboxCount[]>;
   /** What the poller saved last, without its lease; {@link EMPTY_POLL_STATE} before the first poll. */
   pollState(): Promise<PollState>;
+  /** The `holder` that acquired the lease to poll last, also if it has it no longer; `null` before the first. */
+  lastPoller(): Promise<string | null>;
   /**
    * Makes a `dead` or `failed` event `received` and due now, with its attempts counted from 0; `false` when it is
    * neither.

@@ -233,6 +233,10 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       return poll.state;
     },
 
+    async lastPoller() {
+      return poll.holder ?? null;
+    },
+
     async find(id) {
       const stored = get(id);
       return stored && toRecord(stored);

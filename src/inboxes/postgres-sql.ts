@@ -405,6 +405,8 @@ WHERE holder ${EQ} $1::pg_catalog.text RETURNING holder`,
 
     pollState: `SELECT ${pollState} FROM ${poll}`,
 
+    lastPoller: `SELECT holder FROM ${poll}`,
+
     /** id */
     find: `SELECT ${record} FROM ${events} WHERE id ${EQ} $1::pg_catalog.text`,
 

@@ -367,6 +367,11 @@ export function postgresInbox(
       return row === undefined ? EMPTY_POLL_STATE : toPollState(row);
     },
 
+    async lastPoller() {
+      const [row] = await send<{ readonly holder: string }>(statements.lastPoller);
+      return row?.holder ?? null;
+    },
+
     async find(id) {
       const [row] = await send<EventRow>(statements.find, [id]);
       return row && toRecord(row);

@@ -461,6 +461,10 @@ return '["1"]'`,
   pollState: `${POLL_STATE}
 return pollState()`,
 
+  /** → 'holder', and the last holder of the lease to poll if there was one */
+  lastPoller: `
+return answer({ 'holder', redis.call('HGET', base .. ':poll', 'holder') or nil })`,
+
   /** id → one record or none */
   find: `${READ}
 if not known(ARGV[1]) then return '[]' end

@@ -210,6 +210,11 @@ export function redisInbox(
       return toPollState((await scripts.pollState([])) as PollFields);
     },
 
+    async lastPoller() {
+      const [, holder = null] = (await scripts.lastPoller([])) as readonly string[];
+      return holder;
+    },
+
     async find(id) {
       return toRecords(await scripts.find([id]))[0];
     },

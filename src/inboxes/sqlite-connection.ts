@@ -29,13 +29,18 @@ export function openPath(path: string): OwnConnection {
 /**
  * Sets the busy timeout, the write-ahead log, and that each commit waits for the disk.
  *
- * @returns whether committed data survives this process; `false` for `:memory:`.
+ * @returns whether committed data survives this process; `false` for `:memory:`, and for the temporary file of an empty path.
  */
 export function configure(db: SqliteLike, { busyTimeoutMs }: { readonly busyTimeoutMs: number }): boolean {
   db.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
   // With NORMAL, a power failure can undo commits of events that were answered 200.
   db.exec('PRAGMA synchronous = FULL');
-  return enableWriteAheadLog(db, { until: Date.now() + busyTimeoutMs }) !== 'memory';
+  const journal = enableWriteAheadLog(db, { until: Date.now() + busyTimeoutMs });
+  const files = db.prepare('PRAGMA database_list').all() as readonly {
+    readonly name: string;
+    readonly file: string | null;
+  }[];
+  return journal !== 'memory' && Boolean(files.find(({ name }) => name === 'main')?.file);
 }
 
 /** Retries while the file is locked: SQLite does not apply the busy timeout to this change. */

@@ -205,6 +205,10 @@ export function createSqliteInbox({
       return sql.pollState().map(toPollState)[0] ?? EMPTY_POLL_STATE;
     },
 
+    async lastPoller() {
+      return sql.lastPoller()[0]?.holder ?? null;
+    },
+
     async find(id) {
       return sql.find(id).map(toRecord)[0];
     },

@@ -164,6 +164,7 @@ export function prepareStatements(db: SqliteLike) {
       WHERE one = 1 AND holder = ? RETURNING one`,
     ),
     pollState: rows<PollRow>(`SELECT ${POLL_STATE} FROM stablehooks_poll`),
+    lastPoller: rows<{ readonly holder: string }>('SELECT holder FROM stablehooks_poll'),
     /**
      * Follows a clock that was set back: each event that the file has from later than now is moved back to now, so that
      * its lease ends, or it is due, after its own time from now. Each by its own difference: a clock that was ahead for a

@@ -4,7 +4,7 @@ import Database from 'libsql';
 import { createReceiver, type StoredGap, toWebhookResponse, type UnknownEvent } from 'stablehooks';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { connect, freshPath, type NodeSqlite, nodeSqlite } from './sqlite-drivers.js';
+import { connect, drivers, freshPath, type NodeSqlite, nodeSqlite } from './sqlite-drivers.js';
 import { event, VERSION_1, VERSION_3, VERSION_5, VERSION_6 } from './sqlite-versions.js';
 
 const HOUR_MS = 3_600_000;
@@ -86,8 +86,13 @@ describe('the SQLite file', () => {
     expect(() => sqliteInbox(db, { busyTimeoutMs: -1 })).toThrow(/^sqliteInbox: `busyTimeoutMs` must be/);
   });
 
-  test('sqliteInbox over :memory: is not durable', () => {
-    expect(sqliteInbox(connect(':memory:')).durable).toBe(false);
+  test.for(drivers)('sqliteInbox over $name is not durable without a file of its own', ({ open }) => {
+    // SQLite opens an empty path as a temporary file.
+    for (const path of [':memory:', '']) {
+      const db = open(path);
+      expect(sqliteInbox(db).durable, path).toBe(false);
+      db.close();
+    }
   });
 
   test('the SQLite inbox keeps an error with NUL and a lone surrogate unchanged', async () => {

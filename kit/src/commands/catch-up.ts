@@ -1,5 +1,4 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Command } from 'commander';
 import { EVENT_TYPES, type EventType, isEventType } from 'stablehooks';
@@ -9,7 +8,7 @@ import { countAlike, isQueued, printRow } from '../io/delivery.js';
 import { usageError } from '../io/errors.js';
 import { toFlagWords } from '../io/flag-words.js';
 import { createForwarder, type ForwardingAttempt } from '../io/forwarding.js';
-import { addInboxFlags, INBOX_PLACE, type InboxFlags, type OpenInbox, openInbox } from '../io/inbox.js';
+import { addInboxFlags, INBOX_PLACE, type InboxFlags, type OpenInbox, refuseInboxFile } from '../io/inbox.js';
 import {
   countOf,
   EXIT,
@@ -20,6 +19,7 @@ import {
   toPlain,
 } from '../io/output.js';
 import { addPollFlags, type PollFlags, toPollOptions } from '../io/poll-flags.js';
+import { replaceFile } from '../io/replace-file.js';
 import {
   addAction,
   addExample,
@@ -33,7 +33,7 @@ import {
   parseWait,
   toDate,
 } from '../io/settings.js';
-import { OWN_INBOX, refuseAppInbox } from '../io/shared-inbox.js';
+import { OWN_INBOX, openOwnInbox } from '../io/shared-inbox.js';
 import { describeTypes, listUndelivered, type Undelivered } from '../io/undelivered.js';
 
 interface CatchUpFlags extends PollFlags, InboxFlags {
@@ -72,12 +72,14 @@ async function catchUp({
 }: CommandContext<CatchUpFlags>): Promise<ExitCode> {
   const url = parseUrl(flags.to, '--to');
   const pollOptions = toPollOptions(flags);
-  if (flags.report !== undefined) assertPicture(flags.report);
+  if (flags.report !== undefined) {
+    refuseInboxFile(flags.report, flags, '--report');
+    assertPicture(flags.report);
+  }
   const client = await settings.client();
-  const inbox = await openInbox(flags, { create: true });
+  const inbox = await openOwnInbox(flags);
   const rows: ForwardingAttempt[] = [];
   try {
-    await refuseAppInbox(inbox, flags.inbox);
     const forwarder = await createForwarder(url, {
       settings,
       client,
@@ -134,7 +136,7 @@ async function writePicture(
   }: { readonly inbox: OpenInbox; readonly report: PollReport; readonly printer: Printer },
 ): Promise<void> {
   const coverage = await readCoverage(inbox, { now: Date.now(), late: report.ids.late });
-  await writeFile(path, renderCoverage(coverage));
+  await replaceFile(path, renderCoverage(coverage));
   printer.note(`The picture of the coverage is in ${path}.`);
 }
 

@@ -192,13 +192,19 @@ function skipTo(events: readonly UnknownEvent[], after: string | undefined): rea
   );
 }
 
+/** How to continue: with the first event that was not accepted, because the exit code of the next run must speak of it. */
 function describeStop(rows: readonly DeliveryRow[], total: number): string {
-  const last = rows.at(-1)?.event.id;
+  const refused = rows.find(({ answer }) => !isAccepted(answer));
+  const last = (refused === undefined ? rows : rows.slice(0, rows.indexOf(refused))).at(-1);
   const next =
     last === undefined
       ? 'Run the same command again.'
-      : `To continue, add --after ${toPlain(last)} to the same command.`;
-  return `Stopped: ${summarise(rows, total)}. ${next}`;
+      : `To continue, add --after ${toPlain(last.event.id)} to the same command.`;
+  const again =
+    refused === undefined
+      ? ''
+      : ` It begins with ${toPlain(refused.event.id)}, which was not accepted, and sends again what follows it.`;
+  return `Stopped: ${summarise(rows, total)}. ${next}${again}`;
 }
 
 /** The flags that select events of the list. */

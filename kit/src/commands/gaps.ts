@@ -2,7 +2,9 @@ import { Command, InvalidArgumentError } from 'commander';
 import { ConfigError } from 'stablehooks';
 import { acknowledgeGap, describeGap, type Gap, listGaps } from 'stablehooks/catch-up';
 import { unreachableError, usageError } from '../io/errors.js';
+import { toFlagWords } from '../io/flag-words.js';
 import { addInboxFlags, type InboxFlags, withInbox } from '../io/inbox.js';
+import { findReceiverOrigin, isMarked } from '../io/inbox-owner.js';
 import { EXIT, type ExitCode, toPlain } from '../io/output.js';
 import {
   addAction,
@@ -12,7 +14,6 @@ import {
   parseMoment,
   toDate,
 } from '../io/settings.js';
-import { findReceiverOrigin } from '../io/shared-inbox.js';
 import { toShellWord } from '../shell-word.js';
 
 export function gapsCommand(): Command {
@@ -35,7 +36,8 @@ function listCommand(): Command {
       const gaps = await listGaps(inbox);
       const open = gaps.filter(isOpen);
       const shown = flags.all ? gaps : open;
-      for (const gap of shown) printer.print({ text: toText(gap, flags), data: gap });
+      const isOwn = await isMarked(inbox);
+      for (const gap of shown) printer.print({ text: toText(gap, { ...flags, isOwn }), data: gap });
 
       const { watermark: stored } = await inbox.pollState();
       const watermark = stored === null ? null : new Date(stored).toISOString();
@@ -113,7 +115,8 @@ async function acknowledge({ flags, printer }: CommandContext<AcknowledgeFlags>)
         'Another process polls with this inbox, so nothing was acknowledged. Run the same command again, or stop that process before.',
       );
     }
-    printer.print({ text: toText(acknowledged, flags), data: acknowledged });
+    const isOwn = await isMarked(inbox);
+    printer.print({ text: toText(acknowledged, { ...flags, isOwn }), data: acknowledged });
     return EXIT.good;
   });
 }
@@ -159,9 +162,15 @@ function countGaps(count: number, state: string): string {
   return `${count === 0 ? 'No' : count} ${state} gap${count === 1 ? '' : 's'}`;
 }
 
-/** A gap in words; below an open one, the command that acknowledges it. */
-function toText(gap: Gap, { inbox, namespace }: InboxFlags): string {
-  const text = `${gap.state.padEnd(12)}  ${toPlain(describeGap(gap))}`;
+/**
+ * A gap in words; below an open one, the command that acknowledges it.
+ *
+ * @param isOwn - whether flags change how it is polled, and not the options of an app.
+ */
+function toText(gap: Gap, { inbox, namespace, isOwn }: InboxFlags & { readonly isOwn: boolean }): string {
+  // What a person wrote stays as it is.
+  const words = isOwn && isOpen(gap) ? toFlagWords(describeGap(gap)) : describeGap(gap);
+  const text = `${gap.state.padEnd(12)}  ${toPlain(words)}`;
   if (!isOpen(gap)) return text;
   const where = namespace === undefined ? '' : ` --namespace ${toShellWord(namespace)}`;
   return [

@@ -26,6 +26,7 @@ import {
   recordsOf,
   withInbox,
 } from '../io/inbox.js';
+import { isOwnInbox } from '../io/inbox-owner.js';
 import {
   countOf,
   EXIT,
@@ -49,7 +50,6 @@ import {
   parseUrl,
   parseWait,
 } from '../io/settings.js';
-import { findReceiverOrigin } from '../io/shared-inbox.js';
 import { hasTakenEffect, toLastError } from '../io/without-handler.js';
 
 export function inboxCommand(): Command {
@@ -260,8 +260,7 @@ async function redrive({
       return EXIT.failed;
     }
     // Of an older event, too, than the newest ones.
-    const ofApp =
-      picked.some(({ origin }) => origin !== 'pull') || (await findReceiverOrigin(inbox)) !== undefined;
+    const ofApp = picked.some(({ origin }) => origin !== 'pull') || !(await isOwnInbox(inbox));
     const rows: RedriveRow[] = [];
     let skipped = 0;
     let failed = 0;
@@ -284,10 +283,13 @@ async function redrive({
         rows.push(row);
         printRow(printer, row, () => row.done);
       } catch (error) {
-        const { exitCode, message } = toFailure(error);
         failed += 1;
-        isInboxLost = exitCode === EXIT.unreachable;
-        printer.note(`${toPlain(record.id)} ${LEFT[reached]}: ${toPlain(message)}`);
+        printer.note(`${toPlain(record.id)} ${LEFT[reached]}: ${toFailure(error).message}`);
+        // It can fail for this event alone.
+        isInboxLost = await inbox.find(record.id).then(
+          () => false,
+          () => true,
+        );
       }
       progress.show(rows.length + skipped + failed);
     }
@@ -404,7 +406,7 @@ const LEFT = {
  * claim it, and so does one that waits for another event of its ordering key.
  *
  * In the inbox of an app, 2xx without a change of the inbox is no effect: the answer is that of a page at a wrong path, or
- * of another app. Only in an inbox that this tool has filled does the answer alone count.
+ * of another app. Only in an inbox of `catch-up` and `listen` does the answer alone count.
  *
  * @param answer - how the endpoint answered.
  */
@@ -417,7 +419,7 @@ async function recordAnswer(
   }: {
     readonly event: UnknownEvent;
     readonly record: InboxRecord;
-    /** Whether a receiver records its events in the inbox. */
+    /** Whether the inbox is an app's. */
     readonly ofApp: boolean;
   },
   inbox: OpenInbox,

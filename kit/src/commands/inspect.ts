@@ -3,7 +3,9 @@ import { Command } from 'commander';
 import { fromInbox, INBOX_METHODS } from '../inspector/inbox-source.js';
 import { serveInspector } from '../inspector/local-server.js';
 import type { InspectedInbox } from '../inspector/source.js';
-import { addInboxFlags, type InboxFlags, type OpenInbox, openInbox } from '../io/inbox.js';
+import { withFlagWords } from '../inspector/with-flag-words.js';
+import { addInboxFlags, type InboxFlags, type OpenInbox, openInbox, withInbox } from '../io/inbox.js';
+import { isMarked } from '../io/inbox-owner.js';
 import { type ExitCode, interruptedExit, toPlain } from '../io/output.js';
 import { namePlace } from '../io/place.js';
 import { addAction, addExample, type CommandContext, parseWhole } from '../io/settings.js';
@@ -22,13 +24,14 @@ export function inspectCommand(): Command {
 }
 
 async function inspect({ flags, printer, signal }: CommandContext<InspectFlags>): Promise<ExitCode> {
-  await using inbox = openAgain(flags);
   // A place that is wrong from the start ends the command.
-  await inbox.operations.count();
+  const isOwn = await withInbox(flags, isMarked);
+  await using inbox = openAgain(flags);
   const place = namePlace(flags.inbox);
   const name = flags.namespace === undefined ? place : `${place} (${flags.namespace})`;
   const source = fromInbox(inbox.operations, { name });
-  const server = await serveInspector(source, {
+  const worded = isOwn ? withFlagWords(source) : source;
+  const server = await serveInspector(worded, {
     port: flags.port,
     ...(flags.readOnly && { actions: [] }),
   });

@@ -1,10 +1,11 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import { EVENT_TYPES, type EventType, isKnownEvent, type UnknownEvent } from 'stablehooks';
 import { countAlike } from '../io/delivery.js';
 import { usageError } from '../io/errors.js';
-import { addInboxFlags, hasInbox, type InboxFlags, withInbox } from '../io/inbox.js';
+import { addInboxFlags, hasInbox, type InboxFlags, refuseInboxFile, withInbox } from '../io/inbox.js';
 import { countOf, EXIT, type ExitCode, interruptedExit, type Paint, toPlain, toTable } from '../io/output.js';
+import { replaceFile } from '../io/replace-file.js';
 import {
   addAction,
   addExample,
@@ -62,7 +63,7 @@ export function typesCommand(): Command {
     .option('--limit <number>', 'how many events of each type to ask the service for', parseCount, 1_000)
     .option('--enum <field>', 'write the strings of this field into the file; repeatable', collect)
     .option('--map <field>', 'the keys of this object are data, such as ids; repeatable', collect)
-    .option('--keep-keys', 'write keys that look like ids, too: they are names of fields');
+    .option('--keep-keys', 'write keys that look like data, too: they are names of fields');
   addServiceFlags(command);
   addExample(command, [
     'stablehooks types --since 30d --out src/payloads.ts --enum redeem.failed.reason',
@@ -74,6 +75,7 @@ export function typesCommand(): Command {
 async function learnTypes(context: CommandContext<TypesFlags>): Promise<ExitCode> {
   const { flags, given, printer, signal } = context;
   refuseUnused(flags, given);
+  if (hasInbox(flags)) refuseInboxFile(flags.out, flags, '--out');
   const rules = readRules(flags);
   const before = await readLearned(flags.out);
   if (flags.check && before === undefined)
@@ -245,7 +247,7 @@ interface Written extends Summary {
 async function writeLearned({ printer }: CommandContext<TypesFlags>, summary: Written): Promise<void> {
   const { counts, before, learned, unlearned, out, isNew } = summary;
   const changed = isNew || EVENT_TYPES.some((type) => before.get(type) !== learned.get(type));
-  if (changed) await writeFile(out, toSource(learned));
+  if (changed) await replaceFile(out, toSource(learned));
   const differences = [
     ...EVENT_TYPES.flatMap((type) =>
       before.has(type) ? compareShapes(before.get(type), learned.get(type), type) : [],
@@ -266,14 +268,14 @@ async function writeLearned({ printer }: CommandContext<TypesFlags>, summary: Wr
 }
 
 /**
- * Refuses new keys that look like ids: keys are written into the file, and values must not be.
+ * Refuses new keys that look like data: keys are written into the file, and values must not be.
  *
  * @throws {CommandError} exit 2, before anything is written; the message names the object and not its keys.
  */
 function refuseIds(learned: LearnedPayloads, { before, out }: Summary): void {
   const known = new Map(objectsInside(before));
   const found = objectsInside(learned).flatMap(([field, object]) => {
-    const keys = [...object.keys()].filter((key) => LIKE_AN_ID.test(key) && !known.get(field)?.has(key));
+    const keys = [...object.keys()].filter((key) => LIKE_DATA.test(key) && !known.get(field)?.has(key));
     return keys.length === 0 ? [] : [{ field, count: keys.length }];
   });
   // What is inside such an object has one of its keys in its name.
@@ -284,7 +286,7 @@ function refuseIds(learned: LearnedPayloads, { before, out }: Summary): void {
   // A rule does not change an object that the file has.
   const pass = outer.some(({ field }) => known.has(field)) ? `delete ${out} and pass` : 'pass';
   throw usageError(
-    `Nothing was written, because keys look like ids: ${places}. If keys are data, ${pass} ${maps}; if they are names of fields, pass --keep-keys.`,
+    `Nothing was written, because keys look like data: ${places}. If keys are data, ${pass} ${maps}; if they are names of fields, pass --keep-keys.`,
   );
 }
 
@@ -294,8 +296,11 @@ function objectsInside(learned: LearnedPayloads): readonly (readonly [string, Re
     .flatMap(({ field, shape }) => (shape.object === undefined ? [] : [[field, shape.object] as const]));
 }
 
-/** Names of fields have few digits and are short. */
-const LIKE_AN_ID = /\d{4}|^0x|^.{32}/;
+/**
+ * Names of fields are short, have few digits, and are of letters, digits, `_` and `-`, perhaps after `_`, `$` or `@`. Other
+ * keys are data: ids, addresses, names of people.
+ */
+const LIKE_DATA = /\d{4}|(?:\d+\D+){2}\d|^0x|^.{32}|^(?![_$@]?[\p{L}_][\p{L}\p{M}\p{N}_-]*$)/u;
 
 function describeLearning(before: Shape | undefined, after: Shape | undefined): string {
   if (after === undefined) return 'not learned: no events';

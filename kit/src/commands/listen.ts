@@ -7,6 +7,7 @@ import { createForwardingSource } from '../inspector/forwarding-source.js';
 import { fromInbox } from '../inspector/inbox-source.js';
 import { serveInspector } from '../inspector/local-server.js';
 import type { LastReport } from '../inspector/source.js';
+import { withFlagWords } from '../inspector/with-flag-words.js';
 import {
   describeAnswer,
   type EndpointAnswer,
@@ -20,14 +21,7 @@ import {
 import { unreachableError } from '../io/errors.js';
 import { toFlagWords } from '../io/flag-words.js';
 import { createForwarder, type ForwardingAttempt } from '../io/forwarding.js';
-import {
-  addInboxFlags,
-  hasInbox,
-  INBOX_PLACE,
-  type InboxFlags,
-  type OpenInbox,
-  openInbox,
-} from '../io/inbox.js';
+import { addInboxFlags, hasInbox, INBOX_PLACE, type InboxFlags, type OpenInbox } from '../io/inbox.js';
 import {
   type ExitCode,
   formatAge,
@@ -53,7 +47,7 @@ import {
   parseWait,
   toDate,
 } from '../io/settings.js';
-import { OWN_INBOX, refuseAppInbox } from '../io/shared-inbox.js';
+import { OWN_INBOX, type OwnInbox, openOwnInbox } from '../io/shared-inbox.js';
 import { describeTypes, listUndelivered } from '../io/undelivered.js';
 
 interface ListenFlags extends PollFlags, Partial<InboxFlags> {
@@ -87,9 +81,8 @@ async function listen(context: CommandContext<ListenFlags>): Promise<ExitCode> {
   const url = parseUrl(flags.to, '--to');
   const pollOptions = toPollOptions(flags);
   const client = await settings.client();
-  const opened = hasInbox(flags) ? await openInbox(flags, { create: true }) : openMemory();
+  const opened = hasInbox(flags) ? await openOwnInbox(flags) : openMemory();
   try {
-    if (flags.inbox !== undefined) await refuseAppInbox(opened, flags.inbox);
     const { inbox, release } = await holdPollLease(opened);
     let inspection: Inspection | undefined;
     try {
@@ -105,10 +98,11 @@ async function listen(context: CommandContext<ListenFlags>): Promise<ExitCode> {
   }
 }
 
-function openMemory(): OpenInbox {
+function openMemory(): OwnInbox {
   return {
     ...memoryInbox({ logger: { warn: () => undefined, error: () => undefined } }),
     close: () => undefined,
+    leaveToApp: () => undefined,
   };
 }
 
@@ -124,8 +118,9 @@ async function inspect(
   inbox: OpenInbox,
 ): Promise<Inspection> {
   let last: LastReport | undefined;
+  const shown = fromInbox(inbox, { name: namePlace(flags.inbox ?? 'listen'), lastReport: () => last });
   const source = createForwardingSource({
-    inbox: fromInbox(inbox, { name: namePlace(flags.inbox ?? 'listen'), lastReport: () => last }),
+    inbox: withFlagWords(shown, '--interval'),
     settings,
     timeoutMs: flags.timeout,
   });
@@ -144,7 +139,7 @@ async function inspect(
 interface Listening {
   readonly url: string;
   readonly client: Client;
-  readonly inbox: OpenInbox;
+  readonly inbox: OwnInbox;
   readonly pollOptions: ReturnType<typeof toPollOptions>;
   readonly inspection: Inspection | undefined;
 }

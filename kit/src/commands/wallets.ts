@@ -1,7 +1,7 @@
 import { Command, Option } from 'commander';
 import { type Limits, WALLET_CHAINS, type Wallet, type WalletChain } from 'stablehooks/client';
 import { usageError } from '../io/errors.js';
-import { EXIT, type ExitCode, type Printer, toPlain } from '../io/output.js';
+import { EXIT, type ExitCode, interruptedExit, type Printer, toPlain } from '../io/output.js';
 import { addAction, addExample, addServiceFlags, type CommandContext, collect } from '../io/settings.js';
 
 interface LimitFlags {
@@ -46,8 +46,24 @@ async function create({ flags, settings, printer, signal }: CommandContext<Creat
   const client = await settings.client();
   const limits = { perTx: flags.perTx, daily: flags.daily };
   const input = { agentId, ...(label !== undefined && { label }), chain, limits, allowlist: allow };
-  printWallet(printer, await client.wallets.create(input, { signal }));
-  return EXIT.good;
+  const wallet = await waitFor(() => client.wallets.create(input), { printer, signal });
+  return printWallet(printer, wallet);
+}
+
+/** Waits for the answer to a request that changes something, also after Ctrl-C: only the answer has the id of a new wallet. */
+async function waitFor(
+  send: () => Promise<Wallet>,
+  { printer, signal }: Pick<CommandContext<unknown>, 'printer' | 'signal'>,
+): Promise<Wallet> {
+  signal.throwIfAborted();
+  const tell = () =>
+    printer.note('The service may have carried out the request already: waiting for its answer.');
+  signal.addEventListener('abort', tell);
+  try {
+    return await send();
+  } finally {
+    signal.removeEventListener('abort', tell);
+  }
 }
 
 function limitsCommand(): Command {
@@ -75,8 +91,8 @@ async function limits({
     throw usageError('There is nothing to change. Pass --per-tx and --daily, or --allow, or all of them.');
   const client = await settings.client();
   const input = { ...(limits && { limits }), ...(allow && { allowlist: allow }) };
-  printWallet(printer, await client.wallets.updateLimits(args[0] ?? '', input, { signal }));
-  return EXIT.good;
+  const send = () => client.wallets.updateLimits(args[0] ?? '', input);
+  return printWallet(printer, await waitFor(send, { printer, signal }));
 }
 
 /** The service does not specify that an omitted limit stays, so a limit is never sent alone. */
@@ -88,7 +104,8 @@ function readLimits({ perTx, daily }: LimitFlags): Limits | undefined {
   );
 }
 
-function printWallet(printer: Printer, wallet: Wallet): void {
+/** Prints the wallet; on stderr, too, if stdout does not take it. */
+async function printWallet(printer: Printer, wallet: Wallet): Promise<ExitCode> {
   const { id, agentId, address, chain, balance, limits, allowlist } = wallet;
   const lines = [
     ['wallet', id],
@@ -98,8 +115,9 @@ function printWallet(printer: Printer, wallet: Wallet): void {
     ['limits', `${limits.perTx} per transaction, ${limits.daily} per day`],
     ['allowed', allowlist.join(', ') || 'nobody'],
   ] as const;
-  printer.print({
-    text: lines.map(([name, value]) => `${name.padEnd(9)}${toPlain(value)}`).join('\n'),
-    data: wallet,
-  });
+  const text = lines.map(([name, value]) => `${name.padEnd(9)}${toPlain(value)}`).join('\n');
+  printer.print({ text, data: wallet });
+  if (await printer.isPrinted()) return EXIT.good;
+  printer.note(`The service has carried out the request, and the output cannot be written:\n${text}`);
+  return interruptedExit();
 }

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { acknowledgeGap, describeGap, type Gap, listGaps } from 'stablehooks/catch-up';
 import { readCoverage, renderCoverage } from '../coverage-picture.js';
-import type { ActionInputs, CoverageReport, GapRow } from './api.js';
+import type { ActionInputs, CoverageReport } from './api.js';
 import { describeLoss } from './inbox-source.js';
 import type { InboxPart, LastReport } from './source.js';
 
@@ -18,7 +18,11 @@ export interface Coverage {
   close(): void;
 }
 
-export function createCoverage({ operations, lastReport }: InboxPart): Coverage {
+export function createCoverage({
+  operations,
+  lastReport,
+  toAdvice = (message) => message,
+}: InboxPart): Coverage {
   let picture: CoverageReport['picture'] = { state: 'none' };
   let drawn: string | undefined;
   let isClosed = false;
@@ -49,7 +53,17 @@ export function createCoverage({ operations, lastReport }: InboxPart): Coverage 
   return {
     async report() {
       const [{ since, watermark }, gaps] = [await operations.pollState(), await listGaps(operations)];
-      return { since, watermark, gaps: gaps.map(toRow), lastPoll: toLastPoll(lastReport?.()), picture };
+      return {
+        since,
+        watermark,
+        gaps: gaps.map((gap) => ({
+          ...gap,
+          id: toId(gap),
+          text: gap.state === 'open' ? toAdvice(describeGap(gap)) : describeGap(gap),
+        })),
+        lastPoll: toLastPoll(lastReport?.(), toAdvice),
+        picture,
+      };
     },
     draw() {
       if (picture.state !== 'drawing') void draw();
@@ -65,17 +79,16 @@ export function createCoverage({ operations, lastReport }: InboxPart): Coverage 
   };
 }
 
-function toLastPoll(last: LastReport | undefined): CoverageReport['lastPoll'] {
+function toLastPoll(
+  last: LastReport | undefined,
+  toAdvice: (message: string) => string,
+): CoverageReport['lastPoll'] {
   if (last === undefined) return null;
   const { at, report } = last;
   const problems = report.problems.map(({ id, message }) =>
-    id === undefined ? message : `${id}: ${message}`,
+    id === undefined ? toAdvice(message) : `${id}: ${toAdvice(message)}`,
   );
-  return { at, diagnosis: report.diagnosis, problems };
-}
-
-function toRow(gap: Gap): GapRow {
-  return { ...gap, id: toId(gap), text: describeGap(gap) };
+  return { at, diagnosis: toAdvice(report.diagnosis), problems };
 }
 
 /** A part of a gap that is acknowledged leaves another with the same opening. */

@@ -47,7 +47,8 @@ export interface DeliveriesPart {
 }
 
 /** What the page does with an inbox. Every inbox of `stablehooks` can do it. */
-export type InspectedInbox = InboxOperations & Pick<Inbox<unknown>, 'acquirePoll' | 'savePoll'>;
+export type InspectedInbox = Omit<InboxOperations, 'lastPoller'> &
+  Pick<Inbox<unknown>, 'acquirePoll' | 'savePoll'>;
 
 /** What the last poll reported, and when, in epoch ms. */
 export interface LastReport {
@@ -62,6 +63,8 @@ export interface InboxPart {
   readonly run?: ((event: UnknownEvent) => Promise<string>) | undefined;
   /** What the last poll reported, where this process polls. */
   readonly lastReport?: (() => LastReport | undefined) | undefined;
+  /** Words the messages of a poller, which name its options, for people who set them otherwise. @default as they are */
+  readonly toAdvice?: ((message: string) => string) | undefined;
 }
 
 /** The world of a sandbox. */

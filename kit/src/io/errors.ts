@@ -3,7 +3,7 @@ import { StablehooksError } from 'stablehooks';
 import { connectionFailure } from '../explain/connection.js';
 import { nearestName } from '../nearest-name.js';
 import { toFlagWords } from './flag-words.js';
-import { EXIT, type ExitCode, toPlain } from './output.js';
+import { EXIT, type ExitCode, redact, toPlain } from './output.js';
 
 /** An error that a command expects; its message is one line that says what to do. */
 export class CommandError extends Error {
@@ -39,7 +39,9 @@ export function toFailure(thrown: unknown): Failure {
 }
 
 function classify(thrown: unknown): Failure {
-  if (thrown instanceof CommandError) return thrown;
+  // The packages wrap what an inbox rejects with.
+  const expected = errorChain(thrown).find((error) => error instanceof CommandError);
+  if (expected !== undefined) return expected;
   if (thrown instanceof CommanderError) return { exitCode: EXIT.usage, message: thrown.message };
   const system = errorChain(thrown).map(systemFailure).find(Boolean);
   // What has perhaps been carried out must not be advised to be tried again.
@@ -49,6 +51,54 @@ function classify(thrown: unknown): Failure {
   if (thrown instanceof StablehooksError) return { exitCode: exitCodeOf(thrown), message: messageOf(thrown) };
   const message = thrown instanceof Error ? thrown.message : String(thrown);
   return { exitCode: EXIT.failed, message: `${message} (Unexpected: run again with --debug and report it.)` };
+}
+
+/**
+ * What an inbox or its driver has thrown, as an error of a command: exit 3, whatever it is, except that it is exit 2 if
+ * the user or the password was refused, or if the command must change for another reason that is known. What the packages
+ * refuse on their own, such as an option, is as it was.
+ */
+export function toInboxError(thrown: unknown): unknown {
+  const chain = errorChain(thrown);
+  const driver =
+    thrown instanceof Error ? chain.findLast((error) => !(error instanceof StablehooksError)) : thrown;
+  if (thrown instanceof CommandError || driver === undefined) return thrown;
+  const system = chain.map(systemFailure).find(Boolean);
+  if (system) return new CommandError(system.exitCode, system.message, { cause: thrown });
+  const { message, code } = Object(driver) as { readonly message?: unknown; readonly code?: unknown };
+  const what = redact(`${message ?? driver}${typeof code === 'string' ? ` (${code})` : ''}`);
+  return REFUSED_USER.test(`${code} `) || REFUSED_USER.test(`${message} `)
+    ? usageError(`The inbox refused the user or the password: ${what}`, { cause: thrown })
+    : unreachableError(`The inbox failed: ${what}. Check it, then try again.`, {
+        cause: thrown,
+      });
+}
+
+/** The code of Postgres (class 28), or the start of a reply of Redis or of a message of `pg`. */
+const REFUSED_USER = /^(?:28\w{3}|WRONGPASS|NOAUTH|SASL:) /;
+
+/** The object, whose methods throw and reject with what `toError` makes of their errors. */
+export function withErrors<Target extends object>(
+  target: Target,
+  toError: (thrown: unknown) => unknown,
+): Target {
+  const rethrow = (thrown: unknown) => {
+    throw toError(thrown);
+  };
+  return new Proxy(target, {
+    get(from, name) {
+      const member: unknown = Reflect.get(from, name);
+      if (typeof member !== 'function') return member;
+      return (...values: readonly unknown[]) => {
+        try {
+          const result: unknown = Reflect.apply(member, from, values);
+          return result instanceof Promise ? result.catch(rethrow) : result;
+        } catch (thrown) {
+          return rethrow(thrown);
+        }
+      };
+    },
+  });
 }
 
 /** The error and its causes, innermost first: the innermost has the system's code. */
@@ -114,7 +164,7 @@ const NOT_THE_SERVICE = 'This is not the service: check --base-url (STABLEHOOKS_
  * `acknowledgeGap: \`lagMs\` must be an integer.` is `--lag must be an integer.`.
  */
 function toFlagMessage(message: string): string {
-  const text = toFlagWords(message.replace(/^[a-z][\w.]*: (?=\S)/, ''));
+  const text = toFlagWords(message).replace(/^[a-z][\w.]*: (?=\S)/, '');
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 

@@ -41,6 +41,10 @@ export const FLAGS = {
 
 /** Advice that only a program can follow, in words for the command line. */
 const PHRASES: readonly (readonly [RegExp, string])[] = [
+  // No command has a flag for these options of the client.
+  [/ \((?:timeoutMs|maxBodyBytes)\)/g, ''],
+  [/^redisInbox: `prefix`/g, '--namespace'],
+  [/^postgresInbox: `schema`/g, '--namespace'],
   [/: see `answer`/g, ': its answer follows'],
   [/ `answer` of this error is what it answered\./g, ' Its answer follows.'],
   [/`ids\.late` has them/g, '--json prints their ids'],

@@ -1,26 +1,19 @@
-import {
-  createReceiver,
-  EVENT_TYPES,
-  type EventType,
-  HandlerError,
-  type InboxOperations,
-  type WebhookEvent,
-} from 'stablehooks';
+import { createReceiver, EVENT_TYPES, type EventType, HandlerError, type WebhookEvent } from 'stablehooks';
 import { createPoller, type PollerOptions, type PollReport } from 'stablehooks/catch-up';
 import type { Client } from 'stablehooks/client';
 import type { Inbox, Lease } from 'stablehooks/conformance';
 import { createSender, type DeliveryRow, type SentDelivery, toBytes } from './delivery.js';
-import { CommandError, toFailure, unreachableError } from './errors.js';
+import { CommandError, toFailure, unreachableError, withErrors } from './errors.js';
 import { selectTypes } from './selected-types.js';
 import type { Settings } from './settings.js';
-import { checkSharing, sharedInboxError } from './shared-inbox.js';
+import { checkSharing, type OwnInbox, sharedInboxError } from './shared-inbox.js';
 import { hasTakenEffect, toLastError } from './without-handler.js';
 
 /** How events are forwarded. */
 interface ForwardingOptions {
   readonly settings: Settings;
   readonly client: Client;
-  readonly inbox: Inbox & Pick<InboxOperations, 'find' | 'requeue'>;
+  readonly inbox: OwnInbox;
   readonly timeoutMs: number;
   /**
    * The types to forward. Events of others are recorded and not run: they wait in the inbox for a forwarder of their
@@ -126,6 +119,7 @@ export async function createForwarder(url: string, options: ForwardingOptions): 
       const report = await poller.pollOnce({ signal: AbortSignal.any([signal, sharing.shared]) });
       const serviceError = signal.aborted ? undefined : toServiceError(report);
       const sharedError = sharing.shared.aborted ? sharedInboxError() : undefined;
+      if (sharedError !== undefined) options.inbox.leaveToApp();
       return { report, serviceError, sharedError, inboxError: inbox.lastError() };
     },
   };
@@ -162,19 +156,9 @@ function watchAttempts(
  */
 function watchErrors<Target extends object>(object: Target) {
   let last: unknown;
-  const remember = (error: unknown) => {
+  const target = withErrors(object, (error) => {
     last = error;
-    throw error;
-  };
-  const target = new Proxy(object, {
-    get(from, name) {
-      const member: unknown = Reflect.get(from, name);
-      if (typeof member !== 'function') return member;
-      return (...values: readonly unknown[]) => {
-        const result: unknown = Reflect.apply(member, from, values);
-        return result instanceof Promise ? result.catch(remember) : result;
-      };
-    },
+    return error;
   });
   return {
     target,

@@ -1,6 +1,6 @@
-import { statSync } from 'node:fs';
+import { realpathSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Command } from 'commander';
 import type { InboxOperations, InboxRecord, InboxState } from 'stablehooks';
@@ -11,11 +11,13 @@ import {
   fromNodeRedis,
   type IoredisLike,
   type NodeRedisLike,
+  type RedisLike,
   redisInbox,
 } from 'stablehooks/inboxes/redis';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { recordPages } from 'stablehooks/reconcile';
-import { usageError } from './errors.js';
+import { toInboxError, usageError, withErrors } from './errors.js';
+import { keepMark } from './inbox-owner.js';
 import { keepConfidential, toPlain } from './output.js';
 import { confidentialParts, hasPassword, namePlace } from './place.js';
 
@@ -68,24 +70,59 @@ export function addInboxFlags(
  * @param create - whether it may be a new inbox of this command's own: then a file is created if there is none, and one
  * of an older release is brought to this one, which that release cannot use any more. @default false
  * @throws {CommandError} exit 2 when there is no inbox or, in Redis, nothing of one; when another release wrote the file;
- * or when there is no driver: the message says which one to install.
+ * or when there is no driver: the message says which one to install. Its methods reject with {@link toInboxError}.
  */
 export async function openInbox(
   { inbox: place, namespace }: InboxFlags,
   { create = false }: Partial<Pick<OpenOptions, 'create'>> = {},
 ): Promise<OpenInbox> {
-  const [, variable] = /^env:(\w+)$/.exec(place) ?? [];
-  if (variable !== undefined) {
-    const value = process.env[variable];
-    if (!value) throw usageError(`${place}: there is no such environment variable, or it is empty.`);
-    return openPlace(value, { create, namespace, name: place });
-  }
-  if (hasPassword(place)) {
+  const value = resolvePlace(place);
+  if (value === place && hasPassword(place)) {
     throw usageError(
       'A password in the URL shows in the process list: put the URL into an environment variable, and pass env:NAME. A URL that cannot be read counts as one with a password.',
     );
   }
-  return openPlace(place, { create, namespace, name: place });
+  const opened = await openPlace(value, { create, namespace, name: place }).catch((error: unknown) => {
+    throw toInboxError(error);
+  });
+  const inbox = withErrors(opened, toInboxError);
+  return create ? inbox : keepMark(inbox);
+}
+
+/** @throws {CommandError} exit 2 when it is empty. */
+function resolvePlace(place: string): string {
+  if (place === '') throw usageError('--inbox is empty. If a variable was to set it, check that it does.');
+  const [, variable] = /^env:(\w+)$/.exec(place) ?? [];
+  const value = variable === undefined ? place : process.env[variable];
+  if (value) return value;
+  throw usageError(`${place}: there is no such environment variable, or it is empty.`);
+}
+
+/** What SQLite calls a file and those that it keeps beside it. */
+const SQLITE_SUFFIXES = ['', '-wal', '-shm', '-journal'];
+
+/**
+ * Checks that a file to be written is not one of the inbox, also if neither exists yet.
+ *
+ * @param flag - what the file was passed with.
+ * @throws {CommandError} exit 2.
+ */
+export function refuseInboxFile(path: string, { inbox }: InboxFlags, flag: string): void {
+  // Some file systems do not tell upper case from lower case.
+  const toName = (file: string) => toRealPath(file).toLowerCase();
+  const place = toRealPath(resolvePlace(inbox));
+  if (!SQLITE_SUFFIXES.some((suffix) => toName(path) === toName(place + suffix))) return;
+  throw usageError(`${flag} ${path}: this is a file of the inbox. Choose another one.`);
+}
+
+/** The path without links, as far as it exists. */
+function toRealPath(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    const folder = dirname(path);
+    return folder === path ? path : join(toRealPath(folder), basename(path));
+  }
 }
 
 /** Opens an inbox for one piece of work, and closes it at its end. */
@@ -126,7 +163,10 @@ async function openPlace(place: string, options: OpenOptions): Promise<OpenInbox
     return openUrl(place, { open: (url) => openPostgres(url, namespace), which });
   }
   if (/^rediss?:/.test(place)) {
-    const inbox = await openUrl(place, { open: (url) => openRedis(url, namespace), which });
+    const inbox = await openUrl(place, {
+      open: (url) => openRedis(url, { prefix: namespace, which }),
+      which,
+    });
     if (!create) await assertIsUsed(inbox, options);
     return inbox;
   }
@@ -156,7 +196,13 @@ async function openPlace(place: string, options: OpenOptions): Promise<OpenInbox
     if (!create) assertIsOfThisRelease(db, { Sqlite, name });
     const inode = () => statSync(place, { throwIfNoEntry: false })?.ino;
     const opened = inode();
-    return { ...sqliteInbox(db), close: () => db.close(), isCurrent: () => inode() === opened };
+    const inbox = sqliteInbox(db);
+    if (!inbox.durable) {
+      throw usageError(
+        `${name}: this is no file, so that SQLite keeps nothing after the end of this command. Pass the path of a file.`,
+      );
+    }
+    return { ...inbox, close: () => db.close(), isCurrent: () => inode() === opened };
   } catch (error) {
     db.close();
     throw error;
@@ -309,10 +355,10 @@ type Ioredis = new (
     readonly lazyConnect: true;
     readonly retryStrategy: () => null;
     readonly connectTimeout: number;
-    readonly commandTimeout: number;
   },
 ) => IoredisLike & {
   connect(): Promise<void>;
+  select(database: string): Promise<unknown>;
   disconnect(): void;
   on(event: 'error', listener: (error: Error) => void): void;
 };
@@ -324,50 +370,115 @@ interface NodeRedis {
     readonly socket: { readonly reconnectStrategy: false; readonly connectTimeout: number };
   }): NodeRedisLike & {
     connect(): Promise<unknown>;
+    select(database: string): Promise<unknown>;
     destroy(): void;
     on(event: 'error', listener: () => void): void;
   };
 }
 
-async function openRedis(url: string, prefix: string | undefined): Promise<OpenInbox> {
+/** A client of Redis, whichever package made it. */
+interface RedisClient {
+  readonly redis: RedisLike;
+  connect(): Promise<unknown>;
+  select(database: string): Promise<unknown>;
+  close(): void;
+}
+
+async function openRedis(
+  url: string,
+  { prefix, which }: { readonly prefix: string | undefined; readonly which: string },
+): Promise<OpenInbox> {
+  const server = new URL(url);
+  const { pathname, searchParams } = server;
+  const path = /^(?:\/(\d*))?$/.exec(pathname);
+  if (path === null || searchParams.has('db')) {
+    throw usageError(`${which}: write the database of Redis as a number after the host, such as /0.`);
+  }
+  const [, database = ''] = path;
+  // The drivers differ in what they do when there is no such database: ioredis goes on with database 0.
+  server.pathname = '';
+  const { redis, connect, select, close } = await createRedisClient(server.href);
+  // A wrong prefix is refused before there is a connection to close.
+  const inbox = redisInbox(
+    {
+      eval: (...call) => inTime(redis.eval(...call), ANSWER_TIMEOUT_MS),
+      evalsha: (...call) => inTime(redis.evalsha(...call), ANSWER_TIMEOUT_MS),
+    },
+    { prefix },
+  );
+  const enter = async () => {
+    await connect();
+    if (Number(database) > 0) await select(database);
+  };
+  try {
+    await inTime(enter(), CONNECT_TIMEOUT_MS);
+  } catch (error) {
+    close();
+    if (!(error instanceof Error && error.message.startsWith('ERR '))) throw error;
+    throw usageError(`${which}: this Redis has no database ${database}. Check the number after the host.`, {
+      cause: error,
+    });
+  }
+  return { ...inbox, close };
+}
+
+/**
+ * Waits for an answer of Redis: its drivers bound the time for a connection, and not all of them that for an answer.
+ *
+ * @throws an error with the code `ETIMEDOUT` after the time limit.
+ */
+async function inTime<Answer>(answer: Promise<Answer>, limitMs: number): Promise<Answer> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(Object.assign(new Error('no answer'), { code: 'ETIMEDOUT' })), limitMs);
+  });
+  try {
+    return await Promise.race([answer, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function createRedisClient(url: string): Promise<RedisClient> {
   const drivers = await importFromProject<{ ioredis: Ioredis; redis: NodeRedis }>(
     ['ioredis', 'redis'],
     'An inbox in Redis needs its driver.',
   );
-  if (drivers.ioredis !== undefined) return openByIoredis(drivers.ioredis, { url, prefix });
+  if (drivers.ioredis !== undefined) return byIoredis(drivers.ioredis, url);
   if (drivers.redis === undefined) throw noDefaultExport('redis');
   const client = drivers.redis.createClient({
     url,
     socket: { reconnectStrategy: false, connectTimeout: CONNECT_TIMEOUT_MS },
   });
   client.on('error', () => undefined);
-  // A wrong prefix is refused before there is a connection to close.
-  const inbox = redisInbox(fromNodeRedis(client), { prefix });
-  await client.connect();
-  return { ...inbox, close: () => client.destroy() };
+  return {
+    redis: fromNodeRedis(client),
+    connect: () => client.connect(),
+    select: (database) => client.select(database),
+    close: () => client.destroy(),
+  };
 }
 
-async function openByIoredis(
-  Redis: Ioredis,
-  { url, prefix }: { readonly url: string; readonly prefix: string | undefined },
-): Promise<OpenInbox> {
+function byIoredis(Redis: Ioredis, url: string): RedisClient {
   const client = new Redis(url, {
     lazyConnect: true,
     retryStrategy: () => null,
     connectTimeout: CONNECT_TIMEOUT_MS,
-    commandTimeout: ANSWER_TIMEOUT_MS,
   });
   let emitted: Error | undefined;
   client.on('error', (error) => {
     emitted = error;
   });
-  // A wrong prefix is refused before there is a connection to close.
-  const inbox = redisInbox(fromIoredis(client), { prefix });
-  // It rejects with "Connection is closed"; the event has the cause.
-  await client.connect().catch((error: unknown) => {
-    throw emitted ?? error;
-  });
-  return { ...inbox, close: () => client.disconnect() };
+  return {
+    redis: fromIoredis(client),
+    // It rejects with "Connection is closed"; the event has the cause.
+    connect: () =>
+      client.connect().catch((error: unknown) => {
+        throw emitted ?? error;
+      }),
+    select: (database) => client.select(database),
+    close: () => client.disconnect(),
+  };
 }
 
 /**

@@ -7,9 +7,9 @@ export const EXIT = {
   good: 0,
   /** The check failed: a signature, an endpoint, a delivery, an unproven poll. */
   failed: 1,
-  /** Wrong use: a flag, a setting, a file, a refused token. */
+  /** Wrong use: a flag, a setting, a file, a refused token or password. */
   usage: 2,
-  /** The network, the service or the disk could not be reached. */
+  /** The network, the service, the disk or the inbox could not be reached. */
   unreachable: 3,
   /** Ctrl-C, as shells number it. */
   interrupted: 130,
@@ -48,6 +48,8 @@ export interface Printer {
   readonly columns: number;
   /** Prints a result on stdout: its text, or under `--json` its data in one line. */
   print(result: Result): void;
+  /** Whether stdout has taken every result so far: a disk can be full, and a reader can have closed the pipe. */
+  isPrinted(): Promise<boolean>;
   /** Prints a note on stderr, with and without `--json`. */
   note(text: string): void;
   progress(label: string, total: number): Progress;
@@ -57,7 +59,7 @@ export interface Printer {
 export interface Output {
   readonly isTTY?: boolean | undefined;
   readonly columns?: number | undefined;
-  write(text: string): unknown;
+  write(text: string, done?: (error?: Error | null) => void): unknown;
 }
 
 /** Where and how to print. */
@@ -79,6 +81,7 @@ export function createPrinter({ stdout, stderr, env, json, color }: PrinterOptio
   const style = (name: Parameters<typeof styleText>[0]) => (text: string) =>
     coloured ? styleText(name, text, { validateStream: false }) : text;
   let bar = '';
+  let isLost = false;
 
   function clear(): void {
     if (bar !== '') stderr.write('\r\u001b[K');
@@ -91,8 +94,14 @@ export function createPrinter({ stdout, stderr, env, json, color }: PrinterOptio
     columns: widthOf(stdout) ?? DEFAULT_COLUMNS,
     print({ text, data }) {
       clear();
-      stdout.write(`${json ? toPrintedJson(data) : wrapFor(stdout, text)}\n`);
+      stdout.write(`${json ? toPrintedJson(data) : wrapFor(stdout, text)}\n`, (error) => {
+        if (error) isLost = true;
+      });
     },
+    isPrinted: () =>
+      new Promise((resolve) => {
+        stdout.write('', (error) => resolve(!isLost && !error));
+      }),
     note(text) {
       clear();
       stderr.write(`${wrapFor(stderr, text)}\n`);

@@ -2,10 +2,12 @@
  * A command that forwards events leases each in an inbox of its own. In the inbox of the app that lease keeps the app
  * from running the event: it answers `ERR_EVENT_BUSY`, or 202 for a job that finds the event done. Nothing would run.
  */
-import { INBOX_STATES, type InboxOperations, type Origin, type UnknownEvent } from 'stablehooks';
+import type { InboxOperations, UnknownEvent } from 'stablehooks';
 import type { Inbox, Lease } from 'stablehooks/conformance';
 import { type EndpointAnswer, isBusy, isDelivered, isQueued, outcomeOf } from './delivery.js';
 import { type CommandError, usageError } from './errors.js';
+import { type InboxFlags, type OpenInbox, openInbox } from './inbox.js';
+import { findReceiverOrigin, isMarked, withMark } from './inbox-owner.js';
 
 /** For `--help` of the commands that forward. */
 export const OWN_INBOX = "not the app's own inbox";
@@ -13,36 +15,58 @@ export const OWN_INBOX = "not the app's own inbox";
 const FIX =
   'An event that this command holds cannot run in the app. The app finds missed events by its own poller; here, pass an --inbox that only `catch-up` and `listen` use, such as --inbox catch-up.db.';
 
-/** How many of the newest events of each state are looked at. */
-const SAMPLE_SIZE = 100;
-
-/**
- * How a receiver got one of the newest events of the inbox: then it is the inbox of an app. `undefined` if these events
- * do not show it: a poller recorded them, or there are none.
- */
-export async function findReceiverOrigin(
-  inbox: Pick<InboxOperations, 'list'>,
-): Promise<Exclude<Origin, 'pull'> | undefined> {
-  for (const state of INBOX_STATES) {
-    const records = await inbox.list({ state, limit: SAMPLE_SIZE, order: 'newest' });
-    for (const { origin } of records) if (origin !== 'pull') return origin;
-  }
-  return undefined;
+/** An inbox that only `catch-up` and `listen` use. */
+export interface OwnInbox extends OpenInbox {
+  /** Says that an app uses it, too: from its close on, it counts as the app's. */
+  leaveToApp(): void;
 }
 
 /**
- * Refuses the inbox of an app before anything is changed, as far as its newest events show it: a command that forwards
- * records what it reads from the list.
+ * Opens the inbox of a command that forwards; a file is created if there is none. It must be one that a command that
+ * forwards was the last to poll with, or one that nothing has used.
  *
- * @param place - the inbox as it was typed.
- * @throws {CommandError} exit 2 when a receiver recorded one of the events.
+ * @throws {CommandError} as {@link openInbox}, and exit 2, with nothing changed, for every other inbox: it is an app's.
  */
-export async function refuseAppInbox(inbox: Pick<InboxOperations, 'list'>, place: string): Promise<void> {
+export async function openOwnInbox(flags: InboxFlags): Promise<OwnInbox> {
+  const inbox = await openInbox(flags, { create: true });
+  let isShared = false;
+  async function close(): Promise<void> {
+    try {
+      // Without the mark. What failed before must be told instead of what fails here.
+      if (isShared)
+        await inbox.acquirePoll({ holder: crypto.randomUUID(), leaseMs: 0 }).catch(() => undefined);
+    } finally {
+      await inbox.close();
+    }
+  }
+  try {
+    await refuseAppInbox(inbox, flags.inbox);
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return {
+    ...withMark(inbox),
+    close,
+    leaveToApp() {
+      isShared = true;
+    },
+  };
+}
+
+/** @throws {CommandError} exit 2 unless the inbox is of a command that forwards, or unused. */
+async function refuseAppInbox(inbox: OpenInbox, place: string): Promise<void> {
   const origin = await findReceiverOrigin(inbox);
-  if (origin === undefined) return;
-  throw usageError(
-    `${place} is the inbox of an app: it has events that a receiver recorded (${origin}). ${FIX}`,
-  );
+  if (origin !== undefined) {
+    throw usageError(
+      `${place} is the inbox of an app: it has events that a receiver recorded (${origin}). ${FIX}`,
+    );
+  }
+  if (await isMarked(inbox)) return;
+  const isPolled = (await inbox.lastPoller()) !== null;
+  if (!isPolled && (await inbox.count()).every(({ count }) => count === 0)) return;
+  const what = isPolled ? 'the last poll with it was' : 'its events are';
+  throw usageError(`${place} is the inbox of an app: ${what} not of \`catch-up\` or \`listen\`. ${FIX}`);
 }
 
 /** Finds out whether the endpoint uses the inbox that its events are forwarded from. */

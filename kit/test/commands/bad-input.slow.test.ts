@@ -138,6 +138,9 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
     /Allowed choices are tempo, solana, base/,
   ],
   [['inbox', 'stats', '--inbox', 'folder'], /folder: this is a folder, and an inbox is a file/],
+  [['catch-up', ...TO, '--inbox', ''], /--inbox is empty\. If a variable was to set it/],
+  [['listen', ...TO, '--inbox', ''], /--inbox is empty/],
+  [['inbox', 'stats', '--inbox', ''], /--inbox is empty/],
   [['inspect', '--inbox', 'no-such.db'], /no-such\.db: there is no such inbox file/],
   [['inspect', '--inbox', 'app.db', '--port', 'x'], /Write a whole number/],
   [['events', 'list', '--token', TOKEN], /A token among the flags shows in the process list/],
@@ -186,6 +189,25 @@ describe.concurrent('wrong use', () => {
     expect(exitCode).toBe(2);
   });
 });
+
+test.for(['catch-up', 'listen'])(
+  '%s refuses an inbox in memory, because its next run would send every event again',
+  async (command) => {
+    const env = {
+      STABLEHOOKS_BASE_URL: 'http://127.0.0.1:9',
+      STABLEHOOKS_TOKEN: TOKEN,
+      IN_MEMORY: ':memory:',
+    };
+    for (const place of [':memory:', 'env:IN_MEMORY']) {
+      const { exitCode, stdout, stderr } = await run([command, ...TO, '--inbox', place], { env });
+      expect(stderr).toBe(
+        `stablehooks: ${place}: this is no file, so that SQLite keeps nothing after the end of this command. Pass the path of a file.\n`,
+      );
+      expect(stdout).toBe('');
+      expect(exitCode).toBe(2);
+    }
+  },
+);
 
 describe.concurrent('the service', () => {
   test('a service that cannot be reached is exit 3', async () => {

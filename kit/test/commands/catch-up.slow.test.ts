@@ -1,11 +1,12 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { parseXml } from '@rgrove/parse-xml';
 import Database from 'libsql';
 import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
+import { withMark } from '../../src/io/inbox-owner.js';
 import { makeFolder, run, SECRET, start } from '../command.js';
 import { findClosedUrl, serve } from '../http-server.js';
-import { fire, startEndpoint, startService } from '../service.js';
+import { fire, startEndpoint, startService, TOKEN } from '../service.js';
 import { openSqlite } from '../sqlite-file.js';
 
 describe.concurrent('catch-up', () => {
@@ -109,7 +110,8 @@ describe.concurrent('catch-up', () => {
     await using endpoint = await startEndpoint();
     fire(service.sandbox, 2);
     const minutesAgo = (minutes: number) => Date.now() - minutes * 60_000;
-    using inbox = await openSqlite(folder.at('events.db'));
+    using opened = await openSqlite(folder.at('events.db'));
+    const inbox = withMark(opened);
     const holder = { holder: 'a poller', leaseMs: 0 };
     await inbox.acquirePoll(holder);
     const gap = {
@@ -163,6 +165,34 @@ describe.concurrent('catch-up', () => {
     }
     expect(await readFile(other, 'utf8')).toBe('event_id\n');
     expect(endpoint.handled()).toEqual([]);
+  });
+
+  test('catch-up --report and types --out refuse the files of the inbox by every name, also before they exist', async () => {
+    await using folder = await makeFolder();
+    await mkdir(folder.at('data'));
+    await symlink(folder.at('data'), folder.at('link'));
+    const env = {
+      STABLEHOOKS_BASE_URL: 'http://127.0.0.1:9',
+      STABLEHOOKS_TOKEN: TOKEN,
+      INBOX: folder.at('data/app.db'),
+    };
+    const refuse = async (args: readonly string[], path: string) => {
+      const inbox = ['--inbox', args[0] === 'types' ? folder.at('data/app.db') : 'env:INBOX'];
+      const { stderr, exitCode } = await run([...args, path, ...inbox], { env });
+      expect(stderr).toBe(
+        `stablehooks: ${args.at(-1)} ${path}: this is a file of the inbox. Choose another one.\n`,
+      );
+      expect(exitCode).toBe(2);
+    };
+    const report = ['catch-up', '--to', 'http://127.0.0.1:9/hooks', '--report'];
+    for (const name of ['app.db', 'app.db-wal', 'app.db-shm', 'app.db-journal', 'App.db-WAL']) {
+      await refuse(report, folder.at(`link/${name}`));
+    }
+    expect(await readdir(folder.at('data'))).toEqual([]);
+    (await openSqlite(folder.at('data/app.db')))[Symbol.dispose]();
+    await symlink(folder.at('data/app.db'), folder.at('coverage.svg'));
+    await refuse(report, folder.at('coverage.svg'));
+    await refuse(['types', '--out'], folder.at('data/app.db-wal'));
   });
 
   test('catch-up keeps what the endpoint refuses, and a later run delivers it', async () => {

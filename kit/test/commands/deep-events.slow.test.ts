@@ -6,6 +6,7 @@ import { createInspector, fromInbox } from 'stablehooks-kit/inspector';
 import { describe, expect, test } from 'vitest';
 import { makeFolder, run, SECRET } from '../command.js';
 import { serve } from '../http-server.js';
+import { leaveToCatchUp } from '../own-inbox.js';
 import { SILENT, startEndpoint, startService } from '../service.js';
 import { openSqlite } from '../sqlite-file.js';
 
@@ -36,10 +37,12 @@ async function fill(path: string) {
 }
 
 /** The events are as `catch-up` leaves them: what any endpoint answers counts. */
-function markAsListed(path: string): void {
+async function leaveListed(path: string): Promise<void> {
   const db = new Database(path);
   db.exec("UPDATE stablehooks_events SET source = 'pull'");
   db.close();
+  using inbox = await openSqlite(path);
+  await leaveToCatchUp(inbox);
 }
 
 describe.concurrent('an event that is nested deeper than JSON.stringify can write', () => {
@@ -62,7 +65,7 @@ describe.concurrent('an event that is nested deeper than JSON.stringify can writ
     await using folder = await makeFolder();
     const path = folder.at('app.db');
     const { first, deep, last } = await fill(path);
-    markAsListed(path);
+    await leaveListed(path);
     await using endpoint = await startEndpoint();
     const args = ['inbox', 'redrive', '--all-dead', '--inbox', path, '--to', endpoint.url];
     const { exitCode } = await run(args);
@@ -116,7 +119,7 @@ describe.concurrent('inbox redrive --all-dead', () => {
     await using folder = await makeFolder();
     const path = folder.at('app.db');
     const { deep } = await fill(path);
-    markAsListed(path);
+    await leaveListed(path);
     const db = new Database(path);
     db.exec(`CREATE TRIGGER refuse BEFORE UPDATE ON stablehooks_events
       WHEN NEW.id = '${deep.id}' AND NEW.state = '${state}' BEGIN SELECT RAISE(ABORT, 'refused here'); END`);
@@ -124,7 +127,7 @@ describe.concurrent('inbox redrive --all-dead', () => {
     await using endpoint = await startEndpoint();
     const args = ['inbox', 'redrive', '--all-dead', '--inbox', path, '--to', endpoint.url];
     const { stderr, exitCode } = await run(args);
-    expect(stderr).toContain(`${deep.id} ${says}: refused here`);
+    expect(stderr).toContain(`${deep.id} ${says}: The inbox failed: refused here`);
     expect(stderr).toContain('2 of 3 sent: 2 × 200 handled');
     expect(endpoint.handled()).toHaveLength(sent);
     expect(exitCode).toBe(1);

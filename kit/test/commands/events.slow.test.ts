@@ -164,6 +164,44 @@ describe.concurrent('events replay', () => {
     expect(endpoint.outcomes).toHaveLength(5);
   });
 
+  test.for([0, 1])(
+    'events replay that was stopped after the endpoint refused the event with index %i continues with that event',
+    async (refused) => {
+      await using service = await startService();
+      const ids = fire(service.sandbox, 5);
+      let release = () => {};
+      const gate = new Promise<void>((resolve) => {
+        release = resolve;
+      });
+      let isRepaired = false;
+      await using endpoint = await startEndpoint((id) => {
+        if (id === ids[refused] && !isRepaired) throw new Error('the ledger is down');
+        return id === ids[3] ? gate : undefined;
+      });
+      const args = ['events', 'replay', '--all', '--to', endpoint.url];
+      const command = start(args, service);
+      await command.printed(ids[2] ?? '');
+      command.interrupt();
+      await command.printed('Finishing the current step.');
+      release();
+      const { stderr, exitCode } = await command.ended;
+      const next =
+        refused === 0
+          ? 'Run the same command again.'
+          : `To continue, add --after ${ids[0]} to the same command.`;
+      expect(stderr).toContain(
+        ` ${next} It begins with ${ids[refused]}, which was not accepted, and sends again what follows it.\n`,
+      );
+      expect(exitCode).toBe(130);
+      const flags = refused === 0 ? [] : ['--after', ids[0] ?? ''];
+      // The exit code of the continued run speaks of the event that was refused.
+      expect((await run([...args, ...flags], service)).exitCode).toBe(1);
+      isRepaired = true;
+      expect((await run([...args, ...flags], service)).exitCode).toBe(0);
+      expect(endpoint.handled().toSorted()).toEqual(ids.toSorted());
+    },
+  );
+
   test('events replay stops at once when the endpoint cannot be reached', async () => {
     await using service = await startService();
     fire(service.sandbox, 3);

@@ -6,6 +6,7 @@ import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
 import { type Ended, makeFolder, run, SECRET, start } from '../command.js';
 import { findClosedUrl, serve } from '../http-server.js';
+import { leaveToCatchUp } from '../own-inbox.js';
 import { startEndpoint, startService, TOKEN } from '../service.js';
 import { openSqlite } from '../sqlite-file.js';
 
@@ -58,6 +59,7 @@ async function makeWorld() {
   await writeFile(folder.at('body.json'), JSON.stringify(event));
   await writeFile(folder.at('ledger.csv'), 'event_id,amount\n');
   using inbox = await openSqlite(folder.at('app.db'));
+  await leaveToCatchUp(inbox);
   const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'pull' });
   if (claim.state === 'claimed')
     await inbox.fail(claim.lease, { error: 'the account was closed', retryAfterMs: null });

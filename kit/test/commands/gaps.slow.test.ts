@@ -2,6 +2,7 @@ import { acknowledgeGap, listGaps } from 'stablehooks/catch-up';
 import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
 import { makeFolder, run } from '../command.js';
+import { leaveToCatchUp } from '../own-inbox.js';
 import { deliverToFile, openSqlite } from '../sqlite-file.js';
 
 const HOUR = 3_600_000;
@@ -51,6 +52,17 @@ describe.concurrent('gaps', () => {
     );
     expect(stdout).toMatch(/\n1 open gap before the watermark 2026-11-21T15:00:00\.000Z\.\n$/);
     expect(exitCode).toBe(1);
+  });
+
+  test('gaps list names the flags of catch-up in its inbox, and the options of the poller in that of an app', async () => {
+    await using folder = await makeFolder();
+    const path = folder.at('events.db');
+    await fill(path);
+    const advise = async () => (await run(['gaps', 'list', '--inbox', path])).stdout;
+    expect(await advise()).toContain('poll more often or raise maxLimit.');
+    using inbox = await openSqlite(path);
+    await leaveToCatchUp(inbox);
+    expect(await advise()).toContain('poll more often or raise --max-limit.');
   });
 
   test('the printed command can be copied, also for a file whose name a shell would split', async () => {

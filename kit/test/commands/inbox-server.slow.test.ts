@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
 import pg from 'pg';
-import { createReceiver, PermanentError } from 'stablehooks';
+import { createReceiver, type InboxOperations, PermanentError } from 'stablehooks';
 import type { Inbox, Lease } from 'stablehooks/conformance';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { fromIoredis, redisInbox } from 'stablehooks/inboxes/redis';
@@ -10,12 +10,14 @@ import { expect, test } from 'vitest';
 import { startPostgres } from '../../../test/services/postgres.js';
 import { startRedis } from '../../../test/services/redis.js';
 import { describeWithRedis } from '../../../test/services/with-redis.js';
-import { run, SECRET } from '../command.js';
-import { findClosedUrl, serve } from '../http-server.js';
+import { makeFolder, run, SECRET, useOnly } from '../command.js';
+import { findClosedUrl, listenSilently, serve } from '../http-server.js';
+import { leaveToCatchUp } from '../own-inbox.js';
 import { SILENT, startEndpoint } from '../service.js';
 
-/** Leaves one event of the list dead in the inbox, and answers its id. */
-async function leaveDead(inbox: Inbox): Promise<string> {
+/** Leaves one event of the list dead in an inbox of `catch-up`, and answers its id. */
+async function leaveDead(inbox: Inbox & InboxOperations): Promise<string> {
+  await leaveToCatchUp(inbox);
   const giveUp = () => {
     throw new PermanentError('the account was closed');
   };
@@ -111,13 +113,54 @@ describeWithRedis('a Redis', () => {
         refused('env:OTHER_DATABASE', 'payments'),
       );
       const braces = await run(['inbox', 'stats', '--inbox', place, '--namespace', '{payments}'], { env });
-      expect(braces.stderr).toContain('prefix');
+      expect(braces.stderr).toMatch(/^stablehooks: --namespace must be a string without braces/);
       expect(braces.exitCode).toBe(2);
       await expectRedriven(id, server.url, ['--namespace', 'payments']);
     } finally {
       await server.stop();
     }
   });
+
+  test.for(['ioredis', 'redis'])(
+    'a database that a Redis does not have is refused, and nothing is done in another one: %s',
+    async (driver) => {
+      const server = await startRedis();
+      await using folder = await makeFolder();
+      await useOnly(driver, folder);
+      try {
+        const redis = new Redis(server.url);
+        const inbox = redisInbox(fromIoredis(redis));
+        const event = exampleEvent('redeem.failed');
+        const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+        if (claim.state === 'claimed') await inbox.complete(claim.lease);
+        const prune = (database: string) =>
+          run(['inbox', 'prune', '--older-than', '0', '--yes', '--inbox', 'env:INBOX_URL'], {
+            env: { INBOX_URL: `${server.url}${database}` },
+            cwd: folder.path,
+          });
+        expect(await prune('/99')).toEqual({
+          stdout: '',
+          stderr:
+            'stablehooks: env:INBOX_URL: this Redis has no database 99. Check the number after the host.\n',
+          exitCode: 2,
+        });
+        for (const database of ['/prod', '/0x1', '/1/2', '/-1', '/1e0', '?db=1']) {
+          expect(await prune(database)).toEqual({
+            stdout: '',
+            stderr:
+              'stablehooks: env:INBOX_URL: write the database of Redis as a number after the host, such as /0.\n',
+            exitCode: 2,
+          });
+        }
+        expect((await prune('/1')).stderr).toMatch(/this Redis has no inbox with the prefix stablehooks/);
+        expect(await inbox.find(event.id)).toMatchObject({ event: { id: event.id } });
+        for (const database of ['/', '/0']) expect((await prune(database)).exitCode).toBe(0);
+        await redis.quit();
+      } finally {
+        await server.stop();
+      }
+    },
+  );
 
   /** A Redis with a dead event of an ordering key, and with another event of it that runs. */
   async function withBusyKey(
@@ -181,6 +224,7 @@ describeWithRedis('a Redis', () => {
 
   test('an event that an endpoint without this inbox handled after inbox redrive is done while another event of its ordering key runs', () =>
     withBusyKey(async ({ inbox, id, runs, command }) => {
+      await leaveToCatchUp(inbox);
       await using endpoint = await startEndpoint();
       const redrive = await command(['redrive', id, '--to', endpoint.url]);
       expect(endpoint.handled()).toEqual([id]);
@@ -229,3 +273,96 @@ test.for([
     expect(exitCode).toBe(2);
   }
 });
+
+/** Runs commands that fail in the inbox, and answers how each ended. */
+async function runFailing(url: string, ...commands: readonly (readonly string[])[]) {
+  const ended = [];
+  for (const words of commands) {
+    ended.push(await run([...words, '--inbox', 'env:INBOX_URL'], { env: { INBOX_URL: url } }));
+  }
+  return ended.map(({ stderr, exitCode }) => ({ stderr, exitCode }));
+}
+
+/** How a command ends when the inbox fails: one line that is no report of a defect of the tool. */
+const failed = (exitCode: number, says: RegExp) => ({
+  exitCode,
+  stderr: expect.stringMatching(new RegExp(`^stablehooks: ${says.source}[^\\n]*\\n$`)),
+});
+
+test('every error of Postgres is exit 3 with its message and code, and a refused user or password is exit 2', async () => {
+  const postgres = await startPostgres();
+  const pool = new pg.Pool({ connectionString: postgres.url });
+  try {
+    await migratePostgres(pool);
+    const id = await leaveDead(postgresInbox(pool));
+    const requeue = ['inbox', 'requeue', id];
+    const withOption = (option: string) => `${postgres.url}?options=${encodeURIComponent(`-c ${option}`)}`;
+    expect(await runFailing(withOption('default_transaction_read_only=on'), requeue)).toEqual([
+      failed(3, /The inbox failed: cannot execute UPDATE in a read-only transaction \(25006\)\./),
+    ]);
+
+    const client = await pool.connect();
+    await client.query('BEGIN; LOCK TABLE stablehooks.events');
+    expect(await runFailing(withOption('statement_timeout=200'), requeue, ['inbox', 'stats'])).toEqual(
+      Array(2).fill(failed(3, /The inbox failed: canceling statement due to statement timeout \(57014\)\./)),
+    );
+    await client.query('ROLLBACK');
+    client.release();
+
+    await pool.query("CREATE ROLE reader LOGIN PASSWORD 'reads'");
+    const asReader = postgres.url.replace(/\/\/[^@]*@/, '//reader:reads@');
+    // The packages wrap what the inbox rejects with.
+    expect(await runFailing(asReader, ['inbox', 'stats'], ['gaps', 'list'])).toEqual(
+      Array(2).fill(failed(3, /The inbox failed: permission denied for schema stablehooks \(42501\)\./)),
+    );
+    await pool.query('ALTER ROLE reader NOLOGIN');
+    expect(await runFailing(asReader, ['gaps', 'list'])).toEqual([
+      failed(2, /The inbox refused the user or the password: role "reader" is not permitted to log in /),
+    ]);
+    const withoutPassword = postgres.url.replace(/:[^:@/]*@/, '@');
+    expect(await runFailing(withoutPassword, ['gaps', 'list'])).toMatchObject([{ exitCode: 2 }]);
+  } finally {
+    await pool.end();
+    await postgres.stop();
+  }
+});
+
+describeWithRedis('a Redis that fails', () => {
+  test('every error of Redis is exit 3 with its message, and a refused password is exit 2', async () => {
+    const server = await startRedis(['--requirepass', 'secret']);
+    const redis = new Redis(server.url, { password: 'secret' });
+    try {
+      const id = await leaveDead(redisInbox(fromIoredis(redis)));
+      const requeue = ['inbox', 'requeue', id];
+      const url = server.url.replace('//', '//:secret@');
+      await redis.replicaof('127.0.0.1', 1);
+      expect(await runFailing(url, requeue)).toEqual([
+        failed(3, /The inbox failed: READONLY You can't write against a read only replica/),
+      ]);
+      for (const wrong of [server.url, server.url.replace('//', '//:wrong@')]) {
+        expect(await runFailing(wrong, requeue, ['gaps', 'list'])).toEqual(
+          Array(2).fill(failed(2, /The inbox refused the user or the password: (?:NOAUTH|WRONGPASS) /)),
+        );
+      }
+    } finally {
+      redis.disconnect();
+      await server.stop();
+    }
+  });
+});
+
+test.for(['postgres', 'redis with ioredis', 'redis with redis'])(
+  'a server that does not answer is exit 3 within the time for a connection: %s',
+  async (kind) => {
+    await using silent = await listenSilently();
+    const [scheme = '', , driver = 'pg'] = kind.split(' ');
+    await using folder = await makeFolder();
+    await useOnly(driver, folder);
+    const url = silent.url.replace('tcp', scheme);
+    const begun = performance.now();
+    const { stderr, exitCode } = await run(['gaps', 'list', '--inbox', url], { cwd: folder.path });
+    expect(performance.now() - begun).toBeLessThan(30_000);
+    expect(stderr).toMatch(/^stablehooks: [^\n]*(?:timeout|in time)[^\n]*\n$/);
+    expect(exitCode).toBe(3);
+  },
+);

@@ -1,12 +1,13 @@
-import { symlink, writeFile } from 'node:fs/promises';
+import { open, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import Database from 'libsql';
 import { createReceiver, type UnknownEvent } from 'stablehooks';
 import { toNodeHandler } from 'stablehooks/node';
 import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
-import { makeFolder, run, SECRET } from '../command.js';
+import { makeFolder, run, SECRET, useOnly } from '../command.js';
 import { findClosedUrl, serve } from '../http-server.js';
+import { leaveToCatchUp } from '../own-inbox.js';
 import { SILENT, startEndpoint } from '../service.js';
 import { deliverToFile, openSqlite } from '../sqlite-file.js';
 import { runInTerminal } from '../terminal.js';
@@ -206,6 +207,7 @@ describe.concurrent('inbox', () => {
     const path = folder.at('catch-up.db');
     const events = [exampleEvent('transfer.failed'), exampleEvent('transfer.failed')];
     using inbox = await openSqlite(path);
+    await leaveToCatchUp(inbox);
     for (const event of events) {
       const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'pull' });
       if (claim.state !== 'claimed') throw new Error(`The event is ${claim.state}.`);
@@ -454,6 +456,27 @@ describe.concurrent('inbox', () => {
   });
 });
 
+test('a damaged file of an inbox is exit 3', async () => {
+  await using folder = await makeFolder();
+  const path = folder.at('events.db');
+  await fill(path);
+  const db = new Database(path);
+  db.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+  const root = "(SELECT rootpage FROM sqlite_master WHERE name = 'stablehooks_poll')";
+  const sizes = db.prepare(`SELECT page_size AS size, ${root} AS root FROM pragma_page_size`).all();
+  db.close();
+  const [page] = sizes as readonly { readonly size: number; readonly root: number }[];
+  if (page === undefined) throw new Error('The table has no page.');
+  const file = await open(path, 'r+');
+  await file.write(Buffer.alloc(page.size, 1), 0, page.size, (page.root - 1) * page.size);
+  await file.close();
+  const { stderr, exitCode } = await run(['gaps', 'list', '--inbox', path]);
+  expect(stderr).toMatch(
+    /^stablehooks: The inbox failed: database disk image is malformed \(SQLITE_CORRUPT\)\. Check it, then try again\.\n$/,
+  );
+  expect(exitCode).toBe(3);
+});
+
 describe.concurrent('inbox prune', () => {
   test('inbox prune --dry-run counts what it would prune, and changes nothing', async () => {
     await using folder = await makeFolder();
@@ -597,12 +620,7 @@ describe.concurrent('the file of an inbox', () => {
     'a folder that does not exist is exit 2 with its name: %s',
     async (driver) => {
       await using folder = await makeFolder();
-      // A project that has only this driver.
-      const modules = fileURLToPath(new URL('../../../node_modules', import.meta.url));
-      await writeFile(folder.at('package.json'), '{}');
-      const { mkdir } = await import('node:fs/promises');
-      await mkdir(folder.at('node_modules'));
-      await symlink(`${modules}/${driver}`, folder.at(`node_modules/${driver}`));
+      await useOnly(driver, folder);
       const args = ['catch-up', '--to', 'http://127.0.0.1:1', '--inbox', 'missing/app.db'];
       const env = { STABLEHOOKS_BASE_URL: 'http://127.0.0.1:1', STABLEHOOKS_TOKEN: 'x' };
       const { stderr, exitCode } = await run(args, { env, cwd: folder.path });

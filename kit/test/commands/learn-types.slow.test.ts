@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createReceiver } from 'stablehooks';
@@ -28,6 +28,24 @@ const withPayload = (payload: string) =>
   toLines([{ ...settled, payload: {} }]).replace('"payload":{}', `"payload":${payload}`);
 
 describe('stablehooks types', () => {
+  test('on a full disk is exit 3, and leaves the file as it was', async () => {
+    await using folder = await makeFolder();
+    const args = ['types', '--from', '-', '--out', 'payloads.ts'];
+    await run(args, { cwd: folder.path, input: withPayload('{"amount":"1"}') });
+    const before = await readFile(folder.at('payloads.ts'), 'utf8');
+    const fields = Array.from({ length: 20 * 20 }, (_, index) => {
+      const letters = [index / 20, index % 20].map((digit) => String.fromCharCode(97 + digit));
+      return [`field_${letters.join('_')}`, 'x'];
+    });
+    const input = withPayload(JSON.stringify(Object.fromEntries(fields)));
+    const full = await run(args, { cwd: folder.path, input, fileLimitBytes: 4_096 });
+    expect(full.stderr).toMatch(/^stablehooks: [^\n]*what was written before is kept\. \(EFBIG\)\n$/);
+    expect(full.exitCode).toBe(3);
+    expect(await readFile(folder.at('payloads.ts'), 'utf8')).toBe(before);
+    expect(await readdir(folder.path)).toEqual(['payloads.ts']);
+    expect((await run(args, { cwd: folder.path, input })).exitCode).toBe(0);
+  });
+
   test.for(['constructor', 'toString', '__proto__'])(
     '--check is exit 1 and names a new field that is named %s',
     async (key) => {
@@ -87,7 +105,11 @@ describe('stablehooks types', () => {
         exampleEvent('transfer.failed', { payload: { reason: `a-reason-that-is-long-${word}` } }),
       ),
     ];
-    const { exitCode } = await learn(folder.path, events, ['--enum', 'transfer.failed.reason']);
+    const { exitCode } = await learn(folder.path, events, [
+      '--keep-keys',
+      '--enum',
+      'transfer.failed.reason',
+    ]);
     expect(exitCode).toBe(0);
 
     const app = `import { createReceiver } from 'stablehooks';
@@ -226,13 +248,13 @@ createReceiver({ secret: 'x', payloads, handlers: {
     expect(stdout).toMatch(/^transfer\.settled +0 +not learned: no events$/m);
   });
 
-  test('writes keys that look like ids only with --keep-keys, and --map keeps them out of the file', async () => {
+  test('writes keys that look like data only with --keep-keys, and --map keeps them out of the file', async () => {
     const event = { ...failed, payload: { balances: { wal_01JZ8Q5F1D2222: { '0xabcdef': '1.00' } } } };
     await using folder = await makeFolder();
     const refused = await learn(folder.path, [event]);
     expect(refused).toMatchObject({ exitCode: 2, stdout: '' });
     expect(refused.stderr).toBe(
-      "stablehooks: Nothing was written, because keys look like ids: 1 in redeem.failed.balances. If keys are data, pass --map 'redeem.failed.balances'; if they are names of fields, pass --keep-keys.\n",
+      "stablehooks: Nothing was written, because keys look like data: 1 in redeem.failed.balances. If keys are data, pass --map 'redeem.failed.balances'; if they are names of fields, pass --keep-keys.\n",
     );
     await expect(readFile(folder.at('payloads.ts'))).rejects.toThrow('ENOENT');
 
@@ -251,7 +273,7 @@ createReceiver({ secret: 'x', payloads, handlers: {
     expect((await learn(other.path, [event])).exitCode).toBe(0);
   });
 
-  test('leaves a file as it is when a new key of its object looks like an id', async () => {
+  test('leaves a file as it is when a new key of its object looks like data', async () => {
     await using folder = await makeFolder();
     const withKey = (key: string) => ({ ...failed, payload: { balances: { [key]: '1.00' } } });
     await learn(folder.path, [withKey('usdc')]);
@@ -260,6 +282,58 @@ createReceiver({ secret: 'x', payloads, handlers: {
     expect(exitCode).toBe(2);
     expect(stderr).toContain("delete payloads.ts and pass --map 'redeem.failed.balances'");
     expect(await readFile(folder.at('payloads.ts'), 'utf8')).toBe(before);
+  });
+});
+
+describe('the keys of objects in a learned file', () => {
+  /** Whether `types` writes the key, and prints it nowhere if it does not. */
+  async function isWritten(key: string): Promise<boolean> {
+    await using folder = await makeFolder();
+    const { exitCode, stdout, stderr } = await learn(folder.path, [
+      { ...failed, payload: { by: { [key]: '1.00' } } },
+    ]);
+    if (exitCode === 0) return true;
+    expect(stdout + stderr).not.toContain(key);
+    expect(await readdir(folder.path)).toEqual([]);
+    return false;
+  }
+
+  test.concurrent.for([
+    'alice@example.com',
+    'John Smith',
+    'john.smith',
+    'acct:alice',
+    '+49 170 12',
+    '17',
+    '7f3a',
+    'wal_9f3ab2c1',
+    'V1StGXR8_Z5jdHi6B-myT',
+    '2026-01-31',
+    '0xAbC',
+    'a'.repeat(32),
+    'DE89370400440532013000',
+    'a/b',
+    '10.50',
+  ])('are not written if they look like data: %s', async (key) => {
+    expect(await isWritten(key)).toBe(false);
+  });
+
+  test.concurrent.for([
+    'amount',
+    'created_at',
+    'perTx',
+    'x-request-id',
+    '_links',
+    '$ref',
+    '@type',
+    'line1',
+    'sha256',
+    'p2p_2fa',
+    'größe',
+    'USDC',
+    'a'.repeat(31),
+  ])('are written if they are names of fields: %s', async (key) => {
+    expect(await isWritten(key)).toBe(true);
   });
 });
 

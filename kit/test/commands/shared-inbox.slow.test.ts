@@ -1,12 +1,15 @@
 import Database from 'libsql';
 import { createReceiver, PermanentError, type ReceiverOptions, type UnknownEvent } from 'stablehooks';
+import { createPoller } from 'stablehooks/catch-up';
+import { createClient } from 'stablehooks/client';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { toNodeHandler } from 'stablehooks/node';
 import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
+import { withMark } from '../../src/io/inbox-owner.js';
 import { makeFolder, run, SECRET } from '../command.js';
 import { serve } from '../http-server.js';
-import { fire, SILENT, startService } from '../service.js';
+import { fire, type Service, SILENT, startEndpoint, startService, TOKEN } from '../service.js';
 import { openSqlite } from '../sqlite-file.js';
 
 interface App extends AsyncDisposable {
@@ -15,6 +18,8 @@ interface App extends AsyncDisposable {
   readonly ran: readonly string[];
   /** Runs what is due in the inbox ten minutes later, and the jobs of the queue. */
   work(): Promise<void>;
+  /** Polls the list of the service, as the poller of the app does. */
+  poll(service: Service): Promise<void>;
 }
 
 /** An app with its inbox in a file. */
@@ -56,6 +61,11 @@ async function startApp(
       aheadMs += 600_000;
       await receiver.redrive();
       for (const job of jobs.splice(0)) await receiver.handle(job, 'queue');
+    },
+    async poll({ url: baseUrl }) {
+      const client = createClient({ baseUrl, token: TOKEN });
+      const since = new Date(Date.now() - 3_600_000);
+      await createPoller({ client, receiver, since, logger: SILENT }).pollOnce();
     },
     async [Symbol.asyncDispose]() {
       await server[Symbol.asyncDispose]();
@@ -181,4 +191,134 @@ describe.concurrent('an app and `catch-up` or `listen` with the same inbox', () 
       expect(app.ran).toEqual([id]);
     },
   );
+});
+
+/** A page that is not the app, such as that of a wrong path behind a proxy. */
+const startPage = () => serve((_, response) => void response.end('<html>'));
+
+/** What the command says, and what the inbox has before and after it. */
+async function runWith(path: string, service: Service, args: readonly string[]) {
+  using inbox = await openSqlite(path);
+  const read = async () => [await inbox.count(), await inbox.pollState(), await inbox.lastPoller()];
+  const before = await read();
+  return { ...(await run([...args, '--inbox', path], service)), before, after: await read() };
+}
+
+describe.concurrent('an inbox in which no receiver has recorded an event', () => {
+  const REFUSED = /^stablehooks: \S+app\.db is the inbox of an app: .* not of `catch-up` or `listen`\. .*\n$/;
+
+  test.for([
+    ['catch-up', 'an event that failed', 1],
+    ['listen', 'an event that failed', 1],
+    ['catch-up', 'nothing', 0],
+    ['listen', 'nothing', 0],
+  ] as const)(
+    '%s refuses it when the poller of an app has found %s, and changes nothing',
+    async ([command, , events]) => {
+      await using folder = await makeFolder();
+      await using service = await startService();
+      await using page = await startPage();
+      const path = folder.at('app.db');
+      const fail = () => {
+        throw new Error('the ledger is down');
+      };
+      await using app = await startApp(path, { handlers: { 'transfer.settled': fail } });
+      fire(service.sandbox, events);
+      await app.poll(service);
+      fire(service.sandbox, 1);
+      const args = [command, '--to', page.url, '--since', '1h'];
+      const { stdout, stderr, exitCode, before, after } = await runWith(path, service, args);
+      expect(stderr).toMatch(REFUSED);
+      expect(stdout).toBe('');
+      expect(exitCode).toBe(2);
+      expect(after).toEqual(before);
+    },
+  );
+
+  test('catch-up refuses it when reconcile of an app has recorded an event', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService();
+    const path = folder.at('app.db');
+    using inbox = await openSqlite(path);
+    await inbox.record([exampleEvent('transfer.settled')], { dueInMs: 0, origin: 'pull' });
+    const args = ['catch-up', '--to', 'http://127.0.0.1:1/', '--since', '1h'];
+    const { stderr, exitCode, before, after } = await runWith(path, service, args);
+    expect(stderr).toMatch(REFUSED);
+    expect(exitCode).toBe(2);
+    expect(after).toEqual(before);
+  });
+
+  test('catch-up refuses its own inbox once the poller of an app has polled with it', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService();
+    const path = folder.at('app.db');
+    const args = ['catch-up', '--to', 'http://127.0.0.1:1/', '--since', '1h'];
+    for (const count of [1, 2]) {
+      const { stderr } = await runWith(path, service, args);
+      expect(stderr, `run ${count}`).toBe('');
+    }
+    await using app = await startApp(path);
+    await app.poll(service);
+    const { stderr, exitCode } = await runWith(path, service, args);
+    expect(stderr).toMatch(REFUSED);
+    expect(exitCode).toBe(2);
+  });
+
+  test('inbox redrive to another page that answers 200 leaves an event dead that the poller of an app recorded', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService();
+    await using page = await startPage();
+    const path = folder.at('app.db');
+    await using app = await startApp(path, { permanent: true });
+    const [id = ''] = fire(service.sandbox, 1);
+    await app.poll(service);
+    const { stderr, exitCode } = await runWith(path, service, ['inbox', 'redrive', id, '--to', page.url]);
+    expect(stderr).toContain(`${id} is as before: the endpoint answered 2xx, and this inbox did not change`);
+    expect(exitCode).toBe(1);
+    using inbox = await openSqlite(path);
+    expect(await inbox.find(id)).toMatchObject({ state: 'dead' });
+  });
+
+  test('it is the inbox of an app from the moment at which catch-up finds out that the endpoint uses it', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService();
+    await using page = await startPage();
+    const path = folder.at('app.db');
+    await using app = await startApp(path, { permanent: true });
+    const [id = ''] = fire(service.sandbox, 1);
+    const args = ['catch-up', '--to', app.url, '--since', '1h'];
+    expect((await runWith(path, service, args)).stderr).toMatch(ADVICE);
+    await app.work();
+    expect((await runWith(path, service, args)).stderr).toMatch(REFUSED);
+    const redrive = await runWith(path, service, ['inbox', 'redrive', id, '--to', page.url]);
+    expect(redrive.stderr).toContain(`${id} is as before: `);
+    expect(redrive.exitCode).toBe(1);
+  });
+
+  test('catch-up goes on with its inbox after gaps acknowledge', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService();
+    await using endpoint = await startEndpoint();
+    const path = folder.at('catch-up.db');
+    const args = ['catch-up', '--to', endpoint.url, '--since', '1h', '--lag', '0'];
+    await runWith(path, service, args);
+    // The service is down for longer than the list can show.
+    const from = Date.now() - 1_000;
+    {
+      using opened = await openSqlite(path);
+      const inbox = withMark(opened);
+      const holder = { holder: 'a poller', leaseMs: 0 };
+      const state = await inbox.acquirePoll(holder);
+      const until = { 'transfer.settled': from + 1 };
+      const gap = { from, until, reason: 'no-answer', openedAt: from, acknowledged: null } as const;
+      if (state !== null) await inbox.savePoll({ ...state, gaps: [gap] }, holder);
+    }
+    const acknowledge = ['gaps', 'acknowledge', '--from', new Date(from).toISOString()];
+    const accepted = await runWith(path, service, [...acknowledge, '--by', 'ada', '--reason', 'compared']);
+    expect(accepted.stderr).toBe('');
+    expect(accepted.exitCode).toBe(0);
+    const [id = ''] = fire(service.sandbox, 1);
+    expect((await runWith(path, service, args)).stdout).toMatch(/\ndelivered +1 now/);
+    expect(endpoint.handled()).toEqual([id]);
+  });
 });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { run } from '../command.js';
+import { run, start } from '../command.js';
 import { serve } from '../http-server.js';
 import { startService } from '../service.js';
 
@@ -86,3 +86,66 @@ test('a wallet that may have been created is not advised to be created again', a
   expect(stderr).toContain('The service may have carried it out. Check before you send it again.');
   expect(exitCode).toBe(3);
 });
+
+const WALLET = {
+  ...{ id: 'wal_late', agentId: 'agent-7', address: '0xAbC', chain: 'base', balance: '0' },
+  ...{ limits: { perTx: '1', daily: '2' }, allowlist: [] },
+};
+
+test.for([
+  ['create', [...CREATE, '--per-tx', '1', '--daily', '2']],
+  ['limits', ['wallets', 'limits', 'wal_late', '--allow', '0xAbC']],
+] as const)(
+  'wallets %s that is interrupted waits for the answer, and prints the wallet',
+  async ([, args]) => {
+    const asked = gate();
+    const told = gate();
+    await using server = await serve(async (_, response) => {
+      asked.open();
+      await told.opened;
+      response.writeHead(201, { 'content-type': 'application/json' }).end(JSON.stringify(WALLET));
+    });
+    const env = { STABLEHOOKS_BASE_URL: server.url, STABLEHOOKS_TOKEN: 'token' };
+    const command = start(args, { env });
+    await asked.opened;
+    command.interrupt();
+    await command.printed('The service may have carried out the request already: waiting for its answer.\n');
+    told.open();
+    const { stdout, exitCode } = await command.ended;
+    expect(stdout).toContain('wallet   wal_late\n');
+    expect(exitCode).toBe(0);
+  },
+);
+
+test('wallets create prints the wallet on stderr if stdout is full, and is exit 3', async () => {
+  await using service = await startService();
+  const { stderr, exitCode } = await run([...CREATE, '--per-tx', '1', '--daily', '2'], {
+    ...service,
+    outputFile: '/dev/full',
+  });
+  const [wallet] = service.sandbox.wallets.list();
+  expect(stderr).toContain(
+    `The service has carried out the request, and the output cannot be written:\nwallet   ${wallet?.id}\n`,
+  );
+  expect(stderr).toContain('stablehooks: The disk is full.');
+  expect(exitCode).toBe(3);
+});
+
+test('wallets create prints the wallet on stderr if nobody reads stdout, and is not exit 0', async () => {
+  await using service = await startService();
+  const command = start([...CREATE, '--per-tx', '1', '--daily', '2', '--json'], service);
+  command.closeOutput();
+  const { stderr, exitCode } = await command.ended;
+  const [wallet] = service.sandbox.wallets.list();
+  expect(stderr).toContain(`cannot be written:\nwallet   ${wallet?.id}\n`);
+  expect(exitCode).toBe(130);
+});
+
+/** What is awaited until it is opened. */
+function gate() {
+  let open = () => {};
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return { opened, open: () => open() };
+}

@@ -1,14 +1,20 @@
 /** The routes of the coverage view. */
 import { memoryInbox, type StoredGap } from 'stablehooks';
 import { exampleEvent } from 'stablehooks/testing';
-import { createInspector, fromInbox, type InspectedInbox } from 'stablehooks-kit/inspector';
+import {
+  createInspector,
+  fromInbox,
+  type InspectedInbox,
+  type InspectorSource,
+} from 'stablehooks-kit/inspector';
 import { expect, onTestFinished, test } from 'vitest';
 import type { CoverageReport, Session } from '../../src/inspector/api.js';
+import { withFlagWords } from '../../src/inspector/with-flag-words.js';
 
 /** An inspector of an app, and its requests as a page makes them. */
-async function startInspector(inbox: InspectedInbox) {
+async function startInspector(inbox: InspectedInbox, word = (source: InspectorSource) => source) {
   const inspector = createInspector({
-    source: fromInbox(inbox, { name: 'app' }),
+    source: word(fromInbox(inbox, { name: 'app' })),
     actions: ['acknowledge-gap'],
     authorize: () => true,
   });
@@ -104,4 +110,16 @@ test('a gap is acknowledged once, with who and why', async () => {
   ]);
   expect((await report()).gaps).toMatchObject([{ state: 'acknowledged' }]);
   expect(await acknowledge()).toEqual({ done: false });
+});
+
+test('the page of a command that polls names its flags, and that of an app the options of its poller', async () => {
+  const inbox = memoryInbox();
+  await savePoll(inbox);
+  for (const [word, advice] of [
+    [undefined, /poll more often or raise maxLimit\.$/],
+    [withFlagWords, /poll more often or raise --max-limit\.$/],
+  ] as const) {
+    const { report } = await startInspector(inbox, word);
+    expect((await report()).gaps).toMatchObject([{ text: expect.stringMatching(advice) }]);
+  }
 });

@@ -1,8 +1,8 @@
-import { ConfigError } from 'stablehooks';
+import { ConfigError, UnavailableError } from 'stablehooks';
 import { createClient } from 'stablehooks/client';
 import { createSandbox } from 'stablehooks-kit/sandbox';
 import { expect, onTestFinished, test } from 'vitest';
-import { describeBody, toFailure } from '../../src/io/errors.js';
+import { describeBody, toFailure, toInboxError } from '../../src/io/errors.js';
 import { send } from '../inspector/http.js';
 
 test('a wrong option is wrong use of a flag, without the names of functions and codes', () => {
@@ -74,4 +74,26 @@ test('an untrusted certificate names NODE_EXTRA_CA_CERTS, and is exit 3', () => 
     /^Its certificate is not trusted\. Set NODE_EXTRA_CA_CERTS .*\(DEPTH_ZERO_SELF_SIGNED_CERT\)$/,
   );
   expect(exitCode).toBe(3);
+});
+
+test('whatever the driver of an inbox throws is exit 3 with its message and code, also below errors of the packages', () => {
+  const locked = Object.assign(new Error('could not obtain lock'), { code: '55P03' });
+  const expected = {
+    exitCode: 3,
+    message: 'The inbox failed: could not obtain lock (55P03). Check it, then try again.',
+  };
+  expect(toFailure(toInboxError(locked))).toEqual(expected);
+  const wrapped = new UnavailableError('ERR_INBOX_FAILED', 'The inbox failed; see the cause.', {
+    cause: toInboxError(locked),
+  });
+  expect(toFailure(wrapped)).toEqual(expected);
+  expect(toFailure(toInboxError(new ConfigError('sqliteInbox: see the cause.', { cause: locked })))).toEqual(
+    expected,
+  );
+  expect(toFailure(toInboxError('closed')).message).toMatch(/^The inbox failed: closed\. /);
+});
+
+test('what the packages refuse on their own stays wrong use when an inbox throws it', () => {
+  const refused = new ConfigError('redisInbox: `prefix` must be a string without braces.');
+  expect(toInboxError(refused)).toBe(refused);
 });

@@ -22,3 +22,12 @@ test('every flag that a message can name exists', async () => {
   const known = new Set(page.match(/(?<=`)--[\w-]+/g));
   expect(Object.values(FLAGS).filter((flag) => !known.has(flag))).toEqual([]);
 });
+
+test('an option that no command has a flag for is left out', () => {
+  expect(
+    toFlagWords('GET /v1 was not answered within 10000 ms (timeoutMs). Check that the service is up.'),
+  ).toBe('GET /v1 was not answered within 10000 ms. Check that the service is up.');
+  expect(toFlagWords('The body is larger than 67108864 bytes (maxBodyBytes).')).toBe(
+    'The body is larger than 67108864 bytes.',
+  );
+});

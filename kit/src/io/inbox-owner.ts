@@ -1,0 +1,60 @@
+/**
+ * Whose an inbox is. `catch-up` and `listen` mark the inbox that they poll with, by the name under which they acquire the
+ * lease to poll; the poller of an app replaces that name. Every other inbox counts as an app's.
+ */
+import { INBOX_STATES, type InboxOperations, type Origin } from 'stablehooks';
+import type { Inbox } from 'stablehooks/conformance';
+
+/** What the name of each holder of this tool begins with. */
+const MARK = 'stablehooks-kit ';
+
+/** How many of the newest events of each state are looked at. */
+const SAMPLE_SIZE = 100;
+
+/**
+ * How a receiver got one of the newest events of the inbox: then it is the inbox of an app. `undefined` if these events
+ * do not show it: a poller recorded them, or there are none.
+ */
+export async function findReceiverOrigin(
+  inbox: Pick<InboxOperations, 'list'>,
+): Promise<Exclude<Origin, 'pull'> | undefined> {
+  for (const state of INBOX_STATES) {
+    const records = await inbox.list({ state, limit: SAMPLE_SIZE, order: 'newest' });
+    for (const { origin } of records) if (origin !== 'pull') return origin;
+  }
+  return undefined;
+}
+
+/** Whether `catch-up` or `listen` was the last to poll with the inbox. */
+export async function isMarked(inbox: Pick<InboxOperations, 'lastPoller'>): Promise<boolean> {
+  return (await inbox.lastPoller())?.startsWith(MARK) === true;
+}
+
+/** Whether only `catch-up` and `listen` use the inbox, so that no app runs its events. */
+export async function isOwnInbox(inbox: Pick<InboxOperations, 'lastPoller' | 'list'>): Promise<boolean> {
+  return (await isMarked(inbox)) && (await findReceiverOrigin(inbox)) === undefined;
+}
+
+/** The inbox, which each poll marks. */
+export function withMark<Held extends Pollable>(inbox: Held): Held {
+  return holdAs(inbox, async () => true);
+}
+
+/** The inbox, which is as marked after a poll as before: to acknowledge a gap acquires the lease to poll, too. */
+export function keepMark<Held extends Pollable & Pick<InboxOperations, 'lastPoller'>>(inbox: Held): Held {
+  return holdAs(inbox, () => isMarked(inbox));
+}
+
+type Pollable = Pick<Inbox, 'acquirePoll' | 'savePoll'>;
+
+function holdAs<Held extends Pollable>(inbox: Held, marks: () => Promise<boolean>): Held {
+  let mark = '';
+  return {
+    ...inbox,
+    async acquirePoll({ holder, leaseMs }) {
+      mark = (await marks()) ? MARK : '';
+      return inbox.acquirePoll({ holder: mark + holder, leaseMs });
+    },
+    savePoll: (state, { holder, leaseMs }) => inbox.savePoll(state, { holder: mark + holder, leaseMs }),
+  } satisfies Held as Held;
+}
