@@ -154,14 +154,12 @@ export function postgresInbox(
   ): Promise<boolean> {
     // Thrown, because every driver rolls back only after a rejection.
     const leaseLost = new Error('The lease is lost.');
-    let closed = false;
     try {
       // TRANSACTIONAL_POOL_RULE has checked the pool.
-      await runInTransaction(pool as PgTransactional<unknown>, async (open) => {
+      const hasCommitted = await runInTransaction(pool as PgTransactional<unknown>, async (open) => {
         const begun = await queryRows(open.queries, statements.fence, [id, token]);
         if (begun.length === 0) throw leaseLost;
         if (!open.hasSavepoint) await open.queries.query(`SAVEPOINT ${FENCE_SAVEPOINT}`);
-        closed = open.closes;
         try {
           await effect(open.tx).finally(open.close);
         } catch (error) {
@@ -179,9 +177,7 @@ export function postgresInbox(
         if (!row?.fenced) throw missingFence(open);
         if (!row.settled) throw leaseLost;
       });
-      // A late statement can have failed before COMMIT, which then rolls back without an error.
-      if (!closed && (await queryRows(pool, statements.isDone, [id])).length === 0)
-        throw rolledBackAtCommit();
+      if (!hasCommitted && (await send(statements.isDone, [id])).length === 0) throw rolledBackAtCommit();
       return true;
     } catch (error) {
       if (error === leaseLost) return false;
