@@ -83,22 +83,30 @@ export const isClient = CLIENT.accepts;
 export const ONE_CLIENT =
   'a Client has one connection, which transactions cannot share with other statements. Pass a Pool.';
 
-/** The rule of a pool that only sends statements. */
-export const POOL_RULE = required(
+const NOT_A_CLIENT =
+  'not a Client, whose connection can have a transaction of others open, which would undo what the inbox has answered';
+
+/** The rule of what sends statements, whichever connection they go over. */
+export const QUERIES_RULE = required(
   rule(
     `an object with the method query(text, values): ${POOLS}`,
     (value) => WITH_QUERY.accepts(value) && !OF_TYPEORM.accepts(value),
   ),
 );
 
+/** The rule of a pool, each of whose statements is a transaction of its own. */
+export const POOL_RULE = required(
+  rule(
+    `${QUERIES_RULE.expected}; ${NOT_A_CLIENT}`,
+    (value) => QUERIES_RULE.accepts(value) && !isClient(value),
+  ),
+);
+
 /** The rule of a pool that must be able to open transactions. */
 export const TRANSACTIONAL_POOL_RULE = required(
   rule(
-    `able to open transactions, because \`transactional\` is true: ${POOLS}; not a Client, which is one connection`,
-    (value) =>
-      !isClient(value) &&
-      !OF_TYPEORM.accepts(value) &&
-      (WITH_CLIENTS.accepts(value) || WITH_TRANSACTIONS.accepts(value)),
+    `able to open transactions, because \`transactional\` is true: ${POOLS}; ${NOT_A_CLIENT}`,
+    (value) => POOL_RULE.accepts(value) && (WITH_CLIENTS.accepts(value) || WITH_TRANSACTIONS.accepts(value)),
   ),
 );
 

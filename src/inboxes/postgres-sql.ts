@@ -1,5 +1,5 @@
 import { readOptions, rule } from '../core/options.js';
-import { type PgLike, POOL_RULE } from './postgres-client.js';
+import { type PgLike, QUERIES_RULE } from './postgres-client.js';
 import { COMMIT_REFUSED } from './postgres-errors.js';
 import {
   ADD,
@@ -205,7 +205,7 @@ END $traces$`,
  * ```
  */
 export async function migratePostgres(pool: PgLike, options: PostgresSchemaOptions = {}): Promise<void> {
-  readOptions('migratePostgres', { pool }, { pool: POOL_RULE });
+  readOptions('migratePostgres', { pool }, { pool: QUERIES_RULE });
   const tables = quoteTables(readOptions('migratePostgres', options, { schema: SCHEMA_RULE }).schema);
   // One DO block: not every driver can send several statements at once or keep to one connection.
   await pool.query(`DO $migration$ DECLARE

@@ -103,7 +103,8 @@ const PRUNE_BATCH = 5_000;
 /**
  * Keeps events in tables of Postgres, which {@link migratePostgres} creates, for any number of receivers
  * and workers. Claiming, completing, failing and recording an event take one round trip each. The caller owns the
- * pool: its size, its timeouts, its `error` listener and its end.
+ * pool: its size, its timeouts, its `error` listener and its end. A single `Client` is refused: a transaction that
+ * others have open on its connection would undo what the inbox has answered.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `pool` is wrong, or `transactional` is true and
  * `pool` cannot open transactions.
@@ -118,7 +119,8 @@ export function postgresInbox<Tx = PgClientLike>(
   options: PostgresInboxOptions & { readonly transactional: true },
 ): Inbox<Tx> & InboxOperations;
 export function postgresInbox(
-  pool: PgLike,
+  // A Client of a driver has this method. It is refused.
+  pool: PgLike & { readonly escapeLiteral?: never },
   options?: PostgresInboxOptions & { readonly transactional?: false | undefined },
 ): Omit<Inbox, 'transaction'> & InboxOperations;
 export function postgresInbox(
