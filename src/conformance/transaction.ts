@@ -237,6 +237,41 @@ const commitCases: readonly TransactionCase[] = [
   },
 ];
 
+/** What a pooler in transaction mode does to a data layer that prepares its COMMIT. */
+const FORGET_COMMIT = `DO $$ DECLARE forgotten text; BEGIN
+  FOR forgotten IN SELECT name FROM pg_prepared_statements WHERE statement ~* '^\\s*commit' LOOP
+    EXECUTE format('DEALLOCATE %I', forgotten);
+  END LOOP;
+END $$`;
+
+/** Some data layers send such a COMMIT again: in a transaction that has failed by then, and without an error. */
+const forgottenCommitCase: TransactionCase = {
+  name: 'a handler whose connection does not have the COMMIT that it has prepared, is not handled without its effect',
+  async run(subject) {
+    let forgets = false;
+    const forgetting = async ({ tx, id }: Attempt) => {
+      await subject.effect(tx, id);
+      if (forgets) await subject.raw(tx, FORGET_COMMIT);
+    };
+    await withReceiver(
+      subject,
+      forgetting,
+      async (run) => {
+        expectKind(await run.receiver.handle(someEvent(), 'push'), 'handled');
+        forgets = true;
+        const first = await run.handle();
+        expectKind(first, 'handled', 'failed');
+        await expectEffects(subject, run, first.kind === 'handled' ? 1 : 0);
+        forgets = false;
+        expectKind(await run.retry(), 'handled', 'duplicate');
+        await expectEffects(subject, run, 1);
+      },
+      // The other event has prepared it on the same connection.
+      { connections: 1 },
+    );
+  },
+};
+
 /** What a handler leaves running when it returns; the last of it fails. */
 const LEFT_BEHIND: readonly {
   readonly name: string;
@@ -682,6 +717,7 @@ const restartCase: TransactionCase = {
  */
 export const transactionContract: readonly ContractCase<TransactionsUnderTest<unknown>>[] = [
   ...commitCases,
+  forgottenCommitCase,
   ...leavingCases,
   ...timeCases,
   ...isolationCases,

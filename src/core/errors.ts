@@ -181,18 +181,34 @@ export function refuseOthers(where: string, others: object, names: readonly stri
 /**
  * Waits for an answer of the inbox or the queue.
  *
+ * @param isValid - whether the answer is one that the port has. @default every answer is
  * @throws {UnavailableError} with this code and the driver's error as its cause; errors of this package pass through.
  */
-export function orUnavailable<Value>(code: keyof typeof DEPENDENCY, answer: Promise<Value>): Promise<Value> {
-  // Not async, because it runs twice per delivery. A driver's own promise may have no `catch`.
-  return Promise.resolve(answer).catch((cause: unknown) => {
-    if (cause instanceof StablehooksError) throw cause;
-    throw new UnavailableError(
+export function orUnavailable<Value>(
+  code: keyof typeof DEPENDENCY,
+  answer: Promise<Value>,
+  isValid?: (answer: Value) => boolean,
+): Promise<Value> {
+  const unavailable = (cause: unknown) =>
+    new UnavailableError(
       code,
       `The ${DEPENDENCY[code]} failed; see the cause. Check that it can be reached.`,
       { cause },
     );
-  });
+  // Not async, because it runs twice per delivery. A driver's own promise may have no `catch`.
+  return Promise.resolve(answer).then(
+    (value) => {
+      if (isValid === undefined || isValid(value)) return value;
+      throw unavailable(
+        new TypeError(
+          `The ${DEPENDENCY[code]} gave an answer that its port does not have. Run its conformance suite.`,
+        ),
+      );
+    },
+    (cause: unknown) => {
+      throw cause instanceof StablehooksError ? cause : unavailable(cause);
+    },
+  );
 }
 
 /**

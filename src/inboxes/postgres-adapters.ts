@@ -11,8 +11,8 @@ import {
   type PgTransactionQueries,
   type PgTransactionsLike,
 } from './postgres-client.js';
-import { endedByHandler, isCommitRefusal, rolledBackAtCommit } from './postgres-errors.js';
-import { isRollback, readEnd, type TransactionWatch } from './postgres-guard.js';
+import { endedByHandler, isCommitRefusal } from './postgres-errors.js';
+import { isCommit, readEnd, type TransactionWatch } from './postgres-guard.js';
 
 /** The methods of a Drizzle database over any Postgres driver that the inbox uses. */
 export interface DrizzleLike<Tx> {
@@ -264,8 +264,8 @@ export interface PostgresJsQueries {
 /**
  * Adapts a postgres.js `sql`. `ctx.tx` is postgres.js' own `TransactionSql`; its `savepoint` nests.
  *
- * Statements are prepared, because postgres.js needs two round trips for each unprepared one; `prepare: false`
- * in the options of `sql` (for a pooler in front) has precedence.
+ * Statements are prepared, because postgres.js needs two round trips for each unprepared one. A pooler in transaction
+ * mode loses them: pass `prepare: false` in the options of `sql`, which has precedence.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `sql` is not a postgres.js `sql`.
  *
@@ -308,10 +308,7 @@ interface DataLayer<Tx> {
   sentAs?(text: string): string;
   /** Opens a transaction at READ COMMITTED. */
   begin<Value>(work: (tx: Tx) => Promise<Value>): PromiseLike<Value>;
-  /**
-   * Passes each statement of a transaction through the gate. Without it the inbox reads after each COMMIT whether the
-   * event is done.
-   */
+  /** Passes each statement of a transaction through the gate. */
   guard?(tx: Tx, gate: Gate): Guarded<Tx> | Promise<Guarded<Tx>>;
   /**
    * The driver's error, without the values of the statement; anything but an error: the error is the driver's.
@@ -331,6 +328,8 @@ class Gate implements TransactionWatch {
   lost = false;
   /** The statement of the inbox that is being sent; it passes when the gate is closed. */
   own: string | undefined;
+  /** The server has answered COMMIT with COMMIT. */
+  committed = false;
   /** How many statements of the handler have passed. */
   #sent = 0;
   /** The number of the one that ended the transaction; `NaN` when that is not known. */
@@ -382,9 +381,11 @@ class Gate implements TransactionWatch {
     return end;
   }
 
-  /** Called with the error of the end, if it has one: data layers send ROLLBACK after a COMMIT that failed. */
-  onEnded(end: Gate['end'], error: unknown): void {
-    if (end === 'commit' && error !== undefined) this.end = 'rollback';
+  /** Called with the result or the error of the end: data layers send ROLLBACK after a COMMIT that failed. */
+  onEnded(end: Gate['end'], error: unknown, result?: unknown): void {
+    if (end !== 'commit') return;
+    if (error === undefined) this.committed = isCommit(result);
+    else this.end = 'rollback';
   }
 }
 
@@ -442,6 +443,7 @@ function adapt<Tx>({
     if (guard === undefined) return own;
     return {
       ...own,
+      hasCommitted: () => gate.committed,
       close: () => gate.close(),
       hasEndedCleanly: () => gate.hasEndedCleanly(),
       mayHaveEnded: () => gate.mayHaveEnded(),
@@ -511,11 +513,13 @@ function guarded(method: Method, gate: Gate, textOf: (statement: unknown) => unk
   return async (...args) => {
     const text = String(textOf(args[0]));
     const end = gate.takeEnd(text);
-    const onSettled = end === undefined ? gate.pass(text) : (error?: unknown) => gate.onEnded(end, error);
+    const onSettled =
+      end === undefined
+        ? gate.pass(text)
+        : (error: unknown, result?: unknown) => gate.onEnded(end, error, result);
     try {
       const result = await method(...args);
-      if (end === 'commit' && isRollback(result)) throw rolledBackAtCommit();
-      onSettled();
+      onSettled(undefined, result);
       return result;
     } catch (error) {
       onSettled(error);
@@ -615,18 +619,17 @@ async function guardKnex<Tx>(tx: Tx, gate: Gate): Promise<Guarded<Tx>> {
       return query.call(connection, statement);
     }
     const end = gate.takeEnd(text);
-    let onSettled = (error: unknown) => gate.onEnded(end, error);
+    let onSettled = (error: unknown, result?: unknown) => gate.onEnded(end, error, result);
     try {
       if (end === undefined) onSettled = gate.pass(text);
     } catch (refusal) {
       return callback(refusal);
     }
     return query.call(connection, statement, (error: unknown, result: unknown) => {
-      const failure = error ?? (end === 'commit' && isRollback(result) ? rolledBackAtCommit() : undefined);
-      onSettled(failure);
+      onSettled(error ?? undefined, result);
       // Before the next transaction gets the connection.
       if (end !== undefined && gate.end === undefined) release();
-      callback(failure, result);
+      callback(error, result);
     });
   };
   connection.query = guardedQuery;

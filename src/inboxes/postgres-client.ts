@@ -1,16 +1,11 @@
 import { PermanentError } from '../core/errors.js';
 import { required, rule, withMethods } from '../core/options.js';
-import {
-  endedByHandler,
-  isCommitRefusal,
-  rethrowCommitError,
-  rolledBackAtCommit,
-} from './postgres-errors.js';
+import { endedByHandler, isCommitRefusal, rethrowCommitError } from './postgres-errors.js';
 import {
   type GuardedTransaction,
   guardClient,
   guardQueries,
-  isRollback,
+  isCommit,
   type TransactionWatch,
   toGuarded,
 } from './postgres-guard.js';
@@ -50,11 +45,14 @@ export interface PgTransactionsLike<Tx = PgTx> extends PgLike {
   transaction<Value>(work: (tx: Tx, queries?: PgTransactionQueries) => Promise<Value>): Promise<Value>;
 }
 
-/**
- * Sends the statements of the inbox in the transaction of a handler, and can say what the handler did to it. Without
- * `close` the inbox reads after each COMMIT whether the event is done.
- */
-export interface PgTransactionQueries extends PgLike, Partial<TransactionWatch> {}
+/** Sends the statements of the inbox in the transaction of a handler, and can say what became of it. */
+export interface PgTransactionQueries extends PgLike, Partial<TransactionWatch> {
+  /**
+   * Whether the server answered COMMIT with COMMIT: it answers ROLLBACK, and no error, when a statement before had failed.
+   * Where that is not known, the inbox reads after the COMMIT whether the event is done.
+   */
+  hasCommitted?(): boolean;
+}
 
 /** Can open transactions, which handlers get as `Tx`. */
 export type PgTransactional<Tx> = PgPoolLike<Tx> | PgTransactionsLike<Tx>;
@@ -85,22 +83,30 @@ export const isClient = CLIENT.accepts;
 export const ONE_CLIENT =
   'a Client has one connection, which transactions cannot share with other statements. Pass a Pool.';
 
-/** The rule of a pool that only sends statements. */
-export const POOL_RULE = required(
+const NOT_A_CLIENT =
+  'not a Client, whose connection can have a transaction of others open, which would undo what the inbox has answered';
+
+/** The rule of what sends statements, whichever connection they go over. */
+export const QUERIES_RULE = required(
   rule(
     `an object with the method query(text, values): ${POOLS}`,
     (value) => WITH_QUERY.accepts(value) && !OF_TYPEORM.accepts(value),
   ),
 );
 
+/** The rule of a pool, each of whose statements is a transaction of its own. */
+export const POOL_RULE = required(
+  rule(
+    `${QUERIES_RULE.expected}; ${NOT_A_CLIENT}`,
+    (value) => QUERIES_RULE.accepts(value) && !isClient(value),
+  ),
+);
+
 /** The rule of a pool that must be able to open transactions. */
 export const TRANSACTIONAL_POOL_RULE = required(
   rule(
-    `able to open transactions, because \`transactional\` is true: ${POOLS}; not a Client, which is one connection`,
-    (value) =>
-      !isClient(value) &&
-      !OF_TYPEORM.accepts(value) &&
-      (WITH_CLIENTS.accepts(value) || WITH_TRANSACTIONS.accepts(value)),
+    `able to open transactions, because \`transactional\` is true: ${POOLS}; ${NOT_A_CLIENT}`,
+    (value) => POOL_RULE.accepts(value) && (WITH_CLIENTS.accepts(value) || WITH_TRANSACTIONS.accepts(value)),
   ),
 );
 
@@ -128,23 +134,26 @@ export const FENCE_SAVEPOINT = 'stablehooks_fence';
 /**
  * Runs `work` in a transaction at READ COMMITTED: commits when it resolves, rolls back and rejects with its error
  * otherwise. Rejects with a `HandlerError` when what the handler wrote is the reason that COMMIT failed.
+ *
+ * @returns whether the server is known to have committed.
  */
-export async function runInTransaction<Tx, Value>(
+export async function runInTransaction<Tx>(
   pool: PgTransactional<Tx>,
-  work: (transaction: OpenTransaction<Tx>) => Promise<Value>,
-): Promise<Value> {
-  let working: Promise<Value> | undefined;
+  work: (transaction: OpenTransaction<Tx>) => Promise<void>,
+): Promise<boolean> {
+  let working: Promise<void> | undefined;
   let hasWorked = false;
   const tracked: typeof work = (transaction) => {
-    working = work(transaction).then((value) => {
+    working = work(transaction).then(() => {
       hasWorked = true;
-      return value;
     });
     return working;
   };
   try {
-    const value = await ('transaction' in pool ? runOnDataLayer(pool, tracked) : runOnClient(pool, tracked));
-    if (hasWorked) return value;
+    const hasCommitted = await ('transaction' in pool
+      ? runOnDataLayer(pool, tracked)
+      : runOnClient(pool, tracked));
+    if (hasWorked) return hasCommitted;
   } catch (error) {
     // It can have a refused COMMIT as its cause, and what followed that may have taken effect.
     if (error instanceof PermanentError) throw error;
@@ -159,22 +168,25 @@ export async function runInTransaction<Tx, Value>(
   throw error instanceof PermanentError ? error : endedByHandler({ cause: error });
 }
 
-function runOnDataLayer<Tx, Value>(
+async function runOnDataLayer<Tx>(
   layer: PgTransactionsLike<Tx>,
-  work: (transaction: OpenTransaction<Tx>) => Promise<Value>,
-): Promise<Value> {
-  return layer.transaction(async (tx, queries) => {
+  work: (transaction: OpenTransaction<Tx>) => Promise<void>,
+): Promise<boolean> {
+  let watched: PgTransactionQueries | undefined;
+  await layer.transaction(async (tx, queries) => {
+    watched = queries;
     if (queries !== undefined) return work({ ...toGuarded(tx, queries), queries, hasSavepoint: false });
     const own = tx as Tx & PgLike;
     await own.query('SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE');
     return work({ ...guardQueries(tx), queries: own, hasSavepoint: false });
   });
+  return watched?.hasCommitted?.() ?? false;
 }
 
-async function runOnClient<Tx, Value>(
+async function runOnClient<Tx>(
   pool: PgPoolLike<Tx>,
-  work: (transaction: OpenTransaction<Tx>) => Promise<Value>,
-): Promise<Value> {
+  work: (transaction: OpenTransaction<Tx>) => Promise<void>,
+): Promise<boolean> {
   const client = await pool.connect();
   const guarded = guardClient(client);
   let broken: Error | undefined;
@@ -186,10 +198,9 @@ async function runOnClient<Tx, Value>(
   try {
     // One text, so that the savepoint costs no round trip.
     await client.query(`BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SAVEPOINT ${FENCE_SAVEPOINT}`);
-    const value = await work({ ...guarded, queries: client, hasSavepoint: true });
+    await work({ ...guarded, queries: client, hasSavepoint: true });
     // What the handler left on the connection below `tx` can fail after the last statement of the inbox.
-    if (isRollback(await client.query('COMMIT'))) throw rolledBackAtCommit();
-    return value;
+    return isCommit(await client.query('COMMIT'));
   } catch (error) {
     // ROLLBACK would wait for a statement that still runs; closing the connection rolls back, too.
     if (guarded.isRunning())

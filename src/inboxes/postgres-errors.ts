@@ -71,7 +71,7 @@ export function endedByHandler(options?: ErrorOptions): HandlerError {
 export function rolledBackAtCommit(): HandlerError {
   return new HandlerError(
     'ERR_HANDLER_FAILED',
-    'A statement failed after the handler had returned, and Postgres rolled back all that the handler wrote. Await every statement. The event runs again.',
+    'A statement failed after the handler had returned, and Postgres rolled back all that the handler wrote. Await every statement. With a pooler in transaction mode, turn prepared statements off (postgres.js: `prepare: false`). The event runs again.',
   );
 }
 

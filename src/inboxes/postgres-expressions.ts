@@ -43,6 +43,13 @@ export const epochMs = (time: string) => `(extract(epoch FROM ${time}) ${TIMES} 
 export const ms = (time: string) => `pg_catalog.floor(${epochMs(time)})::double precision`;
 export const msUntil = (time: string) => `pg_catalog.ceil(${epochMs(`(${time} ${SUBTRACT} ${CLOCK})`)})`;
 
+/**
+ * Returned by each statement that writes: its commit then waits for the disk, as by default, also where
+ * `synchronous_commit` is off. A crash of the server would lose what was answered otherwise.
+ */
+export const DURABLY = `CASE WHEN pg_catalog.current_setting('synchronous_commit') ${EQ} 'off'
+  THEN pg_catalog.set_config('synchronous_commit', 'on', true) END AS durably`;
+
 /** The history of the row `e` with the end of its present attempt, which started when it was leased; the last 10. */
 export const history = (result: string, endedAt: string, error: string) =>
   `(coalesce(e.history, '[]') ${SUBTRACT} (-10)) ${operator('||')} pg_catalog.jsonb_build_object(

@@ -20,15 +20,12 @@ export interface GuardedTransaction<Tx> extends TransactionWatch {
   readonly tx: Tx;
   /** Whether a statement of the handler still runs. */
   isRunning(): boolean;
-  /** Whether `tx` refuses statements after `close`. */
-  readonly closes: boolean;
 }
 
 /** The transaction of a data layer that guards it itself, as far as it does. */
 export function toGuarded<Tx>(tx: Tx, watch: Partial<TransactionWatch>): GuardedTransaction<Tx> {
   return {
     tx,
-    closes: watch.close !== undefined,
     close: () => watch.close?.(),
     isRunning: () => false,
     hasEndedCleanly: () => watch.hasEndedCleanly?.() ?? false,
@@ -158,7 +155,6 @@ function createGuard(): Guard {
     close() {
       closed = true;
     },
-    closes: true,
     // What else can end the transaction is refused, or answered first.
     mayHaveEnded: () => endedBy !== undefined,
     isRunning: () => running > 0,
@@ -176,15 +172,19 @@ function createGuard(): Guard {
   };
 }
 
-/** Whether a result has the tag of ROLLBACK; that of a COMMIT has it if a statement before had failed. */
-export function isRollback(result: unknown): boolean {
-  return (result as { readonly command?: unknown } | null | undefined)?.command === 'ROLLBACK';
+/** Whether a result has the tag COMMIT; that of a COMMIT has ROLLBACK if a statement before had failed. */
+export function isCommit(result: unknown): boolean {
+  return readTag(result) === 'COMMIT';
+}
+
+function readTag(result: unknown): unknown {
+  return (result as { readonly command?: unknown } | null | undefined)?.command;
 }
 
 /** Whether a result, or one of several, has the tag of a statement that ends a transaction. */
 function hasEnded(result: unknown): boolean {
   return [result].flat().some((one) => {
-    const tag = (one as { readonly command?: unknown } | null | undefined)?.command;
+    const tag = readTag(one);
     return tag === 'COMMIT' || tag === 'ROLLBACK' || tag === 'PREPARE TRANSACTION';
   });
 }

@@ -1,6 +1,6 @@
 /** LISTEN over one connection, which hears when an event is due because another of its key has ended. */
 import type { Runtime } from '../core/runtime.js';
-import { isClient, type PgClientLike, type PgLike, type PgPoolLike, queryRows } from './postgres-client.js';
+import type { PgClientLike, PgLike, PgPoolLike } from './postgres-client.js';
 
 /** How long it may take until a message to itself arrives, in ms. */
 const PROOF_MS = 5_000;
@@ -9,26 +9,24 @@ const NOT_HEARD =
   'LISTEN does not work over this connection. A pooler in transaction mode, such as PgBouncer, passes no messages on: connect to the server itself.';
 
 /** A client of `pg` or `@neondatabase/serverless`. */
-interface ListeningClient extends PgLike {
+interface ListeningClient extends PgClientLike {
   on(event: string, listener: (value: never) => void): unknown;
   removeListener(event: string, listener: (value: never) => void): unknown;
-  /** The process of the server, as whoever answered the connection introduced it. */
-  readonly processID?: number | null;
 }
 
-/** Whether it is a pool that lends clients, or one client. */
-export function canListen(pool: PgLike): boolean {
-  return isClient(pool) || typeof (pool as Partial<PgPoolLike>).connect === 'function';
+/** Whether it is a pool that lends clients. */
+export function canListen(pool: PgLike): pool is PgPoolLike<ListeningClient> {
+  return typeof (pool as Partial<PgPoolLike>).connect === 'function';
 }
 
 /**
- * Listens on a channel. A pool lends a client for it, until the returned function is called.
+ * Listens on a channel. The pool lends a client for it, until the returned function is called.
  *
  * Rejects unless a message arrives: behind a pooler that gives each statement another connection, LISTEN succeeds and
  * nothing is heard.
  */
 export async function listenOn(
-  pool: PgLike,
+  pool: PgPoolLike<ListeningClient>,
   channel: string,
   {
     onDue,
@@ -40,8 +38,7 @@ export async function listenOn(
     readonly runtime: Runtime;
   },
 ): Promise<() => Promise<void>> {
-  const lent = isClient(pool) ? undefined : await lend(pool as PgPoolLike);
-  const client = (lent ?? pool) as ListeningClient;
+  const client = await lend(pool);
   const proof = runtime.uuid();
   let hasEnded = false;
   let onProof = () => {};
@@ -62,22 +59,13 @@ export async function listenOn(
     client.removeListener('notification', onNotification);
     client.removeListener('end', onClose);
     // A client that is being closed can still emit an error.
-    if (lent === undefined || error === undefined) client.removeListener('error', onClose);
-    lent?.release(error as Error | undefined);
+    if (error === undefined) client.removeListener('error', onClose);
+    client.release(error as Error | undefined);
   }
   async function prove(): Promise<void> {
     await client.query(`LISTEN "${channel}"`);
-    if (lent !== undefined) {
-      // Over another connection: a pooler passes on what arrives while a statement runs.
-      await pool.query('SELECT pg_catalog.pg_notify($1, $2)', [channel, proof]);
-      return;
-    }
-    const [backend] = await queryRows<{ readonly pid: number }>(
-      client,
-      'SELECT pg_catalog.pg_backend_pid() AS pid',
-    );
-    if (backend?.pid !== client.processID) throw new Error(NOT_HEARD);
-    onProof();
+    // Over another connection: a pooler passes on what arrives while a statement runs.
+    await pool.query('SELECT pg_catalog.pg_notify($1, $2)', [channel, proof]);
   }
 
   client.on('notification', onNotification);
@@ -114,7 +102,7 @@ export async function listenOn(
   };
 }
 
-async function lend(pool: PgPoolLike): Promise<PgClientLike> {
+async function lend(pool: PgPoolLike<ListeningClient>): Promise<ListeningClient> {
   const { options } = pool as { readonly options?: { readonly max?: unknown } };
   if (options?.max === 1) {
     throw new Error('LISTEN keeps a connection of the pool, and this pool has one. Raise its `max`.');

@@ -1,9 +1,10 @@
 import { readOptions, rule } from '../core/options.js';
-import { type PgLike, POOL_RULE } from './postgres-client.js';
+import { type PgLike, QUERIES_RULE } from './postgres-client.js';
 import { COMMIT_REFUSED } from './postgres-errors.js';
 import {
   ADD,
   CLOCK,
+  DURABLY,
   EQ,
   epochMs,
   fromMs,
@@ -205,7 +206,7 @@ END $traces$`,
  * ```
  */
 export async function migratePostgres(pool: PgLike, options: PostgresSchemaOptions = {}): Promise<void> {
-  readOptions('migratePostgres', { pool }, { pool: POOL_RULE });
+  readOptions('migratePostgres', { pool }, { pool: QUERIES_RULE });
   const tables = quoteTables(readOptions('migratePostgres', options, { schema: SCHEMA_RULE }).schema);
   // One DO block: not every driver can send several statements at once or keep to one connection.
   await pool.query(`DO $migration$ DECLARE
@@ -275,7 +276,7 @@ ${first} AND (received_at, id) ${operator(isAfter)} ((SELECT received_at FROM la
 ), taken AS (
   UPDATE ${events} AS e SET state = 'received', due_at = ${later('$2')}, token = NULL, updated_at = ${CLOCK},
     history = CASE WHEN e.state ${EQ} 'leased' THEN ${LAPSED} ELSE e.history END
-  WHERE e.id ${EQ} ANY (ARRAY (SELECT id FROM found WHERE key IS NULL)) RETURNING e.id, e.event
+  WHERE e.id ${EQ} ANY (ARRAY (SELECT id FROM found WHERE key IS NULL)) RETURNING e.id, e.event, ${DURABLY}
 )
 SELECT found.id, found.key, taken.event FROM found LEFT JOIN taken ON found.id ${EQ} taken.id ORDER BY found.at`;
 
@@ -292,27 +293,27 @@ WHERE e.id ${EQ} $1::pg_catalog.text AND e.token ${EQ} $2::pg_catalog.uuid`;
      * id, type, source, leaseMs, token, event, early, traceparent or null. A function, which keeps its plan: planning
      * this as one statement takes longer than running it. A claim that does not win writes nothing.
      */
-    claim: `SELECT state, attempts, won, left_ms AS wait, traceparent
+    claim: `SELECT state, attempts, won, left_ms AS wait, traceparent, ${DURABLY}
 FROM ${schema}.claim($1, $2, $3, $4, $5, $6, $7, $8)`,
 
     /** The same up to early, then the key, when the event was created in epoch ms, and traceparent or null. */
-    claimKeyed: `SELECT state, attempts, won, left_ms AS wait, traceparent
+    claimKeyed: `SELECT state, attempts, won, left_ms AS wait, traceparent, ${DURABLY}
 FROM ${schema}.claim_keyed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 
     /**
      * id, token. Only a leased event has a token. With a condition on the state as well, the planner can choose
      * to read all rows that were leased recently.
      */
-    complete: `${markDone} RETURNING e.id`,
+    complete: `${markDone} RETURNING e.id, ${DURABLY}`,
 
     /** id, token, key */
-    completeKeyed: `SELECT ended FROM ${schema}.end_keyed($1, $2, $3, 'done', NULL, NULL) AS ended WHERE ended`,
+    completeKeyed: `SELECT ended, ${DURABLY} FROM ${schema}.end_keyed($1, $2, $3, 'done', NULL, NULL) AS ended WHERE ended`,
 
     /** id, token, retryAfterMs or null, error */
-    fail: `${markFailed} RETURNING e.id`,
+    fail: `${markFailed} RETURNING e.id, ${DURABLY}`,
 
     /** id, token, retryAfterMs or null, error, key */
-    failKeyed: `SELECT ended FROM ${schema}.end_keyed($1, $2, $5,
+    failKeyed: `SELECT ended, ${DURABLY} FROM ${schema}.end_keyed($1, $2, $5,
   CASE WHEN $3::double precision IS NULL THEN 'dead' ELSE 'failed' END, $3, $4) AS ended WHERE ended`,
 
     /**
@@ -352,14 +353,14 @@ FROM leased CROSS JOIN configured`,
 ), done AS (
   ${markDone} AND EXISTS (SELECT FROM fenced) RETURNING e.id
 )
-SELECT EXISTS (SELECT FROM fenced) AS fenced, EXISTS (SELECT FROM done) AS settled`,
+SELECT EXISTS (SELECT FROM fenced) AS fenced, EXISTS (SELECT FROM done) AS settled, ${DURABLY}`,
 
     /** id, token, key */
     completeFencedKeyed: `WITH fenced AS (
   DELETE FROM ${fences} WHERE token ${EQ} $2::pg_catalog.uuid RETURNING token
 )
 SELECT EXISTS (SELECT FROM fenced) AS fenced,
-  (SELECT ${schema}.end_keyed($1, $2, $3, 'done', NULL, NULL) FROM fenced) IS TRUE AS settled`,
+  (SELECT ${schema}.end_keyed($1, $2, $3, 'done', NULL, NULL) FROM fenced) IS TRUE AS settled, ${DURABLY}`,
 
     /**
      * ids, types, events, dueInMs or null, source; keys ('' for none) and when the events were created in epoch ms, or
@@ -378,7 +379,7 @@ SELECT EXISTS (SELECT FROM fenced) AS fenced,
     CASE WHEN key IS NULL THEN ${CLOCK}
       ELSE pg_catalog.now() ${ADD} (position::double precision ${TIMES} interval '1 microsecond') END
   FROM page ORDER BY id COLLATE pg_catalog."C"
-  ON CONFLICT (id) DO NOTHING RETURNING id
+  ON CONFLICT (id) DO NOTHING RETURNING id, ${DURABLY}
 )
 SELECT id, 'new' AS state FROM recorded UNION ALL
 SELECT id, state FROM ${events} WHERE id ${EQ} ANY ($1::pg_catalog.text[])`,
@@ -388,7 +389,7 @@ SELECT id, state FROM ${events} WHERE id ${EQ} ANY ($1::pg_catalog.text[])`,
     takeDueAsOf: takeDue(fromMs('$4')),
 
     /** ids, visibilityTimeoutMs, the time in epoch ms or null (now). Takes the first due event of the key of each id. */
-    takeKeyed: `SELECT event_key AS key, event_json AS event, passed, taken_ms AS taken
+    takeKeyed: `SELECT event_key AS key, event_json AS event, passed, taken_ms AS taken, ${DURABLY}
 FROM ${schema}.take_keyed($1::pg_catalog.text[], $2, $3::double precision)`,
 
     /** holder, leaseMs */
@@ -396,12 +397,12 @@ FROM ${schema}.take_keyed($1::pg_catalog.text[], $2, $3::double precision)`,
 VALUES ($1::pg_catalog.text, ${later('$2')})
 ON CONFLICT (only_row) DO UPDATE SET holder = excluded.holder, lease_until = ${later('$2')}
 WHERE p.holder ${EQ} excluded.holder OR p.lease_until ${LE} ${CLOCK}
-RETURNING ${pollState}`,
+RETURNING ${pollState}, ${DURABLY}`,
 
     /** holder, leaseMs, since or null, watermark or null, gaps, limit, oldest or null */
     savePoll: `UPDATE ${poll} SET lease_until = ${later('$2')}, since = $3::bigint, watermark = $4::bigint,
   gaps = $5::pg_catalog.text, list_limit = $6::int, oldest = $7::pg_catalog.text
-WHERE holder ${EQ} $1::pg_catalog.text RETURNING holder`,
+WHERE holder ${EQ} $1::pg_catalog.text RETURNING holder, ${DURABLY}`,
 
     pollState: `SELECT ${pollState} FROM ${poll}`,
 
@@ -427,7 +428,7 @@ WHERE holder ${EQ} $1::pg_catalog.text RETURNING holder`,
 
     /** id */
     requeue: `UPDATE ${events} SET state = 'received', attempts = 0, due_at = ${CLOCK}, updated_at = ${CLOCK}
-WHERE id ${EQ} $1::pg_catalog.text AND state ${EQ} ANY ('{dead,failed}') RETURNING id`,
+WHERE id ${EQ} $1::pg_catalog.text AND state ${EQ} ANY ('{dead,failed}') RETURNING id, ${DURABLY}`,
 
     /** olderThanMs, limit */
     prune: `WITH pruned AS (
@@ -435,7 +436,7 @@ WHERE id ${EQ} $1::pg_catalog.text AND state ${EQ} ANY ('{dead,failed}') RETURNI
     SELECT id FROM ${events} WHERE state ${EQ} 'done' AND event IS NOT NULL
       AND updated_at ${LE} (pg_catalog.now() ${SUBTRACT} ${span('$1')})
     ORDER BY updated_at LIMIT $2::int FOR UPDATE SKIP LOCKED))
-  RETURNING id
+  RETURNING id, ${DURABLY}
 ) SELECT pg_catalog.count(*)::double precision AS pruned FROM pruned`,
   } as const;
 }

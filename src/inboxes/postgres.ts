@@ -103,7 +103,8 @@ const PRUNE_BATCH = 5_000;
 /**
  * Keeps events in tables of Postgres, which {@link migratePostgres} creates, for any number of receivers
  * and workers. Claiming, completing, failing and recording an event take one round trip each. The caller owns the
- * pool: its size, its timeouts, its `error` listener and its end.
+ * pool: its size, its timeouts, its `error` listener and its end. A single `Client` is refused: a transaction that
+ * others have open on its connection would undo what the inbox has answered.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `pool` is wrong, or `transactional` is true and
  * `pool` cannot open transactions.
@@ -118,7 +119,8 @@ export function postgresInbox<Tx = PgClientLike>(
   options: PostgresInboxOptions & { readonly transactional: true },
 ): Inbox<Tx> & InboxOperations;
 export function postgresInbox(
-  pool: PgLike,
+  // A Client of a driver has this method. It is refused.
+  pool: PgLike & { readonly escapeLiteral?: never },
   options?: PostgresInboxOptions & { readonly transactional?: false | undefined },
 ): Omit<Inbox, 'transaction'> & InboxOperations;
 export function postgresInbox(
@@ -154,14 +156,12 @@ export function postgresInbox(
   ): Promise<boolean> {
     // Thrown, because every driver rolls back only after a rejection.
     const leaseLost = new Error('The lease is lost.');
-    let closed = false;
     try {
       // TRANSACTIONAL_POOL_RULE has checked the pool.
-      await runInTransaction(pool as PgTransactional<unknown>, async (open) => {
+      const hasCommitted = await runInTransaction(pool as PgTransactional<unknown>, async (open) => {
         const begun = await queryRows(open.queries, statements.fence, [id, token]);
         if (begun.length === 0) throw leaseLost;
         if (!open.hasSavepoint) await open.queries.query(`SAVEPOINT ${FENCE_SAVEPOINT}`);
-        closed = open.closes;
         try {
           await effect(open.tx).finally(open.close);
         } catch (error) {
@@ -179,9 +179,7 @@ export function postgresInbox(
         if (!row?.fenced) throw missingFence(open);
         if (!row.settled) throw leaseLost;
       });
-      // A late statement can have failed before COMMIT, which then rolls back without an error.
-      if (!closed && (await queryRows(pool, statements.isDone, [id])).length === 0)
-        throw rolledBackAtCommit();
+      if (!hasCommitted && (await send(statements.isDone, [id])).length === 0) throw rolledBackAtCommit();
       return true;
     } catch (error) {
       if (error === leaseLost) return false;

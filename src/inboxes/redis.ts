@@ -66,7 +66,7 @@ export function fromIoredis(client: IoredisLike): RedisLike {
  * Adapts a node-redis client to the Redis inbox.
  *
  * Create the client with `disableOfflineQueue: true`; otherwise it waits for a server that is down, and the
- * delivery is not answered 503. Add an `error` listener.
+ * delivery is not answered 503. Add an `error` listener. A `typeMapping` of strings to Buffers does not matter.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `client` is not a node-redis client.
  *
@@ -309,13 +309,23 @@ function bindScript(
   return async (values) => {
     const texts = values.map(String);
     for (;;) {
-      const reply = await redactCommand(run(texts));
-      // The client of Upstash has already parsed the reply.
-      const parsed = (typeof reply === 'string' ? JSON.parse(reply) : reply) as readonly unknown[];
+      const parsed = readReply(await redactCommand(run(texts)));
       // It has corrected many entries of the indexes and is not done.
       if (parsed[0] !== 'again') return parsed;
     }
   };
+}
+
+/** Reads the JSON array that a script returns. */
+function readReply(reply: unknown): readonly unknown[] {
+  // node-redis returns a Buffer where a `typeMapping` says so.
+  const text = ArrayBuffer.isView(reply) ? new TextDecoder().decode(reply) : reply;
+  // The client of Upstash has already parsed the reply.
+  const parsed: unknown = typeof text === 'string' ? JSON.parse(text) : text;
+  if (Array.isArray(parsed)) return parsed;
+  throw new TypeError(
+    'The Redis client returned a reply that is no text of the script. Pass a client that returns replies as strings.',
+  );
 }
 
 async function digestHex(lua: string): Promise<string> {

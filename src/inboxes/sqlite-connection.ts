@@ -27,6 +27,21 @@ export function openPath(path: string): OwnConnection {
 }
 
 /**
+ * Checks how the connection reads rows. Its statements keep what is set when they are prepared, which is next.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when it reads integers as BigInt or rows as arrays: what an event has gone
+ * through would be misread.
+ */
+export function assertRows(db: SqliteLike): void {
+  const [row] = db.prepare('SELECT 1 AS one').all() as { readonly one?: unknown }[];
+  if (row?.one === 1) return;
+  const found = typeof row?.one === 'bigint' ? 'integers as BigInt' : 'rows that are no objects';
+  throw new ConfigError(
+    `sqliteInbox: the connection returns ${found}. Pass a connection for the inbox alone that returns integers as numbers and rows as objects: without defaultSafeIntegers, safeIntegers, readBigInts and returnArrays.`,
+  );
+}
+
+/**
  * Sets the busy timeout, the write-ahead log, and that each commit waits for the disk.
  *
  * @returns whether committed data survives this process; `false` for `:memory:`, and for the temporary file of an empty path.

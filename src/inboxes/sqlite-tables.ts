@@ -2,7 +2,7 @@ import { ConfigError } from '../core/errors.js';
 
 /**
  * The methods that `node:sqlite`, `better-sqlite3`, `libsql` and `bun:sqlite` share. Rows are objects with one
- * property per column, and integers are numbers: leave "safe integers" off.
+ * property per column, and integers are numbers; a connection with "safe integers" is refused.
  */
 export interface SqliteLike {
   exec(sql: string): unknown;

@@ -3,6 +3,7 @@ import { integer, readOptions, required, rule, withMethods } from '../core/optio
 import type { Inbox, InboxOperations } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import {
+  assertRows,
   atomically,
   configure,
   createStepRunner,
@@ -55,8 +56,8 @@ const FILE = rule('a path, or a connection of node:sqlite, better-sqlite3, libsq
  * deliveries would become part of a handler's transaction and roll back with it.
  *
  * @param file - a path, or a connection.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `file` is wrong, the file cannot be used, a
- * newer release wrote it, or `file` is a path and this runtime has no `node:sqlite`.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `file` is wrong, the connection reads integers as BigInt,
+ * the file cannot be used, a newer release wrote it, or `file` is a path and this runtime has no `node:sqlite`.
  *
  * @example
  * ```ts
@@ -81,6 +82,7 @@ function open(file: string | SqliteLike, { busyTimeoutMs }: { readonly busyTimeo
   try {
     if (typeof file === 'string') own = openPath(file);
     const db = own ?? (file as SqliteLike);
+    assertRows(db);
     const durable = configure(db, { busyTimeoutMs });
     atomically(db, () => migrate(db, 'sqliteInbox'));
     return {

@@ -18,16 +18,17 @@ import {
   type WebhookEvent,
 } from '../core/events.js';
 import { abortSignal, integer, readOptions } from '../core/options.js';
-import type {
-  Claim,
-  Inbox,
-  InboxOperations,
-  Lease,
-  Logger,
-  Origin,
-  Queue,
-  RecordResult,
-  StoredEvent,
+import {
+  type Claim,
+  INBOX_STATES,
+  type Inbox,
+  type InboxOperations,
+  type Lease,
+  type Logger,
+  type Origin,
+  type Queue,
+  type RecordResult,
+  type StoredEvent,
 } from '../core/ports.js';
 import { orAborted, orTimeout, type Runtime, setBackgroundTimeout } from '../core/runtime.js';
 import { verifySignature } from '../core/signature.js';
@@ -474,7 +475,8 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       keys: [orderingKeyOf(event, settings)],
       traceparent: telemetry.traceparent(),
     };
-    const [state] = await orUnavailable('ERR_INBOX_FAILED', openInbox().record([event], options));
+    const recorded = openInbox().record([event], options);
+    const [state] = await orUnavailable('ERR_INBOX_FAILED', recorded, hasResults(1));
     return state;
   }
 
@@ -496,6 +498,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     return orUnavailable(
       'ERR_INBOX_FAILED',
       telemetry.claim(event, () => inbox.claim(event, options)),
+      isClaim,
     );
   }
 
@@ -655,9 +658,8 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       const keys = known ? page.map((event) => orderingKeyOf(event as WebhookEvent, settings)) : undefined;
       const options = { dueInMs: known ? dueInMs : null, origin, json: texts, keys, traceparent };
       const stored = telemetry.record(page, () => inbox.record(page, options));
-      for (const [position, result] of (await orUnavailable('ERR_INBOX_FAILED', stored)).entries()) {
-        results[at(indexes, position)] = result;
-      }
+      const answer = await orUnavailable('ERR_INBOX_FAILED', stored, hasResults(page.length));
+      for (const [position, result] of answer.entries()) results[at(indexes, position)] = result;
     };
     await store(true);
     await store(false);
@@ -792,7 +794,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
         // A request for each event that ends would take most of the time.
         const room = ends.size > width / 2 ? 0 : Math.min(width - ends.size, slots?.free ?? width);
         const take = { limit: room, visibilityTimeoutMs: leaseMs, types: dueTypes };
-        const due = room === 0 ? [] : await orUnavailable('ERR_INBOX_FAILED', inbox.takeDue(take));
+        const due = room === 0 ? [] : await orUnavailable('ERR_INBOX_FAILED', inbox.takeDue(take), areStored);
         for (const stored of due) start(stored);
         if (due.length > 0) continue;
         // An end can make the next event of its key due.
@@ -951,6 +953,29 @@ function assertRecordArguments(events: readonly UnknownEvent[], options: RecordO
     }
     if (json !== undefined) assertJson(`${where}: \`json[${index}]\``, json[index], event);
   }
+}
+
+const OTHERS_STATES: readonly unknown[] = ['leased', 'failed', 'waiting'] satisfies Claim['state'][];
+
+/** Whether an inbox has answered a claim: another answer must not pass for a success. */
+function isClaim(answer: Claim): boolean {
+  const { state, lease, retryAfterMs } = Object(answer) as Partial<
+    Record<'state' | 'retryAfterMs', unknown> & { readonly lease: Partial<Lease> }
+  >;
+  if (state === 'claimed') return typeof lease?.attempt === 'number';
+  if (OTHERS_STATES.includes(state)) return typeof retryAfterMs === 'number';
+  return state === 'done' || state === 'dead';
+}
+
+const RESULTS: readonly unknown[] = ['new', ...INBOX_STATES];
+
+/** Whether an inbox has answered for each of so many events. */
+const hasResults = (count: number) => (answer: readonly RecordResult[]) =>
+  Array.isArray(answer) && answer.length === count && answer.every((result) => RESULTS.includes(result));
+
+/** Whether an inbox has answered with events: others would be asked for again without end. */
+function areStored(answer: readonly StoredEvent[]): boolean {
+  return Array.isArray(answer) && answer.every((stored) => typeof Object(stored).event?.id === 'string');
 }
 
 /** The element of a list that has one there. */

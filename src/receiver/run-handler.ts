@@ -113,7 +113,7 @@ export async function runHandler<Tx>(
   }
 
   const complete = () => telemetry.complete(event, lease, () => inbox.complete(lease));
-  const recorded = (completion: Promise<boolean>) => orUnavailable('ERR_INBOX_FAILED', completion);
+  const recorded = (completion: Promise<boolean>) => orUnavailable('ERR_INBOX_FAILED', completion, isBoolean);
 
   function completed(isCompleted: boolean): OutcomeResult {
     // Without a handler nothing was run, and whoever claimed the event meanwhile marks it.
@@ -340,9 +340,14 @@ async function fail<Tx>(
   const retryAfterMs = dead ? null : backoffMs(attempt, { ...RETRY, random: runtime.random() });
   const failure = { retryAfterMs, error: toLastError(error) };
   const recorded = telemetry.fail(event, lease, () => inbox.fail(lease, failure));
-  if (!(await orUnavailable('ERR_INBOX_FAILED', recorded))) throw leaseLost(lease);
+  if (!(await orUnavailable('ERR_INBOX_FAILED', recorded, isBoolean))) throw leaseLost(lease);
   if (retryAfterMs !== null) onRetry(lease, retryAfterMs);
   return { kind: dead ? 'dead' : 'failed', attempt, error };
+}
+
+/** Whether an inbox has answered if the lease was held: what only counts as true must not pass for it. */
+function isBoolean(answer: unknown): boolean {
+  return typeof answer === 'boolean';
 }
 
 /** What the inbox keeps for operators: the code, and the message of what the handler threw. */
@@ -436,7 +441,7 @@ export function createClaimWithoutHandler(
       const waitMs = backoffMs(lease.attempt, { ...RETRY, random: settings.runtime.random() });
       const failure = { retryAfterMs: isLast ? null : waitMs, error: `${error.code}: ${error.message}` };
       const failed = settings.telemetry.fail(event, lease, () => inbox.fail(lease, failure));
-      if ((await orUnavailable('ERR_INBOX_FAILED', failed)) && isLast) return { state: 'dead' };
+      if ((await orUnavailable('ERR_INBOX_FAILED', failed, isBoolean)) && isLast) return { state: 'dead' };
       throw error;
     }
 

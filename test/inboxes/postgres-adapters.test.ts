@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { Client as NeonClient } from '@neondatabase/serverless';
 import { drizzle } from 'drizzle-orm/node-postgres';
 import { sql } from 'drizzle-orm/sql';
 import createKnex from 'knex';
@@ -50,13 +51,18 @@ function refusal(call: () => unknown): string {
   return expect.fail('Nothing was thrown.');
 }
 
-test('a single Client cannot open transactions beside other statements, and is refused', async () => {
-  const client = new pg.Client(server.url);
-  const pass = (pool: unknown) => postgresInbox(pool as pg.Pool, { transactional: true });
-  expect(refusal(() => pass(client))).toMatch(/a Pool of pg .*not a Client/);
-  expect(refusal(() => fromDrizzle(drizzle(client)))).toMatch(/^fromDrizzle: .* Pass a Pool\.$/);
+test('a single Client is refused, because a transaction of others on it would undo what the inbox answered', async () => {
   const lent = await admin.connect();
-  expect(refusal(() => fromDrizzle(drizzle(lent)))).toMatch('Pass a Pool');
+  for (const client of [new pg.Client(server.url), new NeonClient(server.url), lent]) {
+    for (const transactional of [true, false] as const) {
+      const pass = () => postgresInbox(client as never, { transactional } as never);
+      expect(refusal(pass)).toMatch(/a Pool of pg .*not a Client/);
+    }
+  }
+  for (const client of [new pg.Client(server.url), lent]) {
+    expect(refusal(() => fromDrizzle(drizzle(client)))).toMatch(/^fromDrizzle: .* Pass a Pool\.$/);
+  }
+  await migratePostgres(lent);
   lent.release();
 });
 

@@ -113,19 +113,6 @@ test.each([
   await pool.end();
 });
 
-test('a single Client listens beside its statements', async () => {
-  const client = new pg.Client(server.url);
-  await client.connect();
-  const { stop, heard } = await listen(client);
-  const { complete } = await leaseAndWait();
-  await complete();
-  await until(() => heard() > 0);
-  await stop();
-  expect((await client.query('SELECT pg_listening_channels()')).rows).toEqual([]);
-  expect(client.listenerCount('notification') + client.listenerCount('error')).toBe(0);
-  await client.end();
-});
-
 test('each schema has a channel of its own, whatever its name', async () => {
   const schema = `Own_${'x'.repeat(59)}`;
   await migratePostgres(admin, { schema });
@@ -191,15 +178,6 @@ test('listening behind a pooler in transaction mode is refused, and frees the cl
   onTestFinished(end);
   await expect(listen(pool)).rejects.toThrow('PgBouncer');
   expect(lent()).toBe(0);
-});
-
-test('a Client that is not connected to the server itself is refused', async () => {
-  const client = new pg.Client(server.url);
-  await client.connect();
-  onTestFinished(() => client.end());
-  // A pooler introduces itself by a number of its own.
-  Object.assign(client, { processID: 1 });
-  await expect(listen(client)).rejects.toThrow('PgBouncer');
 });
 
 test('a pool of one connection is not used up by listening', async () => {

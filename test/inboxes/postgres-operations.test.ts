@@ -45,6 +45,66 @@ test('the statements of postgresMigrations create the tables and can run again',
   expect((await inbox.claim(someEvent(), { leaseMs: 1_000, origin: 'push' })).state).toBe('claimed');
 });
 
+test.each([
+  ['off', 'on'],
+  ['local', 'local'],
+])(
+  'with synchronous_commit = %s, every step of the inbox that writes is committed with %s',
+  async (setting, expected) => {
+    const schema = `committed_${setting}`;
+    await migratePostgres(pool, { schema });
+    // Deferred triggers run at COMMIT, in the transaction that ends.
+    await pool.query(`CREATE TABLE ${schema}.commits (setting text);
+      CREATE FUNCTION ${schema}.note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        INSERT INTO ${schema}.commits VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$`);
+    for (const table of ['events', 'poll']) {
+      await pool.query(`CREATE CONSTRAINT TRIGGER note AFTER INSERT OR UPDATE ON ${schema}.${table}
+        DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION ${schema}.note()`);
+    }
+    const options = `-c synchronous_commit=${setting}`;
+    const own = new pg.Pool({ connectionString: server.url, max: 1, options });
+    onTestFinished(() => own.end());
+    const inbox = postgresInbox(own, { schema, transactional: true });
+    /** The settings with which a step is committed. */
+    const settingsOf = async (step: () => Promise<unknown> | undefined) => {
+      await pool.query(`TRUNCATE ${schema}.commits`);
+      expect(await step()).toBeTruthy();
+      const { rows } = await pool.query(`SELECT DISTINCT setting FROM ${schema}.commits`);
+      return rows.map((row) => row.setting);
+    };
+    const claim = async (key?: string) => {
+      const claimed = await inbox.claim(someEvent(), { leaseMs: 60_000, origin: 'push', key });
+      if (claimed.state !== 'claimed') throw new Error(claimed.state);
+      return claimed.lease;
+    };
+    const poll = { holder: 'a', leaseMs: 60_000 };
+    const take = { limit: 9, visibilityTimeoutMs: 60_000, types: [] };
+    for (const keyed of [false, true]) {
+      const key = () => (keyed ? randomUUID() : undefined);
+      const keys = keyed ? [randomUUID()] : [];
+      const leases = [await claim(key()), await claim(key()), await claim(key())] as const;
+      const [completed, committed, failed] = leases;
+      const steps = {
+        claim: () => claim(key()),
+        complete: () => inbox.complete(completed),
+        transaction: () => inbox.transaction?.(committed, async () => undefined),
+        fail: () => inbox.fail(failed, { retryAfterMs: null, error: 'no' }),
+        requeue: () => inbox.requeue(failed.id),
+        park: () => inbox.record([someEvent()], { dueInMs: null, origin: 'pull', keys }),
+        record: () => inbox.record([someEvent()], { dueInMs: 0, origin: 'pull', keys }),
+        takeDue: async () => (await inbox.takeDue(take)).length,
+        prune: () => inbox.prune({ olderThanMs: 0 }),
+        acquirePoll: () => inbox.acquirePoll(poll),
+        savePoll: async () => inbox.savePoll(await inbox.pollState(), poll),
+      };
+      for (const [name, step] of Object.entries(steps)) {
+        expect({ [name]: await settingsOf(step) }).toEqual({ [name]: [expected] });
+      }
+    }
+    expect((await own.query('SHOW synchronous_commit')).rows).toEqual([{ synchronous_commit: setting }]);
+  },
+);
+
 test('tables of the first release keep their events, and get what they lack', async () => {
   const schema = 'first_release';
   // Statements that were released do not change.

@@ -1,6 +1,6 @@
 import { Redis as Upstash } from '@upstash/redis';
 import { Cluster, Redis } from 'ioredis';
-import { createClient } from 'redis';
+import { createClient, RESP_TYPES } from 'redis';
 import { fromIoredis, fromNodeRedis } from 'stablehooks/inboxes/redis';
 import { startUpstash } from '../services/upstash.js';
 import { describeRedis } from './redis-contract.js';
@@ -24,6 +24,14 @@ describeRedis(
 
 describeRedis('node-redis', 'redis', async ({ url }) => {
   const [first, second] = [createClient({ url }), createClient({ url })];
+  await Promise.all([first.connect(), second.connect()]);
+  const end = () => Promise.all([first.close(), second.close()]);
+  return { first: fromNodeRedis(first), second: fromNodeRedis(second), end };
+});
+
+describeRedis('node-redis with a typeMapping to Buffers', undefined, async ({ url }) => {
+  const commandOptions = { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } };
+  const [first, second] = [createClient({ url, commandOptions }), createClient({ url, commandOptions })];
   await Promise.all([first.connect(), second.connect()]);
   const end = () => Promise.all([first.close(), second.close()]);
   return { first: fromNodeRedis(first), second: fromNodeRedis(second), end };

@@ -13,10 +13,13 @@ interface Connections {
   end(): Promise<unknown>;
 }
 
-/** Runs the contract of an inbox over a client of the package. `flags` are those of redis-server. */
+/**
+ * Runs the contract of an inbox over a client of the package, which is recorded unless it is only a setting of the client.
+ * `flags` are those of redis-server.
+ */
 export function describeRedis(
   client: string,
-  packageName: string,
+  packageName: string | undefined,
   connect: (server: Service) => Promise<Connections>,
   flags: readonly string[] = [],
 ): void {
@@ -32,7 +35,8 @@ export function describeRedis(
       await server.stop();
     });
 
-    const options = recorded('inbox', client, packageName, { inboxContract });
+    const options =
+      packageName === undefined ? {} : recorded('inbox', client, packageName, { inboxContract });
     for (const [index, { name, run }] of inboxContract.entries()) {
       test(name, options, async () => {
         const prefix = `${client} ${index}`;

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { inspect } from 'node:util';
 import { Redis as Upstash } from '@upstash/redis';
 import { Redis } from 'ioredis';
-import { createClient } from 'redis';
+import { createClient, RESP_TYPES } from 'redis';
 import { fromIoredis, fromNodeRedis, type RedisLike, redisInbox } from 'stablehooks/inboxes/redis';
 import { exampleEvent } from 'stablehooks/testing';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -70,6 +70,32 @@ describeWithRedis('Redis inbox', () => {
       }
     },
   );
+
+  test('an inbox over node-redis answers the same if the client maps strings to Buffers', async () => {
+    const typeMapping = { [RESP_TYPES.BLOB_STRING]: Buffer };
+    const client = createClient({ url: own.server.url, commandOptions: { typeMapping } });
+    await client.connect();
+    onTestFinished(() => void client.close());
+    const inbox = redisInbox(fromNodeRedis(client), { prefix: 'buffers' });
+    const event = { ...someEvent(), payload: { holder: 'Zoë' } };
+    const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+    expect(claim).toMatchObject({ state: 'claimed', lease: { id: event.id, attempt: 1 } });
+    if (claim.state === 'claimed') expect(await inbox.complete(claim.lease)).toBe(true);
+    expect(await inbox.claim(event, { leaseMs: 60_000, origin: 'push' })).toEqual({ state: 'done' });
+    expect(await inbox.find(event.id)).toMatchObject({ state: 'done', attempts: 1, event });
+    expect(await inbox.takeDue({ limit: 9, visibilityTimeoutMs: 60_000, types: [] })).toEqual([]);
+  });
+
+  test('an inbox over a client whose replies are no text rejects, and takes nothing for done', async () => {
+    for (const reply of [undefined, null, 91, {}, '{}', new Uint8Array([123, 125])]) {
+      const answer = () => Promise.resolve(reply);
+      const inbox = redisInbox({ eval: answer, evalsha: answer });
+      await expect(inbox.claim(someEvent(), { leaseMs: 60_000, origin: 'push' })).rejects.toThrow(
+        'returns replies as strings',
+      );
+      await expect(inbox.complete({ id: 'a', token: 'b', attempt: 1 })).rejects.toThrow(TypeError);
+    }
+  });
 
   test('the Redis inbox sends a script again when the server has lost it', async () => {
     const inbox = redisInbox(fromIoredis(own.redis), { prefix: 'forgotten' });

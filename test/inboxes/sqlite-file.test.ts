@@ -352,6 +352,39 @@ describe('a file that sqliteInbox cannot use', () => {
     expect(() => sqliteInbox('')).toThrow(/^sqliteInbox: `file` must be a path, or a connection/);
   });
 
+  test('a connection that reads integers as BigInt or rows as arrays is refused, with the settings to leave off', () => {
+    const safe = new Database(freshPath());
+    onTestFinished(() => void safe.close());
+    const arrays: SqliteLike = {
+      exec: (sql) => safe.exec(sql),
+      prepare: (sql) => ({
+        all: (...values) =>
+          safe
+            .prepare(sql)
+            .raw()
+            .all(...values),
+      }),
+    };
+    expect(() => sqliteInbox(arrays)).toThrow(REFUSED);
+    expect(() => sqliteInbox(arrays)).toThrow(/rows that are no objects.*without .*returnArrays/);
+    safe.defaultSafeIntegers(true);
+    expect(() => sqliteInbox(safe)).toThrow(REFUSED);
+    expect(() => sqliteInbox(safe)).toThrow(/integers as BigInt.*without defaultSafeIntegers/);
+    expect(safe.prepare('SELECT name FROM sqlite_master').all()).toEqual([]);
+    safe.defaultSafeIntegers(false);
+    expect(sqliteInbox(safe)).toMatchObject({ durable: true });
+  });
+
+  test('a connection that is set to BigInt after it was passed still reads numbers for the inbox', async () => {
+    const db = new Database(freshPath());
+    onTestFinished(() => void db.close());
+    const inbox = sqliteInbox(db);
+    db.defaultSafeIntegers(true);
+    const claim = await inbox.claim(event('a'), LEASE);
+    expect(claim).toMatchObject({ state: 'claimed', lease: { attempt: 1 } });
+    expect((await inbox.find('a'))?.attempts).toBe(1);
+  });
+
   test('an object that is not a connection is refused', () => {
     const { exec } = connect(':memory:');
     for (const object of [{}, { exec }]) {

@@ -1,8 +1,9 @@
 /** What a caller hands over wrongly is told, and changes nothing. */
 import { inspect } from 'node:util';
 import { createReceiver, memoryInbox, type Outcome, toWebhookResponse, type UnknownEvent } from 'stablehooks';
+import type { Inbox, Queue } from 'stablehooks/conformance';
 import { describe, expect, test } from 'vitest';
-import { anEvent, secret } from './delivery.js';
+import { anEvent, delivery, secret } from './delivery.js';
 
 function setUp() {
   const inbox = memoryInbox();
@@ -19,6 +20,103 @@ function setUp() {
   });
   return { inbox, receiver, handled, outcomes, lines };
 }
+
+/** What no inbox answers, such as what a driver with another mapping of types makes of an answer. */
+const NONSENSE = [
+  undefined,
+  null,
+  91,
+  'done',
+  {},
+  [],
+  { state: 91 },
+  { state: 'stored' },
+  new Uint8Array([91]),
+];
+
+describe('an inbox that gives an answer that its port does not have', () => {
+  /** A receiver over an inbox of which one method resolves to this answer, and how often that was called. */
+  function answering(method: keyof Inbox, answer: unknown, options: object = {}) {
+    const lines: string[] = [];
+    const handled: string[] = [];
+    const log = (line: string) => void lines.push(line);
+    let calls = 0;
+    const wrong = async () => {
+      calls += 1;
+      return answer;
+    };
+    const receiver = createReceiver({
+      secret,
+      inbox: { ...memoryInbox(), durable: true, [method]: wrong },
+      handlers: { 'transfer.settled': ({ id }) => void handled.push(id) },
+      logger: { warn: log, error: log },
+      ...options,
+    });
+    return { receiver, lines, handled, calls: () => calls };
+  }
+  const unavailable = { kind: 'unavailable', error: { code: 'ERR_INBOX_FAILED' } };
+  const claims = [
+    ...NONSENSE,
+    { state: 'claimed' },
+    { state: 'claimed', lease: { id: 'a', token: 'b', attempt: 1n } },
+    { state: 'leased' },
+    { state: 'waiting', retryAfterMs: '5' },
+  ];
+
+  test.each(claims.map((answer) => ({ answer })))(
+    'to a claim ($answer) is unavailable, with a line, and runs nothing',
+    async ({ answer }) => {
+      for (const acknowledge of ['handled', 'recorded'] as const) {
+        const { receiver, lines, handled } = answering('claim', answer, { acknowledge });
+        expect(await receiver.receive(await delivery(anEvent()))).toMatchObject(unavailable);
+        expect(handled).toEqual([]);
+        expect(lines).toEqual([
+          expect.stringMatching(/ERR_INBOX_FAILED.*\n.*an answer that its port does not/),
+        ]);
+      }
+    },
+  );
+
+  test.each([...NONSENSE, ['stored'], ['new', 'new']].map((answer) => ({ answer })))(
+    'to a record ($answer) is unavailable, and enqueues and parks nothing',
+    async ({ answer }) => {
+      const enqueued: string[] = [];
+      const queue: Queue = { enqueue: async ({ id }) => void enqueued.push(id) };
+      const { receiver } = answering('record', answer, { queue });
+      for (const event of [anEvent(), anEvent({ type: 'mint.completed' })]) {
+        expect(await receiver.accept(event, 'push')).toMatchObject(unavailable);
+        const recorded = receiver.record([event], { dueInMs: 0, origin: 'pull' });
+        await expect(recorded).rejects.toMatchObject(unavailable.error);
+      }
+      expect(enqueued).toEqual([]);
+    },
+  );
+
+  test.each(NONSENSE.map((answer) => ({ answer })))(
+    'to the end of an attempt ($answer) is unavailable, whether the handler succeeded or not',
+    async ({ answer }) => {
+      const { receiver } = answering('complete', answer);
+      expect(await receiver.handle(anEvent(), 'push')).toMatchObject(unavailable);
+      const failing = answering('fail', answer, {
+        handlers: { 'transfer.settled': () => Promise.reject(new Error('no')) },
+      });
+      expect(await failing.receiver.handle(anEvent(), 'push')).toMatchObject(unavailable);
+    },
+  );
+
+  // An empty list is an answer: nothing is due.
+  const isEmpty = (answer: unknown) => Array.isArray(answer) && answer.length === 0;
+  const taken = [...NONSENSE.filter((answer) => !isEmpty(answer)), [91], [null], [{ json: '{}' }]];
+  test.each(taken.map((answer) => ({ answer })))(
+    'to takeDue ($answer) ends redrive, which asks once',
+    async ({ answer }) => {
+      const { receiver, lines, calls } = answering('takeDue', answer);
+      await expect(receiver.redrive()).rejects.toMatchObject(unavailable.error);
+      expect(calls()).toBe(1);
+      expect(lines).toEqual([]);
+    },
+  );
+});
 
 type RecordOptions = Parameters<ReturnType<typeof createReceiver>['record']>[1];
 
