@@ -2,7 +2,6 @@ import { toHex } from '../core/bytes.js';
 import { StablehooksError } from '../core/errors.js';
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
 import {
-  assertReceiver,
   defineLazy,
   integer,
   type Lazy,
@@ -15,7 +14,7 @@ import {
 import type { Queue } from '../core/ports.js';
 import { RUNTIME, toRuntime } from '../core/runtime.js';
 import type { Receiver } from '../receiver/receiver.js';
-import { type JobData, type QueueOptions, runJob, withTimeout } from './job.js';
+import { assertWorker, type JobData, type QueueOptions, runJob, withTimeout } from './job.js';
 
 export type { JobData, QueueOptions } from './job.js';
 
@@ -116,8 +115,9 @@ const BOSS = withMethods('a PgBoss of pg-boss 10 to 12', ['send', 'getJobById', 
  * Pass `batchSize` and `pollingIntervalSeconds` to `boss.work`, as below: the defaults of pg-boss handle one job at a
  * time.
  *
- * @param receiver - a receiver without a queue that uses the same inbox as the receivers that enqueue.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `boss` or `receiver` is wrong.
+ * @param receiver - a receiver without a queue that uses the same durable inbox as the receivers that enqueue.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `boss` or `receiver` is wrong, or the receiver's inbox is not durable. An
+ * inbox that is given as a function is checked at the first job, which then fails.
  *
  * @example
  * ```ts
@@ -131,7 +131,7 @@ export function pgBossProcessor(
 ): (jobs: readonly PgBossJob[]) => Promise<void> {
   const bossRule = withMethods('a PgBoss of pg-boss 10 to 12', ['complete']);
   readOptions('pgBossProcessor', { boss }, { boss: required(bossRule) });
-  assertReceiver('pgBossProcessor', receiver, 'handle');
+  assertWorker('pgBossProcessor', receiver);
 
   return async (jobs) => {
     const finished: PgBossJob[] = [];

@@ -330,6 +330,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
         trace = traceparent;
         run = async (enter) => {
           enter();
+          if (origin === 'queue' && !settings.inbox.durable) throw queueNeedsDurable(`receiver.${name}`);
           const late: Late = new Set();
           const result = await step(event, origin, { json, late });
           if (late.size > 0 && waitUntil !== undefined) {
@@ -374,7 +375,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     origin: Origin,
     { queue, json }: { readonly queue: Queue; readonly json: string | undefined },
   ): Promise<OutcomeResult> {
-    if (!settings.inbox.durable) throw queueNeedsDurable();
+    if (!settings.inbox.durable) throw queueNeedsDurable('createReceiver');
     // Recorded first: if this process dies before the event is enqueued, redrive enqueues it after leaseMs.
     const recorded = await recordOne(event, origin, { json, dueInMs: leaseMs });
     if (recorded === 'done') return { kind: 'duplicate' };

@@ -183,6 +183,7 @@ test('pgBossProcessor completes the jobs of a batch that succeeded, and pg-boss 
   const handled = awaitHandled(1);
   const receiver = createReceiver({
     secret: 'x',
+    inbox: exactInbox().inbox,
     payloads: { 'transfer.settled': refusing },
     handlers: { 'transfer.settled': () => undefined },
     onOutcome: handled.onOutcome,
