@@ -51,7 +51,7 @@ const storage = {
   transactionSync: (step: () => unknown) => step(),
 };
 const postgresJs = Object.assign(() => undefined, { unsafe: method, begin: method });
-const boss = { send: method, getJobById: method, deleteJob: method, complete: method };
+const boss = { send: method, getJobById: method, deleteJob: method, getQueue: method, complete: method };
 const queue = { add: method, getJobState: method, remove: method };
 const receiver = {
   receive: method,

@@ -23,6 +23,7 @@ export interface PgBossLike {
   send(name: string, data: object, options: { id: string }): Promise<string | null>;
   getJobById(name: string, id: string): Promise<{ readonly state: string } | null>;
   deleteJob(name: string, id: string): Promise<unknown>;
+  getQueue(name: string): Promise<{ readonly policy?: string | undefined } | null>;
 }
 
 /** The method of a `PgBoss` that {@link pgBossProcessor} uses. */
@@ -50,6 +51,9 @@ export interface PgBossQueueOptions extends QueueOptions {
  * `boss.createQueue` sets the number of attempts, the backoff, when the job of a lost worker is retried
  * (`expireInSeconds`, by default 15 minutes) and the dead letter queue. An event whose job failed for the last
  * time is `failed` in the inbox; `redrive()` adds it again and replaces the finished job.
+ *
+ * The queue needs the policy `standard`, the default: with `short`, `stately` or `exclusive` pg-boss adds no job while that
+ * of another event waits or runs. The delivery is then answered 503; its event is in the inbox, and `redrive()` tries again.
  *
  * @param boss - a PgBoss, or a function that gives it, which is called at the first event.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `boss` is wrong.
@@ -81,7 +85,11 @@ export function pgBossQueue(boss: Lazy<PgBossLike>, options: PgBossQueueOptions 
       if (job !== null && !FINISHED.has(job.state)) return;
       if (job !== null) await boss.deleteJob(queue, id);
     }
-    throw missing();
+    const found = await boss.getQueue(queue);
+    if (found === null) throw missing();
+    throw new Error(
+      `pg-boss did not add the job to the queue '${queue}', whose policy is '${found.policy}'. Use a queue with the policy 'standard': others add no job while another one waits or runs.`,
+    );
   }
   function missing(cause?: unknown): Error {
     const options = cause === undefined ? {} : { cause };
@@ -98,7 +106,7 @@ export function pgBossQueue(boss: Lazy<PgBossLike>, options: PgBossQueueOptions 
   };
 }
 
-const BOSS = withMethods('a PgBoss of pg-boss 10 to 12', ['send', 'getJobById', 'deleteJob']);
+const BOSS = withMethods('a PgBoss of pg-boss 10 to 12', ['send', 'getJobById', 'deleteJob', 'getQueue']);
 
 /**
  * Returns the handler for `boss.work`. It handles the events of a batch at the same time, completes the jobs
