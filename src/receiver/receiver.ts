@@ -983,7 +983,7 @@ function warnStopped(logger: Logger): void {
   log(
     logger,
     'warn',
-    `${platform} stops a function once it has answered, and nothing tells it to wait for the handlers: an event whose handler is stopped runs again by redrive() after leaseMs. Pass \`waitUntil\` to the adapter (in Next, \`after\`).`,
+    `${platform} stops a function once it has answered, and nothing tells it to wait for the handlers: an event whose handler is stopped runs again by redrive() after leaseMs. Use toFetchHandler with \`waitUntil\`, toNextRoute with \`after\`, or on AWS Lambda toLambdaHandler: other adapters cannot tell it.`,
   );
 }
 
