@@ -51,7 +51,7 @@ const storage = {
   transactionSync: (step: () => unknown) => step(),
 };
 const postgresJs = Object.assign(() => undefined, { unsafe: method, begin: method });
-const boss = { send: method, getJobById: method, deleteJob: method, complete: method };
+const boss = { send: method, getJobById: method, deleteJob: method, getQueue: method, complete: method };
 const queue = { add: method, getJobState: method, remove: method };
 const receiver = {
   receive: method,
@@ -321,6 +321,7 @@ const refused: readonly (readonly [FactoryName, args: readonly unknown[], messag
   ['pgBossProcessor', [undefined, receiver], '`boss` must be a PgBoss of pg-boss 10'],
   ['pgBossProcessor', [boss], '`receiver` must be a receiver'],
   ['pgBossProcessor', [boss, { receiver }], '`receiver` must be a receiver'],
+  ['pgBossProcessor', [boss, receiver], 'a `queue` needs a durable `inbox`'],
 
   ['bullmqQueue', [queue, { timeoutMS: 1 }], 'unknown option `timeoutMS`. Did you mean `timeoutMs`?'],
   ['bullmqQueue', [queue, { timeoutMs: 0 }], '`timeoutMs` must be an integer'],
@@ -329,6 +330,7 @@ const refused: readonly (readonly [FactoryName, args: readonly unknown[], messag
   ['bullmqQueue', [], '`queue` must be a Queue of bullmq'],
   ['bullmqQueue', ['webhooks'], '`queue` must be a Queue of bullmq'],
   ['bullmqProcessor', [], '`receiver` must be a receiver'],
+  ['bullmqProcessor', [receiver], 'a `queue` needs a durable `inbox`'],
 ];
 
 test.each(refused)('%s refuses the arguments %j: %s', async (name, args, message) => {

@@ -1,5 +1,6 @@
 /** `stablehooks/lambda`: the adapter for AWS Lambda behind API Gateway, a function URL or a load balancer. */
 
+import { ConfigError } from '../core/errors.js';
 import { assertReceiver } from '../core/options.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
@@ -27,10 +28,12 @@ export type LambdaEvent = {
 );
 
 /**
- * Makes a handler for Lambda. Its promise never rejects. Instances share no memory: give the receiver an inbox
- * that they share. The gateway must pass bodies unchanged, without a mapping template. What is not an HTTP request, such
- * as a scheduled event, is answered 405. The answer waits until the handler has ended, at the latest for `leaseMs`, under
- * `acknowledge: 'recorded'`, too: Lambda freezes the process once it has answered.
+ * Makes a handler for Lambda. Instances share no memory: give the receiver an inbox that they share. The gateway must
+ * pass bodies unchanged, without a mapping template. The answer waits until the handler has ended, at the latest for
+ * `leaseMs`, under `acknowledge: 'recorded'`, too: Lambda freezes the process once it has answered.
+ *
+ * Each HTTP request is answered. The handler rejects with `ERR_CONFIG_INVALID` when it is invoked with anything else,
+ * such as a batch of SQS messages, a scheduled event or a warm-up: Lambda takes every answer for a success.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is not a receiver.
  *
@@ -44,9 +47,10 @@ export function toLambdaHandler(receiver: Receiver) {
   return async (input: LambdaEvent) => {
     // A test or a warmer can invoke the function with any JSON, such as null or a string.
     const event: LambdaEvent = Object(input);
+    const method = readMethod(event);
     const works: Promise<unknown>[] = [];
     const outcome = await receiver.receive({
-      method: 'httpMethod' in event ? event.httpMethod : (event.requestContext?.http?.method ?? ''),
+      method,
       url: toUrl(event),
       header: (name) => readHeader(event, name.toLowerCase()),
       async body(maxBytes) {
@@ -63,6 +67,15 @@ export function toLambdaHandler(receiver: Receiver) {
     const fields = event.multiValueHeaders ? { multiValueHeaders: Object.fromEntries(lists) } : { headers };
     return { statusCode, ...fields, body, isBase64Encoded: false };
   };
+}
+
+/** Whatever resolves counts as a success: the source of another invocation would delete what it sent. */
+function readMethod(event: LambdaEvent): string {
+  const method: unknown = 'httpMethod' in event ? event.httpMethod : event.requestContext?.http?.method;
+  if (typeof method === 'string') return method;
+  throw new ConfigError(
+    'toLambdaHandler: the invocation is not an HTTP request. Connect the function to API Gateway, a function URL or a load balancer; for SQS messages use toSqsHandler. Answer a warm-up before you call this handler.',
+  );
 }
 
 /** The path and query. The path has the stage of the API, as the sender requested it. */

@@ -1,5 +1,6 @@
 /** One delivery over Node's request and response: what every adapter on Node shares. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Http2ServerRequest } from 'node:http2';
 import type { Logger } from '../core/ports.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
 import type { Receiver, WebhookRequest } from '../receiver/receiver.js';
@@ -132,6 +133,7 @@ export class NodeWebhookRequest implements WebhookRequest {
       // Discards the rest, for at most Node's requestTimeout, so that the sender reads our response and the
       // connection serves its next delivery.
       request.resume();
+      boundStream(request);
     };
 
     if (declared !== undefined && declared > maxBytes) {
@@ -143,6 +145,21 @@ export class NodeWebhookRequest implements WebhookRequest {
     // A stream that was paused does not start by itself.
     request.resume();
   }
+}
+
+/** How long the rest of a refused body can take over HTTP/2, in ms. A client of Node that is cut off never sees the end. */
+const LINGER_MS = 1_000;
+
+/**
+ * Closes the stream of a refused body after the response (RFC 9113, 8.1), without its connection: over HTTP/2, where Node
+ * has no `requestTimeout` and drops `connection: close`.
+ */
+function boundStream(request: IncomingMessage & Partial<Pick<Http2ServerRequest, 'stream'>>): void {
+  const { stream, httpVersionMajor } = request;
+  if (httpVersionMajor !== 2 || stream === undefined) return;
+  const linger = () => void setTimeout(() => stream.close(), LINGER_MS).unref();
+  if (stream.writableFinished) linger();
+  else stream.once('finish', linger);
 }
 
 /** The length that the request declares; `undefined` if there is none. */

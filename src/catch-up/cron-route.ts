@@ -64,8 +64,10 @@ export function toCronRoute(
   let lastLine: string | undefined;
 
   async function GET(request: Request): Promise<Response> {
+    // Not caught: a build of Next that renders the route throws here, to learn that it answers requests only.
+    const { headers } = request;
     try {
-      return await serve(request);
+      return await serve(headers);
     } catch (error) {
       const { code, message } = toProblem(error, { code: 'ERR_CONFIG_INVALID' });
       const line = `the cron route did not poll. ${code}: ${message}`;
@@ -76,9 +78,9 @@ export function toCronRoute(
     }
   }
 
-  async function serve(request: Request): Promise<Response> {
+  async function serve(headers: Headers): Promise<Response> {
     // The scheme is case-insensitive (RFC 9110, 11.1).
-    const given = /^bearer +(.*)$/i.exec(request.headers.get('authorization') ?? '')?.[1] ?? '';
+    const given = /^bearer +(.*)$/i.exec(headers.get('authorization') ?? '')?.[1] ?? '';
     if (!(await isSameString(given, wiring.secret))) {
       return new Response(null, { status: 401, headers: { 'www-authenticate': 'Bearer' } });
     }

@@ -106,6 +106,41 @@ export const queueContract: readonly ContractCase<QueueUnderTest>[] = [
     },
   },
   {
+    name: 'a worker whose inbox is not durable runs no event, because it would run it again after a restart',
+    async run({ queue, startWorker }) {
+      const event = someEvent();
+      let ran = 0;
+      let resolveEnded = (_outcome: Outcome) => {};
+      const ended = new Promise<Outcome>((resolve) => {
+        resolveEnded = resolve;
+      });
+      const receiver = createReceiver({
+        secret: 'x',
+        // A function, which a processor cannot check when it is made.
+        inbox: () => memoryInbox(),
+        handlers: {
+          'transfer.settled': () => {
+            ran += 1;
+          },
+        },
+        onOutcome: resolveEnded,
+        logger: { warn: () => undefined, error: () => undefined },
+      });
+      await queue.enqueue(event);
+      const stopWorker = await startWorker(receiver);
+      let outcome: Outcome;
+      try {
+        outcome = await ended;
+      } finally {
+        await stopWorker();
+      }
+      assert.equal(outcome.kind, 'failed');
+      assert.equal(outcome.error?.code, 'ERR_CONFIG_INVALID');
+      assert.deepEqual(outcome.event, event);
+      assert.equal(ran, 0);
+    },
+  },
+  {
     name: 'a job carries the trace context of what enqueued it, and one without a trace context carries none',
     async run({ queue, inbox = durableMemoryInbox().inbox, startWorker }) {
       const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';

@@ -1,7 +1,6 @@
 import { BusyError } from '../core/errors.js';
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
 import {
-  assertReceiver,
   defineLazy,
   integer,
   type Lazy,
@@ -15,7 +14,7 @@ import { redactCommand } from '../core/redact-command.js';
 import { RUNTIME, toRuntime } from '../core/runtime.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
-import { type JobData, type QueueOptions, runJob, withTimeout } from './job.js';
+import { assertWorker, type JobData, type QueueOptions, runJob, withTimeout } from './job.js';
 
 export type { JobData, QueueOptions } from './job.js';
 
@@ -90,8 +89,9 @@ const QUEUE = withMethods('a Queue of bullmq: new Queue(name, { connection })', 
  * A job whose event runs elsewhere, or failed and is not due yet, is delayed, by a minute at most, and the engine does
  * not count that as an attempt.
  *
- * @param receiver - a receiver without a queue that uses the same inbox as the receivers that enqueue.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is wrong.
+ * @param receiver - a receiver without a queue that uses the same durable inbox as the receivers that enqueue.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is wrong, or its inbox is not durable. An inbox that is given as a
+ * function is checked at the first job, which then fails.
  *
  * @example
  * ```ts
@@ -102,7 +102,7 @@ export function bullmqProcessor(
   receiver: Pick<Receiver, 'handle'>,
   options: Pick<QueueOptions, 'runtime'> = {},
 ): (job: BullJobLike, token?: string) => Promise<OutcomeKind> {
-  assertReceiver('bullmqProcessor', receiver, 'handle');
+  assertWorker('bullmqProcessor', receiver);
   const { runtime } = readOptions('bullmqProcessor', options, { runtime: RUNTIME });
   const { now } = toRuntime(runtime);
   return async (job, token) => {

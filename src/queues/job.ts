@@ -1,5 +1,7 @@
 import type { UnknownEvent } from '../core/events.js';
+import { assertReceiver } from '../core/options.js';
 import { orTimeout, type Runtime, type RuntimeOptions } from '../core/runtime.js';
+import { queueNeedsDurable } from '../receiver/options.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
 import type { Receiver } from '../receiver/receiver.js';
 
@@ -34,6 +36,21 @@ export interface JobData {
   readonly event: string;
   /** The trace context of what enqueued it, as a W3C `traceparent`. */
   readonly traceparent?: string | undefined;
+}
+
+/**
+ * Checks the receiver of a worker.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID`
+ */
+export function assertWorker(where: string, receiver: Pick<Receiver, 'handle'>): void {
+  assertReceiver(where, receiver, 'handle');
+  // An inbox that is made at the first event is not made here: `handle` refuses it then.
+  const inbox: Partial<Receiver['inbox']> | undefined = Object.getOwnPropertyDescriptor(
+    receiver,
+    'inbox',
+  )?.value;
+  if (inbox?.durable === false) throw queueNeedsDurable(where);
 }
 
 /** Handles the event of a job; rejects with the error of the outcome if the engine must retry the job. */

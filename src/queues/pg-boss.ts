@@ -2,7 +2,6 @@ import { toHex } from '../core/bytes.js';
 import { StablehooksError } from '../core/errors.js';
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
 import {
-  assertReceiver,
   defineLazy,
   integer,
   type Lazy,
@@ -15,7 +14,7 @@ import {
 import type { Queue } from '../core/ports.js';
 import { RUNTIME, toRuntime } from '../core/runtime.js';
 import type { Receiver } from '../receiver/receiver.js';
-import { type JobData, type QueueOptions, runJob, withTimeout } from './job.js';
+import { assertWorker, type JobData, type QueueOptions, runJob, withTimeout } from './job.js';
 
 export type { JobData, QueueOptions } from './job.js';
 
@@ -24,6 +23,7 @@ export interface PgBossLike {
   send(name: string, data: object, options: { id: string }): Promise<string | null>;
   getJobById(name: string, id: string): Promise<{ readonly state: string } | null>;
   deleteJob(name: string, id: string): Promise<unknown>;
+  getQueue(name: string): Promise<{ readonly policy?: string | undefined } | null>;
 }
 
 /** The method of a `PgBoss` that {@link pgBossProcessor} uses. */
@@ -51,6 +51,9 @@ export interface PgBossQueueOptions extends QueueOptions {
  * `boss.createQueue` sets the number of attempts, the backoff, when the job of a lost worker is retried
  * (`expireInSeconds`, by default 15 minutes) and the dead letter queue. An event whose job failed for the last
  * time is `failed` in the inbox; `redrive()` adds it again and replaces the finished job.
+ *
+ * The queue needs the policy `standard`, the default: with `short`, `stately` or `exclusive` pg-boss adds no job while that
+ * of another event waits or runs. The delivery is then answered 503; its event is in the inbox, and `redrive()` tries again.
  *
  * @param boss - a PgBoss, or a function that gives it, which is called at the first event.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `boss` is wrong.
@@ -82,7 +85,11 @@ export function pgBossQueue(boss: Lazy<PgBossLike>, options: PgBossQueueOptions 
       if (job !== null && !FINISHED.has(job.state)) return;
       if (job !== null) await boss.deleteJob(queue, id);
     }
-    throw missing();
+    const found = await boss.getQueue(queue);
+    if (found === null) throw missing();
+    throw new Error(
+      `pg-boss did not add the job to the queue '${queue}', whose policy is '${found.policy}'. Use a queue with the policy 'standard': others add no job while another one waits or runs.`,
+    );
   }
   function missing(cause?: unknown): Error {
     const options = cause === undefined ? {} : { cause };
@@ -99,7 +106,7 @@ export function pgBossQueue(boss: Lazy<PgBossLike>, options: PgBossQueueOptions 
   };
 }
 
-const BOSS = withMethods('a PgBoss of pg-boss 10 to 12', ['send', 'getJobById', 'deleteJob']);
+const BOSS = withMethods('a PgBoss of pg-boss 10 to 12', ['send', 'getJobById', 'deleteJob', 'getQueue']);
 
 /**
  * Returns the handler for `boss.work`. It handles the events of a batch at the same time, completes the jobs
@@ -116,8 +123,9 @@ const BOSS = withMethods('a PgBoss of pg-boss 10 to 12', ['send', 'getJobById', 
  * Pass `batchSize` and `pollingIntervalSeconds` to `boss.work`, as below: the defaults of pg-boss handle one job at a
  * time.
  *
- * @param receiver - a receiver without a queue that uses the same inbox as the receivers that enqueue.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `boss` or `receiver` is wrong.
+ * @param receiver - a receiver without a queue that uses the same durable inbox as the receivers that enqueue.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `boss` or `receiver` is wrong, or the receiver's inbox is not durable. An
+ * inbox that is given as a function is checked at the first job, which then fails.
  *
  * @example
  * ```ts
@@ -131,7 +139,7 @@ export function pgBossProcessor(
 ): (jobs: readonly PgBossJob[]) => Promise<void> {
   const bossRule = withMethods('a PgBoss of pg-boss 10 to 12', ['complete']);
   readOptions('pgBossProcessor', { boss }, { boss: required(bossRule) });
-  assertReceiver('pgBossProcessor', receiver, 'handle');
+  assertWorker('pgBossProcessor', receiver);
 
   return async (jobs) => {
     const finished: PgBossJob[] = [];

@@ -32,13 +32,12 @@ export function createDueWatch(settings: DueWatchSettings) {
       const record = await operations.find?.(id);
       if (record === undefined || !OPEN_STATES.has(record.state)) {
         isWatching = false;
-      } else if (record.attempts !== attempt) {
-        // It was run, and runs, failed again, or its process ended.
-        const { attempts, updatedAt, dueAt } = record;
-        watch({ id, attempt: attempts }, (dueAt ?? updatedAt) - updatedAt);
-      } else if (record.state === 'received' && record.updatedAt !== seenAt) {
-        // It can wait while others of its key run, and then it changes about once per lease.
-        watch({ id, attempt }, 0, record.updatedAt);
+      } else if (record.attempts !== attempt || (record.state !== 'failed' && record.updatedAt !== seenAt)) {
+        // It was run, and runs, failed again, or its process ended; the attempts of one that was requeued count from 1
+        // again. Or it waits while others of its key run, and then it changes about once per lease.
+        const { state, attempts, updatedAt, dueAt } = record;
+        const waitMs = state === 'received' ? 0 : (dueAt ?? updatedAt) - updatedAt;
+        watch({ id, attempt: attempts }, waitMs, updatedAt);
       } else {
         const waitedS = Math.round((2 * leaseMs) / 1000);
         log(

@@ -267,7 +267,7 @@ export function readReceiverOptions<Schemas, Tx>(
   }
   const inbox = read.inbox ?? memoryInbox({ runtime: read.runtime });
   const isKnownToForget = typeof inbox !== 'function' && !inbox.durable;
-  if (read.queue !== undefined && isKnownToForget) throw queueNeedsDurable();
+  if (read.queue !== undefined && isKnownToForget) throw queueNeedsDurable('createReceiver');
   if (read.acknowledge === 'recorded') {
     if (isKnownToForget) throw recordedNeedsDurable();
     if (read.queue !== undefined) {
@@ -295,9 +295,11 @@ export function readReceiverOptions<Schemas, Tx>(
   return defineLazy('createReceiver', settings, { inbox: inboxRule, queue: queueRule });
 }
 
-/** Otherwise an event could take effect twice. */
-export function queueNeedsDurable(): ConfigError {
-  return new ConfigError('createReceiver: `queue` needs a durable `inbox` that receivers and workers share.');
+/** Otherwise an event could take effect twice: the queue brings it again when the process has forgotten it. */
+export function queueNeedsDurable(where: string): ConfigError {
+  return new ConfigError(
+    `${where}: a \`queue\` needs a durable \`inbox\` that receivers and workers share: sqliteInbox with a file, postgresInbox or redisInbox.`,
+  );
 }
 
 /** Otherwise an event that was answered 202 could be lost. */

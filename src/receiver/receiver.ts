@@ -331,6 +331,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
         trace = traceparent;
         run = async (enter) => {
           enter();
+          if (origin === 'queue' && !settings.inbox.durable) throw queueNeedsDurable(`receiver.${name}`);
           const late: Late = new Set();
           const result = await step(event, origin, { json, late });
           if (late.size > 0 && waitUntil !== undefined) {
@@ -375,7 +376,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     origin: Origin,
     { queue, json }: { readonly queue: Queue; readonly json: string | undefined },
   ): Promise<OutcomeResult> {
-    if (!settings.inbox.durable) throw queueNeedsDurable();
+    if (!settings.inbox.durable) throw queueNeedsDurable('createReceiver');
     // Recorded first: if this process dies before the event is enqueued, redrive enqueues it after leaseMs.
     const recorded = await recordOne(event, origin, { json, dueInMs: leaseMs });
     if (recorded === 'done') return { kind: 'duplicate' };
@@ -1007,7 +1008,7 @@ function warnStopped(logger: Logger): void {
   log(
     logger,
     'warn',
-    `${platform} stops a function once it has answered, and nothing tells it to wait for the handlers: an event whose handler is stopped runs again by redrive() after leaseMs. Pass \`waitUntil\` to the adapter (in Next, \`after\`).`,
+    `${platform} stops a function once it has answered, and nothing tells it to wait for the handlers: an event whose handler is stopped runs again by redrive() after leaseMs. Use toFetchHandler with \`waitUntil\`, toNextRoute with \`after\`, or on AWS Lambda toLambdaHandler: other adapters cannot tell it.`,
   );
 }
 

@@ -41,6 +41,13 @@ const ROUTES = {
       handlers: {},
     });
     export const { POST } = toNextRoute(receiver, { after });`,
+  // A build renders such a route, as it does every GET with `cacheComponents`.
+  'app/rendered/route.ts': `
+    import { toCronRoute } from 'stablehooks/catch-up';
+    const logger = { warn: console.log, error: console.log };
+    const poller = () => { throw new Error('A build must not make the poller.'); };
+    export const revalidate = 60;
+    export const { GET } = toCronRoute(poller, { secret: () => '${secret}', logger });`,
   'app/ops/hooks/[[...path]]/route.ts': mountInspector(),
   'next.config.ts': `
     export default { skipTrailingSlashRedirect: true, serverExternalPackages: ['stablehooks-kit'] };`,
@@ -65,6 +72,7 @@ function mountInspector(): string {
 }
 
 let app: string | undefined;
+let built = '';
 let server: Listening | undefined;
 const at = (path: string) => `${server?.address}${path}`;
 
@@ -72,8 +80,8 @@ beforeAll(async () => {
   // Inside the package, so that `stablehooks` resolves, in a folder that git ignores.
   await mkdir(join(here, '.next'), { recursive: true });
   app = await mkdtemp(join(here, '.next/app-'));
-  const built = (path: string) => ['.next', 'next-env.d.ts'].includes(basename(path));
-  await cp(example, app, { recursive: true, filter: (path) => !built(path) });
+  const isBuilt = (path: string) => ['.next', 'next-env.d.ts'].includes(basename(path));
+  await cp(example, app, { recursive: true, filter: (path) => !isBuilt(path) });
   for (const [path, source] of Object.entries(ROUTES)) {
     await mkdir(join(app, path, '..'), { recursive: true });
     await writeFile(join(app, path), source);
@@ -82,7 +90,7 @@ beforeAll(async () => {
   for (const path of ['package.json', 'dist']) {
     await cp(join(kit, path), join(app, 'node_modules/stablehooks-kit', path), { recursive: true });
   }
-  await run({ args: [next, 'build'], cwd: app });
+  built = await run({ args: [next, 'build'], cwd: app });
   const args = [next, 'start', '--port', '0', '--hostname', '127.0.0.1'];
   server = await listenAsProcess({ args, cwd: app, env: { WEBHOOK_SECRET: secret } });
 });
@@ -121,6 +129,12 @@ test('a route with `after` of Next compiles and answers 202 once the event is re
 
   expect(reply.status).toBe(202);
   expect(await reply.json()).toEqual({ outcome: 'queued' });
+});
+
+test('a cron route that the build renders is left to Next without a line, and answers requests', async () => {
+  expect(built).toMatch(/ƒ \/rendered/);
+  expect(built).not.toContain('stablehooks:');
+  expect((await fetch(at('/rendered'))).status).toBe(401);
 });
 
 test('the inspector of docs/inspector.md is mounted: its page, its files and its actions work', async () => {

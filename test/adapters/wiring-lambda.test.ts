@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
-import { toLambdaHandler } from 'stablehooks/lambda';
+import type { Receiver } from 'stablehooks';
+import { type LambdaEvent, toLambdaHandler } from 'stablehooks/lambda';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { expect, test } from 'vitest';
 import { deferred } from '../receiver/delivery.js';
@@ -7,26 +8,45 @@ import { createObserved, secret } from './observed.js';
 
 const post = { requestContext: { http: { method: 'POST' } } };
 
+const record = { messageId: 'm1', body: '{}', messageAttributes: {}, eventSource: 'aws:sqs' };
+
+/** Calls the handler with what its types refuse. */
+function invoke(receiver: Receiver, event: unknown) {
+  return toLambdaHandler(receiver)(event as LambdaEvent);
+}
+
+test.each<{ readonly name: string; readonly event: unknown }>([
+  { name: 'a batch of SQS messages', event: { Records: [record] } },
+  { name: 'a scheduled event', event: { source: 'aws.events', 'detail-type': 'Scheduled Event' } },
+  { name: 'a warm-up', event: { source: 'serverless-plugin-warmup' } },
+  { name: 'a WebSocket message', event: { requestContext: { routeKey: '$default' }, body: 'x' } },
+  { name: 'null', event: null },
+  { name: 'nothing', event: undefined },
+  { name: 'the string "ping"', event: 'ping' },
+  { name: 'a number', event: 7 },
+  { name: 'true', event: true },
+  { name: 'an array', event: [] },
+  { name: 'an empty object', event: {} },
+  { name: 'an event whose context is null', event: { requestContext: null } },
+  { name: 'an event whose method is null', event: { httpMethod: null } },
+])(
+  'the Lambda handler rejects $name, because Lambda would take an answer for a success',
+  async ({ event }) => {
+    const { receiver, outcomes } = createObserved();
+    await expect(invoke(receiver, event)).rejects.toMatchObject({
+      code: 'ERR_CONFIG_INVALID',
+      message: expect.stringMatching(/not an HTTP request.* toSqsHandler/),
+    });
+    expect(outcomes).toEqual([]);
+  },
+);
+
 test.each<{ readonly name: string; readonly event: unknown; readonly status: number }>([
-  { name: 'null', event: null, status: 405 },
-  { name: 'nothing', event: undefined, status: 405 },
-  { name: 'the string "ping"', event: 'ping', status: 405 },
-  { name: 'a number', event: 7, status: 405 },
-  { name: 'true', event: true, status: 405 },
-  { name: 'an array', event: [], status: 405 },
-  { name: 'an empty object', event: {}, status: 405 },
   {
-    name: 'a scheduled event',
-    event: { source: 'aws.events', 'detail-type': 'Scheduled Event' },
+    name: 'the health check of a load balancer',
+    event: { requestContext: { elb: {} }, httpMethod: 'GET', path: '/', headers: {}, body: '' },
     status: 405,
   },
-  {
-    name: 'a WebSocket message',
-    event: { requestContext: { routeKey: '$default' }, body: 'x' },
-    status: 405,
-  },
-  { name: 'an event whose context is null', event: { requestContext: null }, status: 405 },
-  { name: 'an event whose method is null', event: { httpMethod: null }, status: 405 },
   { name: 'an event without headers', event: post, status: 401 },
   { name: 'an event whose headers are null', event: { ...post, headers: null }, status: 401 },
   { name: 'an event whose headers are a string', event: { ...post, headers: 'x' }, status: 401 },
@@ -37,11 +57,7 @@ test.each<{ readonly name: string; readonly event: unknown; readonly status: num
   },
 ])('the Lambda handler answers $name $status and does not reject', async ({ event, status }) => {
   const { receiver, outcomes } = createObserved();
-  const handler = toLambdaHandler(receiver) as (
-    event: unknown,
-  ) => ReturnType<ReturnType<typeof toLambdaHandler>>;
-
-  expect((await handler(event)).statusCode).toBe(status);
+  expect((await invoke(receiver, event)).statusCode).toBe(status);
   expect(outcomes).toHaveLength(1);
 });
 

@@ -98,6 +98,24 @@ test('the answer waits for a handler that outlived handlerTimeoutMs, until it en
   ends[1]?.();
 });
 
+test('what a framework throws when the headers are read reaches it unchanged, and no line says that nothing was polled', async () => {
+  const { poller, asked } = await setUp(() => []);
+  const lines: string[] = [];
+  const write = (line: string) => void lines.push(line);
+  const { GET } = toCronRoute(poller, { secret: 'cron-secret', logger: { warn: write, error: write } });
+  const dynamic = new Error('Route /cron used request.headers without first calling `await connection()`.');
+  // As Next does when a build renders the route.
+  const request = new Proxy(requestWith(authorized), {
+    get(target, name) {
+      if (name === 'headers') throw dynamic;
+      return Reflect.get(target, name, target);
+    },
+  });
+  await expect(GET(request)).rejects.toBe(dynamic);
+  expect(lines).toEqual([]);
+  expect(asked()).toBe(0);
+});
+
 test('a poll that proves nothing is answered 500', async () => {
   const { get } = await setUp(() => 503);
   const response = await get(authorized);

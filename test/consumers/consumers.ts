@@ -1,10 +1,11 @@
 /** The projects: how each is built and started, and which URLs must pass the adapter contract. */
-import { cp } from 'node:fs/promises';
+import { cp, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { adapterContract } from 'stablehooks/conformance';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { listenAsProcess, run } from '../child.js';
+import { blocksOf, sectionOf } from '../project/markdown.js';
 import { failuresAt } from '../report.js';
 import { GATEWAYS } from './gateways.js';
 import { proveModules } from './modules.js';
@@ -211,8 +212,14 @@ async function proveOpenapi(cwd: string): Promise<readonly string[]> {
   return [];
 }
 
-/** Its tests pass with the configuration that the docs show. */
+/** Its tests pass with the configuration that the docs show, as it stands there. */
 async function proveJest(cwd: string): Promise<readonly string[]> {
+  const page = await readFile(new URL('../../docs/modules.md', import.meta.url), 'utf8');
+  const [settings = '', compiler = ''] = blocksOf(sectionOf(page, 'Jest'), 'json');
+  const manifest = join(cwd, 'package.json');
+  const merged = { ...JSON.parse(await readFile(manifest, 'utf8')), ...JSON.parse(settings) };
+  await writeFile(manifest, JSON.stringify(merged));
+  await writeFile(join(cwd, 'tsconfig.json'), compiler);
   await run({ args: ['node_modules/jest/bin/jest.js'], cwd });
   return [];
 }

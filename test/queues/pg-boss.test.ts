@@ -4,7 +4,7 @@ import type PgBoss from 'pg-boss';
 import { createReceiver, type PayloadSchemas, type Receiver } from 'stablehooks';
 import { queueContract } from 'stablehooks/conformance';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
-import { pgBossProcessor, pgBossQueue } from 'stablehooks/queues/pg-boss';
+import { type JobData, pgBossProcessor, pgBossQueue } from 'stablehooks/queues/pg-boss';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { recorded } from '../compat/recorded.js';
 import { startPostgres } from '../services/postgres.js';
@@ -53,6 +53,16 @@ async function openQueue(options: Partial<PgBoss.Queue> = {}): Promise<string> {
 async function work(queue: string, receiver: Receiver): Promise<void> {
   await boss.work(queue, WORK, pgBossProcessor(boss, receiver));
   onTestFinished(() => boss.offWork(queue));
+}
+
+/** Does what `boss.work` does with one batch. */
+async function workOnce(queue: string, receiver: Receiver): Promise<void> {
+  const batch = await boss.fetch<JobData>(queue);
+  await pgBossProcessor(boss, receiver)(batch);
+  await boss.complete(
+    queue,
+    batch.map(({ id }) => id),
+  );
 }
 
 test('pgBossQueue adds one job when ten callers enqueue an event, and none while it runs', async () => {
@@ -158,6 +168,33 @@ test('pgBossQueue rejects when the queue was not created', async () => {
   );
 });
 
+test.each(['short', 'stately'] as const)(
+  'an event that pg-boss drops by the policy %s of its queue is unavailable with that reason, and redrive adds it later',
+  async (policy) => {
+    const name = await openQueue({ policy });
+    const { inbox, clock } = exactInbox();
+    const queue = pgBossQueue(boss, { queue: name });
+    const lines: string[] = [];
+    const logger = { warn: () => undefined, error: (line: string) => void lines.push(line) };
+    const front = createReceiver({ secret: 'x', inbox, queue, handlers: {}, logger });
+    const worker = createReceiver({ secret: 'x', inbox, handlers: { 'transfer.settled': () => undefined } });
+    const [first, second] = [someEvent(), someEvent()];
+
+    expect((await front.accept(first, 'push')).kind).toBe('queued');
+    expect(await front.accept(second, 'push')).toMatchObject({
+      kind: 'unavailable',
+      error: { code: 'ERR_QUEUE_FAILED' },
+    });
+
+    expect(lines.join()).toContain(`whose policy is '${policy}'. Use a queue with the policy 'standard'`);
+    await workOnce(name, worker);
+    clock.now += 60_000;
+    expect(await front.redrive()).toMatchObject({ queued: 1 });
+    await workOnce(name, worker);
+    expect(await inbox.find(second.id)).toMatchObject({ state: 'done', origin: 'push' });
+  },
+);
+
 for (const { name, run } of queueContract) {
   test(name, recorded('queue', 'pg-boss', 'pg-boss', { queueContract }), async () => {
     const queue = await openQueue({ retryDelay: 1 });
@@ -183,6 +220,7 @@ test('pgBossProcessor completes the jobs of a batch that succeeded, and pg-boss 
   const handled = awaitHandled(1);
   const receiver = createReceiver({
     secret: 'x',
+    inbox: exactInbox().inbox,
     payloads: { 'transfer.settled': refusing },
     handlers: { 'transfer.settled': () => undefined },
     onOutcome: handled.onOutcome,

@@ -328,8 +328,21 @@ describe.each(['accept', 'handle'] as const)('%s', (method) => {
     },
   );
 
+  test('refuses an event of a queue if the inbox is not durable, because it would run again after a restart', async () => {
+    const { inbox, receiver, handled, lines } = setUp();
+    const event = anEvent();
+    const outcome = await receiver[method](event, 'queue');
+    expect(outcome).toMatchObject({ kind: 'failed', error: { code: 'ERR_CONFIG_INVALID' } });
+    expect(lines).toEqual([
+      expect.stringMatching(`receiver.${method}: a \`queue\` needs a durable \`inbox\``),
+    ]);
+    expect(handled).toEqual([]);
+    expect(await inbox.find(event.id)).toBeUndefined();
+  });
+
   test('takes the JSON of the event, which the inbox stores, and a traceparent, from each origin', async () => {
-    const { inbox, receiver: other } = setUp();
+    const { inbox: memory, receiver: other } = setUp();
+    const inbox = { ...memory, durable: true };
     const traces: (string | undefined)[] = [];
     const receiver = createReceiver({
       secret,

@@ -86,7 +86,7 @@ describe('redrive', () => {
   });
 
   test('redrive reports each outcome with its event and the origin redrive', async () => {
-    const inbox = memoryInbox();
+    const inbox = { ...memoryInbox(), durable: true };
     const receiver = createReceiver({ secret, inbox, handlers: { 'transfer.settled': () => undefined } });
     const event = anEvent();
     await inbox.record([event], { dueInMs: 0, origin: 'pull' });

@@ -455,6 +455,21 @@ describe('an event that nothing runs any more is told about', () => {
     expect(told()[0]).toContain(event.id);
   });
 
+  test('when it was requeued and the process that then ran it has ended, and not while it runs', async () => {
+    const parts = await failed();
+    const { receiver, event, inbox, time, pending, fire, told } = parts;
+    await receiver.handle(event, 'push');
+    time.now += 120_000;
+    await inbox.requeue(event.id);
+    await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+    fire(120_500);
+    await until(() => pending().includes(180_000));
+    expect(told()).toEqual([]);
+    fire(180_000);
+    await until(() => told().length === 1);
+    expect(pending()).toEqual([]);
+  });
+
   test('when run() has ended, and not while it runs', async () => {
     const parts = await failed();
     const { receiver, event, pending, fire, told } = parts;
