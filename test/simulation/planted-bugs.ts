@@ -338,7 +338,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
       file: RECEIVER,
       find: 'onRetry({ id: event.id, attempt: 0 }, claim.retryAfterMs);\n        throw new BusyError(',
       replace:
-        "if (claim.retryAfterMs > 0) return await runClaimed({ origin, event }, { id: event.id, token: '', attempt: 0, key: orderingKeyOf(event, settings) } as Lease);\n        throw new BusyError(",
+        "if (claim.retryAfterMs > 0) return await runClaimed({ origin, event }, { id: event.id, token: '', attempt: 0, key: orderingKeyOf(event, settings) } as Lease, { askedAt, late });\n        throw new BusyError(",
     },
   },
   {
