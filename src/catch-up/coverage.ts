@@ -243,13 +243,12 @@ export function* surveyList(options: SurveyOptions): Survey {
         except.add(type);
         continue;
       }
-      const events = answer.events.filter((event) => event.type === type);
-      const lacked = events.filter(({ at }) => at > from);
-      if (lacked.some(({ at }) => at > start() && at <= settledAt())) return null;
-      // With the elements that cannot be read.
-      const size = answer.size - (answer.events.length - events.length);
-      // So many can hardly all have been listed since the window was, and the answer shows nothing of older ones.
-      if (size >= REACH_EVENTS && lacked.length === events.length) return null;
+      const times = answer.events.filter((event) => event.type === type).map(({ at }) => at);
+      if (times.some((at) => at > from && at > start() && at <= settledAt())) return null;
+      // With the elements that cannot be read. So many can hardly all have been listed since the window was, and the
+      // answer shows nothing of older ones.
+      const elements = [...times, ...answer.unreadable];
+      if (elements.length >= REACH_EVENTS && elements.every((at) => at === null || at > from)) return null;
     }
     return except;
   }

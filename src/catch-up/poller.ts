@@ -113,8 +113,8 @@ type PollerReceiver = Pick<Receiver, 'accept' | 'record' | 'redrive' | 'inbox'> 
 export interface Poller {
   /**
    * Polls once, or joins the poll that is running. Never rejects: what failed is in the report. A handler that outlives
-   * `handlerTimeoutMs` is waited for until it ends, or its lease. The signal ends the poll early: other handlers that run
-   * are waited for, and what was found is kept.
+   * `handlerTimeoutMs` is waited for until it ends, or its lease, unless the poller was started. The signal ends the poll
+   * early: other handlers that run are waited for, and what was found is kept.
    */
   pollOnce(options?: PollOnceOptions): Promise<PollReport>;
   /** Polls now and every `intervalMs` from now on. The timer does not keep the process alive. */
@@ -378,10 +378,14 @@ async function pollUnderLease(
     lease,
     signal,
     isFirst,
+    isTimed,
     startedAt,
   }: PollOptions & { readonly lease: PollLease; readonly startedAt: number },
 ): Promise<PollReport> {
   const problems: PollProblem[] = [];
+  /** The handlers that outlived their limit. They must delay neither the list nor the state. */
+  const running: Promise<unknown>[] = [];
+  const waitUntil = (work: Promise<unknown>) => void running.push(work);
   const halt = AbortSignal.any([signal, lease.lost]);
 
   let redriven: OutcomeCounts | null = null;
@@ -393,7 +397,7 @@ async function pollUnderLease(
     if (kind === 'handled') redrivenIds.add(event.id);
   };
   try {
-    redriven = await settings.receiver.redrive({ signal: halt, onOutcome });
+    redriven = await settings.receiver.redrive({ signal: halt, onOutcome, waitUntil });
   } catch (error) {
     problems.push(toProblem(error, { code: 'ERR_INBOX_FAILED' }));
   }
@@ -440,11 +444,11 @@ async function pollUnderLease(
   const late = first || wasAhead ? [] : found.filter((event) => isLate(event, { state, since }));
   if (late.length > 0) problems.push(problemOf('ERR_EVENT_LATE'));
 
-  const dispatched = await dispatchEvents(found.filter(mustRun), { ...settings, signal: halt });
+  const dispatched = await dispatchEvents(found.filter(mustRun), { ...settings, signal: halt, waitUntil });
   if (signal.aborted) problems.push(problemOf('ERR_POLL_STOPPED'));
   const saved = await saveState(lease, { state: next.state, problems });
-  // A platform can stop the process once its cron job has ended.
-  await orAborted(Promise.all(dispatched.running), halt);
+  // A platform can stop the process once its cron job has ended, but not while a timer runs.
+  if (!isTimed) await orAborted(Promise.all(running), halt);
   const kept = saved === true ? next : { ...next, state };
   return toReport({
     survey,
@@ -572,8 +576,6 @@ interface Dispatched {
   readonly recoveredIds: readonly string[];
   readonly failedIds: readonly string[];
   readonly problems: readonly PollProblem[];
-  /** The handlers that outlived their limit. */
-  readonly running: readonly Promise<unknown>[];
 }
 
 /** Dispatches events, oldest first, a few at a time. One that fails does not stop the others. */
@@ -583,9 +585,12 @@ async function dispatchEvents(
     receiver,
     concurrency,
     signal,
+    waitUntil,
   }: Pick<PollerSettings, 'receiver' | 'concurrency'> & {
     /** When it aborts, no further event starts; events that run are waited for. */
     readonly signal: AbortSignal;
+    /** Gets the handlers that outlive their limit. */
+    readonly waitUntil: (work: Promise<unknown>) => void;
   },
 ): Promise<Dispatched> {
   const counts = emptyCounts();
@@ -594,8 +599,6 @@ async function dispatchEvents(
   const failedIds: string[] = [];
   const queue = [...events].sort((a, b) => a.at - b.at).values();
 
-  const running: Promise<unknown>[] = [];
-  const waitUntil = (work: Promise<unknown>) => void running.push(work);
   const waiting = new Map<string, FoundEvent>();
 
   async function accept(found: FoundEvent): Promise<void> {
@@ -641,7 +644,7 @@ async function dispatchEvents(
       if (isFailure(outcome.kind)) failedIds.push(event.id);
     };
     try {
-      await receiver.redrive({ signal, onOutcome });
+      await receiver.redrive({ signal, onOutcome, waitUntil });
     } catch (error) {
       problems.push(toProblem(error, { code: 'ERR_INBOX_FAILED' }));
     }
@@ -650,7 +653,7 @@ async function dispatchEvents(
 
   await Promise.all(Array.from({ length: concurrency }, work));
   if (waiting.size > 0) await runWaiting();
-  return { counts, recoveredIds, failedIds, problems, running };
+  return { counts, recoveredIds, failedIds, problems };
 }
 
 /** What an outcome counts as: an event that is ignored without an attempt was done before. */

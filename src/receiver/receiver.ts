@@ -138,8 +138,8 @@ export interface Receiver {
   /**
    * Accepts what is due in the inbox: received events, failed ones at their retry time, lapsed leases, and parked
    * events of types that are known by now. The catch-up poller and {@link Receiver.run} call it; or call it from a
-   * cron job. It ends when nothing is due; after `leaseMs` it takes no further event. A handler that outlives
-   * `handlerTimeoutMs` is waited for until it ends, or its lease, or until the signal aborts.
+   * cron job. It ends when nothing is due; after `leaseMs` it takes no further event. Without `waitUntil`, a handler that
+   * outlives `handlerTimeoutMs` is waited for until it ends, or its lease, or until the signal aborts.
    *
    * @returns how many events ended in which way.
    * @throws {UnavailableError} `ERR_INBOX_FAILED` when the inbox cannot be asked.
@@ -178,6 +178,8 @@ export interface RedriveOptions {
   readonly signal?: AbortSignal | undefined;
   /** Called with each outcome, as the receiver's own `onOutcome` is. It must not throw. */
   readonly onOutcome?: ((outcome: Outcome) => void) | undefined;
+  /** Called with the handlers that outlive `handlerTimeoutMs`, for which `redrive` then does not wait. @default none */
+  readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
 }
 
 /** What ends when handlers that outlived their limit do, at the latest when their leases lapse. It never rejects. */
@@ -334,9 +336,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
           if (origin === 'queue' && !settings.inbox.durable) throw queueNeedsDurable(`receiver.${name}`);
           const late: Late = new Set();
           const result = await step(event, origin, { json, late });
-          if (late.size > 0 && waitUntil !== undefined) {
-            notify('waitUntil', waitUntil, { value: Promise.all(late), logger });
-          }
+          handOver(late, waitUntil);
           return result;
         };
       } catch (error) {
@@ -346,6 +346,12 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
       }
       return conclude(delivery, logger, run, trace);
     };
+  /** Has the caller wait for handlers that outlived their limit. */
+  function handOver(late: Late, waitUntil: AcceptOptions['waitUntil']): void {
+    if (late.size === 0 || waitUntil === undefined) return;
+    notify('waitUntil', waitUntil, { value: Promise.all(late), logger });
+  }
+
   const accept = takeWith('accept', dispatch);
   const handle = takeWith('handle', runOrPark);
 
@@ -751,7 +757,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   }
 
   async function redrive(options: RedriveOptions = {}): Promise<OutcomeCounts> {
-    const { signal, onOutcome } = readRedriveOptions(options);
+    const { signal, onOutcome, waitUntil } = readRedriveOptions(options);
     redrivenAt = runtime.elapsed();
     return await telemetry.redrive(async () => {
       const counts = emptyCounts();
@@ -761,14 +767,18 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
         onOutcome?.(outcome);
       };
       await runDue({ signal, onOutcome: count }, late);
+      handOver(late, waitUntil);
       // A platform can stop the process once its cron job has ended.
-      await orAborted(Promise.all(late), signal);
+      if (waitUntil === undefined) await orAborted(Promise.all(late), signal);
       return counts;
     });
   }
 
   /** Runs what is due, a few events at a time; resolves to whether more can be due. */
-  async function runDue({ signal, onOutcome }: RedriveOptions, late?: Late): Promise<boolean> {
+  async function runDue(
+    { signal, onOutcome }: Omit<RedriveOptions, 'waitUntil'>,
+    late?: Late,
+  ): Promise<boolean> {
     const inbox = openInbox();
     const width = Math.min(REDRIVE_WIDTH, settings.maxConcurrency ?? REDRIVE_WIDTH);
     const ends = new Set<Promise<void>>();
@@ -898,27 +908,31 @@ function readAcceptOptions(
   if (traceparent !== undefined && typeof traceparent !== 'string') {
     throw new ConfigError(`${where}: \`traceparent\` must be a string.`);
   }
-  if (waitUntil !== undefined && typeof waitUntil !== 'function') {
-    throw new ConfigError(`${where}: \`waitUntil\` must be a function.`);
-  }
+  assertFunctions(where, { waitUntil });
   return { json, traceparent, waitUntil };
 }
 
-const REDRIVE_OPTIONS = ['signal', 'onOutcome'];
+/** @throws {ConfigError} `ERR_CONFIG_INVALID` when one is given and no function. */
+function assertFunctions(where: string, options: Readonly<Record<string, unknown>>): void {
+  for (const [name, value] of Object.entries(options)) {
+    if (value === undefined || typeof value === 'function') continue;
+    throw new ConfigError(`${where}: \`${name}\` must be a function.`);
+  }
+}
+
+const REDRIVE_OPTIONS = ['signal', 'onOutcome', 'waitUntil'];
 
 /** @throws {ConfigError} `ERR_CONFIG_INVALID` */
 function readRedriveOptions(options: RedriveOptions): RedriveOptions {
   const where = 'receiver.redrive';
   assertOptions(where, options, REDRIVE_OPTIONS);
-  const { signal, onOutcome, ...others } = options;
+  const { signal, onOutcome, waitUntil, ...others } = options;
   refuseOthers(where, others, REDRIVE_OPTIONS);
   if (signal !== undefined && !(signal instanceof AbortSignal)) {
     throw new ConfigError(`${where}: \`signal\` must be an AbortSignal.`);
   }
-  if (onOutcome !== undefined && typeof onOutcome !== 'function') {
-    throw new ConfigError(`${where}: \`onOutcome\` must be a function.`);
-  }
-  return { signal, onOutcome };
+  assertFunctions(where, { onOutcome, waitUntil });
+  return { signal, onOutcome, waitUntil };
 }
 
 const RECORD_OPTIONS = ['dueInMs', 'origin', 'json'];

@@ -96,6 +96,18 @@ test('a list that has one type after the other is no window of the next one, alt
   expect(await inbox.find('redeem.failed-599')).toMatchObject({ state: 'done' });
 });
 
+test('old elements of a type that are no events do not refute a window of the others', async () => {
+  const newest = Array.from({ length: 1_500 }, (_, minutes) => event(`e${minutes}`, { minutes }));
+  const old = ['a', 'b', 'c'].map((id) => ({
+    ...event(id, { type: 'redeem.failed', minutes: 3_000 }),
+    id: 7,
+  }));
+  const { poller } = setUp(await startList((asked) => cut([...newest, ...old], asked)));
+  const report = await poller.pollOnce();
+  expect(report.verdicts[0]).toMatchObject({ type: null, verdict: 'window' });
+  expect(report).toMatchObject({ proven: true, gaps: [] });
+});
+
 test('an event that is nested too deeply to be stored does not stop the others', async () => {
   const deep = JSON.parse(`${'{"a":'.repeat(20_000)}1${'}'.repeat(20_000)}`);
   const client: PollerClient = {

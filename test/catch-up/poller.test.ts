@@ -15,7 +15,7 @@ import {
 } from 'stablehooks/catch-up';
 import { createClient } from 'stablehooks/client';
 import { createSandbox, type SandboxOptions } from 'stablehooks-kit/sandbox';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 
 const MINUTE_MS = 60_000;
 
@@ -31,7 +31,7 @@ async function setUp({
   readonly onUnknown?: (event: UnknownEvent) => void;
   readonly sandbox?: SandboxOptions;
   readonly poller?: Partial<PollerOptions>;
-  readonly receiver?: Pick<ReceiverOptions, 'orderingKey'>;
+  readonly receiver?: Pick<ReceiverOptions, 'orderingKey' | 'handlerTimeoutMs' | 'leaseMs'>;
 } = {}) {
   const sandbox = createSandbox({ clock: 'manual', seed: 7, ...sandboxOptions });
   onTestFinished(() => sandbox.close());
@@ -472,6 +472,47 @@ test('start polls at once and continues when an observer throws', async () => {
   expect(it.lines.filter((line) => line.includes('onReport threw an error')).length).toBeGreaterThan(2);
   const { requests } = await it.poller.pollOnce();
   expect(requests).toBe(1);
+});
+
+test.each(['listed', 'due in the inbox'])(
+  'a handler that outlives handlerTimeoutMs does not delay the next poll of a poller that was started: an event that is %s',
+  async (where) => {
+    const reports: PollReport[] = [];
+    const { sandbox, inbox, poller } = await setUp({
+      handle: () => new Promise(() => undefined),
+      poller: { intervalMs: 20, backfill: true, onReport: (report) => void reports.push(report) },
+      receiver: { handlerTimeoutMs: 20, leaseMs: 600_000 },
+    });
+    const event = sandbox.emit('transfer.settled');
+    if (where !== 'listed') await inbox.record([event], { dueInMs: 0, origin: 'pull' });
+    poller.start();
+    await vi.waitUntil(() => reports.length === 2, { timeout: 10_000, interval: 1 });
+    expect(reports).toMatchObject([{ failed: 1 }, { failed: 0 }]);
+    expect((await inbox.find(event.id))?.state).toBe('leased');
+  },
+);
+
+test('pollOnce reads the list and saves its state before it waits for a redriven handler that outlives handlerTimeoutMs', async () => {
+  let end = () => {};
+  const { sandbox, inbox, poller } = await setUp({
+    handle: () =>
+      new Promise<void>((resolve) => {
+        end = resolve;
+      }),
+    receiver: { handlerTimeoutMs: 20, leaseMs: 600_000 },
+  });
+  await inbox.record([sandbox.emit('transfer.settled')], { dueInMs: 0, origin: 'pull' });
+  let isReported = false;
+  const polled = poller.pollOnce().finally(() => {
+    isReported = true;
+  });
+  await vi.waitUntil(async () => (await inbox.pollState()).watermark !== null, {
+    timeout: 10_000,
+    interval: 1,
+  });
+  expect(isReported).toBe(false);
+  end();
+  expect(await polled).toMatchObject({ proven: true, redriven: { failed: 1 } });
 });
 
 test('a poller that is started while its last poll still stops polls at once, has one timer, and none after a stop', async () => {

@@ -209,11 +209,12 @@ test.each<[string, unknown, string]>([
   [
     'an unknown one',
     { onOutcomes: () => undefined },
-    'unknown option `onOutcomes`. The options are signal, onOutcome.',
+    'unknown option `onOutcomes`. The options are signal, onOutcome, waitUntil.',
   ],
-  ['null', null, 'the options must be an object. They are signal, onOutcome.'],
+  ['null', null, 'the options must be an object. They are signal, onOutcome, waitUntil.'],
   ['a controller as the signal', { signal: new AbortController() }, '`signal` must be an AbortSignal.'],
   ['an onOutcome that is no function', { onOutcome: [] }, '`onOutcome` must be a function.'],
+  ['a waitUntil that is no function', { waitUntil: [] }, '`waitUntil` must be a function.'],
 ])('redrive refuses wrong options, and runs nothing: %s', async (_, options, message) => {
   const { receiver, handled } = setUp();
   await receiver.record([anEvent()], { dueInMs: 0, origin: 'pull' });

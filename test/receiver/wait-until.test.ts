@@ -214,7 +214,7 @@ describe('waitUntil', () => {
     },
   );
 
-  test('redrive resolves when a handler that outlived handlerTimeoutMs has ended, or its signal aborts', async () => {
+  test('redrive resolves when a handler that outlived handlerTimeoutMs has ended, its signal aborts, or waitUntil has got it', async () => {
     const inbox = { ...memoryInbox(), durable: true };
     const gate = deferred();
     let reported = deferred();
@@ -236,8 +236,16 @@ describe('waitUntil', () => {
     expect(await stopped).toMatchObject({ failed: 1 });
     expect(await isSettled(redriven)).toBe(false);
 
+    const waitUntil = vi.fn((_work: Promise<unknown>) => undefined);
+    await inbox.record([anEvent()], { dueInMs: 0, origin: 'pull' });
+    expect(await receiver.redrive({ waitUntil })).toMatchObject({ failed: 1 });
+    expect(await isSettled(waitUntil.mock.lastCall?.[0])).toBe(false);
+
     gate.resolve();
     expect(await redriven).toMatchObject({ failed: 1 });
+    await waitUntil.mock.lastCall?.[0];
+    expect(await receiver.redrive({ waitUntil })).toMatchObject({ failed: 0 });
+    expect(waitUntil).toHaveBeenCalledOnce();
   });
 
   test('a waitUntil that throws is logged, and the delivery is answered and its handler runs', async () => {
