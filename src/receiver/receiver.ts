@@ -516,18 +516,20 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     { askedAt, late = new Set() }: { readonly askedAt: number; readonly late?: Late | undefined },
   ): Promise<OutcomeResult> {
     const { origin, event } = delivery;
+    const leftMs = leaseMs - (runtime.elapsed() - askedAt);
     // Another process can run the event by now.
-    if (runtime.elapsed() - askedAt >= leaseMs) {
+    if (leftMs <= 0) {
       onEnded(lease);
       throw leaseLapsedBefore(leaseMs);
     }
+    const limitMs = Math.min(settings.handlerTimeoutMs, leftMs);
     const onLate = (end: Promise<OutcomeResult>) => {
-      const finished = finishLate(delivery, end, lease).then(() => {
+      const finished = finishLate(delivery, end, { lease, leftMs: leftMs - limitMs }).then(() => {
         late.delete(finished);
       });
       late.add(finished);
     };
-    return runHandler(event, lease, { origin, settings, onEnded, onLate, onRetry });
+    return runHandler(event, lease, { origin, settings, limitMs, onEnded, onLate, onRetry });
   }
 
   /** An attempt has ended: its slot is free, and the next event of its key can be due. */
@@ -716,12 +718,16 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   }
 
   /** Waits for a handler that outlived its limit, until its lease lapses; its delivery is answered. */
-  async function finishLate(delivery: Delivery, end: Promise<OutcomeResult>, lease: Lease): Promise<void> {
+  async function finishLate(
+    delivery: Delivery,
+    end: Promise<OutcomeResult>,
+    { lease, leftMs }: { readonly lease: Lease; readonly leftMs: number },
+  ): Promise<void> {
     running += 1;
     const ended = telemetry.delivery(delivery, () => reportLate(delivery, end));
     await orTimeout(ended, {
       runtime,
-      ms: leaseMs - settings.handlerTimeoutMs,
+      ms: leftMs,
       toError: () => leaseLapsed(leaseMs),
     }).catch((lapsed) => logOutcome({ ...delivery, ...toFailure(lapsed) }, logger));
     onEnded(lease);

@@ -44,6 +44,8 @@ const NO_HANDLER_RETRY_MS = 5_000;
 interface AttemptOptions<Tx> {
   readonly origin: Origin;
   readonly settings: ReceiverSettings<Tx>;
+  /** How long the handler may run, in ms: `handlerTimeoutMs`, or what is left of the lease if that is less. */
+  readonly limitMs: number;
   /** Called once the attempt has ended, unless it is late. */
   readonly onEnded: (lease: Lease) => void;
   /** Called with the end of an attempt whose handler outlived its time limit; the answer does not wait for it. */
@@ -55,7 +57,7 @@ interface AttemptOptions<Tx> {
 /**
  * Makes one attempt at a claimed event.
  *
- * A handler that outlives `handlerTimeoutMs` is answered `failed`, and its event stays leased until the handler ends,
+ * A handler that outlives its limit is answered `failed`, and its event stays leased until the handler ends,
  * so that it is not started beside itself. Then the event is done, or failed as the handler did; with a transaction,
  * which is rolled back at the limit, it failed.
  *
@@ -67,8 +69,8 @@ export async function runHandler<Tx>(
   lease: Lease,
   options: AttemptOptions<Tx>,
 ): Promise<OutcomeResult> {
-  const { origin, settings } = options;
-  const { inbox, handlerTimeoutMs, runtime, telemetry } = settings;
+  const { origin, settings, limitMs } = options;
+  const { inbox, runtime, telemetry } = settings;
   const { attempt } = lease;
   const handler = settings.handlers[event.type];
   const kind = handler === undefined ? 'ignored' : 'handled';
@@ -104,12 +106,12 @@ export async function runHandler<Tx>(
     }
     const toError = () => {
       stopClock();
-      timeout = stillRunning(event, handlerTimeoutMs);
+      timeout = stillRunning(event, limitMs);
       onTimeout?.(timeout);
       context.abort(timeout);
       return timeout;
     };
-    return orTimeout(ended, { runtime, ms: handlerTimeoutMs, toError });
+    return orTimeout(ended, { runtime, ms: limitMs, toError });
   }
 
   const complete = () => telemetry.complete(event, lease, () => inbox.complete(lease));
@@ -359,7 +361,7 @@ function toLastError(error: HandlerFault): string {
 function stillRunning(event: WebhookEvent, timeoutMs: number): HandlerError {
   return new HandlerError(
     'ERR_HANDLER_TIMEOUT',
-    `The handler of ${event.type} is still running after ${timeoutMs} ms. Its event stays claimed until it ends or its lease lapses. Pass \`signal\` to what it waits for, raise handlerTimeoutMs, or use a queue.`,
+    `The handler of ${event.type} is still running after ${Math.round(timeoutMs)} ms. Its event stays claimed until it ends or its lease lapses. Pass \`signal\` to what it waits for, raise handlerTimeoutMs, or use a queue.`,
   );
 }
 

@@ -109,6 +109,9 @@ test('an event a little below its place moves the begin of the window by as much
   expect(beginOf(sunk(sinkMs - 1))).toBe(begin);
   // One late event before it does not make an event look newer than its place.
   expect(beginOf(redated(marks(100), { 50: timeOf(50) - 10 * HOUR_MS }))).toBe(begin);
+  // Two beside each other do: they cannot be told from an event that is below its place.
+  const late = (place: number) => timeOf(place) - HOUR_MS / 2;
+  expect(beginOf(redated(marks(100), { 50: late(50), 51: late(51) }))).toBe(begin + timeOf(52) - late(50));
 });
 
 test('a window with a new event among old ones proves nothing, because other new ones can be below the cut', () => {

@@ -184,6 +184,37 @@ test('what continues after the answer is kept alive for the rest of the lease, f
   expect(asked).toContain(50_000);
 });
 
+test('a handler that begins late is told by its signal when its lease is over, before handlerTimeoutMs', async () => {
+  const inbox = durable();
+  const end = deferred();
+  let signal: AbortSignal | undefined;
+  const { receiver, clock, fire, asked } = setUp(
+    (_, context) => {
+      signal = context.signal;
+      return end.promise;
+    },
+    {
+      inbox: {
+        ...inbox,
+        async claim(event, options) {
+          clock.elapsed += 55_000;
+          return inbox.claim(event, options);
+        },
+      },
+      leaseMs: 60_000,
+      handlerTimeoutMs: 10_000,
+    },
+  );
+  const answer = receiver.handle(anEvent(), 'push');
+  await until(() => fire(5_000) === 1);
+  expect(signal?.aborted).toBe(true);
+  expect((await answer).error?.message).toContain('is still running after 5000 ms');
+  // Nothing is left of the lease.
+  expect(asked).toEqual([5_000, 0]);
+  end.resolve();
+  await receiver.close();
+});
+
 describe('a handler whose lease is over before it can begin is not started, and its event stays claimed', () => {
   test.each([
     [60_000, 'busy', 0],

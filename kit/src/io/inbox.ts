@@ -408,16 +408,19 @@ async function openRedis(
   );
   const enter = async () => {
     await connect();
-    if (Number(database) > 0) await select(database);
+    if (Number(database) === 0) return;
+    await select(database).catch((error: unknown) => {
+      if (!(error instanceof Error && error.message.startsWith('ERR '))) throw error;
+      throw usageError(`${which}: this Redis has no database ${database}. Check the number after the host.`, {
+        cause: error,
+      });
+    });
   };
   try {
     await inTime(enter(), CONNECT_TIMEOUT_MS);
   } catch (error) {
     close();
-    if (!(error instanceof Error && error.message.startsWith('ERR '))) throw error;
-    throw usageError(`${which}: this Redis has no database ${database}. Check the number after the host.`, {
-      cause: error,
-    });
+    throw error;
   }
   return { ...inbox, close };
 }

@@ -349,6 +349,31 @@ describeWithRedis('a Redis that fails', () => {
       await server.stop();
     }
   });
+
+  test.for(['ioredis', 'redis'])(
+    'a Redis that accepts no more connections is exit 3, and no database that is missing: %s',
+    async (driver) => {
+      const server = await startRedis();
+      const redis = new Redis(server.url);
+      await using folder = await makeFolder();
+      await useOnly(driver, folder);
+      try {
+        await redis.config('SET', 'maxclients', 1);
+        for (const database of ['', '/1']) {
+          const env = { INBOX_URL: `${server.url}${database}` };
+          const { stderr, exitCode } = await run(['gaps', 'list', '--inbox', 'env:INBOX_URL'], {
+            env,
+            cwd: folder.path,
+          });
+          expect(stderr).not.toContain('has no database');
+          expect(exitCode).toBe(3);
+        }
+      } finally {
+        redis.disconnect();
+        await server.stop();
+      }
+    },
+  );
 });
 
 test.for(['postgres', 'redis with ioredis', 'redis with redis'])(
