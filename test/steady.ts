@@ -1,10 +1,14 @@
 /**
- * `npm run steady`: runs `.ci/run` five times in a row, each in a fresh clone of the last commit, while another process
- * keeps each processor busy. It stops at the first run that fails. `-- --runs 2` runs it twice.
+ * `npm run steady`: runs `.ci/run` until it has passed five times in a row, each in a fresh clone of the last commit, while
+ * another process keeps each processor busy. `-- --runs 2` ends when it has passed twice.
+ *
+ * Each run that passes is recorded in `steady.json`, so that a row which is interrupted can go on, as long as nothing but
+ * what evidence is written to has changed. A run that fails ends the row.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { createWriteStream, mkdtempSync, rmSync } from 'node:fs';
+import { createWriteStream, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -18,18 +22,56 @@ const runs = readCount('--runs', values.runs);
 /** It ends when its parent is gone, however that ended. */
 const BUSY = 'const parent = process.ppid; while (process.ppid === parent);';
 
+/** What a number is written to after a run. */
+const EVIDENCE = [
+  'docs/security.md',
+  'test/mutation/reasons.json',
+  'test/mutation/results.json',
+  'test/mutation/survivors.md',
+  'test/steady.json',
+];
+const RECORD = new URL('steady.json', import.meta.url);
+
+interface Row {
+  /** The SHA-256 of everything in the commit but {@link EVIDENCE}. */
+  readonly sources: string;
+  /** Those that passed, in a row. */
+  readonly runs: readonly { readonly date: string; readonly commit: string; readonly minutes: number }[];
+}
+
 const commit = git('rev-parse', 'HEAD');
+const row = readRow();
 const cores = availableParallelism();
 const busy = Array.from({ length: cores }, () => spawn(process.execPath, ['-e', BUSY], { stdio: 'ignore' }));
 try {
-  for (let run = 1; run <= runs; run += 1) {
+  let passed = row.runs;
+  while (passed.length < runs) {
+    const run = passed.length + 1;
     const { code, minutes, log } = await runCi();
     assertBusy(busy);
-    if (code !== 0) throw new Error(`Run ${run} of ${runs} failed with exit code ${code}. Read ${log}.`);
+    if (code !== 0) {
+      write({ ...row, runs: [] });
+      throw new Error(`Run ${run} of ${runs} failed with exit code ${code}. Read ${log}.`);
+    }
+    passed = [...passed, { date: new Date().toISOString().slice(0, 10), commit, minutes }];
+    write({ ...row, runs: passed });
     console.log(`run ${run} of ${runs} on ${commit}, ${cores} of ${cores} processors busy: ${minutes} min`);
   }
 } finally {
   for (const child of busy) child.kill();
+}
+
+/** The recorded row, if it is one of these sources. */
+function readRow(): Row {
+  const tree = git('ls-tree', '-r', commit).split('\n');
+  const lines = tree.filter((line) => !EVIDENCE.some((path) => line.endsWith(`\t${path}`)));
+  const sources = createHash('sha256').update(lines.join('\n')).digest('hex');
+  const recorded: Row = JSON.parse(readFileSync(RECORD, 'utf8'));
+  return recorded.sources === sources ? recorded : { sources, runs: [] };
+}
+
+function write(changed: Row): void {
+  writeFileSync(RECORD, `${JSON.stringify(changed, null, 2)}\n`);
 }
 
 /** Runs everything in a fresh clone, which stays when that fails. */

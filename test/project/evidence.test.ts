@@ -76,6 +76,9 @@ describe('the evidence in docs/security.md', () => {
     expect(numbersOf('test:runtimes')).toBe(`${runtimes.length} runtimes`);
     expect(numbersOf('test:consumers')).toBe(`${CONSUMERS.length} projects`);
     expect(numbersOf('test:simulation')).toBe(`2,000 seeds; ${PLANTED_BUGS.length} planted bugs`);
+    const { runs } = JSON.parse(textOf('test/steady.json'));
+    const steady = `${runs.length} of 5 runs in a row`;
+    expect(numbersOf('steady')).toBe(runs.length < 5 ? `not shown yet: ${steady}` : steady);
     expect(numbersOf('coverage:scenarios')).toBe(`${SCENARIOS.length} kinds of list`);
     expect(numbersOf('compat:table')).toMatch(
       `${parsePage(textOf('docs/compatibility.md')).length} rows of `,
