@@ -524,7 +524,8 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     }
     const limitMs = Math.min(settings.handlerTimeoutMs, leftMs);
     const onLate = (end: Promise<OutcomeResult>) => {
-      const finished = finishLate(delivery, end, { lease, leftMs: leftMs - limitMs }).then(() => {
+      // Counted from now: the inbox began the lease after it was asked, and until its end the handler holds the event.
+      const finished = finishLate(delivery, end, { lease, leftMs: leaseMs - limitMs }).then(() => {
         late.delete(finished);
       });
       late.add(finished);
