@@ -83,7 +83,7 @@ export const groups: readonly Group[] = [
     tests: [
       ...testsBelow(
         'test/adapters',
-        /(?:contract|node-body|request-url|wiring-(?:express|fastify|fetch|node))\./,
+        /(?:contract|http2|node-body|request-url|wiring-(?:express|fastify|fetch|node))\./,
       ),
       'test/options.test.ts',
     ],
