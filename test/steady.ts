@@ -2,8 +2,8 @@
  * `npm run steady`: runs `.ci/run` until it has passed five times in a row, each in a fresh clone of the last commit, while
  * another process keeps each processor busy. `-- --runs 2` ends when it has passed twice.
  *
- * Each run that passes is recorded in `steady.json`, so that a row which is interrupted can go on, as long as nothing but
- * what evidence is written to has changed. A run that fails ends the row.
+ * Each run that passes is recorded in `steady.json`. The next call prints what is recorded and runs what is missing, as long
+ * as nothing but {@link EVIDENCE} has changed. After a run that fails, the count begins again at 0.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -22,7 +22,7 @@ const runs = readCount('--runs', values.runs);
 /** It ends when its parent is gone, however that ended. */
 const BUSY = 'const parent = process.ppid; while (process.ppid === parent);';
 
-/** What a number is written to after a run. */
+/** The files to which results are written: they do not change what runs. */
 const EVIDENCE = [
   'docs/security.md',
   'test/mutation/reasons.json',
@@ -41,6 +41,9 @@ interface Row {
 
 const commit = git('rev-parse', 'HEAD');
 const row = readRow();
+for (const { date, commit: tested, minutes } of row.runs) {
+  console.log(`recorded on ${date}: ${tested}, ${minutes} min`);
+}
 const cores = availableParallelism();
 const busy = Array.from({ length: cores }, () => spawn(process.execPath, ['-e', BUSY], { stdio: 'ignore' }));
 try {
