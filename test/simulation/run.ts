@@ -13,6 +13,9 @@ import { failureOf, shrink, tell } from './shrink.js';
 /** Below this number of seeds, a fault that did not occur shows nothing. */
 const SHOWN_FROM = 1_000;
 
+/** A line of progress is printed after each of these numbers of seeds, which take some minutes. */
+const PROGRESS_EVERY = 5_000;
+
 /** While a story is made shorter, a scenario that takes longer than this never ends. */
 const STORY_LIMIT_MS = 10_000;
 
@@ -75,6 +78,7 @@ async function runAll(): Promise<number> {
       for (const [what, times] of answer.occurrences) {
         occurrences.set(what, (occurrences.get(what) ?? 0) + times);
       }
+      if (sums.seeds % PROGRESS_EVERY === 0) console.log(`${sums.seeds} of ${count} seeds`);
     }
     await runner.stop();
   }
