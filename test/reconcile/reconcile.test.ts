@@ -637,9 +637,10 @@ test('an inbox that forgets the event after which its list was to continue is re
   let at = NOW;
   const inbox = memoryInbox({ runtime: { now: () => at } });
   const events = Array.from({ length: 7 }, (_, index) => makeEvent(`evt_${index}`));
-  for (const event of events) {
+  for (const [index, event] of events.entries()) {
     await finish(inbox, event);
-    at += 1;
+    // The second and the third are received in the same ms.
+    if (index !== 1) at += 1;
   }
   let forgets = true;
   const forgetting = {

@@ -13,7 +13,7 @@ import { failureOf, shrink, tell } from './shrink.js';
 /** Below this number of seeds, a fault that did not occur shows nothing. */
 const SHOWN_FROM = 1_000;
 
-/** A line of progress is printed after each of these numbers of seeds, which take some minutes. */
+/** Each time this number of seeds has run, which takes some minutes, a line of progress is printed. */
 const PROGRESS_EVERY = 5_000;
 
 /** While a story is made shorter, a scenario that takes longer than this never ends. */
