@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
 import { CompatibilityReporter } from './compat/reporter.js';
 
 const root = new URL('../', import.meta.url);
@@ -54,6 +55,24 @@ const separate = {
   slow: ['**/*.slow.test.ts'],
 };
 
+/** The files that take a minute or more. Whichever of them began last would run alone, on one processor. */
+const LONGEST = [
+  'test/receiver/burst.slow.test.ts',
+  'test/reconcile/memory.slow.test.ts',
+  'test/inboxes/postgres-data-layers.slow.test.ts',
+  'test/catch-up/survey.slow.test.ts',
+  'test/reconcile/property.slow.test.ts',
+  'kit/test/commands/inbox-server.slow.test.ts',
+].map((path) => fileURLToPath(new URL(path, root)));
+
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const rest = await super.sort(files.filter(({ moduleId }) => !LONGEST.includes(moduleId)));
+    const longest = LONGEST.flatMap((path) => files.filter(({ moduleId }) => moduleId === path));
+    return [...longest, ...rest];
+  }
+}
+
 const exclude = ['**/node_modules/**', '**/.next/**'];
 // A hang still fails. A property test or a started process gets the time that it needs on a busy machine.
 const limits = {
@@ -66,6 +85,7 @@ export default defineConfig({
   test: {
     // One more than there are processors, because many files wait for the processes and sockets that they test.
     maxWorkers: availableParallelism() + 1,
+    sequence: { sequencer: LongestFirst },
     reporters: ['default', new CompatibilityReporter(process.env['npm_lifecycle_event'] ?? 'vitest')],
     projects: [
       {

@@ -55,6 +55,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
     maxAttempts: 3,
     retryBaseMs: 100,
     timeoutMs: 3_000,
+    concurrency: 200,
   });
   const { url } = await sandbox.listen(0);
   const service = { url, token: sandbox.token, since: new Date().toISOString() };

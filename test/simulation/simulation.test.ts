@@ -1,5 +1,5 @@
 /** The simulation replays a seed exactly, and finds bugs. `npm run simulate` looks for unknown ones. */
-import { describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import type * as Batch from './batch.js';
 import { bundle } from './bundle.js';
 import { PLANTED_BUGS } from './planted-bugs.js';
@@ -105,18 +105,29 @@ test('every promise is broken by a planted bug', () => {
 });
 
 describe('the simulation finds a planted bug, and that it breaks each of its promises', () => {
-  test.each(PLANTED_BUGS)('$name', { timeout: 900_000 }, async ({ name, edit, breaks }) => {
-    const { runSeed } = await load(edit);
+  let toScenario: typeof Batch.toScenario;
+  beforeAll(async () => {
+    ({ toScenario } = await load());
+  });
+
+  // Each in a thread of its own, so that all processors work.
+  test.concurrent.each(PLANTED_BUGS)('$name', { timeout: 900_000 }, async ({ name, edit, breaks }) => {
+    const runner = startRunner(await bundle(edit));
     const missing = new Set(breaks);
-    for (let seed = 1; seed <= FOUND_WITHIN; seed++) {
-      const { violation } = await runSeed(seed);
-      if (violation === undefined) continue;
-      expect(breaks).toContain(violation.promise);
-      if (!missing.delete(violation.promise)) continue;
-      console.log(`Found after ${seed} seeds: ${name}. "${violation.promise}" did not hold.`);
-      if (missing.size === 0) return;
+    try {
+      for (let seed = 1; missing.size > 0 && seed <= FOUND_WITHIN; seed++) {
+        const answer = await runner.run(toScenario(seed));
+        if ('breakdown' in answer) expect.fail(`Seed ${seed}: ${answer.breakdown}. ${answer.details}`);
+        if (answer.violation === undefined) continue;
+        const { promise } = answer.violation;
+        expect(breaks).toContain(promise);
+        if (!missing.delete(promise)) continue;
+        console.log(`Found after ${seed} seeds: ${name}. "${promise}" did not hold.`);
+      }
+    } finally {
+      await runner.stop();
     }
-    expect.fail(`Not found within ${FOUND_WITHIN} seeds: ${[...missing].join(', ')}.`);
+    expect([...missing], `not found within ${FOUND_WITHIN} seeds`).toEqual([]);
   });
 });
 
