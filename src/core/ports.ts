@@ -148,6 +148,18 @@ export interface StoredEvent {
   readonly json: string;
 }
 
+/** How events are stored that are not claimed at the same time. */
+export interface StoreOptions {
+  readonly origin: Origin;
+  /** The JSON of each event as it arrived, in the same order, to be stored unchanged. @default the events serialized */
+  readonly json?: readonly string[] | undefined;
+  /** The trace context of new events, as in {@link ClaimOptions}. @default none */
+  readonly traceparent?: string | undefined;
+}
+
+/** An answer that an inbox in memory gives immediately, and any other inbox by a promise. */
+export type Awaitable<Value> = Value | Promise<Value>;
+
 /** Where events are recorded, claimed and remembered. */
 export interface Inbox<Tx = undefined> {
   /** Whether stored events survive the end of this process. */
@@ -169,7 +181,7 @@ export interface Inbox<Tx = undefined> {
    * The key is stored with the event. A claim replaces it, as after a change of the app's function, and makes the event
    * due that waits for the old key and was created first: the end of this attempt releases only the new key.
    */
-  claim(event: UnknownEvent, options: ClaimOptions): Promise<Claim>;
+  claim(event: UnknownEvent, options: ClaimOptions): Awaitable<Claim>;
 
   /**
    * Marks the event done; `false` when the lease is lost, and then nothing has changed.
@@ -177,7 +189,7 @@ export interface Inbox<Tx = undefined> {
    * If the lease has a key, the event that waits for it and was created first is due in the same step; of those that
    * were created at the same time, the one that was received first.
    */
-  complete(lease: Lease): Promise<boolean>;
+  complete(lease: Lease): Awaitable<boolean>;
 
   /**
    * Runs the effect in a transaction and marks the event done in the same one, fenced by the token.
@@ -205,7 +217,7 @@ export interface Inbox<Tx = undefined> {
       /** For operators; truncated to 1,000 characters. */
       readonly error: string;
     },
-  ): Promise<boolean>;
+  ): Awaitable<boolean>;
 
   /**
    * Records events without running them, a whole page in one round trip, and answers for each, in order.
@@ -215,22 +227,26 @@ export interface Inbox<Tx = undefined> {
    */
   record(
     events: readonly UnknownEvent[],
-    options: {
+    options: StoreOptions & {
       readonly dueInMs: number | null;
-      readonly origin: Origin;
-      /** The JSON of each event as it arrived, in the same order. @default the events serialized */
-      readonly json?: readonly string[] | undefined;
       /** The ordering key of each event, in the same order. @default none */
       readonly keys?: readonly (string | undefined)[] | undefined;
-      /** The trace context to store with the events that are new, as in {@link ClaimOptions}. @default none */
-      readonly traceparent?: string | undefined;
     },
-  ): Promise<readonly RecordResult[]>;
+  ): Awaitable<readonly RecordResult[]>;
+
+  /**
+   * Records events that this process has no handler for, a whole page in one atomic step, and answers for each, in
+   * order.
+   *
+   * New events become `done` without an attempt. Events that are already there do not change, whatever their state:
+   * a process that has the handler may run them.
+   */
+  ignore(events: readonly UnknownEvent[], options: StoreOptions): Awaitable<readonly RecordResult[]>;
 
   /**
    * Takes up to `limit` events that are due, the longest due first: `received`, `failed`, `leased` whose lease has
-   * lapsed (the old token then changes nothing), and `parked` of one of `types`. All of them become `received`, so
-   * that they can be claimed; their attempts stay.
+   * lapsed (the old token then changes nothing), and `parked`. Only events of `types` are taken: those that the caller
+   * dispatches. All of them become `received`, so that they can be claimed; their attempts stay.
    *
    * Of the due events of one ordering key it takes only the one that was created first, and none while another event
    * of the key is under a lease that has not lapsed. What it passes over waits, as in {@link claim}: for that lease,
@@ -242,13 +258,13 @@ export interface Inbox<Tx = undefined> {
     readonly limit: number;
     readonly visibilityTimeoutMs: number;
     readonly types: readonly string[];
-  }): Promise<readonly StoredEvent[]>;
+  }): Awaitable<readonly StoredEvent[]>;
 
   /**
    * Acquires the lease to poll and reads the poller's state in one round trip; `null` while another holder has the
    * lease. The same holder can acquire it again.
    */
-  acquirePoll(options: { readonly holder: string; readonly leaseMs: number }): Promise<PollState | null>;
+  acquirePoll(options: { readonly holder: string; readonly leaseMs: number }): Awaitable<PollState | null>;
 
   /**
    * Saves the poller's state and renews the lease, or releases it when `leaseMs` is 0.
@@ -257,15 +273,7 @@ export interface Inbox<Tx = undefined> {
   savePoll(
     state: PollState,
     options: { readonly holder: string; readonly leaseMs: number },
-  ): Promise<boolean>;
-
-  /**
-   * Calls back each time an event is due because another of its key was completed or failed, by whichever process,
-   * until the returned function is called. Rejects when it cannot listen, and calls `onEnd` when it cannot any more.
-   *
-   * Only in inboxes whose store can send messages. It makes runners fast; nothing depends on it.
-   */
-  listen?(onDue: () => void, onEnd: (error: unknown) => void): Promise<() => Promise<void>>;
+  ): Awaitable<boolean>;
 }
 
 /** One attempt at an event. Times are epoch ms by the inbox's clock. */
