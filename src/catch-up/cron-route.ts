@@ -1,30 +1,21 @@
 import { ConfigError } from '../core/errors.js';
-import {
-  defineLazy,
-  type Lazy,
-  lazyRule,
-  type OptionRule,
-  readOptions,
-  required,
-  rule,
-  withMethods,
-} from '../core/options.js';
+import { log } from '../core/log.js';
+import { type OptionRule, readOptions, required, rule, withMethods } from '../core/options.js';
 import type { Logger } from '../core/ports.js';
 import { sign, verifySignature } from '../core/signature.js';
-import { log } from '../receiver/outcome.js';
 import type { Poller } from './poller.js';
 import { type PollReport, toProblem } from './report.js';
 
 /** Options of {@link toCronRoute}. */
 export interface CronRouteOptions {
-  /** What the scheduler sends as `Authorization: Bearer <secret>`. A function is called at the first request. */
-  readonly secret: Lazy<string>;
+  /** What the scheduler sends as `Authorization: Bearer <secret>`. A function is called at each request. */
+  readonly secret: string | (() => string);
   /** Takes a line when a request cannot be served because the wiring is wrong. @default console */
   readonly logger?: Logger | undefined;
 }
 
 const POLLER = withMethods('a poller, which createPoller makes', ['pollOnce']);
-const SECRET: OptionRule = rule(
+const SECRET = rule(
   'a string that is not empty, without white space around it: check the environment variable that it comes from',
   (value) => typeof value === 'string' && value !== '' && value.trim() === value,
 );
@@ -37,12 +28,12 @@ const SECRET: OptionRule = rule(
  * the report. It answers 401, without a poll, when the request does not contain the secret.
  *
  * The poller's inbox must be durable, and the same one that the app's receivers use: a process that answers one
- * request forgets a memory inbox, and would handle the same events at every request. What is wrong with a value that is
- * given as a function is found at a request: it is then answered 500 without a poll, and a line says how to fix it.
+ * request forgets a memory inbox, and would handle the same events at every request. A wrong inbox, and a function that
+ * fails, is found at a request: it is then answered 500 without a poll, and a line says how to fix it.
  *
- * @param poller - a poller, or a function that gives it, which is called at the first request with the secret.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `poller` is not a poller, its inbox is not durable, or the secret is
- * missing or empty.
+ * @param poller - a poller, or a function that makes it at the first request with the secret, so a build such as
+ * `next build` needs neither secrets nor connections.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `poller` is neither, or the secret is missing or empty.
  *
  * @example
  * ```ts
@@ -50,17 +41,23 @@ const SECRET: OptionRule = rule(
  * ```
  */
 export function toCronRoute(
-  poller: Lazy<Pick<Poller, 'pollOnce' | 'inbox'>>,
+  poller: Pick<Poller, 'pollOnce' | 'inbox'> | (() => Pick<Poller, 'pollOnce' | 'inbox'>),
   options: CronRouteOptions,
 ): { readonly GET: (request: Request) => Promise<Response> } {
-  readOptions('toCronRoute', { poller }, { poller: required(lazyRule(POLLER)) });
-  const { logger, ...given } = readOptions('toCronRoute', options, {
-    secret: required(lazyRule(SECRET)),
+  const where = 'toCronRoute';
+  const { secret, logger } = readOptions(where, options, {
+    secret: required(
+      rule(`${SECRET.expected}; or a function`, (value) => isFunction(value) || SECRET.accepts(value)),
+    ),
     logger: withMethods<Logger>('a logger, such as console or pino()', ['warn', 'error'], console),
   });
-  if (typeof poller === 'object' && typeof poller.inbox === 'object') requireDurable(poller);
-  const wiring = defineLazy('toCronRoute', { ...given, poller }, { secret: SECRET, poller: POLLER });
-
+  if (!isFunction(poller)) readOptions(where, { poller }, { poller: required(POLLER) });
+  let made: Pick<Poller, 'pollOnce' | 'inbox'> | undefined;
+  const read = <Value>(name: string, given: Value | (() => Value), accepted: OptionRule): Value => {
+    const value = isFunction(given) ? given() : given;
+    readOptions(where, { [name]: value }, { [name]: required(accepted) });
+    return value;
+  };
   let lastLine: string | undefined;
 
   async function GET(request: Request): Promise<Response> {
@@ -71,7 +68,7 @@ export function toCronRoute(
     } catch (error) {
       const { code, message } = toProblem(error, { code: 'ERR_CONFIG_INVALID' });
       const line = `the cron route did not poll. ${code}: ${message}`;
-      // Once: whoever sends requests must not be able to fill the log.
+      // Once: senders of requests must not be able to fill the log.
       if (line !== lastLine) log(logger, 'error', line);
       lastLine = line;
       return toResponse({ code }, 500);
@@ -81,11 +78,12 @@ export function toCronRoute(
   async function serve(headers: Headers): Promise<Response> {
     // The scheme is case-insensitive (RFC 9110, 11.1).
     const given = /^bearer +(.*)$/i.exec(headers.get('authorization') ?? '')?.[1] ?? '';
-    if (!(await isSameString(given, wiring.secret))) {
+    if (!(await isSameString(given, read('secret', secret, SECRET)))) {
       return new Response(null, { status: 401, headers: { 'www-authenticate': 'Bearer' } });
     }
     // Without the request's signal: the poll continues when the scheduler stops waiting.
-    const report = await requireDurable(wiring.poller).pollOnce();
+    made ??= requireDurable(read('poller', poller, POLLER));
+    const report = await made.pollOnce();
     return toResponse(report, statusOf(report));
   }
 
@@ -94,8 +92,7 @@ export function toCronRoute(
 
 /** @throws {ConfigError} `ERR_CONFIG_INVALID` when its inbox is not durable. */
 function requireDurable<Value extends Pick<Poller, 'inbox'>>(poller: Value): Value {
-  const inbox = typeof poller.inbox === 'function' ? poller.inbox() : poller.inbox;
-  if (inbox.durable) return poller;
+  if (poller.inbox.durable) return poller;
   throw new ConfigError(
     "toCronRoute: the inbox of the poller's receiver is not durable, so every request would handle the same events again. Give it the durable `inbox` that the app's receivers use: sqliteInbox, postgresInbox or redisInbox.",
   );
@@ -119,4 +116,8 @@ async function isSameString(given: string, expected: string): Promise<boolean> {
     () => true,
     () => false,
   );
+}
+
+function isFunction<Value>(value: Value | (() => Value)): value is () => Value {
+  return typeof value === 'function';
 }

@@ -255,7 +255,7 @@ const textOf = (length: number) =>
 
 /** The gaps that the poller's state has: open ones and acknowledged ones, in the order in which they were opened. */
 export async function listGaps(inbox: Pick<InboxOperations, 'pollState'>): Promise<readonly Gap[]> {
-  const { gaps } = await orUnavailable('ERR_INBOX_FAILED', inbox.pollState());
+  const { gaps } = await orUnavailable('ERR_INBOX_FAILED', () => inbox.pollState());
   return gaps.map((gap) => toGap(gap));
 }
 
@@ -292,9 +292,8 @@ export async function acknowledgeGap(
   const { now, uuid } = toRuntime(given.runtime);
   const holder = uuid();
   const save = (state: PollState) =>
-    orUnavailable('ERR_INBOX_FAILED', inbox.savePoll(state, { holder, leaseMs: 0 }));
-  const state = await orUnavailable(
-    'ERR_INBOX_FAILED',
+    orUnavailable('ERR_INBOX_FAILED', () => inbox.savePoll(state, { holder, leaseMs: 0 }));
+  const state = await orUnavailable('ERR_INBOX_FAILED', () =>
     inbox.acquirePoll({ holder, leaseMs: ACKNOWLEDGE_LEASE_MS }),
   );
   if (state === null) return null;

@@ -6,7 +6,7 @@ import {
   isEventType,
   type UnknownEvent,
 } from '../core/events.js';
-import type { Receiver } from '../receiver/receiver.js';
+import type { ReceiverParts } from '../receiver/receiver.js';
 import {
   type ListAnswer,
   type ListQuery,
@@ -83,7 +83,7 @@ const RECORD_BATCH = 500;
 
 export function createListReader({
   client,
-  receiver,
+  record: recordPage,
   leaseMs,
   lagMs,
   startedAt,
@@ -91,7 +91,7 @@ export function createListReader({
   signal,
 }: {
   readonly client: PollerClient;
-  readonly receiver: Pick<Receiver, 'record'>;
+  readonly record: ReceiverParts['record'];
   readonly leaseMs: number;
   readonly lagMs: number;
   /** When the poll started, epoch ms. */
@@ -147,8 +147,8 @@ export function createListReader({
     const all = [...unrecorded.values()];
     for (let from = 0; from < all.length && !signal.aborted; from += RECORD_BATCH) {
       const batch = all.slice(from, from + RECORD_BATCH);
-      // Not due before our lease to poll could lapse, so that nobody redrives what this poll is about to dispatch.
-      const results = await receiver.record(batch, { dueInMs: leaseMs, origin: 'pull' });
+      // Not due before our lease to poll could lapse, so so no process redrives what this poll is about to dispatch.
+      const results = await recordPage(batch, { dueInMs: leaseMs, origin: 'pull' });
       for (const [index, event] of batch.entries()) {
         const result = results[index];
         if (result !== undefined) found.set(event.id, { event, at: createdAt(event), result });

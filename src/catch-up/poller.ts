@@ -1,13 +1,12 @@
-import { ConfigError, orUnavailable, refuseOthers } from '../core/errors.js';
+import { ConfigError, orUnavailable } from '../core/errors.js';
 import { createdAtMs, isEventType, isKnownEvent } from '../core/events.js';
+import { log, notify } from '../core/log.js';
 import {
+  abortSignal,
   boolean,
   date,
-  defineLazy,
   func,
   integer,
-  type Lazy,
-  lazyRule,
   readOptions,
   required,
   rule,
@@ -22,17 +21,10 @@ import {
   setBackgroundTimeout,
   toRuntime,
 } from '../core/runtime.js';
-import {
-  emptyCounts,
-  log,
-  NO_TELEMETRY,
-  notify,
-  type Outcome,
-  type OutcomeCounts,
-  type OutcomeKind,
-  warnNotDurable,
-} from '../receiver/outcome.js';
-import type { Receiver } from '../receiver/receiver.js';
+import { emptyCounts, type Outcome, type OutcomeCounts } from '../receiver/outcome.js';
+import { partsOf, type Receiver, type ReceiverParts } from '../receiver/receiver.js';
+import { type ReceiverSource, toReceiver } from '../receiver/source.js';
+import { warnNotDurable } from '../receiver/store.js';
 import {
   type Acknowledgement,
   type Advance,
@@ -58,13 +50,13 @@ import {
 
 /** Options of {@link createPoller}. */
 export interface PollerOptions {
-  /** Reads the list: a client of `stablehooks/client`. A function is called at the first poll. */
-  readonly client: Lazy<PollerClient>;
+  /** Reads the list: a client of `stablehooks/client`. */
+  readonly client: PollerClient;
   /**
    * Receives the events. Its inbox keeps the watermark, and must be the one that every process and job of the app
-   * uses: another inbox does not know what push has handled. A function is called at the first poll.
+   * uses: another inbox does not know which events push has handled. A function is called at the first poll.
    */
-  readonly receiver: Lazy<PollerReceiver>;
+  readonly receiver: ReceiverSource;
   /** The limit of the first query. Below 50, a proof takes more requests. @default 50 */
   readonly limit?: number | undefined;
   /** The highest limit of a query. @default 1_000 */
@@ -105,10 +97,6 @@ export interface PollerOptions {
   readonly runtime?: RuntimeOptions | undefined;
 }
 
-/** The part of a receiver that the poller uses. */
-type PollerReceiver = Pick<Receiver, 'accept' | 'record' | 'redrive' | 'inbox'> &
-  Partial<Pick<Receiver, 'telemetry'>>;
-
 /** Polls the list for events that push missed. */
 export interface Poller {
   /**
@@ -130,8 +118,8 @@ export interface Poller {
     acknowledgement: Acknowledgement,
   ): Promise<Gap | null>;
   [Symbol.asyncDispose](): Promise<void>;
-  /** The receiver's inbox; a function that gives it, if it or the receiver is given as a function. */
-  readonly inbox: Lazy<Inbox<unknown>>;
+  /** The receiver's inbox. Reading it makes a receiver that is given as a function. @throws {ConfigError} */
+  readonly inbox: Inbox<unknown>;
 }
 
 /** The options, checked, with their defaults. */
@@ -142,7 +130,7 @@ type PollerSettings = {
   >;
 } & {
   readonly client: PollerClient;
-  readonly receiver: PollerReceiver;
+  readonly receiver: () => Receiver;
   readonly runtime: Runtime;
   /** Epoch ms. */
   readonly since: number | undefined;
@@ -178,7 +166,7 @@ export function createPoller(options: PollerOptions): Poller {
   function pollOnce(given: PollOnceOptions = {}): Promise<PollReport> {
     let signal: AbortSignal | undefined;
     try {
-      signal = toSignal(given);
+      ({ signal } = readOptions('pollOnce', given, { signal: abortSignal() }));
     } catch (error) {
       const problems = [toProblem(error, { code: 'ERR_CONFIG_INVALID' })];
       return Promise.resolve(publish({ ...EMPTY_REPORT, problems }));
@@ -247,40 +235,34 @@ export function createPoller(options: PollerOptions): Poller {
     acknowledgement: Acknowledgement,
   ): Promise<Gap | null> {
     await current;
-    return acknowledgeGap(settings.receiver.inbox, gap, acknowledgement, { runtime });
+    return acknowledgeGap(settings.receiver().inbox, gap, acknowledgement, { runtime });
   }
 
-  const given = options.receiver;
-  const isMade = typeof given === 'object' && !makesInbox(given);
-  const inbox = isMade ? given.inbox : () => settings.receiver.inbox;
-  return { pollOnce, start, stop, acknowledgeGap: acknowledge, [Symbol.asyncDispose]: stop, inbox };
+  return {
+    pollOnce,
+    start,
+    stop,
+    acknowledgeGap: acknowledge,
+    [Symbol.asyncDispose]: stop,
+    get inbox() {
+      return settings.receiver().inbox;
+    },
+  };
 }
 
 interface PollOnceOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** @throws {ConfigError} `ERR_CONFIG_INVALID` */
-function toSignal(options: PollOnceOptions): AbortSignal | undefined {
-  if (typeof options !== 'object' || options === null) {
-    throw new ConfigError('pollOnce: the options must be an object.');
-  }
-  const { signal, ...others } = options;
-  refuseOthers('pollOnce', others, ['signal']);
-  if (signal === undefined || signal instanceof AbortSignal) return signal;
-  throw new ConfigError('pollOnce: `signal` must be an AbortSignal.');
-}
-
 const CLIENT = rule(
   'a client, such as createClient of stablehooks/client returns',
   (client) => typeof (client as PollerClient | null | undefined)?.events?.listWithProblems === 'function',
 );
-const RECEIVER = rule('a receiver, which createReceiver makes', isReceiver);
 
 function toSettings(options: PollerOptions): PollerSettings {
   const settings = readOptions('createPoller', options, {
-    client: required(lazyRule(CLIENT)),
-    receiver: required(lazyRule(RECEIVER)),
+    client: required(CLIENT),
+    receiver: required(rule('given', () => true)),
     limit: integer({ default: 50 }),
     maxLimit: integer({ default: 1_000 }),
     // 0 suits a service that lists events immediately and whose clock equals ours.
@@ -301,23 +283,19 @@ function toSettings(options: PollerOptions): PollerSettings {
       `createPoller: \`limit\` (${settings.limit}) must not be more than \`maxLimit\` (${settings.maxLimit}).`,
     );
   }
-  const runtime = toRuntime(settings.runtime);
-  const read = { ...settings, runtime, since: settings.since?.getTime() };
-  return defineLazy('createPoller', read, { client: CLIENT, receiver: RECEIVER });
+  return {
+    ...settings,
+    receiver: toReceiver('createPoller', settings.receiver),
+    runtime: toRuntime(settings.runtime),
+    since: settings.since?.getTime(),
+  };
 }
 
-function isReceiver(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  const receiver = value as Receiver;
-  const methods: unknown[] = [receiver.accept, receiver.record, receiver.redrive];
-  if (!makesInbox(receiver)) methods.push(receiver.inbox?.acquirePoll, receiver.inbox?.savePoll);
-  return methods.every((method) => typeof method === 'function');
-}
-
-/** Whether the receiver makes its inbox at the first use. To read it before could connect to a database in a build. */
-function makesInbox(receiver: PollerReceiver): boolean {
-  return Object.getOwnPropertyDescriptor(receiver, 'inbox')?.get !== undefined;
-}
+/** The settings of one poll, with the receiver that is made. */
+type OpenSettings = Omit<PollerSettings, 'receiver'> & {
+  readonly receiver: Receiver;
+  readonly parts: ReceiverParts;
+};
 
 interface PollOptions {
   readonly holder: string;
@@ -348,10 +326,11 @@ async function poll(settings: PollerSettings, options: PollOptions): Promise<Pol
   const startedAt = runtime.elapsed();
   let report: PollReport;
   try {
-    const { inbox, telemetry = NO_TELEMETRY } = settings.receiver;
-    warnNotDurable(inbox, { where: 'a poller uses it', logger });
-    const run = () => telemetry.poll(() => leaseAndPoll(settings, options));
-    report = await (options.isTimed ? telemetry.detached(run) : run());
+    const receiver = settings.receiver();
+    const parts = partsOf('createPoller', receiver);
+    warnNotDurable(receiver.inbox, { where: 'a poller uses it', logger });
+    const run = () => parts.poll(() => leaseAndPoll({ ...settings, receiver, parts }, options));
+    report = await (options.isTimed ? parts.detached(run) : run());
   } catch (error) {
     report = { ...EMPTY_REPORT, problems: [toProblem(error, { code: 'ERR_CONFIG_INVALID' })] };
   }
@@ -359,7 +338,7 @@ async function poll(settings: PollerSettings, options: PollOptions): Promise<Pol
   return { ...report, doubtful, durationMs: Math.round(runtime.elapsed() - startedAt) };
 }
 
-async function leaseAndPoll(settings: PollerSettings, options: PollOptions): Promise<PollReport> {
+async function leaseAndPoll(settings: OpenSettings, options: PollOptions): Promise<PollReport> {
   const startedAt = Math.floor(settings.runtime.now());
   let lease: PollLease | null;
   try {
@@ -373,7 +352,7 @@ async function leaseAndPoll(settings: PollerSettings, options: PollOptions): Pro
 
 /** Redrives the inbox, surveys the list, dispatches what is new, saves the state. */
 async function pollUnderLease(
-  settings: PollerSettings,
+  settings: OpenSettings,
   {
     lease,
     signal,
@@ -406,7 +385,8 @@ async function pollUnderLease(
   const first = state.watermark === null;
   const openingBy = (clocks: Clocks) => toOpening(settings, { state, clocks });
   const takeFrom = (clocks: Clocks) => openingBy(clocks).takeFrom;
-  const list = createListReader({ ...settings, startedAt, takeFrom, signal: halt });
+  const { record } = settings.parts;
+  const list = createListReader({ ...settings, record, startedAt, takeFrom, signal: halt });
   const watermark = state.watermark ?? openingBy(list.clocks()).since;
   const { limit: lastLimit } = state;
   let { oldest } = state;
@@ -444,7 +424,19 @@ async function pollUnderLease(
   const late = first || wasAhead ? [] : found.filter((event) => isLate(event, { state, since }));
   if (late.length > 0) problems.push(problemOf('ERR_EVENT_LATE'));
 
-  const dispatched = await dispatchEvents(found.filter(mustRun), { ...settings, signal: halt, waitUntil });
+  const { dispatches } = settings.parts;
+  const isToRun = ({ event, result }: FoundEvent) =>
+    // An event that failed waits until `redrive` runs it: a list that shows it every minute must not use up its attempts
+    // while its handler fails for an hour. A received one was recorded by a poll that ended before its dispatch.
+    dispatches(event) && (result === 'new' || result === 'received');
+  const isIgnored = ({ event, result }: FoundEvent) =>
+    isKnownEvent(event) && !dispatches(event) && result === 'new';
+  const dispatched = await dispatchEvents(found.filter(isToRun), {
+    ignored: found.filter(isIgnored),
+    ...settings,
+    signal: halt,
+    waitUntil,
+  });
   if (signal.aborted) problems.push(problemOf('ERR_POLL_STOPPED'));
   const saved = await saveState(lease, { state: next.state, problems });
   // A platform can stop the process once its cron job has ended, but not while a timer runs.
@@ -484,8 +476,10 @@ async function oldestReceived(
   settledAt: number,
 ): Promise<OldestListed | null> {
   if (typeof inbox.list !== 'function') return null;
-  const listing = inbox.list({ state: 'done', limit: FIRST_RECORDS });
-  const records = await orUnavailable('ERR_INBOX_FAILED', listing);
+  const { list } = inbox;
+  const records = await orUnavailable('ERR_INBOX_FAILED', () =>
+    list.call(inbox, { state: 'done', limit: FIRST_RECORDS }),
+  );
   const at = records
     .filter(({ type }) => isEventType(type))
     .map(({ event, receivedAt }) => (event === null ? receivedAt : createdAtMs(event)))
@@ -553,14 +547,6 @@ function oldestGap({ gaps }: PollState): number | undefined {
   return open.length === 0 ? undefined : Math.min(...open.map(({ from }) => from));
 }
 
-/**
- * New, or recorded by a poll that ended before its dispatch. An event that failed waits until `redrive` runs it:
- * a list that shows it every minute must not use up its attempts while its handler fails for an hour.
- */
-function mustRun({ event, result }: FoundEvent): boolean {
-  return isKnownEvent(event) && (result === 'new' || result === 'received');
-}
-
 /** New, but from between the opening date and the watermark and from no gap, where every event should be known. */
 function isLate(
   { event, at, result }: FoundEvent,
@@ -584,18 +570,21 @@ async function dispatchEvents(
   {
     receiver,
     concurrency,
+    ignored,
     signal,
     waitUntil,
-  }: Pick<PollerSettings, 'receiver' | 'concurrency'> & {
+  }: Pick<OpenSettings, 'receiver' | 'concurrency'> & {
+    /** New events that were recorded as ignored, which count with the dispatched ones. */
+    readonly ignored: readonly FoundEvent[];
     /** When it aborts, no further event starts; events that run are waited for. */
     readonly signal: AbortSignal;
     /** Gets the handlers that outlive their limit. */
     readonly waitUntil: (work: Promise<unknown>) => void;
   },
 ): Promise<Dispatched> {
-  const counts = emptyCounts();
+  const counts = { ...emptyCounts(), ignored: ignored.length };
   const problems: PollProblem[] = [];
-  const recoveredIds: string[] = [];
+  const recoveredIds: string[] = ignored.map(({ event }) => event.id);
   const failedIds: string[] = [];
   const queue = [...events].sort((a, b) => a.at - b.at).values();
 
@@ -609,11 +598,10 @@ async function dispatchEvents(
 
   function count({ event, result }: FoundEvent, outcome: Outcome): void {
     const { error } = outcome;
-    const kind = countedKind(outcome);
+    const { kind } = outcome;
     counts[kind] += 1;
     if (isFailure(kind)) failedIds.push(event.id);
-    const tookEffect = kind === 'handled' || kind === 'ignored' || kind === 'queued';
-    if (result === 'new' && tookEffect) recoveredIds.push(event.id);
+    if (result === 'new' && (kind === 'handled' || kind === 'queued')) recoveredIds.push(event.id);
     // No problem: a push of the event arrived in the meantime, and runs or has failed.
     if (error?.code === 'ERR_EVENT_BUSY' || error?.code === 'ERR_EVENT_NOT_DUE') return;
     if (error !== undefined) {
@@ -656,11 +644,6 @@ async function dispatchEvents(
   return { counts, recoveredIds, failedIds, problems };
 }
 
-/** What an outcome counts as: an event that is ignored without an attempt was done before. */
-function countedKind({ kind, attempt }: Outcome): OutcomeKind {
-  return kind === 'ignored' && attempt === undefined ? 'duplicate' : kind;
-}
-
 /** The right to poll. One process has it at a time. */
 interface PollLease {
   /** What the last poll saved. */
@@ -679,11 +662,11 @@ interface PollLease {
  * @throws {UnavailableError} `ERR_INBOX_FAILED`, also from `release`.
  */
 async function acquireLease(
-  { receiver, leaseMs, runtime }: PollerSettings,
+  { receiver, leaseMs, runtime }: OpenSettings,
   holder: string,
 ): Promise<PollLease | null> {
   const inbox: Inbox<unknown> = receiver.inbox;
-  const state = await orUnavailable('ERR_INBOX_FAILED', inbox.acquirePoll({ holder, leaseMs }));
+  const state = await orUnavailable('ERR_INBOX_FAILED', () => inbox.acquirePoll({ holder, leaseMs }));
   if (state === null) return null;
 
   const lost = new AbortController();
@@ -711,7 +694,7 @@ async function acquireLease(
     release: async (next) => {
       drop();
       await renewal;
-      return orUnavailable('ERR_INBOX_FAILED', inbox.savePoll(next, { holder, leaseMs: 0 }));
+      return orUnavailable('ERR_INBOX_FAILED', () => inbox.savePoll(next, { holder, leaseMs: 0 }));
     },
   };
 }

@@ -13,3 +13,8 @@ export function joinBytes(chunks: readonly Uint8Array[], size: number): Uint8Arr
 export function toHex(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
+
+/** Whether it is a Uint8Array, even one of another realm, as in a test environment with globals of its own. */
+export function isBytes(value: unknown): value is Uint8Array {
+  return value instanceof Uint8Array || Object.prototype.toString.call(value) === '[object Uint8Array]';
+}

@@ -4,6 +4,7 @@
  * Each message says what happened and what to do; the error of a driver or handler is the `cause`. No message
  * contains a secret, a token or a payload.
  */
+import { isPromise } from './awaitable.js';
 
 /** Under this symbol, which all copies of the package share, an error has the name of its class. */
 const CLASS_NAME = Symbol.for('stablehooks.error');
@@ -179,36 +180,29 @@ export function refuseOthers(where: string, others: object, names: readonly stri
 }
 
 /**
- * Waits for an answer of the inbox or the queue.
+ * Asks the inbox or the queue. An immediate answer stays immediate.
  *
- * @param isValid - whether the answer is one that the port has. @default every answer is
  * @throws {UnavailableError} with this code and the driver's error as its cause; errors of this package pass through.
  */
 export function orUnavailable<Value>(
   code: keyof typeof DEPENDENCY,
-  answer: Promise<Value>,
-  isValid?: (answer: Value) => boolean,
-): Promise<Value> {
-  const unavailable = (cause: unknown) =>
-    new UnavailableError(
+  ask: () => Value | Promise<Value>,
+): Value | Promise<Value> {
+  const fail = (cause: unknown): never => {
+    if (cause instanceof StablehooksError) throw cause;
+    throw new UnavailableError(
       code,
       `The ${DEPENDENCY[code]} failed; see the cause. Check that it can be reached.`,
       { cause },
     );
-  // Not async, because it runs twice per delivery. A driver's own promise may have no `catch`.
-  return Promise.resolve(answer).then(
-    (value) => {
-      if (isValid === undefined || isValid(value)) return value;
-      throw unavailable(
-        new TypeError(
-          `The ${DEPENDENCY[code]} gave an answer that its port does not have. Run its conformance suite.`,
-        ),
-      );
-    },
-    (cause: unknown) => {
-      throw cause instanceof StablehooksError ? cause : unavailable(cause);
-    },
-  );
+  };
+  try {
+    const answer = ask();
+    // A driver's own promise may have no `catch`.
+    return isPromise(answer) ? Promise.resolve(answer).catch(fail) : answer;
+  } catch (cause) {
+    return fail(cause);
+  }
 }
 
 /**

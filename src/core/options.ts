@@ -6,7 +6,7 @@ export interface OptionRule<Default = unknown> {
   /** Completes the sentence "`name` must be …". */
   readonly expected: string;
   readonly accepts: (value: unknown) => boolean;
-  /** The value of an option that is not given; `undefined` for none. */
+  /** The value of an option that is left out; `undefined` for none. */
   readonly default: Default;
   readonly required?: boolean;
 }
@@ -22,7 +22,7 @@ type CheckedOptions<Options, Rules extends OptionRules<Options>> = {
 };
 
 /**
- * Checks options against their rules and fills in the defaults. An option that is `undefined` is not given.
+ * Checks options against their rules and fills in the defaults. An option that is `undefined` counts as left out.
  *
  * @param where - what the options belong to, such as `createReceiver`; it begins every message.
  * @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option and never its value.
@@ -38,10 +38,7 @@ export function readOptions<const Options extends object, const Rules extends Op
   const names = Object.keys(rules);
   for (const name of Object.keys(options)) {
     if (names.includes(name)) continue;
-    const nearest = nearestName(name, names);
-    const fix =
-      nearest === undefined ? `The options are ${names.join(', ')}.` : `Did you mean \`${nearest}\`?`;
-    throw new ConfigError(`${where}: unknown option \`${name}\`. ${fix}`);
+    throw new ConfigError(`${where}: unknown option \`${name}\`. The options are ${names.join(', ')}.`);
   }
   const given = options as Readonly<Record<string, unknown>>;
   const read = Object.entries<OptionRule>(rules).map(([name, rule]) => {
@@ -51,16 +48,6 @@ export function readOptions<const Options extends object, const Rules extends Op
     throw new ConfigError(`${where}: \`${name}\` must be ${rule.expected}.`);
   });
   return Object.fromEntries(read);
-}
-
-/**
- * Checks an argument that must be a receiver with this method.
- *
- * @throws {ConfigError} `ERR_CONFIG_INVALID`
- */
-export function assertReceiver(where: string, receiver: object, method: string): void {
-  const receiverRule = withMethods('a receiver, which createReceiver makes', [method]);
-  readOptions(where, { receiver }, { receiver: required(receiverRule) });
 }
 
 /** The option must be given. */
@@ -132,14 +119,18 @@ export function func<Default = undefined>(fallback?: Default): OptionRule<Defaul
   };
 }
 
-/** An `AbortSignal`. */
+/** An `AbortSignal`, even one of another realm, as in a test environment with globals of its own. */
 export function abortSignal<Default = undefined>(fallback?: Default): OptionRule<Default> {
-  return rule('an AbortSignal', (value) => value instanceof AbortSignal, fallback);
+  return rule('an AbortSignal', (value) => tagOf(value) === 'AbortSignal', fallback);
 }
 
-/** A valid `Date`. */
+/** A valid `Date`, even one of another realm. */
 export function date(): OptionRule<undefined> {
-  return rule('a valid Date', (value) => value instanceof Date && !Number.isNaN(value.getTime()));
+  return rule('a valid Date', (value) => tagOf(value) === 'Date' && !Number.isNaN(Number(value)));
+}
+
+function tagOf(value: unknown): string {
+  return Object.prototype.toString.call(value).slice(8, -1);
 }
 
 /**
@@ -162,88 +153,4 @@ export function withMethods<Default = undefined>(
 function memberOf(value: unknown, name: string): unknown {
   const isContainer = (typeof value === 'object' && value !== null) || typeof value === 'function';
   return isContainer ? (value as Readonly<Record<string, unknown>>)[name] : undefined;
-}
-
-/** The name that was probably meant: it differs in at most a third of its letters, whatever their case. */
-export function nearestName(typed: string, names: readonly string[]): string | undefined {
-  const ranked = names
-    .map((name) => ({ name, distance: editDistance(typed.toLowerCase(), name.toLowerCase()) }))
-    .filter(({ name, distance }) => distance <= Math.max(2, name.length / 3) && distance < name.length)
-    .sort((a, b) => a.distance - b.distance);
-  return ranked[0]?.name;
-}
-
-/** How many letters must be inserted, deleted or replaced to turn one word into the other (Levenshtein). */
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
-  for (const [i, letter] of [...a].entries()) {
-    const next = [i + 1];
-    for (const [j, other] of [...b].entries()) {
-      const replaced = (row[j] ?? 0) + (letter === other ? 0 : 1);
-      next.push(Math.min(replaced, (row[j + 1] ?? 0) + 1, (next[j] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[b.length] ?? 0;
-}
-
-/**
- * A value, or a function that gives it at its first use, so that a build (such as `next build`) needs neither secrets
- * nor connections.
- */
-export type Lazy<Value> = Value | (() => Value);
-
-/** The rule of a {@link Lazy} option: a function passes, and what it gives is checked when it is called. */
-export function lazyRule<Default>(rule: OptionRule<Default>): OptionRule<Default> {
-  return {
-    ...rule,
-    expected: `${rule.expected}, or a function that gives it`,
-    accepts: (value) => typeof value === 'function' || rule.accepts(value),
-  };
-}
-
-/**
- * Replaces each {@link Lazy} option that is a function by a property that calls it at the first read, checks what it
- * gives, and keeps it. A function that fails is called again at the next read. Other values stay as they are.
- *
- * @param where - what the options belong to, such as `createReceiver`.
- * @param target - an object of the caller's own; it is changed. To spread it calls the functions.
- * @param rules - the rules of what the functions give.
- * @throws {ConfigError} `ERR_CONFIG_INVALID`, at the read.
- */
-export function defineLazy<
-  Target extends object,
-  Rules extends { readonly [Name in keyof Target]?: OptionRule },
->(
-  where: string,
-  target: Target,
-  rules: Rules,
-): {
-  readonly [Name in keyof Target]: Name extends keyof Rules
-    ? Exclude<Target[Name], () => unknown>
-    : Target[Name];
-} {
-  for (const [name, rule] of Object.entries(rules as Readonly<Record<string, OptionRule>>)) {
-    const given: unknown = target[name as keyof Target];
-    if (typeof given !== 'function') continue;
-    let known: { readonly value: unknown } | undefined;
-    const get = () => {
-      known ??= { value: callLazy(`${where}: \`${name}\``, given as () => unknown, rule) };
-      return known.value;
-    };
-    Object.defineProperty(target, name, { get, enumerable: true });
-  }
-  return target as never;
-}
-
-function callLazy(name: string, give: () => unknown, { expected, accepts }: OptionRule): unknown {
-  let value: unknown;
-  try {
-    value = give();
-  } catch (cause) {
-    if (cause instanceof ConfigError) throw cause;
-    throw new ConfigError(`${name}: the function that gives it failed; see the cause.`, { cause });
-  }
-  if (accepts(value)) return value;
-  throw new ConfigError(`${name} must be ${expected}; its function gave something else.`);
 }

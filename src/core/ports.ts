@@ -5,6 +5,7 @@
  * Callers pass durations and the inbox has the clock, so that the clocks of several machines need not agree.
  * Methods reject only with what the driver threw; the receiver turns that into `ERR_INBOX_FAILED`.
  */
+import type { Awaitable } from './awaitable.js';
 import type { UnknownEvent } from './events.js';
 
 /**
@@ -156,9 +157,6 @@ export interface StoreOptions {
   /** The trace context of new events, as in {@link ClaimOptions}. @default none */
   readonly traceparent?: string | undefined;
 }
-
-/** An answer that an inbox in memory gives immediately, and any other inbox by a promise. */
-export type Awaitable<Value> = Value | Promise<Value>;
 
 /** Where events are recorded, claimed and remembered. */
 export interface Inbox<Tx = undefined> {

@@ -60,19 +60,13 @@ export function setBackgroundTimeout(runtime: Runtime, callback: () => void, ms:
   return timer;
 }
 
-/** Waits for an answer for `ms`, then rejects with the error. What answers later is ignored. */
+/** Waits for an answer for `ms`, then rejects with the error. Later answers are ignored. */
 export function orTimeout<Value>(
   answer: PromiseLike<Value>,
   { runtime, ms, toError }: { readonly runtime: Runtime; readonly ms: number; readonly toError: () => Error },
 ): Promise<Value> {
   return new Promise((resolve, reject) => {
-    const timer = runtime.setTimeout(() => {
-      try {
-        reject(toError());
-      } catch (error) {
-        reject(error);
-      }
-    }, ms);
+    const timer = runtime.setTimeout(() => reject(toError()), ms);
     answer.then(
       (value) => {
         runtime.clearTimeout(timer);
@@ -83,6 +77,18 @@ export function orTimeout<Value>(
         reject(error);
       },
     );
+  });
+}
+
+/** Waits for work, but not longer than `ms`. Its failure is ignored. */
+export function atMost(ms: number, work: Promise<unknown>, runtime: Runtime): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = runtime.setTimeout(resolve, ms);
+    const end = () => {
+      runtime.clearTimeout(timer);
+      resolve();
+    };
+    work.then(end, end);
   });
 }
 

@@ -1,5 +1,7 @@
 /** The signature of a delivery: HMAC-SHA256 over the exact bytes of its body. */
 import { decodeBase64, decodeHex, encodeBase64, encodeHex, findSecret, hmac } from '#hmac';
+import { type Awaitable, isPromise } from './awaitable.js';
+import { isBytes } from './bytes.js';
 import { ConfigError, SignatureError, UnavailableError } from './errors.js';
 
 /** The default header of the signature. In the real name, SERVICE is the name of your service. */
@@ -30,19 +32,12 @@ export type Secret = string | Uint8Array;
 export type Secrets = Secret | readonly Secret[];
 
 /**
- * Gives the secrets for one verification. `null` says that the sender is not known, which refuses the delivery;
- * `undefined` is an error, because a mistake gives it, too.
+ * Returns the secrets for one verification. `null` says that the sender is not known, which refuses the delivery;
+ * `undefined` is an error, because a mistake returns it as well.
  */
-export interface SecretFunction<Args extends readonly unknown[] = []> {
-  (...args: Args): Secrets | null | Promise<Secrets | null>;
-  /**
-   * Called when none of the secrets `tried` made the signature: gives newer ones, or `undefined` when there are none.
-   * Functions that {@link cachedSecret} makes have it.
-   */
-  readonly recheck?:
-    | ((tried: Secrets, ...args: Args) => Secrets | null | undefined | Promise<Secrets | null | undefined>)
-    | undefined;
-}
+export type SecretFunction<Args extends readonly unknown[] = []> = (
+  ...args: Args
+) => Secrets | null | Promise<Secrets | null>;
 
 /** Secrets, or a function that is called at every verification. The function can cache its result. */
 export type SecretSource = Secrets | SecretFunction;
@@ -93,13 +88,13 @@ export async function sign(body: Uint8Array, options: SignOptions): Promise<stri
  * Verifies the signature of a body, in constant time, on decoded bytes. Resolves only when it matches.
  *
  * Pass the bytes as they arrived: a body that was parsed and serialized again has lost its signature. Or pass a
- * function that reads them: it is called only when the signature is well formed, so that a sender without one
- * cannot make you read a body. A list of header values, which Node gives for some repeated headers, is malformed.
+ * function that reads them: it is called only when the signature is well formed, so a sender without one cannot make
+ * you read a body. A list of header values, which Node passes for some repeated headers, is malformed.
  *
  * @throws {SignatureError} `ERR_SIGNATURE_MISSING`, `ERR_SIGNATURE_MALFORMED`, `ERR_SIGNATURE_MISMATCH`;
- * `ERR_SECRET_UNKNOWN` when the function that gives the secret gives `null`, after as long as a mismatch takes.
+ * `ERR_SECRET_UNKNOWN` when the function given as `secret` returns `null`, after as long as a mismatch takes.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when the body is not bytes, the format is wrong, or a secret missing or empty.
- * @throws {UnavailableError} `ERR_SECRET_UNAVAILABLE` when the function that gives the secret fails.
+ * @throws {UnavailableError} `ERR_SECRET_UNAVAILABLE` when the function given as `secret` fails.
  *
  * @example
  * ```ts
@@ -107,28 +102,36 @@ export async function sign(body: Uint8Array, options: SignOptions): Promise<stri
  * ```
  */
 export async function verifySignature(
-  body: Uint8Array | (() => Promise<Uint8Array>),
+  body: Uint8Array | (() => Awaitable<Uint8Array>),
   signature: string | readonly string[] | null | undefined,
   options: VerifyOptions,
 ): Promise<Verified> {
-  const { secret } = options;
   assertFormat(options);
-  const mac = decode(signature, options);
-  const bytes = typeof body === 'function' ? await body() : body;
-  assertBytes(bytes);
-  const secrets =
-    typeof secret === 'function' ? toKnown(await askSecrets(() => secret())) : toSecrets(secret);
-  const found = findSecret(secrets ?? DECOY, bytes, mac);
+  const { secret, ...format } = options;
+  const source = typeof secret === 'function' ? secret : toSecrets(secret);
+  return await verify(signature, format, source, () => (typeof body === 'function' ? body() : body));
+}
+
+/**
+ * As {@link verifySignature}, with options that were checked before. It decodes the signature and calls `read`
+ * synchronously, because a stream that nothing reads in the first step can lose bytes.
+ */
+export async function verify(
+  signature: unknown,
+  format: SignatureFormat & { readonly header?: string | undefined },
+  source: readonly Secret[] | SecretFunction,
+  read: () => Awaitable<Uint8Array>,
+): Promise<Verified> {
+  const mac = decode(signature, format);
+  const reading = read();
+  const body = isPromise(reading) ? await reading : reading;
+  assertBytes(body);
+  const secrets = typeof source === 'function' ? await askSecrets(source) : source;
+  const found = findSecret(secrets ?? DECOY, body, mac);
   // node:crypto is synchronous; an await would add 5 % to a short body.
   const secretIndex = typeof found === 'number' ? found : await found;
   if (secrets === null) throw secretUnknown();
-  if (secretIndex !== -1) return { body: bytes, secretIndex };
-  if (typeof secret === 'function' && secret.recheck !== undefined) {
-    const newer = await askSecrets(() => secret.recheck?.(secrets));
-    if (newer === null) throw secretUnknown();
-    const newerIndex = newer === undefined ? -1 : await findSecret(toSecrets(newer), bytes, mac);
-    if (newerIndex !== -1) return { body: bytes, secretIndex: newerIndex };
-  }
+  if (secretIndex !== -1) return { body, secretIndex };
   throw new SignatureError(
     'ERR_SIGNATURE_MISMATCH',
     'The signature does not match. Check the secret, and that nothing modifies the body.',
@@ -145,17 +148,13 @@ function secretUnknown(): SignatureError {
   );
 }
 
-function toKnown(given: Secrets | null): readonly Secret[] | null {
-  return given === null ? null : toSecrets(given);
-}
-
 /**
  * The secrets as a list.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when there is none, or one is empty, padded or of another type.
  */
 export function toSecrets(secrets: Secrets): readonly [Secret, ...Secret[]] {
-  const list: unknown = typeof secrets === 'string' || secrets instanceof Uint8Array ? [secrets] : secrets;
+  const list: unknown = typeof secrets === 'string' || isBytes(secrets) ? [secrets] : secrets;
   if (Array.isArray(list) && list.length > 0 && list.every(isSecret)) {
     return list as unknown as readonly [Secret, ...Secret[]];
   }
@@ -168,12 +167,14 @@ export function toSecrets(secrets: Secrets): readonly [Secret, ...Secret[]] {
 function isSecret(secret: unknown): boolean {
   return typeof secret === 'string'
     ? secret !== '' && secret === secret.trim()
-    : secret instanceof Uint8Array && secret.length > 0;
+    : isBytes(secret) && secret.length > 0;
 }
 
-async function askSecrets<Answer>(ask: () => Answer | Promise<Answer>): Promise<Answer> {
+/** The secrets that a function returns; `null` when it knows none for this sender. */
+async function askSecrets(source: SecretFunction): Promise<readonly Secret[] | null> {
+  let secrets: Secrets | null;
   try {
-    return await ask();
+    secrets = await source();
   } catch (cause) {
     throw new UnavailableError(
       'ERR_SECRET_UNAVAILABLE',
@@ -181,6 +182,7 @@ async function askSecrets<Answer>(ask: () => Answer | Promise<Answer>): Promise<
       { cause },
     );
   }
+  return secrets === null ? null : toSecrets(secrets);
 }
 
 /** The 32 bytes of a signature; throws `ERR_SIGNATURE_MISSING` or `ERR_SIGNATURE_MALFORMED`. */
@@ -191,7 +193,7 @@ function decode(
   if (signature === undefined || signature === null || signature === '') {
     throw new SignatureError(
       'ERR_SIGNATURE_MISSING',
-      `There is no ${header} header. Check its name (\`signatureHeader\`), and that proxies pass it on.`,
+      `The request has no ${header} header. Check the name in \`signature.header\`, and that proxies pass it on.`,
     );
   }
   if (typeof signature === 'string' && signature.startsWith(prefix)) {
@@ -217,7 +219,7 @@ function decodeDigits(digits: string, encoding: SignatureEncoding): Uint8Array |
 const HEX = /^[0-9a-f]{64}$/i;
 
 function assertBytes(body: unknown): asserts body is Uint8Array {
-  if (body instanceof Uint8Array) return;
+  if (isBytes(body)) return;
   throw new ConfigError(
     'The body must be the raw bytes (a Uint8Array or Buffer), not a string or a parsed object.',
   );

@@ -8,10 +8,14 @@ import {
   type InboxAttempt,
   type InboxOperations,
   type InboxRecord,
+  type InboxState,
   type Lease,
   type Logger,
+  type Origin,
   type PollState,
+  type RecordResult,
   type StoredEvent,
+  type StoreOptions,
 } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import { readListOptions, readPruneOptions, unknownAfter } from './operation-options.js';
@@ -52,7 +56,7 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
     runtime: RUNTIME,
   });
   const { now } = toRuntime(settings.runtime);
-  const { dueList, open, done, get, add, change, end, eventsOf, setKey } = createStore({ ...settings, now });
+  const store = new EventStore({ ...settings, now });
   let tokens = 0;
   let poll: { readonly holder?: string; readonly leaseUntil: number; readonly state: PollState } = {
     leaseUntil: 0,
@@ -61,33 +65,33 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
 
   /** The event of a lease that is still valid. */
   function findLeased({ id, token }: Lease): Entry | undefined {
-    const stored = open.get(id);
-    return stored?.record.state === 'leased' && stored.token === token ? stored : undefined;
+    const entry = store.open.get(id);
+    return entry?.state === 'leased' && entry.token === token ? entry : undefined;
   }
 
-  /** The event that has the lease of a key, also if it has lapsed. */
+  /** The event that has the lease of a key, even if it has lapsed. */
   function holderOf(events: KeyEvents | undefined): Entry | undefined {
     const last = events?.lastClaimed;
-    return last?.record.state === 'leased' ? last : undefined;
+    return last?.state === 'leased' ? last : undefined;
   }
 
   /** Makes an event wait for another of its key. */
-  function wait(stored: Entry, dueAt: number): void {
-    if (stored.record.state === 'leased') end(stored, { result: 'lapsed', error: null });
-    stored.token = undefined;
-    stored.isWaiting = true;
-    change(stored, { state: 'received', dueAt });
+  function wait(entry: Entry, dueAt: number): void {
+    if (entry.state === 'leased') store.endAttempt(entry, 'lapsed', null);
+    entry.token = undefined;
+    entry.isWaiting = true;
+    store.change(entry, 'received', dueAt);
   }
 
   /** After the end of an attempt: the first event that waits for its key is due. */
   function release(key: string | null | undefined): void {
     let next: Entry | undefined;
-    for (const stored of eventsOf(key)?.open ?? []) {
-      if (stored.isWaiting && (next === undefined || isBefore(stored, next))) next = stored;
+    for (const entry of store.eventsOf(key)?.open ?? []) {
+      if (entry.isWaiting && (next === undefined || isBefore(entry, next))) next = entry;
     }
     if (next === undefined) return;
     next.isWaiting = false;
-    change(next, { dueAt: now() });
+    store.change(next, next.state, now());
   }
 
   /** Makes the due events of a key wait, and returns the first of them, which does not wait, if the key is not held. */
@@ -95,110 +99,116 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
     events: KeyEvents,
     { at, types, visibleAt }: DueQuery & { readonly visibleAt: number },
   ): Entry | undefined {
-    const heldUntil = holderOf(events)?.record.dueAt ?? 0;
+    const heldUntil = holderOf(events)?.dueAt ?? 0;
     const isHeld = heldUntil > at;
     let first: Entry | undefined;
-    for (const stored of events.open) {
-      if (!isDue(stored, { at, types })) continue;
-      const isFirst = !isHeld && (first === undefined || isBefore(stored, first));
-      const passed = isFirst ? first : stored;
-      if (isFirst) first = stored;
+    for (const entry of events.open) {
+      if (!isDue(entry, { at, types })) continue;
+      const isFirst = !isHeld && (first === undefined || isBefore(entry, first));
+      const passed = isFirst ? first : entry;
+      if (isFirst) first = entry;
       if (passed !== undefined) wait(passed, isHeld ? heldUntil : visibleAt);
     }
     return first;
   }
 
+  /** Stores the new events of a page, and answers for each. */
+  function storePage(
+    events: readonly UnknownEvent[],
+    { origin, json, traceparent }: StoreOptions,
+    { state, dueAt }: { readonly state: InboxState; readonly dueAt: number | null },
+    keys?: readonly (string | undefined)[],
+  ): readonly RecordResult[] {
+    return events.map((event, index) => {
+      const found = store.get(event.id);
+      if (found !== undefined) return found.state;
+      const entry = store.add(event, { state, origin, dueAt, json: json?.[index], traceparent });
+      store.setKey(entry, event, keys?.[index]);
+      return 'new';
+    });
+  }
+
   return {
     durable: false,
 
-    async claim(event, { leaseMs, origin, json, early = false, key, traceparent }) {
-      const found = get(event.id);
-      const { state, dueAt } = found?.record ?? {};
+    claim(event, { leaseMs, origin, json, early = false, key, traceparent }) {
+      const found = store.get(event.id);
+      const state = found?.state;
+      const at = now();
       if (state === 'done' || state === 'dead') return { state };
-      if (state === 'leased' || (state === 'failed' && !early)) {
-        const retryAfterMs = (dueAt ?? 0) - now();
+      if (found !== undefined && (state === 'leased' || (state === 'failed' && !early))) {
+        const retryAfterMs = (found.dueAt ?? 0) - at;
         if (retryAfterMs > 0) return { state, retryAfterMs };
       }
-
-      const stored = found ?? add(event, { state: 'received', origin, dueAt: null, json, traceparent });
-      const { key: oldKey } = stored.record;
-      setKey(stored, event, key);
+      const entry = found ?? store.add(event, { state: 'received', origin, dueAt: null, json, traceparent });
+      const { key: oldKey } = entry;
+      store.setKey(entry, event, key);
       // This event may be the one that the others of its old key wait for.
-      if (oldKey !== stored.record.key) release(oldKey);
-      const events = eventsOf(key);
+      if (oldKey !== entry.key) release(oldKey);
+      const events = store.eventsOf(key);
       const holder = holderOf(events);
-      if (holder !== undefined && holder !== stored) {
-        const heldUntil = holder.record.dueAt ?? 0;
-        const retryAfterMs = heldUntil - now();
+      if (holder !== undefined && holder !== entry) {
+        const heldUntil = holder.dueAt ?? 0;
+        const retryAfterMs = heldUntil - at;
         if (retryAfterMs > 0) {
-          wait(stored, heldUntil);
+          wait(entry, heldUntil);
           return { state: 'waiting', retryAfterMs };
         }
-        wait(holder, now() + leaseMs);
+        wait(holder, at + leaseMs);
       }
-      if (state === 'leased') end(stored, { result: 'lapsed', error: null });
-      stored.isWaiting = false;
+      if (state === 'leased') store.endAttempt(entry, 'lapsed', null);
+      entry.isWaiting = false;
+      entry.attempts += 1;
       tokens += 1;
-      stored.token = String(tokens);
-      if (events !== undefined) events.lastClaimed = stored;
-      const { attempts: attempt } = change(stored, {
-        state: 'leased',
-        attempts: stored.record.attempts + 1,
-        dueAt: now() + leaseMs,
-      });
-      const { token, record } = stored;
-      const lease = { id: event.id, token, attempt, key, traceparent: record.traceparent ?? undefined };
-      return { state: 'claimed', lease };
+      const token = String(tokens);
+      entry.token = token;
+      if (events !== undefined) events.lastClaimed = entry;
+      store.change(entry, 'leased', at + leaseMs);
+      const { id, attempts: attempt } = entry;
+      return {
+        state: 'claimed',
+        lease: { id, token, attempt, key, traceparent: entry.traceparent ?? undefined },
+      };
     },
 
-    async complete(lease) {
-      const stored = findLeased(lease);
-      if (stored === undefined) return false;
-      end(stored, { result: 'done', error: null });
-      change(stored, { state: 'done', dueAt: null, lastError: null });
+    complete(lease) {
+      const entry = findLeased(lease);
+      if (entry === undefined) return false;
+      store.finish(entry);
       release(lease.key);
       return true;
     },
 
-    async fail(lease, { retryAfterMs, error }) {
-      const stored = findLeased(lease);
-      if (stored === undefined) return false;
-      const lastError = error.slice(0, 1_000);
-      end(stored, { result: retryAfterMs === null ? 'dead' : 'failed', error: lastError });
-      change(
-        stored,
-        retryAfterMs === null
-          ? { state: 'dead', dueAt: null, lastError }
-          : { state: 'failed', dueAt: now() + retryAfterMs, lastError },
-      );
+    fail(lease, { retryAfterMs, error }) {
+      const entry = findLeased(lease);
+      if (entry === undefined) return false;
+      const isDead = retryAfterMs === null;
+      entry.lastError = error.slice(0, 1_000);
+      store.endAttempt(entry, isDead ? 'dead' : 'failed', entry.lastError);
+      store.change(entry, isDead ? 'dead' : 'failed', isDead ? null : now() + retryAfterMs);
       release(lease.key);
       return true;
     },
 
-    async record(events, { dueInMs, origin, json, keys, traceparent }) {
-      return events.map((event, index) => {
-        const found = get(event.id);
-        if (found !== undefined) return found.record.state;
-        const stored = add(event, {
-          state: dueInMs === null ? 'parked' : 'received',
-          origin,
-          dueAt: dueInMs === null ? null : now() + dueInMs,
-          json: json?.[index],
-          traceparent,
-        });
-        setKey(stored, event, keys?.[index]);
-        return 'new';
-      });
+    record(events, { dueInMs, keys, ...options }) {
+      const isParked = dueInMs === null;
+      const due = {
+        state: isParked ? 'parked' : 'received',
+        dueAt: isParked ? null : now() + dueInMs,
+      } as const;
+      return storePage(events, options, due, keys);
     },
 
-    async takeDue({ limit, visibilityTimeoutMs, types }) {
+    ignore: (events, options) => storePage(events, options, { state: 'done', dueAt: null }),
+
+    takeDue({ limit, visibilityTimeoutMs, types }) {
       const at = now();
       const taken: StoredEvent[] = [];
       if (limit < 1) return taken;
       const visibleAt = at + visibilityTimeoutMs;
       const passed = new Set<KeyEvents>();
-      for (const due of dueList.take({ at, types })) {
-        const events = eventsOf(due.record.key);
+      for (const due of store.takeDue({ at, types })) {
+        const events = store.eventsOf(due.key);
         let first: Entry | undefined = due;
         if (events !== undefined) {
           if (passed.has(events)) continue;
@@ -206,10 +216,10 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
           first = passOver(events, { at, types, visibleAt });
           if (first === undefined) continue;
         }
-        if (first.record.state === 'leased') end(first, { result: 'lapsed', error: null });
+        if (first.state === 'leased') store.endAttempt(first, 'lapsed', null);
         first.token = undefined;
         first.isWaiting = false;
-        change(first, { state: 'received', dueAt: visibleAt });
+        store.change(first, 'received', visibleAt);
         const { json } = first;
         if (json !== null) taken.push({ event: JSON.parse(json), json });
         if (taken.length >= limit) break;
@@ -217,13 +227,13 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       return taken;
     },
 
-    async acquirePoll({ holder, leaseMs }) {
+    acquirePoll({ holder, leaseMs }) {
       if (poll.holder !== holder && poll.leaseUntil > now()) return null;
       poll = { ...poll, holder, leaseUntil: now() + leaseMs };
       return poll.state;
     },
 
-    async savePoll(state, { holder, leaseMs }) {
+    savePoll(state, { holder, leaseMs }) {
       if (poll.holder !== holder) return false;
       poll = { holder, leaseUntil: now() + leaseMs, state };
       return true;
@@ -238,51 +248,47 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
     },
 
     async find(id) {
-      const stored = get(id);
-      return stored && toRecord(stored);
+      const entry = store.get(id);
+      return entry && toRecord(entry);
     },
 
     async list(options) {
       const { state, limit, after, order } = readListOptions(options);
-      const last = after === undefined ? undefined : get(after);
+      const last = after === undefined ? undefined : store.get(after);
       if (after !== undefined && last === undefined) throw unknownAfter(after);
       const compare: typeof byAge = order === 'oldest' ? byAge : (one, other) => byAge(other, one);
-      return [...(state === 'done' ? done : open).values()]
-        .filter(
-          (stored) => stored.record.state === state && (last === undefined || compare(stored, last) > 0),
-        )
+      return [...(state === 'done' ? store.done : store.open).values()]
+        .filter((entry) => entry.state === state && (last === undefined || compare(entry, last) > 0))
         .sort(compare)
         .slice(0, limit)
         .map(toRecord);
     },
 
     async count() {
-      const records = [...open.values(), ...done.values()].map(({ record }) => record);
+      const entries = [...store.open.values(), ...store.done.values()];
       return INBOX_STATES.map((state) => {
-        const times = records.filter((record) => record.state === state).map(({ updatedAt }) => updatedAt);
+        const times = entries.filter((entry) => entry.state === state).map(({ updatedAt }) => updatedAt);
         const oldest = times.length === 0 ? null : times.reduce((a, b) => Math.min(a, b));
         return { state, count: times.length, oldest };
       });
     },
 
     async requeue(id) {
-      const stored = open.get(id);
-      if (stored?.record.state !== 'dead' && stored?.record.state !== 'failed') return false;
-      stored.isWaiting = false;
-      change(stored, { state: 'received', attempts: 0, dueAt: now() });
+      const entry = store.open.get(id);
+      if (entry?.state !== 'dead' && entry?.state !== 'failed') return false;
+      entry.isWaiting = false;
+      entry.attempts = 0;
+      store.change(entry, 'received', now());
       return true;
     },
 
     async prune(options) {
       const { olderThanMs } = readPruneOptions(options);
       const before = now() - olderThanMs;
-      const old = [...done.values()].filter(
-        ({ record, json }) => json !== null && record.updatedAt <= before,
+      const old = [...store.done.values()].filter(
+        ({ json, updatedAt }) => json !== null && updatedAt <= before,
       );
-      for (const stored of old) {
-        stored.json = null;
-        stored.history = NO_ATTEMPTS;
-      }
+      for (const entry of old) entry.json = null;
       return old.length;
     },
   };
@@ -291,15 +297,27 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
 /** How many attempts an event's history holds. */
 const HISTORY_LENGTH = 10;
 
-/** Shared, because most events are kept with no attempt or one. */
+/** Shared, because most events have no attempt that ended before the last one. */
 const NO_ATTEMPTS: readonly InboxAttempt[] = Object.freeze([]);
 
+/** An event and its state, changed in place. One flat object, because a full inbox keeps many of them alive. */
 interface Entry {
-  readonly record: {
-    -readonly [Field in Exclude<keyof InboxRecord, 'event' | 'history'>]: InboxRecord[Field];
-  };
+  readonly id: string;
+  readonly type: string;
+  readonly origin: Origin;
+  readonly traceparent: string | null;
+  readonly receivedAt: number;
+  state: InboxState;
+  attempts: number;
+  key: string | null;
+  updatedAt: number;
+  dueAt: number | null;
+  lastError: string | null;
+  /** When the last attempt began. */
+  startedAt: number;
+  /** The attempts that ended, without the one that completed the event. */
   history: readonly InboxAttempt[];
-  /** A string, so that a handler that changes its event does not change the next attempt; `null` once pruned. */
+  /** A string, so a handler that changes its event does not change the next attempt; `null` once pruned. */
   json: string | null;
   /** The token of the last claim. */
   token: string | undefined;
@@ -311,11 +329,28 @@ interface Entry {
   readonly number: number;
 }
 
-function toRecord({ record, history, json }: Entry): InboxRecord {
-  return { ...record, history, event: json === null ? null : JSON.parse(json) };
+function toRecord(entry: Entry): InboxRecord {
+  const { id, type, state, attempts, origin, key, traceparent, receivedAt, updatedAt, dueAt, lastError } =
+    entry;
+  return {
+    ...{ id, type, state, attempts, origin, key, traceparent, receivedAt, updatedAt, dueAt, lastError },
+    history: historyOf(entry),
+    event: entry.json === null ? null : JSON.parse(entry.json),
+  };
 }
 
-function byAge({ record: a }: Entry, { record: b }: Entry): number {
+function historyOf({ state, attempts, startedAt, updatedAt, history, json }: Entry): readonly InboxAttempt[] {
+  if (json === null) return NO_ATTEMPTS;
+  if (state !== 'done' || attempts === 0) return history;
+  const endedAt = Math.max(startedAt, updatedAt);
+  return withAttempt(history, { attempt: attempts, startedAt, endedAt, result: 'done', error: null });
+}
+
+function withAttempt(history: readonly InboxAttempt[], attempt: InboxAttempt): readonly InboxAttempt[] {
+  return [...(history.length < HISTORY_LENGTH ? history : history.slice(1)), attempt];
+}
+
+function byAge(a: Entry, b: Entry): number {
   if (a.receivedAt !== b.receivedAt) return a.receivedAt - b.receivedAt;
   return a.id === b.id ? 0 : a.id < b.id ? -1 : 1;
 }
@@ -327,9 +362,9 @@ function isBefore(a: Entry, b: Entry): boolean {
 }
 
 /** Parses the time once, and only of events that others of their key are compared with. */
-function createdAtOf(stored: Entry): number {
-  if (typeof stored.createdAt === 'string') stored.createdAt = createdAtMs({ created_at: stored.createdAt });
-  return stored.createdAt;
+function createdAtOf(entry: Entry): number {
+  if (typeof entry.createdAt === 'string') entry.createdAt = createdAtMs({ created_at: entry.createdAt });
+  return entry.createdAt;
 }
 
 /** The events of one ordering key. */
@@ -339,221 +374,197 @@ interface KeyEvents {
   lastClaimed: Entry | undefined;
 }
 
-/** Events by id. `done` is a map of its own, so that neither a search for due events nor eviction reads both. */
-interface Store {
-  readonly open: ReadonlyMap<string, Entry>;
-  readonly done: ReadonlyMap<string, Entry>;
-  readonly dueList: DueList;
-  get(id: string): Entry | undefined;
-  /** The events of an ordering key; `undefined` when none is open, or when there is no key. */
-  eventsOf(key: string | null | undefined): KeyEvents | undefined;
-  /** Sets the ordering key, and when the event was created. */
-  setKey(stored: Entry, event: UnknownEvent, key: string | undefined): void;
-  /** Forgets an event that needs no run if the store is full, and throws if there is none. */
-  add(
-    event: UnknownEvent,
-    record: Pick<InboxRecord, 'state' | 'origin' | 'dueAt'> & Pick<ClaimOptions, 'json' | 'traceparent'>,
-  ): Entry;
-  change(
-    stored: Entry,
-    changes: Pick<InboxRecord, 'dueAt'> & Partial<Pick<InboxRecord, 'state' | 'attempts' | 'lastError'>>,
-  ): Entry['record'];
-  /** Adds the attempt of a leased event to its history, and moves an event that is done from `open` to `done`. */
-  end(stored: Entry, attempt: Pick<InboxAttempt, 'result' | 'error'>): void;
-}
-
-function createStore({
-  capacity,
-  now,
-  logger,
-}: {
-  readonly capacity: number;
-  readonly now: () => number;
-  readonly logger: Logger;
-}): Store {
-  const open = new Map<string, Entry>();
-  const done = new Map<string, Entry>();
-  const keys = new Map<string | null | undefined, KeyEvents>();
-  const dueList = createDueList(open);
-  let warned = false;
-  let added = 0;
-
-  /** Removes an event from those that are open. */
-  function close(stored: Entry): void {
-    open.delete(stored.record.id);
-    unsetKey(stored);
-  }
-
-  function unsetKey(stored: Entry): void {
-    const { key } = stored.record;
-    const events = keys.get(key);
-    if (events === undefined) return;
-    events.open.delete(stored);
-    if (events.open.size === 0) keys.delete(key);
-    else if (events.lastClaimed === stored) events.lastClaimed = undefined;
-  }
-
-  // One iterator that continues after the last eviction: a new one would step over every deleted slot again.
-  let oldestFirst = done.keys();
-
-  function nextOldest(): string | undefined {
-    const next = oldestFirst.next();
-    if (!next.done) return next.value;
-    // An iterator that has ended does not see keys that were added later.
-    oldestFirst = done.keys();
-    return oldestFirst.next().value;
-  }
-
-  /** Makes room for one event. */
-  function evict(): void {
-    const oldest = nextOldest();
-    if (oldest !== undefined) {
-      done.delete(oldest);
-      return;
-    }
-    // Many at once: each search reads all open events.
-    const kept = [...open.values()];
-    const state = (['dead', 'parked'] as const).find((name) =>
-      kept.some(({ record }) => record.state === name),
-    );
-    if (state === undefined) {
-      throw new Error(
-        `The memory inbox is full: it holds ${capacity} events that still have to run. Raise \`capacity\` or use a durable inbox.`,
-      );
-    }
-    const oldestOfState = kept.filter(({ record }) => record.state === state);
-    for (const stored of oldestOfState.slice(0, Math.ceil(capacity / 100))) close(stored);
-    if (warned) return;
-    warned = true;
-    logger.warn(
-      `stablehooks: the memory inbox is full and forgets ${state} events, which run again if they are delivered again. Use a durable inbox, or raise \`capacity\`.`,
-    );
-  }
-
-  return {
-    open,
-    done,
-    dueList,
-    get: (id) => open.get(id) ?? done.get(id),
-
-    eventsOf: (key) => keys.get(key),
-
-    setKey(stored, event, key) {
-      if (stored.record.key === (key ?? null)) return;
-      unsetKey(stored);
-      stored.record.key = key ?? null;
-      if (key === undefined) return;
-      stored.createdAt = event.created_at;
-      const events = keys.get(key);
-      if (events === undefined) keys.set(key, { open: new Set([stored]), lastClaimed: undefined });
-      else events.open.add(stored);
-    },
-
-    add(event, { state, origin, dueAt, json = encodeEvent(event), traceparent = null }) {
-      if (open.size + done.size >= capacity) evict();
-      const at = now();
-      const { id, type } = event;
-      added += 1;
-      const stored: Entry = {
-        // One literal: objects that are spread into it would take half of the time of this function.
-        record: {
-          id,
-          type,
-          state,
-          attempts: 0,
-          origin,
-          key: null,
-          traceparent,
-          receivedAt: at,
-          updatedAt: at,
-          dueAt,
-          lastError: null,
-        },
-        history: NO_ATTEMPTS,
-        json,
-        token: undefined,
-        isWaiting: false,
-        createdAt: 0,
-        number: added,
-      };
-      open.set(id, stored);
-      dueList.changed(stored);
-      return stored;
-    },
-
-    change(stored, { state, attempts, dueAt, lastError }) {
-      // In place and field by field, because this runs twice per delivery; callers of find and list get a copy.
-      const { record } = stored;
-      if (state !== undefined) record.state = state;
-      if (attempts !== undefined) record.attempts = attempts;
-      record.dueAt = dueAt;
-      if (lastError !== undefined) record.lastError = lastError;
-      record.updatedAt = now();
-      dueList.changed(stored);
-      return record;
-    },
-
-    end(stored, { result, error }) {
-      const { id, attempts: attempt, updatedAt: startedAt, dueAt } = stored.record;
-      const lapsedAt = result === 'lapsed' ? dueAt : null;
-      // The clock can go on between the start and the end of a short lease, and can be set back.
-      const endedAt = Math.max(startedAt, lapsedAt ?? now());
-      const { history } = stored;
-      const kept = history.length < HISTORY_LENGTH ? history : history.slice(1);
-      stored.history = [...kept, { attempt, startedAt, endedAt, result, error }];
-      if (result !== 'done') return;
-      close(stored);
-      done.set(id, stored);
-    },
-  };
-}
-
 interface DueQuery {
   /** Events with `dueAt` up to this time are due. */
   readonly at: number;
-  /** Parked events of these types are due. */
+  /** Only events of these types are due. */
   readonly types: readonly string[];
 }
 
-/**
- * Due events in the order of `dueAt`. The list is sorted once and serves many calls: to search all open
- * events at each call takes quadratic time.
- */
-interface DueList {
+function isDue({ state, dueAt, type }: Entry, { at, types }: DueQuery): boolean {
+  return (state === 'parked' || (dueAt !== null && dueAt <= at)) && types.includes(type);
+}
+
+/** Events by id. `done` is a map of its own, so neither a search for due events nor eviction reads both. */
+class EventStore {
+  readonly open = new Map<string, Entry>();
+  readonly done = new Map<string, Entry>();
+  readonly #keys = new Map<string, KeyEvents>();
+  readonly #capacity: number;
+  readonly #now: () => number;
+  readonly #logger: Logger;
+  #isWarned = false;
+  #added = 0;
+  /** Continues after the last eviction: a new iterator would step over every deleted slot again. */
+  #oldestFirst = this.done.keys();
+  /** Due events, the longest due last. Sorted once for many calls: a search at each call takes quadratic time. */
+  #due: Entry[] = [];
+  #dueFor: DueQuery = { at: Number.NEGATIVE_INFINITY, types: [] };
+
+  constructor(settings: { readonly capacity: number; readonly now: () => number; readonly logger: Logger }) {
+    this.#capacity = settings.capacity;
+    this.#now = settings.now;
+    this.#logger = settings.logger;
+  }
+
+  get(id: string): Entry | undefined {
+    return this.open.get(id) ?? this.done.get(id);
+  }
+
+  /** The open events of an ordering key; `undefined` when it has none. */
+  eventsOf(key: string | null | undefined): KeyEvents | undefined {
+    return key === null || key === undefined ? undefined : this.#keys.get(key);
+  }
+
+  /** Sets the ordering key, and when the event was created. */
+  setKey(entry: Entry, event: UnknownEvent, key: string | undefined): void {
+    if (entry.key === (key ?? null)) return;
+    this.#unsetKey(entry);
+    entry.key = key ?? null;
+    if (key === undefined) return;
+    entry.createdAt = event.created_at;
+    const events = this.#keys.get(key);
+    if (events === undefined) this.#keys.set(key, { open: new Set([entry]), lastClaimed: undefined });
+    else events.open.add(entry);
+  }
+
+  #unsetKey(entry: Entry): void {
+    const events = this.eventsOf(entry.key);
+    if (events === undefined) return;
+    events.open.delete(entry);
+    if (events.open.size === 0) this.#keys.delete(entry.key ?? '');
+    else if (events.lastClaimed === entry) events.lastClaimed = undefined;
+  }
+
+  /** Forgets an event that needs no run if the store is full, and throws if it has none. */
+  add(
+    event: UnknownEvent,
+    {
+      state,
+      origin,
+      dueAt,
+      json = encodeEvent(event),
+      traceparent = null,
+    }: Pick<InboxRecord, 'state' | 'origin' | 'dueAt'> &
+      Pick<ClaimOptions, 'json'> & {
+        readonly traceparent?: string | null | undefined;
+      },
+  ): Entry {
+    if (this.open.size + this.done.size >= this.#capacity) this.#evict();
+    const at = this.#now();
+    const { id, type } = event;
+    this.#added += 1;
+    const entry: Entry = {
+      id,
+      type,
+      origin,
+      traceparent,
+      receivedAt: at,
+      state,
+      attempts: 0,
+      key: null,
+      updatedAt: at,
+      dueAt,
+      lastError: null,
+      startedAt: at,
+      history: NO_ATTEMPTS,
+      json,
+      token: undefined,
+      isWaiting: false,
+      createdAt: 0,
+      number: this.#added,
+    };
+    (state === 'done' ? this.done : this.open).set(id, entry);
+    this.#changed(entry);
+    return entry;
+  }
+
+  change(entry: Entry, state: InboxState, dueAt: number | null): void {
+    const at = this.#now();
+    entry.state = state;
+    entry.dueAt = dueAt;
+    entry.updatedAt = at;
+    if (state === 'leased') entry.startedAt = at;
+    this.#changed(entry);
+  }
+
+  /** Adds the attempt of a leased event to its history. */
+  endAttempt(entry: Entry, result: 'failed' | 'dead' | 'lapsed', error: string | null): void {
+    const { attempts: attempt, startedAt, dueAt } = entry;
+    const lapsedAt = result === 'lapsed' ? dueAt : null;
+    // The clock can go on between the start and the end of a short lease, and can be set back.
+    const endedAt = Math.max(startedAt, lapsedAt ?? this.#now());
+    entry.history = withAttempt(entry.history, { attempt, startedAt, endedAt, result, error });
+  }
+
+  /** Marks an event done. */
+  finish(entry: Entry): void {
+    this.#close(entry);
+    entry.state = 'done';
+    entry.dueAt = null;
+    entry.lastError = null;
+    entry.updatedAt = this.#now();
+    this.done.set(entry.id, entry);
+  }
+
+  /** Removes an event from the open ones. */
+  #close(entry: Entry): void {
+    this.open.delete(entry.id);
+    this.#unsetKey(entry);
+  }
+
   /** Yields each due event once, the longest due first. */
-  take(query: DueQuery): Generator<Entry>;
-  /** Must be called after each change. Discards the list if the event may belong before others in it. */
-  changed(stored: Entry): void;
-}
-
-function createDueList(open: ReadonlyMap<string, Entry>): DueList {
-  /** The longest due is the last element. It is built again once it is empty. */
-  let list: Entry[] = [];
-  let builtFor: DueQuery = { at: Number.NEGATIVE_INFINITY, types: [] };
-
-  return {
-    *take(query) {
-      const taken = new Set<Entry>();
-      for (;;) {
-        if (list.length === 0 || query.types !== builtFor.types) {
-          builtFor = query;
-          list = [...open.values()].filter((stored) => isDue(stored, query) && !taken.has(stored));
-          list.sort((a, b) => (a.record.dueAt ?? 0) - (b.record.dueAt ?? 0)).reverse();
-        }
-        const stored = list.pop();
-        if (stored === undefined) return;
-        // It may have been claimed or settled since the list was built.
-        if (open.get(stored.record.id) !== stored || !isDue(stored, query)) continue;
-        taken.add(stored);
-        yield stored;
+  *takeDue(query: DueQuery): Generator<Entry> {
+    const taken = new Set<Entry>();
+    for (;;) {
+      if (this.#due.length === 0 || query.types !== this.#dueFor.types) {
+        this.#dueFor = query;
+        this.#due = [...this.open.values()].filter((entry) => isDue(entry, query) && !taken.has(entry));
+        this.#due.sort((a, b) => (a.dueAt ?? 0) - (b.dueAt ?? 0)).reverse();
       }
-    },
-    changed(stored) {
-      if (isDue(stored, builtFor)) list = [];
-    },
-  };
-}
+      const entry = this.#due.pop();
+      if (entry === undefined) return;
+      // It may have been claimed or settled since the list was built.
+      if (this.open.get(entry.id) !== entry || !isDue(entry, query)) continue;
+      taken.add(entry);
+      yield entry;
+    }
+  }
 
-function isDue({ record: { state, dueAt, type } }: Entry, { at, types }: DueQuery): boolean {
-  return state === 'parked' ? types.includes(type) : dueAt !== null && dueAt <= at;
+  /** Discards the list of due events if a changed one may belong before others in it. */
+  #changed(entry: Entry): void {
+    if (isDue(entry, this.#dueFor)) this.#due = [];
+  }
+
+  #nextOldest(): string | undefined {
+    const next = this.#oldestFirst.next();
+    if (!next.done) return next.value;
+    // An iterator that has ended does not see keys that were added later.
+    this.#oldestFirst = this.done.keys();
+    return this.#oldestFirst.next().value;
+  }
+
+  /** Makes room for one event. */
+  #evict(): void {
+    const oldest = this.#nextOldest();
+    if (oldest !== undefined) {
+      this.done.delete(oldest);
+      return;
+    }
+    // Many at the same time: each search reads all open events.
+    const kept = [...this.open.values()];
+    const state = (['dead', 'parked'] as const).find((name) => kept.some((entry) => entry.state === name));
+    if (state === undefined) {
+      throw new Error(
+        `The memory inbox is full: it holds ${this.#capacity} events that still have to run. Raise \`capacity\` or use a durable inbox.`,
+      );
+    }
+    const oldestOfState = kept.filter((entry) => entry.state === state);
+    for (const entry of oldestOfState.slice(0, Math.ceil(this.#capacity / 100))) this.#close(entry);
+    if (this.#isWarned) return;
+    this.#isWarned = true;
+    this.#logger.warn(
+      `stablehooks: the memory inbox is full and forgets ${state} events, which run again if they are delivered again. Use a durable inbox, or raise \`capacity\`.`,
+    );
+  }
 }

@@ -5,7 +5,7 @@ import { func, integer, readOptions, required, rule, withMethods } from '../core
 import type { Logger } from '../core/ports.js';
 import { RUNTIME, type Runtime, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import type { SecretFunction, Secrets } from '../core/signature.js';
-import { log } from './outcome.js';
+import { log } from '../core/log.js';
 import { copySecrets, type SecretRequest } from './secret.js';
 
 /** Options of {@link cachedSecret}. */

@@ -1,11 +1,9 @@
-/** How a delivery ends, the one table that maps it to HTTP, and who is told: the log, observers, telemetry. */
+/** How a delivery ends, and the one table that maps it to HTTP. */
 import {
   BusyError,
   ConfigError,
-  describeThrown,
   type EventError,
   type HandlerError,
-  messageOf,
   type PermanentError,
   type ReceiverError,
   type RequestError,
@@ -14,22 +12,19 @@ import {
   type UnavailableError,
 } from '../core/errors.js';
 import type { UnknownEvent } from '../core/events.js';
-import type { Inbox, InboxOperations, Lease, Logger, Origin } from '../core/ports.js';
+import type { Origin } from '../core/ports.js';
 
-/** How one delivery ended. `receive`, `accept` and `handle` resolve to it; they never throw. */
-export type Outcome = Readonly<Delivery> & OutcomeResult;
-
-/** What is known of a delivery while it passes through the receiver. */
-export interface Delivery {
+/** How one delivery ended. `receive`, `accept` and `handle` resolve to it; they never reject. */
+export type Outcome = OutcomeResult & {
   /** Where the event came from. */
   readonly origin: Origin;
-  /** The event, once its bytes are authentic and parsed. */
-  event?: UnknownEvent;
-  /** Which secret made the signature, from 0, once it is verified. */
-  secretIndex?: number;
-}
+  /** The event, if its bytes were authentic and an event. */
+  readonly event?: UnknownEvent | undefined;
+  /** Which secret made the signature, from 0, if one did. */
+  readonly secretIndex?: number | undefined;
+};
 
-/** What the pipeline made of a delivery. */
+/** The part of an outcome that the pipeline decides. */
 export type OutcomeResult = {
   /** How long the handler ran, in ms; up to the answer when it outlived `handlerTimeoutMs`. */
   readonly handlerMs?: number | undefined;
@@ -37,10 +32,10 @@ export type OutcomeResult = {
   | {
       /**
        * - `handled`: the handler finished and the inbox recorded it.
-       * - `duplicate`: the inbox has the event as done: its handler ran, or there was none when it came.
-       * - `ignored`: a known type without a handler in this process; recorded as done, now or before.
-       * - `parked`: an unknown type, stored in the inbox; or one that is known by now, without a handler in this process.
-       * - `queued`: durably enqueued, or durably recorded and answered before its handler runs.
+       * - `duplicate`: the event was done before: handled or ignored.
+       * - `ignored`: a new event of a known type without a handler in this process; recorded as done.
+       * - `parked`: an unknown type, stored until a release knows it; or a parked event without a handler here.
+       * - `queued`: durably enqueued, or durably stored to run after the answer or in another process.
        */
       readonly kind: 'handled' | 'duplicate' | 'ignored' | 'parked' | 'queued';
       /** Which attempt the handler ran in, from 1. */
@@ -202,127 +197,3 @@ function toRetryAfter(error: unknown): string {
   const waitMs = error instanceof BusyError ? error.retryAfterMs : RETRY_AFTER_MS;
   return String(Math.max(1, Math.ceil(waitMs / 1000)));
 }
-
-/**
- * Logs an outcome in one line, with the fix, if it has an error: what every receiver does by itself, by its `logger`.
- * No line holds a payload, a secret, a token or a signature; what a handler threw is logged with its message and stack.
- *
- * @param logger - takes one string per line. @default console
- */
-export function logOutcome({ kind, origin, event, error }: Outcome, logger: Logger = console): void {
-  if (error === undefined) return;
-  const about = event === undefined ? '' : ` ${event.type} ${event.id}`;
-  const cause = error.cause === undefined ? '' : `\ncaused by ${describeThrown(error.cause)}`;
-  const level = kind === 'rejected' || kind === 'busy' ? 'warn' : 'error';
-  log(logger, level, `${kind}${about} (${origin}) ${error.code}: ${messageOf(error)}${cause}`);
-}
-
-/** Writes one line. A logger that throws or rejects changes nothing: there is no other place to say it. */
-export function log(logger: Logger, level: 'warn' | 'error', line: string): void {
-  try {
-    const pending: unknown = logger[level](`stablehooks: ${line}`);
-    if (pending !== undefined) Promise.resolve(pending).catch(() => undefined);
-  } catch {}
-}
-
-/** Calls an observer of the user's. Its failure is logged under its option's name and changes nothing. */
-export function notify<Value>(
-  option: string,
-  observer: (value: Value) => void | Promise<void>,
-  { value, logger }: { readonly value: Value; readonly logger: Logger },
-): void {
-  const ignore = (error: unknown) =>
-    log(logger, 'error', `${option} threw an error, which is ignored. ${describeThrown(error)}`);
-  try {
-    const pending: unknown = observer(value);
-    if (pending !== undefined) Promise.resolve(pending).catch(ignore);
-  } catch (error) {
-    ignore(error);
-  }
-}
-
-const warned = new WeakSet<Inbox<unknown>>();
-
-/** Says once per inbox that it is not durable, and the fix. */
-export function warnNotDurable(
-  inbox: Inbox<unknown>,
-  { where, logger }: { /** Such as "a poller uses it". */ readonly where: string; readonly logger: Logger },
-): void {
-  if (inbox.durable || warned.has(inbox)) return;
-  warned.add(inbox);
-  log(
-    logger,
-    'warn',
-    `the inbox is not durable, and ${where}: it forgets what was handled, and a memory inbox is not shared, so events can take effect twice. Pass one durable \`inbox\` to all processes: sqliteInbox, postgresInbox or redisInbox.`,
-  );
-}
-
-/** What telemetry needs to know of a poll; the report of a poll fits. */
-export interface PollSummary {
-  /** Whether this poll has proven everything up to the new watermark. */
-  readonly proven: boolean;
-  /** ISO; `null` when it is not known. */
-  readonly watermark: string | null;
-  /** The gaps that are open after the poll. */
-  readonly gaps: readonly unknown[];
-  /** Events that only the list had, and that the poll handled or enqueued. */
-  readonly recovered: number;
-  readonly problems: readonly { readonly code: string }[];
-}
-
-/**
- * Observes the steps of a receiver and its poller, such as `openTelemetry()` of `stablehooks/opentelemetry` does.
- *
- * Each method with `run` runs its step: it must call `run` exactly once, return what it returns, and let pass
- * through what it throws or rejects with. It must not throw by itself. Work that `run` starts belongs to the step.
- */
-export interface Telemetry {
-  /**
-   * One pass of a delivery or a stored event through the receiver, up to its outcome. `delivery` gets its `event` and
-   * `secretIndex` while it runs. A delivery whose handler runs after the answer has two passes.
-   *
-   * @param traceparent - the trace context that the event came with, such as that of its job.
-   */
-  delivery(delivery: Readonly<Delivery>, run: () => Promise<Outcome>, traceparent?: string): Promise<Outcome>;
-  /** The claim of an event in the inbox. */
-  claim<Result>(event: UnknownEvent, run: () => Result): Result;
-  /** The handler of an event, with the check of its payload. What it returns can be a promise or not. */
-  handler<Result>(event: UnknownEvent, lease: Lease, run: () => Result): Result;
-  /** The completion of an event; in a transaction, from the end of its handler to the commit. */
-  complete<Result>(event: UnknownEvent, lease: Lease, run: () => Result): Result;
-  /** The record of a failed attempt. */
-  fail<Result>(event: UnknownEvent, lease: Lease, run: () => Result): Result;
-  /** The record of events that are not claimed at once. */
-  record<Result>(events: readonly UnknownEvent[], run: () => Result): Result;
-  /** Putting an event into the queue. `recordedBy` is the trace context that a known event was recorded with. */
-  enqueue<Result>(event: UnknownEvent, recordedBy: string | undefined, run: () => Result): Result;
-  /** One run of `redrive`. */
-  redrive(run: () => Promise<OutcomeCounts>): Promise<OutcomeCounts>;
-  /** One poll of the list. */
-  poll<Summary extends PollSummary>(run: () => Promise<Summary>): Promise<Summary>;
-  /** Runs work that does not belong to the step that starts it, such as events that waited for another one. */
-  detached<Result>(run: () => Result): Result;
-  /** The trace context of the work that runs, as a W3C `traceparent`, to be stored with an event; `undefined` if there is none. */
-  traceparent(): string | undefined;
-  /** Called once per receiver, when it first uses its inbox: its events can be counted from now on. */
-  inboxUsed(inbox: Inbox<unknown> & Partial<InboxOperations>): void;
-  /** Called when a receiver that has used its inbox is closed: the app can close the inbox's connections now. */
-  inboxClosed(inbox: Inbox<unknown> & Partial<InboxOperations>): void;
-}
-
-/** Observes nothing, at the cost of a call. */
-export const NO_TELEMETRY: Telemetry = {
-  delivery: (_delivery, run) => run(),
-  claim: (_event, run) => run(),
-  handler: (_event, _lease, run) => run(),
-  complete: (_event, _lease, run) => run(),
-  fail: (_event, _lease, run) => run(),
-  record: (_events, run) => run(),
-  enqueue: (_event, _recordedBy, run) => run(),
-  redrive: (run) => run(),
-  poll: (run) => run(),
-  detached: (run) => run(),
-  traceparent: () => undefined,
-  inboxUsed: () => undefined,
-  inboxClosed: () => undefined,
-};

@@ -1,6 +1,7 @@
 /** The `secret` option of a receiver: fixed secrets, or a function of the request. */
+import { isPromise } from '../core/awaitable.js';
 import { orTimeout, type Runtime } from '../core/runtime.js';
-import { type SecretFunction, type SecretSource, type Secrets, toSecrets } from '../core/signature.js';
+import { type Secret, type SecretFunction, type Secrets, toSecrets } from '../core/signature.js';
 
 /**
  * What a `secret` function sees of a delivery that is not verified yet: everything in it is the sender's claim. It
@@ -29,35 +30,28 @@ interface RequestHead {
   header(name: string): string | null | undefined;
 }
 
-/** How long to wait for a function that gives a secret. */
+/** How long to wait for a function that returns a secret. */
 interface Limit {
   readonly runtime: Runtime;
   readonly timeoutMs: number;
 }
 
-/** Fixed secrets, or the function that gives the secrets of a request. */
-export type SecretOfRequest = Secrets | ((request: RequestHead) => SecretSource);
+/** Fixed secrets, or the function that returns the secrets of a request. */
+export type SecretOfRequest = readonly Secret[] | ((request: RequestHead) => SecretFunction);
 
 /**
- * Reads the option. Fixed secrets are copied, so that later changes to them do not change the receiver. A function is
- * waited for at most `timeoutMs`, because whoever sends a delivery makes the receiver ask.
+ * Reads the option. Fixed secrets are copied, so later changes to them do not change the receiver. A function is
+ * waited for at most `timeoutMs`, because any sender can make the receiver call it.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when fixed secrets are missing, empty, padded or of another type.
  */
 export function readSecret(secret: ReceiverSecret, limit: Limit): SecretOfRequest {
   if (typeof secret !== 'function') return copySecrets(secret);
-  return (request) => {
-    const ask = () => inTime(secret(toSecretRequest(request)), limit);
-    const { recheck } = secret;
-    if (recheck === undefined) return ask;
-    return Object.assign(ask, {
-      recheck: (tried: Secrets) => inTime(recheck(tried, toSecretRequest(request)), limit),
-    });
-  };
+  return (request) => () => inTime(secret(toSecretRequest(request)), limit);
 }
 
 /** Checked copies of secrets. @throws {ConfigError} `ERR_CONFIG_INVALID` */
-export function copySecrets(secrets: Secrets): Secrets {
+export function copySecrets(secrets: Secrets): readonly Secret[] {
   return toSecrets(secrets).map((secret) => (typeof secret === 'string' ? secret : new Uint8Array(secret)));
 }
 
@@ -65,13 +59,9 @@ function inTime<Answer>(
   answer: Answer | Promise<Answer>,
   { runtime, timeoutMs }: Limit,
 ): Answer | Promise<Answer> {
-  // As of a promise library, or of another realm: no instance of Promise.
-  if (typeof (answer as Partial<PromiseLike<Answer>> | null | undefined)?.then !== 'function') return answer;
-  return orTimeout(answer as PromiseLike<Answer>, {
-    runtime,
-    ms: timeoutMs,
-    toError: () => new Error(`It gave no secret within ${timeoutMs} ms.`),
-  });
+  if (!isPromise(answer)) return answer;
+  const toError = () => new Error(`It returned no secret within ${timeoutMs} ms.`);
+  return orTimeout(answer, { runtime, ms: timeoutMs, toError });
 }
 
 function toSecretRequest(request: RequestHead): SecretRequest {

@@ -58,7 +58,7 @@ export async function readList({
         },
       },
     },
-    receiver: { record: async (events) => events.map(() => 'received' as const) },
+    record: async (events) => events.map(() => 'received' as const),
     leaseMs: 0,
     lagMs,
     startedAt,

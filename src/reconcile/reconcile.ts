@@ -145,7 +145,7 @@ export async function reconcile<Entry extends LedgerEntry>(
   const settings = toSettings(options);
   const { inbox, dryRun, signal } = settings;
   // Before the list: it speaks of events that the inbox had then, and has now.
-  const state = await orUnavailable('ERR_INBOX_FAILED', inbox.pollState());
+  const state = await orUnavailable('ERR_INBOX_FAILED', () => inbox.pollState());
   const since = Math.max(settings.since.getTime(), state.since ?? Number.NEGATIVE_INFINITY);
   const list = await readList({ ...settings, since, state, startedAt: settings.runtime.now() });
   const copiedAt = settings.copiedAt?.getTime() ?? Number.POSITIVE_INFINITY;
@@ -303,7 +303,7 @@ function createRun<Entry extends LedgerEntry>(
   /** When the inbox received its first event, epoch ms. */
   let firstAt = Number.POSITIVE_INFINITY;
 
-  const find = (id: string) => orUnavailable('ERR_INBOX_FAILED', inbox.find(id));
+  const find = (id: string) => orUnavailable('ERR_INBOX_FAILED', () => inbox.find(id));
   const copiedAt = settings.copiedAt?.getTime() ?? Number.POSITIVE_INFINITY;
   const isIn = (at: number) => at > span.from && at <= span.until;
   const eventOf = (id: string, record?: InboxRecord) =>
@@ -408,11 +408,11 @@ function createRun<Entry extends LedgerEntry>(
   }
 
   async function readInbox(): Promise<void> {
-    const counts = await orUnavailable('ERR_INBOX_FAILED', inbox.count());
+    const counts = await orUnavailable('ERR_INBOX_FAILED', () => inbox.count());
     const total = counts.reduce((sum, { count }) => sum + count, 0);
-    const list: InboxOperations['list'] = (options) => {
+    const list: InboxOperations['list'] = async (options) => {
       signal.throwIfAborted();
-      return orUnavailable('ERR_INBOX_FAILED', inbox.list(options));
+      return await orUnavailable('ERR_INBOX_FAILED', () => inbox.list(options));
     };
     let done = 0;
     for (const state of READING_ORDER) {
@@ -566,8 +566,8 @@ function createRun<Entry extends LedgerEntry>(
     for (const known of [true, false]) {
       const some = events.filter(({ type }) => isEventType(type) === known);
       if (some.length === 0) continue;
-      const recording = inbox.record(some, { dueInMs: known ? 0 : null, origin: 'pull' });
-      const recorded = await orUnavailable('ERR_INBOX_FAILED', recording);
+      const options = { dueInMs: known ? 0 : null, origin: 'pull' } as const;
+      const recorded = await orUnavailable('ERR_INBOX_FAILED', () => inbox.record(some, options));
       for (const [index, { id }] of some.entries()) results.set(id, recorded[index] ?? 'new');
     }
     return events.map(({ id }) => results.get(id));

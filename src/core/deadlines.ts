@@ -1,0 +1,77 @@
+import type { Runtime } from './runtime.js';
+
+/** A wait that has not ended. */
+export interface Wait {
+  readonly at: number;
+  readonly onTimeUp: () => void;
+  next: Wait | undefined;
+  previous: Wait | undefined;
+  isOver: boolean;
+}
+
+/**
+ * Time limits for waits that nearly always end early. One timer of the platform serves all of them, because to set and
+ * clear one per wait takes about as long as an HMAC over a short body.
+ */
+export class Deadlines {
+  readonly #ms: number;
+  readonly #runtime: Runtime;
+  /** Waits in the order of their ends. */
+  #first: Wait | undefined;
+  #last: Wait | undefined;
+  #timer: unknown;
+  /** The wait that the timer was set for; it can be over. */
+  #timed: Wait | undefined;
+
+  /** @param ms - how long a wait may take. */
+  constructor(ms: number, runtime: Runtime) {
+    this.#ms = ms;
+    this.#runtime = runtime;
+  }
+
+  /** Calls back after `ms` unless the wait is over by {@link Deadlines.end}. */
+  begin(onTimeUp: () => void): Wait {
+    const at = this.#runtime.elapsed() + this.#ms;
+    const wait: Wait = { at, onTimeUp, next: undefined, previous: this.#last, isOver: false };
+    if (this.#last === undefined) this.#first = wait;
+    else this.#last.next = wait;
+    this.#last = wait;
+    if (this.#timed === undefined) this.#setTimer(wait);
+    else if (this.#first === wait) toTimer(this.#timer)?.ref?.();
+    return wait;
+  }
+
+  end(wait: Wait): void {
+    if (wait.isOver) return;
+    wait.isOver = true;
+    const { previous, next } = wait;
+    if (previous === undefined) this.#first = next;
+    else previous.next = next;
+    if (next === undefined) this.#last = previous;
+    else next.previous = previous;
+    // An idle timer must not keep the process alive.
+    if (this.#first === undefined) toTimer(this.#timer)?.unref?.();
+  }
+
+  #setTimer(wait: Wait): void {
+    this.#timed = wait;
+    const ms = Math.max(0, wait.at - this.#runtime.elapsed());
+    this.#timer = this.#runtime.setTimeout(() => this.#onTimer(wait), ms);
+  }
+
+  #onTimer(timed: Wait): void {
+    const isTimeUp = !timed.isOver;
+    this.#timed = undefined;
+    this.#timer = undefined;
+    for (let wait = this.#first; isTimeUp && wait !== undefined && wait.at <= timed.at; wait = this.#first) {
+      this.end(wait);
+      wait.onTimeUp();
+    }
+    if (this.#timed === undefined && this.#first !== undefined) this.#setTimer(this.#first);
+  }
+}
+
+/** Outside Node a timer is a number and keeps no process alive. */
+function toTimer(timer: unknown): { readonly ref?: () => void; readonly unref?: () => void } | undefined {
+  return typeof timer === 'object' && timer !== null ? timer : undefined;
+}

@@ -1,0 +1,19 @@
+import type { Inbox } from './ports.js';
+
+/** An inbox with some members replaced. The other members are called on the inbox itself, which may be a class. */
+export function decorateInbox<Tx>(inbox: Inbox<Tx>, replaced: Partial<Inbox<Tx>>): Inbox<Tx> {
+  const { transaction } = inbox;
+  return {
+    durable: inbox.durable,
+    claim: (event, options) => inbox.claim(event, options),
+    ignore: (events, options) => inbox.ignore(events, options),
+    complete: (lease) => inbox.complete(lease),
+    fail: (lease, options) => inbox.fail(lease, options),
+    record: (events, options) => inbox.record(events, options),
+    takeDue: (options) => inbox.takeDue(options),
+    acquirePoll: (options) => inbox.acquirePoll(options),
+    savePoll: (state, options) => inbox.savePoll(state, options),
+    ...(transaction && { transaction: (lease, effect) => transaction.call(inbox, lease, effect) }),
+    ...replaced,
+  };
+}

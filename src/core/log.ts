@@ -1,0 +1,28 @@
+/** Lines for operators, and the app's own observers: neither may change what happens to an event. */
+import { isPromise } from './awaitable.js';
+import { describeThrown } from './errors.js';
+import type { Logger } from './ports.js';
+
+/** Writes one line. A logger that throws or rejects changes nothing: there is no other place to say it. */
+export function log(logger: Logger, level: 'warn' | 'error', line: string): void {
+  try {
+    const pending: unknown = logger[level](`stablehooks: ${line}`);
+    if (isPromise(pending)) pending.then(undefined, () => undefined);
+  } catch {}
+}
+
+/** Calls an observer of the app. Its failure is logged under the name of its option and changes nothing. */
+export function notify<Value>(
+  option: string,
+  observer: (value: Value) => unknown,
+  { value, logger }: { readonly value: Value; readonly logger: Logger },
+): void {
+  const ignore = (error: unknown) =>
+    log(logger, 'error', `${option} threw an error, which is ignored. ${describeThrown(error)}`);
+  try {
+    const pending = observer(value);
+    if (isPromise(pending)) pending.then(undefined, ignore);
+  } catch (error) {
+    ignore(error);
+  }
+}

@@ -1,0 +1,59 @@
+/** `answer: 'recorded'`: a delivery is answered once it is durably stored, and its handler runs after the answer. */
+import type { UnknownEvent } from '../core/events.js';
+import type { Runtime } from '../core/runtime.js';
+import { resultOf } from '../receiver/dispatch.js';
+import type { InFlight } from '../receiver/in-flight.js';
+import type { Redriver } from '../receiver/redriver.js';
+import type { Report } from '../receiver/report.js';
+import type { Store } from '../receiver/store.js';
+import type { Dispatch, Work } from '../receiver/work.js';
+
+interface AnswerFirstParts {
+  readonly store: Store;
+  readonly report: Report;
+  readonly inFlight: InFlight;
+  readonly redriver: Redriver;
+  readonly runtime: Runtime;
+  readonly leaseMs: number;
+  readonly hasHandler: (event: UnknownEvent) => boolean;
+}
+
+/** Answers deliveries before their handlers run. */
+export function answerFirst(parts: AnswerFirstParts): (next: Dispatch) => Dispatch {
+  const { store, inFlight, leaseMs, hasHandler } = parts;
+  return (next) => async (work) => {
+    if (!hasHandler(work.event)) return next(work);
+    const recorded = await store.recordOne(work, leaseMs);
+    const isToRun = recorded === 'new' || recorded === 'received' || recorded === 'parked';
+    if (!isToRun) return { result: resultOf(recorded) };
+    return { result: { kind: 'queued' }, rest: inFlight.track(runAfterAnswer(parts, next, work)) };
+  };
+}
+
+/** Stores a delivery for the redriver, when no handler may be started. */
+export function storeForLater({ store, redriver }: AnswerFirstParts): Dispatch {
+  return async (work) => {
+    const recorded = await store.recordOne(work, 0);
+    redriver.wake();
+    return { result: resultOf(recorded), rest: redriver.idle() };
+  };
+}
+
+/** Runs the handler of a delivery that is answered, and the events that waited for it. Never rejects. */
+async function runAfterAnswer(
+  { report, redriver, runtime }: AnswerFirstParts,
+  next: Dispatch,
+  work: Work,
+): Promise<void> {
+  // A handler that begins with much work must not delay the answer.
+  await new Promise<void>((resolve) => runtime.setTimeout(resolve, 0));
+  let rest: Promise<unknown> | undefined;
+  const pass = report.open(work.origin, work.event, work.secretIndex, true);
+  await report.conclude(pass, async () => {
+    const run = await next(work);
+    ({ rest } = run);
+    return run.result;
+  });
+  await rest;
+  await redriver.idle();
+}

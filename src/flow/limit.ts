@@ -1,0 +1,99 @@
+/** `maxConcurrency`: a slot for each handler that runs in this process. */
+import { BusyError } from '../core/errors.js';
+import type { UnknownEvent } from '../core/events.js';
+import type { Runtime } from '../core/runtime.js';
+import type { Dispatch, Work } from '../receiver/work.js';
+
+/** How soon to try again when all slots are taken, in ms: from a second to this, so a burst does not return as one. */
+const RETRY_MS = 5_000;
+
+export class Slots {
+  readonly count: number;
+  readonly #runtime: Runtime;
+  #free: number;
+  #waiting: (() => void)[] = [];
+
+  constructor(count: number, runtime: Runtime) {
+    this.count = count;
+    this.#free = count;
+    this.#runtime = runtime;
+  }
+
+  get free(): number {
+    return this.#free;
+  }
+
+  /** @throws {BusyError} `ERR_RECEIVER_BUSY` when no slot is free. */
+  assertFree(): void {
+    if (this.#free === 0) throw this.#busy();
+  }
+
+  tryTake(): boolean {
+    if (this.#free === 0) return false;
+    this.#free -= 1;
+    return true;
+  }
+
+  /** Takes a slot once one is free. @throws {BusyError} `ERR_RECEIVER_BUSY` when the signal aborts first. */
+  async take(signal: AbortSignal | undefined): Promise<void> {
+    while (!this.tryTake()) {
+      if (signal?.aborted) throw this.#busy();
+      await this.freed(signal);
+    }
+  }
+
+  /** Resolves when a slot is released the next time, or the signal aborts. */
+  freed(signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve) => {
+      const end = () => {
+        signal?.removeEventListener('abort', end);
+        resolve();
+      };
+      signal?.addEventListener('abort', end);
+      if (signal?.aborted) end();
+      else this.#waiting.push(end);
+    });
+  }
+
+  release(): void {
+    this.#free += 1;
+    for (const end of this.#waiting.splice(0)) end();
+  }
+
+  #busy(): BusyError {
+    return new BusyError(
+      'ERR_RECEIVER_BUSY',
+      'As many handlers run as maxConcurrency allows. Try again later.',
+      { retryAfterMs: 1_000 + this.#runtime.random() * (RETRY_MS - 1_000) },
+    );
+  }
+}
+
+/**
+ * Runs handlers only in slots, each held until its handler has ended. Deliveries do not wait for a slot: they go to
+ * `whenFull`. Stored events and jobs wait.
+ */
+export function limitConcurrency(
+  slots: Slots,
+  hasHandler: (event: UnknownEvent) => boolean,
+  whenFull: Dispatch | undefined,
+): (next: Dispatch) => Dispatch {
+  const takeSlot = async ({ origin, signal }: Work) => {
+    if (origin === 'push') slots.assertFree();
+    await slots.take(signal);
+  };
+  return (next) => async (work) => {
+    if (!hasHandler(work.event)) return next(work);
+    if (whenFull !== undefined && work.origin === 'push' && slots.free === 0) return whenFull(work);
+    await takeSlot(work);
+    let rest: Promise<unknown> | undefined;
+    try {
+      const run = await next(work);
+      ({ rest } = run);
+      return run;
+    } finally {
+      if (rest === undefined) slots.release();
+      else void rest.then(() => slots.release());
+    }
+  };
+}

@@ -1,0 +1,66 @@
+/** `orderingKey`: of the events of one key, at most one runs at a time in all processes that share the inbox. */
+import { decorateInbox } from '../core/decorate-inbox.js';
+import {
+  isKnownEvent,
+  isShort,
+  MAX_NAME_BYTES,
+  NAME,
+  type UnknownEvent,
+  type WebhookEvent,
+} from '../core/events.js';
+import type { Inbox } from '../core/ports.js';
+import type { OrderingKey } from '../receiver/options.js';
+import type { CallHandler, Dispatch } from '../receiver/work.js';
+
+/** Claims and records events with their keys. If the function fails, the event has none, and its attempt fails as well. */
+export function keyedInbox(inbox: Inbox<unknown>, orderingKey: OrderingKey): Inbox<unknown> {
+  const keyOf = (event: UnknownEvent): string | undefined => {
+    try {
+      return isKnownEvent(event) ? readKey(event, orderingKey) : undefined;
+    } catch {
+      return undefined;
+    }
+  };
+  return decorateInbox(inbox, {
+    claim: (event, options) => inbox.claim(event, { ...options, key: keyOf(event) }),
+    record: (events, options) => inbox.record(events, { ...options, keys: events.map(keyOf) }),
+  });
+}
+
+/** Fails the attempt whose key the function does not return: two events of a key could run at the same time. */
+export function checkKey(orderingKey: OrderingKey): (next: CallHandler) => CallHandler {
+  return (next) => (event, lease, context) => {
+    if (readKey(event, orderingKey) !== lease.key) {
+      throw new TypeError(
+        'orderingKey returned another key than the one that the event is claimed with. It must depend on the event alone, and the inbox must support keys.',
+      );
+    }
+    return next(event, lease, context);
+  };
+}
+
+/** Wakes the redriver when an attempt has ended: the next event of its key can be due. */
+export function wakeAfter(wake: () => void): (next: Dispatch) => Dispatch {
+  return (next) => async (work) => {
+    const run = await next(work);
+    if (run.rest !== undefined) void run.rest.then(wake);
+    else if (run.result.attempt !== undefined) wake();
+    return run;
+  };
+}
+
+/** @throws {TypeError} when the function returned something else. */
+function readKey(event: WebhookEvent, orderingKey: OrderingKey): string | undefined {
+  const key: unknown = orderingKey(event);
+  if (key === undefined || key === null) return undefined;
+  if (typeof key === 'string' && isShort(key) && NAME.test(key)) return key;
+  throw new TypeError(
+    `orderingKey must return undefined, null or a string of 1 to ${MAX_NAME_BYTES} bytes of UTF-8 without control characters. It returned ${describeKey(key)}.`,
+  );
+}
+
+/** The returned value without its content. */
+function describeKey(key: unknown): string {
+  if (typeof key === 'string') return key === '' ? 'an empty string' : 'another string';
+  return key instanceof Promise ? 'a promise: it must not be async' : `a value of type ${typeof key}`;
+}

@@ -1,0 +1,238 @@
+/** One attempt at a claimed event: runs its handler in time, and records how it ended under the lease. */
+import { isPromise } from '../core/awaitable.js';
+import { backoffMs } from '../core/backoff.js';
+import { Deadlines, type Wait } from '../core/deadlines.js';
+import { BusyError, HandlerError, messageOf } from '../core/errors.js';
+import type { WebhookEvent } from '../core/events.js';
+import { log } from '../core/log.js';
+import type { Lease, Logger } from '../core/ports.js';
+import { orTimeout, type Runtime } from '../core/runtime.js';
+import { Context, type HandlerFault, isHandlerFault, toHandlerFault } from './handler-call.js';
+import type { InFlight } from './in-flight.js';
+import { type OutcomeResult, toFailure } from './outcome.js';
+import { logOutcome, type Report, toOutcome } from './report.js';
+import type { Store } from './store.js';
+import type { CallHandler, Run, Work } from './work.js';
+
+/** The wait after a failed attempt: 1 s, 2 s, 4 s, … up to an hour, minus a random part of up to a half. */
+const RETRY = { baseMs: 1_000, maxMs: 3_600_000 } as const;
+
+/** What every attempt of a receiver shares. */
+export interface AttemptParts {
+  readonly store: Store;
+  readonly callHandler: CallHandler;
+  readonly report: Report;
+  readonly inFlight: InFlight;
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+  readonly leaseMs: number;
+  readonly handlerTimeoutMs: number;
+  /** The time limits of handlers, each of `handlerTimeoutMs`. */
+  readonly handlerDeadlines: Deadlines;
+  readonly maxAttempts: number;
+  /** Called when an event failed and waits for its retry time. */
+  readonly onRetry: (event: WebhookEvent) => void;
+}
+
+/**
+ * Makes one attempt.
+ *
+ * A handler that outlives `handlerTimeoutMs` is answered `failed`, and its event stays leased until the handler ends,
+ * so it is not started beside itself. Its end is recorded then, in `rest`, and reported as an outcome of its own.
+ *
+ * @param askedAt - when the claim was asked for: the lease can have begun as early as that.
+ * @throws {BusyError} `ERR_LEASE_LOST` when another process can have claimed the event meanwhile.
+ * @throws {UnavailableError} `ERR_INBOX_FAILED`; the lease then lapses, and the event runs again.
+ */
+export async function makeAttempt(
+  parts: AttemptParts,
+  work: Work & { readonly event: WebhookEvent },
+  lease: Lease,
+  askedAt: number,
+): Promise<Run> {
+  const { store, runtime, leaseMs, maxAttempts } = parts;
+  const leftMs = leaseMs - (runtime.elapsed() - askedAt);
+  if (leftMs <= 0) throw leaseLapsedBefore(leaseMs);
+  const attempt = new Attempt(parts, work, lease, leftMs);
+  // The last attempt recorded no result, otherwise the event would be dead. It may end the process each time.
+  if (store.durable && lease.attempt > maxAttempts)
+    return { result: await attempt.fail(unfinished(work.event, lease)) };
+  return await attempt.run();
+}
+
+class Attempt {
+  readonly #parts: AttemptParts;
+  readonly #work: Work & { readonly event: WebhookEvent };
+  readonly #lease: Lease;
+  readonly #leftMs: number;
+  readonly #limitMs: number;
+  readonly #deadlines: Deadlines;
+  #startedAt = 0;
+  #handlerMs: number | undefined;
+  #onTimeUp: (() => void) | undefined;
+
+  constructor(
+    parts: AttemptParts,
+    work: Work & { readonly event: WebhookEvent },
+    lease: Lease,
+    leftMs: number,
+  ) {
+    this.#parts = parts;
+    this.#work = work;
+    this.#lease = lease;
+    this.#leftMs = leftMs;
+    this.#limitMs = Math.min(parts.handlerTimeoutMs, leftMs);
+    const isCommon = this.#limitMs === parts.handlerTimeoutMs;
+    this.#deadlines = isCommon ? parts.handlerDeadlines : new Deadlines(this.#limitMs, parts.runtime);
+  }
+
+  /** Resolves when the attempt has ended, or when the time of its handler is up. */
+  run(): Promise<Run> {
+    const ended = this.#runAndRecord();
+    return new Promise((resolve, reject) => {
+      this.#onTimeUp = () => {
+        const { attempt } = this.#lease;
+        const error = stillRunning(this.#work.event, this.#limitMs);
+        const result = { kind: 'failed', attempt, handlerMs: this.#handlerMs, error } as const;
+        resolve({ result, rest: this.#parts.inFlight.track(this.#reportOverdue(ended)) });
+      };
+      ended.then((result) => resolve({ result }), reject);
+    });
+  }
+
+  /** Runs the handler, in a transaction if the inbox has them, and records how it ended. */
+  async #runAndRecord(): Promise<OutcomeResult> {
+    const { store } = this.#parts;
+    const lease = this.#lease;
+    let isCompleted: boolean;
+    try {
+      if (store.hasTransactions) {
+        isCompleted = await store.transaction(lease, async (tx) => this.#runHandler(tx));
+      } else {
+        const running = this.#runHandler(undefined);
+        if (isPromise(running)) await running;
+        const completion = store.complete(lease);
+        isCompleted = isPromise(completion) ? await completion : completion;
+      }
+    } catch (error) {
+      if (isHandlerFault(error)) return await this.fail(error);
+      throw error;
+    }
+    if (!isCompleted) throw leaseLost(lease);
+    return { kind: 'handled', attempt: lease.attempt, handlerMs: this.#handlerMs };
+  }
+
+  /** Calls the handler under its time limit. Throws and rejects with a {@link HandlerFault}. */
+  #runHandler(tx: unknown): void | Promise<void> {
+    const { callHandler, runtime } = this.#parts;
+    const { event, origin, json } = this.#work;
+    const context = new Context({ tx, attempt: this.#lease.attempt, origin, event, json });
+    this.#startedAt = runtime.elapsed();
+    try {
+      const running = callHandler(event, this.#lease, context);
+      if (!isPromise(running)) return this.#stopClock();
+      const wait = this.#deadlines.begin(() => {
+        this.#stopClock();
+        this.#onTimeUp?.();
+        context.abort(stillRunning(event, this.#limitMs));
+      });
+      return this.#settle(running, wait);
+    } catch (thrown) {
+      this.#stopClock();
+      throw toHandlerFault(event, thrown);
+    }
+  }
+
+  async #settle(running: PromiseLike<unknown>, wait: Wait): Promise<void> {
+    try {
+      await running;
+    } catch (thrown) {
+      throw toHandlerFault(this.#work.event, thrown);
+    } finally {
+      this.#deadlines.end(wait);
+      this.#stopClock();
+    }
+  }
+
+  /** An overdue handler has been reported with its time up to the answer. */
+  #stopClock(): void {
+    this.#handlerMs ??= Math.round(this.#parts.runtime.elapsed() - this.#startedAt);
+  }
+
+  /** Records the failure before it is answered: a 200 for `dead` must not be the only record of the event. */
+  async fail(error: HandlerFault): Promise<OutcomeResult> {
+    const { store, maxAttempts, runtime, onRetry } = this.#parts;
+    const { attempt } = this.#lease;
+    const isDead = error.code === 'ERR_HANDLER_PERMANENT' || (store.durable && attempt >= maxAttempts);
+    const retryAfterMs = isDead ? null : backoffMs(attempt, { ...RETRY, random: runtime.random() });
+    const isRecorded = await store.fail(this.#lease, { retryAfterMs, error: toLastError(error) });
+    if (!isRecorded) throw leaseLost(this.#lease);
+    if (!isDead) onRetry(this.#work.event);
+    return { kind: isDead ? 'dead' : 'failed', attempt, handlerMs: this.#handlerMs, error };
+  }
+
+  /** Reports the end of an overdue handler. Resolves when it has ended, or its lease has lapsed. */
+  async #reportOverdue(ended: Promise<OutcomeResult>): Promise<void> {
+    const { report, runtime, logger, leaseMs } = this.#parts;
+    const { event, origin, secretIndex } = this.#work;
+    const pass = report.open(origin, event, secretIndex);
+    const concluded = report.conclude(pass, () => ended);
+    const ms = this.#leftMs - this.#limitMs;
+    try {
+      const { kind, error } = await orTimeout(concluded, {
+        runtime,
+        ms,
+        toError: () => leaseLapsed(leaseMs),
+      });
+      if (error === undefined)
+        log(logger, 'warn', `${kind} ${event.id}: its handler ended after handlerTimeoutMs.`);
+    } catch (lapsed) {
+      logOutcome(toOutcome(pass, toFailure(lapsed)), logger);
+    }
+  }
+}
+
+/** What the inbox keeps for operators: the code, and the message of the error that the handler threw. */
+function toLastError(error: HandlerFault): string {
+  const message = error.code === 'ERR_HANDLER_FAILED' ? messageOf(error.cause) : undefined;
+  return `${error.code}: ${message ?? messageOf(error)}`;
+}
+
+function stillRunning(event: WebhookEvent, timeoutMs: number): HandlerError {
+  return new HandlerError(
+    'ERR_HANDLER_TIMEOUT',
+    `The handler of ${event.type} is still running after ${Math.round(timeoutMs)} ms. Its event stays claimed until it ends or its lease lapses. Pass \`signal\` to the calls that it waits for, raise handlerTimeoutMs, or use a queue.`,
+  );
+}
+
+function unfinished(event: WebhookEvent, lease: Lease): HandlerError {
+  return new HandlerError(
+    'ERR_HANDLER_FAILED',
+    `Attempt ${lease.attempt - 1} at ${event.type} recorded no result: its process ended, it outlived leaseMs, or the inbox could not be reached at its end (or maxAttempts was higher then). Its effect may have happened: check that, and the cause of the missing result, before you requeue the event.`,
+  );
+}
+
+function leaseLost(lease: Lease): BusyError {
+  return new BusyError(
+    'ERR_LEASE_LOST',
+    `Attempt ${lease.attempt} took longer than its lease, and another process may run the event. Raise leaseMs.`,
+    { retryAfterMs: 1_000 },
+  );
+}
+
+/** The process was frozen, as a function can be after its answer, or the inbox took long to answer. */
+function leaseLapsedBefore(leaseMs: number): BusyError {
+  return new BusyError(
+    'ERR_LEASE_LOST',
+    `The handler was not started, because its lease of ${leaseMs} ms had lapsed: the process was frozen, or the inbox took that long to answer. start() or redrive() runs the event again.`,
+    { retryAfterMs: 1_000 },
+  );
+}
+
+function leaseLapsed(leaseMs: number): BusyError {
+  return new BusyError(
+    'ERR_LEASE_LOST',
+    `The handler still runs after its lease of ${leaseMs} ms, so another process can start it as well. Pass \`signal\` to the calls that it waits for, or raise leaseMs.`,
+    { retryAfterMs: 1_000 },
+  );
+}

@@ -1,0 +1,109 @@
+/** The core of the receiver: an unknown event is parked, one without a handler is ignored, any other is claimed and run. */
+import { isPromise } from '../core/awaitable.js';
+import { BusyError } from '../core/errors.js';
+import { isKnownEvent, type UnknownEvent, type WebhookEvent } from '../core/events.js';
+import type { Claim, RecordResult } from '../core/ports.js';
+import type { OutcomeResult } from './outcome.js';
+import { type AttemptParts, makeAttempt } from './attempt.js';
+import type { Dispatch, Work } from './work.js';
+
+/** The wait before the next try of an event that another process has to run, in ms. */
+const OTHER_PROCESS_RETRY_MS = 5_000;
+
+interface DispatchParts extends AttemptParts {
+  readonly hasHandler: (event: UnknownEvent) => event is WebhookEvent;
+  /** Called when an event waits for another one of its ordering key. */
+  readonly onWaiting: (event: WebhookEvent) => void;
+}
+
+export function createDispatch(parts: DispatchParts): Dispatch {
+  const { store, runtime, leaseMs, handlerTimeoutMs, hasHandler, onWaiting } = parts;
+
+  return async (work) => {
+    const { event } = work;
+    if (!isKnownEvent(event)) return { result: await park(work) };
+    if (!hasHandler(event)) {
+      return { result: work.origin === 'queue' ? await finish(work) : await ignore(work) };
+    }
+    const askedAt = runtime.elapsed();
+    const answer = store.claim(work);
+    const claim = isPromise(answer) ? await answer : answer;
+    if (claim.state !== 'claimed') return { result: toResult(event, claim) };
+    return await makeAttempt(parts, { ...work, event }, claim.lease, askedAt);
+  };
+
+  async function park(work: Work): Promise<OutcomeResult> {
+    const recorded = await store.recordOne(work, leaseMs);
+    // A release that knows the type has run it.
+    if (recorded === 'done') return { kind: 'duplicate' };
+    return { kind: recorded === 'dead' ? 'dead' : 'parked' };
+  }
+
+  async function ignore(work: Work): Promise<OutcomeResult> {
+    const recorded = await store.ignoreOne(work);
+    if (recorded === 'new') return { kind: 'ignored' };
+    if (recorded === 'received' || recorded === 'leased' || recorded === 'failed') {
+      return store.durable ? { kind: 'queued' } : busy(otherProcess());
+    }
+    return resultOf(recorded);
+  }
+
+  /** Marks a job's event done that no handler of its workers exists for, unless an earlier attempt was made. */
+  async function finish(work: Work): Promise<OutcomeResult> {
+    const claim = await store.claim(work);
+    if (claim.state !== 'claimed') return toResult(work.event, claim);
+    const { lease } = claim;
+    if (lease.attempt === 1) {
+      return (await store.complete(lease)) ? { kind: 'ignored' } : busy(otherProcess());
+    }
+    const error = otherProcess();
+    const retryAfterMs = OTHER_PROCESS_RETRY_MS;
+    await store.fail(lease, { retryAfterMs, error: `${error.code}: ${error.message}` });
+    return busy(error);
+  }
+
+  function toResult(
+    event: UnknownEvent,
+    claim: Exclude<Claim, { readonly state: 'claimed' }>,
+  ): OutcomeResult {
+    switch (claim.state) {
+      case 'done':
+      case 'dead':
+        return resultOf(claim.state);
+      case 'leased':
+        return busy(new BusyError('ERR_EVENT_BUSY', 'Another process or delivery runs this event.', claim));
+      case 'failed':
+        return busy(
+          new BusyError('ERR_EVENT_NOT_DUE', 'The event failed and waits for its retry time.', claim),
+        );
+      case 'waiting':
+        onWaiting(event as WebhookEvent);
+        return busy(
+          new BusyError(
+            'ERR_KEY_BUSY',
+            'Another event of the same ordering key runs. This one is stored, and start() or redrive() runs it in turn.',
+            // The other handler should have ended by this time; its lease is for the case that its process died.
+            { retryAfterMs: Math.min(claim.retryAfterMs, handlerTimeoutMs) },
+          ),
+        );
+    }
+  }
+}
+
+/** The result of an event that is stored, and that nothing more has to run for. */
+export function resultOf(recorded: RecordResult | undefined): OutcomeResult {
+  if (recorded === 'done') return { kind: 'duplicate' };
+  return { kind: recorded === 'dead' || recorded === 'parked' ? recorded : 'queued' };
+}
+
+function busy(error: BusyError): OutcomeResult {
+  return { kind: 'busy', error };
+}
+
+function otherProcess(): BusyError {
+  return new BusyError(
+    'ERR_EVENT_BUSY',
+    'This process has no handler for the event, and another process runs it or has to run it again. Give all receivers of this inbox the same handlers.',
+    { retryAfterMs: OTHER_PROCESS_RETRY_MS },
+  );
+}

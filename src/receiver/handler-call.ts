@@ -1,0 +1,70 @@
+/** The call of a handler: what it gets beside the event, and what its failures mean. */
+import { EventError, HandlerError, PermanentError } from '../core/errors.js';
+import { encodeEvent, type UnknownEvent, type WebhookEvent } from '../core/events.js';
+import type { Origin } from '../core/ports.js';
+import type { HandlerContext } from './options.js';
+
+/** The errors of a handler, as opposed to those of the inbox around it. */
+export type HandlerFault = HandlerError | PermanentError | EventError;
+
+export function isHandlerFault(error: unknown): error is HandlerFault {
+  return error instanceof HandlerError || error instanceof PermanentError || error instanceof EventError;
+}
+
+/** What a handler threw, as an error of this package. */
+export function toHandlerFault(event: WebhookEvent, thrown: unknown): HandlerFault {
+  try {
+    if (thrown instanceof PermanentError || thrown instanceof HandlerError) return thrown;
+    // Other errors of this package that a handler throws say nothing about this event.
+    if (thrown instanceof EventError && thrown.code === 'ERR_PAYLOAD_INVALID') return thrown;
+    // The handler may have imported the class from the package's other module format.
+    if (thrown instanceof Error && 'code' in thrown && thrown.code === 'ERR_HANDLER_PERMANENT') {
+      return new PermanentError(thrown.message, { cause: thrown });
+    }
+  } catch {
+    // A thrown value can be unreadable: a getter that throws, a message that is not a string.
+  }
+  return new HandlerError(
+    'ERR_HANDLER_FAILED',
+    `The handler of ${event.type} threw; see the cause. The event runs again; throw PermanentError if that cannot help.`,
+    { cause: thrown },
+  );
+}
+
+/** What a handler gets beside the event. The signal is made on first use, because few handlers use it. */
+export class Context implements HandlerContext<unknown> {
+  readonly tx: unknown;
+  readonly attempt: number;
+  readonly origin: Origin;
+  readonly #event: UnknownEvent;
+  readonly #json: string | undefined;
+  #controller: AbortController | undefined;
+
+  constructor(options: {
+    readonly tx: unknown;
+    readonly attempt: number;
+    readonly origin: Origin;
+    readonly event: UnknownEvent;
+    readonly json: string | undefined;
+  }) {
+    this.tx = options.tx;
+    this.attempt = options.attempt;
+    this.origin = options.origin;
+    this.#event = options.event;
+    this.#json = options.json;
+  }
+
+  get json(): string {
+    return this.#json ?? encodeEvent(this.#event);
+  }
+
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    return this.#controller.signal;
+  }
+
+  abort(reason: HandlerError): void {
+    this.#controller ??= new AbortController();
+    this.#controller.abort(reason);
+  }
+}

@@ -1,0 +1,44 @@
+import { BusyError } from '../core/errors.js';
+
+/** How soon to try again when this process stops, in ms: a restart takes seconds. */
+const RESTART_MS = 5_000;
+
+/** The work that `close()` waits for: verified deliveries, and handlers that run after the answer. */
+export class InFlight {
+  #count = 0;
+  #isClosed = false;
+  #resolvers: (() => void)[] = [];
+
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
+  /** @throws {BusyError} `ERR_RECEIVER_CLOSED` once the receiver is closed. */
+  assertOpen(): void {
+    if (!this.#isClosed) return;
+    throw new BusyError('ERR_RECEIVER_CLOSED', 'The receiver is closing. Try again later.', {
+      retryAfterMs: RESTART_MS,
+    });
+  }
+
+  enter(): void {
+    this.#count += 1;
+  }
+
+  leave(): void {
+    this.#count -= 1;
+    if (this.#count === 0) for (const resolve of this.#resolvers.splice(0)) resolve();
+  }
+
+  /** Holds `close()` until the work has ended. The work must not reject. */
+  track<Work extends Promise<unknown>>(work: Work): Work {
+    this.enter();
+    void work.then(() => this.leave());
+    return work;
+  }
+
+  close(): Promise<void> {
+    this.#isClosed = true;
+    return this.#count === 0 ? Promise.resolve() : new Promise((resolve) => this.#resolvers.push(resolve));
+  }
+}

@@ -1,0 +1,215 @@
+/** Everything that runs due events: one pass, passes at intervals, and passes because something may be due. */
+import { isPromise } from '../core/awaitable.js';
+import { ConfigError, describeThrown } from '../core/errors.js';
+import type { UnknownEvent } from '../core/events.js';
+import { log } from '../core/log.js';
+import type { Inbox, InboxOperations, Logger, StoredEvent } from '../core/ports.js';
+import { atMost, type Runtime, setBackgroundTimeout } from '../core/runtime.js';
+import type { InFlight } from './in-flight.js';
+import type { Outcome } from './outcome.js';
+import type { Store } from './store.js';
+import type { Work } from './work.js';
+
+/** Options of {@link Receiver.start}. */
+export interface StartOptions {
+  /** The time from the end of one pass to the start of the next, in ms, plus or minus a fifth. @default 1_000 */
+  readonly intervalMs?: number | undefined;
+  /** Ends it; handlers that run are waited for by `close()`. @default none: it ends with `close()` */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** How many events run at a time. */
+const WIDTH = 16;
+
+const INTERVAL_MS = 1_000;
+
+/** The slots of `maxConcurrency`, as far as the redriver needs them. */
+export interface Capacity {
+  readonly count: number;
+  readonly free: number;
+  /** Resolves when a slot is free, or the signal aborts. */
+  freed(signal: AbortSignal | undefined): Promise<void>;
+}
+
+interface RedriverSettings {
+  readonly store: Store;
+  readonly inFlight: InFlight;
+  readonly inbox: Inbox<unknown> & Partial<InboxOperations>;
+  /** Runs one event to its outcome. */
+  readonly runOne: (work: Work, onRest: (rest: Promise<unknown>) => void) => Promise<Outcome>;
+  readonly capacity: Capacity | undefined;
+  /** Whether a wake-up starts passes although `start` was not called. */
+  readonly wakes: boolean;
+  /** Runs work that belongs to no request. */
+  readonly detached: <Result>(run: () => Result) => Result;
+  readonly leaseMs: number;
+  readonly logger: Logger;
+  readonly runtime: Runtime;
+}
+
+interface PassOptions {
+  readonly signal?: AbortSignal | undefined;
+  readonly onOutcome?: ((outcome: Outcome) => void) | undefined;
+  readonly onRest?: ((rest: Promise<unknown>) => void) | undefined;
+}
+
+export class Redriver {
+  readonly #settings: RedriverSettings;
+  #intervalMs = INTERVAL_MS;
+  /** Ends the passes. Made when they begin: Workers refuse to make one while they load a module. */
+  #stopping: AbortController | undefined;
+  #loop: Promise<void> | undefined;
+  #isStarted = false;
+  #isWoken = false;
+  #isFailing = false;
+  #hasRedriven = false;
+  #hasWarned = false;
+  #endPause: (() => void) | undefined;
+
+  constructor(settings: RedriverSettings) {
+    this.#settings = settings;
+  }
+
+  /** @throws {ConfigError} `ERR_CONFIG_INVALID` when it was started before. */
+  start({ intervalMs = INTERVAL_MS, signal }: StartOptions): void {
+    const { inFlight, detached } = this.#settings;
+    if (this.#isStarted) throw new ConfigError('receiver.start: it was started before.');
+    if (inFlight.isClosed || signal?.aborted) return;
+    this.#isStarted = true;
+    this.#intervalMs = intervalMs;
+    signal?.addEventListener('abort', () => this.#stop(), { once: true });
+    this.#isWoken = true;
+    this.#endPause?.();
+    this.#loop ??= detached(() => this.#run());
+  }
+
+  /** Something may be due now. */
+  wake(): void {
+    const { wakes, inFlight, detached } = this.#settings;
+    this.#isWoken = true;
+    this.#endPause?.();
+    if (this.#loop === undefined && wakes && !inFlight.isClosed) this.#loop = detached(() => this.#run());
+  }
+
+  /** Resolves when the passes that a wake-up started have ended, but after a lease at the latest. */
+  async idle(): Promise<void> {
+    const { leaseMs, runtime } = this.#settings;
+    if (this.#loop !== undefined && !this.#isStarted) await atMost(leaseMs, this.#loop, runtime);
+  }
+
+  /** Ends the passes, and resolves when they have ended. */
+  async close(): Promise<void> {
+    this.#stop();
+    await this.#loop;
+  }
+
+  #stop(): void {
+    this.#stopping?.abort();
+    this.#endPause?.();
+  }
+
+  async #run(): Promise<void> {
+    this.#stopping ??= new AbortController();
+    const { signal } = this.#stopping;
+    while (!signal.aborted) {
+      this.#isWoken = false;
+      const isMore = await this.#tryPass(signal);
+      if (isMore || this.#isWoken) continue;
+      if (!this.#isStarted && !this.#isFailing) break;
+      await this.#pause(signal);
+    }
+    this.#loop = undefined;
+  }
+
+  /** One pass; logs the first failure of a row, and the first success after it. */
+  async #tryPass(signal: AbortSignal): Promise<boolean> {
+    const { logger } = this.#settings;
+    try {
+      const isMore = await this.pass({ signal });
+      if (this.#isFailing) log(logger, 'warn', 'due events can be read from the inbox again.');
+      this.#isFailing = false;
+      return isMore;
+    } catch (error) {
+      if (!this.#isFailing) {
+        const line = `due events cannot be read from the inbox; the receiver tries again about every ${this.#intervalMs} ms. ${describeThrown(error)}`;
+        log(logger, 'error', line);
+      }
+      this.#isFailing = true;
+      return false;
+    }
+  }
+
+  async #pause(signal: AbortSignal): Promise<void> {
+    const { runtime } = this.#settings;
+    if (signal.aborted) return;
+    // Processes that start together must not keep looking at the same time.
+    const waitMs = this.#intervalMs * (0.8 + runtime.random() * 0.4);
+    await new Promise<void>((resolve) => {
+      const timer = this.#isStarted
+        ? runtime.setTimeout(resolve, waitMs)
+        : setBackgroundTimeout(runtime, resolve, waitMs);
+      this.#endPause = () => {
+        runtime.clearTimeout(timer);
+        resolve();
+      };
+    });
+    this.#endPause = undefined;
+  }
+
+  /**
+   * Runs due events, a few at a time, until nothing is due, the signal aborts, or a lease has passed: later, events
+   * that were taken first and not run would be due again. Resolves to whether more can be due.
+   *
+   * @throws {UnavailableError} `ERR_INBOX_FAILED`
+   */
+  async pass({ signal, onOutcome, onRest = () => undefined }: PassOptions): Promise<boolean> {
+    const { store, inFlight, runOne, capacity, leaseMs, runtime } = this.#settings;
+    this.#hasRedriven = true;
+    const width = Math.min(WIDTH, capacity?.count ?? WIDTH);
+    const until = runtime.elapsed() + leaseMs;
+    const running = new Set<Promise<void>>();
+    const start = ({ event, json }: StoredEvent) => {
+      const end = runOne({ event, json, origin: 'redrive', signal }, onRest).then((outcome) => {
+        running.delete(end);
+        onOutcome?.(outcome);
+      });
+      running.add(end);
+    };
+    // No other process runs the taken events for a lease, so `close()` waits for them.
+    inFlight.enter();
+    try {
+      while (!signal?.aborted && !inFlight.isClosed && runtime.elapsed() < until) {
+        // A request for each event that ends would take most of the time.
+        const room = running.size > width / 2 ? 0 : Math.min(width - running.size, capacity?.free ?? width);
+        const answer = room === 0 ? [] : store.takeDue(room);
+        const due = isPromise(answer) ? await answer : answer;
+        for (const stored of due) start(stored);
+        if (due.length > 0) continue;
+        if (running.size > 0) await Promise.race(running);
+        else if (room === 0) await capacity?.freed(signal);
+        else return false;
+      }
+      return true;
+    } finally {
+      await Promise.all(running);
+      inFlight.leave();
+    }
+  }
+
+  /** Says once that an event waits for its retry and, as far as this process and the inbox know, nothing redrives. */
+  warnIfIdle({ id }: UnknownEvent): void {
+    const { store, inbox, logger } = this.#settings;
+    if (this.#hasWarned || this.#hasRedriven || this.#isStarted || !store.durable) return;
+    this.#hasWarned = true;
+    const check = async () => {
+      const isPolled = ((await inbox.pollState?.())?.watermark ?? null) !== null;
+      if (isPolled || this.#hasRedriven || this.#isStarted) return;
+      log(
+        logger,
+        'warn',
+        `${id} is stored to run later, and this process has not called receiver.start() or receiver.redrive(). Call start() in one of your processes, or nothing runs such events.`,
+      );
+    };
+    check().catch(() => undefined);
+  }
+}

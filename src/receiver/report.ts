@@ -1,0 +1,98 @@
+/** Turns results and errors into outcomes: the only place that catches, logs and tells the observer. */
+import { describeThrown, messageOf } from '../core/errors.js';
+import type { UnknownEvent } from '../core/events.js';
+import { log, notify } from '../core/log.js';
+import type { Logger, Origin } from '../core/ports.js';
+import type { InFlight } from './in-flight.js';
+import { type Outcome, type OutcomeResult, toFailure } from './outcome.js';
+import type { Conclude, Pass } from './work.js';
+
+/** A pass while it runs. */
+export interface OpenPass extends Pass {
+  event: UnknownEvent | undefined;
+  secretIndex: number | undefined;
+  logger: Logger;
+  /** Whether `close()` waits for it. */
+  isInFlight: boolean;
+  /** Whether another process may run the event first, as of several that redrive: then it is not worth a line. */
+  readonly isContended: boolean;
+}
+
+export class Report {
+  readonly #logger: Logger;
+  readonly #onOutcome: ((outcome: Outcome) => unknown) | undefined;
+  readonly #inFlight: InFlight;
+  readonly #around: Conclude;
+
+  /** @param around - the layers around each pass. */
+  constructor(options: {
+    readonly logger: Logger;
+    readonly onOutcome: ((outcome: Outcome) => unknown) | undefined;
+    readonly inFlight: InFlight;
+    readonly around: Conclude;
+  }) {
+    this.#logger = options.logger;
+    this.#onOutcome = options.onOutcome;
+    this.#inFlight = options.inFlight;
+    this.#around = options.around;
+  }
+
+  /** Begins a pass; a delivery gets its event and `secretIndex` once they are known. */
+  open(origin: Origin, event?: UnknownEvent, secretIndex?: number, isContended = false): OpenPass {
+    return { origin, event, secretIndex, logger: this.#logger, isInFlight: false, isContended };
+  }
+
+  /** Counts a pass among those that `close()` waits for. @throws {BusyError} `ERR_RECEIVER_CLOSED` */
+  enter(pass: OpenPass): void {
+    this.#inFlight.assertOpen();
+    this.#inFlight.enter();
+    pass.isInFlight = true;
+  }
+
+  /** Runs a pass to its outcome, calling `run` synchronously. Never rejects. */
+  conclude(pass: OpenPass, run: () => Promise<OutcomeResult>, traceparent?: string): Promise<Outcome> {
+    return this.#around(pass, () => this.#toOutcome(pass, run), traceparent);
+  }
+
+  async #toOutcome(pass: OpenPass, run: () => Promise<OutcomeResult>): Promise<Outcome> {
+    let result: OutcomeResult;
+    try {
+      result = await run();
+    } catch (error) {
+      result = toFailure(error);
+    }
+    const outcome = toOutcome(pass, result);
+    if (result.error !== undefined && !isContention(pass, outcome)) logOutcome(outcome, pass.logger);
+    if (this.#onOutcome !== undefined) {
+      notify('onOutcome', this.#onOutcome, { value: outcome, logger: pass.logger });
+    }
+    if (pass.isInFlight) this.#inFlight.leave();
+    return outcome;
+  }
+}
+
+/** Frozen, because the response is made from it after the observer has seen it. */
+export function toOutcome({ origin, event, secretIndex }: Pass, result: OutcomeResult): Outcome {
+  const { kind, attempt, handlerMs, error } = result;
+  return Object.freeze({ kind, origin, event, secretIndex, attempt, handlerMs, error }) as Outcome;
+}
+
+/** Whether another process was first: it runs the event, and no line is needed. */
+function isContention({ isContended }: OpenPass, { error }: Outcome): boolean {
+  return isContended && (error?.code === 'ERR_KEY_BUSY' || error?.code === 'ERR_EVENT_BUSY');
+}
+
+/**
+ * Logs an outcome in one line, with the fix, if it has an error, as every receiver does by its `logger`.
+ * No line holds a payload, a secret, a token or a signature. An error that a handler threw is logged with its message
+ * and stack.
+ *
+ * @param logger - takes one string per line. @default console
+ */
+export function logOutcome({ kind, origin, event, error }: Outcome, logger: Logger = console): void {
+  if (error === undefined) return;
+  const about = event === undefined ? '' : ` ${event.type} ${event.id}`;
+  const cause = error.cause === undefined ? '' : `\ncaused by ${describeThrown(error.cause)}`;
+  const level = kind === 'rejected' || kind === 'busy' ? 'warn' : 'error';
+  log(logger, level, `${kind}${about} (${origin}) ${error.code}: ${messageOf(error)}${cause}`);
+}

@@ -1,0 +1,181 @@
+/** The receiver's only caller of the inbox: its failures become `ERR_INBOX_FAILED`. */
+import type { Awaitable } from '../core/awaitable.js';
+import { orUnavailable } from '../core/errors.js';
+import { isKnownEvent, type UnknownEvent } from '../core/events.js';
+import { log, notify } from '../core/log.js';
+import type {
+  Claim,
+  Inbox,
+  Lease,
+  Logger,
+  Origin,
+  RecordResult,
+  StoredEvent,
+  StoreOptions,
+} from '../core/ports.js';
+import type { Work } from './work.js';
+
+/** How a page of events is recorded. */
+export interface RecordOptions {
+  /** When events that this process dispatches are due, in ms from now, if nothing runs them before. */
+  readonly dueInMs: number;
+  readonly origin: Origin;
+  /** The JSON of each event as it arrived, in the same order. @default the events serialized */
+  readonly json?: readonly string[] | undefined;
+}
+
+interface StoreSettings {
+  /** The inbox that the app passed. */
+  readonly given: Inbox<unknown>;
+  /** The inbox with its layers. */
+  readonly inbox: Inbox<unknown>;
+  readonly leaseMs: number;
+  readonly onUnknown: ((event: UnknownEvent) => unknown) | undefined;
+  readonly logger: Logger;
+  /** The types that this process runs or enqueues. */
+  readonly dispatched: readonly string[];
+}
+
+export class Store {
+  readonly durable: boolean;
+  readonly #settings: StoreSettings;
+  readonly #inbox: Inbox<unknown>;
+  /** An inbox that is not durable leaves retries to the sender, so a failed event can run before its retry time. */
+  readonly #early: boolean;
+  #isChecked = false;
+
+  constructor(settings: StoreSettings) {
+    this.#settings = settings;
+    this.#inbox = settings.inbox;
+    this.durable = settings.inbox.durable;
+    this.#early = !this.durable;
+  }
+
+  claim({ event, origin, json }: Work): Awaitable<Claim> {
+    this.#checkDurability();
+    const options = { leaseMs: this.#settings.leaseMs, origin, json, early: this.#early };
+    return orInboxFailed(() => this.#inbox.claim(event, options));
+  }
+
+  complete(lease: Lease): Awaitable<boolean> {
+    return orInboxFailed(() => this.#inbox.complete(lease));
+  }
+
+  fail(
+    lease: Lease,
+    failure: { readonly retryAfterMs: number | null; readonly error: string },
+  ): Awaitable<boolean> {
+    return orInboxFailed(() => this.#inbox.fail(lease, failure));
+  }
+
+  get hasTransactions(): boolean {
+    return this.#inbox.transaction !== undefined;
+  }
+
+  transaction(lease: Lease, effect: (tx: unknown) => Promise<void>): Awaitable<boolean> {
+    return orInboxFailed(() => this.#inbox.transaction?.(lease, effect) ?? false);
+  }
+
+  takeDue(limit: number): Awaitable<readonly StoredEvent[]> {
+    const { leaseMs, dispatched } = this.#settings;
+    return orInboxFailed(() =>
+      this.#inbox.takeDue({ limit, visibilityTimeoutMs: leaseMs, types: dispatched }),
+    );
+  }
+
+  /** Records an event without running it; it is due in `dueInMs`. */
+  async recordOne({ event, origin, json }: Work, dueInMs: number): Promise<RecordResult | undefined> {
+    const texts = json === undefined ? undefined : [json];
+    const [result] = await this.record([event], { dueInMs, origin, json: texts });
+    return result;
+  }
+
+  /** Records an event that this process has no handler for. */
+  async ignoreOne({ event, origin, json }: Work): Promise<RecordResult | undefined> {
+    const texts = json === undefined ? undefined : [json];
+    const [result] = await orInboxFailed(() => this.#inbox.ignore([event], { origin, json: texts }));
+    return result;
+  }
+
+  /**
+   * Records events without running them: those that this process dispatches as due, other known types as ignored,
+   * unknown types as parked. Answers for each, in order.
+   */
+  async record(
+    events: readonly UnknownEvent[],
+    { dueInMs, origin, json }: RecordOptions,
+  ): Promise<readonly RecordResult[]> {
+    const { dispatched, onUnknown, logger } = this.#settings;
+    const due: number[] = [];
+    const ignored: number[] = [];
+    const parked: number[] = [];
+    for (const [index, event] of events.entries()) {
+      if (!isKnownEvent(event)) parked.push(index);
+      else (dispatched.includes(event.type) ? due : ignored).push(index);
+    }
+    const results: RecordResult[] = [];
+    const store = async (
+      indexes: readonly number[],
+      ask: (page: Page) => Awaitable<readonly RecordResult[]>,
+    ) => {
+      if (indexes.length === 0) return;
+      const texts = json && indexes.map((index) => at(json, index));
+      const page = { events: indexes.map((index) => at(events, index)), options: { origin, json: texts } };
+      const answers = await orInboxFailed(() => ask(page));
+      for (const [position, index] of indexes.entries()) results[index] = at(answers, position);
+    };
+    await store(due, (page) => this.#inbox.record(page.events, { ...page.options, dueInMs }));
+    await store(ignored, (page) => this.#inbox.ignore(page.events, page.options));
+    await store(parked, (page) => this.#inbox.record(page.events, { ...page.options, dueInMs: null }));
+    if (onUnknown !== undefined) {
+      for (const index of parked) {
+        if (results[index] !== 'new') continue;
+        notify('onUnknown', onUnknown, { value: at(events, index), logger });
+      }
+    }
+    return results;
+  }
+
+  #checkDurability(): void {
+    if (this.#isChecked) return;
+    this.#isChecked = true;
+    const { given, logger } = this.#settings;
+    if (isProduction()) warnNotDurable(given, { where: 'NODE_ENV is production', logger });
+  }
+}
+
+interface Page {
+  readonly events: readonly UnknownEvent[];
+  readonly options: StoreOptions;
+}
+
+/** The element of a list that has one there. */
+function at<Value>(list: readonly Value[], index: number): Value {
+  return list[index] as Value;
+}
+
+function orInboxFailed<Value>(ask: () => Awaitable<Value>): Awaitable<Value> {
+  return orUnavailable('ERR_INBOX_FAILED', ask);
+}
+
+function isProduction(): boolean {
+  // By globalThis: bundlers for edge runtimes warn about the members of `process`.
+  const { process } = globalThis;
+  return process?.env?.['NODE_ENV'] === 'production';
+}
+
+const warned = new WeakSet<Inbox<unknown>>();
+
+/** Says once per inbox that it is not durable, and the fix. */
+export function warnNotDurable(
+  inbox: Inbox<unknown>,
+  { where, logger }: { /** Such as "a poller uses it". */ readonly where: string; readonly logger: Logger },
+): void {
+  if (inbox.durable || warned.has(inbox)) return;
+  warned.add(inbox);
+  log(
+    logger,
+    'warn',
+    `the inbox is not durable, and ${where}: it forgets which events were handled, and a memory inbox is not shared, so events can take effect twice. Pass one durable \`inbox\` to all processes: sqliteInbox, postgresInbox or redisInbox.`,
+  );
+}

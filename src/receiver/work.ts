@@ -1,0 +1,94 @@
+/** The seams of the receiver: how an event passes from part to part, and where layers wrap a part. */
+import type { UnknownEvent, WebhookEvent } from '../core/events.js';
+import type { Inbox, Lease, Origin } from '../core/ports.js';
+import type { HandlerContext } from './options.js';
+import type { Outcome, OutcomeCounts, OutcomeResult } from './outcome.js';
+
+/** One authentic event on its way to a handler. */
+export interface Work {
+  readonly event: UnknownEvent;
+  readonly origin: Origin;
+  /** The event's JSON as it arrived, if it is known. */
+  readonly json?: string | undefined;
+  readonly secretIndex?: number | undefined;
+  /** Ends the wait for a free slot; the event stays stored. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** How a piece of work ended. */
+export interface Run {
+  readonly result: OutcomeResult;
+  /** The work that goes on after the answer: an overdue handler, or one that runs after a 202. It never rejects. */
+  readonly rest?: Promise<unknown> | undefined;
+}
+
+/** Takes an authentic event to its result. */
+export type Dispatch = (work: Work) => Promise<Run>;
+
+/** Calls the handler of an event. */
+export type CallHandler = (event: WebhookEvent, lease: Lease, context: HandlerContext<unknown>) => unknown;
+
+/** Puts an event into the queue. `isNew`: whether the inbox did not have it before. */
+export type Enqueue = (
+  event: WebhookEvent,
+  options: {
+    readonly json: string | undefined;
+    readonly traceparent?: string | undefined;
+    readonly isNew: boolean;
+  },
+) => Promise<void>;
+
+/** Runs due events once. */
+export type Redrive = () => Promise<OutcomeCounts>;
+
+/** The facts about a delivery or a stored event while it passes through the receiver. */
+export interface Pass {
+  readonly origin: Origin;
+  readonly event: UnknownEvent | undefined;
+  readonly secretIndex: number | undefined;
+}
+
+/** Takes a pass to its outcome. Never rejects. */
+export type Conclude = (
+  pass: Pass,
+  run: () => Promise<Outcome>,
+  traceparent: string | undefined,
+) => Promise<Outcome>;
+
+/** The facts about a poll that a layer can observe; the report of a poll fits. */
+export interface PollSummary {
+  /** Whether this poll has proven everything up to the new watermark. */
+  readonly proven: boolean;
+  /** ISO; `null` when it is not known. */
+  readonly watermark: string | null;
+  /** The gaps that are open after the poll. */
+  readonly gaps: readonly unknown[];
+  /** Events that only the list had, and that took effect or were enqueued. */
+  readonly recovered: number;
+  readonly problems: readonly { readonly code: string }[];
+}
+
+/**
+ * An optional feature around the core, such as `openTelemetry()`: each member wraps one seam, once, when the receiver
+ * is made. A wrapper calls `next` synchronously and exactly once, returns what it returns, and lets errors pass.
+ */
+export interface Layer {
+  /** Decorates the inbox; {@link decorateInbox} helps. */
+  inbox?(next: Inbox<unknown>): Inbox<unknown>;
+  /** Around each pass of a delivery or stored event, up to its outcome. */
+  conclude?(next: Conclude): Conclude;
+  /** Around each run of a handler. */
+  handler?(next: CallHandler): CallHandler;
+  /** Around each event that is put into the queue. */
+  enqueue?(next: Enqueue): Enqueue;
+  /** Around each call of `receiver.redrive`. */
+  redrive?(next: Redrive): Redrive;
+  /** Around each poll. */
+  poll?<Summary extends PollSummary>(run: () => Promise<Summary>): Promise<Summary>;
+  /** Runs work that belongs to no request, such as a timer's. */
+  detached?<Result>(run: () => Result): Result;
+  /** Called with the app's inbox when the receiver is made. */
+  opened?(inbox: Inbox<unknown>): void;
+  /** Called with the app's inbox when the receiver is closed: the app may close its connections from now on. */
+  closed?(inbox: Inbox<unknown>): void;
+}
