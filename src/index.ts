@@ -1,4 +1,6 @@
-/** `stablehooks`: the receiver, the memory inbox, and verifying and parsing on their own. */
+/** `stablehooks`: the receiver, the memory inbox, the ports, and verifying and parsing on their own. */
+export type { Awaitable } from './core/awaitable.js';
+export { decorateInbox } from './core/decorate-inbox.js';
 export {
   BusyError,
   ConfigError,
@@ -28,18 +30,27 @@ export {
 } from './core/events.js';
 export { forwardOnly } from './core/forward-only.js';
 export {
+  type Claim,
+  type ClaimOptions,
+  EMPTY_POLL_STATE,
   type GapReason,
   INBOX_STATES,
+  type Inbox,
   type InboxAttempt,
   type InboxCount,
   type InboxOperations,
   type InboxRecord,
   type InboxState,
+  type Lease,
   type Logger,
   type OldestListed,
   type Origin,
   type PollState,
+  type Queue,
+  type RecordResult,
+  type StoredEvent,
   type StoredGap,
+  type StoreOptions,
 } from './core/ports.js';
 export type { Runtime, RuntimeOptions } from './core/runtime.js';
 export {
@@ -63,13 +74,11 @@ export type {
   Handler,
   HandlerContext,
   Handlers,
-  PayloadOf,
-  PayloadSchemas,
+  OrderingKey,
   ReceiverOptions,
+  SignatureOptions,
 } from './receiver/options.js';
-export type { PollSummary, Telemetry } from './receiver/outcome.js';
 export {
-  logOutcome,
   type Outcome,
   type OutcomeCounts,
   type OutcomeKind,
@@ -80,8 +89,12 @@ export {
   type AcceptOptions,
   createReceiver,
   type Receiver,
-  type RecordOptions,
+  type RedriveOptions,
   type WebhookRequest,
 } from './receiver/receiver.js';
-export type { RunOptions } from './receiver/runner.js';
+export type { StartOptions } from './receiver/redriver.js';
+export { logOutcome } from './receiver/report.js';
 export type { ReceiverSecret, SecretRequest } from './receiver/secret.js';
+export type { ReceiverSource } from './receiver/source.js';
+export { withPayload } from './receiver/with-payload.js';
+export type { CallHandler, Conclude, Enqueue, Layer, Pass, PollSummary, Redrive } from './receiver/work.js';
