@@ -1,15 +1,8 @@
-import { ConfigError } from '../core/errors.js';
-import { defineLazy, func, integer, lazyRule, readOptions, required, rule } from '../core/options.js';
+import { func, integer, readOptions, required, rule } from '../core/options.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import { createEvents, type Events } from './events.js';
-import {
-  checkToken,
-  createSend,
-  type HttpSettings,
-  platformFetch,
-  type Retry,
-  type TokenSource,
-} from './http.js';
+import { createSend, type HttpSettings, type Retry } from './http.js';
+import { isToken, TOKEN, type TokenSource } from './token.js';
 import { createWallets, type Wallets } from './wallets.js';
 
 /** The calls of the API. */
@@ -20,14 +13,11 @@ export interface Client {
 
 /** Options of {@link createClient}. */
 export interface ClientOptions {
-  /**
-   * Where the API is, or a function that gives it at the first call: http or https, without credentials, query or
-   * fragment. A path is kept.
-   */
-  readonly baseUrl: string | (() => string);
+  /** The address of the API: http or https, without credentials, query or fragment. A path is kept. */
+  readonly baseUrl: string;
   /** The bearer token, or a function that returns it. */
   readonly token: TokenSource;
-  /** How long one attempt can take, its body included, in ms. @default 10_000 */
+  /** How long one attempt can take, its body included, in ms; also how long the token's function can take. @default 10_000 */
   readonly timeoutMs?: number | undefined;
   /** How often a request is sent again where that is safe; 0 for never. @default 3 */
   readonly retries?: number | undefined;
@@ -39,7 +29,7 @@ export interface ClientOptions {
   readonly maxBodyBytes?: number | undefined;
   /** Sends the requests. @default the platform's fetch */
   readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined;
-  /** Called before each retry, for a log. Its failure changes nothing. @default none */
+  /** Called before each retry, for a log. If it throws, the request is still sent again. @default none */
   readonly onRetry?: ((retry: Retry) => void | Promise<void>) | undefined;
   /** Time, timers and randomness, for tests. @default those of the platform */
   readonly runtime?: RuntimeOptions | undefined;
@@ -64,47 +54,33 @@ export function createClient(options: ClientOptions): Client {
   return { wallets: createWallets(send), events: createEvents(send) };
 }
 
-const urlRule = rule('the http or https address of the API', isHttpUrl);
-
 function toSettings(options: ClientOptions): HttpSettings {
   const settings = readOptions('createClient', options, {
-    baseUrl: required(lazyRule(urlRule)),
+    baseUrl: required(
+      rule('the http or https address of the API, without credentials, query or fragment', isBaseUrl),
+    ),
     token: required(
-      rule(
-        'a string, or a function that returns one',
-        (token) => typeof token === 'string' || typeof token === 'function',
-      ),
+      rule(`${TOKEN}, or a function`, (token) => typeof token === 'function' || isToken(token)),
     ),
     timeoutMs: integer({ default: 10_000 }),
     retries: integer({ default: 3, min: 0, max: 100 }),
     baseWaitMs: integer({ default: 500, min: 0 }),
     maxWaitMs: integer({ default: 30_000, min: 0 }),
     maxBodyBytes: integer({ default: 67_108_864, max: Number.MAX_SAFE_INTEGER }),
-    fetch: func(platformFetch),
+    // Looked up at each call, so that a fetch that is replaced later is used.
+    fetch: func((url: string, init: RequestInit) => fetch(url, init)),
     onRetry: func((): void => undefined),
     runtime: RUNTIME,
   });
-  if (typeof settings.token === 'string') checkToken(settings.token);
-  const { baseUrl } = settings;
-  const given = {
+  return {
     ...settings,
+    baseUrl: new URL(settings.baseUrl).href.replace(/\/+$/, ''),
     runtime: toRuntime(settings.runtime),
-    baseUrl: typeof baseUrl === 'function' ? () => cleanUrl(baseUrl()) : cleanUrl(baseUrl),
   };
-  return defineLazy('createClient', given, { baseUrl: urlRule });
 }
 
-function isHttpUrl(value: unknown): boolean {
-  return typeof value === 'string' && URL.canParse(value) && /^https?:$/.test(new URL(value).protocol);
-}
-
-function cleanUrl(value: string): string {
-  if (!isHttpUrl(value)) return value;
-  const url = new URL(value);
-  if (url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '') {
-    throw new ConfigError(
-      'createClient: `baseUrl` must not contain credentials, a query or a fragment. Pass the token as `token`.',
-    );
-  }
-  return url.href.replace(/\/+$/, '');
+function isBaseUrl(value: unknown): boolean {
+  if (typeof value !== 'string' || !URL.canParse(value)) return false;
+  const { protocol, username, password, search, hash } = new URL(value);
+  return /^https?:$/.test(protocol) && username + password + search + hash === '';
 }

@@ -2,7 +2,8 @@ export { ConfigError, StablehooksError, UnavailableError } from '../core/errors.
 export { type Client, type ClientOptions, createClient } from './client.js';
 export { ApiError, type ClientError, ConnectionError, ResponseError } from './errors.js';
 export type { EventList, EventProblem, EventQuery, Events } from './events.js';
-export type { Retry, TokenSource } from './http.js';
+export type { Retry } from './http.js';
+export type { TokenSource } from './token.js';
 export {
   CHAINS,
   type Chain,

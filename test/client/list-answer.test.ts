@@ -38,15 +38,3 @@ test.for([
 ])('servedAt is null when the Date header is "%s", as when there is none', async (date) => {
   expect(await servedAt(date)).toBeNull();
 });
-
-test('a list that is answered with 206 is ERR_API_RESPONSE, because it is a part', async () => {
-  const client = createClient({
-    baseUrl: 'http://service.test',
-    token: TOKEN,
-    fetch: async () => new Response('[]', { status: 206 }),
-  });
-  await expect(client.events.listWithProblems()).rejects.toMatchObject({
-    code: 'ERR_API_RESPONSE',
-    message: expect.stringContaining('a part of the answer (206)'),
-  });
-});
