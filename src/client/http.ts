@@ -53,9 +53,10 @@ export function createSend(settings: HttpSettings): Send {
     const { method, signal } = call;
     const line: RequestLine = { method, url: settings.baseUrl + call.path };
     const limits = { signal, runtime, timeoutMs };
-    let renew = false;
+    let renewAt = 0;
     let retries = 0;
     for (let attempt = 1; ; attempt++) {
+      const renew = attempt === renewAt;
       const token = await withDeadline(() => readToken(settings.token, { renew }), {
         ...limits,
         toError: () => tokenTooSlow(timeoutMs),
@@ -67,8 +68,8 @@ export function createSend(settings: HttpSettings): Send {
         });
       } catch (error) {
         let waitMs = 0;
-        if (!renew && isRefused(error) && typeof settings.token === 'function') {
-          renew = true;
+        if (renewAt === 0 && isRefused(error) && typeof settings.token === 'function') {
+          renewAt = attempt + 1;
         } else {
           if (!isRetryable(error) || retries === settings.retries) throw error;
           retries++;
