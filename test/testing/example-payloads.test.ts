@@ -72,13 +72,10 @@ test('the events of every movement in the sandbox have exactly the keys of their
   expect(events.filter(({ payload }) => payload['wallet_id'] === id)).toHaveLength(3);
 });
 
-test('exampleEvent refuses a misspelt type, and takes one of a newer release with a payload', () => {
+test('exampleEvent refuses an unknown type by name, and accepts it with a payload', () => {
   const newer = 'mint.completed' as 'transfer.settled';
-  const misspelt = 'transfer.setled' as 'transfer.settled';
-  const invalid = expect.objectContaining({ code: 'ERR_CONFIG_INVALID' });
-  expect(() => exampleEvent(misspelt)).toThrow(invalid);
-  expect(() => exampleEvent(misspelt)).toThrow(/Did you mean `transfer\.settled`\?/);
-  expect(() => exampleEvent(newer)).toThrow(/no example of the type `mint\.completed`\. Pass a `payload`\./);
+  expect(() => exampleEvent(newer)).toThrow(expect.objectContaining({ code: 'ERR_CONFIG_INVALID' }));
+  expect(() => exampleEvent(newer)).toThrow(/unknown type `mint\.completed`\. .*transfer\.settled/);
   expect(exampleEvent(newer, { payload: { amount: '1' } })).toMatchObject({
     type: 'mint.completed',
     payload: { amount: '1' },
