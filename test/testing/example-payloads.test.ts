@@ -1,3 +1,4 @@
+import { runInNewContext } from 'node:vm';
 import { createReceiver, EVENT_TYPES } from 'stablehooks';
 import { toFetchHandler } from 'stablehooks/fetch';
 import { exampleEvent, examplePayloads, signedRequest } from 'stablehooks/testing';
@@ -80,4 +81,10 @@ test('exampleEvent refuses an unknown type by name, and accepts it with a payloa
     type: 'mint.completed',
     payload: { amount: '1' },
   });
+});
+
+test('signedRequest sends bytes of another realm unchanged', async () => {
+  const bytes: Uint8Array = runInNewContext('new Uint8Array([123, 125])');
+  expect(bytes).not.toBeInstanceOf(Uint8Array);
+  expect(String((await signedRequest(bytes, { secret: 'secret' })).body)).toBe('{}');
 });
