@@ -299,7 +299,7 @@ test('an unseen event whose push arrives before it is recorded is unjudged', asy
   const inbox = makeInbox();
   const late = {
     ...inbox,
-    record: async (...[events, options]: Parameters<Inbox['record']>): ReturnType<Inbox['record']> => {
+    record: async (...[events, options]: Parameters<Inbox['record']>) => {
       await inbox.record(events.slice(0, 1), options);
       return inbox.record(events, options);
     },
