@@ -320,14 +320,14 @@ async function redrive({
     const running = idsOf('runs');
     if (running.length > 0) {
       printer.note(
-        `${running.join(', ')} ${running.length === 1 ? 'runs' : 'run'} in the app at this moment: its redrive(), run() or poller was first. See \`stablehooks inbox show\` later.`,
+        `${running.join(', ')} ${running.length === 1 ? 'runs' : 'run'} in the app at this moment: its redrive(), start() or poller was first. See \`stablehooks inbox show\` later.`,
       );
     }
     const waiting = idsOf('waits');
     if (waiting.length > 0) {
       const [which, them] = waiting.length === 1 ? ['waits', 'it'] : ['wait', 'them'];
       printer.note(
-        `${waiting.join(', ')} ${which} for another event of the same ordering key, which runs. The app's redrive(), run() or poller runs ${them} in turn. See \`stablehooks inbox show\` later.`,
+        `${waiting.join(', ')} ${which} for another event of the same ordering key, which runs. The app's redrive(), start() or poller runs ${them} in turn. See \`stablehooks inbox show\` later.`,
       );
     }
     const answers = rows.map(({ answer }) => answer);

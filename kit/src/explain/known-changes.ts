@@ -403,7 +403,7 @@ const SIGNATURE_CHANGES = [
   ...toChanges<string>(
     {
       part: 'signature',
-      fix: 'Set what precedes the digits as `signaturePrefix` of the receiver, and here with --prefix.',
+      fix: 'Set the text before the digits as `signature: { prefix }` of the receiver, and here with --prefix.',
     },
     { 'it has a prefix': (text) => /^[\w-]+[=,:](?=.{43})(.+)$/s.exec(text)?.[1] },
   ),
@@ -454,8 +454,8 @@ function otherFormat({ encoding, prefix }: SignatureFormat): Change {
     part: 'signature',
     what: prefix ? 'it does not have this prefix' : `its encoding is not ${encoding}`,
     fix: prefix
-      ? 'Omit --prefix and `signaturePrefix`.'
-      : 'Omit --encoding and `encoding`: the length tells the encodings apart.',
+      ? 'Omit --prefix and `signature: { prefix }`.'
+      : 'Omit --encoding and `signature: { encoding }`: the length tells the encodings apart.',
   };
 }
 

@@ -2,8 +2,7 @@
  * The owner of an inbox. `catch-up` and `listen` mark the inbox that they poll with, by the name under which they acquire the
  * lease to poll; the poller of an app replaces that name. Every other inbox counts as an app's.
  */
-import { INBOX_STATES, type InboxOperations, type Origin } from 'stablehooks';
-import type { Inbox } from 'stablehooks/conformance';
+import { INBOX_STATES, type Inbox, type InboxOperations, type Origin } from 'stablehooks';
 
 /** The start of each holder's name of this tool. */
 const MARK = 'stablehooks-kit ';

@@ -1,4 +1,4 @@
-import type { Inbox } from 'stablehooks/conformance';
+import type { Inbox } from 'stablehooks';
 
 /**
  * The inbox for a receiver that runs only some types. Events of other types are recorded, for a receiver of their type

@@ -269,7 +269,7 @@ describe.concurrent('inbox', () => {
     });
     const { stderr, exitCode } = await run(['inbox', 'redrive', '--inbox', path, id, '--to', server.url]);
     expect(stderr).toContain(
-      `${id} runs in the app at this moment: its redrive(), run() or poller was first.`,
+      `${id} runs in the app at this moment: its redrive(), start() or poller was first.`,
     );
     expect(stderr).not.toContain('are still in the inbox');
     expect(exitCode).toBe(1);

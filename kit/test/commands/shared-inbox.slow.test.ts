@@ -78,10 +78,10 @@ async function startApp(
 /** How the endpoint takes a delivery while another process has the event leased. */
 const APPS: readonly (readonly [string, Parameters<typeof startApp>[1]])[] = [
   ['runs the handler before it answers', {}],
-  ['answers before the handler runs', { acknowledge: 'recorded' }],
+  ['answers before the handler runs', { answer: 'recorded' }],
   ['has a queue', { queued: true }],
   ['dead-letters the event', { permanent: true }],
-  ['answers first and dead-letters the event', { permanent: true, acknowledge: 'recorded' }],
+  ['answers first and dead-letters the event', { permanent: true, answer: 'recorded' }],
 ];
 
 const ADVICE =
