@@ -1,5 +1,5 @@
 import { runInNewContext } from 'node:vm';
-import { createReceiver, EVENT_TYPES } from 'stablehooks';
+import { createReceiver, EVENT_TYPES, withPayload } from 'stablehooks';
 import { toFetchHandler } from 'stablehooks/fetch';
 import { exampleEvent, examplePayloads, signedRequest } from 'stablehooks/testing';
 import { createSandbox } from 'stablehooks-kit/sandbox';
@@ -18,9 +18,10 @@ test('a receiver with examplePayloads handles a signed exampleEvent with a typed
   const settled: string[] = [];
   const receiver = createReceiver({
     secret,
-    payloads: examplePayloads,
     handlers: {
-      'transfer.settled': ({ payload }) => void settled.push(payload.tx_hash),
+      'transfer.settled': withPayload(examplePayloads['transfer.settled'], ({ payload }) =>
+        settled.push(payload.tx_hash),
+      ),
     },
   });
   const signed = await signedRequest(exampleEvent('transfer.settled'), { secret });
