@@ -282,7 +282,7 @@ async function runFailing(url: string, ...commands: readonly (readonly string[])
   return ended.map(({ stderr, exitCode }) => ({ stderr, exitCode }));
 }
 
-/** How a command ends when the inbox fails: one line that is no report of a defect of the tool. */
+/** How a command ends when the inbox fails: one line that does not report a defect of the tool. */
 const failed = (exitCode: number, says: RegExp) => ({
   exitCode,
   stderr: expect.stringMatching(new RegExp(`^stablehooks: ${says.source}[^\\n]*\\n$`)),

@@ -441,7 +441,7 @@ describe('stablehooks types never succeeds', () => {
       /--enum redeem\.failed\.resaon has no effect/,
     ],
     [
-      'a map that is no object',
+      'a map that is not an object',
       ['--out', 'p.ts', '--map', 'redeem.failed.amount'],
       /has no effect: no event has an object/,
     ],
@@ -452,7 +452,7 @@ describe('stablehooks types never succeeds', () => {
       { input: `${toLines([failed])}\n<html>` },
     ],
     [
-      'JSON that is no event',
+      'JSON that is not an event',
       ['--out', 'p.ts'],
       /--from -, element 2: .*created_at/,
       { input: JSON.stringify([failed, { ...failed, created_at: 1 }]) },
