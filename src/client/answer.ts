@@ -109,14 +109,7 @@ function fixOf(status: number): string {
 }
 
 /** The ids that services and the proxies in front of them give a request, the service's own first. */
-const REQUEST_ID_HEADERS = [
-  'x-request-id',
-  'request-id',
-  'x-correlation-id',
-  'x-amzn-requestid',
-  'cf-ray',
-  'traceparent',
-] as const;
+const REQUEST_ID_HEADERS = ['x-request-id', 'request-id', 'x-correlation-id', 'x-amzn-requestid', 'cf-ray'];
 
 function readRequestId(headers: Headers, token: string): string | undefined {
   const id = REQUEST_ID_HEADERS.map((name) => headers.get(name)).find(Boolean);

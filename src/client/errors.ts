@@ -10,30 +10,24 @@ export interface RequestLine {
 /** The service answered with a status other than 2xx. No field contains the token. */
 export class ApiError extends StablehooksError<'ERR_API_STATUS'> implements RequestLine {
   override readonly name = 'ApiError';
-  readonly method: string;
-  readonly url: string;
+  declare readonly method: string;
+  declare readonly url: string;
   /** The HTTP status; 0 where a browser conceals the status of a redirect. */
-  readonly status: number;
-  readonly headers: Headers;
+  declare readonly status: number;
+  declare readonly headers: Headers;
   /** The first 2,000 characters of the body. Its format is not specified. */
-  readonly body: string;
+  declare readonly body: string;
   /** How long the service asks to wait, in ms, not limited by `maxWaitMs`; `undefined` without `Retry-After`. */
-  readonly retryAfterMs: number | undefined;
+  declare readonly retryAfterMs: number | undefined;
   /** The service's id of the request, for its support; `undefined` when no header has one. */
-  readonly requestId: string | undefined;
+  declare readonly requestId: string | undefined;
 
   constructor(
     message: string,
     facts: RequestLine & Pick<ApiError, 'status' | 'headers' | 'body' | 'retryAfterMs' | 'requestId'>,
   ) {
     super('ERR_API_STATUS', message);
-    this.method = facts.method;
-    this.url = facts.url;
-    this.status = facts.status;
-    this.headers = facts.headers;
-    this.body = facts.body;
-    this.retryAfterMs = facts.retryAfterMs;
-    this.requestId = facts.requestId;
+    Object.assign(this, facts);
   }
 }
 
@@ -56,7 +50,7 @@ export class ConnectionError extends StablehooksError<'ERR_API_CONNECTION'> impl
   }
 }
 
-/** What is known of a 2xx answer. */
+/** The facts about a 2xx answer. */
 export interface ResponseFacts extends RequestLine {
   readonly requestId: string | undefined;
   readonly answer: unknown;

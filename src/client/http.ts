@@ -1,38 +1,13 @@
 import { backoffMs } from '../core/backoff.js';
-import type { Runtime } from '../core/runtime.js';
 import { type HttpResult, MAX_ERROR_BODY_BYTES, readBody, toApiError, toResult } from './answer.js';
 import { wait, withDeadline } from './deadline.js';
 import { ApiError, ConnectionError, type RequestLine } from './errors.js';
-import { readToken, redact, type TokenSource, tokenTooSlow } from './token.js';
+import type { Settings } from './options.js';
+import { readToken, redact, tokenTooSlow } from './token.js';
 import { fixOfUnsent, MAX_CAUSES } from './unsent.js';
 
 /** What the service sees as the `user-agent`: this package and its version. */
 const USER_AGENT = 'stablehooks/0.1.0';
-
-/** A request that is about to be sent again. */
-export interface Retry {
-  readonly method: string;
-  readonly url: string;
-  /** Which attempt failed, from 1. */
-  readonly attempt: number;
-  /** How long until the next attempt, in ms. */
-  readonly waitMs: number;
-  readonly error: ApiError | ConnectionError;
-}
-
-/** The options of the client, checked, with their defaults. */
-export interface HttpSettings {
-  readonly baseUrl: string;
-  readonly token: TokenSource;
-  readonly timeoutMs: number;
-  readonly retries: number;
-  readonly baseWaitMs: number;
-  readonly maxWaitMs: number;
-  readonly maxBodyBytes: number;
-  readonly fetch: (url: string, init: RequestInit) => Promise<Response>;
-  readonly onRetry: (retry: Retry) => void | Promise<void>;
-  readonly runtime: Runtime;
-}
 
 /** One call of the API. */
 interface HttpCall {
@@ -47,7 +22,7 @@ interface HttpCall {
 /** Sends a call, again where that is safe, and resolves to a 2xx answer. */
 export type Send = (call: HttpCall) => Promise<HttpResult>;
 
-export function createSend(settings: HttpSettings): Send {
+export function createSend(settings: Settings): Send {
   const { timeoutMs, runtime, onRetry } = settings;
   return async (call) => {
     const { method, signal } = call;
@@ -84,20 +59,18 @@ export function createSend(settings: HttpSettings): Send {
   };
 }
 
+interface Attempt {
+  readonly settings: Settings;
+  readonly line: RequestLine;
+  readonly token: string;
+  readonly signal: AbortSignal;
+}
+
 async function sendOnce(
   { method, query, input }: HttpCall,
-  {
-    settings: { fetch, maxBodyBytes, runtime },
-    line,
-    token,
-    signal,
-  }: {
-    readonly settings: HttpSettings;
-    readonly line: RequestLine;
-    readonly token: string;
-    readonly signal: AbortSignal;
-  },
+  { settings, line, token, signal }: Attempt,
 ): Promise<HttpResult> {
+  const { fetch, maxBodyBytes, runtime } = settings;
   let response: Response;
   let bytes: Uint8Array;
   try {
@@ -164,7 +137,7 @@ function isRetryable(error: unknown): error is ApiError | ConnectionError {
 function retryWaitMs(
   error: ApiError | ConnectionError,
   retry: number,
-  { baseWaitMs: baseMs, maxWaitMs: maxMs, runtime }: HttpSettings,
+  { baseWaitMs: baseMs, maxWaitMs: maxMs, runtime }: Settings,
 ): number {
   const random = runtime.random();
   const asked = error instanceof ApiError ? error.retryAfterMs : undefined;

@@ -32,7 +32,7 @@ export interface Wallet {
   readonly allowlist: readonly string[];
 }
 
-/** What a wallet is created from. Other fields are refused. */
+/** The input of `create`. Other fields are refused. */
 export interface CreateWallet {
   readonly agentId: string;
   readonly label?: string | undefined;
@@ -42,24 +42,25 @@ export interface CreateWallet {
 }
 
 /**
- * What changes; at least one of the two, and no other field. It is not specified whether a field that is left out stays, nor
- * whether the allowlist replaces or extends: send both, and rely on the wallet in the answer.
+ * A change: at least one of the two. Other fields are refused. The service does not specify whether an omitted field stays,
+ * nor whether the allowlist replaces or extends: send both, and rely on the wallet in the answer.
  */
 export interface UpdateLimits {
   readonly limits?: Limits | undefined;
   readonly allowlist?: readonly string[] | undefined;
 }
 
+/** Options of a call. */
+interface CallOptions {
+  readonly signal?: AbortSignal | undefined;
+}
+
 /** The calls for wallets. Both reject with a `ClientError` or the signal's reason. */
 export interface Wallets {
   /** Creates a wallet. Sent again only if it certainly did not arrive: the service takes no idempotency key. */
-  create(input: CreateWallet, options?: { readonly signal?: AbortSignal | undefined }): Promise<Wallet>;
+  create(input: CreateWallet, options?: CallOptions): Promise<Wallet>;
   /** Changes what a wallet can spend, and resolves to the wallet after the change. */
-  updateLimits(
-    id: string,
-    input: UpdateLimits,
-    options?: { readonly signal?: AbortSignal | undefined },
-  ): Promise<Wallet>;
+  updateLimits(id: string, input: UpdateLimits, options?: CallOptions): Promise<Wallet>;
 }
 
 const nonEmpty = z.string().check(z.minLength(1));

@@ -203,7 +203,7 @@ test('ERR_API_STATUS holds status, headers, body and Retry-After, and an echoed 
 test.each([
   [{ 'x-request-id': 'a', 'cf-ray': 'b' }, 'a'],
   [{ 'request-id': 'c' }, 'c'],
-  [{ 'x-amzn-requestid': 'd', traceparent: 'e' }, 'd'],
+  [{ 'x-amzn-requestid': 'd' }, 'd'],
   [{ 'x-other-id': 'f' }, undefined],
 ])('the error of an answer with the headers %j has the requestId %s', async (headers, requestId) => {
   const { client } = await setUp([text('', { status: 400, headers })]);
