@@ -1,6 +1,6 @@
 /**
  * A receiver in a Cloudflare Durable Object, with a Worker in front. Each delivery is answered 202 once it is stored;
- * then its handler runs. The alarm runs what failed, and what the object began and did not end.
+ * then its handler runs. The alarm runs failed events again, and events whose object ended before their handler did.
  */
 import { DurableObject, type DurableObjectNamespace } from 'cloudflare:workers';
 import { createReceiver } from 'stablehooks';
@@ -21,7 +21,7 @@ export class Hooks extends DurableObject<Env> {
   readonly #receiver = createReceiver({
     secret: this.env.WEBHOOK_SECRET,
     inbox: this.#inbox,
-    acknowledge: 'recorded',
+    answer: 'recorded',
     handlerTimeoutMs: 5_000,
     leaseMs: 10_000,
     handlers: {

@@ -30,8 +30,8 @@ const receiver = createReceiver({
   },
 });
 
-// Runs again what failed or whose process died. Any number of processes can do this.
-receiver.run();
+// Runs failed events again, and events whose process died. Any number of processes can do this.
+receiver.start();
 
 const server = createServer(toNodeHandler(receiver)).listen(Number(process.env['PORT'] ?? 3000), () => {
   const { port } = server.address() as AddressInfo;

@@ -10,7 +10,7 @@ import { bullmqProcessor, bullmqQueue } from 'stablehooks/queues/bullmq';
 
 const { REDIS_URL = 'redis://localhost:6379', WEBHOOK_SECRET = '', PORT = '3000' } = process.env;
 const connection = { url: REDIS_URL };
-// Without retries here, a lost server is answered 503 at once.
+// Without retries here, a lost server is answered 503 immediately.
 const redis = new Redis(REDIS_URL, { maxRetriesPerRequest: 1 });
 redis.on('error', (error) => console.error(error.message));
 
@@ -35,8 +35,8 @@ if (process.argv[2] === 'worker') {
   queue.on('error', (error) => console.error(error.message));
   const receiver = createReceiver({ ...shared, queue: bullmqQueue(queue) });
 
-  // Enqueues again what was recorded but never enqueued, and what BullMQ gave up.
-  receiver.run();
+  // Enqueues events again that were recorded but never enqueued, and jobs that BullMQ gave up.
+  receiver.start();
 
   const server = createServer(toNodeHandler(receiver)).listen(Number(PORT), () => {
     const { port } = server.address() as AddressInfo;

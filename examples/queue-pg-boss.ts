@@ -20,11 +20,11 @@ await boss.createQueue('stablehooks', {
   name: 'stablehooks',
   retryLimit: 10,
   retryBackoff: true,
-  // How long a worker that died keeps its job. The lease of the inbox is a minute, too.
+  // How long a worker that died keeps its job. The lease of the inbox is a minute as well.
   expireInSeconds: 60,
 });
 
-const handlers: Handlers<Record<never, never>, PgTx> = {
+const handlers: Handlers<PgTx> = {
   'transfer.settled': async (event, { tx }) => {
     const { rows } = await tx.query<{ now: Date }>('SELECT now()');
     console.log(`settled ${event.id} at ${rows[0]?.now.toISOString()}`);
@@ -39,8 +39,8 @@ if (process.argv[2] === 'worker') {
 } else {
   const receiver = createReceiver({ secret: WEBHOOK_SECRET, inbox, handlers, queue: pgBossQueue(boss) });
 
-  // Enqueues again what was recorded but never enqueued, and what pg-boss gave up.
-  receiver.run();
+  // Enqueues events again that were recorded but never enqueued, and jobs that pg-boss gave up.
+  receiver.start();
 
   const server = createServer(toNodeHandler(receiver)).listen(Number(PORT), () => {
     const { port } = server.address() as AddressInfo;

@@ -9,32 +9,25 @@ export interface RequestLine {
 
 /** The service answered with a status other than 2xx. No field contains the token. */
 export class ApiError extends StablehooksError<'ERR_API_STATUS'> implements RequestLine {
-  protected static override readonly className: string = 'ApiError';
   override readonly name = 'ApiError';
-  readonly method: string;
-  readonly url: string;
+  declare readonly method: string;
+  declare readonly url: string;
   /** The HTTP status; 0 where a browser conceals the status of a redirect. */
-  readonly status: number;
-  readonly headers: Headers;
-  /** The body as a string, cut at 65,536 bytes. Its format is not specified. */
-  readonly body: string;
-  /** How long the service asks to wait, in ms, not limited by `maxWaitMs`; `undefined` when it does not say. */
-  readonly retryAfterMs: number | undefined;
+  declare readonly status: number;
+  declare readonly headers: Headers;
+  /** The first 2,000 characters of the body. Its format is not specified. */
+  declare readonly body: string;
+  /** How long the service asks to wait, in ms, not limited by `maxWaitMs`; `undefined` without `Retry-After`. */
+  declare readonly retryAfterMs: number | undefined;
   /** The service's id of the request, for its support; `undefined` when no header has one. */
-  readonly requestId: string | undefined;
+  declare readonly requestId: string | undefined;
 
   constructor(
     message: string,
     facts: RequestLine & Pick<ApiError, 'status' | 'headers' | 'body' | 'retryAfterMs' | 'requestId'>,
   ) {
     super('ERR_API_STATUS', message);
-    this.method = facts.method;
-    this.url = facts.url;
-    this.status = facts.status;
-    this.headers = facts.headers;
-    this.body = facts.body;
-    this.retryAfterMs = facts.retryAfterMs;
-    this.requestId = facts.requestId;
+    Object.assign(this, facts);
   }
 }
 
@@ -43,7 +36,6 @@ export class ApiError extends StablehooksError<'ERR_API_STATUS'> implements Requ
  * what `fetch` threw, without the token.
  */
 export class ConnectionError extends StablehooksError<'ERR_API_CONNECTION'> implements RequestLine {
-  protected static override readonly className: string = 'ConnectionError';
   override readonly name = 'ConnectionError';
   readonly method: string;
   readonly url: string;
@@ -58,15 +50,14 @@ export class ConnectionError extends StablehooksError<'ERR_API_CONNECTION'> impl
   }
 }
 
-/** What is known of a 2xx answer. */
+/** The facts about a 2xx answer. */
 export interface ResponseFacts extends RequestLine {
   readonly requestId: string | undefined;
   readonly answer: unknown;
 }
 
-/** The service answered 2xx with a body that is not what the call returns. */
+/** The service answered 2xx, but not with the JSON that the call returns. */
 export class ResponseError extends StablehooksError<'ERR_API_RESPONSE'> implements RequestLine {
-  protected static override readonly className: string = 'ResponseError';
   override readonly name = 'ResponseError';
   readonly method: string;
   readonly url: string;
@@ -87,10 +78,10 @@ export class ResponseError extends StablehooksError<'ERR_API_RESPONSE'> implemen
 
   /**
    * What the service answered to `create` or `updateLimits`, so that the id of a wallet that was created is not lost:
-   * the parsed body, or its first 65,536 bytes as a string when it is not JSON. `undefined` after a list.
+   * the parsed body, or its first 2,000 characters when it is not JSON. `undefined` after a list.
    *
-   * It can hold an address or a balance. It is not in the message, and loggers that print an error's own fields do
-   * not see it.
+   * It can hold an address or a balance. The message does not contain it, and loggers that print an error's own
+   * fields do not print it.
    */
   get answer(): unknown {
     return this.#answer;

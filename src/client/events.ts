@@ -1,4 +1,4 @@
-import { ConfigError, EventError, refuseOthers } from '../core/errors.js';
+import { EventError } from '../core/errors.js';
 import { toEvent, type UnknownEvent } from '../core/events.js';
 import { ResponseError, type ResponseFacts } from './errors.js';
 import type { Send } from './http.js';
@@ -82,21 +82,10 @@ function notEvents(facts: ResponseFacts, fields: readonly string[]): ResponseErr
   return new ResponseError(message, { ...facts, fields });
 }
 
-function toSearchParams({ type, limit, signal: _, ...others }: EventQuery): URLSearchParams {
-  refuseOthers('client.events', others, ['type', 'limit', 'signal']);
+function toSearchParams({ type, limit }: EventQuery): URLSearchParams {
   const search = new URLSearchParams();
-  if (type !== undefined) {
-    if (typeof type !== 'string' || type === '') {
-      throw new ConfigError('client.events: `type` must be a string that is not empty.');
-    }
-    search.set('type', type);
-  }
-  if (limit !== undefined) {
-    if (!Number.isSafeInteger(limit) || limit < 1) {
-      throw new ConfigError('client.events: `limit` must be an integer from 1.');
-    }
-    search.set('limit', String(limit));
-  }
+  if (type !== undefined) search.set('type', type);
+  if (limit !== undefined) search.set('limit', String(limit));
   return search;
 }
 

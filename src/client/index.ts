@@ -1,8 +1,9 @@
 export { ConfigError, StablehooksError, UnavailableError } from '../core/errors.js';
-export { type Client, type ClientOptions, createClient } from './client.js';
+export { type Client, createClient } from './client.js';
 export { ApiError, type ClientError, ConnectionError, ResponseError } from './errors.js';
 export type { EventList, EventProblem, EventQuery, Events } from './events.js';
-export type { Retry, TokenSource } from './http.js';
+export type { ClientOptions, Retry } from './options.js';
+export type { TokenSource } from './token.js';
 export {
   CHAINS,
   type Chain,

@@ -31,7 +31,7 @@ const UNSENT: readonly { readonly code?: RegExp; readonly message?: RegExp; read
   },
 ];
 
-/** What to do about a failure before anything was sent; `undefined` when the request may have arrived. */
+/** The fix for a failure before anything was sent; `undefined` when the request may have arrived. */
 export function fixOfUnsent(error: unknown, depth = MAX_CAUSES): string | undefined {
   if (!(error instanceof Error)) return undefined;
   const name = 'code' in error ? String(error.code) : '';

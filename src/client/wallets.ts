@@ -1,6 +1,5 @@
 import * as z from 'zod/mini';
 import { ConfigError } from '../core/errors.js';
-import { oneOf, readOptions, required, rule, string } from '../core/options.js';
 import { ResponseError, type ResponseFacts } from './errors.js';
 import type { Send } from './http.js';
 
@@ -33,7 +32,7 @@ export interface Wallet {
   readonly allowlist: readonly string[];
 }
 
-/** What a wallet is created from. Other fields are refused. */
+/** The input of `create`. Other fields are refused. */
 export interface CreateWallet {
   readonly agentId: string;
   readonly label?: string | undefined;
@@ -43,24 +42,25 @@ export interface CreateWallet {
 }
 
 /**
- * What changes; at least one of the two, and no other field. It is not specified whether a field that is left out stays, nor
- * whether the allowlist replaces or extends: send both, and rely on the wallet in the answer.
+ * A change: at least one of the two. Other fields are refused. The service does not specify whether an omitted field stays,
+ * nor whether the allowlist replaces or extends: send both, and rely on the wallet in the answer.
  */
 export interface UpdateLimits {
   readonly limits?: Limits | undefined;
   readonly allowlist?: readonly string[] | undefined;
 }
 
+/** Options of a call. */
+interface CallOptions {
+  readonly signal?: AbortSignal | undefined;
+}
+
 /** The calls for wallets. Both reject with a `ClientError` or the signal's reason. */
 export interface Wallets {
   /** Creates a wallet. Sent again only if it certainly did not arrive: the service takes no idempotency key. */
-  create(input: CreateWallet, options?: { readonly signal?: AbortSignal | undefined }): Promise<Wallet>;
+  create(input: CreateWallet, options?: CallOptions): Promise<Wallet>;
   /** Changes what a wallet can spend, and resolves to the wallet after the change. */
-  updateLimits(
-    id: string,
-    input: UpdateLimits,
-    options?: { readonly signal?: AbortSignal | undefined },
-  ): Promise<Wallet>;
+  updateLimits(id: string, input: UpdateLimits, options?: CallOptions): Promise<Wallet>;
 }
 
 const nonEmpty = z.string().check(z.minLength(1));
@@ -82,62 +82,36 @@ export const walletSchema = z.looseObject({
   allowlist: z.array(z.string()),
 }) satisfies z.ZodMiniType<Wallet>;
 
-// What is sent must not be empty; what the service answers can be.
-const amount = required(
-  rule("a string, such as '10.50'", (value) => typeof value === 'string' && value !== ''),
-);
-const limitsRule = rule(
-  'an object with perTx and daily',
-  (value) => typeof value === 'object' && value !== null,
-);
-const allowlistRule = rule(
-  'an array of strings that are not empty',
-  // `every` of the array itself would skip holes, which are sent as null.
-  (value) =>
-    Array.isArray(value) && [...value].every((target) => typeof target === 'string' && target !== ''),
-);
-
-/** @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the first field that is unknown, missing or wrong. */
-function checkCreate(input: CreateWallet): void {
-  const { limits } = readOptions('wallets.create', input, {
-    agentId: required(string()),
-    label: rule('a string', (value) => typeof value === 'string'),
-    chain: required(oneOf(WALLET_CHAINS)),
-    limits: required(limitsRule),
-    allowlist: required(allowlistRule),
-  });
-  checkLimits('wallets.create', limits);
-}
-
-/** As {@link checkCreate}, for a change. */
-function checkUpdate(input: UpdateLimits): void {
-  const { limits, allowlist } = readOptions('wallets.updateLimits', input, {
-    limits: limitsRule,
-    allowlist: allowlistRule,
-  });
-  if (limits !== undefined) checkLimits('wallets.updateLimits', limits);
-  else if (allowlist === undefined) {
-    throw new ConfigError('wallets.updateLimits: pass `limits`, `allowlist` or both.');
-  }
-}
-
-function checkLimits(where: string, limits: Limits): void {
-  readOptions(`${where}: \`limits\``, limits, { perTx: amount, daily: amount });
-}
+// The service may ignore a misspelt field silently, so input is strict. Answers can have empty and newer fields.
+const limitsInput = z.strictObject({ perTx: nonEmpty, daily: nonEmpty });
+const createInput = z.strictObject({
+  agentId: nonEmpty,
+  label: z.optional(z.string()),
+  chain: z.enum(WALLET_CHAINS),
+  limits: limitsInput,
+  allowlist: z.array(nonEmpty),
+}) satisfies z.ZodMiniType<CreateWallet>;
+const updateInput = z.strictObject({
+  limits: z.optional(limitsInput),
+  allowlist: z.optional(z.array(nonEmpty)),
+}) satisfies z.ZodMiniType<UpdateLimits>;
 
 export function createWallets(send: Send): Wallets {
   return {
     async create(input, { signal } = {}) {
-      checkCreate(input);
+      checkInput('wallets.create', createInput, input);
       const { value, ...facts } = await send({ method: 'POST', path: '/v1/wallets', input, signal });
       return toWallet(value, facts);
     },
     async updateLimits(id, input, { signal } = {}) {
       // URL parsers resolve a segment of dots, encoded or not, to the parent path.
-      if (typeof id !== 'string' || id === '' || id === '.' || id === '..' || /\p{Cs}/u.test(id)) {
+      if (['', '.', '..'].includes(id)) {
         throw new ConfigError('wallets.updateLimits: the first argument must be the id of a wallet.');
       }
-      checkUpdate(input);
+      checkInput('wallets.updateLimits', updateInput, input);
+      if (input.limits === undefined && input.allowlist === undefined) {
+        throw new ConfigError('wallets.updateLimits: pass `limits`, `allowlist` or both.');
+      }
       const path = `/v1/wallets/${encodeURIComponent(id)}/limits`;
       const { value, ...facts } = await send({ method: 'PATCH', path, input, signal });
       return toWallet(value, facts);
@@ -145,13 +119,29 @@ export function createWallets(send: Send): Wallets {
   };
 }
 
+/** @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the fields. */
+function checkInput(where: string, schema: z.ZodMiniType, input: unknown): void {
+  const fields = wrongFields(schema, input);
+  if (fields.length === 0) return;
+  throw new ConfigError(
+    `${where}: these fields are unknown, missing or wrong: ${fields.map((field) => `\`${field}\``).join(', ')}.`,
+  );
+}
+
 /** Returns the value itself and not what the schema returns, so that the fields beyond it keep their order. */
 function toWallet(value: unknown, facts: ResponseFacts): Wallet {
-  const issues = z.safeParse(walletSchema, value).error?.issues ?? [];
-  if (issues.length === 0) return value as Wallet;
-  const fields = [...new Set(issues.map(({ path }) => path.join('.') || 'the whole object'))];
+  const fields = wrongFields(walletSchema, value);
+  if (fields.length === 0) return value as Wallet;
   throw new ResponseError(
-    `The service carried out ${facts.method} ${facts.url}, but its answer is not a wallet. These fields are missing or wrong: ${fields.join(', ')}. \`answer\` of this error is what it answered.`,
+    `The service carried out ${facts.method} ${facts.url}, but its answer is not a wallet. These fields are missing or wrong: ${fields.join(', ')}. \`answer\` of this error contains the answer.`,
     { ...facts, fields },
   );
+}
+
+/** The paths of unknown, missing and wrong fields. */
+function wrongFields(schema: z.ZodMiniType, value: unknown): readonly string[] {
+  const paths = (z.safeParse(schema, value).error?.issues ?? []).flatMap((issue) =>
+    issue.code === 'unrecognized_keys' ? issue.keys.map((key) => [...issue.path, key]) : [issue.path],
+  );
+  return [...new Set(paths.map((path) => path.join('.') || 'the whole object'))];
 }

@@ -8,7 +8,7 @@ const DECIMAL = /^([+-]?)(\d+)(?:\.(\d+))?$/;
 /**
  * Whether two decimal amounts are equal, however they are written: `1.50`, `+1.500` and `01.5` are.
  *
- * @returns `false` also when one of them is no amount, or neither is: see {@link normalizeAmount}.
+ * @returns `false` unless both are amounts: see {@link normalizeAmount}.
  *
  * @example
  * ```ts
@@ -23,8 +23,8 @@ export function sameAmount(a: unknown, b: unknown): boolean {
 
 /**
  * The shortest way to write a decimal amount, so that equal amounts become equal strings: `1.50`, `+1.500` and `01.5`
- * become `1.5`, and `-0` becomes `0`. To compare two amounts, use {@link sameAmount}: two that are no amounts are both
- * `undefined` here.
+ * become `1.5`, and `-0` becomes `0`. To compare two amounts, use {@link sameAmount}: here, everything that isn't an
+ * amount becomes `undefined`.
  *
  * @returns `undefined` for everything else: a number, an empty string, an exponent (`1e3`), separators (`1,000`), white
  * space, or more than 1,000 characters.

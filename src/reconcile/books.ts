@@ -1,10 +1,8 @@
-/**
- * What is known of each id, in one number: a million objects would take more memory than the ids themselves.
- */
+/** The facts about each id, in one number: a million objects would take more memory than the ids themselves. */
 import { INBOX_STATES, type InboxState } from '../core/ports.js';
 import { createIdTable } from './id-table.js';
 
-/** What is known of one event, or of one id that only the ledger has. */
+/** The facts about one event, or about one id that only the ledger has. */
 export interface BookLine {
   /** Its state when the inbox was read; `null` when the inbox did not have it. */
   readonly state: InboxState | null;
@@ -22,11 +20,11 @@ export interface BookLine {
   readonly entries: number;
 }
 
-/** The ids of the three books, with what each book knows of them. */
+/** The ids of the three books, with the facts about each. */
 export interface Books {
   readonly size: number;
   get(id: string): BookLine | undefined;
-  /** Changes what is known of an id, or adds the id. */
+  /** Changes facts about an id, or adds the id. */
   set(id: string, known: Partial<BookLine>): void;
   /** Counts one more entry of the ledger. */
   addEntry(id: string): void;

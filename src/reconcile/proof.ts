@@ -31,8 +31,8 @@ export function findUnproven(
     readonly state: PollState;
     readonly list: ListProof;
     /**
-     * Events created up to here can have been removed from the list before anything received them: then the first poll
-     * saw a list that had lost them, and proved nothing. `-Infinity` if there is no sign of that.
+     * Events created up to here can have been removed from the list before the first poll, which then proved nothing
+     * about them. `-Infinity` if nothing suggests a removal.
      */
     readonly polledFrom: number;
   },
@@ -50,14 +50,14 @@ export function findUnproven(
 }
 
 /**
- * What the poller has proven of a type: up to the watermark, except in the open gaps. No span begins before its opening
- * date.
+ * The spans that the poller has proven for a type: up to the watermark, except in the open gaps. None begins before its
+ * start date.
  */
 function provenByPoller(
   state: PollState,
   { type, polledFrom }: { readonly type: EventType; readonly polledFrom: number },
 ): readonly Span[] {
-  // A first poll puts the watermark at the opening date, and proves nothing.
+  // A first poll puts the watermark at the start date, and proves nothing.
   if (state.watermark === null || state.watermark === state.since) return [];
   const whole = { from: polledFrom, until: state.watermark };
   // A gap that a person has acknowledged is accepted, and not proven.

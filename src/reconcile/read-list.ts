@@ -6,7 +6,7 @@ import { EVENT_TYPES } from '../core/events.js';
 import type { PollState } from '../core/ports.js';
 import type { ListProof } from './proof.js';
 
-/** What the list showed, and of which times it showed everything. */
+/** The events of the list, and the times for which it showed all of them. */
 export interface ReadList {
   /** The events from `since` on, by id. */
   readonly events: ReadonlyMap<string, FoundEvent>;
@@ -28,7 +28,7 @@ export interface ReadList {
  * Reads the list as a poll does, and with the same proof, but records nothing.
  *
  * @param since - the list is read until it is proven back to here, as far as that is possible; epoch ms.
- * @throws what the client threw, when no request was answered.
+ * @throws the client's error when the service answers none of the requests.
  */
 export async function readList({
   client,
@@ -38,7 +38,7 @@ export async function readList({
   ...options
 }: Omit<SurveyOptions, 'watermark' | 'first' | 'lastLimit' | 'oldest'> & {
   readonly client: PollerClient;
-  /** What the poller knows of the list. */
+  /** The poller's. */
   readonly state: PollState;
   readonly since: number;
   readonly signal: AbortSignal;

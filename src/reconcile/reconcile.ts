@@ -37,14 +37,13 @@ import {
   type ReconcileResult,
 } from './report.js';
 
-/** An entry of the app's own ledger. Fields beyond these are yours: `compare` gets them. */
+/** An entry of the app's own ledger. `compare` receives its other fields. */
 export interface LedgerEntry {
   /** The id of the event that the entry was written for. */
   readonly id: string;
   /**
-   * When that event was created, as an RFC 3339 date-time with its offset from UTC, if the ledger has it. It is used only
-   * for an entry whose event neither the list nor the inbox has: such an entry from outside the span is left out, and from
-   * inside it is `extra`.
+   * When that event was created, as an RFC 3339 date-time with its offset from UTC, if the ledger has it. It decides
+   * about an entry whose event neither the list nor the inbox has: outside the span it is left out, inside it is `extra`.
    */
   readonly createdAt?: string | undefined;
 }
@@ -53,13 +52,13 @@ export interface LedgerEntry {
 export type ReconcileInbox = Pick<Inbox<unknown>, 'record'> &
   Pick<InboxOperations, 'find' | 'list' | 'count' | 'pollState'>;
 
-/** How far a run is. */
+/** The progress of a run. */
 export interface ReconcileProgress {
-  /** What runs now: the books are read in this order, then what seems wrong is looked up again. */
+  /** The books are read in this order, then suspicious ids are looked up again. */
   readonly step: 'list' | 'inbox' | 'ledger' | 'findings';
   /** Requests, events, entries or ids so far. */
   readonly done: number;
-  /** How many there are, if that is known. */
+  /** How many in all, if that is known. */
   readonly total: number | undefined;
 }
 
@@ -70,8 +69,8 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry> {
   /** The inbox that the receivers of the app use. */
   readonly inbox: ReconcileInbox;
   /**
-   * The entries of the ledger, in any order, read once. All entries of events of the span must be among them; others
-   * are left out. Start the query when the first entry is asked for, not before: the inbox is read first.
+   * The entries of the ledger, in any order, read once. It must contain all entries of events of the span; others are
+   * left out. Start the query when the first entry is requested, not before: the inbox is read first.
    */
   readonly ledger: AsyncIterable<Entry> | Iterable<Entry>;
   /**
@@ -79,12 +78,12 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry> {
    * judged by it, and `until` is at most this time by default. @default `ledger` is read from the ledger itself
    */
   readonly copiedAt?: Date | undefined;
-  /** Events created before this time are left out, and those from before the poller's opening date. */
+  /** Events created before this time or before the poller's start date are left out. */
   readonly since: Date;
   /** Events created at this time or later are left out. @default `lagMs` before now: later events can still be listed */
   readonly until?: Date | undefined;
   /**
-   * Compares an entry with its event; returns what differs, in words, or nothing. Compare amounts with
+   * Compares an entry with its event; returns the differences in words, or nothing. Compare amounts with
    * `sameAmount`, never as numbers. @default nothing is compared
    */
   readonly compare?:
@@ -109,11 +108,11 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry> {
   readonly lagMs?: number | undefined;
   /** By how much neighbours of the list can be out of order, in ms. Use the poller's. @default 1_000 */
   readonly disorderMs?: number | undefined;
-  /** Ends the run early: it rejects with the reason. What was recorded stays. */
+  /** Ends the run early: it rejects with the reason. Events that were recorded stay. */
   readonly signal?: AbortSignal | undefined;
-  /** Called with every finding, as it is found; it is waited for, and its rejection ends the run. @default none */
+  /** Called with every finding, and awaited. Its rejection ends the run. @default none */
   readonly onFinding?: ((finding: Finding) => void | Promise<void>) | undefined;
-  /** Called now and then with how far the run is. @default none */
+  /** Called after each page. @default none */
   readonly onProgress?: ((progress: ReconcileProgress) => void) | undefined;
   /** Time, timers and randomness, for tests. @default those of the platform */
   readonly runtime?: RuntimeOptions | undefined;
@@ -123,15 +122,14 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry> {
  * Compares three books: what the service lists, what the inbox did, and the app's own ledger. Runs no handler.
  *
  * The app can receive events meanwhile: the books are read in an order in which an effect and its event are always
- * found together, and what seems wrong is looked up again before it is reported. What cannot be told apart from an
- * error then is counted as `unjudged`. Ids are kept in memory, and nothing else of an event or entry.
+ * found together, and suspicious ids are looked up again before they are reported. Ids that still cannot be told apart
+ * from an error are counted as `unjudged`. Memory holds only the ids of events and entries.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or makes no sense, when the span ends
- * before the poller's opening date, when an entry has no id, or a `createdAt` that is no RFC 3339 date-time, and when
- * `inbox.list` does not continue after the last record.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or wrong, when the span ends before the
+ * poller's start date, or when the `id` or `createdAt` of an entry is malformed.
  * @throws {UnavailableError} `ERR_INBOX_FAILED`.
- * @throws the client's error when the service answers no request; what `ledger`, `compare` or `onFinding` throws; the
- * reason of `signal`.
+ * @throws the client's error when the service answers none of the requests; errors of `ledger`, `compare` and
+ * `onFinding`; the reason of `signal`.
  *
  * @example
  * ```ts
@@ -144,7 +142,7 @@ export async function reconcile<Entry extends LedgerEntry>(
 ): Promise<ReconcileResult> {
   const settings = toSettings(options);
   const { inbox, dryRun, signal } = settings;
-  // Before the list: it speaks of events that the inbox had then, and has now.
+  // Before the list: the inbox still has the events that the state is about.
   const state = await orUnavailable('ERR_INBOX_FAILED', () => inbox.pollState());
   const since = Math.max(settings.since.getTime(), state.since ?? Number.NEGATIVE_INFINITY);
   const list = await readList({ ...settings, since, state, startedAt: settings.runtime.now() });
@@ -152,7 +150,7 @@ export async function reconcile<Entry extends LedgerEntry>(
   const until = settings.until?.getTime() ?? Math.min(list.settledAt, copiedAt);
   if (until <= since) {
     throw new ConfigError(
-      `reconcile: there is nothing to compare: the span begins at ${toIso(since)} (\`since\`, or the poller's opening date) and ends at ${toIso(until)} (\`until\`, or \`lagMs\` before now, or \`copiedAt\`).`,
+      `reconcile: the span is empty. It begins at ${toIso(since)} (\`since\`, or the poller's start date) and ends at ${toIso(until)} (\`until\`, or \`lagMs\` before now, or \`copiedAt\`).`,
     );
   }
   const run = createRun(settings, { span: { from: since - 1, until: until - 1 }, list });
@@ -237,15 +235,15 @@ function isIterable(value: unknown): boolean {
 
 type Settings<Entry extends LedgerEntry> = ReturnType<typeof toSettings<Entry>>;
 
-/** How many records or entries are read at a time. What lives for longer than a young collection takes more memory. */
+/** How many records or entries are read at a time: small pages are garbage before they reach the old generation. */
 const PAGE_SIZE = 500;
 
 /** How many lookups run at a time. */
 const LOOKUPS = 16;
 
 /**
- * An event that moves while the pages are read is met again further on: an attempt ends after the state that it began
- * in, and events that are taken to run again become `received`.
+ * An event that changes its state meanwhile is read again later: an attempt ends in a state that is read after the one
+ * that it began in, and events that are taken to run again become `received`.
  */
 const READING_ORDER: readonly InboxState[] = [
   'parked',
@@ -270,7 +268,7 @@ interface Run<Entry> {
   readInbox(): Promise<void>;
   readLedger(): Promise<void>;
   judge(): Promise<void>;
-  /** What the list proves, after the inbox has been read. */
+  /** The proof of the list, after the inbox has been read. */
   proof(): ListProof;
   /** Where the polls can have proven anything, after the inbox has been read. */
   polledFrom(): number;
@@ -357,13 +355,13 @@ function createRun<Entry extends LedgerEntry>(
     return receivedAt + lagMs > span.from;
   }
 
-  /** Whether the inbox has another event with this id than the list. What is pruned is not compared. */
+  /** Whether the inbox has another event with this id than the list. Pruned events are not compared. */
   function isOther({ id, event }: InboxRecord): boolean {
     const listed = list.events.get(id)?.event;
     return listed !== undefined && event !== null && !saysTheSame(listed, event);
   }
 
-  /** Whether it is dated so long after its receipt that no clock explains it, and the list does not have it. */
+  /** Whether the list does not have it, and it is dated so long after its receipt that no clock explains it. */
   function isAhead({ id, type, event, receivedAt }: InboxRecord): boolean {
     if (event === null || !isEventType(type) || list.events.has(id)) return false;
     return createdAtMs(event) > receivedAt + lagMs;
@@ -430,7 +428,7 @@ function createRun<Entry extends LedgerEntry>(
     let done = 0;
     for await (const page of inPages(settings.ledger, runtime)) {
       signal.throwIfAborted();
-      for (const entry of page) assertEntry(entry);
+      for (const entry of page) checkEntry(entry);
       await inParallel(page, addEntry);
       done += page.length;
       onProgress({ step: 'ledger', done, total: undefined });
@@ -576,11 +574,8 @@ function createRun<Entry extends LedgerEntry>(
   return { span, totals, log, daily, addListed, readInbox, readLedger, judge, proof, polledFrom };
 }
 
-function assertEntry(entry: LedgerEntry | null | undefined): void {
-  if (typeof entry !== 'object' || entry === null) {
-    throw new ConfigError('reconcile: an entry of `ledger` is not an object with the `id` of an event.');
-  }
-  const { id, createdAt } = entry;
+/** Rows of a database are rarely typed, and a time that cannot be read would silently count as outside the span. */
+function checkEntry({ id, createdAt }: LedgerEntry): void {
   if (typeof id !== 'string' || id === '') {
     throw new ConfigError('reconcile: an entry of `ledger` has no `id`: it must be the id of an event.');
   }
@@ -590,7 +585,7 @@ function assertEntry(entry: LedgerEntry | null | undefined): void {
   );
 }
 
-/** What is known of an id that only the ledger has. */
+/** The fields of a finding about an id that only the ledger has. */
 const NOWHERE = { type: null, createdAt: null, state: null } as const;
 
 const DETAILS = {
@@ -599,7 +594,7 @@ const DETAILS = {
   unbooked: 'The ledger has an entry of it, and events of its type have none. Find out who wrote it.',
   unseen: 'The service lists it, and the inbox does not have it. Run without a dry run to record it.',
   recorded:
-    "The service lists it, and the inbox did not have it. It is recorded now; the app's redrive or poller runs it.",
+    "The service lists it, and the inbox did not have it. It is recorded; the app's redrive or poller runs it.",
   unseenWithEntry:
     'The service lists it and the ledger has an entry of it, but the inbox does not have it. It is not recorded, because to run it could double its effect. Find out who wrote the entry.',
   missing: 'It is done, and the ledger has no entry of it. Check its handler, and write the entry.',
@@ -620,7 +615,7 @@ const DETAILS = {
     'The service lists two different events with this id, and the first one counts. Ask the service which one is right.',
 } as const;
 
-/** Reads pages of items, which take less time than items one by one. */
+/** Groups items into pages: their lookups run in parallel. */
 async function* inPages<Item>(
   items: AsyncIterable<Item> | Iterable<Item>,
   runtime: Runtime,
@@ -646,8 +641,8 @@ async function inParallel<Item>(items: readonly Item[], work: (item: Item) => Pr
 }
 
 /**
- * Lets the rest of the process run between two pages: a database in this process answers without giving way, and
- * requests, timers and Ctrl-C would wait for the end.
+ * Lets the rest of the process run between two pages. A database in this process answers synchronously, so requests,
+ * timers and Ctrl-C would wait for the end.
  */
 function takeTurn(runtime: Runtime): Promise<void> {
   return new Promise<void>((resolve) => runtime.setTimeout(resolve, 0));

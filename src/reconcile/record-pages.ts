@@ -5,11 +5,10 @@ import type { InboxOperations, InboxRecord, InboxState } from '../core/ports.js'
  * Reads the records of one state page by page, the first received first, each record once. The last page is empty. An
  * event that changes its state meanwhile can be left out.
  *
- * An inbox that is not durable can forget the event after which to continue. The state is then read from its beginning
- * again, and what was read already is passed over.
+ * A non-durable inbox can forget the event after which to continue. The state is then read from its beginning again,
+ * and records that were read before are skipped.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when the inbox returns the same page again, or refuses to continue although
- * it was read from its beginning; otherwise what `inbox.list` rejects with.
+ * @throws the error of `inbox.list`.
  */
 export async function* recordPages(
   inbox: Pick<InboxOperations, 'list'>,
@@ -23,7 +22,7 @@ export async function* recordPages(
     try {
       page = await inbox.list({ ...options, after });
     } catch (error) {
-      // Without a record that is new since it began anew, it would never end.
+      // Without a new record since the last restart, it would never end.
       if (!isNearer || !(error instanceof ConfigError)) throw error;
       after = undefined;
       isNearer = false;
@@ -35,15 +34,14 @@ export async function* recordPages(
     const end = page.at(-1);
     // Not a page that is shorter than asked for: the inbox can have a maximum of its own.
     if (end === undefined) return;
-    if (end.id === after) throw samePageAgain();
     after = end.id;
   }
 }
 
-/** Says of each record of a list that is read from the oldest on whether it was not read before. */
+/** Whether a record, of a list that is read from the oldest on, was not read before. */
 function rememberLatest(): (record: InboxRecord) => boolean {
   let latest = Number.NEGATIVE_INFINITY;
-  // Only the inbox knows the order of those of one ms.
+  // Only the inbox knows the order of the records of one ms.
   let ids = new Set<string>();
   return ({ id, receivedAt }) => {
     if (receivedAt < latest || (receivedAt === latest && ids.has(id))) return false;
@@ -52,11 +50,4 @@ function rememberLatest(): (record: InboxRecord) => boolean {
     ids.add(id);
     return true;
   };
-}
-
-/** Otherwise the same page would be read for ever. */
-function samePageAgain(): ConfigError {
-  return new ConfigError(
-    '`inbox.list` returns the same page again. It must continue after the id that `after` names.',
-  );
 }

@@ -1,4 +1,4 @@
-/** What a comparison of the books found. Plain data: it survives `JSON.stringify`. */
+/** The result of a comparison. Plain data: it survives `JSON.stringify`. */
 import { describeReason } from '../catch-up/gaps.js';
 import type { PollProblem } from '../catch-up/report.js';
 import { EVENT_TYPES, type EventType } from '../core/events.js';
@@ -6,7 +6,7 @@ import type { GapReason, InboxState } from '../core/ports.js';
 import type { DailyTotal } from './daily.js';
 
 /**
- * What can be wrong with one event or one ledger entry.
+ * The kinds of findings about one event or one ledger entry.
  *
  * - `unseen`: the service lists the event, and the inbox does not have it.
  * - `missing`: the event is done, and the ledger has no entry of it.
@@ -43,7 +43,7 @@ export const FINDING_KINDS: readonly FindingKind[] = [
   'conflicting',
 ];
 
-/** One thing that is wrong. An event can have several findings, also of one kind. */
+/** One thing that is wrong. An event can have several findings, even of one kind. */
 export interface Finding {
   readonly kind: FindingKind;
   /** The id of the event. */
@@ -56,7 +56,7 @@ export interface Finding {
   readonly state: InboxState | null;
   /** How many entries of it the ledger has. */
   readonly entries: number;
-  /** What is wrong and what to do: one or two sentences. */
+  /** The finding and its fix: one or two sentences. */
   readonly detail: string;
 }
 
@@ -86,8 +86,8 @@ export interface UnprovenPart {
 /** The result of `reconcile`. */
 export interface ReconcileResult {
   /**
-   * Whether there is no finding, the list is complete, and nothing was left unjudged. Also when there was nothing to
-   * compare, as on a quiet day: `totals` tells, and `diagnosis` says so.
+   * Whether the list is complete, without findings and without anything unjudged. True as well if nothing was compared,
+   * as on a quiet day: `totals` shows that, and `diagnosis` says so.
    */
   readonly agree: boolean;
   /**
@@ -97,9 +97,9 @@ export interface ReconcileResult {
   readonly complete: boolean;
   /** Where that is not proven; empty when it is `complete`. */
   readonly unproven: readonly UnprovenPart[];
-  /** Whether the books agree, and if not, why: a few sentences for an operator. */
+  /** Whether the books agree, or why not: a few sentences for an operator. */
   readonly diagnosis: string;
-  /** The span begins with this time of `created_at`, ISO: the `since` asked for, or the opening date if that is later. */
+  /** The span begins with this time of `created_at`, ISO: the option `since`, or the poller's start date if that is later. */
   readonly since: string;
   /** Events created at this time or later are not part of the span, ISO. */
   readonly until: string;
@@ -114,20 +114,20 @@ export interface ReconcileResult {
     readonly outside: number;
     /** Ledger entries that `compare` has seen. */
     readonly compared: number;
-    /** Events of unknown types that the inbox keeps aside. No finding: this release cannot run them. */
+    /** Parked events of unknown types. They aren't findings: this release cannot run them. */
     readonly parked: number;
     /** Of `unseen`, the events that this run recorded; always 0 in a dry run. */
     readonly recorded: number;
     /**
-     * What could not be judged: pruned events, events that ended while the books were read, and events that are dated in
-     * the future of their receipt, if the list does not prove that it must have them.
+     * Pruned events, events that ended while the books were read, and events that are dated in the future of their
+     * receipt, if the list does not prove that it must have them.
      */
     readonly unjudged: number;
   };
   readonly findings: Readonly<Record<FindingKind, FindingCount>>;
-  /** Totals per day, type and currency; `null` unless they were asked for. */
+  /** Totals per day, type and currency; `null` without the option `daily`. */
   readonly daily: readonly DailyTotal[] | null;
-  /** What was wrong with the answers of the list. */
+  /** Problems of the answers of the list. */
   readonly problems: readonly PollProblem[];
   /** Requests to the list; the client's own retries are not counted. */
   readonly requests: number;
@@ -184,7 +184,7 @@ export function describeResult({
   const sentences = [describeFindings()];
   if (totals.recorded > 0) {
     sentences.push(
-      `${totals.recorded} unseen events are now in the inbox; the app's redrive or poller runs them. Reconcile again afterwards.`,
+      `${totals.recorded} unseen events are recorded; the app's redrive or poller runs them. Reconcile again afterwards.`,
     );
   } else if (dryRun && findings.unseen.count > 0) sentences.push('This was a dry run: nothing was recorded.');
   const [first] = unproven;
@@ -223,7 +223,7 @@ const REASONS = {
   'not-reached':
     'The list does not show that it reaches back so far, and no poll has proven it. Ask the service for its records of that time, and let a poller run from now on.',
   acknowledged:
-    'A person has acknowledged the gap there, which is no proof: `listGaps` says who, when and why.',
+    'A person acknowledged the gap there, which proves nothing: `listGaps` says who, when and why.',
   'not-settled':
     'They are so new that more of them can still be listed. Choose an earlier end, or reconcile again later.',
 } as const;

@@ -18,8 +18,9 @@ const redemption = { redeem_id: z.string(), ...movement, bank: z.string() };
  * ```ts
  * createReceiver({
  *   secret,
- *   payloads: examplePayloads,
- *   handlers: { 'transfer.settled': ({ payload }) => book(payload.transfer_id, payload.amount) },
+ *   handlers: {
+ *     'transfer.settled': withPayload(examplePayloads['transfer.settled'], ({ payload }) => book(payload.amount)),
+ *   },
  * });
  * ```
  */

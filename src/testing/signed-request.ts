@@ -22,8 +22,8 @@ export interface SignedRequest {
   readonly method: 'POST';
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** The exact bytes that were signed. */
-  readonly body: Buffer<ArrayBuffer>;
+  /** The exact bytes that were signed: a `Buffer`, whose `toString()` decodes them. */
+  readonly body: Uint8Array<ArrayBuffer>;
   /** A web Request, for a fetch handler or an App Router route. Its `url` must be absolute. */
   toRequest(): Request;
 }
@@ -51,7 +51,8 @@ export async function signedRequest(
     encoding: oneOf(SIGNATURE_ENCODINGS),
     prefix: rule('a string', (value) => typeof value === 'string', ''),
   });
-  const body = event instanceof Uint8Array ? Buffer.from(event) : Buffer.from(JSON.stringify(event));
+  // Not `instanceof`: in Jest and Vitest with jsdom, bytes can be of another realm.
+  const body = ArrayBuffer.isView(event) ? Buffer.from(event) : Buffer.from(JSON.stringify(event));
   const headers = {
     'content-type': 'application/json',
     [header.toLowerCase()]: await sign(body, signing),

@@ -85,7 +85,7 @@ test('each call sends the request of its endpoint and keeps unknown fields of th
 
 test.each([
   ['HTML', text('<html>'), 'not JSON'],
-  ['an empty 200', text(''), 'empty'],
+  ['an empty 200', text(''), 'not JSON'],
   ['bytes that are not UTF-8', (response) => response.end(Buffer.from([0x22, 0xff, 0x22])), 'not JSON'],
   ['a huge body', text('x'.repeat(2_000)), 'maxBodyBytes'],
   ['an object for a list', json({ events: [] }), 'the list itself'],
@@ -120,7 +120,7 @@ test('the answer that is not a wallet is on the error, and in no output of the e
 
 test.each([
   ['half of its JSON', text('{"id":"w/1","addr'), '{"id":"w/1","addr'],
-  ['more than maxBodyBytes', text(`{"id":"w/1"}${' '.repeat(2_000)}`), `{"id":"w/1"}${' '.repeat(988)}`],
+  ['more than maxBodyBytes', text(`{"id":"w/1"}${' '.repeat(5_000)}`), `{"id":"w/1"}${' '.repeat(1_988)}`],
 ] satisfies [string, Answer, string][])(
   'a 2xx answer with %s is on the error as a string',
   async (_, answer, kept) => {
@@ -130,38 +130,22 @@ test.each([
   },
 );
 
-test('a token that a 2xx answer echoes is redacted, also where JSON escapes it, and the answer stays parsed', async () => {
-  const token = 'tok/"\\en+x9==';
-  const body = JSON.stringify({
-    id: 'w/1',
-    echo: [`Bearer ${token}`, token],
-    [token]: { newer: 1, nested: JSON.stringify({ token }) },
+test('a token that a 2xx answer echoes is redacted, and the answer stays parsed', async () => {
+  const echo = { id: 'w/1', echo: [`Bearer ${TOKEN}`, TOKEN] };
+  const { client } = await setUp([json(echo, { status: 201, headers: { 'x-request-id': TOKEN } })]);
+  expect(await failure(client.wallets.create(INPUT))).toMatchObject({
+    code: 'ERR_API_RESPONSE',
+    requestId: '[token]',
+    answer: { id: 'w/1', echo: ['Bearer [token]', '[token]'] },
   });
-  const escaped = body.replaceAll('/', '\\/').replaceAll('+', '\\u002B').replaceAll('=', '\\u003d');
-  for (const sent of [body, escaped]) {
-    const { client } = await setUp([text(sent, { status: 201, headers: { 'x-request-id': token } })], {
-      token,
-    });
-    const error = await failure(client.wallets.create(INPUT));
-    expect(error).toMatchObject({ code: 'ERR_API_RESPONSE', requestId: '[token]' });
-    expect(error['answer']).toEqual({
-      id: 'w/1',
-      echo: ['Bearer [token]', '[token]'],
-      '[token]': { newer: 1, nested: '{"token":"[token]"}' },
-    });
-  }
-  const failed = await setUp([text(escaped, { status: 400 })], { token });
-  const { body: kept } = await failure(failed.client.wallets.create(INPUT));
-  expect(JSON.parse(String(kept))).toMatchObject({ echo: ['Bearer [token]', '[token]'] });
 });
 
-test('an answer that is not JSON is on the error with at most 65,536 bytes', async () => {
-  const bytes: Answer = (response) => response.writeHead(201).end(Buffer.alloc(100_000, 0xff));
-  const { client } = await setUp([bytes, text('é'.repeat(100_000))]);
-  for (const unit of ['\ufffd', 'é']) {
-    const answer = String((await failure(client.wallets.create(INPUT)))['answer']);
-    expect(answer).toBe(unit.repeat(Math.floor(65_536 / Buffer.byteLength(unit))));
-  }
+test('errors hold the first 2,000 characters of a body, without a token that is cut there', async () => {
+  const body = `${'x'.repeat(1_990)}${TOKEN}${'x'.repeat(100_000)}`;
+  const { client } = await setUp([text(body, { status: 201 }), text(body, { status: 400 })]);
+  const start = `${'x'.repeat(1_990)}[token]xxx`;
+  expect(await failure(client.wallets.create(INPUT))).toMatchObject({ answer: start });
+  expect(await failure(client.wallets.create(INPUT))).toMatchObject({ body: start });
 });
 
 test('a list that is malformed is not on the error, because it holds payloads', async () => {
@@ -190,17 +174,13 @@ test('listWithProblems returns malformed elements apart from the events', async 
   });
 });
 
-test.for([
-  ['Thu, 01 Jan 2026 00:00:07 GMT', Date.UTC(2026, 0, 1, 0, 0, 7)],
-  ['yesterday', null],
-  [undefined, null],
-] as const)('listWithProblems reads servedAt from the Date header: %s is %s', async ([date, servedAt]) => {
-  const dated: Answer = (response, request) => {
+test('servedAt is null without a Date header', async () => {
+  const undated: Answer = (response, request) => {
     response.sendDate = false;
-    json([], { headers: date === undefined ? {} : { date } })(response, request);
+    json([])(response, request);
   };
-  const { client } = await setUp([dated]);
-  expect(await client.events.listWithProblems()).toMatchObject({ size: 0, servedAt });
+  const { client } = await setUp([undated]);
+  expect(await client.events.listWithProblems()).toMatchObject({ size: 0, servedAt: null });
 });
 
 test('ERR_API_STATUS holds status, headers, body and Retry-After, and an echoed token is redacted', async () => {
@@ -223,7 +203,7 @@ test('ERR_API_STATUS holds status, headers, body and Retry-After, and an echoed 
 test.each([
   [{ 'x-request-id': 'a', 'cf-ray': 'b' }, 'a'],
   [{ 'request-id': 'c' }, 'c'],
-  [{ 'x-amzn-requestid': 'd', traceparent: 'e' }, 'd'],
+  [{ 'x-amzn-requestid': 'd' }, 'd'],
   [{ 'x-other-id': 'f' }, undefined],
 ])('the error of an answer with the headers %j has the requestId %s', async (headers, requestId) => {
   const { client } = await setUp([text('', { status: 400, headers })]);
@@ -249,10 +229,10 @@ const truncated: Answer = (response) => {
   response.writeHead(200, { 'content-length': '99' }).write('[');
   response.socket?.end();
 };
-/** The time limit of requests in tests where it passes only when a test says so. */
+/** A time limit that passes only when a test lets it. */
 const HELD_MS = 60_000;
 const time = holdTimers();
-/** Answers nothing, until the request has taken too long. */
+/** Lets the time of the request run out. */
 const hang: Answer = () => time.pass();
 
 /** A runtime whose timers of `HELD_MS` fire when the test lets the time pass, however busy the machine is. */
@@ -383,88 +363,25 @@ test.each([
   expect(await failure(client.wallets.create(INPUT))).toMatchObject({ unsent });
 });
 
-test('requests that are refused with one token renew it once, also when one is refused later', async () => {
-  const held: (() => void)[] = [];
-  // Nine are refused together, and the tenth after the first of them has come again with the new token.
-  const { baseUrl, arrived } = await misbehavingService((response, request) => {
-    const refuse = () => text('', { status: 401 })(response, request);
-    if (request.headers.authorization === `Bearer ${TOKEN}`) {
-      json([])(response, request);
-      held.pop()?.();
-    } else if (held.push(refuse) === 10) for (const one of held.splice(0, 9)) one();
+test.each([
+  [
+    'does not settle in time',
+    () => new Promise<string>(() => setImmediate(time.pass)),
+    'within 60000 ms (timeoutMs)',
+  ],
+  ['rejects', () => Promise.reject(new Error('vault')), 'failed, so nothing was sent'],
+])('a token function that %s is ERR_SECRET_UNAVAILABLE, and nothing is sent', async (_, token, words) => {
+  const { client, arrived } = await setUp([json(WALLET)], {
+    token,
+    timeoutMs: HELD_MS,
+    runtime: time.runtime,
   });
-  const asked: boolean[] = [];
-  const token = async ({ renew }: { readonly renew: boolean }) => {
-    asked.push(renew);
-    return renew ? TOKEN : 'old';
-  };
-  const client = createClient({ baseUrl, token });
-  await Promise.all(Array.from({ length: 10 }, () => client.events.list()));
-  expect(arrived).toHaveLength(20);
-  // From now on, the new token stands in for the one that was refused.
-  await client.events.list();
-  expect(arrived).toHaveLength(21);
-  expect(asked.filter((renew) => renew)).toHaveLength(1);
-});
-
-test('a renewed token that is refused later is renewed again', async () => {
-  let valid = 'token-1';
-  const answer: Answer = (response, request) => {
-    const accepted = request.headers.authorization === `Bearer ${valid}`;
-    (accepted ? json([]) : text('', { status: 401 }))(response, request);
-  };
-  const service = await misbehavingService(answer);
-  let cached = 'token-0';
-  const token = ({ renew }: { readonly renew: boolean }) => {
-    if (renew) cached = valid;
-    return cached;
-  };
-  const client = createClient({ baseUrl: service.baseUrl, token });
-  for (const next of ['token-1', 'token-2', 'token-3']) {
-    valid = next;
-    expect(await client.events.list()).toEqual([]);
-  }
-  expect(service.arrived).toHaveLength(6);
-});
-
-/** A token that does not come, until its time is over. */
-function neverInTime(): Promise<string> {
-  setImmediate(time.pass);
-  return new Promise(() => undefined);
-}
-
-test('a renewal that never settles does not block the calls after it', async () => {
-  let renewals = 0;
-  const token = ({ renew }: { readonly renew: boolean }) => {
-    if (!renew) return 'old';
-    renewals += 1;
-    return renewals === 1 ? neverInTime() : TOKEN;
-  };
-  const refuse = text('', { status: 401 });
-  const { client } = await setUp([refuse, refuse, json([])], {
-    ...{ token, retries: 0 },
-    ...{ timeoutMs: HELD_MS, runtime: time.runtime },
+  expect(await failure(client.wallets.create(INPUT))).toMatchObject({
+    name: 'UnavailableError',
+    code: 'ERR_SECRET_UNAVAILABLE',
+    message: expect.stringContaining(words),
   });
-  expect(await failure(client.events.list())).toMatchObject({ code: 'ERR_SECRET_UNAVAILABLE' });
-  expect(await client.events.list()).toEqual([]);
-});
-
-test('a token that does not come in time is ERR_SECRET_UNAVAILABLE, and nothing was sent in that attempt', async () => {
-  const never = new Promise<string>(() => undefined);
-  const first = await setUp([json(WALLET)], { token: () => never, timeoutMs: 50 });
-  const error = await failure(first.client.wallets.create(INPUT));
-  expect(error).toMatchObject({ name: 'UnavailableError', code: 'ERR_SECRET_UNAVAILABLE' });
-  expect(error.message).toContain('within 50 ms (timeoutMs), so nothing was sent in this attempt. Check');
-  expect(first.arrived).toHaveLength(0);
-
-  const token = ({ renew }: { readonly renew: boolean }) => (renew ? neverInTime() : 'old');
-  const renewal = await setUp([text('', { status: 401 })], {
-    ...{ token, timeoutMs: HELD_MS, runtime: time.runtime },
-  });
-  const refused = await failure(renewal.client.wallets.create(INPUT));
-  expect(refused).toMatchObject({ code: 'ERR_SECRET_UNAVAILABLE' });
-  expect(refused.message).toContain('The attempt before was answered 401, so it was not carried out.');
-  expect(renewal.arrived).toHaveLength(1);
+  expect(arrived).toHaveLength(0);
 });
 
 test('a token function is called once more after a 401, and a token string is not sent again', async () => {
@@ -479,7 +396,10 @@ test('a token function is called once more after a 401, and a token string is no
   const never = await setUp([text('', { status: 401 })], { token });
   expect(await failure(never.client.events.list())).toMatchObject({ status: 401 });
   expect(never.arrived).toHaveLength(2);
-  expect(asked).toEqual([false, true, false, true]);
+  expect(asked.splice(0)).toEqual([false, true, false, true]);
+  const busy = await setUp([text('', { status: 401 }), text('', { status: 503 }), json([])], { token });
+  await busy.client.events.list();
+  expect(asked).toEqual([false, true, false]);
   const fixed = await setUp([text('', { status: 401 })]);
   await failure(fixed.client.events.list());
   expect(fixed.arrived).toHaveLength(1);
@@ -525,41 +445,42 @@ test('the error of a fetch whose error is its own cause is ERR_API_CONNECTION', 
   });
 });
 
-test('wrong input is ERR_CONFIG_INVALID and nothing is sent', async () => {
+test.each<[object, string]>([
+  [{ limits: { perTx: 1, daily: '1' } }, 'limits.perTx'],
+  [{ limits: { ...INPUT.limits, dialy: '1' } }, 'limits.dialy'],
+  [{ chain: 'arc' }, 'chain'],
+  [{ agentId: '' }, 'agentId'],
+  [{ allowlist: new Array(2) }, 'allowlist.0'],
+  [{ lable: 'main' }, 'lable'],
+])('creating a wallet with %j is refused before anything is sent, naming %s', async (part, field) => {
   const { client, arrived } = await setUp([json(WALLET)]);
-  const wrong: unknown[] = [
-    { limits: { perTx: 1, daily: '1' } },
-    { chain: 'arc' },
-    { agentId: '' },
-    { allowlist: new Array(2) },
-  ];
-  for (const part of wrong) {
-    const input = Object.assign({}, INPUT, part);
-    expect(await failure(client.wallets.create(input))).toMatchObject({ code: 'ERR_CONFIG_INVALID' });
-  }
-  const misspelt: [unknown, string][] = [
-    [{ ...INPUT, lable: 'main' }, 'unknown option `lable`. Did you mean `label`?'],
-    [{ ...INPUT, limits: { ...INPUT.limits, dialy: '1' } }, '`dialy`. Did you mean `daily`?'],
-    [null, 'must be an object'],
-  ];
-  for (const [input, words] of misspelt) {
-    await expect(client.wallets.create(input as typeof INPUT)).rejects.toThrow(words);
-  }
-  const change = { limit: INPUT.limits, allowlist: [] };
-  await expect(client.wallets.updateLimits('w', change)).rejects.toThrow('Did you mean `limits`?');
-  expect(await failure(client.wallets.updateLimits('w', {}))).toMatchObject({ code: 'ERR_CONFIG_INVALID' });
-  for (const id of ['', '.', '..']) {
-    await expect(client.wallets.updateLimits(id, { allowlist: [] })).rejects.toThrow('id');
-  }
-  for (const limit of [0, -1, 1.5, Number.NaN]) {
-    await expect(client.events.list({ limit })).rejects.toThrow('limit');
-  }
+  const input = { ...INPUT, ...part };
+  expect(await failure(client.wallets.create(input))).toMatchObject({
+    code: 'ERR_CONFIG_INVALID',
+    message: expect.stringMatching(`wallets.create: .* wrong: .*${field}`),
+  });
+  expect(arrived).toHaveLength(0);
+});
+
+test.each<[string, object, string]>([
+  ['w', { limit: INPUT.limits, allowlist: [] }, 'limit'],
+  ['w', {}, 'limits'],
+  ['', { allowlist: [] }, 'the id of a wallet'],
+  ['.', { allowlist: [] }, 'the id of a wallet'],
+  ['..', { allowlist: [] }, 'the id of a wallet'],
+])('changing the wallet "%s" by %j is refused before anything is sent', async (id, change, words) => {
+  const { client, arrived } = await setUp([json(WALLET)]);
+  expect(await failure(client.wallets.updateLimits(id, change))).toMatchObject({
+    code: 'ERR_CONFIG_INVALID',
+    message: expect.stringContaining(words),
+  });
   expect(arrived).toHaveLength(0);
 });
 
 test.each([
   [{ baseUrl: 'ftp://x' }, 'baseUrl'],
   [{ baseUrl: 'http://u:p@x' }, 'baseUrl'],
+  [{ baseUrl: 'http://x/?a=1' }, 'baseUrl'],
   [{ token: `${TOKEN}\n` }, 'token'],
   [{ timeoutMs: 0 }, 'timeoutMs'],
   [{ retries: -1 }, 'retries'],
@@ -568,29 +489,6 @@ test.each([
   expect(() => createClient(options)).toThrow(expect.objectContaining({ code: 'ERR_CONFIG_INVALID' }));
   expect(() => createClient(options)).toThrow(name);
   expect(() => createClient(options)).not.toThrow(TOKEN);
-});
-
-test('a baseUrl that is a function is called at the first call, once, and checked then', async () => {
-  const service = await misbehavingService(json([]));
-  let calls = 0;
-  const client = createClient({
-    baseUrl: () => {
-      calls++;
-      return `${service.baseUrl}/`;
-    },
-    token: TOKEN,
-  });
-  expect(calls).toBe(0);
-  await client.events.list({ type: undefined, limit: undefined, signal: undefined });
-  await client.events.list();
-  expect(calls).toBe(1);
-  for (const wrong of ['', 'ftp://x', 'http://u:p@x']) {
-    const broken = createClient({ baseUrl: () => wrong, token: TOKEN });
-    expect(await failure(broken.events.list())).toMatchObject({
-      code: 'ERR_CONFIG_INVALID',
-      message: expect.stringContaining('createClient: `baseUrl` must'),
-    });
-  }
 });
 
 test('listWithProblems resolves to a list or rejects with ERR_API_RESPONSE for any JSON', async () => {
@@ -606,19 +504,4 @@ test('listWithProblems resolves to a list or rejects with ERR_API_RESPONSE for a
       else expect(list).toMatchObject({ size: JSON.parse(body).length });
     }),
   );
-});
-
-test.each([
-  [{ typ: 'transfer.settled' }, /unknown option `typ`\. The options are type, limit, signal\./],
-  [{ type: '' }, /`type` must be a string/],
-  [{ limit: 0 }, /`limit` must be an integer from 1/],
-  [{ limit: 1.5 }, /`limit`/],
-])('listing with the options %j is refused, and nothing is sent', async (query, message) => {
-  const { client, arrived } = await setUp([]);
-  for (const list of [client.events.list, client.events.listWithProblems]) {
-    const listed = list(query as object);
-    await expect(listed).rejects.toThrow(expect.objectContaining({ code: 'ERR_CONFIG_INVALID' }));
-    await expect(listed).rejects.toThrow(message);
-  }
-  expect(arrived).toEqual([]);
 });

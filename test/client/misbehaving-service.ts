@@ -33,7 +33,7 @@ export async function misbehavingService(...answers: readonly Answer[]): Promise
   return { baseUrl: `http://${await listen(createServer(listener))}`, arrived };
 }
 
-/** As {@link misbehavingService}, by https with a certificate that nobody trusts. */
+/** As {@link misbehavingService}, by https with a certificate that is not trusted. */
 export async function selfSignedService(options: ServerOptions, answer: Answer): Promise<MisbehavingService> {
   const pem = readFileSync(new URL('self-signed.pem', import.meta.url));
   const { arrived, listener } = answering([answer]);

@@ -31,13 +31,13 @@ test.each([
   '1 USD',
   '١',
   '1'.repeat(1_001),
-])('%j is no amount', (text) => {
+])('%j is not an amount', (text) => {
   expect(normalizeAmount(text)).toBeUndefined();
   expect(addAmounts('1', text)).toBeUndefined();
   expect(addAmounts(text, '1')).toBeUndefined();
 });
 
-test('a number is no amount, because it can have been changed already', () => {
+test('a number is not an amount, because it can have been rounded already', () => {
   expect(normalizeAmount(1.5)).toBeUndefined();
 });
 

@@ -7,7 +7,7 @@ const SPAN = 'created from 2026-03-01T00:00:00.000Z and before 2026-03-01T11:55:
 /** From before the span, so that the list is known to reach back further than that. */
 const BEFORE = makeEvent('evt_before', { created_at: '2026-02-20T00:00:00Z' });
 
-/** What a poller has proven, and the spans that it has not. */
+/** The spans that a poller has proven, and the others. */
 interface Polled {
   readonly types?: readonly string[];
   readonly hours?: readonly number[];
@@ -64,7 +64,7 @@ test('of findings of several kinds, in their order', async () => {
   const inbox = makeInbox();
   for (const id of ['evt_1', 'evt_2']) await finish(inbox, makeEvent(id));
   const events = [makeEvent('evt_1'), makeEvent('evt_2'), BEFORE];
-  const ledger = [{ id: 'evt_1' }, { id: 'evt_1' }, { id: 'evt_nobodys' }, { id: 'evt_noones' }];
+  const ledger = [{ id: 'evt_1' }, { id: 'evt_1' }, { id: 'evt_unknown' }, { id: 'evt_unknown_2' }];
   expect(await diagnose(events, { inbox, ledger })).toBe(
     `Of the events ${SPAN}: 1 missing, 1 doubled, 2 extra.`,
   );
@@ -73,7 +73,7 @@ test('of findings of several kinds, in their order', async () => {
 test('of unseen events that this run recorded, or found in a dry run', async () => {
   const events = [makeEvent('evt_1'), makeEvent('evt_2'), BEFORE];
   expect(await diagnose(events)).toBe(
-    `Of the events ${SPAN}: 2 unseen. 2 unseen events are now in the inbox; the app's redrive or poller runs them. Reconcile again afterwards.`,
+    `Of the events ${SPAN}: 2 unseen. 2 unseen events are recorded; the app's redrive or poller runs them. Reconcile again afterwards.`,
   );
   expect(await diagnose(events, { dryRun: true })).toBe(
     `Of the events ${SPAN}: 2 unseen. This was a dry run: nothing was recorded.`,
@@ -106,7 +106,7 @@ test.each([
   [[3, 5], ' and 1 other span'],
   [[3, 5, 7], ' and 2 other spans'],
 ] as const)('of gaps at the hours %j, the first one and how many others', async (hours, more) => {
-  // Fifty events at one time show neither an order nor that there are no more.
+  // Fifty events at one time show neither an order nor completeness.
   const events = Array.from({ length: 50 }, (_, index) => makeEvent(`evt_${index}`));
   const proven = await polledInbox({ types: ['transfer.settled'], hours: hours.toReversed() });
   for (const event of events) await finish(proven, event);
@@ -122,7 +122,7 @@ test('of a gap that a person has acknowledged', async () => {
   for (const event of events) await finish(inbox, event);
   const ledger = events.map(({ id }) => ({ id }));
   expect(await diagnose(events, { inbox, ledger })).toMatch(
-    /up to 2026-03-01T03:00:01.000Z can be missing\. A person has acknowledged the gap there, which is no proof: `listGaps` says who, when and why\.$/,
+    /up to 2026-03-01T03:00:01.000Z can be missing\. A person acknowledged the gap there, which proves nothing: `listGaps` says who, when and why\.$/,
   );
 });
 

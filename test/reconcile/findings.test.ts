@@ -1,4 +1,4 @@
-/** What each finding says, and what is counted without being one. */
+/** The text of each finding, and events that are counted without a finding. */
 import assert from 'node:assert/strict';
 import type { UnknownEvent } from 'stablehooks';
 import type { Inbox } from 'stablehooks/conformance';
@@ -53,7 +53,7 @@ test('a finding has the type, the time, the state and the entries of its event, 
       'received_booked',
       'unseen_booked',
       'unlisted',
-      'nobodys',
+      'not-known',
     ],
   ].map((id) => ({ id }));
 
@@ -69,7 +69,7 @@ test('a finding has the type, the time, the state and the entries of its event, 
     row('doubled', 'doubled', 'done', 2, 'The ledger has 2 entries of it.'),
     row('waiting', 'failed', 'failed', 0, 'no attempt has succeeded'),
     row('missing', 'missing', 'done', 0, 'write the entry'),
-    { ...row('extra', 'nobodys', null, 1, 'Find out who wrote it.'), type: null, createdAt: null },
+    { ...row('extra', 'not-known', null, 1, 'Find out who wrote it.'), type: null, createdAt: null },
     row('waiting', 'received_booked', 'received', 1, 'another attempt can double its effect'),
     row('unlisted', 'unlisted', 'done', 1, 'complete for its time. Ask the service whether it sent it'),
     row('unseen', 'unseen_booked', null, 1, 'It is not recorded'),
@@ -290,7 +290,7 @@ test('an unseen event has the state that this run gave it, and none in a dry run
     ['unseen', 'received'],
     ['unseen', 'parked'],
   ]);
-  expect(wet.findings[0]?.detail).toContain('It is recorded now');
+  expect(wet.findings[0]?.detail).toContain('It is recorded');
   expect(wet.result.totals.recorded).toBe(2);
   expect((await inbox.find('evt_1'))?.origin).toBe('pull');
 });
@@ -299,7 +299,7 @@ test('an unseen event whose push arrives before it is recorded is unjudged', asy
   const inbox = makeInbox();
   const late = {
     ...inbox,
-    record: async (...[events, options]: Parameters<Inbox['record']>): ReturnType<Inbox['record']> => {
+    record: async (...[events, options]: Parameters<Inbox['record']>) => {
       await inbox.record(events.slice(0, 1), options);
       return inbox.record(events, options);
     },
@@ -324,7 +324,7 @@ test('types without ledger entries need none, and have an extra one otherwise', 
   expect(result.findings.doubled.count).toBe(0);
 });
 
-test('parked events are counted: those of unknown types are no finding, those of known types wait', async () => {
+test('parked events are counted: unknown types have no finding, known types wait', async () => {
   const inbox = makeInbox();
   const known = makeEvent('evt_known');
   const unknown = makeEvent('evt_unknown', { type: 'wallet.frozen' });
@@ -378,7 +378,7 @@ test('compare gets each entry with its event, from the list, the inbox or a look
   async function* ledger(): AsyncGenerator<LedgerEntry> {
     // It arrives after the inbox was read.
     await finish(inbox, late);
-    for (const id of ['evt_listed', 'evt_kept', 'evt_late', 'evt_nobodys']) yield { id };
+    for (const id of ['evt_listed', 'evt_kept', 'evt_late', 'evt_unknown']) yield { id };
   }
   const seen: string[] = [];
   const compare = (entry: LedgerEntry, event: UnknownEvent) => {

@@ -11,7 +11,7 @@ import { expect, onTestFinished, test } from 'vitest';
 const COUNT = 1_000_000;
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
-/** Runs a step without a loader of TypeScript, whose memory would count, too. Resolves to what it printed. */
+/** Runs a step without a loader of TypeScript, whose memory would count. Resolves to its output. */
 async function runStep(...args: readonly string[]): Promise<string> {
   const source = await readFile(new URL('million.ts', import.meta.url), 'utf8');
   const { code } = await transform(source, { loader: 'ts', format: 'esm' });

@@ -20,7 +20,7 @@ export interface RandomBooks {
   readonly client: PollerClient;
   readonly inbox: ReturnType<typeof memoryInbox>;
   readonly ledger: readonly Entry[];
-  /** What is wrong, as `kind id`; `unlisted` only if the list shows everything. */
+  /** The planted errors, as `kind id`; `unlisted` only if the list shows everything. */
   readonly planted: ReadonlySet<string>;
   /** Whether the list is cut. */
   readonly isCut: boolean;
@@ -164,7 +164,7 @@ export async function makeBooks(seed: number): Promise<RandomBooks> {
         break;
       case 'old':
       case 'recent':
-        // What is outside of the span is not judged, whatever it is.
+        // Events outside the span are not judged.
         if (random() < 0.7) await finish(event);
         if (random() < 0.7) ledger.push({ id, amount: '0', createdAt: event.created_at });
         break;

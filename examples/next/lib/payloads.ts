@@ -1,4 +1,4 @@
-/** What this app expects in payloads. The service does not specify them. */
+/** The payloads that this app expects. The service does not specify them. */
 import * as z from 'zod';
 
 export const TransferSettled = z.object({

@@ -259,7 +259,7 @@ async function redrive({
       // As `events replay`: what was not sent has shown nothing.
       return EXIT.failed;
     }
-    // Of an older event, too, than the newest ones.
+    // The event can be older than the newest ones.
     const ofApp = picked.some(({ origin }) => origin !== 'pull') || !(await isOwnInbox(inbox));
     const rows: RedriveRow[] = [];
     let skipped = 0;
@@ -271,7 +271,7 @@ async function redrive({
       if (signal.aborted || isInboxLost || rows.at(-1)?.answer.kind === 'unreachable') break;
       let reached: keyof typeof LEFT = 'picked';
       try {
-        // Sent from here, too, an event that another process requeued could run twice.
+        // An event that another process requeued could run twice if it were sent from here as well.
         if (event === null || !(await requeueOrNote(event.id, inbox, printer))) {
           skipped += 1;
           continue;
@@ -320,14 +320,14 @@ async function redrive({
     const running = idsOf('runs');
     if (running.length > 0) {
       printer.note(
-        `${running.join(', ')} ${running.length === 1 ? 'runs' : 'run'} in the app at this moment: its redrive(), run() or poller was first. See \`stablehooks inbox show\` later.`,
+        `${running.join(', ')} ${running.length === 1 ? 'runs' : 'run'} in the app at this moment: its redrive(), start() or poller was first. See \`stablehooks inbox show\` later.`,
       );
     }
     const waiting = idsOf('waits');
     if (waiting.length > 0) {
       const [which, them] = waiting.length === 1 ? ['waits', 'it'] : ['wait', 'them'];
       printer.note(
-        `${waiting.join(', ')} ${which} for another event of the same ordering key, which runs. The app's redrive(), run() or poller runs ${them} in turn. See \`stablehooks inbox show\` later.`,
+        `${waiting.join(', ')} ${which} for another event of the same ordering key, which runs. The app's redrive(), start() or poller runs ${them} in turn. See \`stablehooks inbox show\` later.`,
       );
     }
     const answers = rows.map(({ answer }) => answer);
@@ -392,7 +392,7 @@ interface Redriven {
   readonly left?: 'waits' | 'runs' | 'elsewhere' | undefined;
 }
 
-/** What became of an event for which the inbox failed, by how far it came. */
+/** The state of an event for which the inbox failed, by the step that failed. */
 const LEFT = {
   picked: 'was neither requeued nor sent',
   requeued: "is requeued and was not sent, so the app's redrive() or its poller runs it",
@@ -401,12 +401,12 @@ const LEFT = {
 
 /**
  * Records the answer to a requeued event that was sent. If the endpoint uses this same inbox, it has recorded the result
- * itself, and a lease held here would have blocked it. If it does not, the result is recorded here: what no handler ran
- * becomes again what it was, dead or failed until its retry time. A queued event stays received, so that the worker can
- * claim it, and so does one that waits for another event of its ordering key.
+ * itself, and a lease held here would have blocked it. If it does not, the result is recorded here: an event that no
+ * handler ran becomes dead or failed again, as it was. A queued event stays received, so that the worker can claim it, and
+ * so does an event that waits for another one of its ordering key.
  *
- * In the inbox of an app, 2xx without a change of the inbox is no effect: the answer is that of a page at a wrong path, or
- * of another app. Only in an inbox of `catch-up` and `listen` does the answer alone count.
+ * In the inbox of an app, 2xx without a change of the inbox isn't an effect: a page at a wrong path answered, or another
+ * app. Only in an inbox of `catch-up` and `listen` does the answer alone count.
  *
  * @param answer - how the endpoint answered.
  */

@@ -17,7 +17,7 @@ import { type SendOptions, type TestEvent, type TestedEndpoint, toBody } from '.
 /** The result of a genuine delivery, and what the other checks can still show. */
 export interface GenuineResult extends CheckResult {
   readonly answer: EndpointAnswer;
-  /** Whether a refused forgery can show something: it cannot beside a genuine delivery that is refused, too. */
+  /** Whether a refused forgery can show something: it cannot if genuine deliveries are refused as well. */
   readonly comparable: boolean;
 }
 
@@ -42,7 +42,7 @@ export async function checkGenuine(endpoint: TestedEndpoint, secret: string): Pr
   return { ...result, fix, answer, comparable };
 }
 
-/** What to do when the genuine delivery had no connection, or lost it. */
+/** The fix when the genuine delivery had no connection, or lost it. */
 export function adviceOf(reason: string): string {
   return connectionFailure(reason)?.fix ?? 'Check that it is started, and the port.';
 }
@@ -68,9 +68,9 @@ const EVENT_FIXES: Readonly<Record<string, string>> = {
 /** The fix for codes that can have several causes, when no other delivery shows which one. */
 const UNCLEAR_FIXES: Readonly<Record<string, (endpoint: TestedEndpoint) => string>> = {
   ERR_SIGNATURE_MISSING: ({ header }) =>
-    `It finds no signature in ${header}: set signatureHeader of the receiver to the header that the service sends, or pass its name with --header; let proxies pass it on.`,
+    `It finds no signature in ${header}: set \`signature: { header }\` of the receiver to the header that the service sends, or pass its name with --header; let proxies pass it on.`,
   ERR_SIGNATURE_MALFORMED: () =>
-    'It cannot read the form of the signature: pass --encoding or --prefix as the service uses them, and set the same for the receiver.',
+    'It cannot read the form of the signature: pass --encoding or --prefix as the service uses them, and set the same in `signature` of the receiver.',
   ERR_SIGNATURE_MISMATCH: () => ANOTHER_SECRET,
 };
 

@@ -199,7 +199,7 @@ function ifSmall(body: Uint8Array, change: () => Uint8Array | undefined): Uint8A
   return body.length > MAX_PARSED_BYTES ? undefined : change();
 }
 
-/** Serializes JSON again in a style; `undefined` if it is no object and no array. */
+/** Serializes JSON again in a style; `undefined` unless it is an object or an array. */
 function restyle(body: Uint8Array, style: JsonStyle): Uint8Array | undefined {
   if (body.length > MAX_PARSED_BYTES) return changeWhiteSpace(body, style);
   if (style.spaced) {
@@ -214,7 +214,7 @@ const MAX_GROWTH = 4;
 
 /**
  * Changes the white space of JSON to a style, without parsing it, so that neither size nor depth matters; `undefined`
- * if it is no object and no array, or would become too large. What is not JSON becomes something else that is not.
+ * unless it is an object or an array, or if it would become too large. Invalid JSON stays invalid.
  */
 function changeWhiteSpace(
   json: Uint8Array,
@@ -258,7 +258,7 @@ function changeWhiteSpace(
 
 const [SPACE, LF, BACKSLASH] = [0x20, 0x0a, 0x5c] as const;
 
-/** What a byte does in JSON, outside of strings. */
+/** The role of a byte in JSON, outside of strings. */
 const [OTHER, WHITE_SPACE, OPEN, CLOSE, QUOTE, COMMA, COLON] = [0, 1, 2, 3, 4, 5, 6] as const;
 
 /** The role of each byte: a table is much faster than comparisons. */
@@ -403,7 +403,7 @@ const SIGNATURE_CHANGES = [
   ...toChanges<string>(
     {
       part: 'signature',
-      fix: 'Set what precedes the digits as `signaturePrefix` of the receiver, and here with --prefix.',
+      fix: 'Set the text before the digits as `signature: { prefix }` of the receiver, and here with --prefix.',
     },
     { 'it has a prefix': (text) => /^[\w-]+[=,:](?=.{43})(.+)$/s.exec(text)?.[1] },
   ),
@@ -454,8 +454,8 @@ function otherFormat({ encoding, prefix }: SignatureFormat): Change {
     part: 'signature',
     what: prefix ? 'it does not have this prefix' : `its encoding is not ${encoding}`,
     fix: prefix
-      ? 'Omit --prefix and `signaturePrefix`.'
-      : 'Omit --encoding and `encoding`: the length tells the encodings apart.',
+      ? 'Omit --prefix and `signature: { prefix }`.'
+      : 'Omit --encoding and `signature: { encoding }`: the length tells the encodings apart.',
   };
 }
 

@@ -1,16 +1,16 @@
-/** What an answer says about the endpoint. */
+/** The meaning of an answer of the endpoint. */
 export interface Finding {
-  /** What happened. */
+  /** The fact. */
   readonly what: string;
-  /** What to do about it; `null` when nothing is wrong. */
+  /** `null` when nothing is wrong. */
   readonly fix: string | null;
 }
 
-/** What the codes and outcomes in the reply of a stablehooks receiver say. */
+/** The codes and outcomes in replies of stablehooks receivers. */
 const REPLIES: Readonly<Record<string, Finding>> = {
   handled: { what: 'The handler ran to its end.', fix: null },
   duplicate: {
-    what: 'The event was done before, so nothing ran: its handler had run, or there was none when it came.',
+    what: 'The event was done before, so nothing ran: its handler had run, or no handler existed when it came.',
     fix: null,
   },
   queued: { what: 'The endpoint stored the event and runs it later.', fix: null },
@@ -25,11 +25,11 @@ const REPLIES: Readonly<Record<string, Finding>> = {
   },
   ERR_SIGNATURE_MISSING: {
     what: 'The endpoint found no signature.',
-    fix: 'Set signatureHeader of the receiver to the header that the service sends, and let proxies pass it on.',
+    fix: 'Set `signature: { header }` of the receiver to the header that the service sends, and let proxies pass it on.',
   },
   ERR_SIGNATURE_MALFORMED: {
     what: 'The endpoint cannot read the form of the signature.',
-    fix: 'Set the encoding and the prefix of the receiver to those that the service uses.',
+    fix: 'Set `signature: { encoding, prefix }` of the receiver to those that the service uses.',
   },
   ERR_SIGNATURE_MISMATCH: {
     what: 'It has another secret, or none for this path, or verifies other bytes than those of the delivery.',
@@ -49,7 +49,7 @@ const REPLIES: Readonly<Record<string, Finding>> = {
   },
   ERR_BODY_ENCODED: {
     what: 'Something before the receiver compresses the body.',
-    fix: 'Turn that off, in a proxy for example.',
+    fix: 'Turn the compression off, for example in a proxy.',
   },
   ERR_BODY_TOO_LARGE: {
     what: 'The body is larger than maxBodyBytes of the receiver.',
@@ -109,7 +109,7 @@ const REPLIES: Readonly<Record<string, Finding>> = {
   },
 };
 
-/** What the code or the outcome of a reply says; `undefined` for others. */
+/** The finding of the code or the outcome of a reply; `undefined` for others. */
 export function findingOf(name: string | undefined): Finding | undefined {
   return name !== undefined && Object.hasOwn(REPLIES, name) ? REPLIES[name] : undefined;
 }

@@ -1,6 +1,5 @@
-import type { InboxOperations, UnknownEvent } from 'stablehooks';
+import type { Inbox, InboxOperations, UnknownEvent } from 'stablehooks';
 import type { PollReport } from 'stablehooks/catch-up';
-import type { Inbox } from 'stablehooks/conformance';
 import type {
   ActionInputs,
   AttemptDetail,
@@ -11,17 +10,17 @@ import type {
   StreamEntry,
 } from './api.js';
 
-/** What an inspector shows. Each part is a view of the page, or two; a source has those that it can show. */
+/** The source of an inspector. Each part is a view of the page, or two; a source has the parts that it can show. */
 export interface InspectorSource {
-  /** What the page calls it, such as `sandbox` or `app.db`. It must not contain a password. */
+  /** Its name on the page, such as `sandbox` or `app.db`. It must not contain a password. */
   readonly name: string;
   readonly deliveries?: DeliveriesPart | undefined;
   /** Also gives the view of the coverage. */
   readonly inbox?: InboxPart | undefined;
   readonly service?: ServicePart | undefined;
   /**
-   * Calls the listener with what happens, until the returned function is called. A source that must ask for what
-   * happens can leave that while nobody watches.
+   * Calls the listener with each event of the source, until the returned function is called. A source that polls can
+   * pause while no page is watched.
    */
   subscribe(listener: (entry: StreamEntry) => void, isWatched: () => boolean): () => void;
 }
@@ -46,11 +45,11 @@ export interface DeliveriesPart {
   ): Promise<string>;
 }
 
-/** What the page does with an inbox. Every inbox of `stablehooks` can do it. */
+/** The methods of an inbox that the page calls. Every inbox of `stablehooks` has them. */
 export type InspectedInbox = Omit<InboxOperations, 'lastPoller'> &
   Pick<Inbox<unknown>, 'acquirePoll' | 'savePoll'>;
 
-/** What the last poll reported, and when, in epoch ms. */
+/** The report of the last poll, and its time in epoch ms. */
 export interface LastReport {
   readonly report: PollReport;
   readonly at: number;
@@ -61,7 +60,7 @@ export interface InboxPart {
   readonly operations: InspectedInbox;
   /** Runs an event now, and resolves to its outcome. Without it, the page has no action `run`. */
   readonly run?: ((event: UnknownEvent) => Promise<string>) | undefined;
-  /** What the last poll reported, where this process polls. */
+  /** The report of the last poll, if this process polls. */
   readonly lastReport?: (() => LastReport | undefined) | undefined;
   /** Words the messages of a poller, which name its options, for people who set them otherwise. @default as they are */
   readonly toAdvice?: ((message: string) => string) | undefined;

@@ -1,7 +1,14 @@
-import { createReceiver, EVENT_TYPES, type EventType, HandlerError, type WebhookEvent } from 'stablehooks';
+import {
+  createReceiver,
+  EVENT_TYPES,
+  type EventType,
+  HandlerError,
+  type Inbox,
+  type Lease,
+  type WebhookEvent,
+} from 'stablehooks';
 import { createPoller, type PollerOptions, type PollReport } from 'stablehooks/catch-up';
 import type { Client } from 'stablehooks/client';
-import type { Inbox, Lease } from 'stablehooks/conformance';
 import { createSender, type DeliveryRow, type SentDelivery, toBytes } from './delivery.js';
 import { CommandError, toFailure, unreachableError, withErrors } from './errors.js';
 import { selectTypes } from './selected-types.js';
@@ -31,18 +38,18 @@ export interface ForwardingAttempt extends DeliveryRow {
   readonly attempt: number;
   /** When the event is tried again, in ms from now; `null` when it is not. */
   readonly nextInMs: number | null;
-  /** What was sent and received. */
+  /** The request and the answer. */
   readonly sent: SentDelivery;
 }
 
-/** What one poll did. */
+/** The result of one poll. */
 export interface ForwardingPoll {
   readonly report: PollReport;
   /** Why the list was not read; the message names the service. `undefined` if it was, or if the poll was stopped. */
   readonly serviceError: CommandError | undefined;
   /** Says that the endpoint uses this same inbox: then the poll has stopped, and forwards nothing. */
   readonly sharedError: CommandError | undefined;
-  /** What the inbox rejected with: then the report is incomplete. */
+  /** The error of the inbox: then the report is incomplete. */
   readonly inboxError: unknown;
 }
 
@@ -58,8 +65,8 @@ const logger = { warn: () => undefined, error: () => undefined };
 /**
  * Makes a forwarder: a receiver whose handlers send each event to the endpoint, signed, and a poller in front of
  * it. An event that neither a handler nor a queue of the endpoint has after its answer fails in the inbox, and is sent
- * again when it is due, however often it failed: also one that the endpoint has no handler for, so that no later run
- * counts it as delivered.
+ * again when it is due, however often it failed. That includes events that the endpoint has no handler for: otherwise a
+ * later run would count them as delivered.
  */
 export async function createForwarder(url: string, options: ForwardingOptions): Promise<Forwarder> {
   const { settings, client, timeoutMs, types = EVENT_TYPES, onAttempt } = options;
@@ -91,11 +98,11 @@ export async function createForwarder(url: string, options: ForwardingOptions): 
   const receiver = createReceiver({
     secret: await settings.secret(),
     inbox: selectTypes(watched, types),
-    // Also of the types that are left out: an event without a handler would be done.
+    // For the left-out types as well: an event without a handler would be done.
     handlers: Object.fromEntries(EVENT_TYPES.map((type) => [type, forward])),
     handlerTimeoutMs,
     leaseMs,
-    // Whether an event is given up is for the endpoint to say.
+    // Only the endpoint dead-letters events.
     maxAttempts: 2 ** 31 - 1,
     logger,
   });

@@ -1,19 +1,18 @@
 /**
- * Whose an inbox is. `catch-up` and `listen` mark the inbox that they poll with, by the name under which they acquire the
+ * The owner of an inbox. `catch-up` and `listen` mark the inbox that they poll with, by the name under which they acquire the
  * lease to poll; the poller of an app replaces that name. Every other inbox counts as an app's.
  */
-import { INBOX_STATES, type InboxOperations, type Origin } from 'stablehooks';
-import type { Inbox } from 'stablehooks/conformance';
+import { INBOX_STATES, type Inbox, type InboxOperations, type Origin } from 'stablehooks';
 
-/** What the name of each holder of this tool begins with. */
+/** The start of each holder's name of this tool. */
 const MARK = 'stablehooks-kit ';
 
 /** How many of the newest events of each state are looked at. */
 const SAMPLE_SIZE = 100;
 
 /**
- * How a receiver got one of the newest events of the inbox: then it is the inbox of an app. `undefined` if these events
- * do not show it: a poller recorded them, or there are none.
+ * The origin of one of the newest events of the inbox, if a receiver got it: then it is the inbox of an app. `undefined`
+ * if a poller recorded all of them, or the inbox is empty.
  */
 export async function findReceiverOrigin(
   inbox: Pick<InboxOperations, 'list'>,
@@ -40,7 +39,7 @@ export function withMark<Held extends Pollable>(inbox: Held): Held {
   return holdAs(inbox, async () => true);
 }
 
-/** The inbox, which is as marked after a poll as before: to acknowledge a gap acquires the lease to poll, too. */
+/** The inbox, whose mark a poll does not change: acknowledging a gap acquires the poll lease as well. */
 export function keepMark<Held extends Pollable & Pick<InboxOperations, 'lastPoller'>>(inbox: Held): Held {
   return holdAs(inbox, () => isMarked(inbox));
 }

@@ -3,8 +3,7 @@ import { createRequire } from 'node:module';
 import { basename, dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Command } from 'commander';
-import type { InboxOperations, InboxRecord, InboxState } from 'stablehooks';
-import type { Inbox } from 'stablehooks/conformance';
+import type { Inbox, InboxOperations, InboxRecord, InboxState } from 'stablehooks';
 import { type PgLike, postgresInbox } from 'stablehooks/inboxes/postgres';
 import {
   fromIoredis,
@@ -102,7 +101,7 @@ function resolvePlace(place: string): string {
 const SQLITE_SUFFIXES = ['', '-wal', '-shm', '-journal'];
 
 /**
- * Checks that a file to be written is not one of the inbox, also if neither exists yet.
+ * Checks that a file to be written is not one of the inbox, even if neither exists yet.
  *
  * @param flag - what the file was passed with.
  * @throws {CommandError} exit 2.
@@ -152,7 +151,7 @@ export async function* recordsOf(
 interface OpenOptions {
   readonly create: boolean;
   readonly namespace: string | undefined;
-  /** What messages call the place: the value of a variable can contain a password. */
+  /** The place in messages: the value of a variable can contain a password. */
   readonly name: string;
 }
 
@@ -395,7 +394,7 @@ async function openRedis(
     throw usageError(`${which}: write the database of Redis as a number after the host, such as /0.`);
   }
   const [, database = ''] = path;
-  // The drivers differ in what they do when there is no such database: ioredis goes on with database 0.
+  // The drivers differ when the database does not exist: ioredis goes on with database 0.
   server.pathname = '';
   const { redis, connect, select, close } = await createRedisClient(server.href);
   // A wrong prefix is refused before there is a connection to close.

@@ -1,4 +1,4 @@
-import type { Inbox } from 'stablehooks/conformance';
+import type { Inbox } from 'stablehooks';
 import { unreachableError } from './errors.js';
 
 /** How long no other process can poll after this one was killed, in ms. */
@@ -25,7 +25,7 @@ export async function holdPollLease<Held extends Pick<Inbox, 'acquirePoll' | 'sa
   inbox: Held,
 ): Promise<HeldInbox<Held>> {
   const holder = crypto.randomUUID();
-  const acquire = () => inbox.acquirePoll({ holder, leaseMs: POLL_LEASE_MS });
+  const acquire = async () => inbox.acquirePoll({ holder, leaseMs: POLL_LEASE_MS });
   if ((await acquire()) === null) {
     throw unreachableError(
       `Another process polls with this inbox. Stop it, or pass another --inbox. If it was killed, try again in ${POLL_LEASE_MS / 1_000} s.`,
@@ -33,7 +33,7 @@ export async function holdPollLease<Held extends Pick<Inbox, 'acquirePoll' | 'sa
   }
   let renewal: Promise<unknown> | undefined;
   const timer = setInterval(() => {
-    // What fails here fails in the next poll, too, which reports it.
+    // The next poll fails as well, and reports it.
     renewal ??= acquire()
       .catch(() => undefined)
       .finally(() => {

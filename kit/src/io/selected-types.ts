@@ -1,8 +1,8 @@
-import type { Inbox } from 'stablehooks/conformance';
+import type { Inbox } from 'stablehooks';
 
 /**
- * The inbox for a receiver that runs only some types. An event of another type is recorded without being run, and the
- * inbox keeps what it knows of it, so that a receiver of that type runs it later.
+ * The inbox for a receiver that runs only some types. Events of other types are recorded, for a receiver of their type
+ * to run later.
  */
 export function selectTypes(inbox: Inbox, types: readonly string[]): Inbox {
   const isSelected = ({ type }: { readonly type: string }) => types.includes(type);
@@ -32,16 +32,7 @@ export function selectTypes(inbox: Inbox, types: readonly string[]): Inbox {
       return flags.flatMap((selected) => (selected ? own : others).splice(0, 1));
     },
 
-    async takeDue(options) {
-      // What is taken first is due again after that time.
-      const until = performance.now() + options.visibilityTimeoutMs;
-      while (performance.now() < until) {
-        const due = await inbox.takeDue({ ...options, types });
-        const selected = due.filter(({ event }) => isSelected(event));
-        // Events of other types must not hide those that are due after them.
-        if (selected.length > 0 || due.length === 0) return selected;
-      }
-      return [];
-    },
+    takeDue: (options) =>
+      inbox.takeDue({ ...options, types: options.types.filter((type) => types.includes(type)) }),
   };
 }

@@ -1,9 +1,8 @@
 /**
  * A command that forwards events leases each in an inbox of its own. In the inbox of the app that lease keeps the app
- * from running the event: it answers `ERR_EVENT_BUSY`, or 202 for a job that finds the event done. Nothing would run.
+ * from running the event: it answers `ERR_EVENT_BUSY`, or 202 for a job that finds the event done. No handler would run.
  */
-import type { InboxOperations, UnknownEvent } from 'stablehooks';
-import type { Inbox, Lease } from 'stablehooks/conformance';
+import type { Inbox, InboxOperations, Lease, UnknownEvent } from 'stablehooks';
 import { type EndpointAnswer, isBusy, isDelivered, isQueued, outcomeOf } from './delivery.js';
 import { type CommandError, usageError } from './errors.js';
 import { type InboxFlags, type OpenInbox, openInbox } from './inbox.js';
@@ -17,13 +16,13 @@ const FIX =
 
 /** An inbox that only `catch-up` and `listen` use. */
 export interface OwnInbox extends OpenInbox {
-  /** Says that an app uses it, too: from its close on, it counts as the app's. */
+  /** Says that an app uses it as well: from its close on, it counts as the app's. */
   leaveToApp(): void;
 }
 
 /**
- * Opens the inbox of a command that forwards; a file is created if there is none. It must be one that a command that
- * forwards was the last to poll with, or one that nothing has used.
+ * Opens the inbox of a command that forwards, and creates a missing file. The inbox must be unused, or the last poll with
+ * it must have been that of a command that forwards.
  *
  * @throws {CommandError} as {@link openInbox}, and exit 2, with nothing changed, for every other inbox: it is an app's.
  */
@@ -32,9 +31,10 @@ export async function openOwnInbox(flags: InboxFlags): Promise<OwnInbox> {
   let isShared = false;
   async function close(): Promise<void> {
     try {
-      // Without the mark. What failed before must be told instead of what fails here.
-      if (isShared)
-        await inbox.acquirePoll({ holder: crypto.randomUUID(), leaseMs: 0 }).catch(() => undefined);
+      // Without the mark.
+      if (isShared) await inbox.acquirePoll({ holder: crypto.randomUUID(), leaseMs: 0 });
+    } catch {
+      // The first failure is the one to report.
     } finally {
       await inbox.close();
     }
@@ -71,13 +71,13 @@ async function refuseAppInbox(inbox: OpenInbox, place: string): Promise<void> {
 
 /** Finds out whether the endpoint uses the inbox that its events are forwarded from. */
 export interface SharingCheck<Held> {
-  /** The inbox to forward from. What the endpoint must run itself stays as it was. */
+  /** The inbox to forward from. Events that the endpoint must run itself stay as they were. */
   readonly inbox: Held;
   /** Aborts when the endpoint uses the inbox. */
   readonly shared: AbortSignal;
   /**
    * Whether the answer to an event that is leased here counts: `false` when the endpoint uses the inbox, or when that
-   * is not known. It then has not run the event.
+   * is not known. The endpoint then has not run the event.
    */
   counts(event: UnknownEvent, answer: EndpointAnswer): Promise<boolean>;
 }
@@ -143,7 +143,7 @@ export function checkSharing<Held extends Inbox & Pick<InboxOperations, 'find' |
     } satisfies Held as Held,
     shared: shared.signal,
     async counts(event, answer) {
-      // The memory inbox of this process is nobody else's.
+      // No other process uses the memory inbox of this one.
       if (!inbox.durable || !(isBusy(answer) || (isQueued(answer) && outcomeOf(answer) !== undefined)))
         return true;
       checking ??= isSeparate(event);
@@ -152,7 +152,7 @@ export function checkSharing<Held extends Inbox & Pick<InboxOperations, 'find' |
       try {
         separate = await known;
       } finally {
-        // What was not found out is checked again, with the next event.
+        // An unknown result is checked again with the next event.
         if (!separate && !shared.signal.aborted && checking === known) checking = undefined;
       }
       return separate;

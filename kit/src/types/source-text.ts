@@ -2,12 +2,12 @@ import { EVENT_TYPES, type EventType } from 'stablehooks';
 import { escapeControls } from '../io/output.js';
 import type { Field, Shape } from './shape.js';
 
-/** What is learned of the payload of each event type. A type that is missing is not learned. */
+/** The learned payload of each event type. A missing type is not learned. */
 export type LearnedPayloads = ReadonlyMap<EventType, Shape>;
 
 /** The first line. A file without it was not written by `stablehooks types`. */
 export const FIRST_LINE =
-  '// Written by `stablehooks types`, which reads it again and adds what new events have. Delete it to start anew.';
+  '// Written by `stablehooks types`, which reads it again and adds the fields of new events. Delete it to start again.';
 
 /**
  * The TypeScript module of the schemas, formatted as Prettier and Biome do. The same shapes make the same text: types
@@ -25,7 +25,7 @@ export function toSource(learned: LearnedPayloads): string {
     FIRST_LINE,
     "import * as z from 'zod';",
     '',
-    '/** The payloads as they were seen, for the option `payloads` of `createReceiver`. */',
+    '/** The payloads as they were seen: pass the schema of a type to `withPayload`. */',
     'export const payloads = {',
     ...types.map(({ type, shape }) => property(`'${type}'`, toExpression(shape), 2)),
     ...missing.map((type) => `  // Not learned, because there were no events: ${type}`),

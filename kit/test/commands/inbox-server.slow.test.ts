@@ -1,7 +1,6 @@
 import { Redis } from 'ioredis';
 import pg from 'pg';
-import { createReceiver, type InboxOperations, PermanentError } from 'stablehooks';
-import type { Inbox, Lease } from 'stablehooks/conformance';
+import { createReceiver, type Inbox, type InboxOperations, type Lease, PermanentError } from 'stablehooks';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { fromIoredis, redisInbox } from 'stablehooks/inboxes/redis';
 import { toNodeHandler } from 'stablehooks/node';
@@ -283,7 +282,7 @@ async function runFailing(url: string, ...commands: readonly (readonly string[])
   return ended.map(({ stderr, exitCode }) => ({ stderr, exitCode }));
 }
 
-/** How a command ends when the inbox fails: one line that is no report of a defect of the tool. */
+/** How a command ends when the inbox fails: one line that does not report a defect of the tool. */
 const failed = (exitCode: number, says: RegExp) => ({
   exitCode,
   stderr: expect.stringMatching(new RegExp(`^stablehooks: ${says.source}[^\\n]*\\n$`)),

@@ -172,7 +172,7 @@ describe.concurrent('inbox', () => {
     const again = await run(['inbox', 'requeue', '--inbox', path, dead[0] ?? '']);
     expect(again.stderr).toContain('is received, and only dead and failed events can be requeued.');
     expect(again.exitCode).toBe(2);
-    const unknown = await run(['inbox', 'requeue', '--inbox', path, 'evt_nobody']);
+    const unknown = await run(['inbox', 'requeue', '--inbox', path, 'evt_unknown']);
     expect(unknown.stderr).toContain('is not in this inbox. See `stablehooks inbox list`.');
     expect(unknown.exitCode).toBe(2);
     const none = await run(['inbox', 'requeue', '--inbox', path, '--all-dead']);
@@ -269,7 +269,7 @@ describe.concurrent('inbox', () => {
     });
     const { stderr, exitCode } = await run(['inbox', 'redrive', '--inbox', path, id, '--to', server.url]);
     expect(stderr).toContain(
-      `${id} runs in the app at this moment: its redrive(), run() or poller was first.`,
+      `${id} runs in the app at this moment: its redrive(), start() or poller was first.`,
     );
     expect(stderr).not.toContain('are still in the inbox');
     expect(exitCode).toBe(1);
@@ -504,7 +504,7 @@ describe.concurrent('inbox prune', () => {
     expect((await run(args)).stdout).toBe('No event is done for 0ms or longer, so nothing was pruned.\n');
   });
 
-  test('inbox prune where nobody can be asked deletes nothing and is exit 2', async () => {
+  test('inbox prune deletes nothing and is exit 2 without a terminal for its question', async () => {
     await using folder = await makeFolder();
     const path = folder.at('events.db');
     await fill(path);

@@ -112,17 +112,17 @@ describe('stablehooks types', () => {
     ]);
     expect(exitCode).toBe(0);
 
-    const app = `import { createReceiver } from 'stablehooks';
+    const app = `import { createReceiver, withPayload } from 'stablehooks';
 import { payloads, type RedeemFailed } from './payloads.js';
 export const book = (payload: RedeemFailed): string => payload.amount;
-createReceiver({ secret: 'x', payloads, handlers: {
-  'redeem.failed': ({ payload }) => void book(payload),
-  'transfer.settled': ({ payload }) => {
+createReceiver({ secret: 'x', handlers: {
+  'redeem.failed': withPayload(payloads['redeem.failed'], ({ payload }) => book(payload)),
+  'transfer.settled': withPayload(payloads['transfer.settled'], ({ payload }) => {
     const amount: string = payload.amount;
     // @ts-expect-error An amount is a string.
     const number: number = payload.amount;
-    return void [amount, number];
-  },
+    return [amount, number];
+  }),
 } });
 `;
     await writeFile(folder.at('app.ts'), app);
@@ -441,7 +441,7 @@ describe('stablehooks types never succeeds', () => {
       /--enum redeem\.failed\.resaon has no effect/,
     ],
     [
-      'a map that is no object',
+      'a map that is not an object',
       ['--out', 'p.ts', '--map', 'redeem.failed.amount'],
       /has no effect: no event has an object/,
     ],
@@ -452,7 +452,7 @@ describe('stablehooks types never succeeds', () => {
       { input: `${toLines([failed])}\n<html>` },
     ],
     [
-      'JSON that is no event',
+      'JSON that is not an event',
       ['--out', 'p.ts'],
       /--from -, element 2: .*created_at/,
       { input: JSON.stringify([failed, { ...failed, created_at: 1 }]) },

@@ -57,7 +57,7 @@ async function startApp(
     url: `${server.url}/hooks`,
     ran,
     async work() {
-      // What a poll recorded and did not run is due once its process must have ended.
+      // Events that a poll recorded and did not run are due once its process must have ended.
       aheadMs += 600_000;
       await receiver.redrive();
       for (const job of jobs.splice(0)) await receiver.handle(job, 'queue');
@@ -78,10 +78,10 @@ async function startApp(
 /** How the endpoint takes a delivery while another process has the event leased. */
 const APPS: readonly (readonly [string, Parameters<typeof startApp>[1]])[] = [
   ['runs the handler before it answers', {}],
-  ['answers before the handler runs', { acknowledge: 'recorded' }],
+  ['answers before the handler runs', { answer: 'recorded' }],
   ['has a queue', { queued: true }],
   ['dead-letters the event', { permanent: true }],
-  ['answers first and dead-letters the event', { permanent: true, acknowledge: 'recorded' }],
+  ['answers first and dead-letters the event', { permanent: true, answer: 'recorded' }],
 ];
 
 const ADVICE =
@@ -196,7 +196,7 @@ describe.concurrent('an app and `catch-up` or `listen` with the same inbox', () 
 /** A page that is not the app, such as that of a wrong path behind a proxy. */
 const startPage = () => serve((_, response) => void response.end('<html>'));
 
-/** What the command says, and what the inbox has before and after it. */
+/** The output of the command, and the inbox before and after it. */
 async function runWith(path: string, service: Service, args: readonly string[]) {
   using inbox = await openSqlite(path);
   const read = async () => [await inbox.count(), await inbox.pollState(), await inbox.lastPoller()];

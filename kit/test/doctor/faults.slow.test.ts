@@ -95,7 +95,7 @@ const FAULTS: readonly Fault[] = [
     name: 'reads another header',
     start: listening(wrongHeader),
     check: 'genuine',
-    fix: 'It finds no signature in X-SERVICE-Signature: set signatureHeader of the receiver to the header that the service sends, or pass its name with --header',
+    fix: 'It finds no signature in X-SERVICE-Signature: set `signature: { header }` of the receiver to the header that the service sends, or pass its name with --header',
   },
   {
     name: 'has another secret',
@@ -212,7 +212,7 @@ describe.concurrent('one fault per endpoint', () => {
 
   test('doctor names the header when the endpoint reads a usual one', async () => {
     await using server = await serve(
-      createListener({ secret: SECRET, signatureHeader: 'x-webhook-signature' }),
+      createListener({ secret: SECRET, signature: { header: 'x-webhook-signature' } }),
     );
     const { checks } = await examine(`${server.url}/hooks`, ['--timeout', '60s']);
     expect(checks[0]?.fix).toMatch(

@@ -81,15 +81,15 @@ const CASES: readonly Case[] = [
   },
   {
     when: 'met a receiver that reads another header',
-    listener: receiver({ signatureHeader: 'x-other-signature' }),
+    listener: receiver({ signature: { header: 'x-other-signature' } }),
     what: `${RIGHT} The endpoint refused it all the same. The endpoint found no signature.`,
-    fix: 'Set signatureHeader of the receiver to the header that the service sends, and let proxies pass it on.',
+    fix: 'Set `signature: { header }` of the receiver to the header that the service sends, and let proxies pass it on.',
   },
   {
     when: 'met a receiver that wants a prefix',
-    listener: receiver({ signaturePrefix: 'sha256=' }),
+    listener: receiver({ signature: { prefix: 'sha256=' } }),
     what: `${RIGHT} The endpoint refused it all the same. The endpoint cannot read the form of the signature.`,
-    fix: 'Set the encoding and the prefix of the receiver to those that the service uses.',
+    fix: 'Set `signature: { encoding, prefix }` of the receiver to those that the service uses.',
   },
   {
     when: 'was refused by an endpoint that does not say why',
@@ -291,8 +291,10 @@ async function rotate(listener: RequestListener, options: SandboxOptions = {}, n
   return { before, after: await sandbox.explain(attempt), sandbox, id, attempt };
 }
 
-test('an attempt that was accepted before the secret was changed accuses nobody, in each encoding', async () => {
-  const { before, after, sandbox, id, attempt } = await rotate(receiver({ encoding: 'base64' }));
+test('an attempt that was accepted before the secret was changed needs no fix, in each encoding', async () => {
+  const { before, after, sandbox, id, attempt } = await rotate(
+    receiver({ signature: { encoding: 'base64' } }),
+  );
   expect(before).toEqual({ what: `${RIGHT} The handler ran to its end.`, fix: null });
   expect(after).toEqual({ what: `${EARLIER} The handler ran to its end.`, fix: null });
   sandbox.endpoints.remove(id);
@@ -300,7 +302,7 @@ test('an attempt that was accepted before the secret was changed accuses nobody,
 });
 
 test('an attempt is not explained by a change that the new secret happens to look like', async () => {
-  const { after } = await rotate(receiver({ encoding: 'base64' }), {}, `"${SECRET}"`);
+  const { after } = await rotate(receiver({ signature: { encoding: 'base64' } }), {}, `"${SECRET}"`);
   expect(after).toEqual({ what: `${EARLIER} The handler ran to its end.`, fix: null });
 });
 

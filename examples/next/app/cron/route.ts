@@ -3,10 +3,14 @@ import { createPoller, toCronRoute } from 'stablehooks/catch-up';
 import { createClient } from 'stablehooks/client';
 import { receiver } from '../../lib/receiver';
 
-// Functions, because `next build` loads this module where none of these variables exists.
-const client = () =>
-  createClient({ baseUrl: process.env['SERVICE_URL'] ?? '', token: process.env['SERVICE_TOKEN'] ?? '' });
+// Made at the first request: `next build` loads this module without these variables.
+const poller = () =>
+  createPoller({
+    client: createClient({
+      baseUrl: process.env['SERVICE_URL'] ?? '',
+      token: process.env['SERVICE_TOKEN'] ?? '',
+    }),
+    receiver,
+  });
 
-export const { GET } = toCronRoute(createPoller({ client, receiver }), {
-  secret: () => process.env['CRON_SECRET'] ?? '',
-});
+export const { GET } = toCronRoute(poller, { secret: () => process.env['CRON_SECRET'] ?? '' });

@@ -3,4 +3,4 @@ import type { WrongReceiver } from './wrong-receiver.js';
 
 /** Reads the signature from a header that the service does not send. */
 export const wrongHeader: WrongReceiver = (secret) =>
-  createListener({ secret, signatureHeader: 'x-acme-digest' });
+  createListener({ secret, signature: { header: 'x-acme-digest' } });

@@ -1,0 +1,133 @@
+import { joinBytes } from '../core/bytes.js';
+import { ApiError, type RequestLine, ResponseError, type ResponseFacts } from './errors.js';
+import { redact } from './token.js';
+
+/** A 2xx answer, with what an error about it must hold. */
+export interface HttpResult extends ResponseFacts {
+  /** The JSON of the body. Its shape is not checked yet. */
+  readonly value: unknown;
+  /** The service's clock (the `Date` header, whole seconds), epoch ms; `null` when it does not say. */
+  readonly servedAt: number | null;
+}
+
+/** An answer whose body has been read. */
+export interface Answered {
+  readonly line: RequestLine;
+  readonly token: string;
+  readonly response: Response;
+  /** More than the limit of {@link readBody} if the body is too large. */
+  readonly bytes: Uint8Array;
+}
+
+/** How much of the body of an error is read. */
+export const MAX_ERROR_BODY_BYTES = 65_536;
+
+/** How much of a body an error holds, in characters. */
+const MAX_QUOTED = 2_000;
+
+/** Reads a body until it is larger than `maxBytes`, and cancels the rest. */
+export async function readBody({ body }: Response, maxBytes: number): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  const reader = body?.getReader();
+  for (let read = await reader?.read(); read !== undefined && !read.done; read = await reader?.read()) {
+    chunks.push(read.value);
+    size += read.value.length;
+    if (size <= maxBytes) continue;
+    // Not awaited: the cancellation of some sources never settles.
+    reader?.cancel().catch(() => undefined);
+    break;
+  }
+  const [only] = chunks;
+  // Most answers are one chunk, which need not be copied.
+  return only?.length === size ? only : joinBytes(chunks, size);
+}
+
+/** @throws {ResponseError} `ERR_API_RESPONSE` when the body is too large or not JSON. */
+export function toResult(answered: Answered, maxBodyBytes: number): HttpResult {
+  const { line, token, response, bytes } = answered;
+  const { headers } = response;
+  const facts = { ...line, requestId: readRequestId(headers, token) };
+  /** Only its answer tells what a change did; a list can be requested again. */
+  const keep = (answer: () => unknown) => (line.method === 'GET' ? undefined : answer());
+  const unreadable = (what: string) => {
+    const after =
+      line.method === 'POST' ? ' The service may have carried out the request: see `answer`.' : '';
+    const message = `The body of the answer to ${line.method} ${line.url} is ${what}${after}`;
+    return new ResponseError(message, { ...facts, answer: keep(() => quote(answered)), fields: [] });
+  };
+  if (bytes.length > maxBodyBytes) throw unreadable(`larger than ${maxBodyBytes} bytes (maxBodyBytes).`);
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    const value: unknown = JSON.parse(text);
+    return {
+      ...facts,
+      value,
+      answer: keep(() => redactJson(text, token)),
+      servedAt: readDate(headers.get('date')),
+    };
+  } catch {
+    // Without the cause: the message of a SyntaxError quotes the body.
+    throw unreadable('not JSON. Check that baseUrl is the API itself, not a web page or a proxy.');
+  }
+}
+
+export function toApiError(answered: Answered, now: number): ApiError {
+  const { line, token, response } = answered;
+  const { status } = response;
+  const headers = new Headers();
+  for (const [name, value] of response.headers) headers.append(name, redact(value, token));
+  return new ApiError(`${line.method} ${line.url} was answered ${status}. ${fixOf(status)}`, {
+    ...line,
+    status,
+    headers,
+    body: quote(answered),
+    requestId: readRequestId(headers, token),
+    retryAfterMs: readRetryAfter(headers.get('retry-after'), now),
+  });
+}
+
+function quote({ bytes, token }: Answered): string {
+  const text = new TextDecoder().decode(bytes.subarray(0, MAX_ERROR_BODY_BYTES));
+  return redact(text, token).slice(0, MAX_QUOTED);
+}
+
+function redactJson(text: string, token: string): unknown {
+  return JSON.parse(text, (_, value: unknown) => (typeof value === 'string' ? redact(value, token) : value));
+}
+
+function fixOf(status: number): string {
+  if (status < 400) {
+    return 'Redirects are not followed, because they could send the token elsewhere. Set baseUrl to the target.';
+  }
+  if (status === 401 || status === 403) return 'Check the token, and that it belongs to this baseUrl.';
+  if (status === 404) return 'Check baseUrl and the id.';
+  if (status === 408) return 'The service did not receive the whole request in time. Check the network.';
+  if (status === 429) return 'Send fewer requests. `retryAfterMs` of this error is how long to wait.';
+  if (status >= 500) return 'The service failed. Try again later.';
+  return 'See `body` of this error for the reason that the service states.';
+}
+
+/** The ids that services and the proxies in front of them give a request, the service's own first. */
+const REQUEST_ID_HEADERS = ['x-request-id', 'request-id', 'x-correlation-id', 'x-amzn-requestid', 'cf-ray'];
+
+function readRequestId(headers: Headers, token: string): string | undefined {
+  const id = REQUEST_ID_HEADERS.map((name) => headers.get(name)).find(Boolean);
+  return id == null ? undefined : redact(id, token);
+}
+
+/**
+ * Reads an IMF-fixdate (RFC 9110, 5.6.7), the only form that a sender may use; `null` for other text. `Date.parse` alone
+ * reads `0` as the year 2000.
+ */
+function readDate(header: string | null): number | null {
+  const time = Date.parse(header ?? '');
+  return !Number.isNaN(time) && new Date(time).toUTCString() === header ? time : null;
+}
+
+/** Reads `Retry-After` (RFC 9110, 10.2.3): seconds or an HTTP date; `undefined` when it is neither. */
+function readRetryAfter(value: string | null, now: number): number | undefined {
+  if (value !== null && /^\d+$/.test(value)) return Math.min(Number(value) * 1000, Number.MAX_SAFE_INTEGER);
+  const at = readDate(value);
+  return at === null ? undefined : Math.max(0, at - now);
+}

@@ -1,0 +1,74 @@
+import { func, integer, readOptions, required, rule } from '../core/options.js';
+import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
+import type { ApiError, ConnectionError } from './errors.js';
+import { isToken, TOKEN, type TokenSource } from './token.js';
+
+/** A request that is about to be sent again. */
+export interface Retry {
+  readonly method: string;
+  readonly url: string;
+  /** Which attempt failed, from 1. */
+  readonly attempt: number;
+  /** How long until the next attempt, in ms. */
+  readonly waitMs: number;
+  readonly error: ApiError | ConnectionError;
+}
+
+/** Options of `createClient`. */
+export interface ClientOptions {
+  /** The address of the API: http or https, without credentials, query or fragment. A path is kept. */
+  readonly baseUrl: string;
+  /** The bearer token, or a function that returns it. */
+  readonly token: TokenSource;
+  /** How long one attempt can take, its body included, in ms; also how long the token's function can take. @default 10_000 */
+  readonly timeoutMs?: number | undefined;
+  /** How often a request is sent again where that is safe; 0 for never. @default 3 */
+  readonly retries?: number | undefined;
+  /** The wait after the first attempt, in ms; doubled after each, minus a random part of up to a half. @default 500 */
+  readonly baseWaitMs?: number | undefined;
+  /** The longest wait between attempts, in ms, `Retry-After` included. @default 30_000 */
+  readonly maxWaitMs?: number | undefined;
+  /** The largest body of an answer, in bytes. @default 67_108_864 */
+  readonly maxBodyBytes?: number | undefined;
+  /** Sends the requests. @default the platform's fetch */
+  readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined;
+  /** Called before each retry, for a log. If it throws, the request is still sent again. @default none */
+  readonly onRetry?: ((retry: Retry) => void | Promise<void>) | undefined;
+  /** Time, timers and randomness, for tests. @default those of the platform */
+  readonly runtime?: RuntimeOptions | undefined;
+}
+
+/** The options, checked, with their defaults. */
+export type Settings = ReturnType<typeof toSettings>;
+
+/** @throws {ConfigError} `ERR_CONFIG_INVALID`, naming the option. */
+export function toSettings(options: ClientOptions) {
+  const settings = readOptions('createClient', options, {
+    baseUrl: required(
+      rule('the http or https address of the API, without credentials, query or fragment', isBaseUrl),
+    ),
+    token: required(
+      rule(`${TOKEN}, or a function`, (token) => typeof token === 'function' || isToken(token)),
+    ),
+    timeoutMs: integer({ default: 10_000 }),
+    retries: integer({ default: 3, min: 0, max: 100 }),
+    baseWaitMs: integer({ default: 500, min: 0 }),
+    maxWaitMs: integer({ default: 30_000, min: 0 }),
+    maxBodyBytes: integer({ default: 67_108_864, max: Number.MAX_SAFE_INTEGER }),
+    // Looked up at each call, so that a fetch that is replaced later is used.
+    fetch: func((url: string, init: RequestInit) => fetch(url, init)),
+    onRetry: func((): void => undefined),
+    runtime: RUNTIME,
+  });
+  return {
+    ...settings,
+    baseUrl: new URL(settings.baseUrl).href.replace(/\/+$/, ''),
+    runtime: toRuntime(settings.runtime),
+  };
+}
+
+function isBaseUrl(value: unknown): boolean {
+  if (typeof value !== 'string' || !URL.canParse(value)) return false;
+  const { protocol, username, password, search, hash } = new URL(value);
+  return /^https?:$/.test(protocol) && username + password + search + hash === '';
+}

@@ -1,0 +1,45 @@
+import { ConfigError, UnavailableError } from '../core/errors.js';
+
+/**
+ * The token, or a function that is called for every attempt and can cache what it returns. After a 401 it is called
+ * once more, with `renew: true`: the token that it returned is no longer valid.
+ */
+export type TokenSource = string | ((options: { readonly renew: boolean }) => string | Promise<string>);
+
+/** Completes the sentence "the token must be …". */
+export const TOKEN = 'visible ASCII without spaces and without `Bearer` in front';
+
+/** Whether a header can contain the token: otherwise the error of `fetch` would quote it. */
+export function isToken(token: unknown): boolean {
+  return typeof token === 'string' && /^[\x21-\x7e]+$/.test(token);
+}
+
+/** @throws {UnavailableError} `ERR_SECRET_UNAVAILABLE` when the function fails. */
+export async function readToken(source: TokenSource, options: { readonly renew: boolean }): Promise<string> {
+  if (typeof source === 'string') return source;
+  let token: string;
+  try {
+    token = await source(options);
+  } catch (cause) {
+    throw unavailable('failed', { cause });
+  }
+  if (isToken(token)) return token;
+  throw new ConfigError(`createClient: \`token\` must return ${TOKEN}. Check that its source is trimmed.`);
+}
+
+export function tokenTooSlow(timeoutMs: number): UnavailableError {
+  return unavailable(`did not settle within ${timeoutMs} ms (timeoutMs)`);
+}
+
+function unavailable(what: string, options?: ErrorOptions): UnavailableError {
+  return new UnavailableError(
+    'ERR_SECRET_UNAVAILABLE',
+    `The function given as \`token\` ${what}, so nothing was sent in this attempt. Check where it reads the token.`,
+    options,
+  );
+}
+
+/** Some services repeat the headers of a request in their errors. */
+export function redact(text: string, token: string): string {
+  return text.replaceAll(token, '[token]');
+}
