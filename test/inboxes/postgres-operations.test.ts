@@ -78,7 +78,7 @@ test.each([
       return claimed.lease;
     };
     const poll = { holder: 'a', leaseMs: 60_000 };
-    const take = { limit: 9, visibilityTimeoutMs: 60_000, types: [] };
+    const take = { limit: 9, visibilityTimeoutMs: 60_000, types: ['transfer.settled'] };
     for (const keyed of [false, true]) {
       const key = () => (keyed ? randomUUID() : undefined);
       const keys = keyed ? [randomUUID()] : [];

@@ -12,7 +12,7 @@ const LEASE = { leaseMs: HOUR_MS, origin: 'push' } as const;
 const DUE = { dueInMs: 0, origin: 'pull' } as const;
 const LATER = { dueInMs: HOUR_MS, origin: 'pull' } as const;
 const PARKED = { dueInMs: null, origin: 'pull' } as const;
-const TAKE = { limit: 16, visibilityTimeoutMs: HOUR_MS, types: [] } as const;
+const TAKE = { limit: 16, visibilityTimeoutMs: HOUR_MS, types: ['transfer.settled'] } as const;
 
 type Inbox = ReturnType<typeof redisInbox>;
 type Options = { readonly leaseMs?: number; readonly key?: string };

@@ -12,7 +12,7 @@ import { describeWithRedis } from '../services/with-redis.js';
 const HOUR_MS = 3_600_000;
 const KEY = 'redeem_7';
 const LEASE = { leaseMs: HOUR_MS, origin: 'push', key: KEY } as const;
-const TAKE = { limit: 16, visibilityTimeoutMs: HOUR_MS, types: [] } as const;
+const TAKE = { limit: 16, visibilityTimeoutMs: HOUR_MS, types: ['transfer.settled'] } as const;
 
 type Inbox = ReturnType<typeof redisInbox>;
 

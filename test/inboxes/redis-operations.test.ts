@@ -83,7 +83,7 @@ describeWithRedis('Redis inbox', () => {
     if (claim.state === 'claimed') expect(await inbox.complete(claim.lease)).toBe(true);
     expect(await inbox.claim(event, { leaseMs: 60_000, origin: 'push' })).toEqual({ state: 'done' });
     expect(await inbox.find(event.id)).toMatchObject({ state: 'done', attempts: 1, event });
-    expect(await inbox.takeDue({ limit: 9, visibilityTimeoutMs: 60_000, types: [] })).toEqual([]);
+    expect(await inbox.takeDue({ limit: 9, visibilityTimeoutMs: 60_000, types: ['transfer.settled'] })).toEqual([]);
   });
 
   test('an inbox over a client whose replies are no text rejects, and takes nothing for done', async () => {
@@ -156,7 +156,7 @@ describeWithRedis('Redis inbox', () => {
     const claim = async (id: string) =>
       (await inbox.claim(JSON.parse(json(id)), { leaseMs: 60_000, origin: 'push' })).state;
     for (const id of ['done', 'dead', 'failed', 'leased']) expect(await claim(id)).toBe(id);
-    const taken = await inbox.takeDue({ limit: 9, visibilityTimeoutMs: 0, types: [] });
+    const taken = await inbox.takeDue({ limit: 9, visibilityTimeoutMs: 0, types: ['transfer.settled'] });
     expect(taken).toEqual([{ event: JSON.parse(json('lapsed')), json: json('lapsed') }]);
     expect((await inbox.find('lapsed'))?.history).toEqual([
       { attempt: 2, startedAt: 100, endedAt: 200, result: 'lapsed', error: null },
