@@ -18,6 +18,7 @@ import {
   type RecordResult,
   type StoredEvent,
   type StoredGap,
+  type StoreOptions,
 } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import { readListOptions, readPruneOptions, unknownAfter } from './operation-options.js';
@@ -43,7 +44,6 @@ import {
   rethrowCommitError,
   rolledBackAtCommit,
 } from './postgres-errors.js';
-import { canListen, listenOn } from './postgres-listen.js';
 import { type PostgresSchemaOptions, SCHEMA_RULE, writeStatements } from './postgres-sql.js';
 
 export {
@@ -88,6 +88,12 @@ export interface PostgresInboxOptions extends PostgresSchemaOptions {
   readonly transactional?: boolean | undefined;
   /** Timers and randomness, for tests: the time is that of the server. @default those of the platform */
   readonly runtime?: RuntimeOptions | undefined;
+}
+
+interface StoreSettings extends StoreOptions {
+  readonly state: 'received' | 'parked' | 'done';
+  readonly dueInMs: number | null;
+  readonly keys?: readonly (string | undefined)[] | undefined;
 }
 
 /** How often a statement is sent that conflicts with others, and the longest wait in between. */
@@ -211,6 +217,50 @@ export function postgresInbox(
     }
   }
 
+  /** Stores the new events of a page in one state, and answers for each event. */
+  async function store(
+    events: readonly UnknownEvent[],
+    { state, dueInMs, origin, json = [], keys = [], traceparent }: StoreSettings,
+  ): Promise<readonly RecordResult[]> {
+    const found = new Map<string, RecordResult>();
+    const firsts = new Map<
+      string,
+      { readonly event: UnknownEvent; readonly json: string; readonly key: string }
+    >();
+    for (const [index, event] of events.entries()) {
+      if (firsts.has(event.id)) continue;
+      firsts.set(event.id, { event, json: json[index] ?? encodeEvent(event), key: keys[index] ?? '' });
+    }
+    // A second round is needed only for ids that another page or claim was inserting at the same time.
+    for (let round = 1; found.size < firsts.size; round++) {
+      const page = [...firsts.values()].filter(({ event }) => !found.has(event.id));
+      if (round > RECORD_ROUNDS) {
+        throw new Error(
+          `Postgres returned no row for ${page.length} of ${firsts.size} recorded events, such as ${page[0]?.event.id}. Check that no trigger, rule or policy of ${schema}.events hides rows, and that the ids are valid Unicode.`,
+        );
+      }
+      const keyed = keys.length === 0 ? [] : page;
+      const values = [
+        page.map(({ event }) => event.id),
+        page.map(({ event }) => event.type),
+        page.map((row) => row.json),
+        state,
+        dueInMs,
+        origin,
+        keyed.map(({ key }) => key),
+        keyed.map(({ event }) => String(createdAtMs(event))),
+        traceparent ?? null,
+      ];
+      const rows = await send<RecordRow>(statements.record, values);
+      for (const row of rows) found.set(row.id, row.state);
+    }
+    return events.map(({ id }) => {
+      const result = found.get(id) ?? state;
+      if (result === 'new') found.set(id, state);
+      return result;
+    });
+  }
+
   /** Takes the first due event of each key. */
   async function takeKeyed(values: unknown[], hasOthers: boolean): Promise<readonly KeyRow[]> {
     try {
@@ -258,11 +308,6 @@ export function postgresInbox(
 
     ...(transactional && { transaction }),
 
-    ...(canListen(pool) && {
-      listen: (onDue: () => void, onEnd: (error: unknown) => void) =>
-        listenOn(pool, schema, { onDue, onEnd, runtime }),
-    }),
-
     async fail({ id, token, key }, { retryAfterMs, error }) {
       // A Postgres text cannot hold U+0000.
       const message = error.slice(0, 1_000).replaceAll('\0', '\ufffd');
@@ -273,44 +318,12 @@ export function postgresInbox(
       return rows.length > 0;
     },
 
-    async record(events, { dueInMs, origin, json = [], keys = [], traceparent = null }) {
-      const found = new Map<string, RecordResult>();
-      const firsts = new Map<
-        string,
-        { readonly event: UnknownEvent; readonly json: string; readonly key: string }
-      >();
-      for (const [index, event] of events.entries()) {
-        if (firsts.has(event.id)) continue;
-        firsts.set(event.id, { event, json: json[index] ?? encodeEvent(event), key: keys[index] ?? '' });
-      }
-      // A second round is needed only for ids that another page or claim was inserting at the same time.
-      for (let round = 1; found.size < firsts.size; round++) {
-        const page = [...firsts.values()].filter(({ event }) => !found.has(event.id));
-        if (round > RECORD_ROUNDS) {
-          throw new Error(
-            `Postgres returned no row for ${page.length} of ${firsts.size} recorded events, such as ${page[0]?.event.id}. Check that no trigger, rule or policy of ${schema}.events hides rows, and that the ids are valid Unicode.`,
-          );
-        }
-        const keyed = keys.length === 0 ? [] : page;
-        const values = [
-          page.map(({ event }) => event.id),
-          page.map(({ event }) => event.type),
-          page.map((row) => row.json),
-          dueInMs,
-          origin,
-          keyed.map(({ key }) => key),
-          keyed.map(({ event }) => String(createdAtMs(event))),
-          traceparent,
-        ];
-        const rows = await send<RecordRow>(statements.record, values);
-        for (const { id, state } of rows) found.set(id, state);
-      }
-      const recordedState = dueInMs === null ? 'parked' : 'received';
-      return events.map(({ id }) => {
-        const state = found.get(id) ?? recordedState;
-        if (state === 'new') found.set(id, recordedState);
-        return state;
-      });
+    async record(events, { dueInMs, keys, ...options }) {
+      return store(events, { ...options, state: dueInMs === null ? 'parked' : 'received', dueInMs, keys });
+    },
+
+    async ignore(events, options) {
+      return store(events, { ...options, state: 'done', dueInMs: null });
     },
 
     async takeDue({ limit, visibilityTimeoutMs, types }) {
@@ -326,7 +339,7 @@ export function postgresInbox(
         const ids = due.filter(({ key }) => key !== null).map(({ id }) => id);
         const hasOthers = taken.length > 0 || ids.length < due.length;
         const rows: readonly KeyRow[] =
-          ids.length === 0 ? [] : await takeKeyed([ids, visibilityTimeoutMs, asOf], hasOthers);
+          ids.length === 0 ? [] : await takeKeyed([ids, types, visibilityTimeoutMs, asOf], hasOthers);
         asOf = rows[0]?.taken ?? asOf;
         const firsts = new Map(rows.map(({ key, event }) => [key, event]));
         for (const { key, event } of due) {

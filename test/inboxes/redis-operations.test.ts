@@ -83,7 +83,9 @@ describeWithRedis('Redis inbox', () => {
     if (claim.state === 'claimed') expect(await inbox.complete(claim.lease)).toBe(true);
     expect(await inbox.claim(event, { leaseMs: 60_000, origin: 'push' })).toEqual({ state: 'done' });
     expect(await inbox.find(event.id)).toMatchObject({ state: 'done', attempts: 1, event });
-    expect(await inbox.takeDue({ limit: 9, visibilityTimeoutMs: 60_000, types: ['transfer.settled'] })).toEqual([]);
+    expect(
+      await inbox.takeDue({ limit: 9, visibilityTimeoutMs: 60_000, types: ['transfer.settled'] }),
+    ).toEqual([]);
   });
 
   test('an inbox over a client whose replies are no text rejects, and takes nothing for done', async () => {
