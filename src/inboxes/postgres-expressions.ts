@@ -47,10 +47,10 @@ export const msUntil = (time: string) => `pg_catalog.ceil(${epochMs(`(${time} ${
 export const DURABLY = `CASE WHEN pg_catalog.current_setting('synchronous_commit') ${EQ} 'off'
   THEN pg_catalog.set_config('synchronous_commit', 'on', true) END AS durably`;
 
-/** The condition of events that still have to run. The indexes of due events have it. */
+/** The condition of events that still have to run, which the indexes of due events have. */
 export const isOpen = (row: string) => `(${row}.due_at IS NOT NULL OR ${row}.state ${EQ} 'parked')`;
-/** When an event is due. */
-export const dueOf = (row: string) => `coalesce(${row}.due_at, ${row}.received_at)`;
+/** When an event is due. Parked events are due whatever the time. */
+export const dueOf = (row: string) => `coalesce(${row}.due_at, '-infinity')`;
 
 /** The history of the row `e` with the end of its present attempt, which started when it was leased; the last 10. */
 export const history = (result: string, endedAt: string, error: string) =>

@@ -149,7 +149,7 @@ IF pg_catalog.to_regclass('${fences}') IS NULL THEN
     history pg_catalog.jsonb
   );
   CREATE INDEX events_state ON ${events} (state, received_at) INCLUDE (updated_at);
-  CREATE INDEX events_due ON ${events} (type, ${dueOf('events')}) WHERE ${isOpen('events')};
+  CREATE INDEX events_due ON ${events} (type, ${dueOf('events')}, received_at) WHERE ${isOpen('events')};
   CREATE INDEX events_whole ON ${events} (updated_at) WHERE state ${EQ} 'done' AND event IS NOT NULL;
   CREATE INDEX events_pruned ON ${events} (updated_at) WHERE state ${EQ} 'done' AND event IS NULL;
   CREATE UNIQUE INDEX events_leased_key ON ${events} (key) WHERE state ${EQ} 'leased' AND key IS NOT NULL;
@@ -232,16 +232,16 @@ ${first} AND (received_at, id) ${operator(isAfter)} ((SELECT received_at FROM la
   // locked. Each type is read from the index on its own, so due events of other types are not read.
   const takeDue = (until: string) => {
     const due = `e.type ${EQ} of_type.type COLLATE pg_catalog."C" AND ${isOpen('e')} AND ${dueOf('e')} ${LE} ${until}
-      ORDER BY ${dueOf('e')}`;
+      ORDER BY ${dueOf('e')}, e.received_at`;
     return `WITH wanted AS MATERIALIZED (
   SELECT type, pg_catalog.count(*) AS size FROM (
     SELECT first.type FROM pg_catalog.unnest($3::pg_catalog.text[]) AS of_type (type) CROSS JOIN LATERAL (
-      SELECT e.type, ${dueOf('e')} AS at FROM ${events} AS e WHERE ${due} LIMIT $1::int
-    ) AS first ORDER BY first.at LIMIT $1::int
+      SELECT e.type, ${dueOf('e')} AS at, e.received_at FROM ${events} AS e WHERE ${due} LIMIT $1::int
+    ) AS first ORDER BY first.at, first.received_at LIMIT $1::int
   ) AS first GROUP BY type
 ), found AS MATERIALIZED (
-  SELECT each.id, each.key, each.at FROM wanted AS of_type CROSS JOIN LATERAL (
-    SELECT e.id, e.key, ${dueOf('e')} AS at FROM ${events} AS e WHERE ${due} LIMIT of_type.size
+  SELECT each.id, each.key, each.at, each.received_at FROM wanted AS of_type CROSS JOIN LATERAL (
+    SELECT e.id, e.key, ${dueOf('e')} AS at, e.received_at FROM ${events} AS e WHERE ${due} LIMIT of_type.size
     FOR UPDATE SKIP LOCKED
   ) AS each
 ), taken AS (
@@ -249,7 +249,8 @@ ${first} AND (received_at, id) ${operator(isAfter)} ((SELECT received_at FROM la
     history = CASE WHEN e.state ${EQ} 'leased' THEN ${LAPSED} ELSE e.history END
   WHERE e.id ${EQ} ANY (ARRAY (SELECT id FROM found WHERE key IS NULL)) RETURNING e.id, e.event, ${DURABLY}
 )
-SELECT found.id, found.key, taken.event FROM found LEFT JOIN taken ON found.id ${EQ} taken.id ORDER BY found.at`;
+SELECT found.id, found.key, taken.event FROM found LEFT JOIN taken ON found.id ${EQ} taken.id
+ORDER BY found.at, found.received_at`;
   };
 
   const markDone = `UPDATE ${events} AS e SET state = 'done', due_at = NULL, token = NULL, last_error = NULL,

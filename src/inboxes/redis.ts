@@ -13,6 +13,7 @@ import {
   type Origin,
   type PollState,
   type RecordResult,
+  type StoreOptions,
 } from '../core/ports.js';
 import { redactCommand } from '../core/redact-command.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
@@ -122,6 +123,12 @@ const REDIS_RULE = rule(
   (value) => WITH_SCRIPTS.accepts(value) && !IOREDIS.accepts(value),
 );
 
+interface StoreSettings extends StoreOptions {
+  readonly state: 'received' | 'parked' | 'done';
+  readonly dueInMs: number | null;
+  readonly keys?: readonly (string | undefined)[] | undefined;
+}
+
 /** How many events one script prunes: Redis runs nothing else meanwhile. */
 const PRUNE_BATCH = 1_000;
 
@@ -158,6 +165,23 @@ export function redisInbox(
   const { uuid } = toRuntime(runtime);
   const scripts = bindScripts(redis, `{${prefix}}`);
 
+  /** Stores the new events of a page in one state, and answers for each event. */
+  async function store(
+    events: readonly UnknownEvent[],
+    { state, dueInMs, origin, json = [], keys = [], traceparent = '' }: StoreSettings,
+  ): Promise<readonly RecordResult[]> {
+    if (events.length === 0) return [];
+    const page = events.flatMap((event, index) => [
+      event.id,
+      event.type,
+      json[index] ?? encodeEvent(event),
+      keys[index] ?? '',
+      keys[index] === undefined ? '' : toCreated(event),
+    ]);
+    const reply = await scripts.record([state, dueInMs ?? '', origin, traceparent, ...page]);
+    return reply as readonly RecordResult[];
+  }
+
   return {
     durable,
 
@@ -181,17 +205,10 @@ export function redisInbox(
     fail: ({ id, token }, { retryAfterMs, error }) =>
       succeeded(scripts.fail([id, token, uuid(), retryAfterMs ?? '', error.slice(0, 1_000)])),
 
-    async record(events, { dueInMs, origin, json = [], keys = [], traceparent = '' }) {
-      if (events.length === 0) return [];
-      const page = events.flatMap((event, index) => [
-        event.id,
-        event.type,
-        json[index] ?? encodeEvent(event),
-        keys[index] ?? '',
-        keys[index] === undefined ? '' : toCreated(event),
-      ]);
-      return (await scripts.record([dueInMs ?? '', origin, traceparent, ...page])) as readonly RecordResult[];
-    },
+    record: (events, { dueInMs, keys, ...options }) =>
+      store(events, { ...options, state: dueInMs === null ? 'parked' : 'received', dueInMs, keys }),
+
+    ignore: (events, options) => store(events, { ...options, state: 'done', dueInMs: null }),
 
     async takeDue({ limit, visibilityTimeoutMs, types }) {
       const events = (await scripts.takeDue([limit, visibilityTimeoutMs, ...types])) as readonly string[];
@@ -199,15 +216,16 @@ export function redisInbox(
     },
 
     async acquirePoll({ holder, leaseMs }) {
-      const reply = (await scripts.acquirePoll([holder, leaseMs])) as PollFields | readonly [];
-      return reply.length === 0 ? null : toPollState(reply);
+      const [state] = (await scripts.acquirePoll([holder, leaseMs])) as readonly string[];
+      return state === undefined ? null : toPollState(state);
     },
 
     savePoll: (state, { holder, leaseMs }) =>
       succeeded(scripts.savePoll([holder, leaseMs, JSON.stringify(state)])),
 
     async pollState() {
-      return toPollState((await scripts.pollState([])) as PollFields);
+      const [state = ''] = (await scripts.pollState([])) as readonly string[];
+      return toPollState(state);
     },
 
     async lastPoller() {
@@ -264,12 +282,6 @@ type RecordFields = readonly [
   event: string | false,
   history: string,
 ];
-
-/**
- * The poller's state as JSON, empty before this release has saved it. The other fields are what the release before
- * saved. It polls with these alone: it neither reads nor changes the state of this release.
- */
-type PollFields = readonly [state: string, since: string, watermark: string];
 
 /** An attempt as the scripts store it; one that did not fail has no error. */
 type AttemptFields = readonly [
@@ -365,10 +377,9 @@ function toRecords(reply: unknown): readonly InboxRecord[] {
   });
 }
 
-function toPollState([state, since, watermark]: PollFields): PollState {
-  if (state !== '') return JSON.parse(state) as PollState;
-  const time = (value: string) => (value === '' ? null : Number(value));
-  return { ...EMPTY_POLL_STATE, since: time(since), watermark: time(watermark) };
+/** The state is empty before the first save. */
+function toPollState(state: string): PollState {
+  return state === '' ? EMPTY_POLL_STATE : (JSON.parse(state) as PollState);
 }
 
 function toAttempt([attempt, startedAt, endedAt, result, error = '']: AttemptFields): InboxAttempt {

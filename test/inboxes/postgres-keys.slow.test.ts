@@ -146,7 +146,7 @@ test('takeDue does not take an event that is claimed without its key at that tim
   });
   await other.query('BEGIN');
   const { rows } = await other.query(
-    `SELECT won FROM ${schema}.claim('evt_k_0', 'transfer.settled', 'push', 3600000, gen_random_uuid(), '{}', false)`,
+    `SELECT won FROM ${schema}.claim('evt_k_0', 'transfer.settled', 'push', 3600000, gen_random_uuid(), '{}', false, NULL)`,
   );
   expect(rows).toEqual([{ won: true }]);
   const taken = inbox.takeDue(TAKE);
@@ -226,7 +226,7 @@ test('an end makes the next event due when the first that waited is claimed with
   });
   await client.query('BEGIN');
   await client.query(
-    `SELECT ${schema}.claim($1, 'transfer.settled', 'push', 60000, gen_random_uuid(), '{}', false)`,
+    `SELECT ${schema}.claim($1, 'transfer.settled', 'push', 60000, gen_random_uuid(), '{}', false, NULL)`,
     [first.id],
   );
   const ended = inbox.complete(lease);
