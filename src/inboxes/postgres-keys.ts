@@ -1,9 +1,9 @@
 /**
  * The SQL of ordering keys. Of the events of a key one is leased at a time; the others wait: they are `received`, due
- * when that lease lapses, and the first of them is due at once when its event ends.
+ * when that lease lapses, and the first of them is due as soon as its event ends.
  *
  * A lock per key serializes these steps in all processes. Each takes it before it locks a row, and several in the order
- * of their numbers, so that no two can deadlock. Under a stricter isolation than READ COMMITTED a step does not see what
+ * of their numbers, so no two can deadlock. Under a stricter isolation than READ COMMITTED a step does not see what
  * another has committed since it began. There, what makes an event wait also writes the row of the lease, and the unique
  * index allows one lease: the later step fails as a conflict, and the inbox sends it again.
  */
@@ -62,10 +62,10 @@ END $next$;`;
  * Claims an event with a key. Three steps, each for what the one before it leaves:
  *
  * 1. A new event of a free key is inserted as leased, and nothing is read. ON CONFLICT names no column: the index of the
- *    ids and that of the leased keys both count. Under the lock, so that what a taker or an end has read stays true. At a
- *    stricter isolation, where a call fails if another has the lock, the next step comes first.
- * 2. An event that waits already is answered without the lock and without a write, so that repeated deliveries hinder
- *    nobody. One statement reads both rows as they were at one time. Whoever ends the lease must see that the event
+ *    ids and that of the leased keys both count. Under the lock, so the rows that a taker or an end has read do not
+ *    change. At a stricter isolation, where a call fails if another has the lock, the next step comes first.
+ * 2. An event that waits already is answered without the lock and without a write: repeated deliveries delay no other
+ *    call. One statement reads both rows as they were at one time. The call that ends the lease must see that the event
  *    waits: either it waits for this lease, or it began to wait before the lease did, which was under the lock and
  *    therefore committed before the lease could be claimed. In that case it must be due by the end of the lease.
  * 3. Anything else is decided under the lock.

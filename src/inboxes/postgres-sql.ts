@@ -188,7 +188,7 @@ END $version1$`,
 export async function migratePostgres(pool: PgLike, options: PostgresSchemaOptions = {}): Promise<void> {
   readOptions('migratePostgres', { pool }, { pool: QUERIES_RULE });
   const tables = quoteTables(readOptions('migratePostgres', options, { schema: SCHEMA_RULE }).schema);
-  // One DO block: not every driver can send several statements at once or keep to one connection.
+  // One DO block: not every driver can send several statements together or keep to one connection.
   await pool.query(`DO $migration$ DECLARE
 path pg_catalog.text := pg_catalog.current_setting('search_path');
 BEGIN
@@ -203,7 +203,7 @@ END $migration$`);
 export function writeStatements(name: string) {
   const tables = quoteTables(name);
   const { schema, events, poll, fences } = tables;
-  // What is returned has names of one word: data layers can be told to rename others, as to camel case.
+  // Returned columns have names of one word: data layers can be told to rename others, as to camel case.
   const record = `id, type, state, attempts, source, key, traceparent, last_error AS error, event,
   history::pg_catalog.text AS history,
   ${ms('received_at')} AS received, ${ms('updated_at')} AS updated, ${ms('due_at')} AS due`;
@@ -293,9 +293,8 @@ FROM ${schema}.claim_keyed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
      * id, token. The first statement of a transaction: inserts the row that makes COMMIT fail. Takes no lock on the
      * event: a second delivery would wait for the handler instead of being answered. The server ends a statement, and
      * the transaction of a stopped process, after the time that the lease has left; a shorter statement_timeout stays.
-     * Both times begin anew with each statement. Postgres 17 and later also end the transaction a second after the lease,
-     * so that a statement that has run since then fails first, and keeps its connection; a transaction_timeout that is
-     * set stays.
+     * Both times begin again with each statement. Postgres 17 and later also end the transaction a second after the lease:
+     * a statement that has run since then fails first, and keeps its connection. A transaction_timeout that is set stays.
      */
     fence: `WITH leased AS MATERIALIZED (
   SELECT greatest(1000, ${msUntil('due_at')})::bigint AS left_ms
@@ -336,9 +335,9 @@ SELECT EXISTS (SELECT FROM fenced) AS fenced,
   (SELECT ${schema}.end_keyed($1, $2, $3, 'done', NULL, NULL) FROM fenced) IS TRUE AS settled, ${DURABLY}`,
 
     /**
-     * ids, types, events, the state of new ones, dueInMs or null, source; keys ('' for none) and when the events were created in epoch ms, or
-     * two empty arrays; traceparent or null. Inserted in the order of the ids, so that two pages cannot deadlock; events
-     * of a key are received in the order of the page nevertheless.
+     * ids, types, events, the state of new events, dueInMs or null, source; keys ('' for none) and when the events were
+     * created in epoch ms, or two empty arrays; traceparent or null. Inserted in the order of the ids, so two pages cannot
+     * deadlock; events of a key are received in the order of the page nevertheless.
      */
     record: `WITH page AS (
   SELECT id, type, event, CASE WHEN key ${operator('<>')} '' THEN key END AS key, created_ms, position FROM ROWS FROM (pg_catalog.unnest($1::pg_catalog.text[]), pg_catalog.unnest($2::pg_catalog.text[]),

@@ -18,7 +18,6 @@ import {
   type RecordResult,
   type StoredEvent,
   type StoredGap,
-  type StoreOptions,
 } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import { readListOptions, readPruneOptions, unknownAfter } from './operation-options.js';
@@ -90,11 +89,7 @@ export interface PostgresInboxOptions extends PostgresSchemaOptions {
   readonly runtime?: RuntimeOptions | undefined;
 }
 
-interface StoreSettings extends StoreOptions {
-  readonly state: 'received' | 'parked' | 'done';
-  readonly dueInMs: number | null;
-  readonly keys?: readonly (string | undefined)[] | undefined;
-}
+type StoreSettings = Parameters<Inbox['record']>[1] & { readonly state: 'received' | 'parked' | 'done' };
 
 /** How often a statement is sent that conflicts with others, and the longest wait in between. */
 const CONFLICT_TRIES = 50;
@@ -200,7 +195,7 @@ export function postgresInbox(
     if (await hasEnded(open, token)) throw missingFence(open, { cause });
   }
 
-  /** Whether the transaction of the event has ended, so that what was sent afterwards can be committed. */
+  /** Whether the transaction of the event has ended: statements that were sent afterwards can be committed. */
   async function hasEnded(open: OpenTransaction<unknown>, token: string): Promise<boolean> {
     try {
       return (await queryRows(open.queries, statements.isFenced, [token])).length === 0;
@@ -266,7 +261,7 @@ export function postgresInbox(
     try {
       return await send<KeyRow>(statements.takeKeyed, values);
     } catch (error) {
-      // Events that are taken already must run; what fails here fails at the next call, too.
+      // Events that are taken already must run; a failure here occurs again at the next call.
       if (hasOthers) return [];
       throw error;
     }
@@ -318,8 +313,8 @@ export function postgresInbox(
       return rows.length > 0;
     },
 
-    async record(events, { dueInMs, keys, ...options }) {
-      return store(events, { ...options, state: dueInMs === null ? 'parked' : 'received', dueInMs, keys });
+    async record(events, options) {
+      return store(events, { ...options, state: options.dueInMs === null ? 'parked' : 'received' });
     },
 
     async ignore(events, options) {
@@ -328,7 +323,7 @@ export function postgresInbox(
 
     async takeDue({ limit, visibilityTimeoutMs, types }) {
       const taken: StoredEvent[] = [];
-      // What one round makes wait is not due in the next.
+      // Events that one round makes wait are not due in the next.
       let asOf: number | null = null;
       for (let mayHaveMore = true; mayHaveMore && taken.length < limit; ) {
         const asked = limit - taken.length;
@@ -434,7 +429,7 @@ function missingFence(open: OpenTransaction<unknown>, options?: ErrorOptions) {
   return open.hasEndedCleanly()
     ? endedByHandler(options)
     : new PermanentError(
-        'The handler ended the transaction of its event. What it wrote afterwards may be committed, so the event does not run again. Check what it wrote; then remove the COMMIT or ROLLBACK from the handler, and requeue the event if nothing was written.',
+        'The handler ended the transaction of its event. Later writes of the handler may be committed, so the event does not run again. Check what it wrote; then remove the COMMIT or ROLLBACK from the handler, and requeue the event if nothing was written.',
         options,
       );
 }
@@ -447,13 +442,13 @@ interface FencedRow {
 }
 
 interface ClaimRow {
-  /** `null` when there is no row. */
+  /** `null` without a row. */
   readonly state: Exclude<Claim['state'], 'claimed'> | null;
   readonly attempts: number;
   readonly won: boolean;
   /** How long until the event can be claimed, in ms, if that is known. */
   readonly wait: number | null;
-  /** What is stored with the event. */
+  /** The trace context that is stored with the event. */
   readonly traceparent: string | null;
 }
 

@@ -1,7 +1,7 @@
 /**
- * Every key begins with KEYS[1], a hash tag, so that a cluster keeps all of them on one shard:
- * `:event:<id>` a hash, `:json:<id>` the JSON of the event, `:history:<id>` a list of its attempts (keys of their
- * own, so that the hash stays compact); sorted sets of ids: `:in:<state>` by receivedAt, `:since:<state>` by
+ * Every key begins with KEYS[1], a hash tag, so a cluster keeps all of them on one shard: `:event:<id>` a hash,
+ * `:json:<id>` the JSON of the event, `:history:<id>` a list of its attempts (keys of their own keep the hash compact);
+ * sorted sets of ids: `:in:<state>` by receivedAt, `:since:<state>` by
  * updatedAt, `:due:<type>` by dueAt, with the parked events in front of it, `:whole` by updatedAt (done events with JSON);
  * `:poll` a hash, with the state of the poller as JSON in one field. The empty id in `:due:<type>` shows that the set was
  * not evicted; no event has it.
@@ -9,11 +9,11 @@
  * For each ordering key, while an event needs it: `:holder:<key>` the id of the event that is leased, even if its lease
  * has lapsed; `:waiting:<key>` a sorted set of the events that wait, each id after the `turn` of the event, digits that
  * sort by created_at, then by when it was received; `:keyed:<length of type>:<type>:<key>` the part of `:due:<type>` that
- * has the key and is not leased. An event that waits is also due when the lease that it waits for lapses, so that no event depends on its place in
- * `:waiting:<key>`. Without `:holder:<key>` another event of the key can run beside the leased one, as an event can
- * whose hash is lost.
+ * has the key and is not leased. An event that waits is also due when the lease that it waits for lapses: no event
+ * depends on its place in `:waiting:<key>`. Without `:holder:<key>` another event of the key can run beside the leased
+ * one, as an event can whose hash is lost.
  *
- * `now` is the time of the server. Only `move` writes states, so that every index follows them.
+ * `now` is the time of the server. Only `move` writes states, so every index follows them.
  *
  * A Redis that is a cache can evict any key at any time. An event without its hash, or not done and without its
  * JSON, is forgotten. A script therefore takes no index's word: it compares each id with the event's hash.
@@ -83,7 +83,7 @@ local function load(id)
     traceparent = found[10] }
 end
 
--- The same; nil also when the event is forgotten. A lease holds also without the JSON.
+-- The same; nil as well when the event is forgotten. A lease holds even without the JSON.
 local function known(id)
   local event = load(id)
   if not event or event.state == 'done' or (event.state == 'leased' and event.due > now) then return event end
@@ -166,7 +166,7 @@ end
 
 /** Who holds an ordering key, and who waits for it. */
 const WAIT = `
--- The event that is leased with a key, also if its lease has lapsed.
+-- The event that is leased with a key, even if its lease has lapsed.
 local function holderOf(key)
   local id = redis.call('GET', holderKey(key))
   if not id then return nil end

@@ -13,7 +13,6 @@ import {
   type Origin,
   type PollState,
   type RecordResult,
-  type StoreOptions,
 } from '../core/ports.js';
 import { redactCommand } from '../core/redact-command.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
@@ -92,8 +91,8 @@ export function fromNodeRedis(client: NodeRedisLike): RedisLike {
 /** Options of {@link redisInbox}. */
 export interface RedisInboxOptions {
   /**
-   * The prefix of every key, without braces. The inbox adds the braces of a hash tag, so that a cluster keeps
-   * all keys on one shard.
+   * The prefix of every key, without braces. The inbox adds the braces of a hash tag: a cluster keeps all
+   * keys on one shard.
    *
    * @default 'stablehooks'
    */
@@ -123,11 +122,7 @@ const REDIS_RULE = rule(
   (value) => WITH_SCRIPTS.accepts(value) && !IOREDIS.accepts(value),
 );
 
-interface StoreSettings extends StoreOptions {
-  readonly state: 'received' | 'parked' | 'done';
-  readonly dueInMs: number | null;
-  readonly keys?: readonly (string | undefined)[] | undefined;
-}
+type StoreSettings = Parameters<Inbox['record']>[1] & { readonly state: 'received' | 'parked' | 'done' };
 
 /** How many events one script prunes: Redis runs nothing else meanwhile. */
 const PRUNE_BATCH = 1_000;
@@ -205,8 +200,8 @@ export function redisInbox(
     fail: ({ id, token }, { retryAfterMs, error }) =>
       succeeded(scripts.fail([id, token, uuid(), retryAfterMs ?? '', error.slice(0, 1_000)])),
 
-    record: (events, { dueInMs, keys, ...options }) =>
-      store(events, { ...options, state: dueInMs === null ? 'parked' : 'received', dueInMs, keys }),
+    record: (events, options) =>
+      store(events, { ...options, state: options.dueInMs === null ? 'parked' : 'received' }),
 
     ignore: (events, options) => store(events, { ...options, state: 'done', dueInMs: null }),
 
@@ -336,7 +331,7 @@ function readReply(reply: unknown): readonly unknown[] {
   const parsed: unknown = typeof text === 'string' ? JSON.parse(text) : text;
   if (Array.isArray(parsed)) return parsed;
   throw new TypeError(
-    'The Redis client returned a reply that is no text of the script. Pass a client that returns replies as strings.',
+    'The Redis client did not return the text of the script. Pass a client that returns replies as strings.',
   );
 }
 

@@ -8,7 +8,6 @@ import {
   type InboxOperations,
   type Lease,
   type RecordResult,
-  type StoreOptions,
 } from '../core/ports.js';
 import type { Runtime } from '../core/runtime.js';
 import { readListOptions, readPruneOptions, unknownAfter } from './operation-options.js';
@@ -26,11 +25,7 @@ interface SqliteInboxSettings {
   readonly inTransaction: RunStep;
 }
 
-interface StoreSettings extends StoreOptions {
-  readonly state: 'received' | 'parked' | 'done';
-  readonly dueInMs: number | null;
-  readonly keys?: readonly (string | undefined)[] | undefined;
-}
+type StoreSettings = Parameters<Inbox['record']>[1] & { readonly state: 'received' | 'parked' | 'done' };
 
 /** How many events one step prunes: other processes wait until it is committed. */
 const PRUNE_BATCH = 1_000;
@@ -141,8 +136,8 @@ export function createSqliteInbox({
       return settle(lease, { state: retryAfterMs === null ? 'dead' : 'failed', retryAfterMs, error });
     },
 
-    async record(events, { dueInMs, keys, ...options }) {
-      return store(events, { ...options, state: dueInMs === null ? 'parked' : 'received', dueInMs, keys });
+    async record(events, options) {
+      return store(events, { ...options, state: options.dueInMs === null ? 'parked' : 'received' });
     },
 
     async ignore(events, options) {
@@ -152,7 +147,7 @@ export function createSqliteInbox({
     async takeDue({ limit, visibilityTimeoutMs, types }) {
       if (limit < 1) return [];
       const typeList = JSON.stringify(types);
-      // What one step makes wait is not due in the next one.
+      // Events that one step makes wait are not due in the next one.
       let asOf = Number.POSITIVE_INFINITY;
 
       /** The events that are due, the longest due first. Nothing is written while they are read. */

@@ -39,7 +39,7 @@ interface PollRow extends Omit<PollState, 'gaps' | 'oldest'> {
   readonly oldest: string | null;
 }
 
-/** What decides on a claim: the event itself, or another that has the lease of its key. */
+/** A row that decides on a claim: the event itself, or another event that has the lease of its key. */
 interface ContenderRow extends Pick<EventRow, 'rowid' | 'state' | 'due_at' | 'key'> {
   readonly role: 'own' | 'holder';
 }
@@ -79,7 +79,7 @@ export function prepareStatements(db: SqliteLike) {
   }
   return {
     own: rows<ContenderRow>(OWN),
-    /** The event of an id, and another that has the lease of a key, also if it has lapsed; none has that of `NULL`. */
+    /** The event of an id, and another event that has the lease of a key, even a lapsed one; none has that of `NULL`. */
     contenders: rows<ContenderRow>(
       `${OWN} UNION ALL SELECT 'holder', rowid, state, due_at, key FROM stablehooks_events
       WHERE key = ? AND state = 'leased' AND id <> ?`,
@@ -165,9 +165,9 @@ export function prepareStatements(db: SqliteLike) {
     pollState: rows<PollRow>(`SELECT ${POLL_STATE} FROM stablehooks_poll`),
     lastPoller: rows<{ readonly holder: string }>('SELECT holder FROM stablehooks_poll'),
     /**
-     * Follows a clock that was set back: each event that the file has from later than now is moved back to now, so that
-     * its lease ends, or it is due, after its own time from now. Each by its own difference: a clock that was ahead for a
-     * moment must not end the leases from before. What is older keeps its times.
+     * Follows a clock that was set back: each event that the file has from later than now is moved back to now, so its
+     * lease ends, or it is due, after its own time from now. Each by its own difference: a clock that was ahead for a
+     * moment must not end the leases from before. Older events keep their times.
      *
      * The rows tell it, and not the earlier steps of this process: another process may have written them and be gone.
      * Without the index's name SQLite may read all rows that are due at some time.

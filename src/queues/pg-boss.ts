@@ -107,8 +107,8 @@ const BOSS = withMethods('a PgBoss of pg-boss 10 to 12', ['send', 'getJobById', 
  * Returns the handler for `boss.work`. It handles the events of a batch at the same time, completes the jobs
  * that succeeded, and throws if an event must be retried; pg-boss then retries the other jobs of the batch.
  *
- * pg-boss cannot delay a job that runs, so that an event which runs elsewhere, or failed and is not due yet, uses up one
- * retry of its job. Set `retryBackoff`, which waits about as long as the inbox; `redrive()` adds what has no retry left.
+ * pg-boss cannot delay a job that runs: an event that runs elsewhere, or failed and is not due yet, uses up one retry of
+ * its job. Set `retryBackoff`, which waits about as long as the inbox; `redrive()` adds what has no retry left.
  *
  * pg-boss takes the next batch after the slowest job. If Postgres disconnects when a batch ends, pg-boss 10
  * leaves an unhandled rejection, which ends the Node process. Restart workers automatically; no event is lost.

@@ -195,7 +195,7 @@ describe('a file that sqliteInbox cannot use', () => {
       }),
     };
     expect(() => sqliteInbox(arrays)).toThrow(REFUSED);
-    expect(() => sqliteInbox(arrays)).toThrow(/rows that are no objects.*without .*returnArrays/);
+    expect(() => sqliteInbox(arrays)).toThrow(/rows that are not objects.*without .*returnArrays/);
     safe.defaultSafeIntegers(true);
     expect(() => sqliteInbox(safe)).toThrow(REFUSED);
     expect(() => sqliteInbox(safe)).toThrow(/integers as BigInt.*without defaultSafeIntegers/);
