@@ -4,7 +4,7 @@ import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import { createSqliteInbox } from './sqlite-inbox.js';
 import { migrate, type SqliteLike } from './sqlite-tables.js';
 
-/** What the inbox uses of `ctx.storage`, which is a `DurableObjectStorage` with SQLite. */
+/** The part of `ctx.storage`, a `DurableObjectStorage` with SQLite, that the inbox uses. */
 export interface DurableObjectStorageLike {
   readonly sql: {
     exec(query: string, ...bindings: (string | number | null)[]): { toArray(): unknown[] };
@@ -42,7 +42,7 @@ const STORAGE = rule('the `ctx.storage` of a Durable Object whose class has SQLi
  *
  * @param storage - `ctx.storage`.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong, `storage` has no SQLite, or a newer release wrote
- * the tables. What the storage throws passes through.
+ * the tables. Errors of the storage pass through.
  *
  * @example
  * ```ts

@@ -6,8 +6,6 @@ export interface Tables {
   readonly events: string;
   readonly poll: string;
   readonly fences: string;
-  /** The channel of NOTIFY on which it is told that an event is due: the name of the schema, not quoted. */
-  readonly channel: string;
 }
 
 /** Quotes the names; the schema must be checked. */
@@ -18,7 +16,6 @@ export function quoteTables(schema: string): Tables {
     events: quote('events'),
     poll: quote('poll'),
     fences: quote('fences'),
-    channel: schema,
   };
 }
 
@@ -50,28 +47,14 @@ export const msUntil = (time: string) => `pg_catalog.ceil(${epochMs(`(${time} ${
 export const DURABLY = `CASE WHEN pg_catalog.current_setting('synchronous_commit') ${EQ} 'off'
   THEN pg_catalog.set_config('synchronous_commit', 'on', true) END AS durably`;
 
+/** The condition of events that still have to run, which the indexes of due events have. */
+export const isOpen = (row: string) => `(${row}.due_at IS NOT NULL OR ${row}.state ${EQ} 'parked')`;
+/** When an event is due. Parked events are due whatever the time. */
+export const dueOf = (row: string) => `coalesce(${row}.due_at, '-infinity')`;
+
 /** The history of the row `e` with the end of its present attempt, which started when it was leased; the last 10. */
 export const history = (result: string, endedAt: string, error: string) =>
   `(coalesce(e.history, '[]') ${SUBTRACT} (-10)) ${operator('||')} pg_catalog.jsonb_build_object(
     'attempt', e.attempts, 'startedAt', ${ms('e.updated_at')}, 'endedAt', ${ms(endedAt)},
     'result', ${result}, 'error', ${error})`;
 export const LAPSED = history("'lapsed'", 'greatest(e.due_at, e.updated_at)', 'NULL::pg_catalog.text');
-
-/** What a function that claims has more since events have a trace context; nothing in the functions before. */
-export const UNTRACED = {
-  parameter: '',
-  out: '',
-  column: '',
-  value: '',
-  ofNew: '',
-  ofStored: (_row: string) => '',
-};
-export const TRACED: typeof UNTRACED = {
-  parameter: ', new_traceparent pg_catalog.text',
-  out: ', OUT traceparent pg_catalog.text',
-  column: ', traceparent',
-  value: ', new_traceparent',
-  ofNew: ' traceparent := new_traceparent;',
-  ofStored: (row) => `
-  traceparent := CASE WHEN ${row}.id IS NULL THEN new_traceparent ELSE ${row}.traceparent END;`,
-};

@@ -1,13 +1,13 @@
 /**
  * The SQL of ordering keys. Of the events of a key one is leased at a time; the others wait: they are `received`, due
- * when that lease lapses, and the first of them is due at once when its event ends.
+ * when that lease lapses, and the first of them is due as soon as its event ends.
  *
  * A lock per key serializes these steps in all processes. Each takes it before it locks a row, and several in the order
- * of their numbers, so that no two can deadlock. Under a stricter isolation than READ COMMITTED a step does not see what
+ * of their numbers, so no two can deadlock. Under a stricter isolation than READ COMMITTED a step does not see what
  * another has committed since it began. There, what makes an event wait also writes the row of the lease, and the unique
  * index allows one lease: the later step fails as a conflict, and the inbox sends it again.
  */
-import { fromMs, history, LAPSED, type Tables, UNTRACED } from './postgres-expressions.js';
+import { dueOf, fromMs, history, isOpen, LAPSED, type Tables } from './postgres-expressions.js';
 
 /** How many events of a key one statement passes over: other statements wait for its locks. */
 const PASS_BATCH = 5_000;
@@ -43,11 +43,11 @@ BEGIN
 END $lock$;`;
 
 /**
- * Makes the first event that waits for a key due, and tells those who listen: after a claim that has replaced the key of
- * the event that it may wait for. Without the lock of that key, so that it must not wait for a row: whoever has locked
- * the event runs it or makes it wait.
+ * Makes the first event that waits for a key due: after a claim that has replaced the key of the event that it may wait
+ * for. It does not take the lock of that key, so it must not wait for a row: the process that has locked the event runs
+ * it or makes it wait.
  */
-const writeDueNext = ({ schema, events, channel }: Tables) =>
+const writeDueNext = ({ schema, events }: Tables) =>
   `  CREATE OR REPLACE FUNCTION ${schema}.due_next(event_key pg_catalog.text) RETURNS void
   LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $next$
 DECLARE
@@ -56,29 +56,26 @@ BEGIN
   UPDATE ${events} AS e SET due_at = released_at, updated_at = released_at, waiting = false WHERE e.id = (
     SELECT found.id FROM ${events} AS found WHERE found.key = event_key AND found.waiting
     ORDER BY found.created_at, found.received_at LIMIT 1 FOR UPDATE SKIP LOCKED);
-  IF FOUND THEN PERFORM pg_notify('${channel}', ''); END IF;
 END $next$;`;
 
 /**
  * Claims an event with a key. Three steps, each for what the one before it leaves:
  *
  * 1. A new event of a free key is inserted as leased, and nothing is read. ON CONFLICT names no column: the index of the
- *    ids and that of the leased keys both count. Under the lock, so that what a taker or an end has read stays true. At a
- *    stricter isolation, where a call fails if another has the lock, the next step comes first.
- * 2. An event that waits already is answered without the lock and without a write, so that repeated deliveries hinder
- *    nobody. One statement reads both rows as they were at one time. Whoever ends the lease must see that the event
+ *    ids and that of the leased keys both count. Under the lock, so the rows that a taker or an end has read do not
+ *    change. At a stricter isolation, where a call fails if another has the lock, the next step comes first.
+ * 2. An event that waits already is answered without the lock and without a write: repeated deliveries delay no other
+ *    call. One statement reads both rows as they were at one time. The call that ends the lease must see that the event
  *    waits: either it waits for this lease, or it began to wait before the lease did, which was under the lock and
  *    therefore committed before the lease could be claimed. In that case it must be due by the end of the lease.
  * 3. Anything else is decided under the lock.
  */
-export const writeClaimKeyed = (
-  tables: Tables,
-  trace = UNTRACED,
-) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.claim_keyed(
+const writeClaimKeyed = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.claim_keyed(
     event_id pg_catalog.text, event_type pg_catalog.text, origin pg_catalog.text, lease_ms double precision,
     new_token pg_catalog.uuid, event_json pg_catalog.text, early boolean, event_key pg_catalog.text,
-    created_ms double precision${trace.parameter},
-    OUT state pg_catalog.text, OUT attempts integer, OUT won boolean, OUT left_ms double precision${trace.out}
+    created_ms double precision, new_traceparent pg_catalog.text,
+    OUT state pg_catalog.text, OUT attempts integer, OUT won boolean, OUT left_ms double precision,
+    OUT traceparent pg_catalog.text
   ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $claim$
 DECLARE
   created timestamptz := ${fromMs('created_ms')};
@@ -92,13 +89,14 @@ BEGIN
   IF is_locked THEN
     claimed_at := clock_timestamp();
     INSERT INTO ${tables.events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event,
-      key, created_at, waiting${trace.column})
+      key, created_at, waiting, traceparent)
     VALUES (event_id, event_type, 'leased', 1, origin, claimed_at, claimed_at,
-      claimed_at + lease_ms * interval '1 millisecond', new_token, event_json, event_key, created, false${trace.value})
+      claimed_at + lease_ms * interval '1 millisecond', new_token, event_json, event_key, created, false, new_traceparent)
     ON CONFLICT DO NOTHING;
     won := FOUND;
     state := 'leased';
-    attempts := 1;${trace.ofNew}
+    attempts := 1;
+    traceparent := new_traceparent;
     IF won THEN RETURN; END IF;
   END IF;
   won := false;
@@ -110,7 +108,8 @@ BEGIN
       OR found.due_at < held.due_at AND found.updated_at < held.updated_at);
   IF FOUND THEN RETURN; END IF;
   IF NOT is_locked THEN PERFORM ${tables.schema}.lock_key(event_key); END IF;
-  SELECT * INTO present FROM ${tables.events} AS found WHERE found.id = event_id FOR UPDATE;${trace.ofStored('present')}
+  SELECT * INTO present FROM ${tables.events} AS found WHERE found.id = event_id FOR UPDATE;
+  traceparent := CASE WHEN present.id IS NULL THEN new_traceparent ELSE present.traceparent END;
   claimed_at := clock_timestamp();
   state := coalesce(present.state, 'received');
   attempts := coalesce(present.attempts, 0);
@@ -138,9 +137,9 @@ BEGIN
   state := CASE WHEN won THEN 'leased' ELSE 'waiting' END;
   IF present.id IS NULL THEN
     INSERT INTO ${tables.events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event,
-      key, created_at, waiting${trace.column})
+      key, created_at, waiting, traceparent)
     VALUES (event_id, event_type, CASE WHEN won THEN 'leased' ELSE 'received' END, attempts, origin, claimed_at,
-      claimed_at, due, CASE WHEN won THEN new_token END, event_json, event_key, created, NOT won${trace.value})
+      claimed_at, due, CASE WHEN won THEN new_token END, event_json, event_key, created, NOT won, new_traceparent)
     ON CONFLICT (id) DO NOTHING;
     IF NOT FOUND THEN
       RAISE EXCEPTION USING ERRCODE = 'serialization_failure',
@@ -177,14 +176,13 @@ BEGIN
   IF FOUND THEN
     UPDATE ${tables.events} AS e SET due_at = ended_at, updated_at = ended_at, waiting = false
     WHERE e.id = next_id;
-    PERFORM pg_notify('${tables.channel}', '');
   END IF;
   RETURN true;
 END $end$;`;
 
 /**
- * Takes of the keys of these events the first event that was due at this time, and makes the others wait; or all wait
- * for the lease of the key. `passed` is how many wait now.
+ * Takes of the keys of these events the first event of these types that was due at this time, and makes the others wait;
+ * or all wait for the lease of the key. `passed` is how many wait now.
  *
  * A key with more due events than a batch gives none before the others wait: of each batch only the first stays due, so
  * that the last batch has the first of all.
@@ -192,7 +190,7 @@ END $end$;`;
  * Without bitmap scans: they read the index entries of all events that were passed over, until the next VACUUM.
  */
 const writeTakeKeyed = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.take_keyed(
-    ids pg_catalog.text[], visibility_ms double precision, as_of_ms double precision,
+    ids pg_catalog.text[], types pg_catalog.text[], visibility_ms double precision, as_of_ms double precision,
     OUT event_key pg_catalog.text, OUT event_json pg_catalog.text, OUT passed integer, OUT taken_ms double precision
   ) RETURNS SETOF record LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
   SET enable_bitmapscan = off AS $take$
@@ -212,8 +210,6 @@ BEGIN
   FOREACH event_key IN ARRAY keys LOOP
     PERFORM ${tables.schema}.lock_key(event_key);
   END LOOP;
-  UPDATE ${tables.events} AS e SET state = 'received', due_at = as_of
-    WHERE e.id = ANY (ids) AND e.state = 'parked' AND e.key = ANY (keys);
   FOREACH event_key IN ARRAY keys LOOP
     taken_at := clock_timestamp();
     visible_at := taken_at + visibility_ms * interval '1 millisecond';
@@ -227,7 +223,8 @@ BEGIN
     batch := ARRAY (
       SELECT rival.id FROM (
         SELECT found.id, found.created_at, found.received_at FROM ${tables.events} AS found
-        WHERE found.key = event_key AND found.due_at <= as_of ORDER BY found.due_at LIMIT ${PASS_BATCH} FOR UPDATE
+        WHERE found.key = event_key AND found.type = ANY (types) AND ${isOpen('found')}
+          AND ${dueOf('found')} <= as_of ORDER BY ${dueOf('found')} LIMIT ${PASS_BATCH} FOR UPDATE
       ) AS rival ORDER BY rival.created_at, rival.received_at
     );
     UPDATE ${tables.events} AS e SET state = 'received', waiting = true, due_at = coalesce(held_until, visible_at),

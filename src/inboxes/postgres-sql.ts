@@ -5,10 +5,12 @@ import {
   ADD,
   CLOCK,
   DURABLY,
+  dueOf,
   EQ,
   epochMs,
   fromMs,
   history,
+  isOpen,
   LAPSED,
   LE,
   later,
@@ -20,10 +22,8 @@ import {
   span,
   type Tables,
   TIMES,
-  TRACED,
-  UNTRACED,
 } from './postgres-expressions.js';
-import { writeClaimKeyed, writeKeyFunctions } from './postgres-keys.js';
+import { writeKeyFunctions } from './postgres-keys.js';
 
 /** Options of everything that needs to know where the tables are. */
 export interface PostgresSchemaOptions {
@@ -56,28 +56,29 @@ export function postgresMigrations(options: PostgresSchemaOptions = {}): readonl
   return writeMigrations(quoteTables(schema));
 }
 
-/** The function that claims an event without a key; what it sets so that the event has none, and what it does then. */
-const writeClaim = (
-  { schema, events }: Tables,
-  { forgetsKey = '', andThen = '', trace = UNTRACED } = {},
-) => `  CREATE OR REPLACE FUNCTION ${schema}.claim(
+/** The function that claims an event without a key. */
+const writeClaim = ({ schema, events }: Tables) => `  CREATE OR REPLACE FUNCTION ${schema}.claim(
     event_id pg_catalog.text, event_type pg_catalog.text, origin pg_catalog.text, lease_ms double precision,
-    new_token pg_catalog.uuid, event_json pg_catalog.text, early boolean${trace.parameter},
-    OUT state pg_catalog.text, OUT attempts integer, OUT won boolean, OUT left_ms double precision${trace.out}
+    new_token pg_catalog.uuid, event_json pg_catalog.text, early boolean, new_traceparent pg_catalog.text,
+    OUT state pg_catalog.text, OUT attempts integer, OUT won boolean, OUT left_ms double precision,
+    OUT traceparent pg_catalog.text
   ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $claim$
 DECLARE
   claimed_at timestamptz := clock_timestamp();
   lease_end timestamptz := claimed_at + lease_ms * interval '1 millisecond';
   e ${events};
 BEGIN
-  INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event${trace.column})
-  VALUES (event_id, event_type, 'leased', 1, origin, claimed_at, claimed_at, lease_end, new_token, event_json${trace.value})
+  INSERT INTO ${events} (id, type, state, attempts, source, received_at, updated_at, due_at, token, event, traceparent)
+  VALUES (event_id, event_type, 'leased', 1, origin, claimed_at, claimed_at, lease_end, new_token, event_json,
+    new_traceparent)
   ON CONFLICT (id) DO NOTHING;
   won := FOUND;
   state := 'leased';
-  attempts := 1;${trace.ofNew}
+  attempts := 1;
+  traceparent := new_traceparent;
   IF won THEN RETURN; END IF;
-  SELECT * INTO e FROM ${events} AS found WHERE found.id = event_id FOR UPDATE;${trace.ofStored('e')}
+  SELECT * INTO e FROM ${events} AS found WHERE found.id = event_id FOR UPDATE;
+  traceparent := CASE WHEN e.id IS NULL THEN new_traceparent ELSE e.traceparent END;
   -- The SELECT can have waited for another claim.
   claimed_at := clock_timestamp();
   lease_end := claimed_at + lease_ms * interval '1 millisecond';
@@ -86,9 +87,10 @@ BEGIN
   IF won THEN
     attempts := e.attempts + 1;
     UPDATE ${events} AS found SET state = 'leased', attempts = e.attempts + 1, due_at = lease_end,
-      token = new_token, updated_at = claimed_at,
-      history = CASE WHEN e.state = 'leased' THEN ${LAPSED} ELSE e.history END${forgetsKey}
-    WHERE found.id = event_id;${andThen}
+      token = new_token, updated_at = claimed_at, key = NULL, created_at = NULL, waiting = NULL,
+      history = CASE WHEN e.state = 'leased' THEN ${LAPSED} ELSE e.history END
+    WHERE found.id = event_id;
+    IF e.key IS NOT NULL THEN PERFORM ${schema}.due_next(e.key); END IF;
   ELSE
     state := e.state;
     left_ms := ceil(extract(epoch FROM e.due_at - clock_timestamp()) * 1000);
@@ -96,99 +98,77 @@ BEGIN
 END $claim$;
 `;
 
-function writeMigrations(tables: Tables): readonly string[] {
-  const { schema, events, poll, fences } = tables;
-  const leavingKey = {
-    forgetsKey: ', key = NULL, created_at = NULL, waiting = NULL',
-    andThen: `
-    IF e.key IS NOT NULL THEN PERFORM ${schema}.due_next(e.key); END IF;`,
-  };
-  return [
-    `CREATE SCHEMA IF NOT EXISTS ${schema}`,
-    // `event` is text: jsonb refuses \u0000, and json would parse the event once more.
-    `CREATE TABLE IF NOT EXISTS ${events} (
-  id text COLLATE "C" PRIMARY KEY,
-  received_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-  updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-  due_at timestamptz,
-  attempts integer NOT NULL DEFAULT 0,
-  state text COLLATE "C" NOT NULL
-    CHECK (state IN ('received', 'leased', 'failed', 'done', 'dead', 'parked')),
-  source text COLLATE "C" NOT NULL,
-  type text COLLATE "C" NOT NULL,
-  token uuid,
-  last_error text,
-  event text
-)`,
-    // The first index grows with the table; the others hold only rows that are due or not pruned.
-    `CREATE INDEX IF NOT EXISTS events_state ON ${events} (state, received_at) INCLUDE (updated_at)`,
-    `CREATE INDEX IF NOT EXISTS events_due ON ${events} (due_at) WHERE due_at IS NOT NULL`,
-    `CREATE INDEX IF NOT EXISTS events_whole ON ${events} (updated_at) WHERE state = 'done' AND event IS NOT NULL`,
-    // Each takeDue searches parked rows by type, and rows of unknown types can stay parked for long.
-    `CREATE INDEX IF NOT EXISTS events_parked ON ${events} (type, received_at) INCLUDE (id) WHERE state = 'parked'`,
-    `CREATE TABLE IF NOT EXISTS ${poll} (
-  only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
-  holder text NOT NULL,
-  lease_until timestamptz NOT NULL,
-  horizon bigint,
-  largest integer NOT NULL
-)`,
-    // A transaction inserts its token and can commit only after it has deleted it, together with marking its event
-    // done. The table is empty for every other transaction, so it need not be logged. It is created last in its block
-    // and checked first: most starts lock nothing.
-    `DO $fences$ BEGIN
-IF pg_catalog.to_regclass('${fences}') IS NULL THEN
-  ALTER TABLE ${events} ADD COLUMN IF NOT EXISTS history pg_catalog.jsonb;
-  ALTER TABLE ${poll} ADD COLUMN IF NOT EXISTS since bigint;
+/**
+ * A transaction inserts its token into the fences and can commit only after it has deleted it, together with marking its
+ * event done. The table is empty for every other transaction, so it need not be logged.
+ */
+const writeFences = ({ schema, fences }: Tables) => `
   CREATE OR REPLACE FUNCTION ${schema}.refuse_commit() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $refuse$
 BEGIN
   IF EXISTS (SELECT FROM ${fences} WHERE token = NEW.token) THEN
     RAISE EXCEPTION USING ERRCODE = '${COMMIT_REFUSED}',
       MESSAGE = 'The handler ended the transaction of its event, and the server rolled it back. Do not send COMMIT, END or PREPARE TRANSACTION in a handler: return to commit, and use a savepoint or a nested transaction for a part.',
-      HINT = 'SET CONSTRAINTS ALL IMMEDIATE raises this, too: name your own constraints.';
+      HINT = 'SET CONSTRAINTS ALL IMMEDIATE raises this as well: name your own constraints.';
   END IF;
   RETURN NULL;
 END $refuse$;
-${writeClaim(tables)}  CREATE UNLOGGED TABLE ${fences} (token pg_catalog.uuid PRIMARY KEY);
+  CREATE UNLOGGED TABLE ${fences} (token pg_catalog.uuid PRIMARY KEY);
   CREATE CONSTRAINT TRIGGER refuse_commit AFTER INSERT ON ${fences} DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION ${schema}.refuse_commit();
-  ALTER TABLE ${fences} ENABLE ALWAYS TRIGGER refuse_commit;
+  ALTER TABLE ${fences} ENABLE ALWAYS TRIGGER refuse_commit;`;
+
+/**
+ * Each migration is one block, which is atomic, and which first looks for what it creates last: most starts lock nothing.
+ *
+ * `event` is text: jsonb refuses \u0000, and json would parse the event once more. The index of the states grows with the
+ * table, and that of the pruned events when events are pruned; the others hold only events that are not done yet.
+ */
+function writeMigrations(tables: Tables): readonly string[] {
+  const { schema, events, poll, fences } = tables;
+  return [
+    `CREATE SCHEMA IF NOT EXISTS ${schema}`,
+    `DO $version1$ BEGIN
+IF pg_catalog.to_regclass('${fences}') IS NULL THEN
+  CREATE TABLE ${events} (
+    id pg_catalog.text COLLATE pg_catalog."C" PRIMARY KEY,
+    received_at timestamp with time zone NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    updated_at timestamp with time zone NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    due_at timestamp with time zone,
+    created_at timestamp with time zone,
+    attempts integer NOT NULL DEFAULT 0,
+    waiting boolean,
+    state pg_catalog.text COLLATE pg_catalog."C" NOT NULL
+      CHECK (state ${EQ} ANY ('{received,leased,failed,done,dead,parked}')),
+    source pg_catalog.text COLLATE pg_catalog."C" NOT NULL,
+    type pg_catalog.text COLLATE pg_catalog."C" NOT NULL,
+    key pg_catalog.text COLLATE pg_catalog."C",
+    token pg_catalog.uuid,
+    last_error pg_catalog.text,
+    traceparent pg_catalog.text,
+    event pg_catalog.text,
+    history pg_catalog.jsonb
+  );
+  CREATE INDEX events_state ON ${events} (state, received_at) INCLUDE (updated_at);
+  CREATE INDEX events_due ON ${events} (type, ${dueOf('events')}, received_at) WHERE ${isOpen('events')};
+  CREATE INDEX events_whole ON ${events} (updated_at) WHERE state ${EQ} 'done' AND event IS NOT NULL;
+  CREATE INDEX events_pruned ON ${events} (updated_at) WHERE state ${EQ} 'done' AND event IS NULL;
+  CREATE UNIQUE INDEX events_leased_key ON ${events} (key) WHERE state ${EQ} 'leased' AND key IS NOT NULL;
+  CREATE INDEX events_due_key ON ${events} (key, ${dueOf('events')}) WHERE key IS NOT NULL AND ${isOpen('events')};
+  CREATE INDEX events_waiting ON ${events} (key, created_at, received_at) WHERE waiting;
+  CREATE TABLE ${poll} (
+    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    holder pg_catalog.text NOT NULL,
+    lease_until timestamp with time zone NOT NULL,
+    since bigint,
+    watermark bigint,
+    gaps pg_catalog.text NOT NULL DEFAULT '[]',
+    list_limit integer NOT NULL DEFAULT 0,
+    oldest pg_catalog.text
+  );
+${writeKeyFunctions(tables)}
+${writeClaim(tables)}${writeFences(tables)}
 END IF;
-END $fences$`,
-    // The first statement reads nothing and fails if the column is not there. Unlike a query of the catalog it sees
-    // what another process has just migrated, at every isolation level.
-    `DO $gaps$ BEGIN
-PERFORM gaps FROM ${poll} WHERE false;
-EXCEPTION WHEN undefined_column THEN
-  ALTER TABLE ${poll} RENAME COLUMN horizon TO watermark;
-  ALTER TABLE ${poll} DROP COLUMN largest,
-    ADD COLUMN gaps pg_catalog.text NOT NULL DEFAULT '[]',
-    ADD COLUMN list_limit integer NOT NULL DEFAULT 0,
-    ADD COLUMN oldest pg_catalog.text;
-END $gaps$`,
-    // Grows when events are pruned, and not at a delivery.
-    `CREATE INDEX IF NOT EXISTS events_pruned ON ${events} (updated_at) WHERE state = 'done' AND event IS NULL`,
-    // Columns without a default rewrite no row, and the indexes hold only events with a key. The last index is checked
-    // first: most starts lock nothing.
-    `DO $keys$ BEGIN
-IF pg_catalog.to_regclass('${schema}.events_waiting') IS NULL THEN
-  ALTER TABLE ${events} ADD COLUMN IF NOT EXISTS key pg_catalog.text COLLATE pg_catalog."C",
-    ADD COLUMN IF NOT EXISTS created_at timestamp with time zone,
-    ADD COLUMN IF NOT EXISTS waiting boolean;
-${writeClaim(tables, leavingKey)}${writeKeyFunctions(tables)}
-  CREATE UNIQUE INDEX IF NOT EXISTS events_leased_key ON ${events} (key) WHERE state = 'leased' AND key IS NOT NULL;
-  CREATE INDEX IF NOT EXISTS events_due_key ON ${events} (key, due_at) WHERE key IS NOT NULL AND due_at IS NOT NULL;
-  CREATE INDEX IF NOT EXISTS events_waiting ON ${events} (key, created_at, received_at) WHERE waiting;
-END IF;
-END $keys$`,
-    // The functions of the release before stay beside those with one parameter more, for its processes. The column is
-    // without a default and rewrites no row; it is checked as in the migration of the gaps.
-    `DO $traces$ BEGIN
-PERFORM traceparent FROM ${events} WHERE false;
-EXCEPTION WHEN undefined_column THEN
-  ALTER TABLE ${events} ADD COLUMN IF NOT EXISTS traceparent pg_catalog.text;
-${writeClaim(tables, { ...leavingKey, trace: TRACED })}${writeClaimKeyed(tables, TRACED)}
-END $traces$`,
+END $version1$`,
   ];
 }
 
@@ -208,34 +188,22 @@ END $traces$`,
 export async function migratePostgres(pool: PgLike, options: PostgresSchemaOptions = {}): Promise<void> {
   readOptions('migratePostgres', { pool }, { pool: QUERIES_RULE });
   const tables = quoteTables(readOptions('migratePostgres', options, { schema: SCHEMA_RULE }).schema);
-  // One DO block: not every driver can send several statements at once or keep to one connection.
+  // One DO block: not every driver can send several statements together or keep to one connection.
   await pool.query(`DO $migration$ DECLARE
 path pg_catalog.text := pg_catalog.current_setting('search_path');
 BEGIN
 PERFORM pg_catalog.set_config('search_path', 'pg_catalog', true);
 PERFORM pg_advisory_xact_lock(hashtextextended('stablehooks ${tables.schema}', 0));
-${lockIfChanged(tables)}
 ${writeMigrations(tables).join(';\n')};
 PERFORM set_config('search_path', path, true);
 END $migration$`);
 }
 
-/**
- * Locks the events before anything else does, if their table is going to be changed: after the weaker lock of CREATE
- * INDEX, a handler in a transaction could wait for this migration, and the migration for the handler.
- */
-const lockIfChanged = ({ events }: Tables) => `BEGIN
-  PERFORM traceparent FROM ${events} WHERE false;
-EXCEPTION
-  WHEN undefined_column THEN LOCK TABLE ${events} IN ACCESS EXCLUSIVE MODE;
-  WHEN undefined_table OR invalid_schema_name THEN NULL;
-END;`;
-
 /** Returns every statement of the inbox for a checked schema; each is atomic at READ COMMITTED and uses the server's clock. */
 export function writeStatements(name: string) {
   const tables = quoteTables(name);
   const { schema, events, poll, fences } = tables;
-  // What is returned has names of one word: data layers can be told to rename others, as to camel case.
+  // Returned columns have names of one word: data layers can be told to rename others, as to camel case.
   const record = `id, type, state, attempts, source, key, traceparent, last_error AS error, event,
   history::pg_catalog.text AS history,
   ${ms('received_at')} AS received, ${ms('updated_at')} AS updated, ${ms('due_at')} AS due`;
@@ -259,26 +227,31 @@ ${first} AND (received_at, id) ${operator(isAfter)} ((SELECT received_at FROM la
     ['IS NOT NULL', 'IS NULL'].map(
       (has) => `(SELECT ${value} FROM ${events} WHERE state ${EQ} 'done' AND event ${has})`,
     );
-  // Takes the events without a key; of the others it returns the ids and keys. Parked rows are searched per type and in
-  // the index only; otherwise the planner reads all of them, and rows of unknown types stay parked.
-  const takeDue = (until: string) => `WITH parked AS MATERIALIZED (
-  SELECT id, key, received_at AS at FROM ${events} WHERE state ${EQ} 'parked' AND id ${EQ} ANY (ARRAY (
-    SELECT oldest.id FROM pg_catalog.unnest($3::pg_catalog.text[]) AS known (type) CROSS JOIN LATERAL (
-      SELECT id FROM ${events} WHERE state ${EQ} 'parked' AND type ${EQ} known.type COLLATE pg_catalog."C"
-      ORDER BY received_at LIMIT $1::int
-    ) AS oldest
-  )) ORDER BY received_at LIMIT $1::int FOR UPDATE SKIP LOCKED
-), due AS MATERIALIZED (
-  SELECT id, key, due_at AS at FROM ${events} WHERE due_at ${LE} ${until}
-  ORDER BY due_at LIMIT $1::int ${SUBTRACT} (SELECT pg_catalog.count(*) FROM parked) FOR UPDATE SKIP LOCKED
+  // Takes the events without a key; returns the ids and keys of the other events. The first part counts how many of the
+  // longest due events each type has. The second part locks that many of each type, past events that another call has
+  // locked. Each type is read from the index on its own, so due events of other types are not read.
+  const takeDue = (until: string) => {
+    const due = `e.type ${EQ} of_type.type COLLATE pg_catalog."C" AND ${isOpen('e')} AND ${dueOf('e')} ${LE} ${until}
+      ORDER BY ${dueOf('e')}, e.received_at`;
+    return `WITH wanted AS MATERIALIZED (
+  SELECT type, pg_catalog.count(*) AS size FROM (
+    SELECT first.type FROM pg_catalog.unnest($3::pg_catalog.text[]) AS of_type (type) CROSS JOIN LATERAL (
+      SELECT e.type, ${dueOf('e')} AS at, e.received_at FROM ${events} AS e WHERE ${due} LIMIT $1::int
+    ) AS first ORDER BY first.at, first.received_at LIMIT $1::int
+  ) AS first GROUP BY type
 ), found AS MATERIALIZED (
-  SELECT id, key, at FROM parked UNION ALL SELECT id, key, at FROM due
+  SELECT each.id, each.key, each.at, each.received_at FROM wanted AS of_type CROSS JOIN LATERAL (
+    SELECT e.id, e.key, ${dueOf('e')} AS at, e.received_at FROM ${events} AS e WHERE ${due} LIMIT of_type.size
+    FOR UPDATE SKIP LOCKED
+  ) AS each
 ), taken AS (
   UPDATE ${events} AS e SET state = 'received', due_at = ${later('$2')}, token = NULL, updated_at = ${CLOCK},
     history = CASE WHEN e.state ${EQ} 'leased' THEN ${LAPSED} ELSE e.history END
   WHERE e.id ${EQ} ANY (ARRAY (SELECT id FROM found WHERE key IS NULL)) RETURNING e.id, e.event, ${DURABLY}
 )
-SELECT found.id, found.key, taken.event FROM found LEFT JOIN taken ON found.id ${EQ} taken.id ORDER BY found.at`;
+SELECT found.id, found.key, taken.event FROM found LEFT JOIN taken ON found.id ${EQ} taken.id
+ORDER BY found.at, found.received_at`;
+  };
 
   const markDone = `UPDATE ${events} AS e SET state = 'done', due_at = NULL, token = NULL, last_error = NULL,
   updated_at = ${CLOCK}, history = ${history("'done'", CLOCK, 'NULL::pg_catalog.text')}
@@ -320,9 +293,8 @@ FROM ${schema}.claim_keyed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
      * id, token. The first statement of a transaction: inserts the row that makes COMMIT fail. Takes no lock on the
      * event: a second delivery would wait for the handler instead of being answered. The server ends a statement, and
      * the transaction of a stopped process, after the time that the lease has left; a shorter statement_timeout stays.
-     * Both times begin anew with each statement. Postgres 17 and later also end the transaction a second after the lease,
-     * so that a statement that has run since then fails first, and keeps its connection; a transaction_timeout that is
-     * set stays.
+     * Both times begin again with each statement. Postgres 17 and later also end the transaction a second after the lease:
+     * a statement that has run since then fails first, and keeps its connection. A transaction_timeout that is set stays.
      */
     fence: `WITH leased AS MATERIALIZED (
   SELECT greatest(1000, ${msUntil('due_at')})::bigint AS left_ms
@@ -363,18 +335,17 @@ SELECT EXISTS (SELECT FROM fenced) AS fenced,
   (SELECT ${schema}.end_keyed($1, $2, $3, 'done', NULL, NULL) FROM fenced) IS TRUE AS settled, ${DURABLY}`,
 
     /**
-     * ids, types, events, dueInMs or null, source; keys ('' for none) and when the events were created in epoch ms, or
-     * two empty arrays; traceparent or null. Inserted in the order of the ids, so that two pages cannot deadlock; events
-     * of a key are received in the order of the page nevertheless.
+     * ids, types, events, the state of new events, dueInMs or null, source; keys ('' for none) and when the events were
+     * created in epoch ms, or two empty arrays; traceparent or null. Inserted in the order of the ids, so two pages cannot
+     * deadlock; events of a key are received in the order of the page nevertheless.
      */
     record: `WITH page AS (
   SELECT id, type, event, CASE WHEN key ${operator('<>')} '' THEN key END AS key, created_ms, position FROM ROWS FROM (pg_catalog.unnest($1::pg_catalog.text[]), pg_catalog.unnest($2::pg_catalog.text[]),
-    pg_catalog.unnest($3::pg_catalog.text[]), pg_catalog.unnest($6::pg_catalog.text[]),
-    pg_catalog.unnest($7::pg_catalog.text[])) WITH ORDINALITY AS one (id, type, event, key, created_ms, position)
+    pg_catalog.unnest($3::pg_catalog.text[]), pg_catalog.unnest($7::pg_catalog.text[]),
+    pg_catalog.unnest($8::pg_catalog.text[])) WITH ORDINALITY AS one (id, type, event, key, created_ms, position)
 ), recorded AS (
   INSERT INTO ${events} (id, type, state, source, due_at, event, traceparent, key, created_at, received_at)
-  SELECT id, type, CASE WHEN $4::double precision IS NULL THEN 'parked' ELSE 'received' END,
-    $5::pg_catalog.text, ${later('$4')}, event, $8::pg_catalog.text,
+  SELECT id, type, $4::pg_catalog.text, $6::pg_catalog.text, ${later('$5')}, event, $9::pg_catalog.text,
     key, CASE WHEN key IS NOT NULL THEN ${fromMs('created_ms')} END,
     CASE WHEN key IS NULL THEN ${CLOCK}
       ELSE pg_catalog.now() ${ADD} (position::double precision ${TIMES} interval '1 microsecond') END
@@ -388,9 +359,9 @@ SELECT id, state FROM ${events} WHERE id ${EQ} ANY ($1::pg_catalog.text[])`,
     takeDue: takeDue('pg_catalog.now()'),
     takeDueAsOf: takeDue(fromMs('$4')),
 
-    /** ids, visibilityTimeoutMs, the time in epoch ms or null (now). Takes the first due event of the key of each id. */
+    /** ids, types, visibilityTimeoutMs, the time in epoch ms or null (now). Takes the first due event of the key of each id. */
     takeKeyed: `SELECT event_key AS key, event_json AS event, passed, taken_ms AS taken, ${DURABLY}
-FROM ${schema}.take_keyed($1::pg_catalog.text[], $2, $3::double precision)`,
+FROM ${schema}.take_keyed($1::pg_catalog.text[], $2::pg_catalog.text[], $3, $4::double precision)`,
 
     /** holder, leaseMs */
     acquirePoll: `INSERT INTO ${poll} AS p (holder, lease_until)

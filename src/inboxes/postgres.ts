@@ -43,7 +43,6 @@ import {
   rethrowCommitError,
   rolledBackAtCommit,
 } from './postgres-errors.js';
-import { canListen, listenOn } from './postgres-listen.js';
 import { type PostgresSchemaOptions, SCHEMA_RULE, writeStatements } from './postgres-sql.js';
 
 export {
@@ -89,6 +88,8 @@ export interface PostgresInboxOptions extends PostgresSchemaOptions {
   /** Timers and randomness, for tests: the time is that of the server. @default those of the platform */
   readonly runtime?: RuntimeOptions | undefined;
 }
+
+type StoreSettings = Parameters<Inbox['record']>[1] & { readonly state: 'received' | 'parked' | 'done' };
 
 /** How often a statement is sent that conflicts with others, and the longest wait in between. */
 const CONFLICT_TRIES = 50;
@@ -194,7 +195,7 @@ export function postgresInbox(
     if (await hasEnded(open, token)) throw missingFence(open, { cause });
   }
 
-  /** Whether the transaction of the event has ended, so that what was sent afterwards can be committed. */
+  /** Whether the transaction of the event has ended: statements that were sent afterwards can be committed. */
   async function hasEnded(open: OpenTransaction<unknown>, token: string): Promise<boolean> {
     try {
       return (await queryRows(open.queries, statements.isFenced, [token])).length === 0;
@@ -211,12 +212,56 @@ export function postgresInbox(
     }
   }
 
+  /** Stores the new events of a page in one state, and answers for each event. */
+  async function store(
+    events: readonly UnknownEvent[],
+    { state, dueInMs, origin, json = [], keys = [], traceparent }: StoreSettings,
+  ): Promise<readonly RecordResult[]> {
+    const found = new Map<string, RecordResult>();
+    const firsts = new Map<
+      string,
+      { readonly event: UnknownEvent; readonly json: string; readonly key: string }
+    >();
+    for (const [index, event] of events.entries()) {
+      if (firsts.has(event.id)) continue;
+      firsts.set(event.id, { event, json: json[index] ?? encodeEvent(event), key: keys[index] ?? '' });
+    }
+    // A second round is needed only for ids that another page or claim was inserting at the same time.
+    for (let round = 1; found.size < firsts.size; round++) {
+      const page = [...firsts.values()].filter(({ event }) => !found.has(event.id));
+      if (round > RECORD_ROUNDS) {
+        throw new Error(
+          `Postgres returned no row for ${page.length} of ${firsts.size} recorded events, such as ${page[0]?.event.id}. Check that no trigger, rule or policy of ${schema}.events hides rows, and that the ids are valid Unicode.`,
+        );
+      }
+      const keyed = keys.length === 0 ? [] : page;
+      const values = [
+        page.map(({ event }) => event.id),
+        page.map(({ event }) => event.type),
+        page.map((row) => row.json),
+        state,
+        dueInMs,
+        origin,
+        keyed.map(({ key }) => key),
+        keyed.map(({ event }) => String(createdAtMs(event))),
+        traceparent ?? null,
+      ];
+      const rows = await send<RecordRow>(statements.record, values);
+      for (const row of rows) found.set(row.id, row.state);
+    }
+    return events.map(({ id }) => {
+      const result = found.get(id) ?? state;
+      if (result === 'new') found.set(id, state);
+      return result;
+    });
+  }
+
   /** Takes the first due event of each key. */
   async function takeKeyed(values: unknown[], hasOthers: boolean): Promise<readonly KeyRow[]> {
     try {
       return await send<KeyRow>(statements.takeKeyed, values);
     } catch (error) {
-      // Events that are taken already must run; what fails here fails at the next call, too.
+      // Events that are taken already must run; a failure here occurs again at the next call.
       if (hasOthers) return [];
       throw error;
     }
@@ -258,11 +303,6 @@ export function postgresInbox(
 
     ...(transactional && { transaction }),
 
-    ...(canListen(pool) && {
-      listen: (onDue: () => void, onEnd: (error: unknown) => void) =>
-        listenOn(pool, schema, { onDue, onEnd, runtime }),
-    }),
-
     async fail({ id, token, key }, { retryAfterMs, error }) {
       // A Postgres text cannot hold U+0000.
       const message = error.slice(0, 1_000).replaceAll('\0', '\ufffd');
@@ -273,49 +313,17 @@ export function postgresInbox(
       return rows.length > 0;
     },
 
-    async record(events, { dueInMs, origin, json = [], keys = [], traceparent = null }) {
-      const found = new Map<string, RecordResult>();
-      const firsts = new Map<
-        string,
-        { readonly event: UnknownEvent; readonly json: string; readonly key: string }
-      >();
-      for (const [index, event] of events.entries()) {
-        if (firsts.has(event.id)) continue;
-        firsts.set(event.id, { event, json: json[index] ?? encodeEvent(event), key: keys[index] ?? '' });
-      }
-      // A second round is needed only for ids that another page or claim was inserting at the same time.
-      for (let round = 1; found.size < firsts.size; round++) {
-        const page = [...firsts.values()].filter(({ event }) => !found.has(event.id));
-        if (round > RECORD_ROUNDS) {
-          throw new Error(
-            `Postgres returned no row for ${page.length} of ${firsts.size} recorded events, such as ${page[0]?.event.id}. Check that no trigger, rule or policy of ${schema}.events hides rows, and that the ids are valid Unicode.`,
-          );
-        }
-        const keyed = keys.length === 0 ? [] : page;
-        const values = [
-          page.map(({ event }) => event.id),
-          page.map(({ event }) => event.type),
-          page.map((row) => row.json),
-          dueInMs,
-          origin,
-          keyed.map(({ key }) => key),
-          keyed.map(({ event }) => String(createdAtMs(event))),
-          traceparent,
-        ];
-        const rows = await send<RecordRow>(statements.record, values);
-        for (const { id, state } of rows) found.set(id, state);
-      }
-      const recordedState = dueInMs === null ? 'parked' : 'received';
-      return events.map(({ id }) => {
-        const state = found.get(id) ?? recordedState;
-        if (state === 'new') found.set(id, recordedState);
-        return state;
-      });
+    async record(events, options) {
+      return store(events, { ...options, state: options.dueInMs === null ? 'parked' : 'received' });
+    },
+
+    async ignore(events, options) {
+      return store(events, { ...options, state: 'done', dueInMs: null });
     },
 
     async takeDue({ limit, visibilityTimeoutMs, types }) {
       const taken: StoredEvent[] = [];
-      // What one round makes wait is not due in the next.
+      // Events that one round makes wait are not due in the next.
       let asOf: number | null = null;
       for (let mayHaveMore = true; mayHaveMore && taken.length < limit; ) {
         const asked = limit - taken.length;
@@ -326,7 +334,7 @@ export function postgresInbox(
         const ids = due.filter(({ key }) => key !== null).map(({ id }) => id);
         const hasOthers = taken.length > 0 || ids.length < due.length;
         const rows: readonly KeyRow[] =
-          ids.length === 0 ? [] : await takeKeyed([ids, visibilityTimeoutMs, asOf], hasOthers);
+          ids.length === 0 ? [] : await takeKeyed([ids, types, visibilityTimeoutMs, asOf], hasOthers);
         asOf = rows[0]?.taken ?? asOf;
         const firsts = new Map(rows.map(({ key, event }) => [key, event]));
         for (const { key, event } of due) {
@@ -421,7 +429,7 @@ function missingFence(open: OpenTransaction<unknown>, options?: ErrorOptions) {
   return open.hasEndedCleanly()
     ? endedByHandler(options)
     : new PermanentError(
-        'The handler ended the transaction of its event. What it wrote afterwards may be committed, so the event does not run again. Check what it wrote; then remove the COMMIT or ROLLBACK from the handler, and requeue the event if nothing was written.',
+        'The handler ended the transaction of its event. Later writes of the handler may be committed, so the event does not run again. Check what it wrote; then remove the COMMIT or ROLLBACK from the handler, and requeue the event if nothing was written.',
         options,
       );
 }
@@ -434,13 +442,13 @@ interface FencedRow {
 }
 
 interface ClaimRow {
-  /** `null` when there is no row. */
+  /** `null` without a row. */
   readonly state: Exclude<Claim['state'], 'claimed'> | null;
   readonly attempts: number;
   readonly won: boolean;
   /** How long until the event can be claimed, in ms, if that is known. */
   readonly wait: number | null;
-  /** What is stored with the event. */
+  /** The trace context that is stored with the event. */
   readonly traceparent: string | null;
 }
 

@@ -1,19 +1,19 @@
 /**
- * Every key begins with KEYS[1], a hash tag, so that a cluster keeps all of them on one shard:
- * `:event:<id>` a hash, `:json:<id>` the JSON of the event, `:history:<id>` a list of its attempts (keys of their
- * own, so that the hash stays compact); sorted sets of ids: `:in:<state>` by receivedAt, `:since:<state>` by
- * updatedAt, `:due` by dueAt, `:parked:<type>` by receivedAt, `:whole` by updatedAt (done events with JSON); `:poll`
- * a hash, with the state of the poller as JSON in one field. The empty id in `:due` shows that the set was not evicted;
- * no event has it.
+ * Every key begins with KEYS[1], a hash tag, so a cluster keeps all of them on one shard: `:event:<id>` a hash,
+ * `:json:<id>` the JSON of the event, `:history:<id>` a list of its attempts (keys of their own keep the hash compact);
+ * sorted sets of ids: `:in:<state>` by receivedAt, `:since:<state>` by
+ * updatedAt, `:due:<type>` by dueAt, with the parked events in front of it, `:whole` by updatedAt (done events with JSON);
+ * `:poll` a hash, with the state of the poller as JSON in one field. The empty id in `:due:<type>` shows that the set was
+ * not evicted; no event has it.
  *
- * For each ordering key, while an event needs it: `:holder:<key>` the id of the event that is leased, also if its lease
+ * For each ordering key, while an event needs it: `:holder:<key>` the id of the event that is leased, even if its lease
  * has lapsed; `:waiting:<key>` a sorted set of the events that wait, each id after the `turn` of the event, digits that
- * sort by created_at, then by when it was received; `:due:<key>` the part of `:due` that has the key and is not leased.
- * An event that waits is also due when the lease that it waits for lapses, so that no event depends on its place in
- * `:waiting:<key>`. Without `:holder:<key>` another event of the key can run beside the leased one, as an event can
- * whose hash is lost.
+ * sort by created_at, then by when it was received; `:keyed:<length of type>:<type>:<key>` the part of `:due:<type>` that
+ * has the key and is not leased. An event that waits is also due when the lease that it waits for lapses: no event
+ * depends on its place in `:waiting:<key>`. Without `:holder:<key>` another event of the key can run beside the leased
+ * one, as an event can whose hash is lost.
  *
- * `now` is the time of the server. Only `move` writes states, so that every index follows them.
+ * `now` is the time of the server. Only `move` writes states, so every index follows them.
  *
  * A Redis that is a cache can evict any key at any time. An event without its hash, or not done and without its
  * JSON, is forgotten. A script therefore takes no index's word: it compares each id with the event's hash.
@@ -49,7 +49,8 @@ end
 
 local function holderKey(key) return base .. ':holder:' .. key end
 local function waitingKey(key) return base .. ':waiting:' .. key end
-local function keyDueKey(key) return base .. ':due:' .. key end
+local function dueKey(eventType) return base .. ':due:' .. eventType end
+local function keyedKey(eventType, key) return base .. ':keyed:' .. #eventType .. ':' .. eventType .. ':' .. key end
 -- The member of an event in the set of those that wait.
 local function place(event) return event.turn .. ':' .. event.id end
 
@@ -57,18 +58,17 @@ local function place(event) return event.turn .. ':' .. event.id end
 local function leaveKey(event)
   if event.state == 'leased' then
     if redis.call('GET', holderKey(event.key)) == event.id then redis.call('DEL', holderKey(event.key)) end
-  elseif event.state == 'received' or event.state == 'failed' then
+  elseif event.state == 'received' or event.state == 'failed' or event.state == 'parked' then
     redis.call('ZREM', waitingKey(event.key), place(event))
-    redis.call('ZREM', keyDueKey(event.key), event.id)
+    redis.call('ZREM', keyedKey(event.type, event.key), event.id)
   end
 end
 
 local function forget(event)
   local id = event.id
-  if event.type then redis.call('ZREM', base .. ':parked:' .. event.type, id) end
+  if event.type then redis.call('ZREM', dueKey(event.type), id) end
   if event.key then leaveKey(event) end
   for _, state in ipairs({ 'received', 'leased', 'failed', 'done', 'dead', 'parked' }) do unlist(id, state) end
-  redis.call('ZREM', base .. ':due', id)
   redis.call('ZREM', base .. ':whole', id)
   redis.call('DEL', eventKey(id), jsonKey(id), historyKey(id))
 end
@@ -83,7 +83,7 @@ local function load(id)
     traceparent = found[10] }
 end
 
--- The same; nil also when the event is forgotten. A lease holds also without the JSON.
+-- The same; nil as well when the event is forgotten. A lease holds even without the JSON.
 local function known(id)
   local event = load(id)
   if not event or event.state == 'done' or (event.state == 'leased' and event.due > now) then return event end
@@ -107,23 +107,20 @@ local function move(event, to, due, ...)
     if from then
       redis.call('ZREM', base .. ':in:' .. from, id)
       redis.call('ZREM', base .. ':since:' .. from, id)
-      if from == 'parked' then redis.call('ZREM', base .. ':parked:' .. event.type, id) end
     end
     redis.call('ZADD', base .. ':in:' .. to, event.receivedAt, id)
-    if to == 'parked' then redis.call('ZADD', base .. ':parked:' .. event.type, event.receivedAt, id) end
     if to == 'done' then redis.call('ZADD', base .. ':whole', NOW, id) end
   end
   redis.call('ZADD', base .. ':since:' .. to, NOW, id)
   if key then leaveKey(event) end
-  if due then
-    local dueAt = text(due)
-    redis.call('ZADD', base .. ':due', dueAt, id)
-    redis.call('HSET', eventKey(id), 'state', to, 'updatedAt', NOW, 'dueAt', dueAt, ...)
-    if key and to ~= 'leased' then redis.call('ZADD', keyDueKey(key), dueAt, id) end
-  else
-    redis.call('ZREM', base .. ':due', id)
-    redis.call('HSET', eventKey(id), 'state', to, 'updatedAt', NOW, ...)
-  end
+  redis.call('HSET', eventKey(id), 'state', to, 'updatedAt', NOW, ...)
+  if due then redis.call('HSET', eventKey(id), 'dueAt', text(due)) end
+  -- Parked events are due whatever the time, those first that were received first.
+  local dueAt = due and text(due) or to == 'parked' and text(event.receivedAt - 1e15)
+  if dueAt then
+    redis.call('ZADD', dueKey(event.type), dueAt, id)
+    if key and to ~= 'leased' then redis.call('ZADD', keyedKey(event.type, key), dueAt, id) end
+  else redis.call('ZREM', dueKey(event.type), id) end
   if to == 'leased' then
     if key then redis.call('SET', holderKey(key), id) end
   elseif to == 'done' then
@@ -169,7 +166,7 @@ end
 
 /** Who holds an ordering key, and who waits for it. */
 const WAIT = `
--- The event that is leased with a key, also if its lease has lapsed.
+-- The event that is leased with a key, even if its lease has lapsed.
 local function holderOf(key)
   local id = redis.call('GET', holderKey(key))
   if not id then return nil end
@@ -227,15 +224,6 @@ local function before(a, b)
     if left ~= right then return left < right end
   end
   return #a < #b
-end
-`;
-
-/** What the poller stored. */
-const POLL_STATE = `
--- The state of the poller, or what a release without that field has written: since and horizon.
-local function pollState()
-  local found = redis.call('HMGET', base .. ':poll', 'state', 'since', 'horizon')
-  return answer({ found[1] or '', found[2] or '', found[3] or '' })
 end
 `;
 
@@ -307,18 +295,21 @@ local retryAfterMs = tonumber(ARGV[4])
 return settle(ARGV[1], ARGV[2], ARGV[3], retryAfterMs and 'failed' or 'dead', retryAfterMs and now + retryAfterMs,
   ARGV[5])`,
 
-  /** dueInMs or '', source, traceparent or '', then id, type, event, key or '', created of each → the result of each */
+  /**
+   * the state of new events, dueInMs or '', source, traceparent or '', then id, type, event, key or '', created of each →
+   * the result of each
+   */
   record: `${RECORD}
+local state, dueInMs = ARGV[1], tonumber(ARGV[2])
 local answers = {}
-for index = 4, #ARGV, 5 do
+for index = 5, #ARGV, 5 do
   local id, key = ARGV[index], ARGV[index + 3]
   local event = known(id)
   answers[#answers + 1] = event and event.state or 'new'
   if not event then
-    event = record(id, ARGV[index + 1], ARGV[2], ARGV[index + 2], ARGV[3], key ~= '' and key or nil,
+    event = record(id, ARGV[index + 1], ARGV[3], ARGV[index + 2], ARGV[4], key ~= '' and key or nil,
       ARGV[index + 4], index)
-    if ARGV[1] == '' then move(event, 'parked')
-    else move(event, 'received', now + tonumber(ARGV[1])) end
+    move(event, state, dueInMs and now + dueInMs)
   end
 end
 return answer(answers)`,
@@ -326,7 +317,11 @@ return answer(answers)`,
   /** limit, visibilityTimeoutMs, then the types → the JSON of the events */
   takeDue: `${WAIT}${BEFORE}
 local limit, visibleAt = tonumber(ARGV[1]), now + tonumber(ARGV[2])
-local dueKey = base .. ':due'
+local types, isTaken = {}, {}
+for index = 3, #ARGV do
+  types[#types + 1] = ARGV[index]
+  isTaken[ARGV[index]] = true
+end
 -- What is taken, and what waits for it, moves at the end: until then their places in the indexes stay as they are.
 local taken, passed, seen, decided, unfinished = {}, {}, {}, {}, nil
 
@@ -341,21 +336,9 @@ local function pass(event)
   corrected = corrected + 1
 end
 
--- Reads ids of an index: \`next\` reads some more behind those that stay in it, and \`stays\` decides on each.
-local function walk(next, stays)
-  local kept = 0
-  while #taken < limit and not tired() do
-    local ids = next(kept, limit - #taken)
-    if #ids == 0 then return end
-    for _, id in ipairs(ids) do
-      if tired() then return end
-      if seen[id] or stays(indexed(id)) then kept = kept + 1
-      else corrected = corrected + 1 end
-    end
-  end
+local function isOpen(state)
+  return state == 'received' or state == 'leased' or state == 'failed' or state == 'parked'
 end
-
-local function isOpen(state) return state == 'received' or state == 'leased' or state == 'failed' end
 
 -- Takes the event that was created first of those of a key that are due, and passes over the others. One of them can
 -- be the holder of the key, whose lease has lapsed.
@@ -365,67 +348,90 @@ local function takeFirst(event, holder)
     if before(rival.turn, first.turn) then first, rival = rival, first end
     pass(rival)
   end
-  if holder and holder.id ~= event.id then compare(holder) end
-  -- Their times need no comparison: \`move\` writes the same one here and into the hash.
-  local ids = redis.call('ZRANGEBYSCORE', keyDueKey(key), '-inf', text(now), 'LIMIT', 0, room)
-  for _, id in ipairs(ids) do
-    local rival = known(id)
-    if not rival or rival.key ~= key or (rival.state ~= 'received' and rival.state ~= 'failed') then
-      corrected = corrected + 1
-      redis.call('ZREM', keyDueKey(key), id)
-    elseif id ~= event.id then compare(rival) end
+  if holder and holder.id ~= event.id and isTaken[holder.type] then compare(holder) end
+  for _, eventType in ipairs(types) do
+    local rivals = keyedKey(eventType, key)
+    -- Their times need no comparison: \`move\` writes the same one here and into the hash.
+    local ids = redis.call('ZRANGEBYSCORE', rivals, '-inf', NOW, 'LIMIT', 0, room)
+    for _, id in ipairs(ids) do
+      local rival = known(id)
+      if not rival or rival.key ~= key or not isOpen(rival.state) or rival.state == 'leased' then
+        corrected = corrected + 1
+        redis.call('ZREM', rivals, id)
+      elseif id ~= event.id then compare(rival) end
+    end
+    room = room - #ids
+    -- There can be more, one of them created earlier: the next script compares them with this one, which stays due.
+    if room == 0 then
+      unfinished, corrected = key, LIMIT
+      return
+    end
   end
-  if #ids < room then return take(first) end
-  -- There can be more, one of them created earlier: the next script compares them with this one, which stays due.
-  unfinished, corrected = key, LIMIT
+  take(first)
 end
 
-for index = 3, #ARGV do
-  local key = base .. ':parked:' .. ARGV[index]
-  walk(function (from, count) return redis.call('ZRANGE', key, from, from + count - 1) end,
-    function (event)
-      if event.state ~= 'parked' then redis.call('ZREM', key, event.id)
-      -- With a key it takes its turn among those of the key that are due.
-      elseif event.key then move(event, 'received', math.min(now, event.receivedAt))
-      else
-        take(event)
-        return true
-      end
-    end)
+-- Whether an id stays in the index of its type for now.
+local function visit(id, eventType)
+  if seen[id] then return true end
+  local event = indexed(id)
+  local due, key = event.due, event.key
+  if not isOpen(event.state) or event.type ~= eventType then
+    redis.call('ZREM', dueKey(eventType), id)
+    return false
+  end
+  if due > now then
+    redis.call('ZADD', dueKey(eventType), text(due), id)
+    return false
+  end
+  local holder = key and holderOf(key)
+  if holder and holder.due > now then
+    wait(event, holder.due)
+    return false
+  end
+  if not key then take(event)
+  elseif decided[key] then pass(event)
+  else
+    decided[key] = true
+    takeFirst(event, holder)
+  end
+  return true
 end
 
-if not redis.call('ZSCORE', dueKey, '') then
-  -- It is new or was evicted. Then every open event is looked at; those that are not due get their time back below.
-  local received, leased, failed = base .. ':in:received', base .. ':in:leased', base .. ':in:failed'
-  redis.call('ZUNIONSTORE', dueKey, 4, dueKey, received, leased, failed, 'AGGREGATE', 'MIN')
-  redis.call('ZADD', dueKey, '+inf', '')
+-- The indexes of the types, each read in pages behind the ids that stay in it; \`at\` is the place in the page.
+local cursors = {}
+for index, eventType in ipairs(types) do
+  local key = dueKey(eventType)
+  if not redis.call('ZSCORE', key, '') then
+    -- It is new or was evicted. Then every open event is looked at; those that are not due get their time back below.
+    redis.call('ZUNIONSTORE', key, 5, key, base .. ':in:received', base .. ':in:leased', base .. ':in:failed',
+      base .. ':in:parked', 'AGGREGATE', 'MIN')
+    redis.call('ZADD', key, '+inf', '')
+  end
+  cursors[index] = { type = eventType, kept = 0, page = {}, at = 1 }
 end
-walk(function (from, count)
-    return redis.call('ZRANGEBYSCORE', dueKey, '-inf', text(now), 'LIMIT', from, count)
-  end,
-  function (event)
-    local id, state, due, key = event.id, event.state, event.due, event.key
-    if not isOpen(state) then
-      redis.call('ZREM', dueKey, id)
-      return false
-    end
-    if due > now then
-      redis.call('ZADD', dueKey, text(due), id)
-      return false
-    end
-    local holder = key and holderOf(key)
-    if holder and holder.due > now then
-      wait(event, holder.due)
-      return false
-    end
-    if not key then take(event)
-    elseif decided[key] then pass(event)
-    else
-      decided[key] = true
-      takeFirst(event, holder)
-    end
-    return true
-  end)
+
+-- The time of the next event of a type; nil behind the last one that is due.
+local function nextDue(cursor)
+  if cursor.at > #cursor.page and not cursor.ended then
+    cursor.page = redis.call('ZRANGEBYSCORE', dueKey(cursor.type), '-inf', NOW, 'WITHSCORES',
+      'LIMIT', cursor.kept, limit - #taken)
+    cursor.at, cursor.ended = 1, #cursor.page == 0
+  end
+  return tonumber(cursor.page[cursor.at + 1])
+end
+
+while #taken < limit and not tired() do
+  local first, least
+  for _, cursor in ipairs(cursors) do
+    local due = nextDue(cursor)
+    if due and (not first or due < least) then first, least = cursor, due end
+  end
+  if not first then break end
+  local id = first.page[first.at]
+  first.at = first.at + 2
+  if visit(id, first.type) then first.kept = first.kept + 1
+  else corrected = corrected + 1 end
+end
 
 for _, event in ipairs(passed) do
   -- Were they due again before the others of the key are compared, that would not end.
@@ -442,24 +448,23 @@ end
 return answer(events)`,
 
   /** holder, leaseMs → the poller's state; empty while another holder has the lease */
-  acquirePoll: `${POLL_STATE}
+  acquirePoll: `
 local key = base .. ':poll'
 local found = redis.call('HMGET', key, 'holder', 'leaseUntil')
 if found[1] and found[1] ~= ARGV[1] and tonumber(found[2]) > now then return '[]' end
 redis.call('HSET', key, 'holder', ARGV[1], 'leaseUntil', text(now + tonumber(ARGV[2])))
-return pollState()`,
+return answer({ redis.call('HGET', key, 'state') or '' })`,
 
   /** holder, leaseMs, state → whether it was saved */
   savePoll: `
 local key = base .. ':poll'
 if redis.call('HGET', key, 'holder') ~= ARGV[1] then return '[]' end
 redis.call('HSET', key, 'leaseUntil', text(now + tonumber(ARGV[2])), 'state', ARGV[3])
-redis.call('HDEL', key, 'since', 'horizon', 'largest')
 return '["1"]'`,
 
   /** → the poller's state */
-  pollState: `${POLL_STATE}
-return pollState()`,
+  pollState: `
+return answer({ redis.call('HGET', base .. ':poll', 'state') or '' })`,
 
   /** → 'holder', and the last holder of the lease to poll if there was one */
   lastPoller: `

@@ -91,8 +91,8 @@ export function fromNodeRedis(client: NodeRedisLike): RedisLike {
 /** Options of {@link redisInbox}. */
 export interface RedisInboxOptions {
   /**
-   * The prefix of every key, without braces. The inbox adds the braces of a hash tag, so that a cluster keeps
-   * all keys on one shard.
+   * The prefix of every key, without braces. The inbox adds the braces of a hash tag: a cluster keeps all
+   * keys on one shard.
    *
    * @default 'stablehooks'
    */
@@ -121,6 +121,8 @@ const REDIS_RULE = rule(
   'fromIoredis(client), fromNodeRedis(client), or a client of @upstash/redis',
   (value) => WITH_SCRIPTS.accepts(value) && !IOREDIS.accepts(value),
 );
+
+type StoreSettings = Parameters<Inbox['record']>[1] & { readonly state: 'received' | 'parked' | 'done' };
 
 /** How many events one script prunes: Redis runs nothing else meanwhile. */
 const PRUNE_BATCH = 1_000;
@@ -158,6 +160,23 @@ export function redisInbox(
   const { uuid } = toRuntime(runtime);
   const scripts = bindScripts(redis, `{${prefix}}`);
 
+  /** Stores the new events of a page in one state, and answers for each event. */
+  async function store(
+    events: readonly UnknownEvent[],
+    { state, dueInMs, origin, json = [], keys = [], traceparent = '' }: StoreSettings,
+  ): Promise<readonly RecordResult[]> {
+    if (events.length === 0) return [];
+    const page = events.flatMap((event, index) => [
+      event.id,
+      event.type,
+      json[index] ?? encodeEvent(event),
+      keys[index] ?? '',
+      keys[index] === undefined ? '' : toCreated(event),
+    ]);
+    const reply = await scripts.record([state, dueInMs ?? '', origin, traceparent, ...page]);
+    return reply as readonly RecordResult[];
+  }
+
   return {
     durable,
 
@@ -181,17 +200,10 @@ export function redisInbox(
     fail: ({ id, token }, { retryAfterMs, error }) =>
       succeeded(scripts.fail([id, token, uuid(), retryAfterMs ?? '', error.slice(0, 1_000)])),
 
-    async record(events, { dueInMs, origin, json = [], keys = [], traceparent = '' }) {
-      if (events.length === 0) return [];
-      const page = events.flatMap((event, index) => [
-        event.id,
-        event.type,
-        json[index] ?? encodeEvent(event),
-        keys[index] ?? '',
-        keys[index] === undefined ? '' : toCreated(event),
-      ]);
-      return (await scripts.record([dueInMs ?? '', origin, traceparent, ...page])) as readonly RecordResult[];
-    },
+    record: (events, options) =>
+      store(events, { ...options, state: options.dueInMs === null ? 'parked' : 'received' }),
+
+    ignore: (events, options) => store(events, { ...options, state: 'done', dueInMs: null }),
 
     async takeDue({ limit, visibilityTimeoutMs, types }) {
       const events = (await scripts.takeDue([limit, visibilityTimeoutMs, ...types])) as readonly string[];
@@ -199,15 +211,16 @@ export function redisInbox(
     },
 
     async acquirePoll({ holder, leaseMs }) {
-      const reply = (await scripts.acquirePoll([holder, leaseMs])) as PollFields | readonly [];
-      return reply.length === 0 ? null : toPollState(reply);
+      const [state] = (await scripts.acquirePoll([holder, leaseMs])) as readonly string[];
+      return state === undefined ? null : toPollState(state);
     },
 
     savePoll: (state, { holder, leaseMs }) =>
       succeeded(scripts.savePoll([holder, leaseMs, JSON.stringify(state)])),
 
     async pollState() {
-      return toPollState((await scripts.pollState([])) as PollFields);
+      const [state = ''] = (await scripts.pollState([])) as readonly string[];
+      return toPollState(state);
     },
 
     async lastPoller() {
@@ -265,12 +278,6 @@ type RecordFields = readonly [
   history: string,
 ];
 
-/**
- * The poller's state as JSON, empty before this release has saved it. The other fields are what the release before
- * saved. It polls with these alone: it neither reads nor changes the state of this release.
- */
-type PollFields = readonly [state: string, since: string, watermark: string];
-
 /** An attempt as the scripts store it; one that did not fail has no error. */
 type AttemptFields = readonly [
   attempt: string,
@@ -324,7 +331,7 @@ function readReply(reply: unknown): readonly unknown[] {
   const parsed: unknown = typeof text === 'string' ? JSON.parse(text) : text;
   if (Array.isArray(parsed)) return parsed;
   throw new TypeError(
-    'The Redis client returned a reply that is no text of the script. Pass a client that returns replies as strings.',
+    'The Redis client did not return the text of the script. Pass a client that returns replies as strings.',
   );
 }
 
@@ -365,10 +372,9 @@ function toRecords(reply: unknown): readonly InboxRecord[] {
   });
 }
 
-function toPollState([state, since, watermark]: PollFields): PollState {
-  if (state !== '') return JSON.parse(state) as PollState;
-  const time = (value: string) => (value === '' ? null : Number(value));
-  return { ...EMPTY_POLL_STATE, since: time(since), watermark: time(watermark) };
+/** The state is empty before the first save. */
+function toPollState(state: string): PollState {
+  return state === '' ? EMPTY_POLL_STATE : (JSON.parse(state) as PollState);
 }
 
 function toAttempt([attempt, startedAt, endedAt, result, error = '']: AttemptFields): InboxAttempt {

@@ -35,7 +35,7 @@ export function openPath(path: string): OwnConnection {
 export function assertRows(db: SqliteLike): void {
   const [row] = db.prepare('SELECT 1 AS one').all() as { readonly one?: unknown }[];
   if (row?.one === 1) return;
-  const found = typeof row?.one === 'bigint' ? 'integers as BigInt' : 'rows that are no objects';
+  const found = typeof row?.one === 'bigint' ? 'integers as BigInt' : 'rows that are not objects';
   throw new ConfigError(
     `sqliteInbox: the connection returns ${found}. Pass a connection for the inbox alone that returns integers as numbers and rows as objects: without defaultSafeIntegers, safeIntegers, readBigInts and returnArrays.`,
   );
@@ -77,8 +77,8 @@ function isLocked(error: unknown): boolean {
 }
 
 /**
- * Runs the work in a transaction that takes the write lock first, so that no other process writes between
- * its reads and writes. The work is synchronous, so nothing else in this process runs in between either.
+ * Runs the work in a transaction that takes the write lock first: no other process writes between its reads and
+ * writes. The work is synchronous, so nothing else in this process runs in between either.
  */
 export function atomically<Value>(db: SqliteLike, work: () => Value): Value {
   // Fails inside a transaction of the caller, whose rollback would undo events that were answered 200.

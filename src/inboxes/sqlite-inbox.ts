@@ -7,10 +7,11 @@ import {
   type Inbox,
   type InboxOperations,
   type Lease,
+  type RecordResult,
 } from '../core/ports.js';
 import type { Runtime } from '../core/runtime.js';
 import { readListOptions, readPruneOptions, unknownAfter } from './operation-options.js';
-import { type DueRow, prepareStatements, toPollState, toRecord } from './sqlite-sql.js';
+import { prepareStatements, toPollState, toRecord } from './sqlite-sql.js';
 import type { SqliteLike } from './sqlite-tables.js';
 
 /** Runs a step in a transaction, or in one that it shares, and resolves with its result after the commit. */
@@ -23,6 +24,8 @@ interface SqliteInboxSettings {
   readonly runtime: Runtime;
   readonly inTransaction: RunStep;
 }
+
+type StoreSettings = Parameters<Inbox['record']>[1] & { readonly state: 'received' | 'parked' | 'done' };
 
 /** How many events one step prunes: other processes wait until it is committed. */
 const PRUNE_BATCH = 1_000;
@@ -68,6 +71,28 @@ export function createSqliteInbox({
     if (oldKey !== key) sql.releaseKey(at, at, oldKey);
   }
 
+  /** Stores the new events of a page in one state, and answers for each event. */
+  function store(
+    events: readonly UnknownEvent[],
+    { state, dueInMs, origin, json = [], keys = [], traceparent }: StoreSettings,
+  ) {
+    // Encoded before the step: an event that cannot be encoded must not fail the other steps.
+    const page = events.map((event, index) => ({
+      ...{ id: event.id, type: event.type, text: json[index] ?? encodeEvent(event) },
+      keyColumns: toKeyColumns(event, keys[index]),
+    }));
+    return step((at) => {
+      const dueAt = dueInMs === null ? null : sum(at, dueInMs);
+      return page.map(({ id, type, text, keyColumns }): RecordResult => {
+        const [stored] = sql.record(
+          ...[id, type, origin, traceparent ?? null, text, at, at, dueAt, ...keyColumns, state],
+        );
+        const [known] = stored === undefined ? sql.own(id) : [];
+        return known?.state ?? 'new';
+      });
+    });
+  }
+
   return {
     durable,
 
@@ -111,36 +136,23 @@ export function createSqliteInbox({
       return settle(lease, { state: retryAfterMs === null ? 'dead' : 'failed', retryAfterMs, error });
     },
 
-    async record(events, { dueInMs, origin, json = [], keys = [], traceparent = null }) {
-      // Encoded before the step: an event that cannot be encoded must not fail the other steps.
-      const page = events.map((event, index) => ({
-        ...{ id: event.id, type: event.type, text: json[index] ?? encodeEvent(event) },
-        keyColumns: toKeyColumns(event, keys[index]),
-      }));
-      const state = dueInMs === null ? 'parked' : 'received';
-      return step((at) => {
-        const dueAt = dueInMs === null ? null : sum(at, dueInMs);
-        return page.map(({ id, type, text, keyColumns }) => {
-          const [recorded] = sql.record(
-            ...[id, type, origin, traceparent, text, at, at, dueAt, ...keyColumns, state],
-          );
-          const [known] = recorded === undefined ? sql.own(id) : [];
-          return known?.state ?? 'new';
-        });
-      });
+    async record(events, options) {
+      return store(events, { ...options, state: options.dueInMs === null ? 'parked' : 'received' });
+    },
+
+    async ignore(events, options) {
+      return store(events, { ...options, state: 'done', dueInMs: null });
     },
 
     async takeDue({ limit, visibilityTimeoutMs, types }) {
       if (limit < 1) return [];
       const typeList = JSON.stringify(types);
-      // What one step makes wait is not due in the next one.
+      // Events that one step makes wait are not due in the next one.
       let asOf = Number.POSITIVE_INFINITY;
 
       /** The events that are due, the longest due first. Nothing is written while they are read. */
-      function* due(): Generator<DueRow> {
-        yield* inPages(limit, (...page) => sql.parked(typeList, ...page));
-        yield* inPages(limit, (...page) => sql.due(asOf, ...page));
-      }
+      const due = () =>
+        inPages(limit, (size, offset) => sql.due(typeList, asOf, offset + size, size, offset));
 
       function take(at: number) {
         sql.moveBack(at, at, at);
@@ -156,7 +168,7 @@ export function createSqliteInbox({
           } else if (!passed.has(key)) {
             const [{ due_at: heldUntil } = { due_at: 0 }] = sql.leaseOfKey(key);
             // In the order of their creation.
-            const others = sql.dueOfKey(key, asOf, asOf, typeList, room).map((row) => row.rowid);
+            const others = sql.dueOfKey(key, typeList, asOf, room).map((row) => row.rowid);
             isAll = others.length < room;
             let waitUntil = heldUntil;
             if (heldUntil <= at) {

@@ -8,7 +8,7 @@ import {
   type PollState,
   type StoredGap,
 } from '../core/ports.js';
-import type { SqliteLike } from './sqlite-tables.js';
+import { DUE, OPEN, type SqliteLike } from './sqlite-tables.js';
 
 /** A row of `stablehooks_events`. */
 interface EventRow {
@@ -39,7 +39,7 @@ interface PollRow extends Omit<PollState, 'gaps' | 'oldest'> {
   readonly oldest: string | null;
 }
 
-/** What decides on a claim: the event itself, or another that has the lease of its key. */
+/** A row that decides on a claim: the event itself, or another event that has the lease of its key. */
 interface ContenderRow extends Pick<EventRow, 'rowid' | 'state' | 'due_at' | 'key'> {
   readonly role: 'own' | 'holder';
 }
@@ -66,10 +66,6 @@ const RECEIVED = `state = 'received', token = NULL, history = ${HISTORY_WITH_LAP
 /** The event of an id. */
 const OWN = "SELECT 'own' AS role, rowid, state, due_at, key FROM stablehooks_events WHERE id = ?";
 
-/** The conditions under which an event of a key is due. A key has at most one lease. */
-const DUE_OF_KEY = `key = ? AND (state IN ('received', 'failed') AND due_at <= ? OR state = 'leased' AND due_at <= ?
-  OR state = 'parked' AND type IN (SELECT value FROM json_each(?)))`;
-
 /**
  * Prepares every statement of the inbox.
  *
@@ -83,7 +79,7 @@ export function prepareStatements(db: SqliteLike) {
   }
   return {
     own: rows<ContenderRow>(OWN),
-    /** The event of an id, and another that has the lease of a key, also if it has lapsed; none has that of `NULL`. */
+    /** The event of an id, and another event that has the lease of a key, even a lapsed one; none has that of `NULL`. */
     contenders: rows<ContenderRow>(
       `${OWN} UNION ALL SELECT 'holder', rowid, state, due_at, key FROM stablehooks_events
       WHERE key = ? AND state = 'leased' AND id <> ?`,
@@ -129,18 +125,21 @@ export function prepareStatements(db: SqliteLike) {
       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)
       ON CONFLICT (id) DO NOTHING RETURNING id`,
     ),
+    /**
+     * A page of the events of some types that are due: the types, the time, how far the page reaches, its length,
+     * its offset. Each type is read from the index on its own, so the events of other types are not read.
+     */
     due: rows<DueRow>(
-      'SELECT rowid, key FROM stablehooks_events WHERE due_at <= ? ORDER BY due_at LIMIT ? OFFSET ?',
+      `SELECT e.rowid, e.key FROM json_each(?) AS types JOIN stablehooks_events AS e ON e.rowid IN (
+        SELECT rowid FROM stablehooks_events INDEXED BY stablehooks_due
+        WHERE type = types.value AND ${OPEN} AND ${DUE} <= ? ORDER BY ${DUE}, rowid LIMIT ?)
+      ORDER BY coalesce(e.due_at, 0), e.rowid LIMIT ? OFFSET ?`,
     ),
-    // Without the index's name SQLite reads all parked rows.
-    parked: rows<DueRow>(
-      `SELECT rowid, key FROM stablehooks_events INDEXED BY stablehooks_parked
-      WHERE state = 'parked' AND type IN (SELECT value FROM json_each(?)) ORDER BY rowid LIMIT ? OFFSET ?`,
-    ),
-    /** Some of the events of a key that are due, in the order of their creation. */
+    /** Some of the events of a key and of some types that are due, in the order of their creation. */
     dueOfKey: rows<Pick<EventRow, 'rowid'>>(
       `SELECT place AS rowid FROM (
-        SELECT rowid AS place, created_at FROM stablehooks_events WHERE ${DUE_OF_KEY} LIMIT ?)
+        SELECT rowid AS place, created_at FROM stablehooks_events INDEXED BY stablehooks_key_due
+        WHERE key = ? AND type IN (SELECT value FROM json_each(?)) AND ${OPEN} AND ${DUE} <= ? LIMIT ?)
       ORDER BY created_at, place`,
     ),
     passOver: rows<Pick<EventRow, 'id'>>(
@@ -166,9 +165,9 @@ export function prepareStatements(db: SqliteLike) {
     pollState: rows<PollRow>(`SELECT ${POLL_STATE} FROM stablehooks_poll`),
     lastPoller: rows<{ readonly holder: string }>('SELECT holder FROM stablehooks_poll'),
     /**
-     * Follows a clock that was set back: each event that the file has from later than now is moved back to now, so that
-     * its lease ends, or it is due, after its own time from now. Each by its own difference: a clock that was ahead for a
-     * moment must not end the leases from before. What is older keeps its times.
+     * Follows a clock that was set back: each event that the file has from later than now is moved back to now, so its
+     * lease ends, or it is due, after its own time from now. Each by its own difference: a clock that was ahead for a
+     * moment must not end the leases from before. Older events keep their times.
      *
      * The rows tell it, and not the earlier steps of this process: another process may have written them and be gone.
      * Without the index's name SQLite may read all rows that are due at some time.

@@ -10,6 +10,12 @@ export interface SqliteLike {
   prepare(sql: string): { all(...values: unknown[]): unknown[] };
 }
 
+/** The condition of events that {@link DUE} orders: those that still have to run. */
+export const OPEN = "(due_at IS NOT NULL OR state = 'parked')";
+
+/** When an event is due. Parked events have waited longest. */
+export const DUE = 'coalesce(due_at, 0)';
+
 /**
  * The entry with index `n` changes the tables from version `n` to `n + 1`. Released entries never change.
  *
@@ -29,50 +35,32 @@ const MIGRATIONS: readonly string[] = [
     due_at INTEGER,
     token TEXT,
     last_error TEXT,
-    event TEXT
+    event TEXT,
+    history TEXT,
+    key TEXT,
+    created_at INTEGER,
+    waiting INTEGER NOT NULL DEFAULT 0,
+    traceparent TEXT
   ) STRICT;
-  CREATE INDEX stablehooks_due ON stablehooks_events (due_at) WHERE due_at IS NOT NULL;
-  CREATE INDEX stablehooks_parked ON stablehooks_events (type) WHERE state = 'parked';
+  CREATE INDEX stablehooks_due ON stablehooks_events (type, ${DUE}) WHERE ${OPEN};
+  CREATE INDEX stablehooks_written ON stablehooks_events (updated_at) WHERE due_at IS NOT NULL;
   CREATE INDEX stablehooks_prunable ON stablehooks_events (updated_at) WHERE state = 'done' AND event IS NOT NULL;
+  CREATE INDEX stablehooks_pruned ON stablehooks_events (updated_at) WHERE state = 'done' AND event IS NULL;
   CREATE INDEX stablehooks_states ON stablehooks_events (state, received_at, id, updated_at);
+  CREATE UNIQUE INDEX stablehooks_key_leased ON stablehooks_events (key) WHERE key IS NOT NULL AND state = 'leased';
+  CREATE INDEX stablehooks_key_waiting ON stablehooks_events (key, created_at) WHERE state = 'received' AND waiting = 1;
+  CREATE INDEX stablehooks_key_due ON stablehooks_events (key, type, ${DUE}) WHERE key IS NOT NULL AND ${OPEN};
   CREATE TABLE stablehooks_poll (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     holder TEXT NOT NULL,
     lease_until INTEGER NOT NULL,
-    horizon INTEGER,
-    largest INTEGER NOT NULL
+    renewed_at INTEGER NOT NULL,
+    since INTEGER,
+    watermark INTEGER,
+    gaps TEXT NOT NULL DEFAULT '[]',
+    list_limit INTEGER NOT NULL DEFAULT 0,
+    oldest TEXT
   ) STRICT;
-  `,
-  `
-  ALTER TABLE stablehooks_events ADD COLUMN history TEXT;
-  ALTER TABLE stablehooks_poll ADD COLUMN since INTEGER;
-  ALTER TABLE stablehooks_poll ADD COLUMN renewed_at INTEGER;
-  `,
-  `
-  CREATE INDEX stablehooks_written ON stablehooks_events (updated_at) WHERE due_at IS NOT NULL;
-  `,
-  `
-  ALTER TABLE stablehooks_poll RENAME COLUMN horizon TO watermark;
-  ALTER TABLE stablehooks_poll DROP COLUMN largest;
-  ALTER TABLE stablehooks_poll ADD COLUMN gaps TEXT NOT NULL DEFAULT '[]';
-  ALTER TABLE stablehooks_poll ADD COLUMN list_limit INTEGER NOT NULL DEFAULT 0;
-  ALTER TABLE stablehooks_poll ADD COLUMN oldest TEXT;
-  `,
-  `
-  CREATE INDEX stablehooks_pruned ON stablehooks_events (updated_at) WHERE state = 'done' AND event IS NULL;
-  `,
-  `
-  ALTER TABLE stablehooks_events ADD COLUMN key TEXT;
-  ALTER TABLE stablehooks_events ADD COLUMN created_at INTEGER;
-  ALTER TABLE stablehooks_events ADD COLUMN waiting INTEGER NOT NULL DEFAULT 0;
-  CREATE UNIQUE INDEX stablehooks_key_leased ON stablehooks_events (key) WHERE key IS NOT NULL AND state = 'leased';
-  CREATE INDEX stablehooks_key_waiting ON stablehooks_events (key, created_at) WHERE state = 'received' AND waiting = 1;
-  CREATE INDEX stablehooks_key_due ON stablehooks_events (key, due_at)
-    WHERE key IS NOT NULL AND state IN ('received', 'failed');
-  CREATE INDEX stablehooks_key_parked ON stablehooks_events (key) WHERE key IS NOT NULL AND state = 'parked';
-  `,
-  `
-  ALTER TABLE stablehooks_events ADD COLUMN traceparent TEXT;
   `,
 ];
 

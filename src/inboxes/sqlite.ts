@@ -48,8 +48,8 @@ const FILE = rule('a path, or a connection of node:sqlite, better-sqlite3, libsq
  * processes of one machine can share the file.
  *
  * Pass a path, which `node:sqlite` opens, or a connection of `node:sqlite`, `better-sqlite3`, `libsql` or
- * `bun:sqlite` that nothing else uses. The connection is set to WAL with `synchronous = FULL`, so that events
- * that were answered 200 survive a power failure. Each step is part of a transaction and fails while the app
+ * `bun:sqlite` that nothing else uses. The connection is set to WAL with `synchronous = FULL`: events that
+ * were answered 200 survive a power failure. Each step is part of a transaction and fails while the app
  * has one open on the same connection. The file must be on a local disk.
  *
  * There is no `transaction`: handlers are asynchronous and share one connection, so the writes of other

@@ -1,20 +1,18 @@
 import { BusyError } from '../core/errors.js';
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
-import {
-  defineLazy,
-  integer,
-  type Lazy,
-  lazyRule,
-  readOptions,
-  required,
-  withMethods,
-} from '../core/options.js';
+import { integer, readOptions, required, withMethods } from '../core/options.js';
 import type { Queue } from '../core/ports.js';
 import { redactCommand } from '../core/redact-command.js';
 import { RUNTIME, toRuntime } from '../core/runtime.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
-import type { Receiver } from '../receiver/receiver.js';
-import { assertWorker, type JobData, type QueueOptions, runJob, withTimeout } from './job.js';
+import {
+  assertWorker,
+  type JobData,
+  type QueueOptions,
+  runJob,
+  type WorkerReceiver,
+  withTimeout,
+} from './job.js';
 
 export type { JobData, QueueOptions } from './job.js';
 
@@ -27,8 +25,7 @@ export interface BullQueueLike {
 
 /** The part of a BullMQ `Job` that {@link bullmqProcessor} uses. */
 export interface BullJobLike {
-  /** The event itself in a job that an earlier release added. */
-  readonly data: JobData | UnknownEvent;
+  readonly data: JobData;
   moveToDelayed(timestamp: number, token?: string): Promise<void>;
 }
 
@@ -42,7 +39,7 @@ export interface BullJobLike {
  * The Redis must keep its data (`appendonly yes`, `noeviction`). `redrive()` also adds events whose jobs were
  * lost, because they are still in the inbox.
  *
- * @param queue - a Queue of bullmq, or a function that gives it, which is called at the first event.
+ * @param queue - a Queue of bullmq.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `queue` is wrong.
  *
  * @example
@@ -54,17 +51,15 @@ export interface BullJobLike {
  * const receiver = createReceiver({ secret, inbox, queue: bullmqQueue(queue), handlers: {} });
  * ```
  */
-export function bullmqQueue(queue: Lazy<BullQueueLike>, options: QueueOptions = {}): Queue {
+export function bullmqQueue(queue: BullQueueLike, options: QueueOptions = {}): Queue {
   const { timeoutMs, ...given } = readOptions('bullmqQueue', options, {
     timeoutMs: integer({ default: 5_000 }),
     runtime: RUNTIME,
   });
   const limit = { timeoutMs, runtime: toRuntime(given.runtime) };
-  readOptions('bullmqQueue', { queue }, { queue: required(lazyRule(QUEUE)) });
-  const wiring = defineLazy('bullmqQueue', { queue }, { queue: QUEUE });
+  readOptions('bullmqQueue', { queue }, { queue: required(QUEUE) });
 
   async function addJob(event: UnknownEvent, data: JobData): Promise<void> {
-    const { queue } = wiring;
     const jobId = toJobId(event.id);
     // BullMQ ignores a new job while it keeps a finished one of the same id.
     if (FINISHED.has(await queue.getJobState(jobId))) await queue.remove(jobId);
@@ -90,8 +85,7 @@ const QUEUE = withMethods('a Queue of bullmq: new Queue(name, { connection })', 
  * not count that as an attempt.
  *
  * @param receiver - a receiver without a queue that uses the same durable inbox as the receivers that enqueue.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is wrong, or its inbox is not durable. An inbox that is given as a
- * function is checked at the first job, which then fails.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is wrong, or its inbox is not durable.
  *
  * @example
  * ```ts
@@ -99,7 +93,7 @@ const QUEUE = withMethods('a Queue of bullmq: new Queue(name, { connection })', 
  * ```
  */
 export function bullmqProcessor(
-  receiver: Pick<Receiver, 'handle'>,
+  receiver: WorkerReceiver,
   options: Pick<QueueOptions, 'runtime'> = {},
 ): (job: BullJobLike, token?: string) => Promise<OutcomeKind> {
   assertWorker('bullmqProcessor', receiver);
@@ -107,7 +101,7 @@ export function bullmqProcessor(
   const { now } = toRuntime(runtime);
   return async (job, token) => {
     try {
-      return await runJob(receiver, toJobData(job.data));
+      return await runJob(receiver, job.data);
     } catch (error) {
       if (!(error instanceof BusyError)) throw error;
       await job.moveToDelayed(now() + Math.min(error.retryAfterMs, MAX_DELAY_MS), token);
@@ -119,10 +113,6 @@ export function bullmqProcessor(
 
 /** An event that a person requeues runs again at the latest after this time, however late its retry time was. */
 const MAX_DELAY_MS = 60_000;
-
-function toJobData(data: JobData | UnknownEvent): JobData {
-  return 'id' in data ? { event: encodeEvent(data) } : data;
-}
 
 const FINISHED: ReadonlySet<string> = new Set(['completed', 'failed']);
 

@@ -38,24 +38,22 @@ export interface JobData {
   readonly traceparent?: string | undefined;
 }
 
+/** The part of a receiver that a worker uses. */
+export type WorkerReceiver = Pick<Receiver, 'handle' | 'inbox'>;
+
 /**
  * Checks the receiver of a worker.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID`
  */
-export function assertWorker(where: string, receiver: Pick<Receiver, 'handle'>): void {
+export function assertWorker(where: string, receiver: WorkerReceiver): void {
   assertReceiver(where, receiver, 'handle');
-  // An inbox that is made at the first event is not made here: `handle` refuses it then.
-  const inbox: Partial<Receiver['inbox']> | undefined = Object.getOwnPropertyDescriptor(
-    receiver,
-    'inbox',
-  )?.value;
-  if (inbox?.durable === false) throw queueNeedsDurable(where);
+  if (!receiver.inbox.durable) throw queueNeedsDurable(where);
 }
 
 /** Handles the event of a job; rejects with the error of the outcome if the engine must retry the job. */
 export async function runJob(
-  receiver: Pick<Receiver, 'handle'>,
+  receiver: WorkerReceiver,
   { event: json, traceparent }: JobData,
 ): Promise<OutcomeKind> {
   const event = JSON.parse(json) as UnknownEvent;

@@ -1,20 +1,17 @@
 import { toHex } from '../core/bytes.js';
 import { StablehooksError } from '../core/errors.js';
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
-import {
-  defineLazy,
-  integer,
-  type Lazy,
-  lazyRule,
-  readOptions,
-  required,
-  string,
-  withMethods,
-} from '../core/options.js';
+import { integer, readOptions, required, string, withMethods } from '../core/options.js';
 import type { Queue } from '../core/ports.js';
 import { RUNTIME, toRuntime } from '../core/runtime.js';
-import type { Receiver } from '../receiver/receiver.js';
-import { assertWorker, type JobData, type QueueOptions, runJob, withTimeout } from './job.js';
+import {
+  assertWorker,
+  type JobData,
+  type QueueOptions,
+  runJob,
+  type WorkerReceiver,
+  withTimeout,
+} from './job.js';
 
 export type { JobData, QueueOptions } from './job.js';
 
@@ -55,7 +52,7 @@ export interface PgBossQueueOptions extends QueueOptions {
  * The queue needs the policy `standard`, the default: with `short`, `stately` or `exclusive` pg-boss adds no job while that
  * of another event waits or runs. The delivery is then answered 503; its event is in the inbox, and `redrive()` tries again.
  *
- * @param boss - a PgBoss, or a function that gives it, which is called at the first event.
+ * @param boss - a PgBoss.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `boss` is wrong.
  *
  * @example
@@ -65,18 +62,16 @@ export interface PgBossQueueOptions extends QueueOptions {
  * const receiver = createReceiver({ secret, inbox, queue: pgBossQueue(boss), handlers: {} });
  * ```
  */
-export function pgBossQueue(boss: Lazy<PgBossLike>, options: PgBossQueueOptions = {}): Queue {
+export function pgBossQueue(boss: PgBossLike, options: PgBossQueueOptions = {}): Queue {
   const { queue, timeoutMs, ...given } = readOptions('pgBossQueue', options, {
     queue: string('stablehooks'),
     timeoutMs: integer({ default: 5_000 }),
     runtime: RUNTIME,
   });
   const limit = { timeoutMs, runtime: toRuntime(given.runtime) };
-  readOptions('pgBossQueue', { boss }, { boss: required(lazyRule(BOSS)) });
-  const wiring = defineLazy('pgBossQueue', { boss }, { boss: BOSS });
+  readOptions('pgBossQueue', { boss }, { boss: required(BOSS) });
 
   async function addJob(event: UnknownEvent, data: JobData): Promise<void> {
-    const { boss } = wiring;
     const id = await toJobId(event.id);
     // Twice: the job with the same id may have been deleted between the calls.
     for (const _ of [1, 2]) {
@@ -112,20 +107,19 @@ const BOSS = withMethods('a PgBoss of pg-boss 10 to 12', ['send', 'getJobById', 
  * Returns the handler for `boss.work`. It handles the events of a batch at the same time, completes the jobs
  * that succeeded, and throws if an event must be retried; pg-boss then retries the other jobs of the batch.
  *
- * pg-boss cannot delay a job that runs, so that an event which runs elsewhere, or failed and is not due yet, uses up one
- * retry of its job. Set `retryBackoff`, which waits about as long as the inbox; `redrive()` adds what has no retry left.
+ * pg-boss cannot delay a job that runs: an event that runs elsewhere, or failed and is not due yet, uses up one retry of
+ * its job. Set `retryBackoff`, which waits about as long as the inbox; `redrive()` adds what has no retry left.
  *
  * pg-boss takes the next batch after the slowest job. If Postgres disconnects when a batch ends, pg-boss 10
  * leaves an unhandled rejection, which ends the Node process. Restart workers automatically; no event is lost.
  * pg-boss 11 and 12 emit `error` instead.
  *
- * @param boss - the `PgBoss` whose `work` method gets the handler.
  * Pass `batchSize` and `pollingIntervalSeconds` to `boss.work`, as below: the defaults of pg-boss handle one job at a
  * time.
  *
+ * @param boss - the `PgBoss` whose `work` method gets the handler.
  * @param receiver - a receiver without a queue that uses the same durable inbox as the receivers that enqueue.
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `boss` or `receiver` is wrong, or the receiver's inbox is not durable. An
- * inbox that is given as a function is checked at the first job, which then fails.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `boss` or `receiver` is wrong, or the receiver's inbox is not durable.
  *
  * @example
  * ```ts
@@ -135,7 +129,7 @@ const BOSS = withMethods('a PgBoss of pg-boss 10 to 12', ['send', 'getJobById', 
  */
 export function pgBossProcessor(
   boss: PgBossCompleteLike,
-  receiver: Pick<Receiver, 'handle'>,
+  receiver: WorkerReceiver,
 ): (jobs: readonly PgBossJob[]) => Promise<void> {
   const bossRule = withMethods('a PgBoss of pg-boss 10 to 12', ['complete']);
   readOptions('pgBossProcessor', { boss }, { boss: required(bossRule) });
@@ -154,7 +148,7 @@ export function pgBossProcessor(
     };
     await Promise.all(jobs.map(run));
     if (failures.length === 0) return;
-    // A rejection fails all jobs of the batch that are not complete by then. The alternative, to fail some jobs
+    // A rejection fails all jobs of the batch that are not complete yet. The alternative, to fail some jobs
     // and let pg-boss complete the batch, would complete jobs that another worker has taken in the meantime.
     const [first] = finished;
     if (first !== undefined) {

@@ -16,7 +16,6 @@ const FUNCTIONS = [
   ['unnest(text[])', 'SETOF text', "SELECT 'evt_other'"],
   ['hashtextextended(text, bigint)', 'bigint', 'SELECT 0::bigint'],
   ['to_timestamp(double precision)', 'timestamptz', "SELECT 'infinity'::pg_catalog.timestamptz"],
-  ['pg_notify(text, text)', 'void', 'SELECT'],
   ['pg_advisory_xact_lock(bigint)', 'void', 'SELECT'],
   ['to_regclass(text)', 'regclass', 'SELECT NULL::regclass'],
 ] as const;

@@ -12,7 +12,7 @@ const KEY = 'redeem_7';
 const DUE = { dueInMs: 0, origin: 'pull' } as const;
 const LATER = { dueInMs: HOUR_MS, origin: 'pull' } as const;
 const PARKED = { dueInMs: null, origin: 'pull' } as const;
-const TAKE = { limit: 16, visibilityTimeoutMs: HOUR_MS, types: [] } as const;
+const TAKE = { limit: 16, visibilityTimeoutMs: HOUR_MS, types: ['transfer.settled'] } as const;
 
 type Inbox = ReturnType<typeof redisInbox>;
 
@@ -77,13 +77,28 @@ describeWithRedis('the work of one script of the Redis inbox', () => {
   ])('the number of scripts in which takeDue corrects %d wrong entries is %d', async (count, scripts) => {
     const { inbox, commands, evict } = await open();
     const events = someEvents(count);
-    await inbox.record(events, PARKED);
+    await inbox.record(events, DUE);
     await evict(...hashesOf(events));
-    // They are received now, and parked by an index.
-    await inbox.record(events, LATER);
+    // They are of another type now, and in the index of this one.
+    await inbox.record(
+      events.map((event) => ({ ...event, type: 'mint.completed' })),
+      LATER,
+    );
     commands.length = 0;
     expect(await inbox.takeDue({ ...TAKE, types: [TYPE] })).toEqual([]);
     expect(commands).toHaveLength(scripts);
+  });
+
+  test('takeDue runs as many commands when 3,000 events of another type have been due for longer', async () => {
+    const { inbox, commands } = await open();
+    const events = someEvents(3_002);
+    const others = events.slice(2).map((event) => ({ ...event, type: 'mint.completed' }));
+    await inbox.record(others, { dueInMs: -HOUR_MS, origin: 'pull' });
+    await inbox.record(events.slice(0, 2), DUE);
+    commands.length = 0;
+    expect(await inbox.takeDue(TAKE)).toHaveLength(2);
+    expect(commands).toHaveLength(1);
+    expect(Math.max(...commands)).toBeLessThan(40);
   });
 
   test('takeDue forgets 3,000 events that a cache has evicted in 21 scripts of at most 3,000 commands', async () => {
@@ -194,7 +209,7 @@ describeWithRedis('the work of one script of the Redis inbox', () => {
     await inbox.record(someEvents(500), LATER);
     for (const isEvicted of [false, true]) {
       if (isEvicted) {
-        await evict('due');
+        await evict(`due:${TYPE}`);
         expect(await inbox.takeDue(TAKE)).toEqual([]);
         expect(Math.max(...commands)).toBeGreaterThan(500);
       }

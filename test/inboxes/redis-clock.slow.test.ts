@@ -11,7 +11,7 @@ const HOUR_MS = 3_600_000;
 const KEY = 'redeem_7';
 const LEASE = { leaseMs: HOUR_MS, origin: 'push' } as const;
 const DUE = { dueInMs: 0, origin: 'pull' } as const;
-const TAKE = { limit: 16, visibilityTimeoutMs: HOUR_MS, types: [] } as const;
+const TAKE = { limit: 16, visibilityTimeoutMs: HOUR_MS, types: ['transfer.settled'] } as const;
 
 type Inbox = ReturnType<typeof redisInbox>;
 

@@ -46,8 +46,7 @@ const KEYS = {
   'the history': (id: string) => `history:${id}`,
   'the events of a state': (_: string, state: string) => `in:${state}`,
   'the ages of a state': (_: string, state: string) => `since:${state}`,
-  'the due times': () => 'due',
-  'the parked events of a type': () => `parked:${TYPE}`,
+  'the due times of a type': () => `due:${TYPE}`,
   'the events to prune': () => 'whole',
   'the state of the poller': () => 'poll',
 } as const;
@@ -167,7 +166,7 @@ describeWithRedis('the Redis inbox over a cache', () => {
     await retry('evt_due', 0);
     await retry('evt_later', HOUR_MS);
     await inbox.takeDue({ ...TAKE, limit: 0 });
-    await evict('due');
+    await evict(`due:${TYPE}`);
     await bring.leased(inbox, 'evt_since');
     expect((await inbox.takeDue(TAKE)).map(({ event: { id } }) => id)).toEqual(['evt_due']);
     expect((await inbox.find('evt_later'))?.state).toBe('failed');
@@ -185,7 +184,7 @@ describeWithRedis('the Redis inbox over a cache', () => {
     expect((await inbox.count()).map(({ count }) => count)).toEqual([0, 0, 0, 1, 0, 0]);
   });
 
-  const OF_A_KEY = ['holder:k', 'waiting:k', 'due:k'];
+  const OF_A_KEY = ['holder:k', 'waiting:k', `keyed:${TYPE.length}:${TYPE}:k`];
 
   test('whatever is evicted between the calls, no call rejects, and each event can be brought to its end', async () => {
     const ids = ['evt_a', 'evt_b', 'evt_c'];

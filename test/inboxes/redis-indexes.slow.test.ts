@@ -12,7 +12,7 @@ const LEASE = { leaseMs: HOUR_MS, origin: 'push' } as const;
 const DUE = { dueInMs: 0, origin: 'pull' } as const;
 const LATER = { dueInMs: HOUR_MS, origin: 'pull' } as const;
 const PARKED = { dueInMs: null, origin: 'pull' } as const;
-const TAKE = { limit: 16, visibilityTimeoutMs: HOUR_MS, types: [] } as const;
+const TAKE = { limit: 16, visibilityTimeoutMs: HOUR_MS, types: ['transfer.settled'] } as const;
 
 type Inbox = ReturnType<typeof redisInbox>;
 type Options = { readonly leaseMs?: number; readonly key?: string };
@@ -100,7 +100,6 @@ describeWithRedis('the indexes of the Redis inbox', () => {
     expect((await take(inbox, { types: [TYPE] })).sort()).toEqual(
       [parked, keyed, dead, lapsed].map(({ id }) => id),
     );
-    expect(await names()).not.toContain(`parked:${TYPE}`);
     expect(await fieldsOf(lapsed.id)).not.toContain('token');
     await inbox.complete(await claimed(inbox, changes, { key: 'c' }));
     await inbox.complete(lease);
@@ -111,7 +110,12 @@ describeWithRedis('the indexes of the Redis inbox', () => {
     if (again.state !== 'claimed') throw new Error(again.state);
     await inbox.complete(again.lease);
     expect(await inbox.prune({ olderThanMs: 0 })).toBe(8);
-    expect(await names()).toEqual(['due', ...events.map(({ id }) => `event:${id}`), 'in:done', 'since:done']);
+    expect(await names()).toEqual([
+      `due:${TYPE}`,
+      ...events.map(({ id }) => `event:${id}`),
+      'in:done',
+      'since:done',
+    ]);
   });
 
   test('an event that waits for a key and is claimed after a cache has evicted the holder has no place among those that wait', async () => {
@@ -157,14 +161,13 @@ describeWithRedis('the indexes of the Redis inbox', () => {
     });
   }
 
-  for (const state of ['received', 'lapsed', 'failed', 'dead', 'parked', 'done'] as const) {
+  for (const state of ['lapsed', 'dead', 'parked', 'done'] as const) {
     test(`of a ${state} event whose hash a cache has evicted, Redis has nothing once the events were counted and those of its type taken`, async () => {
       const { inbox, evict, mentions } = open();
       if (state === 'done') await inbox.complete(await claimed(inbox, event('evt_gone')));
       else await BRING[state]?.(inbox, 'evt_gone');
       await evict('event:evt_gone');
       expect((await inbox.count()).map(({ count }) => count)).toEqual([0, 0, 0, 0, 0, 0]);
-      if (state !== 'parked') expect(await mentions('evt_gone')).toEqual([]);
       expect(await take(inbox, { types: [TYPE] })).toEqual([]);
       expect(await mentions('evt_gone')).toEqual([]);
     });
@@ -287,32 +290,22 @@ describeWithRedis('the indexes of the Redis inbox', () => {
     const later = open();
     await later.inbox.record([event('evt_1')], LATER);
     await later.inbox.record([event('evt_2')], DUE);
-    await later.evict('due');
+    await later.evict(`due:${TYPE}`);
     expect(await take(later.inbox, { limit: 1 })).toEqual(['evt_2']);
-
-    // It is received by the indexes, and parked by its hash.
-    const parked = open();
-    await parked.inbox.record([event('evt_1')], DUE);
-    await parked.evict('event:evt_1');
-    await parked.inbox.record([event('evt_1')], PARKED);
-    await parked.inbox.record([event('evt_2')], DUE);
-    await parked.evict('due');
-    expect(await take(parked.inbox, { limit: 1 })).toEqual(['evt_2']);
-    expect((await parked.inbox.find('evt_1'))?.state).toBe('parked');
   });
 
   test('when the due times and another index are evicted, the events of the other indexes are due at their time all the same', async () => {
     const { inbox, evict } = open();
     await inbox.record([event('evt_1')], { ...LATER, keys: ['k'] });
     await fail(inbox, 'evt_2', 0);
-    await evict('due', 'in:received');
+    await evict(`due:${TYPE}`, 'in:received');
     await claimed(inbox, event('evt_3'), { key: 'k' });
     // It is due by now, and not in the index of received events.
     expect((await inbox.claim(event('evt_1'), { ...LEASE, key: 'k' })).state).toBe('waiting');
     expect(await take(inbox)).toEqual(['evt_2']);
   });
 
-  test('an entry of the due times of a key counts only for an event that has the key and is received or has failed', async () => {
+  test('an entry of the due times of a key counts only for an event that has the key and is not leased', async () => {
     const prepare = async () => {
       const opened = open();
       const { inbox, evict } = opened;
@@ -327,13 +320,7 @@ describeWithRedis('the indexes of the Redis inbox', () => {
     const other = await prepare();
     await other.inbox.record([event('evt_1')], { ...DUE, keys: ['j'] });
     expect((await take(other.inbox)).sort()).toEqual(['evt_1', 'evt_2']);
-    expect(await other.mentions('evt_1')).not.toContain('due:k');
-
-    const parked = await prepare();
-    await parked.inbox.record([event('evt_1')], { ...PARKED, keys: ['k'] });
-    expect(await take(parked.inbox)).toEqual(['evt_2']);
-    expect((await parked.inbox.find('evt_1'))?.state).toBe('parked');
-    expect(await parked.mentions('evt_1')).not.toContain('due:k');
+    expect(await other.mentions('evt_1')).not.toContain(`keyed:16:${TYPE}:k`);
 
     const leased = await prepare();
     await claimed(leased.inbox, event('evt_1'), { key: 'j' });

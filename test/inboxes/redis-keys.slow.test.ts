@@ -11,8 +11,11 @@ import { describeWithRedis } from '../services/with-redis.js';
 
 const HOUR_MS = 3_600_000;
 const KEY = 'redeem_7';
+
+/** The due events of the key. */
+const KEYED = `keyed:16:transfer.settled:${KEY}`;
 const LEASE = { leaseMs: HOUR_MS, origin: 'push', key: KEY } as const;
-const TAKE = { limit: 16, visibilityTimeoutMs: HOUR_MS, types: [] } as const;
+const TAKE = { limit: 16, visibilityTimeoutMs: HOUR_MS, types: ['transfer.settled'] } as const;
 
 type Inbox = ReturnType<typeof redisInbox>;
 
@@ -65,7 +68,7 @@ describeWithRedis('the ordering keys of the Redis inbox', () => {
         const all = await own.redis.keys(`{${prefix}}:*`);
         return all
           .map((key) => key.slice(prefix.length + 3))
-          .filter((key) => /^(holder|waiting|due):/.test(key));
+          .filter((key) => /^(holder|waiting|keyed):/.test(key));
       },
     };
   }
@@ -178,7 +181,7 @@ describeWithRedis('the ordering keys of the Redis inbox', () => {
     await inbox.record([taken], { dueInMs: 0, origin: 'push', keys: [KEY] });
     const leases = { done: await claimed(inbox, done) };
     expect((await inbox.claim(waiting, LEASE)).state).toBe('waiting');
-    expect((await ofKeys()).sort()).toEqual(['due', 'holder', 'waiting'].map((kind) => `${kind}:${KEY}`));
+    expect((await ofKeys()).sort()).toEqual([`holder:${KEY}`, KEYED, `waiting:${KEY}`]);
     await inbox.complete(leases.done);
     await inbox.fail(await claimed(inbox, dead), { retryAfterMs: null, error: 'no' });
     await inbox.fail(await claimed(inbox, failed), { retryAfterMs: HOUR_MS, error: 'no' });
@@ -206,19 +209,6 @@ describeWithRedis('the ordering keys of the Redis inbox', () => {
     expect(claim.state).toBe('claimed');
     expect(await inbox.find(second.id)).toMatchObject({ state: 'leased', key: null });
     expect(await ofKeys()).toEqual([]);
-  });
-
-  test('events that a release without ordering keys stored take turns once they are claimed with a key', async () => {
-    const { inbox } = open();
-    const [first, second, third] = eventsBySecond(3) as [UnknownEvent, UnknownEvent, UnknownEvent];
-    await inbox.record([third, second, first], { dueInMs: 0, origin: 'pull' });
-    expect((await inbox.find(first.id))?.key).toBeNull();
-    expect(await inbox.takeDue(TAKE)).toHaveLength(3);
-    const lease = await claimed(inbox, third);
-    expect((await inbox.claim(second, LEASE)).state).toBe('waiting');
-    expect((await inbox.claim(first, LEASE)).state).toBe('waiting');
-    await inbox.complete(lease);
-    expect(idsOf(await inbox.takeDue(TAKE))).toEqual([first.id]);
   });
 
   test('events that wait are due when the lease lapses although a cache has evicted the set of them', async () => {
@@ -304,7 +294,7 @@ describeWithRedis('the ordering keys of the Redis inbox', () => {
     const { inbox, evict } = open();
     const events = eventsBySecond(5);
     await inbox.record(events, { dueInMs: 0, origin: 'pull', keys: events.map(() => KEY) });
-    await evict(`due:${KEY}`);
+    await evict(KEYED);
     const ran: string[] = [];
     while (ran.length < events.length) {
       const [due, ...others] = await inbox.takeDue(TAKE);

@@ -17,7 +17,7 @@ interface World {
 }
 
 /** Calls the inbox and returns plain data, which must be the same for both inboxes. */
-type Command = (world: World) => Promise<unknown>;
+type Command = (world: World) => unknown;
 
 const START_MS = 1_767_323_045_678;
 const TYPES = ['transfer.settled', 'mint.completed'];
@@ -72,6 +72,11 @@ const commands: fc.Arbitrary<Command> = fc.oneof(
             { ...options, origin: 'pull', keys: page.map(([, key]) => key) },
           ),
     ),
+  fc.tuple(anyEvent, traceparent).map<Command>(
+    ([event, traceparent]) =>
+      ({ inbox }) =>
+        inbox.ignore([event, event], { origin: 'push', traceparent }),
+  ),
   fc
     .record({ visibilityTimeoutMs: ms, types: fc.subarray(TYPES) })
     .map<Command>((options) => async ({ inbox }) => {
@@ -152,7 +157,7 @@ describeWithRedis('the Redis inbox with ordering keys', () => {
           else expect(claim.state).toBe('done');
         }
         const left = (await own.redis.keys(`{${prefix}}:*`)).map((key) => key.slice(prefix.length + 3));
-        expect(left.filter((key) => /^(holder|waiting|due):/.test(key))).toEqual([]);
+        expect(left.filter((key) => /^(holder|waiting|keyed):/.test(key))).toEqual([]);
       }),
       { numRuns: 300 },
     );

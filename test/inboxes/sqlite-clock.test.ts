@@ -10,7 +10,7 @@ const YEAR_MS = 365 * 24 * HOUR_MS;
 const START = Date.parse('2026-01-02T03:04:05Z');
 
 const LEASE = { leaseMs: HOUR_MS, origin: 'push' } as const;
-const TAKE = { limit: 100, visibilityTimeoutMs: MINUTE_MS, types: [] } as const;
+const TAKE = { limit: 100, visibilityTimeoutMs: MINUTE_MS, types: ['transfer.settled'] } as const;
 
 const event = (id: string): UnknownEvent => ({
   id,

@@ -15,7 +15,7 @@ interface World {
 }
 
 /** Calls the inbox and returns plain data, which must be the same for both inboxes. */
-type Command = (world: World) => Promise<unknown>;
+type Command = (world: World) => unknown;
 
 const STATES = ['received', 'leased', 'failed', 'done', 'dead', 'parked'] as const;
 const TYPES = ['transfer.settled', 'mint.completed'];
@@ -83,6 +83,11 @@ const commands: fc.Arbitrary<Command> = fc.oneof(
             { ...options, keys: page.map(([, key]) => key) },
           ),
     ),
+  fc.tuple(fc.array(anyEvent, { maxLength: 8 }), fc.record({ origin, traceparent })).map<Command>(
+    ([page, options]) =>
+      ({ inbox }) =>
+        inbox.ignore(page, options),
+  ),
   fc
     .record({ limit: fc.integer({ min: 1, max: 4 }), visibilityTimeoutMs: ms, types: fc.subarray(TYPES) })
     .map<Command>(

@@ -4,11 +4,10 @@ import { fileURLToPath } from 'node:url';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { expect, onTestFinished, test } from 'vitest';
 import { connect, freshPath } from './sqlite-drivers.js';
-import { VERSION_3 } from './sqlite-versions.js';
 
 const SCRIPT = fileURLToPath(new URL('sqlite-process.ts', import.meta.url));
 const HOUR_MS = 3_600_000;
-const TAKE = { limit: 1_000, visibilityTimeoutMs: HOUR_MS, types: [] } as const;
+const TAKE = { limit: 1_000, visibilityTimeoutMs: HOUR_MS, types: ['transfer.settled'] } as const;
 
 function start(path: string, { task }: { readonly task: string }): ChildProcess {
   const child = fork(SCRIPT, [path, task], { execArgv: ['--import', 'tsx'] });
@@ -32,20 +31,6 @@ test('four processes that open a new file at the same time claim each event once
   const won = (await Promise.all(results)).flat();
   expect(won).toHaveLength(200);
   expect(new Set(won).size).toBe(200);
-});
-
-test('four processes that migrate a file of the previous release at the same time keep its state', async () => {
-  const path = freshPath();
-  const db = connect(path);
-  db.exec(VERSION_3);
-  const children = Array.from({ length: 4 }, () => start(path, { task: 'race' }));
-  await Promise.all(children.map(message));
-  const results = children.map(message);
-  for (const child of children) child.send('go');
-  expect((await Promise.all(results)).flat()).toHaveLength(200);
-  const inbox = sqliteInbox(db);
-  expect(await inbox.pollState()).toEqual({ since: 4, watermark: 9, gaps: [], limit: 0, oldest: null });
-  expect((await inbox.find('dead'))?.state).toBe('dead');
 });
 
 test('a process that is killed loses no completed event, and its last event becomes due again', async () => {

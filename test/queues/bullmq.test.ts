@@ -91,20 +91,6 @@ describeWithRedis('BullMQ', () => {
     expect(claimed).toEqual([EXACT_JSON]);
   });
 
-  test('bullmqProcessor handles a job whose data is the event itself, which an earlier release added', async () => {
-    const queue = openQueue();
-    const handled: unknown[] = [];
-    const receiver = createReceiver({
-      secret: 'x',
-      inbox: exactInbox().inbox,
-      handlers: { 'transfer.settled': (event) => void handled.push(event) },
-    });
-    const event = someEvent();
-    await queue.add(event.type, event, { jobId: 'event-earlier' });
-    await once(startWorker(queue, receiver), 'completed');
-    expect(handled).toEqual([event]);
-  });
-
   test('a job whose event is not due yet is delayed, and uses up no attempt', async () => {
     const queue = openQueue(1);
     const { inbox, clock } = exactInbox();
@@ -132,21 +118,8 @@ describeWithRedis('BullMQ', () => {
     expect(job.attemptsMade).toBe(1);
   });
 
-  test('a queue that is given as a function is made at the first event, and checked there', async () => {
-    const queue = openQueue();
-    let made = 0;
-    const { enqueue } = bullmqQueue(() => {
-      made += 1;
-      return queue;
-    });
-    expect(made).toBe(0);
-    await enqueue(someEvent());
-    await enqueue(someEvent());
-    expect(made).toBe(1);
-    expect(await queue.getJobCountByTypes('waiting')).toBe(2);
-    await expect(bullmqQueue(() => ({}) as Queue).enqueue(someEvent())).rejects.toThrow(
-      'bullmqQueue: `queue` must be a Queue of bullmq',
-    );
+  test('bullmqQueue throws when it is given something else than a queue', () => {
+    expect(() => bullmqQueue({} as Queue)).toThrow('bullmqQueue: `queue` must be a Queue of bullmq');
   });
 
   const options = recorded('queue', 'BullMQ', 'bullmq', { queueContract });
