@@ -70,14 +70,8 @@ export {
 } from './core/signature.js';
 export { type MemoryInboxOptions, memoryInbox } from './inboxes/memory.js';
 export { type CachedSecretOptions, cachedSecret, type KeyedSecretOptions } from './receiver/cached-secret.js';
-export type {
-  Handler,
-  HandlerContext,
-  Handlers,
-  OrderingKey,
-  ReceiverOptions,
-  SignatureOptions,
-} from './receiver/options.js';
+export type { Handler, HandlerContext, Handlers } from './receiver/handler.js';
+export type { OrderingKey, ReceiverOptions, SignatureOptions } from './receiver/options.js';
 export {
   type Outcome,
   type OutcomeCounts,
@@ -90,10 +84,10 @@ export {
   createReceiver,
   type Receiver,
   type RedriveOptions,
-  type WebhookRequest,
 } from './receiver/receiver.js';
 export type { StartOptions } from './receiver/redriver.js';
 export { logOutcome } from './receiver/report.js';
+export type { WebhookRequest } from './receiver/request.js';
 export type { ReceiverSecret, SecretRequest } from './receiver/secret.js';
 export type { ReceiverSource } from './receiver/source.js';
 export { withPayload } from './receiver/with-payload.js';

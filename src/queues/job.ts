@@ -1,5 +1,5 @@
 import type { UnknownEvent } from '../core/events.js';
-import { assertReceiver } from '../core/options.js';
+import { readOptions, required, withMethods } from '../core/options.js';
 import { orTimeout, type Runtime, type RuntimeOptions } from '../core/runtime.js';
 import { queueNeedsDurable } from '../receiver/options.js';
 import type { OutcomeKind } from '../receiver/outcome.js';
@@ -47,7 +47,8 @@ export type WorkerReceiver = Pick<Receiver, 'handle' | 'inbox'>;
  * @throws {ConfigError} `ERR_CONFIG_INVALID`
  */
 export function assertWorker(where: string, receiver: WorkerReceiver): void {
-  assertReceiver(where, receiver, 'handle');
+  const isReceiver = withMethods('a receiver, which createReceiver makes', ['handle']);
+  readOptions(where, { receiver }, { receiver: required(isReceiver) });
   if (!receiver.inbox.durable) throw queueNeedsDurable(where);
 }
 

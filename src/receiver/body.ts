@@ -1,7 +1,7 @@
 import { type Awaitable, isPromise } from '../core/awaitable.js';
 import type { Deadlines } from '../core/deadlines.js';
 import { RequestError } from '../core/errors.js';
-import type { WebhookRequest } from './receiver.js';
+import type { WebhookRequest } from './request.js';
 
 interface BodySettings {
   readonly maxBodyBytes: number;

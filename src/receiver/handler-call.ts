@@ -2,7 +2,7 @@
 import { EventError, HandlerError, PermanentError } from '../core/errors.js';
 import { encodeEvent, type UnknownEvent, type WebhookEvent } from '../core/events.js';
 import type { Origin } from '../core/ports.js';
-import type { HandlerContext } from './options.js';
+import type { HandlerContext } from './handler.js';
 
 /** The errors of a handler, as opposed to those of the inbox around it. */
 export type HandlerFault = HandlerError | PermanentError | EventError;

@@ -2,10 +2,11 @@
 import { ConfigError } from '../core/errors.js';
 import { EVENT_TYPES, type EventType, type UnknownEvent, type WebhookEvent } from '../core/events.js';
 import { func, integer, oneOf, readOptions, required, rule, withMethods } from '../core/options.js';
-import type { Inbox, Logger, Origin, Queue } from '../core/ports.js';
+import type { Inbox, Logger, Queue } from '../core/ports.js';
 import { RUNTIME, type Runtime, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import { SIGNATURE_ENCODINGS, SIGNATURE_HEADER, type SignatureFormat } from '../core/signature.js';
 import { memoryInbox } from '../inboxes/memory.js';
+import type { Handler, Handlers } from './handler.js';
 import type { Outcome } from './outcome.js';
 import { type ReceiverSecret, readSecret, type SecretOfRequest } from './secret.js';
 import type { Layer } from './work.js';
@@ -105,35 +106,6 @@ export interface SignatureOptions extends SignatureFormat {
   /** The name of the header. @default 'X-SERVICE-Signature' */
   readonly header?: string | undefined;
 }
-
-/** What a handler gets beside the event. */
-export interface HandlerContext<Tx = undefined> {
-  /** The open transaction in which the event is marked done, in a transactional inbox; otherwise `undefined`. */
-  readonly tx: Tx;
-  /** Aborts after `handlerTimeoutMs`. Pass it on: after `leaseMs` another process can run the event. */
-  readonly signal: AbortSignal;
-  /** Which attempt this is, from 1. */
-  readonly attempt: number;
-  /** Where the event came from. */
-  readonly origin: Origin;
-  /** The event's exact JSON: what was signed, or the text of the list's element. `JSON.parse` rounds large numbers. */
-  readonly json: string;
-}
-
-/**
- * Runs the effect of one event. Its result is ignored, but a promise is awaited. Throw for a retry; throw
- * {@link PermanentError} when a retry cannot help.
- */
-export type Handler<Type extends EventType = EventType, Tx = undefined> = (
-  event: WebhookEvent<Type>,
-  context: HandlerContext<Tx>,
-) => unknown;
-
-/**
- * One handler per type. A new event of a type without one is answered 200 and recorded as done: all receivers of an inbox
- * need the same handlers.
- */
-export type Handlers<Tx = undefined> = { readonly [Type in EventType]?: Handler<Type, Tx> };
 
 /** The handlers by type, once the compiler has checked each against its own event. */
 type HandlerTable = { readonly [Type in EventType]?: Handler<EventType, unknown> | undefined };

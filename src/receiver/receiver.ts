@@ -10,7 +10,7 @@ import {
 } from '../core/events.js';
 import { notify } from '../core/log.js';
 import { abortSignal, integer, readOptions } from '../core/options.js';
-import type { Inbox, Logger, Origin, RecordResult } from '../core/ports.js';
+import type { Inbox, Origin, RecordResult } from '../core/ports.js';
 import { atMost, orAborted } from '../core/runtime.js';
 import { verify } from '../core/signature.js';
 import { answerFirst, storeForLater } from '../flow/answer-first.js';
@@ -24,40 +24,10 @@ import { queueNeedsDurable, type ReceiverOptions, readReceiverOptions } from './
 import { emptyCounts, type Outcome, type OutcomeCounts, type OutcomeResult } from './outcome.js';
 import { Redriver, type StartOptions } from './redriver.js';
 import { type OpenPass, Report } from './report.js';
+import type { WebhookRequest } from './request.js';
 import { assertDelivery } from './request-checks.js';
 import { type RecordOptions, Store } from './store.js';
 import type { CallHandler, Dispatch, Layer, PollSummary, Work } from './work.js';
-
-/** One HTTP request as an adapter hands it in. An adapter knows its framework, and nothing else. */
-export interface WebhookRequest {
-  readonly method: string;
-  /**
-   * The path and query as the sender requested them, with every prefix that the receiver is mounted at; or the absolute
-   * URL. A `secret` function sees them.
-   *
-   * @default ''
-   */
-  readonly url?: string | undefined;
-  /** The value of a header, several joined by a comma. The name is case-insensitive. */
-  header(name: string): string | null | undefined;
-  /**
-   * Reads the exact bytes of the body, at most `maxBytes`. Called at most once, after the cheap checks, and in the first
-   * synchronous step of `receive`.
-   *
-   * Throws or rejects with a {@link RequestError}: `ERR_BODY_TOO_LARGE`, `ERR_BODY_INCOMPLETE`, `ERR_BODY_UNAVAILABLE`.
-   */
-  body(maxBytes: number): Uint8Array | Promise<Uint8Array>;
-  /** Called when the body takes longer than `bodyTimeoutMs`: stops reading and frees what was read. */
-  cancelBody?(): void;
-  /**
-   * Called with the work that goes on after the answer, if any does: a handler under `answer: 'recorded'`, or one that
-   * outlives `handlerTimeoutMs`. It keeps the invocation alive until that has ended, at the latest after `leaseMs`. The
-   * promise never rejects. Leave it out where the process keeps running.
-   */
-  readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
-  /** The framework's logger of this request; the `logger` of the receiver has precedence. @default console */
-  readonly logger?: Logger | undefined;
-}
 
 /** What is known of an authentic event beside itself. */
 export interface AcceptOptions {
@@ -65,7 +35,7 @@ export interface AcceptOptions {
   readonly json?: string | undefined;
   /** The trace context that the event came with, such as that of its job, as a W3C `traceparent`. @default none */
   readonly traceparent?: string | undefined;
-  /** Called with a handler that outlives `handlerTimeoutMs`, as that of a {@link WebhookRequest}. @default none */
+  /** Called with a handler that outlives `handlerTimeoutMs`, as that of a `WebhookRequest`. @default none */
   readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
 }
 

@@ -1,8 +1,9 @@
 /** A receiver where an adapter or a poller expects one. */
 import { ConfigError } from '../core/errors.js';
 import { type Outcome, toFailure } from './outcome.js';
-import type { Receiver, WebhookRequest } from './receiver.js';
+import type { Receiver } from './receiver.js';
 import { logOutcome } from './report.js';
+import type { WebhookRequest } from './request.js';
 
 /**
  * A receiver, or a function that makes it at the first use, so that a build (such as `next build`) needs neither secrets

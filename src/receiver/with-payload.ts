@@ -8,7 +8,7 @@ import type {
   UnknownPayload,
   WebhookEvent,
 } from '../core/events.js';
-import type { Handler, HandlerContext } from './options.js';
+import type { Handler, HandlerContext } from './handler.js';
 
 /**
  * Checks the payload before the handler runs, and narrows it to the output of the schema.

@@ -1,7 +1,7 @@
 /** The seams of the receiver: how an event passes from part to part, and where layers wrap a part. */
 import type { UnknownEvent, WebhookEvent } from '../core/events.js';
 import type { Inbox, Lease, Origin } from '../core/ports.js';
-import type { HandlerContext } from './options.js';
+import type { HandlerContext } from './handler.js';
 import type { Outcome, OutcomeCounts, OutcomeResult } from './outcome.js';
 
 /** One authentic event on its way to a handler. */
