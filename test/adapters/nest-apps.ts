@@ -1,11 +1,5 @@
 /** Apps of Nest on its two platforms, as a `main.ts` makes them. */
-import {
-  type DynamicModule,
-  type INestApplication,
-  type LoggerService,
-  Module,
-  type Type,
-} from '@nestjs/common';
+import { type INestApplication, Module, type ModuleMetadata, type Type } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
@@ -21,36 +15,22 @@ export const PLATFORMS = [
   { platform: 'Fastify', adapter: () => new FastifyAdapter() },
 ] as const;
 
-/** What an app is made of. */
-interface AppParts {
-  readonly imports: readonly DynamicModule[];
-  readonly providers?: readonly (Type | object)[];
-  readonly controllers?: readonly Type[];
-  readonly logger?: LoggerService | false;
-  readonly bodyParser?: boolean;
-  readonly rawBody?: boolean;
-}
+type AppOptions = Parameters<typeof NestFactory.create>[2];
 
 /** The root module of an app. */
-export function toRoot({ imports, providers = [], controllers = [] }: AppParts): Type {
+export function toRoot(metadata: ModuleMetadata): Type {
   class AppModule {}
-  Module({ imports: [...imports], providers: [...providers] as Type[], controllers: [...controllers] })(
-    AppModule,
-  );
+  Module(metadata)(AppModule);
   return AppModule;
 }
 
 export function createApp(
   adapter: ExpressAdapter | FastifyAdapter,
-  { logger = false, bodyParser, rawBody, ...parts }: AppParts,
+  metadata: ModuleMetadata,
+  options: AppOptions = {},
 ): Promise<INestApplication> {
-  return NestFactory.create(toRoot(parts), adapter, {
-    logger,
-    // Otherwise Nest ends the process when the app cannot be created.
-    abortOnError: false,
-    ...(bodyParser !== undefined && { bodyParser }),
-    ...(rawBody !== undefined && { rawBody }),
-  });
+  // With `abortOnError`, Nest ends the process when the app cannot be created.
+  return NestFactory.create(toRoot(metadata), adapter, { logger: false, abortOnError: false, ...options });
 }
 
 /** Listens until the test has ended. Returns the origin of its URLs. */
@@ -61,11 +41,10 @@ export async function listening(app: INestApplication): Promise<string> {
 }
 
 /** A module of a receiver, and the outcomes of its deliveries. */
-export function observed(options: Partial<StablehooksModuleOptions> = {}) {
+export function observed(options: Partial<StablehooksModuleOptions & { isGlobal: boolean }> = {}) {
   const outcomes: Outcome[] = [];
   const module = StablehooksModule.forRoot({
     secret,
-    logger: { warn: () => undefined, error: () => undefined },
     onOutcome: (outcome) => void outcomes.push(outcome),
     ...options,
   });

@@ -2,17 +2,16 @@ import { Injectable } from '@nestjs/common';
 import type { HandlerContext, WebhookEvent } from 'stablehooks';
 import { contractReceiverOptions } from 'stablehooks/conformance';
 import { OnEvent, StablehooksModule } from 'stablehooks/nest';
+import * as z from 'zod/mini';
 import { describeContract } from './listening.js';
 import { createApp, PLATFORMS } from './nest-apps.js';
 
-const { handlers, payloads, ...options } = contractReceiverOptions();
+const { handlers, ...options } = contractReceiverOptions();
 
 @Injectable()
 class ContractHandlers {
-  @OnEvent('accept.confirmed', { payload: payloads?.['accept.confirmed'] })
-  accepted(event: WebhookEvent<'accept.confirmed'>, context: HandlerContext) {
-    return handlers['accept.confirmed']?.(event, context);
-  }
+  @OnEvent('accept.confirmed', z.object({ amount: z.string() }))
+  accepted() {}
 
   @OnEvent('transfer.settled')
   settled(event: WebhookEvent<'transfer.settled'>, context: HandlerContext) {

@@ -1,11 +1,14 @@
-/** What the compiler promises users of Nest: a method accepts its event. Compiled by `npm run check`, never run. */
+/** Types of the Nest module: a method accepts the event of its decorator. Compiled by `npm run check`, never run. */
+import { Injectable } from '@nestjs/common';
+import type { Pool, PoolClient } from 'pg';
 import type { HandlerContext, UnknownEvent, WebhookEvent } from 'stablehooks';
-import { OnEvent, StablehooksModule } from 'stablehooks/nest';
+import { postgresInbox } from 'stablehooks/inboxes/postgres';
+import { OnEvent, StablehooksModule, type StablehooksOptionsFactory } from 'stablehooks/nest';
 import * as z from 'zod/mini';
 
-interface Client {
-  query(sql: string): Promise<void>;
-}
+declare const pool: Pool;
+
+const Amount = z.object({ amount: z.string() });
 
 /** Methods that accept the event of their decorator, or more. */
 export class Accepted {
@@ -16,7 +19,7 @@ export class Accepted {
   }
 
   @OnEvent('accept.confirmed')
-  @OnEvent('redeem.failed', { receiver: 'treasury' })
+  @OnEvent('redeem.failed')
   async two(event: WebhookEvent<'accept.confirmed' | 'redeem.failed'>): Promise<void> {
     event.type satisfies 'accept.confirmed' | 'redeem.failed';
   }
@@ -29,12 +32,13 @@ export class Accepted {
   @OnEvent('redeem.completed')
   none(): void {}
 
-  @OnEvent('transfer.failed', { payload: z.object({ amount: z.string() }) })
-  async withSchema(
-    { payload }: WebhookEvent<'transfer.failed', { readonly amount: string }>,
-    { tx }: HandlerContext<Client>,
-  ): Promise<void> {
-    await tx.query(payload.amount);
+  @OnEvent('transfer.failed', Amount)
+  withSchema(
+    { payload }: WebhookEvent<'transfer.failed', z.output<typeof Amount>>,
+    { tx }: HandlerContext<PoolClient>,
+  ) {
+    // The result of a query.
+    return tx.query('insert into failures values ($1)', [payload.amount]);
   }
 }
 
@@ -57,8 +61,8 @@ export class Refused {
     event.id;
   }
 
-  // @ts-expect-error a payload that the schema does not give
-  @OnEvent('transfer.settled', { payload: z.object({ amount: z.string() }) })
+  // @ts-expect-error a payload that is not the output of the schema
+  @OnEvent('transfer.settled', Amount)
   mismatched(event: WebhookEvent<'transfer.settled', { readonly amount: number }>): void {
     event.id;
   }
@@ -69,29 +73,31 @@ export class Refused {
     payload.amount;
   }
 
-  // @ts-expect-error a result that nobody awaits, as an Observable is
-  @OnEvent('transfer.settled')
-  result(): { subscribe(): void } {
-    return { subscribe: () => undefined };
-  }
-
   // @ts-expect-error a property
   @OnEvent('transfer.settled')
   readonly property = () => undefined;
 
-  // @ts-expect-error misspelt option
-  @OnEvent('transfer.settled', { reciever: 'treasury' })
+  // @ts-expect-error not a schema
+  @OnEvent('transfer.settled', { payload: Amount })
   option(): void {}
 }
 
-class Config {
+@Injectable()
+class Config implements StablehooksOptionsFactory {
   readonly secret = 's';
+
+  createStablehooksOptions() {
+    return { secret: this.secret, inbox: postgresInbox(pool, { transactional: true }), path: '/in' };
+  }
 }
+
+StablehooksModule.forRoot({ secret: 's', isGlobal: true, start: { intervalMs: 500 } });
+StablehooksModule.forRootAsync({ useClass: Config });
 StablehooksModule.forRootAsync({
   inject: [Config],
   useFactory: async (config: Config) => ({ secret: config.secret, leaseMs: 30_000 }),
 });
 // @ts-expect-error handlers are methods with OnEvent
 StablehooksModule.forRoot({ secret: 's', handlers: {} });
-// @ts-expect-error there is no receiver without a secret
+// @ts-expect-error a receiver needs a secret
 StablehooksModule.forRoot({ path: '/hooks' });

@@ -5,12 +5,21 @@ import { Controller, Injectable, Module, Post, Req, Res } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
-import type { HandlerContext, Receiver, WebhookEvent } from 'stablehooks';
+import type { HandlerContext, Receiver, StandardSchema, WebhookEvent } from 'stablehooks';
 import { contractReceiverOptions, createContractReceiver } from 'stablehooks/conformance';
 import { InjectReceiver, OnEvent, StablehooksModule } from 'stablehooks/nest';
 import { toNodeHandler } from 'stablehooks/node';
 
-const { handlers, payloads, ...options } = contractReceiverOptions();
+const { handlers, ...options } = contractReceiverOptions();
+
+const amountSchema: StandardSchema<{ readonly amount: string }> = {
+  '~standard': {
+    validate: (value) => {
+      const { amount } = value as { readonly amount?: unknown };
+      return typeof amount === 'string' ? { value: { amount } } : { issues: [{ message: 'no string' }] };
+    },
+  },
+};
 
 @Injectable()
 class Behaviours {
@@ -26,10 +35,8 @@ class Events {
     @InjectReceiver() readonly receiver: Receiver,
   ) {}
 
-  @OnEvent('accept.confirmed', { payload: payloads?.['accept.confirmed'] })
-  accepted(event: WebhookEvent<'accept.confirmed'>, context: HandlerContext) {
-    return handlers['accept.confirmed']?.(event, context);
-  }
+  @OnEvent('accept.confirmed', amountSchema)
+  accepted() {}
 
   @OnEvent('transfer.settled')
   async settled(event: WebhookEvent<'transfer.settled'>, context: HandlerContext): Promise<void> {
