@@ -24,7 +24,8 @@ import {
   type WebhookEvent,
 } from '../core/events.js';
 import { readOptions, rule } from '../core/options.js';
-import type { HandlerContext, Handlers, ReceiverOptions } from '../receiver/options.js';
+import type { HandlerContext, Handlers } from '../receiver/handler.js';
+import type { ReceiverOptions } from '../receiver/options.js';
 import { createReceiver, type Receiver } from '../receiver/receiver.js';
 import { withPayload } from '../receiver/with-payload.js';
 import { toExpressHandler } from './express.js';
