@@ -58,7 +58,7 @@ export interface ReceiverOptions<Tx = undefined> {
   /**
    * How many handlers run at the same time in this process. Deliveries above it are answered 503, and not
    * stored; under `answer: 'recorded'` they are stored, answered 202 and run in turn. `redrive`, the poller and
-   * workers wait. With a transactional inbox, at most the size of the pool minus 2.
+   * workers wait. With a transactional inbox, at most the size of the pool minus 1.
    *
    * @default no limit
    */
