@@ -58,7 +58,7 @@ export {
   verifySignature,
 } from './core/signature.js';
 export { type MemoryInboxOptions, memoryInbox } from './inboxes/memory.js';
-export { type CachedSecretOptions, cachedSecret, type KeyedSecretOptions } from './receiver/cached-secret.js';
+export { type CachedSecretOptions, cachedSecret, type KeyedSecretOptions } from './secrets/cached-secret.js';
 export type {
   Handler,
   HandlerContext,

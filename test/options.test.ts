@@ -376,17 +376,7 @@ const optional: readonly {
     name: 'cachedSecret',
     first: [method],
     given: { ttlMs: 1 },
-    names: [
-      'ttlMs',
-      'maxStaleMs',
-      'recheckMs',
-      'timeoutMs',
-      'maxEntries',
-      'maxLookupsPerMinute',
-      'key',
-      'logger',
-      'runtime',
-    ],
+    names: ['ttlMs', 'maxStaleMs', 'timeoutMs', 'maxEntries', 'key', 'logger', 'runtime'],
   },
   {
     name: 'createPoller',

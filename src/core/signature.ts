@@ -30,19 +30,12 @@ export type Secret = string | Uint8Array;
 export type Secrets = Secret | readonly Secret[];
 
 /**
- * Gives the secrets for one verification. `null` says that the sender is not known, which refuses the delivery;
- * `undefined` is an error, because a mistake gives it, too.
+ * Returns the secrets for one verification. `null` says that the sender is not known, which refuses the delivery;
+ * `undefined` is an error, because a mistake returns it as well.
  */
-export interface SecretFunction<Args extends readonly unknown[] = []> {
-  (...args: Args): Secrets | null | Promise<Secrets | null>;
-  /**
-   * Called when none of the secrets `tried` made the signature: gives newer ones, or `undefined` when there are none.
-   * Functions that {@link cachedSecret} makes have it.
-   */
-  readonly recheck?:
-    | ((tried: Secrets, ...args: Args) => Secrets | null | undefined | Promise<Secrets | null | undefined>)
-    | undefined;
-}
+export type SecretFunction<Args extends readonly unknown[] = []> = (
+  ...args: Args
+) => Secrets | null | Promise<Secrets | null>;
 
 /** Secrets, or a function that is called at every verification. The function can cache its result. */
 export type SecretSource = Secrets | SecretFunction;
@@ -123,12 +116,6 @@ export async function verifySignature(
   const secretIndex = typeof found === 'number' ? found : await found;
   if (secrets === null) throw secretUnknown();
   if (secretIndex !== -1) return { body: bytes, secretIndex };
-  if (typeof secret === 'function' && secret.recheck !== undefined) {
-    const newer = await askSecrets(() => secret.recheck?.(secrets));
-    if (newer === null) throw secretUnknown();
-    const newerIndex = newer === undefined ? -1 : await findSecret(toSecrets(newer), bytes, mac);
-    if (newerIndex !== -1) return { body: bytes, secretIndex: newerIndex };
-  }
   throw new SignatureError(
     'ERR_SIGNATURE_MISMATCH',
     'The signature does not match. Check the secret, and that nothing modifies the body.',

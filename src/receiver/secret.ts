@@ -46,14 +46,7 @@ export type SecretOfRequest = Secrets | ((request: RequestHead) => SecretSource)
  */
 export function readSecret(secret: ReceiverSecret, limit: Limit): SecretOfRequest {
   if (typeof secret !== 'function') return copySecrets(secret);
-  return (request) => {
-    const ask = () => inTime(secret(toSecretRequest(request)), limit);
-    const { recheck } = secret;
-    if (recheck === undefined) return ask;
-    return Object.assign(ask, {
-      recheck: (tried: Secrets) => inTime(recheck(tried, toSecretRequest(request)), limit),
-    });
-  };
+  return (request) => () => inTime(secret(toSecretRequest(request)), limit);
 }
 
 /** Checked copies of secrets. @throws {ConfigError} `ERR_CONFIG_INVALID` */

@@ -8,6 +8,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   inboxes: ['core'],
   receiver: ['core', 'inboxes/memory.ts'],
   queues: ['core', 'receiver'],
+  secrets: ['core', 'receiver'],
   adapters: ['core', 'receiver'],
   client: ['core'],
   'catch-up': ['core', 'client', 'receiver'],
@@ -16,7 +17,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   conformance: ['core', 'inboxes/memory.ts', 'receiver', 'testing'],
   'zod.ts': ['core', 'client'],
   'opentelemetry.ts': ['core', 'receiver'],
-  'index.ts': ['core', 'inboxes/memory.ts', 'receiver'],
+  'index.ts': ['core', 'inboxes/memory.ts', 'receiver', 'secrets'],
 };
 
 /** The optional peers that a file imports at run time: whoever imports it has them. */
