@@ -58,7 +58,6 @@ export {
   verifySignature,
 } from './core/signature.js';
 export { type MemoryInboxOptions, memoryInbox } from './inboxes/memory.js';
-export { type CachedSecretOptions, cachedSecret, type KeyedSecretOptions } from './secrets/cached-secret.js';
 export type {
   Handler,
   HandlerContext,
@@ -85,3 +84,4 @@ export {
 } from './receiver/receiver.js';
 export type { RunOptions } from './receiver/runner.js';
 export type { ReceiverSecret, SecretRequest } from './receiver/secret.js';
+export { type CachedSecretOptions, cachedSecret, type KeyedSecretOptions } from './secrets/cached-secret.js';

@@ -18,7 +18,7 @@ import {
   type UnknownPayload,
   type WebhookEvent,
 } from '../core/events.js';
-import { boolean, func, nearestName, readOptions, required, rule, string } from '../core/options.js';
+import { boolean, func, readOptions, required, rule, string } from '../core/options.js';
 import {
   type HandlerContext,
   type Handlers,
@@ -136,7 +136,7 @@ export function OnEvent<const Type extends EventType, Schema extends StandardSch
 ): EventDecorator<Type, PayloadBy<Schema>> {
   if (typeof type !== 'string' || !isEventType(type)) {
     throw new ConfigError(
-      `OnEvent: \`${String(type)}\` is no event type. ${didYouMean(String(type), EVENT_TYPES, 'The types are')}`,
+      `OnEvent: unknown event type \`${String(type)}\`. The types are ${EVENT_TYPES.join(', ')}.`,
     );
   }
   const { receiver, payload } = readOptions('OnEvent', options, {
@@ -440,7 +440,7 @@ class ProviderHandlers {
     this.#marks.push(mark);
     if (!names.includes(mark.receiver)) {
       throw new ConfigError(
-        `OnEvent: ${title} names the receiver \`${mark.receiver}\`, which no StablehooksModule has. ${didYouMean(mark.receiver, names, 'The receivers are')}`,
+        `OnEvent: ${title} names the receiver \`${mark.receiver}\`, which no StablehooksModule has. The receivers are ${names.join(', ')}.`,
       );
     }
     if (mark.receiver !== this.registration.name) return;
@@ -664,11 +664,6 @@ function ownMarks(prototype: object): readonly Mark[] {
 /** Class, method and module, for messages. */
 function titleOf({ name, host }: Wrapper, { key }: Mark): string {
   return `${String(name)}.${String(key)} (${host?.name})`;
-}
-
-function didYouMean(typed: string, names: readonly string[], all: string): string {
-  const nearest = nearestName(typed, names);
-  return nearest === undefined ? `${all} ${names.join(', ')}.` : `Did you mean \`${nearest}\`?`;
 }
 
 /** Starts and ends a receiver with its app: Nest calls these methods. */

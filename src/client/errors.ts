@@ -9,7 +9,6 @@ export interface RequestLine {
 
 /** The service answered with a status other than 2xx. No field contains the token. */
 export class ApiError extends StablehooksError<'ERR_API_STATUS'> implements RequestLine {
-  protected static override readonly className: string = 'ApiError';
   override readonly name = 'ApiError';
   readonly method: string;
   readonly url: string;
@@ -43,7 +42,6 @@ export class ApiError extends StablehooksError<'ERR_API_STATUS'> implements Requ
  * what `fetch` threw, without the token.
  */
 export class ConnectionError extends StablehooksError<'ERR_API_CONNECTION'> implements RequestLine {
-  protected static override readonly className: string = 'ConnectionError';
   override readonly name = 'ConnectionError';
   readonly method: string;
   readonly url: string;
@@ -66,7 +64,6 @@ export interface ResponseFacts extends RequestLine {
 
 /** The service answered 2xx with a body that is not what the call returns. */
 export class ResponseError extends StablehooksError<'ERR_API_RESPONSE'> implements RequestLine {
-  protected static override readonly className: string = 'ResponseError';
   override readonly name = 'ResponseError';
   readonly method: string;
   readonly url: string;

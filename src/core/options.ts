@@ -38,10 +38,7 @@ export function readOptions<const Options extends object, const Rules extends Op
   const names = Object.keys(rules);
   for (const name of Object.keys(options)) {
     if (names.includes(name)) continue;
-    const nearest = nearestName(name, names);
-    const fix =
-      nearest === undefined ? `The options are ${names.join(', ')}.` : `Did you mean \`${nearest}\`?`;
-    throw new ConfigError(`${where}: unknown option \`${name}\`. ${fix}`);
+    throw new ConfigError(`${where}: unknown option \`${name}\`. The options are ${names.join(', ')}.`);
   }
   const given = options as Readonly<Record<string, unknown>>;
   const read = Object.entries<OptionRule>(rules).map(([name, rule]) => {
@@ -162,29 +159,6 @@ export function withMethods<Default = undefined>(
 function memberOf(value: unknown, name: string): unknown {
   const isContainer = (typeof value === 'object' && value !== null) || typeof value === 'function';
   return isContainer ? (value as Readonly<Record<string, unknown>>)[name] : undefined;
-}
-
-/** The name that was probably meant: it differs in at most a third of its letters, whatever their case. */
-export function nearestName(typed: string, names: readonly string[]): string | undefined {
-  const ranked = names
-    .map((name) => ({ name, distance: editDistance(typed.toLowerCase(), name.toLowerCase()) }))
-    .filter(({ name, distance }) => distance <= Math.max(2, name.length / 3) && distance < name.length)
-    .sort((a, b) => a.distance - b.distance);
-  return ranked[0]?.name;
-}
-
-/** How many letters must be inserted, deleted or replaced to turn one word into the other (Levenshtein). */
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
-  for (const [i, letter] of [...a].entries()) {
-    const next = [i + 1];
-    for (const [j, other] of [...b].entries()) {
-      const replaced = (row[j] ?? 0) + (letter === other ? 0 : 1);
-      next.push(Math.min(replaced, (row[j + 1] ?? 0) + 1, (next[j] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[b.length] ?? 0;
 }
 
 /**

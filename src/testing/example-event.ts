@@ -1,6 +1,5 @@
 import { ConfigError } from '../core/errors.js';
 import { EVENT_TYPES, type EventType, type WebhookEvent } from '../core/events.js';
-import { nearestName } from '../core/options.js';
 import type { ExamplePayload } from './example-payloads.js';
 
 const PAYLOADS: { readonly [Type in EventType]: Readonly<ExamplePayload<Type>> } = {
@@ -72,12 +71,9 @@ export function exampleEvent<Type extends EventType>(
 ): WebhookEvent<Type> {
   const name: string = type;
   if (!Object.hasOwn(PAYLOADS, name) && overrides?.payload === undefined) {
-    const nearest = nearestName(name, EVENT_TYPES);
-    const fix =
-      nearest === undefined
-        ? 'Pass a `payload`.'
-        : `Did you mean \`${nearest}\`? If not, pass a \`payload\`.`;
-    throw new ConfigError(`exampleEvent: there is no example of the type \`${name}\`. ${fix}`);
+    throw new ConfigError(
+      `exampleEvent: unknown type \`${name}\`. The types are ${EVENT_TYPES.join(', ')}. Pass a \`payload\` for another one.`,
+    );
   }
   const event = {
     id: `evt_${crypto.randomUUID()}`,

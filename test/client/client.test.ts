@@ -538,15 +538,15 @@ test('wrong input is ERR_CONFIG_INVALID and nothing is sent', async () => {
     expect(await failure(client.wallets.create(input))).toMatchObject({ code: 'ERR_CONFIG_INVALID' });
   }
   const misspelt: [unknown, string][] = [
-    [{ ...INPUT, lable: 'main' }, 'unknown option `lable`. Did you mean `label`?'],
-    [{ ...INPUT, limits: { ...INPUT.limits, dialy: '1' } }, '`dialy`. Did you mean `daily`?'],
+    [{ ...INPUT, lable: 'main' }, 'unknown option `lable`. The options are '],
+    [{ ...INPUT, limits: { ...INPUT.limits, dialy: '1' } }, '`dialy`. The options are perTx, daily.'],
     [null, 'must be an object'],
   ];
   for (const [input, words] of misspelt) {
     await expect(client.wallets.create(input as typeof INPUT)).rejects.toThrow(words);
   }
   const change = { limit: INPUT.limits, allowlist: [] };
-  await expect(client.wallets.updateLimits('w', change)).rejects.toThrow('Did you mean `limits`?');
+  await expect(client.wallets.updateLimits('w', change)).rejects.toThrow('unknown option `limit`. The options are limits, allowlist.');
   expect(await failure(client.wallets.updateLimits('w', {}))).toMatchObject({ code: 'ERR_CONFIG_INVALID' });
   for (const id of ['', '.', '..']) {
     await expect(client.wallets.updateLimits(id, { allowlist: [] })).rejects.toThrow('id');
