@@ -546,7 +546,9 @@ test('wrong input is ERR_CONFIG_INVALID and nothing is sent', async () => {
     await expect(client.wallets.create(input as typeof INPUT)).rejects.toThrow(words);
   }
   const change = { limit: INPUT.limits, allowlist: [] };
-  await expect(client.wallets.updateLimits('w', change)).rejects.toThrow('unknown option `limit`. The options are limits, allowlist.');
+  await expect(client.wallets.updateLimits('w', change)).rejects.toThrow(
+    'unknown option `limit`. The options are limits, allowlist.',
+  );
   expect(await failure(client.wallets.updateLimits('w', {}))).toMatchObject({ code: 'ERR_CONFIG_INVALID' });
   for (const id of ['', '.', '..']) {
     await expect(client.wallets.updateLimits(id, { allowlist: [] })).rejects.toThrow('id');

@@ -77,7 +77,9 @@ test('exampleEvent refuses a misspelt type, and takes one of a newer release wit
   const misspelt = 'transfer.setled' as 'transfer.settled';
   const invalid = expect.objectContaining({ code: 'ERR_CONFIG_INVALID' });
   expect(() => exampleEvent(misspelt)).toThrow(invalid);
-  expect(() => exampleEvent(misspelt)).toThrow(/unknown type `transfer\.setled`\. The types are .*transfer\.settled/);
+  expect(() => exampleEvent(misspelt)).toThrow(
+    /unknown type `transfer\.setled`\. The types are .*transfer\.settled/,
+  );
   expect(() => exampleEvent(newer)).toThrow(/Pass a `payload` for another one\./);
   expect(exampleEvent(newer, { payload: { amount: '1' } })).toMatchObject({
     type: 'mint.completed',
