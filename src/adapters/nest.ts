@@ -29,7 +29,8 @@ import {
 import type { Outcome } from '../receiver/outcome.js';
 import { createReceiver, type Receiver } from '../receiver/receiver.js';
 import { toFastifyPlugin } from './fastify.js';
-import { createNodeHandler, type NodeHandler } from './node-body.js';
+import { createNodeHandler } from './node-body.js';
+import type { NodeHandler } from './node-types.js';
 
 const FIX =
   'The receiver is in front of all that is registered after `NestFactory.create`. Move the parser below it: `const app = await NestFactory.create(AppModule, new ExpressAdapter(server)); app.use(express.json());`.';
@@ -379,10 +380,10 @@ async function mount({ httpAdapter }: HttpAdapterHost, path: string, receiver: R
     }
     case 'fastify': {
       const app = httpAdapter.getInstance<FastifyInstance>();
-      const plugin: FastifyPluginAsync = async (scope, options) => {
+      const plugin: FastifyPluginAsync = async (scope) => {
         // Nest gives each scope the middleware of all modules by this method.
         Object.defineProperty(scope, 'use', { value: () => scope });
-        await toFastifyPlugin(receiver).call(scope, scope, options);
+        await toFastifyPlugin(receiver)(scope);
       };
       // Once it is loaded, its scope gets none of the middleware that `main.ts` adds.
       await app.register(plugin, { prefix: path === '/' ? '' : path });

@@ -1,3 +1,4 @@
+import type { AsyncDisposal } from '../core/disposal.js';
 import { ConfigError, orUnavailable, refuseOthers } from '../core/errors.js';
 import { createdAtMs, isEventType, isKnownEvent } from '../core/events.js';
 import {
@@ -110,7 +111,7 @@ type PollerReceiver = Pick<Receiver, 'accept' | 'record' | 'redrive' | 'inbox'> 
   Partial<Pick<Receiver, 'telemetry'>>;
 
 /** Polls the list for events that push missed. */
-export interface Poller {
+export interface Poller extends AsyncDisposal {
   /**
    * Polls once, or joins the poll that is running. Never rejects: what failed is in the report. A handler that outlives
    * `handlerTimeoutMs` is waited for until it ends, or its lease, unless the poller was started. The signal ends the poll
@@ -129,7 +130,6 @@ export interface Poller {
     gap: Pick<Gap, 'from' | 'until' | 'openedAt'>,
     acknowledgement: Acknowledgement,
   ): Promise<Gap | null>;
-  [Symbol.asyncDispose](): Promise<void>;
   /** The receiver's inbox; a function that gives it, if it or the receiver is given as a function. */
   readonly inbox: Lazy<Inbox<unknown>>;
 }

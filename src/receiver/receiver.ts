@@ -1,5 +1,6 @@
 /** The receiver: verifies deliveries, and runs each event's handler once. */
 import { backoffMs } from '../core/backoff.js';
+import type { AsyncDisposal } from '../core/disposal.js';
 import {
   BusyError,
   ConfigError,
@@ -117,9 +118,10 @@ export interface AcceptOptions {
 /**
  * Receives events. `receive`, `accept` and `handle` never throw or reject: each resolves to an {@link Outcome}. What is
  * handed over and is no event, such as `null`, is `rejected` with `ERR_EVENT_MALFORMED`; another argument that is wrong,
- * such as the JSON of another event, is `failed` with `ERR_CONFIG_INVALID`. Neither reaches the inbox.
+ * such as the JSON of another event, is `failed` with `ERR_CONFIG_INVALID`. Neither reaches the inbox. `await using` ends
+ * with {@link Receiver.close}.
  */
-export interface Receiver {
+export interface Receiver extends AsyncDisposal {
   /** Takes one HTTP request, untrusted: verifies it, parses it, and continues as {@link Receiver.accept}. */
   receive(request: WebhookRequest): Promise<Outcome>;
   /** Takes an authentic event: enqueues it if there is a queue, otherwise continues as {@link Receiver.handle}. */
@@ -162,8 +164,6 @@ export interface Receiver {
    * not wait for bodies that still arrive.
    */
   close(): Promise<void>;
-  /** The same as {@link Receiver.close}. */
-  [Symbol.asyncDispose](): Promise<void>;
   /** The inbox that this receiver uses; one that is given as a function is made by now. @throws {ConfigError} */
   readonly inbox: Inbox<unknown>;
   /** How many handlers run at the same time in this process; `undefined` without a limit. */

@@ -231,10 +231,11 @@ describe('secrets by key', () => {
     ['a number', 7],
   ])('%s fails instead of being looked up or taken for an unknown sender', (_name, key) => {
     const { asked, settings } = setUp([]);
-    const secret = cachedSecret((found: string) => asked.push(found) && 's', {
-      ...settings,
-      key: () => key as string,
-    });
+    const fetchSecret = (found: string) => {
+      asked.push(found);
+      return 's';
+    };
+    const secret = cachedSecret(fetchSecret, { ...settings, key: () => key as string });
     expect(() => secret(requestTo('/a'))).toThrow('`key` of cachedSecret');
     expect(asked).toEqual([]);
   });
