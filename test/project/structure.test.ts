@@ -26,6 +26,11 @@ const PEERS: Readonly<Record<string, readonly string[]>> = {
   'src/opentelemetry.ts': ['@opentelemetry/api'],
 };
 
+test('the peers of stablehooks are the packages that its files import at run time', () => {
+  const imported = new Set(Object.values(PEERS).flat());
+  expect(Object.keys(manifest.peerDependencies).toSorted()).toEqual([...imported].toSorted());
+});
+
 /** Names that different rooms export although they are not the same thing, and why that is right. */
 const HOMONYMS: Readonly<Record<string, string>> = {};
 
