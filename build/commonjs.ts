@@ -1,5 +1,5 @@
 /**
- * Writes `dist/cjs`: every module of `dist` as CommonJS, beside the same declarations. The extensions say which format
+ * Writes `dist/cjs`: every module of `dist` as CommonJS, beside the same declarations and their maps. The extensions say which format
  * a file has, so the folder needs no package.json, which would hide `imports` and `sideEffects` of the package's own.
  */
 import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
@@ -18,10 +18,10 @@ interface Conversion {
 async function changed(): Promise<readonly Conversion[]> {
   const paths = await readdir(modules, { recursive: true });
   const conversions = paths
-    .filter((path) => /\.d\.ts$|\.js$/.test(path))
+    .filter((path) => /\.d\.ts(?:\.map)?$|\.js$/.test(path))
     .map((path) => ({
       source: join(modules, path),
-      target: join(modules, 'cjs', path.replace(/\.d\.ts$/, '.d.cts').replace(/\.js$/, '.cjs')),
+      target: join(modules, 'cjs', path.replace(/\.d\.ts(?=$|\.map$)/, '.d.cts').replace(/\.js$/, '.cjs')),
     }));
   const written = await timeOf(fileURLToPath(import.meta.url));
   const old = await Promise.all(
@@ -41,6 +41,13 @@ async function timeOf(path: string): Promise<number> {
 const withExtensions = (text: string) =>
   text.replaceAll(/(\bfrom |\bimport ?\(?|\brequire\()(['"])(\.\.?\/[^'"\n]+)\.js\2/g, '$1$2$3.cjs$2');
 
+/** The map of a declaration file that is one folder further from its source. */
+function toMap(text: string): string {
+  const map = JSON.parse(text) as { readonly file: string; readonly sources: readonly string[] };
+  const file = map.file.replace(/\.ts$/, '.cts');
+  return JSON.stringify({ ...map, file, sources: map.sources.map((source) => `../${source}`) });
+}
+
 async function convert({ source, target }: Conversion, compiler: typeof ts): Promise<void> {
   const compilerOptions = {
     module: compiler.ModuleKind.CommonJS,
@@ -49,10 +56,11 @@ async function convert({ source, target }: Conversion, compiler: typeof ts): Pro
     removeComments: true,
   };
   const text = await readFile(source, 'utf8');
-  const converted = target.endsWith('.d.cts')
-    ? text
-    : compiler.transpileModule(text, { compilerOptions }).outputText;
   await mkdir(dirname(target), { recursive: true });
+  if (target.endsWith('.map')) return writeFile(target, toMap(text));
+  const converted = target.endsWith('.d.cts')
+    ? text.replace(/(?<=\n\/\/# sourceMappingURL=.*)\.d\.ts\.map/, '.d.cts.map')
+    : compiler.transpileModule(text, { compilerOptions }).outputText;
   await writeFile(target, withExtensions(converted));
 }
 

@@ -69,7 +69,6 @@ export {
   verifySignature,
 } from './core/signature.js';
 export { type MemoryInboxOptions, memoryInbox } from './inboxes/memory.js';
-export { type CachedSecretOptions, cachedSecret, type KeyedSecretOptions } from './receiver/cached-secret.js';
 export type { Handler, HandlerContext, Handlers } from './receiver/handler.js';
 export type { OrderingKey, ReceiverOptions, SignatureOptions } from './receiver/options.js';
 export {
@@ -92,3 +91,4 @@ export type { ReceiverSecret, SecretRequest } from './receiver/secret.js';
 export type { ReceiverSource } from './receiver/source.js';
 export { withPayload } from './receiver/with-payload.js';
 export type { CallHandler, Conclude, Enqueue, Layer, Pass, PollSummary, Redrive } from './receiver/work.js';
+export { type CachedSecretOptions, cachedSecret, type KeyedSecretOptions } from './secrets/cached-secret.js';

@@ -219,15 +219,11 @@ const refused: readonly (readonly [FactoryName, args: readonly unknown[], messag
   ['toFetchHandler', [receiver, { waitUntil: Promise.resolve() }], '`waitUntil` must be a function'],
   ['toNextRoute', [receiver, { after: true }], '`after` must be a function'],
 
-  ['memoryInbox', [{ capacitee: 5 }], 'unknown option `capacitee`. Did you mean `capacity`?'],
+  ['memoryInbox', [{ capacitee: 5 }], 'unknown option `capacitee`. The options are '],
   ['memoryInbox', [{ capacity: 0 }], '`capacity` must be an integer'],
   ['memoryInbox', [{ runtime: { now: 7 } }], '`runtime` must be an object with some of'],
 
-  [
-    'sqliteInbox',
-    [':memory:', { busyTimeout: 1 }],
-    'unknown option `busyTimeout`. Did you mean `busyTimeoutMs`?',
-  ],
+  ['sqliteInbox', [':memory:', { busyTimeout: 1 }], 'unknown option `busyTimeout`. The options are '],
   ['sqliteInbox', [':memory:', { busyTimeoutMs: -1 }], '`busyTimeoutMs` must be an integer'],
   ['sqliteInbox', [], '`file` must be a path, or a connection of node:sqlite'],
   ['sqliteInbox', [''], '`file` must be a path, or a connection of node:sqlite'],
@@ -241,7 +237,7 @@ const refused: readonly (readonly [FactoryName, args: readonly unknown[], messag
   [
     'postgresInbox',
     [poolWithClients, { transactonal: true }],
-    'unknown option `transactonal`. Did you mean `transactional`?',
+    'unknown option `transactonal`. The options are ',
   ],
   ['postgresInbox', [poolWithClients, { transactional: 'yes' }], '`transactional` must be true or false'],
   ['postgresInbox', [pool, { schema: 'a-b' }], '`schema` must be letters, digits and underscores'],
@@ -261,10 +257,10 @@ const refused: readonly (readonly [FactoryName, args: readonly unknown[], messag
     '`pool` must be able to open transactions',
   ],
 
-  ['postgresMigrations', [{ shema: 'hooks' }], 'unknown option `shema`. Did you mean `schema`?'],
+  ['postgresMigrations', [{ shema: 'hooks' }], 'unknown option `shema`. The options are '],
   ['postgresMigrations', [{ schema: '' }], '`schema` must be letters, digits and underscores'],
 
-  ['migratePostgres', [pool, { shema: 'hooks' }], 'unknown option `shema`. Did you mean `schema`?'],
+  ['migratePostgres', [pool, { shema: 'hooks' }], 'unknown option `shema`. The options are '],
   ['migratePostgres', [pool, { schema: '1st' }], '`schema` must be letters, digits and underscores'],
   ['migratePostgres', [{ schema: 'hooks' }], '`pool` must be an object with the method query(text, values)'],
 
@@ -276,7 +272,7 @@ const refused: readonly (readonly [FactoryName, args: readonly unknown[], messag
   ['fromPostgresJs', [], '`sql` must be the `sql` of postgres.js'],
   ['fromPostgresJs', [pool], '`sql` must be the `sql` of postgres.js'],
 
-  ['redisInbox', [upstash, { durabel: false }], 'unknown option `durabel`. Did you mean `durable`?'],
+  ['redisInbox', [upstash, { durabel: false }], 'unknown option `durabel`. The options are '],
   ['redisInbox', [upstash, { durable: 'no' }], '`durable` must be true or false'],
   ['redisInbox', [upstash, { prefix: 'a{b' }], '`prefix` must be a string without braces'],
   ['redisInbox', [upstash, { prefix: 7 }], '`prefix` must be a string without braces'],
@@ -293,7 +289,7 @@ const refused: readonly (readonly [FactoryName, args: readonly unknown[], messag
   ['fromNodeRedis', [], '`client` must be a client, pool or cluster of node-redis'],
   ['fromNodeRedis', [ioredis], '`client` must be a client, pool or cluster of node-redis'],
 
-  ['pgBossQueue', [boss, { timeoutMS: 1 }], 'unknown option `timeoutMS`. Did you mean `timeoutMs`?'],
+  ['pgBossQueue', [boss, { timeoutMS: 1 }], 'unknown option `timeoutMS`. The options are '],
   ['pgBossQueue', [boss, { timeoutMs: 0 }], '`timeoutMs` must be an integer'],
   ['pgBossQueue', [boss, { queue: '' }], '`queue` must be a string that is not empty'],
   ['pgBossQueue', [], '`boss` must be a PgBoss of pg-boss 10'],
@@ -303,7 +299,7 @@ const refused: readonly (readonly [FactoryName, args: readonly unknown[], messag
   ['pgBossProcessor', [boss, { receiver }], '`receiver` must be a receiver'],
   ['pgBossProcessor', [boss, receiver], 'a `queue` needs a durable `inbox`'],
 
-  ['bullmqQueue', [queue, { timeoutMS: 1 }], 'unknown option `timeoutMS`. Did you mean `timeoutMs`?'],
+  ['bullmqQueue', [queue, { timeoutMS: 1 }], 'unknown option `timeoutMS`. The options are '],
   ['bullmqQueue', [queue, { timeoutMs: 0 }], '`timeoutMs` must be an integer'],
   ['bullmqQueue', [queue, { timeoutMs: 2 ** 31 }], '`timeoutMs` must be an integer'],
   ['bullmqQueue', [queue, { timeoutMs: Number.NaN }], '`timeoutMs` must be an integer'],
@@ -356,17 +352,7 @@ const optional: readonly {
     name: 'cachedSecret',
     first: [method],
     given: { ttlMs: 1 },
-    names: [
-      'ttlMs',
-      'maxStaleMs',
-      'recheckMs',
-      'timeoutMs',
-      'maxEntries',
-      'maxLookupsPerMinute',
-      'key',
-      'logger',
-      'runtime',
-    ],
+    names: ['ttlMs', 'maxStaleMs', 'timeoutMs', 'maxEntries', 'key', 'logger', 'runtime'],
   },
   {
     name: 'createPoller',
@@ -493,16 +479,15 @@ test.each(optional)('$name uses the default of an option that is undefined', asy
   await factory(...first, { ...Object.fromEntries(names.map((option) => [option, undefined])), ...given });
 });
 
-test.each(optional.flatMap(({ names, ...each }) => names.map((option) => ({ ...each, option }))))(
-  '$name refuses a misspelt $option and names the right one',
-  async ({ name, first = [], given, option }) => {
-    // Without its last letter but one.
-    const misspelt = option.slice(0, -2) + option.slice(-1);
-    const error = await (async () => factories[name](...first, { ...given, [misspelt]: undefined }))().catch(
-      (thrown: unknown) => thrown,
-    );
+test.each(optional)(
+  '$name refuses an unknown option, even if it is undefined, and lists its own',
+  async ({ name, first = [], given, names }) => {
+    const made = (async () => factories[name](...first, { ...given, misspelt: undefined }))();
+    const error: unknown = await made.catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({ code: 'ERR_CONFIG_INVALID' });
-    expect(String(error)).toContain(`${name}: unknown option \`${misspelt}\`. Did you mean \`${option}\`?`);
+    const [said, listed = ''] = String(error).split('. The options are ');
+    expect(said).toMatch(`${name}: unknown option \`misspelt\``);
+    expect(listed.slice(0, -1).split(', ')).toEqual(expect.arrayContaining([...names]));
   },
 );
 

@@ -1,7 +1,8 @@
 /** `stablehooks/express`: the adapter for Express 4 and 5. */
 import { assertReceiver } from '../core/options.js';
 import type { Receiver } from '../receiver/receiver.js';
-import { createNodeHandler, type NodeHandler } from './node-body.js';
+import { createNodeHandler } from './node-body.js';
+import type { NodeHandler } from './node-types.js';
 
 const FIX =
   "Register the receiver above the parser: `app.post('/hooks', toExpressHandler(receiver)); app.use(express.json());`.";

@@ -1,5 +1,5 @@
 /** `stablehooks/fastify`: the adapter for Fastify 5, a plugin with its own scope. */
-import type { FastifyPluginAsync } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import { ConfigError } from '../core/errors.js';
 import { assertReceiver } from '../core/options.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
@@ -15,6 +15,14 @@ const SKIP_OVERRIDE = Symbol.for('skip-override');
 /** A content-type that every release of Fastify takes. */
 const PLAIN_TYPE = /^[\w.+-]+\/[\w.+-]+(?:; ?charset=[\w-]+)?$/;
 
+/** Fastify's instance, by a part of its shape, so that an app can have any release of Fastify or none. */
+export interface FastifyScope {
+  removeAllContentTypeParsers(): unknown;
+}
+
+/** A plugin for `app.register`. */
+export type FastifyPlugin = (scope: FastifyScope) => Promise<void>;
+
 /**
  * Makes a plugin that takes deliveries at its prefix. Parsers outside of its scope are not changed; inside there is
  * none, so that `maxBodyBytes` applies and not Fastify's `bodyLimit`. Responses pass through Fastify's hooks. The
@@ -28,14 +36,15 @@ const PLAIN_TYPE = /^[\w.+-]+\/[\w.+-]+(?:; ?charset=[\w-]+)?$/;
  * await app.register(toFastifyPlugin(receiver), { prefix: '/hooks' });
  * ```
  */
-export function toFastifyPlugin(receiver: Receiver): FastifyPluginAsync {
+export function toFastifyPlugin(receiver: Receiver): FastifyPlugin {
   assertReceiver('toFastifyPlugin', receiver, 'receive');
-  const plugin: FastifyPluginAsync = async (fastify) => {
+  const plugin: FastifyPlugin = async (scope) => {
     if (Reflect.get(plugin, SKIP_OVERRIDE) === true) {
       throw new ConfigError(
         "toFastifyPlugin: fastify-plugin takes the scope of the plugin away, so its prefix is lost and other routes lose their parsers. Register it unwrapped: `app.register(toFastifyPlugin(receiver), { prefix: '/hooks' })`.",
       );
     }
+    const fastify = scope as FastifyInstance;
     fastify.removeAllContentTypeParsers();
     fastify.addContentTypeParser('*', (_request, _payload, done) => done(null));
     // Fastify answers 415 to a malformed content-type; the receiver ignores that header.

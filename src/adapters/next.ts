@@ -3,7 +3,7 @@ import { ConfigError } from '../core/errors.js';
 import { assertReceiver, func, readOptions } from '../core/options.js';
 import type { Receiver } from '../receiver/receiver.js';
 import { toFetchHandler } from './fetch.js';
-import type { NodeHandler } from './node-body.js';
+import type { NodeHandler } from './node-types.js';
 
 const FIX =
   'Write `export const config = { api: { bodyParser: false } };` in the route file itself, where Next reads it.';

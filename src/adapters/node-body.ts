@@ -1,23 +1,11 @@
 /** One delivery over Node's request and response: what every adapter on Node shares. */
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import type { Http2ServerRequest } from 'node:http2';
 import type { Logger } from '../core/ports.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
 import type { Receiver, WebhookRequest } from '../receiver/receiver.js';
 import { incomplete, notBytes, tooLarge, unavailable } from './body-error.js';
-
-/** Node's request, and where frameworks and parsers leave what they read. */
-export interface NodeRequest extends IncomingMessage {
-  /** Express, Nest, Connect: the URL before the prefix of a mounted router was removed from `url`. */
-  readonly originalUrl?: string | undefined;
-  /** Express: `express.raw` leaves bytes here, other parsers what they parsed. */
-  readonly body?: unknown;
-  /** Nest, Google Cloud Functions, Firebase: the bytes, beside the parsed body. */
-  readonly rawBody?: unknown;
-}
-
-/** Handles Node's own request and response. Its promise never rejects. */
-export type NodeHandler = (request: NodeRequest, response: ServerResponse) => Promise<void>;
+import type { NodeHandler, NodeRequest } from './node-types.js';
 
 /**
  * Makes the handler of a framework that uses Node's own request and response.
@@ -47,12 +35,12 @@ interface NodeBodyOptions {
 
 /** Node's request as the receiver takes it. A class, because an object with functions of its own takes longer to make. */
 export class NodeWebhookRequest implements WebhookRequest {
-  readonly #request: NodeRequest;
+  readonly #request: IncomingMessage & NodeRequest;
   readonly #options: NodeBodyOptions;
   #stop: (() => void) | undefined;
 
   constructor(request: NodeRequest, options: NodeBodyOptions) {
-    this.#request = request;
+    this.#request = request as IncomingMessage & NodeRequest;
     this.#options = options;
   }
 

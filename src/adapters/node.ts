@@ -1,7 +1,8 @@
 /** `stablehooks/node`: the adapter for node:http and frameworks that give out its objects (Koa, Nest). */
 import { assertReceiver } from '../core/options.js';
 import type { Receiver } from '../receiver/receiver.js';
-import { createNodeHandler, type NodeHandler } from './node-body.js';
+import { createNodeHandler } from './node-body.js';
+import type { NodeHandler } from './node-types.js';
 
 const FIX =
   'Do not read the request before the receiver: in Koa, mount it before the body parser; in Nest, write `NestFactory.create(AppModule, { rawBody: true })`.';

@@ -1,3 +1,4 @@
+import type { AsyncDisposal } from '../core/disposal.js';
 import { ConfigError, orUnavailable } from '../core/errors.js';
 import { createdAtMs, isEventType, isKnownEvent } from '../core/events.js';
 import { log, notify } from '../core/log.js';
@@ -98,7 +99,7 @@ export interface PollerOptions {
 }
 
 /** Polls the list for events that push missed. */
-export interface Poller {
+export interface Poller extends AsyncDisposal {
   /**
    * Polls once, or joins the poll that is running. Never rejects: what failed is in the report. A handler that outlives
    * `handlerTimeoutMs` is waited for until it ends, or its lease, unless the poller was started. The signal ends the poll
@@ -117,7 +118,6 @@ export interface Poller {
     gap: Pick<Gap, 'from' | 'until' | 'openedAt'>,
     acknowledgement: Acknowledgement,
   ): Promise<Gap | null>;
-  [Symbol.asyncDispose](): Promise<void>;
   /** The receiver's inbox. Reading it makes a receiver that is given as a function. @throws {ConfigError} */
   readonly inbox: Inbox<unknown>;
 }

@@ -6,18 +6,8 @@
  */
 import { isPromise } from './awaitable.js';
 
-/** Under this symbol, which all copies of the package share, an error has the name of its class. */
-const CLASS_NAME = Symbol.for('stablehooks.error');
-
-/**
- * The base of every error of this package; `code` is stable and safe to branch on.
- *
- * `instanceof` also holds for an error of another copy of this package: one process can load it by `import` and by
- * `require`.
- */
+/** The base of every error of this package; `code` is stable and safe to branch on. */
 export class StablehooksError<Code extends string = string> extends Error {
-  static override readonly [Symbol.hasInstance]: (value: unknown) => boolean = isInstance;
-  protected static readonly className: string = 'StablehooksError';
   override readonly name: string = 'StablehooksError';
   declare readonly code: Code;
 
@@ -25,26 +15,6 @@ export class StablehooksError<Code extends string = string> extends Error {
     super(message, options);
     // It cannot be changed: the response to a delivery is made from it.
     Object.defineProperty(this, 'code', { value: code, enumerable: true });
-    Object.defineProperty(this, CLASS_NAME, { value: new.target.className });
-  }
-}
-
-/** Whether a value is of the class that is `this`, or is made by the class of that name of another copy. */
-function isInstance(this: object, value: unknown): boolean {
-  if (Function.prototype[Symbol.hasInstance].call(this, value)) return true;
-  // Own only: a class that extends one of these is known by itself alone.
-  const wanted: unknown = Object.getOwnPropertyDescriptor(this, 'className')?.value;
-  const made = wanted === undefined ? undefined : classNameOf(value);
-  return typeof made === 'string' && [made, 'StablehooksError'].includes(String(wanted));
-}
-
-/** The name of the class of this package that made a value, in whichever copy. */
-function classNameOf(value: unknown): unknown {
-  try {
-    return (value as { readonly [CLASS_NAME]?: unknown } | null | undefined)?.[CLASS_NAME];
-  } catch {
-    // A handler can throw what cannot be read.
-    return undefined;
   }
 }
 
@@ -52,7 +22,6 @@ function classNameOf(value: unknown): unknown {
 export class SignatureError extends StablehooksError<
   'ERR_SIGNATURE_MISSING' | 'ERR_SIGNATURE_MALFORMED' | 'ERR_SIGNATURE_MISMATCH' | 'ERR_SECRET_UNKNOWN'
 > {
-  protected static override readonly className: string = 'SignatureError';
   override readonly name = 'SignatureError';
 }
 
@@ -65,13 +34,11 @@ export class RequestError extends StablehooksError<
   | 'ERR_BODY_TIMEOUT'
   | 'ERR_BODY_UNAVAILABLE'
 > {
-  protected static override readonly className: string = 'RequestError';
   override readonly name = 'RequestError';
 }
 
 /** The body is authentic but not an event, or its payload does not match its schema. */
 export class EventError extends StablehooksError<'ERR_EVENT_MALFORMED' | 'ERR_PAYLOAD_INVALID'> {
-  protected static override readonly className: string = 'EventError';
   override readonly name = 'EventError';
   /** The fields that are missing or wrong, such as `created_at` or `payload.amount`; empty when the whole body is. */
   readonly fields: readonly string[];
@@ -88,7 +55,6 @@ export class EventError extends StablehooksError<'ERR_EVENT_MALFORMED' | 'ERR_PA
 
 /** A handler failed or timed out: what it threw is the `cause`. */
 export class HandlerError extends StablehooksError<'ERR_HANDLER_FAILED' | 'ERR_HANDLER_TIMEOUT'> {
-  protected static override readonly className: string = 'HandlerError';
   override readonly name = 'HandlerError';
 }
 
@@ -101,7 +67,6 @@ export class HandlerError extends StablehooksError<'ERR_HANDLER_FAILED' | 'ERR_H
  * ```
  */
 export class PermanentError extends StablehooksError<'ERR_HANDLER_PERMANENT'> {
-  protected static override readonly className: string = 'PermanentError';
   override readonly name = 'PermanentError';
 
   constructor(message: string, options?: ErrorOptions) {
@@ -121,7 +86,6 @@ export class BusyError extends StablehooksError<
   | 'ERR_RECEIVER_CLOSED'
   | 'ERR_LEASE_LOST'
 > {
-  protected static override readonly className: string = 'BusyError';
   override readonly name = 'BusyError';
   /** How long to wait before the next try, in ms. */
   readonly retryAfterMs: number;
@@ -140,13 +104,11 @@ export class BusyError extends StablehooksError<
 export class UnavailableError extends StablehooksError<
   'ERR_INBOX_FAILED' | 'ERR_QUEUE_FAILED' | 'ERR_SECRET_UNAVAILABLE'
 > {
-  protected static override readonly className: string = 'UnavailableError';
   override readonly name = 'UnavailableError';
 }
 
 /** An option or argument is wrong: change the code that calls this package. */
 export class ConfigError extends StablehooksError<'ERR_CONFIG_INVALID'> {
-  protected static override readonly className: string = 'ConfigError';
   override readonly name = 'ConfigError';
 
   constructor(message: string, options?: ErrorOptions) {
@@ -166,18 +128,6 @@ export type ReceiverError =
   | ConfigError;
 
 const DEPENDENCY = { ERR_INBOX_FAILED: 'inbox', ERR_QUEUE_FAILED: 'queue' } as const;
-
-/**
- * Refuses options that a function does not have. Unlike `readOptions`, it checks no values and guesses no names, for
- * what is called on the way of each event.
- *
- * @throws {ConfigError} `ERR_CONFIG_INVALID`
- */
-export function refuseOthers(where: string, others: object, names: readonly string[]): void {
-  const [unknown] = Object.keys(others);
-  if (unknown === undefined) return;
-  throw new ConfigError(`${where}: unknown option \`${unknown}\`. The options are ${names.join(', ')}.`);
-}
 
 /**
  * Asks the inbox or the queue. An immediate answer stays immediate.

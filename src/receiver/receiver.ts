@@ -1,5 +1,6 @@
 /** The receiver: its parts, put together, and its public methods. */
 import { Deadlines } from '../core/deadlines.js';
+import type { AsyncDisposal } from '../core/disposal.js';
 import { ConfigError } from '../core/errors.js';
 import {
   EVENT_TYPES,
@@ -40,7 +41,7 @@ export interface AcceptOptions {
 }
 
 /** Receives events. `receive`, `accept` and `handle` never throw or reject: each resolves to an {@link Outcome}. */
-export interface Receiver {
+export interface Receiver extends AsyncDisposal {
   /** Takes one HTTP request, untrusted: verifies it, parses it, and continues as {@link Receiver.accept}. */
   receive(request: WebhookRequest): Promise<Outcome>;
   /** Takes an authentic event: enqueues it if there is a queue, otherwise continues as {@link Receiver.handle}. */
@@ -72,8 +73,6 @@ export interface Receiver {
    * still arrive.
    */
   close(): Promise<void>;
-  /** The same as {@link Receiver.close}. */
-  [Symbol.asyncDispose](): Promise<void>;
   /** The inbox that this receiver uses. */
   readonly inbox: Inbox<unknown>;
 }

@@ -17,13 +17,16 @@ export interface SignedRequestOptions extends SignatureFormat {
   readonly header?: string | undefined;
 }
 
+/** Bytes that `fetch` accepts, in the declarations of every release of TypeScript and without `@types/node`. */
+type Bytes = ReturnType<TextEncoder['encode']>;
+
 /** A delivery as the service sends it. `fetch(url, signed)` and Fastify's `inject(signed)` accept it. */
 export interface SignedRequest {
   readonly method: 'POST';
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** The exact bytes that were signed: a `Buffer`, whose `toString()` decodes them. */
-  readonly body: Uint8Array<ArrayBuffer>;
+  /** The exact bytes that were signed: a Buffer, whose `toString()` is the text. */
+  readonly body: Bytes;
   /** A web Request, for a fetch handler or an App Router route. Its `url` must be absolute. */
   toRequest(): Request;
 }

@@ -32,7 +32,7 @@ function createDelivery(parsers: Partial<NodeRequest> = {}) {
     logger: { warn: () => undefined, error: () => undefined },
     onOutcome: (outcome) => void outcomes.push(outcome),
   });
-  const request: NodeRequest = Object.assign(new IncomingMessage(new Socket()), parsers);
+  const request = Object.assign(new IncomingMessage(new Socket()), parsers);
   request.method = 'POST';
   request.headers = { 'x-service-signature': '0'.repeat(64) };
   // The handler writes no reply to a response that is gone.

@@ -166,7 +166,7 @@ test('toCronRoute refuses a secret that is empty or has white space around it, a
     );
   }
   const misspelt = { secret: 'cron-secret', secrt: 'x' };
-  expect(() => toCronRoute(poller, misspelt)).toThrow('Did you mean `secret`?');
+  expect(() => toCronRoute(poller, misspelt)).toThrow('The options are ');
 });
 
 test('toCronRoute refuses a poller whose inbox is not durable when it is created', async () => {

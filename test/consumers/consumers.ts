@@ -106,8 +106,6 @@ export const CONSUMERS: readonly Consumer[] = [
   serverOf('hono', { framework: ['Hono', 'hono'] }),
   serverOf('koa', { framework: ['Koa', 'koa'] }),
   serverOf('commonjs'),
-  serverOf('copies', { whole: ['/imported-adapter', '/required-adapter'] }),
-  serverOf('typescript', { build: TSC, start: ['dist/server.js'] }),
   serverOf('sveltekit', {
     build: ['node_modules/vite/bin/vite.js', 'build'],
     framework: ['SvelteKit', '@sveltejs/kit'],

@@ -1,25 +1,35 @@
-/** The package in each module system of TypeScript, for several versions of it: a program compiles, and runs. */
-import { cp, mkdir, writeFile } from 'node:fs/promises';
+/**
+ * The package in each module system of TypeScript, for several versions of it. All subpaths compile without `skipLibCheck`
+ * and `@types/node`, and a program runs.
+ */
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { run } from '../child.js';
 
-/** The versions, by the folders that they are installed in. */
-const COMPILERS = ['typescript50', 'typescript59', 'typescript6'] as const;
+/** The oldest TypeScript, the oldest for the declarations of zod, and the newest, by their folders. */
+const COMPILERS = ['typescript50', 'typescript54', 'typescript6'] as const;
+type Compiler = (typeof COMPILERS)[number];
 
 interface System {
   readonly name: string;
-  readonly type: 'module' | 'commonjs';
+  readonly type?: 'module' | 'commonjs';
   readonly options: Readonly<Record<string, unknown>>;
   /** The compilers that have these options. @default all */
-  readonly compilers?: readonly (typeof COMPILERS)[number][];
+  readonly compilers?: readonly Compiler[];
+  /** The program, which runs if it is `main.ts`. @default 'main.ts' */
+  readonly file?: string;
 }
+
+const NODENEXT = { module: 'nodenext' };
+const NEW: readonly Compiler[] = ['typescript54', 'typescript6'];
 
 const SYSTEMS: readonly System[] = [
   {
     name: 'commonjs',
     type: 'commonjs',
-    options: { module: 'commonjs', moduleResolution: 'node' },
-    compilers: ['typescript50', 'typescript59'],
+    // The declarations of zod need `esModuleInterop`.
+    options: { module: 'commonjs', moduleResolution: 'node', esModuleInterop: true },
+    compilers: ['typescript50', 'typescript54'],
   },
   {
     name: 'commonjs, which TypeScript 6 resolves as bundlers do',
@@ -27,11 +37,20 @@ const SYSTEMS: readonly System[] = [
     options: { module: 'commonjs' },
     compilers: ['typescript6'],
   },
-  { name: 'node16 of a CommonJS package', type: 'commonjs', options: { module: 'node16' } },
-  { name: 'node16 of an ES package', type: 'module', options: { module: 'node16' } },
-  { name: 'nodenext of a CommonJS package', type: 'commonjs', options: { module: 'nodenext' } },
-  { name: 'nodenext of an ES package', type: 'module', options: { module: 'nodenext' } },
-  { name: 'bundler', type: 'module', options: { module: 'esnext', moduleResolution: 'bundler' } },
+  { name: 'nodenext of a CommonJS package', type: 'commonjs', options: NODENEXT },
+  { name: 'nodenext of an ES package', options: NODENEXT },
+  { name: 'bundler', options: { module: 'esnext', moduleResolution: 'bundler' } },
+  {
+    name: 'Workers',
+    options: { ...NODENEXT, lib: ['es2022'], types: ['@cloudflare/workers-types'] },
+    compilers: NEW,
+  },
+  {
+    name: 'await using',
+    options: { ...NODENEXT, lib: ['es2022', 'dom', 'esnext.disposable'] },
+    compilers: NEW,
+    file: 'using.ts',
+  },
 ];
 
 /** The Nodes that run what is compiled. The last of them refuses `require` of an ES module, as older releases do. */
@@ -43,14 +62,24 @@ const NODES: readonly { readonly program?: string; readonly args: readonly strin
 
 const PRINTS = '200 handled, 401 rejected, 200 dead';
 
+/** The declarations of zod need TypeScript 5.4. */
+const OF_ZOD = ['./client', './testing', './zod'];
+/** Their types need `@types/node`, as those of Nest do: see the projects of Nest. */
+const OF_NODE = ['./nest', './conformance'];
+
 /** Compiles and runs the program in each system, and returns what failed. */
 export async function proveModules(folder: string): Promise<readonly string[]> {
+  const manifest = await readFile(join(folder, 'node_modules/stablehooks/package.json'), 'utf8');
+  const subpaths = Object.entries(JSON.parse(manifest).exports)
+    .filter(([subpath, target]) => typeof target !== 'string' && !OF_NODE.includes(subpath))
+    .map(([subpath]) => subpath);
   const failures: string[] = [];
-  for (const { name, type, options, compilers = COMPILERS } of SYSTEMS) {
+  for (const { compilers = COMPILERS, ...system } of SYSTEMS) {
     for (const compiler of compilers) {
-      const cwd = join(folder, `${compiler}, ${name}`);
-      const failed = await compileAndRun({ cwd, type, options, compiler }).catch(String);
-      if (failed !== undefined) failures.push(`${compiler}, ${name}: ${failed}`);
+      const all = compiler === 'typescript50' ? subpaths.filter((path) => !OF_ZOD.includes(path)) : subpaths;
+      const cwd = join(folder, `${compiler}, ${system.name}`);
+      const failed = await compileAndRun({ cwd, system, compiler, subpaths: all }).catch(String);
+      if (failed !== undefined) failures.push(`${compiler}, ${system.name}: ${failed}`);
     }
   }
   return failures;
@@ -58,27 +87,32 @@ export async function proveModules(folder: string): Promise<readonly string[]> {
 
 async function compileAndRun({
   cwd,
-  type,
-  options,
+  system: { type = 'module', options, file = 'main.ts' },
   compiler,
-}: Pick<System, 'type' | 'options'> & {
+  subpaths,
+}: {
   readonly cwd: string;
-  readonly compiler: string;
+  readonly system: System;
+  readonly compiler: Compiler;
+  readonly subpaths: readonly string[];
 }): Promise<string | undefined> {
   await mkdir(cwd);
-  await cp(join(cwd, '../main.ts'), join(cwd, 'main.ts'));
+  await writeFile(join(cwd, file), await readFile(join(cwd, '..', file)));
+  const lines = subpaths.map((path, index) => `export * as part${index} from 'stablehooks${path.slice(1)}';`);
+  await writeFile(join(cwd, 'subpaths.ts'), lines.join('\n'));
   await writeFile(join(cwd, 'package.json'), JSON.stringify({ type }));
-  // No skipLibCheck: the declarations themselves must compile.
   const compilerOptions = {
     target: 'es2022',
-    lib: ['es2022', 'dom', 'dom.iterable'],
+    lib: ['es2022', 'dom'],
     strict: true,
-    types: ['node'],
+    types: [],
     ...options,
   };
-  await writeFile(join(cwd, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['main.ts'] }));
+  await writeFile(join(cwd, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: [file] }));
   await run({ args: [join(cwd, '../node_modules', compiler, 'bin/tsc')], cwd });
-  for (const { program, args } of NODES) {
+  if (file !== 'main.ts') return undefined;
+  // The compilers write the same program.
+  for (const { program, args } of compiler === 'typescript6' ? NODES : NODES.slice(0, 1)) {
     const printed = (await run({ program, args: [...args, 'main.js'], cwd })).trim();
     if (printed !== PRINTS) return `${[program, ...args].join(' ')} printed ${printed}, not ${PRINTS}`;
   }

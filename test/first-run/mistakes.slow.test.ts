@@ -276,12 +276,12 @@ describe('a mistake that the start shows ends the program with one line', () => 
     {
       mistake: 'a misspelt event type in JavaScript',
       program: plant(express, "'transfer.settled':", "'transfer.setled':"),
-      line: /`handlers`: unknown option `transfer\.setled`\. Did you mean `transfer\.settled`\?$/,
+      line: /`handlers`: unknown option `transfer\.setled`\. The options are .*transfer\.settled/,
     },
     {
       mistake: 'a misspelt option',
       program: plantAbove(express, '  handlers: {', '  maxAttempt: 3,'),
-      line: /createReceiver: unknown option `maxAttempt`\. Did you mean `maxAttempts`\?$/,
+      line: /createReceiver: unknown option `maxAttempt`\. The options are .*maxAttempts/,
     },
     {
       mistake: 'the Fastify plugin inside fastify-plugin, which takes its prefix and its parsers',

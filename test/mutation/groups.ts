@@ -25,6 +25,12 @@ export const groups: readonly Group[] = [
     tests: [...testsBelow('test/receiver'), ...testsBelow('test/telemetry'), 'test/options.test.ts'],
   },
   {
+    name: 'secrets',
+    kind: 'code',
+    sources: below('src/secrets'),
+    tests: testsBelow('test/secrets'),
+  },
+  {
     name: 'core',
     kind: 'code',
     sources: below('src/core', /(?<!hmac-web|bytes)\.ts$/),

@@ -1,7 +1,7 @@
 /** Checks the tarballs of both packages with publint and attw, installs them as users do, and runs small programs. */
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { run } from '../child.js';
@@ -10,8 +10,11 @@ import { npm, packTarballs, type Tarballs } from '../tarball.js';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 
-/** What `stablehooks` brings to production at most, itself included. */
-const MOST_PACKAGES = 2;
+/** What `stablehooks` brings to production. */
+const DEPENDENCIES = ['raw-body', 'zod'];
+/** Versions of drivers and frameworks that an app can have for something else, some older than this package supports. */
+const OTHER_VERSIONS =
+  'bullmq@5 express@4 fastify@5 fastify-plugin@4 ioredis@5 libsql@0.4 next@15 pg@8 pg-boss@9 postgres@3 react@19 react-dom@19';
 /** Every resolution of code must be right. The kit is for development and has ES modules only. */
 const ATTW = {
   stablehooks: ['--exclude-entrypoints', 'openapi.yaml'],
@@ -19,18 +22,17 @@ const ATTW = {
 };
 /** The files of the inspector's page together, each compressed with gzip, in kB of 1,000 bytes. */
 const MOST_PAGE_KB = 120;
-const TOOLS = ['hono', '@hono/node-server', 'commander', 'stablehooks-kit'];
 
 /** A signed delivery is handled and a forged one is rejected, by the public names. */
-const receiver = (statement: string, types: '' | ': string') => `
+const PROGRAM = `
 const receiver = createReceiver({
   secret: 'whsec_pack',
-  handlers: { 'transfer.settled': (event) => { ${statement} } },
+  handlers: { 'transfer.settled': () => undefined },
   onOutcome: () => undefined,
 });
 const event = { id: 'evt_1', type: 'transfer.settled', created_at: '2026-01-02T03:04:05Z', payload: { amount: '1.10' } };
 const bytes = new TextEncoder().encode(JSON.stringify(event));
-const deliver = async (signature${types}) => {
+const deliver = async (signature) => {
   const headers = { 'X-SERVICE-Signature': signature };
   return toFetchHandler(receiver)(new Request('http://localhost/', { method: 'POST', headers, body: bytes }));
 };
@@ -43,7 +45,19 @@ main();
 `;
 const ESM = `import { createReceiver, sign } from 'stablehooks';\nimport { toFetchHandler } from 'stablehooks/fetch';\n`;
 const CJS = `const { createReceiver, sign } = require('stablehooks');\nconst { toFetchHandler } = require('stablehooks/fetch');\n`;
-const TYPED = receiver("event.type satisfies 'transfer.settled'", ': string');
+/** A handler throws a PermanentError of the other copy of the package, beside an inbox of that copy. */
+const COPIES = `import * as imported from 'stablehooks';
+import { createRequire } from 'node:module';
+const required = createRequire(import.meta.url)('stablehooks');
+const event = { id: 'evt_1', type: 'transfer.settled', created_at: '2026-01-02T03:04:05Z', payload: {} };
+for (const [one, other] of [[imported, required], [required, imported]]) {
+  const closed = () => { throw new other.PermanentError('closed'); };
+  const handlers = { 'transfer.settled': closed };
+  const inbox = other.memoryInbox();
+  const receiver = one.createReceiver({ secret: 's', handlers, inbox, onOutcome: () => undefined });
+  console.log(one === other, (await receiver.handle(event, 'push')).kind);
+}
+`;
 const HANDLED = '200 {"outcome":"handled"} 401';
 
 /** The sandbox delivers one event to a receiver in the same process. */
@@ -79,53 +93,23 @@ const PROJECTS: readonly Project[] = [
     name: 'ES module',
     type: 'module',
     packages: ['stablehooks'],
-    program: ESM + receiver('', ''),
+    program: ESM + PROGRAM,
     prints: HANDLED,
-    inspect: inspectDependencies,
+    inspect: inspectPackage,
   },
   {
     name: 'CommonJS',
     type: 'commonjs',
     packages: ['stablehooks'],
-    program: CJS + receiver('', ''),
+    program: CJS + PROGRAM,
     prints: HANDLED,
   },
   {
-    name: 'TypeScript, ES module, nodenext',
+    name: 'both copies in one process',
     type: 'module',
     packages: ['stablehooks'],
-    program: ESM + TYPED,
-    typescript: { module: 'nodenext' },
-    prints: HANDLED,
-  },
-  {
-    name: 'TypeScript, CommonJS, nodenext',
-    type: 'commonjs',
-    packages: ['stablehooks'],
-    program: ESM + TYPED,
-    typescript: { module: 'nodenext' },
-    prints: HANDLED,
-  },
-  {
-    name: 'TypeScript, CommonJS, node10',
-    type: 'commonjs',
-    packages: ['stablehooks'],
-    program: ESM + TYPED,
-    typescript: {
-      module: 'commonjs',
-      moduleResolution: 'node10',
-      ignoreDeprecations: '6.0',
-      skipLibCheck: true,
-    },
-    prints: HANDLED,
-  },
-  {
-    name: 'TypeScript, CommonJS, node16',
-    type: 'commonjs',
-    packages: ['stablehooks'],
-    program: ESM + TYPED,
-    typescript: { module: 'node16' },
-    prints: HANDLED,
+    program: COPIES,
+    prints: 'false dead\nfalse dead',
   },
   {
     name: 'the kit, TypeScript',
@@ -155,10 +139,15 @@ try {
       });
       return [];
     };
+    const { size } = await stat(tarballs[name]);
+    console.log(`       ${name}: ${(size / 1_000).toFixed(0)} kB`);
     await report(`publint ${name}`, lint('publint', ['--strict']));
     await report(`attw ${name}`, lint('attw', ATTW[name]));
   }
   await report("the size of the inspector's page", measurePage);
+  await report('an app with other versions of drivers and frameworks', () =>
+    installBeside(OTHER_VERSIONS.split(' '), { folder: join(work, 'beside'), tarball: tarballs.stablehooks }),
+  );
   for (const [index, project] of PROJECTS.entries()) {
     await report(project.name, () => prove(project, { folder: join(work, String(index)), tarballs }));
   }
@@ -212,19 +201,47 @@ async function prove(
   return [...failures, ...((await inspect?.(folder)) ?? [])];
 }
 
-/** What is installed beside the project: few packages, and none of the kit. */
-async function inspectDependencies(folder: string): Promise<readonly string[]> {
-  const { packages } = JSON.parse(await readFile(join(folder, 'package-lock.json'), 'utf8'));
-  const names = Object.keys(packages)
-    .filter((path) => path !== '')
-    .map((path) => path.replace(/^.*node_modules\//, ''));
-  const tools = names.filter((name) => TOOLS.includes(name));
+/** Resolves the dependencies of an app and then those of this package, as `npm install` does: npm refuses a conflict. */
+async function installBeside(
+  packages: readonly string[],
+  { folder, tarball }: { readonly folder: string; readonly tarball: string },
+): Promise<readonly string[]> {
+  await mkdir(folder);
+  await writeFile(join(folder, 'package.json'), JSON.stringify({ name: 'try', private: true }));
+  for (const specifiers of [packages, [tarball]]) {
+    await npm(['install', '--package-lock-only', '--prefer-offline', ...specifiers], folder);
+  }
+  return [];
+}
+
+/** What the package brings, and whether go-to-definition from an app ends in its TypeScript sources. */
+async function inspectPackage(folder: string): Promise<readonly string[]> {
+  const installed = join(folder, 'node_modules/stablehooks');
+  const { dependencies } = JSON.parse(await readFile(join(installed, 'package.json'), 'utf8'));
+  const others = Object.keys(dependencies).filter((name) => !DEPENDENCIES.includes(name));
+  const files = await readdir(installed, { recursive: true });
+  const declarations = files.filter((path) => /\.d\.c?ts$/.test(path));
+  const lost = await Promise.all(
+    declarations.map(async (path) => {
+      const [source = ''] = await sourcesOf(join(installed, path)).catch(() => []);
+      return files.includes(relative(installed, source)) && source.endsWith('.ts') ? [] : [path];
+    }),
+  );
   return [
-    ...(names.length === 0 || names.length > MOST_PACKAGES
-      ? [`${names.length} packages are installed, more than ${MOST_PACKAGES}: ${names.join(', ')}`]
-      : []),
-    ...tools.map((name) => `${name} is installed with stablehooks alone`),
+    ...others.map((name) => `${name} is a dependency`),
+    ...(declarations.some((path) => path.endsWith('.d.cts'))
+      ? []
+      : ['there are no declarations of CommonJS']),
+    ...lost.flat().map((path) => `${path} leads to no source`),
   ];
+}
+
+/** The sources of a declaration file, by its map. */
+async function sourcesOf(declarations: string): Promise<readonly string[]> {
+  const [, url = ''] = /\n\/\/# sourceMappingURL=(\S+)$/.exec(await readFile(declarations, 'utf8')) ?? [];
+  const map = join(dirname(declarations), url);
+  const { sources } = JSON.parse(await readFile(map, 'utf8')) as { readonly sources: readonly string[] };
+  return sources.map((source) => join(dirname(map), source));
 }
 
 /** The commands that the kit installs start. */

@@ -8,6 +8,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   inboxes: ['core'],
   receiver: ['core', 'inboxes/memory.ts'],
   queues: ['core', 'receiver'],
+  secrets: ['core', 'receiver'],
   adapters: ['core', 'receiver'],
   client: ['core'],
   'catch-up': ['core', 'client', 'receiver'],
@@ -16,7 +17,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   conformance: ['core', 'inboxes/memory.ts', 'receiver', 'testing'],
   'zod.ts': ['core', 'client'],
   'opentelemetry.ts': ['core', 'receiver'],
-  'index.ts': ['core', 'inboxes/memory.ts', 'receiver'],
+  'index.ts': ['core', 'inboxes/memory.ts', 'receiver', 'secrets'],
 };
 
 /** The optional peers that a file imports at run time: whoever imports it has them. */
@@ -24,6 +25,11 @@ const PEERS: Readonly<Record<string, readonly string[]>> = {
   'src/adapters/nest.ts': ['@nestjs/common', '@nestjs/core'],
   'src/opentelemetry.ts': ['@opentelemetry/api'],
 };
+
+test('the peers of stablehooks are the packages that its files import at run time', () => {
+  const imported = new Set(Object.values(PEERS).flat());
+  expect(Object.keys(manifest.peerDependencies).toSorted()).toEqual([...imported].toSorted());
+});
 
 /** Names that different rooms export although they are not the same thing, and why that is right. */
 const HOMONYMS: Readonly<Record<string, string>> = {};

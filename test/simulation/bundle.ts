@@ -53,7 +53,7 @@ export async function bundle(edit?: Edit): Promise<string> {
       ['#hmac', hmac],
     ]),
     // What is not of this repository is loaded as it is: the driver has native code, and `yaml` is CommonJS.
-    external: ['libsql', 'hono', 'hono/*', '@hono/*', 'zod', 'zod/*', 'yaml', 'fastest-levenshtein'],
+    external: ['libsql', 'hono', 'hono/*', '@hono/*', 'zod', 'zod/*', 'yaml'],
     plugins: [
       {
         name: 'planted bug',

@@ -119,12 +119,12 @@ describe('webhookEventSchema', () => {
     expectTypeOf(event.delivered).toEqualTypeOf<boolean | undefined>();
   });
 
-  test('a misspelt event type is refused with the nearest name', () => {
+  test('a misspelt event type is refused with the names', () => {
     const payloads = { 'transfer.setled': classic.object({}) };
     // @ts-expect-error: the type is misspelt.
     const create = () => webhookEventSchema(payloads);
     expect(create).toThrow(expect.objectContaining({ code: 'ERR_CONFIG_INVALID' }));
-    expect(create).toThrow('Did you mean `transfer.settled`?');
+    expect(create).toThrow(/unknown option `transfer\.setled`\. The options are .*transfer\.settled/);
   });
 
   test('a payload that is not a schema is refused by name', () => {

@@ -31,13 +31,13 @@ import {
   addServiceFlags,
   type CommandContext,
   collectNames,
+  knownTypes,
   type Moment,
   parseCount,
   parseMoment,
   parseUrl,
   parseWait,
   refuseFlags,
-  suggestType,
   toDate,
 } from '../io/settings.js';
 
@@ -259,7 +259,7 @@ async function selectEvents({
   const client = await settings.client();
   for (const type of types.filter((type) => !isEventType(type))) {
     // It may be newer than this release, or misspelt.
-    printer.note(`This release does not know the event type ${toPlain(type)}. ${suggestType(type)}`);
+    printer.note(`This release does not know the event type ${toPlain(type)}. ${knownTypes()}`);
   }
   const listAll = () => client.events.listWithProblems({ limit, signal });
   const before = types.length === 0 ? undefined : await listAll();

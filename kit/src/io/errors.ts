@@ -1,7 +1,6 @@
 import { type Command, CommanderError } from 'commander';
 import { StablehooksError } from 'stablehooks';
 import { connectionFailure } from '../explain/connection.js';
-import { nearestName } from '../nearest-name.js';
 import { toFlagWords } from './flag-words.js';
 import { EXIT, type ExitCode, redact, toPlain } from './output.js';
 
@@ -259,25 +258,23 @@ function systemFailure(error: Error): Failure | undefined {
 }
 
 /**
- * Commander names the first required flag that is missing. This names all of them, or the flag that was mistyped and
- * is probably the missing one.
+ * Commander names the first required flag that is missing. This names all of them, after a flag that does not exist,
+ * because it is probably one of them.
  *
  * @param command - the command that was typed.
  * @param words - the words after it.
  */
 export function describeMissingFlags(command: Command, words: readonly string[]): string {
-  const flags = command.options.flatMap(({ long, short }) => [long, short].flatMap((flag) => flag ?? []));
+  const known = command.options.flatMap(({ long, short }) => [long, short].flatMap((flag) => flag ?? []));
   const missing = command.options.filter(
     (option) => option.mandatory && command.getOptionValue(option.attributeName()) === undefined,
   );
   const mistyped = words
     .map((word) => /^--[\w-]+/.exec(word)?.[0])
-    .find((word) => word !== undefined && !flags.includes(word));
-  if (mistyped !== undefined) {
-    const nearest = nearestName(mistyped, flags);
-    return `unknown option '${mistyped}'${nearest === undefined ? '' : ` (Did you mean ${nearest}?)`}`;
-  }
+    .find((word) => word !== undefined && !known.includes(word));
   const names = missing.map(({ flags }) => flags);
   const last = names.pop() ?? '';
-  return names.length === 0 ? `${last} is required` : `${names.join(', ')} and ${last} are required`;
+  const required =
+    names.length === 0 ? `${last} is required` : `${names.join(', ')} and ${last} are required`;
+  return mistyped === undefined ? required : `unknown option '${mistyped}'; ${required}`;
 }

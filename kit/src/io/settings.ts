@@ -11,7 +11,6 @@ import {
   type SignatureEncoding,
 } from 'stablehooks';
 import type { Client } from 'stablehooks/client';
-import { nearestName } from '../nearest-name.js';
 import { usageError } from './errors.js';
 import {
   createPrinter,
@@ -79,7 +78,7 @@ function describeOptions(command: Command): void {
     if (typeof defaultValue === 'number' && (parseArg === parseWait || parseArg === parseDuration))
       option.defaultValueDescription = formatDuration(defaultValue);
     if (option.mandatory && defaultValue === undefined) option.description += ' (required)';
-    // Not `choices()`, which would refuse a type without suggesting the nearest.
+    // Not `choices()`, which would refuse the types of a list separated by commas.
     if (option.long === '--type') option.argChoices ??= [...EVENT_TYPES];
   }
   command.configureHelp({
@@ -483,24 +482,23 @@ export function toDate(moment: Moment, now: number): Date {
 /**
  * Checks that an event type is known.
  *
- * @throws {CommandError} exit 2, with the nearest type.
+ * @throws {CommandError} exit 2, with the known types.
  */
 export function parseEventType(value: string): EventType {
   const known = EVENT_TYPES.find((type) => type === value);
   if (known !== undefined) return known;
-  throw usageError(`There is no event type ${toPlain(value)}. ${suggestType(value)}`);
+  throw usageError(`There is no event type ${toPlain(value)}. ${knownTypes()}`);
 }
 
-/** Suggests the type that was probably meant, or lists all of them. */
-export function suggestType(value: string): string {
-  const nearest = nearestName(value, EVENT_TYPES);
-  return nearest === undefined ? `The types are ${EVENT_TYPES.join(', ')}.` : `Did you mean ${nearest}?`;
+/** A sentence with the types that this release knows. */
+export function knownTypes(): string {
+  return `The types are ${EVENT_TYPES.join(', ')}.`;
 }
 
 /**
  * Collects the types of `--type`, which can be repeated and can be a list separated by commas.
  *
- * @throws {CommandError} exit 2 for a type that does not exist, with the nearest one.
+ * @throws {CommandError} exit 2 for an unknown type, with the known ones.
  */
 export function collectTypes(value: string, before: readonly EventType[] = []): readonly EventType[] {
   return [...before, ...value.split(',').map((type) => parseEventType(type.trim()))];

@@ -1,6 +1,5 @@
 import { ConfigError, StablehooksError } from 'stablehooks';
 import * as z from 'zod/mini';
-import { nearestName } from '../nearest-name.js';
 
 const STATUSES = {
   ERR_SANDBOX_INPUT: 400,
@@ -56,7 +55,7 @@ export function check<Schema extends z.ZodMiniType>(schema: Schema, input: unkno
   if (result.success) return result.data;
   const errors = toFieldErrors(result.error);
   const text = errors.map(({ field, detail }) => `${field} ${detail}`).join('; ');
-  throw new SandboxError('ERR_SANDBOX_INPUT', toSentence(`Nothing was changed: ${text}`), { errors });
+  throw new SandboxError('ERR_SANDBOX_INPUT', `Nothing was changed: ${text}.`, { errors });
 }
 
 /**
@@ -75,18 +74,14 @@ export function readOptions<const Shape extends z.core.$ZodShape>(
   }
   const unknown = Object.keys(options).find((name) => !Object.hasOwn(shape, name));
   if (unknown !== undefined) {
-    const fix = suggestName(unknown, Object.keys(shape));
-    throw new ConfigError(`${where}: unknown option \`${unknown}\`. ${fix}`);
+    throw new ConfigError(
+      `${where}: unknown option \`${unknown}\`. The options are ${Object.keys(shape).join(', ')}.`,
+    );
   }
   const result = z.safeParse(z.object(shape), options);
   if (result.success) return result.data;
   const text = toFieldErrors(result.error).map(({ field, detail }) => `\`${field}\` ${detail}`);
-  throw new ConfigError(toSentence(`${where}: ${text.join('; ')}`));
-}
-
-/** Ends a message that may end with a question. */
-function toSentence(text: string): string {
-  return text.endsWith('?') ? text : `${text}.`;
+  throw new ConfigError(`${where}: ${text.join('; ')}.`);
 }
 
 export function toFieldErrors(error: z.core.$ZodError): readonly FieldError[] {
@@ -152,17 +147,11 @@ export function oneOf<const Value extends string>(values: readonly Value[]) {
 export function closedObject<Shape extends z.core.$ZodShape>(shape: Shape) {
   const names = Object.keys(shape);
   const unknown = z.custom<never>(() => false, {
-    error: ({ path }) => `is unknown. ${suggestName(String(path?.at(-1)), names)}`,
+    error: `is unknown. Valid names: ${names.join(', ')}`,
   });
   // Unlike `strictObject`, this makes an issue of its own for each unknown key. The type is that of `strictObject`.
   return z.catchall(z.object(shape, 'must be a JSON object'), unknown) as unknown as z.ZodMiniObject<
     Shape,
     z.core.$strict
   >;
-}
-
-/** A sentence with the name that was probably meant, or with all names. */
-export function suggestName(typed: string, names: readonly string[]): string {
-  const nearest = nearestName(typed, names);
-  return nearest === undefined ? `Valid names: ${names.join(', ')}` : `Did you mean \`${nearest}\`?`;
 }

@@ -14,7 +14,7 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
   [['evnts', 'list'], /unknown command 'evnts' \(Did you mean events\?\)/],
   [['events', 'lst'], /unknown command 'lst' .*See `stablehooks events --help`/],
   [['verify'], /--body <file> and --signature <value> are required\. See `stablehooks verify --help`/],
-  [['verify', '--bodi', 'x', '--signature', 'x'], /unknown option '--bodi' \(Did you mean --body\?\)/],
+  [['verify', '--bodi', 'x', '--signature', 'x'], /unknown option '--bodi'; --body <file> is required/],
   [['verify', '--body', 'list.json', '--signature', 'x', '--header', 'X-A'], /unknown option '--header'/],
   [['trigger', 'redeem.failed', '--secret-file', 'list.json'], /--secret-file has no effect without --to/],
   [['trigger', 'redeem.failed', '--encoding', 'hex'], /--encoding has no effect without --to/],
@@ -30,12 +30,8 @@ const WRONG_USE: readonly (readonly [args: readonly string[], says: RegExp])[] =
   [['events', 'replay', 'evt_1', '--all', ...TO], /--all has no effect beside ids/],
   [['events', 'replay', '--since', '1h', '--all', ...TO], /--all has no effect beside --since/],
   [['events', 'list', '--type', 'a,,b'], /Write a name, or several with commas between them/],
-  [
-    ['trigger', 'transfer.setled', ...TO],
-    /There is no event type transfer\.setled\. Did you mean transfer\.settled\?/,
-  ],
-  [['trigger', 'zzz', ...TO], /The types are accept\.confirmed, /],
-  [['listen', '--to', 'http://x/', '--type', 'redeem.faild'], /Did you mean redeem\.failed\?/],
+  [['trigger', 'zzz', ...TO], /There is no event type zzz\. The types are accept\.confirmed, /],
+  [['listen', '--to', 'http://x/', '--type', 'redeem.faild'], /The types are accept\.confirmed, /],
   [['listen', '--to', 'http://x/', '--interval', '2'], /Write a duration as a number and a unit: 500ms, 2s/],
   [
     ['catch-up', ...TO, '--inbox', 'no/app.db'],

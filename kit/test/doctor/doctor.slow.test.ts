@@ -162,11 +162,9 @@ describe.concurrent('exit 0 needs evidence', () => {
     expect(checks[0]).toMatchObject({ verdict: 'pass', got: '200 handled' });
   });
 
-  test('a mistyped --type is wrong use, and the nearest type is suggested', async () => {
+  test('a mistyped --type is wrong use, and the line lists the types', async () => {
     const { exitCode, stderr } = await examine('http://127.0.0.1:1/', ['--type', 'transfer.setled']);
-    expect(stderr).toBe(
-      'stablehooks: There is no event type transfer.setled. Did you mean transfer.settled?\n',
-    );
+    expect(stderr).toMatch(/There is no event type transfer\.setled\. The types are .*transfer\.settled/);
     expect(exitCode).toBe(2);
   });
 

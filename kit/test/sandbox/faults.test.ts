@@ -240,22 +240,19 @@ test('createSandbox refuses an invalid fault, endpoint or option by its name', (
   expect(() => createSandbox({ movementMs: Number.MAX_SAFE_INTEGER })).toThrow(/movementMs/);
 });
 
-test('createSandbox and the control API refuse an unknown name with the nearest valid name', async () => {
+test('createSandbox and the control API refuse an unknown name with the valid names', async () => {
   const unknown = (options: object) => () => createSandbox(options);
-  expect(unknown({ timoutMs: 1 })).toThrow(
-    'createSandbox: unknown option `timoutMs`. Did you mean `timeoutMs`?',
-  );
   expect(unknown({ maxEvents: 10, keepEverything: true })).toThrow(
-    /^createSandbox: unknown option `keepEverything`. Valid names: token, secret, seed, /,
+    /^createSandbox: unknown option `keepEverything`. The options are token, secret, seed, /,
   );
-  expect(unknown({ faults: { dropp: 1 } })).toThrow('`faults.dropp` is unknown. Did you mean `drop`?');
+  expect(unknown({ faults: { dropp: 1 } })).toThrow(/`faults\.dropp` is unknown\. Valid names: .*\bdrop\b/);
   expect(unknown({ endpoints: [{ uri: 'http://127.0.0.1/' }] })).toThrow(
-    '`endpoints.0.uri` is unknown. Did you mean `url`?',
+    /`endpoints\.0\.uri` is unknown\. Valid names: .*\burl\b/,
   );
   const { ask } = await startSandbox();
   const { json } = await ask('/sandbox/redemptions', { json: { bnak: 'typo', foo: 1 } });
   expect(json).toMatchObject({
-    errors: [{ field: 'bnak', detail: 'is unknown. Did you mean `bank`?' }, { field: 'foo' }],
+    errors: [{ field: 'bnak', detail: expect.stringMatching(/Valid names: .*\bbank\b/) }, { field: 'foo' }],
   });
 });
 

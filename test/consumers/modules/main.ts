@@ -1,33 +1,7 @@
-/** Handles a signed delivery and rejects a forged one. The other subpaths must compile, and load without their peers. */
-// Not stablehooks/client and stablehooks/zod: their declarations import zod's, which need TypeScript 5.4 and esModuleInterop.
-import { createReceiver, PermanentError, sign } from 'stablehooks';
-import { createPoller } from 'stablehooks/catch-up';
-import { toExpressHandler } from 'stablehooks/express';
+/** Handles a signed delivery and rejects a forged one. The other subpaths must compile, and load without their drivers. */
+import './subpaths.js';
+import { createReceiver, isKnownEvent, PermanentError, parseEvent, sign } from 'stablehooks';
 import { toFetchHandler } from 'stablehooks/fetch';
-import { durableObjectInbox } from 'stablehooks/inboxes/durable-object';
-import { postgresInbox } from 'stablehooks/inboxes/postgres';
-import { redisInbox } from 'stablehooks/inboxes/redis';
-import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
-import { toLambdaHandler } from 'stablehooks/lambda';
-import { toNextApiRoute, toNextRoute } from 'stablehooks/next';
-import { toNodeHandler } from 'stablehooks/node';
-import { bullmqQueue } from 'stablehooks/queues/bullmq';
-import { pgBossQueue } from 'stablehooks/queues/pg-boss';
-import { reconcile } from 'stablehooks/reconcile';
-import { toSqsHandler } from 'stablehooks/sqs';
-
-const adapters = [
-  toExpressHandler,
-  toLambdaHandler,
-  toNextApiRoute,
-  toNextRoute,
-  toNodeHandler,
-  toSqsHandler,
-];
-const inboxes = [durableObjectInbox, postgresInbox, redisInbox, sqliteInbox];
-const others = [createPoller, bullmqQueue, pgBossQueue, reconcile];
-const missing = [...adapters, ...inboxes, ...others].filter((value) => typeof value !== 'function');
-if (missing.length > 0) throw new Error('A subpath does not export its function.');
 
 const secret = 'whsec_modules';
 const receiver = createReceiver({
@@ -43,6 +17,15 @@ const receiver = createReceiver({
   onOutcome: () => undefined,
 });
 
+export const misspelt = () =>
+  // @ts-expect-error A misspelt event type does not compile.
+  createReceiver({ secret, handlers: { 'transfer.setled': () => null } });
+
+export function narrow(body: Uint8Array): void {
+  const { event } = parseEvent(body);
+  if (isKnownEvent(event) && event.type === 'redeem.failed') event.type satisfies 'redeem.failed';
+}
+
 const deliver = async (account: string, key: string) => {
   const created_at = '2026-01-02T03:04:05Z';
   const event = { id: `evt_${account}`, type: 'transfer.settled', created_at, payload: { account } };
@@ -50,7 +33,8 @@ const deliver = async (account: string, key: string) => {
   const headers = { 'X-SERVICE-Signature': await sign(body, { secret: key }) };
   const request = new Request('http://localhost/', { method: 'POST', headers, body });
   const response = await toFetchHandler(receiver)(request);
-  return `${response.status} ${(await response.json()).outcome}`;
+  const { outcome }: { outcome?: string } = await response.json();
+  return `${response.status} ${outcome}`;
 };
 
 const main = async () => {

@@ -1,0 +1,25 @@
+/** Node's request and response by their shapes, so that the declarations compile without `@types/node`. */
+
+/** Node's request (`IncomingMessage`), and where frameworks and parsers leave what they read. */
+export interface NodeRequest {
+  readonly method?: string | undefined;
+  readonly url?: string | undefined;
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
+  readonly httpVersionMajor: number;
+  /** Express, Nest, Connect: the URL before the prefix of a mounted router was removed from `url`. */
+  readonly originalUrl?: string | undefined;
+  /** Express: `express.raw` leaves bytes here, other parsers what they parsed. */
+  readonly body?: unknown;
+  /** Nest, Google Cloud Functions, Firebase: the bytes, beside the parsed body. */
+  readonly rawBody?: unknown;
+}
+
+/** Node's response (`ServerResponse`). */
+export interface NodeResponse {
+  readonly destroyed: boolean;
+  readonly headersSent: boolean;
+  writeHead(status: number, headers: Record<string, string | number>): { end(body: string): unknown };
+}
+
+/** Handles Node's own request and response. Its promise never rejects. */
+export type NodeHandler = (request: NodeRequest, response: NodeResponse) => Promise<void>;
