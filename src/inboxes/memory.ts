@@ -399,7 +399,6 @@ class EventStore {
   #oldestFirst = this.done.keys();
   /** Due events, the longest due last. Sorted once for many calls: a search at each call takes quadratic time. */
   #due: Entry[] = [];
-  #dueFor: DueQuery = { at: Number.NEGATIVE_INFINITY, types: [] };
 
   constructor(settings: { readonly capacity: number; readonly now: () => number; readonly logger: Logger }) {
     this.#capacity = settings.capacity;
@@ -475,7 +474,6 @@ class EventStore {
       number: this.#added,
     };
     (state === 'done' ? this.done : this.open).set(id, entry);
-    this.#changed(entry);
     return entry;
   }
 
@@ -485,7 +483,6 @@ class EventStore {
     entry.dueAt = dueAt;
     entry.updatedAt = at;
     if (state === 'leased') entry.startedAt = at;
-    this.#changed(entry);
   }
 
   /** Adds the attempt of a leased event to its history. */
@@ -517,8 +514,7 @@ class EventStore {
   *takeDue(query: DueQuery): Generator<Entry> {
     const taken = new Set<Entry>();
     for (;;) {
-      if (this.#due.length === 0 || query.types !== this.#dueFor.types) {
-        this.#dueFor = query;
+      if (this.#due.length === 0) {
         this.#due = [...this.open.values()].filter((entry) => isDue(entry, query) && !taken.has(entry));
         this.#due.sort((a, b) => (a.dueAt ?? 0) - (b.dueAt ?? 0)).reverse();
       }
@@ -529,11 +525,6 @@ class EventStore {
       taken.add(entry);
       yield entry;
     }
-  }
-
-  /** Discards the list of due events if a changed one may belong before others in it. */
-  #changed(entry: Entry): void {
-    if (isDue(entry, this.#dueFor)) this.#due = [];
   }
 
   #nextOldest(): string | undefined {

@@ -3,16 +3,7 @@ import type { Awaitable } from '../core/awaitable.js';
 import { orUnavailable } from '../core/errors.js';
 import { isKnownEvent, type UnknownEvent } from '../core/events.js';
 import { log, notify } from '../core/log.js';
-import type {
-  Claim,
-  Inbox,
-  Lease,
-  Logger,
-  Origin,
-  RecordResult,
-  StoredEvent,
-  StoreOptions,
-} from '../core/ports.js';
+import type { Claim, Inbox, Lease, Logger, Origin, RecordResult, StoredEvent } from '../core/ports.js';
 import type { Work } from './work.js';
 
 /** How a page of events is recorded. */
@@ -106,31 +97,25 @@ export class Store {
     { dueInMs, origin, json }: RecordOptions,
   ): Promise<readonly RecordResult[]> {
     const { dispatched, onUnknown, logger } = this.#settings;
-    const due: number[] = [];
-    const ignored: number[] = [];
-    const parked: number[] = [];
-    for (const [index, event] of events.entries()) {
-      if (!isKnownEvent(event)) parked.push(index);
-      else (dispatched.includes(event.type) ? due : ignored).push(index);
-    }
-    const results: RecordResult[] = [];
-    const store = async (
-      indexes: readonly number[],
-      ask: (page: Page) => Awaitable<readonly RecordResult[]>,
-    ) => {
-      if (indexes.length === 0) return;
-      const texts = json && indexes.map((index) => at(json, index));
-      const page = { events: indexes.map((index) => at(events, index)), options: { origin, json: texts } };
-      const answers = await orInboxFailed(() => ask(page));
-      for (const [position, index] of indexes.entries()) results[index] = at(answers, position);
+    const stepOf = (event: UnknownEvent) => {
+      if (!isKnownEvent(event)) return 'park';
+      return dispatched.includes(event.type) ? 'record' : 'ignore';
     };
-    await store(due, (page) => this.#inbox.record(page.events, { ...page.options, dueInMs }));
-    await store(ignored, (page) => this.#inbox.ignore(page.events, page.options));
-    await store(parked, (page) => this.#inbox.record(page.events, { ...page.options, dueInMs: null }));
-    if (onUnknown !== undefined) {
-      for (const index of parked) {
-        if (results[index] !== 'new') continue;
-        notify('onUnknown', onUnknown, { value: at(events, index), logger });
+    const results: RecordResult[] = [];
+    for (const step of ['record', 'ignore', 'park'] as const) {
+      const indexes = [...events.keys()].filter((index) => stepOf(at(events, index)) === step);
+      if (indexes.length === 0) continue;
+      const page = indexes.map((index) => at(events, index));
+      const options = { origin, json: json && indexes.map((index) => at(json, index)) };
+      const answers = await orInboxFailed(() =>
+        step === 'ignore'
+          ? this.#inbox.ignore(page, options)
+          : this.#inbox.record(page, { ...options, dueInMs: step === 'park' ? null : dueInMs }),
+      );
+      for (const [position, index] of indexes.entries()) {
+        results[index] = at(answers, position);
+        if (step !== 'park' || results[index] !== 'new' || onUnknown === undefined) continue;
+        notify('onUnknown', onUnknown, { value: at(page, position), logger });
       }
     }
     return results;
@@ -142,11 +127,6 @@ export class Store {
     const { given, logger } = this.#settings;
     if (isProduction()) warnNotDurable(given, { where: 'NODE_ENV is production', logger });
   }
-}
-
-interface Page {
-  readonly events: readonly UnknownEvent[];
-  readonly options: StoreOptions;
 }
 
 /** The element of a list that has one there. */
