@@ -40,8 +40,6 @@ export interface Poll {
   /** When it started. */
   readonly time: number;
   readonly report: PollReport;
-  /** How many events the answers contained. */
-  readonly rows: number;
 }
 
 export interface RunResult {
@@ -211,9 +209,8 @@ export async function runScenario(options: RunOptions): Promise<RunResult> {
     const isUp = options.down?.some(({ from, until }) => time >= from && time < until) !== true;
     await push(isUp);
     if (isUp) {
-      const before = service.rows();
       const report = await poller.pollOnce();
-      polls.push({ time, report, rows: service.rows() - before });
+      polls.push({ time, report });
       await compare();
       if (options.operated === true) operate(report);
     }

@@ -130,8 +130,6 @@ export interface ServiceOptions {
 export interface Service {
   /** Answers as of now. Throws during an outage. */
   list(query: { readonly type?: string | undefined; readonly limit: number }): ListedEvents;
-  /** How many events the answers contained. */
-  rows(): number;
   /** The events that the list began to show since this was last called. */
   takeListed(): readonly ServiceEvent[];
 }
@@ -149,7 +147,6 @@ export function createService(options: ServiceOptions, now: () => number): Servi
   /** Ascending. */
   const all: ServiceEvent[] = [];
   const byType = new Map<string, ServiceEvent[]>();
-  let rows = 0;
   let unread: ServiceEvent[] = [];
 
   function insert(list: ServiceEvent[], event: ServiceEvent): void {
@@ -185,13 +182,11 @@ export function createService(options: ServiceOptions, now: () => number): Servi
       const shown = cut(matching, Math.min(limit, cap)).filter(
         ({ event }) => type === undefined || event.type === type,
       );
-      rows += shown.length;
       const events = shown.map(({ pushedAt, event, deliveredEvent }) =>
         pushedAt <= time ? deliveredEvent : event,
       );
       return { events, problems: [], size: events.length, servedAt: time };
     },
-    rows: () => rows,
     takeListed() {
       update();
       const taken = unread;
