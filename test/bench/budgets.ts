@@ -1,4 +1,4 @@
-/** What the package may cost, as ratios of one run, and whether this run keeps it. */
+/** The budgets of the package, most of them ratios of one run, and whether this run keeps them. */
 import type { CatchUpResult } from './catch-up.js';
 import type { ExactlyOnceResult } from './exactly-once.js';
 import { toTable } from './format.js';

@@ -12,7 +12,7 @@ export interface Candidate {
 /** Does the job once, for the delivery of this index. */
 export type Work = (index: number) => unknown;
 
-/** What a candidate took. */
+/** The time of a candidate. */
 export interface Measured {
   readonly name: string;
   /** The median over the rounds of each round's median call, in microseconds. */

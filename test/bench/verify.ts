@@ -11,7 +11,7 @@ import { makeBody, makeDeliveries, type SignedDelivery } from './delivery.js';
 import { type Candidate, type Measured, measure } from './measurement.js';
 import { SECRET } from './secret.js';
 
-/** What was measured at one size of the body. */
+/** The figures at one size of the body. */
 export interface SizeResult {
   readonly sizeBytes: number;
   readonly measured: readonly Measured[];
@@ -67,7 +67,7 @@ const BARE = 'bare createHmac + timingSafeEqual + JSON.parse';
 type At = (index: number) => Pick<SignedDelivery, 'body' | 'signature'>;
 
 function raise(index: number): never {
-  throw new RangeError(`There is no delivery ${index}.`);
+  throw new RangeError(`Delivery ${index} does not exist.`);
 }
 
 function bare(at: At) {
@@ -165,7 +165,7 @@ function receiveWith(
   };
 }
 
-/** What a delivery asks of its inbox. */
+/** The calls of a delivery to its inbox. */
 function claimIn(
   inbox: ReturnType<typeof memoryInbox>,
   deliveries: readonly SignedDelivery[],
@@ -176,7 +176,7 @@ function claimIn(
   });
   return async (index) => {
     const { event, json } = stored[index] ?? {};
-    if (event === undefined) throw new RangeError(`There is no delivery ${index}.`);
+    if (event === undefined) return raise(index);
     const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push', json, early: true });
     must(claim.state === 'claimed' && (await inbox.complete(claim.lease)));
   };

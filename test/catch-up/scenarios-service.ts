@@ -112,7 +112,7 @@ export function backdate({ event, deliveredEvent, ...times }: ServiceEvent, byMs
   return { ...times, at, event: { ...event, ...created }, deliveredEvent: { ...deliveredEvent, ...created } };
 }
 
-/** What the service does not specify. */
+/** The behaviour that the service does not specify. */
 export interface ServiceOptions {
   readonly events: readonly ServiceEvent[];
   /** The order of the list: by `created_at`, or by when an event was listed, as ids that are counted up are. */
@@ -126,7 +126,7 @@ export interface ServiceOptions {
   readonly outages?: readonly Span[] | undefined;
 }
 
-/** The service, with the part of its list that is shown by now. */
+/** The service, with the part of its list that is shown at the moment. */
 export interface Service {
   /** Answers as of now. Throws during an outage. */
   list(query: { readonly type?: string | undefined; readonly limit: number }): ListedEvents;

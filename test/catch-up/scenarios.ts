@@ -1,5 +1,5 @@
 /**
- * What the poller must prove, one scenario per kind of list: runs of hours and days on a virtual clock, with a poll each
+ * The proofs that the poller must find, one scenario per kind of list: runs of hours and days on a virtual clock, with a poll each
  * minute, and 60 % of the events of one type.
  */
 import type { PollReport } from 'stablehooks/catch-up';

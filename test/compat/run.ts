@@ -101,7 +101,7 @@ async function prove(peers: Peers, folder: string, node: string): Promise<readon
 const base = await mkdtemp(join(tmpdir(), 'stablehooks-compat-'));
 const tarballs = await packTarballs();
 try {
-  // What a folder does not install itself, Node finds here: vitest, and the other packages of the tests.
+  // Node finds vitest and the other packages of the tests here, if a folder does not install them itself.
   await symlink(join(root, 'node_modules'), join(base, 'node_modules'));
   const runtime = join(base, 'runtime');
   await mkdir(runtime);

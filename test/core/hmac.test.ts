@@ -37,7 +37,7 @@ test('sign takes views of a larger buffer, and secrets of any Unicode string', a
   );
 });
 
-test('secrets that are Buffers are told apart, also if neither is UTF-8', async () => {
+test('secrets that are Buffers are told apart, even if neither is UTF-8', async () => {
   const [one, other] = ['ff', 'fe'].map((byte) => Buffer.from(byte.repeat(32), 'hex')) as [Buffer, Buffer];
   const signature = await sign(filled(10), { secret: one });
   expect((await verifySignature(filled(10), signature, { secret: [other, one] })).secretIndex).toBe(1);

@@ -25,7 +25,7 @@ const HANG_S = 900;
 /** How many run at once where the seconds need not be those of one newcomer alone: some download while others compile. */
 const QUICK_AT_ONCE = 2;
 
-/** What a first run took. */
+/** The cost of a first run. */
 interface Measured {
   readonly name: string;
   readonly commands: number;

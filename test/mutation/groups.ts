@@ -1,4 +1,4 @@
-/** What is mutated, and which tests have to notice it. */
+/** The mutated files, and the tests that have to notice their mutants. */
 import { filesBelow } from '../project/source.js';
 
 export interface Group {
