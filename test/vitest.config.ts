@@ -4,7 +4,6 @@ import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
-import { CompatibilityReporter } from './compat/reporter.js';
 
 const root = new URL('../', import.meta.url);
 const [manifest, kit] = ['package.json', 'kit/package.json'].map((path) =>
@@ -42,7 +41,7 @@ const alias = (condition: 'node' | 'default') => [
 
 const every = ['test/**/*.test.ts', 'kit/test/**/*.test.ts'];
 
-/** What `npm test` leaves out, by the project that includes it. A script in package.json runs each. */
+/** What `npm test` leaves out, by the project that includes it. `npm run test:NAME` runs each. */
 const separate = {
   project: ['test/project/**/*.test.ts'],
   chaos: ['test/chaos/**/*.test.ts'],
@@ -55,13 +54,12 @@ const separate = {
   slow: ['**/*.slow.test.ts'],
 };
 
-/** The files that take a minute or more. Whichever of them began last would run alone, on one processor. */
+/** The slowest files. One that began last would run alone, on one processor. */
 const LONGEST = [
+  'test/chaos/chaos.test.ts',
+  'test/catch-up/kills.test.ts',
   'test/receiver/burst.slow.test.ts',
-  'test/reconcile/memory.slow.test.ts',
   'test/inboxes/postgres-data-layers.slow.test.ts',
-  'test/catch-up/survey.slow.test.ts',
-  'test/reconcile/property.slow.test.ts',
   'kit/test/commands/inbox-server.slow.test.ts',
 ].map((path) => fileURLToPath(new URL(path, root)));
 
@@ -86,7 +84,6 @@ export default defineConfig({
     // One more than there are processors, because many files wait for the processes and sockets that they test.
     maxWorkers: availableParallelism() + 1,
     sequence: { sequencer: LongestFirst },
-    reporters: ['default', new CompatibilityReporter(process.env['npm_lifecycle_event'] ?? 'vitest')],
     projects: [
       {
         resolve: { alias: alias('node') },
@@ -97,13 +94,13 @@ export default defineConfig({
           exclude: [...exclude, ...Object.values(separate).flat()],
         },
       },
-      // The core and the receiver must behave the same on platforms without Node's modules.
+      // Signatures and deliveries must behave the same on platforms without Node's modules.
       {
         resolve: { alias: alias('default') },
         test: {
           ...limits,
           name: 'webcrypto',
-          include: ['test/core/**/*.test.ts', 'test/receiver/**/*.test.ts'],
+          include: ['test/core/{signature,hmac}*.test.ts', 'test/receiver/receive*.test.ts'],
           exclude: [...exclude, ...Object.values(separate).flat()],
         },
       },

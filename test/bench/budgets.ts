@@ -1,128 +1,116 @@
-/** Compares the tables of `npm run bench` with the budgets: the table says what is over its budget. */
+/** The budgets of the package, most of them ratios of one run, and whether this run keeps them. */
+import type { CatchUpResult } from './catch-up.js';
+import type { ExactlyOnceResult } from './exactly-once.js';
 import { toTable } from './format.js';
-import { numberIn, tableBelow } from './tables.js';
+import type { Measured } from './measurement.js';
+import type { LoadResult } from './servers.js';
+import type { SizeResult } from './verify.js';
+import type { BundleResult } from './weight.js';
+
+/** The figures of a run. */
+export interface Results {
+  readonly sizes: readonly SizeResult[];
+  readonly filling: readonly Measured[];
+  readonly loads: readonly LoadResult[];
+  readonly telemetry: readonly Measured[];
+  readonly bundles: readonly BundleResult[];
+  readonly exactlyOnce: readonly ExactlyOnceResult[];
+  readonly backlogs: readonly CatchUpResult[];
+}
 
 interface Budget {
   readonly what: string;
-  /** What is allowed: at least, or at most. */
   readonly bound: { readonly atLeast: number } | { readonly atMost: number };
   readonly unit: string;
-  /** What was found. The worst of them counts. */
+  /** The figures of this run; the worst counts. */
   readonly found: readonly number[];
 }
 
-/** The table of the budgets for these tables. */
-export function toBudgetTable(results: string): string {
-  return toTable(
-    ['', 'budget', 'found', 'kept'],
-    budgets(results).map(({ what, bound, unit, found }) => {
-      const isFloor = 'atLeast' in bound;
-      const limit = isFloor ? bound.atLeast : bound.atMost;
-      const worst = isFloor ? Math.min(...found) : Math.max(...found);
-      const kept = isFloor ? worst >= limit : worst <= limit;
-      const figure = (value: number) => `${value.toLocaleString('en-US')}${unit}`;
-      return [what, `${isFloor ? '≥' : '≤'} ${figure(limit)}`, figure(worst), kept ? 'yes' : '**no**'];
-    }),
-  );
-}
-
-function budgets(results: string): readonly Budget[] {
-  /** The ratios of the rows that match, in their last cell with a ratio. */
-  const ratios = (heading: string, row: RegExp) =>
-    rowsOf(results, heading, row).map((cells) => numberIn(cells.findLast((cell) => cell.endsWith('×'))));
-  const sizes = (row: RegExp) =>
-    rowsOf(results, 'Verify', row).map(([, ...cells]) =>
-      cells.map((cell) => numberIn(/\((.+)×\)/.exec(cell)?.[1])),
-    );
-  const [verify = []] = sizes(/^stablehooks verifySignature/);
-  const peers = sizes(/^(?:stripe|svix|standardwebhooks)/);
-  const [receive = []] = sizes(/^stablehooks receive, memory inbox$/);
-  const bundle = (row: RegExp) => rowsOf(results, 'Bundle', row).map(([, kilobytes]) => numberIn(kilobytes));
-  const rates = rowsOf(results, 'Catch-up', /^stablehooks/).map(([, , rate]) => numberIn(rate));
-  const keys = rowsOf(results, 'Ordering keys', /./).map(([, , , ratio]) => numberIn(ratio));
-  const loads = (framework: string) => ratios('One server', new RegExp(`^${framework}: \\S+ stablehooks`));
-  const server = (framework: string): Budget => ({
-    what: `${framework}: requests per second of processor time, of a server by hand with the same promises`,
-    bound: { atLeast: 0.85 },
-    unit: '×',
-    found: loads(framework),
-  });
+function budgetsOf(results: Results): readonly Budget[] {
+  const { sizes, filling, loads, telemetry, bundles, exactlyOnce, backlogs } = results;
+  const small = sizes.find(({ sizeBytes }) => sizeBytes === 300)?.measured ?? [];
+  const ratios = (rows: readonly Measured[], name: RegExp) =>
+    rows.filter((row) => name.test(row.name)).map(({ ratio }) => ratio);
+  const once = (store: ExactlyOnceResult['store']) =>
+    exactlyOnce.filter((row) => row.store === store).map(({ ratio }) => ratio);
   return [
     {
-      what: 'verify and parse, at every size, of bare HMAC and `JSON.parse`',
+      what: '`receive`, memory inbox, async handler, 300 B, of bare',
+      bound: { atMost: 2.2 },
+      unit: '×',
+      found: ratios(small, /receive.*async handler/),
+    },
+    {
+      what: 'the same while the inbox fills and evicts',
+      bound: { atMost: 2.2 },
+      unit: '×',
+      found: ratios(filling, /receive/),
+    },
+    {
+      what: 'verify and parse, 300 B, of bare',
       bound: { atMost: 1.3 },
       unit: '×',
-      found: verify,
+      found: ratios(small, /verifySignature/),
     },
     {
-      what: 'verify and parse, at every size, of the fastest of stripe, svix and standardwebhooks',
-      bound: { atMost: 1 },
+      what: 'the node adapter under load, of a server by hand',
+      bound: { atLeast: 0.8 },
       unit: '×',
-      found: verify.map((own, index) => rounded(own / Math.min(...peers.map((peer) => peer[index] ?? 0)))),
-    },
-    { what: '`receive`, 300 B, of bare', bound: { atMost: 2.2 }, unit: '×', found: receive.slice(0, 1) },
-    ...['node:http', 'Express 5', 'Fastify 5', 'Hono on Node'].map(server),
-    {
-      what: 'telemetry off, of `receive`',
-      bound: { atMost: 1 },
-      unit: ' %',
-      found: ratios('Telemetry', /^the calls/).map((ratio) => rounded(ratio * 100)),
+      found: loads.filter(({ name }) => name === 'node stablehooks').map(({ ratio }) => ratio),
     },
     {
-      what: 'metrics on, added to `receive`',
-      bound: { atMost: 10 },
-      unit: ' %',
-      found: ratios('Telemetry', /^metrics$/).map((ratio) => rounded((ratio - 1) * 100)),
+      what: 'exactly once in Postgres, of the transaction by hand',
+      bound: { atLeast: 0.7 },
+      unit: '×',
+      found: once('Postgres'),
+    },
+    {
+      what: 'exactly once in SQLite, of the transaction by hand',
+      bound: { atLeast: 0.8 },
+      unit: '×',
+      found: once('SQLite'),
     },
     {
       what: '`receive` and `stablehooks/next` for the edge',
-      bound: { atMost: 9 },
+      bound: { atMost: 13 },
       unit: ' kB',
-      found: bundle(/next$/),
+      found: bundles.filter(({ name }) => name.endsWith('next')).map(({ gzipBytes }) => gzipBytes / 1_000),
     },
     {
-      what: 'verify and parse for the edge',
-      bound: { atMost: 2 },
-      unit: ' kB',
-      found: bundle(/parseEvent$/),
+      what: 'catch-up into SQLite',
+      bound: { atLeast: 10_000 },
+      unit: ' events/s',
+      found: backlogs.filter(({ way }) => way === 'stablehooks').map(({ count, ms }) => (count / ms) * 1_000),
     },
     {
-      what: 'import of `stablehooks/express`, of `zod/mini`',
-      bound: { atMost: 0.5 },
+      what: 'metrics, of `receive`',
+      bound: { atMost: 1.3 },
       unit: '×',
-      found: ratios('Import', /^stablehooks\/express/),
-    },
-    { what: 'catch-up into SQLite', bound: { atLeast: 10_000 }, unit: ' events/s', found: rates },
-    {
-      what: 'claims in Postgres, of bare inserts',
-      bound: { atLeast: 0.5 },
-      unit: '×',
-      found: ratios('Claims in Postgres', /./),
+      found: ratios(telemetry, /^metrics$/),
     },
     {
-      what: 'claims with ordering keys, of those without, in every store',
-      bound: { atLeast: 0.9 },
-      unit: '×',
-      found: keys,
-    },
-    {
-      what: "p99 of `acknowledge: 'recorded'` while handlers take 30 s, of recording alone",
+      what: 'metrics and every trace, of `receive`',
       bound: { atMost: 2 },
       unit: '×',
-      found: ratios('`acknowledge', /handlers of 30 s$/),
+      found: ratios(telemetry, /every trace$/),
     },
   ];
 }
 
-/** The rows without the head whose first cell matches. A budget that finds nothing would be kept for nothing. */
-function rowsOf(results: string, heading: string, name: RegExp): readonly (readonly string[])[] {
-  const [, ...rows] = tableBelow(results, heading);
-  const found = rows.filter(([first = '']) => name.test(first));
-  if (found.length === 0) throw new Error(`The results have no row ${name} below "${heading}".`);
-  return found;
-}
-
-/** Without the digits that a computation adds. */
-function rounded(value: number): number {
-  return Math.round(value * 100) / 100;
+/** The table of the budgets: what was found, and whether it is kept. */
+export function toBudgetTable(results: Results): string {
+  return toTable(
+    ['', 'budget', 'found', 'kept'],
+    budgetsOf(results).map(({ what, bound, unit, found }) => {
+      // A budget that finds nothing would be kept for nothing.
+      if (found.length === 0) throw new Error(`Nothing was measured for the budget "${what}".`);
+      const isFloor = 'atLeast' in bound;
+      const limit = isFloor ? bound.atLeast : bound.atMost;
+      const worst = isFloor ? Math.min(...found) : Math.max(...found);
+      const kept = isFloor ? worst >= limit : worst <= limit;
+      const figure = (value: number) =>
+        `${value.toLocaleString('en-US', { maximumFractionDigits: value < 100 ? 2 : 0 })}${unit}`;
+      return [what, `${isFloor ? '≥' : '≤'} ${figure(limit)}`, figure(worst), kept ? 'yes' : '**no**'];
+    }),
+  );
 }

@@ -1,11 +1,11 @@
 /**
- * Servers written by hand that keep the promises of a receiver with the memory inbox, each on its own framework: the raw
- * bytes and their limit, the signature, the checks of the event, one claim and one completion per event, a time limit
- * for the handler, and problem+json. What the adapters are compared with.
+ * Servers as a careful engineer writes them by hand, which keep the promises of a receiver with the memory inbox: the raw
+ * bytes and their limit, the signature, the checks of the event, one claim and one completion per event, a time limit for
+ * the handler, and problem+json. The adapters are compared with them.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import express, { type ErrorRequestHandler } from 'express';
+import express from 'express';
 import fastify from 'fastify';
 import { Hono } from 'hono';
 import { SECRET } from './secret.js';
@@ -13,14 +13,13 @@ import { SECRET } from './secret.js';
 const MAX_BODY_BYTES = 1_048_576;
 const HANDLER_TIMEOUT_MS = 10_000;
 const CAPACITY = 100_000;
-/** What the frameworks themselves bound by one timer for all connections. */
+/** The time of a body: Node bounds it by one timer for all connections. */
 const REQUEST_TIMEOUT_MS = 30_000;
 
-/** What is answered. */
-export interface Reply {
+interface Reply {
   readonly status: number;
-  readonly type: string;
   readonly body: string;
+  readonly headers: { readonly 'content-type': string; readonly 'content-length': number };
 }
 
 interface Event {
@@ -34,58 +33,75 @@ const handlers = new Map<string, (event: Event) => Promise<void>>([
   ['transfer.settled', async () => undefined],
 ]);
 
-function success(outcome: string): Reply {
-  return { status: 200, type: 'application/json', body: `{"outcome":"${outcome}"}` };
+function reply(status: number, type: string, value: object): Reply {
+  const body = JSON.stringify(value);
+  return { status, body, headers: { 'content-type': type, 'content-length': Buffer.byteLength(body) } };
 }
+const success = (outcome: string) => reply(200, 'application/json', { outcome });
+const problem = (status: number, title: string, code: string) =>
+  reply(status, 'application/problem+json', { title, status, code });
 
-function problem(status: number, title: string, code: string): Reply {
-  return { status, type: 'application/problem+json', body: JSON.stringify({ title, status, code }) };
-}
-
+const HANDLED = success('handled');
+const DUPLICATE = success('duplicate');
+const BUSY = problem(503, 'Service Unavailable', 'busy');
+const FAILED = problem(500, 'Internal Server Error', 'handler');
+const NO_EVENT = problem(400, 'Bad Request', 'event');
+const MALFORMED = problem(401, 'Unauthorized', 'malformed');
+const MISMATCH = problem(401, 'Unauthorized', 'mismatch');
+const NOT_POST = problem(405, 'Method Not Allowed', 'method');
 const TOO_LARGE = problem(413, 'Content Too Large', 'too_large');
+const ENCODED = problem(415, 'Unsupported Media Type', 'encoded');
 
-/** What refuses a request before its body is read. */
-function refuse(encoding: string | undefined, length: string | undefined): Reply | undefined {
-  if (encoding !== undefined) return problem(415, 'Unsupported Media Type', 'encoded');
-  if (Number(length ?? 0) > MAX_BODY_BYTES) return TOO_LARGE;
+const SIGNATURE = /^[0-9a-f]{64}$/i;
+const decoder = new TextDecoder('utf-8', { fatal: true });
+
+/** Refuses a request before its body is read. */
+function refuse(
+  method: string | undefined,
+  encoding: string | undefined,
+  length: string | undefined,
+): Reply | undefined {
+  if (method !== 'POST') return NOT_POST;
+  if (encoding !== undefined) return ENCODED;
+  if (length !== undefined && Number(length) > MAX_BODY_BYTES) return TOO_LARGE;
   return undefined;
 }
 
 /** Verifies a delivery and runs its handler once. */
 export type Deliver = (body: Uint8Array, signature: string | undefined) => Promise<Reply>;
 
-/** What all of these servers do between the body and the reply. */
-export function createDeliver(): Deliver {
+/** The part between the body and the reply, which all of these servers share. */
+export function createDeliver({ capacity = CAPACITY } = {}): Deliver {
   const inbox = new Map<string, 'claimed' | 'done'>();
+  // One iterator: a new one would pass all the holes that evictions left.
+  const oldest = inbox.keys();
   return async (body, signature) => {
-    if (signature === undefined || !/^[0-9a-f]{64}$/i.test(signature)) {
-      return problem(401, 'Unauthorized', 'malformed');
-    }
+    if (signature === undefined || !SIGNATURE.test(signature)) return MALFORMED;
     const mac = createHmac('sha256', SECRET).update(body).digest();
-    if (!timingSafeEqual(Buffer.from(signature, 'hex'), mac)) return problem(401, 'Unauthorized', 'mismatch');
+    if (!timingSafeEqual(Buffer.from(signature, 'hex'), mac)) return MISMATCH;
     const event = parse(body);
-    if (event === undefined) return problem(400, 'Bad Request', 'event');
+    if (event === undefined) return NO_EVENT;
     const state = inbox.get(event.id);
-    if (state === 'done') return success('duplicate');
-    if (state === 'claimed') return problem(503, 'Service Unavailable', 'busy');
-    if (inbox.size >= CAPACITY) inbox.delete(inbox.keys().next().value ?? '');
+    if (state === 'done') return DUPLICATE;
+    if (state === 'claimed') return BUSY;
+    if (inbox.size >= capacity) inbox.delete(oldest.next().value ?? '');
     inbox.set(event.id, 'claimed');
     try {
       const handler = handlers.get(event.type);
       if (handler !== undefined) await withTimeLimit(handler(event));
       inbox.set(event.id, 'done');
-      return success('handled');
+      return HANDLED;
     } catch (error) {
       console.error(error);
       inbox.delete(event.id);
-      return problem(500, 'Internal Server Error', 'handler');
+      return FAILED;
     }
   };
 }
 
 function parse(body: Uint8Array): Event | undefined {
   try {
-    const value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body));
+    const value = JSON.parse(decoder.decode(body));
     const { id, type, created_at, payload } = value;
     const isEvent =
       typeof id === 'string' &&
@@ -103,69 +119,63 @@ function parse(body: Uint8Array): Event | undefined {
 function withTimeLimit(work: Promise<void>): Promise<void> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(new Error('The handler takes too long.')), HANDLER_TIMEOUT_MS);
-    work.then(resolve, reject).finally(() => clearTimeout(timer));
+    work.then(
+      () => {
+        clearTimeout(timer);
+        resolve();
+      },
+      (error: unknown) => {
+        clearTimeout(timer);
+        reject(error);
+      },
+    );
   });
 }
 
-/** The body; `undefined` when it is too large. */
-function readAll(request: IncomingMessage): Promise<Buffer | undefined> {
-  return new Promise((resolve, reject) => {
+/** Reads the body; `TOO_LARGE` if it exceeds the limit, `undefined` if the sender is gone. */
+function readBody(request: IncomingMessage): Promise<Buffer | Reply | undefined> {
+  return new Promise((resolve) => {
     const chunks: Buffer[] = [];
     let size = 0;
-    request.on('data', (chunk: Buffer) => {
+    const end = (result: Buffer | Reply | undefined) => {
+      request.off('data', onData).off('end', onEnd).off('error', onGone).off('close', onGone);
+      resolve(result);
+    };
+    const onData = (chunk: Buffer) => {
       size += chunk.length;
-      if (size > MAX_BODY_BYTES) {
-        chunks.length = 0;
-        resolve(undefined);
-      } else {
-        chunks.push(chunk);
-      }
-    });
-    request.on('end', () => resolve(Buffer.concat(chunks)));
-    request.on('error', reject);
-    request.on('close', () => reject(new Error('The sender has closed the connection.')));
+      if (size > MAX_BODY_BYTES) end(TOO_LARGE);
+      else chunks.push(chunk);
+    };
+    const onEnd = () => end(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks, size));
+    const onGone = () => end(undefined);
+    request.on('data', onData).on('end', onEnd).on('error', onGone).on('close', onGone);
   });
 }
 
-function headerOf(request: IncomingMessage, name: string): string | undefined {
-  return request.headers[name]?.toString();
-}
+const headerOf = (request: IncomingMessage, name: string) => request.headers[name]?.toString();
 
-function write(response: ServerResponse, { status, type, body }: Reply): void {
-  response.writeHead(status, { 'content-type': type, 'content-length': Buffer.byteLength(body) }).end(body);
+/** The listener of node:http, which Express can mount as well. */
+function createListener() {
+  const deliver = createDeliver();
+  return async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const encoding = headerOf(request, 'content-encoding');
+    let answer = refuse(request.method, encoding, headerOf(request, 'content-length'));
+    if (answer === undefined) {
+      const body = await readBody(request);
+      if (body === undefined) return void response.destroy();
+      answer = 'status' in body ? body : await deliver(body, headerOf(request, 'x-service-signature'));
+    }
+    response.writeHead(answer.status, answer.headers).end(answer.body);
+  };
 }
 
 export function nodeByHand(): Server {
-  const deliver = createDeliver();
-  return createServer({ requestTimeout: REQUEST_TIMEOUT_MS }, async (request, response) => {
-    try {
-      if (request.method !== 'POST') {
-        return write(response, problem(405, 'Method Not Allowed', 'method'));
-      }
-      const refused = refuse(headerOf(request, 'content-encoding'), headerOf(request, 'content-length'));
-      if (refused !== undefined) return write(response, refused);
-      const body = await readAll(request);
-      const signature = headerOf(request, 'x-service-signature');
-      write(response, body === undefined ? TOO_LARGE : await deliver(body, signature));
-    } catch (error) {
-      console.error(error);
-      response.destroy();
-    }
-  });
+  return createServer({ requestTimeout: REQUEST_TIMEOUT_MS }, createListener());
 }
 
 export function expressByHand(): Server {
   const app = express();
-  const deliver = createDeliver();
-  const raw = express.raw({ type: () => true, limit: MAX_BODY_BYTES, inflate: false });
-  app.post('/hooks', raw, async (request, response) => {
-    const body = request.body ?? Buffer.alloc(0);
-    write(response, await deliver(body, headerOf(request, 'x-service-signature')));
-  });
-  const onError: ErrorRequestHandler = (error, _request, response, _next) => {
-    write(response, problem(error.status ?? 500, 'The body cannot be read', 'body'));
-  };
-  app.use(onError);
+  app.post('/hooks', createListener());
   return createServer({ requestTimeout: REQUEST_TIMEOUT_MS }, app);
 }
 
@@ -174,15 +184,15 @@ export async function fastifyByHand(): Promise<Server> {
   const app = fastify({ bodyLimit: MAX_BODY_BYTES, requestTimeout: REQUEST_TIMEOUT_MS });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
-  app.setErrorHandler<{ readonly statusCode?: number }>((error, _request, reply) => {
-    const { status, type, body } = problem(error.statusCode ?? 500, 'The body cannot be read', 'body');
-    reply.code(status).type(type).send(body);
+  app.setErrorHandler<{ readonly statusCode?: number }>((error, _request, response) => {
+    const { status, headers, body } = error.statusCode === 413 ? TOO_LARGE : FAILED;
+    response.code(status).headers(headers).send(body);
   });
-  app.post<{ Body: Buffer | undefined }>('/hooks', async (request, reply) => {
-    const refused = refuse(headerOf(request.raw, 'content-encoding'), undefined);
-    const signature = headerOf(request.raw, 'x-service-signature');
-    const answer = refused ?? (await deliver(request.body ?? Buffer.alloc(0), signature));
-    return reply.code(answer.status).header('content-type', answer.type).send(answer.body);
+  app.post<{ Body: Buffer | undefined }>('/hooks', async ({ raw, body }, response) => {
+    const answer =
+      refuse('POST', headerOf(raw, 'content-encoding'), undefined) ??
+      (await deliver(body ?? Buffer.alloc(0), headerOf(raw, 'x-service-signature')));
+    return response.code(answer.status).headers(answer.headers).send(answer.body);
   });
   await app.ready();
   return app.server;
@@ -195,9 +205,10 @@ export function honoByHand(): Hono {
     // A body without a length would have to be read as a stream, which is three times as slow.
     const length = req.header('content-length') ?? 'Infinity';
     const answer =
-      refuse(req.header('content-encoding'), length) ??
+      refuse('POST', req.header('content-encoding'), length) ??
       (await deliver(new Uint8Array(await req.arrayBuffer()), req.header('x-service-signature')));
-    return new Response(answer.body, { status: answer.status, headers: { 'content-type': answer.type } });
+    const type = answer.headers['content-type'];
+    return new Response(answer.body, { status: answer.status, headers: { 'content-type': type } });
   });
   return app;
 }

@@ -12,7 +12,7 @@ export interface Candidate {
 /** Does the job once, for the delivery of this index. */
 export type Work = (index: number) => unknown;
 
-/** What a candidate took. */
+/** The time of a candidate. */
 export interface Measured {
   readonly name: string;
   /** The median over the rounds of each round's median call, in microseconds. */
@@ -50,7 +50,7 @@ async function time(work: Work, calls: number): Promise<number> {
   for (let index = 0; index < calls; index++) {
     const start = process.hrtime.bigint();
     const result = work(index);
-    // What is synchronous is not made to wait for a promise.
+    // Synchronous work does not wait for a promise.
     if (result instanceof Promise) await result;
     took[index] = Number(process.hrtime.bigint() - start);
   }
@@ -60,12 +60,6 @@ async function time(work: Work, calls: number): Promise<number> {
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
-}
-
-/** The value that all but one in a hundred do not exceed. */
-export function p99(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.ceil(sorted.length * 0.99) - 1] ?? Number.NaN;
 }
 
 /** Runs one step for each of so many new events over so many lanes; answers steps a second. */

@@ -7,11 +7,11 @@ import { Webhook as StandardWebhook } from 'standardwebhooks';
 import Stripe from 'stripe';
 import { Webhook as SvixWebhook } from 'svix';
 import { createDeliver } from './by-hand.js';
-import { makeDeliveries, type SignedDelivery } from './delivery.js';
+import { makeBody, makeDeliveries, type SignedDelivery } from './delivery.js';
 import { type Candidate, type Measured, measure } from './measurement.js';
 import { SECRET } from './secret.js';
 
-/** What was measured at one size of the body. */
+/** The figures at one size of the body. */
 export interface SizeResult {
   readonly sizeBytes: number;
   readonly measured: readonly Measured[];
@@ -34,27 +34,68 @@ export async function measureVerify({ rounds }: { readonly rounds: number }): Pr
   return results;
 }
 
-function candidatesFor(deliveries: readonly SignedDelivery[]): readonly Candidate[] {
-  const at = (index: number): SignedDelivery => {
-    const delivery = deliveries[index];
-    if (delivery === undefined) throw new RangeError(`There is no delivery ${index}.`);
-    return delivery;
+/** The memory inbox holds so many events. */
+const CAPACITY = 20_000;
+/** So many new events fill it, and evict most of them. */
+const FILLING = 3 * CAPACITY;
+
+/** The inbox is full for two thirds of a round, so the median call evicts an event. */
+export async function measureFilling({ rounds }: { readonly rounds: number }): Promise<readonly Measured[]> {
+  const deliveries = Array.from({ length: FILLING }, (_, index) => {
+    const body = makeBody(`evt_${String(index).padStart(20, '0')}`, 300);
+    return { body, signature: createHmac('sha256', SECRET).update(body).digest('hex') };
+  });
+  const at = (index: number) => deliveries[index] ?? raise(index);
+  return measure(
+    [
+      { name: BARE, prepare: () => bare(at) },
+      {
+        name: 'by hand with the same promises, Map, async handler',
+        prepare: () => deliverByHand(at, { capacity: CAPACITY }),
+      },
+      {
+        name: 'stablehooks receive, memory inbox, async handler',
+        prepare: () => receiveWith(async () => undefined, at, { capacity: CAPACITY }),
+      },
+    ],
+    { rounds, calls: FILLING },
+  );
+}
+
+const BARE = 'bare createHmac + timingSafeEqual + JSON.parse';
+
+type At = (index: number) => Pick<SignedDelivery, 'body' | 'signature'>;
+
+function raise(index: number): never {
+  throw new RangeError(`Delivery ${index} does not exist.`);
+}
+
+function bare(at: At) {
+  return (index: number) => {
+    const { body, signature } = at(index);
+    const mac = createHmac('sha256', SECRET).update(body).digest();
+    must(timingSafeEqual(mac, Buffer.from(signature, 'hex')));
+    return JSON.parse(body.toString());
   };
+}
+
+function deliverByHand(at: At, options?: { readonly capacity: number }) {
+  const deliver = createDeliver(options);
+  return async (index: number) => {
+    const { body, signature } = at(index);
+    must((await deliver(body, signature)).status === 200);
+  };
+}
+
+function candidatesFor(deliveries: readonly SignedDelivery[]): readonly Candidate[] {
+  const at = (index: number): SignedDelivery => deliveries[index] ?? raise(index);
   const stripe = new Stripe('sk_test_none');
   const octokit = new Webhooks({ secret: SECRET });
   const svix = new SvixWebhook(SECRET);
   const standard = new StandardWebhook(SECRET);
 
   return [
-    {
-      name: 'bare createHmac + timingSafeEqual + JSON.parse',
-      prepare: () => (index) => {
-        const { body, signature } = at(index);
-        const mac = createHmac('sha256', SECRET).update(body).digest();
-        must(timingSafeEqual(mac, Buffer.from(signature, 'hex')));
-        return JSON.parse(body.toString());
-      },
-    },
+    { name: BARE, prepare: () => bare(at) },
     {
       name: 'stablehooks verifySignature + parseEvent',
       prepare: () => async (index) => {
@@ -68,16 +109,7 @@ function candidatesFor(deliveries: readonly SignedDelivery[]): readonly Candidat
       name: 'stablehooks receive, memory inbox, async handler',
       prepare: () => receiveWith(async () => undefined, at),
     },
-    {
-      name: 'by hand with the same promises, Map, async handler',
-      prepare: () => {
-        const deliver = createDeliver();
-        return async (index) => {
-          const { body, signature } = at(index);
-          must((await deliver(body, signature)).status === 200);
-        };
-      },
-    },
+    { name: 'by hand with the same promises, Map, async handler', prepare: () => deliverByHand(at) },
     {
       name: 'of receive: the memory inbox, claim and complete',
       prepare: () => claimIn(memoryInbox(), deliveries),
@@ -111,11 +143,16 @@ function candidatesFor(deliveries: readonly SignedDelivery[]): readonly Candidat
 }
 
 /** The whole of a delivery but the socket: every event is new to the inbox and runs its handler. */
-function receiveWith(handler: () => void | Promise<void>, at: (index: number) => SignedDelivery) {
+function receiveWith(
+  handler: () => void | Promise<void>,
+  at: At,
+  options: { readonly capacity?: number } = {},
+) {
   const receiver = createReceiver({
     secret: SECRET,
     handlers: { 'transfer.settled': handler },
-    inbox: memoryInbox(),
+    inbox: memoryInbox(options),
+    logger: { warn: () => undefined, error: () => undefined },
   });
   return async (index: number) => {
     const { body, signature } = at(index);
@@ -128,7 +165,7 @@ function receiveWith(handler: () => void | Promise<void>, at: (index: number) =>
   };
 }
 
-/** What a delivery asks of its inbox. */
+/** The calls of a delivery to its inbox. */
 function claimIn(
   inbox: ReturnType<typeof memoryInbox>,
   deliveries: readonly SignedDelivery[],
@@ -139,7 +176,7 @@ function claimIn(
   });
   return async (index) => {
     const { event, json } = stored[index] ?? {};
-    if (event === undefined) throw new RangeError(`There is no delivery ${index}.`);
+    if (event === undefined) return raise(index);
     const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push', json, early: true });
     must(claim.state === 'claimed' && (await inbox.complete(claim.lease)));
   };

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { createReceiver, EVENT_TYPES, memoryInbox, type PollState, type UnknownEvent } from 'stablehooks';
 import { createPoller, type PollerClient } from 'stablehooks/catch-up';
 import { expect, test } from 'vitest';
+import { atNight } from '../nightly.js';
 import {
   createAudit,
   createList,
@@ -129,6 +130,6 @@ test('with random servers and failing handlers, no event before the watermark is
     fc.asyncProperty(simulatedServer, async (server) => {
       expect(await run(server)).toEqual({ missed: 0, twice: 0, old: 0 });
     }),
-    { numRuns: 400 },
+    { numRuns: atNight(400, 100) },
   );
 });

@@ -24,7 +24,7 @@ import {
 
 type Settings = Pick<PollerOptions, 'lagMs' | 'maxLimit' | 'disorderMs' | 'intervalMs'>;
 
-/** What is run. Times are epoch ms by the service's clock. */
+/** The options of a run. Times are epoch ms by the service's clock. */
 export interface RunOptions extends ServiceOptions, Span {
   /** When the application is down: it polls nothing and no push arrives. */
   readonly down?: readonly Span[] | undefined;
@@ -40,17 +40,15 @@ export interface Poll {
   /** When it started. */
   readonly time: number;
   readonly report: PollReport;
-  /** How many events the answers contained. */
-  readonly rows: number;
 }
 
 export interface RunResult {
   readonly polls: readonly Poll[];
   /** What `onGap` was called with. */
   readonly gapCalls: readonly Gap[];
-  /** What was logged. */
+  /** The lines of the log. */
   readonly lines: readonly string[];
-  /** What the operator changed, and when. */
+  /** The changes of the operator, with their times. */
   readonly changes: readonly { readonly time: number; readonly change: string }[];
   /** Ids of the events that were created after the opening date, listed at the last poll, and are not in the inbox. */
   readonly unseen: readonly string[];
@@ -115,7 +113,7 @@ export async function runScenario(options: RunOptions): Promise<RunResult> {
   const handlers = Object.fromEntries(EVENT_TYPES.map((type) => [type, handler]));
   const receiver = createReceiver({ secret: 'secret', inbox, handlers, logger });
 
-  // Nobody answered a push before the first poll.
+  // Pushes before the first poll were not answered.
   const pushes = options.events.filter(
     ({ pushedAt }) => pushedAt >= options.from && Number.isFinite(pushedAt),
   );
@@ -211,9 +209,8 @@ export async function runScenario(options: RunOptions): Promise<RunResult> {
     const isUp = options.down?.some(({ from, until }) => time >= from && time < until) !== true;
     await push(isUp);
     if (isUp) {
-      const before = service.rows();
       const report = await poller.pollOnce();
-      polls.push({ time, report, rows: service.rows() - before });
+      polls.push({ time, report });
       await compare();
       if (options.operated === true) operate(report);
     }

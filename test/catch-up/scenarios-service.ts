@@ -112,7 +112,7 @@ export function backdate({ event, deliveredEvent, ...times }: ServiceEvent, byMs
   return { ...times, at, event: { ...event, ...created }, deliveredEvent: { ...deliveredEvent, ...created } };
 }
 
-/** What the service does not specify. */
+/** The behaviour that the service does not specify. */
 export interface ServiceOptions {
   readonly events: readonly ServiceEvent[];
   /** The order of the list: by `created_at`, or by when an event was listed, as ids that are counted up are. */
@@ -126,12 +126,10 @@ export interface ServiceOptions {
   readonly outages?: readonly Span[] | undefined;
 }
 
-/** The service, with the part of its list that is shown by now. */
+/** The service, with the part of its list that is shown at the moment. */
 export interface Service {
   /** Answers as of now. Throws during an outage. */
   list(query: { readonly type?: string | undefined; readonly limit: number }): ListedEvents;
-  /** How many events the answers contained. */
-  rows(): number;
   /** The events that the list began to show since this was last called. */
   takeListed(): readonly ServiceEvent[];
 }
@@ -149,7 +147,6 @@ export function createService(options: ServiceOptions, now: () => number): Servi
   /** Ascending. */
   const all: ServiceEvent[] = [];
   const byType = new Map<string, ServiceEvent[]>();
-  let rows = 0;
   let unread: ServiceEvent[] = [];
 
   function insert(list: ServiceEvent[], event: ServiceEvent): void {
@@ -185,13 +182,11 @@ export function createService(options: ServiceOptions, now: () => number): Servi
       const shown = cut(matching, Math.min(limit, cap)).filter(
         ({ event }) => type === undefined || event.type === type,
       );
-      rows += shown.length;
       const events = shown.map(({ pushedAt, event, deliveredEvent }) =>
         pushedAt <= time ? deliveredEvent : event,
       );
       return { events, problems: [], size: events.length, servedAt: time };
     },
-    rows: () => rows,
     takeListed() {
       update();
       const taken = unread;

@@ -1,6 +1,6 @@
 /**
- * What the poller must prove, one scenario per kind of list: runs of hours and days on a virtual clock, with a poll each
- * minute, and 60 % of the events of one type. `npm run coverage:scenarios` prints them, and a test runs them.
+ * The proofs that the poller must find, one scenario per kind of list: runs of hours and days on a virtual clock, with a poll each
+ * minute, and 60 % of the events of one type.
  */
 import type { PollReport } from 'stablehooks/catch-up';
 import { type Poll, type RunOptions, type RunResult, runScenario } from './scenarios-run.js';
@@ -18,19 +18,15 @@ import {
 } from './scenarios-service.js';
 import { createRandom } from './simulated-list.js';
 
-/** One row of the table. */
+/** One kind of list. */
 export interface Scenario {
   readonly title: string;
-  /** What the first release of the poller did, which proved with one time for all types. */
-  readonly before: string;
   readonly required: string;
   run(): Promise<Measured>;
 }
 
 export interface Measured {
-  /** In words. */
-  readonly now: string;
-  /** What is required and not so, each in words; empty when everything is met. */
+  /** The requirements that do not hold, each in words; empty when all hold. */
   readonly unmet: readonly string[];
 }
 
@@ -71,14 +67,6 @@ const sum = ({ polls }: RunResult, count: (report: PollReport) => number) =>
 
 const percent = (share: number) => `${(share * 100).toFixed(share > 0.995 && share < 1 ? 2 : 1)} %`;
 
-function describePolls(polls: readonly Poll[]): string {
-  return `${polls.filter(isProven).length} of ${polls.length} proven, ${mean(polls, requestsOf).toFixed(1)} requests per poll`;
-}
-
-function describeChanges({ changes }: RunResult): string {
-  return changes.length === 0 ? 'no change' : changes.map(({ change }) => change).join(', then ');
-}
-
 /** The conditions that are false, and what contradicts the truth. */
 function unmet(
   run: Pick<RunResult, 'faults'>,
@@ -92,7 +80,6 @@ async function afterOutage(options: RunOptions, end: number): Promise<Measured> 
   const run = await runScenario(options);
   const [first, ...later] = since(run, end);
   return {
-    now: `${describePolls(later)}; gaps opened: ${opened(run)}; ${run.unseen.length} unseen, all in the gap`,
     unmet: unmet(run, {
       'the first poll after the outage opens the gap': first?.report.gapsOpened.length === 1,
       'one gap is opened': opened(run) === 1,
@@ -111,7 +98,6 @@ async function operated(options: RunOptions, required: number): Promise<Measured
   const polls = since(run, lastChange + 1);
   const share = shareProven(polls);
   return {
-    now: `${percent(share)} (${describeChanges(run)}), ${mean(polls, requestsOf).toFixed(1)} requests per poll`,
     unmet: unmet(run, {
       [`at least ${percent(required)} proven`]: share >= required,
       'at least three days after the last change': options.until - lastChange >= 3 * DAY,
@@ -140,7 +126,6 @@ async function lateEvent(): Promise<Measured> {
   const short = await runScenario({ ...list, ...span(18), settings: { lagMs: MINUTE } });
   const reportsOf = ({ polls }: RunResult) => polls.map(({ report }) => report.ids);
   return {
-    now: `lag 300 s: ${percent(shareProven(usual.polls))}; lag 60 s: ${percent(shareProven(short.polls))}, late: ${sum(short, ({ late }) => late)}`,
     unmet: unmet(
       { faults: [...usual.faults, ...short.faults] },
       {
@@ -162,7 +147,6 @@ async function ascendingWindow(): Promise<Measured> {
   const descending = await runScenario(list);
   const [up, down] = [shareProven(ascending.polls), shareProven(descending.polls)];
   return {
-    now: `${percent(up)}; descending ${percent(down)}`,
     unmet: unmet(
       { faults: [...ascending.faults, ...descending.faults] },
       { 'as many proven as descending': up === down, 'at least 99 % proven': up >= 0.99 },
@@ -180,7 +164,6 @@ async function oldestFirstCapped(): Promise<Measured> {
   const lines = run.lines.filter((line) => line.includes('can be missing'));
   const last = run.polls.at(-1)?.report.diagnosis ?? '';
   return {
-    now: `${lines.length} line in ${run.polls.length} polls: "${last}"`,
     unmet: unmet(run, {
       'one line is logged': lines.length === 1,
       // Before, the watermark has not left the opening date, so that there is nothing to prove.
@@ -201,9 +184,7 @@ async function oldestFirstUncapped(): Promise<Measured> {
   });
   const most = Math.max(...run.polls.map(requestsOf));
   const later = run.polls.slice(run.polls.findIndex((poll) => requestsOf(poll) === most) + 1);
-  const rows = mean(later, (poll) => poll.rows) / 1_000;
   return {
-    now: `${describePolls(later)}, ${rows.toFixed(0)}k rows per poll, after one that took ${most} requests`,
     unmet: unmet(run, {
       'every poll is proven': shareProven(run.polls) === 1,
       'the limit is found in one poll': later.length >= 5,
@@ -223,7 +204,6 @@ async function unansweredFirst(): Promise<Measured> {
   });
   const [first, ...later] = run.polls;
   return {
-    now: `first poll: proven ${first?.report.proven}, watermark ${first?.report.watermark}; then ${describePolls(later)}, ${run.unseen.length} unseen`,
     unmet: unmet(run, {
       'the first poll proves nothing': first?.report.proven === false,
       'no watermark before an answer': first?.report.watermark === null,
@@ -249,7 +229,6 @@ async function lateAtEndOfPage(): Promise<Measured> {
   });
   const [first, ...later] = since(run, end);
   return {
-    now: `first poll: proven ${first?.report.proven}, gaps opened: ${opened(run)}; ${run.unseen.length} unseen, all in the gap`,
     unmet: unmet(run, {
       'the first poll after the outage opens the gap': first?.report.gapsOpened.length === 1,
       'one gap is opened': opened(run) === 1,
@@ -289,7 +268,6 @@ async function filteredLate(): Promise<Measured> {
     faults.push(...run.faults.slice(0, 1).map((fault) => `server ${seed}: ${fault}`));
   }
   return {
-    now: `false on ${falsely} of ${SERVERS}; detected on ${detected}`,
     unmet: unmet(
       { faults: faults.slice(0, 10) },
       { 'false on none': falsely === 0, 'detected on some': detected > 0 },
@@ -309,7 +287,6 @@ async function freshInbox(): Promise<Measured> {
   const late = sum(run, (report) => report.late);
   const problems = sum(run, (report) => report.problems.length);
   return {
-    now: `deliveredButUnseen ${unseen}, late ${late}, problems ${problems}, gaps ${opened(run)}`,
     unmet: unmet(run, {
       'no event is called delivered but unseen': unseen === 0,
       'no event is late': late === 0,
@@ -322,7 +299,6 @@ async function freshInbox(): Promise<Measured> {
 export const SCENARIOS: readonly Scenario[] = [
   {
     title: 'newest first, cap 100, 5,000/day, then a 6 h outage',
-    before: '0 of 2,160 after the outage, 9.2 requests per poll for ever, 853 unseen',
     required: 'one gap, reported once; proven again from the next poll; ≤ 3 requests per poll',
     run: () =>
       afterOutage(
@@ -337,7 +313,6 @@ export const SCENARIOS: readonly Scenario[] = [
   },
   {
     title: 'uncapped, 24 h outage, default `maxLimit`',
-    before: '0 of 27 afterwards',
     required: 'the same',
     run: () =>
       afterOutage(
@@ -351,7 +326,6 @@ export const SCENARIOS: readonly Scenario[] = [
   },
   {
     title: 'cap 50, business hours, nothing unseen',
-    before: '17 %, then never',
     required: '≥ 95 % with the `lagMs` that the diagnosis names',
     run: () =>
       operated(
@@ -365,19 +339,16 @@ export const SCENARIOS: readonly Scenario[] = [
   },
   {
     title: '20,000/day, cap 100, nothing unseen',
-    before: '1.3 %',
     required: '≥ 95 % with the `lagMs` or interval that the diagnosis names',
     run: () => operated({ events: traffic(4, { perDay: 20_000, hours: 81 }), cap: 100, ...span(81) }, 0.95),
   },
   {
     title: 'listed by id, 50 ms jitter in `created_at`, nothing unseen',
-    before: '7 %, then never',
     required: '≥ 99 %',
     run: async () => {
       const events = traffic(5, { perDay: 5_000, jitterMs: 50, hours: 30 });
       const run = await runScenario({ events, order: 'listed', cap: 100, ...span(30) });
       return {
-        now: `${percent(shareProven(run.polls))}, ${run.unseen.length} unseen`,
         unmet: unmet(run, {
           'at least 99 % proven': shareProven(run.polls) >= 0.99,
           'nothing is unseen': run.unseen.length === 0,
@@ -387,49 +358,41 @@ export const SCENARIOS: readonly Scenario[] = [
   },
   {
     title: 'listed by id, one event backdated by 240 s',
-    before: 'stuck for 42 h',
     required: 'never stuck; the late event is handled and reported',
     run: lateEvent,
   },
   {
     title: 'newest window shown ascending',
-    before: '0 %',
     required: 'as descending',
     run: ascendingWindow,
   },
   {
     title: 'oldest first, cap 50',
-    before: '0 %, five lines a minute',
     required: 'one line: this list can never show new events beyond its first 50; ask the service, use push',
     run: oldestFirstCapped,
   },
   {
     title: 'oldest first, uncapped',
-    before: 'proven, 15 requests and 43k rows per poll',
     required: 'proven, starts at the limit that last sufficed',
     run: oldestFirstUncapped,
   },
   {
     title: 'first poll unanswered, local clock 1 h fast',
-    before: '`proven: true`, 145 listed events never seen',
     required: 'no watermark before an answer',
     run: unansweredFirst,
   },
   {
     title: 'one late event as last element of the page after an outage',
-    before: '"continuous", 1,201 unseen',
     required: 'a gap',
     run: lateAtEndOfPage,
   },
   {
     title: 'filter applied after the cap',
-    before: 'false on 28 of 1,000',
     required: 'detected with one more request',
     run: filteredLate,
   },
   {
     title: 'fresh inbox; a burst of 120',
-    before: 'alarms `acknowledgedUnknown: 50`, `ERR_EVENT_LATE`',
     required: 'none',
     run: freshInbox,
   },

@@ -8,6 +8,7 @@ import {
   surveyList,
 } from '../../src/catch-up/coverage.js';
 import { advance } from '../../src/catch-up/gaps.js';
+import { atNight } from '../nightly.js';
 import { LAG_MS, type SimulatedServer, simulatedServer } from './simulated-list.js';
 import { calmServer, expectProvenPolls, pollServer, type Rules } from './simulated-polls.js';
 
@@ -36,7 +37,9 @@ test.each(FOUND)('no event is missing on a server where one once was: %j', (serv
   expect(pollServer({ ...FOUND_BASE, ...server }).missed).toBe(0);
 });
 
-test('on 10,000 random servers, no event before a watermark and outside the gaps is missing', {
+const SERVERS = atNight(10_000, 2_000);
+
+test(`on ${SERVERS} random servers, no event before a watermark and outside the gaps is missing`, {
   timeout: 600_000,
 }, () => {
   const seen = { servers: 0, proven: 0, gaps: 0, plainLost: 0 };
@@ -49,7 +52,7 @@ test('on 10,000 random servers, no event before a watermark and outside the gaps
       seen.plainLost += plainLoses ? 1 : 0;
       expect(missed).toBe(0);
     }),
-    { numRuns: 10_000 },
+    { numRuns: SERVERS },
   );
   console.log(
     `${seen.servers} servers: no event is missing; the last poll is proven in ${seen.proven}, gaps in ${seen.gaps}; polls of limit=50 would have lost events in ${seen.plainLost}`,
@@ -60,7 +63,7 @@ test('on 10,000 random servers, no event before a watermark and outside the gaps
 test('a server that lists its newest events, in either direction and by date or id, is proven at each poll, and an outage leaves one gap at most', {
   timeout: 300_000,
 }, () => {
-  fc.assert(fc.property(calmServer, expectProvenPolls), { numRuns: 300 });
+  fc.assert(fc.property(calmServer, expectProvenPolls), { numRuns: atNight(300, 60) });
 });
 
 test('a burst of 100,000 events at the same few times shows no order, and the survey ends', () => {

@@ -20,18 +20,9 @@ export interface Consumer {
   readonly folder?: string;
   /** Packages to install in other versions than those of the project. */
   readonly packages?: readonly string[];
-  /** What passed the adapter contract if nothing failed. @default nothing that the table of compatibility shows */
-  readonly shows?: readonly Framework[];
+  /** Whether it shows another version of a framework, which only the nightly workflow runs. */
+  readonly nightly?: boolean;
   readonly prove: (folder: string) => Promise<readonly string[]>;
-}
-
-/** What the table of compatibility calls the server of a project. */
-export interface Framework {
-  readonly what: string;
-  /** The package whose version is recorded; empty if there is none. */
-  readonly packageName: string;
-  /** How many cases of the adapter contract it passes. */
-  readonly checks: number;
 }
 
 /** How a project that is a server is built and started. */
@@ -49,8 +40,6 @@ interface Server {
   readonly partly?: readonly string[];
   /** Whether it answers once an event is recorded, at the paths of `recorded.ts`. */
   readonly recorded?: boolean;
-  /** Its name in the table of compatibility, and the package whose version it has. @default it has no row */
-  readonly framework?: readonly [what: string, packageName: string];
 }
 
 const TSC = ['node_modules/typescript/bin/tsc'];
@@ -71,7 +60,6 @@ const NEXT_SERVER: Server = {
   partly: ['/edge'],
   cron: '/cron',
   recorded: true,
-  framework: ['Next', 'next'],
   env: {
     WEBHOOK_SECRET: 'whsec_consumer',
     CRON_SECRET: 'cron-secret',
@@ -87,28 +75,22 @@ const LAMBDA_CASES = adapterContract.filter(
     !/before any of the body|body that never ends|right signature twice|before the right one/.test(name),
 );
 
-/** The platforms that {@link proveNest} starts. */
-const NEST = ['NestJS on Express', 'NestJS on Fastify'].map(
-  (what): Framework => ({ what, packageName: '@nestjs/core', checks: adapterContract.length }),
-);
-
 export const CONSUMERS: readonly Consumer[] = [
   // The longest begin first.
   { name: 'modules', prove: proveModules },
   serverOf('next', NEXT_SERVER),
-  { ...serverOf('next15', NEXT_SERVER), folder: 'next', packages: ['next@^15.0.0'] },
+  { ...serverOf('next15', NEXT_SERVER), folder: 'next', packages: ['next@^15.0.0'], nightly: true },
   { name: 'jest', prove: proveJest },
-  { name: 'nest11', shows: NEST, prove: proveNest },
-  { name: 'nest12', shows: NEST, prove: proveNest },
-  serverOf('express4', { framework: ['Express', 'express'] }),
-  serverOf('express5', { framework: ['Express', 'express'] }),
-  serverOf('fastify', { framework: ['Fastify', 'fastify'] }),
-  serverOf('hono', { framework: ['Hono', 'hono'] }),
-  serverOf('koa', { framework: ['Koa', 'koa'] }),
+  { name: 'nest11', prove: proveNest, nightly: true },
+  { name: 'nest12', prove: proveNest },
+  { ...serverOf('express4'), nightly: true },
+  serverOf('express5'),
+  serverOf('fastify'),
+  serverOf('hono'),
+  serverOf('koa'),
   serverOf('commonjs'),
   serverOf('sveltekit', {
     build: ['node_modules/vite/bin/vite.js', 'build'],
-    framework: ['SvelteKit', '@sveltejs/kit'],
     // Its Node server refuses bodies over 512 kB by default.
     env: { BODY_SIZE_LIMIT: 'Infinity' },
     outOfReach: {
@@ -118,19 +100,12 @@ export const CONSUMERS: readonly Consumer[] = [
       'a connection serves the next delivery after a body that was too large': CLOSES,
     },
   }),
-  {
-    name: 'lambda',
-    shows: [{ what: 'AWS Lambda', packageName: '', checks: LAMBDA_CASES.length }],
-    prove: proveLambda,
-  },
+  { name: 'lambda', prove: proveLambda },
   { name: 'openapi', prove: proveOpenapi },
 ];
 
 function serverOf(name: string, server: Server = {}): Consumer {
-  const [what, packageName] = server.framework ?? [];
-  const checks = adapterContract.length - Object.keys(server.outOfReach ?? {}).length;
-  const shows = what === undefined || packageName === undefined ? [] : [{ what, packageName, checks }];
-  return { name, shows, prove: (folder) => proveServer(folder, server) };
+  return { name, prove: (folder) => proveServer(folder, server) };
 }
 
 async function proveServer(cwd: string, server: Server): Promise<readonly string[]> {

@@ -1,16 +1,17 @@
-/** `npm run test:consumers`: starts small projects that install the packed package, and runs the adapter contract against each. */
+/**
+ * `npm run test:consumers`: starts small projects that install the packed package, and runs the adapter contract against
+ * each. Words select projects by their names.
+ */
 import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { hashTree, NODE, type Result, record, versionOf } from '../compat/results.js';
+import { atNight } from '../nightly.js';
 import { report } from '../report.js';
 import { npm, packTarballs } from '../tarball.js';
 import { CONSUMERS, type Consumer } from './consumers.js';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
-
-const RUN = { script: 'test:consumers', tree: hashTree() };
 
 /** Installs the project in a new folder outside this package and runs its checks there. */
 async function prove(consumer: Consumer, tarball: string): Promise<readonly string[]> {
@@ -21,28 +22,21 @@ async function prove(consumer: Consumer, tarball: string): Promise<readonly stri
       ['install', '--no-package-lock', '--prefer-offline', tarball, ...(consumer.packages ?? [])],
       folder,
     );
-    const failures = await consumer.prove(folder);
-    if (failures.length === 0) record(RUN, resultsOf(consumer, folder));
-    return failures;
+    return await consumer.prove(folder);
   } finally {
     await rm(folder, { recursive: true });
   }
-}
-
-/** One result for each row of the table, with the version that is installed in the folder. */
-function resultsOf({ shows = [] }: Consumer, folder: string): readonly Result[] {
-  return shows.map(({ what, packageName, checks }) => {
-    const version = packageName === '' ? '' : versionOf(packageName, folder);
-    const subject = { kind: 'framework', what, packageName, version } as const;
-    return { ...subject, contract: 'adapterContract', runtime: NODE, checks };
-  });
 }
 
 /** How many run at once: some install or wait while the others build. */
 const AT_ONCE = 3;
 
 const only = process.argv.slice(2);
-const waiting = CONSUMERS.filter(({ name }) => only.length === 0 || only.includes(name));
+const waiting = CONSUMERS.filter(({ name, nightly = false }) =>
+  only.length === 0 ? atNight(true, !nightly) : only.includes(name),
+);
+if (waiting.length === 0)
+  throw new Error(`The projects are ${CONSUMERS.map(({ name }) => name).join(', ')}.`);
 const tarballs = await packTarballs();
 const work = async () => {
   for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {

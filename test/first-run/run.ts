@@ -3,12 +3,12 @@
  * and prints how many commands and seconds that takes. The tarballs take the place of the names of both packages, and
  * free ports that of the README's. It fails above the limit, and when the types of the program are not narrowed.
  *
- * `-- --quick` runs what continuous integration does, beside each other and on machines of any speed, without the limit; `-- --write` writes the table into test/first-run/README.md; other
- * words select variants by their names.
+ * `-- --quick` runs the variants of continuous integration, side by side and without the limit; other words select variants by
+ * their names.
  */
 import assert from 'node:assert/strict';
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { availableParallelism, tmpdir } from 'node:os';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { report } from '../report.js';
@@ -25,7 +25,7 @@ const HANG_S = 900;
 /** How many run at once where the seconds need not be those of one newcomer alone: some download while others compile. */
 const QUICK_AT_ONCE = 2;
 
-/** What a first run took. */
+/** The cost of a first run. */
 interface Measured {
   readonly name: string;
   readonly commands: number;
@@ -108,15 +108,8 @@ function withTarballs(text: string, { stablehooks, kit }: Tarballs): string {
   );
 }
 
-/** Replaces the table below the last heading of the page. */
-async function writeTable(table: string): Promise<void> {
-  const page = new URL('README.md', import.meta.url);
-  const text = await readFile(page, 'utf8');
-  await writeFile(page, text.replace(/(?<=## Measured\n\n)[\s\S]*/, `${table}\n`));
-}
-
 const { values, positionals } = parseArgs({
-  options: { quick: { type: 'boolean' }, write: { type: 'boolean' } },
+  options: { quick: { type: 'boolean' } },
   allowPositionals: true,
 });
 const selected = VARIANTS.filter(
@@ -146,12 +139,5 @@ try {
 const rows = measured.map(
   ({ name, commands, seconds }) => `| ${name} | ${commands} | ${seconds.toFixed(0)} |`,
 );
-const table = [
-  '| variant | commands | seconds |',
-  '| --- | ---: | ---: |',
-  ...rows,
-  '',
-  `Node ${process.versions.node}, ${availableParallelism()} processors.`,
-].join('\n');
-console.log(`\n${table}`);
-if (values.write && process.exitCode === undefined) await writeTable(table);
+const head = ['| variant | commands | seconds |', '| --- | ---: | ---: |'];
+console.log(`\n${[...head, ...rows].join('\n')}`);

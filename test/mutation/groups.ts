@@ -1,4 +1,4 @@
-/** What is mutated, and which tests have to notice it. */
+/** The mutated files, and the tests that have to notice their mutants. */
 import { filesBelow } from '../project/source.js';
 
 export interface Group {
@@ -7,22 +7,26 @@ export interface Group {
   readonly kind: 'code' | 'text';
   readonly sources: readonly string[];
   readonly tests: readonly string[];
-  /** The project of vitest that runs them; `slow` runs those of `node`, too. @default 'node' */
+  /** The project of vitest that runs the tests; `slow` runs those of `node` as well. @default 'node' */
   readonly project?: 'node' | 'webcrypto' | 'slow';
 }
 
-const below = (folder: string, pattern = /./) => filesBelow(folder).filter((path) => pattern.test(path));
+const sources = filesBelow('src');
+const tests = filesBelow('test').filter((path) => path.endsWith('.test.ts'));
 
-/** The test files that `npm test` runs. A property test of seconds would run once for each mutant, so it is left out. */
-const testsBelow = (folder: string, pattern = /./) =>
-  below(folder, pattern).filter((path) => /(?<!\.slow|kills|property)\.test\.ts$/.test(path));
+const pick = (paths: readonly string[], patterns: readonly RegExp[]) =>
+  paths.filter((path) => patterns.some((pattern) => pattern.test(path)));
+
+/** Tests of seconds would run once for each mutant: `npm test` runs the others. */
+const fast = (...patterns: readonly RegExp[]) =>
+  pick(tests, patterns).filter((path) => !/(?:\.slow|kills|property)\.test\.ts$/.test(path));
 
 export const groups: readonly Group[] = [
   {
     name: 'receiver',
     kind: 'code',
-    sources: below('src/receiver'),
-    tests: [...testsBelow('test/receiver'), ...testsBelow('test/telemetry'), 'test/options.test.ts'],
+    sources: pick(sources, [/^src\/(?:receiver|flow)\//]),
+    tests: fast(/^test\/(?:receiver|flow|telemetry)\//, /^test\/options/),
   },
   {
     name: 'secrets',
@@ -33,102 +37,75 @@ export const groups: readonly Group[] = [
   {
     name: 'core',
     kind: 'code',
-    sources: below('src/core', /(?<!hmac-web|bytes)\.ts$/),
-    tests: [
-      ...testsBelow('test/core'),
-      ...testsBelow('test/receiver'),
-      'test/options.test.ts',
-      'test/client/client.test.ts',
-      'test/inboxes/redis-operations.test.ts',
-    ],
+    sources: pick(sources, [/^src\/core\/(?!hmac-web|bytes)/]),
+    tests: fast(/^test\/(?:core|receiver)\//, /^test\/options/, /client\/client\./, /redis-operations/),
   },
   {
     name: 'core on WebCrypto',
     kind: 'code',
     project: 'webcrypto',
-    sources: ['src/core/bytes.ts', 'src/core/hmac-web.ts'],
-    tests: [...testsBelow('test/core'), 'test/adapters/wiring-fetch.test.ts'],
+    sources: pick(sources, [/^src\/core\/(?:bytes|hmac-web)\./]),
+    tests: fast(/^test\/core\/(?:signature|hmac)/, /^test\/receiver\/receive/),
   },
   {
     name: 'memory inbox',
     kind: 'code',
-    sources: ['src/inboxes/memory.ts'],
-    tests: ['test/inboxes/memory.test.ts'],
+    sources: pick(sources, [/inboxes\/memory/]),
+    tests: fast(/inboxes\/memory/),
   },
   {
     name: 'SQLite inbox',
     kind: 'code',
-    sources: below('src/inboxes', /sqlite/),
-    tests: testsBelow('test/inboxes', /sqlite/),
+    sources: pick(sources, [/inboxes\/sqlite/]),
+    tests: fast(/inboxes\/sqlite/),
   },
   {
     name: 'SQLite SQL',
     kind: 'text',
-    sources: ['src/inboxes/sqlite-sql.ts'],
+    sources: pick(sources, [/inboxes\/sqlite.*sql\.ts$/]),
     // Without the test that each statement uses an index: it notices most changes of a condition, whatever they do.
-    tests: testsBelow('test/inboxes', /sqlite(?!-queries)/),
+    tests: fast(/inboxes\/sqlite(?!-queries)/),
   },
   {
     name: 'SQLite tables',
     kind: 'text',
-    sources: ['src/inboxes/sqlite-tables.ts'],
-    // With the test that each statement uses an index.
-    tests: testsBelow('test/inboxes', /sqlite/),
+    sources: pick(sources, [/inboxes\/sqlite.*tables\.ts$/]),
+    tests: fast(/inboxes\/sqlite/),
   },
   {
     name: 'coverage',
     kind: 'code',
-    sources: ['src/catch-up/coverage.ts', 'src/catch-up/gaps.ts'],
+    sources: pick(sources, [/^src\/catch-up\/(?:coverage|gaps)\./]),
     // With the property of random servers, which takes less than a second.
-    tests: [...testsBelow('test/catch-up'), 'test/catch-up/property.test.ts'],
+    tests: [...fast(/^test\/catch-up\//), 'test/catch-up/property.test.ts'],
   },
   {
     name: 'bodies',
     kind: 'code',
-    sources: ['src/adapters/fetch.ts', 'src/adapters/node-body.ts'],
-    tests: [
-      ...testsBelow(
-        'test/adapters',
-        /(?:contract|http2|node-body|request-url|wiring-(?:express|fastify|fetch|node))\./,
-      ),
-      'test/options.test.ts',
-    ],
+    sources: pick(sources, [/^src\/adapters\/(?:fetch|node-body|web-body)\./]),
+    tests: fast(
+      /^test\/adapters\/(?:contract|http2|node-body|request-url|wiring-(?:express|fastify|fetch|node))\./,
+    ),
   },
   {
     name: 'reconcile',
     kind: 'code',
-    sources: [...below('src/reconcile'), 'src/catch-up/same-event.ts'],
+    sources: pick(sources, [/^src\/reconcile\//, /same-event/]),
     // With the property of random books, which takes a second.
-    tests: [...testsBelow('test/reconcile'), 'test/reconcile/property.test.ts', 'test/options.test.ts'],
+    tests: [...fast(/^test\/reconcile\//, /^test\/options/), 'test/reconcile/property.test.ts'],
   },
   {
     name: 'Redis Lua',
     kind: 'text',
     project: 'slow',
-    sources: ['src/inboxes/redis-lua.ts'],
-    tests: [
-      ...testsBelow('test/inboxes', /redis/),
-      'test/inboxes/redis-batches.slow.test.ts',
-      'test/inboxes/redis-clock.slow.test.ts',
-      'test/inboxes/redis-eviction.slow.test.ts',
-      'test/inboxes/redis-indexes.slow.test.ts',
-      'test/inboxes/redis-keys.slow.test.ts',
-    ],
+    sources: pick(sources, [/inboxes\/.*lua\.ts$/]),
+    tests: pick(tests, [/inboxes\/redis(?!-clients|-model)/]),
   },
   {
     name: 'Postgres SQL',
     kind: 'text',
     project: 'slow',
-    sources: [
-      'src/inboxes/postgres-expressions.ts',
-      'src/inboxes/postgres-keys.ts',
-      'src/inboxes/postgres-sql.ts',
-    ],
-    tests: [
-      ...testsBelow('test/inboxes', /postgres(?:-operations|-transaction)?\./),
-      'test/inboxes/postgres-fence.slow.test.ts',
-      'test/inboxes/postgres-isolation.slow.test.ts',
-      'test/inboxes/postgres-keys.slow.test.ts',
-    ],
+    sources: pick(sources, [/inboxes\/postgres.*(?:expressions|keys|sql)\.ts$/]),
+    tests: pick(tests, [/inboxes\/postgres(?:-operations|-transaction|-fence|-isolation|-keys)?\./]),
   },
 ];

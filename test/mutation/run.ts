@@ -1,61 +1,51 @@
 /**
- * `npm run mutation`: runs every mutant of every file, and records how they ended. `-- --group core` runs one group,
- * `-- --file src/core/events.ts` one file; `-- --missing` leaves out what is recorded for the sources and tests
- * of today. `-- --survivors` runs only the recorded survivors again, after tests were added: it prints those that tests
- * still do not notice, and records nothing.
+ * `npm run mutation`: runs the mutants of every group, and prints the score of each file and the mutants that no test notices.
+ * `-- --group core` runs one group, `-- --file src/core/events.ts` one file, and `-- --since REV` the files that have
+ * changed since a commit.
  */
+import { execFileSync } from 'node:child_process';
 import { parseArgs } from 'node:util';
-import { type Group, groups } from './groups.js';
-import { blobOf, hashOf, holds, readResults, record, survivorsOf, toTable } from './record.js';
+import { root } from '../project/source.js';
+import { groups } from './groups.js';
+import { type Mutant, scoreOf, survivorsOf } from './mutant.js';
 import { runStryker } from './stryker.js';
 import { runTextMutants } from './text-mutants.js';
 
 const { values } = parseArgs({
-  options: {
-    group: { type: 'string' },
-    file: { type: 'string' },
-    missing: { type: 'boolean' },
-    survivors: { type: 'boolean' },
-  },
+  options: { group: { type: 'string' }, file: { type: 'string' }, since: { type: 'string' } },
 });
 
-const asked = groups
+const names = groups.map(({ name }) => name);
+if (values.group !== undefined && !names.includes(values.group)) {
+  throw new Error(`The groups are ${names.join(', ')}.`);
+}
+const changed = values.since === undefined ? undefined : changedSince(values.since);
+const chosen = groups
   .filter(({ name }) => (values.group ?? name) === name)
-  .map((group) => ({ group, paths: group.sources.filter((path) => (values.file ?? path) === path) }))
+  .map((group) => ({
+    group,
+    paths: group.sources.filter(
+      (path) => (values.file ?? path) === path && changed?.includes(path) !== false,
+    ),
+  }))
   .filter(({ paths }) => paths.length > 0);
-if (asked.length === 0) {
-  throw new Error(`No group has this file. The groups are ${groups.map(({ name }) => name).join(', ')}.`);
-}
-const chosen = asked.map(({ group, paths }) => ({
-  group,
-  paths: values.missing ? paths.filter((path) => !isShown(group, path)) : paths,
-}));
+if (chosen.length === 0) console.log('No file of a group is chosen.');
 
-function isShown(group: Group, path: string): boolean {
-  return holds(readResults()[group.name]?.[path], path, hashOf(group));
-}
-
-/** The survivors of a file that has not changed since, as Stryker selects them. */
-function rangesOf({ name }: Group, path: string): readonly string[] {
-  const known = readResults()[name]?.[path];
-  if (known?.source !== blobOf(path)) return [];
-  return known.survivors.flatMap(({ range }) => (range === undefined ? [] : [`${path}:${range}`]));
-}
-
+const totals: (readonly [name: string, mutants: readonly Mutant[]])[] = [];
 for (const { group, paths } of chosen) {
-  if (paths.length === 0) continue;
-  if (values.survivors) {
-    const again = [...new Set(paths.flatMap((path) => rangesOf(group, path)))];
-    const ended = again.length === 0 ? new Map<string, never>() : await runStryker(group, again);
-    for (const [path, mutants] of ended) {
-      for (const { line, mutation } of survivorsOf(mutants)) console.log(`${path}:${line}: ${mutation}`);
-    }
-    continue;
-  }
-  const startedAt = performance.now();
   const ended = group.kind === 'code' ? await runStryker(group, paths) : await runTextMutants(group, paths);
-  const seconds = Math.round((performance.now() - startedAt) / 1000);
-  record(group, { ended, seconds });
-  console.log(`${group.name}: ${seconds} s`);
+  for (const [path, mutants] of ended) {
+    console.log(`\n${group.name}: ${path}: ${scoreOf(mutants)}`);
+    for (const { line, mutation, status } of survivorsOf(mutants)) {
+      console.log(`  ${path}:${line}: ${mutation} (${status})`);
+    }
+  }
+  totals.push([group.name, [...ended.values()].flat()]);
 }
-if (!values.survivors) console.log(toTable(readResults()));
+console.log();
+for (const [name, mutants] of totals) console.log(`${name}: ${scoreOf(mutants)}`);
+
+function changedSince(revision: string): readonly string[] {
+  const args = ['diff', '--name-only', revision, '--', 'src'];
+  return execFileSync('git', args, { cwd: root, encoding: 'utf8' }).split('\n');
+}

@@ -5,7 +5,7 @@ import type { PartialStrykerOptions } from '@stryker-mutator/api/core';
 import { Stryker } from '@stryker-mutator/core';
 import { root, textOf } from '../project/source.js';
 import type { Group } from './groups.js';
-import { isTimeout, type Mutant, type Status } from './record.js';
+import { isTimeout, type Mutant, type Status } from './mutant.js';
 
 const STATUS: Readonly<Record<string, Status>> = {
   Killed: 'killed',
@@ -15,11 +15,10 @@ const STATUS: Readonly<Record<string, Status>> = {
   Ignored: 'static',
 };
 
-/** Runs the mutants of files against the tests of their group. A file can be followed by a range, `:3-7` or
- * `:3:1-3:9`. */
+/** Runs the mutants of files against the tests of their group. */
 export async function runStryker(
   { tests, project = 'node' }: Group,
-  selected: readonly string[],
+  paths: readonly string[],
 ): Promise<ReadonlyMap<string, readonly Mutant[]>> {
   // The workers read it in vitest.config.ts.
   process.env['MUTATION_TESTS'] = tests.join();
@@ -28,7 +27,7 @@ export async function runStryker(
     testRunner: 'vitest',
     plugins: ['@stryker-mutator/vitest-runner'],
     vitest: { configFile: 'test/mutation/vitest.config.ts', related: false },
-    mutate: [...selected],
+    mutate: [...paths],
     coverageAnalysis: 'perTest',
     // A mutant that takes effect while a module loads needs a new process and every test. One that ends the
     // collection of the tests would count as not noticed.
@@ -48,7 +47,6 @@ export async function runStryker(
     ignorePatterns: ['dist', '**/dist', '**/.next', 'test/bench', 'test/consumers', 'kit/page'],
   };
   const results = await new Stryker(options).runMutationTest();
-  const paths = [...new Set(selected.map((file) => file.replace(/:.*/, '')))];
   const mutants = new Map(paths.map((path) => [path, [] as Mutant[]]));
   for (const { fileName, status, statusReason = '', location, mutatorName, replacement = '' } of results) {
     const path = relative(root, fileName);
@@ -58,9 +56,7 @@ export async function runStryker(
     const line = textOf(path).split('\n')[start.line - 1] ?? '';
     const original = start.line === end.line ? line.slice(start.column - 1, end.column - 1) : '…';
     const mutation = `${mutatorName}: ${original} → ${replacement}`;
-    // A range counts columns from 0, a result from 1.
-    const range = `${start.line}:${start.column - 1}-${end.line}:${end.column - 1}`;
-    mutants.get(path)?.push({ line: start.line, range, mutation, status: ended });
+    mutants.get(path)?.push({ line: start.line, mutation, status: ended });
   }
   return mutants;
 }

@@ -6,7 +6,7 @@ import ts from 'typescript';
 import { createVitest } from 'vitest/node';
 import { root, textOf } from '../project/source.js';
 import type { Group } from './groups.js';
-import { isTimeout, type Mutant, type Status } from './record.js';
+import { isTimeout, type Mutant, type Status } from './mutant.js';
 
 interface TextMutant {
   readonly start: number;
@@ -160,7 +160,7 @@ function* structural(code: string, offset: number, text: string): Generator<Text
   }
 }
 
-/** Where a term ends; an assignment ends at a comma, too. */
+/** Where a term ends; an assignment ends at a comma as well. */
 function endOf(code: string, from: number, isAssignment: boolean): number {
   let depth = 0;
   let cases = 0;
@@ -248,7 +248,7 @@ export async function runTextMutants(
     maxWorkers: 1,
     silent: true,
   });
-  /** How a mutant ends that has this text instead of that of the file. */
+  /** Runs the tests with this text in place of the file's. */
   const run = async (path: string, text: string): Promise<Status> => {
     process.env['MUTATION_SOURCE'] = `${root}${path}`;
     process.env['MUTATION_TEXT'] = text;

@@ -1,6 +1,6 @@
 /**
- * The tests of one group of mutants, as their project runs them. The environment says which, because the workers of
- * Stryker read this file, too. `MUTATION_TEXT` is loaded instead of the file `MUTATION_SOURCE`.
+ * The tests of one group of mutants, as their project runs them. The environment names the group, because the
+ * workers of Stryker read this file as well. `MUTATION_TEXT` is loaded instead of the file `MUTATION_SOURCE`.
  */
 import { defineConfig } from 'vitest/config';
 import config from '../vitest.config.js';

@@ -6,7 +6,6 @@ import { queueContract } from 'stablehooks/conformance';
 import { fromIoredis, redisInbox } from 'stablehooks/inboxes/redis';
 import { bullmqProcessor, bullmqQueue } from 'stablehooks/queues/bullmq';
 import { expect, onTestFinished, test } from 'vitest';
-import { recorded } from '../compat/recorded.js';
 import { ownRedis } from '../services/own-redis.js';
 import { describeWithRedis } from '../services/with-redis.js';
 import { EXACT_JSON, exactInbox, someEvent } from './some-event.js';
@@ -122,9 +121,8 @@ describeWithRedis('BullMQ', () => {
     expect(() => bullmqQueue({} as Queue)).toThrow('bullmqQueue: `queue` must be a Queue of bullmq');
   });
 
-  const options = recorded('queue', 'BullMQ', 'bullmq', { queueContract });
   for (const { name, run } of queueContract) {
-    test(name, options, async () => {
+    test(name, async () => {
       const queue = openQueue();
       await queue.waitUntilReady();
       await run({

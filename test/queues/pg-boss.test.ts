@@ -6,7 +6,6 @@ import { queueContract } from 'stablehooks/conformance';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { type JobData, pgBossProcessor, pgBossQueue } from 'stablehooks/queues/pg-boss';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { recorded } from '../compat/recorded.js';
 import { startPostgres } from '../services/postgres.js';
 import type { Service } from '../services/service.js';
 import { awaitHandled } from './handled.js';
@@ -180,7 +179,7 @@ test.each(['short', 'stately'] as const)(
 );
 
 for (const { name, run } of queueContract) {
-  test(name, recorded('queue', 'pg-boss', 'pg-boss', { queueContract }), async () => {
+  test(name, async () => {
     const queue = await openQueue({ retryDelay: 1 });
     await run({
       queue: pgBossQueue(boss, { queue }),

@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { context, diag, metrics, trace } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
-import { AlwaysOffSampler, NodeTracerProvider } from '@opentelemetry/sdk-trace-node';
 import * as conventions from '@opentelemetry/semantic-conventions/incubating';
 import Database from 'libsql';
 import {
@@ -235,37 +234,6 @@ describe('spans', () => {
     expect(pushed?.links).toEqual([]);
     const push = spans().find(({ attributes }) => attributes['stablehooks.origin'] === 'push');
     expect(pulled?.links[0]?.context).toMatchObject({ spanId: push?.spanContext().spanId });
-  });
-
-  test.each([
-    ['without an SDK', undefined],
-    ['that is not sampled', new NodeTracerProvider({ sampler: new AlwaysOffSampler() })],
-  ])('a delivery %s does not ask the inbox who recorded its event', async (_name, tracerProvider) => {
-    const base = sqlite();
-    const find = vi.fn(base.find);
-    const inbox = { ...base, find };
-    const { receiver } = observed({
-      inbox,
-      queue: { enqueue: async () => undefined },
-      telemetry: openTelemetry({ tracerProvider }),
-    });
-    const event = anEvent();
-    for (const origin of ['push', 'pull'] as const) {
-      expect(await receiver.accept(event, origin)).toMatchObject({ kind: 'queued' });
-    }
-    expect(find).not.toHaveBeenCalled();
-  });
-
-  test('a delivery asks the inbox who recorded its event only if another delivery did', async () => {
-    const base = sqlite();
-    const find = vi.fn(base.find);
-    const inbox = { ...base, find };
-    const { receiver } = observed({ inbox, queue: { enqueue: async () => undefined } });
-    const event = anEvent();
-    await receiver.receive(await delivery(event));
-    expect(find).not.toHaveBeenCalled();
-    await receiver.accept(event, 'pull');
-    expect(find).toHaveBeenCalledOnce();
   });
 
   test('an inbox that cannot say who recorded an event does not keep it from the queue', async () => {
