@@ -374,7 +374,10 @@ async function mount({ httpAdapter }: HttpAdapterHost, path: string, receiver: R
   switch (httpAdapter?.getType()) {
     case 'express': {
       const app = httpAdapter.getInstance<{ all(path: string, handler: NodeHandler): void }>();
-      app.all(path, createNodeHandler(receiver, FIX));
+      app.all(
+        path,
+        createNodeHandler((request) => receiver.receive(request), FIX),
+      );
       return;
     }
     case 'fastify': {

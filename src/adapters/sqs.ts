@@ -1,9 +1,11 @@
 /** `stablehooks/sqs`: the adapter for AWS Lambda with SQS, where a gateway puts each delivery into a queue. */
 import { ConfigError } from '../core/errors.js';
-import { assertReceiver } from '../core/options.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
 import type { Receiver, WebhookRequest } from '../receiver/receiver.js';
-import { tooLarge } from './body-error.js';
+import { type ReceiverSource, toReceiver } from '../receiver/source.js';
+import { toBytes } from './text-body.js';
+
+const FIX = 'Pass the batch as Lambda passed it: in middy, remove sqsJsonBodyParser from this function.';
 
 /** A batch of messages, as Lambda passes it. */
 export interface SqsEvent {
@@ -48,19 +50,22 @@ const WIDTH = 16;
  * that failed, the later ones are reported as failed and do not run. It waits until the handlers have ended, at the latest
  * for `leaseMs`, under `acknowledge: 'recorded'`, too.
  *
- * The handler rejects with `ERR_CONFIG_INVALID` when it is invoked with anything but a batch of SQS messages.
+ * The handler rejects with `ERR_CONFIG_INVALID` when it is invoked with anything but a batch of SQS messages, or the function
+ * that makes the receiver fails.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is not a receiver.
+ * @param receiver - a receiver, or a function that makes it at the first batch.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither.
  *
  * @example
  * ```ts
  * export const handler = toSqsHandler(receiver);
  * ```
  */
-export function toSqsHandler(receiver: Receiver): (event: SqsEvent) => Promise<SqsBatchResponse> {
-  assertReceiver('toSqsHandler', receiver, 'receive');
+export function toSqsHandler(source: ReceiverSource): (event: SqsEvent) => Promise<SqsBatchResponse> {
+  const toMade = toReceiver('toSqsHandler', source);
   return async (event) => {
     const groups = toGroups(readRecords(event));
+    const receiver = toMade();
     const failed: string[] = [];
     async function runGroups(): Promise<void> {
       for (let group = groups.shift(); group !== undefined; group = groups.shift()) {
@@ -92,11 +97,7 @@ function toWebhookRequest({ body, messageAttributes }: SqsRecord): WebhookReques
   return {
     method: 'POST',
     header: (name) => readAttribute(messageAttributes, name.toLowerCase()),
-    async body(maxBytes) {
-      const bytes = Buffer.from(body);
-      if (bytes.length > maxBytes) throw tooLarge(maxBytes);
-      return bytes;
-    },
+    body: (maxBytes) => toBytes(body, { encoding: 'utf8', maxBytes, fix: FIX }),
   };
 }
 
@@ -122,7 +123,7 @@ function readRecords(event: SqsEvent): readonly SqsRecord[] {
 
 function isRecord(value: unknown): value is SqsRecord {
   const { messageId, body }: Partial<Record<keyof SqsRecord, unknown>> = Object(value);
-  return typeof messageId === 'string' && typeof body === 'string';
+  return typeof messageId === 'string' && body !== undefined;
 }
 
 /** What must run in order: the messages of one group of a FIFO queue. In other queues a group says nothing of the order. */

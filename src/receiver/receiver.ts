@@ -1,5 +1,6 @@
 /** The receiver: verifies deliveries, and runs each event's handler once. */
 import { backoffMs } from '../core/backoff.js';
+import { isBytes } from '../core/bytes.js';
 import {
   BusyError,
   ConfigError,
@@ -52,6 +53,7 @@ import {
   toFailure,
   warnNotDurable,
 } from './outcome.js';
+import { assertDelivery } from './request-checks.js';
 import { type ClaimOrParked, createClaimWithoutHandler, orderingKeyOf, runHandler } from './run-handler.js';
 import { type Runner, type RunOptions, startRunner } from './runner.js';
 import { Slots } from './slots.js';
@@ -73,8 +75,11 @@ export interface WebhookRequest {
    *
    * Rejects with a {@link RequestError}: `ERR_BODY_TOO_LARGE`, `ERR_BODY_INCOMPLETE`, `ERR_BODY_UNAVAILABLE`.
    */
-  body(maxBytes: number): Promise<Uint8Array>;
-  /** Called when the body takes longer than `bodyTimeoutMs`: stops reading and frees what was read. */
+  body(maxBytes: number): Uint8Array | Promise<Uint8Array>;
+  /**
+   * Called when the body takes longer than `bodyTimeoutMs`: stops reading and frees what was read. It can throw a
+   * {@link RequestError} that explains better why the body did not arrive, in place of `ERR_BODY_TIMEOUT`.
+   */
   cancelBody?(): void;
   /**
    * Called with what continues after the answer, if anything does: handlers under `acknowledge: 'recorded'`, and a
@@ -260,7 +265,7 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
     const outcome = await conclude({ origin: 'push' }, requestLogger, async (enter, delivery) => {
       if (closed) throw receiverClosed();
       if (slots?.free === 0 && !isAnsweredFirst && settings.queue === undefined) throw slotsTaken(runtime);
-      assertRequest(request);
+      assertDelivery(request);
       const secret = typeof settings.secret === 'function' ? settings.secret(request) : settings.secret;
       const { body, secretIndex } = await verifySignature(
         () => readBody(request),
@@ -355,19 +360,17 @@ export function createReceiver<const Schemas = Record<never, never>, Tx = undefi
   const accept = takeWith('accept', dispatch);
   const handle = takeWith('handle', runOrPark);
 
-  function readBody(request: WebhookRequest): Promise<Uint8Array> {
+  async function readBody(request: WebhookRequest): Promise<Uint8Array> {
+    const body = request.body(settings.maxBodyBytes);
+    if (isBytes(body)) return body;
     const toError = () => {
-      try {
-        request.cancelBody?.();
-      } catch {
-        // The answer below closes the connection.
-      }
+      request.cancelBody?.();
       return new RequestError(
         'ERR_BODY_TIMEOUT',
         `The body did not arrive within ${bodyTimeoutMs} ms. Raise bodyTimeoutMs if the sender is genuine.`,
       );
     };
-    return orTimeout(request.body(settings.maxBodyBytes), { runtime, ms: bodyTimeoutMs, toError });
+    return await orTimeout(body, { runtime, ms: bodyTimeoutMs, toError });
   }
 
   function dispatch(event: UnknownEvent, origin: Origin, options: StepOptions = {}): Promise<OutcomeResult> {
@@ -1049,23 +1052,6 @@ function environment(): Readonly<Record<string, string | undefined>> {
 }
 
 /** The cheap checks of a request. */
-function assertRequest(request: WebhookRequest): void {
-  if (request.method !== 'POST') {
-    throw new RequestError(
-      'ERR_METHOD_NOT_ALLOWED',
-      'A delivery is a POST request. Check the path that the receiver is mounted at.',
-    );
-  }
-  // Whether the signature covers the bytes before or after compression is not specified.
-  const encoding = request.header('content-encoding');
-  if (encoding && encoding.trim().toLowerCase() !== 'identity') {
-    throw new RequestError(
-      'ERR_BODY_ENCODED',
-      'The body is compressed. Configure the sender or the proxy to send it uncompressed.',
-    );
-  }
-}
-
 function receiverClosed(): BusyError {
   return new BusyError('ERR_RECEIVER_CLOSED', 'The receiver is closing. Try again later.', {
     retryAfterMs: RESTART_MS,

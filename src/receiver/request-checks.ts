@@ -1,0 +1,44 @@
+/** What is refused before anything of a body is read. */
+import { ConfigError, RequestError } from '../core/errors.js';
+import type { WebhookRequest } from './receiver.js';
+
+/** The compressions of HTTP (RFC 9110, 8.4.1, and its registry), with their aliases. Other values name no compression. */
+const COMPRESSIONS = new Set(['gzip', 'x-gzip', 'deflate', 'br', 'zstd', 'compress', 'x-compress']);
+
+/**
+ * Refuses requests that aren't deliveries.
+ *
+ * @throws {RequestError} `ERR_METHOD_NOT_ALLOWED`; `ERR_BODY_ENCODED` when the body is compressed.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when it is a framework's own request, as in
+ * `app.post('/hooks', receiver.receive)`.
+ */
+export function assertDelivery(request: WebhookRequest): void {
+  const { method, header, body }: Partial<WebhookRequest> = Object(request);
+  if (typeof method !== 'string' || typeof header !== 'function' || typeof body !== 'function') {
+    throw new ConfigError(
+      "receiver.receive: the argument is not a WebhookRequest. Pass the receiver to the adapter of your framework: `app.post('/hooks', toExpressHandler(receiver))`.",
+    );
+  }
+  if (method !== 'POST') {
+    throw new RequestError(
+      'ERR_METHOD_NOT_ALLOWED',
+      'A delivery is a POST request. Check the path that the receiver is mounted at.',
+    );
+  }
+  // The service does not specify whether the signature covers the bytes before or after compression.
+  const compression = request
+    .header('content-encoding')
+    ?.toLowerCase()
+    .split(/[\s,]+/)
+    .find(isCompression);
+  if (compression !== undefined) {
+    throw new RequestError(
+      'ERR_BODY_ENCODED',
+      `The body is compressed (content-encoding: ${compression}). Configure the sender or the proxy to send it uncompressed.`,
+    );
+  }
+}
+
+function isCompression(coding: string): boolean {
+  return COMPRESSIONS.has(coding);
+}

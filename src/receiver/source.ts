@@ -1,0 +1,71 @@
+/** A receiver where an adapter or a poller expects one. */
+import { ConfigError } from '../core/errors.js';
+import { logOutcome, type Outcome, toFailure } from './outcome.js';
+import type { Receiver, WebhookRequest } from './receiver.js';
+
+/**
+ * A receiver, or a function that makes it at the first use, so that a build (such as `next build`) needs neither secrets
+ * nor connections.
+ */
+export type ReceiverSource = Receiver | (() => Receiver);
+
+/** Takes one delivery. Its promise never rejects. */
+export type Receive = (request: WebhookRequest) => Promise<Outcome>;
+
+/**
+ * Returns a function that returns the receiver. A function given as `source` is called at the first use and its receiver
+ * is kept; after a failure it is called again at the next use.
+ *
+ * @param where - what the argument belongs to, such as `toExpressHandler`; it begins every message.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `source` is neither; at a use, when its function fails or returns something
+ * else.
+ */
+export function toReceiver(where: string, source: ReceiverSource): () => Receiver {
+  if (isReceiver(source)) return () => source;
+  if (typeof source !== 'function') {
+    throw new ConfigError(
+      `${where}: \`receiver\` must be a receiver, which createReceiver makes, or a function that returns it.`,
+    );
+  }
+  let made: Receiver | undefined;
+  return () => {
+    made ??= make(where, source);
+    return made;
+  };
+}
+
+/**
+ * Returns the `receive` of the receiver. A function given as `source` is called at the first delivery; its failure is the
+ * outcome `failed` with `ERR_CONFIG_INVALID`, which is logged, and it is called again at the next delivery.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `source` is neither a receiver nor a function.
+ */
+export function toReceive(where: string, source: ReceiverSource): Receive {
+  const receiver = toReceiver(where, source);
+  return (request) => {
+    try {
+      return receiver().receive(request);
+    } catch (error) {
+      const outcome: Outcome = { origin: 'push', ...toFailure(error) };
+      logOutcome(outcome, request.logger);
+      return Promise.resolve(outcome);
+    }
+  };
+}
+
+function make(where: string, source: () => Receiver): Receiver {
+  let receiver: unknown;
+  try {
+    receiver = source();
+  } catch (cause) {
+    if (cause instanceof ConfigError) throw cause;
+    throw new ConfigError(`${where}: the function that makes the receiver failed; see the cause.`, { cause });
+  }
+  if (isReceiver(receiver)) return receiver;
+  throw new ConfigError(`${where}: the function must return a receiver, which createReceiver makes.`);
+}
+
+function isReceiver(value: unknown): value is Receiver {
+  const { receive, accept }: Partial<Receiver> = Object(value);
+  return typeof receive === 'function' && typeof accept === 'function';
+}
