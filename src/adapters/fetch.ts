@@ -140,8 +140,8 @@ class FetchWebhookRequest implements WebhookRequest {
     try {
       return new Uint8Array(await this.#request.arrayBuffer());
     } catch (cause) {
-      // A stream that another reader has locked fails before it is read.
-      throw this.#request.bodyUsed ? failed(cause) : unavailable(READER, FIX);
+      // Fetch's own error of a body that was read before or is locked.
+      throw Object(cause).name === 'TypeError' ? unavailable(READER, FIX) : failed(cause);
     }
   }
 
@@ -158,7 +158,10 @@ class FetchWebhookRequest implements WebhookRequest {
       });
       if (done) return joinBytes(this.#chunks, this.#size);
       // A stream of the network contains nothing else; other code can put anything into its own.
-      if (!isBytes(value)) throw notBytes(`${FIX} A stream of your own must contain Uint8Array.`);
+      if (!isBytes(value)) {
+        reader.cancel().catch(() => undefined);
+        throw notBytes(`${FIX} A stream of your own must contain Uint8Array.`);
+      }
       this.#size += value.length;
       if (this.#size > limit) return undefined;
       this.#chunks.push(value);
@@ -213,8 +216,7 @@ async function drain(reader: ReadableStreamDefaultReader<unknown>): Promise<void
     while (left >= 0) {
       const { done, value } = await reader.read();
       if (done) return;
-      // Other chunks than bytes are no body: their stream ends here.
-      left -= isBytes(value) ? value.length : DRAIN_BYTES + 1;
+      left -= isBytes(value) ? value.length : DRAIN_BYTES;
     }
     await cancel();
   } catch {

@@ -63,6 +63,8 @@ export class NodeWebhookRequest implements WebhookRequest {
   readonly #request: NodeRequest;
   readonly #fix: string;
   readonly #framework: Framework;
+  /** The stream while raw-body reads it. */
+  #reading: Readable | undefined;
 
   constructor(request: NodeRequest, fix: string, framework = NONE) {
     this.#request = request;
@@ -103,7 +105,10 @@ export class NodeWebhookRequest implements WebhookRequest {
     return this.#read(stream, { limit: maxBytes, length });
   }
 
-  /** Without `cancelBody`: the answer to a timeout closes the connection, and with it this stream. */
+  cancelBody(): void {
+    this.#reading?.emit('error', CANCELLED);
+  }
+
   async #read(
     stream: Readable,
     options: { readonly limit: number; readonly length: number | null },
@@ -111,9 +116,11 @@ export class NodeWebhookRequest implements WebhookRequest {
     stream.on('data', refuseOther);
     try {
       const reading = readRawBody(stream, options);
+      this.#reading = stream;
       // A stream that was paused does not start by itself.
       stream.resume();
       const body = await reading;
+      this.#reading = undefined;
       // A stream of HTTP/2 that is reset ends as if it were whole, and only then says that it was aborted.
       if (this.#request.httpVersionMajor === 2) {
         await new Promise(setImmediate);
@@ -177,10 +184,11 @@ function declaredLength({ headers }: IncomingMessage): number | null {
   return length !== undefined && /^\d+$/.test(length) ? Number(length) : null;
 }
 
-/** A chunk is not bytes. */
+/** As errors of the stream, these end the reading of raw-body, which has no other way to stop. */
 const OTHER: unknown = new Error('The stream contains something other than bytes.');
+const CANCELLED = new Error('The body did not arrive in time.');
 
-/** Ends the reading of a stream that other code began to decode, which raw-body does not expect: it would throw. */
+/** Ends the reading of a stream that other code began to decode: raw-body would throw outside of any `catch`. */
 function refuseOther(this: Readable, chunk: unknown): void {
   if (!isBytes(chunk)) this.emit('error', OTHER);
 }

@@ -1,5 +1,6 @@
 /** The signature of a delivery: HMAC-SHA256 over the exact bytes of its body. */
 import { decodeBase64, decodeHex, encodeBase64, encodeHex, findSecret, hmac } from '#hmac';
+import { isBytes } from './bytes.js';
 import { ConfigError, SignatureError, UnavailableError } from './errors.js';
 
 /** The default header of the signature. In the real name, SERVICE is the name of your service. */
@@ -155,7 +156,7 @@ function toKnown(given: Secrets | null): readonly Secret[] | null {
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when there is none, or one is empty, padded or of another type.
  */
 export function toSecrets(secrets: Secrets): readonly [Secret, ...Secret[]] {
-  const list: unknown = typeof secrets === 'string' || secrets instanceof Uint8Array ? [secrets] : secrets;
+  const list: unknown = typeof secrets === 'string' || isBytes(secrets) ? [secrets] : secrets;
   if (Array.isArray(list) && list.length > 0 && list.every(isSecret)) {
     return list as unknown as readonly [Secret, ...Secret[]];
   }
@@ -168,7 +169,7 @@ export function toSecrets(secrets: Secrets): readonly [Secret, ...Secret[]] {
 function isSecret(secret: unknown): boolean {
   return typeof secret === 'string'
     ? secret !== '' && secret === secret.trim()
-    : secret instanceof Uint8Array && secret.length > 0;
+    : isBytes(secret) && secret.length > 0;
 }
 
 async function askSecrets<Answer>(ask: () => Answer | Promise<Answer>): Promise<Answer> {
@@ -217,7 +218,7 @@ function decodeDigits(digits: string, encoding: SignatureEncoding): Uint8Array |
 const HEX = /^[0-9a-f]{64}$/i;
 
 function assertBytes(body: unknown): asserts body is Uint8Array {
-  if (body instanceof Uint8Array) return;
+  if (isBytes(body)) return;
   throw new ConfigError(
     'The body must be the raw bytes (a Uint8Array or Buffer), not a string or a parsed object.',
   );
