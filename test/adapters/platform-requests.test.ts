@@ -1,7 +1,6 @@
 /** Requests as platforms, middleware and proxies make them, on real servers. */
 import { once } from 'node:events';
 import { Agent, createServer, type IncomingMessage, type Server, request as sendRequest } from 'node:http';
-import { connect } from 'node:net';
 import { PassThrough, type Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import { runInNewContext } from 'node:vm';
@@ -12,29 +11,14 @@ import { Hono } from 'hono';
 import { toExpressHandler } from 'stablehooks/express';
 import { toFastifyPlugin } from 'stablehooks/fastify';
 import { toFetchHandler } from 'stablehooks/fetch';
-import { toNextApiRoute } from 'stablehooks/next';
 import { toNodeHandler } from 'stablehooks/node';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { deferred } from '../receiver/delivery.js';
 import { createFetchServer, toListener } from './fetch-server.js';
-import { FRAMEWORKS } from './frameworks.js';
+import { SERVERS } from './frameworks.js';
 import { listen } from './listening.js';
 import { createObserved, deliverTo, expectUnavailable, secret } from './observed.js';
-
-const SERVERS = [
-  ...FRAMEWORKS,
-  {
-    name: 'the Pages Router',
-    serve: (receiver) =>
-      createServer((request, response) => void toNextApiRoute(receiver)(request, response)),
-  },
-  {
-    name: 'React Router 7',
-    serve: (receiver) => createFetchServer(toFetchHandler(receiver), 'React Router 7'),
-  },
-  { name: 'SvelteKit', serve: (receiver) => createFetchServer(toFetchHandler(receiver), 'SvelteKit') },
-] satisfies typeof FRAMEWORKS;
 
 /** What other code does with a request before the adapter, such as instrumentation, and the bytes that it sees. */
 const OBSERVERS: Readonly<Record<string, (request: IncomingMessage, see: (chunk: Buffer) => void) => void>> =
@@ -80,42 +64,6 @@ describe.each(SERVERS)('$name', ({ serve }) => {
     expect(await post({ ...type, 'x-service-signature': 'none' }, Buffer.alloc(300_000))).toBe(401);
     expect(await post(headers, Buffer.from(body))).toBe(200);
   });
-
-  test.each([
-    { size: 900_000, status: 401, version: '1.0' },
-    { size: 1_500_000, status: 413, version: '1.1' },
-  ])(
-    'a sender that writes all $size bytes before it reads gets $status over HTTP/$version, although the connection closes then',
-    async ({ size, status, version }) => {
-      const { receiver } = createObserved();
-      const { url, close } = await listen(await serve(receiver));
-      onTestFinished(close);
-      const socket = connect(Number(new URL(url).port), '127.0.0.1')
-        .setEncoding('utf8')
-        .pause();
-      const signature = status === 401 ? 'none' : '0'.repeat(64);
-      const head = [
-        `POST /hooks HTTP/${version}`,
-        'host: hooks',
-        'connection: close',
-        `content-length: ${size}`,
-      ];
-      const fields = ['content-type: application/json', `x-service-signature: ${signature}`];
-      await new Promise<void>((resolve, reject) => {
-        socket.on('error', reject);
-        socket.write([...head, ...fields, '', ''].join('\r\n'));
-        socket.write(Buffer.alloc(size), () => resolve());
-      });
-      let answer = '';
-      socket.on('data', (text) => {
-        answer += text;
-      });
-      socket.resume();
-      await once(socket, 'close');
-
-      expect(answer).toMatch(new RegExp(`^HTTP/1\\.[01] ${status} `));
-    },
-  );
 });
 
 describe('a body that was read before, or that something else ends', () => {
