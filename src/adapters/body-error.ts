@@ -1,4 +1,4 @@
-/** The errors of reading a body, the same for Node streams and web streams. */
+/** The errors of reading a body, the same for Node streams, web streams and what platforms hand over. */
 import { RequestError } from '../core/errors.js';
 
 export function tooLarge(maxBytes: number): RequestError {
@@ -24,11 +24,33 @@ export function longerThanDeclared(): RequestError {
   );
 }
 
-/** The stream gives strings, objects or other views of memory, so the bytes that were signed are not known. */
+/** The codes and names of errors that mean a closed connection. */
+const CLOSED: readonly unknown[] = [
+  'ECONNRESET',
+  'ECONNABORTED',
+  'EPIPE',
+  'ERR_STREAM_PREMATURE_CLOSE',
+  'AbortError',
+];
+
+/** The stream of the body failed: by its connection, or by an error that other code gave it, which is then shown. */
+export function failed(cause: unknown): RequestError {
+  const { code, name } = Object(cause);
+  if (cause === undefined || cause === null || CLOSED.includes(code) || CLOSED.includes(name)) {
+    return incomplete(cause ?? undefined);
+  }
+  return new RequestError(
+    'ERR_BODY_UNAVAILABLE',
+    'The stream of the body failed with an error of its own; see the cause, such as a size limit of the framework or a decoder in front of the receiver.',
+    { cause },
+  );
+}
+
+/** The stream contains strings, objects or other views of memory, so the bytes that were signed are not known. */
 export function notBytes(fix: string): RequestError {
   return new RequestError(
     'ERR_BODY_UNAVAILABLE',
-    `The stream of the body gives something other than Uint8Array, such as strings, so the bytes that were signed are lost. ${fix}`,
+    `The stream of the body contains something other than Uint8Array, such as strings, so the bytes that were signed are lost. ${fix}`,
   );
 }
 
@@ -42,5 +64,13 @@ export function unavailable(reader: string, fix: string): RequestError {
   return new RequestError(
     'ERR_BODY_UNAVAILABLE',
     `${reader} read the body first, so the bytes that were signed are lost. ${fix}`,
+  );
+}
+
+/** Nothing of a body arrived, although the request has one. */
+export function nothingArrived(fix: string): RequestError {
+  return new RequestError(
+    'ERR_BODY_UNAVAILABLE',
+    `Nothing of the body arrived: most likely a body parser in front of the receiver has read it. ${fix}`,
   );
 }

@@ -1,6 +1,5 @@
 /** `stablehooks/express`: the adapter for Express 4 and 5. */
-import { assertReceiver } from '../core/options.js';
-import type { Receiver } from '../receiver/receiver.js';
+import { type ReceiverSource, toReceive } from '../receiver/source.js';
 import { createNodeHandler } from './node-body.js';
 import type { NodeHandler } from './node-types.js';
 
@@ -11,14 +10,14 @@ const FIX =
  * Makes a handler for Express. It reads the body itself: register it above `app.use(express.json())`, or on a path
  * that only `express.raw` parses. Its promise never rejects, and it never calls `next`.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is not a receiver.
+ * @param receiver - a receiver, or a function that makes it at the first delivery.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither.
  *
  * @example
  * ```ts
  * app.post('/hooks', toExpressHandler(receiver));
  * ```
  */
-export function toExpressHandler(receiver: Receiver): NodeHandler {
-  assertReceiver('toExpressHandler', receiver, 'receive');
-  return createNodeHandler(receiver, FIX);
+export function toExpressHandler(receiver: ReceiverSource): NodeHandler {
+  return createNodeHandler(toReceive('toExpressHandler', receiver), FIX);
 }

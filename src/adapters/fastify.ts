@@ -1,10 +1,11 @@
 /** `stablehooks/fastify`: the adapter for Fastify 5, a plugin with its own scope. */
+import type { IncomingMessage } from 'node:http';
+import { Readable } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 import { ConfigError } from '../core/errors.js';
-import { assertReceiver } from '../core/options.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
-import type { Receiver } from '../receiver/receiver.js';
-import { NodeWebhookRequest } from './node-body.js';
+import { type ReceiverSource, toReceive } from '../receiver/source.js';
+import { drainUnread, NodeWebhookRequest } from './node-body.js';
 
 const FIX =
   'Do not read the stream before the receiver: remove the plugin that does, or set `encoding: false, runFirst: true` in fastify-raw-body, which then keeps the bytes.';
@@ -12,7 +13,7 @@ const FIX =
 /** How `fastify-plugin` marks a plugin that is to run in the scope of its parent. */
 const SKIP_OVERRIDE = Symbol.for('skip-override');
 
-/** A content-type that every release of Fastify takes. */
+/** A content-type that every release of Fastify accepts. */
 const PLAIN_TYPE = /^[\w.+-]+\/[\w.+-]+(?:; ?charset=[\w-]+)?$/;
 
 /** Fastify's instance, by a part of its shape, so that an app can have any release of Fastify or none. */
@@ -24,20 +25,21 @@ export interface FastifyScope {
 export type FastifyPlugin = (scope: FastifyScope) => Promise<void>;
 
 /**
- * Makes a plugin that takes deliveries at its prefix. Parsers outside of its scope are not changed; inside there is
- * none, so that `maxBodyBytes` applies and not Fastify's `bodyLimit`. Responses pass through Fastify's hooks. The
- * receiver's lines go to `request.log`, unless the receiver has a `logger` or Fastify has none.
+ * Makes a plugin that receives deliveries at its prefix. It reads the stream that the `preParsing` hooks return, and
+ * changes no parser outside its scope; `maxBodyBytes` applies in place of Fastify's `bodyLimit`. Responses pass through
+ * Fastify's hooks. The receiver's lines go to `request.log`, unless the receiver has a `logger` or Fastify has none.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is not a receiver; and when the plugin is registered
- * wrapped in `fastify-plugin`, which takes its scope away.
+ * @param receiver - a receiver, or a function that makes it at the first delivery.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither; and when the plugin is registered wrapped in
+ * `fastify-plugin`, which takes its scope away.
  *
  * @example
  * ```ts
  * await app.register(toFastifyPlugin(receiver), { prefix: '/hooks' });
  * ```
  */
-export function toFastifyPlugin(receiver: Receiver): FastifyPlugin {
-  assertReceiver('toFastifyPlugin', receiver, 'receive');
+export function toFastifyPlugin(receiver: ReceiverSource): FastifyPlugin {
+  const receive = toReceive('toFastifyPlugin', receiver);
   const plugin: FastifyPlugin = async (scope) => {
     if (Reflect.get(plugin, SKIP_OVERRIDE) === true) {
       throw new ConfigError(
@@ -46,7 +48,12 @@ export function toFastifyPlugin(receiver: Receiver): FastifyPlugin {
     }
     const fastify = scope as FastifyInstance;
     fastify.removeAllContentTypeParsers();
-    fastify.addContentTypeParser('*', (_request, _payload, done) => done(null));
+    fastify.addContentTypeParser('*', ({ raw }, stream, done) => {
+      // Hooks that run before the handler can be asynchronous: what another listener sets flowing waits for the receiver.
+      stream.pause();
+      if (stream !== raw) endWith(raw, stream);
+      done(null, stream);
+    });
     // Fastify answers 415 to a malformed content-type; the receiver ignores that header.
     fastify.addHook('preParsing', (request, _reply, payload, done) => {
       const { 'content-type': type } = request.raw.headers;
@@ -55,15 +62,25 @@ export function toFastifyPlugin(receiver: Receiver): FastifyPlugin {
       done(null, payload);
     });
     fastify.all('/', async (request, reply) => {
-      const parsed = ['rawBody' in request ? request.rawBody : undefined, request.body];
+      const { raw, log, body } = request;
+      const stream = body instanceof Readable ? body : raw;
+      // Later hooks find a body only if another hook left one.
+      if (stream === body) request.body = undefined;
       // Without a logger, Fastify's `log` has no level and one function that discards every line.
-      const { log } = request;
       const logger = log.level === undefined && log.warn === log.error ? undefined : log;
-      const delivery = new NodeWebhookRequest(request.raw, { parsed, fix: FIX, logger });
-      const outcome = await receiver.receive(delivery);
-      const { status, headers, body } = toWebhookResponse(outcome);
-      return reply.code(status).headers(headers).send(body);
+      const delivery = new NodeWebhookRequest(raw, FIX, { stream, parsed: request, logger });
+      const { status, headers, body: answer } = toWebhookResponse(await receive(delivery));
+      const drained = drainUnread(raw, reply.raw, stream);
+      if (drained !== undefined) await drained;
+      return reply.code(status).headers(headers).send(answer);
     });
   };
   return plugin;
+}
+
+/** Ends the stream that a hook made of the request when the request is cut off, which `pipe` does not pass on. */
+function endWith(raw: IncomingMessage, stream: Readable): void {
+  raw.once('aborted', () => stream.destroy());
+  // What reads the stream learns from the request's event that it is cut off. Its error can come when nothing reads it.
+  stream.once('close', () => stream.emit('aborted')).on('error', () => undefined);
 }

@@ -1,25 +1,32 @@
 /** `stablehooks/fetch`: the adapter for Request and Response (Hono, Workers, Deno, Bun, SvelteKit, Remix). */
 
-import { joinBytes } from '../core/bytes.js';
+import { isBytes, joinBytes } from '../core/bytes.js';
 import { ConfigError } from '../core/errors.js';
-import { assertReceiver, func, readOptions } from '../core/options.js';
+import { func, readOptions } from '../core/options.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
-import type { Receiver, WebhookRequest } from '../receiver/receiver.js';
-import { incomplete, longerThanDeclared, notBytes, tooLarge, unavailable } from './body-error.js';
+import type { WebhookRequest } from '../receiver/request.js';
+import { type Receive, type ReceiverSource, toReceive } from '../receiver/source.js';
+import {
+  failed,
+  incomplete,
+  longerThanDeclared,
+  notBytes,
+  nothingArrived,
+  tooLarge,
+  unavailable,
+} from './body-error.js';
+import { DRAIN_BYTES, DRAIN_MS } from './drain.js';
 
 const READER = 'A body parser or proxy';
 
 const FIX =
-  'Give the receiver the unread Request (in Hono, `handler(c.req.raw)`), and other readers a `request.clone()`.';
-
-/** How long the rest of a refused body can take, in ms. */
-const LINGER_MS = 1_000;
+  'Give the receiver the unread Request (in Hono, `handler(c.req.raw)`), other readers a `request.clone()`, and register it above parsers of Node such as express.json.';
 
 /** Options of {@link toFetchHandler}. */
 export interface FetchHandlerOptions {
   /**
    * Keeps the invocation alive until handlers that run after the answer have ended, where the platform gives a function
-   * for it, such as `waitUntil` of `@vercel/functions`. They do under `acknowledge: 'recorded'`, and when they outlive
+   * for it, such as `waitUntil` of `@vercel/functions`. They do under `answer: 'recorded'`, and when they outlive
    * `handlerTimeoutMs`.
    *
    * @default that of the handler's later arguments
@@ -27,14 +34,18 @@ export interface FetchHandlerOptions {
   readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
 }
 
+/** Handles a Request. Its promise never rejects. */
+type FetchHandler = (request: Request, ...context: readonly unknown[]) => Promise<Response>;
+
 /**
  * Makes a handler from Request to Response. Its promise never rejects.
  *
- * The handler takes what the platform passes after the Request. Of these arguments, the one that has a method
+ * The handler accepts what the platform passes after the Request. The first of these arguments that has a method
  * `waitUntil` (the ExecutionContext of Workers, the context of Netlify and Vercel Edge) keeps the invocation alive for
- * handlers that run after the answer; what else there is, is ignored.
+ * handlers that run after the answer. Other arguments are ignored.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is not a receiver, or an option is wrong.
+ * @param receiver - a receiver, or a function that makes it at the first delivery.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither, or an option is wrong.
  *
  * @example
  * ```ts
@@ -42,15 +53,21 @@ export interface FetchHandlerOptions {
  * app.post('/hooks', (c) => handler(c.req.raw));
  * ```
  */
-export function toFetchHandler(
-  receiver: Receiver,
-  options: FetchHandlerOptions = {},
-): (request: Request, ...context: readonly unknown[]) => Promise<Response> {
-  assertReceiver('toFetchHandler', receiver, 'receive');
-  const given = readOptions('toFetchHandler', options, { waitUntil: func() });
+export function toFetchHandler(receiver: ReceiverSource, options: FetchHandlerOptions = {}): FetchHandler {
+  const receive = toReceive('toFetchHandler', receiver);
+  const { waitUntil } = readOptions('toFetchHandler', options, { waitUntil: func() });
+  return createFetchHandler(receive, waitUntil);
+}
+
+export function createFetchHandler(
+  receive: Receive,
+  waitUntil: FetchHandlerOptions['waitUntil'],
+): FetchHandler {
   return async (request, ...context) => {
-    const outcome = await receiver.receive(new FetchWebhookRequest(request, context, given));
-    const { status, headers, body } = toWebhookResponse(outcome);
+    const delivery = new FetchWebhookRequest(request, context, waitUntil);
+    const { status, headers, body } = toWebhookResponse(await receive(delivery));
+    const drained = delivery.drainUnread();
+    if (drained !== undefined) await drained;
     return new Response(body, { status, headers });
   };
 }
@@ -62,13 +79,17 @@ export function toFetchHandler(
 class FetchWebhookRequest implements WebhookRequest {
   readonly #request: Request;
   readonly #context: readonly unknown[];
-  readonly #given: FetchHandlerOptions;
-  readonly #reading: Reading = {};
+  readonly #waitUntil: FetchHandlerOptions['waitUntil'];
+  #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+  #chunks: Uint8Array[] = [];
+  #size = 0;
+  /** Whether the whole body was read. */
+  #isRead = false;
 
-  constructor(request: Request, context: readonly unknown[], given: FetchHandlerOptions) {
+  constructor(request: Request, context: readonly unknown[], waitUntil: FetchHandlerOptions['waitUntil']) {
     this.#request = request;
     this.#context = context;
-    this.#given = given;
+    this.#waitUntil = waitUntil;
   }
 
   get method(): string {
@@ -86,19 +107,87 @@ class FetchWebhookRequest implements WebhookRequest {
   get waitUntil(): FetchHandlerOptions['waitUntil'] {
     const lifetime = this.#context.find(isLifetime);
     // Platforms refuse a call that is not one of the method.
-    return lifetime === undefined ? this.#given.waitUntil : (work) => lifetime.waitUntil(work);
+    return lifetime === undefined ? this.#waitUntil : (work) => lifetime.waitUntil(work);
   }
 
   header(name: string): string | null {
     return this.#request.headers.get(name);
   }
 
-  body(maxBytes: number): Promise<Uint8Array> {
-    return readBody(this.#request, maxBytes, this.#reading);
+  async body(maxBytes: number): Promise<Uint8Array> {
+    const request = this.#request;
+    if (request.bodyUsed) throw unavailable(READER, FIX);
+    const length = request.headers.get('content-length') ?? '';
+    // A transfer-encoding overrides the declared length (RFC 9112, 6.3).
+    const isDeclared = /^\d+$/.test(length) && !request.headers.has('transfer-encoding');
+    const limit = isDeclared ? Number(length) : maxBytes;
+    if (limit > maxBytes) throw tooLarge(maxBytes);
+    const body = await (isDeclared && isConnection(request) ? this.#readWhole() : this.#readStream(limit));
+    if (body === undefined) throw isDeclared ? longerThanDeclared() : tooLarge(maxBytes);
+    this.#isRead = true;
+    if (isDeclared && body.length !== limit) throw body.length === 0 ? nothingArrived(FIX) : incomplete();
+    return body;
   }
 
+  /** A stream of which nothing arrived in this time can be one that a parser has read, which then never ends. */
   cancelBody(): void {
-    this.#reading.cancel?.();
+    const hasStream = this.#reader !== undefined;
+    this.#chunks = [];
+    if (hasStream && this.#size === 0) throw nothingArrived(FIX);
+  }
+
+  async #readWhole(): Promise<Uint8Array> {
+    try {
+      return new Uint8Array(await this.#request.arrayBuffer());
+    } catch (cause) {
+      // Fetch's own error of a body that was read before or is locked.
+      throw Object(cause).name === 'TypeError' ? unavailable(READER, FIX) : failed(cause);
+    }
+  }
+
+  /** The body; `undefined` when it is longer than the limit. */
+  async #readStream(limit: number): Promise<Uint8Array | undefined> {
+    const { body } = this.#request;
+    if (body === null) return new Uint8Array(0);
+    if (body.locked) throw unavailable(READER, FIX);
+    const reader = body.getReader();
+    this.#reader = reader;
+    for (;;) {
+      const { done, value } = await reader.read().catch((cause: unknown) => {
+        throw failed(cause);
+      });
+      if (done) return joinBytes(this.#chunks, this.#size);
+      // A stream of the network contains nothing else; other code can put anything into its own.
+      if (!isBytes(value)) {
+        reader.cancel().catch(() => undefined);
+        throw notBytes(`${FIX} A stream of your own must contain Uint8Array.`);
+      }
+      this.#size += value.length;
+      if (this.#size > limit) return undefined;
+      this.#chunks.push(value);
+    }
+  }
+
+  /**
+   * Discards what was not read of the body: at most {@link DRAIN_BYTES} within {@link DRAIN_MS}. Then it is cancelled, which
+   * closes the connection in some runtimes.
+   *
+   * @returns what to wait for before the response is returned, if the connection closes after it: a sender that still
+   * writes would lose the response.
+   */
+  drainUnread(): Promise<void> | undefined {
+    if (this.#isRead) return undefined;
+    this.#chunks = [];
+    try {
+      const reader = this.#reader ?? this.#request.body?.getReader();
+      if (reader === undefined) return undefined;
+      const drained = drain(reader);
+      const connection = this.#request.headers.get('connection');
+      return /\bclose\b/i.test(connection ?? '') ? drained : undefined;
+    } catch {
+      // It is not a Request, or another reader has locked its body.
+      return undefined;
+    }
   }
 }
 
@@ -111,101 +200,28 @@ function isLifetime(value: unknown): value is Lifetime {
   return typeof (value as Partial<Lifetime> | null | undefined)?.waitUntil === 'function';
 }
 
-/** A body that is being read. */
-interface Reading {
-  /** Frees what was read, and reads no more of it. */
-  cancel?: () => void;
-}
-
-/** The exact bytes of a body. Rejects immediately when they cannot be read. */
-async function readBody(request: Request, maxBytes: number, reading: Reading): Promise<Uint8Array> {
-  if (request.bodyUsed) throw unavailable(READER, FIX);
-  const length = request.headers.get('content-length') ?? '';
-  // A transfer-encoding overrides the declared length (RFC 9112, 6.3).
-  const isDeclared = /^\d+$/.test(length) && !request.headers.has('transfer-encoding');
-  const limit = isDeclared ? Number(length) : maxBytes;
-  if (limit > maxBytes) throw tooLarge(maxBytes);
-  const whole = isDeclared && isConnection(request);
-  const body = await (whole ? readWhole(request) : readStream(request, limit, reading));
-  if (body === undefined) throw isDeclared ? longerThanDeclared() : tooLarge(maxBytes);
-  if (isDeclared && body.length !== limit) throw incomplete();
-  return body;
-}
-
 /**
  * Whether a framework reads the connection itself (Hono on Node), where HTTP ends a body at its declared length: three
- * times as fast as a web stream. The platform's own `arrayBuffer` keeps all that a longer stream gives.
+ * times as fast as a web stream. The platform's own `arrayBuffer` keeps all of a longer stream.
  */
 function isConnection(request: Request): boolean {
   return request instanceof Request && request.arrayBuffer !== Request.prototype.arrayBuffer;
 }
 
-async function readWhole(request: Request): Promise<Uint8Array> {
+async function drain(reader: ReadableStreamDefaultReader<unknown>): Promise<void> {
+  const cancel = () => reader.cancel().catch(() => undefined);
+  const timer = setTimeout(cancel, DRAIN_MS);
   try {
-    return new Uint8Array(await request.arrayBuffer());
-  } catch (cause) {
-    // A stream that another reader has locked fails before it is read.
-    throw request.bodyUsed ? incomplete(cause) : unavailable(READER, FIX);
-  }
-}
-
-/** The body; `undefined` when it is longer than the limit. */
-async function readStream(
-  request: Request,
-  limit: number,
-  reading: Reading,
-): Promise<Uint8Array | undefined> {
-  if (request.body === null) return new Uint8Array(0);
-  if (request.body.locked) throw unavailable(READER, FIX);
-  const reader = request.body.getReader();
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  reading.cancel = () => {
-    chunks.length = 0;
-    size = Number.POSITIVE_INFINITY;
-    void drain(reader, limit);
-  };
-  let hasOther = false;
-  try {
-    for (let read = await reader.read(); !read.done; read = await reader.read()) {
-      // A stream of the network gives nothing else; one that other code made can give anything.
-      hasOther = !isBytes(read.value);
-      if (hasOther) break;
-      size += read.value.length;
-      if (size > limit) break;
-      chunks.push(read.value);
-    }
-  } catch (cause) {
-    throw incomplete(cause);
-  }
-  if (hasOther) {
-    reader.cancel().catch(() => undefined);
-    throw notBytes(`${FIX} A stream of your own must give Uint8Array.`);
-  }
-  if (size <= limit) return joinBytes(chunks, size);
-  reading.cancel();
-  return undefined;
-}
-
-/** Whether it is a Uint8Array, also one of another realm: test environments have their own. */
-function isBytes(chunk: unknown): boolean {
-  return Object.prototype.toString.call(chunk) === '[object Uint8Array]';
-}
-
-/**
- * Reads up to `limit` further bytes without keeping them, then cancels: in some runtimes that closes the connection,
- * and the sender must have read our response by then.
- */
-async function drain(reader: ReadableStreamDefaultReader<Uint8Array>, limit: number): Promise<void> {
-  const timer = setTimeout(() => reader.cancel().catch(() => undefined), LINGER_MS);
-  try {
-    let left = limit;
-    while (left > 0) {
+    let left = DRAIN_BYTES;
+    while (left >= 0) {
       const { done, value } = await reader.read();
-      if (done) return clearTimeout(timer);
-      left -= value.length;
+      if (done) return;
+      left -= isBytes(value) ? value.length : DRAIN_BYTES;
     }
+    await cancel();
   } catch {
+    // The connection is closed.
+  } finally {
     clearTimeout(timer);
   }
 }

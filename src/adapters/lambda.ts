@@ -1,10 +1,11 @@
 /** `stablehooks/lambda`: the adapter for AWS Lambda behind API Gateway, a function URL or a load balancer. */
 
 import { ConfigError } from '../core/errors.js';
-import { assertReceiver } from '../core/options.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
-import type { Receiver } from '../receiver/receiver.js';
-import { tooLarge } from './body-error.js';
+import { type ReceiverSource, toReceive } from '../receiver/source.js';
+import { toBytes } from './text-body.js';
+
+const FIX = 'Pass the event as Lambda passed it: in middy, remove httpJsonBodyParser from this function.';
 
 /** What API Gateway (payload formats 1.0 and 2.0), function URLs and ALB have in common. */
 export type LambdaEvent = {
@@ -30,34 +31,36 @@ export type LambdaEvent = {
 /**
  * Makes a handler for Lambda. Instances share no memory: give the receiver an inbox that they share. The gateway must
  * pass bodies unchanged, without a mapping template. The answer waits until the handler has ended, at the latest for
- * `leaseMs`, under `acknowledge: 'recorded'`, too: Lambda freezes the process once it has answered.
+ * `leaseMs`, even under `answer: 'recorded'`: Lambda freezes the process once it has answered.
  *
  * Each HTTP request is answered. The handler rejects with `ERR_CONFIG_INVALID` when it is invoked with anything else,
  * such as a batch of SQS messages, a scheduled event or a warm-up: Lambda takes every answer for a success.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is not a receiver.
+ * @param receiver - a receiver, or a function that makes it at the first delivery.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither.
  *
  * @example
  * ```ts
  * export const handler = toLambdaHandler(receiver);
  * ```
  */
-export function toLambdaHandler(receiver: Receiver) {
-  assertReceiver('toLambdaHandler', receiver, 'receive');
+export function toLambdaHandler(receiver: ReceiverSource) {
+  const receive = toReceive('toLambdaHandler', receiver);
   return async (input: LambdaEvent) => {
     // A test or a warmer can invoke the function with any JSON, such as null or a string.
     const event: LambdaEvent = Object(input);
     const method = readMethod(event);
     const works: Promise<unknown>[] = [];
-    const outcome = await receiver.receive({
+    const outcome = await receive({
       method,
       url: toUrl(event),
       header: (name) => readHeader(event, name.toLowerCase()),
-      async body(maxBytes) {
-        const body = Buffer.from(event.body ?? '', event.isBase64Encoded ? 'base64' : 'utf8');
-        if (body.length > maxBytes) throw tooLarge(maxBytes);
-        return body;
-      },
+      body: (maxBytes) =>
+        toBytes(event.body ?? '', {
+          encoding: event.isBase64Encoded ? 'base64' : 'utf8',
+          maxBytes,
+          fix: FIX,
+        }),
       waitUntil: (work) => works.push(work),
     });
     await Promise.all(works);

@@ -1,8 +1,8 @@
 /** `stablehooks/next`: the adapters for Next's App Router and Pages Router. */
 import { ConfigError } from '../core/errors.js';
-import { assertReceiver, func, readOptions } from '../core/options.js';
-import type { Receiver } from '../receiver/receiver.js';
-import { toFetchHandler } from './fetch.js';
+import { func, readOptions } from '../core/options.js';
+import { type ReceiverSource, toReceive } from '../receiver/source.js';
+import { createFetchHandler } from './fetch.js';
 import type { NodeHandler } from './node-types.js';
 
 const FIX =
@@ -12,7 +12,7 @@ const FIX =
 export interface NextRouteOptions {
   /**
    * `after` of `next/server` (Next 15.1 and later): it keeps the invocation alive until handlers that run after the
-   * answer have ended: under `acknowledge: 'recorded'`, and when they outlive `handlerTimeoutMs`. Without it a serverless
+   * answer have ended: under `answer: 'recorded'`, and when they outlive `handlerTimeoutMs`. Without it a serverless
    * platform can stop the handler, and the event runs again after `leaseMs`; under `next start` nothing stops it.
    *
    * @default none
@@ -23,7 +23,8 @@ export interface NextRouteOptions {
 /**
  * Makes the exports of an App Router route, for the Node and the Edge runtime.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is not a receiver, or an option is wrong.
+ * @param receiver - a receiver, or a function that makes it at the first delivery and not in the build.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither, or an option is wrong.
  *
  * @example
  * ```ts
@@ -31,19 +32,20 @@ export interface NextRouteOptions {
  * ```
  */
 export function toNextRoute(
-  receiver: Receiver,
+  receiver: ReceiverSource,
   options: NextRouteOptions = {},
 ): { readonly POST: (request: Request) => Promise<Response> } {
-  assertReceiver('toNextRoute', receiver, 'receive');
+  const receive = toReceive('toNextRoute', receiver);
   const { after } = readOptions('toNextRoute', options, { after: func() });
-  return { POST: toFetchHandler(receiver, { waitUntil: after }) };
+  return { POST: createFetchHandler(receive, after) };
 }
 
 /**
  * Makes the default export of a Pages Router API route, on the Node runtime, where its promise never rejects. On the Edge runtime
  * it rejects with `ERR_CONFIG_INVALID`.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is not a receiver.
+ * @param receiver - a receiver, or a function that makes it at the first delivery and not in the build.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither.
  *
  * @example
  * ```ts
@@ -51,8 +53,8 @@ export function toNextRoute(
  * export default toNextApiRoute(receiver);
  * ```
  */
-export function toNextApiRoute(receiver: Receiver): NodeHandler {
-  assertReceiver('toNextApiRoute', receiver, 'receive');
+export function toNextApiRoute(receiver: ReceiverSource): NodeHandler {
+  const receive = toReceive('toNextApiRoute', receiver);
   return async (request, response) => {
     // Next replaces this name when it bundles, and removes the import with it: no Edge bundle has code of Node.
     if (process.env['NEXT_RUNTIME'] === 'edge') {
@@ -60,8 +62,10 @@ export function toNextApiRoute(receiver: Receiver): NodeHandler {
         'An API route on the Edge runtime takes a Request: export toFetchHandler(receiver).',
       );
     } else {
+      // What another listener sets flowing waits for the receiver, which is not loaded yet.
+      request.pause();
       const { createNodeHandler } = await import('./node-body.js');
-      await createNodeHandler(receiver, FIX)(request, response);
+      await createNodeHandler(receive, FIX)(request, response);
     }
   };
 }

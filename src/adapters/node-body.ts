@@ -1,21 +1,33 @@
 /** One delivery over Node's request and response: what every adapter on Node shares. */
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest } from 'node:http2';
+import type { Readable } from 'node:stream';
+import readRawBody, { type RawBodyError } from 'raw-body';
+import { isBytes } from '../core/bytes.js';
+import { RequestError } from '../core/errors.js';
 import type { Logger } from '../core/ports.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
-import type { Receiver, WebhookRequest } from '../receiver/receiver.js';
-import { incomplete, notBytes, tooLarge, unavailable } from './body-error.js';
+import type { WebhookRequest } from '../receiver/request.js';
+import type { Receive } from '../receiver/source.js';
+import { failed, incomplete, notBytes, nothingArrived, tooLarge, unavailable } from './body-error.js';
+import { DRAIN_BYTES, DRAIN_MS } from './drain.js';
 import type { NodeHandler, NodeRequest } from './node-types.js';
+
+/** Where parsers leave what they read. Reading these can throw: Vercel's `body` does, for a body that isn't JSON. */
+type Parsed = Pick<NodeRequest, 'body' | 'rawBody'>;
 
 /**
  * Makes the handler of a framework that uses Node's own request and response.
  *
  * @param fix - the lines to write in this framework when a parser read the body first.
  */
-export function createNodeHandler(receiver: Receiver, fix: string): NodeHandler {
-  return async (request, response) => {
-    const delivery = new NodeWebhookRequest(request, { parsed: [request.rawBody, request.body], fix });
-    const { status, headers, body } = toWebhookResponse(await receiver.receive(delivery));
+export function createNodeHandler(receive: Receive, fix: string): NodeHandler {
+  return async (given, answer) => {
+    const request = given as IncomingMessage & NodeRequest;
+    const response = answer as ServerResponse;
+    const { status, headers, body } = toWebhookResponse(await receive(new NodeWebhookRequest(request, fix)));
+    const drained = drainUnread(request, response);
+    if (drained !== undefined) await drained;
     // The sender has closed the connection, or something else, such as a timeout, has responded.
     if (response.destroyed || response.headersSent) return;
     // With its length the response is one write; in chunks it would be five, a fifth of a server's time.
@@ -23,25 +35,30 @@ export function createNodeHandler(receiver: Receiver, fix: string): NodeHandler 
   };
 }
 
-/** Where a body can be found, and the advice when it was already read. */
-interface NodeBodyOptions {
-  /** What parsers may have left: the first value that is bytes is the body. */
-  readonly parsed: readonly unknown[];
-  /** The lines to write in this framework when a parser read the body first. */
-  readonly fix: string;
+/** What a framework has beside Node's request. */
+interface Framework {
+  /** The stream of the body, if it is not the request. */
+  readonly stream?: Readable | undefined;
+  /** What parsers write to, if it is not the request. */
+  readonly parsed?: Parsed | undefined;
   /** The framework's logger of this request. */
   readonly logger?: Logger | undefined;
 }
 
+const NONE: Framework = {};
+
 /** Node's request as the receiver takes it. A class, because an object with functions of its own takes longer to make. */
 export class NodeWebhookRequest implements WebhookRequest {
   readonly #request: IncomingMessage & NodeRequest;
-  readonly #options: NodeBodyOptions;
-  #stop: (() => void) | undefined;
+  readonly #fix: string;
+  readonly #framework: Framework;
+  /** The stream while raw-body reads it. */
+  #reading: Readable | undefined;
 
-  constructor(request: NodeRequest, options: NodeBodyOptions) {
-    this.#request = request as IncomingMessage & NodeRequest;
-    this.#options = options;
+  constructor(request: IncomingMessage & NodeRequest, fix: string, framework = NONE) {
+    this.#request = request;
+    this.#fix = fix;
+    this.#framework = framework;
   }
 
   get method(): string {
@@ -53,7 +70,7 @@ export class NodeWebhookRequest implements WebhookRequest {
   }
 
   get logger(): Logger | undefined {
-    return this.#options.logger;
+    return this.#framework.logger;
   }
 
   header(name: string): string | undefined {
@@ -61,117 +78,145 @@ export class NodeWebhookRequest implements WebhookRequest {
     return Array.isArray(value) ? value.join(', ') : value;
   }
 
-  body(maxBytes: number): Promise<Uint8Array> {
-    return new Promise((resolve, reject) => {
-      const { parsed, fix } = this.#options;
-      const request = this.#request;
-      const bytes = parsed.find((value) => value instanceof Uint8Array);
-      if (bytes !== undefined) {
-        if (bytes.length > maxBytes) throw tooLarge(maxBytes);
-        return resolve(bytes);
-      }
-      if (request.destroyed && !request.readableEnded) throw incomplete(request.errored ?? undefined);
-      if (isUsed(request)) throw unavailable(readerOf(parsed.find((value) => value !== undefined)), fix);
-      this.#read(maxBytes, { resolve, reject });
-    });
+  body(maxBytes: number): Uint8Array | Promise<Uint8Array> {
+    const request = this.#request;
+    const { stream = request, parsed = request } = this.#framework;
+    const left = readParsed(parsed);
+    if (isBytes(left)) {
+      if (left.length > maxBytes) throw tooLarge(maxBytes);
+      return left;
+    }
+    if (stream.destroyed && !stream.readableEnded) throw failed(stream.errored);
+    if (isUsed(stream)) throw unavailable(readerOf(left), this.#fix);
+    // What other code made of the request's stream can have another length.
+    const length = stream === request ? declaredLength(request) : null;
+    if (length !== null && length > maxBytes) throw tooLarge(maxBytes);
+    return this.#read(stream, { limit: maxBytes, length });
   }
 
   cancelBody(): void {
-    this.#stop?.();
+    this.#reading?.emit('error', CANCELLED);
   }
 
-  /** Reads the stream to its end, and not beyond the limit. */
-  #read(
-    maxBytes: number,
-    { resolve, reject }: { resolve(body: Uint8Array): void; reject(error: Error): void },
-  ): void {
-    const request = this.#request;
-    const declared = declaredLength(request);
-    let chunks: Uint8Array[] = [];
-    let size = 0;
-
-    const onData = (chunk: unknown) => {
-      if (!(chunk instanceof Uint8Array)) return fail(notBytes(this.#options.fix));
-      size += chunk.length;
-      if (size > maxBytes) fail(tooLarge(maxBytes));
-      else chunks.push(chunk);
-    };
-    const onEnd = () => {
-      stop();
+  async #read(
+    stream: Readable,
+    options: { readonly limit: number; readonly length: number | null },
+  ): Promise<Uint8Array> {
+    stream.on('data', refuseOther);
+    try {
+      const reading = readRawBody(stream, options);
+      this.#reading = stream;
+      // A stream that was paused does not start by itself.
+      stream.resume();
+      const body = await reading;
+      this.#reading = undefined;
       // A stream of HTTP/2 that is reset ends as if it were whole, and only then says that it was aborted.
-      if (request.httpVersionMajor === 2) setImmediate(finish);
-      else finish();
-    };
-    const finish = () => {
-      if (request.aborted || (declared !== undefined && size !== declared)) return fail(incomplete());
-      const [first] = chunks;
-      resolve(first !== undefined && chunks.length === 1 ? first : Buffer.concat(chunks, size));
-    };
-    const onError = (cause: unknown) => fail(incomplete(cause));
-    const onClose = () => fail(incomplete());
-    /** Node keeps a request longer than its delivery, which must not be kept with it. */
-    const stop = () => {
-      this.#stop = undefined;
-      request.off('data', onData).off('end', onEnd).off('error', onError).off('close', onClose);
-    };
-    const fail = (error: Error) => {
-      stop();
-      chunks = [];
-      reject(error);
-      // Discards the rest, for at most Node's requestTimeout, so that the sender reads our response and the
-      // connection serves its next delivery.
-      request.resume();
-      boundStream(request);
-    };
-
-    if (declared !== undefined && declared > maxBytes) {
-      fail(tooLarge(maxBytes));
-      return;
+      if (this.#request.httpVersionMajor === 2) {
+        await new Promise(setImmediate);
+        if (this.#request.aborted) throw incomplete();
+      }
+      return body;
+    } catch (error) {
+      throw this.#toError(error as RawBodyError, { stream, ...options });
+    } finally {
+      // Node keeps a request longer than its delivery, which must not be kept with it.
+      stream.off('data', refuseOther);
     }
-    this.#stop = () => fail(incomplete());
-    request.on('data', onData).on('end', onEnd).on('error', onError).on('close', onClose);
-    // A stream that was paused does not start by itself.
-    request.resume();
+  }
+
+  /** Why the body could not be read; `error` is that of raw-body or of the stream. */
+  #toError(
+    error: RawBodyError,
+    { stream, limit }: { readonly stream: Readable; readonly limit: number },
+  ): Error {
+    if (error === OTHER) return notBytes(this.#fix);
+    switch (error.type) {
+      case 'entity.too.large':
+        return tooLarge(limit);
+      case 'request.aborted':
+        return failed(stream.errored);
+      case 'request.size.invalid':
+        return error.received === 0 ? nothingArrived(this.#fix) : incomplete();
+      default:
+        return error instanceof RequestError ? error : failed(error);
+    }
   }
 }
 
-/** How long the rest of a refused body can take over HTTP/2, in ms. A client of Node that is cut off never sees the end. */
-const LINGER_MS = 1_000;
-
-/**
- * Closes the stream of a refused body after the response (RFC 9113, 8.1), without its connection: over HTTP/2, where Node
- * has no `requestTimeout` and drops `connection: close`.
- */
-function boundStream(request: IncomingMessage & Partial<Pick<Http2ServerRequest, 'stream'>>): void {
-  const { stream, httpVersionMajor } = request;
-  if (httpVersionMajor !== 2 || stream === undefined) return;
-  const linger = () => void setTimeout(() => stream.close(), LINGER_MS).unref();
-  if (stream.writableFinished) linger();
-  else stream.once('finish', linger);
-}
-
-/** The length that the request declares; `undefined` if there is none. */
-function declaredLength({ headers }: IncomingMessage): number | undefined {
-  const length = headers['content-length'];
-  return length !== undefined && /^\d+$/.test(length) ? Number(length) : undefined;
+/** What parsers left: bytes if there are any. */
+function readParsed(parsed: Parsed): unknown {
+  try {
+    const { rawBody } = parsed;
+    return isBytes(rawBody) ? rawBody : (parsed.body ?? rawBody);
+  } catch {
+    return undefined;
+  }
 }
 
 /** What read the body, by what it left. */
-function readerOf(found: unknown): string {
-  if (typeof found === 'string') return 'A text parser (such as express.text)';
-  if (typeof found === 'object' && found !== null) {
+function readerOf(left: unknown): string {
+  if (typeof left === 'string') return 'A text parser (such as express.text)';
+  if (typeof left === 'object' && left !== null) {
     return 'A parser (such as express.json or express.urlencoded)';
   }
   return 'Something (a body parser, a logger, a proxy)';
 }
 
-/** Whether something else read the stream, reads it now, or decodes it to strings. */
-function isUsed(request: IncomingMessage): boolean {
-  return (
-    request.readableDidRead ||
-    request.readableFlowing === true ||
-    request.listenerCount('readable') > 0 ||
-    request.readableEncoding !== null ||
-    !request.readable
-  );
+/** Whether data of the stream was read or decoded before. Other code that listens for data gets the same data. */
+function isUsed({ readable, readableDidRead, readableEncoding }: Readable): boolean {
+  return readableDidRead || !readable || (readableEncoding ?? null) !== null;
+}
+
+/** The length that the request declares; `null` if it declares none. */
+function declaredLength({ headers }: IncomingMessage): number | null {
+  const length = headers['content-length'];
+  return length !== undefined && /^\d+$/.test(length) ? Number(length) : null;
+}
+
+/** As errors of the stream, these end the reading of raw-body, which has no other way to stop. */
+const OTHER: unknown = new Error('The stream contains something other than bytes.');
+const CANCELLED = new Error('The body did not arrive in time.');
+
+/** Ends the reading of a stream that other code began to decode: raw-body would throw outside of any `catch`. */
+function refuseOther(this: Readable, chunk: unknown): void {
+  if (!isBytes(chunk)) this.emit('error', OTHER);
+}
+
+/**
+ * Discards what was not read of a body: at most {@link DRAIN_BYTES} within {@link DRAIN_MS}, then the connection closes, or
+ * the stream of HTTP/2. Call it before the response is written.
+ *
+ * @returns what to wait for before the response is written, if the connection closes after it: a sender that still writes
+ * would lose the response (a proxy that speaks HTTP/1.0 to the receiver makes a 502 of that).
+ */
+export function drainUnread(
+  request: IncomingMessage & Partial<Pick<Http2ServerRequest, 'stream'>>,
+  response: ServerResponse,
+  stream: Readable = request,
+): Promise<void> | undefined {
+  if (request.complete || request.readableEnded || request.destroyed || response.destroyed) return undefined;
+  const drained = new Promise<void>((resolve) => {
+    let left = DRAIN_BYTES;
+    const onData = ({ length }: Uint8Array) => {
+      left -= length;
+      if (left < 0) giveUp();
+    };
+    const end = () => {
+      clearTimeout(timer);
+      request.off('data', onData).off('end', end).off('close', end);
+      resolve();
+    };
+    const giveUp = () => {
+      end();
+      // Over HTTP/2 the connection has other streams (RFC 9113, 8.1), and the response finishes when its stream is closed.
+      const { stream: written = response } = request;
+      const close = () => void (request.stream === undefined ? request.destroy() : request.stream.close());
+      if (written.writableFinished) close();
+      else written.once('finish', close);
+    };
+    const timer = setTimeout(giveUp, DRAIN_MS).unref();
+    request.on('data', onData).on('end', end).on('close', end).resume();
+    if (stream !== request) stream.resume();
+  });
+  return response.shouldKeepAlive === false ? drained : undefined;
 }

@@ -6,6 +6,7 @@ export interface NodeRequest {
   readonly url?: string | undefined;
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly httpVersionMajor: number;
+  pause(): unknown;
   /** Express, Nest, Connect: the URL before the prefix of a mounted router was removed from `url`. */
   readonly originalUrl?: string | undefined;
   /** Express: `express.raw` leaves bytes here, other parsers what they parsed. */

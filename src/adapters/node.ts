@@ -1,6 +1,5 @@
-/** `stablehooks/node`: the adapter for node:http and frameworks that give out its objects (Koa, Nest). */
-import { assertReceiver } from '../core/options.js';
-import type { Receiver } from '../receiver/receiver.js';
+/** `stablehooks/node`: the adapter for node:http and frameworks that expose its objects (Koa, Nest). */
+import { type ReceiverSource, toReceive } from '../receiver/source.js';
 import { createNodeHandler } from './node-body.js';
 import type { NodeHandler } from './node-types.js';
 
@@ -10,14 +9,14 @@ const FIX =
 /**
  * Makes a handler for node:http. Its promise never rejects, and resolves once the response is written.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is not a receiver.
+ * @param receiver - a receiver, or a function that makes it at the first delivery.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither.
  *
  * @example
  * ```ts
  * createServer(toNodeHandler(receiver)).listen(3000);
  * ```
  */
-export function toNodeHandler(receiver: Receiver): NodeHandler {
-  assertReceiver('toNodeHandler', receiver, 'receive');
-  return createNodeHandler(receiver, FIX);
+export function toNodeHandler(receiver: ReceiverSource): NodeHandler {
+  return createNodeHandler(toReceive('toNodeHandler', receiver), FIX);
 }

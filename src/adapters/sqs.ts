@@ -1,9 +1,12 @@
 /** `stablehooks/sqs`: the adapter for AWS Lambda with SQS, where a gateway puts each delivery into a queue. */
 import { ConfigError } from '../core/errors.js';
-import { assertReceiver } from '../core/options.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
-import type { Receiver, WebhookRequest } from '../receiver/receiver.js';
-import { tooLarge } from './body-error.js';
+import { partsOf, type Receiver } from '../receiver/receiver.js';
+import type { WebhookRequest } from '../receiver/request.js';
+import { type ReceiverSource, toReceiver } from '../receiver/source.js';
+import { toBytes } from './text-body.js';
+
+const FIX = 'Pass the batch as Lambda passed it: in middy, remove sqsJsonBodyParser from this function.';
 
 /** A batch of messages, as Lambda passes it. */
 export interface SqsEvent {
@@ -43,31 +46,35 @@ const WIDTH = 16;
  *
  * The body of a message is the raw body of the delivery. Its message attribute of the name of the signature header, in
  * any case, of type String or Binary, is the signature. Each message that would be answered 4xx or 5xx over HTTP is
- * reported as failed, so that none is deleted before its event is handled or stored. Up to 16 messages run at a time,
+ * reported as failed, so no message is deleted before its event is handled or stored. Up to 16 messages run at a time,
  * or `maxConcurrency` of the receiver if that is less. Those of one group of a FIFO queue run one after the other; after one
  * that failed, the later ones are reported as failed and do not run. It waits until the handlers have ended, at the latest
- * for `leaseMs`, under `acknowledge: 'recorded'`, too.
+ * for `leaseMs`, including those under `answer: 'recorded'`.
  *
- * The handler rejects with `ERR_CONFIG_INVALID` when it is invoked with anything but a batch of SQS messages.
+ * The handler rejects with `ERR_CONFIG_INVALID` when it is invoked with anything but a batch of SQS messages, or the function
+ * that makes the receiver fails.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is not a receiver.
+ * @param receiver - a receiver, or a function that makes it at the first batch.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `receiver` is neither.
  *
  * @example
  * ```ts
  * export const handler = toSqsHandler(receiver);
  * ```
  */
-export function toSqsHandler(receiver: Receiver): (event: SqsEvent) => Promise<SqsBatchResponse> {
-  assertReceiver('toSqsHandler', receiver, 'receive');
+export function toSqsHandler(source: ReceiverSource): (event: SqsEvent) => Promise<SqsBatchResponse> {
+  const toMade = toReceiver('toSqsHandler', source);
   return async (event) => {
     const groups = toGroups(readRecords(event));
+    const receiver = toMade();
     const failed: string[] = [];
     async function runGroups(): Promise<void> {
       for (let group = groups.shift(); group !== undefined; group = groups.shift()) {
         failed.push(...(await runGroup(receiver, group)));
       }
     }
-    const width = Math.min(WIDTH, receiver.maxConcurrency ?? WIDTH);
+    const { maxConcurrency = WIDTH } = partsOf('toSqsHandler', receiver);
+    const width = Math.min(WIDTH, maxConcurrency);
     await Promise.all(Array.from({ length: width }, runGroups));
     return { batchItemFailures: failed.map((itemIdentifier) => ({ itemIdentifier })) };
   };
@@ -92,11 +99,7 @@ function toWebhookRequest({ body, messageAttributes }: SqsRecord): WebhookReques
   return {
     method: 'POST',
     header: (name) => readAttribute(messageAttributes, name.toLowerCase()),
-    async body(maxBytes) {
-      const bytes = Buffer.from(body);
-      if (bytes.length > maxBytes) throw tooLarge(maxBytes);
-      return bytes;
-    },
+    body: (maxBytes) => toBytes(body, { encoding: 'utf8', maxBytes, fix: FIX }),
   };
 }
 
@@ -122,7 +125,7 @@ function readRecords(event: SqsEvent): readonly SqsRecord[] {
 
 function isRecord(value: unknown): value is SqsRecord {
   const { messageId, body }: Partial<Record<keyof SqsRecord, unknown>> = Object(value);
-  return typeof messageId === 'string' && typeof body === 'string';
+  return typeof messageId === 'string' && body !== undefined;
 }
 
 /** What must run in order: the messages of one group of a FIFO queue. In other queues a group says nothing of the order. */

@@ -14,7 +14,13 @@ export function toHex(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-/** Whether it is a Uint8Array, even one of another realm, as in a test environment with globals of its own. */
+/**
+ * Whether a value is a Uint8Array (a Buffer is one), including one of another realm, such as the globals of jsdom in Jest
+ * and Vitest or a `node:vm` context, where `instanceof` is false.
+ */
 export function isBytes(value: unknown): value is Uint8Array {
-  return value instanceof Uint8Array || Object.prototype.toString.call(value) === '[object Uint8Array]';
+  return (
+    value instanceof Uint8Array ||
+    (ArrayBuffer.isView(value) && Object.prototype.toString.call(value) === '[object Uint8Array]')
+  );
 }

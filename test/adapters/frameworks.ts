@@ -1,4 +1,4 @@
-/** A server of each framework whose process keeps running, with a receiver at `/hooks`. */
+/** Servers of frameworks, with a receiver at `/hooks`. */
 import { createServer, type Server } from 'node:http';
 import { createAdaptorServer } from '@hono/node-server';
 import express from 'express';
@@ -10,13 +10,17 @@ import type { Receiver } from 'stablehooks';
 import { toExpressHandler } from 'stablehooks/express';
 import { toFastifyPlugin } from 'stablehooks/fastify';
 import { toFetchHandler } from 'stablehooks/fetch';
+import { toNextApiRoute } from 'stablehooks/next';
 import { toNodeHandler } from 'stablehooks/node';
 import { createFetchServer } from './fetch-server.js';
 
-export const FRAMEWORKS: readonly {
+interface Framework {
   readonly name: string;
   readonly serve: (receiver: Receiver) => Server | Promise<Server>;
-}[] = [
+}
+
+/** Those that the adapter contract runs on. */
+export const FRAMEWORKS: readonly Framework[] = [
   {
     name: 'Express 5',
     serve(receiver) {
@@ -70,4 +74,14 @@ export const FRAMEWORKS: readonly {
     name: "the platform's own Request and Response",
     serve: (receiver) => createFetchServer(toFetchHandler(receiver)),
   },
+];
+
+/** All of them: those of the contract, and other ways to make a request of Node's. */
+export const SERVERS: readonly Framework[] = [
+  ...FRAMEWORKS,
+  { name: 'the Pages Router', serve: (receiver) => createServer(toNextApiRoute(receiver)) },
+  ...(['React Router 7', 'SvelteKit'] as const).map((name) => ({
+    name,
+    serve: (receiver: Receiver) => createFetchServer(toFetchHandler(receiver), name),
+  })),
 ];

@@ -17,7 +17,7 @@ interface Sent {
   readonly chunks: readonly Buffer[];
   /** What the header says; `undefined` without one. */
   readonly declared: number | undefined;
-  readonly end: 'end' | 'destroy' | 'error';
+  readonly end: 'end' | 'destroy' | 'reset' | 'error';
 }
 
 const MAX_BODY_BYTES = 4_096;
@@ -59,12 +59,16 @@ async function receive(body: Buffer, { chunks, declared, end }: Sent): Promise<O
     await new Promise((resolve) => setImmediate(resolve));
   }
   if (end === 'end') request.push(null);
-  else request.destroy(end === 'error' ? new Error('reset') : undefined);
+  else request.destroy(end === 'destroy' ? undefined : toError(end));
   const outcome = await handled;
 
   expect(listenersOf(request)).toEqual(before);
   return outcome;
 }
+
+/** The error of a connection that is reset, or one that other code gives the stream. */
+const toError = (end: 'reset' | 'error') =>
+  Object.assign(new Error(end), end === 'reset' && { code: 'ECONNRESET' });
 
 /** A request can be kept longer than its delivery, and what listens to it is kept with it. */
 const listenersOf = (request: NodeRequest) =>
@@ -109,27 +113,28 @@ describe('the body of a Node request', () => {
   });
 
   test('a stream that is destroyed before its end is never handled, though all of its bytes have arrived', async () => {
-    const ends = fc.constantFrom('destroy' as const, 'error' as const);
+    const ends = fc.constantFrom('destroy' as const, 'reset' as const, 'error' as const);
     await fc.assert(
       fc.asyncProperty(bodies, places, ends, async (body, at, end) => {
         fc.pre(body.length <= MAX_BODY_BYTES);
         const { error } = await receive(body, { chunks: cut(body, at), declared: undefined, end });
 
-        expect(error?.code).toBe('ERR_BODY_INCOMPLETE');
-        expect((error?.cause as Error | undefined)?.message).toBe(end === 'error' ? 'reset' : undefined);
+        expect(error?.code).toBe(end === 'error' ? 'ERR_BODY_UNAVAILABLE' : 'ERR_BODY_INCOMPLETE');
+        expect((error?.cause as Error | undefined)?.message).toBe(end === 'destroy' ? undefined : end);
       }),
       { numRuns: 40 },
     );
   });
 
-  test.each([undefined, new Error('reset')])(
-    'a request that was destroyed before it is handled has ERR_BODY_INCOMPLETE, with its error as the cause: %s',
-    async (cause) => {
-      const { request, handle } = createDelivery();
-      request.on('error', () => undefined).destroy(cause);
-      expect(await handle()).toMatchObject({ error: { code: 'ERR_BODY_INCOMPLETE', cause } });
-    },
-  );
+  test.each([
+    [undefined, 'ERR_BODY_INCOMPLETE'],
+    [toError('reset'), 'ERR_BODY_INCOMPLETE'],
+    [toError('error'), 'ERR_BODY_UNAVAILABLE'],
+  ])('a request that was destroyed with %s before it is handled has %s', async (cause, code) => {
+    const { request, handle } = createDelivery();
+    request.on('error', () => undefined).destroy(cause);
+    expect(await handle()).toMatchObject({ error: { code, cause } });
+  });
 
   test.each(['', 'x9', '9x', 'many'])(
     'the content-length %j, which is no number, declares nothing',

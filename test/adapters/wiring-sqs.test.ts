@@ -147,6 +147,18 @@ describe('the SQS handler', () => {
     expect(outcomes.filter(({ kind }) => kind === 'handled')).toHaveLength(2);
   });
 
+  test('a message whose body a middleware has parsed is reported as failed with the fix, and the others are not', async () => {
+    const [before, parsed] = await Promise.all([messageOf(settled()), messageOf(settled())]);
+    const { handler, outcomes } = create();
+    const records = [before, { ...parsed, body: JSON.parse(parsed.body) }];
+
+    expect(await failuresOf(handler, records)).toEqual([parsed.messageId]);
+    expect(outcomes.find(({ kind }) => kind === 'failed')?.error).toMatchObject({
+      code: 'ERR_BODY_UNAVAILABLE',
+      message: expect.stringContaining('remove sqsJsonBodyParser'),
+    });
+  });
+
   test('a signed body that is not an event is reported as failed: nothing else keeps it', async () => {
     const message = await messageOf(settled(), { body: '{"id":' });
 

@@ -5,6 +5,7 @@ import {
   memoryInbox,
   type Outcome,
   type ReceiverOptions,
+  RequestError,
   sign,
   toWebhookResponse,
   type UnknownEvent,
@@ -163,8 +164,8 @@ describe('an authentic delivery', () => {
     expect(request.reads).toBe(0);
   });
 
-  test.each(['identity', 'Identity ', '', undefined])(
-    'a delivery with content-encoding %j is accepted',
+  test.each(['identity', 'Identity ', '', undefined, 'utf-8', 'UTF-8, identity', 'aws-chunked', 'gzipped'])(
+    'a delivery with content-encoding %j, which names no compression, is accepted',
     async (encoding) => {
       const { receiver } = setUp();
       const request = await delivery(anEvent(), { headers: { 'content-encoding': encoding } });
@@ -242,6 +243,7 @@ describe('what is not a delivery', () => {
     ['HEAD', 405, 'ERR_METHOD_NOT_ALLOWED', { method: 'HEAD' }],
     ['gzip', 415, 'ERR_BODY_ENCODED', { headers: { 'content-encoding': 'gzip' } }],
     ['gzip after identity', 415, 'ERR_BODY_ENCODED', { headers: { 'content-encoding': 'identity, gzip' } }],
+    ['Brotli', 415, 'ERR_BODY_ENCODED', { headers: { 'content-encoding': 'utf-8,BR' } }],
     ['no signature', 401, 'ERR_SIGNATURE_MISSING', { headers: { 'X-SERVICE-Signature': undefined } }],
     ['an empty signature', 401, 'ERR_SIGNATURE_MISSING', { headers: { 'X-SERVICE-Signature': '' } }],
     ['a malformed signature', 401, 'ERR_SIGNATURE_MALFORMED', { headers: { 'X-SERVICE-Signature': 'abc' } }],
@@ -535,15 +537,15 @@ describe('what is not verified', () => {
     expect(cancelBody).toHaveBeenCalledOnce();
   });
 
-  test('a cancelBody that throws does not keep the answer', async () => {
+  test('an error that cancelBody throws explains why the body did not arrive', async () => {
     const { logger } = listen();
     const { receiver } = setUp({ bodyTimeoutMs: 5, logger });
     const cancelBody = () => {
-      throw new Error('no');
+      throw new RequestError('ERR_BODY_UNAVAILABLE', 'A parser read it.');
     };
     const body = () => new Promise<never>(() => undefined);
     const outcome = await receiver.receive({ ...(await delivery(anEvent())), body, cancelBody });
-    expect(outcome).toMatchObject({ kind: 'failed', error: { code: 'ERR_BODY_TIMEOUT' } });
+    expect(outcome).toMatchObject({ kind: 'failed', error: { code: 'ERR_BODY_UNAVAILABLE' } });
   });
 
   test('close does not wait for bodies that still arrive, and refuses them when they have arrived', async () => {

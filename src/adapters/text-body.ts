@@ -1,0 +1,22 @@
+/** The body of a delivery that a platform hands over as text. */
+import { tooLarge, unavailable } from './body-error.js';
+
+/**
+ * The bytes of a body.
+ *
+ * @param body - what the platform, or a middleware in front of the handler, left in place of the text.
+ * @throws {RequestError} `ERR_BODY_TOO_LARGE`; `ERR_BODY_UNAVAILABLE` when it isn't text.
+ */
+export function toBytes(
+  body: unknown,
+  {
+    encoding,
+    maxBytes,
+    fix,
+  }: { readonly encoding: 'utf8' | 'base64'; readonly maxBytes: number; readonly fix: string },
+): Uint8Array {
+  if (typeof body !== 'string') throw unavailable('A middleware that parses bodies', fix);
+  const bytes = Buffer.from(body, encoding);
+  if (bytes.length > maxBytes) throw tooLarge(maxBytes);
+  return bytes;
+}
