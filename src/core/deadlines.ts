@@ -1,5 +1,8 @@
 import type { Runtime } from './runtime.js';
 
+/** Outside Node a timer is a number and keeps no process alive. */
+type PlatformTimer = { readonly ref?: () => void; readonly unref?: () => void } | undefined;
+
 /** A wait that has not ended. */
 export interface Wait {
   readonly at: number;
@@ -37,7 +40,7 @@ export class Deadlines {
     else this.#last.next = wait;
     this.#last = wait;
     if (this.#timed === undefined) this.#setTimer(wait);
-    else if (this.#first === wait) toTimer(this.#timer)?.ref?.();
+    else if (this.#first === wait) (this.#timer as PlatformTimer)?.ref?.();
     return wait;
   }
 
@@ -50,7 +53,7 @@ export class Deadlines {
     if (next === undefined) this.#last = previous;
     else next.previous = previous;
     // An idle timer must not keep the process alive.
-    if (this.#first === undefined) toTimer(this.#timer)?.unref?.();
+    if (this.#first === undefined) (this.#timer as PlatformTimer)?.unref?.();
   }
 
   #setTimer(wait: Wait): void {
@@ -69,9 +72,4 @@ export class Deadlines {
     }
     if (this.#timed === undefined && this.#first !== undefined) this.#setTimer(this.#first);
   }
-}
-
-/** Outside Node a timer is a number and keeps no process alive. */
-function toTimer(timer: unknown): { readonly ref?: () => void; readonly unref?: () => void } | undefined {
-  return typeof timer === 'object' && timer !== null ? timer : undefined;
 }

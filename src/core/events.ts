@@ -54,23 +54,6 @@ export function isKnownEvent(event: UnknownEvent): event is WebhookEvent {
   return types.has(event.type);
 }
 
-/**
- * What each field of the envelope must be. A table and not a schema, for speed: it runs at every delivery. A test
- * compares its verdicts with those of the schema in `stablehooks/zod`.
- *
- * It only checks: the event stays the object that was parsed, so that keys beyond the envelope, their order and a
- * `__proto__` key are kept.
- */
-const ENVELOPE: Readonly<Record<keyof UnknownEvent, (value: unknown) => boolean>> = {
-  id: isName,
-  type: isName,
-  created_at: isDateTime,
-  payload: isObject,
-  delivered: (value) => value === undefined || typeof value === 'boolean',
-};
-
-const FIELDS = Object.keys(ENVELOPE) as readonly (keyof UnknownEvent)[];
-
 /** The longest `id` and `type`, in bytes of UTF-8: an index of Postgres refuses rows of more than 2,704. */
 export const MAX_NAME_BYTES = 512;
 
@@ -81,17 +64,17 @@ export const MAX_NAME_BYTES = 512;
 export const NAME = /^[^\p{Cc}\p{Cs}]+$/u;
 
 function isName(value: unknown): boolean {
-  return typeof value === 'string' && isShort(value) && NAME.test(value);
+  // A UTF-16 unit is at most three bytes.
+  return (
+    typeof value === 'string' && (value.length * 3 <= MAX_NAME_BYTES || isShort(value)) && NAME.test(value)
+  );
 }
 
 const encoder = new TextEncoder();
 
 /** Whether the text has at most {@link MAX_NAME_BYTES} bytes in UTF-8. */
 export function isShort(text: string): boolean {
-  const { length } = text;
-  // A UTF-16 unit is at least one byte and at most three.
-  if (length * 3 <= MAX_NAME_BYTES) return true;
-  return length <= MAX_NAME_BYTES && encoder.encode(text).length <= MAX_NAME_BYTES;
+  return text.length <= MAX_NAME_BYTES && encoder.encode(text).length <= MAX_NAME_BYTES;
 }
 
 const DATE_TIME =
@@ -102,18 +85,16 @@ export function isDateTime(value: unknown): boolean {
   if (typeof value !== 'string' || !DATE_TIME.test(value)) return false;
   const day = Number(value.slice(8, 10));
   if (day > 28 && new Date(`${value.slice(0, 10)}T00:00:00Z`).getUTCDate() !== day) return false;
-  return !isLeapSecond(value) || new Date(toMs(value) - 1_000).toISOString().slice(-13, -5) === '23:59:59';
-}
-
-function isLeapSecond(dateTime: string): boolean {
-  return dateTime.startsWith('60', 17);
+  return (
+    !value.startsWith('60', 17) || new Date(toMs(value) - 1_000).toISOString().slice(-13, -5) === '23:59:59'
+  );
 }
 
 /** Epoch ms of an RFC 3339 date-time; a leap second is the first second of the next day. */
 function toMs(dateTime: string): number {
   // Date.parse knows neither lower case nor leap seconds.
   const text = dateTime.toUpperCase();
-  if (!isLeapSecond(text)) return Date.parse(text);
+  if (!text.startsWith('60', 17)) return Date.parse(text);
   return Date.parse(`${text.slice(0, 17)}59${text.slice(19)}`) + 1_000;
 }
 
@@ -122,20 +103,33 @@ export function createdAtMs(event: Pick<UnknownEvent, 'created_at'>): number {
   return toMs(event.created_at);
 }
 
-function isObject(value: unknown): value is UnknownPayload {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 /**
- * Checks a value from JSON: an event of a known or an unknown type.
+ * Checks a value from JSON: an event of a known or an unknown type. It only checks: the event stays the object that was
+ * parsed, so keys beyond the envelope, their order and a `__proto__` key are kept. A test compares its verdicts with those
+ * of the schema in `stablehooks/zod`, which would take longer.
  *
  * @throws {EventError} `ERR_EVENT_MALFORMED`, naming the fields that are wrong, never their values.
  */
 export function toEvent(value: unknown): ParsedEvent {
-  if (!isObject(value)) throw malformed('it is not an object');
-  const wrong = FIELDS.filter((field) => !ENVELOPE[field](value[field]));
-  if (wrong.length > 0) throw malformed(`these fields are missing or wrong: ${wrong.join(', ')}`, wrong);
-  const event = value as unknown as UnknownEvent;
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw malformed('it is not an object');
+  }
+  const { id, type, created_at, payload, delivered }: { readonly [Field in keyof UnknownEvent]?: unknown } =
+    value;
+  const isPayload = typeof payload === 'object' && payload !== null && !Array.isArray(payload);
+  const isDelivered = delivered === undefined || typeof delivered === 'boolean';
+  if (!isName(id) || !isName(type) || !isDateTime(created_at) || !isPayload || !isDelivered) {
+    const checks = {
+      id: isName(id),
+      type: isName(type),
+      created_at: isDateTime(created_at),
+      payload: isPayload,
+      delivered: isDelivered,
+    };
+    const wrong = Object.entries(checks).flatMap(([field, isRight]) => (isRight ? [] : [field]));
+    throw malformed(`these fields are missing or wrong: ${wrong.join(', ')}`, wrong);
+  }
+  const event = value as UnknownEvent;
   return isKnownEvent(event) ? { known: true, event } : { known: false, event };
 }
 
@@ -160,28 +154,19 @@ const utf8 = new TextDecoder('utf-8', { fatal: true });
 /** As {@link parseEvent}, with the JSON that the event was parsed from, which inboxes store. */
 export function readEvent(body: Uint8Array): { readonly parsed: ParsedEvent; readonly json: string } {
   let json: string;
+  let value: unknown;
   try {
     json = utf8.decode(body);
   } catch {
     throw malformed('it is not UTF-8');
   }
-  return { parsed: readText(json), json };
-}
-
-/**
- * Parses the JSON of an event.
- *
- * @throws {EventError} `ERR_EVENT_MALFORMED` when the text is not JSON or not an event.
- */
-export function readText(json: string): ParsedEvent {
-  let value: unknown;
   try {
     value = JSON.parse(json);
   } catch {
     // Without the cause: V8 quotes the JSON in its message.
     throw malformed('it is not JSON');
   }
-  return toEvent(value);
+  return { parsed: toEvent(value), json };
 }
 
 /**

@@ -8,14 +8,18 @@ export function hmac(secret: string | Uint8Array, body: Uint8Array): Uint8Array 
 
 /**
  * The index of the first secret whose HMAC over the body is `mac` (32 bytes), or -1. Compares in constant time, and
- * always compares every secret, so that the response time does not reveal which one matched.
+ * always compares every secret, so the response time does not reveal which one matched.
  */
 export function findSecret(
   secrets: readonly (string | Uint8Array)[],
   body: Uint8Array,
   mac: Uint8Array,
 ): number {
-  return secrets.map((secret) => timingSafeEqual(hmac(secret, body), mac)).indexOf(true);
+  let found = -1;
+  for (let index = secrets.length - 1; index >= 0; index -= 1) {
+    if (timingSafeEqual(hmac(secrets[index] ?? '', body), mac)) found = index;
+  }
+  return found;
 }
 
 /** Lower-case hex. */

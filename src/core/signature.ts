@@ -185,7 +185,7 @@ async function askSecrets(source: SecretFunction): Promise<readonly Secret[] | n
   return secrets === null ? null : toSecrets(secrets);
 }
 
-/** The 32 bytes of a signature; throws `ERR_SIGNATURE_MISSING` or `ERR_SIGNATURE_MALFORMED`. */
+/** The 32 bytes of a signature. @throws {SignatureError} `ERR_SIGNATURE_MISSING`, `ERR_SIGNATURE_MALFORMED` */
 function decode(
   signature: unknown,
   { encoding, prefix = '', header = SIGNATURE_HEADER }: Omit<VerifyOptions, 'secret'>,
@@ -198,22 +198,17 @@ function decode(
   }
   if (typeof signature === 'string' && signature.startsWith(prefix)) {
     const digits = signature.slice(prefix.length);
-    for (const name of encoding === undefined ? SIGNATURE_ENCODINGS : [encoding]) {
-      const bytes = decodeDigits(digits, name);
-      if (bytes !== undefined) return bytes;
+    if ((encoding ?? 'hex') === 'hex' && HEX.test(digits)) return decodeHex(digits);
+    const base64 = /^([^=]{43})=?$/.exec(digits)?.[1] ?? '';
+    for (const name of ['base64', 'base64url'] as const) {
+      const bytes = encoding === undefined || encoding === name ? decodeBase64(base64, name) : undefined;
+      if (bytes?.length === 32) return bytes;
     }
   }
   throw new SignatureError(
     'ERR_SIGNATURE_MALFORMED',
     `The ${header} header is not ${encoding ?? 'hex or base64'} of 32 bytes. Check the encoding and the prefix, and that it is sent once.`,
   );
-}
-
-/** The 32 bytes that the digits stand for; `undefined` when they are malformed. */
-function decodeDigits(digits: string, encoding: SignatureEncoding): Uint8Array | undefined {
-  if (encoding === 'hex') return HEX.test(digits) ? decodeHex(digits) : undefined;
-  const base64 = /^([^=]{43})=?$/.exec(digits)?.[1];
-  return base64 === undefined ? undefined : decodeBase64(base64, encoding);
 }
 
 const HEX = /^[0-9a-f]{64}$/i;

@@ -70,8 +70,8 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
   }
 
   /** The event that has the lease of a key, even if it has lapsed. */
-  function holderOf(events: KeyEvents | undefined): Entry | undefined {
-    const last = events?.lastClaimed;
+  function holderOf(events: KeyEvents): Entry | undefined {
+    const last = events.lastClaimed;
     return last?.state === 'leased' ? last : undefined;
   }
 
@@ -123,7 +123,8 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       const found = store.get(event.id);
       if (found !== undefined) return found.state;
       const entry = store.add(event, { state, origin, dueAt, json: json?.[index], traceparent });
-      store.setKey(entry, event, keys?.[index]);
+      const key = keys?.[index];
+      if (key !== undefined) store.setKey(entry, event, key);
       return 'new';
     });
   }
@@ -132,7 +133,7 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
     durable: false,
 
     claim(event, { leaseMs, origin, json, early = false, key, traceparent }) {
-      const found = store.get(event.id);
+      const found = store.open.get(event.id) ?? store.done.get(event.id);
       const state = found?.state;
       const at = now();
       if (state === 'done' || state === 'dead') return { state };
@@ -142,11 +143,13 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       }
       const entry = found ?? store.add(event, { state: 'received', origin, dueAt: null, json, traceparent });
       const { key: oldKey } = entry;
-      store.setKey(entry, event, key);
-      // This event may be the one that the others of its old key wait for.
-      if (oldKey !== entry.key) release(oldKey);
-      const events = store.eventsOf(key);
-      const holder = holderOf(events);
+      if (oldKey !== (key ?? null)) {
+        store.setKey(entry, event, key);
+        // This event may be the one that the others of its old key wait for.
+        release(oldKey);
+      }
+      const events = key === undefined ? undefined : store.eventsOf(key);
+      const holder = events && holderOf(events);
       if (holder !== undefined && holder !== entry) {
         const heldUntil = holder.dueAt ?? 0;
         const retryAfterMs = heldUntil - at;
@@ -175,7 +178,7 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       const entry = findLeased(lease);
       if (entry === undefined) return false;
       store.finish(entry);
-      release(lease.key);
+      if (lease.key !== undefined) release(lease.key);
       return true;
     },
 
@@ -415,9 +418,8 @@ class EventStore {
     return key === null || key === undefined ? undefined : this.#keys.get(key);
   }
 
-  /** Sets the ordering key, and when the event was created. */
+  /** Sets another ordering key, and when the event was created. */
   setKey(entry: Entry, event: UnknownEvent, key: string | undefined): void {
-    if (entry.key === (key ?? null)) return;
     this.#unsetKey(entry);
     entry.key = key ?? null;
     if (key === undefined) return;
@@ -496,7 +498,8 @@ class EventStore {
 
   /** Marks an event done. */
   finish(entry: Entry): void {
-    this.#close(entry);
+    this.open.delete(entry.id);
+    if (entry.key !== null) this.#unsetKey(entry);
     entry.state = 'done';
     entry.dueAt = null;
     entry.lastError = null;

@@ -1,7 +1,7 @@
 /** One attempt at a claimed event: runs its handler in time, and records how it ended under the lease. */
 import { isPromise } from '../core/awaitable.js';
 import { backoffMs } from '../core/backoff.js';
-import { Deadlines, type Wait } from '../core/deadlines.js';
+import { Deadlines } from '../core/deadlines.js';
 import { BusyError, HandlerError, messageOf } from '../core/errors.js';
 import type { WebhookEvent } from '../core/events.js';
 import { log } from '../core/log.js';
@@ -35,58 +35,42 @@ export interface AttemptParts {
 }
 
 /**
- * Makes one attempt.
+ * One attempt.
  *
  * A handler that outlives `handlerTimeoutMs` is answered `failed`, and its event stays leased until the handler ends,
  * so it is not started beside itself. Its end is recorded then, in `rest`, and reported as an outcome of its own.
- *
- * @param askedAt - when the claim was asked for: the lease can have begun as early as that.
- * @throws {BusyError} `ERR_LEASE_LOST` when another process can have claimed the event meanwhile.
- * @throws {UnavailableError} `ERR_INBOX_FAILED`; the lease then lapses, and the event runs again.
  */
-export async function makeAttempt(
-  parts: AttemptParts,
-  work: Work & { readonly event: WebhookEvent },
-  lease: Lease,
-  askedAt: number,
-): Promise<Run> {
-  const { store, runtime, leaseMs, maxAttempts } = parts;
-  const leftMs = leaseMs - (runtime.elapsed() - askedAt);
-  if (leftMs <= 0) throw leaseLapsedBefore(leaseMs);
-  const attempt = new Attempt(parts, work, lease, leftMs);
-  // The last attempt recorded no result, otherwise the event would be dead. It may end the process each time.
-  if (store.durable && lease.attempt > maxAttempts)
-    return { result: await attempt.fail(unfinished(work.event, lease)) };
-  return await attempt.run();
-}
-
-class Attempt {
+export class Attempt {
   readonly #parts: AttemptParts;
   readonly #work: Work & { readonly event: WebhookEvent };
   readonly #lease: Lease;
+  /** What is left of the lease. */
   readonly #leftMs: number;
   readonly #limitMs: number;
-  readonly #deadlines: Deadlines;
   #startedAt = 0;
   #handlerMs: number | undefined;
   #onTimeUp: (() => void) | undefined;
 
+  /** @param askedAt - when the claim was asked for: the lease can have begun as early as that. */
   constructor(
     parts: AttemptParts,
     work: Work & { readonly event: WebhookEvent },
     lease: Lease,
-    leftMs: number,
+    askedAt: number,
   ) {
     this.#parts = parts;
     this.#work = work;
     this.#lease = lease;
-    this.#leftMs = leftMs;
-    this.#limitMs = Math.min(parts.handlerTimeoutMs, leftMs);
-    const isCommon = this.#limitMs === parts.handlerTimeoutMs;
-    this.#deadlines = isCommon ? parts.handlerDeadlines : new Deadlines(this.#limitMs, parts.runtime);
+    this.#leftMs = parts.leaseMs - (parts.runtime.elapsed() - askedAt);
+    this.#limitMs = Math.min(parts.handlerTimeoutMs, this.#leftMs);
   }
 
-  /** Resolves when the attempt has ended, or when the time of its handler is up. */
+  /**
+   * Resolves when the attempt has ended, or when the time of its handler is up.
+   *
+   * @throws {BusyError} `ERR_LEASE_LOST` when another process can have claimed the event meanwhile.
+   * @throws {UnavailableError} `ERR_INBOX_FAILED`; the lease then lapses, and the event runs again.
+   */
   run(): Promise<Run> {
     const ended = this.#runAndRecord();
     return new Promise((resolve, reject) => {
@@ -102,8 +86,12 @@ class Attempt {
 
   /** Runs the handler, in a transaction if the inbox has them, and records how it ended. */
   async #runAndRecord(): Promise<OutcomeResult> {
-    const { store } = this.#parts;
+    const { store, leaseMs, maxAttempts } = this.#parts;
     const lease = this.#lease;
+    if (this.#leftMs <= 0) throw leaseLapsedBefore(leaseMs);
+    // The last attempt recorded no result, otherwise the event would be dead. It may end the process each time.
+    if (store.durable && lease.attempt > maxAttempts)
+      return await this.#fail(unfinished(this.#work.event, lease));
     let isCompleted: boolean;
     try {
       if (store.hasTransactions) {
@@ -115,7 +103,7 @@ class Attempt {
         isCompleted = isPromise(completion) ? await completion : completion;
       }
     } catch (error) {
-      if (isHandlerFault(error)) return await this.fail(error);
+      if (isHandlerFault(error)) return await this.#fail(error);
       throw error;
     }
     if (!isCompleted) throw leaseLost(lease);
@@ -125,31 +113,35 @@ class Attempt {
   /** Calls the handler under its time limit. Throws and rejects with a {@link HandlerFault}. */
   #runHandler(tx: unknown): void | Promise<void> {
     const { callHandler, runtime } = this.#parts;
-    const { event, origin, json } = this.#work;
-    const context = new Context({ tx, attempt: this.#lease.attempt, origin, event, json });
+    const { event } = this.#work;
+    const context = new Context(this.#work, this.#lease, tx);
     this.#startedAt = runtime.elapsed();
     try {
       const running = callHandler(event, this.#lease, context);
-      if (!isPromise(running)) return this.#stopClock();
-      const wait = this.#deadlines.begin(() => {
-        this.#stopClock();
-        this.#onTimeUp?.();
-        context.abort(stillRunning(event, this.#limitMs));
-      });
-      return this.#settle(running, wait);
+      if (isPromise(running)) return this.#waitFor(running, context);
+      this.#stopClock();
     } catch (thrown) {
       this.#stopClock();
       throw toHandlerFault(event, thrown);
     }
   }
 
-  async #settle(running: PromiseLike<unknown>, wait: Wait): Promise<void> {
+  async #waitFor(running: PromiseLike<unknown>, context: Context): Promise<void> {
+    const { handlerDeadlines, handlerTimeoutMs, runtime } = this.#parts;
+    // The limit is shorter than that of other attempts if the claim took long.
+    const isCommon = this.#limitMs === handlerTimeoutMs;
+    const deadlines = isCommon ? handlerDeadlines : new Deadlines(this.#limitMs, runtime);
+    const wait = deadlines.begin(() => {
+      this.#stopClock();
+      this.#onTimeUp?.();
+      context.abort(stillRunning(this.#work.event, this.#limitMs));
+    });
     try {
       await running;
     } catch (thrown) {
       throw toHandlerFault(this.#work.event, thrown);
     } finally {
-      this.#deadlines.end(wait);
+      deadlines.end(wait);
       this.#stopClock();
     }
   }
@@ -160,7 +152,7 @@ class Attempt {
   }
 
   /** Records the failure before it is answered: a 200 for `dead` must not be the only record of the event. */
-  async fail(error: HandlerFault): Promise<OutcomeResult> {
+  async #fail(error: HandlerFault): Promise<OutcomeResult> {
     const { store, maxAttempts, runtime, onRetry } = this.#parts;
     const { attempt } = this.#lease;
     const isDead = error.code === 'ERR_HANDLER_PERMANENT' || (store.durable && attempt >= maxAttempts);

@@ -11,16 +11,12 @@ interface BodySettings {
 }
 
 /** Reads the body in time. @throws {RequestError} `ERR_BODY_TIMEOUT`, and the errors of the adapter. */
-export function readBody(request: WebhookRequest, settings: BodySettings): Awaitable<Uint8Array> {
-  const reading = request.body(settings.maxBodyBytes);
-  return isPromise(reading) ? inTime(reading, request, settings) : reading;
-}
-
-function inTime(
-  reading: Promise<Uint8Array>,
+export function readBody(
   request: WebhookRequest,
-  { bodyTimeoutMs, deadlines }: BodySettings,
-): Promise<Uint8Array> {
+  { maxBodyBytes, bodyTimeoutMs, deadlines }: BodySettings,
+): Awaitable<Uint8Array> {
+  const reading = request.body(maxBodyBytes);
+  if (!isPromise(reading)) return reading;
   return new Promise((resolve, reject) => {
     const wait = deadlines.begin(() => {
       reject(

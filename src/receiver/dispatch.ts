@@ -1,35 +1,37 @@
 /** The core of the receiver: an unknown event is parked, one without a handler is ignored, any other is claimed and run. */
 import { isPromise } from '../core/awaitable.js';
 import { BusyError } from '../core/errors.js';
-import { isKnownEvent, type UnknownEvent, type WebhookEvent } from '../core/events.js';
+import { type EventType, isKnownEvent, type UnknownEvent, type WebhookEvent } from '../core/events.js';
 import type { Claim, RecordResult } from '../core/ports.js';
-import { type AttemptParts, makeAttempt } from './attempt.js';
+import { Attempt, type AttemptParts } from './attempt.js';
 import type { OutcomeResult } from './outcome.js';
 import type { Dispatch, Work } from './work.js';
 
 /** The wait before the next try of an event that another process has to run, in ms. */
 const OTHER_PROCESS_RETRY_MS = 5_000;
 
+type KnownWork = Work & { readonly event: WebhookEvent };
+
 interface DispatchParts extends AttemptParts {
-  readonly hasHandler: (event: UnknownEvent) => event is WebhookEvent;
+  readonly handlers: { readonly [Type in EventType]?: unknown };
   /** Called when an event waits for another one of its ordering key. */
   readonly onWaiting: (event: WebhookEvent) => void;
 }
 
 export function createDispatch(parts: DispatchParts): Dispatch {
-  const { store, runtime, leaseMs, handlerTimeoutMs, hasHandler, onWaiting } = parts;
+  const { store, runtime, leaseMs, handlerTimeoutMs, handlers, onWaiting } = parts;
 
   return async (work) => {
     const { event } = work;
     if (!isKnownEvent(event)) return { result: await park(work) };
-    if (!hasHandler(event)) {
+    if (handlers[event.type] === undefined) {
       return { result: work.origin === 'queue' ? await finish(work) : await ignore(work) };
     }
     const askedAt = runtime.elapsed();
     const answer = store.claim(work);
     const claim = isPromise(answer) ? await answer : answer;
     if (claim.state !== 'claimed') return { result: toResult(event, claim) };
-    return await makeAttempt(parts, { ...work, event }, claim.lease, askedAt);
+    return await new Attempt(parts, work as KnownWork, claim.lease, askedAt).run();
   };
 
   async function park(work: Work): Promise<OutcomeResult> {

@@ -1,8 +1,9 @@
 /** The call of a handler: what it gets beside the event, and what its failures mean. */
 import { EventError, HandlerError, PermanentError } from '../core/errors.js';
-import { encodeEvent, type UnknownEvent, type WebhookEvent } from '../core/events.js';
-import type { Origin } from '../core/ports.js';
+import { encodeEvent, type WebhookEvent } from '../core/events.js';
+import type { Lease, Origin } from '../core/ports.js';
 import type { HandlerContext } from './handler.js';
+import type { Work } from './work.js';
 
 /** The errors of a handler, as opposed to those of the inbox around it. */
 export type HandlerFault = HandlerError | PermanentError | EventError;
@@ -36,26 +37,14 @@ export class Context implements HandlerContext<unknown> {
   readonly tx: unknown;
   readonly attempt: number;
   readonly origin: Origin;
-  readonly #event: UnknownEvent;
-  readonly #json: string | undefined;
+  readonly json: string;
   #controller: AbortController | undefined;
 
-  constructor(options: {
-    readonly tx: unknown;
-    readonly attempt: number;
-    readonly origin: Origin;
-    readonly event: UnknownEvent;
-    readonly json: string | undefined;
-  }) {
-    this.tx = options.tx;
-    this.attempt = options.attempt;
-    this.origin = options.origin;
-    this.#event = options.event;
-    this.#json = options.json;
-  }
-
-  get json(): string {
-    return this.#json ?? encodeEvent(this.#event);
+  constructor({ event, origin, json }: Work, { attempt }: Lease, tx: unknown) {
+    this.tx = tx;
+    this.attempt = attempt;
+    this.origin = origin;
+    this.json = json ?? encodeEvent(event);
   }
 
   get signal(): AbortSignal {

@@ -5,21 +5,9 @@ const RESTART_MS = 5_000;
 
 /** The work that `close()` waits for: verified deliveries, and handlers that run after the answer. */
 export class InFlight {
+  isClosed = false;
   #count = 0;
-  #isClosed = false;
   #resolvers: (() => void)[] = [];
-
-  get isClosed(): boolean {
-    return this.#isClosed;
-  }
-
-  /** @throws {BusyError} `ERR_RECEIVER_CLOSED` once the receiver is closed. */
-  assertOpen(): void {
-    if (!this.#isClosed) return;
-    throw new BusyError('ERR_RECEIVER_CLOSED', 'The receiver is closing. Try again later.', {
-      retryAfterMs: RESTART_MS,
-    });
-  }
 
   enter(): void {
     this.#count += 1;
@@ -38,7 +26,14 @@ export class InFlight {
   }
 
   close(): Promise<void> {
-    this.#isClosed = true;
+    this.isClosed = true;
     return this.#count === 0 ? Promise.resolve() : new Promise((resolve) => this.#resolvers.push(resolve));
   }
+}
+
+/** The refusal of a receiver that is closed. */
+export function receiverClosed(): BusyError {
+  return new BusyError('ERR_RECEIVER_CLOSED', 'The receiver is closing. Try again later.', {
+    retryAfterMs: RESTART_MS,
+  });
 }

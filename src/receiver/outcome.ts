@@ -164,7 +164,7 @@ const RETRY_AFTER_MS = 5_000;
  */
 export function toWebhookResponse({ kind, error }: Outcome): WebhookResponse {
   const code = error?.code ?? 'ERR_CONFIG_INVALID';
-  const { status } = OUTCOMES[isSuccess(kind) ? kind : code];
+  const { status } = OUTCOMES[kind in OUTCOMES ? (kind as SuccessKind) : code];
   if (status === 200 || status === 202) {
     return {
       status,
@@ -187,10 +187,6 @@ export function toWebhookResponse({ kind, error }: Outcome): WebhookResponse {
 
 function shownCode(code: ReceiverError['code']): ReceiverError['code'] {
   return code === 'ERR_SECRET_UNKNOWN' ? 'ERR_SIGNATURE_MISMATCH' : code;
-}
-
-function isSuccess(kind: OutcomeKind): kind is SuccessKind {
-  return kind in OUTCOMES;
 }
 
 function toRetryAfter(error: unknown): string {

@@ -20,7 +20,7 @@ import { limitConcurrency, Slots } from '../flow/limit.js';
 import { checkKey, keyedInbox, wakeAfter } from '../flow/order.js';
 import { readBody } from './body.js';
 import { createDispatch } from './dispatch.js';
-import { InFlight } from './in-flight.js';
+import { InFlight, receiverClosed } from './in-flight.js';
 import { queueNeedsDurable, type ReceiverOptions, readReceiverOptions } from './options.js';
 import { emptyCounts, type Outcome, type OutcomeCounts, type OutcomeResult } from './outcome.js';
 import { Redriver, type StartOptions } from './redriver.js';
@@ -139,7 +139,7 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
     logger,
     onOutcome: settings.onOutcome,
     inFlight,
-    around: wrap(use, 'conclude', (_pass, run) => run()),
+    around: use.some(({ conclude }) => conclude) ? wrap(use, 'conclude', (_pass, run) => run()) : undefined,
   });
   const given = settings.inbox;
   const keyed = orderingKey === undefined ? given : keyedInbox(given, orderingKey);
@@ -196,7 +196,7 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
   /** Verifies, parses and dispatches a delivery. Every step up to the read of the body is synchronous. */
   async function deliver(pass: OpenPass, request: WebhookRequest): Promise<OutcomeResult> {
     if (settings.logger === undefined) pass.logger = request.logger ?? console;
-    inFlight.assertOpen();
+    if (inFlight.isClosed) throw receiverClosed();
     if (queue === undefined && !isAnsweredFirst) slots?.assertFree();
     assertDelivery(request);
     const { body, secretIndex } = await verify(

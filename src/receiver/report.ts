@@ -3,7 +3,7 @@ import { describeThrown, messageOf } from '../core/errors.js';
 import type { UnknownEvent } from '../core/events.js';
 import { log, notify } from '../core/log.js';
 import type { Logger, Origin } from '../core/ports.js';
-import type { InFlight } from './in-flight.js';
+import { type InFlight, receiverClosed } from './in-flight.js';
 import { type Outcome, type OutcomeResult, toFailure } from './outcome.js';
 import type { Conclude, Pass } from './work.js';
 
@@ -22,14 +22,14 @@ export class Report {
   readonly #logger: Logger;
   readonly #onOutcome: ((outcome: Outcome) => unknown) | undefined;
   readonly #inFlight: InFlight;
-  readonly #around: Conclude;
+  readonly #around: Conclude | undefined;
 
-  /** @param around - the layers around each pass. */
+  /** @param options - `around`: the layers around each pass. */
   constructor(options: {
     readonly logger: Logger;
     readonly onOutcome: ((outcome: Outcome) => unknown) | undefined;
     readonly inFlight: InFlight;
-    readonly around: Conclude;
+    readonly around: Conclude | undefined;
   }) {
     this.#logger = options.logger;
     this.#onOutcome = options.onOutcome;
@@ -44,13 +44,14 @@ export class Report {
 
   /** Counts a pass among those that `close()` waits for. @throws {BusyError} `ERR_RECEIVER_CLOSED` */
   enter(pass: OpenPass): void {
-    this.#inFlight.assertOpen();
+    if (this.#inFlight.isClosed) throw receiverClosed();
     this.#inFlight.enter();
     pass.isInFlight = true;
   }
 
   /** Runs a pass to its outcome, calling `run` synchronously. Never rejects. */
   conclude(pass: OpenPass, run: () => Promise<OutcomeResult>, traceparent?: string): Promise<Outcome> {
+    if (this.#around === undefined) return this.#toOutcome(pass, run);
     return this.#around(pass, () => this.#toOutcome(pass, run), traceparent);
   }
 

@@ -29,6 +29,7 @@ interface StoreSettings {
 
 export class Store {
   readonly durable: boolean;
+  readonly hasTransactions: boolean;
   readonly #settings: StoreSettings;
   readonly #inbox: Inbox<unknown>;
   /** An inbox that is not durable leaves retries to the sender, so a failed event can run before its retry time. */
@@ -39,37 +40,34 @@ export class Store {
     this.#settings = settings;
     this.#inbox = settings.inbox;
     this.durable = settings.inbox.durable;
+    this.hasTransactions = settings.inbox.transaction !== undefined;
     this.#early = !this.durable;
   }
 
   claim({ event, origin, json }: Work): Awaitable<Claim> {
-    this.#checkDurability();
+    if (!this.#isChecked) this.#checkDurability();
     const options = { leaseMs: this.#settings.leaseMs, origin, json, early: this.#early };
-    return orInboxFailed(() => this.#inbox.claim(event, options));
+    return orUnavailable(INBOX, () => this.#inbox.claim(event, options));
   }
 
   complete(lease: Lease): Awaitable<boolean> {
-    return orInboxFailed(() => this.#inbox.complete(lease));
+    return orUnavailable(INBOX, () => this.#inbox.complete(lease));
   }
 
   fail(
     lease: Lease,
     failure: { readonly retryAfterMs: number | null; readonly error: string },
   ): Awaitable<boolean> {
-    return orInboxFailed(() => this.#inbox.fail(lease, failure));
-  }
-
-  get hasTransactions(): boolean {
-    return this.#inbox.transaction !== undefined;
+    return orUnavailable(INBOX, () => this.#inbox.fail(lease, failure));
   }
 
   transaction(lease: Lease, effect: (tx: unknown) => Promise<void>): Awaitable<boolean> {
-    return orInboxFailed(() => this.#inbox.transaction?.(lease, effect) ?? false);
+    return orUnavailable(INBOX, () => this.#inbox.transaction?.(lease, effect) ?? false);
   }
 
   takeDue(limit: number): Awaitable<readonly StoredEvent[]> {
     const { leaseMs, dispatched } = this.#settings;
-    return orInboxFailed(() =>
+    return orUnavailable(INBOX, () =>
       this.#inbox.takeDue({ limit, visibilityTimeoutMs: leaseMs, types: dispatched }),
     );
   }
@@ -84,7 +82,7 @@ export class Store {
   /** Records an event that this process has no handler for. */
   async ignoreOne({ event, origin, json }: Work): Promise<RecordResult | undefined> {
     const texts = json === undefined ? undefined : [json];
-    const [result] = await orInboxFailed(() => this.#inbox.ignore([event], { origin, json: texts }));
+    const [result] = await orUnavailable(INBOX, () => this.#inbox.ignore([event], { origin, json: texts }));
     return result;
   }
 
@@ -107,7 +105,7 @@ export class Store {
       if (indexes.length === 0) continue;
       const page = indexes.map((index) => at(events, index));
       const options = { origin, json: json && indexes.map((index) => at(json, index)) };
-      const answers = await orInboxFailed(() =>
+      const answers = await orUnavailable(INBOX, () =>
         step === 'ignore'
           ? this.#inbox.ignore(page, options)
           : this.#inbox.record(page, { ...options, dueInMs: step === 'park' ? null : dueInMs }),
@@ -122,7 +120,6 @@ export class Store {
   }
 
   #checkDurability(): void {
-    if (this.#isChecked) return;
     this.#isChecked = true;
     const { given, logger } = this.#settings;
     if (isProduction()) warnNotDurable(given, { where: 'NODE_ENV is production', logger });
@@ -134,9 +131,7 @@ function at<Value>(list: readonly Value[], index: number): Value {
   return list[index] as Value;
 }
 
-function orInboxFailed<Value>(ask: () => Awaitable<Value>): Awaitable<Value> {
-  return orUnavailable('ERR_INBOX_FAILED', ask);
-}
+const INBOX = 'ERR_INBOX_FAILED';
 
 function isProduction(): boolean {
   // By globalThis: bundlers for edge runtimes warn about the members of `process`.
