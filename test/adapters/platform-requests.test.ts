@@ -104,10 +104,10 @@ describe('a body that was read before, or that something else ends', () => {
       name: 'a hook of Fastify',
       serve: (error) => async (receiver) => {
         const app = fastify();
-        app.addHook('preParsing', async (_request, _reply, payload) => {
+        app.addHook('preParsing', (_request, _reply, payload, done) => {
           const limited = new PassThrough();
           payload.once('data', () => limited.destroy(error));
-          return payload.pipe(limited);
+          done(null, payload.pipe(limited));
         });
         await app.register(toFastifyPlugin(receiver), { prefix: '/hooks' });
         await app.ready();
