@@ -193,7 +193,7 @@ class FetchWebhookRequest implements WebhookRequest {
   }
 }
 
-/** What a platform passes to extend the life of an invocation. */
+/** An object of the platform that extends the life of an invocation. */
 interface Lifetime {
   waitUntil(work: Promise<unknown>): void;
 }

@@ -31,7 +31,7 @@ export type LambdaEvent = {
 /**
  * Makes a handler for Lambda. Instances share no memory: give the receiver an inbox that they share. The gateway must
  * pass bodies unchanged, without a mapping template. The answer waits until the handler has ended, at the latest for
- * `leaseMs`, under `acknowledge: 'recorded'`, too: Lambda freezes the process once it has answered.
+ * `leaseMs`, including under `acknowledge: 'recorded'`: Lambda freezes the process once it has answered.
  *
  * Each HTTP request is answered. The handler rejects with `ERR_CONFIG_INVALID` when it is invoked with anything else,
  * such as a batch of SQS messages, a scheduled event or a warm-up: Lambda takes every answer for a success.
@@ -72,7 +72,7 @@ export function toLambdaHandler(receiver: ReceiverSource) {
   };
 }
 
-/** Whatever resolves counts as a success: the source of another invocation would delete what it sent. */
+/** Lambda takes every answer for a success: the source of another invocation would delete what it sent. */
 function readMethod(event: LambdaEvent): string {
   const method: unknown = 'httpMethod' in event ? event.httpMethod : event.requestContext?.http?.method;
   if (typeof method === 'string') return method;

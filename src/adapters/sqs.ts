@@ -48,7 +48,7 @@ const WIDTH = 16;
  * reported as failed, so that none is deleted before its event is handled or stored. Up to 16 messages run at a time,
  * or `maxConcurrency` of the receiver if that is less. Those of one group of a FIFO queue run one after the other; after one
  * that failed, the later ones are reported as failed and do not run. It waits until the handlers have ended, at the latest
- * for `leaseMs`, under `acknowledge: 'recorded'`, too.
+ * for `leaseMs`, including under `acknowledge: 'recorded'`.
  *
  * The handler rejects with `ERR_CONFIG_INVALID` when it is invoked with anything but a batch of SQS messages, or the function
  * that makes the receiver fails.
@@ -126,7 +126,7 @@ function isRecord(value: unknown): value is SqsRecord {
   return typeof messageId === 'string' && body !== undefined;
 }
 
-/** What must run in order: the messages of one group of a FIFO queue. In other queues a group says nothing of the order. */
+/** Messages that must run in order: those of one group of a FIFO queue. In other queues a group has no order. */
 function toGroups(records: readonly SqsRecord[]): SqsRecord[][] {
   const groups = new Map<string | SqsRecord, SqsRecord[]>();
   for (const record of records) {

@@ -1,4 +1,4 @@
-/** What is refused before anything of a body is read. */
+/** The checks of a request before anything of its body is read. */
 import { ConfigError, RequestError } from '../core/errors.js';
 
 /** The compressions of HTTP (RFC 9110, 8.4.1, and its registry), with their aliases. Other values name no compression. */

@@ -20,7 +20,7 @@ import { SERVERS } from './frameworks.js';
 import { listen } from './listening.js';
 import { createObserved, deliverTo, expectUnavailable, secret } from './observed.js';
 
-/** What other code does with a request before the adapter, such as instrumentation, and the bytes that it sees. */
+/** Other code that observes a request before the adapter, such as instrumentation, and the bytes that it sees. */
 const OBSERVERS: Readonly<Record<string, (request: IncomingMessage, see: (chunk: Buffer) => void) => void>> =
   {
     'listens for data': (request, see) => request.on('data', see),
