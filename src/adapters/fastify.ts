@@ -49,7 +49,7 @@ export function toFastifyPlugin(receiver: ReceiverSource): FastifyPlugin {
     const fastify = scope as FastifyInstance;
     fastify.removeAllContentTypeParsers();
     fastify.addContentTypeParser('*', ({ raw }, stream, done) => {
-      // Hooks that run before the handler can be asynchronous: what another listener sets flowing waits for the receiver.
+      // Hooks before the handler can be asynchronous, and another listener can have set the stream flowing.
       stream.pause();
       if (stream !== raw) endWith(raw, stream);
       done(null, stream);
@@ -81,6 +81,6 @@ export function toFastifyPlugin(receiver: ReceiverSource): FastifyPlugin {
 /** Ends the stream that a hook made of the request when the request is cut off, which `pipe` does not pass on. */
 function endWith(raw: IncomingMessage, stream: Readable): void {
   raw.once('aborted', () => stream.destroy());
-  // What reads the stream learns from the request's event that it is cut off. Its error can come when nothing reads it.
+  // Readers learn from this event of a request that it is cut off. An error can come when no reader listens.
   stream.once('close', () => stream.emit('aborted')).on('error', () => undefined);
 }

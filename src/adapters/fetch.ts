@@ -131,9 +131,11 @@ class FetchWebhookRequest implements WebhookRequest {
 
   /** A stream of which nothing arrived in this time can be one that a parser has read, which then never ends. */
   cancelBody(): void {
-    const hasStream = this.#reader !== undefined;
+    const isEmpty = this.#reader !== undefined && this.#size === 0;
     this.#chunks = [];
-    if (hasStream && this.#size === 0) throw nothingArrived(FIX);
+    // Ends the reading at the next chunk.
+    this.#size = Number.POSITIVE_INFINITY;
+    if (isEmpty) throw nothingArrived(FIX);
   }
 
   async #readWhole(): Promise<Uint8Array> {
@@ -191,7 +193,7 @@ class FetchWebhookRequest implements WebhookRequest {
   }
 }
 
-/** What a platform passes to extend the life of an invocation. */
+/** An object of the platform that extends the life of an invocation. */
 interface Lifetime {
   waitUntil(work: Promise<unknown>): void;
 }

@@ -72,7 +72,7 @@ export function toLambdaHandler(receiver: ReceiverSource) {
   };
 }
 
-/** Whatever resolves counts as a success: the source of another invocation would delete what it sent. */
+/** Lambda takes every answer for a success: the source of another invocation would delete what it sent. */
 function readMethod(event: LambdaEvent): string {
   const method: unknown = 'httpMethod' in event ? event.httpMethod : event.requestContext?.http?.method;
   if (typeof method === 'string') return method;

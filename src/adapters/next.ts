@@ -62,7 +62,7 @@ export function toNextApiRoute(receiver: ReceiverSource): NodeHandler {
         'An API route on the Edge runtime takes a Request: export toFetchHandler(receiver).',
       );
     } else {
-      // What another listener sets flowing waits for the receiver, which is not loaded yet.
+      // Another listener can have set the stream flowing before the reader is loaded.
       request.pause();
       const { createNodeHandler } = await import('./node-body.js');
       await createNodeHandler(receive, FIX)(request, response);

@@ -35,11 +35,11 @@ export function createNodeHandler(receive: Receive, fix: string): NodeHandler {
   };
 }
 
-/** What a framework has beside Node's request. */
+/** The parts that a framework has beside Node's request. */
 interface Framework {
   /** The stream of the body, if it is not the request. */
   readonly stream?: Readable | undefined;
-  /** What parsers write to, if it is not the request. */
+  /** The object that parsers write to, if it is not the request. */
   readonly parsed?: Parsed | undefined;
   /** The framework's logger of this request. */
   readonly logger?: Logger | undefined;
@@ -88,7 +88,7 @@ export class NodeWebhookRequest implements WebhookRequest {
     }
     if (stream.destroyed && !stream.readableEnded) throw failed(stream.errored);
     if (isUsed(stream)) throw unavailable(readerOf(left), this.#fix);
-    // What other code made of the request's stream can have another length.
+    // A stream that other code made of the request can have another length.
     const length = stream === request ? declaredLength(request) : null;
     if (length !== null && length > maxBytes) throw tooLarge(maxBytes);
     return this.#read(stream, { limit: maxBytes, length });
@@ -143,7 +143,7 @@ export class NodeWebhookRequest implements WebhookRequest {
   }
 }
 
-/** What parsers left: bytes if there are any. */
+/** The value that parsers left: bytes if there are any. */
 function readParsed(parsed: Parsed): unknown {
   try {
     const { rawBody } = parsed;
@@ -153,7 +153,7 @@ function readParsed(parsed: Parsed): unknown {
   }
 }
 
-/** What read the body, by what it left. */
+/** The reader of the body, by the value that it left. */
 function readerOf(left: unknown): string {
   if (typeof left === 'string') return 'A text parser (such as express.text)';
   if (typeof left === 'object' && left !== null) {

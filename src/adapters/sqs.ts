@@ -128,7 +128,7 @@ function isRecord(value: unknown): value is SqsRecord {
   return typeof messageId === 'string' && body !== undefined;
 }
 
-/** What must run in order: the messages of one group of a FIFO queue. In other queues a group says nothing of the order. */
+/** Messages that must run in order: those of one group of a FIFO queue. In other queues a group has no order. */
 function toGroups(records: readonly SqsRecord[]): SqsRecord[][] {
   const groups = new Map<string | SqsRecord, SqsRecord[]>();
   for (const record of records) {

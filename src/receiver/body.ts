@@ -19,13 +19,17 @@ export function readBody(
   if (!isPromise(reading)) return reading;
   return new Promise((resolve, reject) => {
     const wait = deadlines.begin(() => {
-      reject(
-        new RequestError(
-          'ERR_BODY_TIMEOUT',
-          `The body did not arrive within ${bodyTimeoutMs} ms. Raise bodyTimeoutMs if the sender is genuine.`,
-        ),
+      const error = new RequestError(
+        'ERR_BODY_TIMEOUT',
+        `The body did not arrive within ${bodyTimeoutMs} ms. Raise bodyTimeoutMs if the sender is genuine.`,
       );
-      request.cancelBody?.();
+      try {
+        request.cancelBody?.();
+        reject(error);
+      } catch (thrown) {
+        // An adapter knows more of a body that never ends, such as that a parser in front consumed it.
+        reject(thrown instanceof RequestError ? thrown : error);
+      }
     });
     reading.then(
       (body) => {

@@ -42,8 +42,11 @@ export interface AcceptOptions {
 
 /** Receives events. `receive`, `accept` and `handle` never throw or reject: each resolves to an {@link Outcome}. */
 export interface Receiver extends AsyncDisposal {
-  /** Takes one HTTP request, untrusted: verifies it, parses it, and continues as {@link Receiver.accept}. */
-  receive(request: WebhookRequest): Promise<Outcome>;
+  /**
+   * Takes one HTTP request, untrusted: verifies it, parses it, and continues as {@link Receiver.accept}. Adapters call it:
+   * it is not a handler of a framework, whose further arguments it refuses.
+   */
+  readonly receive: (request: WebhookRequest, ...useAnAdapter: readonly never[]) => Promise<Outcome>;
   /** Takes an authentic event: enqueues it if there is a queue, otherwise continues as {@link Receiver.handle}. */
   accept(event: UnknownEvent, origin: Origin, options?: AcceptOptions): Promise<Outcome>;
   /** Claims an authentic event, runs its handler in this process, and completes it. */

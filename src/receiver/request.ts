@@ -19,7 +19,10 @@ export interface WebhookRequest {
    * Throws or rejects with a `RequestError`: `ERR_BODY_TOO_LARGE`, `ERR_BODY_INCOMPLETE`, `ERR_BODY_UNAVAILABLE`.
    */
   body(maxBytes: number): Uint8Array | Promise<Uint8Array>;
-  /** Called when the body takes longer than `bodyTimeoutMs`: stops reading and frees what was read. */
+  /**
+   * Called when the body takes longer than `bodyTimeoutMs`: stops reading and frees the bytes that were read. It may throw
+   * a `RequestError` that says more than `ERR_BODY_TIMEOUT`.
+   */
   cancelBody?(): void;
   /**
    * Called with the work that goes on after the answer, if any does: a handler under `answer: 'recorded'`, or one that

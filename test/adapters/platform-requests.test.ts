@@ -20,7 +20,7 @@ import { SERVERS } from './frameworks.js';
 import { listen } from './listening.js';
 import { createObserved, deliverTo, expectUnavailable, secret } from './observed.js';
 
-/** What other code does with a request before the adapter, such as instrumentation, and the bytes that it sees. */
+/** Other code that observes a request before the adapter, such as instrumentation, and the bytes that it sees. */
 const OBSERVERS: Readonly<Record<string, (request: IncomingMessage, see: (chunk: Buffer) => void) => void>> =
   {
     'listens for data': (request, see) => request.on('data', see),
@@ -104,10 +104,10 @@ describe('a body that was read before, or that something else ends', () => {
       name: 'a hook of Fastify',
       serve: (error) => async (receiver) => {
         const app = fastify();
-        app.addHook('preParsing', async (_request, _reply, payload) => {
+        app.addHook('preParsing', (_request, _reply, payload, done) => {
           const limited = new PassThrough();
           payload.once('data', () => limited.destroy(error));
-          return payload.pipe(limited);
+          done(null, payload.pipe(limited));
         });
         await app.register(toFastifyPlugin(receiver), { prefix: '/hooks' });
         await app.ready();

@@ -126,8 +126,7 @@ function judge({ variant, method, headers, body, bodyEnds }: Input): Expected {
   if (variant.isClosed) return { code: 'ERR_RECEIVER_CLOSED' };
   if (method !== 'POST') return { code: 'ERR_METHOD_NOT_ALLOWED' };
   if (bodyEnds === 'header throws') return { code: 'ERR_CONFIG_INVALID' };
-  const encoding = (headers.get('content-encoding') ?? '').trim().toLowerCase();
-  if (encoding !== '' && encoding !== 'identity') return { code: 'ERR_BODY_ENCODED' };
+  if (/\b(?:gzip|br)\b/i.test(headers.get('content-encoding') ?? '')) return { code: 'ERR_BODY_ENCODED' };
   const signature = judgeSignature(headers.get(variant.header.toLowerCase()), variant, { ...variant, body });
   if (signature === 'missing') return { code: 'ERR_SIGNATURE_MISSING' };
   if (signature === 'malformed') return { code: 'ERR_SIGNATURE_MALFORMED' };
