@@ -1,6 +1,5 @@
 /** The checks of a request before anything of its body is read. */
 import { ConfigError, RequestError } from '../core/errors.js';
-import type { WebhookRequest } from './request.js';
 
 /** The compressions of HTTP (RFC 9110, 8.4.1, and its registry), with their aliases. Other values name no compression. */
 const COMPRESSIONS = new Set(['gzip', 'x-gzip', 'deflate', 'br', 'zstd', 'compress', 'x-compress']);
