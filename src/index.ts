@@ -28,18 +28,28 @@ export {
 } from './core/events.js';
 export { forwardOnly } from './core/forward-only.js';
 export {
+  type Awaitable,
+  type Claim,
+  type ClaimOptions,
+  EMPTY_POLL_STATE,
   type GapReason,
   INBOX_STATES,
+  type Inbox,
   type InboxAttempt,
   type InboxCount,
   type InboxOperations,
   type InboxRecord,
   type InboxState,
+  type Lease,
   type Logger,
   type OldestListed,
   type Origin,
   type PollState,
+  type Queue,
+  type RecordResult,
+  type StoredEvent,
   type StoredGap,
+  type StoreOptions,
 } from './core/ports.js';
 export type { Runtime, RuntimeOptions } from './core/runtime.js';
 export {

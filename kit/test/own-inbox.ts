@@ -1,5 +1,4 @@
-import type { InboxOperations } from 'stablehooks';
-import type { Inbox } from 'stablehooks/conformance';
+import type { InboxOperations, Inbox } from 'stablehooks';
 import { withMark } from '../src/io/inbox-owner.js';
 
 /** Leaves an inbox as one that `catch-up` has polled with. */

@@ -1,7 +1,7 @@
 import { createServer, type RequestListener } from 'node:http';
 import express from 'express';
 import { toWebhookResponse } from 'stablehooks';
-import { adapterContract, createContractReceiver } from 'stablehooks/conformance';
+import { adapterContract, createContractReceiver } from 'stablehooks-kit/conformance';
 import { toNodeHandler } from 'stablehooks/node';
 import { afterEach, expect, test } from 'vitest';
 import { listen, type Running } from './listening.js';

@@ -1,4 +1,4 @@
-import { adapterContract, createContractReceiver } from 'stablehooks/conformance';
+import { adapterContract, createContractReceiver } from 'stablehooks-kit/conformance';
 import { toLambdaHandler } from 'stablehooks/lambda';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createLambdaBridge, type Gateway, SHAPES } from './lambda-bridge.js';

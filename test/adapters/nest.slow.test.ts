@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { HandlerContext, WebhookEvent } from 'stablehooks';
-import { contractReceiverOptions } from 'stablehooks/conformance';
+import { contractReceiverOptions } from 'stablehooks-kit/conformance';
 import { OnEvent, StablehooksModule } from 'stablehooks/nest';
 import { describeContract } from './listening.js';
 import { createApp, PLATFORMS } from './nest-apps.js';

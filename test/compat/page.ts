@@ -100,7 +100,7 @@ if a row of this page was not run on the same commit. The page is generated from
 
 - A version is the first number of a release (two numbers below 1). Of each, the newest release is run. \`–\` means that it is a
   part of the runtime.
-- A suite is that of \`stablehooks/conformance\`, whole: \`adapterContract\`, \`inboxContract\`, \`inboxTransactionContract\`,
+- A suite is that of \`stablehooks-kit/conformance\`, whole: \`adapterContract\`, \`inboxContract\`, \`inboxTransactionContract\`,
   \`transactionContract\` or \`queueContract\`; see [Testing](testing.md#conformance-suites). Where the server of a runtime or a
   framework itself decides some cases of \`adapterContract\` before the adapter can, these are left out.
 - Runtimes, frameworks and what runs on another runtime than Node 20 run the packed package; the other rows run its sources.

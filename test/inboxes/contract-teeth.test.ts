@@ -1,6 +1,6 @@
 /** The contract fails, and ends, when an inbox breaks a rule. */
 import { memoryInbox } from 'stablehooks';
-import { type InboxUnderTest, inboxContract } from 'stablehooks/conformance';
+import { type InboxUnderTest, inboxContract } from 'stablehooks-kit/conformance';
 import { expect, test } from 'vitest';
 
 type AnyInbox = InboxUnderTest['inbox'];

@@ -1,4 +1,4 @@
-import { inboxContract, inboxTransactionContract } from 'stablehooks/conformance';
+import { inboxContract, inboxTransactionContract } from 'stablehooks-kit/conformance';
 import {
   migratePostgres,
   type PgPoolLike,

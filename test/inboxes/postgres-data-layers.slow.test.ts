@@ -4,7 +4,7 @@ import type { PGlite } from '@electric-sql/pglite';
 import createKnex from 'knex';
 import postgres, { type TransactionSql } from 'postgres';
 import { createReceiver } from 'stablehooks';
-import { inboxContract, inboxTransactionContract, transactionContract } from 'stablehooks/conformance';
+import { inboxContract, inboxTransactionContract, transactionContract } from 'stablehooks-kit/conformance';
 import {
   fromDrizzle,
   fromKnex,

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { createReceiver, EVENT_TYPES } from 'stablehooks';
-import { inboxContract, inboxTransactionContract } from 'stablehooks/conformance';
+import { inboxContract, inboxTransactionContract } from 'stablehooks-kit/conformance';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { exampleEvent } from 'stablehooks/testing';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';

@@ -1,4 +1,4 @@
-import { inboxContract } from 'stablehooks/conformance';
+import { inboxContract } from 'stablehooks-kit/conformance';
 import { type RedisLike, redisInbox } from 'stablehooks/inboxes/redis';
 import { afterAll, beforeAll, test } from 'vitest';
 import { recorded } from '../compat/recorded.js';

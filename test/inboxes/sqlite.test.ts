@@ -1,4 +1,4 @@
-import { inboxContract } from 'stablehooks/conformance';
+import { inboxContract } from 'stablehooks-kit/conformance';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { describe, test } from 'vitest';
 import { recorded } from '../compat/recorded.js';

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { inspect } from 'node:util';
 import { Queue, Worker } from 'bullmq';
 import { createReceiver, type Receiver } from 'stablehooks';
-import { queueContract } from 'stablehooks/conformance';
+import { queueContract } from 'stablehooks-kit/conformance';
 import { fromIoredis, redisInbox } from 'stablehooks/inboxes/redis';
 import { bullmqProcessor, bullmqQueue } from 'stablehooks/queues/bullmq';
 import { expect, onTestFinished, test } from 'vitest';

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import pg from 'pg';
 import type PgBoss from 'pg-boss';
 import { createReceiver, type PayloadSchemas, type Receiver } from 'stablehooks';
-import { queueContract } from 'stablehooks/conformance';
+import { queueContract } from 'stablehooks-kit/conformance';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { type JobData, pgBossProcessor, pgBossQueue } from 'stablehooks/queues/pg-boss';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';

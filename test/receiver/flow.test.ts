@@ -1,12 +1,4 @@
-import {
-  createReceiver,
-  type InboxOperations,
-  memoryInbox,
-  type Outcome,
-  type ReceiverOptions,
-  toWebhookResponse,
-} from 'stablehooks';
-import type { Inbox } from 'stablehooks/conformance';
+import { createReceiver, type InboxOperations, memoryInbox, type Outcome, type ReceiverOptions, toWebhookResponse, type Inbox } from 'stablehooks';
 import { describe, expect, test, vi } from 'vitest';
 import { anEvent, deferred, delivery, secret } from './delivery.js';
 

@@ -1,15 +1,4 @@
-import {
-  createReceiver,
-  EventError,
-  type HandlerContext,
-  type InboxOperations,
-  memoryInbox,
-  type Outcome,
-  PermanentError,
-  type ReceiverOptions,
-  toWebhookResponse,
-} from 'stablehooks';
-import type { Inbox } from 'stablehooks/conformance';
+import { createReceiver, EventError, type HandlerContext, type InboxOperations, memoryInbox, type Outcome, PermanentError, type ReceiverOptions, toWebhookResponse, type Inbox } from 'stablehooks';
 import { describe, expect, test, vi } from 'vitest';
 import * as z from 'zod/mini';
 import { anEvent, deferred, secret } from './delivery.js';

@@ -1,16 +1,6 @@
 import { inspect } from 'node:util';
 import { pino } from 'pino';
-import {
-  createReceiver,
-  memoryInbox,
-  type Outcome,
-  type ReceiverOptions,
-  sign,
-  toWebhookResponse,
-  type UnknownEvent,
-  type WebhookRequest,
-} from 'stablehooks';
-import type { Queue } from 'stablehooks/conformance';
+import { createReceiver, memoryInbox, type Outcome, type ReceiverOptions, sign, toWebhookResponse, type UnknownEvent, type WebhookRequest, type Queue } from 'stablehooks';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { anEvent, bytesOf, deferred, delivery, secret } from './delivery.js';
 

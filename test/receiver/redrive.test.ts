@@ -1,5 +1,4 @@
-import { createReceiver, type InboxOperations, memoryInbox, type UnknownEvent } from 'stablehooks';
-import type { Inbox, Queue } from 'stablehooks/conformance';
+import { createReceiver, type InboxOperations, memoryInbox, type UnknownEvent, type Inbox, type Queue } from 'stablehooks';
 import { describe, expect, test, vi } from 'vitest';
 import { anEvent, deferred, delivery, secret } from './delivery.js';
 

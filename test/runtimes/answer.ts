@@ -1,5 +1,5 @@
 /** The server of each web-standard runtime: the checks run inside it, and the contract receiver. */
-import { createContractReceiver } from 'stablehooks/conformance';
+import { createContractReceiver } from 'stablehooks-kit/conformance';
 import { toFetchHandler } from 'stablehooks/fetch';
 import { type CoreCheck, coreChecks } from './core-checks.js';
 

@@ -1,6 +1,6 @@
 /** The worker that runs the inbox contract in Durable Objects: each case in an object of its own, whose storage is empty. */
 import { DurableObject, type DurableObjectNamespace } from 'cloudflare:workers';
-import { type InboxUnderTest, inboxContract } from 'stablehooks/conformance';
+import { type InboxUnderTest, inboxContract } from 'stablehooks-kit/conformance';
 import { type DurableObjectStorageLike, durableObjectInbox } from 'stablehooks/inboxes/durable-object';
 
 interface Env {

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { memoryInbox } from 'stablehooks';
-import { type InboxUnderTest, inboxContract } from 'stablehooks/conformance';
+import { type InboxUnderTest, inboxContract } from 'stablehooks-kit/conformance';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import type { CoreCheck } from './core-checks.js';
 

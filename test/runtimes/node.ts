@@ -1,7 +1,7 @@
 /** node:http with its adapter. Node runs the inbox contract as well. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { createContractReceiver } from 'stablehooks/conformance';
+import { createContractReceiver } from 'stablehooks-kit/conformance';
 import { toNodeHandler } from 'stablehooks/node';
 import { runChecks } from './answer.js';
 import { coreChecks } from './core-checks.js';

@@ -1,17 +1,7 @@
 /** One process of the app: receiver, poller and worker, as a program would wire them. */
-import {
-  createReceiver,
-  type EventType,
-  type InboxOperations,
-  type Outcome,
-  PermanentError,
-  type Receiver,
-  UnavailableError,
-  type WebhookEvent,
-} from 'stablehooks';
+import { createReceiver, type EventType, type InboxOperations, type Outcome, PermanentError, type Receiver, UnavailableError, type WebhookEvent, type Inbox } from 'stablehooks';
 import { createPoller, type Poller } from 'stablehooks/catch-up';
 import { createClient } from 'stablehooks/client';
-import type { Inbox } from 'stablehooks/conformance';
 import { toFetchHandler } from 'stablehooks/fetch';
 import type { Sandbox } from 'stablehooks-kit/sandbox';
 import { type Transaction, toInboxPort, toTransactionalPort } from './inbox-port.js';

@@ -1,6 +1,5 @@
-import type { InboxOperations, UnknownEvent } from 'stablehooks';
+import type { InboxOperations, UnknownEvent, Inbox } from 'stablehooks';
 import type { PollReport } from 'stablehooks/catch-up';
-import type { Inbox } from 'stablehooks/conformance';
 import type {
   ActionInputs,
   AttemptDetail,

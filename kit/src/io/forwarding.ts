@@ -1,7 +1,6 @@
-import { createReceiver, EVENT_TYPES, type EventType, HandlerError, type WebhookEvent } from 'stablehooks';
+import { createReceiver, EVENT_TYPES, type EventType, HandlerError, type WebhookEvent, type Inbox, type Lease } from 'stablehooks';
 import { createPoller, type PollerOptions, type PollReport } from 'stablehooks/catch-up';
 import type { Client } from 'stablehooks/client';
-import type { Inbox, Lease } from 'stablehooks/conformance';
 import { createSender, type DeliveryRow, type SentDelivery, toBytes } from './delivery.js';
 import { CommandError, toFailure, unreachableError, withErrors } from './errors.js';
 import { selectTypes } from './selected-types.js';

@@ -1,4 +1,4 @@
-import type { Inbox } from 'stablehooks/conformance';
+import type { Inbox } from 'stablehooks';
 import { unreachableError } from './errors.js';
 
 /** How long no other process can poll after this one was killed, in ms. */

@@ -1,4 +1,4 @@
-import type { Inbox } from 'stablehooks/conformance';
+import type { Inbox } from 'stablehooks';
 
 /**
  * The inbox for a receiver that runs only some types. An event of another type is recorded without being run, and the

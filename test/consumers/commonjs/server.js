@@ -2,7 +2,7 @@
 const { createServer } = require('node:http');
 const { createReceiver } = require('stablehooks');
 const { toNodeHandler } = require('stablehooks/node');
-const { createContractReceiver } = require('stablehooks/conformance');
+const { createContractReceiver } = require('stablehooks-kit/conformance');
 
 if (typeof createReceiver !== 'function') throw new Error('require did not give createReceiver.');
 

@@ -12,7 +12,7 @@ import {
 } from 'stablehooks';
 import { createPoller } from 'stablehooks/catch-up';
 import { ConnectionError, createClient } from 'stablehooks/client';
-import { createContractReceiver } from 'stablehooks/conformance';
+import { createContractReceiver } from 'stablehooks-kit/conformance';
 import { toNodeHandler } from 'stablehooks/node';
 import { exampleEvent } from 'stablehooks/testing';
 
@@ -21,7 +21,7 @@ const required = {
   ...require('stablehooks'),
   ...require('stablehooks/catch-up'),
   ...require('stablehooks/client'),
-  ...require('stablehooks/conformance'),
+  ...require('stablehooks-kit/conformance'),
   ...require('stablehooks/node'),
   ...require('stablehooks/testing'),
 };

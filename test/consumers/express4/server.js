@@ -1,7 +1,7 @@
 /** Express 4: the receiver above the parser that the rest of the app wants. */
 import { createServer } from 'node:http';
 import express from 'express';
-import { createContractReceiver } from 'stablehooks/conformance';
+import { createContractReceiver } from 'stablehooks-kit/conformance';
 import { toExpressHandler } from 'stablehooks/express';
 
 const app = express();

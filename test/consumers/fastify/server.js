@@ -1,6 +1,6 @@
 /** Fastify: the plugin beside a route whose JSON Fastify parses. */
 import fastify from 'fastify';
-import { createContractReceiver } from 'stablehooks/conformance';
+import { createContractReceiver } from 'stablehooks-kit/conformance';
 import { toFastifyPlugin } from 'stablehooks/fastify';
 
 const app = fastify();

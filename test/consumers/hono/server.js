@@ -1,7 +1,7 @@
 /** Hono on Node. */
 import { serve } from '@hono/node-server';
 import { Hono } from 'hono';
-import { createContractReceiver } from 'stablehooks/conformance';
+import { createContractReceiver } from 'stablehooks-kit/conformance';
 import { toFetchHandler } from 'stablehooks/fetch';
 
 const handler = toFetchHandler(createContractReceiver());

@@ -1,7 +1,7 @@
 /** Koa: Node's own objects, handed on. */
 import { createServer } from 'node:http';
 import Koa from 'koa';
-import { createContractReceiver } from 'stablehooks/conformance';
+import { createContractReceiver } from 'stablehooks-kit/conformance';
 import { toNodeHandler } from 'stablehooks/node';
 
 const handler = toNodeHandler(createContractReceiver());

@@ -9,7 +9,7 @@ import type {
   LambdaFunctionURLEvent,
   SQSHandler,
 } from 'aws-lambda';
-import { createContractReceiver } from 'stablehooks/conformance';
+import { createContractReceiver } from 'stablehooks-kit/conformance';
 import { toLambdaHandler } from 'stablehooks/lambda';
 import { toSqsHandler } from 'stablehooks/sqs';
 

@@ -6,7 +6,7 @@ import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import type { HandlerContext, Receiver, WebhookEvent } from 'stablehooks';
-import { contractReceiverOptions, createContractReceiver } from 'stablehooks/conformance';
+import { contractReceiverOptions, createContractReceiver } from 'stablehooks-kit/conformance';
 import { InjectReceiver, OnEvent, StablehooksModule } from 'stablehooks/nest';
 import { toNodeHandler } from 'stablehooks/node';
 

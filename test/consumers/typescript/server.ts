@@ -36,8 +36,8 @@ if (isKnownEvent(event) && event.type === 'redeem.failed') event.type satisfies 
 export const adapters = [toExpressHandler, toFetchHandler, toLambdaHandler, toNextRoute, toNextApiRoute];
 export const mounted = toExpressHandler(receiver);
 
-// The declarations of `stablehooks/conformance` need TypeScript 5.7, where Node's Buffer became generic: load it untyped.
-const conformance: string = 'stablehooks/conformance';
+// The declarations of `stablehooks-kit/conformance` need TypeScript 5.7, where Node's Buffer became generic: load it untyped.
+const conformance: string = 'stablehooks-kit/conformance';
 const { createContractReceiver } = await import(conformance);
 
 const server = createServer(toNodeHandler(createContractReceiver()));

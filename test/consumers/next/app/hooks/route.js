@@ -1,6 +1,6 @@
 /** The App Router, on Node. */
 
-import { createContractReceiver } from 'stablehooks/conformance';
+import { createContractReceiver } from 'stablehooks-kit/conformance';
 import { toNextRoute } from 'stablehooks/next';
 
 export const { POST } = toNextRoute(createContractReceiver());

@@ -1,6 +1,6 @@
 /** The Pages Router. */
 
-import { createContractReceiver } from 'stablehooks/conformance';
+import { createContractReceiver } from 'stablehooks-kit/conformance';
 import { toNextApiRoute } from 'stablehooks/next';
 
 export const config = { api: { bodyParser: false } };

@@ -1,6 +1,6 @@
 /** One endpoint for every method. */
 
-import { createContractReceiver } from 'stablehooks/conformance';
+import { createContractReceiver } from 'stablehooks-kit/conformance';
 import { toFetchHandler } from 'stablehooks/fetch';
 
 const handler = toFetchHandler(createContractReceiver());

@@ -1,8 +1,12 @@
-import { PermanentError } from '../core/errors.js';
-import type { StandardSchema, UnknownPayload } from '../core/events.js';
-import type { ReceiverOptions } from '../receiver/options.js';
-import { createReceiver, type Receiver } from '../receiver/receiver.js';
-import type { SecretRequest } from '../receiver/secret.js';
+import {
+  createReceiver,
+  PermanentError,
+  type Receiver,
+  type ReceiverOptions,
+  type SecretRequest,
+  type StandardSchema,
+  type UnknownPayload,
+} from 'stablehooks';
 
 /** The receiver accepts both secrets, as during a rotation. */
 export const CONTRACT_SECRETS = ['contract-secret-old', 'contract-secret-new'] as const;
@@ -30,22 +34,16 @@ const BODY_TIMEOUT_MS = 2_000;
 /** What the handler of `transfer.settled` does: the value of `payload.behaviour`. */
 export type HandlerBehaviour = 'succeed' | 'hold' | 'release' | keyof typeof BEHAVIOURS;
 
+const fail = (error: unknown) => {
+  throw error;
+};
+
 const BEHAVIOURS = {
-  throw: () => {
-    throw new Error(CONTRACT_MARKER);
-  },
-  'throw-string': () => {
-    throw CONTRACT_MARKER;
-  },
-  'throw-undefined': () => {
-    throw undefined;
-  },
-  'throw-once': (attempt) => {
-    if (attempt === 1) throw new Error(CONTRACT_MARKER);
-  },
-  'throw-permanent': () => {
-    throw new PermanentError(CONTRACT_MARKER);
-  },
+  throw: () => fail(new Error(CONTRACT_MARKER)),
+  'throw-string': () => fail(CONTRACT_MARKER),
+  'throw-undefined': () => fail(undefined),
+  'throw-once': (attempt) => (attempt === 1 ? fail(new Error(CONTRACT_MARKER)) : undefined),
+  'throw-permanent': () => fail(new PermanentError(CONTRACT_MARKER)),
   slow: () => new Promise((resolve) => setTimeout(resolve, HANDLER_TIMEOUT_MS / 2)),
   'reject-after-timeout': (_attempt, signal) =>
     new Promise((_, reject) => {

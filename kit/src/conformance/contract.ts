@@ -1,9 +1,9 @@
-import type { UnknownEvent } from '../core/events.js';
+import type { UnknownEvent } from 'stablehooks';
 
 /**
- * One rule of a contract. Contracts are arrays of these, so that any test runner can run them.
+ * One rule of a contract. Contracts are arrays of these, which any test runner can run.
  *
- * @typeParam Subject - what is tested: an {@link AdapterUnderTest}, {@link InboxUnderTest} or {@link QueueUnderTest}.
+ * @typeParam Subject - the tested part: an {@link AdapterUnderTest}, {@link InboxUnderTest} or {@link QueueUnderTest}.
  *
  * @example
  * ```ts
@@ -19,6 +19,11 @@ export interface ContractCase<Subject> {
   run(subject: Subject): Promise<void>;
 }
 
+/** One rule, written as in a test runner. */
+export function test<Subject>(name: string, run: (subject: Subject) => Promise<void>): ContractCase<Subject> {
+  return { name, run };
+}
+
 /** An event with a unique id. */
 export function someEvent(overrides: Partial<UnknownEvent> = {}): UnknownEvent {
   return {
@@ -28,4 +33,13 @@ export function someEvent(overrides: Partial<UnknownEvent> = {}): UnknownEvent {
     payload: { amount: '10.50' },
     ...overrides,
   };
+}
+
+/** A promise, and the function that resolves it. */
+export function signal<Value = void>() {
+  let resolve = (_value: Value) => {};
+  const promise = new Promise<Value>((settle) => {
+    resolve = settle;
+  });
+  return { promise, resolve };
 }
