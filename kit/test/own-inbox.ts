@@ -1,4 +1,4 @@
-import type { InboxOperations, Inbox } from 'stablehooks';
+import type { Inbox, InboxOperations } from 'stablehooks';
 import { withMark } from '../src/io/inbox-owner.js';
 
 /** Leaves an inbox as one that `catch-up` has polled with. */

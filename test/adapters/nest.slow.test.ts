@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { HandlerContext, WebhookEvent } from 'stablehooks';
-import { contractReceiverOptions } from 'stablehooks-kit/conformance';
 import { OnEvent, StablehooksModule } from 'stablehooks/nest';
+import { contractReceiverOptions } from 'stablehooks-kit/conformance';
 import { describeContract } from './listening.js';
 import { createApp, PLATFORMS } from './nest-apps.js';
 

@@ -3,8 +3,8 @@ import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/pr
 import { createRequire } from 'node:module';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { adapterContract } from 'stablehooks-kit/conformance';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
+import { adapterContract } from 'stablehooks-kit/conformance';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Listening, listenAsProcess, run } from '../child.js';
 import { blocksOf, sectionOf } from '../project/markdown.js';

@@ -1,5 +1,5 @@
 /** What ordering keys cost: claims with a key of their own against claims without, and the events of one key in turn. */
-import { createReceiver, type UnknownEvent, type Inbox } from 'stablehooks';
+import { createReceiver, type Inbox, type UnknownEvent } from 'stablehooks';
 import { exampleEvent } from 'stablehooks/testing';
 import { median, perSecond } from './measurement.js';
 import { SECRET } from './secret.js';

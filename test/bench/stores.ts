@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import Database from 'libsql';
 import pg from 'pg';
-import { memoryInbox, type Inbox } from 'stablehooks';
+import { type Inbox, memoryInbox } from 'stablehooks';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { fromIoredis, redisInbox } from 'stablehooks/inboxes/redis';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';

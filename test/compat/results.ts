@@ -36,7 +36,7 @@ export const NODE = `Node ${process.versions.node}`;
 
 /** Files and folders that decide what a result shows: what is shipped, how it is built, the suites, and what they use. */
 const HASHED = [
-  ...['package.json', 'package-lock.json', 'src', 'build'],
+  ...['package.json', 'package-lock.json', 'src', 'kit/src/conformance', 'build'],
   ...['adapters', 'inboxes', 'queues', 'compat', 'consumers', 'runtimes', 'services'].map(
     (name) => `test/${name}`,
   ),

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { run } from '../child.js';
 import { report } from '../report.js';
-import { npm, packTarballs } from '../tarball.js';
+import { npm, packTarballs, type Tarballs } from '../tarball.js';
 import { forget, hashTree, type Line, linesOfScript } from './results.js';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
@@ -72,17 +72,17 @@ const PEERS: readonly Peers[] = [
   },
 ];
 
-/** Makes the folder of these peers: their packages, the tarball, the tests, and behind them what this project installs. */
+/** Makes the folder of these peers: their packages, the tarballs, the tests, and behind them what this project installs. */
 async function install(
   peers: Peers,
-  { folder, tarball }: { readonly folder: string; readonly tarball: string },
+  { folder, tarballs }: { readonly folder: string; readonly tarballs: Tarballs },
 ) {
   await mkdir(folder);
   const manifest = { private: true, type: 'module', dependencies: peers.packages };
   await writeFile(join(folder, 'package.json'), JSON.stringify(manifest));
   await Promise.all([
     cp(join(root, 'test'), join(folder, 'test'), { recursive: true, filter: isTestFile }),
-    npm(['install', '--no-package-lock', '--prefer-offline', tarball], folder),
+    npm(['install', '--no-package-lock', '--prefer-offline', tarballs.stablehooks, tarballs.kit], folder),
   ]);
 }
 
@@ -135,7 +135,7 @@ try {
   await report('install', async () => {
     const installs = await Promise.allSettled([
       npm(['install', '--no-package-lock', '--prefer-offline'], runtime),
-      ...folders.map(({ peers, folder }) => install(peers, { folder, tarball: tarballs.stablehooks })),
+      ...folders.map(({ peers, folder }) => install(peers, { folder, tarballs })),
     ]);
     const failures = installs.flatMap((each) => (each.status === 'rejected' ? [String(each.reason)] : []));
     installed = failures.length === 0;

@@ -53,8 +53,11 @@ export function blobOf(path: string): string {
   return createHash('sha1').update(`blob ${text.length}\0`).update(text).digest('hex');
 }
 
-/** The suites of the package that tests run, by the name that they import. */
-const SUITES = ['conformance', 'testing'];
+/** The suites that tests run: their folders, by the names that tests import. */
+const SUITES: Readonly<Record<string, string>> = {
+  'stablehooks-kit/conformance': 'kit/src/conformance',
+  'stablehooks/testing': 'src/testing',
+};
 
 /**
  * The sha256 of what decides whether a mutant is noticed, beside the source: the tests of the group, what they import
@@ -65,8 +68,8 @@ export function hashOf({ tests }: Group): string {
   // A set also yields what is added to it meanwhile.
   for (const path of files) {
     for (const { specifier, file } of importsOf(path)) {
-      const suite = SUITES.find((name) => specifier === `stablehooks/${name}`);
-      if (suite !== undefined) for (const part of filesBelow(`src/${suite}`)) files.add(part);
+      const suite = SUITES[specifier];
+      if (suite !== undefined) for (const part of filesBelow(suite)) files.add(part);
       else if (file?.startsWith('test/') && file.endsWith('.ts')) files.add(file);
     }
   }

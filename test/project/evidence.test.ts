@@ -29,7 +29,7 @@ const scriptOf = (cells: readonly string[]) =>
 describe('the threats in SECURITY.md', () => {
   const threats = tableBelow('SECURITY.md', 'Threats');
   const isTitleIn = (source: string, title: string) =>
-    ["'", '"', '`'].some((quote) => source.includes(`${quote}${title}${quote},`));
+    ["'", '"', '`'].some((quote) => [',', ':'].some((end) => source.includes(quote + title + quote + end)));
   const proofsOf = (cell = '') =>
     cell.split('<br>').map((proof) => {
       const [, path = '', title = ''] = /^`([\w./-]+\.ts)`: "(.+)"$/.exec(proof) ?? [];

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { Agent, createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import pg from 'pg';
-import { createReceiver, type ReceiverOptions, type WebhookEvent, type Inbox } from 'stablehooks';
+import { createReceiver, type Inbox, type ReceiverOptions, type WebhookEvent } from 'stablehooks';
 import { migratePostgres, type PgClientLike, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { toNodeHandler } from 'stablehooks/node';
 import { exampleEvent, type SignedRequest, signedRequest } from 'stablehooks/testing';

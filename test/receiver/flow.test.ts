@@ -1,4 +1,12 @@
-import { createReceiver, type InboxOperations, memoryInbox, type Outcome, type ReceiverOptions, toWebhookResponse, type Inbox } from 'stablehooks';
+import {
+  createReceiver,
+  type Inbox,
+  type InboxOperations,
+  memoryInbox,
+  type Outcome,
+  type ReceiverOptions,
+  toWebhookResponse,
+} from 'stablehooks';
 import { describe, expect, test, vi } from 'vitest';
 import { anEvent, deferred, delivery, secret } from './delivery.js';
 

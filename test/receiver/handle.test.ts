@@ -1,4 +1,15 @@
-import { createReceiver, EventError, type HandlerContext, type InboxOperations, memoryInbox, type Outcome, PermanentError, type ReceiverOptions, toWebhookResponse, type Inbox } from 'stablehooks';
+import {
+  createReceiver,
+  EventError,
+  type HandlerContext,
+  type Inbox,
+  type InboxOperations,
+  memoryInbox,
+  type Outcome,
+  PermanentError,
+  type ReceiverOptions,
+  toWebhookResponse,
+} from 'stablehooks';
 import { describe, expect, test, vi } from 'vitest';
 import * as z from 'zod/mini';
 import { anEvent, deferred, secret } from './delivery.js';

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { createReceiver, type InboxOperations, memoryInbox, type Receiver, type Inbox } from 'stablehooks';
+import { createReceiver, type Inbox, type InboxOperations, memoryInbox, type Receiver } from 'stablehooks';
 import { expect, test } from 'vitest';
 import { anEvent, delivery, secret } from './delivery.js';
 

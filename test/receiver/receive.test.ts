@@ -1,6 +1,16 @@
 import { inspect } from 'node:util';
 import { pino } from 'pino';
-import { createReceiver, memoryInbox, type Outcome, type ReceiverOptions, sign, toWebhookResponse, type UnknownEvent, type WebhookRequest, type Queue } from 'stablehooks';
+import {
+  createReceiver,
+  memoryInbox,
+  type Outcome,
+  type Queue,
+  type ReceiverOptions,
+  sign,
+  toWebhookResponse,
+  type UnknownEvent,
+  type WebhookRequest,
+} from 'stablehooks';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { anEvent, bytesOf, deferred, delivery, secret } from './delivery.js';
 

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'libsql';
 import pg from 'pg';
-import { createReceiver, type InboxOperations, type UnknownEvent, type Inbox } from 'stablehooks';
+import { createReceiver, type Inbox, type InboxOperations, type UnknownEvent } from 'stablehooks';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { toNodeHandler } from 'stablehooks/node';

@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
 import Database from 'libsql';
 import pg from 'pg';
-import { createReceiver, memoryInbox, type Inbox } from 'stablehooks';
+import { createReceiver, type Inbox, memoryInbox } from 'stablehooks';
 import { postgresInbox } from 'stablehooks/inboxes/postgres';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { toNodeHandler } from 'stablehooks/node';

@@ -1,4 +1,11 @@
-import { createReceiver, type InboxOperations, memoryInbox, type UnknownEvent, type Inbox, type Queue } from 'stablehooks';
+import {
+  createReceiver,
+  type Inbox,
+  type InboxOperations,
+  memoryInbox,
+  type Queue,
+  type UnknownEvent,
+} from 'stablehooks';
 import { describe, expect, test, vi } from 'vitest';
 import { anEvent, deferred, delivery, secret } from './delivery.js';
 

@@ -1,6 +1,15 @@
 /** What the receiver asks of its runtime: each wait has the time that the docs name, and leaves no timer behind. */
 import { getEventListeners } from 'node:events';
-import { createReceiver, type InboxOperations, memoryInbox, PermanentError, type ReceiverOptions, SIGNATURE_HEADER, toWebhookResponse, type Inbox } from 'stablehooks';
+import {
+  createReceiver,
+  type Inbox,
+  type InboxOperations,
+  memoryInbox,
+  PermanentError,
+  type ReceiverOptions,
+  SIGNATURE_HEADER,
+  toWebhookResponse,
+} from 'stablehooks';
 import { describe, expect, test, vi } from 'vitest';
 import { anEvent, deferred, delivery, secret } from './delivery.js';
 

@@ -1,6 +1,12 @@
 /** What a receiver says, once, about wiring that can run an event twice or never, and values given as functions. */
 import cluster from 'node:cluster';
-import { createReceiver, type InboxOperations, memoryInbox, type ReceiverOptions, type Inbox } from 'stablehooks';
+import {
+  createReceiver,
+  type Inbox,
+  type InboxOperations,
+  memoryInbox,
+  type ReceiverOptions,
+} from 'stablehooks';
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { anEvent, delivery, secret } from './delivery.js';
 

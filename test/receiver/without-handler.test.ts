@@ -1,5 +1,15 @@
 import Database from 'libsql';
-import { createReceiver, type InboxOperations, type InboxRecord, memoryInbox, type Outcome, PermanentError, type ReceiverOptions, type UnknownEvent, type Inbox } from 'stablehooks';
+import {
+  createReceiver,
+  type Inbox,
+  type InboxOperations,
+  type InboxRecord,
+  memoryInbox,
+  type Outcome,
+  PermanentError,
+  type ReceiverOptions,
+  type UnknownEvent,
+} from 'stablehooks';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { describe, expect, test, vi } from 'vitest';
 import { anEvent, deferred, delivery, secret } from './delivery.js';

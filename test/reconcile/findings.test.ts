@@ -1,6 +1,6 @@
 /** What each finding says, and what is counted without being one. */
 import assert from 'node:assert/strict';
-import type { UnknownEvent, Inbox } from 'stablehooks';
+import type { Inbox, UnknownEvent } from 'stablehooks';
 import type { Finding, LedgerEntry } from 'stablehooks/reconcile';
 import { expect, test } from 'vitest';
 import { compareBooks, finish, LEASE, makeEvent, makeInbox, NOW, SINCE } from './small-books.js';

@@ -1,5 +1,15 @@
 /** One process of the app: receiver, poller and worker, as a program would wire them. */
-import { createReceiver, type EventType, type InboxOperations, type Outcome, PermanentError, type Receiver, UnavailableError, type WebhookEvent, type Inbox } from 'stablehooks';
+import {
+  createReceiver,
+  type EventType,
+  type Inbox,
+  type InboxOperations,
+  type Outcome,
+  PermanentError,
+  type Receiver,
+  UnavailableError,
+  type WebhookEvent,
+} from 'stablehooks';
 import { createPoller, type Poller } from 'stablehooks/catch-up';
 import { createClient } from 'stablehooks/client';
 import { toFetchHandler } from 'stablehooks/fetch';

@@ -6,7 +6,14 @@ import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-ho
 import { AlwaysOffSampler, NodeTracerProvider } from '@opentelemetry/sdk-trace-node';
 import * as conventions from '@opentelemetry/semantic-conventions/incubating';
 import Database from 'libsql';
-import { createReceiver, memoryInbox, PermanentError, type ReceiverOptions, type Telemetry, type Inbox } from 'stablehooks';
+import {
+  createReceiver,
+  type Inbox,
+  memoryInbox,
+  PermanentError,
+  type ReceiverOptions,
+  type Telemetry,
+} from 'stablehooks';
 import { createPoller } from 'stablehooks/catch-up';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { openTelemetry } from 'stablehooks/opentelemetry';

@@ -1,4 +1,4 @@
-import type { InboxOperations, UnknownEvent, Inbox } from 'stablehooks';
+import type { Inbox, InboxOperations, UnknownEvent } from 'stablehooks';
 import type { PollReport } from 'stablehooks/catch-up';
 import type {
   ActionInputs,

@@ -1,4 +1,12 @@
-import { createReceiver, EVENT_TYPES, type EventType, HandlerError, type WebhookEvent, type Inbox, type Lease } from 'stablehooks';
+import {
+  createReceiver,
+  EVENT_TYPES,
+  type EventType,
+  HandlerError,
+  type Inbox,
+  type Lease,
+  type WebhookEvent,
+} from 'stablehooks';
 import { createPoller, type PollerOptions, type PollReport } from 'stablehooks/catch-up';
 import type { Client } from 'stablehooks/client';
 import { createSender, type DeliveryRow, type SentDelivery, toBytes } from './delivery.js';

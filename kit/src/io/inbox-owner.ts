@@ -2,7 +2,7 @@
  * Whose an inbox is. `catch-up` and `listen` mark the inbox that they poll with, by the name under which they acquire the
  * lease to poll; the poller of an app replaces that name. Every other inbox counts as an app's.
  */
-import { INBOX_STATES, type InboxOperations, type Origin, type Inbox } from 'stablehooks';
+import { INBOX_STATES, type Inbox, type InboxOperations, type Origin } from 'stablehooks';
 
 /** What the name of each holder of this tool begins with. */
 const MARK = 'stablehooks-kit ';

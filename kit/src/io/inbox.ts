@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import { basename, dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Command } from 'commander';
-import type { InboxOperations, InboxRecord, InboxState, Inbox } from 'stablehooks';
+import type { Inbox, InboxOperations, InboxRecord, InboxState } from 'stablehooks';
 import { type PgLike, postgresInbox } from 'stablehooks/inboxes/postgres';
 import {
   fromIoredis,

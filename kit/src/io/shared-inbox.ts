@@ -2,7 +2,7 @@
  * A command that forwards events leases each in an inbox of its own. In the inbox of the app that lease keeps the app
  * from running the event: it answers `ERR_EVENT_BUSY`, or 202 for a job that finds the event done. Nothing would run.
  */
-import type { InboxOperations, UnknownEvent, Inbox, Lease } from 'stablehooks';
+import type { Inbox, InboxOperations, Lease, UnknownEvent } from 'stablehooks';
 import { type EndpointAnswer, isBusy, isDelivered, isQueued, outcomeOf } from './delivery.js';
 import { type CommandError, usageError } from './errors.js';
 import { type InboxFlags, type OpenInbox, openInbox } from './inbox.js';

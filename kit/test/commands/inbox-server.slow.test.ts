@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
 import pg from 'pg';
-import { createReceiver, type InboxOperations, PermanentError, type Inbox, type Lease } from 'stablehooks';
+import { createReceiver, type Inbox, type InboxOperations, type Lease, PermanentError } from 'stablehooks';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { fromIoredis, redisInbox } from 'stablehooks/inboxes/redis';
 import { toNodeHandler } from 'stablehooks/node';
