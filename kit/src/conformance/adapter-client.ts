@@ -50,9 +50,8 @@ export function contractEvent(
 }
 
 /** The bytes of a string, or of any other value as JSON. */
-export function bytesOf(value: unknown): Buffer {
-  return Buffer.from(typeof value === 'string' ? value : JSON.stringify(value));
-}
+export const bytesOf = (value: unknown) =>
+  Buffer.from(typeof value === 'string' ? value : JSON.stringify(value));
 
 /** The headers of a valid delivery of these bytes. */
 export async function signedHeaders(
@@ -93,20 +92,16 @@ export function sendRaw({ url }: AdapterUnderTest, raw: RawRequest): Promise<Raw
   for (const [name, value] of entries) if (value !== undefined) headers[name] = value;
   return new Promise((resolve, reject) => {
     const sent = request(url, { method, headers, agent: agent ?? false, timeout: REPLY_TIMEOUT_MS });
-    sent.on('timeout', () =>
-      sent.destroy(new Error(`The server did not reply within ${REPLY_TIMEOUT_MS} ms.`)),
-    );
+    const late = new Error(`The server did not reply within ${REPLY_TIMEOUT_MS} ms.`);
+    sent.on('timeout', () => sent.destroy(late));
     sent.on('error', reject);
     sent.on('response', (reply) => {
       const chunks: Buffer[] = [];
       reply.on('data', (chunk: Buffer) => chunks.push(chunk));
       reply.on('error', reject);
       reply.on('end', () => {
-        resolve({
-          status: reply.statusCode ?? 0,
-          headers: reply.headers,
-          text: Buffer.concat(chunks).toString(),
-        });
+        const { statusCode: status = 0, headers } = reply;
+        resolve({ status, headers, text: Buffer.concat(chunks).toString() });
         if (unfinished) sent.destroy();
       });
     });

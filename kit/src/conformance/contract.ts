@@ -20,20 +20,22 @@ export interface ContractCase<Subject> {
 }
 
 /** One rule, written as in a test runner. */
-export function test<Subject>(name: string, run: (subject: Subject) => Promise<void>): ContractCase<Subject> {
-  return { name, run };
-}
+export const test = <Subject>(
+  name: string,
+  run: (subject: Subject) => Promise<void>,
+): ContractCase<Subject> => ({
+  name,
+  run,
+});
 
 /** An event with a unique id. */
-export function someEvent(overrides: Partial<UnknownEvent> = {}): UnknownEvent {
-  return {
-    id: `evt:${crypto.randomUUID()}`,
-    type: 'transfer.settled',
-    created_at: '2026-01-02T03:04:05.678Z',
-    payload: { amount: '10.50' },
-    ...overrides,
-  };
-}
+export const someEvent = (overrides: Partial<UnknownEvent> = {}): UnknownEvent => ({
+  id: `evt:${crypto.randomUUID()}`,
+  type: 'transfer.settled',
+  created_at: '2026-01-02T03:04:05.678Z',
+  payload: { amount: '10.50' },
+  ...overrides,
+});
 
 /** A promise, and the function that resolves it. */
 export function signal<Value = void>() {

@@ -47,19 +47,6 @@ const isFailure = (error: unknown) => error === FAILURE;
 /** Answers after which nothing has changed. */
 const REFUSALS = ['false', 'received', 'leased', 'failed', 'done', 'dead', 'parked'];
 
-interface Step {
-  /** The named events, as they are written: `A`, `A:k` or `A.1`. */
-  readonly subjects: readonly string[];
-  readonly page: readonly UnknownEvent[];
-  readonly keys: readonly (string | undefined)[];
-  readonly options: Options;
-  readonly words: readonly string[];
-  /** The first event, its record, and the lease that is meant. */
-  readonly event: UnknownEvent;
-  readonly record: () => Promise<InboxRecord>;
-  readonly lease: () => Lease;
-}
-
 /** Runs the steps; fails with the step whose answer is wrong. */
 export async function play(inbox: TestedInbox, scenario: Scenario): Promise<void> {
   const events = new Map<string, UnknownEvent>();
@@ -105,6 +92,8 @@ export async function play(inbox: TestedInbox, scenario: Scenario): Promise<void
 
   const fail = ({ lease }: Step, retryAfterMs: number | null) =>
     inbox.port.fail(lease(), { retryAfterMs, error: 'no' });
+
+  type Step = ReturnType<typeof parse>;
 
   const verbs: Readonly<Record<string, (step: Step) => unknown>> = {
     claim,
@@ -156,27 +145,32 @@ export async function play(inbox: TestedInbox, scenario: Scenario): Promise<void
   const usual = (verb: string, count: number) =>
     verb === 'record' || verb === 'ignore' ? Array(count).fill('new').join(' ') : /^(true|undefined|\d+)$/;
 
-  async function run(text: string): Promise<void> {
+  function parse(text: string) {
     const [call = '', expected] = text.split(' = ').map((part) => part.trim());
     const [verb = '', ...words] = call.split(/\s+/);
     const subjects = words.filter((word) => /^[A-Za-z]\d?([.:]\w+)?$/.test(word));
     const page = subjects.map(eventOf);
     const [event = someEvent()] = page;
-    const act = verbs[verb] ?? assert.fail(`There is no step "${verb}".`);
     const options = words
       .filter((word) => verb !== 'get' && !subjects.includes(word))
       .map((word) => OPTIONS[word] ?? assert.fail(`There is no option "${word}".`));
-    const before = await Promise.all(page.map(({ id }) => inbox.port.find(id)));
-    const answer = await act({
-      ...{ subjects, page, words, event },
+    return {
+      ...{ verb, words, expected, subjects, page, event },
       keys: subjects.map((subject) => /:(\w+)/.exec(subject)?.[1]),
-      options: Object.assign({}, ...options),
+      options: Object.assign({}, ...options) as Options,
       record: () => inbox.find(event),
       lease: () => leaseOf(event, subjects[0] ?? ''),
-    });
-    const [actual, right] = [String(answer), expected ?? usual(verb, page.length)];
-    if (typeof right !== 'string') assert.match(actual, right);
-    else assert.equal(verb === 'is' ? actual.slice(0, right.length) : actual, right);
+    };
+  }
+
+  async function run(text: string): Promise<void> {
+    const step = parse(text);
+    const { verb, page, expected = usual(verb, page.length) } = step;
+    const act = verbs[verb] ?? assert.fail(`There is no step "${verb}".`);
+    const before = await Promise.all(page.map(({ id }) => inbox.port.find(id)));
+    const actual = String(await act(step));
+    if (typeof expected !== 'string') assert.match(actual, expected);
+    else assert.equal(verb === 'is' ? actual.slice(0, expected.length) : actual, expected);
     const after = await Promise.all(page.map(({ id }) => inbox.port.find(id)));
     for (const [index, result] of actual.split(' ').entries()) {
       const isRefused = before[index] !== undefined && REFUSALS.includes(result);
