@@ -80,7 +80,7 @@ const WRITTEN = [
 test('a result counts for the sources, the lock file, the build and the suites that it was found with', () => {
   const folder = mkdtempSync(join(tmpdir(), 'stablehooks-tree-'));
   try {
-    for (const path of ['src', 'build', 'test', 'package.json', 'package-lock.json']) {
+    for (const path of ['src', 'kit/src/conformance', 'build', 'test', 'package.json', 'package-lock.json']) {
       const isSource = (from: string) =>
         !/\/(node_modules|\.next|results)$/.test(from.slice(root.length - 1));
       cpSync(join(root, path), join(folder, path), { recursive: true, filter: isSource });

@@ -19,7 +19,7 @@ export interface AdapterUnderTest {
   readonly url: string;
 }
 
-/** What to send. */
+/** A request to send. */
 export interface RawRequest {
   /** @default 'POST' */
   readonly method?: string | undefined;

@@ -11,7 +11,7 @@ import {
 /** The receiver accepts both secrets, as during a rotation. */
 export const CONTRACT_SECRETS = ['contract-secret-old', 'contract-secret-new'] as const;
 
-/** A delivery with this header is signed by {@link requestSecret}; or by nobody, if its value is `unknown`. */
+/** A delivery with this header is signed by {@link requestSecret}; its value `unknown` has no secret. */
 export const CONTRACT_TENANT_HEADER = 'X-Contract-Tenant';
 
 /** A secret of everything that a secret function sees of a request. */
@@ -20,7 +20,7 @@ export function requestSecret({ path, query, headers }: SecretRequest): string {
   return JSON.stringify([path, parameters, headers.get(CONTRACT_TENANT_HEADER.toUpperCase())]);
 }
 
-/** Larger than the default limits of frameworks (100 kB, 1 MiB), so that the cases see the receiver's limit and not theirs. */
+/** Larger than the default limits of frameworks (100 kB, 1 MiB), so the cases see the receiver's limit and not theirs. */
 export const CONTRACT_MAX_BODY_BYTES = 1_300_000;
 
 /** A string in every error and payload of the contract. No reply may contain it. */
@@ -31,7 +31,7 @@ const HANDLER_TIMEOUT_MS = 300;
 /** Much longer than a body takes on the loopback of a busy machine. */
 const BODY_TIMEOUT_MS = 2_000;
 
-/** What the handler of `transfer.settled` does: the value of `payload.behaviour`. */
+/** The value of `payload.behaviour`, which the handler of `transfer.settled` follows. */
 export type HandlerBehaviour = 'succeed' | 'hold' | 'release' | keyof typeof BEHAVIOURS;
 
 const fail = (error: unknown) => {
@@ -67,7 +67,7 @@ const amountSchema: StandardSchema<UnknownPayload> = {
  * Creates the receiver that {@link adapterContract} tests an adapter with.
  *
  * Mount it with your adapter, for every HTTP method. It accepts bodies of up to 1.3 MB: raise a lower limit of
- * the framework. Its payloads say what its handlers do, and it needs no module of Node, so that it also runs in
+ * the framework. Its payloads say what its handlers do, and it needs no module of Node, so it runs in
  * servers without `node:http`.
  *
  * @example
@@ -84,7 +84,7 @@ export function createContractReceiver(): Receiver {
 export function contractReceiverOptions(): ReceiverOptions<{
   readonly 'accept.confirmed': StandardSchema<UnknownPayload>;
 }> {
-  /** What ends the handlers with the behaviour `hold`, by the id of their event, which that of `release` names. */
+  /** Ends a handler with the behaviour `hold`, by the id of its event. An event with `release` names that id. */
   const held = new Map<string, () => void>();
   return {
     secret(request) {

@@ -31,7 +31,7 @@ const test = testOf<AdapterUnderTest>;
 const MALFORMED = 'ERR_SIGNATURE_MALFORMED';
 const MISMATCH = 'ERR_SIGNATURE_MISMATCH';
 
-/** What is sent in place of the right signature, by what is wrong with it. */
+/** Replacements of the right signature, and their answers. */
 const WRONG_SIGNATURES: readonly (readonly [
   signature: string,
   code: Answer,

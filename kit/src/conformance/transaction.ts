@@ -136,7 +136,7 @@ async function expectEffects(
   assert.equal(state === 'done', isDone, wrong);
 }
 
-/** What a pooler in transaction mode does to a data layer that prepares its COMMIT. */
+/** A pooler in transaction mode does this to a data layer that prepares its COMMIT. */
 const FORGET_COMMIT = `DO $$ DECLARE forgotten text; BEGIN
   FOR forgotten IN SELECT name FROM pg_prepared_statements WHERE statement ~* '^\\s*commit' LOOP
     EXECUTE format('DEALLOCATE %I', forgotten);
@@ -144,7 +144,7 @@ const FORGET_COMMIT = `DO $$ DECLARE forgotten text; BEGIN
 END $$`;
 const TERMINATE = 'SELECT pg_terminate_backend(pg_backend_pid())';
 
-/** What a handler does at one event, after it wrote an effect. */
+/** A handler does this at one event, after it wrote an effect. */
 type Deed = (subject: Subject, attempt: Attempt) => unknown;
 
 /** Deeds by what may come of the event, and how many effects it has once it is handled. */
@@ -354,7 +354,7 @@ const connectionCases: Cases = [
       await expectEffects(subject, inbox, event, false);
     });
   }),
-  test('a transaction that gets no connection in time rejects, and is no failure of the handler', async (subject) => {
+  test('a transaction that gets no connection in time rejects, and does not blame the handler', async (subject) => {
     const use: Use = async (_, inbox) => {
       const [first, event] = [someEvent(), someEvent()];
       const [holding, waiting] = await Promise.all(

@@ -101,7 +101,7 @@ export const raceCases = [
 /** No whole numbers of seconds, and one that is longer than a day. */
 const DURATIONS_MS = [1, 1_999, 62_503, 25 * HOUR_MS + 1];
 
-/** What makes an event due after a time. */
+/** The steps that make an event due after a time. */
 const TIMES: Readonly<
   Record<string, (inbox: TestedInbox, event: UnknownEvent) => Promise<(ms: number) => unknown>>
 > = {

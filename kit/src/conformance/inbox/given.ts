@@ -1,4 +1,4 @@
-/** What the cases of the inbox suite have in common: an inbox with defaults, events and clocks. */
+/** Shared by the cases of the inbox suite: an inbox with defaults, events and clocks. */
 import assert from 'node:assert/strict';
 import type {
   Awaitable,

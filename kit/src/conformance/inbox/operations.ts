@@ -91,7 +91,7 @@ export const operationCases = [
   }),
   test('listing after an event that the inbox does not have rejects with ERR_CONFIG_INVALID', async (inbox) => {
     for (const event of someEvents(2)) await inbox.record([event]);
-    // After the last event there are none, which is no error.
+    // After the last event the page is empty.
     const [last] = await list(inbox, 'received', { limit: 1, order: 'newest' });
     for (const state of ['received', 'dead'] as const) {
       assert.deepEqual(await list(inbox, state, { after: last?.id }), []);

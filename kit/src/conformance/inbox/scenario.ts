@@ -153,7 +153,7 @@ export async function play(inbox: TestedInbox, scenario: Scenario): Promise<void
     const [event = someEvent()] = page;
     const options = words
       .filter((word) => verb !== 'get' && !subjects.includes(word))
-      .map((word) => OPTIONS[word] ?? assert.fail(`There is no option "${word}".`));
+      .map((word) => OPTIONS[word] ?? assert.fail(`The option "${word}" is unknown.`));
     return {
       ...{ verb, words, expected, subjects, page, event },
       keys: subjects.map((subject) => /:(\w+)/.exec(subject)?.[1]),
@@ -166,7 +166,7 @@ export async function play(inbox: TestedInbox, scenario: Scenario): Promise<void
   async function run(text: string): Promise<void> {
     const step = parse(text);
     const { verb, page, expected = usual(verb, page.length) } = step;
-    const act = verbs[verb] ?? assert.fail(`There is no step "${verb}".`);
+    const act = verbs[verb] ?? assert.fail(`The step "${verb}" is unknown.`);
     const before = await Promise.all(page.map(({ id }) => inbox.port.find(id)));
     const actual = String(await act(step));
     if (typeof expected !== 'string') assert.match(actual, expected);
