@@ -1,6 +1,6 @@
 /** The contract of a further client of a store: each statement once, and the whole contract of inboxes at night. */
 import assert from 'node:assert/strict';
-import { type ContractCase, type InboxUnderTest, inboxContract } from 'stablehooks/conformance';
+import { type ContractCase, type InboxUnderTest, inboxContract } from 'stablehooks-kit/conformance';
 import { exampleEvent } from 'stablehooks/testing';
 import { atNight } from './nightly.js';
 

@@ -1,8 +1,8 @@
 import { createServer, type RequestListener } from 'node:http';
 import express from 'express';
 import { toWebhookResponse } from 'stablehooks';
-import { adapterContract, createContractReceiver } from 'stablehooks/conformance';
 import { toNodeHandler } from 'stablehooks/node';
+import { adapterContract, createContractReceiver } from 'stablehooks-kit/conformance';
 import { afterEach, expect, test } from 'vitest';
 import { listen, type Running } from './listening.js';
 
@@ -73,8 +73,8 @@ test.each([
       'a delivery with no signature is answered 401 ERR_SIGNATURE_MISSING',
       'a delivery with the right signature twice is answered 401 ERR_SIGNATURE_MALFORMED',
       'a body that gained one space after signing is answered 401 ERR_SIGNATURE_MISMATCH',
-      'a handler that throws an Error is answered 500 at every attempt',
-      'a valid delivery is handled, and every later delivery of the event is a duplicate',
+      'an event whose handler does "throw" is answered ERR_HANDLER_FAILED, then ERR_HANDLER_FAILED',
+      'an event whose handler does "succeed" is answered handled, then duplicate, then duplicate',
       'of 8 simultaneous deliveries of one event exactly one is handled',
       'a body one byte over the limit is answered 413',
       'a gzipped body is answered 415, whether the compressed or the plain bytes were signed',
@@ -109,9 +109,9 @@ test.each([
     fault: 'puts the error of the handler into its reply',
     start: disclosingServer,
     breaks: [
-      'a handler that throws an Error is answered 500 at every attempt',
-      'a handler that throws a string is answered 500 at every attempt',
-      'a handler that fails once is run again by the next delivery',
+      'an event whose handler does "throw" is answered ERR_HANDLER_FAILED, then ERR_HANDLER_FAILED',
+      'an event whose handler does "throw-string" is answered ERR_HANDLER_FAILED, then ERR_HANDLER_FAILED',
+      'an event whose handler does "throw-once" is answered ERR_HANDLER_FAILED, then handled, then duplicate',
     ],
   },
   {
@@ -126,9 +126,9 @@ test.each([
     fault: 'uses a new inbox for each delivery',
     start: forgettingServer,
     breaks: [
-      'a valid delivery is handled, and every later delivery of the event is a duplicate',
+      'an event whose handler does "succeed" is answered handled, then duplicate, then duplicate',
       'of 8 simultaneous deliveries of one event exactly one is handled',
-      'a handler that fails once is run again by the next delivery',
+      'an event whose handler does "throw-once" is answered ERR_HANDLER_FAILED, then handled, then duplicate',
     ],
   },
 ])(

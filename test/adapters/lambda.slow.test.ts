@@ -1,5 +1,5 @@
-import { adapterContract, createContractReceiver } from 'stablehooks/conformance';
 import { toLambdaHandler } from 'stablehooks/lambda';
+import { adapterContract, createContractReceiver } from 'stablehooks-kit/conformance';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createLambdaBridge, type Gateway, SHAPES } from './lambda-bridge.js';
 import { listen, type Running } from './listening.js';

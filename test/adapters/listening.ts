@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { adapterContract } from 'stablehooks/conformance';
+import { adapterContract } from 'stablehooks-kit/conformance';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 
 /** A server that receives deliveries at `url`. */

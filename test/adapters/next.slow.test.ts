@@ -3,8 +3,8 @@ import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/pr
 import { createRequire } from 'node:module';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { adapterContract } from 'stablehooks/conformance';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
+import { adapterContract } from 'stablehooks-kit/conformance';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Listening, listenAsProcess, run } from '../child.js';
 import { blocksOf, sectionOf } from '../project/markdown.js';
@@ -19,11 +19,11 @@ const secret = 'whsec_example';
 const ROUTES = {
   'app/contract/route.ts': `
     import { toNextRoute } from 'stablehooks/next';
-    import { createContractReceiver } from 'stablehooks/conformance';
+    import { createContractReceiver } from 'stablehooks-kit/conformance';
     export const { POST } = toNextRoute(createContractReceiver());`,
   'pages/api/contract.ts': `
     import { toNextApiRoute } from 'stablehooks/next';
-    import { createContractReceiver } from 'stablehooks/conformance';
+    import { createContractReceiver } from 'stablehooks-kit/conformance';
     export const config = { api: { bodyParser: false } };
     export default toNextApiRoute(createContractReceiver());`,
   'pages/api/parsed.ts': `

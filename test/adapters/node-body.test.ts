@@ -71,7 +71,7 @@ const toError = (end: 'reset' | 'error') =>
   Object.assign(new Error(end), end === 'reset' && { code: 'ECONNRESET' });
 
 /** A request can be kept longer than its delivery, and what listens to it is kept with it. */
-const listenersOf = (request: NodeRequest) =>
+const listenersOf = (request: Readable) =>
   ['data', 'end', 'error', 'close'].map((name) => request.listenerCount(name));
 
 /** The bytes cut at these places. */

@@ -1,4 +1,4 @@
-/** When a delivery is answered under `acknowledge: 'recorded'`. Not in the contract: Lambda must wait for the handler. */
+/** When a delivery is answered under `answer: 'recorded'`. Not in the contract: Lambda must wait for the handler. */
 import { memoryInbox } from 'stablehooks';
 import { toLambdaHandler } from 'stablehooks/lambda';
 import { expect, test } from 'vitest';
@@ -12,7 +12,7 @@ function createRecording() {
   const started = deferred();
   const gate = deferred();
   const observed = createObserved({
-    acknowledge: 'recorded',
+    answer: 'recorded',
     inbox: { ...memoryInbox(), durable: true },
     handlers: {
       'transfer.settled': () => {

@@ -305,7 +305,7 @@ describe('fetch, for handlers that run after the answer', () => {
     const lines: string[] = [];
     const log = (line: string) => void lines.push(line);
     const inbox = { ...memoryInbox(), durable: true };
-    const observed = createObserved({ acknowledge: 'recorded', inbox, logger: { warn: log, error: log } });
+    const observed = createObserved({ answer: 'recorded', inbox, logger: { warn: log, error: log } });
     return { ...observed, lines };
   };
 

@@ -109,7 +109,7 @@ describe('the SQS handler', () => {
   });
 
   test('the signature is in the attribute that signatureHeader names', async () => {
-    const { handler } = create(undefined, { signatureHeader: 'Acme-Signature' });
+    const { handler } = create(undefined, { signature: { header: 'Acme-Signature' } });
     const message = await messageOf(settled());
     const messageAttributes = { 'acme-signature': stringOf(signatureOf(message)) };
 
@@ -298,7 +298,7 @@ describe('the order and number of messages that the SQS handler runs', () => {
     expect(outcomes.map(({ kind }) => kind)).toEqual(batch.map(() => 'handled'));
   });
 
-  test("under acknowledge: 'recorded' the SQS handler ends when the handlers have ended, and one that fails is the inbox's to retry", async () => {
+  test("under answer: 'recorded' the SQS handler ends when the handlers have ended, and one that fails is the inbox's to retry", async () => {
     const started = deferred();
     const gate = deferred();
     const [failing, waiting] = [settled(), settled()];
@@ -308,7 +308,7 @@ describe('the order and number of messages that the SQS handler runs', () => {
         started.resolve();
         await gate.promise;
       },
-      { acknowledge: 'recorded' },
+      { answer: 'recorded' },
     );
     const batch = await Promise.all([failing, waiting].map((event) => messageOf(event)));
 
@@ -345,7 +345,7 @@ describe('the order and number of messages that the SQS handler runs', () => {
     expect(await failed).toEqual([message.id]);
   });
 
-  test("under acknowledge: 'recorded' the next message of a FIFO group starts when the handler before it has ended", async () => {
+  test("under answer: 'recorded' the next message of a FIFO group starts when the handler before it has ended", async () => {
     const batch = await groupOf(['a', 'a', 'a'], FIFO);
     const log: string[] = [];
     const { handler } = create(
@@ -354,7 +354,7 @@ describe('the order and number of messages that the SQS handler runs', () => {
         await setImmediate();
         log.push(`end ${id}`);
       },
-      { acknowledge: 'recorded' },
+      { answer: 'recorded' },
     );
 
     expect(await failuresOf(handler, batch)).toEqual([]);

@@ -2,8 +2,8 @@
 import { cp, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { adapterContract } from 'stablehooks/conformance';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
+import { adapterContract } from 'stablehooks-kit/conformance';
 import { listenAsProcess, run } from '../child.js';
 import { blocksOf, sectionOf } from '../project/markdown.js';
 import { failuresAt } from '../report.js';

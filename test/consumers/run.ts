@@ -8,18 +8,18 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { atNight } from '../nightly.js';
 import { report } from '../report.js';
-import { npm, packTarballs } from '../tarball.js';
+import { npm, packTarballs, type Tarballs } from '../tarball.js';
 import { CONSUMERS, type Consumer } from './consumers.js';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 
 /** Installs the project in a new folder outside this package and runs its checks there. */
-async function prove(consumer: Consumer, tarball: string): Promise<readonly string[]> {
+async function prove(consumer: Consumer, { stablehooks, kit }: Tarballs): Promise<readonly string[]> {
   const folder = await mkdtemp(join(tmpdir(), `stablehooks-${consumer.name}-`));
   try {
     await cp(join(here, consumer.folder ?? consumer.name), folder, { recursive: true });
     await npm(
-      ['install', '--no-package-lock', '--prefer-offline', tarball, ...(consumer.packages ?? [])],
+      ['install', '--no-package-lock', '--prefer-offline', stablehooks, kit, ...(consumer.packages ?? [])],
       folder,
     );
     return await consumer.prove(folder);
@@ -41,7 +41,7 @@ const tarballs = await packTarballs();
 const work = async () => {
   for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
     const consumer = next;
-    await report(consumer.name, () => prove(consumer, tarballs.stablehooks));
+    await report(consumer.name, () => prove(consumer, tarballs));
   }
 };
 try {

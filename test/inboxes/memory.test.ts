@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { type Logger, memoryInbox, type UnknownEvent } from 'stablehooks';
-import { inboxContract } from 'stablehooks/conformance';
+import { inboxContract } from 'stablehooks-kit/conformance';
 import { describe, expect, test } from 'vitest';
 
 const lease = { leaseMs: 60_000, origin: 'push' } as const;

@@ -1,5 +1,4 @@
-import { createReceiver } from 'stablehooks';
-import type { Inbox } from 'stablehooks/conformance';
+import { createReceiver, type Inbox } from 'stablehooks';
 import { exampleEvent } from 'stablehooks/testing';
 import { expect } from 'vitest';
 import type { Service } from '../services/service.js';

@@ -1,10 +1,10 @@
-import { inboxContract, inboxTransactionContract } from 'stablehooks/conformance';
 import {
   migratePostgres,
   type PgPoolLike,
   type PgTransactionsLike,
   postgresInbox,
 } from 'stablehooks/inboxes/postgres';
+import { inboxContract, inboxTransactionContract } from 'stablehooks-kit/conformance';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { recorded } from '../compat/recorded.js';
 import { emptyPostgres } from './empty-postgres.js';

@@ -4,7 +4,6 @@ import type { PGlite } from '@electric-sql/pglite';
 import createKnex from 'knex';
 import postgres, { type TransactionSql } from 'postgres';
 import { createReceiver } from 'stablehooks';
-import { inboxContract, inboxTransactionContract, transactionContract } from 'stablehooks/conformance';
 import {
   fromDrizzle,
   fromKnex,
@@ -16,6 +15,7 @@ import {
   postgresInbox,
 } from 'stablehooks/inboxes/postgres';
 import { exampleEvent } from 'stablehooks/testing';
+import { inboxContract, inboxTransactionContract, transactionContract } from 'stablehooks-kit/conformance';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { recorded } from '../compat/recorded.js';
 import { emptyPostgres } from './empty-postgres.js';

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { createReceiver, EVENT_TYPES } from 'stablehooks';
-import { inboxContract, inboxTransactionContract } from 'stablehooks/conformance';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { exampleEvent } from 'stablehooks/testing';
+import { inboxContract, inboxTransactionContract } from 'stablehooks-kit/conformance';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { startPostgres } from '../services/postgres.js';
 import type { Service } from '../services/service.js';

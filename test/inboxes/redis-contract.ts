@@ -1,5 +1,5 @@
-import { inboxContract } from 'stablehooks/conformance';
 import { type RedisLike, redisInbox } from 'stablehooks/inboxes/redis';
+import { inboxContract } from 'stablehooks-kit/conformance';
 import { afterAll, beforeAll, test } from 'vitest';
 import { recorded } from '../compat/recorded.js';
 import { startRedis } from '../services/redis.js';

@@ -1,5 +1,5 @@
-import { inboxContract } from 'stablehooks/conformance';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
+import { inboxContract } from 'stablehooks-kit/conformance';
 import { describe, test } from 'vitest';
 import { recorded } from '../compat/recorded.js';
 import { drivers, freshPath } from './sqlite-drivers.js';

@@ -14,7 +14,6 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   'catch-up': ['core', 'client', 'receiver'],
   reconcile: ['core', 'catch-up'],
   testing: ['core', 'receiver'],
-  conformance: ['core', 'inboxes/memory.ts', 'receiver', 'testing'],
   'zod.ts': ['core', 'client'],
   'opentelemetry.ts': ['core', 'receiver'],
   'index.ts': ['core', 'inboxes/memory.ts', 'receiver', 'secrets'],
@@ -75,13 +74,12 @@ test('a room of stablehooks imports only itself and the rooms below it', () => {
   expect(upward).toEqual([]);
 });
 
-/** Where something outside decides about the time: real sockets, locks of other processes, suites for real stores. */
+/** Where something outside decides about the time: real sockets, locks of other processes. */
 const REAL_TIME = [
   'src/adapters/fetch.ts',
   'src/adapters/node-body.ts',
   'src/inboxes/sqlite-connection.ts',
   'src/testing/example-event.ts',
-  ...sources.filter((path) => roomOf(path) === 'conformance'),
 ];
 
 test('stablehooks takes time, timers and randomness from a runtime that can be replaced', () => {

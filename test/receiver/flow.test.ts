@@ -1,12 +1,12 @@
 import {
   createReceiver,
+  type Inbox,
   type InboxOperations,
   memoryInbox,
   type Outcome,
   type ReceiverOptions,
   toWebhookResponse,
 } from 'stablehooks';
-import type { Inbox } from 'stablehooks/conformance';
 import { describe, expect, test, vi } from 'vitest';
 import { anEvent, deferred, delivery, secret } from './delivery.js';
 

@@ -2,6 +2,7 @@ import {
   createReceiver,
   EventError,
   type HandlerContext,
+  type Inbox,
   type InboxOperations,
   memoryInbox,
   type Outcome,
@@ -9,7 +10,6 @@ import {
   type ReceiverOptions,
   toWebhookResponse,
 } from 'stablehooks';
-import type { Inbox } from 'stablehooks/conformance';
 import { describe, expect, test, vi } from 'vitest';
 import * as z from 'zod/mini';
 import { anEvent, deferred, secret } from './delivery.js';

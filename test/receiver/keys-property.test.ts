@@ -1,6 +1,5 @@
 import fc from 'fast-check';
-import { createReceiver, type InboxOperations, memoryInbox, type Receiver } from 'stablehooks';
-import type { Inbox } from 'stablehooks/conformance';
+import { createReceiver, type Inbox, type InboxOperations, memoryInbox, type Receiver } from 'stablehooks';
 import { expect, test } from 'vitest';
 import { anEvent, delivery, secret } from './delivery.js';
 

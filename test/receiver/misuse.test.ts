@@ -1,7 +1,14 @@
 /** What a caller hands over wrongly is told, and changes nothing. */
 import { inspect } from 'node:util';
-import { createReceiver, memoryInbox, type Outcome, toWebhookResponse, type UnknownEvent } from 'stablehooks';
-import type { Inbox, Queue } from 'stablehooks/conformance';
+import {
+  createReceiver,
+  type Inbox,
+  memoryInbox,
+  type Outcome,
+  type Queue,
+  toWebhookResponse,
+  type UnknownEvent,
+} from 'stablehooks';
 import { describe, expect, test } from 'vitest';
 import { anEvent, delivery, secret } from './delivery.js';
 

@@ -4,6 +4,7 @@ import {
   createReceiver,
   memoryInbox,
   type Outcome,
+  type Queue,
   type ReceiverOptions,
   RequestError,
   sign,
@@ -11,7 +12,6 @@ import {
   type UnknownEvent,
   type WebhookRequest,
 } from 'stablehooks';
-import type { Queue } from 'stablehooks/conformance';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { anEvent, bytesOf, deferred, delivery, secret } from './delivery.js';
 

@@ -1,5 +1,11 @@
-import { createReceiver, type InboxOperations, memoryInbox, type UnknownEvent } from 'stablehooks';
-import type { Inbox, Queue } from 'stablehooks/conformance';
+import {
+  createReceiver,
+  type Inbox,
+  type InboxOperations,
+  memoryInbox,
+  type Queue,
+  type UnknownEvent,
+} from 'stablehooks';
 import { describe, expect, test, vi } from 'vitest';
 import { anEvent, deferred, delivery, secret } from './delivery.js';
 

@@ -2,6 +2,7 @@
 import { getEventListeners } from 'node:events';
 import {
   createReceiver,
+  type Inbox,
   type InboxOperations,
   memoryInbox,
   PermanentError,
@@ -9,7 +10,6 @@ import {
   SIGNATURE_HEADER,
   toWebhookResponse,
 } from 'stablehooks';
-import type { Inbox } from 'stablehooks/conformance';
 import { describe, expect, test, vi } from 'vitest';
 import { anEvent, deferred, delivery, secret } from './delivery.js';
 

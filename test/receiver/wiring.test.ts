@@ -1,7 +1,12 @@
 /** What a receiver says, once, about wiring that can run an event twice or never, and values given as functions. */
 import cluster from 'node:cluster';
-import { createReceiver, type InboxOperations, memoryInbox, type ReceiverOptions } from 'stablehooks';
-import type { Inbox } from 'stablehooks/conformance';
+import {
+  createReceiver,
+  type Inbox,
+  type InboxOperations,
+  memoryInbox,
+  type ReceiverOptions,
+} from 'stablehooks';
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { anEvent, delivery, secret } from './delivery.js';
 

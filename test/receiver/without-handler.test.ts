@@ -1,6 +1,7 @@
 import Database from 'libsql';
 import {
   createReceiver,
+  type Inbox,
   type InboxOperations,
   type InboxRecord,
   memoryInbox,
@@ -9,7 +10,6 @@ import {
   type ReceiverOptions,
   type UnknownEvent,
 } from 'stablehooks';
-import type { Inbox } from 'stablehooks/conformance';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { describe, expect, test, vi } from 'vitest';
 import { anEvent, deferred, delivery, secret } from './delivery.js';

@@ -1,7 +1,6 @@
 /** The text of each finding, and events that are counted without a finding. */
 import assert from 'node:assert/strict';
-import type { UnknownEvent } from 'stablehooks';
-import type { Inbox } from 'stablehooks/conformance';
+import type { Inbox, UnknownEvent } from 'stablehooks';
 import type { Finding, LedgerEntry } from 'stablehooks/reconcile';
 import { expect, test } from 'vitest';
 import { compareBooks, finish, LEASE, makeEvent, makeInbox, NOW, SINCE } from './small-books.js';

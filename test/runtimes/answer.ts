@@ -1,6 +1,7 @@
 /** The server of each web-standard runtime: the checks run inside it, and the contract receiver. */
-import { createContractReceiver } from 'stablehooks/conformance';
+
 import { toFetchHandler } from 'stablehooks/fetch';
+import { createContractReceiver } from 'stablehooks-kit/conformance';
 import { type CoreCheck, coreChecks } from './core-checks.js';
 
 const hooks = toFetchHandler(createContractReceiver());

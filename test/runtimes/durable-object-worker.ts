@@ -1,7 +1,7 @@
 /** The worker that runs the inbox contract in Durable Objects: each case in an object of its own, whose storage is empty. */
 import { DurableObject, type DurableObjectNamespace } from 'cloudflare:workers';
-import { type InboxUnderTest, inboxContract } from 'stablehooks/conformance';
 import { type DurableObjectStorageLike, durableObjectInbox } from 'stablehooks/inboxes/durable-object';
+import { type InboxUnderTest, inboxContract } from 'stablehooks-kit/conformance';
 
 interface Env {
   readonly OBJECTS: DurableObjectNamespace;
@@ -24,7 +24,8 @@ const cases: readonly { readonly name: string; run(subject: Subject): Promise<vo
     name: 'a step that fails in a Durable Object is rolled back as a whole',
     async run({ inbox }) {
       const page = [event('good'), event(null as unknown as string)];
-      const result = await inbox.record(page, { dueInMs: 0, origin: 'pull' }).catch(() => 'rejected');
+      const record = async () => inbox.record(page, { dueInMs: 0, origin: 'pull' });
+      const result = await record().catch(() => 'rejected');
       const found = await inbox.find('good');
       if (result !== 'rejected' || found !== undefined) throw new Error(`${result}, ${found?.state}`);
     },

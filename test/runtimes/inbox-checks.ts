@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { memoryInbox } from 'stablehooks';
-import { type InboxUnderTest, inboxContract } from 'stablehooks/conformance';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
+import { type InboxUnderTest, inboxContract } from 'stablehooks-kit/conformance';
 import type { CoreCheck } from './core-checks.js';
 
 type Database = new (path: string) => SqliteLike & { close(): void };

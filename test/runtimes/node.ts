@@ -1,8 +1,8 @@
 /** node:http with its adapter. Node runs the inbox contract as well. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { createContractReceiver } from 'stablehooks/conformance';
 import { toNodeHandler } from 'stablehooks/node';
+import { createContractReceiver } from 'stablehooks-kit/conformance';
 import { runChecks } from './answer.js';
 import { coreChecks } from './core-checks.js';
 import { inboxChecks } from './inbox-checks.js';

@@ -2,6 +2,7 @@
 import {
   createReceiver,
   type EventType,
+  type Inbox,
   type InboxOperations,
   type Outcome,
   PermanentError,
@@ -11,7 +12,6 @@ import {
 } from 'stablehooks';
 import { createPoller, type Poller } from 'stablehooks/catch-up';
 import { createClient } from 'stablehooks/client';
-import type { Inbox } from 'stablehooks/conformance';
 import { toFetchHandler } from 'stablehooks/fetch';
 import type { Sandbox } from 'stablehooks-kit/sandbox';
 import { type Transaction, toInboxPort, toTransactionalPort } from './inbox-port.js';

@@ -1,6 +1,5 @@
 /** The inbox as one process sees it: behind a network and a disk that can be slow, fail, or lose an answer. */
-import type { InboxOperations } from 'stablehooks';
-import type { Claim, Inbox, Lease } from 'stablehooks/conformance';
+import type { Claim, Inbox, InboxOperations, Lease } from 'stablehooks';
 import type { Attempt, Promises } from './promises.js';
 import type { Faults } from './scenario.js';
 import { type Process, toText, type World } from './world.js';

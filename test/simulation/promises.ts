@@ -2,8 +2,17 @@
  * The promises of the package, checked while a world runs. It sees every change of the stores at the moment when it takes
  * effect, and keeps its own account of leases, effects and polls: it trusts neither the inbox nor the receiver.
  */
-import { createdAtMs, isKnownEvent, type Outcome, type PollState, type UnknownEvent } from 'stablehooks';
-import type { Claim, ClaimOptions, Lease, RecordResult } from 'stablehooks/conformance';
+import {
+  type Claim,
+  type ClaimOptions,
+  createdAtMs,
+  isKnownEvent,
+  type Lease,
+  type Outcome,
+  type PollState,
+  type RecordResult,
+  type UnknownEvent,
+} from 'stablehooks';
 import type { Delivery } from './network.js';
 import { type Process, toText, type World } from './world.js';
 

@@ -1,6 +1,5 @@
 /** Runs the world of a scenario, from its first event until everything has ended. */
-import { type InboxOperations, isKnownEvent, memoryInbox } from 'stablehooks';
-import type { Inbox } from 'stablehooks/conformance';
+import { type Inbox, type InboxOperations, isKnownEvent, memoryInbox } from 'stablehooks';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { createSandbox } from 'stablehooks-kit/sandbox';
 import { type App, behaviourOf, HANDLED_TYPES, keyOf, startApp } from './app.js';

@@ -7,13 +7,13 @@ import * as conventions from '@opentelemetry/semantic-conventions/incubating';
 import Database from 'libsql';
 import {
   createReceiver,
+  type Inbox,
   memoryInbox,
   PermanentError,
   type ReceiverOptions,
   type Telemetry,
 } from 'stablehooks';
 import { createPoller } from 'stablehooks/catch-up';
-import type { Inbox } from 'stablehooks/conformance';
 import { sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { openTelemetry } from 'stablehooks/opentelemetry';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';

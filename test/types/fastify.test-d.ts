@@ -13,7 +13,5 @@ await fastify({ https: {} }).withTypeProvider<FastifyTypeProviderDefault>().regi
 app.register(async (scope) => {
   await scope.register(plugin, { prefix: '/hooks' });
 });
-// @ts-expect-error misspelt option
-await app.register(plugin, { prefixx: '/hooks' });
 // @ts-expect-error an option of another type
 await app.register(plugin, { prefix: 1 });

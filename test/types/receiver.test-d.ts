@@ -1,6 +1,12 @@
 /** What the compiler promises users: narrowing, typos, schemas. Compiled by `npm run check`, never run. */
-import { createReceiver, type EventType, parseEvent, verifySignature, type WebhookEvent } from 'stablehooks';
-import type { Inbox } from 'stablehooks/conformance';
+import {
+  createReceiver,
+  type EventType,
+  type Inbox,
+  parseEvent,
+  verifySignature,
+  type WebhookEvent,
+} from 'stablehooks';
 import * as z from 'zod/mini';
 
 type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;

@@ -128,7 +128,7 @@ describe.concurrent('an app and `catch-up` or `listen` with the same inbox', () 
       expect(stderr).not.toContain('same inbox');
       await app.work();
       expect(app.ran.toSorted()).toEqual(ids.toSorted());
-      expect(exitCode).toBe(options?.permanent && options.acknowledge === undefined ? 1 : 0);
+      expect(exitCode).toBe(options?.permanent && options.answer === undefined ? 1 : 0);
     },
   );
 

@@ -1,8 +1,8 @@
 /** Express 5: the receiver above the parser that the rest of the app wants. */
 import { createServer } from 'node:http';
 import express from 'express';
-import { createContractReceiver } from 'stablehooks/conformance';
 import { toExpressHandler } from 'stablehooks/express';
+import { createContractReceiver } from 'stablehooks-kit/conformance';
 
 const app = express();
 app.all('/hooks', toExpressHandler(createContractReceiver()));

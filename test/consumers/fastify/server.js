@@ -1,7 +1,7 @@
 /** Fastify: the plugin beside a route whose JSON Fastify parses. */
 import fastify from 'fastify';
-import { createContractReceiver } from 'stablehooks/conformance';
 import { toFastifyPlugin } from 'stablehooks/fastify';
+import { createContractReceiver } from 'stablehooks-kit/conformance';
 
 const app = fastify();
 app.post('/orders', async (request) => request.body);

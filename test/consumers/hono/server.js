@@ -1,8 +1,8 @@
 /** Hono on Node. */
 import { serve } from '@hono/node-server';
 import { Hono } from 'hono';
-import { createContractReceiver } from 'stablehooks/conformance';
 import { toFetchHandler } from 'stablehooks/fetch';
+import { createContractReceiver } from 'stablehooks-kit/conformance';
 
 const handler = toFetchHandler(createContractReceiver());
 const app = new Hono();

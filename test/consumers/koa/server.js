@@ -1,8 +1,8 @@
 /** Koa: Node's own objects, handed on. */
 import { createServer } from 'node:http';
 import Koa from 'koa';
-import { createContractReceiver } from 'stablehooks/conformance';
 import { toNodeHandler } from 'stablehooks/node';
+import { createContractReceiver } from 'stablehooks-kit/conformance';
 
 const handler = toNodeHandler(createContractReceiver());
 const app = new Koa();

@@ -9,9 +9,9 @@ import type {
   LambdaFunctionURLEvent,
   SQSHandler,
 } from 'aws-lambda';
-import { createContractReceiver } from 'stablehooks/conformance';
 import { toLambdaHandler } from 'stablehooks/lambda';
 import { toSqsHandler } from 'stablehooks/sqs';
+import { createContractReceiver } from 'stablehooks-kit/conformance';
 
 export const handler = toLambdaHandler(createContractReceiver());
 

@@ -1,8 +1,8 @@
 /** Runs tests for every data layer, over a Postgres of their own. */
 import { PGlite, type Transaction } from '@electric-sql/pglite';
 import pg from 'pg';
-import type { TransactionsUnderTest } from 'stablehooks/conformance';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
+import type { TransactionsUnderTest } from 'stablehooks-kit/conformance';
 import { startPostgres } from '../../services/postgres.js';
 import type { Service } from '../../services/service.js';
 import { type AnyDataLayer, CREATE_LEDGER, type PoolOptions, savepoint } from './data-layer.js';

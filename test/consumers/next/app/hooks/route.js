@@ -1,6 +1,6 @@
 /** The App Router, on Node. */
 
-import { createContractReceiver } from 'stablehooks/conformance';
 import { toNextRoute } from 'stablehooks/next';
+import { createContractReceiver } from 'stablehooks-kit/conformance';
 
 export const { POST } = toNextRoute(createContractReceiver());

@@ -1,7 +1,7 @@
 /** The Pages Router. */
 
-import { createContractReceiver } from 'stablehooks/conformance';
 import { toNextApiRoute } from 'stablehooks/next';
+import { createContractReceiver } from 'stablehooks-kit/conformance';
 
 export const config = { api: { bodyParser: false } };
 

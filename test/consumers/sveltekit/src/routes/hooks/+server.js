@@ -1,7 +1,7 @@
 /** One endpoint for every method. */
 
-import { createContractReceiver } from 'stablehooks/conformance';
 import { toFetchHandler } from 'stablehooks/fetch';
+import { createContractReceiver } from 'stablehooks-kit/conformance';
 
 const handler = toFetchHandler(createContractReceiver());
 

@@ -2,9 +2,15 @@
 import assert from 'node:assert/strict';
 import { type Agent, request } from 'node:http';
 import { connect } from 'node:net';
-import type { EventType, UnknownPayload, WebhookEvent } from '../core/events.js';
-import { SIGNATURE_HEADER, type SignatureEncoding, sign } from '../core/signature.js';
-import { exampleEvent } from '../testing/example-event.js';
+import {
+  type EventType,
+  SIGNATURE_HEADER,
+  type SignatureEncoding,
+  sign,
+  type UnknownPayload,
+  type WebhookEvent,
+} from 'stablehooks';
+import { exampleEvent } from 'stablehooks/testing';
 import { CONTRACT_MARKER, CONTRACT_SECRETS, type HandlerBehaviour } from './adapter-receiver.js';
 
 /** A server that mounts `createContractReceiver()` with the adapter to test. */
@@ -13,7 +19,7 @@ export interface AdapterUnderTest {
   readonly url: string;
 }
 
-/** What to send. */
+/** A request to send. */
 export interface RawRequest {
   /** @default 'POST' */
   readonly method?: string | undefined;
@@ -44,9 +50,8 @@ export function contractEvent(
 }
 
 /** The bytes of a string, or of any other value as JSON. */
-export function bytesOf(value: unknown): Buffer {
-  return Buffer.from(typeof value === 'string' ? value : JSON.stringify(value));
-}
+export const bytesOf = (value: unknown) =>
+  Buffer.from(typeof value === 'string' ? value : JSON.stringify(value));
 
 /** The headers of a valid delivery of these bytes. */
 export async function signedHeaders(
@@ -57,15 +62,24 @@ export async function signedHeaders(
   return { 'content-type': 'application/json', [SIGNATURE_HEADER]: signature };
 }
 
-/** Signs and sends bytes, a string, or any other value as JSON. What `raw` has overrides the valid delivery. */
+/** Signs and sends bytes, a string, or any other value as JSON; `raw` overrides parts of the valid delivery. */
 export async function sendSigned(
-  { url }: AdapterUnderTest,
+  adapter: AdapterUnderTest,
   content: unknown,
   raw: RawRequest = {},
 ): Promise<RawReply> {
   const body = content instanceof Uint8Array ? content : bytesOf(content);
-  const headers = { ...(await signedHeaders(body)), ...raw.headers };
-  return sendRaw({ url }, { body, ...raw, headers });
+  return sendRaw(adapter, { body, ...raw, headers: { ...(await signedHeaders(body)), ...raw.headers } });
+}
+
+/** Sends a signed delivery and checks the answer. */
+export async function deliver(
+  adapter: AdapterUnderTest,
+  content: unknown,
+  answer: Answer,
+  raw: RawRequest = {},
+): Promise<void> {
+  assertAnswer(await sendSigned(adapter, content, raw), answer);
 }
 
 /** Sends one request and resolves with the complete reply, which can arrive before the request has ended. */
@@ -78,20 +92,16 @@ export function sendRaw({ url }: AdapterUnderTest, raw: RawRequest): Promise<Raw
   for (const [name, value] of entries) if (value !== undefined) headers[name] = value;
   return new Promise((resolve, reject) => {
     const sent = request(url, { method, headers, agent: agent ?? false, timeout: REPLY_TIMEOUT_MS });
-    sent.on('timeout', () =>
-      sent.destroy(new Error(`The server did not reply within ${REPLY_TIMEOUT_MS} ms.`)),
-    );
+    const late = new Error(`The server did not reply within ${REPLY_TIMEOUT_MS} ms.`);
+    sent.on('timeout', () => sent.destroy(late));
     sent.on('error', reject);
     sent.on('response', (reply) => {
       const chunks: Buffer[] = [];
       reply.on('data', (chunk: Buffer) => chunks.push(chunk));
       reply.on('error', reject);
       reply.on('end', () => {
-        resolve({
-          status: reply.statusCode ?? 0,
-          headers: reply.headers,
-          text: Buffer.concat(chunks).toString(),
-        });
+        const { statusCode: status = 0, headers } = reply;
+        resolve({ status, headers, text: Buffer.concat(chunks).toString() });
         if (unfinished) sent.destroy();
       });
     });
@@ -130,29 +140,30 @@ export async function openDelivery({ url }: AdapterUnderTest, body: Uint8Array, 
   return { socket, closed };
 }
 
-/** Checks a reply of success: its status, its outcome, and that it contains nothing else. */
-export function assertOutcome(
-  reply: RawReply,
-  { status, outcome }: { readonly status: number; readonly outcome: string },
-): void {
-  assertNothingDisclosed(reply);
-  assert.equal(reply.text, JSON.stringify({ outcome }), summaryOf(reply));
-  assert.equal(reply.status, status, summaryOf(reply));
-}
+/** The status of each answer: an outcome, or the code of a problem. */
+const STATUSES = {
+  ...{ handled: 200, duplicate: 200, ignored: 200, parked: 200, dead: 200 },
+  ...{ ERR_EVENT_MALFORMED: 400, ERR_BODY_TOO_LARGE: 413, ERR_BODY_ENCODED: 415 },
+  ...{ ERR_SIGNATURE_MISSING: 401, ERR_SIGNATURE_MALFORMED: 401, ERR_SIGNATURE_MISMATCH: 401 },
+  ...{ ERR_HANDLER_FAILED: 500, ERR_HANDLER_TIMEOUT: 500, ERR_PAYLOAD_INVALID: 500, ERR_EVENT_BUSY: 503 },
+} as const;
 
-/** Checks a reply of failure: RFC 9457 with a stable code, and nothing of the error itself. */
-export function assertProblem(
-  reply: RawReply,
-  { status, code }: { readonly status: number; readonly code: string },
-): void {
+export type Answer = keyof typeof STATUSES;
+
+/** Checks a reply: an outcome alone, or RFC 9457 with a stable code, and nothing of the payload or the error itself. */
+export function assertAnswer(reply: RawReply, answer: Answer): void {
+  const summary = `The reply was ${reply.status} ${reply.text.slice(0, 200)}`;
+  const status = STATUSES[answer];
   assertNothingDisclosed(reply);
-  assert.equal(reply.status, status, summaryOf(reply));
-  assert.match(String(reply.headers['content-type']), /^application\/problem\+json/, summaryOf(reply));
-  const problem: Record<string, unknown> = JSON.parse(reply.text);
-  assert.deepEqual(Object.keys(problem).sort(), ['code', 'outcome', 'status', 'title'], summaryOf(reply));
-  assert.equal(problem['code'], code, summaryOf(reply));
-  assert.equal(problem['status'], status, summaryOf(reply));
-  if (status === 503) assert.match(String(reply.headers['retry-after']), /^[1-9]\d*$/, summaryOf(reply));
+  assert.equal(reply.status, status, summary);
+  if (status === 200) {
+    assert.equal(reply.text, JSON.stringify({ outcome: answer }), summary);
+    return;
+  }
+  assert.match(String(reply.headers['content-type']), /^application\/problem\+json/, summary);
+  const { code, status: said, ...rest }: Record<string, unknown> = JSON.parse(reply.text);
+  assert.deepEqual([code, said, ...Object.keys(rest).sort()], [answer, status, 'outcome', 'title'], summary);
+  if (status === 503) assert.match(String(reply.headers['retry-after']), /^[1-9]\d*$/, summary);
 }
 
 /** Checks that the reply contains no payload, no message or stack of an error, and no secret. */
@@ -162,8 +173,4 @@ function assertNothingDisclosed(reply: RawReply): void {
     assert.ok(!content.includes(secret), 'The reply contains a payload, an error message or a secret.');
   }
   assert.doesNotMatch(reply.text, /\bat .*:\d+:\d+/, 'The reply contains a stack.');
-}
-
-function summaryOf({ status, text }: RawReply): string {
-  return `The reply was ${status} ${text.slice(0, 200)}`;
 }

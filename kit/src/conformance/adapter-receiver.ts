@@ -1,13 +1,18 @@
-import { PermanentError } from '../core/errors.js';
-import type { StandardSchema, UnknownPayload } from '../core/events.js';
-import type { ReceiverOptions } from '../receiver/options.js';
-import { createReceiver, type Receiver } from '../receiver/receiver.js';
-import type { SecretRequest } from '../receiver/secret.js';
+import {
+  createReceiver,
+  PermanentError,
+  type Receiver,
+  type ReceiverOptions,
+  type SecretRequest,
+  type StandardSchema,
+  type UnknownPayload,
+  withPayload,
+} from 'stablehooks';
 
 /** The receiver accepts both secrets, as during a rotation. */
 export const CONTRACT_SECRETS = ['contract-secret-old', 'contract-secret-new'] as const;
 
-/** A delivery with this header is signed by {@link requestSecret}; or by nobody, if its value is `unknown`. */
+/** A delivery with this header is signed by {@link requestSecret}; its value `unknown` has no secret. */
 export const CONTRACT_TENANT_HEADER = 'X-Contract-Tenant';
 
 /** A secret of everything that a secret function sees of a request. */
@@ -16,7 +21,7 @@ export function requestSecret({ path, query, headers }: SecretRequest): string {
   return JSON.stringify([path, parameters, headers.get(CONTRACT_TENANT_HEADER.toUpperCase())]);
 }
 
-/** Larger than the default limits of frameworks (100 kB, 1 MiB), so that the cases see the receiver's limit and not theirs. */
+/** Larger than the default limits of frameworks (100 kB, 1 MiB), so the cases see the receiver's limit and not theirs. */
 export const CONTRACT_MAX_BODY_BYTES = 1_300_000;
 
 /** A string in every error and payload of the contract. No reply may contain it. */
@@ -27,25 +32,19 @@ const HANDLER_TIMEOUT_MS = 300;
 /** Much longer than a body takes on the loopback of a busy machine. */
 const BODY_TIMEOUT_MS = 2_000;
 
-/** What the handler of `transfer.settled` does: the value of `payload.behaviour`. */
+/** The value of `payload.behaviour`, which the handler of `transfer.settled` follows. */
 export type HandlerBehaviour = 'succeed' | 'hold' | 'release' | keyof typeof BEHAVIOURS;
 
+const fail = (error: unknown) => {
+  throw error;
+};
+
 const BEHAVIOURS = {
-  throw: () => {
-    throw new Error(CONTRACT_MARKER);
-  },
-  'throw-string': () => {
-    throw CONTRACT_MARKER;
-  },
-  'throw-undefined': () => {
-    throw undefined;
-  },
-  'throw-once': (attempt) => {
-    if (attempt === 1) throw new Error(CONTRACT_MARKER);
-  },
-  'throw-permanent': () => {
-    throw new PermanentError(CONTRACT_MARKER);
-  },
+  throw: () => fail(new Error(CONTRACT_MARKER)),
+  'throw-string': () => fail(CONTRACT_MARKER),
+  'throw-undefined': () => fail(undefined),
+  'throw-once': (attempt) => (attempt === 1 ? fail(new Error(CONTRACT_MARKER)) : undefined),
+  'throw-permanent': () => fail(new PermanentError(CONTRACT_MARKER)),
   slow: () => new Promise((resolve) => setTimeout(resolve, HANDLER_TIMEOUT_MS / 2)),
   'reject-after-timeout': (_attempt, signal) =>
     new Promise((_, reject) => {
@@ -69,7 +68,7 @@ const amountSchema: StandardSchema<UnknownPayload> = {
  * Creates the receiver that {@link adapterContract} tests an adapter with.
  *
  * Mount it with your adapter, for every HTTP method. It accepts bodies of up to 1.3 MB: raise a lower limit of
- * the framework. Its payloads say what its handlers do, and it needs no module of Node, so that it also runs in
+ * the framework. Its payloads say what its handlers do, and it needs no module of Node, so it runs in
  * servers without `node:http`.
  *
  * @example
@@ -83,10 +82,8 @@ export function createContractReceiver(): Receiver {
 }
 
 /** The options of {@link createContractReceiver}, for a framework that makes the receiver itself. */
-export function contractReceiverOptions(): ReceiverOptions<{
-  readonly 'accept.confirmed': StandardSchema<UnknownPayload>;
-}> {
-  /** What ends the handlers with the behaviour `hold`, by the id of their event, which that of `release` names. */
+export function contractReceiverOptions(): ReceiverOptions {
+  /** Ends a handler with the behaviour `hold`, by the id of its event. An event with `release` names that id. */
   const held = new Map<string, () => void>();
   return {
     secret(request) {
@@ -97,10 +94,9 @@ export function contractReceiverOptions(): ReceiverOptions<{
     maxBodyBytes: CONTRACT_MAX_BODY_BYTES,
     bodyTimeoutMs: BODY_TIMEOUT_MS,
     handlerTimeoutMs: HANDLER_TIMEOUT_MS,
-    payloads: { 'accept.confirmed': amountSchema },
     logger: { warn: () => undefined, error: () => undefined },
     handlers: {
-      'accept.confirmed': () => undefined,
+      'accept.confirmed': withPayload(amountSchema, () => undefined),
       'transfer.settled': async ({ id, payload }, { attempt, signal }) => {
         if ('polluted' in Object.prototype) throw new Error('A payload changed Object.prototype.');
         const behaviour = String(payload['behaviour']);

@@ -1,0 +1,41 @@
+import type { ContractCase } from './contract.js';
+import { raceCases, textCases, timeCases } from './inbox/bulk.js';
+import type { InboxUnderTest } from './inbox/given.js';
+import { keyCases } from './inbox/keys.js';
+import { operationCases } from './inbox/operations.js';
+import { pollCases } from './inbox/polling.js';
+import { stateCases, traceCases, transactionCases } from './inbox/states.js';
+
+/**
+ * The rules of an inbox: every guarantee of `Inbox` and `InboxOperations`, apart from `transaction`.
+ *
+ * Covers claims, leases, recording, ignoring, due events, the poll lease and state, and the operations, including
+ * simultaneous calls. Each case needs an empty inbox.
+ *
+ * @example
+ * ```ts
+ * for (const { name, run } of inboxContract) {
+ *   test(name, async () => {
+ *     const [first, second] = await connectTwiceToAnEmptyDatabase();
+ *     await run({ inbox: myInbox(first), second: myInbox(second) });
+ *   });
+ * }
+ * ```
+ */
+export const inboxContract: readonly ContractCase<InboxUnderTest>[] = [
+  ...stateCases,
+  ...raceCases,
+  ...timeCases,
+  ...textCases,
+  ...keyCases,
+  ...traceCases,
+  ...pollCases,
+  ...operationCases,
+];
+
+/**
+ * The rules of `Inbox.transaction`, for inboxes that have it; run it in addition to {@link inboxContract}, in the same way.
+ *
+ * It cannot check that the writes of an effect are rolled back with it: {@link transactionContract} does.
+ */
+export const inboxTransactionContract: readonly ContractCase<InboxUnderTest>[] = transactionCases;

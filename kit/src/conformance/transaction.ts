@@ -1,0 +1,499 @@
+import assert from 'node:assert/strict';
+import { setTimeout as pause } from 'node:timers/promises';
+import {
+  type Claim,
+  createReceiver,
+  HandlerError,
+  type Inbox,
+  type InboxOperations,
+  type Outcome,
+  PermanentError,
+  type Receiver,
+  type ReceiverOptions,
+  type UnknownEvent,
+} from 'stablehooks';
+import { type ContractCase, signal, someEvent, test } from './contract.js';
+
+type Isolation = 'repeatable read' | 'serializable';
+
+/** A data layer over a running database that has an inbox. The cases use one ledger, with ids of their own. */
+export interface TransactionsUnderTest<Tx> {
+  /** Opens a pool of at most `connections`, whose transactions the inbox gives to handlers. */
+  open(options: {
+    readonly connections: number;
+    /** The `default_transaction_isolation` of its sessions. @default the database's own */
+    readonly isolation?: Isolation | undefined;
+    /**
+     * How long a transaction waits for a connection of the pool, in ms; a data layer that waits without limit ignores
+     * it. @default the data layer's own
+     */
+    readonly connectTimeoutMs?: number | undefined;
+  }): Promise<OpenTransactions<Tx>>;
+  /** Inserts a row with this id into the ledger, which accepts several rows with one id. */
+  effect(tx: Tx, id: string): PromiseLike<unknown>;
+  /** Runs `work` in a transaction nested in `tx`, which is rolled back when `work` rejects, and rejects then. */
+  nested(tx: Tx, work: (tx: Tx) => Promise<void>): PromiseLike<unknown>;
+  /** Sends a text to the server by the data layer's own route for such texts. */
+  raw(tx: Tx, text: string): PromiseLike<unknown>;
+  /** How many rows with this id other connections see in the ledger. */
+  countEffects(id: string): Promise<number>;
+  /** Ends every connection of the pools that are open. Resolves when the server has ended their transactions. */
+  disconnect(): Promise<void>;
+  /** Restarts the server, without loss of its data. */
+  restart(): Promise<void>;
+}
+
+/** A pool of a {@link TransactionsUnderTest}. */
+export interface OpenTransactions<Tx> {
+  readonly inbox: Inbox<Tx> & InboxOperations;
+  /** Ends the pool's connections. */
+  close(): Promise<unknown>;
+}
+
+type Subject = TransactionsUnderTest<unknown>;
+type Cases = readonly ContractCase<Subject>[];
+
+/** One run of the handler: `run` counts its runs from 1, over all events. */
+interface Attempt {
+  readonly tx: unknown;
+  readonly id: string;
+  readonly run: number;
+}
+
+type Handle = (subject: Subject, attempt: Attempt) => Promise<unknown>;
+
+type OpenOptions = Parameters<Subject['open']>[0];
+type RunOptions = Partial<OpenOptions> & Pick<ReceiverOptions, 'handlerTimeoutMs' | 'leaseMs'>;
+type Use = (receiver: Receiver, inbox: OpenTransactions<unknown>['inbox']) => Promise<void>;
+
+/** No case waits longer for what must happen. */
+const PATIENCE_MS = 30_000;
+const ONE_CONNECTION = { connections: 1 };
+const FAILURE = new Error('The handler fails.');
+const DIVIDE_BY_ZERO = 'SELECT 1 / 0';
+
+/** The error of a statement, or `undefined`. */
+const errorOf = (statement: PromiseLike<unknown>): PromiseLike<unknown> =>
+  statement.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+
+/** A receiver with one handler over a new pool. */
+async function withReceiver(
+  subject: Subject,
+  handler: Handle,
+  use: Use,
+  { connections = 4, isolation, connectTimeoutMs, ...limits }: RunOptions = {},
+): Promise<void> {
+  const { inbox, close } = await subject.open({ connections, isolation, connectTimeoutMs });
+  let run = 0;
+  const receiver = createReceiver({
+    ...{ secret: 'contract', inbox, handlerTimeoutMs: PATIENCE_MS, leaseMs: 2 * PATIENCE_MS, ...limits },
+    logger: { warn: () => undefined, error: () => undefined },
+    handlers: {
+      'transfer.settled': async ({ id }, { tx }) => {
+        run += 1;
+        await handler(subject, { tx, id, run });
+      },
+    },
+  });
+  try {
+    await use(receiver, inbox);
+  } finally {
+    await receiver.close();
+    await close();
+  }
+}
+
+/** Handles the event, as a retry when it has failed, until it is neither busy nor unavailable. */
+async function retry(receiver: Receiver, inbox: InboxOperations, event: UnknownEvent): Promise<Outcome> {
+  for (const until = Date.now() + PATIENCE_MS; ; await pause(50)) {
+    const state = (await inbox.find(event.id).catch(() => undefined))?.state;
+    if (state === 'failed') await inbox.requeue(event.id);
+    const outcome = await receiver.handle(event, 'push');
+    if ((outcome.kind !== 'busy' && outcome.kind !== 'unavailable') || Date.now() > until) return outcome;
+  }
+}
+
+function expectKind({ kind, error }: Outcome, ...kinds: readonly Outcome['kind'][]): void {
+  const reason = error === undefined ? '' : ` (${error.code}: ${error.message})`;
+  assert.ok(kinds.includes(kind), `The outcome is ${kind}${reason}, not ${kinds.join(' or ')}.`);
+}
+
+/** Fails unless an event that is done has these effects, and another one has none. */
+async function expectEffects(
+  subject: Subject,
+  inbox: InboxOperations,
+  { id }: { readonly id: string },
+  isDone: boolean,
+  [least, most]: readonly [number, number] = [1, 1],
+): Promise<void> {
+  const effects = await subject.countEffects(id);
+  const state = (await inbox.find(id).catch(() => undefined))?.state;
+  const wrong = `The event is ${state} with ${effects} effects.`;
+  assert.ok(isDone ? effects >= least && effects <= most : effects === 0, wrong);
+  assert.equal(state === 'done', isDone, wrong);
+}
+
+/** A pooler in transaction mode does this to a data layer that prepares its COMMIT. */
+const FORGET_COMMIT = `DO $$ DECLARE forgotten text; BEGIN
+  FOR forgotten IN SELECT name FROM pg_prepared_statements WHERE statement ~* '^\\s*commit' LOOP
+    EXECUTE format('DEALLOCATE %I', forgotten);
+  END LOOP;
+END $$`;
+const TERMINATE = 'SELECT pg_terminate_backend(pg_backend_pid())';
+
+/** A handler does this at one event, after it wrote an effect. */
+type Deed = (subject: Subject, attempt: Attempt) => unknown;
+
+/** Deeds by what may come of the event, and how many effects it has once it is handled. */
+const DEEDS: readonly {
+  readonly kinds: readonly Outcome['kind'][];
+  readonly effects?: readonly [least: number, most: number];
+  readonly options?: RunOptions;
+  /** The end of their names. */
+  readonly ending?: string;
+  readonly deeds: Readonly<Record<string, Deed>>;
+}[] = [
+  {
+    kinds: ['handled'],
+    deeds: {
+      "a handler's effect and the event's done commit together": async (subject, { id }) =>
+        assert.equal(await subject.countEffects(id), 0, 'The effect is visible early.'),
+      async 'a nested transaction that fails is rolled back, and the outer one can go on'(
+        subject,
+        { tx, id },
+      ) {
+        const inner = subject.nested(tx, async (nested) => {
+          await subject.effect(nested, id);
+          throw FAILURE;
+        });
+        assert.equal(await errorOf(inner), FAILURE);
+      },
+      async 'a failed statement in a nested transaction leaves the outer one as it was'(subject, { tx }) {
+        const inner = subject.nested(tx, async (nested) => void (await subject.raw(nested, DIVIDE_BY_ZERO)));
+        assert.ok(await errorOf(inner), 'The nested transaction must reject.');
+      },
+    },
+  },
+  {
+    ...{ kinds: ['handled'], effects: [2, 2] },
+    deeds: {
+      'a nested transaction commits with the outer one': (subject, { tx, id }) =>
+        subject.nested(tx, async (inner) => void (await subject.effect(inner, id))),
+    },
+  },
+  {
+    kinds: ['failed'],
+    deeds: {
+      'the effect of a handler that throws is rolled back': () => Promise.reject(FAILURE),
+      async 'a nested transaction is rolled back with the outer one'(subject, { tx, id }) {
+        await subject.nested(tx, async (inner) => void (await subject.effect(inner, id)));
+        throw FAILURE;
+      },
+      'a handler that catches the error of a failed statement fails': (subject, { tx }) =>
+        errorOf(subject.raw(tx, DIVIDE_BY_ZERO)),
+    },
+  },
+  {
+    ...{ kinds: ['handled', 'failed'], effects: [1, 2], options: ONE_CONNECTION },
+    ending: ' is not handled without its effect',
+    deeds: {
+      'a handler that returns before two statements, the second of which fails,': (subject, { tx, id }) =>
+        void errorOf(subject.effect(tx, id).then(() => subject.raw(tx, DIVIDE_BY_ZERO))),
+      'a handler that returns before a nested transaction that fails,'(subject, { tx, id }) {
+        const nested = subject.nested(tx, async (inner) => {
+          await subject.effect(inner, id);
+          await subject.raw(inner, DIVIDE_BY_ZERO);
+        });
+        void errorOf(nested);
+      },
+      // Some data layers send such a COMMIT again: in a transaction that has already failed, and without an error.
+      'a handler whose connection lost its prepared COMMIT': (subject, { tx }) =>
+        subject.raw(tx, FORGET_COMMIT),
+    },
+  },
+  {
+    ...{ kinds: ['failed', 'unavailable', 'busy'], options: { leaseMs: 1_000, handlerTimeoutMs: 999 } },
+    ending: ' leaves no effect, and the retry leaves exactly one',
+    deeds: {
+      'a connection that ends during a statement': (subject, { tx }) => subject.raw(tx, TERMINATE),
+      async 'a connection that ends during a statement whose error is caught'(subject, { tx, id }) {
+        await errorOf(subject.raw(tx, TERMINATE));
+        await errorOf(subject.effect(tx, id));
+        await errorOf(subject.nested(tx, async () => undefined));
+      },
+      'a connection that ends between two statements': (subject) => subject.disconnect(),
+      'a restart of the server': (subject) => subject.restart(),
+    },
+  },
+];
+
+const deedCases = DEEDS.flatMap(({ kinds, effects, options, deeds, ending = '' }) =>
+  Object.entries(deeds).map(([name, deed]) =>
+    test<Subject>(name + ending, async (subject) => {
+      const handler: Handle = async (_, attempt) => {
+        await subject.effect(attempt.tx, attempt.id);
+        if (attempt.run === 2) await deed(subject, attempt);
+      };
+      const use: Use = async (receiver, inbox) => {
+        const [before, event, after] = [someEvent(), someEvent(), someEvent()];
+        // This event prepares statements on its connection.
+        expectKind(await receiver.handle(before, 'push'), 'handled');
+        const outcome = await receiver.handle(event, 'push');
+        expectKind(outcome, ...kinds);
+        await expectEffects(subject, inbox, event, outcome.kind === 'handled', effects);
+        expectKind(await retry(receiver, inbox, event), outcome.kind === 'handled' ? 'duplicate' : 'handled');
+        await expectEffects(subject, inbox, event, true, effects);
+        expectKind(await receiver.handle(after, 'push'), 'handled');
+        await expectEffects(subject, inbox, after, true);
+      };
+      await withReceiver(subject, handler, use, options);
+    }),
+  ),
+);
+
+/** Handlers that outlive their limit, and what happens once they are answered. */
+const OVERDUE: Readonly<
+  Record<string, (subject: Subject) => { readonly handler: Handle; after(): Promise<void> }>
+> = {
+  'a handler that times out writes nothing, even if it goes on'(subject) {
+    const refused = signal();
+    const write: Handle = async (_, { tx, id }) => {
+      for (const until = Date.now() + PATIENCE_MS; Date.now() < until; ) await subject.effect(tx, id);
+    };
+    return { handler: (...args) => write(...args).finally(refused.resolve), after: () => refused.promise };
+  },
+  'a handler that times out in a nested transaction ends, and its event has failed without an effect'(
+    subject,
+  ) {
+    const answered = signal();
+    const handler: Handle = async (_, { tx, id }) =>
+      subject.nested(tx, async (inner) => {
+        await subject.effect(inner, id);
+        await answered.promise;
+        await subject.effect(inner, id);
+      });
+    return { handler, after: async () => answered.resolve() };
+  },
+  'a handler that times out during a long statement is answered at its limit'(subject) {
+    const handler: Handle = async (_, { tx, id }) => {
+      await subject.effect(tx, id);
+      await subject.raw(tx, `SELECT pg_sleep(${PATIENCE_MS / 1_000})`);
+    };
+    return { handler, after: () => subject.disconnect() };
+  },
+};
+
+const timeCases: Cases = [
+  ...Object.entries(OVERDUE).map(([name, prepare]) =>
+    test<Subject>(name, async (subject) => {
+      const { handler, after } = prepare(subject);
+      const use: Use = async (receiver, inbox) => {
+        const [event, startedAt] = [someEvent(), Date.now()];
+        const { error } = await receiver.handle(event, 'push');
+        const tookMs = Date.now() - startedAt;
+        await after();
+        assert.equal(error?.code, 'ERR_HANDLER_TIMEOUT');
+        assert.ok(tookMs < PATIENCE_MS / 2, `The answer took ${tookMs} ms.`);
+        // It waits for the handler, until its lease lapses.
+        await receiver.close();
+        await expectEffects(subject, inbox, event, false);
+        assert.equal((await inbox.find(event.id))?.state, 'failed');
+      };
+      await withReceiver(subject, handler, use, { handlerTimeoutMs: 100, leaseMs: PATIENCE_MS / 2 });
+    }),
+  ),
+  test('a ROLLBACK that a handler leaves behind is refused, and ends no transaction of another event', async (subject) => {
+    const later = signal();
+    let left: Promise<unknown> | undefined;
+    const leaving: Handle = async (_, { tx, id }) => {
+      await subject.effect(tx, id);
+      if (left !== undefined) {
+        later.resolve();
+        assert.ok(await left, 'The statement was sent.');
+        await subject.effect(tx, id);
+      }
+      left ??= later.promise.then(() => errorOf(subject.raw(tx, 'rollback')));
+    };
+    const use: Use = async (receiver, inbox) => {
+      const [event, other] = [someEvent(), someEvent()];
+      for (const one of [event, other]) expectKind(await receiver.handle(one, 'push'), 'handled');
+      await expectEffects(subject, inbox, event, true);
+      assert.equal(await subject.countEffects(other.id), 2);
+    };
+    // The other event has the same connection.
+    await withReceiver(subject, leaving, use, ONE_CONNECTION);
+  }),
+];
+
+/** Begins a transaction that writes an effect of the event, and then does `rest`. */
+async function transact(
+  subject: Subject,
+  inbox: Inbox<unknown>,
+  claim: Claim,
+  rest?: () => Promise<unknown>,
+) {
+  assert.ok(claim.state === 'claimed' && inbox.transaction, 'The claim or the inbox has no `transaction`.');
+  const { lease } = claim;
+  return inbox.transaction(lease, async (tx) => {
+    await subject.effect(tx, lease.id);
+    await rest?.();
+  });
+}
+
+const idle: Handle = async () => undefined;
+
+const connectionCases: Cases = [
+  test('an effect whose lease is lost is rolled back', async (subject) => {
+    await withReceiver(subject, idle, async (_, inbox) => {
+      const event = someEvent();
+      const claim = (leaseMs: number) => inbox.claim(event, { leaseMs, origin: 'push' });
+      assert.equal(await transact(subject, inbox, await claim(0), async () => claim(PATIENCE_MS)), false);
+      await expectEffects(subject, inbox, event, false);
+    });
+  }),
+  test('a transaction that gets no connection in time rejects, and does not blame the handler', async (subject) => {
+    const use: Use = async (_, inbox) => {
+      const [first, event] = [someEvent(), someEvent()];
+      const [holding, waiting] = await Promise.all(
+        [first, event].map(async (one) => inbox.claim(one, { leaseMs: 2 * PATIENCE_MS, origin: 'push' })),
+      );
+      assert.ok(holding && waiting);
+      let second: Promise<unknown> = Promise.resolve();
+      await transact(subject, inbox, holding, async () => {
+        second = transact(subject, inbox, waiting).catch((error: unknown) => error);
+        // A data layer that waits without limit gets its connection afterwards.
+        await Promise.race([second, pause(1_500)]);
+      });
+      const result = await Promise.race([second, pause(PATIENCE_MS, 'did not settle', { ref: false })]);
+      assert.ok(result === true || result instanceof Error, `The transaction that waited ${String(result)}.`);
+      const blamesHandler = result instanceof HandlerError || result instanceof PermanentError;
+      assert.ok(!blamesHandler, `${result} blames the handler.`);
+      await expectEffects(subject, inbox, first, true);
+      await expectEffects(subject, inbox, event, result === true);
+    };
+    await withReceiver(subject, idle, use, { connections: 1, connectTimeoutMs: 300 });
+  }),
+  ...Object.entries<RunOptions>({
+    'a pool of one connection is enough': ONE_CONNECTION,
+    "with default_transaction_isolation = 'repeatable read', deliveries of one event have one effect": {
+      isolation: 'repeatable read',
+    },
+    "with default_transaction_isolation = 'serializable', deliveries of one event have one effect": {
+      isolation: 'serializable',
+    },
+  }).map(([name, options]) =>
+    test<Subject>(name, async (subject) => {
+      const level = `ASSERT current_setting('transaction_isolation') = 'read committed'`;
+      const handler: Handle = async (_, { tx, id }) => {
+        await subject.effect(tx, id);
+        await subject.raw(tx, `DO $$ BEGIN ${level}; END $$`);
+      };
+      const use: Use = async (receiver, inbox) => {
+        const events = [someEvent(), someEvent(), someEvent()];
+        const deliveries = [...events, ...events, ...events, ...events, ...events, ...events];
+        const outcomes = await Promise.all(deliveries.map((event) => receiver.handle(event, 'push')));
+        for (const outcome of outcomes) expectKind(outcome, 'handled', 'busy', 'duplicate');
+        assert.equal(outcomes.filter(({ kind }) => kind === 'handled').length, events.length);
+        for (const event of events) await expectEffects(subject, inbox, event, true);
+      };
+      await withReceiver(subject, handler, use, options);
+    }),
+  ),
+];
+
+/** Texts with which a handler can try to end its transaction. */
+const CONTROL = [
+  ...['COMMIT', 'END', '/* x */ COMMIT', 'COMMIT AND CHAIN', 'SELECT 1; COMMIT', 'COMMIT; BEGIN'],
+  ...[
+    'ROLLBACK',
+    'ABORT',
+    'ROLLBACK AND CHAIN',
+    'ROLLBACK; BEGIN',
+    'BEGIN',
+    "PREPARE TRANSACTION 'stablehooks'",
+  ],
+];
+
+/** How a handler goes on after the text: whether it writes, and what it throws at its end. */
+const MANNERS = [
+  { writes: false, throws: () => FAILURE },
+  { writes: true, throws: () => FAILURE },
+  { writes: true, throws: (failure: unknown) => failure },
+  { writes: true, throws: () => undefined },
+  { writes: false, throws: () => undefined },
+];
+
+/** Handles an event and retries it: it has one effect, or none and is dead. */
+async function expectOnce(subject: Subject, first: Handle): Promise<void> {
+  const handler: Handle = async (_, attempt) =>
+    attempt.run === 1 ? first(subject, attempt) : subject.effect(attempt.tx, attempt.id);
+  await withReceiver(subject, handler, async (receiver, inbox) => {
+    const event = someEvent();
+    const answer = await receiver.handle(event, 'push');
+    const last = answer.kind === 'failed' ? await retry(receiver, inbox, event) : answer;
+    expectKind(last, 'handled', 'dead');
+    const effects = await subject.countEffects(event.id);
+    const wrong = `The event was ${answer.kind}, then ${last.kind}, with ${effects} effects.`;
+    assert.ok(effects === 1 || (effects === 0 && last.kind === 'dead'), wrong);
+  });
+}
+
+const controlCases: Cases = [
+  ...CONTROL.map((text) =>
+    test<Subject>(`a handler that sends ${text} leaves at most one effect, and is not handled without one`, async (subject) => {
+      for (const { writes, throws } of MANNERS) {
+        await expectOnce(subject, async (_, { tx, id }) => {
+          if (!writes) await subject.effect(tx, id);
+          const failure = await errorOf(subject.raw(tx, text));
+          if (writes) await errorOf(subject.effect(tx, id));
+          const error = throws(failure);
+          if (error !== undefined) throw error;
+        });
+      }
+    }),
+  ),
+  // The transaction that is aborted at the end is not the one that the inbox began.
+  test('a handler that sends ROLLBACK, writes, sends BEGIN and fails a statement leaves at most one effect', async (subject) => {
+    for (const throws of [true, false]) {
+      await expectOnce(subject, async (_, { tx, id }) => {
+        await errorOf(subject.raw(tx, 'ROLLBACK'));
+        await subject.effect(tx, id);
+        await errorOf(subject.raw(tx, 'BEGIN'));
+        const failure = await errorOf(subject.raw(tx, DIVIDE_BY_ZERO));
+        if (throws) throw failure;
+      });
+    }
+  }),
+];
+
+/**
+ * The rules of a data layer whose transactions handlers get: effects and `done` commit together or not at all,
+ * whatever the handler sends, and nested transactions are savepoints.
+ *
+ * Run it against the real engine, next to {@link inboxContract} and {@link inboxTransactionContract}, and give each
+ * case a time limit of a minute.
+ *
+ * @example
+ * ```ts
+ * for (const { name, run } of transactionContract) {
+ *   test(name, () =>
+ *     run({
+ *       open: async ({ connections, isolation }) => {
+ *         const pool = await openPool({ connections, isolation });
+ *         return { inbox: postgresInbox(fromMyLayer(pool), { transactional: true }), close: () => pool.end() };
+ *       },
+ *       effect: (tx, id) => tx.insertInto('ledger', { id }),
+ *       nested: (tx, work) => tx.transaction(work),
+ *       raw: (tx, text) => tx.unsafe(text),
+ *       countEffects: async (id) => (await admin.query('SELECT FROM ledger WHERE id = $1', [id])).rowCount,
+ *       disconnect: () => endConnectionsExcept(admin),
+ *       restart: () => server.restart(),
+ *     }),
+ *   );
+ * }
+ * ```
+ */
+export const transactionContract: Cases = [...deedCases, ...timeCases, ...connectionCases, ...controlCases];
