@@ -36,7 +36,7 @@ const ROUTES = {
     import { toNextRoute } from 'stablehooks/next';
     const receiver = createReceiver({
       secret: '${secret}',
-      acknowledge: 'recorded',
+      answer: 'recorded',
       inbox: { ...memoryInbox(), durable: true },
       handlers: {},
     });

@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import { createServer, IncomingMessage, request as sendRequest } from 'node:http';
 import { Socket } from 'node:net';
+import type { Readable } from 'node:stream';
 import fc from 'fast-check';
 import { createReceiver, type Outcome, sign } from 'stablehooks';
 import { toNodeHandler } from 'stablehooks/node';
