@@ -70,8 +70,7 @@ export function toFastifyPlugin(receiver: ReceiverSource): FastifyPlugin {
       const logger = log.level === undefined && log.warn === log.error ? undefined : log;
       const delivery = new NodeWebhookRequest(raw, FIX, { stream, parsed: request, logger });
       const { status, headers, body: answer } = toWebhookResponse(await receive(delivery));
-      const drained = drainUnread(raw, reply.raw, stream);
-      if (drained !== undefined) await drained;
+      if (!raw.complete) await drainUnread(raw, reply.raw, stream);
       return reply.code(status).headers(headers).send(answer);
     });
   };

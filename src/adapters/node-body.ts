@@ -26,8 +26,7 @@ export function createNodeHandler(receive: Receive, fix: string): NodeHandler {
     const request = given as IncomingMessage & NodeRequest;
     const response = answer as ServerResponse;
     const { status, headers, body } = toWebhookResponse(await receive(new NodeWebhookRequest(request, fix)));
-    const drained = drainUnread(request, response);
-    if (drained !== undefined) await drained;
+    if (!request.complete) await drainUnread(request, response);
     // The sender has closed the connection, or something else, such as a timeout, has responded.
     if (response.destroyed || response.headersSent) return;
     // With its length the response is one write; in chunks it would be five, a fifth of a server's time.
@@ -52,6 +51,8 @@ export class NodeWebhookRequest implements WebhookRequest {
   readonly #request: IncomingMessage & NodeRequest;
   readonly #fix: string;
   readonly #framework: Framework;
+  readonly method: string;
+  readonly logger: Logger | undefined;
   /** The stream while raw-body reads it. */
   #reading: Readable | undefined;
 
@@ -59,18 +60,12 @@ export class NodeWebhookRequest implements WebhookRequest {
     this.#request = request;
     this.#fix = fix;
     this.#framework = framework;
-  }
-
-  get method(): string {
-    return this.#request.method ?? '';
+    this.method = request.method ?? '';
+    this.logger = framework.logger;
   }
 
   get url(): string | undefined {
     return this.#request.originalUrl ?? this.#request.url;
-  }
-
-  get logger(): Logger | undefined {
-    return this.#framework.logger;
   }
 
   header(name: string): string | undefined {
@@ -87,9 +82,12 @@ export class NodeWebhookRequest implements WebhookRequest {
       return left;
     }
     if (stream.destroyed && !stream.readableEnded) throw failed(stream.errored);
-    if (isUsed(stream)) throw unavailable(readerOf(left), this.#fix);
+    // Other code that listens for data gets the same data; data that was read or decoded before is lost.
+    const { readable, readableDidRead, readableEncoding } = stream;
+    if (readableDidRead || !readable || readableEncoding) throw unavailable(readerOf(left), this.#fix);
+    const declared = request.headers['content-length'] ?? '';
     // A stream that other code made of the request can have another length.
-    const length = stream === request ? declaredLength(request) : null;
+    const length = stream === request && /^\d+$/.test(declared) ? Number(declared) : null;
     if (length !== null && length > maxBytes) throw tooLarge(maxBytes);
     return this.#read(stream, { limit: maxBytes, length });
   }
@@ -160,17 +158,6 @@ function readerOf(left: unknown): string {
     return 'A parser (such as express.json or express.urlencoded)';
   }
   return 'Something (a body parser, a logger, a proxy)';
-}
-
-/** Whether data of the stream was read or decoded before. Other code that listens for data gets the same data. */
-function isUsed({ readable, readableDidRead, readableEncoding }: Readable): boolean {
-  return readableDidRead || !readable || (readableEncoding ?? null) !== null;
-}
-
-/** The length that the request declares; `null` if it declares none. */
-function declaredLength({ headers }: IncomingMessage): number | null {
-  const length = headers['content-length'];
-  return length !== undefined && /^\d+$/.test(length) ? Number(length) : null;
 }
 
 /** As errors of the stream, these end the reading of raw-body, which has no other way to stop. */

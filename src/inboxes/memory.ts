@@ -166,7 +166,10 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       const token = String(tokens);
       entry.token = token;
       if (events !== undefined) events.lastClaimed = entry;
-      store.change(entry, 'leased', at + leaseMs);
+      entry.state = 'leased';
+      entry.startedAt = at;
+      entry.updatedAt = at;
+      entry.dueAt = at + leaseMs;
       const { id, attempts: attempt } = entry;
       return {
         state: 'claimed',
@@ -177,7 +180,12 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
     complete(lease) {
       const entry = findLeased(lease);
       if (entry === undefined) return false;
-      store.finish(entry);
+      store.close(entry);
+      entry.state = 'done';
+      entry.dueAt = null;
+      entry.lastError = null;
+      entry.updatedAt = now();
+      store.done.set(entry.id, entry);
       if (lease.key !== undefined) release(lease.key);
       return true;
     },
@@ -484,7 +492,6 @@ class EventStore {
     entry.state = state;
     entry.dueAt = dueAt;
     entry.updatedAt = at;
-    if (state === 'leased') entry.startedAt = at;
   }
 
   /** Adds the attempt of a leased event to its history. */
@@ -496,21 +503,10 @@ class EventStore {
     entry.history = withAttempt(entry.history, { attempt, startedAt, endedAt, result, error });
   }
 
-  /** Marks an event done. */
-  finish(entry: Entry): void {
+  /** Removes an event from the open ones. */
+  close(entry: Entry): void {
     this.open.delete(entry.id);
     if (entry.key !== null) this.#unsetKey(entry);
-    entry.state = 'done';
-    entry.dueAt = null;
-    entry.lastError = null;
-    entry.updatedAt = this.#now();
-    this.done.set(entry.id, entry);
-  }
-
-  /** Removes an event from the open ones. */
-  #close(entry: Entry): void {
-    this.open.delete(entry.id);
-    this.#unsetKey(entry);
   }
 
   /** Yields each due event once, the longest due first. */
@@ -554,7 +550,7 @@ class EventStore {
       );
     }
     const oldestOfState = kept.filter((entry) => entry.state === state);
-    for (const entry of oldestOfState.slice(0, Math.ceil(this.#capacity / 100))) this.#close(entry);
+    for (const entry of oldestOfState.slice(0, Math.ceil(this.#capacity / 100))) this.close(entry);
     if (this.#isWarned) return;
     this.#isWarned = true;
     this.#logger.warn(

@@ -80,18 +80,18 @@ export class Attempt {
         const result = { kind: 'failed', attempt, handlerMs: this.#handlerMs, error } as const;
         resolve({ result, rest: this.#parts.inFlight.track(this.#reportOverdue(ended)) });
       };
-      ended.then((result) => resolve({ result }), reject);
+      ended.then(resolve, reject);
     });
   }
 
   /** Runs the handler, in a transaction if the inbox has them, and records how it ended. */
-  async #runAndRecord(): Promise<OutcomeResult> {
+  async #runAndRecord(): Promise<Run> {
     const { store, leaseMs, maxAttempts } = this.#parts;
     const lease = this.#lease;
     if (this.#leftMs <= 0) throw leaseLapsedBefore(leaseMs);
     // The last attempt recorded no result, otherwise the event would be dead. It may end the process each time.
     if (store.durable && lease.attempt > maxAttempts)
-      return await this.#fail(unfinished(this.#work.event, lease));
+      return { result: await this.#fail(unfinished(this.#work.event, lease)) };
     let isCompleted: boolean;
     try {
       if (store.hasTransactions) {
@@ -103,11 +103,11 @@ export class Attempt {
         isCompleted = isPromise(completion) ? await completion : completion;
       }
     } catch (error) {
-      if (isHandlerFault(error)) return await this.#fail(error);
+      if (isHandlerFault(error)) return { result: await this.#fail(error) };
       throw error;
     }
     if (!isCompleted) throw leaseLost(lease);
-    return { kind: 'handled', attempt: lease.attempt, handlerMs: this.#handlerMs };
+    return { result: { kind: 'handled', attempt: lease.attempt, handlerMs: this.#handlerMs } };
   }
 
   /** Calls the handler under its time limit. Throws and rejects with a {@link HandlerFault}. */
@@ -164,11 +164,11 @@ export class Attempt {
   }
 
   /** Reports the end of an overdue handler. Resolves when it has ended, or its lease has lapsed. */
-  async #reportOverdue(ended: Promise<OutcomeResult>): Promise<void> {
+  async #reportOverdue(ended: Promise<Run>): Promise<void> {
     const { report, runtime, logger, leaseMs } = this.#parts;
     const { event, origin, secretIndex } = this.#work;
     const pass = report.open(origin, event, secretIndex);
-    const concluded = report.conclude(pass, () => ended);
+    const concluded = report.conclude(pass, async () => (await ended).result);
     const ms = this.#leftMs - this.#limitMs;
     try {
       const { kind, error } = await orTimeout(concluded, {

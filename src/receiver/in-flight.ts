@@ -9,8 +9,11 @@ export class InFlight {
   #count = 0;
   #resolvers: (() => void)[] = [];
 
-  enter(): void {
+  /** Counts a pass. @throws {BusyError} `ERR_RECEIVER_CLOSED` */
+  admit(pass: { isInFlight: boolean }): void {
+    if (this.isClosed) throw receiverClosed();
     this.#count += 1;
+    pass.isInFlight = true;
   }
 
   leave(): void {
@@ -18,10 +21,11 @@ export class InFlight {
     if (this.#count === 0) for (const resolve of this.#resolvers.splice(0)) resolve();
   }
 
-  /** Holds `close()` until the work has ended. The work must not reject. */
+  /** Holds `close()` until the work has ended. */
   track<Work extends Promise<unknown>>(work: Work): Work {
-    this.enter();
-    void work.then(() => this.leave());
+    this.#count += 1;
+    const leave = () => this.leave();
+    work.then(leave, leave);
     return work;
   }
 

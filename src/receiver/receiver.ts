@@ -208,15 +208,14 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
       typeof secret === 'function' ? secret(request) : secret,
       () => readBody(request, bodies),
     );
-    report.enter(pass);
+    inFlight.admit(pass);
     pass.secretIndex = secretIndex;
     const { parsed, json } = readEvent(body);
     const { event } = parsed;
     pass.event = event;
     const { result, rest } = await delivering({ event, origin: 'push', json, secretIndex });
-    const { waitUntil } = request;
-    if (rest !== undefined && waitUntil !== undefined) {
-      const keepAlive = (work: Promise<unknown>) => waitUntil.call(request, work);
+    if (rest !== undefined) {
+      const keepAlive = (work: Promise<unknown>) => request.waitUntil?.(work);
       notify('waitUntil', keepAlive, { value: rest, logger: pass.logger });
     }
     return result;
@@ -236,7 +235,8 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
   ): Promise<Outcome> {
     const pass = report.open(work.origin, work.event);
     const run = async () => {
-      report.enter(pass);
+      // A taken event is in flight with the pass of the redriver.
+      if (work.origin !== 'redrive') inFlight.admit(pass);
       if (work.origin === 'queue' && !store.durable) throw queueNeedsDurable('receiver.handle');
       const { result, rest } = await dispatch(work);
       if (rest !== undefined && onRest !== undefined) notify('waitUntil', onRest, { value: rest, logger });

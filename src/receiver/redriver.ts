@@ -162,9 +162,14 @@ export class Redriver {
    *
    * @throws {UnavailableError} `ERR_INBOX_FAILED`
    */
-  async pass({ signal, onOutcome, onRest = () => undefined }: PassOptions): Promise<boolean> {
-    const { store, inFlight, runOne, capacity, leaseMs, runtime } = this.#settings;
+  pass(options: PassOptions): Promise<boolean> {
     this.#hasRedriven = true;
+    // No other process runs the taken events for a lease, so `close()` waits for them.
+    return this.#settings.inFlight.track(this.#runDue(options));
+  }
+
+  async #runDue({ signal, onOutcome, onRest = () => undefined }: PassOptions): Promise<boolean> {
+    const { store, inFlight, runOne, capacity, leaseMs, runtime } = this.#settings;
     const width = Math.min(WIDTH, capacity?.count ?? WIDTH);
     const until = runtime.elapsed() + leaseMs;
     const running = new Set<Promise<void>>();
@@ -175,8 +180,6 @@ export class Redriver {
       });
       running.add(end);
     };
-    // No other process runs the taken events for a lease, so `close()` waits for them.
-    inFlight.enter();
     try {
       while (!signal?.aborted && !inFlight.isClosed && runtime.elapsed() < until) {
         // A request for each event that ends would take most of the time.
@@ -192,7 +195,6 @@ export class Redriver {
       return true;
     } finally {
       await Promise.all(running);
-      inFlight.leave();
     }
   }
 

@@ -3,7 +3,7 @@ import { describeThrown, messageOf } from '../core/errors.js';
 import type { UnknownEvent } from '../core/events.js';
 import { log, notify } from '../core/log.js';
 import type { Logger, Origin } from '../core/ports.js';
-import { type InFlight, receiverClosed } from './in-flight.js';
+import type { InFlight } from './in-flight.js';
 import { type Outcome, type OutcomeResult, toFailure } from './outcome.js';
 import type { Conclude, Pass } from './work.js';
 
@@ -40,13 +40,6 @@ export class Report {
   /** Begins a pass; a delivery gets its event and `secretIndex` once they are known. */
   open(origin: Origin, event?: UnknownEvent, secretIndex?: number, isContended = false): OpenPass {
     return { origin, event, secretIndex, logger: this.#logger, isInFlight: false, isContended };
-  }
-
-  /** Counts a pass among those that `close()` waits for. @throws {BusyError} `ERR_RECEIVER_CLOSED` */
-  enter(pass: OpenPass): void {
-    if (this.#inFlight.isClosed) throw receiverClosed();
-    this.#inFlight.enter();
-    pass.isInFlight = true;
   }
 
   /** Runs a pass to its outcome, calling `run` synchronously. Never rejects. */

@@ -43,7 +43,7 @@ export function toReceiver(where: string, source: ReceiverSource): () => Receive
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `source` is neither a receiver nor a function.
  */
 export function toReceive(where: string, source: ReceiverSource): Receive {
-  if (isReceiver(source)) return (request) => source.receive(request);
+  if (isReceiver(source)) return source.receive.bind(source);
   const receiver = toReceiver(where, source);
   return (request) => {
     try {

@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import type { HandlerContext, WebhookEvent } from 'stablehooks';
 import { OnEvent, StablehooksModule } from 'stablehooks/nest';
-import * as z from 'zod/mini';
 import { contractReceiverOptions } from 'stablehooks-kit/conformance';
+import * as z from 'zod/mini';
 import { describeContract } from './listening.js';
 import { createApp, PLATFORMS } from './nest-apps.js';
 

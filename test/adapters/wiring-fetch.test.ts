@@ -250,25 +250,6 @@ describe('fetch', () => {
     expect(outcomes.map(({ error }) => error?.code)).toEqual(['ERR_EVENT_MALFORMED']);
   });
 
-  test('a stream that fails after the refusal of its first bytes leaves no timer', async () => {
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-    onTestFinished(() => void vi.useRealTimers());
-    const { receiver } = createObserved({ maxBodyBytes: 1_000 });
-    let pulls = 0;
-    const { request } = forgedRequest({
-      pull(controller) {
-        pulls += 1;
-        if (pulls === 1) return controller.enqueue(new Uint8Array(1_001));
-        controller.error(new Error('gone'));
-      },
-    });
-
-    expect((await toFetchHandler(receiver)(request)).status).toBe(413);
-    await expect.poll(() => pulls).toBe(2);
-    await new Promise((resolve) => setImmediate(resolve));
-    expect(vi.getTimerCount()).toBe(0);
-  });
-
   test.each([
     { fault: Object.assign(new Error('aborted'), { code: 'ECONNRESET' }), code: 'ERR_BODY_INCOMPLETE' },
     { fault: new TypeError('Body is unusable'), code: 'ERR_BODY_UNAVAILABLE' },
