@@ -9,8 +9,8 @@ import type { Lease, Logger } from '../core/ports.js';
 import { orTimeout, type Runtime } from '../core/runtime.js';
 import { Context, type HandlerFault, isHandlerFault, toHandlerFault } from './handler-call.js';
 import type { InFlight } from './in-flight.js';
-import { type OutcomeResult, toFailure } from './outcome.js';
-import { logOutcome, type Report, toOutcome } from './report.js';
+import type { OutcomeResult } from './outcome.js';
+import { logOutcome, type Report } from './report.js';
 import type { Store } from './store.js';
 import type { CallHandler, Run, Work } from './work.js';
 
@@ -176,10 +176,10 @@ export class Attempt {
         ms,
         toError: () => leaseLapsed(leaseMs),
       });
-      if (error === undefined)
-        log(logger, 'warn', `${kind} ${event.id}: its handler ended after handlerTimeoutMs.`);
+      if (error !== undefined) return;
+      log(logger, 'warn', `${kind} ${event.id}: its handler ended after handlerTimeoutMs.`);
     } catch (lapsed) {
-      logOutcome(toOutcome(pass, toFailure(lapsed)), logger);
+      logOutcome({ kind: 'busy', origin, event, error: lapsed as BusyError }, logger);
     }
   }
 }

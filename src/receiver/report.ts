@@ -55,20 +55,25 @@ export class Report {
     } catch (error) {
       result = toFailure(error);
     }
-    const outcome = toOutcome(pass, result);
-    if (result.error !== undefined && !isContention(pass, outcome)) logOutcome(outcome, pass.logger);
+    const { origin, event, secretIndex } = pass;
+    const { kind, attempt, handlerMs, error } = result;
+    // Frozen, because the response is made from it after the observer has seen it.
+    const outcome = Object.freeze({
+      kind,
+      origin,
+      event,
+      secretIndex,
+      attempt,
+      handlerMs,
+      error,
+    }) as Outcome;
+    if (error !== undefined && !isContention(pass, outcome)) logOutcome(outcome, pass.logger);
     if (this.#onOutcome !== undefined) {
       notify('onOutcome', this.#onOutcome, { value: outcome, logger: pass.logger });
     }
     if (pass.isInFlight) this.#inFlight.leave();
     return outcome;
   }
-}
-
-/** Frozen, because the response is made from it after the observer has seen it. */
-export function toOutcome({ origin, event, secretIndex }: Pass, result: OutcomeResult): Outcome {
-  const { kind, attempt, handlerMs, error } = result;
-  return Object.freeze({ kind, origin, event, secretIndex, attempt, handlerMs, error }) as Outcome;
 }
 
 /** Whether another process was first: it runs the event, and no line is needed. */
