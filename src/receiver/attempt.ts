@@ -69,7 +69,7 @@ class Attempt {
   readonly #deadlines: Deadlines;
   #startedAt = 0;
   #handlerMs: number | undefined;
-  #onTimeUp: (() => void) | undefined;
+  #onTimeUp: ((error: HandlerError) => void) | undefined;
 
   constructor(
     parts: AttemptParts,
@@ -90,9 +90,8 @@ class Attempt {
   run(): Promise<Run> {
     const ended = this.#runAndRecord();
     return new Promise((resolve, reject) => {
-      this.#onTimeUp = () => {
+      this.#onTimeUp = (error) => {
         const { attempt } = this.#lease;
-        const error = stillRunning(this.#work.event, this.#limitMs);
         const result = { kind: 'failed', attempt, handlerMs: this.#handlerMs, error } as const;
         resolve({ result, rest: this.#parts.inFlight.track(this.#reportOverdue(ended)) });
       };
@@ -132,9 +131,10 @@ class Attempt {
       const running = callHandler(event, this.#lease, context);
       if (!isPromise(running)) return this.#stopClock();
       const wait = this.#deadlines.begin(() => {
+        const error = stillRunning(event, this.#limitMs);
         this.#stopClock();
-        this.#onTimeUp?.();
-        context.abort(stillRunning(event, this.#limitMs));
+        this.#onTimeUp?.(error);
+        context.abort(error);
       });
       return this.#settle(running, wait);
     } catch (thrown) {
