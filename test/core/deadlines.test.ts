@@ -24,8 +24,12 @@ function fakeTime() {
         at: now + ms,
         callback,
         isReferenced: true,
-        ref: () => void (timer.isReferenced = true),
-        unref: () => void (timer.isReferenced = false),
+        ref() {
+          timer.isReferenced = true;
+        },
+        unref() {
+          timer.isReferenced = false;
+        },
       };
       timers.add(timer);
       return timer;
