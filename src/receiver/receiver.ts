@@ -244,9 +244,8 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
     const { event } = parsed;
     pass.event = event;
     const { result, rest } = await delivering({ event, origin: 'push', json, secretIndex });
-    const { waitUntil } = request;
-    if (rest !== undefined && waitUntil !== undefined) {
-      const keepAlive = (work: Promise<unknown>) => waitUntil.call(request, work);
+    if (rest !== undefined) {
+      const keepAlive = (work: Promise<unknown>) => request.waitUntil?.(work);
       notify('waitUntil', keepAlive, { value: rest, logger: pass.logger });
     }
     return result;
