@@ -69,7 +69,7 @@ class Attempt {
   readonly #deadlines: Deadlines;
   #startedAt = 0;
   #handlerMs: number | undefined;
-  #onTimeUp: ((error: HandlerError) => void) | undefined;
+  #onTimeUp: (() => void) | undefined;
 
   constructor(
     parts: AttemptParts,
@@ -90,8 +90,9 @@ class Attempt {
   run(): Promise<Run> {
     const ended = this.#runAndRecord();
     return new Promise((resolve, reject) => {
-      this.#onTimeUp = (error) => {
+      this.#onTimeUp = () => {
         const { attempt } = this.#lease;
+        const error = stillRunning(this.#work.event, this.#limitMs);
         const result = { kind: 'failed', attempt, handlerMs: this.#handlerMs, error } as const;
         resolve({ result, rest: this.#parts.inFlight.track(this.#reportOverdue(ended)) });
       };
@@ -131,10 +132,9 @@ class Attempt {
       const running = callHandler(event, this.#lease, context);
       if (!isPromise(running)) return this.#stopClock();
       const wait = this.#deadlines.begin(() => {
-        const error = stillRunning(event, this.#limitMs);
         this.#stopClock();
-        this.#onTimeUp?.(error);
-        context.abort(error);
+        this.#onTimeUp?.();
+        context.abort(stillRunning(event, this.#limitMs));
       });
       return this.#settle(running, wait);
     } catch (thrown) {

@@ -1,11 +1,11 @@
 /** A cache for functions that fetch a secret from a secret manager. */
 
 import { describeThrown } from '../core/errors.js';
-import { log } from '../core/log.js';
 import { func, integer, readOptions, required, rule, withMethods } from '../core/options.js';
 import type { Logger } from '../core/ports.js';
 import { RUNTIME, type Runtime, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import type { SecretFunction, Secrets } from '../core/signature.js';
+import { log } from '../core/log.js';
 import { copySecrets, type SecretRequest } from './secret.js';
 
 /** Options of {@link cachedSecret}. */

@@ -3,8 +3,8 @@ import { isPromise } from '../core/awaitable.js';
 import { BusyError } from '../core/errors.js';
 import { isKnownEvent, type UnknownEvent, type WebhookEvent } from '../core/events.js';
 import type { Claim, RecordResult } from '../core/ports.js';
-import { type AttemptParts, makeAttempt } from './attempt.js';
 import type { OutcomeResult } from './outcome.js';
+import { type AttemptParts, makeAttempt } from './attempt.js';
 import type { Dispatch, Work } from './work.js';
 
 /** The wait before the next try of an event that another process has to run, in ms. */

@@ -335,7 +335,7 @@ describe.each(['without transactions', 'in a transaction'])('an overdue handler 
     const event = anEvent();
     const outcome = await receiver.handle(event, 'push');
     expect(outcome).toMatchObject({ kind: 'failed', attempt: 1, error: { code: 'ERR_HANDLER_TIMEOUT' } });
-    expect(signals[0]?.reason).toBe(outcome.error);
+    expect(signals[0]?.reason).toEqual(outcome.error);
     expect(lines[0]).toMatch(/still running after 5 ms.*Pass `signal`/);
     expect(transactions).toEqual([]);
     expect(await codeOf(event)).toBe('ERR_EVENT_BUSY');
