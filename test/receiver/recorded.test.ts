@@ -197,7 +197,7 @@ describe('waitUntil', () => {
     const { deliverWaiting, codes } = recording(async () => {
       started.resolve();
       await gate.promise;
-      return await finish();
+      await finish();
     });
     const { work } = await deliverWaiting();
     await started.promise;

@@ -11,7 +11,6 @@ import {
   isSettled,
   leaseOf,
   manualRuntime,
-  settled,
   setUp,
   someEvents,
 } from './set-up.js';

@@ -35,7 +35,7 @@ export function setUp(handler: SettledHandler = () => undefined, options: Partia
     inbox,
   });
   /** The kind of each outcome, or the code of its error. */
-  const codes = () => outcomes.map(({ kind, error }) => error?.code ?? kind);
+  const codes = (): string[] => outcomes.map(({ kind, error }) => error?.code ?? kind);
   /** How many events were handled. */
   const handled = () => outcomes.filter(({ kind }) => kind === 'handled').length;
   const deliver = async (event: UnknownEvent = anEvent()) => receiver.receive(await delivery(event));
@@ -63,7 +63,7 @@ export async function isSettled(promise: Promise<unknown> | undefined): Promise<
   return isOver;
 }
 
-export const down = () => Promise.reject(new Error('down'));
+export const down = (): Promise<never> => Promise.reject(new Error('down'));
 
 export const never = () => new Promise<never>(() => undefined);
 
