@@ -131,7 +131,7 @@ const refused: readonly (readonly [FactoryName, args: readonly unknown[], messag
     '`secret` must be given: check the environment variable that it comes from.',
   ],
   ['createReceiver', [{ ...required, inbox: {} }], '`inbox` must be an inbox'],
-  ['createReceiver', [{ ...required, telemetry: {} }], '`telemetry` must be telemetry'],
+  ['createReceiver', [{ ...required, use: {} }], '`use` must be a list of layers'],
   ['createReceiver', [{ ...required, runtime: { now: 0 } }], '`runtime` must be an object with some of'],
   ['memoryInbox', [{ runtime: { time: method } }], '`runtime` must be an object with some of'],
   ['createPoller', [{ client, receiver, runtime: null }], '`runtime` must be an object with some of'],
@@ -145,21 +145,6 @@ const refused: readonly (readonly [FactoryName, args: readonly unknown[], messag
   ['cachedSecret', [method, {}], '`ttlMs` must be an integer from 1'],
   ['cachedSecret', [undefined, { ttlMs: 1 }], '`fetchSecret` must be a function'],
   ['cachedSecret', [(_key: string) => '', { ttlMs: 1 }], '`key` must be a function'],
-  [
-    'createReceiver',
-    [{ ...required, signatureHeader: '' }],
-    '`signatureHeader` must be the name of a header',
-  ],
-  [
-    'createReceiver',
-    [{ ...required, signatureHeader: 'x y' }],
-    '`signatureHeader` must be the name of a header',
-  ],
-  [
-    'createPoller',
-    [{ client, receiver: { ...receiver, inbox: undefined } }],
-    '`receiver` must be a receiver',
-  ],
   ['toCronRoute', [undefined, { secret: 'cron' }], '`poller` must be a poller'],
   [
     'createReceiver',
@@ -330,15 +315,16 @@ const optional: readonly {
     names: [
       'secret',
       'handlers',
-      'payloads',
       'inbox',
+      'signature',
       'queue',
+      'answer',
+      'orderingKey',
+      'maxConcurrency',
       'onUnknown',
       'logger',
       'onOutcome',
-      'signatureHeader',
-      'encoding',
-      'signaturePrefix',
+      'use',
       'maxBodyBytes',
       'bodyTimeoutMs',
       'secretTimeoutMs',
@@ -494,6 +480,8 @@ test.each(optional)(
 /** What takes no options of its own: it is called per event, or for authors. */
 const others = [
   'createdAtMs',
+  'createFetchHandler',
+  'decorateInbox',
   'describeGap',
   'forwardOnly',
   'getReceiverToken',
@@ -515,6 +503,7 @@ const others = [
   'sign',
   'toWebhookResponse',
   'verifySignature',
+  'withPayload',
 ];
 
 test('the tables above hold every factory that the package exports', async () => {

@@ -64,12 +64,13 @@ export class Deadlines {
 
   #onTimer(timed: Wait): void {
     const isTimeUp = !timed.isOver;
-    this.#timed = undefined;
-    this.#timer = undefined;
     for (let wait = this.#first; isTimeUp && wait !== undefined && wait.at <= timed.at; wait = this.#first) {
       this.end(wait);
       wait.onTimeUp();
     }
-    if (this.#timed === undefined && this.#first !== undefined) this.#setTimer(this.#first);
+    // Only now: a wait that a callback begins is not the first to end.
+    this.#timed = undefined;
+    this.#timer = undefined;
+    if (this.#first !== undefined) this.#setTimer(this.#first);
   }
 }

@@ -39,9 +39,17 @@ export function storeForLater({ store, redriver }: AnswerFirstParts): Dispatch {
   };
 }
 
-/** Runs the handler of a delivery that is answered, and the events that waited for it. Never rejects. */
+/** Adds the events that waited for a handler or its slot to the work after the answer. Outside of the slots. */
+export function thenIdle(redriver: Redriver): (next: Dispatch) => Dispatch {
+  return (next) => async (work) => {
+    const { result, rest } = await next(work);
+    return { result, rest: rest?.then(() => redriver.idle()) };
+  };
+}
+
+/** Runs the handler of a delivery that is answered. Never rejects. */
 async function runAfterAnswer(
-  { report, redriver, runtime }: AnswerFirstParts,
+  { report, runtime }: AnswerFirstParts,
   next: Dispatch,
   work: Work,
 ): Promise<void> {
@@ -55,5 +63,4 @@ async function runAfterAnswer(
     return run.result;
   });
   await rest;
-  await redriver.idle();
 }

@@ -14,7 +14,7 @@ import { abortSignal, integer, readOptions } from '../core/options.js';
 import type { Inbox, Origin, RecordResult } from '../core/ports.js';
 import { atMost, orAborted } from '../core/runtime.js';
 import { verify } from '../core/signature.js';
-import { answerFirst, storeForLater } from '../flow/answer-first.js';
+import { answerFirst, storeForLater, thenIdle } from '../flow/answer-first.js';
 import { enqueueEvents, enqueueInto } from '../flow/enqueue.js';
 import { limitConcurrency, Slots } from '../flow/limit.js';
 import { checkKey, keyedInbox, wakeAfter } from '../flow/order.js';
@@ -176,7 +176,7 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
     capacity: slots,
     wakes: isAnsweredFirst,
     detached,
-    runOne: (work, onRest) => runEvent(accepting, work, { onRest }),
+    runOne: (work, onRest) => runEvent(accepting, work, { onRest, isTaken: true }),
   });
 
   // From the inside out: the handler's run, its ordering key, the answer, the limit, the queue.
@@ -189,7 +189,9 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
   const handling = limited(running);
   const enqueue = queue && wrap(use, 'enqueue', enqueueInto(queue));
   const accepting = enqueue === undefined ? handling : enqueueEvents(enqueue, parts)(handling);
-  const delivering = isAnsweredFirst ? limited(answering, storeForLater(answerParts)) : accepting;
+  const delivering = isAnsweredFirst
+    ? thenIdle(redriver)(limited(answering, storeForLater(answerParts)))
+    : accepting;
 
   function receive(request: WebhookRequest): Promise<Outcome> {
     const pass = report.open('push');
@@ -228,15 +230,17 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
     {
       onRest,
       traceparent,
+      isTaken = false,
     }: {
       readonly onRest?: ((rest: Promise<unknown>) => void) | undefined;
       readonly traceparent?: string | undefined;
+      /** Whether the redriver took it: then `close()` waits for that, and others may run the event first. */
+      readonly isTaken?: boolean;
     },
   ): Promise<Outcome> {
-    const pass = report.open(work.origin, work.event);
+    const pass = report.open(work.origin, work.event, undefined, isTaken);
     const run = async () => {
-      // A taken event is in flight with the pass of the redriver.
-      if (work.origin !== 'redrive') inFlight.admit(pass);
+      if (!isTaken) inFlight.admit(pass);
       if (work.origin === 'queue' && !store.durable) throw queueNeedsDurable('receiver.handle');
       const { result, rest } = await dispatch(work);
       if (rest !== undefined && onRest !== undefined) notify('waitUntil', onRest, { value: rest, logger });

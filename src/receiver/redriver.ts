@@ -59,6 +59,10 @@ export class Redriver {
   /** Ends the passes. Made when they begin: Workers refuse to make one while they load a module. */
   #stopping: AbortController | undefined;
   #loop: Promise<void> | undefined;
+  /** Handlers that the loop started and that outlive their time limit. */
+  readonly #overdue = new Set<Promise<unknown>>();
+  #wasStarted = false;
+  /** Whether passes are made at intervals. */
   #isStarted = false;
   #isWoken = false;
   #isFailing = false;
@@ -73,8 +77,9 @@ export class Redriver {
   /** @throws {ConfigError} `ERR_CONFIG_INVALID` when it was started before. */
   start({ intervalMs = INTERVAL_MS, signal }: StartOptions): void {
     const { inFlight, detached } = this.#settings;
-    if (this.#isStarted) throw new ConfigError('receiver.start: it was started before.');
+    if (this.#wasStarted) throw new ConfigError('receiver.start: it was started before.');
     if (inFlight.isClosed || signal?.aborted) return;
+    this.#wasStarted = true;
     this.#isStarted = true;
     this.#intervalMs = intervalMs;
     signal?.addEventListener('abort', () => this.#stop(), { once: true });
@@ -91,10 +96,23 @@ export class Redriver {
     if (this.#loop === undefined && wakes && !inFlight.isClosed) this.#loop = detached(() => this.#run());
   }
 
-  /** Resolves when the passes that a wake-up started have ended, but after a lease at the latest. */
+  /** Resolves when the passes that a wake-up started, and their handlers, have ended, after a lease at the latest. */
   async idle(): Promise<void> {
     const { leaseMs, runtime } = this.#settings;
-    if (this.#loop !== undefined && !this.#isStarted) await atMost(leaseMs, this.#loop, runtime);
+    if (this.#isBusy && !this.#isStarted) await atMost(leaseMs, this.#untilIdle(), runtime);
+  }
+
+  get #isBusy(): boolean {
+    return this.#loop !== undefined || this.#overdue.size > 0;
+  }
+
+  async #untilIdle(): Promise<void> {
+    while (this.#isBusy) await Promise.all([this.#loop, ...this.#overdue]);
+  }
+
+  #addOverdue(handler: Promise<unknown>): void {
+    this.#overdue.add(handler);
+    void handler.then(() => this.#overdue.delete(handler));
   }
 
   /** Ends the passes, and resolves when they have ended. */
@@ -104,12 +122,13 @@ export class Redriver {
   }
 
   #stop(): void {
+    this.#isStarted = false;
     this.#stopping?.abort();
     this.#endPause?.();
   }
 
   async #run(): Promise<void> {
-    this.#stopping ??= new AbortController();
+    this.#stopping = new AbortController();
     const { signal } = this.#stopping;
     while (!signal.aborted) {
       this.#isWoken = false;
@@ -119,13 +138,15 @@ export class Redriver {
       await this.#pause(signal);
     }
     this.#loop = undefined;
+    // Something may have become due while the last pass of `start` ended.
+    if (signal.aborted && this.#isWoken) this.wake();
   }
 
   /** One pass; logs the first failure of a row, and the first success after it. */
   async #tryPass(signal: AbortSignal): Promise<boolean> {
     const { logger } = this.#settings;
     try {
-      const isMore = await this.pass({ signal });
+      const isMore = await this.pass({ signal, onRest: (rest) => this.#addOverdue(rest) });
       if (this.#isFailing) log(logger, 'warn', 'due events can be read from the inbox again.');
       this.#isFailing = false;
       return isMore;
@@ -201,11 +222,11 @@ export class Redriver {
   /** Says once that an event waits for its retry and, as far as this process and the inbox know, nothing redrives. */
   warnIfIdle({ id }: UnknownEvent): void {
     const { store, inbox, logger } = this.#settings;
-    if (this.#hasWarned || this.#hasRedriven || this.#isStarted || !store.durable) return;
+    if (this.#hasWarned || this.#hasRedriven || !store.durable) return;
     this.#hasWarned = true;
     const check = async () => {
       const isPolled = ((await inbox.pollState?.())?.watermark ?? null) !== null;
-      if (isPolled || this.#hasRedriven || this.#isStarted) return;
+      if (isPolled || this.#hasRedriven) return;
       log(
         logger,
         'warn',

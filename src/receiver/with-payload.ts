@@ -56,9 +56,8 @@ async function refuse(
   issues: readonly SchemaIssue[],
 ): Promise<never> {
   const fields = new Set<string>();
-  for (const { path = [] } of issues.slice(0, MAX_ISSUES)) {
-    const keys = path.map((part) => (typeof part === 'object' ? part.key : part));
-    fields.add(['payload', ...(await toNames(schema, payload, keys))].join('.'));
+  for (const { path } of issues.slice(0, MAX_ISSUES)) {
+    fields.add(['payload', ...(await toNames(schema, payload, keysOf(path)))].join('.'));
   }
   throw new EventError(
     'ERR_PAYLOAD_INVALID',
@@ -68,6 +67,10 @@ async function refuse(
   );
 }
 
+function keysOf(path: SchemaIssue['path'] = []): readonly PropertyKey[] {
+  return path.map((part) => (typeof part === 'object' ? part.key : part));
+}
+
 /** The path of an issue; keys that the schema does not declare are content of the payload, and become `*`. */
 async function toNames(
   schema: StandardSchema,
@@ -75,40 +78,50 @@ async function toNames(
   keys: readonly PropertyKey[],
 ): Promise<readonly string[]> {
   const names: string[] = [];
-  for (const [index, key] of keys.entries()) {
-    const isDeclared =
-      typeof key === 'number' || (await isDeclaredName(schema, payload, keys.slice(0, index + 1)));
+  let parent: unknown = payload;
+  for (const key of keys) {
+    const isIndex = typeof key === 'number' && Array.isArray(parent);
+    const isDeclared = isIndex || (typeof key !== 'symbol' && (await declares(schema, payload, String(key))));
     names.push(isDeclared ? String(key) : '*');
+    parent = Object(parent)[key];
   }
   return names;
 }
 
-/** Whether the issue does not follow the last key when the payload has it under another name, as in a record it would. */
-async function isDeclaredName(
-  schema: StandardSchema,
-  payload: UnknownPayload,
-  keys: readonly PropertyKey[],
-): Promise<boolean> {
-  const other = `other_${crypto.randomUUID()}`;
+/**
+ * Whether the schema has the name: the payload does not have it, or no issue follows when the payload has another text
+ * wherever it has this one.
+ */
+async function declares(schema: StandardSchema, payload: UnknownPayload, name: string): Promise<boolean> {
+  const other = similarName(name);
   try {
-    const renamed = rename(payload, keys, other);
+    if (!JSON.stringify(payload).includes(JSON.stringify(name))) return true;
+    const renamed = rename(payload, name, other);
     const { issues = [] } = await (schema['~standard'].validate(renamed) as Awaitable<SchemaResult<unknown>>);
-    return !issues.some(({ path = [] }) =>
-      path.some((part) => (typeof part === 'object' ? part.key : part) === other),
-    );
+    return !issues.some(({ path }) => keysOf(path).some((key) => String(key) === other));
   } catch {
     return false;
   }
 }
 
-/** A copy of the value whose member at the path has another name. */
-function rename(value: unknown, [key, ...rest]: readonly PropertyKey[], other: string): unknown {
-  if (key === undefined || typeof value !== 'object' || value === null) return value;
-  if (Array.isArray(value))
-    return value.map((item, index) => (index === key ? rename(item, rest, other) : item));
-  const members = Object.entries(value).map(([name, member]) => {
-    if (name !== String(key)) return [name, member];
-    return rest.length === 0 ? [other, member] : [name, rename(member, rest, other)];
-  });
+/** A name of the same form, so that a pattern for keys fits both: the last letter or digit is another one. */
+function similarName(name: string): string {
+  const at = name.search(/[a-z\d](?=[^a-z\d]*$)/i);
+  if (at === -1) return `${name}x`;
+  const code = name.charCodeAt(at);
+  const [first, count] = code <= 0x39 ? [0x30, 10] : code <= 0x5a ? [0x41, 26] : [0x61, 26];
+  const other = first + ((code - first + count / 2) % count);
+  return name.slice(0, at) + String.fromCharCode(other) + name.slice(at + 1);
+}
+
+/** A copy of the value with another text for each key and string that is `name`. */
+function rename(value: unknown, name: string, other: string): unknown {
+  if (value === name) return other;
+  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) return value.map((item) => rename(item, name, other));
+  const members = Object.entries(value).map(([key, member]) => [
+    key === name ? other : key,
+    rename(member, name, other),
+  ]);
   return Object.fromEntries(members);
 }

@@ -1,10 +1,10 @@
-/** What the lines of a log say of errors and of what else is thrown. */
-import { logOutcome, memoryInbox, type Outcome, UnavailableError } from 'stablehooks';
+/** How the lines of a log describe errors and other values that are thrown. */
+import { createReceiver, logOutcome, type Outcome, UnavailableError } from 'stablehooks';
 import { expect, test } from 'vitest';
 import { redactCommand } from '../../src/core/redact-command.js';
 import { anEvent } from '../receiver/delivery.js';
 
-/** What the line of an outcome says after its own message. */
+/** The line of an outcome after its own message. */
 function described(cause: unknown): string {
   const lines: string[] = [];
   const logger = { warn: () => undefined, error: (line: string) => void lines.push(line) };
@@ -33,7 +33,7 @@ test('the causes of an error follow, at most three', () => {
   );
 });
 
-test('what is no error is described by its text, and what cannot be read is, too', () => {
+test('other values are described by their text, even values that cannot be read', () => {
   expect(described('a text')).toBe('a text');
   expect(described(7)).toBe('7');
   const unreadable = new Proxy(new Error(), {
@@ -78,7 +78,9 @@ test('an event that cannot be written as JSON is ERR_EVENT_MALFORMED', async () 
   let nested: unknown = 1;
   for (let depth = 0; depth < 100_000; depth += 1) nested = [nested];
   for (const payload of [{ nested }, { amount: 1n }] as unknown as Record<string, unknown>[]) {
-    const claim = memoryInbox().claim(anEvent({ payload }), { leaseMs: 1_000, origin: 'push' });
-    await expect(claim).rejects.toMatchObject({ code: 'ERR_EVENT_MALFORMED' });
+    const logger = { warn: () => undefined, error: () => undefined };
+    const receiver = createReceiver({ secret: 's', handlers: {}, logger });
+    const { error } = await receiver.accept(anEvent({ payload }), 'pull');
+    expect(error?.code).toBe('ERR_EVENT_MALFORMED');
   }
 });

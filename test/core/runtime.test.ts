@@ -39,21 +39,3 @@ test('a receiver takes the time of its own memory inbox, its timers and its rand
 
   expect(await outcome).toMatchObject({ kind: 'failed', error: { code: 'ERR_HANDLER_TIMEOUT' } });
 });
-
-test('a handler that ends in time leaves no timer behind', async () => {
-  const open = new Set<unknown>();
-  const receiver = createReceiver({
-    secret: 'whsec_test',
-    runtime: {
-      setTimeout: () => {
-        const timer = {};
-        open.add(timer);
-        return timer;
-      },
-      clearTimeout: (timer) => void open.delete(timer),
-    },
-    handlers: { 'transfer.settled': async () => undefined },
-  });
-  const { kind } = await receiver.handle(exampleEvent('transfer.settled'), 'push');
-  expect([kind, open.size]).toEqual(['handled', 0]);
-});

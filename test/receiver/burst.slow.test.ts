@@ -40,10 +40,7 @@ afterAll(async () => {
   await postgres.stop();
 });
 
-type Limits<Tx> = Pick<
-  ReceiverOptions<Record<never, never>, Tx>,
-  'acknowledge' | 'orderingKey' | 'maxConcurrency'
->;
+type Limits<Tx> = Pick<ReceiverOptions<Tx>, 'answer' | 'orderingKey' | 'maxConcurrency'>;
 
 /** What the handlers and the outcomes of a burst showed. */
 interface Seen {
@@ -198,7 +195,7 @@ test('a burst that is answered once it is handled gets 200 or 503, and each even
 
 test('a burst that is answered once it is recorded gets only 202, and each event takes effect once', async () => {
   const pool = openPool();
-  const limits = { acknowledge: 'recorded', maxConcurrency: MAX_CONCURRENCY } as const;
+  const limits = { answer: 'recorded', maxConcurrency: MAX_CONCURRENCY } as const;
   const { port, seen } = await serve(postgresInbox(pool), limits, bookWith(pool));
   const deliveries = await makeDeliveries(DELIVERIES);
   expect(await send(port, deliveries)).toEqual({ 202: DELIVERIES });
@@ -211,9 +208,9 @@ test('a burst that is answered once it is recorded gets only 202, and each event
 // connection to record deliveries with, and none waits for the end of a handler.
 test.each(['handled', 'recorded'] as const)(
   'a burst with transactions, answered once %s, does not exhaust the pool, and each event takes effect once',
-  async (acknowledge) => {
+  async (answer) => {
     const maxConcurrency = CONNECTIONS - 1;
-    const limits = { acknowledge, maxConcurrency };
+    const limits = { answer, maxConcurrency };
     const { port, seen } = await serve(
       postgresInbox(openPool(), { transactional: true }),
       limits,
@@ -221,32 +218,31 @@ test.each(['handled', 'recorded'] as const)(
     );
     const deliveries = await makeDeliveries(DELIVERIES);
     const statuses = await send(port, deliveries, maxConcurrency);
-    expect(statuses[acknowledge === 'handled' ? 200 : 202]).toBe(DELIVERIES);
-    expect(statusesOf(statuses)).toEqual(acknowledge === 'handled' ? [200, 503] : [202]);
+    expect(statuses[answer === 'handled' ? 200 : 202]).toBe(DELIVERIES);
+    expect(statusesOf(statuses)).toEqual(answer === 'handled' ? [200, 503] : [202]);
     await expectEachOnce(deliveries);
     expect(seen.atOnce).toBeLessThanOrEqual(maxConcurrency);
-    expect([...seen.codes.keys()]).toEqual(acknowledge === 'handled' ? ['ERR_RECEIVER_BUSY'] : []);
+    expect([...seen.codes.keys()]).toEqual(answer === 'handled' ? ['ERR_RECEIVER_BUSY'] : []);
   },
 );
 
 test.each(['handled', 'recorded'] as const)(
   `a burst over ${KEYS} ordering keys, answered once %s, runs one event of a key at a time, and each takes effect once`,
-  async (acknowledge) => {
+  async (answer) => {
     const pool = openPool();
-    const limits = { acknowledge, maxConcurrency: MAX_CONCURRENCY, orderingKey: keyOf };
+    const limits = { answer, maxConcurrency: MAX_CONCURRENCY, orderingKey: keyOf };
     const { receiver, port, seen } = await serve(postgresInbox(pool), limits, bookWith(pool));
-    const running = receiver.run({ intervalMs: 1_000 });
+    receiver.start();
     const deliveries = await makeDeliveries(DELIVERIES);
     const statuses = await send(port, deliveries);
-    const [answer, others] = acknowledge === 'handled' ? [200, [503]] : [202, []];
-    expect(statuses[answer]).toBe(DELIVERIES);
-    expect(statusesOf(statuses)).toEqual([answer, ...others]);
+    const [status, others] = answer === 'handled' ? [200, [503]] : [202, []];
+    expect(statuses[status]).toBe(DELIVERIES);
+    expect(statusesOf(statuses)).toEqual([status, ...others]);
     await expectEachOnce(deliveries);
     expect(seen.atOnce).toBeLessThanOrEqual(MAX_CONCURRENCY);
     expect(seen.ofOneKey).toBe(1);
     expect(seen.codes.has('ERR_INBOX_FAILED')).toBe(false);
     await receiver.close();
-    await running;
   },
 );
 

@@ -5,8 +5,9 @@ import { anEvent, delivery, secret } from './delivery.js';
 
 const HOUR_MS = 3_600_000;
 const EVENTS = 8;
+const due = { dueInMs: 0, origin: 'pull' } as const;
 
-/** What reaches the app: a delivery, an event from the list, a page that a poller records, a redrive. */
+/** Ways for events to reach the app: a delivery, an event from the list, a page that a poller records, a redrive. */
 const step = fc.record({
   kind: fc.constantFrom('push', 'push', 'push', 'pull', 'page', 'redrive'),
   event: fc.nat(EVENTS - 1),
@@ -22,7 +23,7 @@ const scenario = fc.record({
   processes: fc.tuple(
     ...[0, 1].map(() =>
       fc.record({
-        acknowledge: fc.constantFrom('handled' as const, 'recorded' as const),
+        answer: fc.constantFrom('handled' as const, 'recorded' as const),
         maxConcurrency: fc.constantFrom(undefined, 1, 2),
       }),
     ),
@@ -56,7 +57,7 @@ async function runScenario(
   const inTurn = (): MemoryInbox => ({
     ...inbox,
     ...Object.fromEntries(
-      (['claim', 'complete', 'fail', 'record', 'takeDue'] as const).map((name) => [
+      (['claim', 'complete', 'fail', 'ignore', 'record', 'takeDue'] as const).map((name) => [
         name,
         async (...args: never[]) => {
           await turn(name);
@@ -101,7 +102,7 @@ async function runScenario(
     await turn(kind);
     if (kind === 'redrive') await receiver.redrive();
     else if (kind === 'pull') await receiver.accept(event, 'pull');
-    else if (kind === 'page') await receiver.record(events.slice(index), { dueInMs: 0, origin: 'pull' });
+    else if (kind === 'page') await inbox.record(events.slice(index), { ...due, keys: keys.slice(index) });
     else await receiver.receive({ ...(await delivery(event)), waitUntil: (work) => void works.push(work) });
   });
   await scheduler.waitFor(Promise.all(ran));

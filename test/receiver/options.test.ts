@@ -1,128 +1,113 @@
 import { createReceiver, memoryInbox } from 'stablehooks';
-import { describe, expect, test } from 'vitest';
-import { anEvent, delivery, secret } from './delivery.js';
+import { expect, test } from 'vitest';
+import { anEvent } from './delivery.js';
+import { durable, HOUR_MS } from './set-up.js';
 
 const good = { secret: 's', handlers: {} };
-const INBOX_METHODS = ['claim', 'complete', 'fail', 'record', 'takeDue', 'acquirePoll', 'savePoll'] as const;
+const handler = () => undefined;
+const INBOX_METHODS = [
+  ...['claim', 'ignore', 'complete', 'fail', 'record', 'takeDue', 'acquirePoll', 'savePoll'],
+];
 
-describe('createReceiver', () => {
-  test.each<[string, unknown, RegExp]>([
-    ['no secret', { handlers: {} }, /secret/],
-    ['an empty secret', { ...good, secret: '' }, /secret/],
-    ['an empty list of secrets', { ...good, secret: [] }, /secret/],
-    [
-      'a misspelt option',
-      { ...good, handlerTimeout: 5 },
-      /unknown option `handlerTimeout`\. The options are .*handlerTimeoutMs/,
-    ],
-    [
-      'a misspelt type',
-      { ...good, handlers: { 'transfer.setled': () => undefined } },
-      /`transfer\.setled`\. The options are .*transfer\.settled/,
-    ],
-    ['a misspelt payload', { ...good, payloads: { transfer: {} } }, /`payloads`: unknown option `transfer`/],
-    ['no handlers', { secret: 's' }, /`handlers`/],
-    [
-      'a handler that is not a function',
-      { ...good, handlers: { 'transfer.settled': 'run' } },
-      /`transfer\.settled` must be a function\.$/,
-    ],
-    [
-      'a handler that is undefined, such as a misspelt import',
-      { ...good, handlers: { 'transfer.settled': undefined } },
-      /`handlers`: `transfer\.settled` must be a function, and is undefined: check its import, or leave the type out\./,
-    ],
-    [
-      'handlers in a map',
-      { ...good, handlers: new Map([['transfer.settled', () => undefined]]) },
-      /`handlers` must be an object of functions by event type/,
-    ],
-    [
-      'a promise of handlers',
-      { ...good, handlers: Promise.resolve({ 'transfer.settled': () => undefined }) },
-      /`handlers` must be an object of functions by event type/,
-    ],
-    [
-      'a schema that is undefined',
-      { ...good, payloads: { 'transfer.settled': undefined } },
-      /`payloads`: `transfer\.settled` must be a Standard Schema, and is undefined/,
-    ],
-    ['a limit of 0 bytes', { ...good, maxBodyBytes: 0 }, /maxBodyBytes/],
-    ['a fraction of a millisecond', { ...good, leaseMs: 0.5 }, /leaseMs/],
-    ['a time longer than timers take', { ...good, handlerTimeoutMs: 2 ** 31 }, /handlerTimeoutMs/],
-    ['attempts as a string', { ...good, maxAttempts: '3' }, /maxAttempts/],
-    ['a lease shorter than a handler', { ...good, leaseMs: 10_000, handlerTimeoutMs: 10_000 }, /leaseMs/],
-    ['an unknown encoding', { ...good, encoding: 'utf8' }, /encoding/],
-    [
-      'a queue without a durable inbox',
-      { ...good, inbox: memoryInbox(), queue: { enqueue() {} } },
-      /durable/,
-    ],
-    ['no options', undefined, /createReceiver/],
-    ['an inbox without methods', { ...good, inbox: {} }, /`inbox` must be an inbox/],
-    ['an inbox that is null', { ...good, inbox: null }, /`inbox` must be an inbox/],
-    ['an inbox that is a number', { ...good, inbox: 7 }, /`inbox` must be an inbox/],
-    ...INBOX_METHODS.map((name): [string, unknown, RegExp] => [
-      `an inbox without ${name}`,
-      { ...good, inbox: { ...memoryInbox(), [name]: undefined } },
-      /`inbox` must be an inbox/,
-    ]),
-    ['handlers that are null', { ...good, handlers: null }, /`handlers` must be an object of functions/],
-    ['handlers that are a number', { ...good, handlers: 7 }, /`handlers` must be an object of functions/],
-    ['payloads that are a text', { ...good, payloads: 'none' }, /`payloads` must be an object of schemas/],
-    [
-      'a schema that is null',
-      { ...good, payloads: { 'transfer.settled': null } },
-      /`transfer\.settled` must be a Standard Schema\.$/,
-    ],
-    ['a logger without methods', { ...good, logger: {} }, /`logger` must be a logger, such as console/],
-    ['a logger that cannot warn', { ...good, logger: { error() {} } }, /`logger` must be a logger/],
-    [
-      'a signaturePrefix that is a number',
-      { ...good, signaturePrefix: 7 },
-      /`signaturePrefix` must be a string/,
-    ],
-    ['a signatureHeader that is a number', { ...good, signatureHeader: 7 }, /must be the name of a header/],
-    [
-      'an empty signatureHeader',
-      { ...good, signatureHeader: '' },
-      /`signatureHeader` must be the name of a header/,
-    ],
-    [
-      'a payload schema that is not a Standard Schema',
-      { ...good, payloads: { 'transfer.settled': { amount: 'string' } } },
-      /`transfer\.settled` must be a Standard Schema/,
-    ],
-    ['a queue without enqueue', { ...good, queue: {} }, /`queue` must be a queue/],
-    ['an onOutcome that is not a function', { ...good, onOutcome: 'log' }, /`onOutcome` must be a function/],
-    [
-      'an answer before the handler without a durable inbox',
-      { ...good, acknowledge: 'recorded' },
-      /`acknowledge: 'recorded'` needs a durable `inbox`/,
-    ],
-  ])('createReceiver throws ERR_CONFIG_INVALID for %s', (_name, options, message) => {
-    const create = () => createReceiver(options as Parameters<typeof createReceiver>[0]);
-    expect(create).toThrow(expect.objectContaining({ code: 'ERR_CONFIG_INVALID' }));
-    expect(create).toThrow(message);
-  });
+const toHandlers = (value: unknown) => ({ ...good, handlers: { 'transfer.settled': value } });
 
-  test('the inbox that a receiver makes follows the runtime of the receiver', async () => {
-    const clock = { ms: 1_000 };
-    const kinds: string[] = [];
-    const receiver = createReceiver({
-      secret,
-      handlers: {
-        'transfer.settled'() {
-          if (clock.ms === 1_000) throw new Error('not yet');
-        },
-      },
-      logger: { warn: () => undefined, error: () => undefined },
-      onOutcome: ({ kind, error }) => void kinds.push(error?.code ?? kind),
-      runtime: { now: () => clock.ms },
-    });
-    await receiver.receive(await delivery(anEvent()));
-    clock.ms += 3_600_000;
-    await receiver.redrive();
-    expect(kinds).toEqual(['ERR_HANDLER_FAILED', 'handled']);
-  });
+test.each<[string, unknown, RegExp]>([
+  ['no options', undefined, /createReceiver: the options must be an object/],
+  ['no secret', { handlers: {} }, /`secret` must be given/],
+  ['an empty secret', { ...good, secret: '' }, /`secret` must be a string that is not empty/],
+  ['an empty list of secrets', { ...good, secret: [] }, /`secret` must be a string that is not empty/],
+  ['a misspelt option', { ...good, handlerTimeout: 5 }, /unknown option `handlerTimeout`.*handlerTimeoutMs/],
+  ['no handlers', { secret: 's' }, /`handlers` must be an object of functions by event type/],
+  [
+    'handlers in a map',
+    { ...good, handlers: new Map([['transfer.settled', handler]]) },
+    /`handlers` must be an object/,
+  ],
+  ['a promise of handlers', { ...good, handlers: Promise.resolve({}) }, /`handlers` must be an object/],
+  ['handlers that are null', { ...good, handlers: null }, /`handlers` must be an object/],
+  ['handlers that are a number', { ...good, handlers: 7 }, /`handlers` must be an object/],
+  [
+    'a misspelt type',
+    { ...good, handlers: { 'transfer.setled': handler } },
+    /`handlers`: unknown option `transfer\.setled`\. The options are .*transfer\.settled/,
+  ],
+  ['a handler that is not a function', toHandlers('run'), /`transfer\.settled` must be a function\.$/],
+  [
+    'a handler that is undefined, such as a misspelt import',
+    toHandlers(undefined),
+    /`handlers`: `transfer\.settled` must be a function, and is undefined: check its import, or leave the type out\./,
+  ],
+  ['a limit of 0 bytes', { ...good, maxBodyBytes: 0 }, /`maxBodyBytes` must be an integer from 1/],
+  ['a fraction of a millisecond', { ...good, leaseMs: 0.5 }, /`leaseMs` must be an integer/],
+  [
+    'a time longer than timers take',
+    { ...good, handlerTimeoutMs: 2 ** 31 },
+    /`handlerTimeoutMs` must be an integer/,
+  ],
+  ['attempts as a string', { ...good, maxAttempts: '3' }, /`maxAttempts` must be an integer/],
+  ['a lease shorter than a handler', { ...good, leaseMs: 10_000 }, /`leaseMs` \(10000\) must be more than/],
+  ['a signature that is a string', { ...good, signature: 'hex' }, /`signature` must be an object/],
+  [
+    'an unknown part of the signature',
+    { ...good, signature: { name: 'X' } },
+    /`signature`: unknown option `name`/,
+  ],
+  [
+    'an unknown encoding',
+    { ...good, signature: { encoding: 'utf8' } },
+    /`encoding` must be one of hex, base64,/,
+  ],
+  ['a prefix that is a number', { ...good, signature: { prefix: 7 } }, /`prefix` must be a string/],
+  ...['', 'x y', 'x:y', 7].map((header): [string, unknown, RegExp] => [
+    `the header ${JSON.stringify(header)}`,
+    { ...good, signature: { header } },
+    /`signature`: `header` must be the name of a header/,
+  ]),
+  ...[{}, null, 7, () => memoryInbox()].map((inbox): [string, unknown, RegExp] => [
+    `an inbox that is ${typeof inbox} ${JSON.stringify(inbox)}`,
+    { ...good, inbox },
+    /`inbox` must be an inbox/,
+  ]),
+  ...[...INBOX_METHODS, 'durable'].map((name): [string, unknown, RegExp] => [
+    `an inbox without ${name}`,
+    { ...good, inbox: { ...memoryInbox(), [name]: undefined } },
+    /`inbox` must be an inbox/,
+  ]),
+  [
+    'a logger that cannot warn',
+    { ...good, logger: { error() {} } },
+    /`logger` must be a logger, such as console/,
+  ],
+  ['a queue without enqueue', { ...good, queue: {} }, /`queue` must be a queue/],
+  ['an onOutcome that is not a function', { ...good, onOutcome: 'log' }, /`onOutcome` must be a function/],
+  ['a layer that is not in a list', { ...good, use: {} }, /`use` must be a list of layers/],
+  [
+    'a queue with an inbox in memory',
+    { ...good, queue: { enqueue() {} } },
+    /a `queue` needs a durable `inbox`/,
+  ],
+  [
+    "answer: 'recorded' with an inbox in memory",
+    { ...good, answer: 'recorded' },
+    /`answer: 'recorded'` needs a durable/,
+  ],
+  [
+    "answer: 'recorded' with a queue",
+    { ...good, inbox: durable(), queue: { enqueue() {} }, answer: 'recorded' },
+    /with a `queue`, a delivery is answered once it is enqueued/,
+  ],
+])('createReceiver throws ERR_CONFIG_INVALID for %s', (_name, options, message) => {
+  const create = () => createReceiver(options as Parameters<typeof createReceiver>[0]);
+  expect(create).toThrow(expect.objectContaining({ code: 'ERR_CONFIG_INVALID' }));
+  expect(create).toThrow(message);
+});
+
+test('the inbox that a receiver makes follows the runtime of the receiver', async () => {
+  const clock = { ms: 1_000 };
+  const receiver = createReceiver({ ...good, runtime: { now: () => clock.ms } });
+  const event = anEvent({ type: 'mint.completed' });
+  await receiver.accept(event, 'pull');
+  clock.ms += HOUR_MS;
+  const found = await (receiver.inbox as ReturnType<typeof memoryInbox>).find(event.id);
+  expect(found).toMatchObject({ receivedAt: 1_000 });
 });

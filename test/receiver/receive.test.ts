@@ -1,171 +1,72 @@
+/** A request until its event is known, its response, and what is logged and observed. */
 import { inspect } from 'node:util';
 import { pino } from 'pino';
 import {
+  BusyError,
   createReceiver,
+  logOutcome,
   memoryInbox,
   type Outcome,
-  type Queue,
   type ReceiverOptions,
   RequestError,
   sign,
   toWebhookResponse,
-  type UnknownEvent,
+  UnavailableError,
   type WebhookRequest,
 } from 'stablehooks';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { anEvent, bytesOf, deferred, delivery, secret } from './delivery.js';
+import { down, never, settled, setUp as setUpReceiver } from './set-up.js';
 
 afterEach(() => vi.restoreAllMocks());
 
+/** A receiver, and the ids of the events that its handler got. */
 function setUp(options: Partial<ReceiverOptions> = {}) {
-  const ran: UnknownEvent[] = [];
-  const outcomes: Outcome[] = [];
-  const receiver = createReceiver({
-    secret,
-    handlers: { 'transfer.settled': (event) => void ran.push(event) },
-    onOutcome: (outcome) => void outcomes.push(outcome),
-    ...options,
-  });
-  return { receiver, ran, outcomes };
+  const ran: string[] = [];
+  return { ...setUpReceiver(({ id }) => void ran.push(id), options), ran };
 }
+
+const SIGNATURE = 'X-SERVICE-Signature';
 
 function missing(): never {
   throw new Error('It is not there.');
 }
 
-describe('an authentic delivery', () => {
-  test('a delivery is handled once, and is a duplicate from then on', async () => {
+test('a delivery is handled once, and is a duplicate from then on', async () => {
+  const { deliver, ran } = setUp();
+  const event = anEvent();
+  expect(await deliver(event)).toEqual({
+    ...{ kind: 'handled', origin: 'push', event, secretIndex: 0, attempt: 1 },
+    handlerMs: expect.any(Number),
+  });
+  expect(await deliver(event)).toEqual({ kind: 'duplicate', origin: 'push', event, secretIndex: 0 });
+  expect(ran).toEqual([event.id]);
+});
+
+describe('a request that is not a delivery', () => {
+  test.each<[string, number, string, Parameters<typeof delivery>[1]]>([
+    ['GET', 405, 'ERR_METHOD_NOT_ALLOWED', { method: 'GET' }],
+    ['HEAD', 405, 'ERR_METHOD_NOT_ALLOWED', { method: 'HEAD' }],
+    ['gzip', 415, 'ERR_BODY_ENCODED', { headers: { 'content-encoding': 'gzip' } }],
+    ['gzip after identity', 415, 'ERR_BODY_ENCODED', { headers: { 'content-encoding': 'identity, GZIP' } }],
+    ['br', 415, 'ERR_BODY_ENCODED', { headers: { 'content-encoding': 'br' } }],
+    ['no signature', 401, 'ERR_SIGNATURE_MISSING', { headers: { [SIGNATURE]: undefined } }],
+    ['an empty signature', 401, 'ERR_SIGNATURE_MISSING', { headers: { [SIGNATURE]: '' } }],
+    ['a malformed signature', 401, 'ERR_SIGNATURE_MALFORMED', { headers: { [SIGNATURE]: 'abc' } }],
+  ])('because of %s is rejected before its body is read', async (_name, status, code, how) => {
     const { receiver, ran } = setUp();
-    const event = anEvent();
-    expect(await receiver.receive(await delivery(event))).toEqual({
-      kind: 'handled',
-      origin: 'push',
-      event,
-      secretIndex: 0,
-      attempt: 1,
-      handlerMs: expect.any(Number),
+    const request = await delivery(anEvent(), how);
+    const outcome = await receiver.receive(request);
+    expect(outcome).toMatchObject({ kind: 'rejected', origin: 'push', error: { code } });
+    expect(toWebhookResponse(outcome)).toMatchObject({
+      status,
+      headers: status === 405 ? { allow: 'POST' } : {},
     });
-    expect(await receiver.receive(await delivery(event))).toEqual({
-      kind: 'duplicate',
-      origin: 'push',
-      event,
-      secretIndex: 0,
-    });
-    expect(ran).toEqual([event]);
+    expect([request.reads, ran]).toEqual([0, []]);
   });
 
-  test('a delivery of a type without a handler is ignored, each time it comes', async () => {
-    const { receiver, outcomes } = setUp();
-    const event = anEvent({ type: 'redeem.failed' });
-    for (const _ of [1, 2, 3]) await receiver.receive(await delivery(event));
-    expect(outcomes.map(({ kind, attempt }) => [kind, attempt])).toEqual([
-      ['ignored', 1],
-      ['ignored', undefined],
-      ['ignored', undefined],
-    ]);
-  });
-
-  test('an event that was ignored is a duplicate once its type has a handler, which does not run it', async () => {
-    const inbox = memoryInbox();
-    const event = anEvent();
-    const without = setUp({ inbox, handlers: {} });
-    expect((await without.receiver.receive(await delivery(event))).kind).toBe('ignored');
-    const { receiver, ran } = setUp({ inbox });
-    expect((await receiver.receive(await delivery(event))).kind).toBe('duplicate');
-    expect(ran).toEqual([]);
-  });
-
-  test.each(['accept', 'handle'] as const)(
-    '%s ignores an event of a type without a handler that is done, whoever has done it',
-    async (method) => {
-      const inbox = memoryInbox();
-      const event = anEvent();
-      await setUp({ inbox }).receiver.receive(await delivery(event));
-      const { receiver } = setUp({ inbox, handlers: {} });
-      expect(await receiver[method](event, 'pull')).toEqual({ kind: 'ignored', origin: 'pull', event });
-    },
-  );
-
-  test('with a queue, an event that is done is a duplicate in a process that has no handlers', async () => {
-    const inbox = { ...memoryInbox(), durable: true };
-    const event = anEvent();
-    await setUp({ inbox }).receiver.receive(await delivery(event));
-    const enqueue = vi.fn(async () => undefined);
-    const { receiver } = setUp({ inbox, handlers: {}, queue: { enqueue } });
-    expect((await receiver.receive(await delivery(event))).kind).toBe('duplicate');
-    expect(enqueue).not.toHaveBeenCalled();
-  });
-
-  test.each<[string, unknown]>([
-    ['null', null],
-    ['undefined', undefined],
-    [
-      'an object with a logger that cannot be read',
-      Object.defineProperty({ method: 'POST' }, 'logger', { get: () => missing() }),
-    ],
-  ])('receive fails with ERR_CONFIG_INVALID for %s, which is no request', async (_, request) => {
-    const error = vi.spyOn(console, 'error').mockReturnValue();
-    const { receiver } = setUp({ onOutcome: missing });
-    const outcome = await receiver.receive(request as WebhookRequest);
-    expect(outcome).toMatchObject({ kind: 'failed', origin: 'push', error: { code: 'ERR_CONFIG_INVALID' } });
-    expect(error.mock.calls).toEqual([
-      [expect.stringContaining('failed (push) ERR_CONFIG_INVALID')],
-      [expect.stringContaining('onOutcome threw an error')],
-    ]);
-  });
-
-  test('a delivery of an unknown type is parked, and onUnknown is called once', async () => {
-    const onUnknown = vi.fn();
-    const { receiver } = setUp({ onUnknown });
-    const event = anEvent({ type: 'mint.completed' });
-    expect((await receiver.receive(await delivery(event))).kind).toBe('parked');
-    expect(onUnknown.mock.calls).toEqual([[event]]);
-    expect((await receiver.receive(await delivery(event))).kind).toBe('parked');
-    expect(onUnknown).toHaveBeenCalledOnce();
-  });
-
-  test('an onUnknown that throws is logged under its name, and its event is parked', async () => {
-    const error = vi.fn();
-    const { receiver } = setUp({
-      onUnknown: () => {
-        throw new Error('observer');
-      },
-      logger: { warn: vi.fn(), error },
-    });
-    const outcome = await receiver.receive(await delivery(anEvent({ type: 'mint.completed' })));
-    expect(outcome.kind).toBe('parked');
-    expect(error.mock.calls).toEqual([[expect.stringMatching(/onUnknown threw an error.*observer/s)]]);
-  });
-
-  test('a delivery of a type that another release knows and has handled is a duplicate', async () => {
-    const inbox = memoryInbox();
-    const event = anEvent({ type: 'mint.completed' });
-    const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
-    if (claim.state === 'claimed') await inbox.complete(claim.lease);
-    const { receiver } = setUp({ inbox });
-    expect((await receiver.receive(await delivery(event))).kind).toBe('duplicate');
-  });
-
-  test('a delivery of a type that another release knows and has dead-lettered is dead', async () => {
-    const inbox = memoryInbox();
-    const event = anEvent({ type: 'mint.completed' });
-    const claim = await inbox.claim(event, { leaseMs: 1_000, origin: 'push' });
-    if (claim.state === 'claimed') await inbox.fail(claim.lease, { retryAfterMs: null, error: 'gave up' });
-    const { receiver } = setUp({ inbox });
-    const outcome = await receiver.receive(await delivery(event));
-    expect([outcome.kind, toWebhookResponse(outcome).status]).toEqual(['dead', 200]);
-  });
-
-  test('a delivery to a receiver that is closed is refused before its body is read', async () => {
-    const { receiver } = setUp();
-    await receiver.close();
-    const request = await delivery(anEvent());
-    expect((await receiver.receive(request)).error?.code).toBe('ERR_RECEIVER_CLOSED');
-    expect(request.reads).toBe(0);
-  });
-
-  test.each(['identity', 'Identity ', '', undefined, 'utf-8', 'UTF-8, identity', 'aws-chunked', 'gzipped'])(
-    'a delivery with content-encoding %j, which names no compression, is accepted',
+  test.each(['identity', 'Identity ', '', 'utf-8', undefined])(
+    'is not one with the content-encoding %j, which is no compression',
     async (encoding) => {
       const { receiver } = setUp();
       const request = await delivery(anEvent(), { headers: { 'content-encoding': encoding } });
@@ -173,384 +74,102 @@ describe('an authentic delivery', () => {
     },
   );
 
-  test('a signature is accepted only in the configured header, prefix and encoding', async () => {
-    const { receiver } = setUp({
-      signatureHeader: 'X-Acme-Signature',
-      signaturePrefix: 'v1=',
-      encoding: 'base64',
-    });
-    const event = anEvent();
-    const signature = await sign(bytesOf(event), { secret, prefix: 'v1=', encoding: 'base64' });
-    const good = await delivery(event, { headers: { 'X-Acme-Signature': signature } });
-    expect((await receiver.receive(good)).kind).toBe('handled');
-    const hex = await sign(bytesOf(event), { secret, prefix: 'v1=' });
-    const bad = await receiver.receive(await delivery(event, { headers: { 'X-Acme-Signature': hex } }));
-    expect(bad.error?.code).toBe('ERR_SIGNATURE_MALFORMED');
-    expect((await receiver.receive(await delivery(event))).error?.code).toBe('ERR_SIGNATURE_MISSING');
+  test.each<[string, unknown]>([
+    ['the request of Express', { method: 'POST', headers: {}, header: () => undefined, body: {} }],
+    ['the request of Node', { method: 'POST', headers: {}, on: () => undefined }],
+    ['the request of fetch', new Request('http://localhost/hooks', { method: 'POST', body: '{}' })],
+  ])('because it is %s fails, and the line names the adapter', async (_name, request) => {
+    const error = vi.spyOn(console, 'error').mockReturnValue();
+    const receiver = createReceiver({ secret, handlers: {} });
+    const outcome = await receiver.receive(request as WebhookRequest);
+    expect(outcome).toMatchObject({ kind: 'failed', origin: 'push', error: { code: 'ERR_CONFIG_INVALID' } });
+    expect(toWebhookResponse(outcome).status).toBe(500);
+    expect(error.mock.calls).toEqual([
+      [expect.stringMatching(/app\.post\('\/hooks', toExpressHandler\(receiver\)\)/)],
+    ]);
   });
-});
 
-describe('secrets', () => {
-  test.each<[string, ReceiverOptions['secret']]>([
-    ['bytes', bytesOf(secret)],
-    ['a list', ['old', secret]],
-    ['a function', () => secret],
-    ['an async function', async () => ['new', bytesOf(secret)]],
-  ])('a secret can be %s', async (_name, given) => {
-    const { receiver, ran } = setUp({ secret: given });
-    expect((await receiver.receive(await delivery(anEvent()))).kind).toBe('handled');
-    expect(ran.length).toBe(1);
+  test.each(['method', 'url', 'header', 'body', 'logger', 'waitUntil'] as const)(
+    'because its %s cannot be read is answered 500, and never rejects',
+    async (name) => {
+      const { receiver, lines } = setUp({ secret: () => secret });
+      const request = Object.defineProperty(await delivery(anEvent()), name, { get: missing });
+      const outcome = await receiver.receive(request);
+      // A receiver with a logger does not read the request's; waitUntil is read for work that goes on.
+      const isUnread = name === 'logger' || name === 'waitUntil';
+      expect(outcome.kind).toBe(isUnread ? 'handled' : name === 'url' ? 'unavailable' : 'failed');
+      expect(lines).toHaveLength(isUnread ? 0 : 1);
+    },
+  );
+
+  test.each<[string, Partial<WebhookRequest>]>([
+    ['header throws', { header: missing }],
+    ['body throws', { body: missing }],
+    ['body rejects', { body: () => Promise.reject(new Error('It is not there.')) }],
+    ['body is a string', { body: () => '{}' as never }],
+  ])('because its %s is answered 500 with the cause', async (_name, change) => {
+    const { receiver, lines } = setUp();
+    const outcome = await receiver.receive({ ...(await delivery(anEvent())), ...change });
+    expect(outcome).toMatchObject({ kind: 'failed', error: { code: 'ERR_CONFIG_INVALID' } });
+    expect(lines.join()).toMatch(/It is not there|raw bytes/);
+  });
+
+  test.each<[string, unknown]>([
+    ['it is null', null],
+    ['its logger cannot be read', Object.defineProperty({ method: 'POST' }, 'logger', { get: missing })],
+  ])('because %s is logged by console', async (_name, request) => {
+    const error = vi.spyOn(console, 'error').mockReturnValue();
+    const receiver = createReceiver({ secret, handlers: {}, onOutcome: missing });
+    expect((await receiver.receive(request as WebhookRequest)).error?.code).toBe('ERR_CONFIG_INVALID');
+    expect(error.mock.calls).toEqual([
+      [expect.stringContaining('failed (push) ERR_CONFIG_INVALID')],
+      [expect.stringContaining('onOutcome threw an error')],
+    ]);
   });
 
   test.each([
-    ['a Buffer', (bytes: Uint8Array) => Buffer.from(bytes)],
-    ['a Uint8Array', (bytes: Uint8Array) => new Uint8Array(bytes)],
-  ])('%s that is cleared after createReceiver does not change the secret', async (_name, copy) => {
-    const cleared = copy(bytesOf(secret));
-    const list = [cleared];
-    const { receiver } = setUp({ secret: list });
-    cleared.fill(0);
-    list.pop();
-    expect((await receiver.receive(await delivery(anEvent()))).kind).toBe('handled');
-    const zeroed = await sign(bytesOf(anEvent()), { secret: new Uint8Array(secret.length) });
-    const forged = await delivery(anEvent(), { headers: { 'X-SERVICE-Signature': zeroed } });
-    expect((await receiver.receive(forged)).error?.code).toBe('ERR_SIGNATURE_MISMATCH');
-  });
-
-  test('a secret function is called at each delivery, so that rotation needs no restart', async () => {
-    let current = 'old';
-    const { receiver } = setUp({ secret: () => current });
-    const event = anEvent();
-    expect((await receiver.receive(await delivery(event))).error?.code).toBe('ERR_SIGNATURE_MISMATCH');
-    current = secret;
-    expect((await receiver.receive(await delivery(event))).kind).toBe('handled');
-  });
-
-  test('a secret function that fails is unavailable, and one that gives no secret is failed; neither is answered 401', async () => {
-    const failing = setUp({ secret: () => Promise.reject(new Error('vault down')) }).receiver;
-    const refused = await failing.receive(await delivery(anEvent()));
-    expect(refused).toMatchObject({ kind: 'unavailable', error: { code: 'ERR_SECRET_UNAVAILABLE' } });
-    expect(toWebhookResponse(refused).status).toBe(503);
-    const empty = await setUp({ secret: () => '' }).receiver.receive(await delivery(anEvent()));
-    expect(empty).toMatchObject({ kind: 'failed', error: { code: 'ERR_CONFIG_INVALID' } });
-    expect(toWebhookResponse(empty).status).toBe(500);
-  });
-});
-
-describe('what is not a delivery', () => {
-  test.each<[string, number, string, Parameters<typeof delivery>[1]]>([
-    ['GET', 405, 'ERR_METHOD_NOT_ALLOWED', { method: 'GET' }],
-    ['HEAD', 405, 'ERR_METHOD_NOT_ALLOWED', { method: 'HEAD' }],
-    ['gzip', 415, 'ERR_BODY_ENCODED', { headers: { 'content-encoding': 'gzip' } }],
-    ['gzip after identity', 415, 'ERR_BODY_ENCODED', { headers: { 'content-encoding': 'identity, gzip' } }],
-    ['Brotli', 415, 'ERR_BODY_ENCODED', { headers: { 'content-encoding': 'utf-8,BR' } }],
-    ['no signature', 401, 'ERR_SIGNATURE_MISSING', { headers: { 'X-SERVICE-Signature': undefined } }],
-    ['an empty signature', 401, 'ERR_SIGNATURE_MISSING', { headers: { 'X-SERVICE-Signature': '' } }],
-    ['a malformed signature', 401, 'ERR_SIGNATURE_MALFORMED', { headers: { 'X-SERVICE-Signature': 'abc' } }],
-  ])('a request with %s is rejected before the body is read', async (_name, status, code, how) => {
-    const { receiver, ran } = setUp();
-    const request = await delivery(anEvent(), how);
+    ['a wrong signature', 'not even JSON', '0'.repeat(64), 'ERR_SIGNATURE_MISMATCH', 401],
+    ['an authentic body that is not an event', '{"hello":"world"}', undefined, 'ERR_EVENT_MALFORMED', 400],
+  ])('because of %s is rejected', async (_name, body, signature, code, status) => {
+    const { receiver } = setUp();
+    const request = await delivery(
+      body,
+      signature === undefined ? {} : { headers: { [SIGNATURE]: signature } },
+    );
     const outcome = await receiver.receive(request);
     expect(outcome).toMatchObject({ kind: 'rejected', error: { code } });
     expect(toWebhookResponse(outcome).status).toBe(status);
-    expect(request.reads).toBe(0);
-    expect(ran).toEqual([]);
   });
+});
 
-  test('a wrong signature is rejected before the body is parsed', async () => {
+describe('the body', () => {
+  test('is asked for in the first synchronous step, with a limit of 1 MiB by default', async () => {
     const { receiver } = setUp();
-    const request = await delivery('not even JSON', { headers: { 'X-SERVICE-Signature': '0'.repeat(64) } });
-    expect(await receiver.receive(request)).toMatchObject({
-      kind: 'rejected',
-      error: { code: 'ERR_SIGNATURE_MISMATCH' },
-    });
-  });
-
-  test('an authentic body that is not an event is answered 400', async () => {
-    const { receiver } = setUp();
-    const outcome = await receiver.receive(await delivery('{"hello":"world"}'));
-    expect(outcome).toMatchObject({ kind: 'rejected', error: { code: 'ERR_EVENT_MALFORMED' } });
-    expect(toWebhookResponse(outcome).status).toBe(400);
-  });
-});
-
-describe('responses', () => {
-  const marked = /planted|whsec|stack|Error:/;
-
-  test('a response holds the outcome, or a problem with a stable code, and nothing else', async () => {
-    const { receiver } = setUp({
-      handlers: { 'transfer.settled': () => Promise.reject(new Error('planted message')) },
-    });
-    const event = anEvent();
-    const failed = toWebhookResponse(await receiver.receive(await delivery(event)));
-    expect(failed).toEqual({
-      status: 500,
-      headers: { 'content-type': 'application/problem+json' },
-      body: JSON.stringify({
-        title: 'Internal Server Error',
-        status: 500,
-        code: 'ERR_HANDLER_FAILED',
-        outcome: 'failed',
-      }),
-    });
-    const forged = toWebhookResponse(
-      await receiver.receive(await delivery(event, { headers: { 'X-SERVICE-Signature': '0'.repeat(64) } })),
-    );
-    for (const { body } of [failed, forged]) expect(body).not.toMatch(marked);
-  });
-
-  test('a 405 response has Allow, and a 503 response has Retry-After', async () => {
-    const { receiver } = setUp({
-      inbox: { ...memoryInbox(), claim: () => Promise.reject(new Error('down')) },
-    });
-    expect(
-      toWebhookResponse(await receiver.receive(await delivery('', { method: 'PUT' }))).headers['allow'],
-    ).toBe('POST');
-    const down = toWebhookResponse(await receiver.receive(await delivery(anEvent())));
-    expect(down.status).toBe(503);
-    expect(Number(down.headers['retry-after'])).toBeGreaterThan(0);
-  });
-});
-
-describe('onOutcome', () => {
-  test('onOutcome is called once with every outcome', async () => {
-    const { receiver, outcomes } = setUp();
-    const event = anEvent();
-    await receiver.receive(await delivery(event));
-    await receiver.receive(await delivery(event));
-    await receiver.receive(await delivery('', { method: 'GET' }));
-    expect(outcomes.map(({ kind }) => kind)).toEqual(['handled', 'duplicate', 'rejected']);
-  });
-
-  test.each<[string, () => void | Promise<void>]>([
-    [
-      'throws',
-      () => {
-        throw new Error('observer');
+    const request = await delivery(anEvent());
+    const limits: number[] = [];
+    const outcome = receiver.receive({
+      ...request,
+      body(maxBytes) {
+        limits.push(maxBytes);
+        return request.body(maxBytes);
       },
-    ],
-    ['rejects', () => Promise.reject(new Error('observer'))],
-  ])('an onOutcome that %s is logged and changes nothing', async (_name, onOutcome) => {
-    const log = vi.spyOn(console, 'error').mockReturnValue();
-    const { receiver } = setUp({ onOutcome });
-    expect((await receiver.receive(await delivery(anEvent()))).kind).toBe('handled');
-    await expect.poll(() => log.mock.calls.length).toBe(1);
-  });
-
-  test('onOutcome does not replace the lines that name the fix, and no line holds the payload', async () => {
-    const warn = vi.spyOn(console, 'warn').mockReturnValue();
-    const error = vi.spyOn(console, 'error').mockReturnValue();
-    const receiver = createReceiver({
-      secret,
-      handlers: { 'transfer.settled': () => Promise.reject(new Error('ledger down')) },
-      onOutcome: () => undefined,
     });
-    const event = anEvent();
-    await receiver.receive(await delivery(event, { headers: { 'X-SERVICE-Signature': '0'.repeat(64) } }));
-    await receiver.receive(await delivery(event));
-    await receiver.receive(await delivery(anEvent({ type: 'redeem.failed' })));
-    expect(warn.mock.calls.join()).toMatch(/rejected.*ERR_SIGNATURE_MISMATCH.*Check the secret/);
-    expect(error.mock.calls.join()).toMatch(
-      new RegExp(`failed transfer.settled ${event.id}.*ERR_HANDLER_FAILED`),
-    );
-    expect(error.mock.calls.join()).toContain('ledger down');
-    expect([...warn.mock.calls, ...error.mock.calls].join()).not.toMatch(/planted payload|whsec_/);
-  });
-});
-
-/** Remembers the lines of a logger. */
-function listen() {
-  const lines: string[] = [];
-  const logger = {
-    warn: (line: string) => void lines.push(line),
-    error: (line: string) => void lines.push(line),
-  };
-  return { lines, logger };
-}
-
-describe('logging', () => {
-  test('the logger option takes every line, also those about failing observers, as one string each', async () => {
-    const console_ = [vi.spyOn(console, 'warn'), vi.spyOn(console, 'error')];
-    const { lines, logger } = listen();
-    const { receiver } = setUp({
-      logger,
-      handlers: { 'transfer.settled': () => Promise.reject(new Error('ledger down')) },
-      onOutcome: () => Promise.reject(new Error('observer')),
-    });
-    await receiver.receive(await delivery(anEvent()));
-    await expect.poll(() => lines).toHaveLength(2);
-    expect(lines[0]).toMatch(/^stablehooks: failed transfer\.settled .*ERR_HANDLER_FAILED: .*ledger down/s);
-    expect(lines[1]).toMatch(/^stablehooks: onOutcome threw .*observer/s);
-    for (const spy of console_) expect(spy).not.toHaveBeenCalled();
+    expect(limits).toEqual([1_048_576]);
+    expect((await outcome).kind).toBe('handled');
   });
 
-  test('a logger that throws changes no outcome', async () => {
-    const refuse = () => {
-      throw new Error('no disk');
-    };
-    const { receiver } = setUp({ logger: { warn: refuse, error: refuse } });
-    expect((await receiver.receive(await delivery('', { method: 'GET' }))).kind).toBe('rejected');
-  });
-
-  test('a logger that rejects leaves no unhandled rejection', async () => {
-    const unhandled = vi.fn();
-    process.on('unhandledRejection', unhandled);
-    const refuse = () => Promise.reject(new Error('no disk'));
-    const { receiver } = setUp({ logger: { warn: refuse, error: refuse } });
-    expect((await receiver.receive(await delivery('', { method: 'GET' }))).kind).toBe('rejected');
-    await new Promise(setImmediate);
-    expect(unhandled).not.toHaveBeenCalled();
-    process.off('unhandledRejection', unhandled);
-  });
-
-  test('pino takes the lines as it is', async () => {
-    const written: string[] = [];
-    const logger = pino({}, { write: (line: string) => void written.push(line) });
-    const { receiver } = setUp({ logger });
-    await receiver.receive(await delivery(anEvent(), { headers: { 'X-SERVICE-Signature': '0'.repeat(64) } }));
-    expect(JSON.parse(written.join())).toMatchObject({
-      level: 40,
-      msg: expect.stringContaining('ERR_SIGNATURE_MISMATCH'),
-    });
-  });
-
-  test("the request's logger takes the lines of its delivery, unless the receiver has one", async () => {
-    const [own, framework] = [listen(), listen()];
-    for (const options of [{}, { logger: own.logger }]) {
-      const { receiver } = setUp(options);
-      const request = await delivery('', { method: 'GET' });
-      await receiver.receive({ ...request, logger: framework.logger });
-    }
-    expect(framework.lines).toHaveLength(1);
-    expect(own.lines).toHaveLength(1);
-  });
-
-  test('the values of a payload that does not match its schema are in no line and in no cause', async () => {
-    const { lines, logger } = listen();
-    // As valibot and arktype do: an issue quotes the value.
-    const schema = {
-      '~standard': {
-        validate: (value: unknown) => ({
-          issues: [
-            { message: `expected a number, got ${JSON.stringify(value)}`, path: ['amount'], input: value },
-          ],
-        }),
-      },
-    };
-    const { receiver, outcomes } = setUp({ logger, payloads: { 'transfer.settled': schema } } as object);
-    await receiver.receive(await delivery(anEvent()));
-    expect(lines.join()).toContain('payload.amount');
-    expect(lines.join()).not.toMatch(/planted|10\.50/);
-    expect(inspect(outcomes[0]?.error, { depth: 9 })).not.toMatch(/planted|10\.50/);
-  });
-
-  test('the parameters that Drizzle quotes in its errors are in no line and not in the inbox', async () => {
-    const { lines, logger } = listen();
-    const inbox = memoryInbox();
-    const quoting = Object.assign(
-      new Error('Failed query: insert into ledger\nparams: planted payload', {
-        cause: new Error('duplicate key'),
-      }),
-      { params: ['planted payload'] },
-    );
-    const { receiver } = setUp({
-      logger,
-      inbox,
-      handlers: { 'transfer.settled': () => Promise.reject(quoting) },
-    });
-    const event = anEvent();
-    await receiver.receive(await delivery(event));
-    expect(lines.join()).toContain('duplicate key');
-    expect(lines.join()).not.toContain('planted');
-    expect((await inbox.find(event.id))?.lastError).toBe('ERR_HANDLER_FAILED: duplicate key');
-  });
-});
-
-test('of an error of Prisma only the last line is logged and stored: the others quote the arguments', async () => {
-  const { lines, logger } = listen();
-  const inbox = memoryInbox();
-  const quoting = Object.assign(
-    new Error(
-      'Invalid `prisma.ledger.create()` invocation:\n{ data: { memo: "planted payload" } }\nArgument `id` is missing.',
-    ),
-    { name: 'PrismaClientValidationError' },
+  test.each([() => undefined, missing])(
+    'that does not arrive within bodyTimeoutMs is answered 500, and the connection closes, whatever cancelBody does',
+    async (cancelBody) => {
+      const { receiver } = setUp({ bodyTimeoutMs: 5 });
+      const outcome = await receiver.receive({ ...(await delivery(anEvent())), body: never, cancelBody });
+      expect(outcome).toMatchObject({ kind: 'failed', error: { code: 'ERR_BODY_TIMEOUT' } });
+      expect(toWebhookResponse(outcome)).toMatchObject({ status: 500, headers: { connection: 'close' } });
+    },
   );
-  const { receiver } = setUp({
-    logger,
-    inbox,
-    handlers: { 'transfer.settled': () => Promise.reject(quoting) },
-  });
-  const event = anEvent();
-  await receiver.receive(await delivery(event));
-  expect(lines.join()).toContain('Argument `id` is missing.');
-  expect(lines.join()).not.toContain('planted');
-  expect((await inbox.find(event.id))?.lastError).toBe('ERR_HANDLER_FAILED: Argument `id` is missing.');
-});
 
-describe('an outcome', () => {
-  test('an onOutcome that changes its outcome does not change the response', async () => {
-    const { logger } = listen();
-    const { receiver } = setUp({
-      logger,
-      handlers: { 'transfer.settled': () => Promise.reject(new Error('no')) },
-      onOutcome: (outcome) => void Object.assign(outcome, { kind: 'handled' }),
-    });
-    const outcome = await receiver.receive(await delivery(anEvent()));
-    expect(toWebhookResponse(outcome).status).toBe(500);
-  });
-
-  test('an onOutcome that changes the code of the error does not change the response', async () => {
-    const { logger } = listen();
-    const { receiver } = setUp({
-      logger,
-      handlers: { 'transfer.settled': () => Promise.reject(new Error('no')) },
-      onOutcome: ({ error }) => void Object.assign(error ?? {}, { code: 'handled' }),
-    });
-    const outcome = await receiver.receive(await delivery(anEvent()));
-    expect(toWebhookResponse(outcome).status).toBe(500);
-  });
-
-  test('an outcome says which secret matched, and how long the handler ran', async () => {
-    const { receiver } = setUp({
-      secret: ['whsec_new', secret],
-      handlers: { 'transfer.settled': () => new Promise((resolve) => setTimeout(resolve, 20)) },
-    });
-    const outcome = await receiver.receive(await delivery(anEvent()));
-    expect(outcome).toMatchObject({ kind: 'handled', secretIndex: 1 });
-    expect(outcome.handlerMs).toBeGreaterThanOrEqual(19);
-  });
-});
-
-describe('what is not verified', () => {
-  test('a body that does not arrive within bodyTimeoutMs is answered 500, its reading is cancelled, and the connection closes', async () => {
-    const { logger } = listen();
-    const { receiver } = setUp({ bodyTimeoutMs: 5, logger });
-    const cancelBody = vi.fn();
-    const request = {
-      ...(await delivery(anEvent())),
-      body: () => new Promise<never>(() => undefined),
-      cancelBody,
-    };
-    const outcome = await receiver.receive(request);
-    expect(outcome).toMatchObject({ kind: 'failed', error: { code: 'ERR_BODY_TIMEOUT' } });
-    expect(toWebhookResponse(outcome)).toMatchObject({ status: 500, headers: { connection: 'close' } });
-    expect(cancelBody).toHaveBeenCalledOnce();
-  });
-
-  test('an error that cancelBody throws explains why the body did not arrive', async () => {
-    const { logger } = listen();
-    const { receiver } = setUp({ bodyTimeoutMs: 5, logger });
-    const cancelBody = () => {
-      throw new RequestError('ERR_BODY_UNAVAILABLE', 'A parser read it.');
-    };
-    const body = () => new Promise<never>(() => undefined);
-    const outcome = await receiver.receive({ ...(await delivery(anEvent())), body, cancelBody });
-    expect(outcome).toMatchObject({ kind: 'failed', error: { code: 'ERR_BODY_UNAVAILABLE' } });
-  });
-
-  test('close does not wait for bodies that still arrive, and refuses them when they have arrived', async () => {
-    const { logger } = listen();
-    const { receiver, ran } = setUp({ logger });
+  test('that still arrives is not waited for by close, and refused when it has arrived; others are not read', async () => {
+    const { receiver, ran } = setUp();
     const arrived = deferred();
     const request = await delivery(anEvent());
     const receiving = receiver.receive({
@@ -562,49 +181,300 @@ describe('what is not verified', () => {
     });
     await receiver.close();
     arrived.resolve();
-    expect(await receiving).toMatchObject({ kind: 'busy', error: { code: 'ERR_RECEIVER_CLOSED' } });
-    expect(ran).toEqual([]);
+    expect((await receiving).error?.code).toBe('ERR_RECEIVER_CLOSED');
+    const late = await delivery(anEvent());
+    expect((await receiver.receive(late)).error?.code).toBe('ERR_RECEIVER_CLOSED');
+    expect([ran, late.reads]).toEqual([[], 0]);
   });
-
-  test.each<[string, () => Promise<never>]>([
-    ['promise', () => new Promise<never>(() => undefined)],
-    // As of a promise library, or of another realm: no instance of Promise.
-    ['thenable', () => Object.defineProperty({}, 'then', { value: () => undefined }) as never],
-  ])(
-    'a secret function whose %s does not settle within secretTimeoutMs makes the delivery unavailable',
-    async (_name, give) => {
-      const { logger } = listen();
-      const { receiver } = setUp({
-        secret: give,
-        secretTimeoutMs: 5,
-        logger,
-      });
-      const outcome = await receiver.receive(await delivery(anEvent()));
-      expect(outcome).toMatchObject({ kind: 'unavailable', error: { code: 'ERR_SECRET_UNAVAILABLE' } });
-      expect(toWebhookResponse(outcome).status).toBe(503);
-    },
-  );
 });
 
-describe('the text of an event', () => {
-  const text =
-    '{ "id": "evt_exact", "type": "mint.completed", "created_at": "2026-01-02T03:04:05Z", "payload": { "z": 1e999, "n": -0, "1": 12345678901234567890 } }';
+test('a signature is accepted only in the configured header, prefix and encoding', async () => {
+  const { receiver } = setUp({
+    signature: { header: 'X-Acme-Signature', prefix: 'v1=', encoding: 'base64' },
+  });
+  const event = anEvent();
+  const withSignature = async (encoding: 'base64' | 'hex', name = 'X-Acme-Signature') => {
+    const signature = await sign(bytesOf(event), { secret, prefix: 'v1=', encoding });
+    const { kind, error } = await receiver.receive(await delivery(event, { headers: { [name]: signature } }));
+    return error?.code ?? kind;
+  };
+  expect(await withSignature('base64')).toBe('handled');
+  expect(await withSignature('hex')).toBe('ERR_SIGNATURE_MALFORMED');
+  expect(await withSignature('base64', SIGNATURE)).toBe('ERR_SIGNATURE_MISSING');
+});
 
-  test('a parked event is stored as it arrived', async () => {
-    const inbox = memoryInbox();
-    await setUp({ inbox }).receiver.receive(await delivery(text));
-    const types = ['mint.completed'];
-    expect(await inbox.takeDue({ limit: 1, visibilityTimeoutMs: 1, types })).toMatchObject([{ json: text }]);
+/** A delivery to this URL, signed with the secret of a tenant. */
+async function tenantDelivery(url: string | undefined, tenantSecret: string, event = anEvent()) {
+  const signature = await sign(bytesOf(event), { secret: tenantSecret });
+  return { ...(await delivery(event, { headers: { [SIGNATURE]: signature } })), url };
+}
+
+describe('a secret', () => {
+  test.each<[string, ReceiverOptions['secret'], number]>([
+    ['bytes', bytesOf(secret), 0],
+    ['a list', ['old', secret], 1],
+    ['a function', () => secret, 0],
+    ['an async function', async () => ['new', bytesOf(secret)], 1],
+    ['a function that takes its time', () => new Promise((resolve) => setImmediate(resolve, secret)), 0],
+  ])('can be %s, and the outcome says which one matched', async (_name, given, secretIndex) => {
+    expect(await setUp({ secret: given }).deliver()).toMatchObject({ kind: 'handled', secretIndex });
   });
 
-  test('an event that is enqueued is recorded and passed on as it arrived, also by redrive', async () => {
-    const known = text.replace('mint.completed', 'transfer.settled');
-    const inbox = { ...memoryInbox(), durable: true };
-    const enqueued: unknown[] = [];
-    const queue: Queue = { enqueue: async (_event, options) => void enqueued.push(options?.json) };
-    const { receiver } = setUp({ inbox, queue, leaseMs: 2, handlerTimeoutMs: 1 });
-    expect((await receiver.receive(await delivery(known))).kind).toBe('queued');
-    await expect.poll(async () => (await receiver.redrive()).queued).toBeGreaterThan(0);
-    expect(new Set(enqueued)).toEqual(new Set([known]));
+  test.each([
+    ['a Buffer', (bytes: Uint8Array) => Buffer.from(bytes)],
+    ['a Uint8Array', (bytes: Uint8Array) => new Uint8Array(bytes)],
+  ])('is kept when %s is cleared after createReceiver', async (_name, copy) => {
+    const cleared = copy(bytesOf(secret));
+    const list = [cleared];
+    const { receiver, codeOf } = setUp({ secret: list });
+    cleared.fill(0);
+    list.pop();
+    expect(await codeOf()).toBe('handled');
+    const zeroed = await sign(bytesOf(anEvent()), { secret: new Uint8Array(secret.length) });
+    const forged = await delivery(anEvent(), { headers: { [SIGNATURE]: zeroed } });
+    expect((await receiver.receive(forged)).error?.code).toBe('ERR_SIGNATURE_MISMATCH');
   });
+
+  test('of a path verifies its deliveries and no others; an unknown path is answered as a forged delivery', async () => {
+    const lists: Readonly<Record<string, string[]>> = { '/a': ['new-a', 'old-a'], '/b': ['b'] };
+    const { receiver, codes, outcomes, ran } = setUp({ secret: ({ path }) => lists[path] ?? null });
+    for (const [path, tenantSecret] of [
+      ['/a', 'old-a'],
+      ['/b', 'b'],
+      ['/b', 'old-a'],
+      ['/c', 'b'],
+      ['/c', 'decoy'],
+    ] as const) {
+      await receiver.receive(await tenantDelivery(path, tenantSecret));
+    }
+    expect(codes()).toEqual([
+      ...['handled', 'handled', 'ERR_SIGNATURE_MISMATCH', 'ERR_SECRET_UNKNOWN', 'ERR_SECRET_UNKNOWN'],
+    ]);
+    expect(outcomes.slice(0, 2).map(({ secretIndex }) => secretIndex)).toEqual([1, 0]);
+    const [forged, ...unknown] = outcomes.slice(2).map(toWebhookResponse);
+    for (const response of unknown) expect(response).toEqual(forged);
+    expect(ran).toHaveLength(2);
+  });
+
+  test.each<[string, ReceiverOptions['secret'], string, number]>([
+    ['throws', missing, 'ERR_SECRET_UNAVAILABLE', 503],
+    ['rejects', down, 'ERR_SECRET_UNAVAILABLE', 503],
+    ['does not settle within secretTimeoutMs', never, 'ERR_SECRET_UNAVAILABLE', 503],
+    [
+      // As of a promise library, or of another realm: no instance of Promise.
+      'returns a thenable that does not settle',
+      () => Object.defineProperty({}, 'then', { value: () => undefined }) as never,
+      'ERR_SECRET_UNAVAILABLE',
+      503,
+    ],
+    ['returns an empty secret', () => '', 'ERR_CONFIG_INVALID', 500],
+    ['returns undefined', () => undefined as never, 'ERR_CONFIG_INVALID', 500],
+    ['resolves to undefined', async () => undefined as never, 'ERR_CONFIG_INVALID', 500],
+  ])('function that %s is answered 5xx, so the service tries again', async (_name, given, code, status) => {
+    const outcome = await setUp({ secret: given, secretTimeoutMs: 5 }).deliver();
+    expect([outcome.error?.code, toWebhookResponse(outcome).status]).toEqual([code, status]);
+    if (given === never)
+      expect(inspect(outcome.error?.cause)).toContain('It returned no secret within 5 ms.');
+  });
+
+  test.each<[string, string | undefined, string, [string, string][]]>([
+    ['path', '/hooks/a', '/hooks/a', []],
+    [
+      'path and query',
+      '/hooks?a=b%20c&x=1&x=2',
+      '/hooks',
+      [
+        ['a', 'b c'],
+        ['x', '1'],
+        ['x', '2'],
+      ],
+    ],
+    ['path that is encoded', '/hooks/%61%2Fb', '/hooks/%61%2Fb', []],
+    ['path with dots', '/hooks/../a', '/hooks/../a', []],
+    ['path that begins with two slashes', '//host/a?b=c', '//host/a', [['b', 'c']]],
+    ['query with a second question mark', '/a?b=c?d', '/a', [['b', 'c?d']]],
+    ['absolute URL', 'https://user@example.test:8443/hooks/a?b=c', '/hooks/a', [['b', 'c']]],
+    ['URL in its query', '/a?to=https://example.test/b', '/a', [['to', 'https://example.test/b']]],
+    ['fragment', '/a#b?c=d', '/a', []],
+    ['request of an adapter that hands in no URL', undefined, '', []],
+  ])(
+    'function sees the path and the query of a %s, headers by any case, and nothing else',
+    async (_name, url, path, query) => {
+      const seen: unknown[] = [];
+      const { receiver } = setUp({
+        secret(request) {
+          const headers = ['x-tenant', 'X-TENANT', 'x-other'].map((name) => request.headers.get(name));
+          seen.push([
+            request.path,
+            [...request.query],
+            headers,
+            Object.keys(request),
+            Object.isFrozen(request),
+          ]);
+          return secret;
+        },
+      });
+      await receiver.receive({ ...(await delivery(anEvent(), { headers: { 'X-Tenant': 'a' } })), url });
+      expect(seen).toEqual([[path, query, ['a', 'a', null], ['path', 'query', 'headers'], true]]);
+    },
+  );
+
+  test.each<[string, Parameters<typeof delivery>[1], Partial<WebhookRequest>]>([
+    ['another method', { method: 'GET' }, {}],
+    ['no signature', { headers: { [SIGNATURE]: undefined } }, {}],
+    ['a malformed signature', { headers: { [SIGNATURE]: 'zz' } }, {}],
+    ['a body that cannot be read', {}, { body: down }],
+  ])('function is not called for a request with %s', async (_name, how, change) => {
+    const given = vi.fn(() => secret);
+    const { receiver } = setUp({ secret: given });
+    expect((await receiver.receive({ ...(await delivery(anEvent(), how)), ...change })).error).toBeDefined();
+    expect(given).not.toHaveBeenCalled();
+  });
+});
+
+describe('responses', () => {
+  test.each([
+    ['handled', 200],
+    ['ignored', 200],
+    ['parked', 200],
+    ['duplicate', 200],
+    ['dead', 200],
+    ['queued', 202],
+  ] as const)('%s is answered %i with JSON that names it', (kind, status) => {
+    expect(toWebhookResponse({ kind, origin: 'push' } as Outcome)).toEqual({
+      status,
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ outcome: kind }),
+    });
+  });
+
+  test('a failure is answered with a problem and its code, and nothing else', async () => {
+    const { deliver } = setUpReceiver(() => Promise.reject(new Error('planted message')));
+    expect(toWebhookResponse(await deliver())).toEqual({
+      status: 500,
+      headers: { 'content-type': 'application/problem+json' },
+      body: '{"title":"Internal Server Error","status":500,"code":"ERR_HANDLER_FAILED","outcome":"failed"}',
+    });
+  });
+});
+
+describe('onOutcome', () => {
+  test.each<[string, () => void | Promise<void>]>([
+    ['throws', missing],
+    ['rejects', down],
+  ])('that %s is logged under its name and changes nothing', async (_name, onOutcome) => {
+    const { codeOf, lines } = setUp({ onOutcome });
+    expect(await codeOf()).toBe('handled');
+    await settled();
+    expect(lines).toEqual([expect.stringMatching(/^stablehooks: onOutcome threw an error/)]);
+  });
+
+  test('that changes its outcome or the code of the error does not change the response', async () => {
+    const { deliver } = setUpReceiver(down, {
+      onOutcome(outcome) {
+        expect(() => Object.assign(outcome, { kind: 'handled' })).toThrow(TypeError);
+        Object.assign(outcome.error ?? {}, { code: 'handled' });
+      },
+    });
+    expect(toWebhookResponse(await deliver())).toMatchObject({
+      status: 500,
+      body: expect.stringContaining('ERR_HANDLER_FAILED'),
+    });
+  });
+});
+
+describe('logging', () => {
+  const event = anEvent({ id: 'evt_logged' });
+
+  test.each<[Outcome['kind'], Outcome['error'], Partial<Outcome>, string]>([
+    [
+      'rejected',
+      new RequestError('ERR_BODY_TOO_LARGE', 'Too large.'),
+      {},
+      'warn stablehooks: rejected (push) ERR_BODY_TOO_LARGE: Too large.',
+    ],
+    [
+      'busy',
+      new BusyError('ERR_EVENT_BUSY', 'Runs already.', { retryAfterMs: 1 }),
+      { event },
+      'warn stablehooks: busy transfer.settled evt_logged (push) ERR_EVENT_BUSY: Runs already.',
+    ],
+    [
+      'unavailable',
+      new UnavailableError('ERR_INBOX_FAILED', 'Down.', { cause: 'no route' }),
+      { event },
+      'error stablehooks: unavailable transfer.settled evt_logged (push) ERR_INBOX_FAILED: Down.\ncaused by no route',
+    ],
+  ])('%s is one line, with its event and its cause if it has them', (kind, error, more, line) => {
+    const lines: string[] = [];
+    const logger = {
+      warn: (text: string) => void lines.push(`warn ${text}`),
+      error: (text: string) => void lines.push(`error ${text}`),
+    };
+    logOutcome({ kind, origin: 'push', error, ...more } as Outcome, logger);
+    expect(lines).toEqual([line]);
+  });
+
+  test('the lines name the event and the fix, and no line holds the payload or the secret', async () => {
+    const { receiver, deliver, lines } = setUpReceiver(() => Promise.reject(new Error('ledger down')));
+    await receiver.receive(await delivery(event, { headers: { [SIGNATURE]: '0'.repeat(64) } }));
+    await deliver(event);
+    expect(lines[0]).toMatch(/^stablehooks: rejected.*ERR_SIGNATURE_MISMATCH.*Check the secret/);
+    expect(lines[1]).toMatch(
+      /^stablehooks: failed transfer\.settled evt_logged .*ERR_HANDLER_FAILED.*ledger down/s,
+    );
+    expect(lines.join()).not.toMatch(/planted payload|whsec_/);
+  });
+
+  test.each(['throws', 'rejects'])(
+    'a logger that %s changes no outcome and leaves no unhandled rejection',
+    async (how) => {
+      const unhandled = vi.fn();
+      process.on('unhandledRejection', unhandled);
+      const refuse = () => (how === 'throws' ? missing() : down());
+      const { receiver } = setUp({ logger: { warn: refuse, error: refuse } });
+      expect((await receiver.receive(await delivery('', { method: 'GET' }))).kind).toBe('rejected');
+      await settled();
+      expect(unhandled).not.toHaveBeenCalled();
+      process.off('unhandledRejection', unhandled);
+    },
+  );
+
+  test("pino takes the lines as it is, and the request's logger if the receiver has none", async () => {
+    const written: string[] = [];
+    const logger = pino({}, { write: (line: string) => void written.push(line) });
+    const request = { ...(await delivery(event, { headers: { [SIGNATURE]: '0'.repeat(64) } })), logger };
+    await createReceiver({ secret, handlers: {} }).receive(request);
+    expect(JSON.parse(written.join())).toMatchObject({
+      level: 40,
+      msg: expect.stringContaining('ERR_SIGNATURE_MISMATCH'),
+    });
+    const own = setUp();
+    await own.receiver.receive(request);
+    expect([own.lines.length, written.length]).toEqual([1, 1]);
+  });
+
+  const params = { params: ['planted payload'] };
+  const drizzle = Object.assign(
+    new Error('Failed query: insert\nparams: planted payload', { cause: new Error('duplicate key') }),
+    params,
+  );
+  const prisma = Object.assign(
+    new Error('Invalid invocation:\n{ data: { memo: "planted payload" } }\nArgument `id` is missing.'),
+    { name: 'PrismaClientValidationError' },
+  );
+  test.each([
+    ['Drizzle', drizzle, 'duplicate key'],
+    ['Prisma', prisma, 'Argument `id` is missing.'],
+  ])(
+    'the parameters that %s quotes in its errors are in no line and not in the inbox',
+    async (_name, error, message) => {
+      const inbox = memoryInbox();
+      const { deliver, lines } = setUpReceiver(() => Promise.reject(error), { inbox });
+      const { id } = (await deliver()).event ?? event;
+      expect(lines.join()).toContain(message);
+      expect(lines.join()).not.toContain('planted');
+      expect((await inbox.find(id))?.lastError).toBe(`ERR_HANDLER_FAILED: ${message}`);
+    },
+  );
 });

@@ -22,7 +22,7 @@ const RECEIVERS: Readonly<Record<string, () => ReturnType<typeof createReceiver>
     receiverWith(postgresInbox(new pg.Pool({ connectionString: URL }), { transactional: true }), (id, tx) =>
       tx.query('INSERT INTO ledger VALUES ($1)', [id]),
     ),
-  // It claims to be durable and is not: what the test must find.
+  // It claims to be durable and is not: the test must find that.
   forgetful: () => receiverWith({ ...memoryInbox(), durable: true }, appendToFile),
 };
 
@@ -30,11 +30,11 @@ function receiverWith<Tx>(inbox: Inbox<Tx>, book: Book<Tx>) {
   return createReceiver({
     secret: SECRET,
     inbox,
-    acknowledge: 'recorded',
+    answer: 'recorded',
     // Fewer than the deliveries that arrive at once: some are stored with a lease, and some without.
     maxConcurrency: 4,
     orderingKey: ({ payload }) => payload['wallet_id'] as string | undefined,
-    // Short, so that what a kill left leased is soon run again; far longer than any handler here.
+    // Short, so an event that a kill left leased soon runs again; far longer than any handler here.
     leaseMs: 2_000,
     handlerTimeoutMs: 1_900,
     // Every kill in the middle of an attempt counts as one.
@@ -51,8 +51,8 @@ function receiverWith<Tx>(inbox: Inbox<Tx>, book: Book<Tx>) {
 }
 
 const receiver = RECEIVERS[STORE]?.();
-if (receiver === undefined) throw new Error(`There is no store ${STORE}.`);
-receiver.run({ intervalMs: 100 });
+if (receiver === undefined) throw new Error(`The store ${STORE} is unknown.`);
+receiver.start({ intervalMs: 100 });
 const server = createServer(toNodeHandler(receiver)).listen(0, '127.0.0.1', () => {
   process.send?.(server.address());
 });

@@ -1,323 +1,293 @@
-import {
-  createReceiver,
-  type Inbox,
-  type InboxOperations,
-  memoryInbox,
-  type Queue,
-  type UnknownEvent,
-} from 'stablehooks';
+/** `receiver.redrive()`: one pass over what is due, and what it shares with queues. */
+import { getEventListeners } from 'node:events';
+import type { Inbox, Queue, UnknownEvent } from 'stablehooks';
 import { describe, expect, test, vi } from 'vitest';
-import { anEvent, deferred, delivery, secret } from './delivery.js';
+import { anEvent, deferred, delivery } from './delivery.js';
+import {
+  counting,
+  down,
+  durable,
+  HOUR_MS,
+  isSettled,
+  leaseOf,
+  manualRuntime,
+  setUp,
+  someEvents,
+} from './set-up.js';
 
-const HOUR_MS = 3_600_000;
-const pull = 'pull';
-
-function clocked() {
-  const clock = { now: 1_000_000 };
-  return { clock, inbox: memoryInbox({ runtime: { now: () => clock.now } }) };
-}
+const due = { dueInMs: 0, origin: 'pull' } as const;
 
 describe('redrive', () => {
-  test('redrive runs received events, failed events that are due, and events whose lease lapsed, each once', async () => {
-    const { clock, inbox } = clocked();
-    const ran: [string, string][] = [];
-    let failing = true;
-    const receiver = createReceiver({
-      secret,
-      inbox,
-      onOutcome: () => undefined,
-      handlers: {
-        'transfer.settled': async (event, { origin }) => {
-          ran.push([event.id, origin]);
-          if (failing) throw new Error('no');
-        },
+  test('runs received events, failed events that are due, lapsed leases and parked events, each once', async () => {
+    const clock = { now: 0 };
+    const ran: (readonly [string, string])[] = [];
+    let isFailing = true;
+    const { receiver, inbox } = setUp(
+      async ({ id }, { origin }) => {
+        ran.push([id, origin]);
+        if (isFailing) throw new Error('no');
       },
-    });
-    const [received, failed, lapsed] = [anEvent(), anEvent(), anEvent()];
-    await inbox.record([received], { dueInMs: 0, origin: 'pull' });
-    await receiver.accept(failed, pull);
-    await inbox.claim(lapsed, { leaseMs: 10, origin: 'push' });
+      { inbox: durable(clock) },
+    );
+    const events = someEvents(4);
+    const [received, failed, lapsed, parked] = events as [
+      UnknownEvent,
+      UnknownEvent,
+      UnknownEvent,
+      UnknownEvent,
+    ];
+    await inbox.record([received], due);
+    await inbox.record([parked], { dueInMs: null, origin: 'push' });
+    await receiver.accept(failed, 'pull');
+    await leaseOf(inbox, lapsed, { leaseMs: 10 });
     clock.now += HOUR_MS;
-    failing = false;
+    isFailing = false;
     ran.length = 0;
-    expect(await receiver.redrive()).toMatchObject({ handled: 3, failed: 0, busy: 0 });
-    expect(new Set(ran.map(([id]) => id))).toEqual(new Set([received.id, failed.id, lapsed.id]));
-    expect(new Set(ran.map(([, origin]) => origin))).toEqual(new Set(['redrive']));
+    expect(await receiver.redrive()).toMatchObject({ handled: 4, failed: 0, busy: 0 });
+    expect(ran.sort()).toEqual(events.map(({ id }) => [id, 'redrive']).sort());
     expect(await receiver.redrive()).toMatchObject({ handled: 0, duplicate: 0 });
   });
 
-  test('redrive does not run events that are not due', async () => {
-    const { inbox } = clocked();
-    const receiver = createReceiver({
-      secret,
-      inbox,
-      onOutcome: () => undefined,
-      handlers: { 'transfer.settled': () => Promise.reject(new Error('no')) },
-    });
-    await receiver.accept(anEvent(), pull);
-    expect(Object.values(await receiver.redrive()).reduce((sum, count) => sum + count)).toBe(0);
+  test('runs nothing that is not due', async () => {
+    const { receiver } = setUp(down, { inbox: durable() });
+    await receiver.accept(anEvent(), 'pull');
+    expect(Object.values(await receiver.redrive()).every((count) => count === 0)).toBe(true);
   });
 
-  test('redrive runs a parked event when its type is known', async () => {
-    const handler = vi.fn();
-    const inbox = memoryInbox();
-    const receiver = createReceiver({ secret, inbox, handlers: { 'redeem.completed': handler } });
-    const unknown = anEvent({ type: 'mint.completed' });
-    const event = anEvent({ type: 'redeem.completed' });
-    // What a release that did not know redeem.completed would have left behind.
-    await inbox.record([unknown, event], { dueInMs: null, origin: 'push' });
-    expect(await receiver.redrive()).toMatchObject({ handled: 1, parked: 0 });
-    expect(handler).toHaveBeenCalledOnce();
-    expect((await inbox.find(unknown.id))?.state).toBe('parked');
-  });
-
-  test('redrive runs more than one batch, and stops when its signal aborts', async () => {
-    const inbox = memoryInbox();
+  test('takes no further event once its signal aborts, and leaves the others due', async () => {
     const controller = new AbortController();
-    const receiver = createReceiver({
-      secret,
-      inbox,
-      handlers: { 'transfer.settled': () => controller.abort() },
-    });
-    await inbox.record(
-      Array.from({ length: 100 }, () => anEvent()),
-      { dueInMs: 0, origin: 'pull' },
-    );
-    const first = await receiver.redrive({ signal: controller.signal });
-    expect(first.handled).toBeGreaterThan(0);
-    expect(first.handled).toBeLessThan(100);
-    const rest = await receiver.redrive();
-    // The first batch is hidden from nobody: it is done. The rest is all there.
-    expect(first.handled + rest.handled).toBe(100);
+    const { receiver, inbox } = setUp(() => controller.abort());
+    await inbox.record(someEvents(100), due);
+    const { handled } = await receiver.redrive({ signal: controller.signal });
+    expect(handled).toBeGreaterThan(0);
+    expect(handled + (await receiver.redrive()).handled).toBe(100);
   });
 
-  test('redrive reports each outcome with its event and the origin redrive', async () => {
-    const inbox = { ...memoryInbox(), durable: true };
-    const receiver = createReceiver({ secret, inbox, handlers: { 'transfer.settled': () => undefined } });
+  test('reports each outcome with its event and its origin', async () => {
+    const { receiver, inbox, outcomes } = setUp();
     const event = anEvent();
-    await inbox.record([event], { dueInMs: 0, origin: 'pull' });
+    await inbox.record([event], due);
     const onOutcome = vi.fn();
     await receiver.redrive({ onOutcome });
-    expect(onOutcome.mock.calls).toEqual([
-      [expect.objectContaining({ kind: 'handled', origin: 'redrive', event })],
-    ]);
-    expect(await receiver.accept(event, pull)).toEqual({ kind: 'duplicate', origin: 'pull', event });
-    expect(await receiver.handle(event, 'queue')).toEqual({ kind: 'duplicate', origin: 'queue', event });
+    expect(outcomes).toMatchObject([{ kind: 'handled', origin: 'redrive', event }]);
+    expect(onOutcome.mock.calls).toEqual([outcomes]);
   });
 
   test.each([
-    ['another process runs', 'leased', 'ERR_EVENT_BUSY', false],
-    ['waits for its key', 'waiting', 'ERR_KEY_BUSY', false],
-    ['is not due any more', 'failed', 'ERR_EVENT_NOT_DUE', true],
+    ['runs in another process', 'leased', 'ERR_EVENT_BUSY', 0],
+    ['waits for its key', 'waiting', 'ERR_KEY_BUSY', 0],
+    ['is not due any more', 'failed', 'ERR_EVENT_NOT_DUE', 1],
   ] as const)(
-    'an event that redrive takes and that %s is busy; it is logged where that tells somebody something',
-    async (_name, state, code, isLogged) => {
-      const inbox = memoryInbox();
-      const lines: string[] = [];
-      const log = (line: string) => void lines.push(line);
-      const receiver = createReceiver({
-        secret,
-        inbox: { ...inbox, claim: async () => ({ state, retryAfterMs: 1_000 }) },
-        handlers: {},
-        logger: { warn: log, error: log },
-      });
+    'of a taken event that %s counts as busy, and its line is only logged for a delivery',
+    async (_, state, code, count) => {
+      const inbox = durable();
+      const claim = async () => ({ state, retryAfterMs: 1_000 });
+      const { receiver, lines, codeOf } = setUp(undefined, { inbox: { ...inbox, claim } });
       const event = anEvent();
-      await inbox.record([event], { dueInMs: 0, origin: 'pull' });
+      await inbox.record([event], due);
       expect(await receiver.redrive()).toMatchObject({ busy: 1 });
-      expect(lines).toHaveLength(isLogged ? 1 : 0);
-      expect((await receiver.accept(event, pull)).error?.code).toBe(code);
-      expect(lines).toHaveLength(isLogged ? 2 : 1);
+      const about = () => lines.filter((line) => line.includes(code));
+      expect(about()).toHaveLength(count);
+      expect(await codeOf(event)).toBe(code);
+      expect(about()).toHaveLength(count + 1);
     },
   );
 
-  test('redrive asks for 16 events first, and then for 8 or more at a time', async () => {
-    const inbox = memoryInbox();
-    await inbox.record(
-      Array.from({ length: 100 }, () => anEvent()),
-      { dueInMs: 0, origin: 'pull' },
-    );
+  test('runs at most 16 events at the same time, and asks for several at a time', async () => {
+    const { handler, count } = counting();
+    const inbox = durable();
     const limits: number[] = [];
-    const receiver = createReceiver({
-      secret,
-      inbox: {
-        ...inbox,
-        takeDue: (options) => {
-          limits.push(options.limit);
-          return inbox.takeDue(options);
-        },
-      },
-      handlers: { 'transfer.settled': () => new Promise((resolve) => void setImmediate(resolve)) },
-      maxConcurrency: 50,
-    });
+    const takeDue: Inbox['takeDue'] = (options) => {
+      limits.push(options.limit);
+      return inbox.takeDue(options);
+    };
+    const { receiver } = setUp(handler, { inbox: { ...inbox, takeDue }, maxConcurrency: 50 });
+    await inbox.record(someEvents(100), due);
     expect(await receiver.redrive()).toMatchObject({ handled: 100 });
-    expect(limits[0]).toBe(16);
+    expect([count.most, limits[0], Math.max(...limits)]).toEqual([16, 16, 16]);
     expect(Math.min(...limits)).toBeGreaterThanOrEqual(8);
-    expect(Math.max(...limits)).toBe(16);
   });
 
-  test('redrive takes further events while those that it took run, also from an inbox that gives one at a time', async () => {
-    const inbox = memoryInbox();
+  test('takes further events while others run, even from an inbox that gives one at a time', async () => {
+    const inbox = durable();
     const all = deferred();
     let begun = 0;
-    const receiver = createReceiver({
-      secret,
-      inbox: { ...inbox, takeDue: (options) => inbox.takeDue({ ...options, limit: 1 }) },
-      handlers: {
-        'transfer.settled': async () => {
-          begun += 1;
-          if (begun === 3) all.resolve();
-          await all.promise;
-        },
+    const { receiver } = setUp(
+      async () => {
+        begun += 1;
+        if (begun === 3) all.resolve();
+        await all.promise;
       },
-    });
-    await inbox.record([anEvent(), anEvent(), anEvent()], { dueInMs: 0, origin: 'pull' });
+      { inbox: { ...inbox, takeDue: (options) => inbox.takeDue({ ...options, limit: 1 }) } },
+    );
+    await inbox.record(someEvents(3), due);
     expect(await receiver.redrive()).toMatchObject({ handled: 3 });
   });
 
-  test('recording asks the inbox once for events of known types, and not for an empty page', async () => {
-    const inbox = memoryInbox();
-    const record = vi.fn(inbox.record);
-    const receiver = createReceiver({ secret, inbox: { ...inbox, record }, handlers: {} });
-    expect(await receiver.record([], { dueInMs: 0, origin: 'pull' })).toEqual([]);
-    expect(record).not.toHaveBeenCalled();
-    const known = anEvent();
-    expect(await receiver.record([known], { dueInMs: 0, origin: 'pull' })).toEqual(['new']);
-    expect(record).toHaveBeenCalledOnce();
-    const page = [anEvent({ type: 'mint.completed' }), known];
-    expect(await receiver.record(page, { dueInMs: 0, origin: 'pull' })).toEqual(['new', 'received']);
+  test('rejects when the inbox cannot be asked, and leaves no timer and no listener on its signal', async () => {
+    const inbox = durable();
+    let isDown = true;
+    const takeDue: Inbox['takeDue'] = (options) => (isDown ? down() : inbox.takeDue(options));
+    const { runtime, pending } = manualRuntime();
+    const { receiver } = setUp(undefined, { inbox: { ...inbox, takeDue }, runtime });
+    const { signal } = new AbortController();
+    await expect(receiver.redrive({ signal })).rejects.toMatchObject({ code: 'ERR_INBOX_FAILED' });
+    isDown = false;
+    await inbox.record([anEvent()], due);
+    expect(await receiver.redrive({ signal })).toMatchObject({ handled: 1 });
+    await receiver.close();
+    expect([pending(), getEventListeners(signal, 'abort')]).toEqual([[], []]);
   });
 
-  test.each(['push', 'pull', 'queue', 'redrive'] as const)(
-    'recording stores the origin %s and the JSON',
-    async (origin) => {
-      const inbox = memoryInbox();
-      const receiver = createReceiver({ secret, inbox, handlers: { 'transfer.settled': () => undefined } });
-      const event = anEvent();
-      const json = [`${JSON.stringify(event)} `];
-      expect(await receiver.record([event], { dueInMs: 0, origin, json })).toEqual(['new']);
-      expect(await inbox.find(event.id)).toMatchObject({ origin, state: 'received' });
-      const [due] = await inbox.takeDue({ limit: 1, visibilityTimeoutMs: HOUR_MS, types: [] });
-      expect(due?.json).toBe(json[0]);
-    },
-  );
-
-  test('recording rejects when the inbox fails', async () => {
-    const inbox = { ...memoryInbox(), record: () => Promise.reject(new Error('down')) };
-    const receiver = createReceiver({ secret, inbox, handlers: {} });
-    const recorded = receiver.record([anEvent()], { dueInMs: 0, origin: 'pull' });
-    await expect(recorded).rejects.toMatchObject({ code: 'ERR_INBOX_FAILED' });
-  });
-
-  test('redrive rejects when the inbox cannot be asked', async () => {
-    const inbox = { ...memoryInbox(), takeDue: () => Promise.reject(new Error('down')) };
-    const receiver = createReceiver({ secret, inbox, handlers: {} });
-    await expect(receiver.redrive()).rejects.toMatchObject({ code: 'ERR_INBOX_FAILED' });
+  test('is waited for by close, and events that it was taking run', async () => {
+    const inbox = durable();
+    const asked = deferred();
+    const gate = deferred();
+    const takeDue: Inbox['takeDue'] = async (options) => {
+      asked.resolve();
+      await gate.promise;
+      return inbox.takeDue(options);
+    };
+    const { receiver, codes } = setUp(undefined, { inbox: { ...inbox, takeDue } });
+    await inbox.record([anEvent()], due);
+    const redriven = receiver.redrive();
+    await asked.promise;
+    const closed = receiver.close();
+    expect(await isSettled(closed)).toBe(false);
+    gate.resolve();
+    await closed;
+    expect(codes()).toEqual(['handled']);
+    expect(await redriven).toMatchObject({ handled: 1 });
+    await inbox.record([anEvent()], due);
+    expect(await receiver.redrive()).toMatchObject({ handled: 0 });
   });
 });
 
 describe('with a queue', () => {
-  function setUp(enqueue: Queue['enqueue']) {
-    const inbox: Inbox & InboxOperations = { ...memoryInbox(), durable: true };
+  function withQueue(enqueue: Queue['enqueue'], clock = { now: 0 }) {
     const handler = vi.fn();
-    const receiver = createReceiver({
-      secret,
-      inbox,
-      queue: { enqueue },
-      handlers: { 'transfer.settled': handler },
-      onOutcome: () => undefined,
-    });
-    return { inbox, handler, receiver };
+    const parts = setUp(handler, { inbox: durable(clock), queue: { enqueue }, leaseMs: 90_000 });
+    return { ...parts, handler, clock };
   }
 
-  test('with a queue, a delivery is recorded and enqueued, and the worker handles it', async () => {
+  test('a delivery is recorded and enqueued, and the worker handles it', async () => {
     const jobs: UnknownEvent[] = [];
-    const { inbox, handler, receiver } = setUp(async (event) => void jobs.push(event));
+    const { inbox, handler, receiver, codeOf, clock } = withQueue(async (event) => void jobs.push(event));
     const event = anEvent();
-    expect(await receiver.receive(await delivery(event))).toMatchObject({ kind: 'queued' });
+    expect(await codeOf(event)).toBe('queued');
     expect(handler).not.toHaveBeenCalled();
-    expect(await inbox.find(event.id)).toMatchObject({ state: 'received' });
+    // It is enqueued again if this process dies before it is in the queue.
+    expect(await inbox.find(event.id)).toMatchObject({ state: 'received', dueAt: clock.now + 90_000 });
     expect(jobs).toEqual([event]);
-    expect(await receiver.handle(event, 'queue')).toMatchObject({
-      kind: 'handled',
-      origin: 'queue',
-    });
-    expect(await receiver.receive(await delivery(event))).toMatchObject({ kind: 'duplicate' });
-    expect(jobs.length).toBe(1);
+    expect(await receiver.handle(event, 'queue')).toMatchObject({ kind: 'handled', origin: 'queue' });
+    expect(await codeOf(event)).toBe('duplicate');
+    expect(jobs).toHaveLength(1);
   });
 
-  test('with a queue, an event of a type without a handler is enqueued, because the worker can have a handler', async () => {
+  test('an event without a handler is enqueued, a dead one is not, and an unknown one is parked', async () => {
+    const jobs: string[] = [];
+    const { inbox, codeOf } = withQueue(async ({ id }) => void jobs.push(id));
+    const [other, dead] = [anEvent({ type: 'redeem.failed' }), anEvent()];
+    await inbox.fail(await leaseOf(inbox, dead), { retryAfterMs: null, error: 'no' });
+    expect(await codeOf(other)).toBe('queued');
+    expect(await codeOf(dead)).toBe('dead');
+    expect(await codeOf(anEvent({ type: 'mint.completed' }))).toBe('parked');
+    expect(jobs).toEqual([other.id]);
+  });
+
+  test('that is down, a delivery is unavailable, and redrive enqueues its event later', async () => {
+    let isUp = false;
     const jobs: UnknownEvent[] = [];
-    const { receiver } = setUp(async (event) => void jobs.push(event));
-    await receiver.receive(await delivery(anEvent({ type: 'redeem.failed' })));
-    expect(jobs.length).toBe(1);
-  });
-
-  test('with a queue, an event that is dead is answered dead and not enqueued', async () => {
-    const enqueue = vi.fn(async () => undefined);
-    const { inbox, receiver } = setUp(enqueue);
+    const { clock, receiver, codeOf } = withQueue(async (event) => (isUp ? void jobs.push(event) : down()));
     const event = anEvent();
-    const claim = await inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
-    if (claim.state !== 'claimed') throw new Error(claim.state);
-    await inbox.fail(claim.lease, { retryAfterMs: null, error: 'no' });
-    expect(await receiver.receive(await delivery(event))).toMatchObject({ kind: 'dead' });
-    expect(await receiver.accept(event, pull)).toMatchObject({ kind: 'dead' });
-    expect(enqueue).not.toHaveBeenCalled();
-  });
-
-  test('with a queue, an event is due again after leaseMs if this process dies before it is enqueued', async () => {
-    const { clock, inbox: memory } = clocked();
-    const receiver = createReceiver({
-      secret,
-      inbox: { ...memory, durable: true },
-      queue: { enqueue: async () => undefined },
-      handlers: {},
-      leaseMs: 90_000,
-    });
-    const event = anEvent();
-    await receiver.accept(event, pull);
-    expect((await memory.find(event.id))?.dueAt).toBe(clock.now + 90_000);
-  });
-
-  test('with a queue that is down, a delivery is unavailable, and redrive enqueues the event later', async () => {
-    let up = false;
-    const jobs: UnknownEvent[] = [];
-    const { clock, inbox: memory } = clocked();
-    const receiver = createReceiver({
-      secret,
-      inbox: { ...memory, durable: true },
-      queue: { enqueue: async (event) => (up ? void jobs.push(event) : Promise.reject(new Error('down'))) },
-      handlers: {},
-      onOutcome: () => undefined,
-    });
-    const event = anEvent();
-    expect(await receiver.accept(event, pull)).toMatchObject({
-      kind: 'unavailable',
-      error: { code: 'ERR_QUEUE_FAILED' },
-    });
-    up = true;
-    expect((await receiver.redrive()).queued).toBe(0);
+    expect(await codeOf(event)).toBe('ERR_QUEUE_FAILED');
+    isUp = true;
+    expect(await receiver.redrive()).toMatchObject({ queued: 0 });
     clock.now += HOUR_MS;
-    expect((await receiver.redrive()).queued).toBe(1);
+    expect(await receiver.redrive()).toMatchObject({ queued: 1 });
     expect(jobs).toEqual([event]);
   });
 
-  test('redrive ends when the queue is slower than leases lapse', async () => {
-    const inbox = memoryInbox();
-    await inbox.record(
-      Array.from({ length: 64 }, () => anEvent()),
-      { dueInMs: 0, origin: 'pull' },
-    );
-    const receiver = createReceiver({
-      secret,
-      inbox: { ...inbox, durable: true },
-      // Four batches take longer than the first one's leases: without an end they would come round and round.
-      queue: { enqueue: () => new Promise((resolve) => setTimeout(resolve, 15)) },
-      handlers: {},
-      leaseMs: 30,
-      handlerTimeoutMs: 10,
-    });
+  test('a job is refused by an inbox that is not durable: its event would run again after a restart', async () => {
+    const { receiver, lines } = setUp();
+    for (const method of ['accept', 'handle'] as const) {
+      const { kind, error } = await receiver[method](anEvent(), 'queue');
+      expect([kind, error?.code]).toEqual(['failed', 'ERR_CONFIG_INVALID']);
+    }
+    expect(lines[0]).toMatch(/a `queue` needs a durable `inbox`/);
+  });
+
+  test('that takes longer than leases last, redrive ends', async () => {
+    const { runtime, clock } = manualRuntime();
+    const queue = {
+      enqueue: async () => {
+        clock.elapsed += 10_000;
+      },
+    };
+    const { receiver, inbox } = setUp(undefined, { inbox: durable(), queue, leaseMs: 60_000, runtime });
+    await inbox.record(someEvents(64), due);
     const { queued } = await receiver.redrive();
     expect(queued).toBeGreaterThanOrEqual(16);
-    expect(queued).toBeLessThanOrEqual(64);
+    expect(queued).toBeLessThan(64);
+  });
+});
+
+describe('the text of an event', () => {
+  const text = (id: string, type = 'transfer.settled') =>
+    ` { "id": "${id}", "type": "${type}", "created_at": "2026-01-02T03:04:05Z",\n\t"payload": { "z": 1e400, "n": -0, "1": 12345678901234567890, "a": "\\u00e9" } }\n`;
+
+  test('is context.json as it was signed, at the delivery and when it runs again', async () => {
+    const clock = { now: 0 };
+    const seen: string[] = [];
+    const { receiver, deliver } = setUp(
+      (_, { json }) => {
+        seen.push(json);
+        if (seen.length === 1) throw new Error('no');
+      },
+      { inbox: durable(clock) },
+    );
+    await receiver.receive(await delivery(text('evt_exact')));
+    clock.now += HOUR_MS;
+    expect(await receiver.redrive()).toMatchObject({ handled: 1 });
+    expect(seen).toEqual([text('evt_exact'), text('evt_exact')]);
+    const plain = anEvent();
+    await deliver(plain);
+    expect(seen.at(-1)).toBe(JSON.stringify(plain));
+  });
+
+  test.each(['accept', 'handle'] as const)(
+    'is context.json and what the inbox stores as %s is given it, or the event serialized',
+    async (method) => {
+      const seen: string[] = [];
+      const { receiver, inbox } = setUp((_, { json }) => void seen.push(json));
+      for (const origin of ['push', 'pull', 'redrive'] as const) {
+        const event = anEvent();
+        const json = JSON.stringify({ ...event, note: 'as it arrived' });
+        expect(await receiver[method](event, origin, { json })).toMatchObject({
+          kind: 'handled',
+          origin,
+          event,
+        });
+        expect(seen.at(-1)).toBe(json);
+        expect(await inbox.find(event.id)).toMatchObject({ origin, event: JSON.parse(json) });
+        const plain = anEvent();
+        await receiver[method](plain, origin);
+        expect(seen.at(-1)).toBe(JSON.stringify(plain));
+      }
+    },
+  );
+
+  test('is stored and enqueued as it arrived, and redrive enqueues it as it was stored', async () => {
+    const clock = { now: 0 };
+    const enqueued: unknown[] = [];
+    const queue: Queue = { enqueue: async (_event, options) => void enqueued.push(options?.json) };
+    const { receiver, inbox } = setUp(undefined, { inbox: durable(clock), queue });
+    await receiver.receive(await delivery(text('evt_known')));
+    clock.now += HOUR_MS;
+    expect(await receiver.redrive()).toMatchObject({ queued: 1 });
+    expect(enqueued).toEqual([text('evt_known'), text('evt_known')]);
+    await receiver.receive(await delivery(text('evt_new', 'mint.completed')));
+    const taken = await inbox.takeDue({ limit: 1, visibilityTimeoutMs: 1, types: ['mint.completed'] });
+    expect(taken).toMatchObject([{ json: text('evt_new', 'mint.completed') }]);
   });
 });

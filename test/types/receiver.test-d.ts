@@ -1,11 +1,16 @@
-/** What the compiler promises users: narrowing, typos, schemas. Compiled by `npm run check`, never run. */
+/** Types of the receiver: narrowing, typos, schemas, results. Compiled by `npm run check`, never run. */
 import {
   createReceiver,
   type EventType,
+  type Handlers,
   type Inbox,
+  type Layer,
   parseEvent,
+  type Receiver,
+  type StandardSchema,
   verifySignature,
   type WebhookEvent,
+  withPayload,
 } from 'stablehooks';
 import * as z from 'zod/mini';
 
@@ -14,8 +19,13 @@ function expectType<Wanted>() {
   return <Got>(_got: Got, ..._same: Equal<Got, Wanted> extends true ? [] : [never]): void => undefined;
 }
 
+interface Client {
+  query(sql: string): Promise<{ rows: unknown[] }>;
+}
+
 declare const body: Uint8Array;
-declare const inboxWithTx: Inbox<{ query(sql: string): Promise<void> }>;
+declare const inboxWithTx: Inbox<Client>;
+declare const insert: (id: string) => PromiseLike<number[]>;
 
 // The union narrows by type, and holds the five types alone.
 declare const event: WebhookEvent;
@@ -41,33 +51,47 @@ createReceiver({
       expectType<undefined>()(context.tx);
       expectType<AbortSignal>()(context.signal);
       expectType<number>()(context.attempt);
+      expectType<string>()(context.json);
     },
   },
 });
 
-// A schema's output is the payload of its own type, and of no other.
-createReceiver({
-  secret: ['new', 'old'],
-  payloads: {
-    'transfer.settled': z.object({ amount: z.string(), at: z.pipe(z.string(), z.transform(Number)) }),
-  },
-  handlers: {
-    'transfer.settled': ({ payload }) => {
-      expectType<string>()(payload.amount);
-      expectType<number>()(payload.at);
-      // @ts-expect-error no such field
-      payload.amont;
-    },
-    'transfer.failed': ({ payload }) => expectType<Readonly<Record<string, unknown>>>()(payload),
-  },
-});
-
-// The transaction of the inbox reaches the handler.
+// A handler can return anything.
 createReceiver({
   secret: 's',
-  inbox: inboxWithTx,
-  handlers: { 'redeem.completed': async (_event, { tx }) => tx.query('insert') },
+  handlers: {
+    'accept.confirmed': ({ id }) => insert(id),
+    'transfer.settled': async ({ id }) => await insert(id),
+    'transfer.failed': ({ id }) => [id].push(id),
+    'redeem.completed': () => undefined,
+    'redeem.failed': () => {},
+  },
 });
+
+// withPayload gives the output of any schema as the payload of its own type, and the transaction of the inbox.
+const Settled = z.object({ amount: z.string(), at: z.pipe(z.string(), z.transform(Number)) });
+declare const standard: StandardSchema<{ readonly iban: string }>;
+createReceiver({
+  secret: ['new', 'old'],
+  inbox: inboxWithTx,
+  handlers: {
+    'transfer.settled': withPayload(Settled, (event, { tx, json }) => {
+      expectType<'transfer.settled'>()(event.type);
+      expectType<string>()(event.payload.amount);
+      expectType<number>()(event.payload.at);
+      expectType<Client>()(tx);
+      expectType<string>()(json);
+      // @ts-expect-error a field that the schema does not have
+      event.payload.amont;
+      return tx.query('insert');
+    }),
+    'transfer.failed': withPayload(standard, async ({ payload }) => expectType<string>()(payload.iban)),
+    'redeem.completed': async (_event, { tx }) => tx.query('insert'),
+  },
+});
+withPayload(Settled, ({ payload }) => payload.amount) satisfies Handlers['transfer.settled'];
+// @ts-expect-error an object that is not a schema
+withPayload({ amount: 'string' }, () => undefined);
 
 // Typos do not compile.
 createReceiver({
@@ -77,18 +101,23 @@ createReceiver({
 });
 createReceiver({
   secret: 's',
-  // @ts-expect-error misspelt type
-  payloads: { 'transfer.setled': z.object({}) },
-  handlers: {},
-});
-createReceiver({
-  secret: 's',
   handlers: {},
   // @ts-expect-error misspelt option
   handlerTimeout: 5,
 });
-// @ts-expect-error there is no receiver without a secret
+// @ts-expect-error a receiver needs a secret
 createReceiver({ handlers: {} });
+
+// A receiver is passed to an adapter: `receive` does not take a framework's request.
+declare const receiver: Receiver;
+// @ts-expect-error the request of fetch
+receiver.receive(new Request('http://localhost'));
+// @ts-expect-error parts of the package
+receiver.record;
+expectType<void>()(receiver.start({ intervalMs: 1_000 }));
+
+// A layer has some of the seams.
+createReceiver({ secret: 's', handlers: {}, use: [{ handler: (next) => next }, {}] satisfies Layer[] });
 
 // Bytes only.
 // @ts-expect-error text in place of bytes

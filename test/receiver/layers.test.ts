@@ -1,0 +1,191 @@
+/** Layers: what each seam sees, in which order, and that an app without layers pays nothing. */
+import { decorateInbox, type Inbox, type InboxOperations, type Layer, type PollSummary } from 'stablehooks';
+import { createPoller } from 'stablehooks/catch-up';
+import type { Client } from 'stablehooks/client';
+import { expect, test } from 'vitest';
+import { anEvent } from './delivery.js';
+import { durable, setUp, someEvents, until } from './set-up.js';
+
+/** A layer that notes what passes its seams. */
+function noting(name: string, notes: string[]): Layer {
+  const note = (seam: string) => void notes.push(`${name} ${seam}`);
+  return {
+    inbox: (next) =>
+      decorateInbox(next, {
+        claim(event, options) {
+          note('claim');
+          return next.claim(event, options);
+        },
+      }),
+    conclude: (next) => async (pass, run, traceparent) => {
+      note(`conclude ${pass.origin} ${traceparent ?? ''}`.trim());
+      const outcome = await next(pass, run, traceparent);
+      note(outcome.kind);
+      return outcome;
+    },
+    handler: (next) => (event, lease, context) => {
+      note(`handler ${lease.attempt}`);
+      return next(event, lease, context);
+    },
+    enqueue: (next) => (event, options) => {
+      note(`enqueue ${options.isNew ? 'new' : 'known'}`);
+      return next(event, options);
+    },
+    redrive: (next) => async () => {
+      note('redrive');
+      return next();
+    },
+    poll<Summary extends PollSummary>(run: () => Promise<Summary>) {
+      note('poll');
+      return run();
+    },
+    detached(run) {
+      note('detached');
+      return run();
+    },
+    opened: () => note('opened'),
+    closed: () => note('closed'),
+  };
+}
+
+test('the first layer is outermost, at each seam that a delivery passes', async () => {
+  const notes: string[] = [];
+  const { receiver, codeOf } = setUp(() => void notes.push('the handler'), {
+    use: [noting('a', notes), noting('b', notes)],
+  });
+  expect(await codeOf()).toBe('handled');
+  await receiver.close();
+  expect(notes).toEqual([
+    ...['a opened', 'b opened', 'a conclude push', 'b conclude push', 'a claim', 'b claim'],
+    ...['a handler 1', 'b handler 1', 'the handler', 'b handled', 'a handled', 'a closed', 'b closed'],
+  ]);
+});
+
+test('a redrive, a job and passes of start() pass their seams', async () => {
+  const notes: string[] = [];
+  const layer = noting('a', notes);
+  const queue = { enqueue: async () => undefined };
+  const { receiver, inbox } = setUp(undefined, { inbox: durable(), queue, use: [layer] });
+  const event = anEvent();
+  notes.length = 0;
+  await receiver.accept(event, 'pull', { traceparent: '00-1' });
+  await receiver.accept(event, 'pull');
+  await receiver.handle(event, 'queue', { traceparent: '00-2' });
+  expect(notes).toEqual([
+    ...['a conclude pull 00-1', 'a enqueue new', 'a queued'],
+    ...['a conclude pull', 'a enqueue known', 'a queued'],
+    ...['a conclude queue 00-2', 'a claim', 'a handler 1', 'a handled'],
+  ]);
+  notes.length = 0;
+  await inbox.record(someEvents(1), { dueInMs: 0, origin: 'pull' });
+  await receiver.redrive();
+  expect(notes).toEqual(['a redrive', 'a conclude redrive', 'a enqueue known', 'a queued']);
+  notes.length = 0;
+  receiver.start();
+  await receiver.close();
+  expect(notes).toEqual(['a detached', 'a closed']);
+});
+
+test('a poll passes its seam, and the events that it finds pass theirs', async () => {
+  const notes: string[] = [];
+  const { receiver } = setUp(undefined, { use: [noting('a', notes), noting('b', notes)] });
+  const list = { events: [], problems: [], size: 0, servedAt: null };
+  const client = { events: { listWithProblems: async () => list } } as unknown as Client;
+  notes.length = 0;
+  await createPoller({ client, receiver }).pollOnce();
+  expect(notes.slice(0, 2)).toEqual(['a poll', 'b poll']);
+});
+
+test('a handler that runs after its answer passes conclude again, outside of the delivery', async () => {
+  const notes: string[] = [];
+  const { deliver, handled } = setUp(undefined, {
+    inbox: durable(),
+    answer: 'recorded',
+    use: [noting('a', notes)],
+  });
+  await deliver();
+  await until(() => handled() === 1);
+  expect(notes.slice(1)).toEqual([
+    ...['a conclude push', 'a queued', 'a conclude push', 'a claim', 'a handler 1', 'a handled'],
+  ]);
+});
+
+test('a layer with one seam, and one that is a class, work; an error of a handler passes them', async () => {
+  class Counting implements Layer {
+    #count = 0;
+    get count() {
+      return this.#count;
+    }
+    handler(next: Parameters<NonNullable<Layer['handler']>>[0]): typeof next {
+      return (...args) => {
+        this.#count += 1;
+        return next(...args);
+      };
+    }
+  }
+  const counting = new Counting();
+  const { codeOf } = setUp(() => Promise.reject(new Error('no')), { use: [{}, counting] });
+  expect([await codeOf(), counting.count]).toEqual(['ERR_HANDLER_FAILED', 1]);
+});
+
+/** An inbox as an app writes one: a class with private fields, over the memory inbox. */
+class OwnInbox implements Inbox {
+  readonly durable = true;
+  readonly #inbox: Inbox & InboxOperations = durable();
+  readonly transaction?: NonNullable<Inbox['transaction']>;
+
+  constructor(isTransactional: boolean) {
+    if (!isTransactional) return;
+    this.transaction = async (lease, effect) => {
+      await effect(undefined);
+      return this.#inbox.complete(lease);
+    };
+  }
+  claim(...args: Parameters<Inbox['claim']>) {
+    return this.#inbox.claim(...args);
+  }
+  ignore(...args: Parameters<Inbox['ignore']>) {
+    return this.#inbox.ignore(...args);
+  }
+  complete(...args: Parameters<Inbox['complete']>) {
+    return this.#inbox.complete(...args);
+  }
+  fail(...args: Parameters<Inbox['fail']>) {
+    return this.#inbox.fail(...args);
+  }
+  record(...args: Parameters<Inbox['record']>) {
+    return this.#inbox.record(...args);
+  }
+  takeDue(...args: Parameters<Inbox['takeDue']>) {
+    return this.#inbox.takeDue(...args);
+  }
+  acquirePoll(...args: Parameters<Inbox['acquirePoll']>) {
+    return this.#inbox.acquirePoll(...args);
+  }
+  savePoll(...args: Parameters<Inbox['savePoll']>) {
+    return this.#inbox.savePoll(...args);
+  }
+}
+
+test.each([false, true])(
+  'decorateInbox works over a class with private fields, with transactions: %s',
+  async (isTransactional) => {
+    const own = new OwnInbox(isTransactional);
+    const decorated = decorateInbox(own, {});
+    expect([decorated.durable, decorated.transaction !== undefined]).toEqual([true, isTransactional]);
+    for (const options of [{ inbox: own }, { inbox: decorated }, { inbox: own, orderingKey: () => 'key' }]) {
+      const { receiver, codeOf } = setUp(undefined, options);
+      expect(receiver.inbox).toBe(options.inbox);
+      expect([await codeOf(), await codeOf(anEvent({ type: 'redeem.failed' }))]).toEqual([
+        'handled',
+        'ignored',
+      ]);
+      await decorated.record(someEvents(2), { dueInMs: 0, origin: 'pull' });
+      expect(await receiver.redrive()).toMatchObject({ handled: 2 });
+      expect(await codeOf(anEvent({ type: 'mint.completed' }))).toBe('parked');
+    }
+    const poll = { holder: 'a', leaseMs: 1_000 };
+    const state = await decorated.acquirePoll(poll);
+    expect(state !== null && (await decorated.savePoll(state, poll))).toBe(true);
+  },
+);

@@ -1,0 +1,175 @@
+/** `receiver.start()`: what is due runs, now, at intervals, and when something may be due. */
+import type { Inbox } from 'stablehooks';
+import { expect, test } from 'vitest';
+import { anEvent, deferred } from './delivery.js';
+import { down, durable, gated, manualRuntime, settled, setUp, someEvents, until } from './set-up.js';
+
+const due = { dueInMs: 0, origin: 'pull' } as const;
+
+test('it returns nothing, and runs what is due now and at intervals, until its signal aborts', async () => {
+  const controller = new AbortController();
+  const { receiver, inbox, handled } = setUp(undefined, { inbox: durable() });
+  await inbox.record([anEvent()], due);
+  expect(receiver.start({ intervalMs: 1, signal: controller.signal })).toBeUndefined();
+  await until(() => handled() === 1);
+  await inbox.record([anEvent()], due);
+  await until(() => handled() === 2);
+  controller.abort();
+  await receiver.close();
+  await inbox.record([anEvent()], due);
+  await settled();
+  expect(handled()).toBe(2);
+});
+
+test('close() ends it, and events that were taken have run by then', async () => {
+  const { handler, begun, end } = gated();
+  const { receiver, inbox, handled } = setUp(handler, { inbox: durable() });
+  await inbox.record(someEvents(100), due);
+  receiver.start();
+  await until(() => begun.length === 16);
+  const closed = receiver.close();
+  for (const id of begun) await end(id);
+  await closed;
+  expect(handled()).toBe(16);
+});
+
+test('it takes no further event once its signal has aborted', async () => {
+  const controller = new AbortController();
+  const { receiver, inbox, handled } = setUp(() => controller.abort(), { inbox: durable() });
+  await inbox.record(someEvents(100), due);
+  receiver.start({ signal: controller.signal });
+  await until(() => handled() > 0);
+  await receiver.close();
+  expect(handled()).toBeLessThan(100);
+});
+
+test.each([
+  ['four fifths', 0, 800],
+  ['all', 0.5, 1_000],
+])('it waits about 1 s between two passes by default: %s of it', async (_name, random, ms) => {
+  const { runtime, pending } = manualRuntime(random);
+  const { receiver } = setUp(undefined, { inbox: durable(), runtime });
+  receiver.start();
+  await until(() => pending().length === 1);
+  expect(pending()).toEqual([ms]);
+  const closed = receiver.close();
+  await closed;
+  expect(pending()).toEqual([]);
+});
+
+test('a pass whose time is up is followed by the next without a pause', async () => {
+  const { runtime, clock } = manualRuntime();
+  const { receiver, inbox, handled } = setUp(
+    () => {
+      clock.elapsed += 60_000;
+    },
+    { inbox: durable(), maxConcurrency: 1, leaseMs: 60_000, runtime },
+  );
+  await inbox.record(someEvents(3), due);
+  receiver.start({ intervalMs: 3_600_000 });
+  await until(() => handled() === 3);
+  await receiver.close();
+});
+
+test('an event that waits for its ordering key runs once the other has ended, long before the interval is over', async () => {
+  const { handler, begun, end } = gated();
+  const { receiver, inbox, deliver } = setUp(handler, { inbox: durable(), orderingKey: () => 'key' });
+  receiver.start({ intervalMs: 3_600_000 });
+  const [first, second] = [anEvent(), anEvent()];
+  const running = deliver(first);
+  await until(() => begun.length === 1);
+  expect((await deliver(second)).error?.code).toBe('ERR_KEY_BUSY');
+  await end(first.id);
+  await running;
+  await end(second.id);
+  await receiver.close();
+  expect(await inbox.find(second.id)).toMatchObject({ state: 'done' });
+});
+
+test('it logs one line when the inbox fails and one when it works again, each time', async () => {
+  const inbox = durable();
+  let isDown = true;
+  let passes = 0;
+  const takeDue: Inbox['takeDue'] = (options) => {
+    passes += 1;
+    return isDown ? down() : inbox.takeDue(options);
+  };
+  const { receiver, lines } = setUp(undefined, { inbox: { ...inbox, takeDue } });
+  receiver.start({ intervalMs: 1 });
+  for (const turn of [1, 2]) {
+    const before = passes;
+    await until(() => passes > before + 3);
+    isDown = false;
+    await until(() => lines.length === 2 * turn);
+    isDown = true;
+    await until(() => lines.length === 2 * turn + 1);
+  }
+  await receiver.close();
+  const failure = expect.stringMatching(/due events cannot be read .* tries again about every 1 ms.*down/s);
+  const recovery = expect.stringMatching(/due events can be read from the inbox again/);
+  expect(lines).toEqual([failure, recovery, failure, recovery, failure]);
+});
+
+test('a second start, and wrong options, are refused; after close() it does nothing', async () => {
+  const { receiver } = setUp();
+  expect(() => receiver.start({ intervalMs: 0 })).toThrow(/receiver\.start: `intervalMs` must be an integer/);
+  expect(() => receiver.start({ signal: {} as AbortSignal })).toThrow(/`signal` must be an AbortSignal/);
+  receiver.start();
+  expect(() => receiver.start()).toThrow(expect.objectContaining({ code: 'ERR_CONFIG_INVALID' }));
+  await receiver.close();
+  const closed = setUp().receiver;
+  await closed.close();
+  expect(closed.start()).toBeUndefined();
+});
+
+test('deliveries that found no free slot run after the signal of start has aborted', async () => {
+  const controller = new AbortController();
+  const { handler, begun, end } = gated();
+  const { receiver, deliver, handled } = setUp(handler, {
+    inbox: durable(),
+    answer: 'recorded',
+    maxConcurrency: 1,
+  });
+  receiver.start({ signal: controller.signal });
+  controller.abort();
+  const [first, second] = [anEvent(), anEvent()];
+  await deliver(first);
+  await until(() => begun.length === 1);
+  expect((await deliver(second)).kind).toBe('queued');
+  await end(first.id);
+  await end(second.id);
+  await until(() => handled() === 2);
+  expect(() => receiver.start()).toThrow(/it was started before/);
+  await receiver.close();
+});
+
+test('a wake-up during a pass is not lost', async () => {
+  const inbox = durable();
+  const asked = deferred();
+  const gate = deferred();
+  let calls = 0;
+  const takeDue: Inbox['takeDue'] = async (options) => {
+    calls += 1;
+    const taken = await inbox.takeDue(options);
+    if (calls > 1) return taken;
+    asked.resolve();
+    await gate.promise;
+    return taken;
+  };
+  const { handler, begun, end } = gated();
+  const { receiver, deliver, handled } = setUp(handler, {
+    inbox: { ...inbox, takeDue },
+    orderingKey: () => 'key',
+  });
+  const [first, second] = [anEvent(), anEvent()];
+  void deliver(first);
+  await until(() => begun.length === 1);
+  receiver.start({ intervalMs: 3_600_000 });
+  await asked.promise;
+  await deliver(second);
+  await end(first.id);
+  await until(() => handled() === 1);
+  gate.resolve();
+  await end(second.id);
+  await receiver.close();
+});

@@ -1,0 +1,128 @@
+/** What a receiver says, once, about wiring that can run an event twice or never. */
+import { type Inbox, type InboxOperations, memoryInbox, PermanentError } from 'stablehooks';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { anEvent, deferred } from './delivery.js';
+import { down, durable, STATES, settled, setUp, someEvents } from './set-up.js';
+
+afterEach(() => {
+  vi.unstubAllEnvs();
+  vi.unstubAllGlobals();
+});
+
+describe('an inbox that is not durable', () => {
+  test('is named once in production, at the first event, with the fix', async () => {
+    vi.stubEnv('NODE_ENV', 'production');
+    const inbox = memoryInbox();
+    const first = setUp(undefined, { inbox });
+    expect(first.lines).toEqual([]);
+    for (let count = 0; count < 3; count++) await first.deliver();
+    expect(first.lines).toEqual([
+      expect.stringMatching(
+        /not durable, and NODE_ENV is production.*sqliteInbox, postgresInbox or redisInbox/,
+      ),
+    ]);
+    const second = setUp(undefined, { inbox });
+    await second.deliver();
+    expect(second.lines).toEqual([]);
+  });
+
+  test('is not named in development, and a durable one is not named in production', async () => {
+    const development = setUp();
+    await development.deliver();
+    vi.stubEnv('NODE_ENV', 'production');
+    const production = setUp(undefined, { inbox: durable() });
+    await production.deliver();
+    expect([...development.lines, ...production.lines]).toEqual([]);
+  });
+
+  test.each([
+    ['without processes', undefined],
+    ['whose processes have no environment', {}],
+  ])('is not named on a platform %s', async (_name, process) => {
+    const { receiver, lines } = setUp();
+    vi.stubGlobal('process', process);
+    // The receiver asks before this call returns.
+    const outcome = receiver.handle(anEvent(), 'pull');
+    vi.unstubAllGlobals();
+    expect((await outcome).kind).toBe('handled');
+    expect(lines).toEqual([]);
+  });
+});
+
+describe('an event that is stored to run later', () => {
+  const idle = (lines: readonly string[]) => lines.filter((line) => line.includes('is stored to run later'));
+
+  test('is named once, at the first failure, with the fix, if nothing redrives', async () => {
+    const { lines, deliver } = setUp(down, { inbox: durable() });
+    const events = someEvents(3);
+    for (const event of events) await deliver(event);
+    await settled();
+    expect(idle(lines)).toEqual([
+      expect.stringMatching(
+        `${events[0]?.id} is stored to run later.*Call start\\(\\) in one of your processes`,
+      ),
+    ]);
+  });
+
+  test('is named if it waits for its ordering key', async () => {
+    const gate = deferred();
+    const { lines, deliver } = setUp(() => gate.promise, { inbox: durable(), orderingKey: () => 'key' });
+    const [first, second] = someEvents(2);
+    const running = deliver(first);
+    await deliver(second);
+    await settled();
+    expect(idle(lines)).toEqual([expect.stringContaining(`${second?.id} is stored`)]);
+    gate.resolve();
+    await running;
+  });
+
+  type Parts = ReturnType<typeof setUp>;
+  const polled = async ({ inbox }: Parts) => {
+    const state = await inbox.acquirePoll({ holder: 'poller', leaseMs: 1_000 });
+    if (state !== null) await inbox.savePoll({ ...state, watermark: 1 }, { holder: 'poller', leaseMs: 0 });
+  };
+
+  test.each<[string, (parts: Parts) => unknown]>([
+    ['start() was called', ({ receiver }) => receiver.start()],
+    ['redrive() was called', ({ receiver }) => receiver.redrive()],
+    ['the inbox says that a poller runs', polled],
+    [
+      'the inbox cannot be asked',
+      ({ inbox }) => vi.spyOn(inbox, 'pollState').mockRejectedValue(new Error('down')),
+    ],
+  ])('is not named if %s', async (_name, prepare) => {
+    const parts = setUp(down, { inbox: durable() });
+    await prepare(parts);
+    await parts.deliver();
+    await settled();
+    expect(idle(parts.lines)).toEqual([]);
+    await parts.receiver.close();
+  });
+
+  test('is not named in memory, where the sender delivers it again, and not if it is dead', async () => {
+    const memory = setUp(down);
+    await memory.deliver();
+    const dead = setUp(() => Promise.reject(new PermanentError('closed')), { inbox: durable() });
+    await dead.deliver();
+    await settled();
+    expect(idle([...memory.lines, ...dead.lines])).toEqual([]);
+  });
+
+  test('is named by an inbox without operations', async () => {
+    const { pollState: _, ...inbox }: Inbox & Partial<InboxOperations> = durable();
+    const { lines, deliver } = setUp(down, { inbox });
+    await deliver();
+    await settled();
+    expect(idle(lines)).toHaveLength(1);
+  });
+});
+
+test('an event that is busy in another process is named at each delivery', async () => {
+  const { inbox, lines, codeOf } = setUp();
+  const event = anEvent();
+  await STATES.leased(inbox, event);
+  for (const count of [1, 2]) {
+    expect(await codeOf(event)).toBe('ERR_EVENT_BUSY');
+    expect(lines).toHaveLength(count);
+  }
+});
