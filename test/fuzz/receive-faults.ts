@@ -112,7 +112,7 @@ function withInbox(options: ReceiverOptions, change: (inbox: Store) => Partial<S
   return { ...options, inbox: { ...inbox, ...change(inbox), durable: inbox.durable } };
 }
 
-type Store = Exclude<ReceiverOptions['inbox'], undefined | (() => unknown)>;
+type Store = Exclude<ReceiverOptions['inbox'], undefined>;
 
 /** Responses with one part changed. */
 const responding =
@@ -245,11 +245,11 @@ export const RECEIVE_FAULTS: Readonly<Record<string, ReceiveFault>> = {
     kind: 'a handler got an event of a refused delivery',
   },
   'an inbox that gets a forged event': {
-    make: believing((event, receiver) => receiver.record([event], { dueInMs: 0, origin: 'push' })),
+    make: believing((event, { inbox }) => inbox.record([event], { dueInMs: 0, origin: 'push' })),
     kind: 'the inbox got an event of a refused delivery',
   },
   'a queue that gets a forged event': {
-    make: believing((event, _receiver, { queue }) => (queue as Queue | undefined)?.enqueue(event)),
+    make: believing((event, _receiver, { queue }) => queue?.enqueue(event)),
     kind: 'the queue got an event of a refused delivery',
   },
   'a handler that runs twice': {
@@ -304,7 +304,7 @@ export const RECEIVE_FAULTS: Readonly<Record<string, ReceiveFault>> = {
   },
   'a queue that gets an event without its payload': {
     make: (options) => {
-      const queue = options.queue as Queue | undefined;
+      const { queue } = options;
       if (queue === undefined) return createReceiver(options);
       return createReceiver({
         ...options,
@@ -366,5 +366,3 @@ export const RECEIVE_FAULTS: Readonly<Record<string, ReceiveFault>> = {
     kind: 'an error contains something confidential',
   },
 };
-
-type Queue = Exclude<ReceiverOptions['queue'], undefined | (() => unknown)>;

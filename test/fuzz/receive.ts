@@ -119,6 +119,9 @@ const DOCUMENTED: Readonly<Record<string, readonly [kind: string, status: number
   ERR_RECEIVER_CLOSED: ['busy', 503],
 };
 
+/** The compressions of HTTP. */
+const COMPRESSIONS = ['gzip', 'x-gzip', 'deflate', 'br', 'zstd', 'compress', 'x-compress'];
+
 /** What the docs promise for an input. */
 type Expected = { readonly code: string } | { readonly event: ParsedJson; readonly secretIndex: number };
 
@@ -126,8 +129,8 @@ function judge({ variant, method, headers, body, bodyEnds }: Input): Expected {
   if (variant.isClosed) return { code: 'ERR_RECEIVER_CLOSED' };
   if (method !== 'POST') return { code: 'ERR_METHOD_NOT_ALLOWED' };
   if (bodyEnds === 'header throws') return { code: 'ERR_CONFIG_INVALID' };
-  const encoding = (headers.get('content-encoding') ?? '').trim().toLowerCase();
-  if (encoding !== '' && encoding !== 'identity') return { code: 'ERR_BODY_ENCODED' };
+  const codings = (headers.get('content-encoding') ?? '').toLowerCase().split(/[, ]+/);
+  if (COMPRESSIONS.some((name) => codings.includes(name))) return { code: 'ERR_BODY_ENCODED' };
   const signature = judgeSignature(headers.get(variant.header.toLowerCase()), variant, { ...variant, body });
   if (signature === 'missing') return { code: 'ERR_SIGNATURE_MISSING' };
   if (signature === 'malformed') return { code: 'ERR_SIGNATURE_MALFORMED' };
@@ -332,15 +335,12 @@ function promised(
   if (answered === 'enqueued') return isKnown ? promise('queued', 0, 1) : promise('parked');
   if (handlers === 'throw') return isKnown ? promise('ERR_HANDLER_FAILED', 1) : promise('parked');
   const isDead = isAgain && handlers === 'throw PermanentError';
-  // Without a handler it is ignored each time: recorded, and claimed if it is new.
-  if (isKnown && handlers === 'none') {
-    if (isAgain) return promise('ignored');
-    return isParked ? promise('parked') : promise('ignored', 0, 0, 2);
-  }
+  if (isKnown && handlers === 'none' && !isAgain) return promise(isParked ? 'parked' : 'ignored');
   if (isAgain) return promise(isDead ? 'dead' : 'duplicate');
   if (!isKnown) return promise('parked');
   if (handlers === 'throw PermanentError') return promise('ERR_HANDLER_PERMANENT', 1);
-  return promise(answered === 'recorded' ? 'queued' : 'handled', 1);
+  // It is recorded before the answer, and claimed after it.
+  return answered === 'recorded' ? promise('queued', 1, 0, 2) : promise('handled', 1);
 }
 
 function wrongResponse(outcome: Outcome, { status, headers, body }: WebhookResponse): Wrong[] {

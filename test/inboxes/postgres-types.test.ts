@@ -5,7 +5,7 @@ import {
   type PoolClient as NeonPoolClient,
 } from '@neondatabase/serverless';
 import pg from 'pg';
-import type { Inbox } from 'stablehooks/conformance';
+import type { Inbox } from 'stablehooks';
 import {
   type PgClientLike,
   type PgLike,

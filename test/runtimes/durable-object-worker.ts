@@ -24,7 +24,8 @@ const cases: readonly { readonly name: string; run(subject: Subject): Promise<vo
     name: 'a step that fails in a Durable Object is rolled back as a whole',
     async run({ inbox }) {
       const page = [event('good'), event(null as unknown as string)];
-      const result = await inbox.record(page, { dueInMs: 0, origin: 'pull' }).catch(() => 'rejected');
+      const record = async () => inbox.record(page, { dueInMs: 0, origin: 'pull' });
+      const result = await record().catch(() => 'rejected');
       const found = await inbox.find('good');
       if (result !== 'rejected' || found !== undefined) throw new Error(`${result}, ${found?.state}`);
     },
