@@ -1,4 +1,4 @@
-/** How long an answer takes under `acknowledge: 'recorded'`: while handlers run for 30 s, and when there are none. */
+/** The time until an answer under `answer: 'recorded'`: while handlers run for 30 s, and when there are none. */
 import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { Agent, request } from 'node:http';

@@ -1,6 +1,7 @@
 /** Faults that the fuzzer of `receive` must find: at least one for each kind of finding. They are used by its tests only. */
 import {
   createReceiver,
+  EventError,
   memoryInbox,
   type Receiver,
   type ReceiverOptions,
@@ -195,9 +196,8 @@ export const RECEIVE_FAULTS: Readonly<Record<string, ReceiveFault>> = {
         return bytes;
       };
       const outcome = await receiver.receive(requestWith(request, { body: check }));
-      return isJson || outcome.error?.code !== 'ERR_SIGNATURE_MISMATCH'
-        ? outcome
-        : receiver.accept({ id: 'x', type: 'x', created_at: '', payload: {} }, 'push');
+      if (isJson || outcome.error?.code !== 'ERR_SIGNATURE_MISMATCH') return outcome;
+      return { ...outcome, error: new EventError('ERR_EVENT_MALFORMED', 'The body is not JSON.') };
     }),
     kind: 'another outcome',
     detail: /ERR_EVENT_MALFORMED instead of ERR_SIGNATURE_MISMATCH/,

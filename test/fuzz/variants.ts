@@ -104,7 +104,7 @@ export async function openVariant(
   }: { readonly make: MakeReceiver; readonly seen: Seen; readonly runtime: RuntimeOptions },
 ): Promise<Receiver> {
   const { secrets, source, handlers, answered } = variant;
-  const run = (event: unknown): unknown => {
+  const run = (event: unknown): void | Promise<void> => {
     seen.handled.push(event);
     if (handlers === 'throw') throw new Error('the handler of the fuzzer throws');
     if (handlers === 'throw PermanentError') throw new PermanentError('the handler of the fuzzer gives up');
