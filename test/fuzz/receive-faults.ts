@@ -197,7 +197,8 @@ export const RECEIVE_FAULTS: Readonly<Record<string, ReceiveFault>> = {
       };
       const outcome = await receiver.receive(requestWith(request, { body: check }));
       if (isJson || outcome.error?.code !== 'ERR_SIGNATURE_MISMATCH') return outcome;
-      return { ...outcome, error: new EventError('ERR_EVENT_MALFORMED', 'The body is not JSON.') };
+      const error = new EventError('ERR_EVENT_MALFORMED', 'The body is not JSON.');
+      return { kind: 'rejected', origin: 'push', error };
     }),
     kind: 'another outcome',
     detail: /ERR_EVENT_MALFORMED instead of ERR_SIGNATURE_MISMATCH/,
