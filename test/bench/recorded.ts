@@ -117,7 +117,7 @@ function claim({ inbox }: Store, count: number): Promise<Times> {
 }
 
 /** Times a step for each of so many items, several at a time. */
-async function inLanes<Item>(items: readonly Item[], step: (item: Item) => Promise<unknown>): Promise<Times> {
+async function inLanes<Item>(items: readonly Item[], step: (item: Item) => unknown): Promise<Times> {
   const times: number[] = [];
   const waiting = items.values();
   const lane = async () => {
