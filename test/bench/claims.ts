@@ -65,7 +65,7 @@ async function compare(
   { rounds, events, connections }: Omit<Counts, 'pruned'> & { readonly connections: number },
 ): Promise<Omit<ClaimsResult, 'connections'>> {
   const inbox = postgresInbox(pool);
-  const claim = async (event: UnknownEvent) => inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
+  const claim = (event: UnknownEvent) => inbox.claim(event, { leaseMs: 60_000, origin: 'push' });
   const insert = (event: UnknownEvent) =>
     pool.query(BARE, [event.id, event.type, 'push', 60_000, randomUUID(), JSON.stringify(event)]);
   const measured: { readonly bare: number; readonly claimed: number }[] = [];

@@ -87,8 +87,7 @@ async function drain(
     exampleEvent('transfer.settled', { created_at: new Date(1_750_000_000_000 + index).toISOString() }),
   );
   for (let from = 0; from < hot; from += 500) {
-    const page = events.slice(from, from + 500);
-    await inbox.record(page, { dueInMs: 0, origin: 'pull', keys: page.map(() => 'hot') });
+    await receiver.record(events.slice(from, from + 500), { dueInMs: 0, origin: 'pull' });
   }
   // A redrive takes no event after its lease.
   while (endedAt.length < hot) {

@@ -69,7 +69,14 @@ const tables = [
   '## Telemetry: `receive`, 300 B, memory inbox: median µs, and of a delivery without telemetry',
   toTable(
     ['', 'µs', 'ratio'],
-    telemetry.map(({ name, p50Us, ratio }) => [name, digits(p50Us), `${ratio.toFixed(2)}×`]),
+    [
+      ...telemetry.measured.map(({ name, p50Us, ratio }) => [name, digits(p50Us), `${ratio.toFixed(2)}×`]),
+      [
+        'the calls of a receiver without telemetry',
+        digits(telemetry.offUs),
+        `${telemetry.offRatio.toFixed(3)}×`,
+      ],
+    ],
   ),
   '## Bundle for the edge: minified and compressed, zod left out',
   toTable(
@@ -111,7 +118,7 @@ const tables = [
       digits(lastMs),
     ]),
   ),
-  "## `answer: 'recorded'`, ten connections: ms until the 202, and its p99 of recording alone",
+  "## `acknowledge: 'recorded'`, ten connections: ms until the 202, and its p99 of recording alone",
   toTable(
     ['', 'p50 ms', 'p99 ms', 'ratio'],
     recorded.map(({ store, name, p50Ms, p99Ms, ratio }) => [

@@ -33,7 +33,7 @@ const receiver = createReceiver({
     store === 'SQLite'
       ? sqliteInbox(new Database(address))
       : postgresInbox(new pg.Pool({ connectionString: address, max: CONNECTIONS })),
-  ...('queue' in how ? { queue: how.queue } : { answer: 'recorded' as const }),
+  ...('queue' in how ? { queue: how.queue } : { acknowledge: 'recorded' as const }),
   handlers: { 'transfer.settled': handler },
   handlerTimeoutMs: 60_000,
   leaseMs: 120_000,

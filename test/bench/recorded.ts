@@ -1,4 +1,4 @@
-/** The time until an answer under `answer: 'recorded'`: while handlers run for 30 s, and when there are none. */
+/** How long an answer takes under `acknowledge: 'recorded'`: while handlers run for 30 s, and when there are none. */
 import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { Agent, request } from 'node:http';
@@ -117,7 +117,7 @@ function claim({ inbox }: Store, count: number): Promise<Times> {
 }
 
 /** Times a step for each of so many items, several at a time. */
-async function inLanes<Item>(items: readonly Item[], step: (item: Item) => unknown): Promise<Times> {
+async function inLanes<Item>(items: readonly Item[], step: (item: Item) => Promise<unknown>): Promise<Times> {
   const times: number[] = [];
   const waiting = items.values();
   const lane = async () => {

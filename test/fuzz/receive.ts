@@ -119,9 +119,6 @@ const DOCUMENTED: Readonly<Record<string, readonly [kind: string, status: number
   ERR_RECEIVER_CLOSED: ['busy', 503],
 };
 
-/** The compressions of HTTP. */
-const COMPRESSIONS = ['gzip', 'x-gzip', 'deflate', 'br', 'zstd', 'compress', 'x-compress'];
-
 /** What the docs promise for an input. */
 type Expected = { readonly code: string } | { readonly event: ParsedJson; readonly secretIndex: number };
 
@@ -129,8 +126,7 @@ function judge({ variant, method, headers, body, bodyEnds }: Input): Expected {
   if (variant.isClosed) return { code: 'ERR_RECEIVER_CLOSED' };
   if (method !== 'POST') return { code: 'ERR_METHOD_NOT_ALLOWED' };
   if (bodyEnds === 'header throws') return { code: 'ERR_CONFIG_INVALID' };
-  const codings = (headers.get('content-encoding') ?? '').toLowerCase().split(/[, ]+/);
-  if (COMPRESSIONS.some((name) => codings.includes(name))) return { code: 'ERR_BODY_ENCODED' };
+  if (/\b(?:gzip|br)\b/i.test(headers.get('content-encoding') ?? '')) return { code: 'ERR_BODY_ENCODED' };
   const signature = judgeSignature(headers.get(variant.header.toLowerCase()), variant, { ...variant, body });
   if (signature === 'missing') return { code: 'ERR_SIGNATURE_MISSING' };
   if (signature === 'malformed') return { code: 'ERR_SIGNATURE_MALFORMED' };

@@ -30,8 +30,6 @@ const imported = {
   ...{ createPoller, ConnectionError, createClient, createContractReceiver, toNodeHandler, exampleEvent },
 };
 
-const logger = { warn() {}, error() {} };
-
 for (const [one, other] of [
   [imported, required],
   [required, imported],
@@ -52,7 +50,7 @@ async function handlersThrow(one, other) {
         throw new other.PermanentError('closed');
       },
     },
-    logger,
+    logger: { warn() {}, error() {} },
   });
   const settled = other.exampleEvent('transfer.settled');
   assert.equal((await receiver.handle(settled, 'push')).kind, 'handled');
@@ -65,7 +63,7 @@ async function handlersThrow(one, other) {
 
 /** A poller of one copy, with a client and a receiver of the other: the report has the client's code. */
 async function pollersFail(one, other) {
-  const receiver = other.createReceiver({ secret: 'whsec_copies', handlers: {}, logger });
+  const receiver = other.createReceiver({ secret: 'whsec_copies', handlers: {}, onOutcome: () => undefined });
   const client = other.createClient({ baseUrl: 'http://127.0.0.1:9', token: 'token', retries: 0 });
   await assert.rejects(
     client.events.list(),
@@ -75,7 +73,7 @@ async function pollersFail(one, other) {
     client,
     receiver,
     since: new Date(0),
-    logger,
+    logger: { warn() {}, error() {} },
   });
   const report = await poller.pollOnce();
   assert.deepEqual(
