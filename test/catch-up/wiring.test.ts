@@ -1,6 +1,6 @@
-/** How a poller is wired: an inbox that forgets, values as functions, where its lines go. */
-import { ConfigError, createReceiver, memoryInbox } from 'stablehooks';
-import { createPoller, type Gap, type PollerClient, type PollerOptions } from 'stablehooks/catch-up';
+/** How a poller is wired: a non-durable inbox, a receiver given as a function, and the lines that it logs. */
+import { createReceiver, memoryInbox, type Receiver } from 'stablehooks';
+import { createPoller, type Gap, type PollerClient } from 'stablehooks/catch-up';
 import { expect, test } from 'vitest';
 
 const emptyList: PollerClient = {
@@ -43,93 +43,54 @@ test('a poller whose inbox is durable says nothing', async () => {
   expect(lines).toEqual([]);
 });
 
-test('a client and a receiver that are given as functions are made once, at the first poll', async () => {
-  const made: string[] = [];
-  const { logger } = createLogger();
-  const poller = createPoller({
-    client: () => {
-      made.push('client');
-      return emptyList;
-    },
-    receiver: () => {
-      made.push('receiver');
-      return receiverOf();
-    },
-    logger,
-  });
-  expect(made).toEqual([]);
-  expect(await poller.pollOnce()).toMatchObject({ proven: true });
-  expect(await poller.pollOnce()).toMatchObject({ proven: true });
-  expect(made.sort()).toEqual(['client', 'receiver']);
-});
-
-test('a receiver whose inbox is given as a function makes it at the first poll, not when the poller is created', async () => {
+test('a receiver that is given as a function is made once, at the first poll', async () => {
   let made = 0;
-  const receiver = createReceiver({
-    secret: () => 'secret',
-    handlers: {},
-    inbox: () => {
-      made += 1;
-      return durableInbox();
-    },
-  });
+  const receiver = () => {
+    made += 1;
+    return receiverOf();
+  };
   const poller = createPoller({ client: emptyList, receiver });
   expect(made).toBe(0);
   expect(await poller.pollOnce()).toMatchObject({ proven: true });
+  expect(await poller.pollOnce()).toMatchObject({ proven: true });
+  expect(poller.inbox.durable).toBe(true);
   expect(made).toBe(1);
 });
 
-test.each<[string, Partial<PollerOptions>, RegExp]>([
+test.each<[string, () => Receiver, RegExp]>([
   [
     'throws',
-    {
-      client: () => {
-        throw new Error('token=hunter2 is missing');
-      },
+    () => {
+      throw new Error('token=hunter2 is missing');
     },
-    /createPoller: `client`/,
+    /createPoller: the function that makes the receiver failed/,
   ],
-  ['gives no client', { client: () => ({}) as PollerClient }, /createPoller: `client` must be a client/],
+  ['returns something else', () => ({}) as Receiver, /createPoller: the function must return a receiver/],
   [
-    'gives a receiver whose inbox cannot be made',
-    {
-      receiver: () =>
-        createReceiver({
-          secret: 'secret',
-          handlers: {},
-          inbox: () => {
-            throw new Error('DATABASE_URL is not set');
-          },
-        }),
-    },
-    /createReceiver: `inbox`/,
+    'makes a receiver with wrong options',
+    () => createReceiver({ secret: '', handlers: {} }),
+    /`secret` must be a string that is not empty/,
   ],
-])('a function that %s is in the report and in one line, by its option', async (_, wrong, message) => {
-  const { lines, logger } = createLogger();
-  const poller = createPoller({ client: emptyList, receiver: receiverOf(), logger, ...wrong });
-  const report = await poller.pollOnce();
-  expect(report).toMatchObject({ proven: false, requests: 0 });
-  expect(report.problems).toMatchObject([{ code: 'ERR_CONFIG_INVALID' }]);
-  expect(report.problems[0]?.message).toMatch(message);
-  expect(lines).toHaveLength(1);
-  expect(lines[0]).toMatch(message);
-  expect(JSON.stringify([report, lines])).not.toContain('hunter2');
-});
+])(
+  'a function that %s is reported by a poll and logged once, and is called again at the next poll',
+  async (_, wrong, message) => {
+    const { lines, logger } = createLogger();
+    let make = wrong;
+    const poller = createPoller({ client: emptyList, receiver: () => make(), logger });
+    const report = await poller.pollOnce();
+    expect(report).toMatchObject({ proven: false, requests: 0 });
+    expect(report.problems).toEqual([
+      { code: 'ERR_CONFIG_INVALID', message: expect.stringMatching(message) },
+    ]);
+    await poller.pollOnce();
+    expect(lines).toEqual([expect.stringMatching(message)]);
+    expect(JSON.stringify([report, lines])).not.toContain('hunter2');
+    make = receiverOf;
+    expect(await poller.pollOnce()).toMatchObject({ proven: true, problems: [] });
+  },
+);
 
-test('a poll that fails because a function failed succeeds once the function does', async () => {
-  const { logger } = createLogger();
-  let ready = false;
-  const client = () => {
-    if (!ready) throw new ConfigError('SERVICE_URL is not set.');
-    return emptyList;
-  };
-  const poller = createPoller({ client, receiver: receiverOf(), logger });
-  expect((await poller.pollOnce()).problems).toMatchObject([{ message: 'SERVICE_URL is not set.' }]);
-  ready = true;
-  expect(await poller.pollOnce()).toMatchObject({ proven: true, problems: [] });
-});
-
-test('a gap is logged once with the fix, also when onGap takes it, and so is an observer that throws', async () => {
+test('a gap is logged once with the fix, even if onGap takes it, and so is an observer that throws', async () => {
   const { lines, logger } = createLogger();
   const gaps: Gap[] = [];
   const events = Array.from({ length: 60 }, (_, index) => ({

@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import { Queue, Worker } from 'bullmq';
 import pg from 'pg';
 import PgBoss from 'pg-boss';
-import { createReceiver, type Handler, type UnknownPayload } from 'stablehooks';
+import { createReceiver, type Handler } from 'stablehooks';
 import { createPoller } from 'stablehooks/catch-up';
 import { createClient } from 'stablehooks/client';
 import { type PgTx, postgresInbox } from 'stablehooks/inboxes/postgres';
@@ -32,7 +32,7 @@ const connection = { port: redisPort };
 const pool = new pg.Pool({ connectionString: databaseUrl, max: 8, connectionTimeoutMillis: 2_000 });
 pool.on('error', ignore);
 
-type Booking = Handler<'transfer.settled', UnknownPayload, PgTx>;
+type Booking = Handler<'transfer.settled', PgTx>;
 const book = async ({ id }: { readonly id: string }, { tx, attempt }: Parameters<Booking>[1]) => {
   // One in four fails at first, with a message that holds what must not leave the process.
   if (attempt === 1 && parseInt(id.slice(-4), 16) % 4 === 0) throw new Error(`planted ${secret}`);
@@ -52,7 +52,7 @@ const shared = {
   handlerTimeoutMs: 1_000,
   maxAttempts: 1_000,
   logger: { warn: ignore, error: ignore },
-  telemetry: sendTelemetry((sent) => process.send?.(sent)),
+  use: [sendTelemetry((sent) => process.send?.(sent))],
 };
 
 async function startBoss(): Promise<PgBoss> {

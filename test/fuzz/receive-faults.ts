@@ -1,6 +1,7 @@
 /** Faults that the fuzzer of `receive` must find: at least one for each kind of finding. They are used by its tests only. */
 import {
   createReceiver,
+  EventError,
   memoryInbox,
   type Receiver,
   type ReceiverOptions,
@@ -112,7 +113,7 @@ function withInbox(options: ReceiverOptions, change: (inbox: Store) => Partial<S
   return { ...options, inbox: { ...inbox, ...change(inbox), durable: inbox.durable } };
 }
 
-type Store = Exclude<ReceiverOptions['inbox'], undefined | (() => unknown)>;
+type Store = Exclude<ReceiverOptions['inbox'], undefined>;
 
 /** Responses with one part changed. */
 const responding =
@@ -195,9 +196,9 @@ export const RECEIVE_FAULTS: Readonly<Record<string, ReceiveFault>> = {
         return bytes;
       };
       const outcome = await receiver.receive(requestWith(request, { body: check }));
-      return isJson || outcome.error?.code !== 'ERR_SIGNATURE_MISMATCH'
-        ? outcome
-        : receiver.accept({ id: 'x', type: 'x', created_at: '', payload: {} }, 'push');
+      if (isJson || outcome.error?.code !== 'ERR_SIGNATURE_MISMATCH') return outcome;
+      const error = new EventError('ERR_EVENT_MALFORMED', 'The body is not JSON.');
+      return { kind: 'rejected', origin: 'push', error };
     }),
     kind: 'another outcome',
     detail: /ERR_EVENT_MALFORMED instead of ERR_SIGNATURE_MISMATCH/,
@@ -245,11 +246,11 @@ export const RECEIVE_FAULTS: Readonly<Record<string, ReceiveFault>> = {
     kind: 'a handler got an event of a refused delivery',
   },
   'an inbox that gets a forged event': {
-    make: believing((event, receiver) => receiver.record([event], { dueInMs: 0, origin: 'push' })),
+    make: believing((event, { inbox }) => inbox.record([event], { dueInMs: 0, origin: 'push' })),
     kind: 'the inbox got an event of a refused delivery',
   },
   'a queue that gets a forged event': {
-    make: believing((event, _receiver, { queue }) => (queue as Queue | undefined)?.enqueue(event)),
+    make: believing((event, _receiver, { queue }) => queue?.enqueue(event)),
     kind: 'the queue got an event of a refused delivery',
   },
   'a handler that runs twice': {
@@ -304,7 +305,7 @@ export const RECEIVE_FAULTS: Readonly<Record<string, ReceiveFault>> = {
   },
   'a queue that gets an event without its payload': {
     make: (options) => {
-      const queue = options.queue as Queue | undefined;
+      const { queue } = options;
       if (queue === undefined) return createReceiver(options);
       return createReceiver({
         ...options,
@@ -366,5 +367,3 @@ export const RECEIVE_FAULTS: Readonly<Record<string, ReceiveFault>> = {
     kind: 'an error contains something confidential',
   },
 };
-
-type Queue = Exclude<ReceiverOptions['queue'], undefined | (() => unknown)>;

@@ -331,15 +331,12 @@ function promised(
   if (answered === 'enqueued') return isKnown ? promise('queued', 0, 1) : promise('parked');
   if (handlers === 'throw') return isKnown ? promise('ERR_HANDLER_FAILED', 1) : promise('parked');
   const isDead = isAgain && handlers === 'throw PermanentError';
-  // Without a handler it is ignored each time: recorded, and claimed if it is new.
-  if (isKnown && handlers === 'none') {
-    if (isAgain) return promise('ignored');
-    return isParked ? promise('parked') : promise('ignored', 0, 0, 2);
-  }
+  if (isKnown && handlers === 'none' && !isAgain) return promise(isParked ? 'parked' : 'ignored');
   if (isAgain) return promise(isDead ? 'dead' : 'duplicate');
   if (!isKnown) return promise('parked');
   if (handlers === 'throw PermanentError') return promise('ERR_HANDLER_PERMANENT', 1);
-  return promise(answered === 'recorded' ? 'queued' : 'handled', 1);
+  // It is recorded before the answer, and claimed after it.
+  return answered === 'recorded' ? promise('queued', 1, 0, 2) : promise('handled', 1);
 }
 
 function wrongResponse(outcome: Outcome, { status, headers, body }: WebhookResponse): Wrong[] {

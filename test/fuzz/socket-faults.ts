@@ -142,18 +142,19 @@ export const SOCKET_FAULTS: Readonly<Record<string, SocketFault>> = {
       const seen = new Set<string>();
       const { receive } = createReceiver({ secret: 'unused', handlers: {} });
       return async (request) => {
-        const body = await request.body(1_000_000).catch(() => Buffer.alloc(0));
+        let body: Uint8Array = Buffer.alloc(0);
         try {
+          body = await request.body(1_000_000);
           const event = JSON.parse(Buffer.from(body).toString());
           if (!seen.has(event.id)) handler(event);
           seen.add(event.id);
         } catch {
-          // It is no JSON.
+          // It isn't a body, or not JSON.
         }
         return receive({
           method: request.method,
           header: (name) => request.header(name),
-          body: async () => body,
+          body: () => body,
         });
       };
     },

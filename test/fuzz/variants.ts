@@ -83,7 +83,7 @@ export const MAX_BODY_BYTES = 32_768;
 export interface Seen {
   /** The events that handlers got. */
   readonly handled: unknown[];
-  /** The events that the inbox was asked to claim or record, as the JSON that it would store says. */
+  /** The events that the inbox was asked to claim, record or ignore, as the JSON that it would store says. */
   readonly recorded: unknown[];
   /** The events that the queue got, as their JSON says. */
   readonly enqueued: unknown[];
@@ -118,9 +118,7 @@ export async function openVariant(
   const stored = memoryInbox({ runtime });
   const receiver = make({
     secret: source === 'fixed' ? secrets : secretOf,
-    signatureHeader: variant.header,
-    encoding: variant.encoding,
-    signaturePrefix: variant.prefix,
+    signature: { header: variant.header, encoding: variant.encoding, prefix: variant.prefix },
     maxBodyBytes: MAX_BODY_BYTES,
     handlers:
       handlers === 'none'
@@ -140,6 +138,10 @@ export async function openVariant(
         seen.recorded.push(parsed(event, options.json));
         return stored.claim(event, options);
       },
+      ignore(events, options) {
+        seen.recorded.push(...events.map((event, at) => parsed(event, options.json?.[at])));
+        return stored.ignore(events, options);
+      },
       record(events, options) {
         seen.recorded.push(...events.map((event, at) => parsed(event, options.json?.[at])));
         return stored.record(events, options);
@@ -150,7 +152,7 @@ export async function openVariant(
         enqueue: async (event, options) => void seen.enqueued.push(parsed(event, options?.json)),
       },
     }),
-    ...(answered === 'recorded' && { acknowledge: answered }),
+    ...(answered === 'recorded' && { answer: answered }),
     logger: { warn: log, error: log },
     runtime,
   });

@@ -6,7 +6,8 @@ import type { Service } from '../services/service.js';
 /** While the server is down, `handle` is unavailable. After that, done events are still done and the refused one runs. */
 export async function expectOutageSurvived(inbox: Inbox, server: Service): Promise<void> {
   const handlers = { 'transfer.settled': () => undefined };
-  const receiver = createReceiver({ secret: 'x', inbox, handlers, onOutcome: () => undefined });
+  const logger = { warn: () => undefined, error: () => undefined };
+  const receiver = createReceiver({ secret: 'x', inbox, handlers, logger });
   const handle = (id: string) => receiver.handle({ ...exampleEvent('transfer.settled'), id }, 'push');
 
   expect((await handle('evt_before')).kind).toBe('handled');

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { PGlite } from '@electric-sql/pglite';
 import pg from 'pg';
-import { createReceiver, type Handlers } from 'stablehooks';
+import { createReceiver } from 'stablehooks';
 import {
   migratePostgres,
   type PgTransactionsLike,
@@ -131,7 +131,7 @@ for (const { name, routes, endings } of matrix) {
       const event = { ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` };
       const write = (tx: Queries, entry: string) =>
         tx.query('INSERT INTO ledger VALUES ($1, $2)', [event.id, entry]);
-      const receiver = createReceiver({
+      const receiver = createReceiver<PgTx>({
         secret: 'x',
         inbox,
         logger: { warn: () => undefined, error: () => undefined },
@@ -141,7 +141,7 @@ for (const { name, routes, endings } of matrix) {
             await write(queries, `of attempt ${attempt}`);
             if (attempt === 1) await first(queries, layer.raw(queries));
           },
-        } as Handlers<Record<never, never>, PgTx>,
+        },
       });
       const outcome = await receiver.handle(event, 'push');
       const entries = await layer.count(event.id);

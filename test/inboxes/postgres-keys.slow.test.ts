@@ -467,7 +467,7 @@ FROM pg_stat_xact_user_tables WHERE schemaname = '${schema}' AND relname = 'even
       );
       return rows[0] as { readonly scans: number; readonly rows: number };
     };
-    const reads = async (step: () => Promise<unknown>) => {
+    const reads = async (step: () => unknown) => {
       await single.query('BEGIN');
       const before = await counters();
       await step();

@@ -72,7 +72,7 @@ test.each([
     onTestFinished(() => own.end());
     const inbox = postgresInbox(own, { schema, transactional: true });
     /** The settings with which a step is committed. */
-    const settingsOf = async (step: () => Promise<unknown> | undefined) => {
+    const settingsOf = async (step: () => unknown) => {
       await pool.query(`TRUNCATE ${schema}.commits`);
       expect(await step()).toBeTruthy();
       const { rows } = await pool.query(`SELECT DISTINCT setting FROM ${schema}.commits`);
@@ -310,7 +310,7 @@ test('each statement of the Postgres inbox finds its rows by an index among 80,0
     },
   };
   const inbox = postgresInbox(explaining, { schema });
-  const used = async (step: () => Promise<unknown>) => {
+  const used = async (step: () => unknown) => {
     indexes.clear();
     tables.clear();
     await step();

@@ -30,7 +30,7 @@ async function claimed(inbox: Inbox, id: string) {
 }
 
 /** Brings a new event into a state; a received one is due now, a failed one in an hour. */
-const bring: Readonly<Record<InboxState, (inbox: Inbox, id: string) => Promise<unknown>>> = {
+const bring: Readonly<Record<InboxState, (inbox: Inbox, id: string) => unknown>> = {
   received: (inbox, id) => inbox.record([event(id)], { dueInMs: 0, origin: 'pull' }),
   leased: (inbox, id) => claimed(inbox, id),
   failed: async (inbox, id) => inbox.fail(await claimed(inbox, id), { retryAfterMs: HOUR_MS, error: 'no' }),
@@ -86,7 +86,7 @@ describeWithRedis('the Redis inbox over a cache', () => {
       for (const { event: each, json } of taken) expect(JSON.parse(json)).toEqual(event(each.id));
       const ids = taken.map(({ event: { id } }) => id);
       expect(ids).toContain('evt_other_received');
-      if (key !== KEYS['the parked events of a type']) expect(ids).toContain('evt_other_parked');
+      expect(ids).toContain('evt_other_parked');
       await inbox.prune({ olderThanMs: 0 });
       await inbox.requeue('evt_gone');
 
@@ -189,7 +189,7 @@ describeWithRedis('the Redis inbox over a cache', () => {
   test('whatever is evicted between the calls, no call rejects, and each event can be brought to its end', async () => {
     const ids = ['evt_a', 'evt_b', 'evt_c'];
     const anyId = fc.constantFrom(...ids);
-    type Step = (inbox: Inbox, evict: (key: string) => Promise<unknown>) => Promise<unknown>;
+    type Step = (inbox: Inbox, evict: (key: string) => Promise<unknown>) => unknown;
     const step = fc.oneof(
       fc.tuple(anyId, fc.constantFrom(...STATES), fc.constantFrom(...Object.values(KEYS))).map<Step>(
         ([id, state, key]) =>

@@ -136,7 +136,7 @@ describeWithRedis('the indexes of the Redis inbox', () => {
     expect(await names()).not.toContain('holder:k');
   });
 
-  const BRING: Readonly<Record<string, (inbox: Inbox, id: string, key?: string) => Promise<unknown>>> = {
+  const BRING: Readonly<Record<string, (inbox: Inbox, id: string, key?: string) => unknown>> = {
     received: (inbox, id, key) => inbox.record([event(id)], { ...LATER, keys: [key] }),
     lapsed: (inbox, id, key) => claimed(inbox, event(id), { leaseMs: 0, ...(key && { key }) }),
     failed: (inbox, id, key) => fail(inbox, id, HOUR_MS, key ? { key } : {}),

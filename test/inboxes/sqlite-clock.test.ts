@@ -122,7 +122,7 @@ test.each([
 
 test('a record says when its event last changed: at each claim, end, wait, requeue and taking', async () => {
   const { inbox, clock } = openAt(START);
-  const changed = async (id: string, step: Promise<unknown>) => {
+  const changed = async (id: string, step: unknown) => {
     await step;
     expect((await inbox.find(id))?.updatedAt).toBe(clock.ms);
     clock.ms += MINUTE_MS;
@@ -285,7 +285,7 @@ describe('events of an ordering key whose clock is set back by a year', () => {
     expect((await inbox.find('waiting'))?.dueAt).toBe(clock.ms + MINUTE_MS);
   });
 
-  test('the event that waits is due at once when the other is completed', async () => {
+  test('the waiting event is due immediately when the other event is completed', async () => {
     const { inbox, lease } = await setBack();
     expect(lease && (await inbox.complete(lease))).toBe(true);
     expect(await taken(inbox)).toEqual(['waiting']);
@@ -294,7 +294,7 @@ describe('events of an ordering key whose clock is set back by a year', () => {
 
 describe('a process whose clock was a year ahead and that is gone', () => {
   /** What it did, and then a step of another process whose clock was never ahead. */
-  async function gone(work: (inbox: Inbox) => Promise<unknown>) {
+  async function gone(work: (inbox: Inbox) => unknown) {
     const path = freshPath();
     const clock = { ms: START };
     const inbox = sqliteInbox(connect(path), { runtime: { now: () => clock.ms } });

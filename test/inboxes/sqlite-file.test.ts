@@ -1,7 +1,13 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Database from 'libsql';
-import { createReceiver, type StoredGap, toWebhookResponse, type UnknownEvent } from 'stablehooks';
+import {
+  createReceiver,
+  type Inbox,
+  type StoredGap,
+  toWebhookResponse,
+  type UnknownEvent,
+} from 'stablehooks';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { connect, drivers, freshPath, type NodeSqlite, nodeSqlite } from './sqlite-drivers.js';
@@ -424,18 +430,31 @@ describe('takeDue over 12,000 due events of few keys', () => {
   const idsOf = (taken: readonly { readonly event: UnknownEvent }[]) =>
     taken.map((stored) => stored.event.id);
 
+  /** Takes what is due and claims another event at the same time; returns what was taken, and which call ended first. */
+  async function takeBesideClaim(inbox: Inbox<unknown>, options: Parameters<typeof inbox.takeDue>[0]) {
+    const ended: string[] = [];
+    const take = async () => {
+      const taken = await inbox.takeDue(options);
+      ended.push('takeDue');
+      return taken;
+    };
+    const claim = async () => {
+      await inbox.claim(event('other'), LEASE);
+      ended.push('claim');
+    };
+    const [taken] = await Promise.all([take(), claim()]);
+    return { ids: idsOf(taken), ended };
+  }
+
   test.each([HOUR_MS, 0])(
     'takes the one of a key that was created first, in several steps between which others run (visible after %i ms)',
     async (visibilityTimeoutMs) => {
       const inbox = sqliteInbox(connect(freshPath()), { runtime: { now: () => 1_767_323_045_678 } });
       await record(inbox);
-      const ended: string[] = [];
-      const [taken] = await Promise.all([
-        inbox.takeDue({ ...TAKE, visibilityTimeoutMs }).finally(() => ended.push('takeDue')),
-        inbox.claim(event('other'), LEASE).finally(() => ended.push('claim')),
-      ]);
-      expect(idsOf(taken)).toEqual(['evt_7000']);
-      expect(ended).toEqual(['claim', 'takeDue']);
+      expect(await takeBesideClaim(inbox, { ...TAKE, visibilityTimeoutMs })).toEqual({
+        ids: ['evt_7000'],
+        ended: ['claim', 'takeDue'],
+      });
     },
   );
 
@@ -454,13 +473,7 @@ describe('takeDue over 12,000 due events of few keys', () => {
     const names = ['a', 'b', 'c', 'd'];
     for (const key of names) await inbox.claim(event(key), { ...LEASE, key });
     await record(inbox, names);
-    const ended: string[] = [];
-    const [taken] = await Promise.all([
-      inbox.takeDue(TAKE).finally(() => ended.push('takeDue')),
-      inbox.claim(event('other'), LEASE).finally(() => ended.push('claim')),
-    ]);
-    expect(taken).toEqual([]);
-    expect(ended).toEqual(['claim', 'takeDue']);
+    expect(await takeBesideClaim(inbox, TAKE)).toEqual({ ids: [], ended: ['claim', 'takeDue'] });
   });
 
   test('makes all of one key wait while it is leased, and takes an event of another key', async () => {

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import pg from 'pg';
 import type PgBoss from 'pg-boss';
-import { createReceiver, type PayloadSchemas, type Receiver } from 'stablehooks';
+import { createReceiver, type Receiver, type StandardSchema, withPayload } from 'stablehooks';
 import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { type JobData, pgBossProcessor, pgBossQueue } from 'stablehooks/queues/pg-boss';
 import { queueContract } from 'stablehooks-kit/conformance';
@@ -204,8 +204,7 @@ test('pgBossProcessor completes the jobs of a batch that succeeded, and pg-boss 
   const receiver = createReceiver({
     secret: 'x',
     inbox: exactInbox().inbox,
-    payloads: { 'transfer.settled': refusing },
-    handlers: { 'transfer.settled': () => undefined },
+    handlers: { 'transfer.settled': withPayload(refusing, () => undefined) },
     onOutcome: handled.onOutcome,
   });
   await work(name, receiver);
@@ -220,7 +219,7 @@ test('pgBossProcessor completes the jobs of a batch that succeeded, and pg-boss 
 });
 
 /** Refuses some events at a key that jsonb cannot hold. */
-const refusing: PayloadSchemas['transfer.settled'] = {
+const refusing: StandardSchema = {
   '~standard': {
     validate(value) {
       const refused = isDeepStrictEqual(value, { refused: true });

@@ -102,7 +102,7 @@ export const coreChecks: readonly CoreCheck[] = [
     },
   },
   {
-    name: 'an event that is delivered many times at once takes effect once',
+    name: 'an event that is delivered many times at the same time takes effect once',
     async run() {
       let effects = 0;
       const receiver = receiverWith(async () => {
@@ -121,7 +121,7 @@ export const coreChecks: readonly CoreCheck[] = [
       let reason: unknown;
       const slow = receiverWith(
         (_event, { signal }) =>
-          new Promise((resolve) => {
+          new Promise<void>((resolve) => {
             signal.addEventListener('abort', () => {
               reason = signal.reason;
               resolve();
@@ -147,12 +147,14 @@ export const coreChecks: readonly CoreCheck[] = [
   },
 ];
 
+const logger = { warn: () => undefined, error: () => undefined };
+
 type SettledHandler = NonNullable<ReceiverOptions['handlers']['transfer.settled']>;
 
 function receiverWith(handler: SettledHandler, options: { readonly handlerTimeoutMs?: number } = {}) {
   const inbox = memoryInbox();
   const handlers = { 'transfer.settled': handler };
-  return createReceiver({ ...options, secret, inbox, handlers, onOutcome: () => undefined });
+  return createReceiver({ ...options, secret, inbox, handlers, logger });
 }
 
 async function deliver(receiver: ReturnType<typeof createReceiver>, event: object, key = secret) {

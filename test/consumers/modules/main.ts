@@ -14,7 +14,7 @@ const receiver = createReceiver({
       if (account === 'closed') throw new PermanentError(`The account of this ${type} is closed.`);
     },
   },
-  onOutcome: () => undefined,
+  logger: { warn: () => undefined, error: () => undefined },
 });
 
 export const misspelt = () =>

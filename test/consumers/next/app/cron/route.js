@@ -9,13 +9,14 @@ function need(name) {
   return value;
 }
 
-const receiver = createReceiver({
-  secret: () => need('WEBHOOK_SECRET'),
-  inbox: () => ({ ...memoryInbox(), durable: need('DATABASE_URL') !== '' }),
-  handlers: {},
-});
-const client = () => createClient({ baseUrl: need('SERVICE_URL'), token: need('SERVICE_TOKEN'), retries: 0 });
+function createAppPoller() {
+  const receiver = createReceiver({
+    secret: need('WEBHOOK_SECRET'),
+    inbox: { ...memoryInbox(), durable: need('DATABASE_URL') !== '' },
+    handlers: {},
+  });
+  const client = createClient({ baseUrl: need('SERVICE_URL'), token: need('SERVICE_TOKEN'), retries: 0 });
+  return createPoller({ client, receiver });
+}
 
-export const { GET } = toCronRoute(() => createPoller({ client, receiver: () => receiver }), {
-  secret: () => need('CRON_SECRET'),
-});
+export const { GET } = toCronRoute(createAppPoller, { secret: () => need('CRON_SECRET') });

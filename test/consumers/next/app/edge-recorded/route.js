@@ -14,7 +14,7 @@ const released = new Promise((resolve) => {
 export const { POST } = toNextRoute(
   createReceiver({
     secret: 'contract-secret-old',
-    acknowledge: 'recorded',
+    answer: 'recorded',
     // No database of the tests can be reached from here.
     inbox: () => ({ ...memoryInbox(), durable: true }),
     handlers: {

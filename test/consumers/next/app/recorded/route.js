@@ -17,7 +17,7 @@ const released = new Promise((resolve) => {
 
 const receiver = createReceiver({
   secret: 'contract-secret-old',
-  acknowledge: 'recorded',
+  answer: 'recorded',
   inbox: () => sqliteInbox(new Database('recorded.sqlite')),
   leaseMs,
   handlerTimeoutMs: leaseMs / 2,

@@ -13,7 +13,7 @@ const released = new Promise((resolve) => {
 const handler = toNextApiRoute(
   createReceiver({
     secret: 'contract-secret-old',
-    acknowledge: 'recorded',
+    answer: 'recorded',
     inbox: () => ({ ...memoryInbox(), durable: true }),
     handlers: {
       'transfer.settled': async (event) => {
