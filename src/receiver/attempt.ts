@@ -64,7 +64,6 @@ class Attempt {
   readonly #parts: AttemptParts;
   readonly #work: Work & { readonly event: WebhookEvent };
   readonly #lease: Lease;
-  readonly #leftMs: number;
   readonly #limitMs: number;
   readonly #deadlines: Deadlines;
   #startedAt = 0;
@@ -80,7 +79,6 @@ class Attempt {
     this.#parts = parts;
     this.#work = work;
     this.#lease = lease;
-    this.#leftMs = leftMs;
     this.#limitMs = Math.min(parts.handlerTimeoutMs, leftMs);
     const isCommon = this.#limitMs === parts.handlerTimeoutMs;
     this.#deadlines = isCommon ? parts.handlerDeadlines : new Deadlines(this.#limitMs, parts.runtime);
@@ -177,7 +175,8 @@ class Attempt {
     const { event, origin, secretIndex } = this.#work;
     const pass = report.open(origin, event, secretIndex);
     const concluded = report.conclude(pass, () => ended);
-    const ms = this.#leftMs - this.#limitMs;
+    // The inbox began the lease after it was asked: until its end the handler holds the event.
+    const ms = leaseMs - this.#limitMs;
     try {
       const { kind, error } = await orTimeout(concluded, {
         runtime,
