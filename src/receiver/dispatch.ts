@@ -2,7 +2,7 @@
 import { isPromise } from '../core/awaitable.js';
 import { BusyError } from '../core/errors.js';
 import { isKnownEvent, type UnknownEvent, type WebhookEvent } from '../core/events.js';
-import type { Claim, RecordResult } from '../core/ports.js';
+import type { Claim, Lease, RecordResult } from '../core/ports.js';
 import { type AttemptParts, makeAttempt } from './attempt.js';
 import type { OutcomeResult } from './outcome.js';
 import type { Dispatch, Work } from './work.js';
@@ -17,18 +17,18 @@ interface DispatchParts extends AttemptParts {
 }
 
 export function createDispatch(parts: DispatchParts): Dispatch {
-  const { store, runtime, leaseMs, handlerTimeoutMs, hasHandler, onWaiting } = parts;
+  const { store, runtime, leaseMs, handlerTimeoutMs, maxAttempts, hasHandler, onWaiting } = parts;
 
   return async (work) => {
     const { event } = work;
     if (!isKnownEvent(event)) return { result: await park(work) };
-    if (!hasHandler(event)) {
-      return { result: work.origin === 'queue' ? await finish(work) : await ignore(work) };
-    }
+    const isHandled = hasHandler(event);
+    if (!isHandled && work.origin !== 'queue') return { result: await ignore(work) };
     const askedAt = runtime.elapsed();
     const answer = store.claim(work);
     const claim = isPromise(answer) ? await answer : answer;
     if (claim.state !== 'claimed') return { result: toResult(event, claim) };
+    if (!isHandled && claim.lease.attempt <= maxAttempts) return { result: await finish(claim.lease) };
     return await makeAttempt(parts, { ...work, event }, claim.lease, askedAt);
   };
 
@@ -49,10 +49,7 @@ export function createDispatch(parts: DispatchParts): Dispatch {
   }
 
   /** Marks a job's event done that no handler of its workers exists for, unless an earlier attempt was made. */
-  async function finish(work: Work): Promise<OutcomeResult> {
-    const claim = await store.claim(work);
-    if (claim.state !== 'claimed') return toResult(work.event, claim);
-    const { lease } = claim;
+  async function finish(lease: Lease): Promise<OutcomeResult> {
     if (lease.attempt === 1) {
       return (await store.complete(lease)) ? { kind: 'ignored' } : busy(otherProcess());
     }

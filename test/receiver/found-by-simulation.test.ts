@@ -89,3 +89,28 @@ test('close() waits for an overdue handler until its lease ends by the clock of 
   await move(101);
   expect(isClosed).toBe(true);
 });
+
+test('a job whose event no worker has a handler for ends, even if the inbox failed at its first attempt', async () => {
+  let fails = true;
+  const { runtime, move } = manualClock();
+  const inbox = durable(({ complete }) => {
+    return {
+      complete: async (lease) => {
+        if (!fails) return complete(lease);
+        fails = false;
+        throw new Error('down');
+      },
+    };
+  }, runtime);
+  const worker = createReceiver({ ...OPTIONS, handlers: {}, inbox, runtime, maxAttempts: 3 });
+  const kinds: string[] = [];
+  for (let job = 1; job <= 4; job++) {
+    kinds.push((await worker.handle(EVENT, 'queue')).kind);
+    await move(60_000);
+  }
+  expect(kinds).toEqual(['unavailable', 'busy', 'busy', 'dead']);
+  expect(await inbox.find(EVENT.id)).toMatchObject({
+    state: 'dead',
+    lastError: expect.stringContaining('recorded no result'),
+  });
+});
