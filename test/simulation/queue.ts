@@ -1,6 +1,5 @@
 /** A durable queue as the engines are: it gives a job to a worker, again if the worker dies, and drops what fails too often. */
-import type { UnknownEvent } from 'stablehooks';
-import type { Queue } from 'stablehooks/conformance';
+import type { Queue, UnknownEvent } from 'stablehooks';
 import type { Promises } from './promises.js';
 import type { Faults } from './scenario.js';
 import type { Process, World } from './world.js';
