@@ -169,7 +169,8 @@ export class Attempt {
     const { event, origin, secretIndex } = this.#work;
     const pass = report.open(origin, event, secretIndex);
     const concluded = report.conclude(pass, async () => (await ended).result);
-    const ms = this.#leftMs - this.#limitMs;
+    // The inbox began the lease after it was asked: until its end the handler holds the event.
+    const ms = leaseMs - this.#limitMs;
     try {
       const { kind, error } = await orTimeout(concluded, {
         runtime,

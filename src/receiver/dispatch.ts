@@ -2,7 +2,7 @@
 import { isPromise } from '../core/awaitable.js';
 import { BusyError } from '../core/errors.js';
 import { type EventType, isKnownEvent, type UnknownEvent, type WebhookEvent } from '../core/events.js';
-import type { Claim, RecordResult } from '../core/ports.js';
+import type { Claim, Lease, RecordResult } from '../core/ports.js';
 import { Attempt, type AttemptParts } from './attempt.js';
 import type { OutcomeResult } from './outcome.js';
 import type { Dispatch, Work } from './work.js';
@@ -19,18 +19,18 @@ interface DispatchParts extends AttemptParts {
 }
 
 export function createDispatch(parts: DispatchParts): Dispatch {
-  const { store, runtime, leaseMs, handlerTimeoutMs, handlers, onWaiting } = parts;
+  const { store, runtime, leaseMs, handlerTimeoutMs, maxAttempts, handlers, onWaiting } = parts;
 
   return async (work) => {
     const { event } = work;
     if (!isKnownEvent(event)) return { result: await park(work) };
-    if (handlers[event.type] === undefined) {
-      return { result: work.origin === 'queue' ? await finish(work) : await ignore(work) };
-    }
+    const isHandled = handlers[event.type] !== undefined;
+    if (!isHandled && work.origin !== 'queue') return { result: await ignore(work) };
     const askedAt = runtime.elapsed();
     const answer = store.claim(work);
     const claim = isPromise(answer) ? await answer : answer;
     if (claim.state !== 'claimed') return { result: toResult(event, claim) };
+    if (!isHandled && claim.lease.attempt <= maxAttempts) return { result: await finish(claim.lease) };
     return await new Attempt(parts, work as KnownWork, claim.lease, askedAt).run();
   };
 
@@ -51,10 +51,7 @@ export function createDispatch(parts: DispatchParts): Dispatch {
   }
 
   /** Marks a job's event done that no handler of its workers exists for, unless an earlier attempt was made. */
-  async function finish(work: Work): Promise<OutcomeResult> {
-    const claim = await store.claim(work);
-    if (claim.state !== 'claimed') return toResult(work.event, claim);
-    const { lease } = claim;
+  async function finish(lease: Lease): Promise<OutcomeResult> {
     if (lease.attempt === 1) {
       return (await store.complete(lease)) ? { kind: 'ignored' } : busy(otherProcess());
     }

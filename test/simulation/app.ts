@@ -1,11 +1,10 @@
 /** One process of the app: receiver, poller and worker, as a program would wire them. */
 import {
   createReceiver,
-  type EventType,
-  type Inbox,
-  type InboxOperations,
+  type HandlerContext,
   type Outcome,
   PermanentError,
+  type Queue,
   type Receiver,
   UnavailableError,
   type WebhookEvent,
@@ -14,12 +13,12 @@ import { createPoller, type Poller } from 'stablehooks/catch-up';
 import { createClient } from 'stablehooks/client';
 import { toFetchHandler } from 'stablehooks/fetch';
 import type { Sandbox } from 'stablehooks-kit/sandbox';
-import { type Transaction, toInboxPort, toTransactionalPort } from './inbox-port.js';
+import { type Store, type Transaction, toInboxPort, toTransactionalPort } from './inbox-port.js';
 import { toServiceFetch } from './network.js';
 import type { PromiseName } from './promise-list.js';
 import type { Attempt, Promises } from './promises.js';
 import type { SimulatedQueue } from './queue.js';
-import type { Behaviour, PlannedEvent, Scenario } from './scenario.js';
+import { type Behaviour, HANDLED_TYPES, keyOf, plannedOf, type Scenario } from './scenario.js';
 import { type Process, START_MS, toText, type World } from './world.js';
 
 /** What the processes of a world share. */
@@ -29,7 +28,7 @@ export interface Surroundings {
   readonly scenario: Scenario;
   readonly sandbox: Sandbox;
   /** The store; each process has its own port to it. */
-  readonly inbox: Omit<Inbox, 'transaction'> & Pick<InboxOperations, 'find'>;
+  readonly inbox: Store;
   readonly queue: SimulatedQueue;
   readonly secret: string;
   readonly token: string;
@@ -43,22 +42,16 @@ export interface App {
   close(): Promise<void>;
 }
 
-/** The types that the app has handlers for. */
-export const HANDLED_TYPES = ['accept.confirmed', 'transfer.settled', 'redeem.failed'] as const;
-type HandledType = (typeof HANDLED_TYPES)[number];
-
 /** How many jobs a worker runs at a time. */
 const JOBS_AT_A_TIME = 3;
 
 export function startApp(process: Process, around: Surroundings): App {
   const { world, promises, scenario, sandbox, queue, secret, token } = around;
-  const { redrive, hasQueue, faults } = scenario;
+  const { redrive, hasQueue } = scenario;
   const runtime = world.runtime(process);
-  const port = { world, promises, process, inbox: around.inbox, faults };
-  const run = (
-    event: WebhookEvent,
-    context: { readonly attempt: number; readonly tx?: Transaction | undefined },
-  ) => handle(event, context, { ...around, process });
+  const port = { world, promises, process, inbox: around.inbox, scenario };
+  const run = (event: WebhookEvent, context: HandlerContext<Transaction | undefined>) =>
+    handle(event, context, { ...around, process });
   const options = {
     secret,
     runtime,
@@ -71,29 +64,22 @@ export function startApp(process: Process, around: Surroundings): App {
       orderingKey: (event: WebhookEvent) => keyOf(scenario, event),
     }),
   };
-  const handlers = {
-    'accept.confirmed': run,
-    'transfer.settled': run,
-    'redeem.failed': run,
-  } satisfies Readonly<Record<HandledType, unknown>>;
-  const create = (own: { readonly queue?: ReturnType<SimulatedQueue['portOf']> }) => {
+  const types = HANDLED_TYPES.filter((type) => !process.lacks.includes(type));
+  const handlers: Readonly<Record<string, typeof run>> = Object.fromEntries(types.map((type) => [type, run]));
+  const create = (given: typeof handlers, receiverQueue?: Queue) => {
+    const all = { ...options, handlers: given, queue: receiverQueue };
     const receiver =
       scenario.inbox === 'transactional'
-        ? createReceiver({ ...options, ...own, handlers, inbox: toTransactionalPort(port) })
-        : createReceiver({
-            ...options,
-            ...own,
-            handlers: withoutTransaction(handlers),
-            inbox: toInboxPort(port),
-          });
+        ? createReceiver({ ...all, inbox: toTransactionalPort(port) })
+        : createReceiver({ ...all, inbox: toInboxPort(port) });
     return watchRejections(receiver, { world, process });
   };
-  const receiver = create(hasQueue ? { queue: queue.portOf(process) } : {});
-  const worker = hasQueue ? create({}) : undefined;
+  const receiver = create(scenario.isApart ? {} : handlers, hasQueue ? queue.portOf(process) : undefined);
+  const worker = hasQueue ? create(handlers) : undefined;
   if (worker !== undefined) work(worker, { world, process, queue });
 
-  if (redrive.by === 'run') void receiver.run({ intervalMs: redrive.everyMs });
-  else repeat(world, process, redrive.everyMs, () => receiver.redrive().catch(() => undefined));
+  if (redrive.by === 'start') receiver.start({ intervalMs: redrive.everyMs });
+  else repeat(world, process, redrive.everyMs, () => redriveOnce(receiver, around, process));
 
   let poller: Poller | undefined;
   if (scenario.poller !== null) {
@@ -160,7 +146,7 @@ function watchRejections(
     };
   }
   const neverRejects = 'receive, accept and handle never reject';
-  const rejectsWithInbox = 'redrive and record reject only when the inbox fails';
+  const rejectsWithInbox = 'redrive rejects only when the inbox fails';
   const isNone = () => false;
   const isOfInbox = (error: unknown) =>
     error instanceof UnavailableError && error.code === 'ERR_INBOX_FAILED';
@@ -170,34 +156,52 @@ function watchRejections(
     accept: watch(receiver.accept, neverRejects, isNone),
     handle: watch(receiver.handle, neverRejects, isNone),
     redrive: watch(receiver.redrive, rejectsWithInbox, isOfInbox),
-    record: watch(receiver.record, rejectsWithInbox, isOfInbox),
   };
 }
 
-/** The handlers of an app whose inbox has no transactions. */
-function withoutTransaction(handlers: Readonly<Record<string, Parameters<typeof repeatable>[0]>>) {
-  return Object.fromEntries(Object.entries(handlers).map(([type, run]) => [type, repeatable(run)])) as {
-    readonly [Type in EventType]?: ReturnType<typeof repeatable>;
-  };
-}
-
-function repeatable(
-  run: (event: WebhookEvent, context: { readonly attempt: number }) => Promise<void>,
-): (event: WebhookEvent, context: { readonly attempt: number }) => Promise<void> {
-  return (event, { attempt }) => run(event, { attempt });
+/** A cron job that redrives, for a limited time in some worlds. */
+async function redriveOnce(
+  receiver: Receiver,
+  { world, promises, scenario: { redrive, latency } }: Surroundings,
+  process: Process,
+): Promise<void> {
+  const ending = new AbortController();
+  const { signal } = ending;
+  let isEnded = false;
+  if (redrive.limitMs !== undefined) {
+    world.after(process, redrive.limitMs, 'the time of a redrive is over', () => {
+      if (isEnded) return;
+      world.count('a redrive is ended by its signal');
+      ending.abort();
+      if (latency.slow === 0) expectEnd();
+    });
+  }
+  /** Where each step takes its usual time, only the handlers that it has started are waited for. */
+  function expectEnd(isLate = false): void {
+    const { pausedUntil } = process;
+    world.after(process, 20 * latency.usualMs, 'a redrive has been ended', () => {
+      if (isEnded || process.isCutOff) return;
+      if (promises.redrives(process) || process.pausedUntil !== pausedUntil) expectEnd();
+      else if (!isLate) expectEnd(true);
+      else world.violate('a redrive ends with its signal', 'No handler runs that it has started.');
+    });
+  }
+  await receiver.redrive({ signal }).catch(() => undefined);
+  isEnded = true;
 }
 
 /** The handler of every event: its steps, its failures, its effect. */
 async function handle(
   event: WebhookEvent,
-  { attempt: number, tx }: { readonly attempt: number; readonly tx?: Transaction | undefined },
+  { attempt: number, origin, tx }: HandlerContext<Transaction | undefined>,
   { world, promises, process, scenario }: Surroundings & { readonly process: Process },
 ): Promise<void> {
-  const attempt = promises.starts(process, event, number);
+  const attempt = promises.starts(process, event, { number, origin });
   if (attempt === undefined) return;
   world.note(process, `its handler starts attempt ${number}`, event.id);
   try {
-    await behave(behaviourOf(scenario, event), attempt);
+    await behave(plannedOf(scenario, event), attempt);
+    attempt.endedWell = true;
     world.note(process, 'its handler ends', event.id);
   } catch (error) {
     attempt.excuse ??= 'its handler threw';
@@ -227,19 +231,6 @@ async function handle(
     }
     if (runs <= failures) throw new Error('It fails after its effect.');
   }
-}
-
-/** The ordering key of an event of a known type. */
-export function keyOf({ hasKeys }: Scenario, { payload }: Pick<WebhookEvent, 'payload'>): string | undefined {
-  const { key } = payload;
-  return hasKeys && typeof key === 'string' ? key : undefined;
-}
-
-/** What was planned for an event. */
-export function behaviourOf(scenario: Scenario, { payload }: Pick<WebhookEvent, 'payload'>): PlannedEvent {
-  const planned = scenario.events[Number(payload['index'])];
-  if (planned === undefined) throw new Error('This event was not planned.');
-  return planned;
 }
 
 /** Takes jobs of the queue, a few at a time. */

@@ -1,7 +1,7 @@
 /** The inbox as one process sees it: behind a network and a disk that can be slow, fail, or lose an answer. */
-import type { Claim, Inbox, InboxOperations, Lease } from 'stablehooks';
+import type { Awaitable, Inbox, Lease } from 'stablehooks';
 import type { Attempt, Promises } from './promises.js';
-import type { Faults } from './scenario.js';
+import type { Scenario } from './scenario.js';
 import { type Process, toText, type World } from './world.js';
 
 /** What a handler in a transaction writes: its effect. */
@@ -9,37 +9,49 @@ export interface Transaction {
   write(attempt: Attempt): Promise<void>;
 }
 
+export type Store = Omit<Inbox, 'transaction'>;
+
 interface Port {
   readonly world: World;
   readonly promises: Promises;
   readonly process: Process;
   /** The store, which all processes share. */
-  readonly inbox: Omit<Inbox, 'transaction'> & Pick<InboxOperations, 'find'>;
-  readonly faults: Partial<Faults>;
+  readonly inbox: Store;
+  readonly scenario: Scenario;
 }
 
 /** One call of the inbox. */
 interface Call<Answer> {
   readonly what: string;
   readonly id?: string | undefined;
-  readonly effect: () => Promise<Answer>;
+  readonly effect: () => Awaitable<Answer>;
   /** Called in the turn of the effect, with what the store answered. */
   readonly onEffect: (answer: Answer) => void;
-  /** Called when the call failed before its effect. */
-  readonly onFailure?: (() => void) | undefined;
+  /** The attempt that has no mark if the call fails before its effect. */
+  readonly lease?: Lease | undefined;
 }
 
-export function toInboxPort(port: Port): Omit<Inbox, 'transaction'> & Pick<InboxOperations, 'find'> {
-  const { inbox, promises, process } = port;
-  const call = <Answer>(given: Call<Answer>) => callInbox(port, given);
+export function toInboxPort(port: Port): Store {
+  const { inbox, promises, process, scenario } = port;
+  const call = <Answer>(given: Call<Answer>) =>
+    scenario.inbox === 'plain' ? callNow(port, given) : callInbox(port, given);
+  const idOf = ([first, ...others]: readonly { readonly id: string }[]) =>
+    others.length === 0 ? first?.id : undefined;
   return {
-    durable: true,
+    durable: scenario.inbox !== 'plain',
     claim: (event, options) =>
       call({
         what: 'claim',
         id: event.id,
         effect: () => inbox.claim(event, options),
-        onEffect: (claim: Claim) => promises.claimed(process, event, options, claim),
+        onEffect: (claim) => promises.claimed(process, event, options, claim),
+      }),
+    ignore: (events, options) =>
+      call({
+        what: `ignore ${events.length}`,
+        id: idOf(events),
+        effect: () => inbox.ignore(events, options),
+        onEffect: (results) => promises.ignored(process, events, results),
       }),
     complete: (lease) =>
       call({
@@ -47,7 +59,7 @@ export function toInboxPort(port: Port): Omit<Inbox, 'transaction'> & Pick<Inbox
         id: lease.id,
         effect: () => inbox.complete(lease),
         onEffect: (isCompleted) => promises.completed(lease, isCompleted),
-        onFailure: () => promises.notMarked(lease),
+        lease,
       }),
     fail: (lease, options) =>
       call({
@@ -55,21 +67,20 @@ export function toInboxPort(port: Port): Omit<Inbox, 'transaction'> & Pick<Inbox
         id: lease.id,
         effect: () => inbox.fail(lease, options),
         onEffect: (isFailed) => promises.failed(lease, options.retryAfterMs, isFailed),
-        onFailure: () => promises.notMarked(lease),
+        lease,
       }),
     record: (events, options) =>
       call({
         what: `record ${events.length}`,
-        id: events.length === 1 ? events[0]?.id : undefined,
+        id: idOf(events),
         effect: () => inbox.record(events, options),
         onEffect: (results) => promises.recorded(events, options, results),
       }),
-    find: (id) => call({ what: 'find', id, effect: () => inbox.find(id), onEffect: () => undefined }),
     takeDue: (options) =>
       call({
         what: 'takeDue',
         effect: () => inbox.takeDue(options),
-        onEffect: (events) => promises.taken(events, options),
+        onEffect: (events) => promises.taken(process, events, options),
       }),
     acquirePoll: (options) =>
       call({
@@ -88,12 +99,15 @@ export function toInboxPort(port: Port): Omit<Inbox, 'transaction'> & Pick<Inbox
 
 /** The same with a transaction: the effects of a handler and the mark of its event are committed in one step. */
 export function toTransactionalPort(port: Port): Inbox<Transaction> {
-  const { world, inbox, promises, process } = port;
+  const { world, inbox, promises, process, scenario } = port;
   return {
     ...toInboxPort(port),
     async transaction(lease, effect) {
       await world.hop(process, 'begins a transaction', lease.id);
-      if (world.strikes('inboxFails', port.faults.inboxFails)) throw failure(promises, lease);
+      if (world.strikes('inboxFails', scenario.faults.inboxFails)) {
+        promises.notMarked(lease);
+        throw new Error(LOST);
+      }
       const written: Attempt[] = [];
       let isOpen = true;
       const write = async (attempt: Attempt) => {
@@ -105,10 +119,12 @@ export function toTransactionalPort(port: Port): Inbox<Transaction> {
         await effect({ write });
       } catch (error) {
         isOpen = false;
+        promises.transactionEnds(lease, false);
         await world.hop(process, 'rolls back', lease.id);
         throw error;
       }
       isOpen = false;
+      promises.transactionEnds(lease, true);
       return await callInbox(port, {
         what: 'commit',
         id: lease.id,
@@ -117,44 +133,74 @@ export function toTransactionalPort(port: Port): Inbox<Transaction> {
           if (isCompleted) for (const attempt of written) promises.takesEffect(attempt);
           promises.completed(lease, isCompleted);
         },
-        onFailure: () => promises.notMarked(lease),
+        lease,
       });
     },
   };
 }
 
-/** A transaction that cannot begin: its event stays leased until the lease lapses. */
-function failure(promises: Promises, lease: Lease): Error {
-  promises.notMarked(lease);
-  return new Error('The connection was lost.');
-}
+const LOST = 'The connection was lost.';
 
-async function callInbox<Answer>(
-  { world, process, faults }: Port,
-  { what, id, effect, onEffect, onFailure }: Call<Answer>,
-): Promise<Answer> {
+async function callInbox<Answer>(port: Port, call: Call<Answer>): Promise<Answer> {
+  const { world, promises, process, scenario } = port;
+  const { what, id, lease } = call;
   await world.hop(process, `asks the inbox: ${what}`, id);
   if (process.isCutOff) return await new Promise(() => undefined);
-  if (world.strikes('inboxFails', faults.inboxFails)) {
-    onFailure?.();
+  if (world.strikes('inboxFails', scenario.faults.inboxFails)) {
+    if (lease !== undefined) promises.notMarked(lease);
     await world.hop(process, `the inbox fails, nothing is done: ${what}`, id);
-    throw new Error('The connection was lost.');
+    throw new Error(LOST);
   }
   const answer = await world.effect(async () => {
-    const given = await effect().catch((error: unknown) => {
-      world.violate('an inbox fails only when its connection does', `${what}: ${toText(error)}`, id);
-      throw error;
-    });
-    onEffect(given);
-    return given;
+    try {
+      return takeEffect(port, call, await call.effect());
+    } catch (error) {
+      throw unexpected(port, call, error);
+    }
   });
-  world.note(process, `takes effect: ${what} -> ${describe(answer)}`, id);
-  if (world.strikes('inboxAnswerLost', faults.inboxAnswerLost)) {
+  if (world.strikes('inboxAnswerLost', scenario.faults.inboxAnswerLost)) {
     await world.hop(process, `the answer of the inbox is lost: ${what}`, id);
-    throw new Error('The connection was lost.');
+    throw new Error(LOST);
   }
   await world.hop(process, `the inbox answers: ${what}`, id);
   return answer;
+}
+
+/** The same for an inbox in the memory of the process: it answers immediately, and so do its failures. */
+function callNow<Answer>(port: Port, call: Call<Answer>): Awaitable<Answer> {
+  const { world, promises, process, scenario } = port;
+  if (process.isCutOff) return new Promise(() => undefined);
+  // The turn of a violation is the last one, and an inbox that answers immediately must let it end.
+  if (world.violation !== undefined) throw new Error(LOST);
+  if (world.strikes('inboxFails', scenario.faults.inboxFails)) {
+    if (call.lease !== undefined) promises.notMarked(call.lease);
+    world.note(process, `the inbox fails, nothing is done: ${call.what}`, call.id);
+    throw new Error(LOST);
+  }
+  let answer: Awaitable<Answer>;
+  try {
+    answer = call.effect();
+  } catch (error) {
+    throw unexpected(port, call, error);
+  }
+  if (answer instanceof Promise) throw unexpected(port, call, 'It answers with a promise.');
+  return takeEffect(port, call, answer);
+}
+
+function takeEffect<Answer>({ world, process }: Port, { what, id, onEffect }: Call<Answer>, answer: Answer) {
+  onEffect(answer);
+  world.note(process, `takes effect: ${what} -> ${describe(answer)}`, id);
+  return answer;
+}
+
+/** An error of the store itself. */
+function unexpected(
+  { world }: Port,
+  { what, id }: Pick<Call<never>, 'what' | 'id'>,
+  error: unknown,
+): unknown {
+  world.violate('an inbox fails only when its connection does', `${what}: ${toText(error)}`, id);
+  return error;
 }
 
 function describe(answer: unknown): string {

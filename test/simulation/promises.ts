@@ -6,14 +6,19 @@ import {
   type Claim,
   type ClaimOptions,
   createdAtMs,
+  type Inbox,
+  type InboxState,
   isKnownEvent,
   type Lease,
+  type Origin,
   type Outcome,
   type PollState,
   type RecordResult,
   type UnknownEvent,
 } from 'stablehooks';
 import type { Delivery } from './network.js';
+import type { PromiseName } from './promise-list.js';
+import { isHandled, keyOf, plannedOf, type Scenario } from './scenario.js';
 import { type Process, toText, type World } from './world.js';
 
 /** What has to occur, so that the promises are put to a test. */
@@ -27,7 +32,12 @@ export const PRECONDITIONS: readonly string[] = [
   'a lost lease changes nothing',
   'a handler hangs',
   'a handler runs beside one that has outlived its lease',
+  'an overdue handler is done',
+  'an overdue transaction is committed',
+  'a process has no handler for an event that is new',
+  'a process has no handler for an event that another one has to run',
   'events are redriven',
+  'a redrive is ended by its signal',
   'an event waits for its key',
   'a key is released to the next event',
   'a poll proves its time',
@@ -54,8 +64,12 @@ export interface Attempt {
   isOver: boolean;
   /** Whether its handler runs. */
   isRunning: boolean;
+  /** Whether its handler has ended without an error. */
+  endedWell: boolean;
   startedAt: number | undefined;
-  /** When it had its effect, for good. */
+  /** What its handler was started for. */
+  origin: Origin | undefined;
+  /** When it had its effect, permanently. */
   effectAt: number | undefined;
   isDone: boolean;
   /** Why its effect can happen again, as far as that is the fault of others. */
@@ -64,16 +78,18 @@ export interface Attempt {
 
 interface Tracked {
   readonly event: UnknownEvent;
-  state: 'received' | 'leased' | 'failed' | 'done' | 'dead' | 'parked';
+  state: InboxState;
   readonly attempts: Attempt[];
   /** Attempts since it was received or requeued. */
   count: number;
   /** A failed event does not run before. */
   dueAt: number;
-  /** It was given to somebody who redrives, and is given to nobody else before. */
+  /** It was given to a process that redrives, and is given to no other before. */
   takenUntil: number;
   /** Whether it waits for another event of its key; `due` once that has ended. */
   waits: 'no' | 'waits' | 'due';
+  /** Whether a process without its handler recorded it as done. */
+  isIgnored: boolean;
   /** Its ordering key, by the event itself. */
   readonly key: string | undefined;
   readonly number: number;
@@ -90,48 +106,32 @@ export class Promises {
     state: undefined,
   };
   readonly #world: World;
-  readonly #exactlyOnce: boolean;
-  readonly #isPolled: boolean;
-  readonly #keyOf: (event: UnknownEvent) => string | undefined;
+  readonly #scenario: Scenario;
   readonly #attempts: Attempt[] = [];
 
-  constructor(
-    world: World,
-    {
-      exactlyOnce,
-      isPolled,
-      keyOf,
-    }: {
-      readonly exactlyOnce: boolean;
-      readonly isPolled: boolean;
-      /** The ordering key of an event. */
-      readonly keyOf: (event: UnknownEvent) => string | undefined;
-    },
-  ) {
+  constructor(world: World, scenario: Scenario) {
     this.#world = world;
-    this.#isPolled = isPolled;
-    this.#exactlyOnce = exactlyOnce;
-    this.#keyOf = keyOf;
+    this.#scenario = scenario;
+  }
+
+  #check(holds: boolean, promise: PromiseName, details: string, id?: string): void {
+    if (!holds) this.#world.violate(promise, details, id);
   }
 
   /** A process has answered a delivery. */
   answered({ id, isGenuine }: Delivery, status: number): void {
     const isAccepted = status >= 200 && status < 300;
+    const details = `It was answered ${status}.`;
     if (!isGenuine) {
-      if (isAccepted) {
-        this.#world.violate('nothing forged or corrupted is answered 2xx', `It was answered ${status}.`, id);
-      }
+      this.#check(!isAccepted, 'nothing forged or corrupted is answered 2xx', details, id);
       return;
     }
     this.#world.count(`a genuine delivery is answered ${status}`);
-    if (!isAccepted && status < 500) {
-      this.#world.violate('a genuine delivery is answered 2xx or 5xx', `It was answered ${status}.`, id);
-    }
+    this.#check(isAccepted || status >= 500, 'a genuine delivery is answered 2xx or 5xx', details, id);
     if (!isAccepted) return;
     const state = this.stored.get(id ?? '')?.state;
-    const isTrue = status === 202 ? state !== undefined : isEnded(state);
-    if (isTrue) return;
-    this.#world.violate(
+    this.#check(
+      status === 202 ? state !== undefined : isEnded(state),
       'what is answered 2xx is stored, and what is answered 200 needs no run',
       `It was answered ${status}, and the inbox has it as ${state ?? 'unknown'}.`,
       id,
@@ -141,67 +141,55 @@ export class Promises {
   /** The answer to a claim. */
   claimed(process: Process, event: UnknownEvent, options: ClaimOptions, claim: Claim): void {
     const { now } = this.#world;
+    const { id } = event;
     const known = this.#track(event, claim.state === 'claimed' || claim.state === 'waiting');
     if (known === undefined) return;
     if (claim.state === 'waiting') {
       for (const attempt of known.attempts) this.#lapse(attempt);
-      known.state = 'received';
-      known.waits = 'waits';
-      known.takenUntil = 0;
+      Object.assign(known, { state: 'received', waits: 'waits', takenUntil: 0 });
       this.#world.count('an event waits for its key');
       return;
     }
     if (claim.state !== 'claimed') return;
     const { lease } = claim;
-    if (known.state === 'done' || known.state === 'dead') {
-      this.#world.violate('what is done or dead is never claimed', `It is ${known.state}.`, event.id);
-    }
-    if (known.state === 'failed' && known.dueAt > now + 1 && options.early !== true) {
-      this.#world.violate(
-        'a failed event does not run before its retry time',
-        `It is due in ${known.dueAt - now} ms.`,
-        event.id,
-      );
-    }
-    const { key } = known;
-    const rival = this.#attempts.find((other) => isValid(other, now) && other.id === event.id);
-    if (rival !== undefined) {
-      this.#world.violate(
-        'an event is leased once at a time',
-        `${rival.process.name} has its lease for ${rival.leaseUntil - now} ms more.`,
-        event.id,
-      );
-    }
+    const { key, state } = known;
+    const isToRun = state !== 'done' && state !== 'dead';
+    this.#check(isToRun, 'what is done or dead is never claimed', `It is ${state}.`, id);
+    this.#check(
+      state !== 'failed' || known.dueAt <= now + 1 || options.early === true,
+      'a failed event does not run before its retry time',
+      `It is due in ${known.dueAt - now} ms.`,
+      id,
+    );
+    const valid = this.#attempts.filter((each) => isValid(each, now));
+    const rival = valid.find((each) => each.id === id);
+    this.#check(rival === undefined, 'an event is leased once at a time', this.#describe(rival), id);
     if (key !== undefined) {
-      const other = this.#attempts.find((each) => isValid(each, now) && each.key === key);
-      if (other !== undefined) {
-        this.#world.violate(
-          'of the events of a key, one is leased at a time',
-          `${other.process.name} has the lease of ${other.id} for ${other.leaseUntil - now} ms more.`,
-          event.id,
-        );
-      }
+      const other = valid.find((each) => each.key === key);
+      const promise = 'of the events of a key, one is leased at a time';
+      this.#check(other === undefined, promise, this.#describe(other), id);
       // A lease of the key that has lapsed is lost.
       for (const each of this.#attempts) if (each.key === key) this.#lapse(each);
     }
-    if (lease.attempt !== known.count + 1) {
-      this.#world.violate(
-        'every claim counts as an attempt',
-        `It is attempt ${known.count + 1}, and the inbox says ${lease.attempt}.`,
-        event.id,
-      );
-    }
+    this.#check(
+      lease.attempt === known.count + 1,
+      'every claim counts as an attempt',
+      `It is attempt ${known.count + 1}, and the inbox says ${lease.attempt}.`,
+      id,
+    );
     for (const each of known.attempts) this.#lapse(each);
     const attempt: Attempt = {
       process,
-      id: event.id,
+      id,
       token: lease.token,
       number: lease.attempt,
       key,
       leaseUntil: now + options.leaseMs,
       isOver: false,
       isRunning: false,
+      endedWell: false,
       startedAt: undefined,
+      origin: undefined,
       effectAt: undefined,
       isDone: false,
       excuse: undefined,
@@ -214,27 +202,50 @@ export class Promises {
   /** The inbox answered whether it completed an event; in a transaction, whether that was committed. */
   completed(lease: Lease, isCompleted: boolean): void {
     const attempt = this.#endLease(lease, isCompleted, 'completes');
-    if (attempt === undefined) return;
+    const known = this.stored.get(lease.id);
+    if (attempt === undefined || known === undefined) return;
+    const { process, number, startedAt } = attempt;
+    if (startedAt === undefined && !isHandled(known.event, process.lacks)) {
+      this.#check(
+        !isHandled(known.event) || (this.#scenario.hasQueue && number === 1),
+        'what another process has to run is not done without its handler',
+        `${process.name} has no handler for it, and completes it in attempt ${number}.`,
+        lease.id,
+      );
+      known.isIgnored = true;
+    }
+    if (this.#world.now - (startedAt ?? this.#world.now) > this.#scenario.receiver.handlerTimeoutMs) {
+      this.#world.count('an overdue handler is done');
+      if (this.#isExactlyOnce) this.#world.count('an overdue transaction is committed');
+    }
     attempt.isDone = true;
-    this.#change(lease.id, { state: 'done' });
+    known.state = 'done';
     this.#release(attempt);
   }
 
   /** The inbox answered whether it recorded a failure. */
   failed(lease: Lease, retryAfterMs: number | null, isRecorded: boolean): void {
     const attempt = this.#endLease(lease, isRecorded, 'fails');
-    if (attempt === undefined) return;
-    this.#change(lease.id, {
-      state: retryAfterMs === null ? 'dead' : 'failed',
-      dueAt: this.#world.now + (retryAfterMs ?? 0),
-    });
+    const known = this.stored.get(lease.id);
+    if (attempt === undefined || known === undefined) return;
+    known.state = retryAfterMs === null ? 'dead' : 'failed';
+    known.dueAt = this.#world.now + (retryAfterMs ?? 0);
     this.#release(attempt);
   }
 
   /** The mark of an attempt did not take effect, because the inbox failed. */
-  notMarked({ id, token }: Lease): void {
-    const attempt = this.stored.get(id)?.attempts.find((each) => each.token === token);
+  notMarked(lease: Lease): void {
+    const attempt = this.#attemptOf(lease);
     if (attempt !== undefined) attempt.excuse ??= 'the inbox failed';
+  }
+
+  /** A transaction is about to be committed or rolled back. */
+  transactionEnds(lease: Lease, isCommit: boolean): void {
+    const attempt = this.#attemptOf(lease);
+    if (attempt === undefined) return;
+    const promise = 'a transaction lives as long as its handler';
+    this.#check(!attempt.isRunning, promise, 'It ends, and its handler runs.', lease.id);
+    this.#check(isCommit || !attempt.endedWell, promise, 'Its handler ended well: it rolls back.', lease.id);
   }
 
   recorded(
@@ -243,65 +254,87 @@ export class Promises {
     results: readonly RecordResult[],
   ): void {
     for (const [index, event] of events.entries()) {
-      const before = this.stored.get(event.id);
-      const result = results[index];
-      if ((result === 'new') === (before !== undefined)) {
-        this.#world.violate(
-          'an event is new once',
-          `The inbox says ${result}, and it was ${before?.state ?? 'not there'}.`,
-          event.id,
-        );
-      }
-      const known = this.#track(event, true);
-      if (before !== undefined || known === undefined) continue;
-      if (dueInMs !== null) continue;
+      const known = this.#trackNew(event, results[index]);
+      if (known === undefined || dueInMs !== null) continue;
       known.state = 'parked';
-      if (!isKnownEvent(event)) continue;
-      this.#world.violate('only unknown types are parked', `Its type is ${event.type}.`, event.id);
+      const details = `Its type is ${event.type}.`;
+      this.#check(!isKnownEvent(event), 'only unknown types are parked', details, event.id);
     }
   }
 
+  /** A process has recorded events that it has no handler for. */
+  ignored(process: Process, events: readonly UnknownEvent[], results: readonly RecordResult[]): void {
+    for (const [index, event] of events.entries()) {
+      const before = this.stored.get(event.id);
+      const isToRun = before !== undefined && !isEnded(before.state);
+      if (isToRun) this.#world.count('a process has no handler for an event that another one has to run');
+      this.#check(
+        !isToRun || results[index] !== 'done',
+        'what another process has to run is not done without its handler',
+        `It was ${before?.state}.`,
+        event.id,
+      );
+      const known = this.#trackNew(event, results[index]);
+      if (known === undefined) continue;
+      if (isHandled(event)) this.#world.count('a process has no handler for an event that is new');
+      known.state = 'done';
+      known.isIgnored = !isHandled(event, process.lacks);
+    }
+  }
+
+  /** Tracks an event that the inbox says is new; `undefined` for another. */
+  #trackNew(event: UnknownEvent, result: RecordResult | undefined): Tracked | undefined {
+    const before = this.stored.get(event.id);
+    this.#check(
+      (result === 'new') === (before === undefined),
+      'an event is new once',
+      `The inbox says ${result}, and it was ${before?.state ?? 'not there'}.`,
+      event.id,
+    );
+    const known = this.#track(event, true);
+    return before === undefined ? known : undefined;
+  }
+
   taken(
+    process: Process,
     events: readonly { readonly event: UnknownEvent }[],
-    { limit, visibilityTimeoutMs }: { readonly limit: number; readonly visibilityTimeoutMs: number },
+    { limit, visibilityTimeoutMs, types }: Parameters<Inbox['takeDue']>[0],
   ): void {
     const { now } = this.#world;
     const keys = new Set<string>();
     for (const { event } of events) {
+      const { id } = event;
       const known = this.#track(event, false);
       if (known === undefined) continue;
+      this.#check(
+        this.#scenario.hasQueue ? isKnownEvent(event) : isHandled(event, process.lacks),
+        'a process redrives only what it has a handler or a queue for',
+        `Its type is ${event.type}.`,
+        id,
+      );
       for (const attempt of known.attempts) {
-        if (isValid(attempt, now)) {
-          this.#world.violate(
-            'what is leased is not redriven',
-            `${attempt.process.name} has its lease for ${attempt.leaseUntil - now} ms more.`,
-            event.id,
-          );
-        }
+        const isLeased = isValid(attempt, now);
+        this.#check(!isLeased, 'what is leased is not redriven', this.#describe(attempt), id);
         this.#lapse(attempt);
       }
-      if (known.state === 'done' || known.state === 'dead') {
-        this.#world.violate('what is done or dead is not redriven', `It is ${known.state}.`, event.id);
-      }
-      if (known.state === 'failed' && known.dueAt > now + 1) {
-        this.#world.violate(
-          'a failed event does not run before its retry time',
-          'It was redriven.',
-          event.id,
-        );
-      }
-      if (known.takenUntil > now) {
-        this.#world.violate(
-          'what one process redrives is given to no other',
-          `It was given to another, for ${known.takenUntil - now} ms more.`,
-          event.id,
-        );
-      }
-      const { key } = known;
+      const { key, state } = known;
+      const isToRun = state !== 'done' && state !== 'dead';
+      this.#check(isToRun, 'what is done or dead is not redriven', `It is ${state}.`, id);
+      this.#check(
+        state !== 'failed' || known.dueAt <= now + 1,
+        'a failed event does not run before its retry time',
+        'It was redriven.',
+        id,
+      );
+      this.#check(
+        known.takenUntil <= now,
+        'what one process redrives is given to no other',
+        `It was given to another, for ${known.takenUntil - now} ms more.`,
+        id,
+      );
       if (key !== undefined) {
-        if (keys.has(key)) {
-          this.#world.violate('of the events of a key, one is redriven at a time', `Key ${key}.`, event.id);
-        }
+        const promise = 'of the events of a key, one is redriven at a time';
+        this.#check(!keys.has(key), promise, `Key ${key}.`, id);
         keys.add(key);
       }
       Object.assign(known, { state: 'received', waits: 'no', takenUntil: now + visibilityTimeoutMs });
@@ -309,11 +342,12 @@ export class Promises {
     if (events.length > 0) this.#world.count('events are redriven');
     if (events.length >= limit) return;
     for (const known of this.stored.values()) {
-      if (known.waits !== 'due') continue;
+      if (known.waits !== 'due' || !types.includes(known.event.type)) continue;
       // It was passed over, and waits for the event that holds its key now.
       if (this.#isKeyHeld(known.key)) known.waits = 'waits';
       else {
-        this.#world.violate(
+        this.#check(
+          this.#isAfterAnother(known, types),
           'the next event of a key is due when the one before has ended',
           'It was not redriven, although there was room.',
           known.event.id,
@@ -322,25 +356,19 @@ export class Promises {
     }
   }
 
-  enqueued(event: UnknownEvent): void {
-    if (!this.stored.has(event.id)) {
-      this.#world.violate(
-        'an event is recorded before it is enqueued',
-        'A queue can drop a job that fails too often: the inbox must have its event.',
-        event.id,
-      );
-    }
+  enqueued({ id }: UnknownEvent): void {
+    const details = 'A queue can drop a job that fails too often: the inbox must have its event.';
+    this.#check(this.stored.has(id), 'an event is recorded before it is enqueued', details, id);
   }
 
   pollAcquired(holder: string, leaseMs: number, state: PollState | null): void {
     if (state === null) return;
     const { now } = this.#world;
-    if (this.poll.holder !== holder && this.poll.leaseUntil > now) {
-      this.#world.violate(
-        'one process polls at a time',
-        `${this.poll.holder} has the lease to poll for ${this.poll.leaseUntil - now} ms more, and ${holder} got it.`,
-      );
-    }
+    this.#check(
+      this.poll.holder === holder || this.poll.leaseUntil <= now,
+      'one process polls at a time',
+      `${this.poll.holder} has the lease to poll for ${this.poll.leaseUntil - now} ms more, and ${holder} got it.`,
+    );
     this.poll = { ...this.poll, holder, leaseUntil: now + leaseMs };
   }
 
@@ -350,9 +378,8 @@ export class Promises {
     isSaved: boolean,
   ): void {
     if (!isSaved) return;
-    if (this.poll.holder !== holder) {
-      this.#world.violate('only who has the lease to poll saves its state', `${holder} saved it.`);
-    }
+    const promise = 'only who has the lease to poll saves its state';
+    this.#check(this.poll.holder === holder, promise, `${holder} saved it.`);
     this.poll = { holder, leaseUntil: this.#world.now + leaseMs, state };
     this.#checkProven(state);
   }
@@ -367,28 +394,28 @@ export class Promises {
       const at = createdAtMs(event);
       if (!isKnownEvent(event) || this.stored.has(event.id)) continue;
       if (at > watermark || at < (state.since ?? Number.NEGATIVE_INFINITY)) continue;
-      if (isInGap(state, event)) this.#world.count('an unseen event is in a gap');
-      else {
-        this.#world.violate(
-          'what is proven is in the inbox',
-          `It was created ${watermark - at} ms before the watermark and is in no gap.`,
-          event.id,
-        );
-      }
+      const isExpected = isInGap(state, event);
+      if (isExpected) this.#world.count('an unseen event is in a gap');
+      this.#check(
+        isExpected,
+        'what is proven is in the inbox',
+        `It was created ${watermark - at} ms before the watermark and is in no gap.`,
+        event.id,
+      );
     }
   }
 
   /** Called with each outcome of a receiver. */
   concluded({ kind, event, error }: Outcome): void {
-    // Every option is right, so that this is an error that nobody has thought of.
-    if (error?.code === 'ERR_CONFIG_INVALID') {
-      this.#world.violate('no outcome is an unexpected error', toText(error.cause ?? error), event?.id);
-    }
+    // Every option is right, so this is an unexpected error.
+    const isExpected = error?.code !== 'ERR_CONFIG_INVALID';
+    const reason = isExpected ? '' : toText(error.cause ?? error);
+    this.#check(isExpected, 'no outcome is an unexpected error', reason, event?.id);
     if (event === undefined) return;
     this.#world.count(`outcome: ${kind}`);
     const known = this.stored.get(event.id);
     const isDone = known?.state === 'done';
-    const isTrue = {
+    const expected: Partial<Record<Outcome['kind'], boolean>> = {
       handled: isDone,
       ignored: isDone,
       duplicate: isDone,
@@ -396,51 +423,48 @@ export class Promises {
       parked: known !== undefined,
       queued: known !== undefined,
     };
-    if (!(kind in isTrue)) return;
-    if (isTrue[kind as keyof typeof isTrue]) return;
-    this.#world.violate(
+    this.#check(
+      expected[kind] ?? true,
       'an outcome says what the inbox has',
       `The outcome is ${kind}, and the inbox has it as ${known?.state ?? 'unknown'}.`,
+      event.id,
+    );
+    this.#check(
+      kind !== 'queued' || this.#scenario.inbox !== 'plain',
+      'an event is queued only where it is durable',
+      'The inbox is not durable.',
       event.id,
     );
   }
 
   /** A handler starts. Returns its attempt. */
-  starts(process: Process, event: UnknownEvent, number: number): Attempt | undefined {
+  starts(
+    process: Process,
+    event: UnknownEvent,
+    { number, origin }: { readonly number: number; readonly origin: Origin },
+  ): Attempt | undefined {
     this.#checkGenuine(event);
     const { now } = this.#world;
     const attempt = this.stored
       .get(event.id)
       ?.attempts.findLast((each) => each.process === process && each.number === number);
-    if (attempt === undefined) {
-      this.#world.violate(
-        'a handler runs once under a claim',
-        `${process.name} runs it without one.`,
-        event.id,
-      );
-      return undefined;
-    }
+    const promise = 'a handler runs once under a claim';
+    this.#check(attempt !== undefined, promise, `${process.name} runs it without one.`, event.id);
+    if (attempt === undefined) return undefined;
     for (const other of this.#attempts) {
       const isRival = other.id === event.id || (attempt.key !== undefined && other.key === attempt.key);
       if (!isRival || !other.isRunning || other.process.ended) continue;
       this.#world.count('a handler runs beside one that has outlived its lease');
-      if (now < other.leaseUntil && now < attempt.leaseUntil) {
-        this.#world.violate(
-          'no two handlers of an event or a key run at once',
-          `${other.process.name} runs ${other.id}, under a lease of ${other.leaseUntil - now} ms more.`,
-          event.id,
-        );
-      }
-    }
-    if (attempt.startedAt !== undefined) {
-      this.#world.violate(
-        'a handler runs once under a claim',
-        `${process.name} has run it under this one.`,
+      this.#check(
+        now >= other.leaseUntil || now >= attempt.leaseUntil,
+        'no two handlers of an event or a key run at once',
+        `It runs already. ${this.#describe(other)}`,
         event.id,
       );
     }
-    attempt.startedAt = now;
-    attempt.isRunning = true;
+    const isFirst = attempt.startedAt === undefined;
+    this.#check(isFirst, promise, `${process.name} has run it under this one.`, event.id);
+    Object.assign(attempt, { startedAt: now, isRunning: true, origin });
     return attempt;
   }
 
@@ -451,24 +475,25 @@ export class Promises {
     const earlier = this.stored.get(id)?.attempts.filter((each) => each.effectAt !== undefined) ?? [];
     attempt.effectAt = now;
     if (earlier.length === 0) return;
-    if (this.#exactlyOnce) {
-      this.#world.violate(
-        'in a transactional inbox an effect happens once',
-        `It happened ${earlier.length} times before.`,
-        id,
-      );
+    if (this.#isExactlyOnce) {
+      const details = `It happened ${earlier.length} times before.`;
+      this.#check(false, 'in a transactional inbox an effect happens once', details, id);
       return;
     }
     this.#world.count('an effect happens again');
-    // It is the late one: another process runs the event, as documented.
+    // It is the overdue one: another process runs the event, as documented.
     if (now >= attempt.leaseUntil) return;
     const wrong = earlier.find((each) => this.#excuseOf(each) === undefined);
-    if (wrong === undefined) return;
-    this.#world.violate(
+    this.#check(
+      wrong === undefined,
       'an effect happens again only if its process died, its mark failed, its handler threw, or it outlived its lease',
-      `Attempt ${wrong.number} in ${wrong.process.name} had its effect ${now - (wrong.effectAt ?? 0)} ms ago, ${wrong.isDone ? 'and is done' : 'and is not done'}.`,
+      `Attempt ${wrong?.number} in ${wrong?.process.name} had its effect ${now - (wrong?.effectAt ?? 0)} ms ago, ${wrong?.isDone ? 'and is done' : 'and is not done'}.`,
       id,
     );
+  }
+
+  get #isExactlyOnce(): boolean {
+    return this.#scenario.inbox === 'transactional';
   }
 
   #excuseOf(attempt: Attempt): string | undefined {
@@ -480,6 +505,13 @@ export class Promises {
     return this.#world.now >= attempt.leaseUntil ? 'it outlived its lease' : undefined;
   }
 
+  /** Whether handlers run in time that a redrive of the process has started. */
+  redrives(process: Process): boolean {
+    const since = this.#world.now - this.#scenario.receiver.handlerTimeoutMs;
+    const isRedriven = ({ origin, startedAt = 0 }: Attempt) => origin === 'redrive' && startedAt >= since;
+    return this.#attempts.some((each) => each.process === process && each.isRunning && isRedriven(each));
+  }
+
   /** Whether handlers of a process run that its receivers have to wait for. */
   runs(process: Process): boolean {
     return this.#runningIn(process) !== undefined;
@@ -488,12 +520,8 @@ export class Promises {
   /** The receivers of a process have closed, before the time was over that they wait at most. */
   closed(process: Process): void {
     const attempt = this.#runningIn(process);
-    if (attempt === undefined) return;
-    this.#world.violate(
-      'when close() has resolved in time, no handler runs',
-      `A handler of ${process.name} runs, under a lease of ${attempt.leaseUntil - this.#world.now} ms more.`,
-      attempt.id,
-    );
+    const promise = 'when close() has resolved in time, no handler runs';
+    this.#check(attempt === undefined, promise, this.#describe(attempt), attempt?.id);
   }
 
   #runningIn(process: Process): Attempt | undefined {
@@ -503,55 +531,45 @@ export class Promises {
 
   /** What still has to happen, as an event's id and why; none when every promise about the end holds. */
   *unfinished(): Generator<{ readonly id: string; readonly why: string }> {
-    const state = this.poll.state;
+    const { state } = this.poll;
     for (const [id, event] of this.genuine) {
       const known = this.stored.get(id);
       if (known !== undefined) {
-        if (isEnded(known.state)) continue;
-        yield { id, why: `it is ${known.state}` };
-      } else if (this.#isPolled && isKnownEvent(event)) {
-        if (state === undefined || state.watermark === null) yield { id, why: 'no poll has read the list' };
-        else {
-          const at = createdAtMs(event);
-          const isOpen = at >= (state.since ?? Number.NEGATIVE_INFINITY);
-          if (isOpen && state.watermark < at) yield { id, why: 'no poll has proven its time' };
+        if (!isEnded(known.state)) yield { id, why: `it is ${known.state}` };
+      } else if (this.#scenario.poller !== null && isKnownEvent(event)) {
+        const at = createdAtMs(event);
+        const watermark = state?.watermark ?? null;
+        if (watermark === null) yield { id, why: 'no poll has read the list' };
+        else if (at >= (state?.since ?? Number.NEGATIVE_INFINITY) && watermark < at) {
+          yield { id, why: 'no poll has proven its time' };
         }
       }
     }
   }
 
   /** The promises about the end: each event has had its effect, or is dead with what shows for it. */
-  checkEnd({
-    maxAttempts,
-    isPermanent,
-    hasHandler,
-  }: {
-    readonly maxAttempts: number;
-    readonly isPermanent: (event: UnknownEvent) => boolean;
-    readonly hasHandler: (event: UnknownEvent) => boolean;
-  }): void {
-    for (const [id, { event, state, attempts, count }] of this.stored) {
+  checkEnd(): void {
+    const { inbox, receiver } = this.#scenario;
+    const maxAttempts = inbox === 'plain' ? Number.POSITIVE_INFINITY : receiver.maxAttempts;
+    for (const [id, { event, state, attempts, count, isIgnored }] of this.stored) {
       this.#checkGenuine(event);
       const effects = attempts.filter((each) => each.effectAt !== undefined).length;
-      if (state === 'done' && effects === 0 && hasHandler(event)) {
-        this.#world.violate('what is done has had its effect', 'It had none.', id);
-      }
+      const isToRun = isHandled(event) && !isIgnored;
+      this.#check(
+        state !== 'done' || effects > 0 || !isToRun,
+        'what is done has had its effect',
+        'It had none.',
+        id,
+      );
       if (state === 'done' && effects === 1) this.#world.count('an effect happens once');
-      if (state === 'dead' && !isPermanent(event) && count < maxAttempts) {
-        this.#world.violate(
-          'what is dead has used up its attempts',
-          `It had ${count} of ${maxAttempts}.`,
-          id,
-        );
-      }
-      if (state === 'dead') this.#world.count('an event is dead');
-      if (state === 'parked') this.#world.count('an event is parked');
+      this.#check(
+        state !== 'dead' || plannedOf(this.#scenario, event).permanent || count >= maxAttempts,
+        'what is dead has used up its attempts',
+        `It had ${count} of ${maxAttempts}.`,
+        id,
+      );
+      if (state === 'dead' || state === 'parked') this.#world.count(`an event is ${state}`);
     }
-  }
-
-  #change(id: string, changes: Partial<Pick<Tracked, 'state' | 'dueAt'>>): void {
-    const known = this.stored.get(id);
-    if (known !== undefined) Object.assign(known, changes);
   }
 
   /** The event as it is known, or stored by now. */
@@ -567,7 +585,8 @@ export class Promises {
       dueAt: 0,
       takenUntil: 0,
       waits: 'no',
-      key: this.#keyOf(event),
+      isIgnored: false,
+      key: isKnownEvent(event) ? keyOf(this.#scenario, event) : undefined,
       number: this.stored.size,
     };
     this.stored.set(event.id, tracked);
@@ -581,9 +600,8 @@ export class Promises {
       genuine.type === event.type &&
       genuine.created_at === event.created_at &&
       JSON.stringify(genuine.payload) === JSON.stringify(event.payload);
-    if (!isSame) {
-      this.#world.violate('nothing forged or corrupted gets into the inbox', JSON.stringify(event), event.id);
-    }
+    const details = isSame ? '' : JSON.stringify(event);
+    this.#check(isSame, 'nothing forged or corrupted gets into the inbox', details, event.id);
   }
 
   /** A lease that has lapsed is given to another. */
@@ -595,41 +613,43 @@ export class Promises {
     if (known?.state === 'leased') known.state = 'received';
   }
 
+  #attemptOf({ id, token }: Lease): Attempt | undefined {
+    return this.stored.get(id)?.attempts.find((each) => each.token === token);
+  }
+
   #endLease(lease: Lease, isEnded: boolean, what: string): Attempt | undefined {
     const { now } = this.#world;
-    const attempt = this.stored.get(lease.id)?.attempts.find(({ token }) => token === lease.token);
+    const { id } = lease;
+    const attempt = this.#attemptOf(lease);
     if (attempt === undefined) {
-      if (isEnded)
-        this.#world.violate('a lost lease changes nothing', `Its token was never given.`, lease.id);
+      this.#check(!isEnded, 'a lost lease changes nothing', 'Its token was never given.', id);
       return undefined;
     }
+    const { process } = attempt;
     if (!isEnded) {
-      if (!attempt.isOver && now < attempt.leaseUntil) {
-        this.#world.violate(
-          'a valid lease completes or fails its event',
-          `${attempt.process.name} ${what} it with a lease of ${attempt.leaseUntil - now} ms more, and the inbox says that it is lost.`,
-          lease.id,
-        );
-      }
+      this.#check(
+        attempt.isOver || now >= attempt.leaseUntil,
+        'a valid lease completes or fails its event',
+        `${process.name} ${what} it, and the inbox says that its lease is lost. ${this.#describe(attempt)}`,
+        id,
+      );
       this.#world.count('a lost lease changes nothing');
       if (now >= attempt.leaseUntil) attempt.excuse ??= 'it outlived its lease';
       attempt.isOver = true;
       return undefined;
     }
-    if (attempt.isOver) {
-      this.#world.violate(
-        'a lost lease changes nothing',
-        `${attempt.process.name} ${what} it with a token that was replaced or used.`,
-        lease.id,
-      );
-    }
-    if (attempt.isRunning && !attempt.process.ended && now < attempt.leaseUntil) {
-      this.#world.violate(
-        'an event stays claimed while its handler runs',
-        `Its handler runs, and ${attempt.process.name} ${what} it.`,
-        lease.id,
-      );
-    }
+    this.#check(
+      !attempt.isOver,
+      'a lost lease changes nothing',
+      `${process.name} ${what} it with a token that was replaced or used.`,
+      id,
+    );
+    this.#check(
+      !attempt.isRunning || process.ended || now >= attempt.leaseUntil,
+      'an event stays claimed while its handler runs',
+      `Its handler runs, and ${process.name} ${what} it.`,
+      id,
+    );
     attempt.isOver = true;
     return attempt;
   }
@@ -638,9 +658,7 @@ export class Promises {
   #release({ key }: Attempt): void {
     if (key === undefined) return;
     const waiting = [...this.stored.values()].filter((each) => each.key === key && each.waits === 'waits');
-    const [first] = waiting.sort(
-      (a, b) => createdAtMs(a.event) - createdAtMs(b.event) || a.number - b.number,
-    );
+    const [first] = waiting.sort(inOrder);
     if (first === undefined) return;
     first.waits = 'due';
     this.#world.count('a key is released to the next event');
@@ -650,9 +668,31 @@ export class Promises {
     const { now } = this.#world;
     const isHeld = (each: Attempt) => each.key === key && isValid(each, now);
     if (this.#attempts.some(isHeld)) return true;
-    // What was taken to be run holds back the others of its key, too.
+    // What was taken to be run holds back the others of its key.
     return [...this.stored.values()].some((each) => each.key === key && each.takenUntil > now);
   }
+
+  /** Whether an event of its key was created before and is of a type that was not asked for: that one is due. */
+  #isAfterAnother(known: Tracked, types: readonly string[]): boolean {
+    return [...this.stored.values()].some(
+      (each) =>
+        each.key === known.key &&
+        !types.includes(each.event.type) &&
+        !isEnded(each.state) &&
+        inOrder(each, known) < 0,
+    );
+  }
+
+  #describe(attempt: Attempt | undefined): string {
+    if (attempt === undefined) return '';
+    const { process, id, leaseUntil } = attempt;
+    return `${process.name} has the lease of ${id} for ${leaseUntil - this.#world.now} ms more.`;
+  }
+}
+
+/** The order of the events of a key. */
+function inOrder(a: Tracked, b: Tracked): number {
+  return createdAtMs(a.event) - createdAtMs(b.event) || a.number - b.number;
 }
 
 function isValid(attempt: Attempt, now: number): boolean {
@@ -660,7 +700,7 @@ function isValid(attempt: Attempt, now: number): boolean {
 }
 
 /** Whether nothing more has to run. */
-function isEnded(state: Tracked['state'] | undefined): boolean {
+function isEnded(state: InboxState | undefined): boolean {
   return state === 'done' || state === 'dead' || state === 'parked';
 }
 

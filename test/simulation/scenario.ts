@@ -1,5 +1,5 @@
 /** What a seed decides before its world starts: the service, the app, its events, and what goes wrong. */
-import type { EventType } from 'stablehooks';
+import type { EventType, UnknownEvent } from 'stablehooks';
 import type { FaultsInput } from 'stablehooks-kit/sandbox';
 import { createRandom } from './random.js';
 import type { Latency } from './world.js';
@@ -54,15 +54,26 @@ export interface Faults {
   readonly jobLate: number;
 }
 
+/** The types that the app has handlers for. */
+export const HANDLED_TYPES = ['accept.confirmed', 'transfer.settled', 'redeem.failed'] as const;
+
+/** Where one process of the app runs at a time. */
+export interface Host {
+  /** How far its clock is off, in ms. */
+  readonly skewMs: number;
+  /** The types that others have a handler for, and this one does not. */
+  readonly lacks: readonly EventType[];
+}
+
 export interface Scenario {
   readonly seed: number;
   /** Another number is another order of the same scenario. */
   readonly order: number;
-  readonly inbox: 'memory' | 'sqlite' | 'transactional';
-  /** The skew of each host's clock, in ms. */
-  readonly hosts: readonly number[];
+  /** `plain`: the memory inbox as it is, which answers immediately and is not durable. */
+  readonly inbox: 'memory' | 'plain' | 'sqlite' | 'transactional';
+  readonly hosts: readonly Host[];
   readonly receiver: {
-    readonly acknowledge: 'handled' | 'recorded';
+    readonly answer: 'handled' | 'recorded';
     readonly maxConcurrency: number | undefined;
     readonly leaseMs: number;
     readonly handlerTimeoutMs: number;
@@ -70,8 +81,15 @@ export interface Scenario {
   };
   readonly hasKeys: boolean;
   readonly hasQueue: boolean;
+  /** Whether only the workers of the queue have handlers. */
+  readonly isApart: boolean;
   /** Who runs what is due. */
-  readonly redrive: { readonly by: 'run' | 'cron'; readonly everyMs: number };
+  readonly redrive: {
+    readonly by: 'start' | 'cron';
+    readonly everyMs: number;
+    /** After how long a cron job ends its redrive. */
+    readonly limitMs: number | undefined;
+  };
   readonly poller: {
     readonly intervalMs: number;
     readonly leaseMs: number;
@@ -95,6 +113,24 @@ export interface Scenario {
   readonly serviceFaults: FaultsInput;
   /** When all faults end, in ms after the start. */
   readonly calmAtMs: number;
+}
+
+/** Whether the app has a handler for an event: in every process, or in one that lacks those of some types. */
+export function isHandled({ type }: UnknownEvent, lacks: readonly string[] = []): boolean {
+  return HANDLED_TYPES.some((each) => each === type) && !lacks.includes(type);
+}
+
+/** The ordering key of an event of a known type. */
+export function keyOf({ hasKeys }: Scenario, { payload }: Pick<UnknownEvent, 'payload'>): string | undefined {
+  const { key } = payload;
+  return hasKeys && typeof key === 'string' ? key : undefined;
+}
+
+/** What was planned for an event. */
+export function plannedOf({ events }: Scenario, { payload }: Pick<UnknownEvent, 'payload'>): PlannedEvent {
+  const planned = events[Number(payload['index'])];
+  if (planned === undefined) throw new Error('This event was not planned.');
+  return planned;
 }
 
 /** Each fault, and the highest probability that a scenario gives it. */
@@ -156,7 +192,9 @@ const KNOWN_TYPES = [
 export function toScenario(seed: number): Scenario {
   const random = createRandom(seed);
   const { integer, chance, pick } = random;
-  const hasQueue = chance(0.25);
+  const inbox: Scenario['inbox'] = pick(['memory', 'memory', 'plain', 'sqlite', 'transactional']);
+  const hasQueue = inbox !== 'plain' && chance(0.25);
+  const isMixed = chance(0.25);
   const hasKeys = chance(0.4);
   const hasPoller = chance(0.6);
   const handlerTimeoutMs = integer(500, 5_000);
@@ -189,18 +227,27 @@ export function toScenario(seed: number): Scenario {
   return {
     seed,
     order: 0,
-    inbox: pick(['memory', 'memory', 'sqlite', 'transactional']),
-    hosts: Array.from({ length: integer(1, 3) }, () => (chance(0.5) ? 0 : integer(-lagMs, lagMs))),
+    inbox,
+    hosts: Array.from({ length: integer(isMixed ? 2 : 1, 3) }, (_, index) => ({
+      skewMs: chance(0.5) ? 0 : integer(-lagMs, lagMs),
+      // The first one has a handler for each.
+      lacks: isMixed && index > 0 ? HANDLED_TYPES.filter(() => chance(0.5)) : [],
+    })),
     receiver: {
-      acknowledge: !hasQueue && chance(0.4) ? 'recorded' : 'handled',
-      maxConcurrency: pick([undefined, undefined, 1, 2, 4]),
+      answer: inbox !== 'plain' && !hasQueue && chance(0.4) ? 'recorded' : 'handled',
+      maxConcurrency: pick([undefined, 1, 1, 2, 4]),
       leaseMs,
       handlerTimeoutMs,
       maxAttempts: pick([3, 6, 25]),
     },
     hasKeys,
     hasQueue,
-    redrive: { by: pick(['run', 'cron']), everyMs: integer(1_000, 6_000) },
+    isApart: hasQueue && chance(0.5),
+    redrive: {
+      by: pick(['start', 'cron']),
+      everyMs: integer(1_000, 6_000),
+      limitMs: chance(0.7) ? integer(100, 3_000) : undefined,
+    },
     poller: hasPoller
       ? {
           intervalMs: integer(2_000, 15_000),

@@ -75,7 +75,13 @@ function* stepsOf({ events, faults, serviceFaults, hosts }: Scenario): Generator
   }
   if (hosts.length > 1) yield (now) => ({ ...now, hosts: now.hosts.slice(1) });
   yield (now) =>
-    now.hosts.some((skewMs) => skewMs !== 0) ? { ...now, hosts: now.hosts.map(() => 0) } : undefined;
+    now.hosts.some(({ skewMs }) => skewMs !== 0)
+      ? { ...now, hosts: now.hosts.map((host) => ({ ...host, skewMs: 0 })) }
+      : undefined;
+  yield (now) =>
+    now.hosts.some(({ lacks }) => lacks.length > 0)
+      ? { ...now, hosts: now.hosts.map((host) => ({ ...host, lacks: [] })) }
+      : undefined;
   yield (now) => (now.poller === null ? undefined : { ...now, poller: null });
   yield (now) => (now.hasQueue ? { ...now, hasQueue: false } : undefined);
   yield (now) => (now.hasKeys ? { ...now, hasKeys: false } : undefined);
@@ -115,7 +121,7 @@ export function tell({ scenario, answer }: Story): string {
   const lines = trace.length <= WHOLE_LINES ? trace : trace.filter(isAbout);
   return [
     `Seed ${scenario.seed}: ${what}`,
-    `${events.length} events, ${hosts.length} hosts, inbox: ${inbox}, queue: ${scenario.hasQueue}, keys: ${scenario.hasKeys}`,
+    `${events.length} events, hosts: ${JSON.stringify(hosts)}, inbox: ${inbox}, queue: ${scenario.hasQueue}, keys: ${scenario.hasKeys}`,
     `receiver: ${JSON.stringify(receiver)}, redrive: ${JSON.stringify(redrive)}`,
     `poller: ${JSON.stringify(poller)}`,
     `faults: ${JSON.stringify(faults)}, of the service: ${JSON.stringify(serviceFaults)}`,

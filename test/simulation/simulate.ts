@@ -1,8 +1,9 @@
 /** Runs the world of a scenario, from its first event until everything has ended. */
-import { type Inbox, type InboxOperations, isKnownEvent, memoryInbox } from 'stablehooks';
+import { memoryInbox } from 'stablehooks';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { createSandbox } from 'stablehooks-kit/sandbox';
-import { type App, behaviourOf, HANDLED_TYPES, keyOf, startApp } from './app.js';
+import { type App, startApp } from './app.js';
+import type { Store } from './inbox-port.js';
 import { toBalancer } from './network.js';
 import { Promises } from './promises.js';
 import { SimulatedQueue } from './queue.js';
@@ -42,11 +43,7 @@ export async function simulate(
 ): Promise<Result> {
   const { faults } = scenario;
   const world = new World({ ...scenario, trace, disturb });
-  const promises = new Promises(world, {
-    exactlyOnce: scenario.inbox === 'transactional',
-    isPolled: scenario.poller !== null,
-    keyOf: (event) => (isKnownEvent(event) ? keyOf(scenario, event) : undefined),
-  });
+  const promises = new Promises(world, scenario);
   const apps = new Map<number, App>();
   const { fetch, underWay } = toBalancer({
     world,
@@ -75,8 +72,8 @@ export async function simulate(
 
   function start(host: number): void {
     starts += 1;
-    const skewMs = scenario.hosts[host] ?? 0;
-    const process = new Process(`process ${host + 1}.${starts}`, { skewMs, startedAt: world.now });
+    const name = `process ${host + 1}.${starts}`;
+    const process = new Process(name, { ...scenario.hosts[host], startedAt: world.now });
     world.note(process, 'starts');
     apps.set(host, startApp(process, around));
   }
@@ -181,11 +178,7 @@ export async function simulate(
     if (closed < last.length) {
       world.violate('every process can be closed', `${last.length - closed} did not close.`);
     }
-    promises.checkEnd({
-      maxAttempts: scenario.receiver.maxAttempts,
-      isPermanent: (event) => behaviourOf(scenario, event).permanent,
-      hasHandler: ({ type }) => HANDLED_TYPES.some((each) => each === type),
-    });
+    promises.checkEnd();
   }
   for (const { process } of last) process.end();
   countServiceFaults();
@@ -219,10 +212,7 @@ export async function simulate(
 }
 
 /** All processes share the store and its clock. */
-function openInbox(
-  world: World,
-  database: SqliteLike | undefined,
-): Omit<Inbox, 'transaction'> & Pick<InboxOperations, 'find'> {
+function openInbox(world: World, database: SqliteLike | undefined): Store {
   const runtime = { now: () => world.now, uuid: () => world.outside.uuid() };
   return database === undefined ? memoryInbox({ runtime }) : sqliteInbox(database, { runtime });
 }

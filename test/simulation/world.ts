@@ -4,6 +4,7 @@ import { setImmediate as nextLoop } from 'node:timers/promises';
 import type { Runtime } from 'stablehooks';
 import type { PromiseName } from './promise-list.js';
 import { createRandom, type Random } from './random.js';
+import type { Host } from './scenario.js';
 
 /** When every world starts. */
 export const START_MS = Date.UTC(2026, 0, 1);
@@ -27,8 +28,8 @@ export interface Violation {
 /** A process from its start to its end. After a crash its host starts another one. */
 export class Process {
   readonly name: string;
-  /** How far its clock is off. */
   readonly skewMs: number;
+  readonly lacks: readonly string[];
   readonly startedAt: number;
   ended = false;
   /** No turn of it runs before, as in a machine that is suspended. */
@@ -38,9 +39,11 @@ export class Process {
   readonly #onEnd = new Set<() => void>();
   #uuids = 0;
 
-  constructor(name: string, { skewMs, startedAt }: { readonly skewMs: number; readonly startedAt: number }) {
+  constructor(name: string, options: Partial<Host> & { readonly startedAt: number }) {
+    const { skewMs = 0, lacks = [], startedAt } = options;
     this.name = name;
     this.skewMs = skewMs;
+    this.lacks = lacks;
     this.startedAt = startedAt;
   }
 
@@ -102,7 +105,7 @@ export class World {
   /** How often each fault occurred, and what the invariants were tested with. */
   readonly occurrences = new Map<string, number>();
   /** The service, the networks, and what is outside of all processes. It never ends. */
-  readonly outside = new Process('service', { skewMs: 0, startedAt: START_MS });
+  readonly outside = new Process('service', { startedAt: START_MS });
   readonly #options: WorldOptions;
   readonly #hash = createHash('sha256');
   #heap: Turn[] = [];
