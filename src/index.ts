@@ -11,6 +11,7 @@ export {
   StablehooksError,
   UnavailableError,
 } from './core/errors.js';
+export { decorateInbox } from './core/decorate-inbox.js';
 export {
   createdAtMs,
   EVENT_TYPES,
@@ -67,7 +68,6 @@ export type {
   PayloadSchemas,
   ReceiverOptions,
 } from './receiver/options.js';
-export type { PollSummary, Telemetry } from './receiver/outcome.js';
 export {
   logOutcome,
   type Outcome,
@@ -85,3 +85,4 @@ export {
 } from './receiver/receiver.js';
 export type { RunOptions } from './receiver/runner.js';
 export type { ReceiverSecret, SecretRequest } from './receiver/secret.js';
+export type { CallHandler, Conclude, Enqueue, Layer, Pass, PollSummary, Redrive } from './receiver/work.js';
