@@ -1,4 +1,6 @@
 /** `stablehooks`: the receiver, the memory inbox, and verifying and parsing on their own. */
+
+export { decorateInbox } from './core/decorate-inbox.js';
 export {
   BusyError,
   ConfigError,
@@ -11,7 +13,6 @@ export {
   StablehooksError,
   UnavailableError,
 } from './core/errors.js';
-export { decorateInbox } from './core/decorate-inbox.js';
 export {
   createdAtMs,
   EVENT_TYPES,

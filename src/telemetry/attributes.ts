@@ -4,18 +4,18 @@ import { isEventType, type UnknownEvent } from '../core/events.js';
 import type { Origin } from '../core/ports.js';
 import type { Outcome } from '../receiver/outcome.js';
 
-/** The steps as the semantic conventions for messaging (1.45.0) sort them. */
+/** The steps as the semantic conventions for messaging (1.45.0) sort them, and the histogram of each. */
 export const OPERATIONS = {
-  receive: { kind: SpanKind.CONSUMER, type: 'receive' },
-  claim: { kind: SpanKind.CLIENT, type: 'receive' },
-  handler: { kind: SpanKind.CONSUMER, type: 'process' },
-  complete: { kind: SpanKind.CLIENT, type: 'settle' },
-  fail: { kind: SpanKind.CLIENT, type: 'settle' },
-  record: { kind: SpanKind.CLIENT, type: 'create' },
-  ignore: { kind: SpanKind.CLIENT, type: 'create' },
-  enqueue: { kind: SpanKind.PRODUCER, type: 'send' },
-  redrive: { kind: SpanKind.INTERNAL, type: 'receive' },
-  poll: { kind: SpanKind.CLIENT, type: 'receive' },
+  receive: { kind: SpanKind.CONSUMER, type: 'receive', duration: undefined },
+  claim: { kind: SpanKind.CLIENT, type: 'receive', duration: 'operationDuration' },
+  handler: { kind: SpanKind.CONSUMER, type: 'process', duration: 'processDuration' },
+  complete: { kind: SpanKind.CLIENT, type: 'settle', duration: 'operationDuration' },
+  fail: { kind: SpanKind.CLIENT, type: 'settle', duration: 'operationDuration' },
+  record: { kind: SpanKind.CLIENT, type: 'create', duration: 'operationDuration' },
+  ignore: { kind: SpanKind.CLIENT, type: 'create', duration: 'operationDuration' },
+  enqueue: { kind: SpanKind.PRODUCER, type: 'send', duration: 'operationDuration' },
+  redrive: { kind: SpanKind.INTERNAL, type: 'receive', duration: undefined },
+  poll: { kind: SpanKind.CLIENT, type: 'receive', duration: undefined },
 } as const;
 
 export type Operation = keyof typeof OPERATIONS;
@@ -36,7 +36,7 @@ export class AttributeCache {
   readonly #common: Attributes;
   readonly #steps = new Map<Operation, Map<string | undefined, StepAttributes>>();
   readonly #outcomes = new Map<Origin, Map<string | undefined, Map<string, Attributes>>>();
-  readonly #secrets: Attributes[] = [];
+  readonly #secrets = new Map<number, Attributes>();
 
   /** @param common - the attributes of every span and metric. */
   constructor(common: Attributes) {
@@ -46,9 +46,7 @@ export class AttributeCache {
   step(operation: Operation, event: UnknownEvent | undefined): StepAttributes {
     const byType = inner(this.#steps, operation);
     const type = event && knownType(event);
-    let step = byType.get(type);
-    if (step === undefined) byType.set(type, (step = this.#makeStep(operation, type)));
-    return step;
+    return orMade(byType, type, () => this.#makeStep(operation, type));
   }
 
   #makeStep(operation: Operation, type: string | undefined): StepAttributes {
@@ -65,31 +63,31 @@ export class AttributeCache {
   outcome({ kind, origin, event, error }: Outcome): Attributes {
     const type = event && knownType(event);
     const byEnd = inner(inner(this.#outcomes, origin), type);
-    const end = error === undefined ? kind : `${kind} ${error.code}`;
-    let attributes = byEnd.get(end);
-    if (attributes === undefined) {
-      attributes = {
-        ...this.#common,
-        'stablehooks.outcome': kind,
-        'stablehooks.origin': origin,
-        ...(type !== undefined && { 'stablehooks.event.type': type }),
-        ...(error !== undefined && { 'error.type': error.code }),
-      };
-      byEnd.set(end, attributes);
-    }
-    return attributes;
+    return orMade(byEnd, error === undefined ? kind : `${kind} ${error.code}`, () => ({
+      ...this.#common,
+      'stablehooks.outcome': kind,
+      'stablehooks.origin': origin,
+      ...(type !== undefined && { 'stablehooks.event.type': type }),
+      ...(error !== undefined && { 'error.type': error.code }),
+    }));
   }
 
   secret(index: number): Attributes {
-    return (this.#secrets[index] ??= { ...this.#common, 'stablehooks.secret.index': index });
+    return orMade(this.#secrets, index, () => ({ ...this.#common, 'stablehooks.secret.index': index }));
   }
 }
 
-/** The map of a key. One map for all keys would need a string of them for each look-up. */
+/** The map of a key: to join several keys to a string takes longer than to look each of them up. */
 function inner<Key, InnerKey, Value>(maps: Map<Key, Map<InnerKey, Value>>, key: Key): Map<InnerKey, Value> {
-  let found = maps.get(key);
-  if (found === undefined) maps.set(key, (found = new Map()));
-  return found;
+  return orMade(maps, key, () => new Map());
+}
+
+function orMade<Key, Value>(values: Map<Key, Value>, key: Key, make: () => Value): Value {
+  const found = values.get(key);
+  if (found !== undefined) return found;
+  const made = make();
+  values.set(key, made);
+  return made;
 }
 
 /** The service can add types, and a metric must not grow with them. */

@@ -22,7 +22,7 @@ import type { Layer, PollSummary } from '../receiver/work.js';
 import { AttributeCache, knownType } from './attributes.js';
 import { Inboxes } from './inbox-gauges.js';
 import { createInstruments, type Instruments } from './instruments.js';
-import { quietly, setError, type Step, Steps } from './steps.js';
+import { quietly, type Step, Steps, setError } from './steps.js';
 import { isSampled, toTraceparent } from './trace-context.js';
 
 /** Options of {@link openTelemetry}. */
@@ -86,11 +86,12 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
     const provider = meterProvider ?? metrics.getMeterProvider();
     if (made !== undefined && madeBy === provider) return made;
     const meter = provider.getMeter('stablehooks');
-    const { gauges } = (made = createInstruments(meter));
+    const fresh = createInstruments(meter);
+    const observe = (result: BatchObservableResult) => inboxes.observe(result, fresh.gauges, common);
+    meter.addBatchObservableCallback(observe, Object.values(fresh.gauges));
+    made = fresh;
     madeBy = provider;
-    const observe = (result: BatchObservableResult) => inboxes.observe(result, gauges, common);
-    meter.addBatchObservableCallback(observe, Object.values(gauges));
-    return made;
+    return fresh;
   }
 
   /** `isFirst`: whether it is the first pass of its delivery. */
@@ -146,11 +147,11 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
     work: () => Result,
   ): Result {
     const event = page.length === 1 ? page[0] : undefined;
-    return steps.run(steps.begin(operation, event, event?.id), work);
+    return steps.run(steps.begin(operation, { event }), work);
   }
 
   const beginOf = (operation: 'complete' | 'fail', lease: Lease) =>
-    steps.begin(operation, events.get(lease), lease.id);
+    steps.begin(operation, { event: events.get(lease), id: lease.id });
 
   return {
     inbox(inbox) {
@@ -159,7 +160,7 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
         claim(event, claimOptions) {
           const traced = withTraceparent(claimOptions);
           return steps.run(
-            steps.begin('claim', event, event.id),
+            steps.begin('claim', { event }),
             () => inbox.claim(event, traced),
             (claim) => claim?.state === 'claimed' && events.set(claim.lease, event),
           );
@@ -198,7 +199,7 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
       // A later pass knows the secret when it starts.
       const isFirst = pass.secretIndex === undefined;
       const parent = pass.event && passes.get(pass.event);
-      const step = steps.beginPass('receive', { event: pass.event, traceparent, parent });
+      const step = steps.begin('receive', { event: pass.event, traceparent, parent });
       return steps.run(
         step,
         () => next(pass, run, traceparent),
@@ -211,7 +212,7 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
     },
 
     handler: (next) => (event, lease, handlerContext) => {
-      const step = steps.begin('handler', event, event.id, lease.traceparent);
+      const step = steps.begin('handler', { event, traceparent: lease.traceparent });
       if (step.span === undefined) return steps.run(step, () => next(event, lease, handlerContext));
       passes.set(event, context.active());
       const forget = () => passes.delete(event);
@@ -222,15 +223,15 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
       const pass = trace.getActiveSpan();
       const isToLink = !enqueueOptions.isNew && pass !== undefined && isSampled(pass);
       const recordedBy = isToLink ? await recordedTrace(inbox, event.id) : undefined;
-      const step = steps.begin('enqueue', event, event.id, recordedBy);
+      const step = steps.begin('enqueue', { event, traceparent: recordedBy });
       const traceparent = toTraceparent(step.span ?? pass);
       await steps.run(step, () => next(event, { ...enqueueOptions, traceparent }));
     },
 
-    redrive: (next) => () => steps.run(steps.beginPass('redrive'), next),
+    redrive: (next) => () => steps.run(steps.begin('redrive'), next),
 
     poll(run) {
-      const step = steps.beginPass('poll');
+      const step = steps.begin('poll');
       return steps.run(step, run, (summary) => summary && measurePoll(summary, step.span));
     },
 

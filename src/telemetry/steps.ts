@@ -1,10 +1,8 @@
 /** Steps of a receiver as spans with durations. A provider, sampler or processor that throws changes no step. */
 import {
-  type Attributes,
   type Context,
   context,
   diag,
-  type Histogram,
   INVALID_TRACEID,
   type Span,
   SpanStatusCode,
@@ -40,17 +38,6 @@ interface Parts {
   readonly runtime: Runtime;
 }
 
-/** The duration of a step that takes part of a pass; passes have none. */
-const HISTOGRAMS: Partial<Record<Operation, (instruments: Instruments) => Histogram>> = {
-  claim: ({ operationDuration }) => operationDuration,
-  handler: ({ processDuration }) => processDuration,
-  complete: ({ operationDuration }) => operationDuration,
-  fail: ({ operationDuration }) => operationDuration,
-  record: ({ operationDuration }) => operationDuration,
-  ignore: ({ operationDuration }) => operationDuration,
-  enqueue: ({ operationDuration }) => operationDuration,
-};
-
 export class Steps {
   readonly #parts: Parts;
 
@@ -58,37 +45,43 @@ export class Steps {
     this.#parts = parts;
   }
 
-  /** Begins a delivery or another pass, which can be the first span of a trace. */
-  beginPass(
-    operation: 'receive' | 'redrive' | 'poll',
+  /**
+   * Begins a step. A step that a histogram measures is part of a pass, and has a span only if the pass is sampled: a span
+   * can take longer than the step.
+   *
+   * @param options.traceparent - the span to link to.
+   */
+  begin(
+    operation: Operation,
     {
       event,
+      id = event?.id,
       traceparent,
       parent = context.active(),
     }: {
       readonly event?: UnknownEvent | undefined;
+      readonly id?: string | undefined;
       readonly traceparent?: string | undefined;
       readonly parent?: Context | undefined;
     } = {},
   ): Step {
-    const span = this.#startSpan(operation, event, event?.id, traceparent, parent);
-    const scope = span && trace.setSpan(parent, span);
-    return { operation, event, span, scope, startedAt: 0 };
-  }
-
-  /** Begins a step of a pass. Without a span unless the pass is sampled: it would take longer than the pass. */
-  begin(
-    operation: Exclude<Operation, 'receive' | 'redrive' | 'poll'>,
-    event: UnknownEvent | undefined,
-    id: string | undefined,
-    traceparent?: string,
-  ): Step {
-    const parent = context.active();
+    const { tracer, attributes, runtime } = this.#parts;
+    const { kind, duration } = OPERATIONS[operation];
+    const startedAt = duration === undefined ? 0 : runtime.elapsed();
     const pass = trace.getSpan(parent);
-    const isTraced = pass !== undefined && (isSampled(pass) || pass.isRecording());
-    const span = isTraced ? this.#startSpan(operation, event, id, traceparent, parent) : undefined;
-    const scope = span && trace.setSpan(parent, span);
-    return { operation, event, span, scope, startedAt: this.#parts.runtime.elapsed() };
+    let span: Span | undefined;
+    if (duration === undefined || (pass !== undefined && (isSampled(pass) || pass.isRecording()))) {
+      quietly(() => {
+        const { name, span: given } = attributes.step(operation, event);
+        const links = linksTo(traceparent, pass);
+        const started = tracer.startSpan(name, { kind, attributes: given, ...(links && { links }) }, parent);
+        // Without an SDK.
+        if (started.spanContext().traceId === INVALID_TRACEID) return;
+        if (id !== undefined) started.setAttribute('messaging.message.id', id);
+        span = started;
+      });
+    }
+    return { operation, event, span, scope: span && trace.setSpan(parent, span), startedAt };
   }
 
   /** Runs a step to its end. `onEnd` is called before the span ends, with the value unless the step failed. */
@@ -115,49 +108,27 @@ export class Steps {
     return result;
   }
 
-  end(step: Step, thrown: unknown, value?: unknown): void {
-    const { operation, span, event, startedAt } = step;
+  end({ operation, event, span, startedAt }: Step, thrown: unknown, value?: unknown): void {
     const { attributes, instruments, runtime } = this.#parts;
-    const isLost = value === false && OPERATIONS[operation].type === 'settle';
-    const error = isLost ? LEASE_LOST : thrown;
-    const histogram = HISTOGRAMS[operation];
-    const type = () =>
-      operation === 'handler' ? toHandlerFault(event as WebhookEvent, error).code : errorType(error);
+    const { type, duration } = OPERATIONS[operation];
+    const error = type === 'settle' && value === false ? LEASE_LOST : thrown;
     quietly(() => {
-      if (span !== undefined) {
-        if (error !== undefined) setError(span, type());
-        span.end();
-      }
-      if (histogram === undefined) return;
+      const code = error === undefined ? undefined : codeOf(operation, event, error);
+      if (code !== undefined && span !== undefined) setError(span, code);
+      span?.end();
+      if (duration === undefined) return;
       const { metric } = attributes.step(operation, event);
-      const measured: Attributes =
-        error === undefined ? metric : { ...metric, 'error.type': type() };
-      histogram(instruments()).record((runtime.elapsed() - startedAt) / 1_000, measured);
+      const seconds = (runtime.elapsed() - startedAt) / 1_000;
+      instruments()[duration].record(
+        seconds,
+        code === undefined ? metric : { ...metric, 'error.type': code },
+      );
     });
   }
+}
 
-  /** `undefined` without an SDK. */
-  #startSpan(
-    operation: Operation,
-    event: UnknownEvent | undefined,
-    id: string | undefined,
-    traceparent: string | undefined,
-    parent: Context,
-  ): Span | undefined {
-    const { tracer, attributes } = this.#parts;
-    let started: Span | undefined;
-    quietly(() => {
-      const { name, span: given } = attributes.step(operation, event);
-      const links = linksTo(traceparent, trace.getSpan(parent));
-      const { kind } = OPERATIONS[operation];
-      const options = { kind, attributes: given, ...(links && { links }) };
-      const span = tracer.startSpan(name, options, parent);
-      if (span.spanContext().traceId === INVALID_TRACEID) return;
-      if (id !== undefined) span.setAttribute('messaging.message.id', id);
-      started = span;
-    });
-    return started;
-  }
+function codeOf(operation: Operation, event: UnknownEvent | undefined, error: unknown): string {
+  return operation === 'handler' ? toHandlerFault(event as WebhookEvent, error).code : errorType(error);
 }
 
 /** Marks a span as failed. Without the message of the error: what a handler throws can hold a payload. */

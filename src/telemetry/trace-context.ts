@@ -1,5 +1,5 @@
 /** W3C Trace Context, 3.2: how the trace of a delivery is stored with its event and passed on with its job. */
-import { isSpanContextValid, type Link, type Span, TraceFlags } from '@opentelemetry/api';
+import { INVALID_TRACEID, isSpanContextValid, type Link, type Span, TraceFlags } from '@opentelemetry/api';
 
 /** A `traceparent` of version 00. */
 const TRACEPARENT = /^00-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})$/;
@@ -7,7 +7,7 @@ const TRACEPARENT = /^00-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})$/;
 /** The trace context of a span; `undefined` without an SDK. */
 export function toTraceparent(span: Span | undefined): string | undefined {
   const spanContext = span?.spanContext();
-  if (spanContext === undefined || !isSpanContextValid(spanContext)) return undefined;
+  if (spanContext === undefined || spanContext.traceId === INVALID_TRACEID) return undefined;
   const { traceId, spanId, traceFlags } = spanContext;
   return `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, '0')}`;
 }

@@ -1,4 +1,4 @@
-/** What telemetry costs a delivery of 300 B with the memory inbox: switched off, and with the SDK of OpenTelemetry. */
+/** The cost of telemetry for a delivery of 300 B with the memory inbox, with and without the SDK of OpenTelemetry. */
 import { context } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import {
@@ -14,39 +14,32 @@ import {
   type SpanExporter,
   TraceIdRatioBasedSampler,
 } from '@opentelemetry/sdk-trace-node';
-import { createReceiver, type Outcome, type Telemetry, type UnknownEvent } from 'stablehooks';
+import { createReceiver, type Layer } from 'stablehooks';
 import { openTelemetry } from 'stablehooks/opentelemetry';
-import { exampleEvent } from 'stablehooks/testing';
 import { makeDeliveries, type SignedDelivery } from './delivery.js';
-import { type Candidate, type Measured, measure, median } from './measurement.js';
+import { type Candidate, type Measured, measure } from './measurement.js';
 import { SECRET } from './secret.js';
-
-export interface TelemetryResult {
-  readonly measured: readonly Measured[];
-  /** The calls of a receiver without telemetry to the object that observes nothing: median µs per delivery. */
-  readonly offUs: number;
-  /** Of a delivery without telemetry. */
-  readonly offRatio: number;
-}
 
 const CALLS = 4_000;
 
-export async function measureTelemetry({ rounds }: { readonly rounds: number }): Promise<TelemetryResult> {
+export async function measureTelemetry({
+  rounds,
+}: {
+  readonly rounds: number;
+}): Promise<readonly Measured[]> {
   const deliveries = await makeDeliveries(CALLS, { sizeBytes: 300 });
-  const measured = await measure(candidatesFor(deliveries), { rounds, calls: CALLS });
-  const offUs = measureOff(rounds);
-  return { measured, offUs, offRatio: offUs / (measured[0]?.p50Us ?? Number.NaN) };
+  return measure(candidatesFor(deliveries), { rounds, calls: CALLS });
 }
 
 function candidatesFor(deliveries: readonly SignedDelivery[]): readonly Candidate[] {
-  const candidate = (name: string, make: () => Telemetry | undefined): Candidate => ({
+  const candidate = (name: string, make?: () => Layer): Candidate => ({
     name,
     prepare() {
       // Its hooks slow down every promise of the process, so that only candidates that need it have it.
       context.disable();
-      const telemetry = make();
+      const use = make === undefined ? [] : [make()];
       const handlers = { 'transfer.settled': async () => undefined };
-      const receiver = createReceiver({ secret: SECRET, handlers, telemetry });
+      const receiver = createReceiver({ secret: SECRET, handlers, use });
       return (index) => {
         const { body, signature } = deliveries[index] as SignedDelivery;
         return receiver.receive({
@@ -58,7 +51,7 @@ function candidatesFor(deliveries: readonly SignedDelivery[]): readonly Candidat
     },
   });
   return [
-    candidate('receive without telemetry', () => undefined),
+    candidate('receive without telemetry'),
     candidate('openTelemetry() without an SDK', () => openTelemetry()),
     candidate('metrics', () => withSdk(() => openTelemetry({ meterProvider: meters() }))),
     candidate('metrics, one trace in a hundred', () =>
@@ -70,7 +63,7 @@ function candidatesFor(deliveries: readonly SignedDelivery[]): readonly Candidat
   ];
 }
 
-function withSdk(make: () => Telemetry): Telemetry {
+function withSdk(make: () => Layer): Layer {
   context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
   return make();
 }
@@ -91,26 +84,4 @@ function tracers(ratio: number): NodeTracerProvider {
     sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(ratio) }),
     spanProcessors: [new BatchSpanProcessor(exporter)],
   });
-}
-
-/** The same calls as one delivery makes. */
-function measureOff(rounds: number): number {
-  const { telemetry } = createReceiver({ secret: SECRET, handlers: {} });
-  const event: UnknownEvent = exampleEvent('transfer.settled');
-  const lease = { id: event.id, token: '1', attempt: 1 };
-  const outcome = Promise.resolve<Outcome>({ kind: 'handled', origin: 'push', event });
-  const repeats = 200_000;
-  const took: number[] = [];
-  for (let round = 0; round <= rounds; round++) {
-    const startedAt = performance.now();
-    for (let index = 0; index < repeats; index++) {
-      telemetry.delivery({ origin: 'push' }, () => outcome);
-      telemetry.traceparent();
-      telemetry.claim(event, () => index);
-      telemetry.handler(event, lease, () => index);
-      telemetry.complete(event, lease, () => index);
-    }
-    if (round > 0) took.push(((performance.now() - startedAt) * 1_000) / repeats);
-  }
-  return median(took);
 }

@@ -52,7 +52,7 @@ const shared = {
   handlerTimeoutMs: 1_000,
   maxAttempts: 1_000,
   logger: { warn: ignore, error: ignore },
-  telemetry: sendTelemetry((sent) => process.send?.(sent)),
+  use: [sendTelemetry((sent) => process.send?.(sent))],
 };
 
 async function startBoss(): Promise<PgBoss> {

@@ -41,7 +41,7 @@ export async function startApp() {
     secret: secrets,
     inbox: sqliteInbox(database),
     logger: silent,
-    telemetry: openTelemetry({ meterProvider: provider }),
+    use: [openTelemetry({ meterProvider: provider })],
     handlers: {
       'transfer.settled': () => undefined,
       'transfer.failed': () => {

@@ -12,17 +12,20 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   client: ['core'],
   'catch-up': ['core', 'client', 'receiver'],
   reconcile: ['core', 'catch-up'],
+  telemetry: ['core', 'receiver'],
   testing: ['core', 'receiver'],
   conformance: ['core', 'inboxes/memory.ts', 'receiver', 'testing'],
   'zod.ts': ['core', 'client'],
-  'opentelemetry.ts': ['core', 'receiver'],
   'index.ts': ['core', 'inboxes/memory.ts', 'receiver'],
 };
 
 /** The optional peers that a file imports at run time: whoever imports it has them. */
 const PEERS: Readonly<Record<string, readonly string[]>> = {
   'src/adapters/nest.ts': ['@nestjs/common', '@nestjs/core'],
-  'src/opentelemetry.ts': ['@opentelemetry/api'],
+  'src/telemetry/attributes.ts': ['@opentelemetry/api'],
+  'src/telemetry/opentelemetry.ts': ['@opentelemetry/api'],
+  'src/telemetry/steps.ts': ['@opentelemetry/api'],
+  'src/telemetry/trace-context.ts': ['@opentelemetry/api'],
 };
 
 /** Names that different rooms export although they are not the same thing, and why that is right. */
