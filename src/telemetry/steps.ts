@@ -97,15 +97,17 @@ export class Steps {
       end(error ?? OTHER);
       throw error;
     }
-    if (isPromise<unknown>(result)) {
-      result.then(
-        (value) => end(undefined, value as Awaited<Result>),
-        (error: unknown) => end(error ?? OTHER),
-      );
-    } else {
+    if (!isPromise<unknown>(result)) {
       end(undefined, result as Awaited<Result>);
+      return result;
     }
-    return result;
+    // The query of an ORM runs whenever its `then` is called.
+    const running = result instanceof Promise ? result : Promise.resolve(result);
+    running.then(
+      (value) => end(undefined, value as Awaited<Result>),
+      (error: unknown) => end(error ?? OTHER),
+    );
+    return running as Result;
   }
 
   end({ operation, event, span, startedAt }: Step, thrown: unknown, value?: unknown): void {

@@ -158,6 +158,21 @@ test.each<[string, Record<string, string>, Partial<ReceiverOptions>, object?]>([
   expect(JSON.stringify(said)).not.toContain('planted');
 });
 
+test('the query of an ORM that a handler returns runs once', async () => {
+  const query = {
+    runs: 0,
+    // biome-ignore lint/suspicious/noThenProperty: a query builder runs when it is awaited.
+    then(resolve: () => void) {
+      query.runs += 1;
+      resolve();
+    },
+  };
+  const { receiver, ...recorded } = observed({ handlers: { 'transfer.settled': () => query } });
+  expect((await receiver.receive(await delivery(anEvent()))).kind).toBe('handled');
+  expect(query.runs).toBe(1);
+  expect(operations(recorded)).toEqual(['claim', 'handler', 'complete', 'receive']);
+});
+
 test('work that a handler starts is a child of its span', async () => {
   const handler = () => trace.getActiveSpan()?.setAttribute('app.seen', true);
   const { receiver, ...recorded } = observed({ handlers: { 'transfer.settled': handler } });
