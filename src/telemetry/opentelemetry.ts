@@ -22,7 +22,7 @@ import type { Layer, PollSummary } from '../receiver/work.js';
 import { AttributeCache, knownType } from './attributes.js';
 import { Inboxes } from './inbox-gauges.js';
 import { createInstruments, type Instruments } from './instruments.js';
-import { quietly, type Step, Steps, setError } from './steps.js';
+import { diagnose, type Step, Steps, setError } from './steps.js';
 import { isSampled, toTraceparent } from './trace-context.js';
 
 /** Options of {@link openTelemetry}. */
@@ -240,7 +240,11 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
     opened(inbox) {
       if (!inboxMetrics) return;
       inboxes.add(inbox);
-      quietly(instruments);
+      try {
+        instruments();
+      } catch (error) {
+        diagnose(error);
+      }
     },
 
     closed: (inbox) => inboxes.remove(inbox),

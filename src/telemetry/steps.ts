@@ -71,15 +71,18 @@ export class Steps {
     const pass = trace.getSpan(parent);
     let span: Span | undefined;
     if (duration === undefined || (pass !== undefined && (isSampled(pass) || pass.isRecording()))) {
-      quietly(() => {
+      try {
         const { name, span: given } = attributes.step(operation, event);
         const links = linksTo(traceparent, pass);
         const started = tracer.startSpan(name, { kind, attributes: given, ...(links && { links }) }, parent);
-        // Without an SDK.
-        if (started.spanContext().traceId === INVALID_TRACEID) return;
-        if (id !== undefined) started.setAttribute('messaging.message.id', id);
-        span = started;
-      });
+        // Without an SDK, a span has no trace.
+        if (started.spanContext().traceId !== INVALID_TRACEID) {
+          if (id !== undefined) started.setAttribute('messaging.message.id', id);
+          span = started;
+        }
+      } catch (error) {
+        diagnose(error);
+      }
     }
     return { operation, event, span, scope: span && trace.setSpan(parent, span), startedAt };
   }
@@ -87,7 +90,11 @@ export class Steps {
   /** Runs a step to its end. `onEnd` is called before the span ends, with the value unless the step failed. */
   run<Result>(step: Step, work: () => Result, onEnd?: (value: Awaited<Result> | undefined) => void): Result {
     const end = (error: unknown, value?: Awaited<Result>) => {
-      if (onEnd !== undefined) quietly(() => onEnd(value));
+      try {
+        onEnd?.(value);
+      } catch (failure) {
+        diagnose(failure);
+      }
       this.end(step, error, value);
     };
     let result: Result;
@@ -114,18 +121,18 @@ export class Steps {
     const { attributes, instruments, runtime } = this.#parts;
     const { type, duration } = OPERATIONS[operation];
     const error = type === 'settle' && value === false ? LEASE_LOST : thrown;
-    quietly(() => {
+    try {
       const code = error === undefined ? undefined : codeOf(operation, event, error);
       if (code !== undefined && span !== undefined) setError(span, code);
       span?.end();
       if (duration === undefined) return;
       const { metric } = attributes.step(operation, event);
       const seconds = (runtime.elapsed() - startedAt) / 1_000;
-      instruments()[duration].record(
-        seconds,
-        code === undefined ? metric : { ...metric, 'error.type': code },
-      );
-    });
+      const measured = code === undefined ? metric : { ...metric, 'error.type': code };
+      instruments()[duration].record(seconds, measured);
+    } catch (failure) {
+      diagnose(failure);
+    }
   }
 }
 
@@ -139,15 +146,11 @@ export function setError(span: Span, type: string): void {
   span.setStatus({ code: SpanStatusCode.ERROR });
 }
 
-/** Observes; what that throws goes to the diagnostic logger. */
-export function quietly(observe: () => unknown): void {
+/** An error of a provider, sampler or processor goes to the diagnostic logger, and changes no step. */
+export function diagnose(error: unknown): void {
   try {
-    observe();
-  } catch (error) {
-    try {
-      diag.error('stablehooks: a provider, sampler or processor threw an error.', errorType(error));
-    } catch {
-      // There is no other place for it.
-    }
+    diag.error('stablehooks: a provider, sampler or processor threw an error.', errorType(error));
+  } catch {
+    // There is no other place for it.
   }
 }
