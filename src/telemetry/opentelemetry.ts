@@ -22,7 +22,7 @@ import type { Layer, PollSummary } from '../receiver/work.js';
 import { AttributeCache, knownType } from './attributes.js';
 import { Inboxes } from './inbox-gauges.js';
 import { createInstruments, type Instruments } from './instruments.js';
-import { diagnose, type Step, Steps, setError } from './steps.js';
+import { noteFailure, type Step, Steps, setError } from './steps.js';
 import { isSampled, toTraceparent } from './trace-context.js';
 
 /** Options of {@link openTelemetry}. */
@@ -243,7 +243,7 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Layer {
       try {
         instruments();
       } catch (error) {
-        diagnose(error);
+        noteFailure(error);
       }
     },
 

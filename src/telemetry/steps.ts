@@ -81,7 +81,7 @@ export class Steps {
           span = started;
         }
       } catch (error) {
-        diagnose(error);
+        noteFailure(error);
       }
     }
     return { operation, event, span, scope: span && trace.setSpan(parent, span), startedAt };
@@ -93,7 +93,7 @@ export class Steps {
       try {
         onEnd?.(value);
       } catch (failure) {
-        diagnose(failure);
+        noteFailure(failure);
       }
       this.end(step, error, value);
     };
@@ -131,7 +131,7 @@ export class Steps {
       const measured = code === undefined ? metric : { ...metric, 'error.type': code };
       instruments()[duration].record(seconds, measured);
     } catch (failure) {
-      diagnose(failure);
+      noteFailure(failure);
     }
   }
 }
@@ -147,10 +147,10 @@ export function setError(span: Span, type: string): void {
 }
 
 /** An error of a provider, sampler or processor goes to the diagnostic logger, and changes no step. */
-export function diagnose(error: unknown): void {
+export function noteFailure(error: unknown): void {
   try {
     diag.error('stablehooks: a provider, sampler or processor threw an error.', errorType(error));
   } catch {
-    // There is no other place for it.
+    // The logger failed as well.
   }
 }

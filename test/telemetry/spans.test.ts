@@ -22,7 +22,7 @@ const spansOf = ({ spans }: Recorded, operation: string) =>
   spans().filter(({ attributes }) => attributes['messaging.operation.name'] === operation);
 const spanOf = (recorded: Recorded, operation: string, index = 0) => {
   const span = spansOf(recorded, operation)[index];
-  if (span === undefined) throw new Error(`There is no span ${index} of ${operation}.`);
+  if (span === undefined) throw new Error(`The span ${index} of ${operation} is missing.`);
   return span;
 };
 
@@ -150,7 +150,7 @@ test.each<[string, Record<string, string>, Partial<ReceiverOptions>, object?]>([
         : [[attributes['messaging.operation.name'], attributes['error.type']]],
     );
   expect(Object.fromEntries(found)).toEqual(codes);
-  // The sender's mistakes and events that wait are no failures of the receiver.
+  // The sender's mistakes and events that wait are not failures of the receiver.
   const isFailure = kind !== 'rejected' && kind !== 'busy';
   expect(spanOf(recorded, 'receive').status).toEqual({ code: isFailure ? 2 : 0 });
   for (const { events } of recorded.spans()) expect(events).toEqual([]);
