@@ -187,7 +187,7 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
   const limited = (next: Dispatch, whenFull?: Dispatch) =>
     slots === undefined ? next : limitConcurrency(slots, hasHandler, whenFull)(next);
   const handling = limited(running);
-  const enqueue = queue && wrap(use, 'enqueue', enqueueInto(queue));
+  const enqueue = queue && wrap(use, 'enqueue', enqueueInto(queue), given);
   const accepting = enqueue === undefined ? handling : enqueueEvents(enqueue, parts)(handling);
   const delivering = isAnsweredFirst
     ? thenIdle(redriver)(limited(answering, storeForLater(answerParts)))
@@ -282,12 +282,18 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
     );
   }
 
-  async function close(): Promise<void> {
+  async function end(): Promise<void> {
     const idle = inFlight.close();
     // An inbox that stopped answering must not keep the process.
     await atMost(leaseMs, Promise.all([idle, redriver.close()]), runtime);
     for (const layer of use) layer.closed?.(given);
   }
+
+  let ended: Promise<void> | undefined;
+  const close = () => {
+    ended ??= end();
+    return ended;
+  };
 
   for (const layer of use) layer.opened?.(given);
   const internal: ReceiverParts = {
@@ -316,10 +322,11 @@ function wrap<Name extends 'inbox' | 'conclude' | 'handler' | 'enqueue' | 'redri
   layers: readonly Layer[],
   name: Name,
   part: Parameters<NonNullable<Layer[Name]>>[0],
+  inbox?: Inbox<unknown>,
 ): Parameters<NonNullable<Layer[Name]>>[0] {
   return layers.reduceRight((next, layer) => {
-    const around = layer[name] as ((next: typeof part) => typeof part) | undefined;
-    return around === undefined ? next : around.call(layer, next);
+    const around = layer[name] as ((next: typeof part, inbox?: Inbox<unknown>) => typeof part) | undefined;
+    return around === undefined ? next : around.call(layer, next, inbox);
   }, part);
 }
 

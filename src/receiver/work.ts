@@ -79,8 +79,8 @@ export interface Layer {
   conclude?(next: Conclude): Conclude;
   /** Around each run of a handler. */
   handler?(next: CallHandler): CallHandler;
-  /** Around each event that is put into the queue. */
-  enqueue?(next: Enqueue): Enqueue;
+  /** Around each event that is put into the queue, recorded in the app's `inbox`. */
+  enqueue?(next: Enqueue, inbox: Inbox<unknown>): Enqueue;
   /** Around each call of `receiver.redrive`. */
   redrive?(next: Redrive): Redrive;
   /** Around each poll. */

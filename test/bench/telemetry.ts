@@ -14,7 +14,7 @@ import {
   type SpanExporter,
   TraceIdRatioBasedSampler,
 } from '@opentelemetry/sdk-trace-node';
-import { createReceiver, type Telemetry } from 'stablehooks';
+import { createReceiver, type Layer } from 'stablehooks';
 import { openTelemetry } from 'stablehooks/opentelemetry';
 import { makeDeliveries, type SignedDelivery } from './delivery.js';
 import { type Candidate, type Measured, measure } from './measurement.js';
@@ -32,14 +32,14 @@ export async function measureTelemetry({
 }
 
 function candidatesFor(deliveries: readonly SignedDelivery[]): readonly Candidate[] {
-  const candidate = (name: string, make: () => Telemetry | undefined): Candidate => ({
+  const candidate = (name: string, make?: () => Layer): Candidate => ({
     name,
     prepare() {
       // Its hooks slow down every promise of the process, so that only candidates that need it have it.
       context.disable();
-      const telemetry = make();
+      const use = make === undefined ? [] : [make()];
       const handlers = { 'transfer.settled': async () => undefined };
-      const receiver = createReceiver({ secret: SECRET, handlers, telemetry });
+      const receiver = createReceiver({ secret: SECRET, handlers, use });
       return (index) => {
         const { body, signature } = deliveries[index] as SignedDelivery;
         return receiver.receive({
@@ -51,7 +51,7 @@ function candidatesFor(deliveries: readonly SignedDelivery[]): readonly Candidat
     },
   });
   return [
-    candidate('receive without telemetry', () => undefined),
+    candidate('receive without telemetry'),
     candidate('openTelemetry() without an SDK', () => openTelemetry()),
     candidate('metrics', () => withSdk(() => openTelemetry({ meterProvider: meters() }))),
     candidate('metrics, one trace in a hundred', () =>
@@ -63,7 +63,7 @@ function candidatesFor(deliveries: readonly SignedDelivery[]): readonly Candidat
   ];
 }
 
-function withSdk(make: () => Telemetry): Telemetry {
+function withSdk(make: () => Layer): Layer {
   context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
   return make();
 }

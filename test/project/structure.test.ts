@@ -6,23 +6,28 @@ import { exportsOf, filesBelow, importsOf, kitManifest, type Manifest, manifest,
 const ROOMS: Readonly<Record<string, readonly string[]>> = {
   core: [],
   inboxes: ['core'],
-  receiver: ['core', 'inboxes/memory.ts'],
+  // One layer: `receiver/receiver.ts` puts the parts of both together.
+  receiver: ['core', 'flow', 'inboxes/memory.ts'],
+  flow: ['core', 'receiver'],
   queues: ['core', 'receiver'],
   secrets: ['core', 'receiver'],
   adapters: ['core', 'receiver'],
   client: ['core'],
   'catch-up': ['core', 'client', 'receiver'],
   reconcile: ['core', 'catch-up'],
+  telemetry: ['core', 'receiver'],
   testing: ['core', 'receiver'],
   'zod.ts': ['core', 'client'],
-  'opentelemetry.ts': ['core', 'receiver'],
   'index.ts': ['core', 'inboxes/memory.ts', 'receiver', 'secrets'],
 };
 
 /** The optional peers that a file imports at run time: whoever imports it has them. */
 const PEERS: Readonly<Record<string, readonly string[]>> = {
   'src/adapters/nest.ts': ['@nestjs/common', '@nestjs/core'],
-  'src/opentelemetry.ts': ['@opentelemetry/api'],
+  'src/telemetry/attributes.ts': ['@opentelemetry/api'],
+  'src/telemetry/opentelemetry.ts': ['@opentelemetry/api'],
+  'src/telemetry/steps.ts': ['@opentelemetry/api'],
+  'src/telemetry/trace-context.ts': ['@opentelemetry/api'],
 };
 
 test('the peers of stablehooks are the packages that its files import at run time', () => {

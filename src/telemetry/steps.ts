@@ -1,0 +1,156 @@
+/** Steps of a receiver as spans with durations. A provider, sampler or processor that throws changes no step. */
+import {
+  type Context,
+  context,
+  diag,
+  INVALID_TRACEID,
+  type Span,
+  SpanStatusCode,
+  type Tracer,
+  trace,
+} from '@opentelemetry/api';
+import { isPromise } from '../core/awaitable.js';
+import type { UnknownEvent, WebhookEvent } from '../core/events.js';
+import type { Runtime } from '../core/runtime.js';
+import { toHandlerFault } from '../receiver/handler-call.js';
+import { type AttributeCache, errorType, OPERATIONS, type Operation, OTHER } from './attributes.js';
+import type { Instruments } from './instruments.js';
+import { isSampled, linksTo } from './trace-context.js';
+
+/** The error of a step that an inbox answers with `false`: another process has claimed the event. */
+const LEASE_LOST = { code: 'ERR_LEASE_LOST' };
+
+/** A step that has begun. */
+export interface Step {
+  readonly operation: Operation;
+  readonly event: UnknownEvent | undefined;
+  /** `undefined` if the step is not traced. */
+  readonly span: Span | undefined;
+  /** The context to run it in; `undefined` for the active one. */
+  readonly scope: Context | undefined;
+  readonly startedAt: number;
+}
+
+interface Parts {
+  readonly tracer: Tracer;
+  readonly attributes: AttributeCache;
+  readonly instruments: () => Instruments;
+  readonly runtime: Runtime;
+}
+
+export class Steps {
+  readonly #parts: Parts;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Begins a step. A step that a histogram measures is part of a pass, and has a span only if the pass is sampled: a span
+   * can take longer than the step.
+   *
+   * @param options.traceparent - the span to link to.
+   */
+  begin(
+    operation: Operation,
+    {
+      event,
+      id = event?.id,
+      traceparent,
+      parent = context.active(),
+    }: {
+      readonly event?: UnknownEvent | undefined;
+      readonly id?: string | undefined;
+      readonly traceparent?: string | undefined;
+      readonly parent?: Context | undefined;
+    } = {},
+  ): Step {
+    const { tracer, attributes, runtime } = this.#parts;
+    const { kind, duration } = OPERATIONS[operation];
+    const startedAt = duration === undefined ? 0 : runtime.elapsed();
+    const pass = trace.getSpan(parent);
+    let span: Span | undefined;
+    if (duration === undefined || (pass !== undefined && (isSampled(pass) || pass.isRecording()))) {
+      try {
+        const { name, span: given } = attributes.step(operation, event);
+        const links = linksTo(traceparent, pass);
+        const started = tracer.startSpan(name, { kind, attributes: given, ...(links && { links }) }, parent);
+        // Without an SDK, a span has no trace.
+        if (started.spanContext().traceId !== INVALID_TRACEID) {
+          if (id !== undefined) started.setAttribute('messaging.message.id', id);
+          span = started;
+        }
+      } catch (error) {
+        noteFailure(error);
+      }
+    }
+    return { operation, event, span, scope: span && trace.setSpan(parent, span), startedAt };
+  }
+
+  /** Runs a step to its end. `onEnd` is called before the span ends, with the value unless the step failed. */
+  run<Result>(step: Step, work: () => Result, onEnd?: (value: Awaited<Result> | undefined) => void): Result {
+    const end = (error: unknown, value?: Awaited<Result>) => {
+      try {
+        onEnd?.(value);
+      } catch (failure) {
+        noteFailure(failure);
+      }
+      this.end(step, error, value);
+    };
+    let result: Result;
+    try {
+      result = step.scope === undefined ? work() : context.with(step.scope, work);
+    } catch (error) {
+      end(error ?? OTHER);
+      throw error;
+    }
+    if (!isPromise<unknown>(result)) {
+      end(undefined, result as Awaited<Result>);
+      return result;
+    }
+    // The query of an ORM runs whenever its `then` is called.
+    const running = result instanceof Promise ? result : Promise.resolve(result);
+    running.then(
+      (value) => end(undefined, value as Awaited<Result>),
+      (error: unknown) => end(error ?? OTHER),
+    );
+    return running as Result;
+  }
+
+  end({ operation, event, span, startedAt }: Step, thrown: unknown, value?: unknown): void {
+    const { attributes, instruments, runtime } = this.#parts;
+    const { type, duration } = OPERATIONS[operation];
+    const error = type === 'settle' && value === false ? LEASE_LOST : thrown;
+    try {
+      const code = error === undefined ? undefined : codeOf(operation, event, error);
+      if (code !== undefined && span !== undefined) setError(span, code);
+      span?.end();
+      if (duration === undefined) return;
+      const { metric } = attributes.step(operation, event);
+      const seconds = (runtime.elapsed() - startedAt) / 1_000;
+      const measured = code === undefined ? metric : { ...metric, 'error.type': code };
+      instruments()[duration].record(seconds, measured);
+    } catch (failure) {
+      noteFailure(failure);
+    }
+  }
+}
+
+function codeOf(operation: Operation, event: UnknownEvent | undefined, error: unknown): string {
+  return operation === 'handler' ? toHandlerFault(event as WebhookEvent, error).code : errorType(error);
+}
+
+/** Marks a span as failed. Without the message of the error: what a handler throws can hold a payload. */
+export function setError(span: Span, type: string): void {
+  span.setAttribute('error.type', type);
+  span.setStatus({ code: SpanStatusCode.ERROR });
+}
+
+/** An error of a provider, sampler or processor goes to the diagnostic logger, and changes no step. */
+export function noteFailure(error: unknown): void {
+  try {
+    diag.error('stablehooks: a provider, sampler or processor threw an error.', errorType(error));
+  } catch {
+    // The logger failed as well.
+  }
+}

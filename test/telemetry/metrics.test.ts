@@ -1,0 +1,236 @@
+import { diag, metrics } from '@opentelemetry/api';
+import * as conventions from '@opentelemetry/semantic-conventions/incubating';
+import { memoryInbox, PermanentError } from 'stablehooks';
+import { createPoller } from 'stablehooks/catch-up';
+import { openTelemetry } from 'stablehooks/opentelemetry';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { anEvent, delivery, secret } from '../receiver/delivery.js';
+import { clientOf, observed, silent, withSdk } from './observed.js';
+import { type Recorded, recordTelemetry } from './record-telemetry.js';
+
+const sqlite = withSdk();
+const dying = {
+  'transfer.settled': () => {
+    throw new PermanentError('never');
+  },
+};
+
+test('outcomes are counted by type, kind, origin and code', async () => {
+  const { receiver, metric } = observed({
+    handlers: { 'transfer.settled': () => undefined, 'redeem.failed': dying['transfer.settled'] },
+  });
+  const event = anEvent();
+  const ignored = anEvent({ type: 'redeem.completed' });
+  const bodies = [event, event, anEvent({ type: 'redeem.failed' }), ignored, ignored];
+  for (const body of [...bodies, anEvent({ type: 'of.tomorrow' }), 'no event']) {
+    await receiver.receive(await delivery(body));
+  }
+  const counted = (await metric('stablehooks.outcomes')).map(({ attributes, value }) => [
+    attributes['stablehooks.event.type'],
+    attributes['stablehooks.outcome'],
+    attributes['error.type'],
+    attributes['stablehooks.origin'],
+    value,
+  ]);
+  expect(counted).toEqual([
+    ['transfer.settled', 'handled', undefined, 'push', 1],
+    ['transfer.settled', 'duplicate', undefined, 'push', 1],
+    ['redeem.failed', 'dead', 'ERR_HANDLER_PERMANENT', 'push', 1],
+    ['redeem.completed', 'ignored', undefined, 'push', 1],
+    ['redeem.completed', 'duplicate', undefined, 'push', 1],
+    ['_OTHER', 'parked', undefined, 'push', 1],
+    [undefined, 'rejected', 'ERR_EVENT_MALFORMED', 'push', 1],
+  ]);
+  // An age is measured when an event is done: handled or ignored.
+  expect((await metric('stablehooks.event.age')).map(({ value }) => value)).toMatchObject([
+    { count: 1 },
+    { count: 1 },
+  ]);
+});
+
+test('counts add up over collections', async () => {
+  const { receiver, metric } = observed();
+  for (const value of [1, 2]) {
+    await receiver.receive(await delivery(anEvent()));
+    for (const _ of ['once', 'again'])
+      expect(await metric('stablehooks.outcomes')).toMatchObject([{ value }]);
+  }
+});
+
+test.each([
+  ['whose handler runs after the answer', { answer: 'recorded' }],
+  ['whose handler is overdue', { handlerTimeoutMs: 1 }],
+] as const)('a delivery %s counts once for its secret', async (_name, options) => {
+  const { receiver, metric } = observed({
+    ...options,
+    secret: ['whsec_new', secret],
+    inbox: sqlite(),
+    handlers: {
+      'transfer.settled': (_event, { signal }) =>
+        'answer' in options
+          ? undefined
+          : new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve())),
+    },
+  });
+  await receiver.receive(await delivery(anEvent()));
+  await receiver.close();
+  expect(await metric('stablehooks.outcomes')).toHaveLength(2);
+  expect(await metric('stablehooks.secret.matches')).toMatchObject([
+    { attributes: { 'stablehooks.secret.index': 1 }, value: 1 },
+  ]);
+});
+
+test('a handled event has its age, its attempt, and the durations of its steps', async () => {
+  const { receiver, metric } = observed();
+  const createdAt = new Date(Date.now() - 3_600_000).toISOString();
+  await receiver.receive(await delivery(anEvent({ created_at: createdAt })));
+  const [age] = await metric('stablehooks.event.age');
+  const sum = expect.toSatisfy((seconds: number) => seconds >= 3_600);
+  expect(age?.value).toMatchObject({ count: 1, sum });
+  expect(await metric('stablehooks.attempts')).toMatchObject([{ value: { count: 1, sum: 1 } }]);
+  const operations = (await metric('messaging.client.operation.duration')).map(
+    ({ attributes }) => attributes['messaging.operation.name'],
+  );
+  expect(operations).toEqual(['claim', 'complete']);
+  expect(await metric('messaging.process.duration')).toHaveLength(1);
+});
+
+test('after a poll there are its result, the lag of the watermark and the open gaps', async () => {
+  const { receiver, metric } = observed({ inbox: sqlite() });
+  expect(await metric('stablehooks.poll.watermark_lag')).toEqual([]);
+  await createPoller({ client: clientOf([]), receiver, logger: silent, lagMs: 60_000 }).pollOnce();
+  expect(await metric('stablehooks.polls')).toMatchObject([
+    { attributes: { 'stablehooks.poll.result': 'proven' }, value: 1 },
+  ]);
+  const [lag] = await metric('stablehooks.poll.watermark_lag');
+  expect(lag?.value).toBeGreaterThanOrEqual(60);
+  expect(await metric('stablehooks.poll.gaps')).toMatchObject([{ value: 0 }]);
+});
+
+describe('the gauges of the inbox', () => {
+  /** An inbox that counts how often it is asked. */
+  function counting(count: () => Promise<never> | ReturnType<ReturnType<typeof memoryInbox>['count']>) {
+    const spy = vi.fn(count);
+    return { inbox: { ...memoryInbox(), count: spy }, spy };
+  }
+  const ofState = async ({ metric }: Recorded, state: string) =>
+    (await metric('stablehooks.inbox.events')).find(
+      ({ attributes }) => attributes['stablehooks.inbox.state'] === state,
+    )?.value;
+
+  test('they count events by state, each with the age of the oldest', async () => {
+    const { receiver, metric } = observed({ inbox: sqlite(), handlers: dying });
+    await receiver.receive(await delivery(anEvent()));
+    const states = (await metric('stablehooks.inbox.events')).map(({ attributes, value }) => [
+      attributes['stablehooks.inbox.state'],
+      value,
+    ]);
+    expect(Object.fromEntries(states)).toEqual({ received: 0, leased: 0, failed: 0, dead: 1, parked: 0 });
+    expect(await metric('stablehooks.inbox.oldest')).toHaveLength(5);
+  });
+
+  test('they begin with the receiver and end with it, each once', async () => {
+    const { inbox, spy } = counting(() => memoryInbox().count());
+    const recorded = recordTelemetry();
+    const layer = openTelemetry(recorded.providers);
+    const [first, second] = [1, 2].map(() => observed({ inbox }, { ...recorded, layer }).receiver);
+    await recorded.metrics();
+    expect(spy).toHaveBeenCalledTimes(1);
+    for (const _ of [1, 2]) await first?.close();
+    await recorded.metrics();
+    expect(spy).toHaveBeenCalledTimes(2);
+    await second?.close();
+    await recorded.metrics();
+    expect(spy).toHaveBeenCalledTimes(2);
+  });
+
+  test('of several inboxes they show the worst, and those that answer', async () => {
+    const recorded = recordTelemetry();
+    const layer = openTelemetry(recorded.providers);
+    const failing = { ...memoryInbox(), count: () => Promise.reject(new Error('down')) };
+    observed({ inbox: failing }, { ...recorded, layer });
+    expect(await recorded.metric('stablehooks.inbox.events')).toEqual([]);
+    const { receiver } = observed({ inbox: sqlite(), handlers: dying }, { ...recorded, layer });
+    await receiver.receive(await delivery(anEvent()));
+    observed({ inbox: sqlite() }, { ...recorded, layer });
+    expect(await ofState(recorded, 'dead')).toBe(1);
+    expect(await recorded.metric('stablehooks.inbox.readable')).toMatchObject([{ value: 0 }]);
+  });
+
+  test('inboxMetrics: false asks the inbox nothing', async () => {
+    const { inbox, spy } = counting(() => memoryInbox().count());
+    const recorded = recordTelemetry();
+    const layer = openTelemetry({ ...recorded.providers, inboxMetrics: false });
+    const { receiver, metric } = observed({ inbox }, { ...recorded, layer });
+    await receiver.receive(await delivery(anEvent()));
+    expect(await metric('stablehooks.outcomes')).toMatchObject([{ value: 1 }]);
+    expect(await metric('stablehooks.inbox.events')).toEqual([]);
+    expect(spy).not.toHaveBeenCalled();
+  });
+
+  test('an inbox that hangs delays a collection for 5 s, counts as unreadable, and is asked once', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => {
+      vi.useRealTimers();
+    });
+    const { inbox, spy } = counting(() => new Promise<never>(() => undefined));
+    const { metric } = observed({ inbox });
+    for (const _ of [1, 2]) {
+      let passedMs = 0;
+      let isCollected = false;
+      const readable = metric('stablehooks.inbox.readable').finally(() => {
+        isCollected = true;
+      });
+      for (; !isCollected; passedMs += 1_000) await vi.advanceTimersByTimeAsync(1_000);
+      expect(await readable).toMatchObject([{ value: 0 }]);
+      expect(passedMs).toBeLessThan(10_000);
+    }
+    expect(spy).toHaveBeenCalledOnce();
+  });
+});
+
+test('an SDK that starts after the first delivery records the deliveries after it', async () => {
+  const recorded = recordTelemetry();
+  const { receiver } = observed({}, { ...recorded, layer: openTelemetry() });
+  await receiver.receive(await delivery(anEvent()));
+  metrics.setGlobalMeterProvider(recorded.providers.meterProvider);
+  onTestFinished(() => metrics.disable());
+  await receiver.receive(await delivery(anEvent()));
+  expect(await recorded.metric('stablehooks.outcomes')).toMatchObject([{ value: 1 }]);
+  expect(await recorded.metric('stablehooks.inbox.readable')).toMatchObject([{ value: 1 }]);
+});
+
+test('every span and metric has the attributes of the options, and the names of the pinned conventions', async () => {
+  const recorded = recordTelemetry();
+  const layer = openTelemetry({ ...recorded.providers, attributes: { 'app.receiver': 'eu' } });
+  const { receiver } = observed({}, { ...recorded, layer });
+  await receiver.receive(await delivery(anEvent()));
+  const collected = await recorded.metrics();
+  expect(collected.length).toBeGreaterThan(5);
+  const all = [...recorded.spans(), ...collected.flatMap(({ points }) => points)];
+  for (const { attributes } of all) expect(attributes['app.receiver']).toBe('eu');
+  const known: ReadonlySet<unknown> = new Set(Object.values(conventions));
+  const names = new Set([
+    ...all.flatMap(({ attributes }) => Object.keys(attributes)),
+    ...collected.map(({ name }) => name),
+  ]);
+  const ofConventions = [...names].filter((name) => !/^(?:stablehooks|app)\./.test(name));
+  expect(ofConventions.length).toBeGreaterThan(4);
+  expect(ofConventions.filter((name) => !known.has(name))).toEqual([]);
+});
+
+test('providers that throw change no outcome, even if the logger of OpenTelemetry throws', async () => {
+  const broken = () => {
+    throw new Error('broken');
+  };
+  diag.setLogger({ error: broken, warn: broken, info: broken, debug: broken, verbose: broken });
+  onTestFinished(() => diag.disable());
+  const layer = openTelemetry({
+    tracerProvider: { getTracer: () => ({ startSpan: broken, startActiveSpan: broken }) },
+    meterProvider: { getMeter: broken },
+  });
+  const { receiver } = observed({ use: [layer] });
+  expect(await receiver.receive(await delivery(anEvent()))).toMatchObject({ kind: 'handled' });
+  const failing = observed({ use: [layer], handlers: { 'transfer.settled': broken } }).receiver;
+  expect(await failing.receive(await delivery(anEvent()))).toMatchObject({ kind: 'failed' });
+});
