@@ -179,31 +179,6 @@ async function expectEachOnce(deliveries: readonly SignedRequest[]) {
 
 const statusesOf = (statuses: Record<number, number>) => Object.keys(statuses).map(Number);
 
-test('a burst that is answered once it is handled gets 200 or 503, and each event takes effect once', async () => {
-  const pool = openPool();
-  const limits = { maxConcurrency: MAX_CONCURRENCY };
-  const { port, seen } = await serve(postgresInbox(pool), limits, bookWith(pool));
-  const deliveries = await makeDeliveries(DELIVERIES);
-  const statuses = await send(port, deliveries);
-  expect(statuses[200]).toBe(DELIVERIES);
-  expect(statusesOf(statuses)).toEqual([200, 503]);
-  await expectEachOnce(deliveries);
-  expect(seen.atOnce).toBeLessThanOrEqual(MAX_CONCURRENCY);
-  // In particular, no request waited too long for a connection.
-  expect([...seen.codes.keys()]).toEqual(['ERR_RECEIVER_BUSY']);
-});
-
-test('a burst that is answered once it is recorded gets only 202, and each event takes effect once', async () => {
-  const pool = openPool();
-  const limits = { answer: 'recorded', maxConcurrency: MAX_CONCURRENCY } as const;
-  const { port, seen } = await serve(postgresInbox(pool), limits, bookWith(pool));
-  const deliveries = await makeDeliveries(DELIVERIES);
-  expect(await send(port, deliveries)).toEqual({ 202: DELIVERIES });
-  await expectEachOnce(deliveries);
-  expect(seen.atOnce).toBeLessThanOrEqual(MAX_CONCURRENCY);
-  expect([...seen.codes.keys()]).toEqual([]);
-});
-
 // A handler in a transaction holds a connection. With a maxConcurrency below the size of the pool there is always a
 // connection to record deliveries with, and none waits for the end of a handler.
 test.each(['handled', 'recorded'] as const)(

@@ -4,7 +4,6 @@ import { describe, expect, test, vi } from 'vitest';
 import { anEvent, delivery } from './delivery.js';
 import {
   counting,
-  down,
   durable,
   gated,
   isSettled,
@@ -287,15 +286,5 @@ describe('maxConcurrency', () => {
     expect((await receiver.accept(anEvent({ type: 'redeem.failed' }), 'pull')).kind).toBe('ignored');
     await end(begun[0]);
     await running;
-  });
-
-  test('a slot is free again after an inbox that failed', async () => {
-    const inbox = durable();
-    let isDown = true;
-    const claim: Inbox['claim'] = (...args) => (isDown ? down() : inbox.claim(...args));
-    const { codeOf } = setUp(undefined, { inbox: { ...inbox, claim }, maxConcurrency: 1 });
-    expect(await codeOf()).toBe('ERR_INBOX_FAILED');
-    isDown = false;
-    expect(await codeOf()).toBe('handled');
   });
 });

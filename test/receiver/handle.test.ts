@@ -18,7 +18,6 @@ import {
   HOUR_MS,
   isSettled,
   leaseOf,
-  never,
   type SettledHandler,
   settled,
   setUp,
@@ -273,22 +272,6 @@ describe('close', () => {
     await closed;
     expect((await Promise.all(running)).map(({ kind }) => kind)).toEqual(['handled', 'handled']);
     await receiver[Symbol.asyncDispose]();
-  });
-
-  test('ends after leaseMs when the inbox has stopped answering', async () => {
-    const asked = deferred();
-    const claim = () => {
-      asked.resolve();
-      return never();
-    };
-    const { receiver } = setUp(undefined, {
-      inbox: { ...memoryInbox(), claim },
-      leaseMs: 10,
-      handlerTimeoutMs: 5,
-    });
-    void receiver.handle(anEvent(), 'push');
-    await asked.promise;
-    await receiver.close();
   });
 });
 

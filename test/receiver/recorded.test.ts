@@ -189,10 +189,10 @@ describe('above maxConcurrency', () => {
 });
 
 describe('waitUntil', () => {
-  test.each([
+  test.each<[string, () => Promise<void>, string]>([
     ['ended well', async () => undefined, 'handled'],
     ['failed', down, 'ERR_HANDLER_FAILED'],
-  ] as const)('gets a promise that resolves once the handler has %s', async (_name, finish, code) => {
+  ])('gets a promise that resolves once the handler has %s', async (_name, finish, code) => {
     const [started, gate] = [deferred(), deferred()];
     const { deliverWaiting, codes } = recording(async () => {
       started.resolve();

@@ -33,16 +33,6 @@ test('close() ends it, and events that were taken have run by then', async () =>
   expect(handled()).toBe(16);
 });
 
-test('it takes no further event once its signal has aborted', async () => {
-  const controller = new AbortController();
-  const { receiver, inbox, handled } = setUp(() => controller.abort(), { inbox: durable() });
-  await inbox.record(someEvents(100), due);
-  receiver.start({ signal: controller.signal });
-  await until(() => handled() > 0);
-  await receiver.close();
-  expect(handled()).toBeLessThan(100);
-});
-
 test.each([
   ['four fifths', 0, 800],
   ['all', 0.5, 1_000],

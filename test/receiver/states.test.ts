@@ -1,8 +1,8 @@
 /** What an event gets that the inbox has in some state, in a process with or without a handler for its type. */
-import { PermanentError, toWebhookResponse } from 'stablehooks';
+import { toWebhookResponse } from 'stablehooks';
 import { describe, expect, test, vi } from 'vitest';
 import { anEvent } from './delivery.js';
-import { durable, HOUR_MS, leaseOf, STATES, setUp } from './set-up.js';
+import { durable, HOUR_MS, STATES, setUp } from './set-up.js';
 
 type State = keyof typeof STATES;
 
@@ -193,27 +193,4 @@ describe('redrive', () => {
       expect(enqueued.sort()).toEqual([parked.id, received.id].sort());
     },
   );
-});
-
-test('a dead event stays dead until it is requeued', async () => {
-  let isClosed = true;
-  const { receiver, inbox, codeOf } = setUp(() => {
-    if (isClosed) throw new PermanentError('closed');
-  });
-  const event = anEvent();
-  expect(await codeOf(event)).toBe('ERR_HANDLER_PERMANENT');
-  expect(await codeOf(event)).toBe('dead');
-  isClosed = false;
-  await inbox.requeue(event.id);
-  expect(await receiver.redrive()).toMatchObject({ handled: 1 });
-});
-
-test('an event whose lease has lapsed runs at its next delivery', async () => {
-  const clock = { now: 0 };
-  const { inbox, codeOf } = setUp(undefined, { inbox: durable(clock) });
-  const event = anEvent();
-  await leaseOf(inbox, event, { leaseMs: 10 });
-  expect(await codeOf(event)).toBe('ERR_EVENT_BUSY');
-  clock.now += 10;
-  expect(await codeOf(event)).toBe('handled');
 });

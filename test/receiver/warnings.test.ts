@@ -2,7 +2,7 @@
 import { type Inbox, type InboxOperations, memoryInbox, PermanentError } from 'stablehooks';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { anEvent, deferred } from './delivery.js';
-import { down, durable, STATES, settled, setUp, someEvents } from './set-up.js';
+import { down, durable, settled, setUp, someEvents } from './set-up.js';
 
 afterEach(() => {
   vi.unstubAllEnvs();
@@ -115,14 +115,4 @@ describe('an event that is stored to run later', () => {
     await settled();
     expect(idle(lines)).toHaveLength(1);
   });
-});
-
-test('an event that is busy in another process is named at each delivery', async () => {
-  const { inbox, lines, codeOf } = setUp();
-  const event = anEvent();
-  await STATES.leased(inbox, event);
-  for (const count of [1, 2]) {
-    expect(await codeOf(event)).toBe('ERR_EVENT_BUSY');
-    expect(lines).toHaveLength(count);
-  }
 });
