@@ -31,8 +31,8 @@ export const groups: readonly Group[] = [
   {
     name: 'secrets',
     kind: 'code',
-    sources: below('src/secrets'),
-    tests: testsBelow('test/secrets'),
+    sources: pick(sources, [/^src\/secrets\//]),
+    tests: fast(/^test\/secrets\//),
   },
   {
     name: 'core',

@@ -30,19 +30,15 @@ export interface Balancer {
   readonly underWay: () => number;
 }
 
-export function toBalancer({
-  world,
-  promises,
-  faults,
-  secret,
-  processes,
-}: {
+interface Surroundings {
   readonly world: World;
   readonly promises: Promises;
   readonly faults: Partial<Faults>;
   readonly secret: string;
   readonly processes: () => readonly App[];
-}): Balancer {
+}
+
+export function toBalancer({ world, promises, faults, secret, processes }: Surroundings): Balancer {
   let underWay = 0;
 
   /** Resolves when the request has been answered. It fails when the process dies before. */

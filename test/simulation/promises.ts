@@ -155,12 +155,9 @@ export class Promises {
     const { key, state } = known;
     const isToRun = state !== 'done' && state !== 'dead';
     this.#check(isToRun, 'what is done or dead is never claimed', `It is ${state}.`, id);
-    this.#check(
-      state !== 'failed' || known.dueAt <= now + 1 || options.early === true,
-      'a failed event does not run before its retry time',
-      `It is due in ${known.dueAt - now} ms.`,
-      id,
-    );
+    const isEarly = state === 'failed' && known.dueAt > now + 1 && options.early !== true;
+    const dueIn = `It is due in ${known.dueAt - now} ms.`;
+    this.#check(!isEarly, 'a failed event does not run before its retry time', dueIn, id);
     const valid = this.#attempts.filter((each) => isValid(each, now));
     const rival = valid.find((each) => each.id === id);
     this.#check(rival === undefined, 'an event is leased once at a time', this.#describe(rival), id);
@@ -171,12 +168,9 @@ export class Promises {
       // A lease of the key that has lapsed is lost.
       for (const each of this.#attempts) if (each.key === key) this.#lapse(each);
     }
-    this.#check(
-      lease.attempt === known.count + 1,
-      'every claim counts as an attempt',
-      `It is attempt ${known.count + 1}, and the inbox says ${lease.attempt}.`,
-      id,
-    );
+    const isNext = lease.attempt === known.count + 1;
+    const counted = `${known.count} before, and this one is attempt ${lease.attempt}.`;
+    this.#check(isNext, 'every claim counts as an attempt', counted, id);
     for (const each of known.attempts) this.#lapse(each);
     const attempt: Attempt = {
       process,
@@ -306,12 +300,9 @@ export class Promises {
       const { id } = event;
       const known = this.#track(event, false);
       if (known === undefined) continue;
-      this.#check(
-        this.#scenario.hasQueue ? isKnownEvent(event) : isHandled(event, process.lacks),
-        'a process redrives only what it has a handler or a queue for',
-        `Its type is ${event.type}.`,
-        id,
-      );
+      const isOwn = this.#scenario.hasQueue ? isKnownEvent(event) : isHandled(event, process.lacks);
+      const own = 'a process redrives only what it has a handler or a queue for';
+      this.#check(isOwn, own, `Its type is ${event.type}.`, id);
       for (const attempt of known.attempts) {
         const isLeased = isValid(attempt, now);
         this.#check(!isLeased, 'what is leased is not redriven', this.#describe(attempt), id);
@@ -320,18 +311,10 @@ export class Promises {
       const { key, state } = known;
       const isToRun = state !== 'done' && state !== 'dead';
       this.#check(isToRun, 'what is done or dead is not redriven', `It is ${state}.`, id);
-      this.#check(
-        state !== 'failed' || known.dueAt <= now + 1,
-        'a failed event does not run before its retry time',
-        'It was redriven.',
-        id,
-      );
-      this.#check(
-        known.takenUntil <= now,
-        'what one process redrives is given to no other',
-        `It was given to another, for ${known.takenUntil - now} ms more.`,
-        id,
-      );
+      const isEarly = state === 'failed' && known.dueAt > now + 1;
+      this.#check(!isEarly, 'a failed event does not run before its retry time', 'It was redriven.', id);
+      const forMs = known.takenUntil - now;
+      this.#check(forMs <= 0, 'what one process redrives is given to no other', `For ${forMs} ms more.`, id);
       if (key !== undefined) {
         const promise = 'of the events of a key, one is redriven at a time';
         this.#check(!keys.has(key), promise, `Key ${key}.`, id);
@@ -346,12 +329,8 @@ export class Promises {
       // It was passed over, and waits for the event that holds its key now.
       if (this.#isKeyHeld(known.key)) known.waits = 'waits';
       else {
-        this.#check(
-          this.#isAfterAnother(known, types),
-          'the next event of a key is due when the one before has ended',
-          'It was not redriven, although there was room.',
-          known.event.id,
-        );
+        const promise = 'the next event of a key is due when the one before has ended';
+        this.#check(this.#isAfterAnother(known, types), promise, 'There was room.', known.event.id);
       }
     }
   }
@@ -429,12 +408,8 @@ export class Promises {
       `The outcome is ${kind}, and the inbox has it as ${known?.state ?? 'unknown'}.`,
       event.id,
     );
-    this.#check(
-      kind !== 'queued' || this.#scenario.inbox !== 'plain',
-      'an event is queued only where it is durable',
-      'The inbox is not durable.',
-      event.id,
-    );
+    const isLost = kind === 'queued' && this.#scenario.inbox === 'plain';
+    this.#check(!isLost, 'an event is queued only where it is durable', 'Only memory has it.', event.id);
   }
 
   /** A handler starts. Returns its attempt. */
@@ -555,15 +530,12 @@ export class Promises {
       this.#checkGenuine(event);
       const effects = attempts.filter((each) => each.effectAt !== undefined).length;
       const isToRun = isHandled(event) && !isIgnored;
-      this.#check(
-        state !== 'done' || effects > 0 || !isToRun,
-        'what is done has had its effect',
-        'It had none.',
-        id,
-      );
+      const isEmpty = state === 'done' && effects === 0;
+      this.#check(!isEmpty || !isToRun, 'what is done has had its effect', 'It had none.', id);
       if (state === 'done' && effects === 1) this.#world.count('an effect happens once');
+      const hasLeft = state === 'dead' && !plannedOf(this.#scenario, event).permanent && count < maxAttempts;
       this.#check(
-        state !== 'dead' || plannedOf(this.#scenario, event).permanent || count >= maxAttempts,
+        !hasLeft,
         'what is dead has used up its attempts',
         `It had ${count} of ${maxAttempts}.`,
         id,
@@ -638,18 +610,10 @@ export class Promises {
       attempt.isOver = true;
       return undefined;
     }
-    this.#check(
-      !attempt.isOver,
-      'a lost lease changes nothing',
-      `${process.name} ${what} it with a token that was replaced or used.`,
-      id,
-    );
-    this.#check(
-      !attempt.isRunning || process.ended || now >= attempt.leaseUntil,
-      'an event stays claimed while its handler runs',
-      `Its handler runs, and ${process.name} ${what} it.`,
-      id,
-    );
+    const by = `${process.name} ${what} it.`;
+    this.#check(!attempt.isOver, 'a lost lease changes nothing', `Its token was replaced or used. ${by}`, id);
+    const isBeside = attempt.isRunning && !process.ended && now < attempt.leaseUntil;
+    this.#check(!isBeside, 'an event stays claimed while its handler runs', by, id);
     attempt.isOver = true;
     return attempt;
   }

@@ -25,35 +25,6 @@ export interface PlannedEvent extends Behaviour {
   readonly key: string | null;
 }
 
-/** What the simulation itself does to processes, stores and networks: a probability for each step that can suffer it. */
-export interface Faults {
-  /** A process ends at a turn of its own. */
-  readonly crash: number;
-  /** A process is closed and then restarted. */
-  readonly restart: number;
-  /** Its inbox stops answering when it is closed. */
-  readonly cutOff: number;
-  /** A process is suspended for a while. */
-  readonly pause: number;
-  /** The inbox fails before it has done anything. */
-  readonly inboxFails: number;
-  /** The inbox does what it is asked to, and its answer is lost. */
-  readonly inboxAnswerLost: number;
-  /** A request between service and app is lost. */
-  readonly requestLost: number;
-  /** A request arrives, and its answer is lost. */
-  readonly answerLost: number;
-  /** A delivery arrives once more, at any time later. */
-  readonly deliveryRepeated: number;
-  /** Somebody without the secret sends a delivery beside a genuine one. */
-  readonly forged: number;
-  readonly queueFails: number;
-  readonly queueAnswerLost: number;
-  /** A job is given to two workers. */
-  readonly jobRepeated: number;
-  readonly jobLate: number;
-}
-
 /** The types that the app has handlers for. */
 export const HANDLED_TYPES = ['accept.confirmed', 'transfer.settled', 'redeem.failed'] as const;
 
@@ -133,23 +104,37 @@ export function plannedOf({ events }: Scenario, { payload }: Pick<UnknownEvent, 
   return planned;
 }
 
-/** Each fault, and the highest probability that a scenario gives it. */
-const FAULTS: Readonly<Record<keyof Faults, number>> = {
+/** What goes wrong with processes, stores and networks, and the highest probability for a step that can suffer it. */
+const FAULTS = {
+  /** A process ends at a turn of its own. */
   crash: 0.02,
+  /** A process is closed and then restarted. */
   restart: 0.005,
+  /** Its inbox stops answering when it is closed. */
   cutOff: 1,
+  /** A process is suspended for a while. */
   pause: 0.03,
+  /** The inbox fails before it has done anything. */
   inboxFails: 0.15,
+  /** The inbox does its work, and its answer is lost. */
   inboxAnswerLost: 0.15,
+  /** A request between service and app is lost. */
   requestLost: 0.3,
+  /** A request arrives, and its answer is lost. */
   answerLost: 0.3,
+  /** A delivery arrives once more, at any time later. */
   deliveryRepeated: 0.3,
+  /** A sender without the secret sends a delivery beside a genuine one. */
   forged: 0.5,
   queueFails: 0.3,
   queueAnswerLost: 0.3,
+  /** A job is given to two workers. */
   jobRepeated: 0.3,
   jobLate: 0.3,
 };
+
+/** The probability of each fault. */
+export type Faults = Readonly<Record<keyof typeof FAULTS, number>>;
 
 const SERVICE_FAULTS = {
   drop: 0.6,

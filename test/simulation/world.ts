@@ -108,7 +108,7 @@ export class World {
   readonly outside = new Process('service', { startedAt: START_MS });
   readonly #options: WorldOptions;
   readonly #hash = createHash('sha256');
-  #heap: Turn[] = [];
+  readonly #turns: Turn[] = [];
   #effects = 0;
 
   constructor(options: WorldOptions) {
@@ -191,7 +191,7 @@ export class World {
   async run(isOver: () => boolean): Promise<void> {
     await this.#settle();
     while (this.violation === undefined && !isOver()) {
-      const turn = this.#pop();
+      const turn = this.#turns.pop();
       if (turn === undefined) return;
       const { process } = turn;
       if (process.ended || turn.run === undefined) continue;
@@ -241,38 +241,16 @@ export class World {
       : this.random.integer(0, usualMs);
   }
 
-  // A binary heap.
+  /** Keeps the turns in order, the next one last. */
   #push(turn: Turn): void {
-    const heap = this.#heap;
-    let index = heap.length;
-    while (index > 0) {
-      const parent = (index - 1) >> 1;
-      const above = heap[parent];
-      if (above === undefined || !isBefore(turn, above)) break;
-      heap[index] = above;
-      index = parent;
+    let [low, high] = [0, this.#turns.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      const other = this.#turns[middle];
+      if (other !== undefined && isBefore(turn, other)) low = middle + 1;
+      else high = middle;
     }
-    heap[index] = turn;
-  }
-
-  #pop(): Turn | undefined {
-    const heap = this.#heap;
-    const first = heap[0];
-    const last = heap.pop();
-    if (last === undefined || last === first) return first;
-    let index = 0;
-    for (;;) {
-      let child = 2 * index + 1;
-      const [left, right] = [heap[child], heap[child + 1]];
-      if (left === undefined) break;
-      if (right !== undefined && isBefore(right, left)) child += 1;
-      const next = heap[child];
-      if (next === undefined || !isBefore(next, last)) break;
-      heap[index] = next;
-      index = child;
-    }
-    heap[index] = last;
-    return first;
+    this.#turns.splice(low, 0, turn);
   }
 }
 
