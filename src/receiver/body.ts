@@ -11,7 +11,7 @@ interface BodySettings {
 }
 
 /** Reads the body in time. @throws {RequestError} `ERR_BODY_TIMEOUT`, and the errors of the adapter. */
-export function readBody(
+export function readBodyInTime(
   request: WebhookRequest,
   { maxBodyBytes, bodyTimeoutMs, deadlines }: BodySettings,
 ): Awaitable<Uint8Array> {

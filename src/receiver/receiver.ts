@@ -18,7 +18,7 @@ import { answerFirst, storeForLater, thenIdle } from '../flow/answer-first.js';
 import { enqueueEvents, enqueueInto } from '../flow/enqueue.js';
 import { limitConcurrency, Slots } from '../flow/limit.js';
 import { checkKey, keyedInbox, wakeAfter } from '../flow/order.js';
-import { readBody } from './body.js';
+import { readBodyInTime } from './body.js';
 import { createDispatch } from './dispatch.js';
 import { InFlight, receiverClosed } from './in-flight.js';
 import { queueNeedsDurable, type ReceiverOptions, readReceiverOptions } from './options.js';
@@ -208,7 +208,7 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
       request.header(signature.header),
       signature,
       typeof secret === 'function' ? secret(request) : secret,
-      () => readBody(request, bodies),
+      () => readBodyInTime(request, bodies),
     );
     inFlight.admit(pass);
     pass.secretIndex = secretIndex;
