@@ -23,6 +23,7 @@ import { createDispatch } from './dispatch.js';
 import { InFlight, receiverClosed } from './in-flight.js';
 import { queueNeedsDurable, type ReceiverOptions, readReceiverOptions } from './options.js';
 import { emptyCounts, type Outcome, type OutcomeCounts, type OutcomeResult } from './outcome.js';
+import { noteDelivery } from './per-request.js';
 import { Redriver, type StartOptions } from './redriver.js';
 import { type OpenPass, Report } from './report.js';
 import type { WebhookRequest } from './request.js';
@@ -193,6 +194,8 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
     ? thenIdle(redriver)(limited(answering, storeForLater(answerParts)))
     : accepting;
 
+  let deliveries = 0;
+
   function receive(request: WebhookRequest): Promise<Outcome> {
     const pass = report.open('push');
     return report.conclude(pass, () => deliver(pass, request));
@@ -211,6 +214,10 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
       () => readBodyInTime(request, bodies),
     );
     inFlight.admit(pass);
+    if (deliveries < 2) {
+      deliveries += 1;
+      noteDelivery(deliveries === 1, pass.logger);
+    }
     pass.secretIndex = secretIndex;
     const { parsed, json } = readEvent(body);
     const { event } = parsed;
