@@ -1,7 +1,8 @@
 /** One attempt at a claimed event: runs its handler in time, and records how it ended under the lease. */
+
+import { Deadlines } from '#deadlines';
 import { isPromise } from '../core/awaitable.js';
 import { backoffMs } from '../core/backoff.js';
-import { Deadlines } from '../core/deadlines.js';
 import { BusyError, HandlerError, messageOf } from '../core/errors.js';
 import type { WebhookEvent } from '../core/events.js';
 import { log } from '../core/log.js';

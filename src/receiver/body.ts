@@ -1,5 +1,5 @@
+import type { Deadlines } from '#deadlines';
 import { type Awaitable, isPromise } from '../core/awaitable.js';
-import type { Deadlines } from '../core/deadlines.js';
 import { RequestError } from '../core/errors.js';
 import type { WebhookRequest } from './request.js';
 

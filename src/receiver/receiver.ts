@@ -1,5 +1,5 @@
 /** The receiver: its parts, put together, and its public methods. */
-import { Deadlines } from '../core/deadlines.js';
+import { Deadlines } from '#deadlines';
 import type { AsyncDisposal } from '../core/disposal.js';
 import { ConfigError } from '../core/errors.js';
 import {

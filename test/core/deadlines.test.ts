@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { Deadlines, type Wait } from '../../src/core/deadlines.js';
+import { Deadlines, type Wait } from '../../src/core/deadlines-node.js';
 import { type Runtime, toRuntime } from '../../src/core/runtime.js';
 
 const LIMIT_MS = 10;

@@ -15,7 +15,9 @@ function messageAbout(options: Readonly<Record<string, unknown>>): string {
 }
 
 test('a choice names what it can be', () => {
-  expect(messageAbout({ signature: { encoding: 'utf8' } })).toContain('`encoding` must be one of hex, base64, base64url');
+  expect(messageAbout({ signature: { encoding: 'utf8' } })).toContain(
+    '`encoding` must be one of hex, base64, base64url',
+  );
 });
 
 test('a function with the methods is accepted where an object with them is', () => {

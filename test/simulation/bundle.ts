@@ -37,7 +37,7 @@ export async function bundle(edit?: Edit): Promise<string> {
     .digest('hex')
     .slice(0, 16);
   const outfile = fileURLToPath(new URL(`test/simulation/dist/${name}.mjs`, root));
-  const hmac = fileURLToPath(new URL('src/core/hmac-node.ts', root));
+  const platform = (name: string) => fileURLToPath(new URL(`src/core/${name}-node.ts`, root));
   await build({
     entryPoints: [fileURLToPath(new URL('test/simulation/batch.ts', root))],
     outfile,
@@ -50,7 +50,8 @@ export async function bundle(edit?: Edit): Promise<string> {
     alias: Object.fromEntries([
       ...sourcesOf('stablehooks', ''),
       ...sourcesOf('stablehooks-kit', 'kit/'),
-      ['#hmac', hmac],
+      ['#hmac', platform('hmac')],
+      ['#deadlines', platform('deadlines')],
     ]),
     // What is not of this repository is loaded as it is: the driver has native code, and `yaml` is CommonJS.
     external: ['libsql', 'hono', 'hono/*', '@hono/*', 'zod', 'zod/*', 'yaml'],
