@@ -410,6 +410,7 @@ class EventStore {
   #oldestFirst = this.done.keys();
   /** Due events, the longest due last. Sorted once for many calls: a search at each call takes quadratic time. */
   #due: Entry[] = [];
+  #dueFor: DueQuery = { at: Number.NEGATIVE_INFINITY, types: [] };
 
   constructor(settings: { readonly capacity: number; readonly now: () => number; readonly logger: Logger }) {
     this.#capacity = settings.capacity;
@@ -484,6 +485,7 @@ class EventStore {
       number: this.#added,
     };
     (state === 'done' ? this.done : this.open).set(id, entry);
+    if (isDue(entry, this.#dueFor)) this.#due = [];
     return entry;
   }
 
@@ -492,6 +494,8 @@ class EventStore {
     entry.state = state;
     entry.dueAt = dueAt;
     entry.updatedAt = at;
+    // It may belong before others in the list.
+    if (isDue(entry, this.#dueFor)) this.#due = [];
   }
 
   /** Adds the attempt of a leased event to its history. */
@@ -513,7 +517,8 @@ class EventStore {
   *takeDue(query: DueQuery): Generator<Entry> {
     const taken = new Set<Entry>();
     for (;;) {
-      if (this.#due.length === 0) {
+      if (this.#due.length === 0 || query.types !== this.#dueFor.types) {
+        this.#dueFor = query;
         this.#due = [...this.open.values()].filter((entry) => isDue(entry, query) && !taken.has(entry));
         this.#due.sort((a, b) => (a.dueAt ?? 0) - (b.dueAt ?? 0)).reverse();
       }
