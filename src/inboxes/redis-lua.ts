@@ -105,11 +105,9 @@ end
 -- What is empty is none; \`traceparent\` is stored here and never changes.
 local function record(id, eventType, source, json, traceparent, key, created, index)
   local event = { id = id, type = eventType, receivedAt = NOW, attempts = 0, key = key, traceparent = traceparent }
-  redis.call('HSET', eventKey(id), 'type', eventType, 'source', source, 'attempts', '0', 'receivedAt', NOW)
-  if key then
-    event.turn = turnOf(NOW, created, index)
-    redis.call('HSET', eventKey(id), 'key', key, 'turn', event.turn)
-  end
+  if key then event.turn = turnOf(NOW, created, index) end
+  redis.call('HSET', eventKey(id), 'type', eventType, 'source', source, 'attempts', '0', 'receivedAt', NOW,
+    unpack(key and { 'key', key, 'turn', event.turn } or {}))
   if traceparent ~= '' then redis.call('HSET', eventKey(id), 'traceparent', traceparent) end
   redis.call('SET', jsonKey(id), json)
   return event
