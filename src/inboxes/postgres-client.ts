@@ -1,14 +1,7 @@
-import { PermanentError } from '../core/errors.js';
+/** The pools that the Postgres inbox accepts, and the transactions of its handlers. */
+import { HandlerError } from '../core/errors.js';
 import { required, rule, withMethods } from '../core/options.js';
-import { endedByHandler, isCommitRefusal, rethrowCommitError } from './postgres-errors.js';
-import {
-  type GuardedTransaction,
-  guardClient,
-  guardQueries,
-  isCommit,
-  type TransactionWatch,
-  toGuarded,
-} from './postgres-guard.js';
+import { endedByHandler } from './postgres-errors.js';
 
 /** Sends statements. Pools of `pg` and `@neondatabase/serverless` and a PGlite need no adapter. */
 export interface PgLike {
@@ -37,21 +30,12 @@ export interface PgClientLike extends PgLike {
 export interface PgTransactionsLike<Tx = PgTx> extends PgLike {
   /**
    * Opens a transaction at READ COMMITTED. Commits when `work` resolves; rolls back and rejects with the same error
-   * when it rejects.
+   * when it rejects. Settles after `work`.
    *
-   * @param work - gets `tx`, which handlers get, and `queries`, which sends statements in the same transaction
+   * @param work - receives `tx`, which handlers get, and `queries`, which sends statements in the same transaction
    * (default: `tx` itself, which then has `query`).
    */
-  transaction<Value>(work: (tx: Tx, queries?: PgTransactionQueries) => Promise<Value>): Promise<Value>;
-}
-
-/** Sends the statements of the inbox in the transaction of a handler, and can say what became of it. */
-export interface PgTransactionQueries extends PgLike, Partial<TransactionWatch> {
-  /**
-   * Whether the server answered COMMIT with COMMIT: it answers ROLLBACK, and no error, when a statement before had failed.
-   * Where that is not known, the inbox reads after the COMMIT whether the event is done.
-   */
-  hasCommitted?(): boolean;
+  transaction<Value>(work: (tx: Tx, queries?: PgLike) => Promise<Value>): Promise<Value>;
 }
 
 /** Can open transactions, which handlers get as `Tx`. */
@@ -68,36 +52,28 @@ export interface PgTx {
 
 const POOLS =
   'a Pool of pg or @neondatabase/serverless, a PGlite, or fromPostgresJs(sql), fromDrizzle(db), fromKysely(db), fromKnex(knex), fromTypeOrm(dataSource) or fromPrisma(prisma) of your data layer';
-const WITH_QUERY = withMethods(POOLS, ['query']);
-const WITH_CLIENTS = withMethods(POOLS, ['query', 'connect']);
-const WITH_TRANSACTIONS = withMethods(POOLS, ['query', 'transaction']);
-/** A `DataSource` and an `EntityManager` of TypeORM have other results. The other data layers have no `query`. */
-const OF_TYPEORM = withMethods(POOLS, ['query', 'getRepository']);
-/** A `Client` of `pg` or `@neondatabase/serverless`, and one that a pool has lent. */
-const CLIENT = withMethods(POOLS, ['query', 'escapeLiteral']);
 
-/** Whether a value is one connection, and no pool. */
-export const isClient = CLIENT.accepts;
+/** Whether a value is one connection: a `Client` of `pg` or `@neondatabase/serverless`. */
+export const isClient = withMethods(POOLS, ['query', 'escapeLiteral']).accepts;
 
 /** Why one connection is refused, and what to pass. */
 export const ONE_CLIENT =
   'a Client has one connection, which transactions cannot share with other statements. Pass a Pool.';
 
-const NOT_A_CLIENT =
-  'not a Client, whose connection can have a transaction of others open, which would undo what the inbox has answered';
+const has = (value: unknown, ...methods: readonly string[]) => withMethods(POOLS, methods).accepts(value);
 
-/** The rule of what sends statements, whichever connection they go over. */
+/** The rule of what sends statements, whichever connection they go over. TypeORM has other results. */
 export const QUERIES_RULE = required(
   rule(
     `an object with the method query(text, values): ${POOLS}`,
-    (value) => WITH_QUERY.accepts(value) && !OF_TYPEORM.accepts(value),
+    (value) => has(value, 'query') && !has(value, 'getRepository'),
   ),
 );
 
 /** The rule of a pool, each of whose statements is a transaction of its own. */
 export const POOL_RULE = required(
   rule(
-    `${QUERIES_RULE.expected}; ${NOT_A_CLIENT}`,
+    `${QUERIES_RULE.expected}; not a Client, whose connection can have a transaction open that undoes what was answered`,
     (value) => QUERIES_RULE.accepts(value) && !isClient(value),
   ),
 );
@@ -105,8 +81,8 @@ export const POOL_RULE = required(
 /** The rule of a pool that must be able to open transactions. */
 export const TRANSACTIONAL_POOL_RULE = required(
   rule(
-    `able to open transactions, because \`transactional\` is true: ${POOLS}; ${NOT_A_CLIENT}`,
-    (value) => POOL_RULE.accepts(value) && (WITH_CLIENTS.accepts(value) || WITH_TRANSACTIONS.accepts(value)),
+    `able to open transactions, because \`transactional\` is true: ${POOLS}; not a Client`,
+    (value) => POOL_RULE.accepts(value) && (has(value, 'connect') || has(value, 'transaction')),
   ),
 );
 
@@ -121,11 +97,15 @@ export async function queryRows<Row>(
 }
 
 /** A transaction that is open. */
-export interface OpenTransaction<Tx> extends GuardedTransaction<Tx> {
+export interface OpenTransaction<Tx> {
+  /** The transaction as the handler gets it. */
+  readonly tx: Tx;
   /** Sends the statements of the inbox in it. */
   readonly queries: PgLike;
   /** Whether it has the savepoint {@link FENCE_SAVEPOINT} already. */
   readonly hasSavepoint: boolean;
+  /** Called when the handler has ended: `tx` refuses later statements, as far as it can. */
+  close(): void;
 }
 
 /** Only the transaction of the event has it: where it does not exist, that transaction has ended. */
@@ -133,54 +113,34 @@ export const FENCE_SAVEPOINT = 'stablehooks_fence';
 
 /**
  * Runs `work` in a transaction at READ COMMITTED: commits when it resolves, rolls back and rejects with its error
- * otherwise. Rejects with a `HandlerError` when what the handler wrote is the reason that COMMIT failed.
+ * otherwise.
  *
- * @returns whether the server is known to have committed.
+ * @returns whether the server is known to have committed: it answers COMMIT with ROLLBACK, and no error, when a
+ * statement before it failed.
  */
 export async function runInTransaction<Tx>(
   pool: PgTransactional<Tx>,
   work: (transaction: OpenTransaction<Tx>) => Promise<void>,
 ): Promise<boolean> {
-  let working: Promise<void> | undefined;
-  let hasWorked = false;
-  const tracked: typeof work = (transaction) => {
-    working = work(transaction).then(() => {
-      hasWorked = true;
-    });
-    return working;
-  };
-  try {
-    const hasCommitted = await ('transaction' in pool
-      ? runOnDataLayer(pool, tracked)
-      : runOnClient(pool, tracked));
-    if (hasWorked) return hasCommitted;
-  } catch (error) {
-    // It can have a refused COMMIT as its cause, and what followed that may have taken effect.
-    if (error instanceof PermanentError) throw error;
-    if (hasWorked || isCommitRefusal(error)) rethrowCommitError(error);
-    throw error;
-  }
-  // The transaction of Knex resolves when a handler rolls it back.
-  const error = await working?.then(
-    () => undefined,
-    (thrown: unknown) => thrown,
-  );
-  throw error instanceof PermanentError ? error : endedByHandler({ cause: error });
+  if (!('transaction' in pool)) return runOnClient(pool, work);
+  await pool.transaction(async (tx, queries) => {
+    const open = { tx, hasSavepoint: false, close: () => undefined };
+    return work({ ...open, queries: queries ?? (await openNative(tx as Tx & NativeTransaction)) });
+  });
+  return false;
 }
 
-async function runOnDataLayer<Tx>(
-  layer: PgTransactionsLike<Tx>,
-  work: (transaction: OpenTransaction<Tx>) => Promise<void>,
-): Promise<boolean> {
-  let watched: PgTransactionQueries | undefined;
-  await layer.transaction(async (tx, queries) => {
-    watched = queries;
-    if (queries !== undefined) return work({ ...toGuarded(tx, queries), queries, hasSavepoint: false });
-    const own = tx as Tx & PgLike;
-    await own.query('SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE');
-    return work({ ...guardQueries(tx), queries: own, hasSavepoint: false });
-  });
-  return watched?.hasCommitted?.() ?? false;
+/** A transaction of PGlite, or of another data layer whose transactions have `query`. */
+type NativeTransaction = PgLike & { readonly closed?: boolean };
+
+async function openNative(tx: NativeTransaction): Promise<PgLike> {
+  await tx.query('SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE');
+  return {
+    async query(text, values) {
+      if (tx.closed) throw endedByHandler();
+      return tx.query(text, values);
+    },
+  };
 }
 
 async function runOnClient<Tx>(
@@ -188,7 +148,7 @@ async function runOnClient<Tx>(
   work: (transaction: OpenTransaction<Tx>) => Promise<void>,
 ): Promise<boolean> {
   const client = await pool.connect();
-  const guarded = guardClient(client);
+  const { tx, close } = lend(client);
   let broken: Error | undefined;
   // A checked-out client has no other listener, and an 'error' event without a listener ends the process.
   const onError = (error: Error) => {
@@ -196,15 +156,12 @@ async function runOnClient<Tx>(
   };
   client.on('error', onError);
   try {
-    // One text, so that the savepoint costs no round trip.
+    // One text: the savepoint costs no round trip.
     await client.query(`BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SAVEPOINT ${FENCE_SAVEPOINT}`);
-    await work({ ...guarded, queries: client, hasSavepoint: true });
-    // What the handler left on the connection below `tx` can fail after the last statement of the inbox.
-    return isCommit(await client.query('COMMIT'));
+    await work({ tx, close, queries: client, hasSavepoint: true });
+    const { command } = (await client.query('COMMIT')) as { readonly command?: unknown };
+    return command === 'COMMIT';
   } catch (error) {
-    // ROLLBACK would wait for a statement that still runs; closing the connection rolls back, too.
-    if (guarded.isRunning())
-      broken ??= new Error('A statement was still running when the transaction ended.');
     if (broken === undefined) await client.query('ROLLBACK').catch(onError);
     throw error;
   } finally {
@@ -212,4 +169,36 @@ async function runOnClient<Tx>(
     // A client that is being closed can still emit an error.
     if (broken === undefined) client.removeListener('error', onError);
   }
+}
+
+/**
+ * The client as a handler gets it. After its end a statement would reach whatever transaction the connection has then,
+ * so it is refused.
+ */
+function lend<Client extends PgClientLike>(client: Client): { readonly tx: Client; close(): void } {
+  let isClosed = false;
+  const native = client as { query(...args: readonly unknown[]): unknown };
+  const query = (...args: readonly unknown[]) => {
+    if (!isClosed) return native.query(...args);
+    const callback = args.at(-1);
+    return typeof callback === 'function' ? callback(sentLate()) : Promise.reject(sentLate());
+  };
+  const release = () => {
+    throw new HandlerError('ERR_HANDLER_FAILED', 'The inbox releases the connection of ctx.tx.');
+  };
+  const tx = Object.create(client, { query: { value: query }, release: { value: release } }) as Client;
+  return {
+    tx,
+    close() {
+      isClosed = true;
+    },
+  };
+}
+
+/** The error of a statement that a handler sends after its transaction has ended. */
+export function sentLate(): HandlerError {
+  return new HandlerError(
+    'ERR_HANDLER_FAILED',
+    'The transaction has ended and the statement was not sent. Await every statement in the handler.',
+  );
 }

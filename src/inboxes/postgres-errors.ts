@@ -1,11 +1,5 @@
 /** What the errors of Postgres drivers and of the libraries over them say: the SQLSTATE, wherever they keep it. */
-import { HandlerError } from '../core/errors.js';
-
-/**
- * The SQLSTATE of a COMMIT or PREPARE TRANSACTION that the server refused, because the event of the transaction was
- * not marked done.
- */
-export const COMMIT_REFUSED = 'SH001';
+import { HandlerError, PermanentError } from '../core/errors.js';
 
 /** Where libraries keep the error of the driver. */
 const NESTED = ['cause', 'driverError', 'originalError', 'meta'] as const;
@@ -29,11 +23,6 @@ function sqlStates(error: unknown): readonly string[] {
   return states;
 }
 
-/** Whether the server refused to commit, because the event of the transaction was not marked done. */
-export function isCommitRefusal(error: unknown): boolean {
-  return sqlStates(error).includes(COMMIT_REFUSED);
-}
-
 /**
  * Whether a statement of the inbox must be sent again: a serialization failure, a deadlock, or a second lease of a key
  * that a stricter isolation level did not show (unique_violation).
@@ -43,7 +32,7 @@ export function isConflict(error: unknown): boolean {
 }
 
 /** Whether a statement was refused because one before it in the transaction failed. */
-export function isAborted(error: unknown): boolean {
+function isAborted(error: unknown): boolean {
   return sqlStates(error)[0] === '25P02';
 }
 
@@ -58,11 +47,19 @@ const INBOX_CLASSES = ['08', '25', '53', '57', '58', 'XX'];
 /** The handler made the transaction read-only. */
 const READ_ONLY = '25006';
 
-/** The error of a transaction that its handler ended, after which nothing that it sent can have run. */
+/** The error of a transaction that its handler ended, after which its library sends nothing more. */
 export function endedByHandler(options?: ErrorOptions): HandlerError {
   return new HandlerError(
     'ERR_HANDLER_FAILED',
     'The handler ended the transaction of its event, and Postgres rolled it back. Return from the handler to commit, throw to roll back, and use a nested transaction or a SAVEPOINT for a part.',
+    options,
+  );
+}
+
+/** The error of a transaction that its handler ended: statements that followed can be committed. */
+export function endedBeforeDone(options?: ErrorOptions): PermanentError {
+  return new PermanentError(
+    'The handler ended the transaction of its event. Later writes of the handler may be committed, so the event does not run again. Check what it wrote; then remove the COMMIT or ROLLBACK from the handler, and requeue the event if nothing was written.',
     options,
   );
 }

@@ -1,6 +1,5 @@
 import { readOptions, rule } from '../core/options.js';
 import { type PgLike, QUERIES_RULE } from './postgres-client.js';
-import { COMMIT_REFUSED } from './postgres-errors.js';
 import {
   ADD,
   CLOCK,
@@ -97,6 +96,9 @@ BEGIN
   END IF;
 END $claim$;
 `;
+
+/** The SQLSTATE of a COMMIT that the server refused, because the event of the transaction was not marked done. */
+const COMMIT_REFUSED = 'SH001';
 
 /**
  * A transaction inserts its token into the fences and can commit only after it has deleted it, together with marking its
@@ -312,9 +314,6 @@ SELECT pg_catalog.set_config('idle_in_transaction_session_timeout', left_ms::pg_
   CASE WHEN transaction_timeout ${EQ} '0' THEN
     pg_catalog.set_config('transaction_timeout', least(left_ms ${ADD} 1000, 2147483647)::pg_catalog.text, true) END
 FROM leased CROSS JOIN configured`,
-
-    /** token. Whether this is still the transaction that {@link fence} began. */
-    isFenced: `SELECT token FROM ${fences} WHERE token ${EQ} $1::pg_catalog.uuid`,
 
     /** id */
     isDone: `SELECT id FROM ${events} WHERE id ${EQ} $1::pg_catalog.text AND state ${EQ} 'done'`,

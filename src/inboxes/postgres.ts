@@ -1,4 +1,4 @@
-import { PermanentError } from '../core/errors.js';
+import { HandlerError, PermanentError } from '../core/errors.js';
 import { createdAtMs, encodeEvent, type UnknownEvent } from '../core/events.js';
 import { boolean, readOptions } from '../core/options.js';
 import {
@@ -23,7 +23,6 @@ import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import { readListOptions, readPruneOptions, unknownAfter } from './operation-options.js';
 import {
   FENCE_SAVEPOINT,
-  type OpenTransaction,
   type PgClientLike,
   type PgLike,
   type PgPoolLike,
@@ -35,9 +34,7 @@ import {
   TRANSACTIONAL_POOL_RULE,
 } from './postgres-client.js';
 import {
-  endedByHandler,
-  isAborted,
-  isCommitRefusal,
+  endedBeforeDone,
   isConflict,
   isNoSavepoint,
   rethrowCommitError,
@@ -67,7 +64,6 @@ export type {
   PgClientLike,
   PgLike,
   PgPoolLike,
-  PgTransactionQueries,
   PgTransactionsLike,
   PgTx,
 } from './postgres-client.js';
@@ -157,58 +153,33 @@ export function postgresInbox(
   ): Promise<boolean> {
     // Thrown, because every driver rolls back only after a rejection.
     const leaseLost = new Error('The lease is lost.');
+    const completion = key === undefined ? statements.completeFenced : statements.completeFencedKeyed;
+    const values = key === undefined ? [id, token] : [id, token, key];
+    let hasReturned = false;
     try {
       // TRANSACTIONAL_POOL_RULE has checked the pool.
       const hasCommitted = await runInTransaction(pool as PgTransactional<unknown>, async (open) => {
         const begun = await queryRows(open.queries, statements.fence, [id, token]);
         if (begun.length === 0) throw leaseLost;
         if (!open.hasSavepoint) await open.queries.query(`SAVEPOINT ${FENCE_SAVEPOINT}`);
+        let row: FencedRow | undefined;
         try {
           await effect(open.tx).finally(open.close);
-        } catch (error) {
-          await assertFenced(open, token, error);
-          throw error;
+          hasReturned = true;
+          [row] = await queryRows<FencedRow>(open.queries, completion, values);
+        } catch (cause) {
+          if (await hasEnded(open.queries)) throw endedBeforeDone({ cause });
+          throw cause;
         }
-        const completed =
-          key === undefined
-            ? queryRows<FencedRow>(open.queries, statements.completeFenced, [id, token])
-            : queryRows<FencedRow>(open.queries, statements.completeFencedKeyed, [id, token, key]);
-        const [row] = await completed.catch(async (error: unknown) => {
-          if (isAborted(error) || open.mayHaveEnded()) await assertFenced(open, token, error);
-          return rethrowCommitError(error);
-        });
-        if (!row?.fenced) throw missingFence(open);
+        if (!row?.fenced) throw endedBeforeDone();
         if (!row.settled) throw leaseLost;
       });
       if (!hasCommitted && (await send(statements.isDone, [id])).length === 0) throw rolledBackAtCommit();
       return true;
     } catch (error) {
       if (error === leaseLost) return false;
-      throw error;
-    }
-  }
-
-  /** After a handler or its last statement has failed: whether all that it wrote will be rolled back. */
-  async function assertFenced(open: OpenTransaction<unknown>, token: string, cause: unknown): Promise<void> {
-    // A statement that still runs delays the answer, and its connection is closed instead.
-    if (open.isRunning() || (isCommitRefusal(cause) && open.hasEndedCleanly())) return;
-    if (await hasEnded(open, token)) throw missingFence(open, { cause });
-  }
-
-  /** Whether the transaction of the event has ended: statements that were sent afterwards can be committed. */
-  async function hasEnded(open: OpenTransaction<unknown>, token: string): Promise<boolean> {
-    try {
-      return (await queryRows(open.queries, statements.isFenced, [token])).length === 0;
-    } catch (error) {
-      // A connection that is lost has rolled it back, unless the handler had ended it before.
-      if (!isAborted(error)) return open.mayHaveEnded();
-    }
-    // The aborted transaction can be another, which the handler began after it had ended this one.
-    try {
-      await open.queries.query(`ROLLBACK TO SAVEPOINT ${FENCE_SAVEPOINT}`);
-      return false;
-    } catch (error) {
-      return isNoSavepoint(error) || open.mayHaveEnded();
+      const isFault = error instanceof HandlerError || error instanceof PermanentError;
+      return hasReturned && !isFault ? rethrowCommitError(error) : Promise.reject(error);
     }
   }
 
@@ -424,14 +395,14 @@ function toArrayText(items: readonly string[]): string {
   return `{${items.map((item) => `"${item.replaceAll(/["\\]/g, '\\$&')}"`).join()}}`;
 }
 
-/** The error of a transaction in which the row of the fence is missing. */
-function missingFence(open: OpenTransaction<unknown>, options?: ErrorOptions) {
-  return open.hasEndedCleanly()
-    ? endedByHandler(options)
-    : new PermanentError(
-        'The handler ended the transaction of its event. Later writes of the handler may be committed, so the event does not run again. Check what it wrote; then remove the COMMIT or ROLLBACK from the handler, and requeue the event if nothing was written.',
-        options,
-      );
+/** Whether the transaction of the event has ended. A lost connection has rolled it back. */
+async function hasEnded(queries: PgLike): Promise<boolean> {
+  try {
+    await queries.query(`ROLLBACK TO SAVEPOINT ${FENCE_SAVEPOINT}`);
+    return false;
+  } catch (error) {
+    return isNoSavepoint(error);
+  }
 }
 
 interface FencedRow {

@@ -1,22 +1,16 @@
 /**
  * Every key begins with KEYS[1], a hash tag, so a cluster keeps all of them on one shard: `:event:<id>` a hash,
  * `:json:<id>` the JSON of the event, `:history:<id>` a list of its attempts (keys of their own keep the hash compact);
- * sorted sets of ids: `:in:<state>` by receivedAt, `:since:<state>` by
- * updatedAt, `:due:<type>` by dueAt, with the parked events in front of it, `:whole` by updatedAt (done events with JSON);
- * `:poll` a hash, with the state of the poller as JSON in one field. The empty id in `:due:<type>` shows that the set was
- * not evicted; no event has it.
+ * sorted sets of ids: `:in:<state>` by receivedAt, `:since:<state>` by updatedAt, `:due:<type>` by dueAt, with the parked
+ * events in front of it, `:whole` by updatedAt (done events with JSON); `:poll` a hash, with the state of the poller as
+ * JSON in one field.
  *
  * For each ordering key, while an event needs it: `:holder:<key>` the id of the event that is leased, even if its lease
  * has lapsed; `:waiting:<key>` a sorted set of the events that wait, each id after the `turn` of the event, digits that
  * sort by created_at, then by when it was received; `:keyed:<length of type>:<type>:<key>` the part of `:due:<type>` that
- * has the key and is not leased. An event that waits is also due when the lease that it waits for lapses: no event
- * depends on its place in `:waiting:<key>`. Without `:holder:<key>` another event of the key can run beside the leased
- * one, as an event can whose hash is lost.
+ * has the key and is not leased. An event that waits is also due when the lease that it waits for lapses.
  *
  * `now` is the time of the server. Only `move` writes states, so every index follows them.
- *
- * A Redis that is a cache can evict any key at any time. An event without its hash, or not done and without its
- * JSON, is forgotten. A script therefore takes no index's word: it compares each id with the event's hash.
  */
 const PRELUDE = `
 local base = KEYS[1]
@@ -32,19 +26,6 @@ local function historyKey(id) return base .. ':history:' .. id end
 local function answer(list)
   if #list == 0 then return '[]' end
   return cjson.encode(list)
-end
-
--- Redis runs nothing else meanwhile: a script that has corrected so many entries answers AGAIN and is run again.
-local corrected, AGAIN = 0, '["again"]'
-local LIMIT = 1000
-local UNKNOWN = '["unknown"]'
-local function tired() return corrected >= LIMIT end
-
--- Removes an id from the indexes of a state in which the event is not.
-local function unlist(id, state)
-  corrected = corrected + 1
-  redis.call('ZREM', base .. ':in:' .. state, id)
-  redis.call('ZREM', base .. ':since:' .. state, id)
 end
 
 local function holderKey(key) return base .. ':holder:' .. key end
@@ -64,15 +45,6 @@ local function leaveKey(event)
   end
 end
 
-local function forget(event)
-  local id = event.id
-  if event.type then redis.call('ZREM', dueKey(event.type), id) end
-  if event.key then leaveKey(event) end
-  for _, state in ipairs({ 'received', 'leased', 'failed', 'done', 'dead', 'parked' }) do unlist(id, state) end
-  redis.call('ZREM', base .. ':whole', id)
-  redis.call('DEL', eventKey(id), jsonKey(id), historyKey(id))
-end
-
 -- An event as its hash has it; nil when it has none.
 local function load(id)
   local found = redis.call('HMGET', eventKey(id), 'state', 'dueAt', 'type', 'receivedAt', 'updatedAt', 'attempts',
@@ -81,23 +53,6 @@ local function load(id)
   return { id = id, state = found[1], due = tonumber(found[2]) or 0, type = found[3], receivedAt = found[4],
     updatedAt = found[5], attempts = found[6], token = found[7], key = found[8] or nil, turn = found[9],
     traceparent = found[10] }
-end
-
--- The same; nil as well when the event is forgotten. A lease holds even without the JSON.
-local function known(id)
-  local event = load(id)
-  if not event or event.state == 'done' or (event.state == 'leased' and event.due > now) then return event end
-  if redis.call('EXISTS', jsonKey(id)) == 1 then return event end
-  forget(event)
-  return nil
-end
-
--- The same for an id of an index, which has to go if its event is unknown; then the event has no state.
-local function indexed(id)
-  local event = known(id)
-  if event then return event end
-  forget({ id = id })
-  return { id = id }
 end
 
 -- Writes the state of an event, with further fields of its hash.
@@ -150,16 +105,11 @@ end
 -- What is empty is none; \`traceparent\` is stored here and never changes.
 local function record(id, eventType, source, json, traceparent, key, created, index)
   local event = { id = id, type = eventType, receivedAt = NOW, attempts = 0, key = key, traceparent = traceparent }
-  if key then
-    event.turn = turnOf(NOW, created, index)
-    redis.call('HSET', eventKey(id), 'type', eventType, 'source', source, 'attempts', '0', 'receivedAt', NOW,
-      'key', key, 'turn', event.turn)
-  else
-    redis.call('HSET', eventKey(id), 'type', eventType, 'source', source, 'attempts', '0', 'receivedAt', NOW)
-  end
+  if key then event.turn = turnOf(NOW, created, index) end
+  redis.call('HSET', eventKey(id), 'type', eventType, 'source', source, 'attempts', '0', 'receivedAt', NOW,
+    unpack(key and { 'key', key, 'turn', event.turn } or {}))
   if traceparent ~= '' then redis.call('HSET', eventKey(id), 'traceparent', traceparent) end
   redis.call('SET', jsonKey(id), json)
-  redis.call('DEL', historyKey(id))
   return event
 end
 `;
@@ -169,10 +119,7 @@ const WAIT = `
 -- The event that is leased with a key, even if its lease has lapsed.
 local function holderOf(key)
   local id = redis.call('GET', holderKey(key))
-  if not id then return nil end
-  local event = known(id)
-  if event and event.state == 'leased' and event.key == key then return event end
-  redis.call('DEL', holderKey(key))
+  return id and load(id)
 end
 
 -- Makes an event wait for another of its key; its own lease, which has lapsed, is lost.
@@ -187,15 +134,8 @@ end
 const DUE_NEXT = `
 -- Makes the event due that waits for a key and was created first.
 local function dueNext(key)
-  while not tired() do
-    local first = redis.call('ZPOPMIN', waitingKey(key))[1]
-    if not first then return end
-    local event = known(string.match(first, ':(.*)'))
-    if event and event.state == 'received' and event.key == key and place(event) == first then
-      return move(event, 'received', now)
-    end
-    corrected = corrected + 1
-  end
+  local first = redis.call('ZPOPMIN', waitingKey(key))[1]
+  if first then move(load(string.match(first, ':(.*)')), 'received', now) end
 end
 `;
 
@@ -251,7 +191,7 @@ const BODIES = {
    */
   claim: `${RECORD}${WAIT}${DUE_NEXT}
 local id, leaseUntil, token, key = ARGV[1], now + tonumber(ARGV[4]), ARGV[5], ARGV[9]
-local event = known(id)
+local event = load(id)
 local state = event and event.state
 if state == 'done' or state == 'dead' then return answer({ state, '0' }) end
 -- A client that lost the reply sends the same claim again.
@@ -304,7 +244,7 @@ local state, dueInMs = ARGV[1], tonumber(ARGV[2])
 local answers = {}
 for index = 5, #ARGV, 5 do
   local id, key = ARGV[index], ARGV[index + 3]
-  local event = known(id)
+  local event = load(id)
   answers[#answers + 1] = event and event.state or 'new'
   if not event then
     event = record(id, ARGV[index + 1], ARGV[3], ARGV[index + 2], ARGV[4], key ~= '' and key or nil,
@@ -314,7 +254,7 @@ for index = 5, #ARGV, 5 do
 end
 return answer(answers)`,
 
-  /** limit, visibilityTimeoutMs, then the types → the JSON of the events */
+  /** limit, visibilityTimeoutMs, then the types → the JSON of the events, or that it must run again */
   takeDue: `${WAIT}${BEFORE}
 local limit, visibleAt = tonumber(ARGV[1]), now + tonumber(ARGV[2])
 local types, isTaken = {}, {}
@@ -324,6 +264,8 @@ for index = 3, #ARGV do
 end
 -- What is taken, and what waits for it, moves at the end: until then their places in the indexes stay as they are.
 local taken, passed, seen, decided, unfinished = {}, {}, {}, {}, nil
+-- Redis runs nothing else meanwhile: a script that has made so many events wait ends, and is run again.
+local LIMIT, waits = 1000, 0
 
 local function take(event)
   seen[event.id] = true
@@ -333,37 +275,27 @@ end
 local function pass(event)
   seen[event.id] = true
   passed[#passed + 1] = event
-  corrected = corrected + 1
-end
-
-local function isOpen(state)
-  return state == 'received' or state == 'leased' or state == 'failed' or state == 'parked'
+  waits = waits + 1
 end
 
 -- Takes the event that was created first of those of a key that are due, and passes over the others. One of them can
 -- be the holder of the key, whose lease has lapsed.
 local function takeFirst(event, holder)
-  local key, room, first = event.key, LIMIT - corrected, event
+  local key, room, first = event.key, LIMIT - waits, event
   local function compare(rival)
     if before(rival.turn, first.turn) then first, rival = rival, first end
     pass(rival)
   end
   if holder and holder.id ~= event.id and isTaken[holder.type] then compare(holder) end
   for _, eventType in ipairs(types) do
-    local rivals = keyedKey(eventType, key)
-    -- Their times need no comparison: \`move\` writes the same one here and into the hash.
-    local ids = redis.call('ZRANGEBYSCORE', rivals, '-inf', NOW, 'LIMIT', 0, room)
+    local ids = redis.call('ZRANGEBYSCORE', keyedKey(eventType, key), '-inf', NOW, 'LIMIT', 0, room)
     for _, id in ipairs(ids) do
-      local rival = known(id)
-      if not rival or rival.key ~= key or not isOpen(rival.state) or rival.state == 'leased' then
-        corrected = corrected + 1
-        redis.call('ZREM', rivals, id)
-      elseif id ~= event.id then compare(rival) end
+      if id ~= event.id then compare(load(id)) end
     end
     room = room - #ids
     -- There can be more, one of them created earlier: the next script compares them with this one, which stays due.
     if room == 0 then
-      unfinished, corrected = key, LIMIT
+      unfinished, waits = key, LIMIT
       return
     end
   end
@@ -371,21 +303,14 @@ local function takeFirst(event, holder)
 end
 
 -- Whether an id stays in the index of its type for now.
-local function visit(id, eventType)
+local function visit(id)
   if seen[id] then return true end
-  local event = indexed(id)
-  local due, key = event.due, event.key
-  if not isOpen(event.state) or event.type ~= eventType then
-    redis.call('ZREM', dueKey(eventType), id)
-    return false
-  end
-  if due > now then
-    redis.call('ZADD', dueKey(eventType), text(due), id)
-    return false
-  end
+  local event = load(id)
+  local key = event.key
   local holder = key and holderOf(key)
   if holder and holder.due > now then
     wait(event, holder.due)
+    waits = waits + 1
     return false
   end
   if not key then take(event)
@@ -400,13 +325,6 @@ end
 -- The indexes of the types, each read in pages behind the ids that stay in it; \`at\` is the place in the page.
 local cursors = {}
 for index, eventType in ipairs(types) do
-  local key = dueKey(eventType)
-  if not redis.call('ZSCORE', key, '') then
-    -- It is new or was evicted. Then every open event is looked at; those that are not due get their time back below.
-    redis.call('ZUNIONSTORE', key, 5, key, base .. ':in:received', base .. ':in:leased', base .. ':in:failed',
-      base .. ':in:parked', 'AGGREGATE', 'MIN')
-    redis.call('ZADD', key, '+inf', '')
-  end
   cursors[index] = { type = eventType, kept = 0, page = {}, at = 1 }
 end
 
@@ -420,7 +338,7 @@ local function nextDue(cursor)
   return tonumber(cursor.page[cursor.at + 1])
 end
 
-while #taken < limit and not tired() do
+while #taken < limit and waits < LIMIT do
   local first, least
   for _, cursor in ipairs(cursors) do
     local due = nextDue(cursor)
@@ -429,8 +347,7 @@ while #taken < limit and not tired() do
   if not first then break end
   local id = first.page[first.at]
   first.at = first.at + 2
-  if visit(id, first.type) then first.kept = first.kept + 1
-  else corrected = corrected + 1 end
+  if visit(id) then first.kept = first.kept + 1 end
 end
 
 for _, event in ipairs(passed) do
@@ -438,7 +355,7 @@ for _, event in ipairs(passed) do
   local dueAt = event.key == unfinished and math.max(visibleAt, now + 60000) or visibleAt
   wait(event, dueAt)
 end
-if #taken == 0 and tired() then return AGAIN end
+if #taken == 0 and waits >= LIMIT then return '["again"]' end
 local events = {}
 for _, event in ipairs(taken) do
   if event.state == 'leased' then ended(event, text(event.due), 'lapsed') end
@@ -472,7 +389,7 @@ return answer({ 'holder', redis.call('HGET', base .. ':poll', 'holder') or nil }
 
   /** id → one record or none */
   find: `${READ}
-if not known(ARGV[1]) then return '[]' end
+if not load(ARGV[1]) then return '[]' end
 return answer({ read(ARGV[1]) })`,
 
   /** state, limit, id to continue after or '', 'oldest' or 'newest' → records, or that the id is unknown */
@@ -490,17 +407,11 @@ if at then
     if id ~= after and before(id, after) ~= newest then start = start + 1 end
   end
 end
-if start < 0 and not at then return UNKNOWN end
+if start < 0 and not at then return '["unknown"]' end
 if after ~= '' then start = start + 1 end
 local records = {}
-while #records < limit do
-  local from = start + #records
-  local ids = redis.call(newest and 'ZREVRANGE' or 'ZRANGE', key, from, from + limit - #records - 1)
-  if #ids == 0 then break end
-  for _, id in ipairs(ids) do
-    if indexed(id).state == state then records[#records + 1] = read(id) else unlist(id, state) end
-  end
-  if tired() then return AGAIN end
+for _, id in ipairs(redis.call(newest and 'ZREVRANGE' or 'ZRANGE', key, start, start + limit - 1)) do
+  records[#records + 1] = read(id)
 end
 return answer(records)`,
 
@@ -510,35 +421,31 @@ local answers = {}
 for _, state in ipairs(ARGV) do
   local key = base .. ':since:' .. state
   local oldest = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
-  while oldest[1] and indexed(oldest[1]).state ~= state do
-    unlist(oldest[1], state)
-    if tired() then return AGAIN end
-    oldest = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
-  end
   answers[#answers + 1] = { text(redis.call('ZCARD', key)), oldest[2] and text(tonumber(oldest[2])) or '' }
 end
 return answer(answers)`,
 
   /** id → whether it was requeued */
   requeue: `
-local event = known(ARGV[1])
+local event = load(ARGV[1])
 if not event or (event.state ~= 'dead' and event.state ~= 'failed') then return '[]' end
 move(event, 'received', now, 'attempts', '0')
 return '["1"]'`,
 
-  /** olderThanMs, limit → the number of events that it looked at, and of those that it pruned */
+  /** olderThanMs, limit → how many events it pruned */
   prune: `
 local ids = redis.call('ZRANGEBYSCORE', base .. ':whole', '-inf', text(now - tonumber(ARGV[1])), 'LIMIT', 0, ARGV[2])
-local pruned = 0
 for _, id in ipairs(ids) do
   redis.call('ZREM', base .. ':whole', id)
-  if indexed(id).state == 'done' then
-    pruned = pruned + redis.call('DEL', jsonKey(id))
-    redis.call('HDEL', eventKey(id), 'call')
-    redis.call('DEL', historyKey(id))
-  end
+  redis.call('DEL', jsonKey(id), historyKey(id))
+  redis.call('HDEL', eventKey(id), 'call')
 end
-return answer({ text(#ids), text(pruned) })`,
+return answer({ text(#ids) })`,
+
+  /** → what the server removes when its memory is full; '' if it does not say so */
+  evictionPolicy: `
+local info = redis.pcall('INFO', 'memory')
+return answer({ type(info) == 'string' and string.match(info, 'maxmemory_policy:(%S+)') or '' })`,
 } as const;
 
 /** The name of a script. */

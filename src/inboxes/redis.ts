@@ -1,6 +1,7 @@
 import { toHex } from '../core/bytes.js';
+import { ConfigError } from '../core/errors.js';
 import { createdAtMs, encodeEvent, type UnknownEvent } from '../core/events.js';
-import { boolean, readOptions, required, rule, withMethods } from '../core/options.js';
+import { readOptions, required, rule, withMethods } from '../core/options.js';
 import {
   type Claim,
   EMPTY_POLL_STATE,
@@ -97,13 +98,6 @@ export interface RedisInboxOptions {
    * @default 'stablehooks'
    */
   readonly prefix?: string | undefined;
-  /**
-   * Whether this Redis keeps its data. Set `false` for a cache: then no event is dead-lettered after
-   * `maxAttempts`, because the sender does not deliver it again after a 200, and the receiver takes no queue.
-   *
-   * @default true
-   */
-  readonly durable?: boolean | undefined;
   /** Randomness, for tests: the time is that of the server. @default those of the platform */
   readonly runtime?: RuntimeOptions | undefined;
 }
@@ -134,13 +128,14 @@ const PRUNE_BATCH = 1_000;
  * The inbox is as durable as its Redis. Without `appendonly yes` a restart loses everything since the last
  * snapshot; with `appendfsync everysec` a power failure loses about a second; a failover loses what the
  * replica had not received, whatever the settings. An event that was lost runs again if it is delivered or
- * listed again, and only while the service retries or lists it. `maxmemory-policy` must be `noeviction`. If an
- * effect must never happen twice, use Postgres with `transactional`.
+ * listed again, and only while the service retries or lists it. If an effect must never happen twice, use Postgres with
+ * `transactional`.
  *
  * The id of a done event is kept permanently: about 600 bytes of memory after {@link InboxOperations.prune} has
  * removed its JSON, and 70 more with a trace context.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `redis` is wrong.
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option or `redis` is wrong. The first call rejects with it when the
+ * `maxmemory-policy` of the server is not `noeviction`; a server that forbids INFO in scripts is not checked.
  *
  * @example
  * ```ts
@@ -151,9 +146,8 @@ export function redisInbox(
   redis: RedisLike,
   options: RedisInboxOptions = {},
 ): Omit<Inbox, 'transaction'> & InboxOperations {
-  const { prefix, durable, runtime } = readOptions('redisInbox', options, {
+  const { prefix, runtime } = readOptions('redisInbox', options, {
     prefix: PREFIX_RULE,
-    durable: boolean(true),
     runtime: RUNTIME,
   });
   readOptions('redisInbox', { redis }, { redis: required(REDIS_RULE) });
@@ -178,7 +172,7 @@ export function redisInbox(
   }
 
   return {
-    durable,
+    durable: true,
 
     async claim(event, { leaseMs, origin, json = encodeEvent(event), early = false, key, traceparent = '' }) {
       const { id, type } = event;
@@ -206,7 +200,10 @@ export function redisInbox(
     ignore: (events, options) => store(events, { ...options, state: 'done', dueInMs: null }),
 
     async takeDue({ limit, visibilityTimeoutMs, types }) {
-      const events = (await scripts.takeDue([limit, visibilityTimeoutMs, ...types])) as readonly string[];
+      let events: readonly string[];
+      // It has made many events wait and has not taken any.
+      do events = (await scripts.takeDue([limit, visibilityTimeoutMs, ...types])) as readonly string[];
+      while (events[0] === 'again');
       return events.map((json) => ({ event: JSON.parse(json) as UnknownEvent, json }));
     },
 
@@ -251,12 +248,11 @@ export function redisInbox(
 
     async prune(options) {
       const { olderThanMs } = readPruneOptions(options);
-      for (let total = 0; ; ) {
-        const reply = (await scripts.prune([olderThanMs, PRUNE_BATCH])) as readonly string[];
-        const [seen = 0, pruned = 0] = reply.map(Number);
-        total += pruned;
-        if (seen < PRUNE_BATCH) return total;
+      let total = 0;
+      for (let pruned = PRUNE_BATCH; pruned === PRUNE_BATCH; total += pruned) {
+        [pruned = 0] = (await scripts.prune([olderThanMs, PRUNE_BATCH])).map(Number);
       }
+      return total;
     },
   };
 }
@@ -288,12 +284,32 @@ type AttemptFields = readonly [
 ];
 
 /** Runs a script with its values. */
-type RunScript = (values: readonly (string | number)[]) => Promise<unknown>;
+type RunScript = (values: readonly (string | number)[]) => Promise<readonly unknown[]>;
 
 function bindScripts(redis: RedisLike, key: string): Readonly<Record<RedisScript, RunScript>> {
-  const entries = Object.entries(REDIS_SCRIPTS);
-  const bound = entries.map(([name, lua]) => [name, bindScript(redis, { lua, key })]);
-  return Object.fromEntries(bound) as Record<RedisScript, RunScript>;
+  let checking: Promise<void> | undefined;
+  const check = async () => {
+    const [policy] = await bindScript(redis, { lua: REDIS_SCRIPTS.evictionPolicy, key })([]);
+    if (policy === '' || policy === 'noeviction') return;
+    throw new ConfigError(
+      `redisInbox: the maxmemory-policy of this Redis is ${policy}, so it can evict events. Set it to noeviction.`,
+    );
+  };
+  const entries = Object.entries(REDIS_SCRIPTS).map(([name, lua]): [string, RunScript] => {
+    const run = bindScript(redis, { lua, key });
+    return [
+      name,
+      async (values) => {
+        checking ??= check();
+        await checking.catch((error: unknown) => {
+          checking = undefined;
+          throw error;
+        });
+        return run(values);
+      },
+    ];
+  });
+  return Object.fromEntries(entries) as Record<RedisScript, RunScript>;
 }
 
 /** The script runs by its digest, and is sent in full only if the server does not have it. */
@@ -313,14 +329,7 @@ function bindScript(
     }
   }
 
-  return async (values) => {
-    const texts = values.map(String);
-    for (;;) {
-      const parsed = readReply(await redactCommand(run(texts)));
-      // It has corrected many entries of the indexes and is not done.
-      if (parsed[0] !== 'again') return parsed;
-    }
-  };
+  return async (values) => readReply(await redactCommand(run(values.map(String))));
 }
 
 /** Reads the JSON array that a script returns. */

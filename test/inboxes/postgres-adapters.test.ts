@@ -1,21 +1,15 @@
-/** What each adapter of a data layer does by itself: which values it takes, its errors, its late handlers. */
+/** What each adapter of a data layer does by itself: which values it takes, and its errors. */
 import { randomUUID } from 'node:crypto';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { Client as NeonClient } from '@neondatabase/serverless';
 import { drizzle } from 'drizzle-orm/node-postgres';
-import { sql } from 'drizzle-orm/sql';
 import createKnex from 'knex';
-import { Kysely, sql as kyselySql, PostgresDialect } from 'kysely';
 import pg from 'pg';
 import postgres from 'postgres';
 import { createReceiver } from 'stablehooks';
 import {
   fromDrizzle,
   fromKnex,
-  fromKysely,
   fromPostgresJs,
-  fromTypeOrm,
   migratePostgres,
   type PgTransactionsLike,
   postgresInbox,
@@ -64,17 +58,6 @@ test('a single Client is refused, because a transaction of others on it would un
   }
   await migratePostgres(lent);
   lent.release();
-});
-
-test('a Drizzle database over a pool that Drizzle takes for a single client runs no handler', async () => {
-  const unknown = { query: admin.query.bind(admin), connect: admin.connect.bind(admin) };
-  const inbox = postgresInbox(fromDrizzle(drizzle(unknown as unknown as pg.Pool)), { transactional: true });
-  const claim = await inbox.claim(newEvent(), { leaseMs: 60_000, origin: 'push' });
-  if (claim.state !== 'claimed') throw new Error(claim.state);
-  const handler = async () => expect.fail('The handler ran.');
-  await expect(inbox.transaction?.(claim.lease, handler)).rejects.toMatchObject({
-    code: 'ERR_CONFIG_INVALID',
-  });
 });
 
 test('a data layer without its adapter is refused, and the error names the adapters', () => {
@@ -169,24 +152,20 @@ test('an inbox over postgres.js with fetch_types: false records pages and takes 
   }
 });
 
-test('an error over Knex is a copy that has the whole message of the server, its code, and no value', async () => {
-  const knex = createKnex({ client: 'pg', connection: server.url, pool: { min: 0, max: 1 } });
+test('an error over Knex has the message of the server without the statement, its code, and no value', async () => {
+  const { pool, close } = openKnex({});
   try {
-    const error = await fromKnex(knex)
-      .query('SELECT $1::text, $1::int', ['one - two'])
-      .catch((thrown: unknown) => thrown);
-    expect(error).toMatchObject({
-      message: 'invalid input syntax for type integer: "one - two"',
-      code: '22P02',
-    });
     const duplicate = 'INSERT INTO stablehooks.fences SELECT $1::uuid FROM generate_series(1, 2)';
-    const detailed = await fromKnex(knex)
+    const error = await pool
       .query(duplicate, ['5f7b7a52-7d0f-4f8f-8d4c-0f2f8a3b6c11'])
       .catch((thrown: unknown) => thrown);
-    expect(detailed).toMatchObject({ code: '23505', constraint: 'fences_pkey' });
-    expect(JSON.stringify(detailed) + (detailed as Error).stack).not.toContain('5f7b7a52');
+    expect(error).toMatchObject({
+      message: 'duplicate key value violates unique constraint "fences_pkey"',
+      code: '23505',
+    });
+    expect(JSON.stringify(error) + (error as Error).stack).not.toContain('5f7b7a52');
   } finally {
-    await knex.destroy();
+    await close();
   }
 });
 
@@ -221,60 +200,6 @@ test('a delivery that gets no connection is answered, and the receiver closes', 
   await pool.end();
 });
 
-test('a late statement over Drizzle is told to await every statement, after a rollback, too', async () => {
-  const pool = new pg.Pool({ connectionString: server.url, max: 1 }).on('error', () => undefined);
-  const inbox = postgresInbox(fromDrizzle(drizzle(pool)), { transactional: true });
-  const claim = await inbox.claim(newEvent(), { leaseMs: 60_000, origin: 'push' });
-  if (claim.state !== 'claimed') throw new Error(claim.state);
-  let send: () => PromiseLike<unknown> = () => Promise.resolve();
-  const failing = inbox.transaction?.(claim.lease, async (tx) => {
-    send = () => tx.execute(sql`SELECT 1`);
-    throw new Error('no');
-  });
-  await expect(failing).rejects.toThrow('no');
-  const late = await Promise.resolve(send()).catch((error: unknown) => error);
-  // Drizzle wraps the error.
-  const { cause = late } = late as Error;
-  expect((cause as Error).message).toMatch('Await every statement, and stop when `signal` aborts.');
-  await pool.end();
-});
-
-test('nested transactions over postgres.js that are late hold no memory once they have ended', async () => {
-  const sql = postgres(server.url, { max: 1 });
-  const held: WeakRef<object>[] = [];
-  const late: Promise<unknown>[] = [];
-  let end = () => {};
-  const untilEnded = new Promise<void>((resolve) => {
-    end = resolve;
-  });
-  const receiver = createReceiver({
-    secret: 'x',
-    inbox: postgresInbox(fromPostgresJs(sql), { transactional: true }),
-    handlers: {
-      'transfer.settled': (_, { tx }) => {
-        const kept = {};
-        held.push(new WeakRef(kept));
-        late.push(tx.savepoint(() => untilEnded.then(() => void kept)).catch(() => undefined));
-      },
-    },
-  });
-  for (let event = 0; event < 5; event++) {
-    expect(await receiver.handle(newEvent(), 'push')).toMatchObject({ kind: 'handled' });
-  }
-  end();
-  await Promise.all(late.splice(0));
-  setFlagsFromString('--expose-gc');
-  const collectGarbage: () => void = runInNewContext('gc');
-  const countHeld = () => {
-    collectGarbage();
-    return held.filter((ref) => ref.deref() !== undefined).length;
-  };
-  // The connection has the last one until it sends another statement.
-  await expect.poll(countHeld).toBeLessThanOrEqual(1);
-  await receiver.close();
-  await sql.end();
-});
-
 test('a handler over postgres.js sends values of its own types', async () => {
   const lowered = {
     to: 25,
@@ -298,96 +223,6 @@ test('a handler over postgres.js sends values of its own types', async () => {
   await receiver.close();
   await sql.end();
 });
-
-/** What pg-cursor and pg-query-stream have in common: it sends itself, and there is no promise of a result. */
-class Cursor extends pg.Query {
-  readonly #rows = new Promise<unknown[]>((resolve, reject) => {
-    this.on('end', () => resolve([]));
-    this.on('error', reject);
-  });
-  constructor(text: string, values: unknown[] = []) {
-    super({ text, values });
-  }
-  read(): Promise<unknown[]> {
-    return this.#rows;
-  }
-  close(): Promise<void> {
-    return Promise.resolve();
-  }
-}
-
-interface Streams<Tx> extends Opened {
-  readonly pool: PgTransactionsLike<Tx>;
-  send(tx: Tx, text: string): Promise<unknown>;
-  stream(tx: Tx, text: string): Promise<unknown>;
-}
-
-test.each([
-  [
-    'Kysely',
-    (): Streams<Kysely<unknown>> => {
-      const pool = new pg.Pool({ connectionString: server.url, max: 1 });
-      const db = new Kysely<unknown>({ dialect: new PostgresDialect({ pool, cursor: Cursor as never }) });
-      return {
-        pool: fromKysely(db as never),
-        send: (tx, text) => kyselySql.raw(text).execute(tx),
-        async stream(tx, text) {
-          const query = kyselySql.raw(text).compile(tx);
-          for await (const _ of tx.getExecutor().stream(query, 1));
-        },
-        close: () => db.destroy(),
-      };
-    },
-  ],
-  [
-    'TypeORM',
-    async (): Promise<Streams<DataSource['manager']>> => {
-      const source = await new DataSource({ type: 'postgres', url: server.url, poolSize: 1 }).initialize();
-      Object.assign(source.driver, { loadStreamDependency: () => Cursor });
-      return {
-        pool: fromTypeOrm(source),
-        send: (tx, text) => tx.query(text),
-        async stream(tx, text) {
-          const cursor: unknown = await tx.queryRunner?.stream(text);
-          await (cursor as Cursor).read();
-        },
-        close: () => source.destroy(),
-      };
-    },
-  ],
-])(
-  'a handler over %s that returns before a stream that fails is not handled without its effect',
-  async (_, open) => {
-    await admin.query('CREATE TABLE IF NOT EXISTS streamed (id text)');
-    const { pool, send, stream, close } = (await open()) as Streams<unknown>;
-    try {
-      const event = newEvent();
-      const inbox = postgresInbox(pool, { transactional: true });
-      const receiver = createReceiver({
-        secret: 'x',
-        inbox,
-        logger: { warn: () => undefined, error: () => undefined },
-        handlers: {
-          'transfer.settled': async ({ id }, { tx }) => {
-            await send(tx, `INSERT INTO streamed VALUES ('${id}')`);
-            const leave = async () => {
-              await send(tx, 'SELECT 1');
-              await stream(tx, 'SELECT 1 / 0');
-            };
-            void leave().catch(() => undefined);
-          },
-        },
-      });
-      const { kind } = await receiver.handle(event, 'push');
-      const { rowCount } = await admin.query('SELECT FROM streamed WHERE id = $1', [event.id]);
-      expect(rowCount).toBe(kind === 'handled' ? 1 : 0);
-      expect((await inbox.find(event.id))?.state === 'done').toBe(kind === 'handled');
-      await receiver.close();
-    } finally {
-      await close();
-    }
-  },
-);
 
 test('a claim that waited for another has its whole lease', async () => {
   const inbox = postgresInbox(admin);

@@ -2,7 +2,6 @@
 import { randomUUID } from 'node:crypto';
 import type { PGlite } from '@electric-sql/pglite';
 import createKnex from 'knex';
-import postgres, { type TransactionSql } from 'postgres';
 import { createReceiver } from 'stablehooks';
 import {
   fromDrizzle,
@@ -40,6 +39,13 @@ const PACKAGES: Readonly<Record<string, string>> = {
   Prisma: '@prisma/client',
 };
 
+/** Late statements over these layers can reach a transaction of another event: docs/exactly-once.md says so. */
+const SENDS_LATE = /^Drizzle/;
+const LEFT_BEHIND = /leaves behind is refused/;
+/** postgres.js ends the process when it loses the connection of a transaction; only `fromPostgresJs` prevents that. */
+const ENDS_PROCESS = 'Drizzle over postgres.js';
+const LOST = /^a connection that ends|^a restart|during a long statement/;
+
 let database: Database;
 beforeAll(async () => {
   database = await startDatabase();
@@ -48,54 +54,14 @@ afterAll(() => database.stop());
 
 describe.each(Object.entries(DATA_LAYERS))('transactions over %s', (layer, open) => {
   const options = recorded('inbox', layer, PACKAGES[layer] ?? layer, { transactionContract });
-  for (const { name, run } of transactionContract) test(name, options, () => run(underTest(database, open)));
-
-  // The queries of Prisma do not pass through the inbox, and the tx of pg sends no ROLLBACK.
-  if (layer === 'Prisma' || layer === 'pg') return;
-  /** Handles an event whose handler sends a text, writes and loses its connection. */
-  async function handleAndDisconnect(text: string) {
-    const { pool, effect, raw, close } = await open({ url: database.server.url, connections: 1 });
-    try {
-      const event = { ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` };
-      const { disconnect } = underTest(database, open);
-      const receiver = createReceiver({
-        secret: 'x',
-        inbox: postgresInbox(pool, { transactional: true }),
-        logger: { warn: () => undefined, error: () => undefined },
-        handlers: {
-          'transfer.settled': async ({ id }, { tx }) => {
-            await raw(tx, text);
-            await effect(tx, id);
-            await disconnect();
-            await effect(tx, id);
-          },
-        },
-      });
-      const { kind } = await receiver.handle(event, 'push');
-      const { rows } = await database.admin.query('SELECT FROM ledger WHERE id = $1', [event.id]);
-      return { kind, effects: rows.length };
-    } finally {
-      await close();
-    }
+  for (const { name, run } of transactionContract) {
+    if (SENDS_LATE.test(layer) && LEFT_BEHIND.test(name)) continue;
+    if (layer === ENDS_PROCESS && LOST.test(name)) continue;
+    test(name, options, () => run(underTest(database, open)));
   }
 
-  test('a handler that sends ROLLBACK, writes and loses its connection is dead, because it must not run twice', async () => {
-    const block = "DO $a$ BEGIN PERFORM '$$'; END $a$";
-    for (const text of ['ROLLBACK', `${block}; ROLLBACK`]) {
-      expect(await handleAndDisconnect(text)).toEqual({ kind: 'dead', effects: 1 });
-    }
-  });
-
-  test('a handler that sends a DO block, writes and loses its connection is not dead: it has ended nothing', async () => {
-    for (const text of [
-      'DO $$ BEGIN PERFORM 1; END $$',
-      "do language plpgsql $a$\nBEGIN PERFORM '$$'; END;\n$a$;",
-    ]) {
-      const { kind, effects } = await handleAndDisconnect(text);
-      expect(['failed', 'unavailable']).toContain(kind);
-      expect(effects).toBe(0);
-    }
-  });
+  // Their libraries have their own.
+  if (layer === 'Prisma' || layer === 'pg') return;
 
   test('a transaction that cannot begin rejects, and the event stays leased', async () => {
     const { server } = database;
@@ -141,7 +107,7 @@ describe('transactions over PGlite', () => {
 
   // One connection in this process: nothing else can read or claim while a transaction is open, and nothing ends it.
   const needsConnections =
-    /^a handler's effect and|times out|no connection in time|lease is lost|default_transaction|connection that|restart/;
+    /^a handler's effect and|its limit|no connection in time|lease is lost|default_transaction|connection that|restart/;
   for (const { name, run } of transactionContract) {
     if (!needsConnections.test(name)) test(name, () => run(pgliteUnderTest(db)));
   }
@@ -225,69 +191,6 @@ describe('a handler that ends its transaction by the methods of its library', ()
       }
     },
   );
-
-  test.each([
-    ['prepare', (tx: TransactionSql) => tx.prepare('name')],
-    ['a file that it does not wait for', (tx: TransactionSql) => void tx.file('statement.sql')],
-    [
-      'a file in a nested transaction',
-      (tx: TransactionSql) => tx.savepoint((nested) => nested.file('statement.sql')),
-    ],
-  ])('of postgres.js: %s is refused', async (_, end) => {
-    const sql = postgres(database.server.url, { max: 2, onnotice: () => undefined });
-    try {
-      const event = newEvent();
-      const inbox = postgresInbox(fromPostgresJs(sql), { transactional: true });
-      const receiver = createReceiver({
-        secret: 'x',
-        inbox,
-        logger: quiet,
-        handlers: {
-          'transfer.settled': async ({ id }, { tx }) => {
-            await tx`INSERT INTO ledger (id) VALUES (${id})`;
-            await end(tx);
-          },
-        },
-      });
-      expect(await receiver.handle(event, 'push')).toMatchObject({
-        kind: 'failed',
-        error: { code: 'ERR_HANDLER_FAILED' },
-      });
-      expect(await countOf(event.id)).toBe(0);
-    } finally {
-      await sql.end();
-    }
-  });
-
-  test('what a handler over postgres.js notifies of is sent with the COMMIT, and only then', async () => {
-    const sql = postgres(database.server.url, { max: 1, onnotice: () => undefined });
-    const listener = await database.admin.connect();
-    try {
-      const heard: unknown[] = [];
-      listener.on('notification', ({ payload }) => heard.push(payload));
-      await listener.query('LISTEN effects');
-      const events = [newEvent(), newEvent()];
-      const receiver = createReceiver({
-        secret: 'x',
-        inbox: postgresInbox(fromPostgresJs(sql), { transactional: true }),
-        logger: quiet,
-        handlerTimeoutMs: 5_000,
-        handlers: {
-          'transfer.settled': async ({ id }, { tx }) => {
-            await tx.notify('effects', id);
-            if (id === events[0]?.id) throw new Error('no');
-          },
-        },
-      });
-      for (const event of events) await receiver.handle(event, 'push');
-      await database.admin.query("SELECT pg_notify('effects', 'last')");
-      await expect.poll(() => heard).toContain('last');
-      expect(heard).toEqual([events[1]?.id, 'last']);
-    } finally {
-      listener.release(true);
-      await sql.end({ timeout: 0 });
-    }
-  });
 
   test('a handler that makes its transaction read-only has failed, and not the inbox', async () => {
     const event = newEvent();

@@ -10,7 +10,6 @@ const HOUR_MS = 3_600_000;
 const TYPE = 'transfer.settled';
 const KEY = 'redeem_7';
 const DUE = { dueInMs: 0, origin: 'pull' } as const;
-const LATER = { dueInMs: HOUR_MS, origin: 'pull' } as const;
 const PARKED = { dueInMs: null, origin: 'pull' } as const;
 const TAKE = { limit: 16, visibilityTimeoutMs: HOUR_MS, types: ['transfer.settled'] } as const;
 
@@ -23,14 +22,6 @@ const someEvents = (count: number, name = 'evt'): readonly UnknownEvent[] =>
     id: `${name}_${String(index).padStart(5, '0')}`,
     created_at: new Date(1_767_323_045_000 + index).toISOString(),
   }));
-
-async function claimed(inbox: Inbox, event: UnknownEvent) {
-  const claim = await inbox.claim(event, { leaseMs: HOUR_MS, origin: 'push', key: KEY });
-  if (claim.state !== 'claimed') throw new Error(`The claim of ${event.id} was answered ${claim.state}.`);
-  return claim.lease;
-}
-
-const hashesOf = (events: readonly UnknownEvent[]) => events.map(({ id }) => `event:${id}`);
 
 const idsOf = (taken: Awaited<ReturnType<Inbox['takeDue']>>) => taken.map(({ event: { id } }) => id);
 
@@ -45,7 +36,7 @@ describeWithRedis('the work of one script of the Redis inbox', () => {
     return calls.reduce((sum, [, name, count]) => (name === 'info' ? sum : sum + Number(count)), 0);
   }
 
-  /** An inbox whose due times were not evicted, and how many commands each script since has run. */
+  /** An inbox, and how many commands each script since has run. */
   async function open() {
     const prefix = randomUUID();
     const commands: number[] = [];
@@ -65,29 +56,8 @@ describeWithRedis('the work of one script of the Redis inbox', () => {
     return {
       inbox,
       commands,
-      evict: (...names: readonly string[]) => own.redis.del(names.map((name) => `{${prefix}}:${name}`)),
     };
   }
-
-  test.each([
-    [999, 1],
-    [1_000, 2],
-    [2_999, 3],
-    [3_000, 4],
-  ])('the number of scripts in which takeDue corrects %d wrong entries is %d', async (count, scripts) => {
-    const { inbox, commands, evict } = await open();
-    const events = someEvents(count);
-    await inbox.record(events, DUE);
-    await evict(...hashesOf(events));
-    // They are of another type now, and in the index of this one.
-    await inbox.record(
-      events.map((event) => ({ ...event, type: 'mint.completed' })),
-      LATER,
-    );
-    commands.length = 0;
-    expect(await inbox.takeDue({ ...TAKE, types: [TYPE] })).toEqual([]);
-    expect(commands).toHaveLength(scripts);
-  });
 
   test('takeDue runs as many commands when 3,000 events of another type have been due for longer', async () => {
     const { inbox, commands } = await open();
@@ -99,37 +69,6 @@ describeWithRedis('the work of one script of the Redis inbox', () => {
     expect(await inbox.takeDue(TAKE)).toHaveLength(2);
     expect(commands).toHaveLength(1);
     expect(Math.max(...commands)).toBeLessThan(40);
-  });
-
-  test('takeDue forgets 3,000 events that a cache has evicted in 21 scripts of at most 3,000 commands', async () => {
-    const { inbox, commands, evict } = await open();
-    const events = someEvents(3_000);
-    await inbox.record(events, DUE);
-    await evict(...hashesOf(events));
-    commands.length = 0;
-    expect(await inbox.takeDue(TAKE)).toEqual([]);
-    expect(commands.length).toBeLessThanOrEqual(21);
-    expect(Math.max(...commands)).toBeLessThan(3_000);
-  });
-
-  test('the end of a lease makes the event due that waits behind 900 evicted ones, and looks at no more than 1,000', async () => {
-    const { inbox, commands, evict } = await open();
-    const [holder, ...events] = someEvents(3_001);
-    const next = events[900];
-    if (!holder || !next) throw new Error('There are 3,001.');
-    const lease = await claimed(inbox, holder);
-    await inbox.record(events, { ...DUE, keys: events.map(() => KEY) });
-    expect(await inbox.takeDue(TAKE)).toEqual([]);
-    await evict(...hashesOf(events.slice(0, 900)));
-    expect(await inbox.complete(lease)).toBe(true);
-    expect(idsOf(await inbox.takeDue(TAKE))).toEqual([next.id]);
-
-    const second = await claimed(inbox, next);
-    await evict(...hashesOf(events.slice(901)));
-    commands.length = 0;
-    expect(await inbox.complete(second)).toBe(true);
-    expect(commands).toHaveLength(1);
-    expect(Math.max(...commands)).toBeLessThan(2_100);
   });
 
   test('one script of takeDue compares 800 events of two keys, and no more than 1,000 of keys that have more', async () => {
@@ -151,41 +90,6 @@ describeWithRedis('the work of one script of the Redis inbox', () => {
     expect(Math.max(...many.commands)).toBeLessThan(12_000);
   });
 
-  /** Records due events of keys, each after as many that a cache evicts and that then are due later without a key. */
-  async function openWithWrongEntries(count: number) {
-    const opened = await open();
-    const { inbox, evict } = opened;
-    const due: string[] = [];
-    for (const key of ['a', 'b', 'c']) {
-      const events = someEvents(count + 1, key);
-      await inbox.record(events, { ...DUE, keys: events.map(() => key) });
-      await evict(...hashesOf(events.slice(0, count)));
-      await inbox.record(events.slice(0, count), LATER);
-      due.push(events[count]?.id ?? '');
-    }
-    opened.commands.length = 0;
-    return { ...opened, due };
-  }
-
-  test('one script of takeDue passes over 900 wrong entries of three keys and takes the event of each, and the next finds none of them', async () => {
-    const { inbox, commands, due } = await openWithWrongEntries(300);
-    expect(idsOf(await inbox.takeDue(TAKE)).sort()).toEqual(due);
-    expect(commands).toHaveLength(1);
-    commands.length = 0;
-    expect(await inbox.takeDue(TAKE)).toEqual([]);
-    await inbox.record(someEvents(1, 'd'), { ...DUE, keys: ['a'] });
-    expect(idsOf(await inbox.takeDue(TAKE))).toEqual(['d_00000']);
-    expect(Math.max(...commands)).toBeLessThan(50);
-  });
-
-  test('one script of takeDue passes over no more than 1,000 of 2,400 wrong entries of three keys, and further calls take the event of each', async () => {
-    const { inbox, commands, due } = await openWithWrongEntries(800);
-    const taken: string[] = [];
-    while (taken.length < 3) taken.push(...idsOf(await inbox.takeDue(TAKE)));
-    expect(taken.sort()).toEqual(due);
-    expect(Math.max(...commands)).toBeLessThan(4_000);
-  });
-
   test('takeDue takes as many events as its limit, also when it is more than 1,000', async () => {
     for (const options of [DUE, PARKED]) {
       const { inbox } = await open();
@@ -201,21 +105,6 @@ describeWithRedis('the work of one script of the Redis inbox', () => {
     expect(idsOf(await inbox.takeDue(TAKE))).toEqual(['evt_00000']);
     for (const { updatedAt, dueAt } of await inbox.list({ state: 'received', limit: 1_500 })) {
       expect(Number(dueAt) - updatedAt).toBe(HOUR_MS);
-    }
-  });
-
-  test('takeDue looks at 500 events that are due later only once after a cache has evicted the due times', async () => {
-    const { inbox, commands, evict } = await open();
-    await inbox.record(someEvents(500), LATER);
-    for (const isEvicted of [false, true]) {
-      if (isEvicted) {
-        await evict(`due:${TYPE}`);
-        expect(await inbox.takeDue(TAKE)).toEqual([]);
-        expect(Math.max(...commands)).toBeGreaterThan(500);
-      }
-      commands.length = 0;
-      expect(await inbox.takeDue(TAKE)).toEqual([]);
-      expect(Math.max(...commands)).toBeLessThan(20);
     }
   });
 });

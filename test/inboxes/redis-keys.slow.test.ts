@@ -62,7 +62,6 @@ describeWithRedis('the ordering keys of the Redis inbox', () => {
       inbox: redisInbox(counting, { prefix }),
       prefix,
       scripts,
-      evict: (...keys: readonly string[]) => own.redis.del(keys.map((key) => `{${prefix}}:${key}`)),
       /** The keys that are there for an ordering key. */
       async ofKeys() {
         const all = await own.redis.keys(`{${prefix}}:*`);
@@ -211,33 +210,6 @@ describeWithRedis('the ordering keys of the Redis inbox', () => {
     expect(await ofKeys()).toEqual([]);
   });
 
-  test('events that wait are due when the lease lapses although a cache has evicted the set of them', async () => {
-    const { inbox, evict } = open();
-    const [holder, first, second] = eventsBySecond(3) as [UnknownEvent, UnknownEvent, UnknownEvent];
-    const lease = await claimed(inbox, holder);
-    for (const event of [second, first]) expect((await inbox.claim(event, LEASE)).state).toBe('waiting');
-    await evict(`waiting:${KEY}`);
-    const { dueAt: lapse } = (await inbox.find(holder.id)) ?? {};
-    for (const { id } of [first, second]) expect((await inbox.find(id))?.dueAt).toBe(lapse);
-    expect(await inbox.complete(lease)).toBe(true);
-    expect(await inbox.takeDue(TAKE)).toEqual([]);
-    // Nobody waits any more: each can be claimed at once.
-    for (const event of [second, first]) {
-      expect(await inbox.complete(await claimed(inbox, event))).toBe(true);
-    }
-  });
-
-  test('an event that waited, was evicted and recorded again is not due before its time when the lease ends, and the next one is', async () => {
-    const { inbox, evict } = open();
-    const [holder, evicted, next] = eventsBySecond(3) as [UnknownEvent, UnknownEvent, UnknownEvent];
-    const lease = await claimed(inbox, holder);
-    for (const event of [evicted, next]) expect((await inbox.claim(event, LEASE)).state).toBe('waiting');
-    await evict(`event:${evicted.id}`);
-    await inbox.record([evicted], { dueInMs: 2 * HOUR_MS, origin: 'pull', keys: [KEY] });
-    expect(await inbox.complete(lease)).toBe(true);
-    expect(idsOf(await inbox.takeDue(TAKE))).toEqual([next.id]);
-  });
-
   test('a parked event with a key is taken although the clock of the server was set back', async () => {
     const prefix = randomUUID();
     const { eval: run } = fromIoredis(own.redis);
@@ -288,44 +260,5 @@ describeWithRedis('the ordering keys of the Redis inbox', () => {
     const without = await count();
     expect((await count('redeem_8')) - without).toBeLessThanOrEqual(5);
     expect(without).toBeLessThanOrEqual(25);
-  });
-
-  test('when a cache has evicted the due times of a key, its events run all the same, one at a time', async () => {
-    const { inbox, evict } = open();
-    const events = eventsBySecond(5);
-    await inbox.record(events, { dueInMs: 0, origin: 'pull', keys: events.map(() => KEY) });
-    await evict(KEYED);
-    const ran: string[] = [];
-    while (ran.length < events.length) {
-      const [due, ...others] = await inbox.takeDue(TAKE);
-      expect(others).toEqual([]);
-      if (due === undefined) throw new Error('No event is due.');
-      const lease = await claimed(inbox, due.event);
-      for (const event of events) {
-        expect(['waiting', 'leased', 'done']).toContain((await inbox.claim(event, LEASE)).state);
-      }
-      await inbox.complete(lease);
-      ran.push(due.event.id);
-    }
-    expect(new Set(ran).size).toBe(5);
-  });
-
-  test('when a cache has evicted the holder of a key, or its hash, no call rejects, and the events that wait can be claimed', async () => {
-    for (const part of ['holder', 'hash'] as const) {
-      const { inbox, evict, ofKeys } = open();
-      const [holder, waiting] = eventsBySecond(2) as [UnknownEvent, UnknownEvent];
-      const lease = await claimed(inbox, holder);
-      expect((await inbox.claim(waiting, LEASE)).state).toBe('waiting');
-      await evict(part === 'holder' ? `holder:${KEY}` : `event:${holder.id}`);
-      const next = await claimed(inbox, waiting);
-      // It is the holder by now: the end of the other lease does not make a third event run beside it.
-      expect(await inbox.complete(lease)).toBe(part === 'holder');
-      expect((await inbox.claim(someEvent(), LEASE)).state).toBe('waiting');
-      expect(await inbox.complete(next)).toBe(true);
-      const [due] = await inbox.takeDue(TAKE);
-      if (due === undefined) throw new Error('The third event is not due.');
-      await inbox.complete(await claimed(inbox, due.event));
-      if (part === 'holder') expect(await ofKeys()).toEqual([]);
-    }
   });
 });

@@ -171,8 +171,27 @@ describeWithRedis('Redis inbox', () => {
     expect(() => redisInbox(fromIoredis(own.redis), { prefix })).toThrow('`prefix` must be');
   });
 
-  test('the Redis inbox is durable unless the option durable is false', () => {
-    expect(redisInbox(fromIoredis(own.redis)).durable).toBe(true);
-    expect(redisInbox(fromIoredis(own.redis), { durable: false }).durable).toBe(false);
+  test('the Redis inbox refuses a server that evicts keys, until its maxmemory-policy is noeviction', async () => {
+    const inbox = redisInbox(fromIoredis(own.redis), { prefix: 'policy' });
+    onTestFinished(async () => void (await own.redis.config('SET', 'maxmemory-policy', 'noeviction')));
+    await own.redis.config('SET', 'maxmemory-policy', 'allkeys-lru');
+    for (const call of [
+      () => inbox.count(),
+      () => inbox.record([someEvent()], { dueInMs: 0, origin: 'pull' }),
+    ]) {
+      await expect(call()).rejects.toMatchObject({
+        code: 'ERR_CONFIG_INVALID',
+        message: expect.stringContaining('allkeys-lru'),
+      });
+    }
+    await own.redis.config('SET', 'maxmemory-policy', 'noeviction');
+    await expect(inbox.record([someEvent()], { dueInMs: 0, origin: 'pull' })).resolves.toEqual(['new']);
+  });
+
+  test('the Redis inbox works over a server that forbids INFO', async () => {
+    onTestFinished(async () => void (await own.redis.acl('SETUSER', 'default', '+info')));
+    await own.redis.acl('SETUSER', 'default', '-info');
+    const inbox = redisInbox(fromIoredis(own.redis), { prefix: 'forbidden' });
+    await expect(inbox.record([someEvent()], { dueInMs: 0, origin: 'pull' })).resolves.toEqual(['new']);
   });
 });

@@ -254,42 +254,46 @@ const deedCases = DEEDS.flatMap(({ kinds, effects, options, deeds, ending = '' }
   ),
 );
 
-/** Handlers that outlive their limit, and what happens once they are answered. */
+/** Handlers that outlive their limit: what happens once they are answered, and how their events end. */
 const OVERDUE: Readonly<
-  Record<string, (subject: Subject) => { readonly handler: Handle; after(): Promise<void> }>
+  Record<
+    string,
+    (subject: Subject) => {
+      readonly handler: Handle;
+      after(): Promise<void>;
+      readonly state: 'done' | 'failed';
+      readonly effects: number;
+    }
+  >
 > = {
-  'a handler that times out writes nothing, even if it goes on'(subject) {
-    const refused = signal();
-    const write: Handle = async (_, { tx, id }) => {
-      for (const until = Date.now() + PATIENCE_MS; Date.now() < until; ) await subject.effect(tx, id);
-    };
-    return { handler: (...args) => write(...args).finally(refused.resolve), after: () => refused.promise };
-  },
-  'a handler that times out in a nested transaction ends, and its event has failed without an effect'(
-    subject,
-  ) {
+  'a handler that ends after its limit has its effects, and its event is done'(subject) {
     const answered = signal();
-    const handler: Handle = async (_, { tx, id }) =>
-      subject.nested(tx, async (inner) => {
-        await subject.effect(inner, id);
-        await answered.promise;
-        await subject.effect(inner, id);
-      });
-    return { handler, after: async () => answered.resolve() };
+    const handler: Handle = async (_, { tx, id }) => {
+      await subject.effect(tx, id);
+      await answered.promise;
+      await subject.nested(tx, async (inner) => void (await subject.effect(inner, id)));
+    };
+    return { handler, after: async () => answered.resolve(), state: 'done', effects: 2 };
   },
-  'a handler that times out during a long statement is answered at its limit'(subject) {
+  'a handler that outlives its limit during a long statement is answered at its limit'(subject) {
     const handler: Handle = async (_, { tx, id }) => {
       await subject.effect(tx, id);
       await subject.raw(tx, `SELECT pg_sleep(${PATIENCE_MS / 1_000})`);
     };
-    return { handler, after: () => subject.disconnect() };
+    return { handler, after: () => subject.disconnect(), state: 'failed', effects: 0 };
   },
+};
+
+/** Statements that a handler can leave behind. */
+const LEFT_BEHIND: Readonly<Record<string, Deed>> = {
+  'a write': (subject, { tx, id }) => subject.effect(tx, id),
+  'a ROLLBACK': (subject, { tx }) => subject.raw(tx, 'rollback'),
 };
 
 const timeCases: Cases = [
   ...Object.entries(OVERDUE).map(([name, prepare]) =>
     test<Subject>(name, async (subject) => {
-      const { handler, after } = prepare(subject);
+      const { handler, after, state, effects } = prepare(subject);
       const use: Use = async (receiver, inbox) => {
         const [event, startedAt] = [someEvent(), Date.now()];
         const { error } = await receiver.handle(event, 'push');
@@ -299,33 +303,36 @@ const timeCases: Cases = [
         assert.ok(tookMs < PATIENCE_MS / 2, `The answer took ${tookMs} ms.`);
         // It waits for the handler, until its lease lapses.
         await receiver.close();
-        await expectEffects(subject, inbox, event, false);
-        assert.equal((await inbox.find(event.id))?.state, 'failed');
+        await expectEffects(subject, inbox, event, state === 'done', [effects, effects]);
+        assert.equal((await inbox.find(event.id))?.state, state);
       };
       await withReceiver(subject, handler, use, { handlerTimeoutMs: 100, leaseMs: PATIENCE_MS / 2 });
     }),
   ),
-  test('a ROLLBACK that a handler leaves behind is refused, and ends no transaction of another event', async (subject) => {
-    const later = signal();
-    let left: Promise<unknown> | undefined;
-    const leaving: Handle = async (_, { tx, id }) => {
-      await subject.effect(tx, id);
-      if (left !== undefined) {
-        later.resolve();
-        assert.ok(await left, 'The statement was sent.');
+  ...Object.entries(LEFT_BEHIND).map(([name, send]) =>
+    test<Subject>(`${name} that a handler leaves behind is refused, and reaches no transaction of another event`, async (subject) => {
+      const later = signal();
+      let left: Promise<unknown> | undefined;
+      const leaving: Handle = async (_, attempt) => {
+        const { tx, id } = attempt;
         await subject.effect(tx, id);
-      }
-      left ??= later.promise.then(() => errorOf(subject.raw(tx, 'rollback')));
-    };
-    const use: Use = async (receiver, inbox) => {
-      const [event, other] = [someEvent(), someEvent()];
-      for (const one of [event, other]) expectKind(await receiver.handle(one, 'push'), 'handled');
-      await expectEffects(subject, inbox, event, true);
-      assert.equal(await subject.countEffects(other.id), 2);
-    };
-    // The other event has the same connection.
-    await withReceiver(subject, leaving, use, ONE_CONNECTION);
-  }),
+        if (left !== undefined) {
+          later.resolve();
+          assert.ok(await left, 'The statement was sent.');
+          await subject.effect(tx, id);
+        }
+        left ??= later.promise.then(() => errorOf(send(subject, attempt) as PromiseLike<unknown>));
+      };
+      const use: Use = async (receiver, inbox) => {
+        const [event, other] = [someEvent(), someEvent()];
+        for (const one of [event, other]) expectKind(await receiver.handle(one, 'push'), 'handled');
+        await expectEffects(subject, inbox, event, true);
+        assert.equal(await subject.countEffects(other.id), 2);
+      };
+      // The other event has the same connection.
+      await withReceiver(subject, leaving, use, ONE_CONNECTION);
+    }),
+  ),
 ];
 
 /** Begins a transaction that writes an effect of the event, and then does `rest`. */

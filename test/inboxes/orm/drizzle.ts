@@ -10,7 +10,8 @@ import { layer, type PoolOptions, pgPool } from './data-layer.js';
 const ledger = pgTable('ledger', { entry: serial().primaryKey(), id: text().notNull() });
 
 export function openDrizzle(options: PoolOptions) {
-  const client = pgPool(options);
+  // Drizzle adds no listener to the connections that it takes.
+  const client = pgPool(options).on('connect', (one) => one.on('error', () => undefined));
   return layer({
     pool: fromDrizzle(drizzlePg(client, { schema: { ledger } })),
     effect: (tx, id) => tx.insert(ledger).values({ id }),
