@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
-import { createReceiver, type Handlers } from 'stablehooks';
+import { createReceiver, type Handler } from 'stablehooks';
 import {
   migratePostgres,
   type PgLike,
@@ -35,10 +36,7 @@ afterAll(async () => {
   await server.stop();
 });
 
-/** Far longer than a handler takes here. */
-const HANDLER_TIMEOUT_MS = 30_000;
-
-type Table = Handlers<Record<never, never>, PgTx>;
+const logger = { warn: () => undefined, error: () => undefined };
 
 const drivers: readonly (readonly [string, () => PgTransactionsLike])[] = [
   // Typed as a data layer whose transaction has `query` alone, so that one handler fits both.
@@ -47,21 +45,31 @@ const drivers: readonly (readonly [string, () => PgTransactionsLike])[] = [
 ];
 
 describe.each(drivers)('transactions over %s', (driver, open) => {
-  /** Handles one event with this handler; returns the outcome, its ledger entries and its state. */
-  async function handle(handler: Table['transfer.settled']) {
+  /** A receiver with this handler, and an event for it. */
+  function receiverOf(handler: Handler<'transfer.settled', PgTx>, { handlerTimeoutMs = 30_000 } = {}) {
     const inbox = postgresInbox(open(), { transactional: true });
-    const receiver = createReceiver({
+    const receiver = createReceiver<PgTx>({
       secret: 'x',
       inbox,
-      handlers: { 'transfer.settled': handler } as Table,
-      handlerTimeoutMs: HANDLER_TIMEOUT_MS,
-      onOutcome: () => undefined,
+      handlers: { 'transfer.settled': handler },
+      handlerTimeoutMs,
+      logger,
     });
     const event = { ...exampleEvent('transfer.settled'), id: `evt_${randomUUID()}` };
-    const { kind, error } = await receiver.handle(event, 'push');
-    const { rowCount } = await admin.query('SELECT FROM ledger WHERE id = $1', [event.id]);
-    return { kind, code: error?.code, entries: rowCount, state: (await inbox.find(event.id))?.state };
+    return { receiver, event, find: async () => (await inbox.find(event.id))?.state };
   }
+
+  async function countEntries(id: string): Promise<number | null> {
+    return (await admin.query('SELECT FROM ledger WHERE id = $1', [id])).rowCount;
+  }
+
+  /** Handles one event with this handler; returns the outcome, its ledger entries and its state. */
+  async function handle(handler: Handler<'transfer.settled', PgTx>) {
+    const { receiver, event, find } = receiverOf(handler);
+    const { kind, error } = await receiver.handle(event, 'push');
+    return { kind, code: error?.code, entries: await countEntries(event.id), state: await find() };
+  }
+
   const write = (id: string, { tx }: { readonly tx: PgTx }) =>
     tx.query('INSERT INTO ledger VALUES ($1)', [id]);
 
@@ -81,6 +89,32 @@ describe.each(drivers)('transactions over %s', (driver, open) => {
         throw new Error('no');
       }),
     ).toEqual({ kind: 'failed', code: 'ERR_HANDLER_FAILED', entries: 0, state: 'failed' });
+  });
+
+  test('a handler that ends after handlerTimeoutMs and within its lease is answered in time, and its event is done', async () => {
+    let end = () => {};
+    const ended = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    const { event, receiver, find } = receiverOf(
+      async ({ id }, { tx, signal }) => {
+        await write(id, { tx });
+        if (!signal.aborted) await once(signal, 'abort');
+        await ended;
+        await write(id, { tx });
+      },
+      { handlerTimeoutMs: 50 },
+    );
+    const rests: Promise<unknown>[] = [];
+    const { kind, error } = await receiver.handle(event, 'push', {
+      waitUntil: (rest) => void rests.push(rest),
+    });
+    expect([kind, error?.code]).toEqual(['failed', 'ERR_HANDLER_TIMEOUT']);
+    expect(await countEntries(event.id)).toBe(0);
+    end();
+    await Promise.all(rests);
+    expect(await countEntries(event.id)).toBe(2);
+    expect(await find()).toBe('done');
   });
 
   test('a transaction of a lease that another claim has replaced does not run its effect', async () => {
@@ -155,6 +189,31 @@ describe.each(drivers)('transactions over %s', (driver, open) => {
     expect(broken).toEqual({ kind: 'unavailable', code: 'ERR_INBOX_FAILED', entries: 0, state: 'leased' });
     expect((await handle(async ({ id }, { tx }) => void (await write(id, { tx })))).kind).toBe('handled');
   });
+});
+
+test('a statement over pg that still runs after the handler timed out does not delay the outcome', async () => {
+  const wide = new pg.Pool({ connectionString: server.url, max: 2 }).on('error', () => undefined);
+  const inbox = postgresInbox(wide, { transactional: true });
+  const receiver = createReceiver({
+    secret: 'x',
+    inbox,
+    handlers: {
+      'transfer.settled': async (_, { tx }) => {
+        await tx.query('SELECT pg_sleep(30)');
+      },
+    },
+    handlerTimeoutMs: 200,
+    logger,
+  });
+  const event = exampleEvent('transfer.settled');
+  expect(await receiver.handle(event, 'push')).toMatchObject({
+    kind: 'failed',
+    error: { code: 'ERR_HANDLER_TIMEOUT' },
+  });
+  await admin.query(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(30)'",
+  );
+  await wide.end();
 });
 
 test('the type of ctx.tx is the client of the pool only with a transactional inbox', () => {
