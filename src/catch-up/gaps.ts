@@ -50,7 +50,7 @@ export function advance(
 ): Advance {
   const { answered, isAhead, until, settledAt } = survey;
   if (!answered) return { state, proven: false, reason: 'no-answer', opened: [], closed: [] };
-  // Nobody knows what a wrong clock skipped.
+  // It isn't known what a wrong clock skipped.
   const ever = Math.min(0, settledAt);
   const start = wasAhead ? ever : isAhead ? (state.since ?? ever) : survey.watermark;
   // An event that was created at the opening date itself counts.
@@ -158,7 +158,7 @@ function extend(
 /** How many open gaps are kept apart. A poller that is too slow for its list opens one at each poll. */
 const MAX_GAPS = 500;
 
-/** Joins the two oldest open gaps into one until there are not too many. It then covers what is between them, too. */
+/** Joins the two oldest open gaps into one until there are not too many. The joined gap covers the time between them as well. */
 function limitGaps(gaps: readonly StoredGap[]): readonly StoredGap[] {
   const [first, second, ...open] = gaps.filter(({ acknowledged }) => acknowledged === null);
   if (first === undefined || second === undefined || open.length + 2 <= MAX_GAPS) return gaps;

@@ -2,17 +2,7 @@ import type { AsyncDisposal } from '../core/disposal.js';
 import { ConfigError, orUnavailable } from '../core/errors.js';
 import { createdAtMs, isEventType, isKnownEvent } from '../core/events.js';
 import { log, notify } from '../core/log.js';
-import {
-  abortSignal,
-  boolean,
-  date,
-  func,
-  integer,
-  readOptions,
-  required,
-  rule,
-  withMethods,
-} from '../core/options.js';
+import { boolean, date, func, integer, readOptions, required, rule, withMethods } from '../core/options.js';
 import type { Inbox, InboxOperations, Logger, OldestListed, PollState } from '../core/ports.js';
 import {
   orAborted,
@@ -80,8 +70,7 @@ export interface PollerOptions {
   /**
    * The opening date: events created before it are neither recorded nor handled, and no event created from it on can be
    * missing. The first poll stores it in the inbox. Later, an earlier date opens the poller for older events, of which
-   * nothing is proven, and a later date changes nothing; nor does any date in an inbox that an older release has
-   * polled with. A date in the future counts as the first poll.
+   * nothing is proven, and a later date changes nothing. A date in the future counts as the first poll.
    *
    * @default the first poll, by the earlier of this clock and the service's, or `lagMs` before this one alone
    */
@@ -163,14 +152,7 @@ export function createPoller(options: PollerOptions): Poller {
   /** Logged once, and not at each poll. */
   let lastFailure: PollProblem | undefined;
 
-  function pollOnce(given: PollOnceOptions = {}): Promise<PollReport> {
-    let signal: AbortSignal | undefined;
-    try {
-      ({ signal } = readOptions('pollOnce', given, { signal: abortSignal() }));
-    } catch (error) {
-      const problems = [toProblem(error, { code: 'ERR_CONFIG_INVALID' })];
-      return Promise.resolve(publish({ ...EMPTY_REPORT, problems }));
-    }
+  function pollOnce({ signal }: PollOnceOptions = {}): Promise<PollReport> {
     const signals = signal === undefined ? [stopping.signal] : [stopping.signal, signal];
     const isTimed = loop !== undefined;
     current ??= poll(settings, { holder, signal: AbortSignal.any(signals), isFirst, isTimed })
@@ -505,7 +487,7 @@ interface Opening {
  * before the watermark and not proven, and what it would take away would be lost.
  *
  * One that neither clock has reached moves back by as much as the watermark does: so far back from now as polls had
- * covered. What was skipped before that, nobody knows.
+ * covered. It isn't known what was skipped before that.
  */
 function toOpening(
   { since: given, backfill, lagMs }: Pick<PollerSettings, 'since' | 'backfill' | 'lagMs'>,
@@ -522,7 +504,7 @@ function toOpening(
 
 /**
  * Whether this poll also tries to close the open gaps, which takes more requests: the first poll of a poller does, whose
- * options can be new, and later ones at once, twice, four times, … the interval after a gap was opened.
+ * options can be new, and later ones once, twice, four times, … the interval after a gap was opened.
  */
 function triesGaps(
   { gaps, watermark }: PollState,

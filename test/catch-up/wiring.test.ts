@@ -162,21 +162,3 @@ test('createPoller refuses a logger that has no methods for warnings and errors'
     '`logger` must be',
   );
 });
-
-test('pollOnce does not reject an option that it does not know: its report and a line name it, and the list is not read', async () => {
-  const { lines, logger } = createLogger();
-  const poller = createPoller({ client: emptyList, receiver: receiverOf(), logger });
-  const report = await poller.pollOnce({ sginal: AbortSignal.abort() } as object);
-  expect(report).toMatchObject({ proven: false, requests: 0, problems: [{ code: 'ERR_CONFIG_INVALID' }] });
-  expect(lines).toEqual([expect.stringMatching(/unknown option `sginal`\. The options are signal\./)]);
-});
-
-test.each([[null], ['now'], [{ signal: new AbortController() }]])(
-  'pollOnce does not reject %j: its report has ERR_CONFIG_INVALID, and the list is not read',
-  async (options) => {
-    const { logger } = createLogger();
-    const poller = createPoller({ client: emptyList, receiver: receiverOf(), logger });
-    const report = await poller.pollOnce(options as unknown as object);
-    expect(report).toMatchObject({ proven: false, requests: 0, problems: [{ code: 'ERR_CONFIG_INVALID' }] });
-  },
-);

@@ -460,9 +460,7 @@ const SHAPES: Readonly<Record<string, (parts: Parts) => Made>> = {
     };
   },
   compressed: (parts) => ({
-    parts: [
-      whole(parts, [`Content-Encoding: ${parts.draw.pick(['gzip', 'br', 'x', 'identity, gzip'])}`]).bytes,
-    ],
+    parts: [whole(parts, [`Content-Encoding: ${parts.draw.pick(['gzip', 'br', 'identity, gzip'])}`]).bytes],
   }),
   'odd target': (parts) => {
     const target = parts.draw.pick([

@@ -314,30 +314,15 @@ describe('memory inbox', () => {
       expect(await take(inbox)).toEqual(['a']);
     });
 
-    test('what was parked is taken first, then what is due the longest, even if the clock was set back meanwhile', async () => {
-      const { clock, inbox } = clocked();
-      for (const id of ['a', 'b']) {
-        await inbox.record([event(id)], { dueInMs: 0, origin: 'pull' });
-        clock.now += 100;
-      }
-      expect(await take(inbox, 1)).toEqual(['a']);
-      clock.now -= 150;
-      await inbox.record([event('c')], { dueInMs: 0, origin: 'pull' });
-      clock.now += 150;
-      expect(await take(inbox, 1)).toEqual(['c']);
-      await inbox.record([event('parked')], { dueInMs: null, origin: 'pull' });
-      expect(await take(inbox, 1)).toEqual(['parked']);
-      expect(await take(inbox, 1)).toEqual(['b']);
-    });
-
-    test('a call of takeDue that names more types than the one before takes what was parked of these first', async () => {
+    test('a call of takeDue that names more types than the one before takes the events of these as well', async () => {
       const { inbox } = clocked();
       const parked = { ...event('parked'), type: 'redeem.completed' };
       await inbox.record([parked], { dueInMs: null, origin: 'pull' });
       await inbox.record([event('a'), event('b')], { dueInMs: 0, origin: 'pull' });
       expect(await take(inbox, 1)).toEqual(['a']);
-      const options = { limit: 1, visibilityTimeoutMs: 60_000, types: [event('').type, parked.type] };
-      expect((await inbox.takeDue(options)).map((due) => due.event.id)).toEqual(['parked']);
+      const options = { limit: 9, visibilityTimeoutMs: 60_000, types: [event('').type, parked.type] };
+      const taken = await inbox.takeDue(options);
+      expect(new Set(taken.map((due) => due.event.id))).toEqual(new Set(['b', 'parked']));
     });
   });
 
