@@ -247,7 +247,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   },
   {
     name: 'a delivery of an event that is leased is never answered',
-    breaks: ['every delivery and every job ends'],
+    breaks: ['every delivery and every job ends', 'every event is done, dead or parked in the end'],
     file: DISPATCH,
     find: "if (claim.state !== 'claimed') return",
     replace:
