@@ -19,7 +19,7 @@ const REPLIES: Readonly<Record<string, Finding>> = {
   },
   ignored: { what: 'The endpoint has no handler for this type, so nothing ran.', fix: 'Add a handler.' },
   parked: {
-    what: 'The type was unknown to the endpoint when the event came, so nothing ran.',
+    what: 'The endpoint did not know this type when the event came, so nothing ran.',
     fix: 'The event runs once a receiver that knows the type and has a handler for it redrives.',
   },
   dead: {

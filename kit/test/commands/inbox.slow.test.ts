@@ -196,11 +196,6 @@ describe.concurrent('inbox', () => {
     expect(both.exitCode).toBe(1);
   });
 
-  test('the help of inbox names requeue', async () => {
-    const { stdout } = await run(['--help']);
-    expect(stdout).toContain('inspect an inbox, requeue or redrive dead events, prune');
-  });
-
   test('inbox redrive runs dead events of an inbox that only this tool uses through an endpoint with its own inbox', async () => {
     await using folder = await makeFolder();
     await using endpoint = await startEndpoint();

@@ -142,7 +142,7 @@ const CASES: readonly Case[] = [
     when: 'was parked',
     listener: receiver(),
     type: 'wallet.frozen',
-    what: `${RIGHT} The type was unknown to the endpoint when the event came, so nothing ran.`,
+    what: `${RIGHT} The endpoint did not know this type when the event came, so nothing ran.`,
     fix: 'The event runs once a receiver that knows the type and has a handler for it redrives.',
   },
   {
