@@ -200,7 +200,7 @@ function toText(result: CatchUpResult, { good, bad, doubtful }: Paint): string {
       `skipped     ${report.skipped} created before the opening date; --since takes older ones`,
     `found       ${report.new} that this inbox did not know, ${recovered} of them delivered now`,
     `delivered   ${handled} now, ${duplicates} before, ${failed} failed`,
-    queued > 0 && `queued      ${queued} of them: a worker of the endpoint runs them later`,
+    queued > 0 && `queued      ${queued} of them: the endpoint stored them, and runs them later`,
     ignored.length > 0 &&
       `${doubtful('no handler')}  The endpoint ran no handler for ${describeTypes(ignored)}. Add one for the events to come, and run these by hand: the endpoint answers them with \`duplicate\` from now on. They count until --type leaves their type out, or until a new inbox begins with a later --since.`,
     leftOut.length > 0 &&

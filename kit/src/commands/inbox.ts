@@ -306,7 +306,7 @@ async function redrive({
     const queued = rows.filter((row) => row.queued).length;
     if (queued > 0) {
       printer.note(
-        `${queued} queued: a worker of the endpoint runs ${queued === 1 ? 'it' : 'them'}, and the effect was not shown. See \`stablehooks inbox show\` later.`,
+        `${queued} queued: a worker, or a process that has a handler for the type, runs ${queued === 1 ? 'it' : 'them'} later, and the effect was not shown. See \`stablehooks inbox show\`.`,
       );
     }
     const idsOf = (left: Redriven['left']) =>

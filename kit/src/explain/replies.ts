@@ -13,11 +13,14 @@ const REPLIES: Readonly<Record<string, Finding>> = {
     what: 'The event was done before, so nothing ran: its handler had run, or no handler existed when it came.',
     fix: null,
   },
-  queued: { what: 'The endpoint stored the event and runs it later.', fix: null },
+  queued: {
+    what: 'The event is stored, and runs later: after the answer, in a worker, or in a process that has a handler for its type.',
+    fix: null,
+  },
   ignored: { what: 'The endpoint has no handler for this type, so nothing ran.', fix: 'Add a handler.' },
   parked: {
-    what: 'The endpoint does not know this type, so nothing ran.',
-    fix: 'It runs after a release that knows it redrives.',
+    what: 'The endpoint did not know this type when the event came, so nothing ran.',
+    fix: 'The event runs once a receiver that knows the type and has a handler for it redrives.',
   },
   dead: {
     what: 'The endpoint dead-lettered the event.',

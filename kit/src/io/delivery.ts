@@ -209,7 +209,7 @@ const WITHOUT_EFFECT: Readonly<Record<string, string>> = {
   dead: 'the endpoint dead-lettered it. `stablehooks inbox show` prints the error, and `stablehooks inbox requeue` makes it due again.',
   ignored: 'the endpoint has no handler for this type, so nothing ran.',
   parked:
-    'the endpoint does not know this type, so nothing ran. It runs after a release that knows it redrives.',
+    'the endpoint did not know this type when the event came, so nothing ran. It runs once a receiver that knows the type and has a handler for it redrives.',
 };
 
 /** Whether the answer is 2xx, but its reply says that no handler ran to its end: `dead`, `ignored` or `parked`. */

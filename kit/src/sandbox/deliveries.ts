@@ -306,11 +306,7 @@ export function createDeliveries(parts: Parts, options: DeliveryOptions) {
       attempts = new Fifo();
       queues = queuesOf(session);
       count = state?.count ?? 0;
-      for (const one of state?.attempts.slice(-options.maxAttemptsKept) ?? []) {
-        // Earlier versions saved neither the code nor the type.
-        const type = one.type ?? events.find(one.eventId)?.type ?? 'unknown';
-        attempts.push({ ...one, type, errorCode: one.errorCode ?? null });
-      }
+      for (const one of state?.attempts.slice(-options.maxAttemptsKept) ?? []) attempts.push(one);
       for (const delivery of state?.deliveries ?? []) {
         const event = events.find(delivery.eventId);
         if (delivery.state === 'pending' && event !== undefined) track({ ...delivery, event }, 0);

@@ -1,4 +1,4 @@
-import { closeSync, existsSync, fstatSync, openSync, readFileSync, readSync } from 'node:fs';
+import { closeSync, existsSync, fstatSync, openSync, readSync } from 'node:fs';
 import { StringDecoder } from 'node:string_decoder';
 import { ConfigError } from 'stablehooks';
 import * as z from 'zod/mini';
@@ -13,7 +13,7 @@ import type { WalletRecord } from './wallets.js';
  * `{ saved }` with the {@link StateHead} ends each save. What follows the last of these is a save that was
  * interrupted, and does not count.
  */
-export const HEADER = { stablehooks: 'sandbox state', version: 2 } as const;
+export const HEADER = { stablehooks: 'sandbox state', version: 1 } as const;
 
 /** The line that ends a save. */
 export interface SavedLine {
@@ -23,26 +23,17 @@ export interface SavedLine {
 /** What a state file holds. */
 export interface ReadState {
   readonly state: SandboxState;
-  /** Whether the next save can be appended: not after the earlier format, an interrupted save or half a line. */
+  /** Whether the next save can be appended: not after an interrupted save or half a line. */
   readonly appendable: boolean;
 }
 
 /** Each part checks its own section when it loads it. */
 const section = z.looseObject({});
-const head = { now: z.int(), faults: section, endpoints: section };
 const savedSchema = z.object({
-  ...head,
+  now: z.int(),
+  faults: section,
+  endpoints: section,
   counts: z.object({ movements: z.int(), events: z.int(), deliveries: z.int() }),
-});
-/** The earlier format was one JSON document. */
-const documentSchema = z.object({
-  ...head,
-  version: z.literal(1),
-  wallets: section,
-  movements: section,
-  events: section,
-  deliveries: section,
-  money: section,
 });
 const identified = z.looseObject({ id: z.string() });
 const recordSchema = z.union([
@@ -68,8 +59,6 @@ export function readStateFile(path: string): ReadState | undefined {
       // What is appended to a line would be part of it.
       return { state, appendable: appendable && endsWithLine(path) };
     }
-    const document: SandboxState = JSON.parse(readFileSync(path, 'utf8'));
-    if (documentSchema.safeParse(document).success) return { state: document, appendable: false };
   } catch {
     // Without the cause: the parser quotes the file in its message, and the file holds secrets.
   }

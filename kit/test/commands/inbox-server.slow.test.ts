@@ -212,7 +212,7 @@ describeWithRedis('a Redis', () => {
       const redrive = await command(['redrive', id, '--to', app.url]);
       expect(redrive.stderr).toContain('1 of 1 sent: 1 × 503 ERR_KEY_BUSY');
       expect(redrive.stderr).toContain(
-        `${id} waits for another event of the same ordering key, which runs. The app's redrive(), run() or poller runs it in turn.`,
+        `${id} waits for another event of the same ordering key, which runs. The app's redrive(), start() or poller runs it in turn.`,
       );
       expect(redrive.stderr).not.toContain('are still in the inbox: dead');
       expect(redrive.exitCode).toBe(1);

@@ -1,7 +1,6 @@
 import { mkdir, rename, symlink } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
-import Database from 'libsql';
 import pg from 'pg';
 import type { UnknownEvent } from 'stablehooks';
 import { migratePostgres } from 'stablehooks/inboxes/postgres';
@@ -93,30 +92,6 @@ describe.concurrent('an SQLite file', () => {
     expect((await inspector.act('requeue', { id: event.id })).status).toBe(403);
     using inbox = await openSqlite(folder.at('app.db'));
     expect(await inbox.find(event.id)).toMatchObject({ state: 'dead' });
-  });
-
-  test('a file of an older release is not opened, and stays what it was', async () => {
-    await using folder = await makeWorld([exampleEvent('transfer.settled')]);
-    const path = folder.at('app.db');
-    const tables = (change = '') => {
-      const db = new Database(path);
-      db.exec(change);
-      const found = [
-        db.prepare('SELECT version FROM stablehooks_schema').all(),
-        db.prepare('SELECT name FROM sqlite_master ORDER BY name').all(),
-      ];
-      db.close();
-      return found;
-    };
-    // As the release before trace contexts left it.
-    const before = tables(`
-      ALTER TABLE stablehooks_events DROP COLUMN traceparent;
-      UPDATE stablehooks_schema SET version = version - 1;
-    `);
-    const { exitCode, stderr } = await run(['inspect', '--inbox', 'app.db'], { cwd: folder.path });
-    expect(exitCode).toBe(2);
-    expect(stderr).toContain('app.db: another release of stablehooks wrote this file');
-    expect(tables()).toEqual(before);
   });
 
   test('Ctrl-C ends it with 130, and the printed text has the URL and no secret', async () => {

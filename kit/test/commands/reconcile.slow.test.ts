@@ -186,7 +186,7 @@ describe.concurrent('reconcile', () => {
   test('a span without time is wrong use, in the words of the flags', async () => {
     await using books = await startBooks([]);
     const { stderr, exitCode } = await reconcile(books, 'event_id,amount\n', ['--until', SINCE]);
-    expect(stderr).toMatch(/^stablehooks: There is nothing to compare: .*--until.*--copied-at/);
+    expect(stderr).toMatch(/^stablehooks: The span is empty\. .*--since.*--until.*--copied-at/);
     expect(stderr).not.toMatch(/lagMs|copiedAt|ERR_CONFIG/);
     expect(exitCode).toBe(2);
   });

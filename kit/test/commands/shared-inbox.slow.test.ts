@@ -132,6 +132,22 @@ describe.concurrent('an app and `catch-up` or `listen` with the same inbox', () 
     },
   );
 
+  test('catch-up to an app that has no handler and the same inbox says so, and another process of the app runs the events', async () => {
+    await using folder = await makeFolder();
+    await using service = await startService();
+    const path = folder.at('app.db');
+    await using front = await startApp(path, { handlers: {} });
+    await using app = await startApp(path);
+    const ids = fire(service.sandbox, 6);
+    const args = ['catch-up', '--to', front.url, '--inbox', path, '--since', '1h'];
+    const { stdout, stderr, exitCode } = await run(args, service);
+    expect(stdout).toContain('202 queued');
+    expect(stderr).toMatch(ADVICE);
+    expect(exitCode).toBe(2);
+    await app.work();
+    expect(app.ran.toSorted()).toEqual(ids.toSorted());
+  });
+
   test('catch-up delivers the other events when the endpoint is busy with one', async () => {
     await using folder = await makeFolder();
     await using service = await startService();

@@ -142,8 +142,8 @@ const CASES: readonly Case[] = [
     when: 'was parked',
     listener: receiver(),
     type: 'wallet.frozen',
-    what: `${RIGHT} The endpoint does not know this type, so nothing ran.`,
-    fix: 'It runs after a release that knows it redrives.',
+    what: `${RIGHT} The endpoint did not know this type when the event came, so nothing ran.`,
+    fix: 'The event runs once a receiver that knows the type and has a handler for it redrives.',
   },
   {
     when: 'met a handler that throws',

@@ -183,17 +183,21 @@ test('a dead event that is run now is handled, and one that fails again says how
   await expect.poll(() => run.count()).toBe(0);
 });
 
-test('an event that is run without a handler is not said to have run', async () => {
+test('the page says what becomes of an event that it runs without a handler', async () => {
   const app = await startApp();
-  const ignored = exampleEvent('accept.confirmed', { id: 'evt_ignored' });
-  const unknown = { ...ignored, id: 'evt_unknown', type: 'ledger.closed' };
-  await app.inbox.record([ignored, unknown], { origin: 'push', dueInMs: 0 });
-  const { page } = await open(`${app.url}/?event=evt_ignored`);
+  const unhandled = exampleEvent('accept.confirmed', { id: 'evt_unhandled' });
+  const unknown = { ...unhandled, id: 'evt_unknown', type: 'ledger.closed' };
+  await app.inbox.record([unhandled, unknown], { origin: 'push', dueInMs: 0 });
+  const { page } = await open(`${app.url}/?event=evt_unhandled`);
   await page.getByRole('button', { name: 'Run now' }).click();
-  await page.getByText('evt_ignored is done: its type has no handler, so nothing ran.').waitFor();
+  await page
+    .getByText(
+      'evt_unhandled is stored, and runs in a worker or in a process that has a handler for its type.',
+    )
+    .waitFor();
   await page.goto(`${app.url}/?event=evt_unknown`);
   await page.getByRole('button', { name: 'Run now' }).click();
-  await page.getByText('evt_unknown did not run: its type is unknown').waitFor();
+  await page.getByText('evt_unknown did not run: its type was unknown').waitFor();
 });
 
 test('a lease that has ended is told from one that holds', async () => {

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import type { EndpointAnswer } from '../../src/io/delivery.js';
 import { deliver, describeAnswer, isAccepted, percentile, summarise } from '../../src/io/delivery.js';
+import { hasTakenEffect, toLastError } from '../../src/io/without-handler.js';
 import { findClosedUrl, serve } from '../http-server.js';
 
 test('a delivery with an invalid header is unreachable, and leaves no timer behind', async () => {
@@ -44,6 +45,14 @@ test('an answer is accepted if it is 2xx and its reply does not say that no hand
   for (const outcome of ['dead', 'ignored', 'parked']) expect(isAccepted(reply(200, outcome))).toBe(false);
   for (const status of [302, 404, 500]) expect(isAccepted(reply(status, 'handled'))).toBe(false);
   expect(isAccepted({ kind: 'silence', elapsedMs: 1 })).toBe(false);
+});
+
+test('a duplicate shows an effect unless the endpoint answered ignored before', () => {
+  const [duplicate, ignored] = [reply(200, 'duplicate'), reply(200, 'ignored')];
+  for (const before of [null, toLastError(reply(500), null), toLastError(reply(200, 'parked'), null)])
+    expect(hasTakenEffect(duplicate, before)).toBe(true);
+  for (const before of [toLastError(ignored, null), toLastError(reply(500), toLastError(ignored, null))])
+    expect(hasTakenEffect(duplicate, before)).toBe(false);
 });
 
 test('a percentile is a value that at least this share of the values does not exceed', () => {

@@ -70,21 +70,14 @@ test('the state is saved after a change without a call of save', async () => {
 
 test('a file that is not a state file is refused, unchanged and never quoted', () => {
   const path = stateFile();
-  const hollow = {
-    faults: {},
-    endpoints: {},
-    wallets: {},
-    movements: {},
-    events: {},
-    deliveries: {},
-    money: {},
-  };
+  const header = '{"stablehooks":"sandbox state","version":1}\n';
+  const counts = { movements: 0, events: 0, deliveries: 0 };
   for (const text of [
     '{"secret":"hush',
     '{"version":2,"secret":"hush"}',
-    '{"version":1,"wallets":{}}',
-    JSON.stringify({ version: 1, seed: 1, now: 1, ...hollow }),
-    JSON.stringify({ version: 1, seed: 1, now: 1, ...hollow, faults: { drop: 'hush' } }),
+    '{"stablehooks":"sandbox state","version":2}\n{"secret":"hush"}',
+    `${header}{"secret":"hush"}`,
+    `${header}${JSON.stringify({ saved: { now: 1, faults: { drop: 'hush' }, endpoints: {}, counts } })}`,
     '[]',
     'null',
   ]) {
@@ -181,84 +174,6 @@ test('each attempt fails with the reason when the state file holds an invalid se
   expect(sandbox.attempts()[0]?.error).toMatch(
     /`secret` must be a string that is not empty, without white space around it/,
   );
-});
-
-/** What the sandbox wrote before its state file was a log. */
-const EARLIER_FORMAT = {
-  version: 1,
-  seed: 5,
-  now: Date.parse('2026-01-01T00:00:01.000Z'),
-  faults: { drop: 0.25, listCap: null },
-  endpoints: {
-    count: 1,
-    endpoints: [
-      { id: 'end_1', url: 'http://127.0.0.1:1/', encoding: 'hex', signatureHeader: 'X-Own', secret: 'own' },
-    ],
-  },
-  wallets: { accounts: [] },
-  movements: {
-    count: 1,
-    movements: [
-      {
-        ...{ id: 'accept_1', kind: 'accept', state: 'pending', amount: '1.00', chain: 'base' },
-        ...{ walletId: null, from: '0x1', to: '0x2', reason: null },
-        ...{ createdAt: '2026-01-01T00:00:00.000Z', updatedAt: '2026-01-01T00:00:00.000Z' },
-      },
-    ],
-  },
-  events: {
-    count: 1,
-    events: [
-      {
-        ...{ id: 'evt_1', type: 'redeem.failed', delivered: true },
-        ...{ created_at: '2026-01-01T00:00:00.000Z', payload: { amount: '1.00' } },
-      },
-    ],
-  },
-  deliveries: {
-    count: 1,
-    deliveries: [{ id: 'del_1', eventId: 'evt_1', endpointId: 'end_1', state: 'delivered', attempts: 1 }],
-    attempts: [],
-  },
-  money: { endings: [{ movementId: 'accept_1', at: Date.parse('2026-01-01T00:00:02.000Z'), reason: null }] },
-};
-
-test.each([0, 2])(
-  'a state file of the earlier format is read and converted, indented by %d',
-  async (indent) => {
-    const path = stateFile();
-    writeFileSync(path, JSON.stringify(EARLIER_FORMAT, null, indent));
-    for (const round of ['read', 'converted']) {
-      const sandbox = createSandbox({ stateFile: path, clock: 'manual', maxAttempts: 1 });
-      expect([round, sandbox.faults.get().drop]).toEqual([round, 0.25]);
-      expect(sandbox.endpoints.list()).toMatchObject([{ id: 'end_1', signatureHeader: 'X-Own' }]);
-      expect(sandbox.events()).toMatchObject([{ id: 'evt_1', delivered: true }]);
-      expect(sandbox.deliveries()).toMatchObject([{ id: 'del_1', state: 'delivered' }]);
-      expect(sandbox.movements()).toMatchObject([{ id: 'accept_1', state: 'pending' }]);
-      await sandbox.close();
-    }
-    const sandbox = createSandbox({ stateFile: path, clock: 'manual', maxAttempts: 1 });
-    await sandbox.settled();
-    expect(sandbox.movements()).toMatchObject([{ id: 'accept_1', state: 'confirmed' }]);
-    await sandbox.close();
-  },
-);
-
-test('an attempt that an earlier version saved has no code of its error', async () => {
-  const path = stateFile();
-  const first = createSandbox({
-    stateFile: path,
-    maxAttempts: 1,
-    endpoints: [{ url: 'http://127.0.0.1:1/' }],
-  });
-  first.emit('accept.confirmed');
-  await first.settled();
-  await first.close();
-  writeFileSync(path, saved(path).replaceAll(/"errorCode":("\w+"|null),/g, ''));
-  expect(saved(path)).toContain('"attempt"');
-  expect(saved(path)).not.toContain('errorCode');
-  const { sandbox } = await startSandbox({ stateFile: path });
-  expect(sandbox.attempts()).toMatchObject([{ errorCode: null }]);
 });
 
 test('a save appends what changed, and the file gives the same state after each', async () => {

@@ -14,15 +14,14 @@ import { REFRESH_MS } from './inbox-list';
 const GOOD_OUTCOMES: Readonly<Record<string, string>> = {
   handled: 'ran: its handler finished',
   duplicate: 'was done before, so it did not run again',
-  ignored: 'is done: its type has no handler, so nothing ran',
-  queued: 'is in the queue',
+  queued: 'is stored, and runs in a worker or in a process that has a handler for its type',
 };
 /** The others. */
 const BAD_OUTCOMES: Readonly<Record<string, string>> = {
   failed: 'failed, and runs again when it is due. See its last error',
   dead: 'failed for good. See its last error',
   parked:
-    'did not run: its type is unknown to this release, or left out by --type, and it waits for a run that takes it',
+    'did not run: its type was unknown when it came or is left out by --type, and it waits for a process that runs its type',
   busy: 'has no result: another process has it, it is not due yet, or the app is closing',
   unavailable: 'has no result: the inbox, the queue or the secret could not be reached. Try again',
   rejected: 'did not run: it is not a valid event',
