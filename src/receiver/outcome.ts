@@ -1,6 +1,6 @@
 /** How a delivery ends, and the one table that maps it to HTTP. */
 import {
-  BusyError,
+  type BusyError,
   ConfigError,
   type EventError,
   type HandlerError,
@@ -8,7 +8,6 @@ import {
   type ReceiverError,
   type RequestError,
   type SignatureError,
-  StablehooksError,
   type UnavailableError,
 } from '../core/errors.js';
 import type { UnknownEvent } from '../core/events.js';
@@ -108,10 +107,11 @@ const OUTCOMES = {
   { readonly kind: OutcomeKind; readonly status: number }
 >;
 
-/** The result of a pipeline that threw. */
+/** The result of a pipeline that threw. By its code, because an adapter can be bundled apart from the receiver. */
 export function toFailure(thrown: unknown): OutcomeResult {
+  const { code } = Object(thrown);
   const error =
-    thrown instanceof StablehooksError && thrown.code in OUTCOMES
+    /^ERR_/.test(code) && Object.hasOwn(OUTCOMES, code)
       ? (thrown as ReceiverError)
       : new ConfigError('The receiver met an unexpected error; see the cause.', { cause: thrown });
   return { kind: OUTCOMES[error.code].kind, error } as OutcomeResult;
@@ -190,6 +190,6 @@ function shownCode(code: ReceiverError['code']): ReceiverError['code'] {
 }
 
 function toRetryAfter(error: unknown): string {
-  const waitMs = error instanceof BusyError ? error.retryAfterMs : RETRY_AFTER_MS;
+  const { retryAfterMs: waitMs = RETRY_AFTER_MS }: { readonly retryAfterMs?: number } = Object(error);
   return String(Math.max(1, Math.ceil(waitMs / 1000)));
 }

@@ -208,7 +208,11 @@ export class Redriver {
         const answer = room === 0 ? [] : store.takeDue(room);
         const due = isPromise(answer) ? await answer : answer;
         for (const stored of due) start(stored);
-        if (due.length > 0) continue;
+        if (due.length > 0) {
+          // An inbox and handlers that end immediately would keep the process from everything else.
+          if (!isPromise(answer)) await new Promise<void>((resolve) => runtime.setTimeout(resolve, 0));
+          continue;
+        }
         if (running.size > 0) await Promise.race(running);
         else if (room === 0) await capacity?.freed(signal);
         else return false;

@@ -38,7 +38,7 @@ const ROUTES = {
       secret: '${secret}',
       answer: 'recorded',
       inbox: { ...memoryInbox(), durable: true },
-      handlers: {},
+      handlers: { 'transfer.settled': () => undefined },
     });
     export const { POST } = toNextRoute(receiver, { after });`,
   // A build renders such a route, as it does every GET with `cacheComponents`.
