@@ -52,13 +52,9 @@ export {
   fromTypeOrm,
   type KnexLike,
   type KyselyLike,
-  type KyselyQueries,
   type PostgresJsLike,
-  type PostgresJsQueries,
   type PrismaLike,
-  type PrismaQueries,
   type TypeOrmLike,
-  type TypeOrmQueries,
 } from './postgres-adapters.js';
 export type {
   PgClientLike,
@@ -161,7 +157,6 @@ export function postgresInbox(
       const hasCommitted = await runInTransaction(pool as PgTransactional<unknown>, async (open) => {
         const begun = await queryRows(open.queries, statements.fence, [id, token]);
         if (begun.length === 0) throw leaseLost;
-        if (!open.hasSavepoint) await open.queries.query(`SAVEPOINT ${FENCE_SAVEPOINT}`);
         let row: FencedRow | undefined;
         try {
           await effect(open.tx).finally(open.close);
@@ -188,37 +183,28 @@ export function postgresInbox(
     events: readonly UnknownEvent[],
     { state, dueInMs, origin, json = [], keys = [], traceparent }: StoreSettings,
   ): Promise<readonly RecordResult[]> {
+    const values = [
+      events.map(({ id }) => id),
+      events.map(({ type }) => type),
+      events.map((event, index) => json[index] ?? encodeEvent(event)),
+      state,
+      dueInMs,
+      origin,
+      keys.map((key = '') => key),
+      keys.length === 0 ? [] : events.map((event) => String(createdAtMs(event))),
+      traceparent ?? null,
+    ];
     const found = new Map<string, RecordResult>();
-    const firsts = new Map<
-      string,
-      { readonly event: UnknownEvent; readonly json: string; readonly key: string }
-    >();
-    for (const [index, event] of events.entries()) {
-      if (firsts.has(event.id)) continue;
-      firsts.set(event.id, { event, json: json[index] ?? encodeEvent(event), key: keys[index] ?? '' });
-    }
     // A second round is needed only for ids that another page or claim was inserting at the same time.
-    for (let round = 1; found.size < firsts.size; round++) {
-      const page = [...firsts.values()].filter(({ event }) => !found.has(event.id));
+    for (let round = 1; events.some(({ id }) => !found.has(id)); round++) {
       if (round > RECORD_ROUNDS) {
         throw new Error(
-          `Postgres returned no row for ${page.length} of ${firsts.size} recorded events, such as ${page[0]?.event.id}. Check that no trigger, rule or policy of ${schema}.events hides rows, and that the ids are valid Unicode.`,
+          `Postgres returned no row for recorded events: an id is not valid Unicode, or rows of ${schema}.events are hidden.`,
         );
       }
-      const keyed = keys.length === 0 ? [] : page;
-      const values = [
-        page.map(({ event }) => event.id),
-        page.map(({ event }) => event.type),
-        page.map((row) => row.json),
-        state,
-        dueInMs,
-        origin,
-        keyed.map(({ key }) => key),
-        keyed.map(({ event }) => String(createdAtMs(event))),
-        traceparent ?? null,
-      ];
-      const rows = await send<RecordRow>(statements.record, values);
-      for (const row of rows) found.set(row.id, row.state);
+      for (const row of await send<RecordRow>(statements.record, values)) {
+        if (!found.has(row.id)) found.set(row.id, row.state);
+      }
     }
     return events.map(({ id }) => {
       const result = found.get(id) ?? state;
@@ -251,14 +237,9 @@ export function postgresInbox(
       const [row] = await (key === undefined
         ? send<ClaimRow>(statements.claim, [...values, traceparent])
         : send<ClaimRow>(statements.claimKeyed, [...values, key, createdAtMs(event), traceparent]));
-      if (row?.state == null) {
-        throw new Error(
-          `Postgres returned no row for the claim of ${id}. Check that no trigger or rule changes the inserts into ${schema}.events.`,
-        );
-      }
-      const { state, attempts, won, wait } = row;
+      const { state, attempts, won, wait } = row as ClaimRow;
       if (won) {
-        const lease = { id, token, attempt: attempts, key, traceparent: row.traceparent ?? undefined };
+        const lease = { id, token, attempt: attempts, key, traceparent: row?.traceparent ?? undefined };
         return { state: 'claimed', lease };
       }
       if (state === 'done' || state === 'dead') return { state };
@@ -413,8 +394,7 @@ interface FencedRow {
 }
 
 interface ClaimRow {
-  /** `null` without a row. */
-  readonly state: Exclude<Claim['state'], 'claimed'> | null;
+  readonly state: Exclude<Claim['state'], 'claimed'>;
   readonly attempts: number;
   readonly won: boolean;
   /** How long until the event can be claimed, in ms, if that is known. */

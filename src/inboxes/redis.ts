@@ -332,16 +332,9 @@ function bindScript(
   return async (values) => readReply(await redactCommand(run(values.map(String))));
 }
 
-/** Reads the JSON array that a script returns. */
+/** Reads the JSON array that a script returns: as text, as a Buffer of node-redis, or as the client of Upstash parsed it. */
 function readReply(reply: unknown): readonly unknown[] {
-  // node-redis returns a Buffer where a `typeMapping` says so.
-  const text = ArrayBuffer.isView(reply) ? new TextDecoder().decode(reply) : reply;
-  // The client of Upstash has already parsed the reply.
-  const parsed: unknown = typeof text === 'string' ? JSON.parse(text) : text;
-  if (Array.isArray(parsed)) return parsed;
-  throw new TypeError(
-    'The Redis client did not return the text of the script. Pass a client that returns replies as strings.',
-  );
+  return Array.isArray(reply) ? reply : (JSON.parse(String(reply)) as readonly unknown[]);
 }
 
 async function digestHex(lua: string): Promise<string> {
