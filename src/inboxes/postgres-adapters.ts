@@ -416,14 +416,11 @@ function unwrapPrisma(error: Error): Error | undefined {
       { cause: error },
     );
   }
-  interface Meta {
-    readonly driverAdapterError?: {
-      readonly cause?: { readonly originalCode?: string; readonly originalMessage?: string };
-    };
+  interface Refusal {
+    readonly cause?: { readonly originalCode?: string; readonly originalMessage?: string };
   }
-  const { originalCode, originalMessage = '' } =
-    (error as { readonly meta?: Meta }).meta?.driverAdapterError?.cause ?? {};
-  return originalCode === undefined
-    ? undefined
-    : Object.assign(new Error(originalMessage, { cause: error }), { code: originalCode });
+  const { meta } = error as { readonly meta?: { readonly driverAdapterError?: Refusal } };
+  const { cause } = meta?.driverAdapterError ?? (error as Refusal);
+  if (cause?.originalCode === undefined) return undefined;
+  return Object.assign(new Error(cause.originalMessage, { cause: error }), { code: cause.originalCode });
 }

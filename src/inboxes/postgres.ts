@@ -4,20 +4,12 @@ import { boolean, readOptions } from '../core/options.js';
 import {
   type Claim,
   EMPTY_POLL_STATE,
-  INBOX_STATES,
   type Inbox,
-  type InboxAttempt,
   type InboxCount,
   type InboxOperations,
-  type InboxRecord,
-  type InboxState,
   type Lease,
-  type OldestListed,
-  type Origin,
-  type PollState,
   type RecordResult,
   type StoredEvent,
-  type StoredGap,
 } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import { readListOptions, readPruneOptions, unknownAfter } from './operation-options.js';
@@ -41,21 +33,9 @@ import {
   rolledBackAtCommit,
 } from './postgres-errors.js';
 import { type PostgresSchemaOptions, SCHEMA_RULE, writeStatements } from './postgres-sql.js';
+import { type EventRow, type PollRow, toCounts, toPollState, toRecord } from './rows.js';
 
-export {
-  type DrizzleLike,
-  fromDrizzle,
-  fromKnex,
-  fromKysely,
-  fromPostgresJs,
-  fromPrisma,
-  fromTypeOrm,
-  type KnexLike,
-  type KyselyLike,
-  type PostgresJsLike,
-  type PrismaLike,
-  type TypeOrmLike,
-} from './postgres-adapters.js';
+export * from './postgres-adapters.js';
 export type {
   PgClientLike,
   PgLike,
@@ -202,7 +182,10 @@ export function postgresInbox(
           `Postgres returned no row for recorded events: an id is not valid Unicode, or rows of ${schema}.events are hidden.`,
         );
       }
-      for (const row of await send<RecordRow>(statements.record, values)) {
+      for (const row of await send<{ readonly id: string; readonly state: RecordResult }>(
+        statements.record,
+        values,
+      )) {
         if (!found.has(row.id)) found.set(row.id, row.state);
       }
     }
@@ -348,10 +331,7 @@ export function postgresInbox(
     },
 
     async count() {
-      const rows = await send<InboxCount>(statements.count);
-      return INBOX_STATES.map(
-        (state) => rows.find((row) => row.state === state) ?? { state, count: 0, oldest: null },
-      );
+      return toCounts(await send<InboxCount>(statements.count));
     },
 
     async requeue(id) {
@@ -418,61 +398,4 @@ interface KeyRow {
   readonly passed: number;
   /** Events that were due at this time are searched. Epoch ms. */
   readonly taken: number;
-}
-
-interface RecordRow {
-  readonly id: string;
-  readonly state: RecordResult;
-}
-
-interface PollRow extends Omit<PollState, 'gaps' | 'oldest'> {
-  /** JSON. */
-  readonly gaps: string;
-  /** JSON. */
-  readonly oldest: string | null;
-}
-
-interface EventRow {
-  readonly id: string;
-  readonly type: string;
-  readonly state: InboxState;
-  readonly attempts: number;
-  readonly source: Origin;
-  readonly key: string | null;
-  readonly traceparent: string | null;
-  readonly error: string | null;
-  readonly event: string | null;
-  readonly history: string | null;
-  /** Epoch ms, as the others. */
-  readonly received: number;
-  readonly updated: number;
-  readonly due: number | null;
-}
-
-function toRecord(row: EventRow): InboxRecord {
-  return {
-    id: row.id,
-    type: row.type,
-    state: row.state,
-    attempts: row.attempts,
-    origin: row.source,
-    key: row.key,
-    traceparent: row.traceparent,
-    receivedAt: row.received,
-    updatedAt: row.updated,
-    dueAt: row.due,
-    lastError: row.error,
-    history: row.history === null ? [] : (JSON.parse(row.history) as readonly InboxAttempt[]),
-    event: row.event === null ? null : (JSON.parse(row.event) as UnknownEvent),
-  };
-}
-
-function toPollState({ since, watermark, gaps, limit, oldest }: PollRow): PollState {
-  return {
-    since,
-    watermark,
-    gaps: JSON.parse(gaps) as readonly StoredGap[],
-    limit,
-    oldest: oldest === null ? null : (JSON.parse(oldest) as OldestListed),
-  };
 }
