@@ -77,7 +77,8 @@ export interface DrizzleLike<Tx> {
 
 /**
  * Adapts a Drizzle database, over node-postgres, postgres.js, PGlite or another driver of Postgres. `ctx.tx` is
- * Drizzle's own transaction, with the schema of `db`; its `transaction` is a savepoint.
+ * Drizzle's own transaction, with the schema of `db`; its `transaction` is a savepoint. Await every statement: Drizzle
+ * sends one that is late, and it can become part of the transaction of another event.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `db` is not a Drizzle database, or is one over a single `Client`.
  *
@@ -118,10 +119,6 @@ export interface KyselyLike<Tx> {
 /**
  * Adapts a Kysely database. `ctx.tx` is Kysely's own `Transaction`. Kysely has no nested transactions in it; send
  * `SAVEPOINT` and `ROLLBACK TO SAVEPOINT` with its `sql` tag.
- *
- * Kysely adds no `error` listener to the connections that it takes from a `pg` pool, and a connection that breaks
- * between two statements then ends the process. Add one:
- * `pool.on('connect', (client) => client.on('error', console.error))`.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `db` is not a Kysely database.
  *
