@@ -196,17 +196,6 @@ export function postgresInbox(
     });
   }
 
-  /** Takes the first due event of each key. */
-  async function takeKeyed(values: unknown[], hasOthers: boolean): Promise<readonly KeyRow[]> {
-    try {
-      return await send<KeyRow>(statements.takeKeyed, values);
-    } catch (error) {
-      // Events that are taken already must run; a failure here occurs again at the next call.
-      if (hasOthers) return [];
-      throw error;
-    }
-  }
-
   return {
     durable: true,
 
@@ -268,8 +257,14 @@ export function postgresInbox(
           : send<DueRow>(statements.takeDueAsOf, [...values, asOf]));
         const ids = due.filter(({ key }) => key !== null).map(({ id }) => id);
         const hasOthers = taken.length > 0 || ids.length < due.length;
-        const rows: readonly KeyRow[] =
-          ids.length === 0 ? [] : await takeKeyed([ids, types, visibilityTimeoutMs, asOf], hasOthers);
+        const takeKeyed = () => send<KeyRow>(statements.takeKeyed, [ids, types, visibilityTimeoutMs, asOf]);
+        const rows = await (ids.length === 0 ? Promise.resolve([]) : takeKeyed()).catch(
+          (error: unknown): readonly KeyRow[] => {
+            // Events that are taken already must run; a failure here occurs again at the next call.
+            if (hasOthers) return [];
+            throw error;
+          },
+        );
         asOf = rows[0]?.taken ?? asOf;
         const firsts = new Map(rows.map(({ key, event }) => [key, event]));
         for (const { key, event } of due) {

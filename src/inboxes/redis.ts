@@ -256,27 +256,21 @@ export function redisInbox(
 type RunScript = (values: readonly (string | number)[]) => Promise<readonly unknown[]>;
 
 function bindScripts(redis: RedisLike, key: string): Readonly<Record<RedisScript, RunScript>> {
-  let checking: Promise<void> | undefined;
-  const check = async () => {
-    const [policy] = await bindScript(redis, { lua: REDIS_SCRIPTS.evictionPolicy, key })([]);
-    if (policy === '' || policy === 'noeviction') return;
-    throw new ConfigError(
-      `redisInbox: the maxmemory-policy of this Redis is ${policy}, so it can evict events. Set it to noeviction.`,
-    );
-  };
+  const bind = (lua: string) => bindScript(redis, { lua, key });
+  const readPolicy = bind(REDIS_SCRIPTS.evictionPolicy);
+  let isChecked = false;
+  async function checkPolicy(): Promise<void> {
+    const [policy] = await readPolicy([]);
+    if (policy !== '' && policy !== 'noeviction') {
+      throw new ConfigError(
+        `redisInbox: the maxmemory-policy of this Redis is ${policy}, so it can evict events. Set it to noeviction.`,
+      );
+    }
+    isChecked = true;
+  }
   const entries = Object.entries(REDIS_SCRIPTS).map(([name, lua]): [string, RunScript] => {
-    const run = bindScript(redis, { lua, key });
-    return [
-      name,
-      async (values) => {
-        checking ??= check();
-        await checking.catch((error: unknown) => {
-          checking = undefined;
-          throw error;
-        });
-        return run(values);
-      },
-    ];
+    const run = bind(lua);
+    return [name, async (values) => (isChecked ? run(values) : checkPolicy().then(() => run(values)))];
   });
   return Object.fromEntries(entries) as Record<RedisScript, RunScript>;
 }

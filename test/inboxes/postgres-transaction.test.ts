@@ -38,7 +38,7 @@ afterAll(async () => {
 /** Far longer than a handler takes here. */
 const HANDLER_TIMEOUT_MS = 30_000;
 
-type Table = Handlers<Record<never, never>, PgTx>;
+type Table = Handlers<PgTx>;
 
 const drivers: readonly (readonly [string, () => PgTransactionsLike])[] = [
   // Typed as a data layer whose transaction has `query` alone, so that one handler fits both.
