@@ -80,6 +80,9 @@ export interface DrizzleLike<Tx> {
  * Drizzle's own transaction, with the schema of `db`; its `transaction` is a savepoint. Await every statement: Drizzle
  * sends one that is late, and it can become part of the transaction of another event.
  *
+ * Add a listener to the connections of a pool of `pg`; otherwise one that breaks ends the process:
+ * `pool.on('connect', (client) => client.on('error', console.error))`.
+ *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `db` is not a Drizzle database, or is one over a single `Client`.
  *
  * @example
@@ -119,6 +122,9 @@ export interface KyselyLike<Tx> {
 /**
  * Adapts a Kysely database. `ctx.tx` is Kysely's own `Transaction`. Kysely has no nested transactions in it; send
  * `SAVEPOINT` and `ROLLBACK TO SAVEPOINT` with its `sql` tag.
+ *
+ * Add a listener to the connections of a pool of `pg`; otherwise one that breaks ends the process:
+ * `pool.on('connect', (client) => client.on('error', console.error))`.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `db` is not a Kysely database.
  *
