@@ -7,7 +7,7 @@ import { withMethods } from '../core/options.js';
 import { isClient, type PgLike, type PgTransactionsLike, sentLate } from './postgres-client.js';
 import { endedByHandler } from './postgres-errors.js';
 
-/** What is different in each data layer. */
+/** The parts that differ between data layers. */
 interface DataLayer<Tx, Queries> {
   /** Sends statements outside of a transaction. */
   readonly queries: Queries;
