@@ -193,8 +193,8 @@ export interface Inbox<Tx = undefined> {
    * Runs the effect in a transaction and marks the event done in the same one, fenced by the token.
    *
    * Only in inboxes that have transactions; it then replaces {@link complete}. `false` when the lease is lost, and
-   * then the effect is rolled back; a rejection of `effect` rolls back and passes through. After its end the
-   * transaction refuses further statements of a late handler.
+   * then the effect is rolled back; a rejection of `effect` rolls back and passes through. The
+   * transaction lives as long as `effect`; where its library allows, it refuses later statements.
    *
    * Rejects with a `HandlerError` when the handler is the reason that nothing was committed, such as a constraint that
    * failed at COMMIT, and with a `PermanentError` when the handler ended the transaction itself, so that what it wrote

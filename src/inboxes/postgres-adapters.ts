@@ -3,11 +3,11 @@
  * get the data layer's own transaction. The types are structural: nothing here imports a data layer.
  */
 import { ConfigError, HandlerError } from '../core/errors.js';
-import { readOptions, required, withMethods } from '../core/options.js';
-import { isClient, ONE_CLIENT, type PgLike, type PgTransactionsLike, sentLate } from './postgres-client.js';
+import { withMethods } from '../core/options.js';
+import { isClient, type PgLike, type PgTransactionsLike, sentLate } from './postgres-client.js';
 import { endedByHandler } from './postgres-errors.js';
 
-/** What is different in each data layer. */
+/** The parts that differ between data layers. */
 interface DataLayer<Tx, Queries> {
   /** Sends statements outside of a transaction. */
   readonly queries: Queries;
@@ -23,12 +23,9 @@ function adapt<Tx, Queries>({
   queries,
   send,
   begin,
-  unwrap,
+  unwrap = () => undefined,
 }: DataLayer<Tx, Queries>): PgTransactionsLike<Tx> {
-  function toDriverError(error: unknown): unknown {
-    const unwrapped = error instanceof Error ? unwrap?.(error) : undefined;
-    return unwrapped instanceof Error ? unwrapped : error;
-  }
+  const toDriverError = (error: unknown) => unwrap(error as Error) ?? error;
   const toClient = (over: Queries): PgLike => ({
     async query(text, values = []) {
       try {
@@ -43,24 +40,25 @@ function adapt<Tx, Queries>({
     async transaction<Value>(work: (tx: Tx, queries: PgLike) => Promise<Value>) {
       let working: Promise<Value> | undefined;
       try {
-        const value = await begin((tx) => {
+        await begin((tx) => {
           working = work(tx, toClient(tx as unknown as Queries));
           return working;
         });
-        // The transaction of Knex resolves when its handler rolls it back.
-        return (await working) ?? value;
       } catch (error) {
         // Its own error is the reason; some data layers reject with that of their ROLLBACK.
         await working;
         throw toDriverError(error);
       }
+      // The transaction of Knex resolves when its handler rolls it back.
+      return working as unknown as Promise<Value>;
     },
   };
 }
 
-function checkDataLayer(caller: string, expected: string, layer: object, methods: readonly string[]): void {
-  const each = required(withMethods(expected, methods));
-  readOptions(caller, layer, Object.fromEntries(Object.keys(layer).map((name) => [name, each])));
+/** @param call - how the adapter is called, such as `fromKnex(knex)`. */
+function checkDataLayer(layer: unknown, methods: readonly string[], call: string): void {
+  if (withMethods(call, methods).accepts(layer)) return;
+  throw new ConfigError(`${call.split('(')[0]}: the argument must be as in ${call}.`);
 }
 
 /** The result of a statement in most data layers. */
@@ -79,7 +77,11 @@ export interface DrizzleLike<Tx> {
 
 /**
  * Adapts a Drizzle database, over node-postgres, postgres.js, PGlite or another driver of Postgres. `ctx.tx` is
- * Drizzle's own transaction, with the schema of `db`; its `transaction` is a savepoint.
+ * Drizzle's own transaction, with the schema of `db`; its `transaction` is a savepoint. Await every statement: Drizzle
+ * sends one that is late, and it can become part of the transaction of another event.
+ *
+ * Add a listener to the connections of a pool of `pg`; otherwise one that breaks ends the process:
+ * `pool.on('connect', (client) => client.on('error', console.error))`.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `db` is not a Drizzle database, or is one over a single `Client`.
  *
@@ -89,12 +91,9 @@ export interface DrizzleLike<Tx> {
  * ```
  */
 export function fromDrizzle<Tx>(db: DrizzleLike<Tx>): PgTransactionsLike<Tx> {
-  checkDataLayer('fromDrizzle', 'a Drizzle database: fromDrizzle(drizzle(pool))', { db }, [
-    'execute',
-    'transaction',
-  ]);
+  checkDataLayer(db, ['execute', 'transaction'], 'fromDrizzle(drizzle(pool))');
   if (isClient((db as { readonly $client?: unknown }).$client))
-    throw new ConfigError(`fromDrizzle: ${ONE_CLIENT}`);
+    throw new ConfigError('fromDrizzle: transactions cannot share the connection of a Client. Pass a Pool.');
   return adapt<Tx, DrizzleLike<Tx>>({
     queries: db,
     async send(queries, text, values) {
@@ -109,7 +108,8 @@ export function fromDrizzle<Tx>(db: DrizzleLike<Tx>): PgTransactionsLike<Tx> {
 }
 
 /** The methods of a Kysely database that the inbox uses. */
-export interface KyselyLike<Tx> extends KyselyQueries {
+export interface KyselyLike<Tx> {
+  withoutPlugins(): { executeQuery(query: never): PromiseLike<unknown> };
   transaction(): {
     setIsolationLevel(level: 'read committed'): {
       setAccessMode(mode: 'read write'): {
@@ -119,17 +119,11 @@ export interface KyselyLike<Tx> extends KyselyQueries {
   };
 }
 
-/** The methods that a Kysely database also has inside a transaction. */
-export interface KyselyQueries {
-  withoutPlugins(): { executeQuery(query: never): PromiseLike<unknown> };
-}
-
 /**
  * Adapts a Kysely database. `ctx.tx` is Kysely's own `Transaction`. Kysely has no nested transactions in it; send
  * `SAVEPOINT` and `ROLLBACK TO SAVEPOINT` with its `sql` tag.
  *
- * Kysely adds no `error` listener to the connections that it takes from a `pg` pool, and a connection that breaks
- * between two statements then ends the process. Add one:
+ * Add a listener to the connections of a pool of `pg`; otherwise one that breaks ends the process:
  * `pool.on('connect', (client) => client.on('error', console.error))`.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `db` is not a Kysely database.
@@ -140,11 +134,8 @@ export interface KyselyQueries {
  * ```
  */
 export function fromKysely<Tx>(db: KyselyLike<Tx>): PgTransactionsLike<Tx> {
-  checkDataLayer('fromKysely', 'a Kysely database: fromKysely(new Kysely({ dialect }))', { db }, [
-    'withoutPlugins',
-    'transaction',
-  ]);
-  return adapt<Tx, KyselyQueries>({
+  checkDataLayer(db, ['withoutPlugins', 'transaction'], 'fromKysely(new Kysely({ dialect }))');
+  return adapt<Tx, KyselyLike<Tx>>({
     queries: db,
     async send(queries, text, values) {
       const query = {
@@ -185,10 +176,7 @@ export interface KnexLike<Tx> {
  * ```
  */
 export function fromKnex<Tx>(knex: KnexLike<Tx>): PgTransactionsLike<Tx> {
-  checkDataLayer('fromKnex', "a Knex instance: fromKnex(knex({ client: 'pg', connection }))", { knex }, [
-    'raw',
-    'transaction',
-  ]);
+  checkDataLayer(knex, ['raw', 'transaction'], "fromKnex(knex({ client: 'pg', connection }))");
   return adapt<Tx, KnexLike<Tx>>({
     queries: knex,
     async send(queries, text, values) {
@@ -208,7 +196,8 @@ export function fromKnex<Tx>(knex: KnexLike<Tx>): PgTransactionsLike<Tx> {
 }
 
 /** The methods of a TypeORM `DataSource` that the inbox uses. */
-export interface TypeOrmLike<Tx> extends TypeOrmQueries {
+export interface TypeOrmLike<Tx> {
+  query(text: string, values?: unknown[]): Promise<unknown>;
   createQueryRunner(): {
     readonly manager: Tx;
     readonly isTransactionActive: boolean;
@@ -217,11 +206,6 @@ export interface TypeOrmLike<Tx> extends TypeOrmQueries {
     rollbackTransaction(): Promise<void>;
     release(): Promise<void>;
   };
-}
-
-/** The methods that an `EntityManager` also has. */
-export interface TypeOrmQueries {
-  query(text: string, values?: unknown[]): Promise<unknown>;
 }
 
 /**
@@ -236,11 +220,8 @@ export interface TypeOrmQueries {
  * ```
  */
 export function fromTypeOrm<Tx>(dataSource: TypeOrmLike<Tx>): PgTransactionsLike<Tx> {
-  checkDataLayer('fromTypeOrm', 'a TypeORM DataSource: fromTypeOrm(dataSource)', { dataSource }, [
-    'query',
-    'createQueryRunner',
-  ]);
-  return adapt<Tx, TypeOrmQueries>({
+  checkDataLayer(dataSource, ['query', 'createQueryRunner'], 'fromTypeOrm(dataSource)');
+  return adapt<Tx, TypeOrmLike<Tx>>({
     queries: dataSource,
     async send(queries, text, values) {
       const result = (await queries.query(text, values)) as readonly unknown[];
@@ -256,10 +237,7 @@ export function fromTypeOrm<Tx>(dataSource: TypeOrmLike<Tx>): PgTransactionsLike
         while (runner.isTransactionActive) await runner.commitTransaction();
         return value;
       } catch (error) {
-        const rollBack = async () => {
-          while (runner.isTransactionActive) await runner.rollbackTransaction();
-        };
-        await rollBack().catch(() => undefined);
+        while (runner.isTransactionActive) await runner.rollbackTransaction();
         throw error;
       } finally {
         await runner.release();
@@ -270,7 +248,8 @@ export function fromTypeOrm<Tx>(dataSource: TypeOrmLike<Tx>): PgTransactionsLike
 }
 
 /** The methods of a Prisma client that the inbox uses. */
-export interface PrismaLike<Tx> extends PrismaQueries {
+export interface PrismaLike<Tx> {
+  $queryRawUnsafe(text: string, ...values: never[]): PromiseLike<unknown>;
   $transaction<Value>(
     work: (tx: Tx) => Promise<Value>,
     options?: {
@@ -281,21 +260,9 @@ export interface PrismaLike<Tx> extends PrismaQueries {
   ): Promise<Value>;
 }
 
-/** The methods that a Prisma client also has inside a transaction. */
-export interface PrismaQueries {
-  $queryRawUnsafe(text: string, ...values: never[]): PromiseLike<unknown>;
-}
-
-/** The receiver limits the handler; Prisma's own limit, by default 5 s, must not end the transaction before. */
-const PRISMA_TIMEOUT_MS = 2_147_483_647;
-
-/** How long Prisma waits for a connection, in ms; its default of 2 s is short when many handlers start at once. */
-const PRISMA_MAX_WAIT_MS = 10_000;
-
 /**
  * Adapts a client of Prisma 7 with `@prisma/adapter-pg`. `ctx.tx` is Prisma's own `TransactionClient`; its
- * `$transaction` is a savepoint. The transaction waits up to 10 s for a connection, and only the receiver's
- * `handlerTimeoutMs` limits how long it takes.
+ * `$transaction` is a savepoint. The transaction waits up to 10 s for a connection.
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when `prisma` is not a Prisma client.
  *
@@ -306,11 +273,8 @@ const PRISMA_MAX_WAIT_MS = 10_000;
  * ```
  */
 export function fromPrisma<Tx>(prisma: PrismaLike<Tx>): PgTransactionsLike<Tx> {
-  checkDataLayer('fromPrisma', 'a Prisma client: fromPrisma(new PrismaClient({ adapter }))', { prisma }, [
-    '$queryRawUnsafe',
-    '$transaction',
-  ]);
-  return adapt<Tx, PrismaQueries>({
+  checkDataLayer(prisma, ['$queryRawUnsafe', '$transaction'], 'fromPrisma(new PrismaClient({ adapter }))');
+  return adapt<Tx, PrismaLike<Tx>>({
     queries: prisma,
     async send(queries, text, values) {
       return (await queries.$queryRawUnsafe(text, ...(values as never[]))) as readonly unknown[];
@@ -318,21 +282,19 @@ export function fromPrisma<Tx>(prisma: PrismaLike<Tx>): PgTransactionsLike<Tx> {
     begin: (work) =>
       prisma.$transaction(work, {
         isolationLevel: 'ReadCommitted',
-        timeout: PRISMA_TIMEOUT_MS,
-        maxWait: PRISMA_MAX_WAIT_MS,
+        // The lease limits the transaction. Prisma's own limit is 5 s.
+        timeout: 2_147_483_647,
+        // Its default of 2 s is short when many handlers start at the same time.
+        maxWait: 10_000,
       }),
     unwrap: unwrapPrisma,
   });
 }
 
 /** The methods of a postgres.js `sql` that the inbox uses. */
-export interface PostgresJsLike<Tx = PostgresJsQueries> extends PostgresJsQueries {
-  begin(options: string, work: (tx: Tx) => Promise<unknown>): Promise<unknown>;
-}
-
-/** The methods that a postgres.js `sql` also has inside a transaction. */
-export interface PostgresJsQueries {
+export interface PostgresJsLike<Tx> {
   unsafe(text: string, values?: never[], options?: { readonly prepare: boolean }): PromiseLike<unknown>;
+  begin(options: string, work: (tx: Tx) => Promise<unknown>): Promise<unknown>;
 }
 
 /**
@@ -349,11 +311,8 @@ export interface PostgresJsQueries {
  * ```
  */
 export function fromPostgresJs<Tx>(sql: PostgresJsLike<Tx>): PgTransactionsLike<Tx> {
-  checkDataLayer('fromPostgresJs', 'the `sql` of postgres.js: fromPostgresJs(postgres(url))', { sql }, [
-    'unsafe',
-    'begin',
-  ]);
-  return adapt<Tx, PostgresJsQueries>({
+  checkDataLayer(sql, ['unsafe', 'begin'], 'fromPostgresJs(postgres(url))');
+  return adapt<Tx, PostgresJsLike<Tx>>({
     queries: sql,
     async send(queries, text, values) {
       // `never[]` fits the parameter type of every version of postgres.js; it accepts what pg accepts.
@@ -444,9 +403,9 @@ function guardPostgresJs<Sql extends object>(sql: Sql, gate: Gate): Sql {
   });
 }
 
-/** Knex writes the statement before the message of the server. Of the texts of the inbox, only migrations contain ` - `. */
+/** Knex writes the statement before the message of the server. */
 function unwrapKnex(error: Error): Error | undefined {
-  const at = error.message.indexOf(' - ');
+  const at = error.message.lastIndexOf(' - ');
   const { code } = error as { readonly code?: unknown };
   return at < 0 ? undefined : Object.assign(new Error(error.message.slice(at + 3)), { code });
 }
@@ -460,14 +419,11 @@ function unwrapPrisma(error: Error): Error | undefined {
       { cause: error },
     );
   }
-  interface Meta {
-    readonly driverAdapterError?: {
-      readonly cause?: { readonly originalCode?: string; readonly originalMessage?: string };
-    };
+  interface Refusal {
+    readonly cause?: { readonly originalCode?: string; readonly originalMessage?: string };
   }
-  const { originalCode, originalMessage = '' } =
-    (error as { readonly meta?: Meta }).meta?.driverAdapterError?.cause ?? {};
-  return originalCode === undefined
-    ? undefined
-    : Object.assign(new Error(originalMessage, { cause: error }), { code: originalCode });
+  const { meta } = error as { readonly meta?: { readonly driverAdapterError?: Refusal } };
+  const { cause } = meta?.driverAdapterError ?? (error as Refusal);
+  if (cause?.originalCode === undefined) return undefined;
+  return Object.assign(new Error(cause.originalMessage, { cause: error }), { code: cause.originalCode });
 }

@@ -56,10 +56,6 @@ const POOLS =
 /** Whether a value is one connection: a `Client` of `pg` or `@neondatabase/serverless`. */
 export const isClient = withMethods(POOLS, ['query', 'escapeLiteral']).accepts;
 
-/** Why one connection is refused, and what to pass. */
-export const ONE_CLIENT =
-  'a Client has one connection, which transactions cannot share with other statements. Pass a Pool.';
-
 const has = (value: unknown, ...methods: readonly string[]) => withMethods(POOLS, methods).accepts(value);
 
 /** The rule of what sends statements, whichever connection they go over. TypeORM has other results. */
@@ -102,13 +98,11 @@ export interface OpenTransaction<Tx> {
   readonly tx: Tx;
   /** Sends the statements of the inbox in it. */
   readonly queries: PgLike;
-  /** Whether it has the savepoint {@link FENCE_SAVEPOINT} already. */
-  readonly hasSavepoint: boolean;
   /** Called when the handler has ended: `tx` refuses later statements, as far as it can. */
   close(): void;
 }
 
-/** Only the transaction of the event has it: where it does not exist, that transaction has ended. */
+/** Where this savepoint does not exist, the transaction that {@link runInTransaction} began has ended. */
 export const FENCE_SAVEPOINT = 'stablehooks_fence';
 
 /**
@@ -123,24 +117,20 @@ export async function runInTransaction<Tx>(
   work: (transaction: OpenTransaction<Tx>) => Promise<void>,
 ): Promise<boolean> {
   if (!('transaction' in pool)) return runOnClient(pool, work);
-  await pool.transaction(async (tx, queries) => {
-    const open = { tx, hasSavepoint: false, close: () => undefined };
-    return work({ ...open, queries: queries ?? (await openNative(tx as Tx & NativeTransaction)) });
+  await pool.transaction(async (tx, adapted) => {
+    const native = tx as Tx & PgLike & { readonly closed?: boolean };
+    if (!adapted) await native.query('SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE');
+    const queries = adapted ?? {
+      async query(text, values) {
+        // The handler called `rollback()` of PGlite, which sends nothing more.
+        if (native.closed) throw endedByHandler();
+        return native.query(text, values);
+      },
+    };
+    await queries.query(`SAVEPOINT ${FENCE_SAVEPOINT}`);
+    await work({ tx, queries, close: () => undefined });
   });
   return false;
-}
-
-/** A transaction of PGlite, or of another data layer whose transactions have `query`. */
-type NativeTransaction = PgLike & { readonly closed?: boolean };
-
-async function openNative(tx: NativeTransaction): Promise<PgLike> {
-  await tx.query('SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE');
-  return {
-    async query(text, values) {
-      if (tx.closed) throw endedByHandler();
-      return tx.query(text, values);
-    },
-  };
 }
 
 async function runOnClient<Tx>(
@@ -158,7 +148,7 @@ async function runOnClient<Tx>(
   try {
     // One text: the savepoint costs no round trip.
     await client.query(`BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SAVEPOINT ${FENCE_SAVEPOINT}`);
-    await work({ tx, close, queries: client, hasSavepoint: true });
+    await work({ tx, close, queries: client });
     const { command } = (await client.query('COMMIT')) as { readonly command?: unknown };
     return command === 'COMMIT';
   } catch (error) {
@@ -186,13 +176,10 @@ function lend<Client extends PgClientLike>(client: Client): { readonly tx: Clien
   const release = () => {
     throw new HandlerError('ERR_HANDLER_FAILED', 'The inbox releases the connection of ctx.tx.');
   };
-  const tx = Object.create(client, { query: { value: query }, release: { value: release } }) as Client;
-  return {
-    tx,
-    close() {
-      isClosed = true;
-    },
+  const close = () => {
+    isClosed = true;
   };
+  return { tx: Object.create(client, { query: { value: query }, release: { value: release } }), close };
 }
 
 /** The error of a statement that a handler sends after its transaction has ended. */

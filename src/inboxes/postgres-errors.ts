@@ -1,26 +1,10 @@
-/** What the errors of Postgres drivers and of the libraries over them say: the SQLSTATE, wherever they keep it. */
+/** Errors of Postgres, and of handlers that end their transaction or leave it broken. */
 import { HandlerError, PermanentError } from '../core/errors.js';
 
-/** Where libraries keep the error of the driver. */
-const NESTED = ['cause', 'driverError', 'originalError', 'meta'] as const;
-
-/** Not the codes of Node (EPIPE) nor those of Prisma (P2010). */
-const SQLSTATE = /^(?=.*\d)(?!P[12]\d)[0-9A-Z]{5}$/;
-
-/** The SQLSTATEs of an error and of what caused it, the outermost first. */
-function sqlStates(error: unknown): readonly string[] {
-  const seen = new Set<unknown>([error]);
-  const states: string[] = [];
-  // A set can grow while it is read.
-  for (const one of seen) {
-    if (typeof one !== 'object' || one === null) continue;
-    const members = one as Readonly<Record<string, unknown>>;
-    for (const code of [members['code'], members['originalCode']]) {
-      if (typeof code === 'string' && SQLSTATE.test(code)) states.push(code);
-    }
-    for (const name of NESTED) seen.add(members[name]);
-  }
-  return states;
+/** The SQLSTATE of an error. Node has other codes (EPIPE), as has Prisma (P2010). */
+function sqlState(error: unknown): string | undefined {
+  const { code } = (error ?? {}) as { readonly code?: unknown };
+  return /^(?=.*\d)(?!P[12]\d)[0-9A-Z]{5}$/.test(String(code)) ? String(code) : undefined;
 }
 
 /**
@@ -28,17 +12,17 @@ function sqlStates(error: unknown): readonly string[] {
  * that a stricter isolation level did not show (unique_violation).
  */
 export function isConflict(error: unknown): boolean {
-  return ['40001', '40P01', '23505'].includes(sqlStates(error)[0] ?? '');
+  return ['40001', '40P01', '23505'].includes(sqlState(error) ?? '');
 }
 
 /** Whether a statement was refused because one before it in the transaction failed. */
 function isAborted(error: unknown): boolean {
-  return sqlStates(error)[0] === '25P02';
+  return sqlState(error) === '25P02';
 }
 
 /** Whether a savepoint does not exist, because its transaction has ended. */
 export function isNoSavepoint(error: unknown): boolean {
-  return ['3B001', '25P01'].includes(sqlStates(error)[0] ?? '');
+  return ['3B001', '25P01'].includes(sqlState(error) ?? '');
 }
 
 /** Classes that say nothing about the handler: connection, transaction state, resources, operator, system, internal. */
@@ -74,7 +58,7 @@ export function rolledBackAtCommit(): HandlerError {
 
 /** Rejects with the error of a statement or COMMIT that ends a transaction, as the handler's if it is the reason. */
 export function rethrowCommitError(error: unknown): never {
-  const [state] = sqlStates(error);
+  const state = sqlState(error);
   if (isAborted(error)) {
     throw new HandlerError(
       'ERR_HANDLER_FAILED',

@@ -31,7 +31,7 @@ const IS_STRICTER = "current_setting('transaction_isolation') <> 'read committed
 /** Waits for the lock of a key, which is held until the end of the transaction. */
 const writeLockKey = (
   tables: Tables,
-) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.lock_key(event_key pg_catalog.text) RETURNS void
+) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.lock_key(event_key text) RETURNS void
   LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $lock$
 BEGIN
   IF NOT ${IS_STRICTER} THEN
@@ -48,7 +48,7 @@ END $lock$;`;
  * it or makes it wait.
  */
 const writeDueNext = ({ schema, events }: Tables) =>
-  `  CREATE OR REPLACE FUNCTION ${schema}.due_next(event_key pg_catalog.text) RETURNS void
+  `  CREATE OR REPLACE FUNCTION ${schema}.due_next(event_key text) RETURNS void
   LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $next$
 DECLARE
   released_at timestamptz := clock_timestamp();
@@ -71,11 +71,11 @@ END $next$;`;
  * 3. Anything else is decided under the lock.
  */
 const writeClaimKeyed = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.claim_keyed(
-    event_id pg_catalog.text, event_type pg_catalog.text, origin pg_catalog.text, lease_ms double precision,
-    new_token pg_catalog.uuid, event_json pg_catalog.text, early boolean, event_key pg_catalog.text,
-    created_ms double precision, new_traceparent pg_catalog.text,
-    OUT state pg_catalog.text, OUT attempts integer, OUT won boolean, OUT left_ms double precision,
-    OUT traceparent pg_catalog.text
+    event_id text, event_type text, origin text, lease_ms double precision,
+    new_token uuid, event_json text, early boolean, event_key text,
+    created_ms double precision, new_traceparent text,
+    OUT state text, OUT attempts integer, OUT won boolean, OUT left_ms double precision,
+    OUT traceparent text
   ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $claim$
 DECLARE
   created timestamptz := ${fromMs('created_ms')};
@@ -157,12 +157,12 @@ END $claim$;`;
 
 /** Ends an attempt, and makes the first event that waits for its key due. Returns whether the lease was not lost. */
 const writeEndKeyed = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.end_keyed(
-    event_id pg_catalog.text, lease_token pg_catalog.uuid, event_key pg_catalog.text, result pg_catalog.text,
-    retry_ms double precision, failure pg_catalog.text
+    event_id text, lease_token uuid, event_key text, result text,
+    retry_ms double precision, failure text
   ) RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $end$
 DECLARE
   ended_at timestamptz;
-  next_id pg_catalog.text;
+  next_id text;
 BEGIN
   IF NOT ${tryLock(tables)} THEN PERFORM ${tables.schema}.lock_key(event_key); END IF;
   ended_at := clock_timestamp();
@@ -190,17 +190,17 @@ END $end$;`;
  * Without bitmap scans: they read the index entries of all events that were passed over, until the next VACUUM.
  */
 const writeTakeKeyed = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.take_keyed(
-    ids pg_catalog.text[], types pg_catalog.text[], visibility_ms double precision, as_of_ms double precision,
-    OUT event_key pg_catalog.text, OUT event_json pg_catalog.text, OUT passed integer, OUT taken_ms double precision
+    ids text[], types text[], visibility_ms double precision, as_of_ms double precision,
+    OUT event_key text, OUT event_json text, OUT passed integer, OUT taken_ms double precision
   ) RETURNS SETOF record LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
   SET enable_bitmapscan = off AS $take$
 DECLARE
   as_of timestamptz := coalesce(${fromMs('as_of_ms')}, now());
-  keys pg_catalog.text[];
+  keys text[];
   taken_at timestamptz;
   visible_at timestamptz;
   held_until timestamptz;
-  batch pg_catalog.text[];
+  batch text[];
 BEGIN
   taken_ms := extract(epoch FROM as_of) * 1000;
   keys := ARRAY (

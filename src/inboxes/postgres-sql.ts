@@ -1,26 +1,20 @@
 import { readOptions, rule } from '../core/options.js';
 import { type PgLike, QUERIES_RULE } from './postgres-client.js';
 import {
-  ADD,
   CLOCK,
   DURABLY,
   dueOf,
-  EQ,
   epochMs,
   fromMs,
   history,
   isOpen,
   LAPSED,
-  LE,
   later,
   ms,
   msUntil,
-  operator,
   quoteTables,
-  SUBTRACT,
   span,
   type Tables,
-  TIMES,
 } from './postgres-expressions.js';
 import { writeKeyFunctions } from './postgres-keys.js';
 
@@ -57,10 +51,10 @@ export function postgresMigrations(options: PostgresSchemaOptions = {}): readonl
 
 /** The function that claims an event without a key. */
 const writeClaim = ({ schema, events }: Tables) => `  CREATE OR REPLACE FUNCTION ${schema}.claim(
-    event_id pg_catalog.text, event_type pg_catalog.text, origin pg_catalog.text, lease_ms double precision,
-    new_token pg_catalog.uuid, event_json pg_catalog.text, early boolean, new_traceparent pg_catalog.text,
-    OUT state pg_catalog.text, OUT attempts integer, OUT won boolean, OUT left_ms double precision,
-    OUT traceparent pg_catalog.text
+    event_id text, event_type text, origin text, lease_ms double precision,
+    new_token uuid, event_json text, early boolean, new_traceparent text,
+    OUT state text, OUT attempts integer, OUT won boolean, OUT left_ms double precision,
+    OUT traceparent text
   ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $claim$
 DECLARE
   claimed_at timestamptz := clock_timestamp();
@@ -114,7 +108,7 @@ BEGIN
   END IF;
   RETURN NULL;
 END $refuse$;
-  CREATE UNLOGGED TABLE ${fences} (token pg_catalog.uuid PRIMARY KEY);
+  CREATE UNLOGGED TABLE ${fences} (token uuid PRIMARY KEY);
   CREATE CONSTRAINT TRIGGER refuse_commit AFTER INSERT ON ${fences} DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION ${schema}.refuse_commit();
   ALTER TABLE ${fences} ENABLE ALWAYS TRIGGER refuse_commit;`;
@@ -130,42 +124,42 @@ function writeMigrations(tables: Tables): readonly string[] {
   return [
     `CREATE SCHEMA IF NOT EXISTS ${schema}`,
     `DO $version1$ BEGIN
-IF pg_catalog.to_regclass('${fences}') IS NULL THEN
+IF to_regclass('${fences}') IS NULL THEN
   CREATE TABLE ${events} (
-    id pg_catalog.text COLLATE pg_catalog."C" PRIMARY KEY,
-    received_at timestamp with time zone NOT NULL DEFAULT pg_catalog.clock_timestamp(),
-    updated_at timestamp with time zone NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    id text COLLATE "C" PRIMARY KEY,
+    received_at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
+    updated_at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
     due_at timestamp with time zone,
     created_at timestamp with time zone,
     attempts integer NOT NULL DEFAULT 0,
     waiting boolean,
-    state pg_catalog.text COLLATE pg_catalog."C" NOT NULL
-      CHECK (state ${EQ} ANY ('{received,leased,failed,done,dead,parked}')),
-    source pg_catalog.text COLLATE pg_catalog."C" NOT NULL,
-    type pg_catalog.text COLLATE pg_catalog."C" NOT NULL,
-    key pg_catalog.text COLLATE pg_catalog."C",
-    token pg_catalog.uuid,
-    last_error pg_catalog.text,
-    traceparent pg_catalog.text,
-    event pg_catalog.text,
-    history pg_catalog.jsonb
+    state text COLLATE "C" NOT NULL
+      CHECK (state = ANY ('{received,leased,failed,done,dead,parked}')),
+    source text COLLATE "C" NOT NULL,
+    type text COLLATE "C" NOT NULL,
+    key text COLLATE "C",
+    token uuid,
+    last_error text,
+    traceparent text,
+    event text,
+    history jsonb
   );
   CREATE INDEX events_state ON ${events} (state, received_at) INCLUDE (updated_at);
   CREATE INDEX events_due ON ${events} (type, ${dueOf('events')}, received_at) WHERE ${isOpen('events')};
-  CREATE INDEX events_whole ON ${events} (updated_at) WHERE state ${EQ} 'done' AND event IS NOT NULL;
-  CREATE INDEX events_pruned ON ${events} (updated_at) WHERE state ${EQ} 'done' AND event IS NULL;
-  CREATE UNIQUE INDEX events_leased_key ON ${events} (key) WHERE state ${EQ} 'leased' AND key IS NOT NULL;
+  CREATE INDEX events_whole ON ${events} (updated_at) WHERE state = 'done' AND event IS NOT NULL;
+  CREATE INDEX events_pruned ON ${events} (updated_at) WHERE state = 'done' AND event IS NULL;
+  CREATE UNIQUE INDEX events_leased_key ON ${events} (key) WHERE state = 'leased' AND key IS NOT NULL;
   CREATE INDEX events_due_key ON ${events} (key, ${dueOf('events')}) WHERE key IS NOT NULL AND ${isOpen('events')};
   CREATE INDEX events_waiting ON ${events} (key, created_at, received_at) WHERE waiting;
   CREATE TABLE ${poll} (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
-    holder pg_catalog.text NOT NULL,
+    holder text NOT NULL,
     lease_until timestamp with time zone NOT NULL,
     since bigint,
     watermark bigint,
-    gaps pg_catalog.text NOT NULL DEFAULT '[]',
+    gaps text NOT NULL DEFAULT '[]',
     list_limit integer NOT NULL DEFAULT 0,
-    oldest pg_catalog.text
+    oldest text
   );
 ${writeKeyFunctions(tables)}
 ${writeClaim(tables)}${writeFences(tables)}
@@ -191,13 +185,9 @@ export async function migratePostgres(pool: PgLike, options: PostgresSchemaOptio
   readOptions('migratePostgres', { pool }, { pool: QUERIES_RULE });
   const tables = quoteTables(readOptions('migratePostgres', options, { schema: SCHEMA_RULE }).schema);
   // One DO block: not every driver can send several statements together or keep to one connection.
-  await pool.query(`DO $migration$ DECLARE
-path pg_catalog.text := pg_catalog.current_setting('search_path');
-BEGIN
-PERFORM pg_catalog.set_config('search_path', 'pg_catalog', true);
+  await pool.query(`DO $migration$ BEGIN
 PERFORM pg_advisory_xact_lock(hashtextextended('stablehooks ${tables.schema}', 0));
 ${writeMigrations(tables).join(';\n')};
-PERFORM set_config('search_path', path, true);
 END $migration$`);
 }
 
@@ -207,7 +197,7 @@ export function writeStatements(name: string) {
   const { schema, events, poll, fences } = tables;
   // Returned columns have names of one word: data layers can be told to rename others, as to camel case.
   const record = `id, type, state, attempts, source, key, traceparent, last_error AS error, event,
-  history::pg_catalog.text AS history,
+  history::text AS history,
   ${ms('received_at')} AS received, ${ms('updated_at')} AS updated, ${ms('due_at')} AS due`;
   const pollState = `since::double precision AS since, watermark::double precision AS watermark, gaps,
   list_limit AS "limit", oldest`;
@@ -215,29 +205,29 @@ export function writeStatements(name: string) {
   const list = (isAfter: '>' | '<', direction: 'ASC' | 'DESC') => {
     const write = (rest: string) =>
       `${rest} ORDER BY received_at ${direction}, id ${direction} LIMIT $2::int`;
-    const first = `SELECT ${record} FROM ${events} WHERE state ${EQ} $1::pg_catalog.text`;
+    const first = `SELECT ${record} FROM ${events} WHERE state = $1::text`;
     return {
       first: write(first),
       after: write(`WITH last AS MATERIALIZED (
-  SELECT received_at, id FROM ${events} WHERE id ${EQ} $3::pg_catalog.text
+  SELECT received_at, id FROM ${events} WHERE id = $3::text
 )
-${first} AND (received_at, id) ${operator(isAfter)} ((SELECT received_at FROM last), (SELECT id FROM last))`),
+${first} AND (received_at, id) ${isAfter} ((SELECT received_at FROM last), (SELECT id FROM last))`),
     };
   };
   /** A value of the done events that are not pruned, and of those that are: each is read from an index of its own. */
   const doneRows = (value: string) =>
     ['IS NOT NULL', 'IS NULL'].map(
-      (has) => `(SELECT ${value} FROM ${events} WHERE state ${EQ} 'done' AND event ${has})`,
+      (has) => `(SELECT ${value} FROM ${events} WHERE state = 'done' AND event ${has})`,
     );
   // Takes the events without a key; returns the ids and keys of the other events. The first part counts how many of the
   // longest due events each type has. The second part locks that many of each type, past events that another call has
   // locked. Each type is read from the index on its own, so due events of other types are not read.
   const takeDue = (until: string) => {
-    const due = `e.type ${EQ} of_type.type COLLATE pg_catalog."C" AND ${isOpen('e')} AND ${dueOf('e')} ${LE} ${until}
+    const due = `e.type = of_type.type COLLATE "C" AND ${isOpen('e')} AND ${dueOf('e')} <= ${until}
       ORDER BY ${dueOf('e')}, e.received_at`;
     return `WITH wanted AS MATERIALIZED (
-  SELECT type, pg_catalog.count(*) AS size FROM (
-    SELECT first.type FROM pg_catalog.unnest($3::pg_catalog.text[]) AS of_type (type) CROSS JOIN LATERAL (
+  SELECT type, count(*) AS size FROM (
+    SELECT first.type FROM unnest($3::text[]) AS of_type (type) CROSS JOIN LATERAL (
       SELECT e.type, ${dueOf('e')} AS at, e.received_at FROM ${events} AS e WHERE ${due} LIMIT $1::int
     ) AS first ORDER BY first.at, first.received_at LIMIT $1::int
   ) AS first GROUP BY type
@@ -248,20 +238,20 @@ ${first} AND (received_at, id) ${operator(isAfter)} ((SELECT received_at FROM la
   ) AS each
 ), taken AS (
   UPDATE ${events} AS e SET state = 'received', due_at = ${later('$2')}, token = NULL, updated_at = ${CLOCK},
-    history = CASE WHEN e.state ${EQ} 'leased' THEN ${LAPSED} ELSE e.history END
-  WHERE e.id ${EQ} ANY (ARRAY (SELECT id FROM found WHERE key IS NULL)) RETURNING e.id, e.event, ${DURABLY}
+    history = CASE WHEN e.state = 'leased' THEN ${LAPSED} ELSE e.history END
+  WHERE e.id = ANY (ARRAY (SELECT id FROM found WHERE key IS NULL)) RETURNING e.id, e.event, ${DURABLY}
 )
-SELECT found.id, found.key, taken.event FROM found LEFT JOIN taken ON found.id ${EQ} taken.id
+SELECT found.id, found.key, taken.event FROM found LEFT JOIN taken ON found.id = taken.id
 ORDER BY found.at, found.received_at`;
   };
 
   const markDone = `UPDATE ${events} AS e SET state = 'done', due_at = NULL, token = NULL, last_error = NULL,
-  updated_at = ${CLOCK}, history = ${history("'done'", CLOCK, 'NULL::pg_catalog.text')}
-WHERE e.id ${EQ} $1::pg_catalog.text AND e.token ${EQ} $2::pg_catalog.uuid`;
+  updated_at = ${CLOCK}, history = ${history("'done'", CLOCK, 'NULL::text')}
+WHERE e.id = $1::text AND e.token = $2::uuid`;
   const markFailed = `UPDATE ${events} AS e SET state = CASE WHEN $3::double precision IS NULL THEN 'dead' ELSE 'failed' END,
-  due_at = ${later('$3')}, token = NULL, last_error = $4::pg_catalog.text, updated_at = ${CLOCK},
-  history = ${history("CASE WHEN $3::double precision IS NULL THEN 'dead' ELSE 'failed' END", CLOCK, '$4::pg_catalog.text')}
-WHERE e.id ${EQ} $1::pg_catalog.text AND e.token ${EQ} $2::pg_catalog.uuid`;
+  due_at = ${later('$3')}, token = NULL, last_error = $4::text, updated_at = ${CLOCK},
+  history = ${history("CASE WHEN $3::double precision IS NULL THEN 'dead' ELSE 'failed' END", CLOCK, '$4::text')}
+WHERE e.id = $1::text AND e.token = $2::uuid`;
 
   return {
     /**
@@ -300,27 +290,27 @@ FROM ${schema}.claim_keyed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
      */
     fence: `WITH leased AS MATERIALIZED (
   SELECT greatest(1000, ${msUntil('due_at')})::bigint AS left_ms
-  FROM ${events} WHERE id ${EQ} $1::pg_catalog.text AND token ${EQ} $2::pg_catalog.uuid
+  FROM ${events} WHERE id = $1::text AND token = $2::uuid
 ), fenced AS (
-  INSERT INTO ${fences} (token) SELECT $2::pg_catalog.uuid FROM leased
+  INSERT INTO ${fences} (token) SELECT $2::uuid FROM leased
 ), configured AS MATERIALIZED (
-  SELECT pg_catalog.current_setting('statement_timeout')::interval AS statement_timeout,
-    pg_catalog.current_setting('transaction_timeout', true) AS transaction_timeout
+  SELECT current_setting('statement_timeout')::interval AS statement_timeout,
+    current_setting('transaction_timeout', true) AS transaction_timeout
 )
-SELECT pg_catalog.set_config('idle_in_transaction_session_timeout', left_ms::pg_catalog.text, true),
-  pg_catalog.set_config('statement_timeout', least(left_ms,
-    CASE WHEN statement_timeout ${operator('>')} interval '0' THEN ${epochMs('statement_timeout')}::bigint END
-  )::pg_catalog.text, true),
-  CASE WHEN transaction_timeout ${EQ} '0' THEN
-    pg_catalog.set_config('transaction_timeout', least(left_ms ${ADD} 1000, 2147483647)::pg_catalog.text, true) END
+SELECT set_config('idle_in_transaction_session_timeout', left_ms::text, true),
+  set_config('statement_timeout', least(left_ms,
+    CASE WHEN statement_timeout > interval '0' THEN ${epochMs('statement_timeout')}::bigint END
+  )::text, true),
+  CASE WHEN transaction_timeout = '0' THEN
+    set_config('transaction_timeout', least(left_ms + 1000, 2147483647)::text, true) END
 FROM leased CROSS JOIN configured`,
 
     /** id */
-    isDone: `SELECT id FROM ${events} WHERE id ${EQ} $1::pg_catalog.text AND state ${EQ} 'done'`,
+    isDone: `SELECT id FROM ${events} WHERE id = $1::text AND state = 'done'`,
 
     /** id, token. The last statement of a transaction: deletes the row that makes COMMIT fail. */
     completeFenced: `WITH fenced AS (
-  DELETE FROM ${fences} WHERE token ${EQ} $2::pg_catalog.uuid RETURNING token
+  DELETE FROM ${fences} WHERE token = $2::uuid RETURNING token
 ), done AS (
   ${markDone} AND EXISTS (SELECT FROM fenced) RETURNING e.id
 )
@@ -328,7 +318,7 @@ SELECT EXISTS (SELECT FROM fenced) AS fenced, EXISTS (SELECT FROM done) AS settl
 
     /** id, token, key */
     completeFencedKeyed: `WITH fenced AS (
-  DELETE FROM ${fences} WHERE token ${EQ} $2::pg_catalog.uuid RETURNING token
+  DELETE FROM ${fences} WHERE token = $2::uuid RETURNING token
 )
 SELECT EXISTS (SELECT FROM fenced) AS fenced,
   (SELECT ${schema}.end_keyed($1, $2, $3, 'done', NULL, NULL) FROM fenced) IS TRUE AS settled, ${DURABLY}`,
@@ -339,50 +329,50 @@ SELECT EXISTS (SELECT FROM fenced) AS fenced,
      * deadlock; events of a key are received in the order of the page nevertheless.
      */
     record: `WITH page AS (
-  SELECT id, type, event, CASE WHEN key ${operator('<>')} '' THEN key END AS key, created_ms, position FROM ROWS FROM (pg_catalog.unnest($1::pg_catalog.text[]), pg_catalog.unnest($2::pg_catalog.text[]),
-    pg_catalog.unnest($3::pg_catalog.text[]), pg_catalog.unnest($7::pg_catalog.text[]),
-    pg_catalog.unnest($8::pg_catalog.text[])) WITH ORDINALITY AS one (id, type, event, key, created_ms, position)
+  SELECT id, type, event, CASE WHEN key <> '' THEN key END AS key, created_ms, position FROM ROWS FROM (unnest($1::text[]), unnest($2::text[]),
+    unnest($3::text[]), unnest($7::text[]),
+    unnest($8::text[])) WITH ORDINALITY AS one (id, type, event, key, created_ms, position)
 ), recorded AS (
   INSERT INTO ${events} (id, type, state, source, due_at, event, traceparent, key, created_at, received_at)
-  SELECT id, type, $4::pg_catalog.text, $6::pg_catalog.text, ${later('$5')}, event, $9::pg_catalog.text,
+  SELECT id, type, $4::text, $6::text, ${later('$5')}, event, $9::text,
     key, CASE WHEN key IS NOT NULL THEN ${fromMs('created_ms')} END,
     CASE WHEN key IS NULL THEN ${CLOCK}
-      ELSE pg_catalog.now() ${ADD} (position::double precision ${TIMES} interval '1 microsecond') END
-  FROM page ORDER BY id COLLATE pg_catalog."C"
+      ELSE now() + (position::double precision * interval '1 microsecond') END
+  FROM page ORDER BY id COLLATE "C", position
   ON CONFLICT (id) DO NOTHING RETURNING id, ${DURABLY}
 )
 SELECT id, 'new' AS state FROM recorded UNION ALL
-SELECT id, state FROM ${events} WHERE id ${EQ} ANY ($1::pg_catalog.text[])`,
+SELECT id, state FROM ${events} WHERE id = ANY ($1::text[])`,
 
     /** limit, visibilityTimeoutMs, types; what was due at a time also that time in epoch ms */
-    takeDue: takeDue('pg_catalog.now()'),
+    takeDue: takeDue('now()'),
     takeDueAsOf: takeDue(fromMs('$4')),
 
     /** ids, types, visibilityTimeoutMs, the time in epoch ms or null (now). Takes the first due event of the key of each id. */
     takeKeyed: `SELECT event_key AS key, event_json AS event, passed, taken_ms AS taken, ${DURABLY}
-FROM ${schema}.take_keyed($1::pg_catalog.text[], $2::pg_catalog.text[], $3, $4::double precision)`,
+FROM ${schema}.take_keyed($1::text[], $2::text[], $3, $4::double precision)`,
 
     /** holder, leaseMs */
     acquirePoll: `INSERT INTO ${poll} AS p (holder, lease_until)
-VALUES ($1::pg_catalog.text, ${later('$2')})
+VALUES ($1::text, ${later('$2')})
 ON CONFLICT (only_row) DO UPDATE SET holder = excluded.holder, lease_until = ${later('$2')}
-WHERE p.holder ${EQ} excluded.holder OR p.lease_until ${LE} ${CLOCK}
+WHERE p.holder = excluded.holder OR p.lease_until <= ${CLOCK}
 RETURNING ${pollState}, ${DURABLY}`,
 
     /** holder, leaseMs, since or null, watermark or null, gaps, limit, oldest or null */
     savePoll: `UPDATE ${poll} SET lease_until = ${later('$2')}, since = $3::bigint, watermark = $4::bigint,
-  gaps = $5::pg_catalog.text, list_limit = $6::int, oldest = $7::pg_catalog.text
-WHERE holder ${EQ} $1::pg_catalog.text RETURNING holder, ${DURABLY}`,
+  gaps = $5::text, list_limit = $6::int, oldest = $7::text
+WHERE holder = $1::text RETURNING holder, ${DURABLY}`,
 
     pollState: `SELECT ${pollState} FROM ${poll}`,
 
     lastPoller: `SELECT holder FROM ${poll}`,
 
     /** id */
-    find: `SELECT ${record} FROM ${events} WHERE id ${EQ} $1::pg_catalog.text`,
+    find: `SELECT ${record} FROM ${events} WHERE id = $1::text`,
 
     /** id */
-    has: `SELECT id FROM ${events} WHERE id ${EQ} $1::pg_catalog.text`,
+    has: `SELECT id FROM ${events} WHERE id = $1::text`,
 
     /** state, limit; `after` also the id to continue after */
     list: { oldest: list('>', 'ASC'), newest: list('<', 'DESC') },
@@ -390,23 +380,23 @@ WHERE holder ${EQ} $1::pg_catalog.text RETURNING holder, ${DURABLY}`,
     // Most events are done. To count the entries of a small index, and to look up its least, takes a part of the time
     // that grouping all rows takes.
     count: `SELECT state, count::double precision AS count, ${ms('oldest')} AS oldest FROM (
-  SELECT state, pg_catalog.count(*) AS count, pg_catalog.min(updated_at) AS oldest FROM ${events}
-  WHERE state ${EQ} ANY ('{received,leased,failed,dead,parked}') GROUP BY state
-  UNION ALL SELECT 'done', ${doneRows('pg_catalog.count(*)').join(` ${ADD} `)},
-    least(${doneRows('pg_catalog.min(updated_at)')})
+  SELECT state, count(*) AS count, min(updated_at) AS oldest FROM ${events}
+  WHERE state = ANY ('{received,leased,failed,dead,parked}') GROUP BY state
+  UNION ALL SELECT 'done', ${doneRows('count(*)').join(` + `)},
+    least(${doneRows('min(updated_at)')})
 ) AS counted`,
 
     /** id */
     requeue: `UPDATE ${events} SET state = 'received', attempts = 0, due_at = ${CLOCK}, updated_at = ${CLOCK}
-WHERE id ${EQ} $1::pg_catalog.text AND state ${EQ} ANY ('{dead,failed}') RETURNING id, ${DURABLY}`,
+WHERE id = $1::text AND state = ANY ('{dead,failed}') RETURNING id, ${DURABLY}`,
 
     /** olderThanMs, limit */
     prune: `WITH pruned AS (
-  UPDATE ${events} SET event = NULL, history = NULL WHERE id ${EQ} ANY (ARRAY (
-    SELECT id FROM ${events} WHERE state ${EQ} 'done' AND event IS NOT NULL
-      AND updated_at ${LE} (pg_catalog.now() ${SUBTRACT} ${span('$1')})
+  UPDATE ${events} SET event = NULL, history = NULL WHERE id = ANY (ARRAY (
+    SELECT id FROM ${events} WHERE state = 'done' AND event IS NOT NULL
+      AND updated_at <= (now() - ${span('$1')})
     ORDER BY updated_at LIMIT $2::int FOR UPDATE SKIP LOCKED))
   RETURNING id, ${DURABLY}
-) SELECT pg_catalog.count(*)::double precision AS pruned FROM pruned`,
+) SELECT count(*)::double precision AS pruned FROM pruned`,
   } as const;
 }

@@ -4,20 +4,12 @@ import { boolean, readOptions } from '../core/options.js';
 import {
   type Claim,
   EMPTY_POLL_STATE,
-  INBOX_STATES,
   type Inbox,
-  type InboxAttempt,
   type InboxCount,
   type InboxOperations,
-  type InboxRecord,
-  type InboxState,
   type Lease,
-  type OldestListed,
-  type Origin,
-  type PollState,
   type RecordResult,
   type StoredEvent,
-  type StoredGap,
 } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import { readListOptions, readPruneOptions, unknownAfter } from './operation-options.js';
@@ -41,25 +33,9 @@ import {
   rolledBackAtCommit,
 } from './postgres-errors.js';
 import { type PostgresSchemaOptions, SCHEMA_RULE, writeStatements } from './postgres-sql.js';
+import { type EventRow, type PollRow, toCounts, toPollState, toRecord } from './rows.js';
 
-export {
-  type DrizzleLike,
-  fromDrizzle,
-  fromKnex,
-  fromKysely,
-  fromPostgresJs,
-  fromPrisma,
-  fromTypeOrm,
-  type KnexLike,
-  type KyselyLike,
-  type KyselyQueries,
-  type PostgresJsLike,
-  type PostgresJsQueries,
-  type PrismaLike,
-  type PrismaQueries,
-  type TypeOrmLike,
-  type TypeOrmQueries,
-} from './postgres-adapters.js';
+export * from './postgres-adapters.js';
 export type {
   PgClientLike,
   PgLike,
@@ -161,7 +137,6 @@ export function postgresInbox(
       const hasCommitted = await runInTransaction(pool as PgTransactional<unknown>, async (open) => {
         const begun = await queryRows(open.queries, statements.fence, [id, token]);
         if (begun.length === 0) throw leaseLost;
-        if (!open.hasSavepoint) await open.queries.query(`SAVEPOINT ${FENCE_SAVEPOINT}`);
         let row: FencedRow | undefined;
         try {
           await effect(open.tx).finally(open.close);
@@ -188,54 +163,37 @@ export function postgresInbox(
     events: readonly UnknownEvent[],
     { state, dueInMs, origin, json = [], keys = [], traceparent }: StoreSettings,
   ): Promise<readonly RecordResult[]> {
+    const values = [
+      events.map(({ id }) => id),
+      events.map(({ type }) => type),
+      events.map((event, index) => json[index] ?? encodeEvent(event)),
+      state,
+      dueInMs,
+      origin,
+      keys.map((key = '') => key),
+      keys.length === 0 ? [] : events.map((event) => String(createdAtMs(event))),
+      traceparent ?? null,
+    ];
     const found = new Map<string, RecordResult>();
-    const firsts = new Map<
-      string,
-      { readonly event: UnknownEvent; readonly json: string; readonly key: string }
-    >();
-    for (const [index, event] of events.entries()) {
-      if (firsts.has(event.id)) continue;
-      firsts.set(event.id, { event, json: json[index] ?? encodeEvent(event), key: keys[index] ?? '' });
-    }
     // A second round is needed only for ids that another page or claim was inserting at the same time.
-    for (let round = 1; found.size < firsts.size; round++) {
-      const page = [...firsts.values()].filter(({ event }) => !found.has(event.id));
+    for (let round = 1; events.some(({ id }) => !found.has(id)); round++) {
       if (round > RECORD_ROUNDS) {
         throw new Error(
-          `Postgres returned no row for ${page.length} of ${firsts.size} recorded events, such as ${page[0]?.event.id}. Check that no trigger, rule or policy of ${schema}.events hides rows, and that the ids are valid Unicode.`,
+          `Postgres returned no row for recorded events: an id is not valid Unicode, or rows of ${schema}.events are hidden.`,
         );
       }
-      const keyed = keys.length === 0 ? [] : page;
-      const values = [
-        page.map(({ event }) => event.id),
-        page.map(({ event }) => event.type),
-        page.map((row) => row.json),
-        state,
-        dueInMs,
-        origin,
-        keyed.map(({ key }) => key),
-        keyed.map(({ event }) => String(createdAtMs(event))),
-        traceparent ?? null,
-      ];
-      const rows = await send<RecordRow>(statements.record, values);
-      for (const row of rows) found.set(row.id, row.state);
+      for (const row of await send<{ readonly id: string; readonly state: RecordResult }>(
+        statements.record,
+        values,
+      )) {
+        if (!found.has(row.id)) found.set(row.id, row.state);
+      }
     }
     return events.map(({ id }) => {
       const result = found.get(id) ?? state;
       if (result === 'new') found.set(id, state);
       return result;
     });
-  }
-
-  /** Takes the first due event of each key. */
-  async function takeKeyed(values: unknown[], hasOthers: boolean): Promise<readonly KeyRow[]> {
-    try {
-      return await send<KeyRow>(statements.takeKeyed, values);
-    } catch (error) {
-      // Events that are taken already must run; a failure here occurs again at the next call.
-      if (hasOthers) return [];
-      throw error;
-    }
   }
 
   return {
@@ -251,14 +209,9 @@ export function postgresInbox(
       const [row] = await (key === undefined
         ? send<ClaimRow>(statements.claim, [...values, traceparent])
         : send<ClaimRow>(statements.claimKeyed, [...values, key, createdAtMs(event), traceparent]));
-      if (row?.state == null) {
-        throw new Error(
-          `Postgres returned no row for the claim of ${id}. Check that no trigger or rule changes the inserts into ${schema}.events.`,
-        );
-      }
-      const { state, attempts, won, wait } = row;
+      const { state, attempts, won, wait } = row as ClaimRow;
       if (won) {
-        const lease = { id, token, attempt: attempts, key, traceparent: row.traceparent ?? undefined };
+        const lease = { id, token, attempt: attempts, key, traceparent: row?.traceparent ?? undefined };
         return { state: 'claimed', lease };
       }
       if (state === 'done' || state === 'dead') return { state };
@@ -304,8 +257,14 @@ export function postgresInbox(
           : send<DueRow>(statements.takeDueAsOf, [...values, asOf]));
         const ids = due.filter(({ key }) => key !== null).map(({ id }) => id);
         const hasOthers = taken.length > 0 || ids.length < due.length;
-        const rows: readonly KeyRow[] =
-          ids.length === 0 ? [] : await takeKeyed([ids, types, visibilityTimeoutMs, asOf], hasOthers);
+        const takeKeyed = () => send<KeyRow>(statements.takeKeyed, [ids, types, visibilityTimeoutMs, asOf]);
+        const rows = await (ids.length === 0 ? Promise.resolve([]) : takeKeyed()).catch(
+          (error: unknown): readonly KeyRow[] => {
+            // Events that are taken already must run; a failure here occurs again at the next call.
+            if (hasOthers) return [];
+            throw error;
+          },
+        );
         asOf = rows[0]?.taken ?? asOf;
         const firsts = new Map(rows.map(({ key, event }) => [key, event]));
         for (const { key, event } of due) {
@@ -367,10 +326,7 @@ export function postgresInbox(
     },
 
     async count() {
-      const rows = await send<InboxCount>(statements.count);
-      return INBOX_STATES.map(
-        (state) => rows.find((row) => row.state === state) ?? { state, count: 0, oldest: null },
-      );
+      return toCounts(await send<InboxCount>(statements.count));
     },
 
     async requeue(id) {
@@ -413,8 +369,7 @@ interface FencedRow {
 }
 
 interface ClaimRow {
-  /** `null` without a row. */
-  readonly state: Exclude<Claim['state'], 'claimed'> | null;
+  readonly state: Exclude<Claim['state'], 'claimed'>;
   readonly attempts: number;
   readonly won: boolean;
   /** How long until the event can be claimed, in ms, if that is known. */
@@ -438,61 +393,4 @@ interface KeyRow {
   readonly passed: number;
   /** Events that were due at this time are searched. Epoch ms. */
   readonly taken: number;
-}
-
-interface RecordRow {
-  readonly id: string;
-  readonly state: RecordResult;
-}
-
-interface PollRow extends Omit<PollState, 'gaps' | 'oldest'> {
-  /** JSON. */
-  readonly gaps: string;
-  /** JSON. */
-  readonly oldest: string | null;
-}
-
-interface EventRow {
-  readonly id: string;
-  readonly type: string;
-  readonly state: InboxState;
-  readonly attempts: number;
-  readonly source: Origin;
-  readonly key: string | null;
-  readonly traceparent: string | null;
-  readonly error: string | null;
-  readonly event: string | null;
-  readonly history: string | null;
-  /** Epoch ms, as the others. */
-  readonly received: number;
-  readonly updated: number;
-  readonly due: number | null;
-}
-
-function toRecord(row: EventRow): InboxRecord {
-  return {
-    id: row.id,
-    type: row.type,
-    state: row.state,
-    attempts: row.attempts,
-    origin: row.source,
-    key: row.key,
-    traceparent: row.traceparent,
-    receivedAt: row.received,
-    updatedAt: row.updated,
-    dueAt: row.due,
-    lastError: row.error,
-    history: row.history === null ? [] : (JSON.parse(row.history) as readonly InboxAttempt[]),
-    event: row.event === null ? null : (JSON.parse(row.event) as UnknownEvent),
-  };
-}
-
-function toPollState({ since, watermark, gaps, limit, oldest }: PollRow): PollState {
-  return {
-    since,
-    watermark,
-    gaps: JSON.parse(gaps) as readonly StoredGap[],
-    limit,
-    oldest: oldest === null ? null : (JSON.parse(oldest) as OldestListed),
-  };
 }

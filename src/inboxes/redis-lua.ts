@@ -87,7 +87,8 @@ end
 
 -- Adds the attempt of a leased event to its history. While it is leased, updatedAt is the time of its claim.
 local function ended(event, at, result, err)
-  local attempt = cjson.encode({ event.attempts, event.updatedAt, at, result, err })
+  local attempt = cjson.encode({ attempt = tonumber(event.attempts), startedAt = tonumber(event.updatedAt),
+    endedAt = tonumber(at), result = result, error = err or cjson.null })
   local length = redis.call('RPUSH', historyKey(event.id), attempt)
   if length > 10 then redis.call('LTRIM', historyKey(event.id), -10, -1) end
 end
@@ -155,28 +156,16 @@ local function settle(id, token, call, to, due, err)
 end
 `;
 
-/** The order of strings. */
-const BEFORE = `
--- By bytes, as a sorted set orders its members; Lua's own < goes by the server's locale.
-local function before(a, b)
-  for index = 1, math.min(#a, #b) do
-    local left, right = string.byte(a, index), string.byte(b, index)
-    if left ~= right then return left < right end
-  end
-  return #a < #b
-end
-`;
-
 /** A record for operators. */
 const READ = `
 local function read(id)
-  local fields = redis.call('HMGET', eventKey(id), 'type', 'state', 'attempts', 'source', 'receivedAt',
-    'updatedAt', 'dueAt', 'lastError', 'key', 'traceparent')
-  table.insert(fields, 1, id)
-  fields[#fields + 1] = redis.call('GET', jsonKey(id))
-  -- As text: cjson writes an empty list as an object.
-  fields[#fields + 1] = '[' .. table.concat(redis.call('LRANGE', historyKey(id), 0, -1), ',') .. ']'
-  return fields
+  local found = redis.call('HMGET', eventKey(id), 'type', 'state', 'attempts', 'source', 'receivedAt', 'updatedAt',
+    'dueAt', 'lastError', 'key', 'traceparent')
+  return { id = id, type = found[1], state = found[2], attempts = tonumber(found[3]), source = found[4],
+    received = tonumber(found[5]), updated = tonumber(found[6]), due = tonumber(found[7]) or cjson.null,
+    error = found[8] or cjson.null, key = found[9] or cjson.null, traceparent = found[10] or cjson.null,
+    event = redis.call('GET', jsonKey(id)) or cjson.null,
+    history = '[' .. table.concat(redis.call('LRANGE', historyKey(id), 0, -1), ',') .. ']' }
 end
 `;
 
@@ -255,7 +244,7 @@ end
 return answer(answers)`,
 
   /** limit, visibilityTimeoutMs, then the types → the JSON of the events, or that it must run again */
-  takeDue: `${WAIT}${BEFORE}
+  takeDue: `${WAIT}
 local limit, visibleAt = tonumber(ARGV[1]), now + tonumber(ARGV[2])
 local types, isTaken = {}, {}
 for index = 3, #ARGV do
@@ -283,7 +272,7 @@ end
 local function takeFirst(event, holder)
   local key, room, first = event.key, LIMIT - waits, event
   local function compare(rival)
-    if before(rival.turn, first.turn) then first, rival = rival, first end
+    if rival.turn < first.turn then first, rival = rival, first end
     pass(rival)
   end
   if holder and holder.id ~= event.id and isTaken[holder.type] then compare(holder) end
@@ -379,13 +368,10 @@ if redis.call('HGET', key, 'holder') ~= ARGV[1] then return '[]' end
 redis.call('HSET', key, 'leaseUntil', text(now + tonumber(ARGV[2])), 'state', ARGV[3])
 return '["1"]'`,
 
-  /** → the poller's state */
-  pollState: `
-return answer({ redis.call('HGET', base .. ':poll', 'state') or '' })`,
-
-  /** → 'holder', and the last holder of the lease to poll if there was one */
-  lastPoller: `
-return answer({ 'holder', redis.call('HGET', base .. ':poll', 'holder') or nil })`,
+  /** → the poller's state or '', and the last holder of the lease to poll or '' */
+  poll: `
+local found = redis.call('HMGET', base .. ':poll', 'state', 'holder')
+return answer({ found[1] or '', found[2] or '' })`,
 
   /** id → one record or none */
   find: `${READ}
@@ -393,35 +379,34 @@ if not load(ARGV[1]) then return '[]' end
 return answer({ read(ARGV[1]) })`,
 
   /** state, limit, id to continue after or '', 'oldest' or 'newest' → records, or that the id is unknown */
-  list: `${BEFORE}${READ}
+  list: `${READ}
 local state, limit, after, newest = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4] == 'newest'
 local key = base .. ':in:' .. state
 local start = 0
-if after ~= '' then start = redis.call(newest and 'ZREVRANK' or 'ZRANK', key, after) or -1 end
-local at = start < 0 and redis.call('HGET', eventKey(after), 'receivedAt')
-if at then
-  -- It has left the state: go on from where it stood, behind those of the same time that precede it by their ids.
-  if newest then start = redis.call('ZCOUNT', key, '(' .. at, '+inf') - 1
-  else start = redis.call('ZCOUNT', key, '-inf', '(' .. at) - 1 end
-  for _, id in ipairs(redis.call('ZRANGEBYSCORE', key, at, at)) do
-    if id ~= after and before(id, after) ~= newest then start = start + 1 end
+if after ~= '' then
+  local receivedAt = redis.call('HGET', eventKey(after), 'receivedAt')
+  if not receivedAt then return '["unknown"]' end
+  -- An event that has left the state comes back for a moment: the list goes on from where it stood.
+  local isAdded = redis.call('ZADD', key, 'NX', receivedAt, after) == 1
+  start = redis.call(newest and 'ZREVRANK' or 'ZRANK', key, after) + 1
+  if isAdded then
+    redis.call('ZREM', key, after)
+    start = start - 1
   end
 end
-if start < 0 and not at then return '["unknown"]' end
-if after ~= '' then start = start + 1 end
 local records = {}
 for _, id in ipairs(redis.call(newest and 'ZREVRANGE' or 'ZRANGE', key, start, start + limit - 1)) do
   records[#records + 1] = read(id)
 end
 return answer(records)`,
 
-  /** states → for each the count, and the oldest updatedAt or '' */
+  /** states → the count of each */
   count: `
 local answers = {}
 for _, state in ipairs(ARGV) do
   local key = base .. ':since:' .. state
   local oldest = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
-  answers[#answers + 1] = { text(redis.call('ZCARD', key)), oldest[2] and text(tonumber(oldest[2])) or '' }
+  answers[#answers + 1] = { state = state, count = redis.call('ZCARD', key), oldest = tonumber(oldest[2]) or cjson.null }
 end
 return answer(answers)`,
 

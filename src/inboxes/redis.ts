@@ -7,11 +7,8 @@ import {
   EMPTY_POLL_STATE,
   INBOX_STATES,
   type Inbox,
-  type InboxAttempt,
+  type InboxCount,
   type InboxOperations,
-  type InboxRecord,
-  type InboxState,
-  type Origin,
   type PollState,
   type RecordResult,
 } from '../core/ports.js';
@@ -19,6 +16,7 @@ import { redactCommand } from '../core/redact-command.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import { readListOptions, readPruneOptions, unknownAfter } from './operation-options.js';
 import { REDIS_SCRIPTS, type RedisScript } from './redis-lua.js';
+import { type EventRow, toRecord } from './rows.js';
 
 /**
  * Runs scripts. A client of `@upstash/redis` needs no adapter; adapt ioredis with {@link fromIoredis} and
@@ -216,32 +214,29 @@ export function redisInbox(
       succeeded(scripts.savePoll([holder, leaseMs, JSON.stringify(state)])),
 
     async pollState() {
-      const [state = ''] = (await scripts.pollState([])) as readonly string[];
+      const [state = ''] = (await scripts.poll([])) as readonly string[];
       return toPollState(state);
     },
 
     async lastPoller() {
-      const [, holder = null] = (await scripts.lastPoller([])) as readonly string[];
-      return holder;
+      const [, holder = ''] = (await scripts.poll([])) as readonly string[];
+      return holder === '' ? null : holder;
     },
 
     async find(id) {
-      return toRecords(await scripts.find([id]))[0];
+      const [row] = (await scripts.find([id])) as readonly EventRow[];
+      return row && toRecord(row);
     },
 
     async list(options) {
       const { state, limit, after = '', order } = readListOptions(options);
-      const reply = (await scripts.list([state, limit, after, order])) as readonly unknown[];
+      const reply = await scripts.list([state, limit, after, order]);
       if (reply[0] === 'unknown') throw unknownAfter(after);
-      return toRecords(reply);
+      return (reply as readonly EventRow[]).map(toRecord);
     },
 
     async count() {
-      const counts = (await scripts.count(INBOX_STATES)) as readonly (readonly [string, string])[];
-      return INBOX_STATES.map((state, index) => {
-        const [count = '0', oldest = ''] = counts[index] ?? [];
-        return { state, count: Number(count), oldest: oldest === '' ? null : Number(oldest) };
-      });
+      return (await scripts.count(INBOX_STATES)) as readonly InboxCount[];
     },
 
     requeue: (id) => succeeded(scripts.requeue([id])),
@@ -257,57 +252,25 @@ export function redisInbox(
   };
 }
 
-/** A record as the scripts return it; a field that does not exist is `false`. */
-type RecordFields = readonly [
-  id: string,
-  type: string,
-  state: InboxState,
-  attempts: string,
-  origin: Origin,
-  receivedAt: string,
-  updatedAt: string,
-  dueAt: string | false,
-  lastError: string | false,
-  key: string | false,
-  traceparent: string | false,
-  event: string | false,
-  history: string,
-];
-
-/** An attempt as the scripts store it; one that did not fail has no error. */
-type AttemptFields = readonly [
-  attempt: string,
-  startedAt: string,
-  endedAt: string,
-  result: InboxAttempt['result'],
-  error?: string,
-];
-
 /** Runs a script with its values. */
 type RunScript = (values: readonly (string | number)[]) => Promise<readonly unknown[]>;
 
 function bindScripts(redis: RedisLike, key: string): Readonly<Record<RedisScript, RunScript>> {
-  let checking: Promise<void> | undefined;
-  const check = async () => {
-    const [policy] = await bindScript(redis, { lua: REDIS_SCRIPTS.evictionPolicy, key })([]);
-    if (policy === '' || policy === 'noeviction') return;
-    throw new ConfigError(
-      `redisInbox: the maxmemory-policy of this Redis is ${policy}, so it can evict events. Set it to noeviction.`,
-    );
-  };
+  const bind = (lua: string) => bindScript(redis, { lua, key });
+  const readPolicy = bind(REDIS_SCRIPTS.evictionPolicy);
+  let isChecked = false;
+  async function checkPolicy(): Promise<void> {
+    const [policy] = await readPolicy([]);
+    if (policy !== '' && policy !== 'noeviction') {
+      throw new ConfigError(
+        `redisInbox: the maxmemory-policy of this Redis is ${policy}, so it can evict events. Set it to noeviction.`,
+      );
+    }
+    isChecked = true;
+  }
   const entries = Object.entries(REDIS_SCRIPTS).map(([name, lua]): [string, RunScript] => {
-    const run = bindScript(redis, { lua, key });
-    return [
-      name,
-      async (values) => {
-        checking ??= check();
-        await checking.catch((error: unknown) => {
-          checking = undefined;
-          throw error;
-        });
-        return run(values);
-      },
-    ];
+    const run = bind(lua);
+    return [name, async (values) => (isChecked ? run(values) : checkPolicy().then(() => run(values)))];
   });
   return Object.fromEntries(entries) as Record<RedisScript, RunScript>;
 }
@@ -332,16 +295,9 @@ function bindScript(
   return async (values) => readReply(await redactCommand(run(values.map(String))));
 }
 
-/** Reads the JSON array that a script returns. */
+/** Reads the JSON array that a script returns: as text, as a Buffer of node-redis, or as the client of Upstash parsed it. */
 function readReply(reply: unknown): readonly unknown[] {
-  // node-redis returns a Buffer where a `typeMapping` says so.
-  const text = ArrayBuffer.isView(reply) ? new TextDecoder().decode(reply) : reply;
-  // The client of Upstash has already parsed the reply.
-  const parsed: unknown = typeof text === 'string' ? JSON.parse(text) : text;
-  if (Array.isArray(parsed)) return parsed;
-  throw new TypeError(
-    'The Redis client did not return the text of the script. Pass a client that returns replies as strings.',
-  );
+  return Array.isArray(reply) ? reply : (JSON.parse(String(reply)) as readonly unknown[]);
 }
 
 async function digestHex(lua: string): Promise<string> {
@@ -359,39 +315,7 @@ function toCreated(event: UnknownEvent): string {
   return String(createdAtMs(event) + 1e14).padStart(15, '0');
 }
 
-function toRecords(reply: unknown): readonly InboxRecord[] {
-  return (reply as readonly RecordFields[]).map((fields) => {
-    const [id, type, state, attempts, origin, receivedAt, updatedAt, dueAt, lastError, ...rest] = fields;
-    const [key, traceparent, event, history] = rest;
-    return {
-      id,
-      type,
-      state,
-      attempts: Number(attempts),
-      origin,
-      key: key === false ? null : key,
-      traceparent: traceparent === false ? null : traceparent,
-      receivedAt: Number(receivedAt),
-      updatedAt: Number(updatedAt),
-      dueAt: dueAt === false ? null : Number(dueAt),
-      lastError: lastError === false ? null : lastError,
-      history: (JSON.parse(history) as readonly AttemptFields[]).map(toAttempt),
-      event: event === false ? null : (JSON.parse(event) as UnknownEvent),
-    };
-  });
-}
-
 /** The state is empty before the first save. */
 function toPollState(state: string): PollState {
   return state === '' ? EMPTY_POLL_STATE : (JSON.parse(state) as PollState);
-}
-
-function toAttempt([attempt, startedAt, endedAt, result, error = '']: AttemptFields): InboxAttempt {
-  return {
-    attempt: Number(attempt),
-    startedAt: Number(startedAt),
-    endedAt: Number(endedAt),
-    result,
-    error: result === 'failed' || result === 'dead' ? error : null,
-  };
 }

@@ -3,7 +3,6 @@
 import { createdAtMs, encodeEvent, type UnknownEvent } from '../core/events.js';
 import {
   EMPTY_POLL_STATE,
-  INBOX_STATES,
   type Inbox,
   type InboxOperations,
   type Lease,
@@ -11,7 +10,8 @@ import {
 } from '../core/ports.js';
 import type { Runtime } from '../core/runtime.js';
 import { readListOptions, readPruneOptions, unknownAfter } from './operation-options.js';
-import { prepareStatements, toPollState, toRecord } from './sqlite-sql.js';
+import { type EventRow, toCounts, toPollState, toRecord } from './rows.js';
+import { prepareStatements } from './sqlite-sql.js';
 import type { SqliteLike } from './sqlite-tables.js';
 
 /** Runs a step in a transaction, or in one that it shares, and resolves with its result after the commit. */
@@ -222,7 +222,7 @@ export function createSqliteInbox({
     },
 
     async find(id) {
-      return sql.find(id).map(toRecord)[0];
+      return sql.find(id).map(decode)[0];
     },
 
     async list(options) {
@@ -230,18 +230,14 @@ export function createSqliteInbox({
       const [from] = last === undefined ? [] : sql.find(last);
       if (last !== undefined && from === undefined) throw unknownAfter(last);
       if (order === 'newest') {
-        const { received_at: at, id } = from ?? { received_at: Number.MAX_SAFE_INTEGER, id: '' };
-        return sql.listNewest(state, at, id, limit).map(toRecord);
+        const { received, id } = from ?? { received: Number.MAX_SAFE_INTEGER, id: '' };
+        return sql.listNewest(state, received, id, limit).map(decode);
       }
-      return sql.list(state, from?.received_at ?? 0, from?.id ?? '', limit).map(toRecord);
+      return sql.list(state, from?.received ?? 0, from?.id ?? '', limit).map(decode);
     },
 
     async count() {
-      const counts = sql.count();
-      return INBOX_STATES.map((state) => {
-        const row = counts.find((each) => each.state === state);
-        return { state, count: row?.count ?? 0, oldest: row?.oldest ?? null };
-      });
+      return toCounts(sql.count());
     },
 
     async requeue(id) {
@@ -258,6 +254,10 @@ export function createSqliteInbox({
     },
   };
 }
+
+/** `last_error` is JSON: drivers cut strings at NUL and replace lone surrogates. */
+const decode = (row: EventRow) =>
+  toRecord({ ...row, error: row.error === null ? null : (JSON.parse(row.error) as string) });
 
 /** What `sql.own` has for an event that is not there. */
 const NEW = { state: 'received', due_at: null, key: null } as const;

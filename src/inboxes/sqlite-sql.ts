@@ -1,43 +1,25 @@
-import type { UnknownEvent } from '../core/events.js';
-import {
-  INBOX_STATES,
-  type InboxAttempt,
-  type InboxRecord,
-  type InboxState,
-  type OldestListed,
-  type PollState,
-  type StoredGap,
-} from '../core/ports.js';
+import { INBOX_STATES, type InboxCount, type InboxState } from '../core/ports.js';
+import type { PollRow, EventRow as RecordRow } from './rows.js';
 import { DUE, OPEN, type SqliteLike } from './sqlite-tables.js';
 
-/** A row of `stablehooks_events`. */
+/** Some columns of `stablehooks_events`. */
 interface EventRow {
   /** The order of insertion. */
   readonly rowid: number;
   readonly id: string;
-  readonly type: string;
   readonly state: InboxState;
   readonly attempts: number;
-  readonly source: InboxRecord['origin'];
-  readonly received_at: number;
-  readonly updated_at: number;
   readonly due_at: number | null;
-  readonly last_error: string | null;
-  readonly event: string | null;
-  readonly history: string | null;
   readonly key: string | null;
   readonly traceparent: string | null;
 }
 
-/** The columns of {@link PollState}. */
-const POLL_STATE = 'since, watermark, gaps, list_limit AS "limit", oldest';
+/** The columns of a record; `error` is a JSON string. */
+const RECORD = `id, type, state, attempts, source, key, traceparent, last_error AS error, event, history,
+  received_at AS received, updated_at AS updated, due_at AS due`;
 
-interface PollRow extends Omit<PollState, 'gaps' | 'oldest'> {
-  /** JSON. */
-  readonly gaps: string;
-  /** JSON. */
-  readonly oldest: string | null;
-}
+/** The columns of the state of the poller. */
+const POLL_STATE = 'since, watermark, gaps, list_limit AS "limit", oldest';
 
 /** A row that decides on a claim: the event itself, or another event that has the lease of its key. */
 interface ContenderRow extends Pick<EventRow, 'rowid' | 'state' | 'due_at' | 'key'> {
@@ -180,18 +162,18 @@ export function prepareStatements(db: SqliteLike) {
       `UPDATE stablehooks_poll SET lease_until = lease_until - renewed_at + ?, renewed_at = ?
       WHERE renewed_at > ? RETURNING one`,
     ),
-    find: rows<EventRow>('SELECT * FROM stablehooks_events WHERE id = ?'),
-    list: rows<EventRow>(
-      `SELECT * FROM stablehooks_events WHERE state = ? AND (received_at, id) > (?, ?)
+    find: rows<RecordRow>(`SELECT ${RECORD} FROM stablehooks_events WHERE id = ?`),
+    list: rows<RecordRow>(
+      `SELECT ${RECORD} FROM stablehooks_events WHERE state = ? AND (received_at, id) > (?, ?)
       ORDER BY received_at, id LIMIT ?`,
     ),
-    listNewest: rows<EventRow>(
-      `SELECT * FROM stablehooks_events WHERE state = ? AND (received_at, id) < (?, ?)
+    listNewest: rows<RecordRow>(
+      `SELECT ${RECORD} FROM stablehooks_events WHERE state = ? AND (received_at, id) < (?, ?)
       ORDER BY received_at DESC, id DESC LIMIT ?`,
     ),
     // Most events are done. To count all rows, and to look up the least of an index, takes a fraction of the time that
     // reading the done ones takes.
-    count: rows<{ readonly state: InboxState; readonly count: number; readonly oldest: number | null }>(
+    count: rows<InboxCount>(
       `WITH open AS MATERIALIZED (
         SELECT state, count(*) AS count, min(updated_at) AS oldest FROM stablehooks_events
         WHERE state IN (${INBOX_STATES.filter((state) => state !== 'done').map((state) => `'${state}'`)}) GROUP BY state)
@@ -214,37 +196,5 @@ export function prepareStatements(db: SqliteLike) {
         WHERE state = 'done' AND event IS NOT NULL AND updated_at <= ? LIMIT ?)
       RETURNING id`,
     ),
-  };
-}
-
-/** The prepared statements, each a function of its values. */
-export type Statements = ReturnType<typeof prepareStatements>;
-
-export function toRecord(row: EventRow): InboxRecord {
-  const { id, type, state, attempts, source: origin } = row;
-  return {
-    id,
-    type,
-    state,
-    attempts,
-    origin,
-    key: row.key,
-    traceparent: row.traceparent,
-    receivedAt: row.received_at,
-    updatedAt: row.updated_at,
-    dueAt: row.due_at,
-    lastError: row.last_error === null ? null : (JSON.parse(row.last_error) as string),
-    history: row.history === null ? [] : (JSON.parse(row.history) as readonly InboxAttempt[]),
-    event: row.event === null ? null : (JSON.parse(row.event) as UnknownEvent),
-  };
-}
-
-export function toPollState({ since, watermark, gaps, limit, oldest }: PollRow): PollState {
-  return {
-    since,
-    watermark,
-    gaps: JSON.parse(gaps) as readonly StoredGap[],
-    limit,
-    oldest: oldest === null ? null : (JSON.parse(oldest) as OldestListed),
   };
 }

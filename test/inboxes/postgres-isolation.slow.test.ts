@@ -8,7 +8,6 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { startPostgres } from '../services/postgres.js';
 import type { Service } from '../services/service.js';
 import { emptyPostgres } from './empty-postgres.js';
-import { writeHostileSchema } from './hostile-schema.js';
 
 let server: Service;
 beforeAll(async () => {
@@ -17,10 +16,7 @@ beforeAll(async () => {
 afterAll(() => server.stop());
 
 // READ COMMITTED, the default of the server, is the level of the other tests.
-describe.each([
-  { level: 'repeatable read', path: 'public' },
-  { level: 'serializable', path: 'hostile, pg_catalog' },
-])('under a role with the isolation $level and the search_path $path', ({ level, path }) => {
+describe.each(['repeatable read', 'serializable'])('under a role with the isolation %s', (level) => {
   const schema = level.replace(' ', '_');
   let first: pg.Pool;
   let second: pg.Pool;
@@ -30,8 +26,6 @@ describe.each([
     await admin.connect();
     await admin.query(`CREATE ROLE ${role} LOGIN SUPERUSER PASSWORD 'password'`);
     await admin.query(`ALTER ROLE ${role} SET default_transaction_isolation = '${level}'`);
-    await admin.query(`ALTER ROLE ${role} SET search_path = ${path}`);
-    if (path.includes('hostile')) await admin.query(writeHostileSchema('hostile'));
     await admin.end();
     const connectionString = server.url.replace('postgres:password', `${role}:password`);
     const open = () => new pg.Pool({ connectionString }).on('error', () => undefined);
@@ -39,8 +33,6 @@ describe.each([
     await Promise.all([first, second, first].map((pool) => migratePostgres(pool, { schema })));
     const shown = await first.query('SHOW default_transaction_isolation');
     expect(shown.rows).toEqual([{ default_transaction_isolation: level }]);
-    const sum = await first.query('SELECT 1 + 1 AS sum');
-    expect(sum.rows).toEqual([{ sum: path.startsWith('hostile') ? 100 : 2 }]);
   });
   afterAll(() => Promise.all([first.end(), second.end()]));
 

@@ -87,17 +87,6 @@ describeWithRedis('Redis inbox', () => {
     ).toEqual([]);
   });
 
-  test('an inbox over a client whose replies are no text rejects, and takes nothing for done', async () => {
-    for (const reply of [undefined, null, 91, {}, '{}', new Uint8Array([123, 125])]) {
-      const answer = () => Promise.resolve(reply);
-      const inbox = redisInbox({ eval: answer, evalsha: answer });
-      await expect(inbox.claim(someEvent(), { leaseMs: 60_000, origin: 'push' })).rejects.toThrow(
-        'returns replies as strings',
-      );
-      await expect(inbox.complete({ id: 'a', token: 'b', attempt: 1 })).rejects.toThrow(TypeError);
-    }
-  });
-
   test('the Redis inbox sends a script again when the server has lost it', async () => {
     const inbox = redisInbox(fromIoredis(own.redis), { prefix: 'forgotten' });
     expect((await inbox.claim(someEvent(), { leaseMs: 1_000, origin: 'push' })).state).toBe('claimed');
