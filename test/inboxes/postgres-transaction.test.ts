@@ -36,14 +36,7 @@ afterAll(async () => {
   await server.stop();
 });
 
-<<<<<<< HEAD
 const logger = { warn: () => undefined, error: () => undefined };
-=======
-/** Far longer than a handler takes here. */
-const HANDLER_TIMEOUT_MS = 30_000;
-
-type Table = Handlers<PgTx>;
->>>>>>> guards
 
 const drivers: readonly (readonly [string, () => PgTransactionsLike])[] = [
   // Typed as a data layer whose transaction has `query` alone, so that one handler fits both.
