@@ -23,6 +23,9 @@ const WIDTH = 16;
 
 const INTERVAL_MS = 1_000;
 
+/** After how long a pass over an inbox that answers immediately gives way to timers and sockets, in ms. */
+const PAUSE_AFTER_MS = 50;
+
 /** The slots of `maxConcurrency`, as far as the redriver needs them. */
 export interface Capacity {
   readonly count: number;
@@ -192,7 +195,8 @@ export class Redriver {
   async #runDue({ signal, onOutcome, onRest = () => undefined }: PassOptions): Promise<boolean> {
     const { store, inFlight, runOne, capacity, leaseMs, runtime } = this.#settings;
     const width = Math.min(WIDTH, capacity?.count ?? WIDTH);
-    const until = runtime.elapsed() + leaseMs;
+    let pausedAt = runtime.elapsed();
+    const until = pausedAt + leaseMs;
     const running = new Set<Promise<void>>();
     const start = ({ event, json }: StoredEvent) => {
       const end = runOne({ event, json, origin: 'redrive', signal }, onRest).then((outcome) => {
@@ -208,11 +212,12 @@ export class Redriver {
         const answer = room === 0 ? [] : store.takeDue(room);
         const due = isPromise(answer) ? await answer : answer;
         for (const stored of due) start(stored);
-        if (due.length > 0) {
-          // An inbox and handlers that end immediately would keep the process from everything else.
-          if (!isPromise(answer)) await new Promise<void>((resolve) => runtime.setTimeout(resolve, 0));
-          continue;
+        // An inbox and handlers that answer immediately would keep the process from everything else.
+        if (!isPromise(answer) && runtime.elapsed() - pausedAt > PAUSE_AFTER_MS) {
+          await new Promise<void>((resolve) => runtime.setTimeout(resolve, 0));
+          pausedAt = runtime.elapsed();
         }
+        if (due.length > 0) continue;
         if (running.size > 0) await Promise.race(running);
         else if (room === 0) await capacity?.freed(signal);
         else return false;
