@@ -249,16 +249,15 @@ const refused: readonly (readonly [FactoryName, args: readonly unknown[], messag
   ['migratePostgres', [pool, { schema: '1st' }], '`schema` must be letters, digits and underscores'],
   ['migratePostgres', [{ schema: 'hooks' }], '`pool` must be an object with the method query(text, values)'],
 
-  ['fromDrizzle', [pool], '`db` must be a Drizzle database'],
-  ['fromKnex', [pool], '`knex` must be a Knex instance'],
-  ['fromKysely', [pool], '`db` must be a Kysely database'],
-  ['fromPrisma', [pool], '`prisma` must be a Prisma client'],
-  ['fromTypeOrm', [pool], '`dataSource` must be a TypeORM DataSource'],
-  ['fromPostgresJs', [], '`sql` must be the `sql` of postgres.js'],
-  ['fromPostgresJs', [pool], '`sql` must be the `sql` of postgres.js'],
+  ['fromDrizzle', [pool], 'fromDrizzle(drizzle(pool))'],
+  ['fromKnex', [pool], 'fromKnex(knex('],
+  ['fromKysely', [pool], 'fromKysely(new Kysely('],
+  ['fromPrisma', [pool], 'fromPrisma(new PrismaClient('],
+  ['fromTypeOrm', [pool], 'fromTypeOrm(dataSource)'],
+  ['fromPostgresJs', [], 'fromPostgresJs(postgres(url))'],
+  ['fromPostgresJs', [pool], 'fromPostgresJs(postgres(url))'],
 
   ['redisInbox', [upstash, { durabel: false }], 'unknown option `durabel`. The options are '],
-  ['redisInbox', [upstash, { durable: 'no' }], '`durable` must be true or false'],
   ['redisInbox', [upstash, { prefix: 'a{b' }], '`prefix` must be a string without braces'],
   ['redisInbox', [upstash, { prefix: 7 }], '`prefix` must be a string without braces'],
   [
@@ -450,7 +449,7 @@ const optional: readonly {
   { name: 'postgresInbox', first: [pool], names: ['schema', 'transactional', 'runtime'] },
   { name: 'postgresMigrations', names: ['schema'] },
   { name: 'migratePostgres', first: [{ query: async () => ({ rows: [] }) }], names: ['schema'] },
-  { name: 'redisInbox', first: [upstash], names: ['prefix', 'durable', 'runtime'] },
+  { name: 'redisInbox', first: [upstash], names: ['prefix', 'runtime'] },
   { name: 'pgBossQueue', first: [boss], names: ['queue', 'timeoutMs', 'runtime'] },
   { name: 'bullmqQueue', first: [queue], names: ['timeoutMs', 'runtime'] },
 ];
