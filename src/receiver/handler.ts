@@ -12,7 +12,10 @@ export interface HandlerContext<Tx = undefined> {
   readonly attempt: number;
   /** Where the event came from. */
   readonly origin: Origin;
-  /** The event's exact JSON: what was signed, or the text of the list's element. `JSON.parse` rounds large numbers. */
+  /**
+   * The event's JSON: at push exactly the text that was signed, even when the event runs again; `JSON.parse` rounds large numbers
+   * in `payload`. An event of the list is serialized again.
+   */
   readonly json: string;
 }
 
