@@ -212,12 +212,15 @@ export class Redriver {
         const answer = room === 0 ? [] : store.takeDue(room);
         const due = isPromise(answer) ? await answer : answer;
         for (const stored of due) start(stored);
-        // An inbox and handlers that answer immediately would keep the process from everything else.
-        if (!isPromise(answer) && runtime.elapsed() - pausedAt > PAUSE_AFTER_MS) {
-          await new Promise<void>((resolve) => runtime.setTimeout(resolve, 0));
-          pausedAt = runtime.elapsed();
+        if (due.length > 0) {
+          // An inbox and handlers that answer immediately would keep the process from everything else.
+          if (!isPromise(answer) && runtime.elapsed() - pausedAt > PAUSE_AFTER_MS) {
+            await new Promise<void>((resolve) => runtime.setTimeout(resolve, 0));
+            pausedAt = runtime.elapsed();
+          }
+          continue;
         }
-        if (due.length > 0) continue;
+        // Without a pause since the room was counted: a slot that is released meanwhile would be missed.
         if (running.size > 0) await Promise.race(running);
         else if (room === 0) await capacity?.freed(signal);
         else return false;
