@@ -183,9 +183,11 @@ class FetchWebhookRequest implements WebhookRequest {
     try {
       const reader = this.#reader ?? this.#request.body?.getReader();
       if (reader === undefined) return undefined;
-      const drained = drain(reader);
-      const connection = this.#request.headers.get('connection');
-      return /\bclose\b/i.test(connection ?? '') ? drained : undefined;
+      const isClosing = /\bclose\b/i.test(this.#request.headers.get('connection') ?? '');
+      // To cancel the body closes the connection: the response, which waits for the drain, must be sent before.
+      const drained = drain(reader, isClosing ? 2 * DRAIN_MS : DRAIN_MS);
+      const timeUp = () => new Promise<void>((resolve) => setTimeout(resolve, DRAIN_MS));
+      return isClosing ? Promise.race([drained, timeUp()]) : undefined;
     } catch {
       // It is not a Request, or another reader has locked its body.
       return undefined;
@@ -210,9 +212,9 @@ function isConnection(request: Request): boolean {
   return request instanceof Request && request.arrayBuffer !== Request.prototype.arrayBuffer;
 }
 
-async function drain(reader: ReadableStreamDefaultReader<unknown>): Promise<void> {
+async function drain(reader: ReadableStreamDefaultReader<unknown>, ms: number): Promise<void> {
   const cancel = () => reader.cancel().catch(() => undefined);
-  const timer = setTimeout(cancel, DRAIN_MS);
+  const timer = setTimeout(cancel, ms);
   try {
     let left = DRAIN_BYTES;
     while (left >= 0) {

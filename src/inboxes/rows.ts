@@ -5,7 +5,6 @@ import {
   type InboxAttempt,
   type InboxCount,
   type InboxRecord,
-  type InboxState,
   type OldestListed,
   type PollState,
   type StoredGap,
@@ -64,6 +63,8 @@ export function toPollState({ since, watermark, gaps, limit, oldest }: PollRow):
 
 /** An entry for each state, from the rows of those that have events. */
 export function toCounts(rows: readonly InboxCount[]): readonly InboxCount[] {
-  const empty = (state: InboxState) => ({ state, count: 0, oldest: null });
-  return INBOX_STATES.map((state) => rows.find((row) => row.state === state) ?? empty(state));
+  return INBOX_STATES.map((state) => {
+    const { count, oldest } = rows.find((row) => row.state === state) ?? { count: 0, oldest: null };
+    return { state, count, oldest };
+  });
 }

@@ -50,7 +50,7 @@ export class Attempt {
   readonly #limitMs: number;
   #startedAt = 0;
   #handlerMs: number | undefined;
-  #onTimeUp: (() => void) | undefined;
+  #onTimeUp: ((error: HandlerError) => void) | undefined;
 
   /** @param askedAt - when the claim was asked for: the lease can have begun as early as that. */
   constructor(
@@ -75,9 +75,8 @@ export class Attempt {
   run(): Promise<Run> {
     const ended = this.#runAndRecord();
     return new Promise((resolve, reject) => {
-      this.#onTimeUp = () => {
+      this.#onTimeUp = (error) => {
         const { attempt } = this.#lease;
-        const error = stillRunning(this.#work.event, this.#limitMs);
         const result = { kind: 'failed', attempt, handlerMs: this.#handlerMs, error } as const;
         resolve({ result, rest: this.#parts.inFlight.track(this.#reportOverdue(ended)) });
       };
@@ -133,9 +132,10 @@ export class Attempt {
     const isCommon = this.#limitMs === handlerTimeoutMs;
     const deadlines = isCommon ? handlerDeadlines : new Deadlines(this.#limitMs, runtime);
     const wait = deadlines.begin(() => {
+      const error = stillRunning(this.#work.event, this.#limitMs);
       this.#stopClock();
-      this.#onTimeUp?.();
-      context.abort(stillRunning(this.#work.event, this.#limitMs));
+      this.#onTimeUp?.(error);
+      context.abort(error);
     });
     try {
       await running;

@@ -2,7 +2,7 @@ import { log } from '../core/log.js';
 import type { Logger } from '../core/ports.js';
 
 /** How many receivers with one delivery each, and none with a second one, show a receiver that is made per request. */
-const SUSPICIOUS = 10;
+const SUSPICIOUS = 50;
 
 let receivers = 0;
 let isReused = false;

@@ -16,7 +16,7 @@ export const { POST } = toNextRoute(
     secret: 'contract-secret-old',
     answer: 'recorded',
     // No database of the tests can be reached from here.
-    inbox: () => ({ ...memoryInbox(), durable: true }),
+    inbox: { ...memoryInbox(), durable: true },
     handlers: {
       'transfer.settled': async (event) => {
         await released;

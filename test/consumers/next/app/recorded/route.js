@@ -1,5 +1,5 @@
 /**
- * Answers once an event is recorded, in a file that the next process opens, too. The handler waits for `GET ?release`,
+ * Answers once an event is recorded, in a file that the next process opens as well. The handler waits for `GET ?release`,
  * and notes its end in a file.
  */
 import { appendFileSync } from 'node:fs';
@@ -15,25 +15,30 @@ const released = new Promise((resolve) => {
   release = resolve;
 });
 
-const receiver = createReceiver({
-  secret: 'contract-secret-old',
-  answer: 'recorded',
-  inbox: () => sqliteInbox(new Database('recorded.sqlite')),
-  leaseMs,
-  handlerTimeoutMs: leaseMs / 2,
-  handlers: {
-    'transfer.settled': async (event) => {
-      await released;
-      appendFileSync('ended.txt', `${event.id}\n`);
+let made;
+/** Made at the first request: the processes of a build must not open the file. */
+const receiver = () => {
+  made ??= createReceiver({
+    secret: 'contract-secret-old',
+    answer: 'recorded',
+    inbox: sqliteInbox(new Database('recorded.sqlite')),
+    leaseMs,
+    handlerTimeoutMs: leaseMs / 2,
+    handlers: {
+      'transfer.settled': async (event) => {
+        await released;
+        appendFileSync('ended.txt', `${event.id}\n`);
+      },
     },
-  },
-});
+  });
+  return made;
+};
 
 export const { POST } = toNextRoute(receiver, { after });
 
 export async function GET(request) {
   const { searchParams } = new URL(request.url);
   if (searchParams.has('release')) release();
-  if (searchParams.has('redrive')) await receiver.redrive();
+  if (searchParams.has('redrive')) await receiver().redrive();
   return new Response('ok');
 }

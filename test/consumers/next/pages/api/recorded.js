@@ -14,7 +14,7 @@ const handler = toNextApiRoute(
   createReceiver({
     secret: 'contract-secret-old',
     answer: 'recorded',
-    inbox: () => ({ ...memoryInbox(), durable: true }),
+    inbox: { ...memoryInbox(), durable: true },
     handlers: {
       'transfer.settled': async (event) => {
         await released;
