@@ -331,7 +331,8 @@ export function fromPostgresJs<Tx>(sql: PostgresJsLike<Tx>): PgTransactionsLike<
         }
       });
       return (await begun.catch((error) => {
-        gate.isLost = !gate.isClosed;
+        // Rejected before its handler ended: the connection is lost.
+        gate.isLost ||= !gate.isClosed;
         gate.isClosed = true;
         throw error;
       })) as Value;
