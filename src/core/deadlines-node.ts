@@ -6,7 +6,7 @@ type PlatformTimer = { readonly ref?: () => void; readonly unref?: () => void } 
 /** A wait that has not ended. */
 export interface Wait {
   readonly at: number;
-  readonly onTimeUp: () => void;
+  onTimeUp: (() => void) | undefined;
   next: Wait | undefined;
   previous: Wait | undefined;
   isOver: boolean;
@@ -52,6 +52,10 @@ export class Deadlines {
     else previous.next = next;
     if (next === undefined) this.#last = previous;
     else next.previous = previous;
+    // The timer keeps the wait that it was set for: it must keep neither later ones nor what they call back.
+    wait.next = undefined;
+    wait.previous = undefined;
+    wait.onTimeUp = undefined;
     // An idle timer must not keep the process alive.
     if (this.#first === undefined) (this.#timer as PlatformTimer)?.unref?.();
   }
@@ -65,8 +69,9 @@ export class Deadlines {
   #onTimer(timed: Wait): void {
     const isTimeUp = !timed.isOver;
     for (let wait = this.#first; isTimeUp && wait !== undefined && wait.at <= timed.at; wait = this.#first) {
+      const { onTimeUp } = wait;
       this.end(wait);
-      wait.onTimeUp();
+      onTimeUp?.();
     }
     // Only now: a wait that a callback begins is not the first to end.
     this.#timed = undefined;
