@@ -80,22 +80,14 @@ export function integer<const Default extends number | undefined = undefined>(
 export function string<const Default extends string | undefined = undefined>(
   fallback?: Default,
 ): OptionRule<Default> {
-  return {
-    expected: 'a string that is not empty',
-    accepts: (value) => typeof value === 'string' && value !== '',
-    default: fallback as Default,
-  };
+  return rule('a string that is not empty', (value) => typeof value === 'string' && value !== '', fallback);
 }
 
 /** `true` or `false`. */
 export function boolean<const Default extends boolean | undefined = undefined>(
   fallback?: Default,
 ): OptionRule<Default> {
-  return {
-    expected: 'true or false',
-    accepts: (value) => typeof value === 'boolean',
-    default: fallback as Default,
-  };
+  return rule('true or false', (value) => typeof value === 'boolean', fallback);
 }
 
 /** One of these strings. */
@@ -103,20 +95,16 @@ export function oneOf<const Default extends string | undefined = undefined>(
   values: readonly string[],
   fallback?: Default,
 ): OptionRule<Default> {
-  return {
-    expected: `one of ${values.join(', ')}`,
-    accepts: (value) => typeof value === 'string' && values.includes(value),
-    default: fallback as Default,
-  };
+  return rule(
+    `one of ${values.join(', ')}`,
+    (value) => typeof value === 'string' && values.includes(value),
+    fallback,
+  );
 }
 
 /** A function. */
 export function func<Default = undefined>(fallback?: Default): OptionRule<Default> {
-  return {
-    expected: 'a function',
-    accepts: (value) => typeof value === 'function',
-    default: fallback as Default,
-  };
+  return rule('a function', (value) => typeof value === 'function', fallback);
 }
 
 /** An `AbortSignal`, even one of another realm, as in a test environment with globals of its own. */

@@ -10,6 +10,7 @@ import {
 } from '../core/events.js';
 import type { Inbox } from '../core/ports.js';
 import type { OrderingKey } from '../receiver/options.js';
+import type { Redriver } from '../receiver/redriver.js';
 import type { CallHandler, Dispatch } from '../receiver/work.js';
 
 /** Claims and records events with their keys. If the function fails, the event has none, and its attempt fails as well. */
@@ -40,11 +41,11 @@ export function checkKey(orderingKey: OrderingKey): (next: CallHandler) => CallH
 }
 
 /** Wakes the redriver when an attempt has ended: the next event of its key can be due. */
-export function wakeAfter(wake: () => void): (next: Dispatch) => Dispatch {
+export function wakeAfter(redriver: Redriver): (next: Dispatch) => Dispatch {
   return (next) => async (work) => {
     const run = await next(work);
-    if (run.rest !== undefined) void run.rest.then(wake);
-    else if (run.result.attempt !== undefined) wake();
+    if (run.rest !== undefined) void run.rest.then(() => redriver.wake());
+    else if (run.result.attempt !== undefined) redriver.wake();
     return run;
   };
 }

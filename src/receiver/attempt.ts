@@ -18,7 +18,7 @@ import type { CallHandler, Run, Work } from './work.js';
 /** The wait after a failed attempt: 1 s, 2 s, 4 s, … up to an hour, minus a random part of up to a half. */
 const RETRY = { baseMs: 1_000, maxMs: 3_600_000 } as const;
 
-/** What every attempt of a receiver shares. */
+/** Parts that the attempts of a receiver share. */
 export interface AttemptParts {
   readonly store: Store;
   readonly callHandler: CallHandler;
@@ -31,8 +31,8 @@ export interface AttemptParts {
   /** The time limits of handlers, each of `handlerTimeoutMs`. */
   readonly handlerDeadlines: Deadlines;
   readonly maxAttempts: number;
-  /** Called when an event failed and waits for its retry time. */
-  readonly onRetry: (event: WebhookEvent) => void;
+  /** Called when an event is stored to run later: at its retry time, or after another one of its ordering key. */
+  readonly onLater: (event: WebhookEvent) => void;
 }
 
 /**
@@ -45,14 +45,14 @@ export class Attempt {
   readonly #parts: AttemptParts;
   readonly #work: Work & { readonly event: WebhookEvent };
   readonly #lease: Lease;
-  /** What is left of the lease. */
+  /** The rest of the lease when the attempt begins. */
   readonly #leftMs: number;
   readonly #limitMs: number;
   #startedAt = 0;
   #handlerMs: number | undefined;
   #onTimeUp: ((error: HandlerError) => void) | undefined;
 
-  /** @param askedAt - when the claim was asked for: the lease can have begun as early as that. */
+  /** @param askedAt - when the claim was asked for: the lease may have begun as early as that. */
   constructor(
     parts: AttemptParts,
     work: Work & { readonly event: WebhookEvent },
@@ -69,7 +69,7 @@ export class Attempt {
   /**
    * Resolves when the attempt has ended, or when the time of its handler is up.
    *
-   * @throws {BusyError} `ERR_LEASE_LOST` when another process can have claimed the event meanwhile.
+   * @throws {BusyError} `ERR_LEASE_LOST` when another process may have claimed the event.
    * @throws {UnavailableError} `ERR_INBOX_FAILED`; the lease then lapses, and the event runs again.
    */
   run(): Promise<Run> {
@@ -154,13 +154,13 @@ export class Attempt {
 
   /** Records the failure before it is answered: a 200 for `dead` must not be the only record of the event. */
   async #fail(error: HandlerFault): Promise<OutcomeResult> {
-    const { store, maxAttempts, runtime, onRetry } = this.#parts;
+    const { store, maxAttempts, runtime, onLater } = this.#parts;
     const { attempt } = this.#lease;
     const isDead = error.code === 'ERR_HANDLER_PERMANENT' || (store.durable && attempt >= maxAttempts);
     const retryAfterMs = isDead ? null : backoffMs(attempt, { ...RETRY, random: runtime.random() });
     const isRecorded = await store.fail(this.#lease, { retryAfterMs, error: toLastError(error) });
     if (!isRecorded) throw leaseLost(this.#lease);
-    if (!isDead) onRetry(this.#work.event);
+    if (!isDead) onLater(this.#work.event);
     return { kind: isDead ? 'dead' : 'failed', attempt, handlerMs: this.#handlerMs, error };
   }
 
@@ -186,7 +186,7 @@ export class Attempt {
   }
 }
 
-/** What the inbox keeps for operators: the code, and the message of the error that the handler threw. */
+/** The text that the inbox keeps for operators: the code, and the message of the error that the handler threw. */
 function toLastError(error: HandlerFault): string {
   const message = error.code === 'ERR_HANDLER_FAILED' ? messageOf(error.cause) : undefined;
   return `${error.code}: ${message ?? messageOf(error)}`;

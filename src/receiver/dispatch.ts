@@ -1,7 +1,7 @@
 /** The core of the receiver: an unknown event is parked, one without a handler is ignored, any other is claimed and run. */
 import { isPromise } from '../core/awaitable.js';
 import { BusyError } from '../core/errors.js';
-import { type EventType, isKnownEvent, type UnknownEvent, type WebhookEvent } from '../core/events.js';
+import { isKnownEvent, type UnknownEvent, type WebhookEvent } from '../core/events.js';
 import type { Claim, Lease, RecordResult } from '../core/ports.js';
 import { Attempt, type AttemptParts } from './attempt.js';
 import type { OutcomeResult } from './outcome.js';
@@ -13,18 +13,16 @@ const OTHER_PROCESS_RETRY_MS = 5_000;
 type KnownWork = Work & { readonly event: WebhookEvent };
 
 interface DispatchParts extends AttemptParts {
-  readonly handlers: { readonly [Type in EventType]?: unknown };
-  /** Called when an event waits for another one of its ordering key. */
-  readonly onWaiting: (event: WebhookEvent) => void;
+  readonly hasHandler: (event: UnknownEvent) => boolean;
 }
 
 export function createDispatch(parts: DispatchParts): Dispatch {
-  const { store, runtime, leaseMs, handlerTimeoutMs, maxAttempts, handlers, onWaiting } = parts;
+  const { store, runtime, leaseMs, handlerTimeoutMs, maxAttempts, hasHandler, onLater } = parts;
 
   return async (work) => {
     const { event } = work;
     if (!isKnownEvent(event)) return { result: await park(work) };
-    const isHandled = handlers[event.type] !== undefined;
+    const isHandled = hasHandler(event);
     if (!isHandled && work.origin !== 'queue') return { result: await ignore(work) };
     const askedAt = runtime.elapsed();
     const answer = store.claim(work);
@@ -76,7 +74,7 @@ export function createDispatch(parts: DispatchParts): Dispatch {
           new BusyError('ERR_EVENT_NOT_DUE', 'The event failed and waits for its retry time.', claim),
         );
       case 'waiting':
-        onWaiting(event as WebhookEvent);
+        onLater(event as WebhookEvent);
         return busy(
           new BusyError(
             'ERR_KEY_BUSY',

@@ -10,7 +10,6 @@ import {
   type WebhookEvent,
 } from '../core/events.js';
 import { notify } from '../core/log.js';
-import { abortSignal, integer, readOptions } from '../core/options.js';
 import type { Inbox, Origin, RecordResult } from '../core/ports.js';
 import { atMost, orAborted } from '../core/runtime.js';
 import { verify } from '../core/signature.js';
@@ -64,7 +63,7 @@ export interface Receiver extends AsyncDisposal {
    */
   redrive(options?: RedriveOptions): Promise<OutcomeCounts>;
   /**
-   * Redrives now and at intervals, and when an event ended in this process that others of its ordering key wait for.
+   * Redrives now and at intervals, and after each event of this process whose ordering key other events can wait for.
    * It logs one line when the inbox cannot be asked, and one when that works again. It keeps the process alive until
    * its signal aborts or `close()` is called.
    *
@@ -153,7 +152,6 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
 
   const call: CallHandler = (event, _lease, context) => handlers[event.type]?.(event, context);
   const callHandler = wrap(use, 'handler', orderingKey === undefined ? call : checkKey(orderingKey)(call));
-  const onRetry = (event: UnknownEvent) => redriver.warnIfIdle(event);
   const bodies = { ...settings, deadlines: new Deadlines(settings.bodyTimeoutMs, runtime) };
   const parts = {
     ...settings,
@@ -164,8 +162,7 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
     inFlight,
     logger,
     hasHandler,
-    onRetry,
-    onWaiting: onRetry,
+    onLater: (event: UnknownEvent) => redriver.warnIfIdle(event),
   };
 
   const slots =
@@ -182,7 +179,7 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
 
   // From the inside out: the handler's run, its ordering key, the answer, the limit, the queue.
   const core = createDispatch(parts);
-  const running = orderingKey === undefined ? core : wakeAfter(() => redriver.wake())(core);
+  const running = orderingKey === undefined ? core : wakeAfter(redriver)(core);
   const answerParts = { ...parts, redriver };
   const answering = isAnsweredFirst ? answerFirst(answerParts)(running) : running;
   const limited = (next: Dispatch, whenFull?: Dispatch) =>
@@ -280,15 +277,6 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
     return await wrap(use, 'redrive', run)();
   }
 
-  function start(options: StartOptions = {}): void {
-    redriver.start(
-      readOptions('receiver.start', options, {
-        intervalMs: integer({ default: 1_000 }),
-        signal: abortSignal(),
-      }),
-    );
-  }
-
   async function end(): Promise<void> {
     const idle = inFlight.close();
     // An inbox that stopped answering must not keep the process.
@@ -310,12 +298,12 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
     poll: (run) => runInside(use, 'poll', run),
     detached,
   };
-  const receiver = {
+  const receiver: Receiver & { readonly [PARTS]: ReceiverParts } = {
     receive,
     accept: take(accepting),
     handle: take(handling),
     redrive,
-    start,
+    start: (startOptions) => redriver.start(startOptions),
     close,
     [Symbol.asyncDispose]: close,
     inbox: given,

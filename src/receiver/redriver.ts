@@ -3,6 +3,7 @@ import { isPromise } from '../core/awaitable.js';
 import { ConfigError, describeThrown } from '../core/errors.js';
 import type { UnknownEvent } from '../core/events.js';
 import { log } from '../core/log.js';
+import { abortSignal, integer, readOptions } from '../core/options.js';
 import type { Inbox, InboxOperations, Logger, StoredEvent } from '../core/ports.js';
 import { atMost, type Runtime, setBackgroundTimeout } from '../core/runtime.js';
 import type { InFlight } from './in-flight.js';
@@ -77,8 +78,12 @@ export class Redriver {
     this.#settings = settings;
   }
 
-  /** @throws {ConfigError} `ERR_CONFIG_INVALID` when it was started before. */
-  start({ intervalMs = INTERVAL_MS, signal }: StartOptions): void {
+  /** @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is wrong, or it was started before. */
+  start(options: StartOptions = {}): void {
+    const { intervalMs, signal } = readOptions('receiver.start', options, {
+      intervalMs: integer({ default: INTERVAL_MS }),
+      signal: abortSignal(),
+    });
     const { inFlight, detached } = this.#settings;
     if (this.#wasStarted) throw new ConfigError('receiver.start: it was started before.');
     if (inFlight.isClosed || signal?.aborted) return;
@@ -145,7 +150,7 @@ export class Redriver {
     if (signal.aborted && this.#isWoken) this.wake();
   }
 
-  /** One pass; logs the first failure of a row, and the first success after it. */
+  /** One pass; logs the first of several failures in a row, and the first success after them. */
   async #tryPass(signal: AbortSignal): Promise<boolean> {
     const { logger } = this.#settings;
     try {
