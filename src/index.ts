@@ -1,22 +1,15 @@
 /** `stablehooks`: the receiver, the memory inbox, the ports, and verifying and parsing on their own. */
-export type { Awaitable } from './core/awaitable.js';
 export { decorateInbox } from './core/decorate-inbox.js';
 export {
-  BusyError,
   ConfigError,
-  EventError,
-  HandlerError,
   PermanentError,
   type ReceiverError,
-  RequestError,
   SignatureError,
   StablehooksError,
-  UnavailableError,
 } from './core/errors.js';
 export {
   createdAtMs,
   EVENT_TYPES,
-  type EventEnvelope,
   type EventType,
   isDateTime,
   isEventType,
@@ -33,17 +26,14 @@ export {
   type Claim,
   type ClaimOptions,
   EMPTY_POLL_STATE,
-  type GapReason,
   INBOX_STATES,
   type Inbox,
-  type InboxAttempt,
   type InboxCount,
   type InboxOperations,
   type InboxRecord,
   type InboxState,
   type Lease,
   type Logger,
-  type OldestListed,
   type Origin,
   type PollState,
   type Queue,
@@ -55,22 +45,18 @@ export {
 export type { Runtime, RuntimeOptions } from './core/runtime.js';
 export {
   type Secret,
-  type SecretFunction,
-  type SecretSource,
   type Secrets,
   SIGNATURE_ENCODINGS,
   SIGNATURE_HEADER,
   type SignatureEncoding,
   type SignatureFormat,
-  type SignOptions,
   sign,
   type Verified,
-  type VerifyOptions,
   verifySignature,
 } from './core/signature.js';
-export { type MemoryInboxOptions, memoryInbox } from './inboxes/memory.js';
+export { memoryInbox } from './inboxes/memory.js';
 export type { Handler, HandlerContext, Handlers } from './receiver/handler.js';
-export type { OrderingKey, ReceiverOptions, SignatureOptions } from './receiver/options.js';
+export type { ReceiverOptions } from './receiver/options.js';
 export {
   type Outcome,
   type OutcomeCounts,
@@ -78,17 +64,10 @@ export {
   toWebhookResponse,
   type WebhookResponse,
 } from './receiver/outcome.js';
-export {
-  type AcceptOptions,
-  createReceiver,
-  type Receiver,
-  type RedriveOptions,
-} from './receiver/receiver.js';
-export type { StartOptions } from './receiver/redriver.js';
+export { createReceiver, type Receiver } from './receiver/receiver.js';
 export { logOutcome } from './receiver/report.js';
 export type { WebhookRequest } from './receiver/request.js';
-export type { ReceiverSecret, SecretRequest } from './receiver/secret.js';
-export type { ReceiverSource } from './receiver/source.js';
+export type { SecretRequest } from './receiver/secret.js';
 export { withPayload } from './receiver/with-payload.js';
-export type { CallHandler, Conclude, Enqueue, Layer, Pass, PollSummary, Redrive } from './receiver/work.js';
-export { type CachedSecretOptions, cachedSecret, type KeyedSecretOptions } from './secrets/cached-secret.js';
+export type { Layer, PollSummary } from './receiver/work.js';
+export { cachedSecret } from './secrets/cached-secret.js';

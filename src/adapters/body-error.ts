@@ -1,15 +1,15 @@
 /** The errors of reading a body, the same for Node streams, web streams and what platforms hand over. */
-import { RequestError } from '../core/errors.js';
+import { type RequestError, StablehooksError } from '../core/errors.js';
 
 export function tooLarge(maxBytes: number): RequestError {
-  return new RequestError(
+  return new StablehooksError(
     'ERR_BODY_TOO_LARGE',
     `The body is larger than ${maxBytes} bytes. Raise maxBodyBytes if it is genuine.`,
   );
 }
 
 export function incomplete(cause?: unknown): RequestError {
-  return new RequestError(
+  return new StablehooksError(
     'ERR_BODY_INCOMPLETE',
     'The connection closed before the whole body arrived. No handler ran.',
     { cause },
@@ -18,7 +18,7 @@ export function incomplete(cause?: unknown): RequestError {
 
 /** The stream goes on after the length that the request declares, which HTTP itself does not allow. */
 export function longerThanDeclared(): RequestError {
-  return new RequestError(
+  return new StablehooksError(
     'ERR_BODY_INCOMPLETE',
     'The body is longer than its content-length. Check what is in front of the receiver.',
   );
@@ -39,7 +39,7 @@ export function failed(cause: unknown): RequestError {
   if (cause === undefined || cause === null || CLOSED.includes(code) || CLOSED.includes(name)) {
     return incomplete(cause ?? undefined);
   }
-  return new RequestError(
+  return new StablehooksError(
     'ERR_BODY_UNAVAILABLE',
     'The stream of the body failed with an error of its own; see the cause, such as a size limit of the framework or a decoder in front of the receiver.',
     { cause },
@@ -48,7 +48,7 @@ export function failed(cause: unknown): RequestError {
 
 /** The stream contains strings, objects or other views of memory, so the bytes that were signed are not known. */
 export function notBytes(fix: string): RequestError {
-  return new RequestError(
+  return new StablehooksError(
     'ERR_BODY_UNAVAILABLE',
     `The stream of the body contains something other than Uint8Array, such as strings, so the bytes that were signed are lost. ${fix}`,
   );
@@ -61,7 +61,7 @@ export function notBytes(fix: string): RequestError {
  * @param fix - the lines to write in this framework.
  */
 export function unavailable(reader: string, fix: string): RequestError {
-  return new RequestError(
+  return new StablehooksError(
     'ERR_BODY_UNAVAILABLE',
     `${reader} read the body first, so the bytes that were signed are lost. ${fix}`,
   );
@@ -69,7 +69,7 @@ export function unavailable(reader: string, fix: string): RequestError {
 
 /** Nothing of a body arrived, although the request has one. */
 export function nothingArrived(fix: string): RequestError {
-  return new RequestError(
+  return new StablehooksError(
     'ERR_BODY_UNAVAILABLE',
     `Nothing of the body arrived: most likely a body parser in front of the receiver has read it. ${fix}`,
   );

@@ -4,7 +4,7 @@ import type { Http2ServerRequest } from 'node:http2';
 import type { Readable } from 'node:stream';
 import readRawBody, { type RawBodyError } from 'raw-body';
 import { isBytes } from '../core/bytes.js';
-import { RequestError } from '../core/errors.js';
+import { StablehooksError } from '../core/errors.js';
 import type { Logger } from '../core/ports.js';
 import { toWebhookResponse } from '../receiver/outcome.js';
 import type { WebhookRequest } from '../receiver/request.js';
@@ -136,7 +136,7 @@ export class NodeWebhookRequest implements WebhookRequest {
       case 'request.size.invalid':
         return error.received === 0 ? nothingArrived(this.#fix) : incomplete();
       default:
-        return error instanceof RequestError ? error : failed(error);
+        return error instanceof StablehooksError ? error : failed(error);
     }
   }
 }

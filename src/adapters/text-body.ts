@@ -5,7 +5,7 @@ import { tooLarge, unavailable } from './body-error.js';
  * The bytes of a body.
  *
  * @param body - what the platform, or a middleware in front of the handler, left in place of the text.
- * @throws {RequestError} `ERR_BODY_TOO_LARGE`; `ERR_BODY_UNAVAILABLE` when it isn't text.
+ * @throws {StablehooksError} `ERR_BODY_TOO_LARGE`; `ERR_BODY_UNAVAILABLE` when it isn't text.
  */
 export function toBytes(
   body: unknown,

@@ -274,7 +274,7 @@ const ACKNOWLEDGE_LEASE_MS = 10_000;
  *
  * @param gap - a gap of a report or of {@link listGaps}; `from`, `until` and `openedAt` identify it.
  * @returns the acknowledged gap; `null`, and nothing changed, while another process polls.
- * @throws {UnavailableError} `ERR_INBOX_FAILED`.
+ * @throws {StablehooksError} `ERR_INBOX_FAILED`.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when there is no such open gap, or `by` or `reason` is missing.
  */
 export async function acknowledgeGap(

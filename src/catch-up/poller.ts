@@ -451,7 +451,7 @@ const FIRST_RECORDS = 500;
  * The oldest of the first events that the inbox received, if it was created by then: a list that shows only newer ones
  * has lost events. A pruned event counts by its receipt. `null` if there is none, or the inbox has no `list`.
  *
- * @throws {UnavailableError} `ERR_INBOX_FAILED`.
+ * @throws {StablehooksError} `ERR_INBOX_FAILED`.
  */
 async function oldestReceived(
   inbox: Inbox<unknown> & Partial<Pick<InboxOperations, 'list'>>,
@@ -641,7 +641,7 @@ interface PollLease {
 /**
  * Acquires the lease and renews it until it is released; `null` while another holder has it.
  *
- * @throws {UnavailableError} `ERR_INBOX_FAILED`, also from `release`.
+ * @throws {StablehooksError} `ERR_INBOX_FAILED`, also from `release`.
  */
 async function acquireLease(
   { receiver, leaseMs, runtime }: OpenSettings,

@@ -62,7 +62,7 @@ export class ResponseError extends StablehooksError<'ERR_API_RESPONSE'> implemen
   readonly method: string;
   readonly url: string;
   /** What is missing or wrong, such as `limits.daily` or `[3].created_at`; empty when it is the whole body. */
-  readonly fields: readonly string[];
+  override readonly fields: readonly string[];
   /** The service's id of the request, for its support; `undefined` when no header has one. */
   readonly requestId: string | undefined;
   readonly #answer: unknown;

@@ -1,4 +1,4 @@
-import { EventError } from '../core/errors.js';
+import { hasCode } from '../core/errors.js';
 import { toEvent, type UnknownEvent } from '../core/events.js';
 import { ResponseError, type ResponseFacts } from './errors.js';
 import type { Send } from './http.js';
@@ -96,8 +96,8 @@ function splitElements(elements: readonly unknown[]): Pick<EventList, 'events' |
     try {
       events.push(toEvent(element).event);
     } catch (error) {
-      if (!(error instanceof EventError)) throw error;
-      problems.push({ index, fields: error.fields, value: element });
+      if (!hasCode(error, 'ERR_EVENT_MALFORMED')) throw error;
+      problems.push({ index, fields: error.fields ?? [], value: element });
     }
   }
   return { events, problems };

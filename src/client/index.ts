@@ -1,4 +1,4 @@
-export { ConfigError, StablehooksError, UnavailableError } from '../core/errors.js';
+export { ConfigError, StablehooksError } from '../core/errors.js';
 export { type Client, createClient } from './client.js';
 export { ApiError, type ClientError, ConnectionError, ResponseError } from './errors.js';
 export type { EventList, EventProblem, EventQuery, Events } from './events.js';

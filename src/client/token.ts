@@ -1,4 +1,4 @@
-import { ConfigError, UnavailableError } from '../core/errors.js';
+import { ConfigError, StablehooksError, type UnavailableError } from '../core/errors.js';
 
 /**
  * The token, or a function that is called for every attempt and can cache what it returns. After a 401 it is called
@@ -14,7 +14,7 @@ export function isToken(token: unknown): boolean {
   return typeof token === 'string' && /^[\x21-\x7e]+$/.test(token);
 }
 
-/** @throws {UnavailableError} `ERR_SECRET_UNAVAILABLE` when the function fails. */
+/** @throws {StablehooksError} `ERR_SECRET_UNAVAILABLE` when the function fails. */
 export async function readToken(source: TokenSource, options: { readonly renew: boolean }): Promise<string> {
   if (typeof source === 'string') return source;
   let token: string;
@@ -32,7 +32,7 @@ export function tokenTooSlow(timeoutMs: number): UnavailableError {
 }
 
 function unavailable(what: string, options?: ErrorOptions): UnavailableError {
-  return new UnavailableError(
+  return new StablehooksError(
     'ERR_SECRET_UNAVAILABLE',
     `The function given as \`token\` ${what}, so nothing was sent in this attempt. Check where it reads the token.`,
     options,

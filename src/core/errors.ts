@@ -1,20 +1,29 @@
 /**
- * Errors: few classes (what to do), many stable codes (what happened).
+ * Errors: one class with many stable codes, and a subclass where an app throws or catches one.
  *
  * Each message says what happened and what to do; the error of a driver or handler is the `cause`. No message
  * contains a secret, a token or a payload.
  */
 import { isPromise } from './awaitable.js';
 
-/** The base of every error of this package; `code` is stable and safe to branch on. */
+/** An error of this package: `code` says what happened, is stable and safe to branch on. */
 export class StablehooksError<Code extends string = string> extends Error {
   override readonly name: string = 'StablehooksError';
   declare readonly code: Code;
+  /** The fields of an event that are missing or wrong, such as `created_at` or `payload.amount`. */
+  declare readonly fields?: readonly string[] | undefined;
+  /** How long to wait before the next try, in ms. */
+  declare readonly retryAfterMs?: number | undefined;
 
-  constructor(code: Code, message: string, options?: ErrorOptions) {
-    super(message, options);
+  constructor(
+    code: Code,
+    message: string,
+    { cause, ...details }: ErrorOptions & Pick<StablehooksError, 'fields' | 'retryAfterMs'> = {},
+  ) {
+    super(message, cause === undefined ? undefined : { cause });
     // It cannot be changed: the response to a delivery is made from it.
     Object.defineProperty(this, 'code', { value: code, enumerable: true });
+    Object.assign(this, details);
   }
 }
 
@@ -23,39 +32,6 @@ export class SignatureError extends StablehooksError<
   'ERR_SIGNATURE_MISSING' | 'ERR_SIGNATURE_MALFORMED' | 'ERR_SIGNATURE_MISMATCH' | 'ERR_SECRET_UNKNOWN'
 > {
   override readonly name = 'SignatureError';
-}
-
-/** The HTTP request is not a delivery, or its body cannot be read: change the sender, or what is in front of the receiver. */
-export class RequestError extends StablehooksError<
-  | 'ERR_METHOD_NOT_ALLOWED'
-  | 'ERR_BODY_ENCODED'
-  | 'ERR_BODY_TOO_LARGE'
-  | 'ERR_BODY_INCOMPLETE'
-  | 'ERR_BODY_TIMEOUT'
-  | 'ERR_BODY_UNAVAILABLE'
-> {
-  override readonly name = 'RequestError';
-}
-
-/** The body is authentic but not an event, or its payload does not match its schema. */
-export class EventError extends StablehooksError<'ERR_EVENT_MALFORMED' | 'ERR_PAYLOAD_INVALID'> {
-  override readonly name = 'EventError';
-  /** The fields that are missing or wrong, such as `created_at` or `payload.amount`; empty when the whole body is. */
-  readonly fields: readonly string[];
-
-  constructor(
-    code: EventError['code'],
-    message: string,
-    { fields = [], ...options }: ErrorOptions & { readonly fields?: readonly string[] } = {},
-  ) {
-    super(code, message, options);
-    this.fields = fields;
-  }
-}
-
-/** A handler failed or timed out: what it threw is the `cause`. */
-export class HandlerError extends StablehooksError<'ERR_HANDLER_FAILED' | 'ERR_HANDLER_TIMEOUT'> {
-  override readonly name = 'HandlerError';
 }
 
 /**
@@ -74,39 +50,6 @@ export class PermanentError extends StablehooksError<'ERR_HANDLER_PERMANENT'> {
   }
 }
 
-/**
- * Another delivery or process runs the event or one of the same ordering key, its retry time is not reached, or the
- * receiver runs as much as it may or is closing: try again later.
- */
-export class BusyError extends StablehooksError<
-  | 'ERR_EVENT_BUSY'
-  | 'ERR_EVENT_NOT_DUE'
-  | 'ERR_KEY_BUSY'
-  | 'ERR_RECEIVER_BUSY'
-  | 'ERR_RECEIVER_CLOSED'
-  | 'ERR_LEASE_LOST'
-> {
-  override readonly name = 'BusyError';
-  /** How long to wait before the next try, in ms. */
-  readonly retryAfterMs: number;
-
-  constructor(
-    code: BusyError['code'],
-    message: string,
-    options: ErrorOptions & { readonly retryAfterMs: number },
-  ) {
-    super(code, message, options);
-    this.retryAfterMs = options.retryAfterMs;
-  }
-}
-
-/** The inbox, the queue or the source of a secret cannot be reached: the driver's error is the `cause`. */
-export class UnavailableError extends StablehooksError<
-  'ERR_INBOX_FAILED' | 'ERR_QUEUE_FAILED' | 'ERR_SECRET_UNAVAILABLE'
-> {
-  override readonly name = 'UnavailableError';
-}
-
 /** An option or argument is wrong: change the code that calls this package. */
 export class ConfigError extends StablehooksError<'ERR_CONFIG_INVALID'> {
   override readonly name = 'ConfigError';
@@ -115,6 +58,40 @@ export class ConfigError extends StablehooksError<'ERR_CONFIG_INVALID'> {
     super('ERR_CONFIG_INVALID', message, options);
   }
 }
+
+/** The HTTP request is not a delivery, or its body cannot be read: change the sender, or what is in front of the receiver. */
+export type RequestError = StablehooksError<
+  | 'ERR_METHOD_NOT_ALLOWED'
+  | 'ERR_BODY_ENCODED'
+  | 'ERR_BODY_TOO_LARGE'
+  | 'ERR_BODY_INCOMPLETE'
+  | 'ERR_BODY_TIMEOUT'
+  | 'ERR_BODY_UNAVAILABLE'
+>;
+
+/** The body is authentic but not an event, or its payload does not match its schema: `fields` names what is wrong. */
+export type EventError = StablehooksError<'ERR_EVENT_MALFORMED' | 'ERR_PAYLOAD_INVALID'>;
+
+/** A handler failed or timed out: what it threw is the `cause`. */
+export type HandlerError = StablehooksError<'ERR_HANDLER_FAILED' | 'ERR_HANDLER_TIMEOUT'>;
+
+/**
+ * Another delivery or process runs the event or one of the same ordering key, its retry time is not reached, or the
+ * receiver runs as much as it may or is closing: try again after `retryAfterMs`.
+ */
+export type BusyError = StablehooksError<
+  | 'ERR_EVENT_BUSY'
+  | 'ERR_EVENT_NOT_DUE'
+  | 'ERR_KEY_BUSY'
+  | 'ERR_RECEIVER_BUSY'
+  | 'ERR_RECEIVER_CLOSED'
+  | 'ERR_LEASE_LOST'
+>;
+
+/** The inbox, the queue or the source of a secret cannot be reached: the driver's error is the `cause`. */
+export type UnavailableError = StablehooksError<
+  'ERR_INBOX_FAILED' | 'ERR_QUEUE_FAILED' | 'ERR_SECRET_UNAVAILABLE'
+>;
 
 /** Every error that an {@link Outcome} can carry; `switch (error.code)` narrows it. */
 export type ReceiverError =
@@ -127,12 +104,20 @@ export type ReceiverError =
   | UnavailableError
   | ConfigError;
 
+/** Whether it is an error of this package with one of these codes. */
+export function hasCode<Code extends string>(
+  error: unknown,
+  ...codes: readonly Code[]
+): error is StablehooksError<Code> {
+  return error instanceof StablehooksError && (codes as readonly string[]).includes(error.code);
+}
+
 const DEPENDENCY = { ERR_INBOX_FAILED: 'inbox', ERR_QUEUE_FAILED: 'queue' } as const;
 
 /**
  * Asks the inbox or the queue. An immediate answer stays immediate.
  *
- * @throws {UnavailableError} with this code and the driver's error as its cause; errors of this package pass through.
+ * @throws {StablehooksError} with this code and the driver's error as its cause; errors of this package pass through.
  */
 export function orUnavailable<Value>(
   code: keyof typeof DEPENDENCY,
@@ -140,7 +125,7 @@ export function orUnavailable<Value>(
 ): Value | Promise<Value> {
   const fail = (cause: unknown): never => {
     if (cause instanceof StablehooksError) throw cause;
-    throw new UnavailableError(
+    throw new StablehooksError(
       code,
       `The ${DEPENDENCY[code]} failed; see the cause. Check that it can be reached.`,
       { cause },

@@ -1,5 +1,5 @@
 /** Events: the five known types, the envelope around a payload, and parsing. */
-import { EventError } from './errors.js';
+import { type EventError, StablehooksError } from './errors.js';
 
 /** The event types that this release knows. */
 export const EVENT_TYPES = [
@@ -108,7 +108,7 @@ export function createdAtMs(event: Pick<UnknownEvent, 'created_at'>): number {
  * parsed, so keys beyond the envelope, their order and a `__proto__` key are kept. A test compares its verdicts with those
  * of the schema in `stablehooks/zod`, which would take longer.
  *
- * @throws {EventError} `ERR_EVENT_MALFORMED`, naming the fields that are wrong, never their values.
+ * @throws {StablehooksError} `ERR_EVENT_MALFORMED`, naming the fields that are wrong, never their values.
  */
 export function toEvent(value: unknown): ParsedEvent {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
@@ -138,7 +138,7 @@ export function toEvent(value: unknown): ParsedEvent {
  *
  * @param body - the raw bytes, UTF-8 JSON.
  * @returns the event as it was sent, extra keys included.
- * @throws {EventError} `ERR_EVENT_MALFORMED` when the bytes are not UTF-8, not JSON or not an event.
+ * @throws {StablehooksError} `ERR_EVENT_MALFORMED` when the bytes are not UTF-8, not JSON or not an event.
  *
  * @example
  * ```ts
@@ -172,7 +172,7 @@ export function readEvent(body: Uint8Array): { readonly parsed: ParsedEvent; rea
 /**
  * Serializes an event, for an inbox to store.
  *
- * @throws {EventError} `ERR_EVENT_MALFORMED` when it cannot be serialized, for example because it is nested too deeply.
+ * @throws {StablehooksError} `ERR_EVENT_MALFORMED` when it cannot be serialized, for example because it is nested too deeply.
  */
 export function encodeEvent(event: UnknownEvent): string {
   try {
@@ -183,7 +183,7 @@ export function encodeEvent(event: UnknownEvent): string {
 }
 
 function malformed(what: string, fields: readonly string[] = []): EventError {
-  return new EventError(
+  return new StablehooksError(
     'ERR_EVENT_MALFORMED',
     `This is not an event: ${what}. Compare it with the events that the service lists.`,
     { fields },

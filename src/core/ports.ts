@@ -196,7 +196,7 @@ export interface Inbox<Tx = undefined> {
    * then the effect is rolled back; a rejection of `effect` rolls back and passes through. The
    * transaction lives as long as `effect`; where its library allows, it refuses later statements.
    *
-   * Rejects with a `HandlerError` when the handler is the reason that nothing was committed, such as a constraint that
+   * Rejects with `ERR_HANDLER_FAILED` when the handler is the reason that nothing was committed, such as a constraint that
    * failed at COMMIT, and with a `PermanentError` when the handler ended the transaction itself, so that what it wrote
    * afterwards may have taken effect: another attempt could double it.
    */

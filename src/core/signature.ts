@@ -2,7 +2,7 @@
 import { decodeBase64, decodeHex, encodeBase64, encodeHex, findSecret, hmac } from '#hmac';
 import { type Awaitable, isPromise } from './awaitable.js';
 import { isBytes } from './bytes.js';
-import { ConfigError, SignatureError, UnavailableError } from './errors.js';
+import { ConfigError, SignatureError, StablehooksError } from './errors.js';
 
 /** The default header of the signature. In the real name, SERVICE is the name of your service. */
 export const SIGNATURE_HEADER = 'X-SERVICE-Signature';
@@ -94,7 +94,7 @@ export async function sign(body: Uint8Array, options: SignOptions): Promise<stri
  * @throws {SignatureError} `ERR_SIGNATURE_MISSING`, `ERR_SIGNATURE_MALFORMED`, `ERR_SIGNATURE_MISMATCH`;
  * `ERR_SECRET_UNKNOWN` when the function given as `secret` returns `null`, after as long as a mismatch takes.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when the body is not bytes, the format is wrong, or a secret missing or empty.
- * @throws {UnavailableError} `ERR_SECRET_UNAVAILABLE` when the function given as `secret` fails.
+ * @throws {StablehooksError} `ERR_SECRET_UNAVAILABLE` when the function given as `secret` fails.
  *
  * @example
  * ```ts
@@ -176,7 +176,7 @@ async function askSecrets(source: SecretFunction): Promise<readonly Secret[] | n
   try {
     secrets = await source();
   } catch (cause) {
-    throw new UnavailableError(
+    throw new StablehooksError(
       'ERR_SECRET_UNAVAILABLE',
       'The function given as `secret` failed; see the cause.',
       { cause },

@@ -1,5 +1,5 @@
 /** `maxConcurrency`: a slot for each handler that runs in this process. */
-import { BusyError } from '../core/errors.js';
+import { type BusyError, StablehooksError } from '../core/errors.js';
 import type { UnknownEvent } from '../core/events.js';
 import type { Runtime } from '../core/runtime.js';
 import type { Dispatch, Work } from '../receiver/work.js';
@@ -23,7 +23,7 @@ export class Slots {
     return this.#free;
   }
 
-  /** @throws {BusyError} `ERR_RECEIVER_BUSY` when no slot is free. */
+  /** @throws {StablehooksError} `ERR_RECEIVER_BUSY` when no slot is free. */
   assertFree(): void {
     if (this.#free === 0) throw this.#busy();
   }
@@ -34,7 +34,7 @@ export class Slots {
     return true;
   }
 
-  /** Takes a slot once one is free. @throws {BusyError} `ERR_RECEIVER_BUSY` when the signal aborts first. */
+  /** Takes a slot once one is free. @throws {StablehooksError} `ERR_RECEIVER_BUSY` when the signal aborts first. */
   async take(signal: AbortSignal | undefined): Promise<void> {
     while (!this.tryTake()) {
       if (signal?.aborted) throw this.#busy();
@@ -61,7 +61,7 @@ export class Slots {
   }
 
   #busy(): BusyError {
-    return new BusyError(
+    return new StablehooksError(
       'ERR_RECEIVER_BUSY',
       'As many handlers run as maxConcurrency allows. Try again later.',
       { retryAfterMs: 1_000 + this.#runtime.random() * (RETRY_MS - 1_000) },

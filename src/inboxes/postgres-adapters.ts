@@ -2,7 +2,7 @@
  * Adapters of data layers to the Postgres inbox. The inbox sends its statements through the data layer, and handlers
  * get the data layer's own transaction. The types are structural: nothing here imports a data layer.
  */
-import { ConfigError, HandlerError } from '../core/errors.js';
+import { ConfigError, StablehooksError } from '../core/errors.js';
 import { withMethods } from '../core/options.js';
 import { isClient, type PgLike, type PgTransactionsLike, sentLate } from './postgres-client.js';
 import { endedByHandler } from './postgres-errors.js';
@@ -414,7 +414,7 @@ function unwrapKnex(error: Error): Error | undefined {
 /** Prisma has the SQLSTATE and the server's message in `meta`. */
 function unwrapPrisma(error: Error): Error | undefined {
   if (error.message.includes('while a nested transaction is still active')) {
-    return new HandlerError(
+    return new StablehooksError(
       'ERR_HANDLER_FAILED',
       'The handler returned while a nested transaction was open, and Prisma rolled back all that it wrote. Await every nested transaction. The event runs again.',
       { cause: error },

@@ -1,5 +1,5 @@
 /** The pools that the Postgres inbox accepts, and the transactions of its handlers. */
-import { HandlerError } from '../core/errors.js';
+import { type HandlerError, StablehooksError } from '../core/errors.js';
 import { required, rule, withMethods } from '../core/options.js';
 import { endedByHandler } from './postgres-errors.js';
 
@@ -174,7 +174,7 @@ function lend<Client extends PgClientLike>(client: Client): { readonly tx: Clien
     return typeof callback === 'function' ? callback(sentLate()) : Promise.reject(sentLate());
   };
   const release = () => {
-    throw new HandlerError('ERR_HANDLER_FAILED', 'The inbox releases the connection of ctx.tx.');
+    throw new StablehooksError('ERR_HANDLER_FAILED', 'The inbox releases the connection of ctx.tx.');
   };
   const close = () => {
     isClosed = true;
@@ -184,7 +184,7 @@ function lend<Client extends PgClientLike>(client: Client): { readonly tx: Clien
 
 /** The error of a statement that a handler sends after its transaction has ended. */
 export function sentLate(): HandlerError {
-  return new HandlerError(
+  return new StablehooksError(
     'ERR_HANDLER_FAILED',
     'The transaction has ended and the statement was not sent. Await every statement in the handler.',
   );

@@ -1,5 +1,5 @@
 /** Errors of Postgres, and of handlers that end their transaction or leave it broken. */
-import { HandlerError, PermanentError } from '../core/errors.js';
+import { type HandlerError, PermanentError, StablehooksError } from '../core/errors.js';
 
 /** The SQLSTATE of an error. Node has other codes (EPIPE), as has Prisma (P2010). */
 function sqlState(error: unknown): string | undefined {
@@ -33,7 +33,7 @@ const READ_ONLY = '25006';
 
 /** The error of a transaction that its handler ended, after which its library sends nothing more. */
 export function endedByHandler(options?: ErrorOptions): HandlerError {
-  return new HandlerError(
+  return new StablehooksError(
     'ERR_HANDLER_FAILED',
     'The handler ended the transaction of its event, and Postgres rolled it back. Return from the handler to commit, throw to roll back, and use a nested transaction or a SAVEPOINT for a part.',
     options,
@@ -50,7 +50,7 @@ export function endedBeforeDone(options?: ErrorOptions): PermanentError {
 
 /** The error of a COMMIT that Postgres answered with ROLLBACK, and no error: a statement before it had failed. */
 export function rolledBackAtCommit(): HandlerError {
-  return new HandlerError(
+  return new StablehooksError(
     'ERR_HANDLER_FAILED',
     'A statement failed after the handler had returned, and Postgres rolled back all that the handler wrote. Await every statement. With a pooler in transaction mode, turn prepared statements off (postgres.js: `prepare: false`). The event runs again.',
   );
@@ -60,7 +60,7 @@ export function rolledBackAtCommit(): HandlerError {
 export function rethrowCommitError(error: unknown): never {
   const state = sqlState(error);
   if (isAborted(error)) {
-    throw new HandlerError(
+    throw new StablehooksError(
       'ERR_HANDLER_FAILED',
       'A statement failed and the handler caught its error, but Postgres has aborted the transaction. Do not catch the error, or use ON CONFLICT or a SAVEPOINT.',
       { cause: error },
@@ -68,7 +68,7 @@ export function rethrowCommitError(error: unknown): never {
   }
   const isHandlers = state !== undefined && !INBOX_CLASSES.includes(state.slice(0, 2));
   if (!isHandlers && state !== READ_ONLY) throw error;
-  throw new HandlerError(
+  throw new StablehooksError(
     'ERR_HANDLER_FAILED',
     `Postgres did not commit what the handler wrote (SQLSTATE ${state}); see the cause. The event runs again.`,
     { cause: error },

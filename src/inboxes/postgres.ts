@@ -1,4 +1,4 @@
-import { HandlerError, PermanentError } from '../core/errors.js';
+import { hasCode } from '../core/errors.js';
 import { createdAtMs, encodeEvent, type UnknownEvent } from '../core/events.js';
 import { boolean, readOptions } from '../core/options.js';
 import {
@@ -153,7 +153,7 @@ export function postgresInbox(
       return true;
     } catch (error) {
       if (error === leaseLost) return false;
-      const isFault = error instanceof HandlerError || error instanceof PermanentError;
+      const isFault = hasCode(error, 'ERR_HANDLER_FAILED', 'ERR_HANDLER_PERMANENT');
       return hasReturned && !isFault ? rethrowCommitError(error) : Promise.reject(error);
     }
   }

@@ -1,4 +1,4 @@
-import { BusyError } from '../core/errors.js';
+import { StablehooksError } from '../core/errors.js';
 import { encodeEvent, type UnknownEvent } from '../core/events.js';
 import { integer, readOptions, required, withMethods } from '../core/options.js';
 import type { Queue } from '../core/ports.js';
@@ -103,7 +103,7 @@ export function bullmqProcessor(
     try {
       return await runJob(receiver, job.data);
     } catch (error) {
-      if (!(error instanceof BusyError)) throw error;
+      if (!(error instanceof StablehooksError) || error.retryAfterMs === undefined) throw error;
       await job.moveToDelayed(now() + Math.min(error.retryAfterMs, MAX_DELAY_MS), token);
       // By its name a worker knows that the job is not to be failed.
       throw Object.assign(new Error(error.code), { name: 'DelayedError' });

@@ -3,7 +3,7 @@
 import { Deadlines } from '#deadlines';
 import { isPromise } from '../core/awaitable.js';
 import { backoffMs } from '../core/backoff.js';
-import { BusyError, HandlerError, messageOf } from '../core/errors.js';
+import { type BusyError, type HandlerError, messageOf, StablehooksError } from '../core/errors.js';
 import type { WebhookEvent } from '../core/events.js';
 import { log } from '../core/log.js';
 import type { Lease, Logger } from '../core/ports.js';
@@ -69,8 +69,8 @@ export class Attempt {
   /**
    * Resolves when the attempt has ended, or when the time of its handler is up.
    *
-   * @throws {BusyError} `ERR_LEASE_LOST` when another process may have claimed the event.
-   * @throws {UnavailableError} `ERR_INBOX_FAILED`; the lease then lapses, and the event runs again.
+   * @throws {StablehooksError} `ERR_LEASE_LOST` when another process may have claimed the event.
+   * @throws {StablehooksError} `ERR_INBOX_FAILED`; the lease then lapses, and the event runs again.
    */
   run(): Promise<Run> {
     const ended = this.#runAndRecord();
@@ -193,21 +193,21 @@ function toLastError(error: HandlerFault): string {
 }
 
 function stillRunning(event: WebhookEvent, timeoutMs: number): HandlerError {
-  return new HandlerError(
+  return new StablehooksError(
     'ERR_HANDLER_TIMEOUT',
     `The handler of ${event.type} is still running after ${Math.round(timeoutMs)} ms. Its event stays claimed until it ends or its lease lapses. Pass \`signal\` to the calls that it waits for, raise handlerTimeoutMs, or use a queue.`,
   );
 }
 
 function unfinished(event: WebhookEvent, lease: Lease): HandlerError {
-  return new HandlerError(
+  return new StablehooksError(
     'ERR_HANDLER_FAILED',
     `Attempt ${lease.attempt - 1} at ${event.type} recorded no result: its process ended, it outlived leaseMs, or the inbox could not be reached at its end (or maxAttempts was higher then). Its effect may have happened: check that, and the cause of the missing result, before you requeue the event.`,
   );
 }
 
 function leaseLost(lease: Lease): BusyError {
-  return new BusyError(
+  return new StablehooksError(
     'ERR_LEASE_LOST',
     `Attempt ${lease.attempt} took longer than its lease, and another process may run the event. Raise leaseMs.`,
     { retryAfterMs: 1_000 },
@@ -216,7 +216,7 @@ function leaseLost(lease: Lease): BusyError {
 
 /** The process was frozen, as a function can be after its answer, or the inbox took long to answer. */
 function leaseLapsedBefore(leaseMs: number): BusyError {
-  return new BusyError(
+  return new StablehooksError(
     'ERR_LEASE_LOST',
     `The handler was not started, because its lease of ${leaseMs} ms had lapsed: the process was frozen, or the inbox took that long to answer. start() or redrive() runs the event again.`,
     { retryAfterMs: 1_000 },
@@ -224,7 +224,7 @@ function leaseLapsedBefore(leaseMs: number): BusyError {
 }
 
 function leaseLapsed(leaseMs: number): BusyError {
-  return new BusyError(
+  return new StablehooksError(
     'ERR_LEASE_LOST',
     `The handler still runs after its lease of ${leaseMs} ms, so another process can start it as well. Pass \`signal\` to the calls that it waits for, or raise leaseMs.`,
     { retryAfterMs: 1_000 },

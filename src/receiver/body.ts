@@ -1,6 +1,6 @@
 import type { Deadlines } from '#deadlines';
 import { type Awaitable, isPromise } from '../core/awaitable.js';
-import { RequestError } from '../core/errors.js';
+import { StablehooksError } from '../core/errors.js';
 import type { WebhookRequest } from './request.js';
 
 interface BodySettings {
@@ -10,7 +10,7 @@ interface BodySettings {
   readonly deadlines: Deadlines;
 }
 
-/** Reads the body in time. @throws {RequestError} `ERR_BODY_TIMEOUT`, and the errors of the adapter. */
+/** Reads the body in time. @throws {StablehooksError} `ERR_BODY_TIMEOUT`, and the errors of the adapter. */
 export function readBodyInTime(
   request: WebhookRequest,
   { maxBodyBytes, bodyTimeoutMs, deadlines }: BodySettings,
@@ -19,7 +19,7 @@ export function readBodyInTime(
   if (!isPromise(reading)) return reading;
   return new Promise((resolve, reject) => {
     const wait = deadlines.begin(() => {
-      const error = new RequestError(
+      const error = new StablehooksError(
         'ERR_BODY_TIMEOUT',
         `The body did not arrive within ${bodyTimeoutMs} ms. Raise bodyTimeoutMs if the sender is genuine.`,
       );
@@ -28,7 +28,7 @@ export function readBodyInTime(
         reject(error);
       } catch (thrown) {
         // An adapter knows more of a body that never ends, such as that a parser in front consumed it.
-        reject(thrown instanceof RequestError ? thrown : error);
+        reject(thrown instanceof StablehooksError ? thrown : error);
       }
     });
     reading.then(

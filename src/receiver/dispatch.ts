@@ -1,6 +1,6 @@
 /** The core of the receiver: an unknown event is parked, one without a handler is ignored, any other is claimed and run. */
 import { isPromise } from '../core/awaitable.js';
-import { BusyError } from '../core/errors.js';
+import { type BusyError, StablehooksError } from '../core/errors.js';
 import { isKnownEvent, type UnknownEvent, type WebhookEvent } from '../core/events.js';
 import type { Claim, Lease, RecordResult } from '../core/ports.js';
 import { Attempt, type AttemptParts } from './attempt.js';
@@ -68,15 +68,17 @@ export function createDispatch(parts: DispatchParts): Dispatch {
       case 'dead':
         return resultOf(claim.state);
       case 'leased':
-        return busy(new BusyError('ERR_EVENT_BUSY', 'Another process or delivery runs this event.', claim));
+        return busy(
+          new StablehooksError('ERR_EVENT_BUSY', 'Another process or delivery runs this event.', claim),
+        );
       case 'failed':
         return busy(
-          new BusyError('ERR_EVENT_NOT_DUE', 'The event failed and waits for its retry time.', claim),
+          new StablehooksError('ERR_EVENT_NOT_DUE', 'The event failed and waits for its retry time.', claim),
         );
       case 'waiting':
         onLater(event as WebhookEvent);
         return busy(
-          new BusyError(
+          new StablehooksError(
             'ERR_KEY_BUSY',
             'Another event of the same ordering key runs. This one is stored, and start() or redrive() runs it in turn.',
             // The other handler should have ended by this time; its lease is for the case that its process died.
@@ -98,7 +100,7 @@ function busy(error: BusyError): OutcomeResult {
 }
 
 function otherProcess(): BusyError {
-  return new BusyError(
+  return new StablehooksError(
     'ERR_EVENT_BUSY',
     'This process has no handler for the event, and another process runs it or has to run it again. Give all receivers of this inbox the same handlers.',
     { retryAfterMs: OTHER_PROCESS_RETRY_MS },

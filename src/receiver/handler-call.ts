@@ -1,5 +1,11 @@
 /** The call of a handler: what it gets beside the event, and what its failures mean. */
-import { EventError, HandlerError, PermanentError } from '../core/errors.js';
+import {
+  type EventError,
+  type HandlerError,
+  hasCode,
+  PermanentError,
+  StablehooksError,
+} from '../core/errors.js';
 import { encodeEvent, type WebhookEvent } from '../core/events.js';
 import type { Lease, Origin } from '../core/ports.js';
 import type { HandlerContext } from './handler.js';
@@ -9,15 +15,21 @@ import type { Work } from './work.js';
 export type HandlerFault = HandlerError | PermanentError | EventError;
 
 export function isHandlerFault(error: unknown): error is HandlerFault {
-  return error instanceof HandlerError || error instanceof PermanentError || error instanceof EventError;
+  return hasCode(error, ...FAULTS, 'ERR_EVENT_MALFORMED');
 }
+
+/** Other errors of this package that a handler throws say nothing about its event. */
+const FAULTS = [
+  'ERR_HANDLER_FAILED',
+  'ERR_HANDLER_TIMEOUT',
+  'ERR_HANDLER_PERMANENT',
+  'ERR_PAYLOAD_INVALID',
+] as const;
 
 /** What a handler threw, as an error of this package. */
 export function toHandlerFault(event: WebhookEvent, thrown: unknown): HandlerFault {
   try {
-    if (thrown instanceof PermanentError || thrown instanceof HandlerError) return thrown;
-    // Other errors of this package that a handler throws say nothing about this event.
-    if (thrown instanceof EventError && thrown.code === 'ERR_PAYLOAD_INVALID') return thrown;
+    if (hasCode(thrown, ...FAULTS)) return thrown as HandlerFault;
     // The handler may have imported the class from the package's other module format.
     if (thrown instanceof Error && 'code' in thrown && thrown.code === 'ERR_HANDLER_PERMANENT') {
       return new PermanentError(thrown.message, { cause: thrown });
@@ -25,7 +37,7 @@ export function toHandlerFault(event: WebhookEvent, thrown: unknown): HandlerFau
   } catch {
     // A thrown value can be unreadable: a getter that throws, a message that is not a string.
   }
-  return new HandlerError(
+  return new StablehooksError(
     'ERR_HANDLER_FAILED',
     `The handler of ${event.type} threw; see the cause. The event runs again; throw PermanentError if that cannot help.`,
     { cause: thrown },

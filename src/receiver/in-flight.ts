@@ -1,4 +1,4 @@
-import { BusyError } from '../core/errors.js';
+import { type BusyError, StablehooksError } from '../core/errors.js';
 
 /** How soon to try again when this process stops, in ms: a restart takes seconds. */
 const RESTART_MS = 5_000;
@@ -9,7 +9,7 @@ export class InFlight {
   #count = 0;
   #resolvers: (() => void)[] = [];
 
-  /** Counts a pass. @throws {BusyError} `ERR_RECEIVER_CLOSED` */
+  /** Counts a pass. @throws {StablehooksError} `ERR_RECEIVER_CLOSED` */
   admit(pass: { isInFlight: boolean }): void {
     if (this.isClosed) throw receiverClosed();
     this.#count += 1;
@@ -37,7 +37,7 @@ export class InFlight {
 
 /** The refusal of a receiver that is closed. */
 export function receiverClosed(): BusyError {
-  return new BusyError('ERR_RECEIVER_CLOSED', 'The receiver is closing. Try again later.', {
+  return new StablehooksError('ERR_RECEIVER_CLOSED', 'The receiver is closing. Try again later.', {
     retryAfterMs: RESTART_MS,
   });
 }

@@ -59,7 +59,7 @@ export interface Receiver extends AsyncDisposal {
    * signal aborts.
    *
    * @returns how many events ended in which way.
-   * @throws {UnavailableError} `ERR_INBOX_FAILED` when the inbox cannot be asked.
+   * @throws {StablehooksError} `ERR_INBOX_FAILED` when the inbox cannot be asked.
    */
   redrive(options?: RedriveOptions): Promise<OutcomeCounts>;
   /**
@@ -92,7 +92,7 @@ export interface RedriveOptions {
 
 /** The parts of a receiver that the poller and the SQS adapter reach. */
 export interface ReceiverParts {
-  /** Records events without running them. @throws {UnavailableError} `ERR_INBOX_FAILED` */
+  /** Records events without running them. @throws {StablehooksError} `ERR_INBOX_FAILED` */
   record(events: readonly UnknownEvent[], options: RecordOptions): Promise<readonly RecordResult[]>;
   /** Whether this process runs or enqueues events of the type. */
   dispatches(event: UnknownEvent): boolean;

@@ -189,7 +189,7 @@ export class Redriver {
    * Runs due events, a few at a time, until nothing is due, the signal aborts, or a lease has passed: later, events
    * that were taken first and not run would be due again. Resolves to whether more can be due.
    *
-   * @throws {UnavailableError} `ERR_INBOX_FAILED`
+   * @throws {StablehooksError} `ERR_INBOX_FAILED`
    */
   pass(options: PassOptions): Promise<boolean> {
     this.#hasRedriven = true;

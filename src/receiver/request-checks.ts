@@ -1,5 +1,5 @@
 /** The checks of a request before anything of its body is read. */
-import { ConfigError, RequestError } from '../core/errors.js';
+import { ConfigError, StablehooksError } from '../core/errors.js';
 
 /** The compressions of HTTP (RFC 9110, 8.4.1, and its registry), with their aliases. Other values name no compression. */
 const COMPRESSIONS = new Set(['gzip', 'x-gzip', 'deflate', 'br', 'zstd', 'compress', 'x-compress']);
@@ -14,7 +14,7 @@ interface Delivery {
 /**
  * Refuses requests that aren't deliveries.
  *
- * @throws {RequestError} `ERR_METHOD_NOT_ALLOWED`; `ERR_BODY_ENCODED` when the body is compressed.
+ * @throws {StablehooksError} `ERR_METHOD_NOT_ALLOWED`; `ERR_BODY_ENCODED` when the body is compressed.
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when it is a framework's own request, as in
  * `app.post('/hooks', receiver.receive)`.
  */
@@ -26,7 +26,7 @@ export function assertDelivery(request: Delivery): void {
     );
   }
   if (method !== 'POST') {
-    throw new RequestError(
+    throw new StablehooksError(
       'ERR_METHOD_NOT_ALLOWED',
       'A delivery is a POST request. Check the path that the receiver is mounted at.',
     );
@@ -38,7 +38,7 @@ export function assertDelivery(request: Delivery): void {
     .split(/[\s,]+/)
     .find(isCompression);
   if (compression !== undefined) {
-    throw new RequestError(
+    throw new StablehooksError(
       'ERR_BODY_ENCODED',
       `The body is compressed (content-encoding: ${compression}). Configure the sender or the proxy to send it uncompressed.`,
     );

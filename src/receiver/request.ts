@@ -16,12 +16,12 @@ export interface WebhookRequest {
    * Reads the exact bytes of the body, at most `maxBytes`. Called at most once, after the cheap checks, and in the first
    * synchronous step of `receive`.
    *
-   * Throws or rejects with a `RequestError`: `ERR_BODY_TOO_LARGE`, `ERR_BODY_INCOMPLETE`, `ERR_BODY_UNAVAILABLE`.
+   * Throws or rejects with a `StablehooksError`: `ERR_BODY_TOO_LARGE`, `ERR_BODY_INCOMPLETE`, `ERR_BODY_UNAVAILABLE`.
    */
   body(maxBytes: number): Uint8Array | Promise<Uint8Array>;
   /**
    * Called when the body takes longer than `bodyTimeoutMs`: stops reading and frees the bytes that were read. It may throw
-   * a `RequestError` that says more than `ERR_BODY_TIMEOUT`.
+   * an error that says more than `ERR_BODY_TIMEOUT`.
    */
   cancelBody?(): void;
   /**

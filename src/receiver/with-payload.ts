@@ -1,5 +1,5 @@
 import { type Awaitable, isPromise } from '../core/awaitable.js';
-import { ConfigError, EventError } from '../core/errors.js';
+import { ConfigError, StablehooksError } from '../core/errors.js';
 import type {
   EventType,
   SchemaIssue,
@@ -59,7 +59,7 @@ async function refuse(
   for (const { path } of issues.slice(0, MAX_ISSUES)) {
     fields.add(['payload', ...(await toNames(schema, payload, keysOf(path)))].join('.'));
   }
-  throw new EventError(
+  throw new StablehooksError(
     'ERR_PAYLOAD_INVALID',
     `The payload of ${type} does not match its schema at ${[...fields].join(', ')}. Correct the schema; the event runs again.`,
     // Without the issues: some libraries quote the value.

@@ -127,7 +127,7 @@ export interface ReconcileOptions<Entry extends LedgerEntry = LedgerEntry> {
  *
  * @throws {ConfigError} `ERR_CONFIG_INVALID` when an option is missing, unknown or wrong, when the span ends before the
  * poller's start date, or when the `id` or `createdAt` of an entry is malformed.
- * @throws {UnavailableError} `ERR_INBOX_FAILED`.
+ * @throws {StablehooksError} `ERR_INBOX_FAILED`.
  * @throws the client's error when the service answers none of the requests; errors of `ledger`, `compare` and
  * `onFinding`; the reason of `signal`.
  *

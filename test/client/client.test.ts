@@ -377,7 +377,6 @@ test.each([
     runtime: time.runtime,
   });
   expect(await failure(client.wallets.create(INPUT))).toMatchObject({
-    name: 'UnavailableError',
     code: 'ERR_SECRET_UNAVAILABLE',
     message: expect.stringContaining(words),
   });

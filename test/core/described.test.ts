@@ -1,5 +1,5 @@
 /** How the lines of a log describe errors and other values that are thrown. */
-import { createReceiver, logOutcome, type Outcome, UnavailableError } from 'stablehooks';
+import { createReceiver, logOutcome, type Outcome, StablehooksError } from 'stablehooks';
 import { expect, test } from 'vitest';
 import { redactCommand } from '../../src/core/redact-command.js';
 import { anEvent } from '../receiver/delivery.js';
@@ -8,7 +8,7 @@ import { anEvent } from '../receiver/delivery.js';
 function described(cause: unknown): string {
   const lines: string[] = [];
   const logger = { warn: () => undefined, error: (line: string) => void lines.push(line) };
-  const error = new UnavailableError('ERR_INBOX_FAILED', 'Down.', { cause });
+  const error = new StablehooksError('ERR_INBOX_FAILED', 'Down.', { cause });
   logOutcome({ kind: 'unavailable', origin: 'push', error } as Outcome, logger);
   return lines.join().replace('stablehooks: unavailable (push) ERR_INBOX_FAILED: Down.\ncaused by ', '');
 }

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { EventError, parseEvent } from 'stablehooks';
+import { parseEvent, StablehooksError } from 'stablehooks';
 import { envelopeSchema } from 'stablehooks/zod';
 import { expect, test } from 'vitest';
 import * as z from 'zod/mini';
@@ -16,8 +16,8 @@ function wrongByTable(value: unknown): readonly string[] {
     parseEvent(new TextEncoder().encode(JSON.stringify(value)));
     return [];
   } catch (error) {
-    if (!(error instanceof EventError)) throw error;
-    const { fields, message } = error;
+    if (!(error instanceof StablehooksError)) throw error;
+    const { fields = [], message } = error;
     if (fields.length === 0) return [''];
     expect(message).toContain(fields.join(', '));
     return fields;

@@ -1,5 +1,5 @@
 import { inspect } from 'node:util';
-import { ConfigError, EventError, PermanentError, StablehooksError } from 'stablehooks';
+import { ConfigError, PermanentError, StablehooksError } from 'stablehooks';
 import { expect, test } from 'vitest';
 
 test('an error is an instance of its class and of the base, and has the name of its class', () => {
@@ -13,10 +13,4 @@ test('a log of an error shows its code, which cannot be changed', () => {
   const error = new ConfigError('x');
   expect(inspect(error)).toContain("code: 'ERR_CONFIG_INVALID'");
   expect(() => Object.assign(error, { code: 'ERR_OTHER' })).toThrow(TypeError);
-});
-
-test('an EventError has the fields that it was given, or none', () => {
-  expect(new EventError('ERR_EVENT_MALFORMED', 'x').fields).toEqual([]);
-  const { fields } = new EventError('ERR_PAYLOAD_INVALID', 'x', { fields: ['payload.a'] });
-  expect(fields).toEqual(['payload.a']);
 });

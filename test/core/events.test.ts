@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 import fc from 'fast-check';
-import { EVENT_TYPES, EventError, isEventType, isKnownEvent, parseEvent } from 'stablehooks';
+import { EVENT_TYPES, isEventType, isKnownEvent, parseEvent, StablehooksError } from 'stablehooks';
 import { describe, expect, test } from 'vitest';
 import { createdAtMs } from '../../src/core/events.js';
 
@@ -89,7 +89,7 @@ describe('the limit of names', () => {
     (_name, text) => {
       expect(parseEvent(bytes({ ...event, id: text, type: text })).known).toBe(false);
       for (const field of ['id', 'type']) {
-        expect(() => parseEvent(bytes({ ...event, [field]: `${text}x` }))).toThrow(EventError);
+        expect(() => parseEvent(bytes({ ...event, [field]: `${text}x` }))).toThrow(StablehooksError);
       }
     },
   );
@@ -180,7 +180,7 @@ describe('ERR_EVENT_MALFORMED', () => {
     ['the 62nd second', { ...event, created_at: '2016-12-31T23:59:61Z' }],
     ['the 25th hour', { ...event, created_at: '2026-01-02T25:04:05Z' }],
   ])('parseEvent throws ERR_EVENT_MALFORMED for %s', (_name, value) => {
-    expect(() => parseEvent(bytes(value))).toThrow(EventError);
+    expect(() => parseEvent(bytes(value))).toThrow(StablehooksError);
     expect(() => parseEvent(bytes(value))).toThrow(expect.objectContaining({ code: 'ERR_EVENT_MALFORMED' }));
   });
 
@@ -212,7 +212,7 @@ describe('ERR_EVENT_MALFORMED', () => {
           return thrown as Error;
         }
       })();
-      expect(error).toBeInstanceOf(EventError);
+      expect(error).toBeInstanceOf(StablehooksError);
       expect(`${(error as Error).stack}${String((error as Error).cause)}`).not.toContain('planted');
     }
   });

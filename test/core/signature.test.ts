@@ -1,14 +1,6 @@
 import { createHmac } from 'node:crypto';
 import fc from 'fast-check';
-import {
-  ConfigError,
-  type SignatureEncoding,
-  SignatureError,
-  sign,
-  UnavailableError,
-  type VerifyOptions,
-  verifySignature,
-} from 'stablehooks';
+import { ConfigError, type SignatureEncoding, SignatureError, sign, verifySignature } from 'stablehooks';
 import { exampleEvent, signedRequest } from 'stablehooks/testing';
 import { describe, expect, test } from 'vitest';
 
@@ -23,7 +15,7 @@ const secrets = fc.uint8Array({ minLength: 1, maxLength: 200 });
 async function accepts(
   bytes: Uint8Array,
   signature: string | null | undefined,
-  options: VerifyOptions,
+  options: Parameters<typeof verifySignature>[2],
 ): Promise<boolean> {
   try {
     await verifySignature(bytes, signature, options);
@@ -138,7 +130,6 @@ describe('verifySignature', () => {
     const signature = await sign(body, { secret });
     expect(await accepts(body, signature, { secret: async () => ['other', secret] })).toBe(true);
     const failing = verifySignature(body, signature, { secret: () => Promise.reject(new Error('down')) });
-    await expect(failing).rejects.toThrow(UnavailableError);
     await expect(failing).rejects.toMatchObject({ code: 'ERR_SECRET_UNAVAILABLE' });
   });
 

@@ -1,11 +1,11 @@
 /** Faults that the fuzzer of `receive` must find: at least one for each kind of finding. They are used by its tests only. */
 import {
   createReceiver,
-  EventError,
   memoryInbox,
   type Receiver,
   type ReceiverOptions,
   SIGNATURE_HEADER,
+  StablehooksError,
   sign,
   toWebhookResponse,
   type UnknownEvent,
@@ -197,7 +197,7 @@ export const RECEIVE_FAULTS: Readonly<Record<string, ReceiveFault>> = {
       };
       const outcome = await receiver.receive(requestWith(request, { body: check }));
       if (isJson || outcome.error?.code !== 'ERR_SIGNATURE_MISMATCH') return outcome;
-      const error = new EventError('ERR_EVENT_MALFORMED', 'The body is not JSON.');
+      const error = new StablehooksError('ERR_EVENT_MALFORMED', 'The body is not JSON.');
       return { kind: 'rejected', origin: 'push', error };
     }),
     kind: 'another outcome',

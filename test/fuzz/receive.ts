@@ -4,7 +4,7 @@ import {
   EVENT_TYPES,
   type Outcome,
   type Receiver,
-  RequestError,
+  StablehooksError,
   toWebhookResponse,
   type WebhookRequest,
   type WebhookResponse,
@@ -158,11 +158,11 @@ function toRequest(
       if (bodyEnds === 'throws') throw new Error('the body of the fuzzer throws');
       if (bodyEnds === 'rejects') return Promise.reject(new Error('the body of the fuzzer rejects'));
       if (bodyEnds === 'incomplete')
-        return Promise.reject(new RequestError('ERR_BODY_INCOMPLETE', 'It ended early.'));
+        return Promise.reject(new StablehooksError('ERR_BODY_INCOMPLETE', 'It ended early.'));
       if (bodyEnds === 'never') return new Promise(() => undefined);
       if (bodyEnds === 'is no bytes') return Promise.resolve('a string') as Promise<never>;
       if (body.length > maxBytes)
-        return Promise.reject(new RequestError('ERR_BODY_TOO_LARGE', 'It is too large.'));
+        return Promise.reject(new StablehooksError('ERR_BODY_TOO_LARGE', 'It is too large.'));
       return Promise.resolve(body);
     },
   };

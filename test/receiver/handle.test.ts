@@ -1,12 +1,12 @@
 /** How an attempt ends: its handler, its time limit, its lease, its inbox. */
 import {
-  EventError,
   type HandlerContext,
   type Inbox,
   type InboxOperations,
   memoryInbox,
   PermanentError,
   type ReceiverOptions,
+  StablehooksError,
   toWebhookResponse,
 } from 'stablehooks';
 import { describe, expect, test, vi } from 'vitest';
@@ -49,7 +49,7 @@ describe('a handler that fails', () => {
     ],
     [
       'throws an error of this package that says nothing of the event',
-      () => Promise.reject(new EventError('ERR_EVENT_MALFORMED', 'a file that it reads')),
+      () => Promise.reject(new StablehooksError('ERR_EVENT_MALFORMED', 'a file that it reads')),
     ],
     ['returns a thenable that rejects', () => lazy((_, no) => no(new Error('no')))],
   ])('and %s is failed, and runs again at the next delivery', async (_name, fail) => {
@@ -150,7 +150,7 @@ describe('a handler that fails', () => {
     for (;;) {
       const { kind, error } = await receiver.handle(event, 'push');
       if (kind === 'dead') break;
-      if (kind === 'busy') clock.now += error.retryAfterMs;
+      if (kind === 'busy') clock.now += error.retryAfterMs ?? Number.NaN;
     }
     expect(handler).toHaveBeenCalledTimes(25);
     expect(clock.now).toBeGreaterThan(6 * HOUR_MS);

@@ -2,16 +2,14 @@
 import { inspect } from 'node:util';
 import { pino } from 'pino';
 import {
-  BusyError,
   createReceiver,
   logOutcome,
   memoryInbox,
   type Outcome,
   type ReceiverOptions,
-  RequestError,
+  StablehooksError,
   sign,
   toWebhookResponse,
-  UnavailableError,
   type WebhookRequest,
 } from 'stablehooks';
 import { afterEach, describe, expect, test, vi } from 'vitest';
@@ -389,19 +387,19 @@ describe('logging', () => {
   test.each<[Outcome['kind'], Outcome['error'], Partial<Outcome>, string]>([
     [
       'rejected',
-      new RequestError('ERR_BODY_TOO_LARGE', 'Too large.'),
+      new StablehooksError('ERR_BODY_TOO_LARGE', 'Too large.'),
       {},
       'warn stablehooks: rejected (push) ERR_BODY_TOO_LARGE: Too large.',
     ],
     [
       'busy',
-      new BusyError('ERR_EVENT_BUSY', 'Runs already.', { retryAfterMs: 1 }),
+      new StablehooksError('ERR_EVENT_BUSY', 'Runs already.', { retryAfterMs: 1 }),
       { event },
       'warn stablehooks: busy transfer.settled evt_logged (push) ERR_EVENT_BUSY: Runs already.',
     ],
     [
       'unavailable',
-      new UnavailableError('ERR_INBOX_FAILED', 'Down.', { cause: 'no route' }),
+      new StablehooksError('ERR_INBOX_FAILED', 'Down.', { cause: 'no route' }),
       { event },
       'error stablehooks: unavailable transfer.settled evt_logged (push) ERR_INBOX_FAILED: Down.\ncaused by no route',
     ],

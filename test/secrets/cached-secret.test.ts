@@ -1,4 +1,4 @@
-import { type CachedSecretOptions, cachedSecret, createReceiver, type Secrets, sign } from 'stablehooks';
+import { cachedSecret, createReceiver, type Secrets, sign } from 'stablehooks';
 import { describe, expect, test } from 'vitest';
 import { anEvent, bytesOf, deferred, delivery } from '../receiver/delivery.js';
 
@@ -11,7 +11,7 @@ const settled = () => new Promise((resolve) => setImmediate(resolve));
 const requestTo = (path: string) => ({ path, query: new URLSearchParams(), headers: { get: () => null } });
 
 /** A secret manager with these answers, after which each call hangs until the test answers it. */
-function setUp(answers: readonly unknown[], options: Partial<CachedSecretOptions> = {}) {
+function setUp(answers: readonly unknown[], options: Partial<Parameters<typeof cachedSecret>[1]> = {}) {
   const left = [...answers];
   const asked: string[] = [];
   const hanging: ((answer: Secrets) => void)[] = [];

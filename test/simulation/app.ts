@@ -6,7 +6,7 @@ import {
   PermanentError,
   type Queue,
   type Receiver,
-  UnavailableError,
+  StablehooksError,
   type WebhookEvent,
 } from 'stablehooks';
 import { createPoller, type Poller } from 'stablehooks/catch-up';
@@ -149,7 +149,7 @@ function watchRejections(
   const rejectsWithInbox = 'redrive rejects only when the inbox fails';
   const isNone = () => false;
   const isOfInbox = (error: unknown) =>
-    error instanceof UnavailableError && error.code === 'ERR_INBOX_FAILED';
+    error instanceof StablehooksError && error.code === 'ERR_INBOX_FAILED';
   return {
     ...receiver,
     receive: watch(receiver.receive, neverRejects, isNone),

@@ -1,5 +1,5 @@
 /** The inbox as one process sees it: behind a network and a disk that can be slow, fail, or lose an answer. */
-import type { Awaitable, Inbox, Lease } from 'stablehooks';
+import type { Inbox, Lease } from 'stablehooks';
 import type { Attempt, Promises } from './promises.js';
 import type { Scenario } from './scenario.js';
 import { type Process, toText, type World } from './world.js';
@@ -24,7 +24,7 @@ interface Port {
 interface Call<Answer> {
   readonly what: string;
   readonly id?: string | undefined;
-  readonly effect: () => Awaitable<Answer>;
+  readonly effect: () => Answer | Promise<Answer>;
   /** Called in the turn of the effect, with what the store answered. */
   readonly onEffect: (answer: Answer) => void;
   /** The attempt that has no mark if the call fails before its effect. */
@@ -167,7 +167,7 @@ async function callInbox<Answer>(port: Port, call: Call<Answer>): Promise<Answer
 }
 
 /** The same for an inbox in the memory of the process: it answers immediately, and so do its failures. */
-function callNow<Answer>(port: Port, call: Call<Answer>): Awaitable<Answer> {
+function callNow<Answer>(port: Port, call: Call<Answer>): Answer | Promise<Answer> {
   const { world, promises, process, scenario } = port;
   if (process.isCutOff) return new Promise(() => undefined);
   // The turn of a violation is the last one, and an inbox that answers immediately must let it end.
@@ -177,7 +177,7 @@ function callNow<Answer>(port: Port, call: Call<Answer>): Awaitable<Answer> {
     world.note(process, `the inbox fails, nothing is done: ${call.what}`, call.id);
     throw new Error(LOST);
   }
-  let answer: Awaitable<Answer>;
+  let answer: Answer | Promise<Answer>;
   try {
     answer = call.effect();
   } catch (error) {

@@ -1,5 +1,5 @@
 /** What the page asks for and gets, which the server and the page share. */
-import type { InboxAttempt, InboxCount, InboxState } from 'stablehooks';
+import type { InboxCount, InboxRecord, InboxState } from 'stablehooks';
 import type { Gap } from 'stablehooks/catch-up';
 import type { Account, Endpoint, Faults, FaultsInput, Movement } from '../sandbox/index.js';
 
@@ -187,7 +187,7 @@ export interface InboxPage {
 
 /** `GET api/inbox/events/:id`, and with `?payload=1` the JSON of the event. */
 export interface InboxDetail extends InboxRow {
-  readonly history: readonly InboxAttempt[];
+  readonly history: InboxRecord['history'];
   /** The trace context that it was first recorded with, or `null`. */
   readonly traceparent: string | null;
   /** `null` unless it was asked for, and once the event is pruned. */

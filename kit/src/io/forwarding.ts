@@ -2,9 +2,9 @@ import {
   createReceiver,
   EVENT_TYPES,
   type EventType,
-  HandlerError,
   type Inbox,
   type Lease,
+  StablehooksError,
   type WebhookEvent,
 } from 'stablehooks';
 import { createPoller, type PollerOptions, type PollReport } from 'stablehooks/catch-up';
@@ -87,7 +87,7 @@ export async function createForwarder(url: string, options: ForwardingOptions): 
     answers.set(event.id, { event, answer, sent });
     const lastError = (await inbox.target.find(event.id))?.lastError;
     if (!(await sharing.counts(event, answer)) || !hasTakenEffect(answer, lastError)) {
-      throw new HandlerError('ERR_HANDLER_FAILED', `The endpoint: ${toLastError(answer, lastError)}.`);
+      throw new StablehooksError('ERR_HANDLER_FAILED', `The endpoint: ${toLastError(answer, lastError)}.`);
     }
   };
   const watched = watchAttempts(sharing.inbox, (lease, nextInMs) => {

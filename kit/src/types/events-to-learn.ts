@@ -1,9 +1,9 @@
 import {
   createdAtMs,
   EVENT_TYPES,
-  EventError,
   INBOX_STATES,
   parseEvent,
+  StablehooksError,
   type UnknownEvent,
 } from 'stablehooks';
 import type { Client } from 'stablehooks/client';
@@ -79,7 +79,7 @@ export function parseEvents(bytes: Uint8Array, name: string): FoundEvents {
     try {
       return toEvent(value);
     } catch (cause) {
-      if (!(cause instanceof EventError)) throw cause;
+      if (!(cause instanceof StablehooksError)) throw cause;
       throw usageError(`${name}, ${place}: ${cause.message}`, { cause });
     }
   });
@@ -120,7 +120,7 @@ function tryParse(text: string): unknown {
   }
 }
 
-/** @throws {EventError} when it is no event. */
+/** @throws {StablehooksError} when it is no event. */
 function toEvent(value: unknown): UnknownEvent {
   // What is inside the payload is no matter of the event: written again, a large number would become null.
   const fields = isObject(value) ? Object.entries(value).map(([name, field]) => [name, toEmpty(field)]) : [];

@@ -1,4 +1,4 @@
-import { ConfigError, UnavailableError } from 'stablehooks';
+import { ConfigError, StablehooksError } from 'stablehooks';
 import { createClient } from 'stablehooks/client';
 import { createSandbox } from 'stablehooks-kit/sandbox';
 import { expect, onTestFinished, test } from 'vitest';
@@ -83,7 +83,7 @@ test('whatever the driver of an inbox throws is exit 3 with its message and code
     message: 'The inbox failed: could not obtain lock (55P03). Check it, then try again.',
   };
   expect(toFailure(toInboxError(locked))).toEqual(expected);
-  const wrapped = new UnavailableError('ERR_INBOX_FAILED', 'The inbox failed; see the cause.', {
+  const wrapped = new StablehooksError('ERR_INBOX_FAILED', 'The inbox failed; see the cause.', {
     cause: toInboxError(locked),
   });
   expect(toFailure(wrapped)).toEqual(expected);

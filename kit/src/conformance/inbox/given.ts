@@ -1,7 +1,6 @@
 /** Shared by the cases of the inbox suite: an inbox with defaults, events and clocks. */
 import assert from 'node:assert/strict';
 import type {
-  Awaitable,
   Claim,
   ClaimOptions,
   Inbox,
@@ -95,7 +94,7 @@ export const sortedIds = (events: readonly { readonly id: string }[]) =>
   events.map(({ id }) => id).toSorted();
 
 /** Calls the task with 0, 1, 2 … at the same time. */
-export const simultaneously = <Answer>(count: number, task: (index: number) => Awaitable<Answer>) =>
+export const simultaneously = <Answer>(count: number, task: (index: number) => Answer | Promise<Answer>) =>
   Promise.all(Array.from({ length: count }, async (_, index) => task(index)));
 
 /** Lets everything else run: an inbox in memory answers without that. */
@@ -104,7 +103,7 @@ export const otherTurn = () => new Promise<void>((resolve) => setImmediate(resol
 /** Repeats `step` until it returns a value; fails after 30 s, because a broken inbox must not keep a case running. */
 export async function until<Value>(
   message: string,
-  step: () => Awaitable<Value | undefined>,
+  step: () => Value | undefined | Promise<Value | undefined>,
 ): Promise<Value> {
   for (const deadline = Date.now() + 30_000; ; await otherTurn()) {
     const value = await step();
