@@ -56,8 +56,7 @@ async function runAfterAnswer(
   // A handler that begins with much work must not delay the answer.
   await new Promise<void>((resolve) => runtime.setTimeout(resolve, 0));
   let rest: Promise<unknown> | undefined;
-  const pass = report.open(work.origin, work.event, work.secretIndex, true);
-  await report.conclude(pass, async () => {
+  await report.conclude({ ...work, isContended: true }, async () => {
     const run = await next(work);
     ({ rest } = run);
     return run.result;

@@ -168,8 +168,7 @@ export class Attempt {
   async #reportOverdue(ended: Promise<Run>): Promise<void> {
     const { report, runtime, logger, leaseMs } = this.#parts;
     const { event, origin, secretIndex } = this.#work;
-    const pass = report.open(origin, event, secretIndex);
-    const concluded = report.conclude(pass, async () => (await ended).result);
+    const concluded = report.conclude({ origin, event, secretIndex }, async () => (await ended).result);
     // The inbox began the lease after it was asked: until its end the handler holds the event.
     const ms = leaseMs - this.#limitMs;
     try {

@@ -194,8 +194,7 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
   let deliveries = 0;
 
   function receive(request: WebhookRequest): Promise<Outcome> {
-    const pass = report.open('push');
-    return report.conclude(pass, () => deliver(pass, request));
+    return report.conclude({ origin: 'push' }, (pass) => deliver(pass, request));
   }
 
   /** Verifies, parses and dispatches a delivery. Every step up to the read of the body is synchronous. */
@@ -242,15 +241,14 @@ export function createReceiver<Tx = undefined>(options: ReceiverOptions<Tx>): Re
       readonly isTaken?: boolean;
     },
   ): Promise<Outcome> {
-    const pass = report.open(work.origin, work.event, undefined, isTaken);
-    const run = async () => {
+    const { origin, event } = work;
+    return report.conclude({ origin, event, isContended: isTaken, traceparent }, async (pass) => {
       if (!isTaken) inFlight.admit(pass);
       if (work.origin === 'queue' && !store.durable) throw queueNeedsDurable('receiver.handle');
       const { result, rest } = await dispatch(work);
       if (rest !== undefined && onRest !== undefined) notify('waitUntil', onRest, { value: rest, logger });
       return result;
-    };
-    return report.conclude(pass, run, traceparent);
+    });
   }
 
   const take =

@@ -2,7 +2,7 @@
 import { describeThrown, messageOf } from '../core/errors.js';
 import type { UnknownEvent } from '../core/events.js';
 import { log, notify } from '../core/log.js';
-import type { Logger, Origin } from '../core/ports.js';
+import type { Logger } from '../core/ports.js';
 import type { InFlight } from './in-flight.js';
 import { type Outcome, type OutcomeResult, toFailure } from './outcome.js';
 import type { Conclude, Pass } from './work.js';
@@ -17,6 +17,13 @@ export interface OpenPass extends Pass {
   /** Whether another process may run the event first, as of several that redrive: then it is not worth a line. */
   readonly isContended: boolean;
 }
+
+/** What is known of a pass when it begins. A delivery gets its event and `secretIndex` later. */
+type PassStart = Pick<Pass, 'origin'> &
+  Partial<Pick<OpenPass, 'event' | 'secretIndex' | 'isContended'>> & {
+    /** The trace context that its event came with. */
+    readonly traceparent?: string | undefined;
+  };
 
 export class Report {
   readonly #logger: Logger;
@@ -37,21 +44,21 @@ export class Report {
     this.#around = options.around;
   }
 
-  /** Begins a pass; a delivery gets its event and `secretIndex` once they are known. */
-  open(origin: Origin, event?: UnknownEvent, secretIndex?: number, isContended = false): OpenPass {
-    return { origin, event, secretIndex, logger: this.#logger, isInFlight: false, isContended };
-  }
-
   /** Runs a pass to its outcome, calling `run` synchronously. Never rejects. */
-  conclude(pass: OpenPass, run: () => Promise<OutcomeResult>, traceparent?: string): Promise<Outcome> {
+  conclude(
+    { origin, event, secretIndex, isContended = false, traceparent }: PassStart,
+    run: (pass: OpenPass) => Promise<OutcomeResult>,
+  ): Promise<Outcome> {
+    const logger = this.#logger;
+    const pass: OpenPass = { origin, event, secretIndex, logger, isInFlight: false, isContended };
     if (this.#around === undefined) return this.#toOutcome(pass, run);
     return this.#around(pass, () => this.#toOutcome(pass, run), traceparent);
   }
 
-  async #toOutcome(pass: OpenPass, run: () => Promise<OutcomeResult>): Promise<Outcome> {
+  async #toOutcome(pass: OpenPass, run: (pass: OpenPass) => Promise<OutcomeResult>): Promise<Outcome> {
     let result: OutcomeResult;
     try {
-      result = await run();
+      result = await run(pass);
     } catch (error) {
       result = toFailure(error);
     }

@@ -208,9 +208,9 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'receive rejects',
     breaks: ['receive, accept and handle never reject'],
     file: RECEIVER,
-    find: "const pass = report.open('push');",
+    find: "return report.conclude({ origin: 'push' },",
     replace:
-      "const pass = report.open('push');\n    if (runtime.random() < 0.1) return Promise.reject(new Error('Planted.'));",
+      "if (runtime.random() < 0.1) return Promise.reject(new Error('Planted.'));\n    return report.conclude({ origin: 'push' },",
   },
   {
     name: 'a handler is called twice',
