@@ -172,12 +172,11 @@ export interface Inbox<Tx = undefined> {
    * nothing.
    *
    * With a `key`, of any number of simultaneous claims of its events at most one is answered `claimed`, and none while
-   * another event of the key is under a lease that has not lapsed. What else could have been claimed is answered
+   * another event of the key is under a lease that has not lapsed. An event that could be claimed otherwise is answered
    * `waiting`: it is stored as `received` and waits for that lease. It is due when that lease ends: at its lapse at the
-   * latest, and at once when its event is completed or failed and no other event of the key that waits was created
-   * earlier. A lease of the key that has lapsed is lost when another event of the key is claimed: its event waits, too.
-   * The key is stored with the event. A claim replaces it, as after a change of the app's function, and makes the event
-   * due that waits for the old key and was created first: the end of this attempt releases only the new key.
+   * latest, and immediately when its event is completed or failed and no other event of the key that waits was created
+   * earlier. A lease of the key that has lapsed is lost when another event of the key is claimed, and its event waits as
+   * well. The key is stored with the event. A claim replaces it, as after a change of the app's function.
    */
   claim(event: UnknownEvent, options: ClaimOptions): Awaitable<Claim>;
 
@@ -244,11 +243,8 @@ export interface Inbox<Tx = undefined> {
   /**
    * Takes up to `limit` events that are due, the longest due first: `received`, `failed`, `leased` whose lease has
    * lapsed (the old token then changes nothing), and `parked`. Only events of `types` are taken: those that the caller
-   * dispatches. All of them become `received`, so that they can be claimed; their attempts stay.
-   *
-   * Of the due events of one ordering key it takes only the one that was created first, and none while another event
-   * of the key is under a lease that has not lapsed. What it passes over waits, as in {@link claim}: for that lease,
-   * or for the event that was taken. So a key of which many events wait does not keep back those of other keys.
+   * dispatches. All of them become `received`, so that they can be claimed; their attempts stay. Ordering keys do not
+   * matter here: the claim decides about them.
    *
    * Atomic. The events it took are not due for `visibilityTimeoutMs`, so that two callers never take the same one.
    */

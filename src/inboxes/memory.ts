@@ -94,24 +94,6 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
     store.change(next, next.state, now());
   }
 
-  /** Makes the due events of a key wait, and returns the first of them, which does not wait, if the key is not held. */
-  function passOver(
-    events: KeyEvents,
-    { at, types, visibleAt }: DueQuery & { readonly visibleAt: number },
-  ): Entry | undefined {
-    const heldUntil = holderOf(events)?.dueAt ?? 0;
-    const isHeld = heldUntil > at;
-    let first: Entry | undefined;
-    for (const entry of events.open) {
-      if (!isDue(entry, { at, types })) continue;
-      const isFirst = !isHeld && (first === undefined || isBefore(entry, first));
-      const passed = isFirst ? first : entry;
-      if (isFirst) first = entry;
-      if (passed !== undefined) wait(passed, isHeld ? heldUntil : visibleAt);
-    }
-    return first;
-  }
-
   /** Stores the new events of a page, and answers for each. */
   function storePage(
     events: readonly UnknownEvent[],
@@ -142,12 +124,7 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
         if (retryAfterMs > 0) return { state, retryAfterMs };
       }
       const entry = found ?? store.add(event, { state: 'received', origin, dueAt: null, json, traceparent });
-      const { key: oldKey } = entry;
-      if (oldKey !== (key ?? null)) {
-        store.setKey(entry, event, key);
-        // This event may be the one that the others of its old key wait for.
-        release(oldKey);
-      }
+      if (entry.key !== (key ?? null)) store.setKey(entry, event, key);
       const events = key === undefined ? undefined : store.eventsOf(key);
       const holder = events && holderOf(events);
       if (holder !== undefined && holder !== entry) {
@@ -216,22 +193,12 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
       const at = now();
       const taken: StoredEvent[] = [];
       if (limit < 1) return taken;
-      const visibleAt = at + visibilityTimeoutMs;
-      const passed = new Set<KeyEvents>();
-      for (const due of store.takeDue({ at, types })) {
-        const events = store.eventsOf(due.key);
-        let first: Entry | undefined = due;
-        if (events !== undefined) {
-          if (passed.has(events)) continue;
-          passed.add(events);
-          first = passOver(events, { at, types, visibleAt });
-          if (first === undefined) continue;
-        }
-        if (first.state === 'leased') store.endAttempt(first, 'lapsed', null);
-        first.token = undefined;
-        first.isWaiting = false;
-        store.change(first, 'received', visibleAt);
-        const { json } = first;
+      for (const entry of store.takeDue({ at, types })) {
+        if (entry.state === 'leased') store.endAttempt(entry, 'lapsed', null);
+        entry.token = undefined;
+        entry.isWaiting = false;
+        store.change(entry, 'received', at + visibilityTimeoutMs);
+        const { json } = entry;
         if (json !== null) taken.push({ event: JSON.parse(json), json });
         if (taken.length >= limit) break;
       }

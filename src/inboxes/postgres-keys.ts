@@ -7,10 +7,7 @@
  * another has committed since it began. There, what makes an event wait also writes the row of the lease, and the unique
  * index allows one lease: the later step fails as a conflict, and the inbox sends it again.
  */
-import { dueOf, fromMs, history, isOpen, LAPSED, type Tables } from './postgres-expressions.js';
-
-/** How many events of a key one statement passes over: other statements wait for its locks. */
-const PASS_BATCH = 5_000;
+import { fromMs, history, LAPSED, type Tables } from './postgres-expressions.js';
 
 /** The number of the lock of a key, in a function of the inbox. */
 const lockNumber = ({ schema }: Tables, key: string) =>
@@ -21,10 +18,8 @@ const tryLock = (tables: Tables) => `pg_try_advisory_xact_lock(${lockNumber(tabl
 
 /** The functions that need several statements, each of which sees what was committed before it got the lock. */
 export const writeKeyFunctions = (tables: Tables) => `${writeLockKey(tables)}
-${writeDueNext(tables)}
 ${writeClaimKeyed(tables)}
-${writeEndKeyed(tables)}
-${writeTakeKeyed(tables)}`;
+${writeEndKeyed(tables)}`;
 
 const IS_STRICTER = "current_setting('transaction_isolation') <> 'read committed'";
 
@@ -41,22 +36,6 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = 'Another call has the lock of the ordering key.';
   END IF;
 END $lock$;`;
-
-/**
- * Makes the first event that waits for a key due: after a claim that has replaced the key of the event that it may wait
- * for. It does not take the lock of that key, so it must not wait for a row: the process that has locked the event runs
- * it or makes it wait.
- */
-const writeDueNext = ({ schema, events }: Tables) =>
-  `  CREATE OR REPLACE FUNCTION ${schema}.due_next(event_key text) RETURNS void
-  LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $next$
-DECLARE
-  released_at timestamptz := clock_timestamp();
-BEGIN
-  UPDATE ${events} AS e SET due_at = released_at, updated_at = released_at, waiting = false WHERE e.id = (
-    SELECT found.id FROM ${events} AS found WHERE found.key = event_key AND found.waiting
-    ORDER BY found.created_at, found.received_at LIMIT 1 FOR UPDATE SKIP LOCKED);
-END $next$;`;
 
 /**
  * Claims an event with a key. Three steps, each for what the one before it leaves:
@@ -151,7 +130,6 @@ BEGIN
       updated_at = claimed_at, key = event_key, created_at = created, waiting = NOT won,
       history = CASE WHEN e.state = 'leased' THEN ${LAPSED} ELSE e.history END
     WHERE e.id = event_id;
-    IF present.key <> event_key THEN PERFORM ${tables.schema}.due_next(present.key); END IF;
   END IF;
 END $claim$;`;
 
@@ -179,66 +157,3 @@ BEGIN
   END IF;
   RETURN true;
 END $end$;`;
-
-/**
- * Takes of the keys of these events the first event of these types that was due at this time, and makes the others wait;
- * or all wait for the lease of the key. `passed` is how many wait now.
- *
- * A key with more due events than a batch gives none before the others wait: of each batch only the first stays due, so
- * that the last batch has the first of all.
- *
- * Without bitmap scans: they read the index entries of all events that were passed over, until the next VACUUM.
- */
-const writeTakeKeyed = (tables: Tables) => `  CREATE OR REPLACE FUNCTION ${tables.schema}.take_keyed(
-    ids text[], types text[], visibility_ms double precision, as_of_ms double precision,
-    OUT event_key text, OUT event_json text, OUT passed integer, OUT taken_ms double precision
-  ) RETURNS SETOF record LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-  SET enable_bitmapscan = off AS $take$
-DECLARE
-  as_of timestamptz := coalesce(${fromMs('as_of_ms')}, now());
-  keys text[];
-  taken_at timestamptz;
-  visible_at timestamptz;
-  held_until timestamptz;
-  batch text[];
-BEGIN
-  taken_ms := extract(epoch FROM as_of) * 1000;
-  keys := ARRAY (
-    SELECT found.key FROM ${tables.events} AS found WHERE found.id = ANY (ids) AND found.key IS NOT NULL
-    GROUP BY found.key ORDER BY ${lockNumber(tables, 'found.key')}
-  );
-  FOREACH event_key IN ARRAY keys LOOP
-    PERFORM ${tables.schema}.lock_key(event_key);
-  END LOOP;
-  FOREACH event_key IN ARRAY keys LOOP
-    taken_at := clock_timestamp();
-    visible_at := taken_at + visibility_ms * interval '1 millisecond';
-    event_json := NULL;
-    passed := 0;
-    SELECT found.due_at INTO held_until FROM ${tables.events} AS found
-      WHERE found.key = event_key AND found.state = 'leased';
-    -- Not a condition above: for that one the planner could read all events that wait for the key.
-    IF held_until <= taken_at THEN held_until := NULL; END IF;
-    -- In the order of their creation.
-    batch := ARRAY (
-      SELECT rival.id FROM (
-        SELECT found.id, found.created_at, found.received_at FROM ${tables.events} AS found
-        WHERE found.key = event_key AND found.type = ANY (types) AND ${isOpen('found')}
-          AND ${dueOf('found')} <= as_of ORDER BY ${dueOf('found')} LIMIT ${PASS_BATCH} FOR UPDATE
-      ) AS rival ORDER BY rival.created_at, rival.received_at
-    );
-    UPDATE ${tables.events} AS e SET state = 'received', waiting = true, due_at = coalesce(held_until, visible_at),
-      token = NULL, updated_at = taken_at,
-      history = CASE WHEN e.state = 'leased' THEN ${LAPSED} ELSE e.history END
-    WHERE e.id = ANY (CASE WHEN held_until IS NULL THEN batch[2:] ELSE batch END);
-    GET DIAGNOSTICS passed = ROW_COUNT;
-    IF held_until IS NULL AND cardinality(batch) < ${PASS_BATCH} THEN
-      UPDATE ${tables.events} AS e SET state = 'received', waiting = false, due_at = visible_at, token = NULL,
-        updated_at = taken_at, history = CASE WHEN e.state = 'leased' THEN ${LAPSED} ELSE e.history END
-      WHERE e.id = batch[1] RETURNING e.event INTO event_json;
-    ELSIF passed > 0 AND ${IS_STRICTER} THEN
-      UPDATE ${tables.events} AS e SET key = event_key WHERE e.key = event_key AND e.state = 'leased';
-    END IF;
-    RETURN NEXT;
-  END LOOP;
-END $take$;`;

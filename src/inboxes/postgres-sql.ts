@@ -83,7 +83,6 @@ BEGIN
       token = new_token, updated_at = claimed_at, key = NULL, created_at = NULL, waiting = NULL,
       history = CASE WHEN e.state = 'leased' THEN ${LAPSED} ELSE e.history END
     WHERE found.id = event_id;
-    IF e.key IS NOT NULL THEN PERFORM ${schema}.due_next(e.key); END IF;
   ELSE
     state := e.state;
     left_ms := ceil(extract(epoch FROM e.due_at - clock_timestamp()) * 1000);
@@ -149,7 +148,6 @@ IF to_regclass('${fences}') IS NULL THEN
   CREATE INDEX events_whole ON ${events} (updated_at) WHERE state = 'done' AND event IS NOT NULL;
   CREATE INDEX events_pruned ON ${events} (updated_at) WHERE state = 'done' AND event IS NULL;
   CREATE UNIQUE INDEX events_leased_key ON ${events} (key) WHERE state = 'leased' AND key IS NOT NULL;
-  CREATE INDEX events_due_key ON ${events} (key, ${dueOf('events')}) WHERE key IS NOT NULL AND ${isOpen('events')};
   CREATE INDEX events_waiting ON ${events} (key, created_at, received_at) WHERE waiting;
   CREATE TABLE ${poll} (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
@@ -219,31 +217,10 @@ ${first} AND (received_at, id) ${isAfter} ((SELECT received_at FROM last), (SELE
     ['IS NOT NULL', 'IS NULL'].map(
       (has) => `(SELECT ${value} FROM ${events} WHERE state = 'done' AND event ${has})`,
     );
-  // Takes the events without a key; returns the ids and keys of the other events. The first part counts how many of the
-  // longest due events each type has. The second part locks that many of each type, past events that another call has
-  // locked. Each type is read from the index on its own, so due events of other types are not read.
-  const takeDue = (until: string) => {
-    const due = `e.type = of_type.type COLLATE "C" AND ${isOpen('e')} AND ${dueOf('e')} <= ${until}
-      ORDER BY ${dueOf('e')}, e.received_at`;
-    return `WITH wanted AS MATERIALIZED (
-  SELECT type, count(*) AS size FROM (
-    SELECT first.type FROM unnest($3::text[]) AS of_type (type) CROSS JOIN LATERAL (
-      SELECT e.type, ${dueOf('e')} AS at, e.received_at FROM ${events} AS e WHERE ${due} LIMIT $1::int
-    ) AS first ORDER BY first.at, first.received_at LIMIT $1::int
-  ) AS first GROUP BY type
-), found AS MATERIALIZED (
-  SELECT each.id, each.key, each.at, each.received_at FROM wanted AS of_type CROSS JOIN LATERAL (
-    SELECT e.id, e.key, ${dueOf('e')} AS at, e.received_at FROM ${events} AS e WHERE ${due} LIMIT of_type.size
-    FOR UPDATE SKIP LOCKED
-  ) AS each
-), taken AS (
-  UPDATE ${events} AS e SET state = 'received', due_at = ${later('$2')}, token = NULL, updated_at = ${CLOCK},
-    history = CASE WHEN e.state = 'leased' THEN ${LAPSED} ELSE e.history END
-  WHERE e.id = ANY (ARRAY (SELECT id FROM found WHERE key IS NULL)) RETURNING e.id, e.event, ${DURABLY}
-)
-SELECT found.id, found.key, taken.event FROM found LEFT JOIN taken ON found.id = taken.id
-ORDER BY found.at, found.received_at`;
-  };
+  /** The due events of a type, the longest due first. */
+  const due = `FROM ${events} AS e
+    WHERE e.type = of_type.type COLLATE "C" AND ${isOpen('e')} AND ${dueOf('e')} <= now()
+    ORDER BY ${dueOf('e')}, e.received_at`;
 
   const markDone = `UPDATE ${events} AS e SET state = 'done', due_at = NULL, token = NULL, last_error = NULL,
   updated_at = ${CLOCK}, history = ${history("'done'", CLOCK, 'NULL::text')}
@@ -344,13 +321,27 @@ SELECT EXISTS (SELECT FROM fenced) AS fenced,
 SELECT id, 'new' AS state FROM recorded UNION ALL
 SELECT id, state FROM ${events} WHERE id = ANY ($1::text[])`,
 
-    /** limit, visibilityTimeoutMs, types; what was due at a time also that time in epoch ms */
-    takeDue: takeDue('now()'),
-    takeDueAsOf: takeDue(fromMs('$4')),
-
-    /** ids, types, visibilityTimeoutMs, the time in epoch ms or null (now). Takes the first due event of the key of each id. */
-    takeKeyed: `SELECT event_key AS key, event_json AS event, passed, taken_ms AS taken, ${DURABLY}
-FROM ${schema}.take_keyed($1::text[], $2::text[], $3, $4::double precision)`,
+    /**
+     * limit, visibilityTimeoutMs, types. The first part counts how many of the longest due events each type has. The
+     * second part locks that many of each type, past events that another call has locked. Each type is read from the
+     * index on its own, so due events of other types are not read.
+     */
+    takeDue: `WITH wanted AS MATERIALIZED (
+  SELECT type, count(*) AS size FROM (
+    SELECT first.type FROM unnest($3::text[]) AS of_type (type) CROSS JOIN LATERAL (
+      SELECT e.type, ${dueOf('e')} AS at, e.received_at ${due} LIMIT $1::int
+    ) AS first ORDER BY first.at, first.received_at LIMIT $1::int
+  ) AS first GROUP BY type
+), found AS MATERIALIZED (
+  SELECT each.id, each.at, each.received_at FROM wanted AS of_type CROSS JOIN LATERAL (
+    SELECT e.id, ${dueOf('e')} AS at, e.received_at ${due} LIMIT of_type.size FOR UPDATE SKIP LOCKED
+  ) AS each
+), taken AS (
+  UPDATE ${events} AS e SET state = 'received', due_at = ${later('$2')}, token = NULL, waiting = NULL,
+    updated_at = ${CLOCK}, history = CASE WHEN e.state = 'leased' THEN ${LAPSED} ELSE e.history END
+  WHERE e.id = ANY (ARRAY (SELECT id FROM found)) RETURNING e.id, e.event, ${DURABLY}
+)
+SELECT taken.id, taken.event FROM found JOIN taken ON found.id = taken.id ORDER BY found.at, found.received_at`,
 
     /** holder, leaseMs */
     acquirePoll: `INSERT INTO ${poll} AS p (holder, lease_until)

@@ -9,7 +9,6 @@ import {
   type InboxOperations,
   type Lease,
   type RecordResult,
-  type StoredEvent,
 } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
 import { readListOptions, readPruneOptions, unknownAfter } from './operation-options.js';
@@ -246,38 +245,8 @@ export function postgresInbox(
     },
 
     async takeDue({ limit, visibilityTimeoutMs, types }) {
-      const taken: StoredEvent[] = [];
-      // Events that one round makes wait are not due in the next.
-      let asOf: number | null = null;
-      for (let mayHaveMore = true; mayHaveMore && taken.length < limit; ) {
-        const asked = limit - taken.length;
-        const values = [asked, visibilityTimeoutMs, types];
-        const due: readonly DueRow[] = await (asOf === null
-          ? send<DueRow>(statements.takeDue, values)
-          : send<DueRow>(statements.takeDueAsOf, [...values, asOf]));
-        const ids = due.filter(({ key }) => key !== null).map(({ id }) => id);
-        const hasOthers = taken.length > 0 || ids.length < due.length;
-        const takeKeyed = () => send<KeyRow>(statements.takeKeyed, [ids, types, visibilityTimeoutMs, asOf]);
-        const rows = await (ids.length === 0 ? Promise.resolve([]) : takeKeyed()).catch(
-          (error: unknown): readonly KeyRow[] => {
-            // Events that are taken already must run; a failure here occurs again at the next call.
-            if (hasOthers) return [];
-            throw error;
-          },
-        );
-        asOf = rows[0]?.taken ?? asOf;
-        const firsts = new Map(rows.map(({ key, event }) => [key, event]));
-        for (const { key, event } of due) {
-          const json = key === null ? event : firsts.get(key);
-          if (key !== null) firsts.delete(key);
-          if (json != null) taken.push({ event: JSON.parse(json) as UnknownEvent, json });
-        }
-        // Fewer than asked for are all that is due, unless a key has more than one statement passes over. A key that gives
-        // nothing may be in the hands of another call, which has passed over all of this page.
-        const isFull = due.length === asked;
-        mayHaveMore = rows.some(({ event, passed }) => isFull || (event === null && passed > 0));
-      }
-      return taken;
+      const rows = await send<DueRow>(statements.takeDue, [limit, visibilityTimeoutMs, types]);
+      return rows.map(({ event: json }) => ({ event: JSON.parse(json) as UnknownEvent, json }));
     },
 
     async acquirePoll({ holder, leaseMs }) {
@@ -380,17 +349,5 @@ interface ClaimRow {
 
 interface DueRow {
   readonly id: string;
-  readonly key: string | null;
-  /** `null` if it has a key, and is not taken yet. */
-  readonly event: string | null;
-}
-
-interface KeyRow {
-  readonly key: string;
-  /** The event that was taken, if any. */
-  readonly event: string | null;
-  /** How many events were passed over. */
-  readonly passed: number;
-  /** Events that were due at this time are searched. Epoch ms. */
-  readonly taken: number;
+  readonly event: string;
 }

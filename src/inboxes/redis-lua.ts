@@ -7,8 +7,8 @@
  *
  * For each ordering key, while an event needs it: `:holder:<key>` the id of the event that is leased, even if its lease
  * has lapsed; `:waiting:<key>` a sorted set of the events that wait, each id after the `turn` of the event, digits that
- * sort by created_at, then by when it was received; `:keyed:<length of type>:<type>:<key>` the part of `:due:<type>` that
- * has the key and is not leased. An event that waits is also due when the lease that it waits for lapses.
+ * sort by created_at, then by when it was received. An event that waits is also due when the lease that it waits for
+ * lapses.
  *
  * `now` is the time of the server. Only `move` writes states, so every index follows them.
  */
@@ -31,7 +31,6 @@ end
 local function holderKey(key) return base .. ':holder:' .. key end
 local function waitingKey(key) return base .. ':waiting:' .. key end
 local function dueKey(eventType) return base .. ':due:' .. eventType end
-local function keyedKey(eventType, key) return base .. ':keyed:' .. #eventType .. ':' .. eventType .. ':' .. key end
 -- The member of an event in the set of those that wait.
 local function place(event) return event.turn .. ':' .. event.id end
 
@@ -41,7 +40,6 @@ local function leaveKey(event)
     if redis.call('GET', holderKey(event.key)) == event.id then redis.call('DEL', holderKey(event.key)) end
   elseif event.state == 'received' or event.state == 'failed' or event.state == 'parked' then
     redis.call('ZREM', waitingKey(event.key), place(event))
-    redis.call('ZREM', keyedKey(event.type, event.key), event.id)
   end
 end
 
@@ -72,9 +70,7 @@ local function move(event, to, due, ...)
   if due then redis.call('HSET', eventKey(id), 'dueAt', text(due)) end
   -- Parked events are due whatever the time, those first that were received first.
   local dueAt = due and text(due) or to == 'parked' and text(event.receivedAt - 1e15)
-  if dueAt then
-    redis.call('ZADD', dueKey(event.type), dueAt, id)
-    if key and to ~= 'leased' then redis.call('ZADD', keyedKey(event.type, key), dueAt, id) end
+  if dueAt then redis.call('ZADD', dueKey(event.type), dueAt, id)
   else redis.call('ZREM', dueKey(event.type), id) end
   if to == 'leased' then
     if key then redis.call('SET', holderKey(key), id) end
@@ -131,17 +127,14 @@ local function wait(event, due)
 end
 `;
 
-/** The next event of an ordering key. */
-const DUE_NEXT = `
+/** The end of an attempt. */
+const SETTLE = `
 -- Makes the event due that waits for a key and was created first.
 local function dueNext(key)
   local first = redis.call('ZPOPMIN', waitingKey(key))[1]
   if first then move(load(string.match(first, ':(.*)')), 'received', now) end
 end
-`;
 
-/** The end of an attempt. */
-const SETTLE = `${DUE_NEXT}
 -- Ends the attempt of a lease that is not lost. A client that lost the reply can send the same call again.
 local function settle(id, token, call, to, due, err)
   local event = load(id)
@@ -178,7 +171,7 @@ const BODIES = {
    * id, type, source, leaseMs, token, event, '1' if early, traceparent or '', and with a key: key, created → the state
    * of the claim, the attempt or the ms left, and of one that is claimed the traceparent that is stored or ''
    */
-  claim: `${RECORD}${WAIT}${DUE_NEXT}
+  claim: `${RECORD}${WAIT}
 local id, leaseUntil, token, key = ARGV[1], now + tonumber(ARGV[4]), ARGV[5], ARGV[9]
 local event = load(id)
 local state = event and event.state
@@ -192,11 +185,7 @@ if (state == 'leased' or (state == 'failed' and ARGV[7] ~= '1')) and event.due >
 end
 if not event then event = record(id, ARGV[2], ARGV[3], ARGV[6], ARGV[8], key, ARGV[10], 0)
 elseif event.key ~= key then
-  if event.key then
-    leaveKey(event)
-    -- This event may be the one that the others of its old key wait for.
-    dueNext(event.key)
-  end
+  if event.key then leaveKey(event) end
   event.key, event.turn = key, event.turn or turnOf(event.receivedAt, ARGV[10], 0)
   if key then redis.call('HSET', eventKey(id), 'key', key, 'turn', event.turn)
   else redis.call('HDEL', eventKey(id), 'key') end
@@ -243,110 +232,22 @@ for index = 5, #ARGV, 5 do
 end
 return answer(answers)`,
 
-  /** limit, visibilityTimeoutMs, then the types → the JSON of the events, or that it must run again */
-  takeDue: `${WAIT}
-local limit, visibleAt = tonumber(ARGV[1]), now + tonumber(ARGV[2])
-local types, isTaken = {}, {}
+  /** limit, visibilityTimeoutMs, then the types → the JSON of the events */
+  takeDue: `
+local limit, visibleAt = ARGV[1], now + tonumber(ARGV[2])
+-- The events of each type that are due the longest: of all of them, those that are taken are among these.
+local due = {}
 for index = 3, #ARGV do
-  types[#types + 1] = ARGV[index]
-  isTaken[ARGV[index]] = true
+  local found = redis.call('ZRANGEBYSCORE', dueKey(ARGV[index]), '-inf', NOW, 'WITHSCORES', 'LIMIT', 0, limit)
+  for at = 1, #found, 2 do due[#due + 1] = { id = found[at], at = tonumber(found[at + 1]) } end
 end
--- What is taken, and what waits for it, moves at the end: until then their places in the indexes stay as they are.
-local taken, passed, seen, decided, unfinished = {}, {}, {}, {}, nil
--- Redis runs nothing else meanwhile: a script that has made so many events wait ends, and is run again.
-local LIMIT, waits = 1000, 0
-
-local function take(event)
-  seen[event.id] = true
-  taken[#taken + 1] = event
-end
-
-local function pass(event)
-  seen[event.id] = true
-  passed[#passed + 1] = event
-  waits = waits + 1
-end
-
--- Takes the event that was created first of those of a key that are due, and passes over the others. One of them can
--- be the holder of the key, whose lease has lapsed.
-local function takeFirst(event, holder)
-  local key, room, first = event.key, LIMIT - waits, event
-  local function compare(rival)
-    if rival.turn < first.turn then first, rival = rival, first end
-    pass(rival)
-  end
-  if holder and holder.id ~= event.id and isTaken[holder.type] then compare(holder) end
-  for _, eventType in ipairs(types) do
-    local ids = redis.call('ZRANGEBYSCORE', keyedKey(eventType, key), '-inf', NOW, 'LIMIT', 0, room)
-    for _, id in ipairs(ids) do
-      if id ~= event.id then compare(load(id)) end
-    end
-    room = room - #ids
-    -- There can be more, one of them created earlier: the next script compares them with this one, which stays due.
-    if room == 0 then
-      unfinished, waits = key, LIMIT
-      return
-    end
-  end
-  take(first)
-end
-
--- Whether an id stays in the index of its type for now.
-local function visit(id)
-  if seen[id] then return true end
-  local event = load(id)
-  local key = event.key
-  local holder = key and holderOf(key)
-  if holder and holder.due > now then
-    wait(event, holder.due)
-    waits = waits + 1
-    return false
-  end
-  if not key then take(event)
-  elseif decided[key] then pass(event)
-  else
-    decided[key] = true
-    takeFirst(event, holder)
-  end
-  return true
-end
-
--- The indexes of the types, each read in pages behind the ids that stay in it; \`at\` is the place in the page.
-local cursors = {}
-for index, eventType in ipairs(types) do
-  cursors[index] = { type = eventType, kept = 0, page = {}, at = 1 }
-end
-
--- The time of the next event of a type; nil behind the last one that is due.
-local function nextDue(cursor)
-  if cursor.at > #cursor.page and not cursor.ended then
-    cursor.page = redis.call('ZRANGEBYSCORE', dueKey(cursor.type), '-inf', NOW, 'WITHSCORES',
-      'LIMIT', cursor.kept, limit - #taken)
-    cursor.at, cursor.ended = 1, #cursor.page == 0
-  end
-  return tonumber(cursor.page[cursor.at + 1])
-end
-
-while #taken < limit and waits < LIMIT do
-  local first, least
-  for _, cursor in ipairs(cursors) do
-    local due = nextDue(cursor)
-    if due and (not first or due < least) then first, least = cursor, due end
-  end
-  if not first then break end
-  local id = first.page[first.at]
-  first.at = first.at + 2
-  if visit(id) then first.kept = first.kept + 1 end
-end
-
-for _, event in ipairs(passed) do
-  -- Were they due again before the others of the key are compared, that would not end.
-  local dueAt = event.key == unfinished and math.max(visibleAt, now + 60000) or visibleAt
-  wait(event, dueAt)
-end
-if #taken == 0 and waits >= LIMIT then return '["again"]' end
+table.sort(due, function(one, other)
+  if one.at ~= other.at then return one.at < other.at end
+  return one.id < other.id
+end)
 local events = {}
-for _, event in ipairs(taken) do
+for index = 1, math.min(#due, tonumber(limit)) do
+  local event = load(due[index].id)
   if event.state == 'leased' then ended(event, text(event.due), 'lapsed') end
   move(event, 'received', visibleAt)
   events[#events + 1] = redis.call('GET', jsonKey(event.id))

@@ -198,10 +198,7 @@ export function redisInbox(
     ignore: (events, options) => store(events, { ...options, state: 'done', dueInMs: null }),
 
     async takeDue({ limit, visibilityTimeoutMs, types }) {
-      let events: readonly string[];
-      // It has made many events wait and has not taken any.
-      do events = (await scripts.takeDue([limit, visibilityTimeoutMs, ...types])) as readonly string[];
-      while (events[0] === 'again');
+      const events = (await scripts.takeDue([limit, visibilityTimeoutMs, ...types])) as readonly string[];
       return events.map((json) => ({ event: JSON.parse(json) as UnknownEvent, json }));
     },
 

@@ -30,12 +30,6 @@ type StoreSettings = Parameters<Inbox['record']>[1] & { readonly state: 'receive
 /** How many events one step prunes: other processes wait until it is committed. */
 const PRUNE_BATCH = 1_000;
 
-/**
- * How many events of keys one step makes wait: other steps and processes wait until it is committed. With fewer, the
- * commits take most of the time.
- */
-const PASS_BATCH = 5_000;
-
 export function createSqliteInbox({
   db,
   durable,
@@ -61,14 +55,9 @@ export function createSqliteInbox({
       const dueAt = retryAfterMs === null ? null : sum(at, retryAfterMs);
       const [settled] = sql.settle(at, at, state, error, at, state, error, dueAt, id, token);
       if (settled === undefined) return false;
-      leaveKey(at, settled.key, null);
+      if (settled.key !== null) sql.releaseKey(at, at, settled.key);
       return true;
     });
-  }
-
-  /** After an attempt has ended or a claim has replaced the key of an event: the others may wait for that event. */
-  function leaveKey(at: number, oldKey: string | null, key: string | null): void {
-    if (oldKey !== key) sql.releaseKey(at, at, oldKey);
   }
 
   /** Stores the new events of a page in one state, and answers for each event. */
@@ -104,7 +93,7 @@ export function createSqliteInbox({
       return step((at) => {
         sql.moveBack(at, at, at);
         const rows = sql.contenders(id, newKey, id);
-        const { state, due_at: dueAt, key: oldKey } = rows.find(({ role }) => role === 'own') ?? NEW;
+        const { state, due_at: dueAt } = rows.find(({ role }) => role === 'own') ?? NEW;
         if (state === 'done' || state === 'dead') return { state };
         const retryAfterMs = (dueAt ?? 0) - at;
         const waits = state === 'leased' || (state === 'failed' && !early);
@@ -114,14 +103,12 @@ export function createSqliteInbox({
         const heldUntil = holder?.due_at ?? 0;
         if (heldUntil > at) {
           sql.wait(...first, at, at, heldUntil, ...keyColumns);
-          leaveKey(at, oldKey, newKey);
           return { state: 'waiting', retryAfterMs: heldUntil - at };
         }
         const leasedUntil = sum(at, leaseMs);
-        if (holder !== undefined) sql.passOver(leasedUntil, at, JSON.stringify([holder.rowid]));
+        if (holder !== undefined) sql.passOver(leasedUntil, at, holder.rowid);
         const token = runtime.uuid();
         const [leased] = sql.lease(...first, at, at, leasedUntil, ...keyColumns, token);
-        leaveKey(at, oldKey, newKey);
         const lease = { id, token, attempt: leased?.attempts ?? 1, key };
         return { state: 'claimed', lease: { ...lease, traceparent: leased?.traceparent ?? undefined } };
       });
@@ -146,54 +133,13 @@ export function createSqliteInbox({
 
     async takeDue({ limit, visibilityTimeoutMs, types }) {
       if (limit < 1) return [];
-      const typeList = JSON.stringify(types);
-      // Events that one step makes wait are not due in the next one.
-      let asOf = Number.POSITIVE_INFINITY;
-
-      /** The events that are due, the longest due first. Nothing is written while they are read. */
-      const due = () =>
-        inPages(limit, (size, offset) => sql.due(typeList, asOf, offset + size, size, offset));
-
-      function take(at: number) {
+      const taken = await step((at) => {
         sql.moveBack(at, at, at);
-        asOf = Math.min(asOf, at);
         const visibleAt = sum(at, visibilityTimeoutMs);
-        const rowids: number[] = [];
-        const passed = new Map<string, { readonly others: readonly number[]; readonly waitUntil: number }>();
-        let room = PASS_BATCH;
-        let isAll = true;
-        for (const { rowid, key } of due()) {
-          if (key === null) {
-            rowids.push(rowid);
-          } else if (!passed.has(key)) {
-            const [{ due_at: heldUntil } = { due_at: 0 }] = sql.leaseOfKey(key);
-            // In the order of their creation.
-            const others = sql.dueOfKey(key, typeList, asOf, room).map((row) => row.rowid);
-            isAll = others.length < room;
-            let waitUntil = heldUntil;
-            if (heldUntil <= at) {
-              const first = others.splice(0, 1);
-              // If there can be more, the first one stays due: the next step compares it with those.
-              if (isAll) rowids.push(...first);
-              waitUntil = isAll ? visibleAt : Math.max(visibleAt, asOf + 1);
-            }
-            passed.set(key, { others, waitUntil });
-            room -= others.length;
-          }
-          if (!isAll || rowids.length === limit) break;
-        }
-        for (const { others, waitUntil } of passed.values()) {
-          sql.passOver(waitUntil, at, JSON.stringify(others));
-        }
-        return { isAll, taken: rowids.flatMap((each) => sql.take(visibleAt, at, each)) };
-      }
-
-      for (;;) {
-        const { isAll, taken } = await step(take);
-        if (isAll || taken.length > 0) {
-          return taken.map(({ event: json }) => ({ event: JSON.parse(json) as UnknownEvent, json }));
-        }
-      }
+        const due = sql.due(JSON.stringify(types), at, limit, limit);
+        return due.flatMap(({ rowid }) => sql.take(visibleAt, at, rowid));
+      });
+      return taken.map(({ event: json }) => ({ event: JSON.parse(json) as UnknownEvent, json }));
     },
 
     async acquirePoll({ holder, leaseMs }) {
@@ -260,21 +206,9 @@ const decode = (row: EventRow) =>
   toRecord({ ...row, error: row.error === null ? null : (JSON.parse(row.error) as string) });
 
 /** What `sql.own` has for an event that is not there. */
-const NEW = { state: 'received', due_at: null, key: null } as const;
+const NEW = { state: 'received', due_at: null } as const;
 
 /** The columns `key` and `created_at`: the events of a key are in the order of their creation. */
 function toKeyColumns(event: UnknownEvent, key: string | undefined) {
   return key === undefined ? ([null, null] as const) : ([key, createdAtMs(event)] as const);
-}
-
-/** Reads rows in pages that double: most calls need the first, and a key can have most of the rows. */
-function* inPages<Row>(
-  first: number,
-  read: (size: number, offset: number) => readonly Row[],
-): Generator<Row> {
-  for (let size = first, offset = 0; ; offset += size, size *= 2) {
-    const rows = read(size, offset);
-    yield* rows;
-    if (rows.length < size) return;
-  }
 }

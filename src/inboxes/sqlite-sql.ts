@@ -22,12 +22,9 @@ const RECORD = `id, type, state, attempts, source, key, traceparent, last_error 
 const POLL_STATE = 'since, watermark, gaps, list_limit AS "limit", oldest';
 
 /** A row that decides on a claim: the event itself, or another event that has the lease of its key. */
-interface ContenderRow extends Pick<EventRow, 'rowid' | 'state' | 'due_at' | 'key'> {
+interface ContenderRow extends Pick<EventRow, 'rowid' | 'state' | 'due_at'> {
   readonly role: 'own' | 'holder';
 }
-
-/** An event that is due. */
-export type DueRow = Pick<EventRow, 'rowid' | 'key'>;
 
 /**
  * The SQL of the history with one more attempt, and of that at most the last 10. While an event is leased,
@@ -46,7 +43,7 @@ const HISTORY_WITH_LAPSED = `CASE state WHEN 'leased' THEN ${historyWith('due_at
 const RECEIVED = `state = 'received', token = NULL, history = ${HISTORY_WITH_LAPSED}`;
 
 /** The event of an id. */
-const OWN = "SELECT 'own' AS role, rowid, state, due_at, key FROM stablehooks_events WHERE id = ?";
+const OWN = "SELECT 'own' AS role, rowid, state, due_at FROM stablehooks_events WHERE id = ?";
 
 /**
  * Prepares every statement of the inbox.
@@ -63,12 +60,8 @@ export function prepareStatements(db: SqliteLike) {
     own: rows<ContenderRow>(OWN),
     /** The event of an id, and another event that has the lease of a key, even a lapsed one; none has that of `NULL`. */
     contenders: rows<ContenderRow>(
-      `${OWN} UNION ALL SELECT 'holder', rowid, state, due_at, key FROM stablehooks_events
+      `${OWN} UNION ALL SELECT 'holder', rowid, state, due_at FROM stablehooks_events
       WHERE key = ? AND state = 'leased' AND id <> ?`,
-    ),
-    /** When the lease of a key ends or has lapsed. */
-    leaseOfKey: rows<{ readonly due_at: number }>(
-      "SELECT due_at FROM stablehooks_events WHERE key = ? AND state = 'leased'",
     ),
     lease: rows<Pick<EventRow, 'attempts' | 'traceparent'>>(
       `INSERT INTO stablehooks_events
@@ -108,25 +101,18 @@ export function prepareStatements(db: SqliteLike) {
       ON CONFLICT (id) DO NOTHING RETURNING id`,
     ),
     /**
-     * A page of the events of some types that are due: the types, the time, how far the page reaches, its length,
-     * its offset. Each type is read from the index on its own, so the events of other types are not read.
+     * The events of some types that are due: the types, the time, how many, twice. Each type is read from the index on its
+     * own, so the events of other types are not read.
      */
-    due: rows<DueRow>(
-      `SELECT e.rowid, e.key FROM json_each(?) AS types JOIN stablehooks_events AS e ON e.rowid IN (
+    due: rows<Pick<EventRow, 'rowid'>>(
+      `SELECT e.rowid FROM json_each(?) AS types JOIN stablehooks_events AS e ON e.rowid IN (
         SELECT rowid FROM stablehooks_events INDEXED BY stablehooks_due
         WHERE type = types.value AND ${OPEN} AND ${DUE} <= ? ORDER BY ${DUE}, rowid LIMIT ?)
-      ORDER BY coalesce(e.due_at, 0), e.rowid LIMIT ? OFFSET ?`,
+      ORDER BY coalesce(e.due_at, 0), e.rowid LIMIT ?`,
     ),
-    /** Some of the events of a key and of some types that are due, in the order of their creation. */
-    dueOfKey: rows<Pick<EventRow, 'rowid'>>(
-      `SELECT place AS rowid FROM (
-        SELECT rowid AS place, created_at FROM stablehooks_events INDEXED BY stablehooks_key_due
-        WHERE key = ? AND type IN (SELECT value FROM json_each(?)) AND ${OPEN} AND ${DUE} <= ? LIMIT ?)
-      ORDER BY created_at, place`,
-    ),
+    /** Takes the lapsed lease of an event away, which then waits. */
     passOver: rows<Pick<EventRow, 'id'>>(
-      `UPDATE stablehooks_events SET due_at = ?, updated_at = ?, waiting = 1, ${RECEIVED}
-      WHERE rowid IN (SELECT value FROM json_each(?)) RETURNING id`,
+      `UPDATE stablehooks_events SET due_at = ?, updated_at = ?, waiting = 1, ${RECEIVED} WHERE rowid = ? RETURNING id`,
     ),
     // Only done events are pruned, so an open one has its JSON.
     take: rows<{ readonly event: string }>(

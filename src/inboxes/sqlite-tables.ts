@@ -49,7 +49,6 @@ const MIGRATIONS: readonly string[] = [
   CREATE INDEX stablehooks_states ON stablehooks_events (state, received_at, id, updated_at);
   CREATE UNIQUE INDEX stablehooks_key_leased ON stablehooks_events (key) WHERE key IS NOT NULL AND state = 'leased';
   CREATE INDEX stablehooks_key_waiting ON stablehooks_events (key, created_at) WHERE state = 'received' AND waiting = 1;
-  CREATE INDEX stablehooks_key_due ON stablehooks_events (key, type, ${DUE}) WHERE key IS NOT NULL AND ${OPEN};
   CREATE TABLE stablehooks_poll (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     holder TEXT NOT NULL,

@@ -1,7 +1,7 @@
 /** Everything that runs due events: one pass, passes at intervals, and passes because something may be due. */
 import { isPromise } from '../core/awaitable.js';
 import { ConfigError, describeThrown } from '../core/errors.js';
-import type { UnknownEvent } from '../core/events.js';
+import { createdAtMs, type UnknownEvent } from '../core/events.js';
 import { log } from '../core/log.js';
 import { abortSignal, integer, readOptions } from '../core/options.js';
 import type { Inbox, InboxOperations, Logger, StoredEvent } from '../core/ports.js';
@@ -55,6 +55,10 @@ interface PassOptions {
   readonly signal?: AbortSignal | undefined;
   readonly onOutcome?: ((outcome: Outcome) => void) | undefined;
   readonly onRest?: ((rest: Promise<unknown>) => void) | undefined;
+}
+
+function byCreation(one: StoredEvent, other: StoredEvent): number {
+  return createdAtMs(one.event) - createdAtMs(other.event);
 }
 
 export class Redriver {
@@ -206,7 +210,8 @@ export class Redriver {
     const start = ({ event, json }: StoredEvent) => {
       const end = runOne({ event, json, origin: 'redrive', signal }, onRest).then((outcome) => {
         running.delete(end);
-        onOutcome?.(outcome);
+        // It waits for another event of its key, whose end makes it due again.
+        if (outcome.error?.code !== 'ERR_KEY_BUSY') onOutcome?.(outcome);
       });
       running.add(end);
     };
@@ -216,7 +221,8 @@ export class Redriver {
         const room = running.size > width / 2 ? 0 : Math.min(width - running.size, capacity?.free ?? width);
         const answer = room === 0 ? [] : store.takeDue(room);
         const due = isPromise(answer) ? await answer : answer;
-        for (const stored of due) start(stored);
+        // Of the events of one key, the first to be claimed runs first.
+        for (const stored of [...due].sort(byCreation)) start(stored);
         if (due.length > 0) {
           // An inbox and handlers that answer immediately would keep the process from everything else.
           if (!isPromise(answer) && runtime.elapsed() - pausedAt > PAUSE_AFTER_MS) {

@@ -57,108 +57,6 @@ async function claimed(inbox: Awaited<ReturnType<typeof openInbox>>, id: string,
 const idsOf = (taken: readonly { readonly event: { readonly id: string } }[]) =>
   taken.map(({ event }) => event.id);
 
-test('of 20,000 due events of one key takeDue takes the one that was created first, and finds those of others', async () => {
-  const schema = 'hot_key';
-  const inbox = await openInbox(schema);
-  await fillKey(schema, 'hot', 20_000);
-  await fillKey(schema, 'cold', 2);
-  await fillKey(schema, null, 3);
-  const taken = idsOf(await inbox.takeDue(TAKE));
-  expect(taken.sort()).toEqual(['evt_cold_0', 'evt_hot_0', 'evt_none_0', 'evt_none_1', 'evt_none_2']);
-  expect(await inbox.takeDue(TAKE)).toEqual([]);
-  for (let next = 0; next < 50; next++) {
-    await inbox.complete(await claimed(inbox, `evt_hot_${next}`, 'hot'));
-    expect(idsOf(await inbox.takeDue(TAKE))).toEqual([`evt_hot_${next + 1}`]);
-  }
-});
-
-test('takeDue takes one event of a key with a limit of 1 and no visibility timeout, and ends', async () => {
-  const schema = 'visible';
-  const inbox = await openInbox(schema);
-  await fillKey(schema, 'hot', 6_000);
-  const take = { ...TAKE, visibilityTimeoutMs: 0 };
-  expect(idsOf(await inbox.takeDue({ ...take, limit: 1 }))).toEqual(['evt_hot_0']);
-  expect(idsOf(await inbox.takeDue(take))).toEqual(['evt_hot_0']);
-});
-
-test('takeDue with a key that fails still returns the events that it took, and the failure at the next call', async () => {
-  const schema = 'half_broken';
-  const inbox = await openInbox(schema);
-  await fillKey(schema, 'a', 2);
-  await fillKey(schema, null, 2);
-  await pool.query(`ALTER FUNCTION ${schema}.take_keyed RENAME TO elsewhere`);
-  expect(idsOf(await inbox.takeDue(TAKE))).toEqual(['evt_none_0', 'evt_none_1']);
-  await expect(inbox.takeDue(TAKE)).rejects.toMatchObject({ code: '42883' });
-  await pool.query(`ALTER FUNCTION ${schema}.elsewhere RENAME TO take_keyed`);
-  expect(idsOf(await inbox.takeDue(TAKE))).toEqual(['evt_a_0']);
-});
-
-test('parked events of one key are taken one at a time once their type is known', async () => {
-  const schema = 'parked_keys';
-  const inbox = await openInbox(schema);
-  const events = [2, 1, 3].map((day) => ({
-    ...someEvent(),
-    id: `evt_${day}`,
-    created_at: `2026-01-0${day}T00:00:00Z`,
-  }));
-  await inbox.record(events, { dueInMs: null, origin: 'pull', keys: ['a', 'a', 'a'] });
-  expect(idsOf(await inbox.takeDue(TAKE))).toEqual(['evt_1']);
-  expect(await inbox.takeDue(TAKE)).toEqual([]);
-  await inbox.complete(await claimed(inbox, 'evt_1', 'a'));
-  expect(idsOf(await inbox.takeDue(TAKE))).toEqual(['evt_2']);
-});
-
-test('events of a key that were created at the same time are taken in the order of their page, not of their ids', async () => {
-  const inbox = await openInbox('one_time');
-  const created = { ...someEvent(), created_at: '2026-01-01T00:00:00Z' };
-  const page = ['c', 'a', 'd', 'b'].map((id) => ({ ...created, id }));
-  await inbox.record(page, { dueInMs: 0, origin: 'pull', keys: page.map(() => 'k') });
-  for (const { id } of page) {
-    expect(idsOf(await inbox.takeDue(TAKE))).toEqual([id]);
-    await inbox.complete(await claimed(inbox, id, 'k'));
-  }
-});
-
-test('an event that takeDue passes over is due at the latest when the lease or the visibility timeout of the other ends', async () => {
-  const schema = 'passed_over';
-  const inbox = await openInbox(schema);
-  const dueAt = async (id: string) => (await inbox.find(id))?.dueAt;
-  await fillKey(schema, 'taken', 2);
-  expect(idsOf(await inbox.takeDue(TAKE))).toEqual(['evt_taken_0']);
-  expect(await dueAt('evt_taken_1')).toBe(await dueAt('evt_taken_0'));
-
-  await claimed(inbox, 'holder', 'held');
-  await fillKey(schema, 'held', 2);
-  expect(await inbox.takeDue({ ...TAKE, visibilityTimeoutMs: 2 * HOUR_MS })).toEqual([]);
-  const held = await Promise.all(['evt_held_0', 'evt_held_1', 'holder'].map(dueAt));
-  expect(held[2]).toBeTypeOf('number');
-  expect(held).toEqual([held[2], held[2], held[2]]);
-});
-
-test('takeDue does not take an event that is claimed without its key at that time', async () => {
-  const schema = 'claimed_meanwhile';
-  const inbox = await openInbox(schema);
-  await fillKey(schema, 'k', 2);
-  const other = await pool.connect();
-  onTestFinished(async () => {
-    await other.query('ROLLBACK');
-    other.release();
-  });
-  await other.query('BEGIN');
-  const { rows } = await other.query(
-    `SELECT won FROM ${schema}.claim('evt_k_0', 'transfer.settled', 'push', 3600000, gen_random_uuid(), '{}', false, NULL)`,
-  );
-  expect(rows).toEqual([{ won: true }]);
-  const taken = inbox.takeDue(TAKE);
-  await vi.waitUntil(
-    async () => (await pool.query('SELECT FROM pg_locks WHERE NOT granted')).rows.length > 0,
-    { timeout: 60_000, interval: 10 },
-  );
-  await other.query('COMMIT');
-  expect(idsOf(await taken)).toEqual(['evt_k_1']);
-  expect(await inbox.find('evt_k_0')).toMatchObject({ state: 'leased', key: null });
-});
-
 test('a claim repeated while its event waits writes nothing', async () => {
   const schema = 'repeated';
   const inbox = await openInbox(schema);
@@ -239,26 +137,6 @@ test('an end makes the next event due when the first that waited is claimed with
   expect(idsOf(await inbox.takeDue(TAKE))).toEqual([next.id]);
 });
 
-test('a claim that replaces the key of an event makes the first event due that waits for the old key, and none of another', async () => {
-  const schema = 'replaced';
-  const inbox = await openInbox(schema);
-  const isDue = async (id: string) => ((await inbox.find(id))?.dueAt ?? 0) < Date.now() + HOUR_MS / 2;
-  const wait = async (id: string, key: string) => {
-    expect((await inbox.claim({ ...someEvent(), id }, { ...LONG, key })).state).toBe('waiting');
-  };
-  const claim = await inbox.claim({ ...someEvent(), id: 'lapsed' }, { ...LONG, leaseMs: 0, key: 'a' });
-  expect(claim.state).toBe('claimed');
-  await claimed(inbox, 'of b', 'b');
-  await wait('waits for b', 'b');
-  await claimed(inbox, 'of a', 'a');
-  // Created at the same time: the order is that in which they were received.
-  for (const id of ['first', 'second', 'third']) await wait(id, 'a');
-  await wait('lapsed', 'b');
-  expect((await inbox.find('lapsed'))?.key).toBe('b');
-  const due = await Promise.all(['first', 'second', 'third', 'waits for b', 'lapsed'].map(isDue));
-  expect(due).toEqual([true, false, false, false, false]);
-});
-
 test('an event that waits and is claimed with another key that is leased waits for that lease', async () => {
   const inbox = await openInbox('moved');
   await claimed(inbox, 'of a', 'a');
@@ -269,24 +147,6 @@ test('an event that waits and is claimed with another key that is leased waits f
   expect((await inbox.claim(event, { ...LONG, key: 'b' })).state).toBe('waiting');
   const [record, holder] = await Promise.all([event.id, longer.lease.id].map((id) => inbox.find(id)));
   expect(record).toMatchObject({ key: 'b', dueAt: holder?.dueAt });
-});
-
-test('a claim that replaces a key does not wait for an event that another transaction has locked', async () => {
-  const schema = 'skipped';
-  const inbox = await openInbox(schema);
-  const failed = await claimed(inbox, 'failed', 'a');
-  await inbox.fail(failed, { retryAfterMs: 0, error: 'no' });
-  await claimed(inbox, 'holder', 'a');
-  for (const id of ['locked', 'next']) await inbox.claim({ ...someEvent(), id }, { ...LONG, key: 'a' });
-  const client = await pool.connect();
-  onTestFinished(async () => {
-    await client.query('ROLLBACK');
-    client.release();
-  });
-  await client.query('BEGIN');
-  await client.query(`SELECT FROM ${schema}.events WHERE id = 'locked' FOR UPDATE`);
-  await claimed(inbox, 'failed', 'b');
-  expect((await inbox.find('next'))?.dueAt).toBeLessThan(Date.now() + HOUR_MS / 2);
 });
 
 test('of simultaneous claims of one event with different keys exactly one is answered claimed', async () => {
@@ -324,16 +184,9 @@ test('the history of events of a key has the leases that have lapsed, and nothin
   expect(await histories()).toEqual([['lapsed', 'lapsed'], ['failed']]);
   await claim(second, 0);
   expect(await histories()).toEqual([['lapsed', 'lapsed'], ['failed']]);
-  // takeDue takes one, and makes the one whose lease has lapsed wait.
-  expect(idsOf(await inbox.takeDue({ ...TAKE, visibilityTimeoutMs: 0 }))).toEqual([first.id]);
+  expect(await inbox.takeDue({ ...TAKE, visibilityTimeoutMs: 0 })).toHaveLength(2);
   expect(await histories()).toEqual([
     ['lapsed', 'lapsed'],
-    ['failed', 'lapsed'],
-  ]);
-  await claim(first, 0);
-  expect(idsOf(await inbox.takeDue({ ...TAKE, visibilityTimeoutMs: 0 }))).toEqual([first.id]);
-  expect(await histories()).toEqual([
-    ['lapsed', 'lapsed', 'lapsed'],
     ['failed', 'lapsed'],
   ]);
 });
@@ -593,28 +446,3 @@ async function makeDeadlock(): Promise<void> {
   expect(results.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
   for (const client of [one, other]) client.release();
 }
-
-test('takeDue finds the events behind a page of one key that another call makes wait meanwhile', async () => {
-  const schema = 'beside';
-  const inbox = await openInbox(schema);
-  await fillKey(schema, 'k', 20);
-  const others = Array.from({ length: 5 }, someEvent);
-  await inbox.record(others, { dueInMs: 0, origin: 'pull' });
-  const other = await pool.connect();
-  await other.query('BEGIN');
-  await other.query(`SELECT ${schema}.lock_key('k')`);
-  const second = inbox.takeDue(TAKE);
-  await vi.waitFor(
-    async () => {
-      const { rows } = await pool.query("SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted");
-      expect(rows).toHaveLength(1);
-    },
-    { timeout: 60_000 },
-  );
-  await other.query(
-    `SELECT * FROM ${schema}.take_keyed(ARRAY ['evt_k_0'], ARRAY ['transfer.settled'], 3600000, NULL)`,
-  );
-  await other.query('COMMIT');
-  other.release();
-  expect(new Set(idsOf(await second))).toEqual(new Set(others.map(({ id }) => id)));
-});

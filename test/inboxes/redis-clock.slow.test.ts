@@ -104,18 +104,6 @@ describeWithRedis('the Redis inbox by the clock of its server', () => {
     expect(clock.scripts).toBe(1);
   });
 
-  test('in the millisecond in which the lease of a key lapses, takeDue takes the event that was created first', async () => {
-    const { inbox, clock } = open();
-    await claimed(inbox, 'evt_1', { leaseMs: 10, key: KEY });
-    await inbox.record([event('evt_2', 1)], { ...DUE, keys: [KEY] });
-    clock.ms += 9;
-    expect(await inbox.takeDue(TAKE)).toEqual([]);
-    clock.ms += 1;
-    clock.scripts = 0;
-    expect((await inbox.takeDue(TAKE)).map(({ event: { id } }) => id)).toEqual(['evt_1']);
-    expect(clock.scripts).toBe(1);
-  });
-
   test('of events of a key that were created at the same time and received in one millisecond, the one that was received first is due first', async () => {
     const { inbox, clock } = open();
     const lease = await claimed(inbox, 'evt_0', { key: KEY });

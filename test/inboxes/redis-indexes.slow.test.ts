@@ -167,40 +167,4 @@ describeWithRedis('the indexes of the Redis inbox', () => {
       expect(await take(inbox, { limit, types: [TYPE] })).toHaveLength(limit);
     }
   });
-
-  test('takeDue with a limit of 1 takes the event behind one that is not due', async () => {
-    const waits = open();
-    await claimed(waits.inbox, event('evt_0'), { key: 'k' });
-    await waits.inbox.record([event('evt_1')], { ...DUE, keys: ['k'] });
-    await waits.inbox.record([event('evt_2')], DUE);
-    expect(await take(waits.inbox, { limit: 1 })).toEqual(['evt_2']);
-  });
-
-  test('a lease of a key that lapses is one attempt in the history, whether takeDue takes its event or makes it wait', async () => {
-    const first = open();
-    await first.inbox.record([event('evt_1', 1)], { ...DUE, keys: ['k'] });
-    await claimed(first.inbox, event('evt_2', 0), { leaseMs: 0, key: 'k' });
-    expect(await take(first.inbox)).toEqual(['evt_2']);
-    expect((await first.inbox.find('evt_2'))?.history).toMatchObject([{ result: 'lapsed' }]);
-    expect(await first.mentions('evt_2')).not.toContain('waiting:k');
-
-    const second = open();
-    await second.inbox.record([event('evt_1', 0)], { ...DUE, keys: ['k'] });
-    await claimed(second.inbox, event('evt_2', 1), { leaseMs: 0, key: 'k' });
-    expect(await take(second.inbox)).toEqual(['evt_1']);
-    expect((await second.inbox.find('evt_2'))?.history).toMatchObject([{ result: 'lapsed' }]);
-  });
-
-  test('events of a key that were created at the same time and recorded in one step are due in their order, whatever their ids', async () => {
-    const { inbox } = open();
-    const ids = ['evt_e', 'evt_d', 'evt_c', 'evt_b', 'evt_a'];
-    await inbox.record(
-      ids.map((id) => event(id)),
-      { ...DUE, keys: ids.map(() => 'k') },
-    );
-    for (const id of ids) {
-      expect(await take(inbox)).toEqual([id]);
-      await inbox.complete(await claimed(inbox, event(id), { key: 'k' }));
-    }
-  });
 });

@@ -13,7 +13,6 @@ const HOUR_MS = 3_600_000;
 const KEY = 'redeem_7';
 
 /** The due events of the key. */
-const KEYED = `keyed:16:transfer.settled:${KEY}`;
 const LEASE = { leaseMs: HOUR_MS, origin: 'push', key: KEY } as const;
 const TAKE = { limit: 16, visibilityTimeoutMs: HOUR_MS, types: ['transfer.settled'] } as const;
 
@@ -65,9 +64,7 @@ describeWithRedis('the ordering keys of the Redis inbox', () => {
       /** The keys that are there for an ordering key. */
       async ofKeys() {
         const all = await own.redis.keys(`{${prefix}}:*`);
-        return all
-          .map((key) => key.slice(prefix.length + 3))
-          .filter((key) => /^(holder|waiting|keyed):/.test(key));
+        return all.map((key) => key.slice(prefix.length + 3)).filter((key) => /^(holder|waiting):/.test(key));
       },
     };
   }
@@ -117,61 +114,6 @@ describeWithRedis('the ordering keys of the Redis inbox', () => {
     expect(done).toBe(50);
   });
 
-  test('takeDue among 20,000 due events of one key takes the one that was created first and those of other keys, in 21 scripts', async () => {
-    const { inbox, scripts } = open();
-    const events = eventsBySecond(20_000);
-    for (let from = 0; from < events.length; from += 1_000) {
-      // The last ones first, so that they are due first.
-      const page = events.slice(events.length - from - 1_000, events.length - from);
-      const keys = page.map(() => KEY);
-      await inbox.record(page, { dueInMs: 0, origin: 'pull', keys });
-    }
-    const others = [someEvent(), someEvent(), someEvent()];
-    await inbox.record(others, { dueInMs: 0, origin: 'pull', keys: [undefined, 'redeem_8', 'redeem_9'] });
-
-    scripts.count = 0;
-    const taken = [...(await inbox.takeDue(TAKE)), ...(await inbox.takeDue(TAKE))];
-    expect(idsOf(taken).sort()).toEqual([events[0], ...others].map((event) => event?.id).sort());
-    // 1,000 entries each, so that no script blocks Redis for long.
-    expect(scripts.count).toBeLessThanOrEqual(22);
-
-    // What waits costs nothing until it is its turn.
-    let lease = await claimed(inbox, events[0] as UnknownEvent);
-    const before = await countCommands();
-    for (const event of events.slice(1, 101)) {
-      await inbox.complete(lease);
-      const [next] = await inbox.takeDue(TAKE);
-      expect(next?.event.id).toBe(event.id);
-      lease = await claimed(inbox, event);
-    }
-    expect((await countCommands()) - before).toBeLessThan(100 * 150);
-  });
-
-  test('takeDue finds the events of other keys behind 20,000 due events of a key that is leased, in 21 scripts', async () => {
-    const { inbox, scripts } = open();
-    const events = eventsBySecond(20_000);
-    for (let from = 0; from < events.length; from += 1_000) {
-      const page = events.slice(from, from + 1_000);
-      await inbox.record(page, { dueInMs: 0, origin: 'pull', keys: page.map(() => KEY) });
-    }
-    await claimed(inbox, someEvent());
-    const other = someEvent();
-    await inbox.record([other], { dueInMs: 0, origin: 'pull', keys: ['redeem_8'] });
-    scripts.count = 0;
-    expect(idsOf(await inbox.takeDue(TAKE))).toEqual([other.id]);
-    expect(scripts.count).toBeLessThanOrEqual(21);
-    scripts.count = 0;
-    expect(await inbox.takeDue(TAKE)).toEqual([]);
-    expect(scripts.count).toBe(1);
-  });
-
-  test('of more events of a key than one script compares, takeDue takes the one that was created first also when their visibility timeout is over at once', async () => {
-    const { inbox } = open();
-    const events = eventsBySecond(3_000);
-    await inbox.record(events.toReversed(), { dueInMs: 0, origin: 'pull', keys: events.map(() => KEY) });
-    expect(idsOf(await inbox.takeDue({ ...TAKE, visibilityTimeoutMs: 0 }))).toEqual([events[0]?.id]);
-  });
-
   test('an ordering key leaves nothing behind in Redis but in the hashes of its events once they are done, dead, requeued and pruned', async () => {
     const { inbox, prefix, ofKeys } = open();
     const [done, dead, failed, waiting, taken, parked] = eventsBySecond(6);
@@ -180,7 +122,7 @@ describeWithRedis('the ordering keys of the Redis inbox', () => {
     await inbox.record([taken], { dueInMs: 0, origin: 'push', keys: [KEY] });
     const leases = { done: await claimed(inbox, done) };
     expect((await inbox.claim(waiting, LEASE)).state).toBe('waiting');
-    expect((await ofKeys()).sort()).toEqual([`holder:${KEY}`, KEYED, `waiting:${KEY}`]);
+    expect((await ofKeys()).sort()).toEqual([`holder:${KEY}`, `waiting:${KEY}`]);
     await inbox.complete(leases.done);
     await inbox.fail(await claimed(inbox, dead), { retryAfterMs: null, error: 'no' });
     await inbox.fail(await claimed(inbox, failed), { retryAfterMs: HOUR_MS, error: 'no' });

@@ -183,19 +183,6 @@ describe('an event that no longer waits for its key gives its turn to the next o
     expect(await dueAt('requeued')).toBe(clock.ms - MINUTE_MS);
     expect(await dueAt('next')).toBe(clock.ms);
   });
-
-  test('when takeDue returned it', async () => {
-    const { inbox, clock, claim, lease, dueAt } = openKeyed();
-    await lease('next');
-    expect((await claim('taken', '2026-01-01T00:00:00Z')).state).toBe('waiting');
-    clock.ms += HOUR_MS;
-    const takenUntil = clock.ms + MINUTE_MS;
-    expect(await taken(inbox)).toEqual(['taken']);
-    clock.ms += 1_000;
-    await inbox.complete(await lease('pushed'));
-    expect(await dueAt('taken')).toBe(takenUntil);
-    expect(await dueAt('next')).toBe(clock.ms);
-  });
 });
 
 test('pruning drops an event as soon as it has been done for `olderThanMs`', async () => {
@@ -281,8 +268,7 @@ describe('events of an ordering key whose clock is set back by a year', () => {
     const { inbox, clock } = await setBack();
     expect(await taken(inbox)).toEqual([]);
     clock.ms += HOUR_MS;
-    expect(await taken(inbox)).toEqual(['holder']);
-    expect((await inbox.find('waiting'))?.dueAt).toBe(clock.ms + MINUTE_MS);
+    expect((await taken(inbox)).sort()).toEqual(['holder', 'waiting']);
   });
 
   test('the waiting event is due immediately when the other event is completed', async () => {

@@ -1,13 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Database from 'libsql';
-import {
-  createReceiver,
-  type Inbox,
-  type StoredGap,
-  toWebhookResponse,
-  type UnknownEvent,
-} from 'stablehooks';
+import { createReceiver, type StoredGap, toWebhookResponse, type UnknownEvent } from 'stablehooks';
 import { type SqliteLike, sqliteInbox } from 'stablehooks/inboxes/sqlite';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { connect, drivers, freshPath, type NodeSqlite, nodeSqlite } from './sqlite-drivers.js';
@@ -408,88 +402,5 @@ describe('the SQLite inbox in use', () => {
     await Promise.all(claims.map((claim) => claim.state === 'claimed' && inbox.complete(claim.lease)));
     expect(await inbox.prune({ olderThanMs: 0 })).toBe(2_500);
     expect(await inbox.prune({ olderThanMs: 0 })).toBe(0);
-  });
-});
-
-describe('takeDue over 12,000 due events of few keys', () => {
-  const TAKE = { limit: 10, visibilityTimeoutMs: HOUR_MS, types: ['transfer.settled'] } as const;
-  const KEYED = { ...LEASE, key: 'wallet' } as const;
-
-  /** The events in turn of each key, the one that was created first in the middle; half of them are parked. */
-  async function record(inbox: ReturnType<typeof sqliteInbox>, [...names]: readonly string[] = [KEYED.key]) {
-    const events = Array.from({ length: 12_000 }, (_, index) => ({
-      ...event(`evt_${index}`),
-      created_at: new Date(1_767_000_000_000 + Math.abs(index - 7_000)).toISOString(),
-    }));
-    const keys = events.map((_, index) => names[index % names.length]);
-    await inbox.record(events.slice(0, 6_000), { dueInMs: 0, origin: 'pull', keys });
-    await inbox.record(events.slice(6_000), { dueInMs: null, origin: 'pull', keys });
-    return events.map(({ id }) => id);
-  }
-
-  const idsOf = (taken: readonly { readonly event: UnknownEvent }[]) =>
-    taken.map((stored) => stored.event.id);
-
-  /** Takes what is due and claims another event at the same time; returns what was taken, and which call ended first. */
-  async function takeBesideClaim(inbox: Inbox<unknown>, options: Parameters<typeof inbox.takeDue>[0]) {
-    const ended: string[] = [];
-    const take = async () => {
-      const taken = await inbox.takeDue(options);
-      ended.push('takeDue');
-      return taken;
-    };
-    const claim = async () => {
-      await inbox.claim(event('other'), LEASE);
-      ended.push('claim');
-    };
-    const [taken] = await Promise.all([take(), claim()]);
-    return { ids: idsOf(taken), ended };
-  }
-
-  test.each([HOUR_MS, 0])(
-    'takes the one of a key that was created first, in several steps between which others run (visible after %i ms)',
-    async (visibilityTimeoutMs) => {
-      const inbox = sqliteInbox(connect(freshPath()), { runtime: { now: () => 1_767_323_045_678 } });
-      await record(inbox);
-      expect(await takeBesideClaim(inbox, { ...TAKE, visibilityTimeoutMs })).toEqual({
-        ids: ['evt_7000'],
-        ended: ['claim', 'takeDue'],
-      });
-    },
-  );
-
-  test('takes of each of four keys the one that was created first, and each of them once', async () => {
-    const inbox = sqliteInbox(connect(freshPath()), { runtime: { now: () => 1_767_323_045_678 } });
-    await record(inbox, ['a', 'b', 'c', 'd']);
-    const ids: string[] = [];
-    for (let taken = await inbox.takeDue(TAKE); taken.length > 0; taken = await inbox.takeDue(TAKE)) {
-      ids.push(...idsOf(taken));
-    }
-    expect(ids.toSorted()).toEqual(['evt_6998', 'evt_6999', 'evt_7000', 'evt_7001']);
-  });
-
-  test('makes those of four leased keys wait in several steps, between which others run', async () => {
-    const inbox = sqliteInbox(connect(freshPath()), { runtime: { now: () => 1_767_323_045_678 } });
-    const names = ['a', 'b', 'c', 'd'];
-    for (const key of names) await inbox.claim(event(key), { ...LEASE, key });
-    await record(inbox, names);
-    expect(await takeBesideClaim(inbox, TAKE)).toEqual({ ids: [], ended: ['claim', 'takeDue'] });
-  });
-
-  test('makes all of one key wait while it is leased, and takes an event of another key', async () => {
-    const clock = { ms: 1_767_323_045_678 };
-    const inbox = sqliteInbox(connect(freshPath()), { runtime: { now: () => clock.ms } });
-    const holder = await inbox.claim(event('holder'), KEYED);
-    const ids = await record(inbox);
-    clock.ms += 1;
-    await inbox.record([event('other')], { dueInMs: 0, origin: 'pull', keys: ['other'] });
-    expect(idsOf(await inbox.takeDue(TAKE))).toEqual(['other']);
-    expect(await inbox.takeDue(TAKE)).toEqual([]);
-    const dueAt = (await inbox.find('holder'))?.dueAt;
-    for (const id of [ids[0], ids[6_500], ids[11_999]]) {
-      expect(await inbox.find(id ?? '')).toMatchObject({ state: 'received', dueAt });
-    }
-    expect(holder.state === 'claimed' && (await inbox.complete(holder.lease))).toBe(true);
-    expect(idsOf(await inbox.takeDue(TAKE))).toEqual(['evt_7000']);
   });
 });

@@ -70,6 +70,5 @@ test('an index holds only the events that are looked up by it: most events are d
     stablehooks_pruned: 8,
     stablehooks_key_leased: 1,
     stablehooks_key_waiting: 1,
-    stablehooks_key_due: 5,
   });
 });

@@ -7,7 +7,6 @@ import {
   otherTurn,
   simultaneously,
   someEvents,
-  sortedIds,
   test,
   textOf512Bytes,
   until,
@@ -44,7 +43,7 @@ export const keyCases = [
     'an event that failed and waits for its retry time does not keep its key':
       'claim A:k; delay A; claim B:k; claim A:k = failed',
     'a dead event of a key that is requeued while the key is leased runs after that lease':
-      'claim A:k; kill A; claim B:k; requeue A; due = none; complete B; run A:k',
+      'claim A:k; kill A; claim B:k; requeue A; due = A; claim A:k = waiting; due = none; complete B; run A:k',
     ...Object.fromEntries(
       ENDS.map((end) => [
         `after ${end} of a lease with a key, its event that was created first is due, and only that one`,
@@ -55,7 +54,8 @@ export const keyCases = [
     'events of a key that were created at the same time are due in the order in which they were received':
       'claim A1:k; claim A2:k = waiting; claim A3:k = waiting; claim A4:k = waiting; complete A1; run A2:k A3:k A4:k',
     'an event that was recorded without its key has its place among the events of the key when it gets it': `
-      record D C; claim C:k; fail C; claim A:k; claim D:k = waiting; claim B:k = waiting; complete A; run B:k C:k D:k`,
+      record D C; claim C:k; fail C; claim A:k; claim D:k = waiting; claim B:k = waiting; claim C:k = waiting
+      complete A; run B:k C:k D:k`,
     'a lost lease with a key makes no event of the key due':
       'claim A:k lapsed; claim A:k = 2; claim B:k = waiting; lost A.1; due = none; complete A; run B:k',
     'the claim of another event of the key takes a lapsed lease away, and the event that had it waits': `
@@ -71,10 +71,6 @@ export const keyCases = [
     'record stores the key of each event, and a claim replaces it': `
       record A:a B:b C; get A key = a; get B key = b; get C key = null
       claim A:c; complete A; claim B; claim C:b; get A key = c; get B key = null; get C key = b`,
-    'a claim that removes the key of an event makes the next event of its old key due':
-      'record D:k C:k B:k A:k; due = A; claim A; due = B; claim B; due = C; claim C; due = D',
-    'a claim that replaces the key of an event makes the next event of its old key due': `
-      record D:k C:k B:k A:k; due = A; claim A:m; due = B; complete A; claim B:m; due = C; complete B; claim C:m; due = D`,
     'an event that is claimed with another key after its lease has lapsed does not hold the key that it had':
       'record C:k later; claim A:k lapsed; claim A:m = 2; claim B:k = 1',
     'an event that waits for a key and is claimed with another neither frees the key nor keeps its other events back': `
@@ -82,12 +78,8 @@ export const keyCases = [
       run C:k; is B = done 1`,
     'an event that waits for a key and is claimed without it is not made due by the key':
       'claim A:k; claim B:k = waiting; claim C:k = waiting; claim C; complete C; complete A; run B:k; is C = done 1',
-    'takeDue takes one event of a key, the one that was created first, and the others when it has ended':
-      'record D:k C:k B:k A:k E; due = A E; due = none; claim A:k; complete A; run B:k C:k D:k',
-    'the events of a key are due again when the one that was taken was not claimed within the visibility timeout':
-      'record B:k A:k; due shown = A; due = A; is B = received 0',
-    'takeDue takes a failed event of a key before one that was created later, and events of other types keep neither back':
-      'record a:k; record b:k parked; claim C:k; fail C; record D:k; run C:k D:k; due other = a',
+    'takeDue takes all due events of a key, and after the claim of one of them the others run in the order of their creation':
+      'record D:k C:k B:k A:k E; due = A B C D E; due = none; claim D:k; claim C:k = waiting; claim A:k = waiting; claim B:k = waiting; complete D; run A:k B:k C:k',
   }),
   test('an event that waits is due when the lease lapses, without the end of any attempt', async (inbox) => {
     // A machine that stalls for longer than the lease lets the second claim win: then it is tried again.
@@ -97,7 +89,7 @@ export const keyCases = [
       return (await inbox.claim(event, { key })).state === 'waiting' ? event : undefined;
     });
     const taken = await until('The event that waits was not due after the lease had lapsed.', async () => {
-      return (await inbox.takeDue({ limit: 1 }))[0];
+      return (await inbox.takeDue()).find(({ id }) => id === waiting.id);
     });
     assert.deepEqual(taken, waiting);
   }),
@@ -115,28 +107,6 @@ export const keyCases = [
     await inbox.claim(early, K);
     await inbox.port.complete(lease);
     assert.deepEqual(await inbox.takeDue(), [early]);
-  }),
-  test('takeDue takes no event of a key that is leased, and finds the events of other keys behind many of that key', async (inbox) => {
-    const [others, hot] = [someEvents(2), someEvents(100)];
-    await inbox.record(hot, { dueInMs: -HOUR_MS, keys: hot.map(() => K.key) });
-    await inbox.record(others, { keys: ['m', undefined] });
-    const lease = await inbox.claimed(someEvent(), K);
-    assert.deepEqual(sortedIds(await inbox.takeDue({ limit: 2 })), sortedIds(others));
-    assert.deepEqual(await inbox.takeDue(), []);
-    await inbox.port.complete(lease);
-    assert.equal((await inbox.takeDue()).length, 1);
-  }),
-  test('takeDue takes an event without a key once, when it reads on behind the events of a key', async (inbox) => {
-    const [free, hot, later] = [someEvents(1), someEvents(10), someEvents(1)];
-    await inbox.record(free, { dueInMs: -2_000 });
-    await inbox.record(hot, { dueInMs: -1_000, keys: hot.map(() => K.key) });
-    await inbox.record(later);
-    const taken = await inbox.takeDue({ limit: 3 });
-    assert.equal(new Set(sortedIds(taken)).size, 3);
-    assert.deepEqual(
-      sortedIds(taken.filter(({ id }) => !sortedIds(hot).includes(id))),
-      sortedIds([...free, ...later]),
-    );
   }),
   test('of 40 simultaneous claims of events of one key exactly one is answered claimed, and of distinct keys all are', async (inbox) => {
     const claims = (keyOf: (index: number) => string) =>
@@ -159,21 +129,27 @@ export const keyCases = [
       done.add(event);
       return true;
     };
-    const keyOf = new Map(someEvents(60).map((event, index) => [event, `redeem_${index % 5}`]));
-    const eventOf = new Map([...keyOf.keys()].map((event) => [event.id, event]));
-    await inbox.record([...keyOf.keys()], { keys: [...keyOf.values()] });
+    const keyed = (count: number) =>
+      someEvents(count).map((event, index) => [event, `redeem_${index % 5}`] as const);
+    const [recorded, delivered] = [keyed(60), keyed(50)];
+    const known = new Map([...recorded, ...delivered].map(([event, key]) => [event.id, { event, key }]));
+    await inbox.record(
+      recorded.map(([event]) => event),
+      { keys: recorded.map(([, key]) => key) },
+    );
     const takers = simultaneously(10, () =>
       until('takeDue did not return every event of the keys.', async () => {
         for (const { id } of await inbox.takeDue({ limit: 3 })) {
-          const event = eventOf.get(id) ?? assert.fail(`takeDue returned ${id}, which was not recorded.`);
-          await run(event, keyOf.get(event) ?? '');
+          const { event, key } =
+            known.get(id) ?? assert.fail(`takeDue returned ${id}, which was not recorded.`);
+          await run(event, key);
         }
-        return [...keyOf.keys()].every((event) => done.has(event)) || undefined;
+        return recorded.every(([event]) => done.has(event)) || undefined;
       }),
     );
     const claimers = simultaneously(50, (index) => {
-      const event = someEvent();
-      const claim = async () => (await run(event, `redeem_${index % 5}`)) || undefined;
+      const [event, key] = delivered[index] ?? assert.fail();
+      const claim = async () => (await run(event, key)) || undefined;
       return until('A claim of a key was never answered claimed.', claim);
     });
     await Promise.all([takers, claimers]);
