@@ -1,4 +1,5 @@
 import { readOptions, rule } from '../core/options.js';
+import type { readListOptions, Selection } from './operation-options.js';
 import { type PgLike, QUERIES_RULE } from './postgres-client.js';
 import {
   CLOCK,
@@ -17,6 +18,7 @@ import {
   type Tables,
 } from './postgres-expressions.js';
 import { writeKeyFunctions } from './postgres-keys.js';
+import { type ConditionSql, type SqlPart, toWhere, writeList } from './selection.js';
 
 /** Options of everything that needs to know where the tables are. */
 export interface PostgresSchemaOptions {
@@ -91,6 +93,16 @@ BEGIN
 END $claim$;
 `;
 
+/** The id that a stored text has; NULL if the text is not the JSON of an event. Only the id is decoded: a payload can have \u0000. */
+const writeStoredId = ({ schema }: Tables) => `
+  CREATE OR REPLACE FUNCTION ${schema}.stored_id(event_json text) RETURNS text
+  LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $stored$
+BEGIN
+  RETURN (event_json::json -> 'id') #>> '{}';
+EXCEPTION WHEN data_exception THEN
+  RETURN NULL;
+END $stored$;`;
+
 /** The SQLSTATE of a COMMIT that the server refused, because the event of the transaction was not marked done. */
 const COMMIT_REFUSED = 'SH001';
 
@@ -162,7 +174,7 @@ IF to_regclass('${fences}') IS NULL THEN
     oldest text
   );
 ${writeKeyFunctions(tables)}
-${writeClaim(tables)}${writeFences(tables)}
+${writeClaim(tables)}${writeStoredId(tables)}${writeFences(tables)}
 END IF;
 END $version1$`,
   ];
@@ -191,28 +203,49 @@ ${writeMigrations(tables).join(';\n')};
 END $migration$`);
 }
 
+interface Limited {
+  readonly selection: Selection;
+  readonly limit: number;
+}
+
+/** The part as a statement of Postgres, with `$1` for its first value. */
+function numbered({ text, values }: SqlPart): SqlPart {
+  let count = 0;
+  return { text: text.replaceAll('?', () => `$${++count}`), values };
+}
+
 /** Returns every statement of the inbox for a checked schema; each is atomic at READ COMMITTED and uses the server's clock. */
 export function writeStatements(name: string) {
   const tables = quoteTables(name);
   const { schema, events, poll, fences } = tables;
   // Returned columns have names of one word: data layers can be told to rename others, as to camel case.
-  const record = `id, type, state, attempts, source, key, traceparent, last_error AS error, event,
+  const record = `id, type, state, attempts, source, key, traceparent, last_error AS error, event AS json,
   history::text AS history,
   ${ms('received_at')} AS received, ${ms('updated_at')} AS updated, ${ms('due_at')} AS due`;
   const pollState = `since::double precision AS since, watermark::double precision AS watermark, gaps,
   list_limit AS "limit", oldest`;
-  // With a condition that also allows no id, or the row as one subquery, the planner reads every row before it.
-  const list = (isAfter: '>' | '<', direction: 'ASC' | 'DESC') => {
-    const write = (rest: string) =>
-      `${rest} ORDER BY received_at ${direction}, id ${direction} LIMIT $2::int`;
-    const first = `SELECT ${record} FROM ${events} WHERE state = $1::text`;
-    return {
-      first: write(first),
-      after: write(`WITH last AS MATERIALIZED (
-  SELECT received_at, id FROM ${events} WHERE id = $3::text
-)
-${first} AND (received_at, id) ${isAfter} ((SELECT received_at FROM last), (SELECT id FROM last))`),
-    };
+  const conditions: ConditionSql = {
+    ids: 'id = ANY (?::text[])',
+    type: 'type = ?::text',
+    key: 'key = ?::text',
+    receivedSince: `received_at >= ${fromMs('?')}`,
+    receivedUntil: `received_at < ${fromMs('?')}`,
+    updatedSince: `updated_at >= ${fromMs('?')}`,
+    updatedUntil: `updated_at < ${fromMs('?')}`,
+    error: 'position(?::text IN last_error) > 0',
+    damaged: `state <> 'done' AND ${schema}.stored_id(event) IS DISTINCT FROM id`,
+  };
+  /** Changes the selected events that were received first, and returns how many. */
+  const update = (set: string, { selection, limit }: Limited, first: readonly string[] = []): SqlPart => {
+    const { text, values } = toWhere(selection, conditions);
+    return numbered({
+      text: `WITH changed AS (
+  UPDATE ${events} AS e SET ${set} WHERE id = ANY (ARRAY (
+    SELECT id FROM ${events} WHERE ${text} ORDER BY received_at, id LIMIT ${limit} FOR UPDATE))
+  RETURNING id, ${DURABLY}
+) SELECT count(*)::double precision AS count FROM changed`,
+      values: [...first, ...values],
+    });
   };
   /** A value of the done events that are not pruned, and of those that are: each is read from an index of its own. */
   const doneRows = (value: string) =>
@@ -241,7 +274,7 @@ ${first} AND (received_at, id) ${isAfter} ((SELECT received_at FROM last), (SELE
     history = CASE WHEN e.state = 'leased' THEN ${LAPSED} ELSE e.history END
   WHERE e.id = ANY (ARRAY (SELECT id FROM found WHERE key IS NULL)) RETURNING e.id, e.event, ${DURABLY}
 )
-SELECT found.id, found.key, taken.event FROM found LEFT JOIN taken ON found.id = taken.id
+SELECT found.id, found.key, taken.event AS json FROM found LEFT JOIN taken ON found.id = taken.id
 ORDER BY found.at, found.received_at`;
   };
 
@@ -349,7 +382,7 @@ SELECT id, state FROM ${events} WHERE id = ANY ($1::text[])`,
     takeDueAsOf: takeDue(fromMs('$4')),
 
     /** ids, types, visibilityTimeoutMs, the time in epoch ms or null (now). Takes the first due event of the key of each id. */
-    takeKeyed: `SELECT event_key AS key, event_json AS event, passed, taken_ms AS taken, ${DURABLY}
+    takeKeyed: `SELECT event_key AS key, event_json AS json, passed, taken_ms AS taken, ${DURABLY}
 FROM ${schema}.take_keyed($1::text[], $2::text[], $3, $4::double precision)`,
 
     /** holder, leaseMs */
@@ -374,8 +407,17 @@ WHERE holder = $1::text RETURNING holder, ${DURABLY}`,
     /** id */
     has: `SELECT id FROM ${events} WHERE id = $1::text`,
 
-    /** state, limit; `after` also the id to continue after */
-    list: { oldest: list('>', 'ASC'), newest: list('<', 'DESC') },
+    list: (options: ReturnType<typeof readListOptions>) =>
+      numbered(writeList(options, { columns: record, events, sql: conditions })),
+
+    countSelected(selection: Selection) {
+      const { text, values } = toWhere(selection, conditions);
+      return numbered({
+        text: `SELECT state, count(*)::double precision AS count, ${ms('min(updated_at)')} AS oldest
+FROM ${events} WHERE ${text} GROUP BY state`,
+        values,
+      });
+    },
 
     // Most events are done. To count the entries of a small index, and to look up its least, takes a part of the time
     // that grouping all rows takes.
@@ -386,9 +428,24 @@ WHERE holder = $1::text RETURNING holder, ${DURABLY}`,
     least(${doneRows('min(updated_at)')})
 ) AS counted`,
 
-    /** id */
-    requeue: `UPDATE ${events} SET state = 'received', attempts = 0, due_at = ${CLOCK}, updated_at = ${CLOCK}
-WHERE id = $1::text AND state = ANY ('{dead,failed}') RETURNING id, ${DURABLY}`,
+    requeue: (which: Limited) =>
+      update(`state = 'received', attempts = 0, due_at = ${CLOCK}, updated_at = ${CLOCK}`, which),
+
+    discard: (which: Limited, by: string, reason: string) =>
+      update(
+        `state = 'done', due_at = NULL, last_error = NULL, waiting = NULL, updated_at = ${CLOCK},
+    history = (coalesce(e.history, '[]') - (-10)) || jsonb_build_object('attempt', e.attempts, 'startedAt', ${ms(CLOCK)},
+      'endedAt', ${ms(CLOCK)}, 'result', 'discarded', 'error', NULL, 'by', ?::text, 'reason', ?::text)`,
+        which,
+        [by, reason],
+      ),
+
+    /** ids */
+    importDone: `WITH added AS (
+  INSERT INTO ${events} (id, type, source, state)
+  SELECT id, '', 'import', 'done' FROM unnest($1::text[]) AS imported (id) ORDER BY id COLLATE "C"
+  ON CONFLICT (id) DO NOTHING RETURNING id, ${DURABLY}
+) SELECT count(*)::double precision AS count FROM added`,
 
     /** olderThanMs, limit */
     prune: `WITH pruned AS (

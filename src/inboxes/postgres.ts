@@ -9,10 +9,17 @@ import {
   type InboxOperations,
   type Lease,
   type RecordResult,
-  type StoredEvent,
 } from '../core/ports.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
-import { readListOptions, readPruneOptions, unknownAfter } from './operation-options.js';
+import {
+  readCountOptions,
+  readDiscardOptions,
+  readImportedIds,
+  readListOptions,
+  readPruneOptions,
+  readRequeueOptions,
+  unknownAfter,
+} from './operation-options.js';
 import {
   FENCE_SAVEPOINT,
   type PgClientLike,
@@ -33,7 +40,8 @@ import {
   rolledBackAtCommit,
 } from './postgres-errors.js';
 import { type PostgresSchemaOptions, SCHEMA_RULE, writeStatements } from './postgres-sql.js';
-import { type EventRow, type PollRow, toCounts, toPollState, toRecord } from './rows.js';
+import { type EventRow, type PollRow, toCounts, toPollState, toRecord, toStored } from './rows.js';
+import type { SqlPart } from './selection.js';
 
 export * from './postgres-adapters.js';
 export type {
@@ -122,6 +130,8 @@ export function postgresInbox(
       }
     }
   }
+
+  const sendPart = <Row>({ text, values }: SqlPart) => send<Row>(text, [...values]);
 
   async function transaction(
     { id, token, key }: Lease,
@@ -228,9 +238,7 @@ export function postgresInbox(
     ...(transactional && { transaction }),
 
     async fail({ id, token, key }, { retryAfterMs, error }) {
-      // A Postgres text cannot hold U+0000.
-      const message = error.slice(0, 1_000).replaceAll('\0', '\ufffd');
-      const values = [id, token, retryAfterMs, message];
+      const values = [id, token, retryAfterMs, storable(error.slice(0, 1_000))];
       const rows = await (key === undefined
         ? send(statements.fail, values)
         : send(statements.failKeyed, [...values, key]));
@@ -245,8 +253,8 @@ export function postgresInbox(
       return store(events, { ...options, state: 'done', dueInMs: null });
     },
 
-    async takeDue({ limit, visibilityTimeoutMs, types }) {
-      const taken: StoredEvent[] = [];
+    async takeDue({ limit, visibilityTimeoutMs, types, onDamaged }) {
+      const taken: Omit<DueRow, 'key'>[] = [];
       // Events that one round makes wait are not due in the next.
       let asOf: number | null = null;
       for (let mayHaveMore = true; mayHaveMore && taken.length < limit; ) {
@@ -266,18 +274,19 @@ export function postgresInbox(
           },
         );
         asOf = rows[0]?.taken ?? asOf;
-        const firsts = new Map(rows.map(({ key, event }) => [key, event]));
-        for (const { key, event } of due) {
-          const json = key === null ? event : firsts.get(key);
-          if (key !== null) firsts.delete(key);
-          if (json != null) taken.push({ event: JSON.parse(json) as UnknownEvent, json });
+        const firsts = new Map(rows.map(({ key, json }) => [key, json]));
+        for (const row of due) {
+          const json = row.key === null ? row.json : firsts.get(row.key);
+          if (row.key !== null) firsts.delete(row.key);
+          if (row.key === null) taken.push(row);
+          else if (json != null) taken.push({ id: (JSON.parse(json) as UnknownEvent).id, json });
         }
         // Fewer than asked for are all that is due, unless a key has more than one statement passes over. A key that gives
         // nothing may be in the hands of another call, which has passed over all of this page.
         const isFull = due.length === asked;
-        mayHaveMore = rows.some(({ event, passed }) => isFull || (event === null && passed > 0));
+        mayHaveMore = rows.some(({ json, passed }) => isFull || (json === null && passed > 0));
       }
-      return taken;
+      return toStored(taken, onDamaged);
     },
 
     async acquirePoll({ holder, leaseMs }) {
@@ -314,23 +323,32 @@ export function postgresInbox(
     },
 
     async list(options) {
-      const { state, limit, after, order } = readListOptions(options);
-      const { first, after: next } = statements.list[order];
-      const rows = await (after === undefined
-        ? send<EventRow>(first, [state, limit])
-        : send<EventRow>(next, [state, limit, after]));
-      // There is none after an event that is not there.
+      const query = readListOptions(options);
+      const { after } = query;
+      const rows = await sendPart<EventRow>(statements.list(query));
       if (after !== undefined && rows.length === 0 && (await send(statements.has, [after])).length === 0)
         throw unknownAfter(after);
       return rows.map(toRecord);
     },
 
-    async count() {
-      return toCounts(await send<InboxCount>(statements.count));
+    async count(filter) {
+      if (filter === undefined) return toCounts(await send<InboxCount>(statements.count));
+      return toCounts(await sendPart<InboxCount>(statements.countSelected(readCountOptions(filter))));
     },
 
-    async requeue(id) {
-      return (await send(statements.requeue, [id])).length > 0;
+    async requeue(which) {
+      return countOf(await sendPart(statements.requeue(readRequeueOptions(which))));
+    },
+
+    async discard(options) {
+      const { by, reason, ...which } = readDiscardOptions(options);
+      return countOf(await sendPart(statements.discard(which, storable(by), storable(reason))));
+    },
+
+    async importDone(ids) {
+      let added = 0;
+      for (const page of readImportedIds(ids)) added += countOf(await send(statements.importDone, [page]));
+      return added;
     },
 
     async prune(options) {
@@ -345,6 +363,12 @@ export function postgresInbox(
     },
   };
 }
+
+/** A Postgres text cannot hold U+0000. */
+const storable = (text: string) => text.replaceAll('\0', '\ufffd');
+
+/** The answer of a statement that counts what it changed. */
+const countOf = ([row]: readonly unknown[]) => (row as { readonly count: number }).count;
 
 /** An array of strings as Postgres writes it: postgres.js with `fetch_types: false` sends no arrays. */
 function toArrayText(items: readonly string[]): string {
@@ -382,13 +406,13 @@ interface DueRow {
   readonly id: string;
   readonly key: string | null;
   /** `null` if it has a key, and is not taken yet. */
-  readonly event: string | null;
+  readonly json: string | null;
 }
 
 interface KeyRow {
   readonly key: string;
   /** The event that was taken, if any. */
-  readonly event: string | null;
+  readonly json: string | null;
   /** How many events were passed over. */
   readonly passed: number;
   /** Events that were due at this time are searched. Epoch ms. */

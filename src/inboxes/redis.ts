@@ -9,14 +9,26 @@ import {
   type Inbox,
   type InboxCount,
   type InboxOperations,
+  type InboxRecord,
+  type InboxState,
   type PollState,
   type RecordResult,
 } from '../core/ports.js';
 import { redactCommand } from '../core/redact-command.js';
 import { RUNTIME, type RuntimeOptions, toRuntime } from '../core/runtime.js';
-import { readListOptions, readPruneOptions, unknownAfter } from './operation-options.js';
+import {
+  readCountOptions,
+  readDiscardOptions,
+  readImportedIds,
+  readListOptions,
+  readPruneOptions,
+  readRequeueOptions,
+  type Selection,
+  unknownAfter,
+} from './operation-options.js';
 import { REDIS_SCRIPTS, type RedisScript } from './redis-lua.js';
-import { type EventRow, toRecord } from './rows.js';
+import { type EventRow, toRecord, toStored } from './rows.js';
+import { byAge, isSelected } from './selection.js';
 
 /**
  * Runs scripts. A client of `@upstash/redis` needs no adapter; adapt ioredis with {@link fromIoredis} and
@@ -116,7 +128,15 @@ const REDIS_RULE = rule(
 
 type StoreSettings = Parameters<Inbox['record']>[1] & { readonly state: 'received' | 'parked' | 'done' };
 
-/** How many events one script prunes: Redis runs nothing else meanwhile. */
+/** Which records to read. */
+interface Query extends Partial<ReturnType<typeof readListOptions>> {
+  readonly selection: Selection;
+  readonly limit: number;
+}
+
+/** How many events one script reads, changes or prunes: Redis runs nothing else meanwhile. */
+const MAX_PAGE = 500;
+const CHANGE_BATCH = 1_000;
 const PRUNE_BATCH = 1_000;
 
 /**
@@ -169,6 +189,65 @@ export function redisInbox(
     return reply as readonly RecordResult[];
   }
 
+  /** The selected records of a state, in pages that become larger: a filter can find few. */
+  async function* readPages(state: InboxState, { selection, limit, after = '', order }: Query) {
+    for (let last = after, size = Math.min(limit, MAX_PAGE); ; size = Math.min(size * 2, MAX_PAGE)) {
+      const reply = await scripts.list([state, size, last, order ?? 'oldest']);
+      if (reply[0] === 'unknown') throw unknownAfter(last);
+      const page = (reply as readonly EventRow[]).map(toRecord);
+      yield page.filter((record) => isSelected(record, selection));
+      last = page.at(-1)?.id ?? '';
+      if (page.length < size) return;
+    }
+  }
+
+  /** The selected records, in their order. Scripts read pages of a state: Redis runs nothing else meanwhile. */
+  async function select(query: Query): Promise<readonly InboxRecord[]> {
+    const { selection, limit, order } = query;
+    const compare: typeof byAge = order === 'newest' ? (one, other) => byAge(other, one) : byAge;
+    const found = selection.ids === undefined ? await search(query) : await findAll(query, compare);
+    return found.toSorted(compare).slice(0, limit);
+  }
+
+  async function search(query: Query): Promise<readonly InboxRecord[]> {
+    const found: InboxRecord[] = [];
+    for (const state of query.selection.states) {
+      let room = query.limit;
+      for await (const page of readPages(state, query)) {
+        found.push(...page);
+        room -= page.length;
+        if (room <= 0) break;
+      }
+    }
+    return found;
+  }
+
+  async function findAll(
+    { selection, after }: Query,
+    compare: typeof byAge,
+  ): Promise<readonly InboxRecord[]> {
+    const { ids = [] } = selection;
+    const [last] = after === undefined ? [] : await find([after]);
+    if (after !== undefined && last === undefined) throw unknownAfter(after);
+    return (await find([...new Set(ids)])).filter(
+      (record) => isSelected(record, selection) && (last === undefined || compare(record, last) > 0),
+    );
+  }
+
+  async function find(ids: readonly string[]): Promise<readonly InboxRecord[]> {
+    return ((await scripts.find(ids)) as readonly EventRow[]).map(toRecord);
+  }
+
+  /** Changes records that have not changed since they were read, and returns how many. */
+  async function change(records: readonly InboxRecord[], run: RunScript): Promise<number> {
+    let changed = 0;
+    for (let at = 0; at < records.length; at += CHANGE_BATCH) {
+      const page = records.slice(at, at + CHANGE_BATCH);
+      changed += Number((await run(page.flatMap(({ id, updatedAt }) => [id, updatedAt])))[0]);
+    }
+    return changed;
+  }
+
   return {
     durable: true,
 
@@ -197,12 +276,12 @@ export function redisInbox(
 
     ignore: (events, options) => store(events, { ...options, state: 'done', dueInMs: null }),
 
-    async takeDue({ limit, visibilityTimeoutMs, types }) {
-      let events: readonly string[];
+    async takeDue({ limit, visibilityTimeoutMs, types, onDamaged }) {
+      let rows: readonly unknown[];
       // It has made many events wait and has not taken any.
-      do events = (await scripts.takeDue([limit, visibilityTimeoutMs, ...types])) as readonly string[];
-      while (events[0] === 'again');
-      return events.map((json) => ({ event: JSON.parse(json) as UnknownEvent, json }));
+      do rows = await scripts.takeDue([limit, visibilityTimeoutMs, ...types]);
+      while (rows[0] === 'again');
+      return toStored(rows as readonly EventRow[], onDamaged);
     },
 
     async acquirePoll({ holder, leaseMs }) {
@@ -224,22 +303,37 @@ export function redisInbox(
     },
 
     async find(id) {
-      const [row] = (await scripts.find([id])) as readonly EventRow[];
-      return row && toRecord(row);
+      return (await find([id]))[0];
     },
 
     async list(options) {
-      const { state, limit, after = '', order } = readListOptions(options);
-      const reply = await scripts.list([state, limit, after, order]);
-      if (reply[0] === 'unknown') throw unknownAfter(after);
-      return (reply as readonly EventRow[]).map(toRecord);
+      return select(readListOptions(options));
     },
 
-    async count() {
-      return (await scripts.count(INBOX_STATES)) as readonly InboxCount[];
+    async count(filter) {
+      if (filter === undefined) return (await scripts.count(INBOX_STATES)) as readonly InboxCount[];
+      const found = await select({ selection: readCountOptions(filter), limit: Number.MAX_SAFE_INTEGER });
+      return INBOX_STATES.map((state) => {
+        const times = found.filter((record) => record.state === state).map(({ updatedAt }) => updatedAt);
+        const oldest = times.reduce((least: number | null, at) => Math.min(least ?? at, at), null);
+        return { state, count: times.length, oldest };
+      });
     },
 
-    requeue: (id) => succeeded(scripts.requeue([id])),
+    async requeue(which) {
+      return change(await select(readRequeueOptions(which)), scripts.requeue);
+    },
+
+    async discard(options) {
+      const { by, reason, ...which } = readDiscardOptions(options);
+      return change(await select(which), (values) => scripts.discard([by, reason, ...values]));
+    },
+
+    async importDone(ids) {
+      let added = 0;
+      for (const page of readImportedIds(ids)) added += Number((await scripts.importDone(page))[0]);
+      return added;
+    },
 
     async prune(options) {
       const { olderThanMs } = readPruneOptions(options);

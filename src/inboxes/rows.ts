@@ -7,8 +7,43 @@ import {
   type InboxRecord,
   type OldestListed,
   type PollState,
+  type StoredEvent,
   type StoredGap,
 } from '../core/ports.js';
+
+/** What a text in JSON says; `undefined` if it is not JSON. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The stored text of an event; `null` once it is pruned. */
+interface Stored extends Pick<InboxRecord, 'id' | 'state'> {
+  readonly json: string | null;
+}
+
+/** The event of a record; damaged if the text is not JSON, or not that of the event. */
+export function readStored({ id, state, json }: Stored): Pick<InboxRecord, 'event' | 'damaged'> {
+  if (json === null && state === 'done') return { event: null };
+  const event = parseJson(json ?? '') as UnknownEvent | null | undefined;
+  return event?.id === id ? { event } : { event: null, damaged: true };
+}
+
+/** The due events. Damaged ones are left out and named. */
+export function toStored(
+  due: readonly Omit<Stored, 'state'>[],
+  onDamaged: ((id: string) => void) | undefined,
+): readonly StoredEvent[] {
+  return due.flatMap(({ id, json }) => {
+    const { event } = readStored({ id, json, state: 'received' });
+    if (event !== null && json !== null) return [{ event, json }];
+    onDamaged?.(id);
+    return [];
+  });
+}
 
 /** An {@link InboxRecord}. Names have one word: data layers can be told to rename others, as to camel case. */
 export interface EventRow
@@ -19,13 +54,14 @@ export interface EventRow
   readonly updated: number;
   readonly due: number | null;
   readonly error: string | null;
-  /** JSON. */
-  readonly event: string | null;
+  /** The event. */
+  readonly json: string | null;
   /** JSON. */
   readonly history: string | null;
 }
 
 export function toRecord(row: EventRow): InboxRecord {
+  const history = parseJson(row.history ?? '');
   return {
     id: row.id,
     type: row.type,
@@ -38,8 +74,8 @@ export function toRecord(row: EventRow): InboxRecord {
     updatedAt: row.updated,
     dueAt: row.due,
     lastError: row.error,
-    history: row.history === null ? [] : (JSON.parse(row.history) as readonly InboxAttempt[]),
-    event: row.event === null ? null : (JSON.parse(row.event) as UnknownEvent),
+    history: Array.isArray(history) ? (history as readonly InboxAttempt[]) : [],
+    ...readStored(row),
   };
 }
 

@@ -1,5 +1,5 @@
 /** The receiver's only caller of the inbox: its failures become `ERR_INBOX_FAILED`. */
-import type { Awaitable } from '../core/awaitable.js';
+import { type Awaitable, isPromise } from '../core/awaitable.js';
 import { orUnavailable } from '../core/errors.js';
 import { isKnownEvent, type UnknownEvent } from '../core/events.js';
 import { log, notify } from '../core/log.js';
@@ -34,6 +34,8 @@ export class Store {
   readonly #inbox: Inbox<unknown>;
   /** An inbox that is not durable leaves retries to the sender, so a failed event can run before its retry time. */
   readonly #early: boolean;
+  /** The damaged events that were named. */
+  readonly #damaged = new Set<string>();
   #isChecked = false;
 
   constructor(settings: StoreSettings) {
@@ -65,11 +67,30 @@ export class Store {
     return orUnavailable(INBOX, () => this.#inbox.transaction?.(lease, effect) ?? false);
   }
 
+  /** Takes due events; none if nothing is due. */
   takeDue(limit: number): Awaitable<readonly StoredEvent[]> {
     const { leaseMs, dispatched } = this.#settings;
-    return orUnavailable(INBOX, () =>
-      this.#inbox.takeDue({ limit, visibilityTimeoutMs: leaseMs, types: dispatched }),
+    let damaged = 0;
+    const onDamaged = (id: string) => {
+      damaged += 1;
+      this.#nameDamaged(id);
+    };
+    // Damaged events can be all that was taken, and others can be due.
+    const orMore = (taken: readonly StoredEvent[]) =>
+      taken.length === 0 && damaged > 0 ? this.takeDue(limit) : taken;
+    const answer = orUnavailable(INBOX, () =>
+      this.#inbox.takeDue({ limit, visibilityTimeoutMs: leaseMs, types: dispatched, onDamaged }),
     );
+    return isPromise(answer) ? answer.then(orMore) : orMore(answer);
+  }
+
+  /** Says once that an event cannot run. */
+  #nameDamaged(id: string): void {
+    if (this.#damaged.has(id) || this.#damaged.size >= MAX_NAMED) return;
+    this.#damaged.add(id);
+    const fix =
+      'It runs when it is delivered again. Restore its row, or end it with inbox.discard() once its effect is booked.';
+    log(this.#settings.logger, 'error', `${id} cannot run: its stored text is damaged. ${fix}`);
   }
 
   /** Records an event without running it; it is due in `dueInMs`. */
@@ -125,6 +146,9 @@ export class Store {
     if (isProduction()) warnNotDurable(given, { where: 'NODE_ENV is production', logger });
   }
 }
+
+/** How many damaged events one process names: after a failed disk there can be many. */
+const MAX_NAMED = 1_000;
 
 /** The element of a list that has one there. */
 function at<Value>(list: readonly Value[], index: number): Value {
