@@ -134,7 +134,14 @@ END $refuse$;
 function writeMigrations(tables: Tables): readonly string[] {
   const { schema, events, poll, fences } = tables;
   return [
-    `CREATE SCHEMA IF NOT EXISTS ${schema}`,
+    // CREATE SCHEMA IF NOT EXISTS needs the right to create one even where the schema exists.
+    `DO $schema$ BEGIN
+IF getdatabaseencoding() NOT IN ('UTF8', 'SQL_ASCII') THEN
+  RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+    MESSAGE = 'The encoding of this database is ' || getdatabaseencoding() || ', which cannot store every event. Use a database with the encoding UTF8.';
+END IF;
+IF to_regnamespace('${schema}') IS NULL THEN CREATE SCHEMA ${schema}; END IF;
+END $schema$`,
     `DO $version1$ BEGIN
 IF to_regclass('${fences}') IS NULL THEN
   CREATE TABLE ${events} (
@@ -184,8 +191,11 @@ END $version1$`,
  * Creates the tables or migrates them to this release. Every process can call it at each start: an advisory
  * lock serializes the calls, and each is one transaction and one round trip.
  *
- * @throws {ConfigError} `ERR_CONFIG_INVALID` when `pool` or an option is wrong. Rejects with the error of the
- * driver, for example if the role is not allowed to create a schema.
+ * The role needs the right to create a schema, or, where the schema exists, to create tables in it; where the tables
+ * exist, none. The encoding of the database must be UTF8.
+ *
+ * @throws {ConfigError} `ERR_CONFIG_INVALID` when `pool` or an option is wrong. Rejects with the error of the driver, for
+ * example if the role lacks a right.
  *
  * @example
  * ```ts
@@ -278,6 +288,11 @@ SELECT found.id, found.key, taken.event AS json FROM found LEFT JOIN taken ON fo
 ORDER BY found.at, found.received_at`;
   };
 
+  // Not booleans: an app can have told its driver to leave them as text.
+  const claimState = "CASE WHEN won THEN 'claimed' ELSE state END AS state";
+  const fencedEnd = (isDone: string) =>
+    `SELECT CASE WHEN NOT EXISTS (SELECT FROM fenced) THEN 'no fence' WHEN ${isDone} THEN 'done' ELSE 'lease lost' END AS ending, ${DURABLY}`;
+
   const markDone = `UPDATE ${events} AS e SET state = 'done', due_at = NULL, token = NULL, last_error = NULL,
   updated_at = ${CLOCK}, history = ${history("'done'", CLOCK, 'NULL::text')}
 WHERE e.id = $1::text AND e.token = $2::uuid`;
@@ -291,11 +306,11 @@ WHERE e.id = $1::text AND e.token = $2::uuid`;
      * id, type, source, leaseMs, token, event, early, traceparent or null. A function, which keeps its plan: planning
      * this as one statement takes longer than running it. A claim that does not win writes nothing.
      */
-    claim: `SELECT state, attempts, won, left_ms AS wait, traceparent, ${DURABLY}
+    claim: `SELECT ${claimState}, attempts, left_ms AS wait, traceparent, ${DURABLY}
 FROM ${schema}.claim($1, $2, $3, $4, $5, $6, $7, $8)`,
 
     /** The same up to early, then the key, when the event was created in epoch ms, and traceparent or null. */
-    claimKeyed: `SELECT state, attempts, won, left_ms AS wait, traceparent, ${DURABLY}
+    claimKeyed: `SELECT ${claimState}, attempts, left_ms AS wait, traceparent, ${DURABLY}
 FROM ${schema}.claim_keyed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 
     /**
@@ -347,14 +362,13 @@ FROM leased CROSS JOIN configured`,
 ), done AS (
   ${markDone} AND EXISTS (SELECT FROM fenced) RETURNING e.id
 )
-SELECT EXISTS (SELECT FROM fenced) AS fenced, EXISTS (SELECT FROM done) AS settled, ${DURABLY}`,
+${fencedEnd('EXISTS (SELECT FROM done)')}`,
 
     /** id, token, key */
     completeFencedKeyed: `WITH fenced AS (
   DELETE FROM ${fences} WHERE token = $2::uuid RETURNING token
 )
-SELECT EXISTS (SELECT FROM fenced) AS fenced,
-  (SELECT ${schema}.end_keyed($1, $2, $3, 'done', NULL, NULL) FROM fenced) IS TRUE AS settled, ${DURABLY}`,
+${fencedEnd(`(SELECT ${schema}.end_keyed($1, $2, $3, 'done', NULL, NULL) FROM fenced)`)}`,
 
     /**
      * ids, types, events, the state of new events, dueInMs or null, source; keys ('' for none) and when the events were

@@ -1,4 +1,4 @@
-import { hasCode } from '../core/errors.js';
+import { ConfigError, hasCode } from '../core/errors.js';
 import { createdAtMs, encodeEvent, type UnknownEvent } from '../core/events.js';
 import { boolean, readOptions } from '../core/options.js';
 import {
@@ -36,6 +36,8 @@ import {
   endedBeforeDone,
   isConflict,
   isNoSavepoint,
+  isNotMigrated,
+  isReadOnly,
   rethrowCommitError,
   rolledBackAtCommit,
 } from './postgres-errors.js';
@@ -124,11 +126,21 @@ export function postgresInbox(
       try {
         return await queryRows<Row>(pool, text, sent);
       } catch (error) {
+        if (isNotMigrated(error)) throw notMigrated(schema, error);
+        if (isReadOnly(error)) await closeReadOnly();
         if (!isConflict(error) || tries >= CONFLICT_TRIES) throw error;
         const waitMs = runtime.random() * Math.min(2 ** tries, CONFLICT_WAIT_MS);
         await new Promise<void>((resolve) => runtime.setTimeout(resolve, waitMs));
       }
     }
+  }
+
+  /**
+   * Closes a connection if its server became read-only: the next one reaches the new primary. The server closes it, because
+   * data layers have no method for that.
+   */
+  async function closeReadOnly(): Promise<void> {
+    await pool.query(CLOSE_READ_ONLY).catch(() => undefined);
   }
 
   const sendPart = <Row>({ text, values }: SqlPart) => send<Row>(text, [...values]);
@@ -156,13 +168,14 @@ export function postgresInbox(
           if (await hasEnded(open.queries)) throw endedBeforeDone({ cause });
           throw cause;
         }
-        if (!row?.fenced) throw endedBeforeDone();
-        if (!row.settled) throw leaseLost;
+        if (row?.ending === 'lease lost') throw leaseLost;
+        if (row?.ending !== 'done') throw endedBeforeDone();
       });
       if (!hasCommitted && (await send(statements.isDone, [id])).length === 0) throw rolledBackAtCommit();
       return true;
     } catch (error) {
       if (error === leaseLost) return false;
+      if (isReadOnly(error)) await closeReadOnly();
       const isFault = hasCode(error, 'ERR_HANDLER_FAILED', 'ERR_HANDLER_PERMANENT');
       return hasReturned && !isFault ? rethrowCommitError(error) : Promise.reject(error);
     }
@@ -219,13 +232,15 @@ export function postgresInbox(
       const [row] = await (key === undefined
         ? send<ClaimRow>(statements.claim, [...values, traceparent])
         : send<ClaimRow>(statements.claimKeyed, [...values, key, createdAtMs(event), traceparent]));
-      const { state, attempts, won, wait } = row as ClaimRow;
-      if (won) {
-        const lease = { id, token, attempt: attempts, key, traceparent: row?.traceparent ?? undefined };
-        return { state: 'claimed', lease };
+      const { state, attempts, wait, traceparent: stored } = row as ClaimRow;
+      if (state === 'claimed') {
+        return {
+          state,
+          lease: { id, token, attempt: Number(attempts), key, traceparent: stored ?? undefined },
+        };
       }
       if (state === 'done' || state === 'dead') return { state };
-      return { state, retryAfterMs: Math.max(1, wait ?? 0) };
+      return { state, retryAfterMs: Math.max(1, Number(wait ?? 0)) };
     },
 
     async complete({ id, token, key }) {
@@ -263,7 +278,7 @@ export function postgresInbox(
         const due: readonly DueRow[] = await (asOf === null
           ? send<DueRow>(statements.takeDue, values)
           : send<DueRow>(statements.takeDueAsOf, [...values, asOf]));
-        const ids = due.filter(({ key }) => key !== null).map(({ id }) => id);
+        const ids = due.filter(({ key }) => key != null).map(({ id }) => id);
         const hasOthers = taken.length > 0 || ids.length < due.length;
         const takeKeyed = () => send<KeyRow>(statements.takeKeyed, [ids, types, visibilityTimeoutMs, asOf]);
         const rows = await (ids.length === 0 ? Promise.resolve([]) : takeKeyed()).catch(
@@ -276,9 +291,9 @@ export function postgresInbox(
         asOf = rows[0]?.taken ?? asOf;
         const firsts = new Map(rows.map(({ key, json }) => [key, json]));
         for (const row of due) {
-          const json = row.key === null ? row.json : firsts.get(row.key);
-          if (row.key !== null) firsts.delete(row.key);
-          if (row.key === null) taken.push(row);
+          const json = row.key == null ? row.json : firsts.get(row.key);
+          if (row.key != null) firsts.delete(row.key);
+          if (row.key == null) taken.push(row);
           else if (json != null) taken.push({ id: (JSON.parse(json) as UnknownEvent).id, json });
         }
         // Fewer than asked for are all that is due, unless a key has more than one statement passes over. A key that gives
@@ -357,18 +372,28 @@ export function postgresInbox(
       for (let pruned = PRUNE_BATCH; pruned === PRUNE_BATCH; total += pruned) {
         const values = [olderThanMs, PRUNE_BATCH];
         const [row] = await send<{ readonly pruned: number }>(statements.prune, values);
-        pruned = row?.pruned ?? 0;
+        pruned = Number(row?.pruned ?? 0);
       }
       return total;
     },
   };
 }
 
+const CLOSE_READ_ONLY = `SELECT pg_terminate_backend(pg_backend_pid())
+WHERE pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'`;
+
+function notMigrated(schema: string, cause: unknown): ConfigError {
+  return new ConfigError(
+    `postgresInbox: the tables or functions of the schema ${schema} are missing; see the cause. Call migratePostgres(pool) at start, or run the statements of postgresMigrations(), with the same \`schema\`.`,
+    { cause },
+  );
+}
+
 /** A Postgres text cannot hold U+0000. */
 const storable = (text: string) => text.replaceAll('\0', '\ufffd');
 
 /** The answer of a statement that counts what it changed. */
-const countOf = ([row]: readonly unknown[]) => (row as { readonly count: number }).count;
+const countOf = ([row]: readonly unknown[]) => Number((row as { readonly count: number }).count);
 
 /** An array of strings as Postgres writes it: postgres.js with `fetch_types: false` sends no arrays. */
 function toArrayText(items: readonly string[]): string {
@@ -386,16 +411,13 @@ async function hasEnded(queries: PgLike): Promise<boolean> {
 }
 
 interface FencedRow {
-  /** Whether it was still the transaction of the event. */
-  readonly fenced: boolean;
-  /** Whether the event was still leased. */
-  readonly settled: boolean;
+  /** `no fence`: it was no longer the transaction of the event. */
+  readonly ending: 'done' | 'lease lost' | 'no fence';
 }
 
 interface ClaimRow {
-  readonly state: Exclude<Claim['state'], 'claimed'>;
+  readonly state: Claim['state'];
   readonly attempts: number;
-  readonly won: boolean;
   /** How long until the event can be claimed, in ms, if that is known. */
   readonly wait: number | null;
   /** The trace context that is stored with the event. */

@@ -1,9 +1,11 @@
 /** How the Postgres inbox fails, and that it recovers without a restart. */
 import { randomUUID } from 'node:crypto';
+import createKnex from 'knex';
 import pg from 'pg';
-import { createReceiver } from 'stablehooks';
+import postgres from 'postgres';
+import { createReceiver, EMPTY_POLL_STATE, type Inbox, type InboxOperations } from 'stablehooks';
 import { createPoller } from 'stablehooks/catch-up';
-import { migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
+import { fromKnex, fromPostgresJs, migratePostgres, postgresInbox } from 'stablehooks/inboxes/postgres';
 import { exampleEvent } from 'stablehooks/testing';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { startPostgres } from '../services/postgres.js';
@@ -77,3 +79,102 @@ test.each([false, true])(
     await vi.waitFor(() => expect(ran).toContain(after.id), { timeout: 20_000 });
   },
 );
+
+/** A role, and a pool of it on a database. */
+async function openAs(role: string, database = 'postgres') {
+  await admin.query(`CREATE ROLE ${role} LOGIN PASSWORD 'p'`);
+  const url = new URL(server.url);
+  Object.assign(url, { username: role, password: 'p', pathname: database });
+  return openPool({ connectionString: url.href });
+}
+
+test('migratePostgres needs no right to create a schema where one exists, and none at all once it has run', async () => {
+  const [schema, role] = ['made_by_a_dba', 'app_role'];
+  const pool = await openAs(role);
+  await expect(migratePostgres(pool, { schema })).rejects.toThrow('permission denied for database');
+  await admin.query(`CREATE SCHEMA ${schema}; GRANT USAGE, CREATE ON SCHEMA ${schema} TO ${role}`);
+  await migratePostgres(pool, { schema });
+  await admin.query(`REVOKE CREATE ON SCHEMA ${schema} FROM ${role}`);
+  await migratePostgres(pool, { schema });
+  const claim = await postgresInbox(pool, { schema }).claim(someEvent(), { leaseMs: 1_000, origin: 'push' });
+  expect(claim.state).toBe('claimed');
+});
+
+test('an inbox whose migration was forgotten says which function to call, in an outcome that is retried', async () => {
+  const pool = openPool({ connectionString: server.url });
+  await admin.query('CREATE SCHEMA empty_schema');
+  for (const schema of ['no_schema', 'empty_schema']) {
+    const lines: string[] = [];
+    const receiver = createReceiver({
+      ...{ secret: 'x', inbox: postgresInbox(pool, { schema }) },
+      handlers: { 'transfer.settled': () => undefined },
+      logger: { warn: (line) => lines.push(line), error: (line) => lines.push(line) },
+    });
+    const outcome = await receiver.handle(someEvent(), 'push');
+    expect(outcome).toMatchObject({ kind: 'failed', error: { code: 'ERR_CONFIG_INVALID' } });
+    expect(lines.join()).toContain('Call migratePostgres(pool) at start');
+  }
+});
+
+test('a database whose encoding cannot store every event is refused by the migration', async () => {
+  await admin.query("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0");
+  const url = new URL(server.url);
+  url.pathname = 'latin';
+  const pool = openPool({ connectionString: url.href });
+  await expect(migratePostgres(pool)).rejects.toThrow(/LATIN1, which cannot store every event.*UTF8/);
+});
+
+test('what an app does to the values that its driver reads does not change what the inbox decides', async () => {
+  const schema = 'believed';
+  await migratePostgres(admin, { schema });
+  const sql = postgres(server.url, {
+    max: 2,
+    // Both are in the docs of postgres.js: NULL becomes undefined, booleans stay the text of Postgres.
+    transform: { value: { from: (value: unknown) => (value === null ? undefined : value) } },
+    types: { bool: { to: 16, from: [16], serialize: String, parse: (text: string) => text } },
+  });
+  onTestFinished(() => sql.end({ timeout: 0 }));
+  await expectUnchanged(postgresInbox(fromPostgresJs(sql), { schema, transactional: true }));
+  const knex = createKnex({
+    ...{ client: 'pg', connection: server.url },
+    postProcessResponse: (result: { rows?: Record<string, unknown>[] }) => {
+      for (const row of result.rows ?? []) {
+        for (const [name, value] of Object.entries(row)) {
+          if (value === null) delete row[name];
+          if (typeof value === 'boolean') row[name] = value ? 't' : 'f';
+          if (typeof value === 'number') row[name] = String(value);
+        }
+      }
+      return result;
+    },
+  });
+  onTestFinished(() => knex.destroy());
+  await expectUnchanged(postgresInbox(fromKnex(knex), { schema, transactional: true }));
+});
+
+async function expectUnchanged(inbox: Inbox<unknown> & InboxOperations): Promise<void> {
+  const claim = (event = someEvent(), leaseMs = 60_000) => inbox.claim(event, { leaseMs, origin: 'push' });
+  const [event, due, undone] = [someEvent(), someEvent(), someEvent()];
+  const first = await claim(event);
+  if (first.state !== 'claimed') throw new Error(first.state);
+  expect(first.lease).toMatchObject({ attempt: 1, traceparent: undefined });
+  expect(await claim(event)).toMatchObject({ state: 'leased', retryAfterMs: expect.any(Number) });
+  expect(await inbox.transaction?.(first.lease, async () => undefined)).toBe(true);
+  expect(await claim(event)).toEqual({ state: 'done' });
+  const record = await inbox.find(event.id);
+  expect(record).toMatchObject({ attempts: 1, key: null, traceparent: null, dueAt: null, lastError: null });
+  expect(record?.updatedAt).toBeGreaterThan(1e12);
+
+  const lost = await claim(undone, 0);
+  if (lost.state !== 'claimed') throw new Error(lost.state);
+  await claim(undone);
+  expect(await inbox.transaction?.(lost.lease, async () => undefined)).toBe(false);
+
+  await inbox.record([due], { dueInMs: 0, origin: 'pull' });
+  const take = { limit: 10, visibilityTimeoutMs: 60_000, types: ['transfer.settled'] };
+  expect((await inbox.takeDue(take)).map((taken) => taken.event.id)).toContain(due.id);
+  const count = (await inbox.count({ ids: [event.id] })).find(({ state }) => state === 'done');
+  expect(count).toMatchObject({ count: 1, oldest: record?.updatedAt });
+  expect(await inbox.acquirePoll({ holder: 'a', leaseMs: 0 })).toEqual(EMPTY_POLL_STATE);
+  expect(await inbox.requeue(event.id)).toBe(0);
+}
