@@ -37,18 +37,23 @@ import { byAge, isSelected } from './selection.js';
 export interface RedisLike {
   eval(script: string, keys: string[], values: string[]): Promise<unknown>;
   evalsha(sha1: string, keys: string[], values: string[]): Promise<unknown>;
+  /** Ends the connection and connects again: its server became read-only, as after a failover. @default nothing */
+  reconnect?(): unknown;
 }
 
 /** The methods of an ioredis client or cluster that the inbox uses. */
 export interface IoredisLike {
   eval(script: string, keyCount: number, ...keysAndValues: string[]): Promise<unknown>;
   evalsha(sha1: string, keyCount: number, ...keysAndValues: string[]): Promise<unknown>;
+  disconnect?(reconnect: boolean): unknown;
 }
 
 /** The methods of a node-redis client, pool or cluster that the inbox uses. */
 export interface NodeRedisLike {
   eval(script: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
   evalSha(sha1: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
+  /** A cluster has one with other parameters. */
+  sendCommand?(...args: never[]): Promise<unknown>;
 }
 
 /**
@@ -70,6 +75,7 @@ export function fromIoredis(client: IoredisLike): RedisLike {
   return {
     eval: (script, keys, values) => client.eval(script, keys.length, ...keys, ...values),
     evalsha: (sha1, keys, values) => client.evalsha(sha1, keys.length, ...keys, ...values),
+    reconnect: () => client.disconnect?.(true),
   };
 }
 
@@ -96,6 +102,8 @@ export function fromNodeRedis(client: NodeRedisLike): RedisLike {
   return {
     eval: (script, keys, values) => client.eval(script, { keys, arguments: values }),
     evalsha: (sha1, keys, values) => client.evalSha(sha1, { keys, arguments: values }),
+    // The server closes the connection, and the client connects again.
+    reconnect: () => client.sendCommand?.(...([['QUIT']] as never[])),
   };
 }
 
@@ -375,14 +383,27 @@ function bindScript(
   { lua, key }: { readonly lua: string; readonly key: string },
 ): RunScript {
   let sha1: Promise<string> | undefined;
+  // Two keys that never exist. While a cluster moves their slot, it refuses a command with several keys of which one is
+  // missing (TRYAGAIN): with one key, or with keys that exist, a script would run where a part of the events is missing.
+  const keys = [key, `${key}:absent`];
 
   async function run(values: string[]): Promise<unknown> {
     sha1 ??= digestHex(lua);
     try {
-      return await redis.evalsha(await sha1, [key], values);
+      return await redis.evalsha(await sha1, keys, values);
     } catch (error) {
-      if (!(error instanceof Error && error.message.includes('NOSCRIPT'))) throw error;
-      return await redis.eval(lua, [key], values);
+      if (!(error instanceof Error)) throw error;
+      if (error.message.includes('READONLY')) await reconnect();
+      if (!error.message.includes('NOSCRIPT')) throw error;
+      return await redis.eval(lua, keys, values);
+    }
+  }
+
+  async function reconnect(): Promise<void> {
+    try {
+      await redis.reconnect?.();
+    } catch {
+      // The next step fails as well, and tries again.
     }
   }
 
