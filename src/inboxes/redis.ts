@@ -10,7 +10,6 @@ import {
   type InboxCount,
   type InboxOperations,
   type InboxRecord,
-  type InboxState,
   type PollState,
   type RecordResult,
 } from '../core/ports.js';
@@ -197,49 +196,39 @@ export function redisInbox(
     return reply as readonly RecordResult[];
   }
 
-  /** The selected records of a state, in pages that become larger: a filter can find few. */
-  async function* readPages(state: InboxState, { selection, limit, after = '', order }: Query) {
-    for (let last = after, size = Math.min(limit, MAX_PAGE); ; size = Math.min(size * 2, MAX_PAGE)) {
-      const reply = await scripts.list([state, size, last, order ?? 'oldest']);
-      if (reply[0] === 'unknown') throw unknownAfter(last);
-      const page = (reply as readonly EventRow[]).map(toRecord);
-      yield page.filter((record) => isSelected(record, selection));
-      last = page.at(-1)?.id ?? '';
-      if (page.length < size) return;
+  /** Pages of selected records: at most `limit` of each state. Redis runs nothing else during a script, so each is short. */
+  async function* readPages({ selection, limit, after, order = 'oldest' }: Query) {
+    if (selection.ids !== undefined) {
+      const [last] = after === undefined ? [] : await find([after]);
+      if (after !== undefined && last === undefined) throw unknownAfter(after);
+      const sign = order === 'newest' ? -1 : 1;
+      const isAfter = (record: InboxRecord) => last === undefined || sign * byAge(record, last) > 0;
+      const found = await find([...new Set(selection.ids)]);
+      yield found.filter((record) => isSelected(record, selection) && isAfter(record));
+      return;
     }
-  }
-
-  /** The selected records, in their order. Scripts read pages of a state: Redis runs nothing else meanwhile. */
-  async function select(query: Query): Promise<readonly InboxRecord[]> {
-    const { selection, limit, order } = query;
-    const compare: typeof byAge = order === 'newest' ? (one, other) => byAge(other, one) : byAge;
-    const found = selection.ids === undefined ? await search(query) : await findAll(query, compare);
-    return found.toSorted(compare).slice(0, limit);
-  }
-
-  async function search(query: Query): Promise<readonly InboxRecord[]> {
-    const found: InboxRecord[] = [];
-    for (const state of query.selection.states) {
-      let room = query.limit;
-      for await (const page of readPages(state, query)) {
-        found.push(...page);
-        room -= page.length;
-        if (room <= 0) break;
+    for (const state of selection.states) {
+      let room = limit;
+      // Pages become larger, because a filter can find few.
+      for (let last = after, size = Math.min(limit, MAX_PAGE); ; size = Math.min(size * 2, MAX_PAGE)) {
+        const reply = await scripts.list([state, size, last ?? '', order]);
+        if (last !== undefined && reply[0] === 'unknown') throw unknownAfter(last);
+        const page = (reply as readonly EventRow[]).map(toRecord);
+        const found = page.filter((record) => isSelected(record, selection));
+        yield found;
+        room -= found.length;
+        last = page.at(-1)?.id;
+        if (room <= 0 || page.length < size) break;
       }
     }
-    return found;
   }
 
-  async function findAll(
-    { selection, after }: Query,
-    compare: typeof byAge,
-  ): Promise<readonly InboxRecord[]> {
-    const { ids = [] } = selection;
-    const [last] = after === undefined ? [] : await find([after]);
-    if (after !== undefined && last === undefined) throw unknownAfter(after);
-    return (await find([...new Set(ids)])).filter(
-      (record) => isSelected(record, selection) && (last === undefined || compare(record, last) > 0),
-    );
+  /** The selected records, in their order. */
+  async function select(query: Query): Promise<readonly InboxRecord[]> {
+    const found: InboxRecord[] = [];
+    for await (const page of readPages(query)) found.push(...page);
+    const sign = query.order === 'newest' ? -1 : 1;
+    return found.sort((one, other) => sign * byAge(one, other)).slice(0, query.limit);
   }
 
   async function find(ids: readonly string[]): Promise<readonly InboxRecord[]> {
@@ -320,11 +309,14 @@ export function redisInbox(
 
     async count(filter) {
       if (filter === undefined) return (await scripts.count(INBOX_STATES)) as readonly InboxCount[];
-      const found = await select({ selection: readCountOptions(filter), limit: Number.MAX_SAFE_INTEGER });
-      return INBOX_STATES.map((state) => {
-        const times = found.filter((record) => record.state === state).map(({ updatedAt }) => updatedAt);
-        const oldest = times.reduce((least: number | null, at) => Math.min(least ?? at, at), null);
-        return { state, count: times.length, oldest };
+      const times = new Map(INBOX_STATES.map((state) => [state, [] as number[]]));
+      const query = { selection: readCountOptions(filter), limit: Number.MAX_SAFE_INTEGER };
+      for await (const page of readPages(query)) {
+        for (const { state, updatedAt } of page) times.get(state)?.push(updatedAt);
+      }
+      return Array.from(times, ([state, found]) => {
+        const oldest = found.reduce((least: number | null, at) => Math.min(least ?? at, at), null);
+        return { state, count: found.length, oldest };
       });
     },
 
