@@ -144,10 +144,7 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
     return events.map((event, index) => {
       const found = store.get(event.id);
       if (found !== undefined) return found.state;
-      const entry = store.add(event, {
-        ...{ state, origin, dueAt, traceparent },
-        json: json?.[index] ?? encodeEvent(event),
-      });
+      const entry = store.add(event, { state, origin, dueAt, json: json?.[index], traceparent });
       const key = keys?.[index];
       if (key !== undefined) store.setKey(entry, event, key);
       return 'new';
@@ -166,12 +163,7 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
         const retryAfterMs = (found.dueAt ?? 0) - at;
         if (retryAfterMs > 0) return { state, retryAfterMs };
       }
-      const entry =
-        found ??
-        store.add(event, {
-          ...{ state: 'received', origin, dueAt: null, traceparent },
-          json: json ?? encodeEvent(event),
-        });
+      const entry = found ?? store.add(event, { state: 'received', origin, dueAt: null, json, traceparent });
       const { key: oldKey } = entry;
       if (oldKey !== (key ?? null)) {
         store.setKey(entry, event, key);
@@ -334,7 +326,7 @@ export function memoryInbox(options: MemoryInboxOptions = {}): Omit<Inbox, 'tran
         .flat()
         .filter((id) => store.get(id) === undefined);
       const imported = { state: 'done', origin: 'import', dueAt: null, json: null } as const;
-      for (const id of added) store.add({ id, type: '' }, imported);
+      for (const id of added) store.add({ id, type: '', created_at: '', payload: {} }, imported);
       return added.length;
     },
 
@@ -488,19 +480,21 @@ class EventStore {
 
   /** Forgets an event that needs no run if the store is full, and throws if it has none. */
   add(
-    { id, type }: Pick<UnknownEvent, 'id' | 'type'>,
+    event: UnknownEvent,
     {
       state,
       origin,
       dueAt,
-      json,
+      json = encodeEvent(event),
       traceparent = null,
-    }: Pick<Entry, 'state' | 'origin' | 'dueAt' | 'json'> & {
+    }: Pick<Entry, 'state' | 'origin' | 'dueAt'> & {
+      readonly json?: string | null | undefined;
       readonly traceparent?: string | null | undefined;
     },
   ): Entry {
     if (this.open.size + this.done.size >= this.#capacity) this.#evict();
     const at = this.#now();
+    const { id, type } = event;
     this.#added += 1;
     const entry: Entry = {
       id,
