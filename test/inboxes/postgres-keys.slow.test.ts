@@ -88,7 +88,7 @@ test('takeDue with a key that fails still returns the events that it took, and t
   await fillKey(schema, null, 2);
   await pool.query(`ALTER FUNCTION ${schema}.take_keyed RENAME TO elsewhere`);
   expect(idsOf(await inbox.takeDue(TAKE))).toEqual(['evt_none_0', 'evt_none_1']);
-  await expect(inbox.takeDue(TAKE)).rejects.toMatchObject({ code: '42883' });
+  await expect(inbox.takeDue(TAKE)).rejects.toMatchObject({ cause: { code: '42883' } });
   await pool.query(`ALTER FUNCTION ${schema}.elsewhere RENAME TO take_keyed`);
   expect(idsOf(await inbox.takeDue(TAKE))).toEqual(['evt_a_0']);
 });
