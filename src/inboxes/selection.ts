@@ -41,7 +41,13 @@ export function writeList(
     if (after === undefined) return { text: `${from} ${end}`, values };
     return { text: `${from} AND ${place} ${end}`, values: [...values, after, after] };
   });
-  const all = lists.map(({ text }) => `SELECT * FROM (${text}) AS of_state`).join(' UNION ALL ');
+  const union = (parts: readonly string[]) =>
+    parts.map((text) => `SELECT * FROM (${text}) AS part`).join(' UNION ALL ');
+  const texts = lists.map(({ text }) => text);
+  // Two levels: Durable Objects allow five terms, and there are six states.
+  const all = union(
+    [texts.slice(0, 3), texts.slice(3)].flatMap((part) => (part.length > 0 ? union(part) : [])),
+  );
   return {
     text: `SELECT * FROM (${all}) AS listed ${end}`,
     values: lists.flatMap(({ values }) => values),
